@@ -26,7 +26,7 @@ const MAX_TRAIN_DELAY: Span = Span::from_secs(4);
 ///
 /// # Errors
 /// If the server can't be reached or the path can't carry trains, which is known within ten seconds unless other clients
-/// are measured first (for [`MeasureConfig::wait`] at most) or an NTP server or a name server does not answer; and if the measurement is cancelled or exceeds
+/// are measured first (for [`MeasureConfig::max_server_wait`] at most) or an NTP server or a name server does not answer; and if the measurement is cancelled or exceeds
 /// its deadline. If trains arrive but give no estimate, that is not an error: the report states the reason.
 pub fn measure(config: &MeasureConfig, on_event: &mut dyn FnMut(&Event)) -> Result<Report, Error> {
     let limit = StopCondition::new(&config.cancel, config.deadline);
@@ -47,7 +47,7 @@ fn measure_within(
     on_event(&Event::Connected { peer: connected.clone(), round_trip_seconds });
     // Before the turn begins: waiting for an NTP server must not delay other clients.
     let known = clocks::read_host_clocks(&config.ntp, limit)?;
-    peer.wait_for_turn(config.wait, on_event)?;
+    peer.wait_for_turn(config.max_server_wait, on_event)?;
     let known = known.refreshed(&config.ntp, limit)?;
     let far = peer.clock_error()?;
     let session = Session {
@@ -115,11 +115,11 @@ impl MeasurementDriver<'_> {
                 open::open_udp(&mut self.peer, &self.config.binding)?.map(|probes| self.use_probes(probes, unknown))
             );
         }
-        if let Some(broken) = self.probes.as_mut().filter(|_| request.replaces) {
+        if let Some(broken) = self.probes.as_mut().filter(|_| request.is_replacement) {
             broken.abort();
         }
         let (probes, warnings) = open::open_tcp(&mut self.peer, &self.config.binding, request)?;
-        if request.replaces {
+        if request.is_replacement {
             return Ok(Ok(self.use_probes(probes, warnings)));
         }
         self.peer.wait_for_drain()?;

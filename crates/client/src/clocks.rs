@@ -56,7 +56,7 @@ pub(crate) fn read_host_clocks(servers: &[NtpServer], limit: &StopCondition) -> 
     let kernel = clock::maximum_error().map(ClockError::within_error);
     let sources: Vec<ClockError> =
         kernel.into_iter().chain(answers.into_iter().map(|(error, at)| error.aged(now - at))).collect();
-    known.clocks.at = now;
+    known.clocks.measured_at = now;
     known.clocks.near = ClockError::agreed_error(&sources);
     if known.clocks.near.is_none() && !sources.is_empty() {
         let text = "the kernel and the NTP servers disagree on the error of this host's clock: it may be what any of them says";
@@ -69,7 +69,7 @@ pub(crate) fn read_host_clocks(servers: &[NtpServer], limit: &StopCondition) -> 
 impl HostClocks {
     /// Asks again if the errors are older than [`MAX_READING_AGE`], unless a server has not answered.
     pub(crate) fn refreshed(self, servers: &[NtpServer], limit: &StopCondition) -> Result<Self, Error> {
-        let is_fresh = (Span::ZERO..MAX_READING_AGE).contains(&(clock::realtime() - self.clocks.at));
+        let is_fresh = (Span::ZERO..MAX_READING_AGE).contains(&(clock::realtime() - self.clocks.measured_at));
         if is_fresh || self.is_any_unreachable { Ok(self) } else { read_host_clocks(servers, limit) }
     }
 

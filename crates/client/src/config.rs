@@ -24,7 +24,7 @@ pub struct MeasureConfig {
     /// NTP servers that bound the error of this host's clock; of three and more, fewer than half may be wrong.
     pub ntp: Vec<NtpServer>,
     /// Maximum time to wait while the server measures other clients, after which the measurement fails.
-    pub wait: Span,
+    pub max_server_wait: Span,
     /// Maximum time of the measurement from its start, after which it fails; none for no limit.
     pub deadline: Option<Span>,
     /// Ends the measurement from another thread.
@@ -32,8 +32,8 @@ pub struct MeasureConfig {
 }
 
 impl MeasureConfig {
-    /// The default of [`wait`](Self::wait).
-    pub const DEFAULT_WAIT: Span = Span::from_secs(120);
+    /// The default of [`max_server_wait`](Self::max_server_wait).
+    pub const DEFAULT_MAX_SERVER_WAIT: Span = Span::from_secs(120);
 
     /// Delay, capacity and available bandwidth in both directions, with the default method, over UDP or else TCP.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
@@ -45,14 +45,14 @@ impl MeasureConfig {
             binding: SocketBinding::default(),
             key: None,
             ntp: Vec::new(),
-            wait: MeasureConfig::DEFAULT_WAIT,
+            max_server_wait: MeasureConfig::DEFAULT_MAX_SERVER_WAIT,
             deadline: None,
             cancel: CancelToken::default(),
         }
     }
 
     /// Changes the plan.
-    pub fn with_plan(mut self, change: impl FnOnce(&mut MeasurementPlan)) -> Self {
+    pub fn with_changed_plan(mut self, change: impl FnOnce(&mut MeasurementPlan)) -> Self {
         change(&mut self.plan);
         self
     }

@@ -13,7 +13,7 @@ use std::iter;
 /// From the announcement of a train to its first packet at least, so that they don't share a queue …
 const MIN_ANNOUNCEMENT_DELAY: Span = Span::from_millis(1);
 /// … and as long as it takes to pass so many times, for a token bucket to hold again what it took, …
-const ANNOUNCEMENT_TIME_FACTOR: f64 = 2.0;
+const ANNOUNCEMENT_TRANSMISSION_TIMES: f64 = 2.0;
 /// … but no longer than this.
 const MAX_ANNOUNCEMENT_DELAY: Span = Span::from_millis(500);
 /// What IP, TCP and the encryption add to an announcement, in bytes.
@@ -47,22 +47,22 @@ pub(crate) fn exchange_train(
         packets: sent.departures.len() as u64,
         bytes: sent.departures.iter().map(|d| u64::from(d.size)).sum(),
         ended,
-        unstamped: received
+        unstamped_packets: received
             .arrivals
             .iter()
             .filter(|arrival| arrival.received.is_none())
             .map(|arrival| arrival.index)
             .collect(),
-        kernel_stamps: sent.stamp_source != StampSource::User && received.stamp_source != StampSource::User,
-        held_back: sent.stamp_source == StampSource::Queue,
-        broken,
+        has_kernel_stamps: sent.stamp_source != StampSource::User && received.stamp_source != StampSource::User,
+        is_held_back: sent.stamp_source == StampSource::Queue,
+        is_broken: broken,
         connections: probes.connections(),
     })
 }
 
 /// The record of each end, with the source of its time stamps as far as the protocol tells it, and when the train ended; none if
 /// its sockets failed.
-type TrainHalves = (Option<SentTrain>, Option<ReceivedTrain>, Time);
+type TrainEndRecords = (Option<SentTrain>, Option<ReceivedTrain>, Time);
 
 fn send_upstream(
     peer: &mut ServerConnection,
@@ -70,7 +70,7 @@ fn send_upstream(
     number: u32,
     train: &Train,
     timeout: Span,
-) -> Result<TrainHalves, Error> {
+) -> Result<TrainEndRecords, Error> {
     let announcement = ClientMessage::Receive { number, train: train.clone(), timeout };
     peer.send(&announcement, OPERATION)?;
     pacing::sleep_until(clock::monotonic() + announcement_delay(&announcement, peer.max_upstream_rate));
@@ -96,7 +96,7 @@ fn announcement_delay(announcement: &ClientMessage, fastest: Option<Rate>) -> Sp
     let mut frame = Vec::new();
     // One that is too long has been refused before.
     let _ = kumade_wire::encode(announcement, &mut frame);
-    let bytes = (frame.len() + ANNOUNCEMENT_OVERHEAD_BYTES) as f64 * ANNOUNCEMENT_TIME_FACTOR;
+    let bytes = (frame.len() + ANNOUNCEMENT_OVERHEAD_BYTES) as f64 * ANNOUNCEMENT_TRANSMISSION_TIMES;
     let passing = fastest.map_or(Span::ZERO, |rate| rate.time_for(bytes as u64));
     passing.clamp(MIN_ANNOUNCEMENT_DELAY, MAX_ANNOUNCEMENT_DELAY)
 }
@@ -116,7 +116,7 @@ fn receive_downstream(
     number: u32,
     train: &Train,
     timeout: Span,
-) -> Result<TrainHalves, Error> {
+) -> Result<TrainEndRecords, Error> {
     peer.send(&ClientMessage::Send { number, train: train.clone() }, OPERATION)?;
     let received = probes.receive(number, train, timeout + peer.round_trip);
     let ended = clock::monotonic();

@@ -14,7 +14,7 @@ use std::net::TcpStream;
 /// Interval of the messages.
 const PING_INTERVAL: Span = Span::from_millis(50);
 /// How long to time them before the load.
-const IDLE_TIME: Span = Span::from_secs(1);
+const UNLOADED_PING_TIME: Span = Span::from_secs(1);
 /// How long to wait for the last answers: slow lines have queues of many seconds.
 const LAST_ANSWERS_TIMEOUT: Span = Span::from_secs(15);
 const OPERATION: &str = "filling the path";
@@ -34,7 +34,7 @@ pub(crate) fn run_load(
     peer.wait_for_drain()?;
     peer.set_path_loaded(true, OPERATION)?;
     let mut idle = Pings::new(peer);
-    idle.send_until(deadline_after(IDLE_TIME))?;
+    idle.send_until(deadline_after(UNLOADED_PING_TIME))?;
     let idle = idle.finish(false)?.0;
     let streams = open_streams(peer, binding, request)?;
     let connections = streams.len() as u32;
@@ -52,9 +52,9 @@ pub(crate) fn run_load(
     peer.set_path_loaded(false, OPERATION)?;
     Ok(LoadRecord {
         connections,
-        idle: idle.into_iter().map(|(_, round_trip)| round_trip).collect(),
-        loaded: loaded.into_iter().map(|(sent, round_trip)| (sent - began, round_trip)).collect(),
-        bytes: if request.direction == Direction::Up { received_there } else { received },
+        idle_round_trips: idle.into_iter().map(|(_, round_trip)| round_trip).collect(),
+        loaded_round_trips: loaded.into_iter().map(|(sent, round_trip)| (sent - began, round_trip)).collect(),
+        bytes_per_interval: if request.direction == Direction::Up { received_there } else { received },
         interval: TcpLoad::COUNT_INTERVAL,
     })
 }
@@ -65,7 +65,7 @@ fn open_streams(
     binding: &SocketBinding,
     request: &LoadRequest,
 ) -> Result<Vec<TcpStream>, Error> {
-    let &LoadRequest { direction, connections, first, duration } = request;
+    let &LoadRequest { direction, connections, first_connection: first, duration } = request;
     let opened = open::open_probe_connections(peer, binding, (connections, first), Span::ZERO)?;
     let streams: Vec<_> = opened.streams.into_iter().map(|(_, stream)| stream).collect();
     let (expected, wait) = (streams.len() as u32, peer.round_trip + open::PREAMBLE_TIMEOUT);

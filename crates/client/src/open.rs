@@ -93,7 +93,9 @@ pub(crate) fn open_tcp(
     binding: &SocketBinding,
     request: &OpenRequest,
 ) -> Result<(Probes, Vec<String>), Error> {
-    let &OpenRequest { transport: kind, connections: count, needed, first, spacing, .. } = request;
+    let &OpenRequest {
+        transport: kind, connections: count, min_connections: needed, first_number: first, spacing, ..
+    } = request;
     let address = peer.address;
     let opened = open_probe_connections(peer, binding, (count, first), spacing)?;
     let missing = describe_missing(&opened);
@@ -139,13 +141,15 @@ pub(crate) fn open_tcp(
     let near = probes.endpoint_info();
     probes.set_header_bytes(header);
     far.into_iter().for_each(|far| probes.limit_payload(far.payload));
-    let proxy = near.zip(far).and_then(|(near, far)| detect_proxy(proxy_view(near), proxy_view(far), peer.round_trip));
+    let proxy = near
+        .zip(far)
+        .and_then(|(near, far)| detect_proxy(connection_info(near), connection_info(far), peer.round_trip));
     let warnings = [warning, proxy].into_iter().flatten().collect();
     Ok((with_control_watch(peer, Probes::Tcp(probes))?, warnings))
 }
 
 /// What a warning of proxies asks of it.
-fn proxy_view(known: kumade_wire::TcpEndpointInfo) -> TcpConnectionInfo {
+fn connection_info(known: kumade_wire::TcpEndpointInfo) -> TcpConnectionInfo {
     TcpConnectionInfo { header_bytes: known.header, round_trip: known.round_trip }
 }
 

@@ -39,7 +39,7 @@ pub struct Registry<P> {
 /// A name that no other service of this kind can have; it answers no requests yet.
 #[derive(Debug)]
 pub struct ClaimedName<P> {
-    claim: NameLock,
+    name_lock: NameLock,
     socket: PathBuf,
     protocol: PhantomData<fn() -> P>,
 }
@@ -50,7 +50,7 @@ pub struct ControlServer {
     // Ends before the socket goes, and that before the claim.
     _thread: ListenerThread,
     socket: SocketFile,
-    _claim: NameLock,
+    _name_lock: NameLock,
 }
 
 /// Why a service cannot be asked, or cannot be made to answer.
@@ -58,10 +58,10 @@ pub struct ControlServer {
 pub enum ControlError {
     /// The name is impossible, or cannot be had.
     #[error(transparent)]
-    Claim(#[from] NameLockError),
+    NameLock(#[from] NameLockError),
     /// Another service of this kind has the name.
     #[error("a {service} called `{name}` runs already (process {process}): end it, or choose another name")]
-    Taken {
+    NameTaken {
         /// What kind of service.
         service: &'static str,
         /// Which name.
@@ -83,7 +83,7 @@ pub enum ControlError {
     },
     /// It runs, and speaks another protocol.
     #[error("the {service} speaks {found} in place of {expected}: it runs another version of this program")]
-    Version {
+    VersionMismatch {
         /// What kind of service.
         service: &'static str,
         /// Its protocol.
@@ -136,13 +136,13 @@ impl<P: Protocol> Registry<P> {
         check_name(name)?;
         let claim = NameLock::new(&self.directory, &file_stem::<P>(name)).map_err(|error| match error {
             NameLockError::Taken { process, .. } => {
-                ControlError::Taken { service: P::SERVICE, name: name.to_owned(), process }
+                ControlError::NameTaken { service: P::SERVICE, name: name.to_owned(), process }
             }
             error => error.into(),
         })?;
-        let socket = socket::<P>(claim.directory(), name);
-        lock_file::remove(&socket);
-        Ok(ClaimedName { claim, socket, protocol: PhantomData })
+        let socket = socket_path::<P>(claim.directory(), name);
+        lock_file::remove_if_exists(&socket);
+        Ok(ClaimedName { name_lock: claim, socket, protocol: PhantomData })
     }
 
     /// Asks the service of that name.
@@ -152,7 +152,7 @@ impl<P: Protocol> Registry<P> {
     pub fn send_request(&self, name: &str, request: &P::Request) -> Result<P::Reply, ControlError> {
         check_name(name)?;
         for directory in self.directory.own_candidates() {
-            let socket = socket::<P>(directory, name);
+            let socket = socket_path::<P>(directory, name);
             match socket_file::connect(&socket) {
                 Ok(stream) => return exchange_messages::<P>(&stream, &socket, request),
                 Err(error) if is_not_listening(&error) => {}
@@ -190,19 +190,19 @@ impl<P: Protocol> ClaimedName<P> {
         self,
         mut handler: impl FnMut(P::Request) -> P::Reply + Send + 'static,
     ) -> Result<ControlServer, ControlError> {
-        let ClaimedName { claim, socket, .. } = self;
+        let ClaimedName { name_lock: claim, socket, .. } = self;
         let failed = |cause| ControlError::Io { socket: socket.clone(), cause };
         let (file, listener) = SocketFile::bind(socket.clone()).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let serve = move |(stream, _): (UnixStream, _)| answer_request::<P>(&stream, &mut handler);
         let thread = ListenerThread::start("control", listener, UnixListener::accept, serve).map_err(failed)?;
-        Ok(ControlServer { _thread: thread, socket: file, _claim: claim })
+        Ok(ControlServer { _thread: thread, socket: file, _name_lock: claim })
     }
 }
 
 impl ControlServer {
     /// Where the socket is.
-    pub fn socket(&self) -> &Path {
+    pub fn socket_path(&self) -> &Path {
         self.socket.path()
     }
 }
@@ -211,12 +211,12 @@ fn file_stem<P: Protocol>(name: &str) -> String {
     format!("{}-{name}", P::SERVICE)
 }
 
-fn socket<P: Protocol>(directory: &Path, name: &str) -> PathBuf {
+fn socket_path<P: Protocol>(directory: &Path, name: &str) -> PathBuf {
     directory.join(file_stem::<P>(name) + ".sock")
 }
 
 /// What a message begins with.
-fn protocol<P: Protocol>() -> String {
+fn protocol_id<P: Protocol>() -> String {
     format!("{}-control/{}", P::SERVICE, P::VERSION)
 }
 
@@ -238,8 +238,8 @@ fn answer_request<P: Protocol>(
     handler: &mut impl FnMut(P::Request) -> P::Reply,
 ) -> io::Result<()> {
     let stream = DeadlineStream::new(stream, MESSAGE_TIMEOUT)?;
-    let line = read_message(stream.restarted(MESSAGE_TIMEOUT))?;
-    let own = protocol::<P>();
+    let line = read_message(stream.with_new_deadline(MESSAGE_TIMEOUT))?;
+    let own = protocol_id::<P>();
     let answer = match line.split_once(' ') {
         Some((theirs, request)) if theirs == own => match serde_json::from_str(request) {
             Ok(request) => WireReply::Reply(handler(request)),
@@ -247,7 +247,7 @@ fn answer_request<P: Protocol>(
         },
         _ => WireReply::Error(format!("the request cannot be read: it is not of the protocol {own}")),
     };
-    write_message(stream.restarted(MESSAGE_TIMEOUT), &own, &answer)
+    write_message(stream.with_new_deadline(MESSAGE_TIMEOUT), &own, &answer)
 }
 
 fn exchange_messages<P: Protocol>(
@@ -255,11 +255,11 @@ fn exchange_messages<P: Protocol>(
     socket: &Path,
     request: &P::Request,
 ) -> Result<P::Reply, ControlError> {
-    let (service, expected) = (P::SERVICE, protocol::<P>());
+    let (service, expected) = (P::SERVICE, protocol_id::<P>());
     let exchange = || {
         let stream = DeadlineStream::new(stream, MESSAGE_TIMEOUT)?;
-        write_message(stream.restarted(MESSAGE_TIMEOUT), &expected, request)?;
-        read_message(stream.restarted(MESSAGE_TIMEOUT))
+        write_message(stream.with_new_deadline(MESSAGE_TIMEOUT), &expected, request)?;
+        read_message(stream.with_new_deadline(MESSAGE_TIMEOUT))
     };
     let failed = |cause| ControlError::Io { socket: socket.to_owned(), cause };
     let line = exchange().map_err(failed)?;
@@ -273,7 +273,7 @@ fn exchange_messages<P: Protocol>(
         found => {
             // Another program's line may be anything.
             let found = found.map_or("something else", |(found, _)| found).chars().take(40).collect();
-            Err(ControlError::Version { service, found, expected })
+            Err(ControlError::VersionMismatch { service, found, expected })
         }
     }
 }

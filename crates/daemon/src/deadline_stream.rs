@@ -18,11 +18,11 @@ impl<'s, S: AsFd> DeadlineStream<'s, S> {
     }
 
     /// The same stream for another while.
-    pub(crate) fn restarted(&self, limit: Span) -> Self {
+    pub(crate) fn with_new_deadline(&self, limit: Span) -> Self {
         DeadlineStream { stream: self.stream, deadline: clock::monotonic() + limit }
     }
 
-    fn retry<T>(
+    fn retry_when_ready<T>(
         &self,
         is_ready: fn(&S, Time) -> io::Result<bool>,
         mut attempt: impl FnMut(&'s S) -> io::Result<T>,
@@ -50,7 +50,7 @@ where
 {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.check_deadline()?;
-        self.retry(readiness::wait_readable, |mut stream| stream.read(buffer))
+        self.retry_when_ready(readiness::wait_readable, |mut stream| stream.read(buffer))
     }
 }
 
@@ -60,7 +60,7 @@ where
 {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.check_deadline()?;
-        self.retry(readiness::wait_writable, |mut stream| stream.write(bytes))
+        self.retry_when_ready(readiness::wait_writable, |mut stream| stream.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -33,9 +33,9 @@ const MAX_THREADS: usize = 2 * MAX_CLIENTS;
 /// A longer request is refused.
 const MAX_REQUEST_BYTES: usize = 8192;
 /// How long one client may take for its request, and again for the response.
-const TIMEOUT: Span = Span::from_secs(2);
+const CLIENT_TIMEOUT: Span = Span::from_secs(2);
 /// As the format's specification has it.
-const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const OPENMETRICS_CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 impl Exporter {
     /// Listens. `metrics` is asked for each client, and returns OpenMetrics text.
@@ -86,7 +86,7 @@ impl Clients {
 /// Waits for those that end in a moment, which on a busy host takes longer: nobody is turned away because they have not had
 /// the processor yet.
 fn wait_for_threads<T>(held_by_each: &Arc<T>) -> io::Result<()> {
-    let until = clock::monotonic() + TIMEOUT * 2;
+    let until = clock::monotonic() + CLIENT_TIMEOUT * 2;
     while Arc::strong_count(held_by_each) > MAX_THREADS {
         if clock::monotonic() >= until {
             return Err(io::Error::other("too many clients at a time"));
@@ -111,10 +111,10 @@ fn serve_client(
 }
 
 fn respond(stream: &TcpStream, metrics: impl FnOnce() -> String) -> io::Result<()> {
-    let mut stream = DeadlineStream::new(stream, TIMEOUT)?;
+    let mut stream = DeadlineStream::new(stream, CLIENT_TIMEOUT)?;
     let (status, kind, body) = match read_request(&mut stream)? {
         Some((method, path)) if path == "/metrics" || path == "/" => match method.as_str() {
-            "GET" => ("200 OK", OPENMETRICS, metrics()),
+            "GET" => ("200 OK", OPENMETRICS_CONTENT_TYPE, metrics()),
             _ => ("405 Method Not Allowed", "text/plain", "only GET is supported\n".to_owned()),
         },
         Some(_) => ("404 Not Found", "text/plain", "the metrics are at /metrics\n".to_owned()),
@@ -123,7 +123,7 @@ fn respond(stream: &TcpStream, metrics: impl FnOnce() -> String) -> io::Result<(
     let length = body.len();
     let head =
         format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
-    stream.restarted(TIMEOUT).write_all((head + &body).as_bytes())
+    stream.with_new_deadline(CLIENT_TIMEOUT).write_all((head + &body).as_bytes())
 }
 
 /// Reads method and path, within bounds of length and time; `None` if that is not an HTTP request.

@@ -28,7 +28,7 @@ impl<I: Ord> FairAdmission<I> {
     }
 
     /// Number of members of one network.
-    pub fn count(&self, network: Network) -> usize {
+    pub fn member_count(&self, network: Network) -> usize {
         self.networks.get(&network).map_or(0, BTreeSet::len)
     }
 
@@ -89,7 +89,7 @@ mod tests {
         for (network, id) in [(one, 1), (two, 2), (two, 3), (two, 3)] {
             members.insert(network, id);
         }
-        assert_eq!((members.len(), members.count(one), members.count(two)), (3, 1, 2));
+        assert_eq!((members.len(), members.member_count(one), members.member_count(two)), (3, 1, 2));
         assert_eq!(members.busiest_network(|network, count| (count, network == one)), Some(two));
         assert_eq!(members.members(two).collect::<Vec<_>>(), [&2, &3]);
         assert!(!members.is_empty() && members.contains(two, &2) && !members.contains(one, &2));
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(members.busiest_network(|network, count| (count, network == one)), Some(one));
         members.remove(two, &3);
         members.remove(two, &3);
-        assert_eq!((members.len(), members.count(two)), (1, 0));
+        assert_eq!((members.len(), members.member_count(two)), (1, 0));
         members.remove(one, &1);
         assert!(members.is_empty());
     }

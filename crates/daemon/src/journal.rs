@@ -1,4 +1,4 @@
-use crate::lock_file::{LockError, LockFile, WhenLocked, remove};
+use crate::lock_file::{LockError, LockFile, WhenLocked, remove_if_exists};
 use crate::runtime_dir::RuntimeDir;
 use kumade_net::namespace::{NamespaceId, Presence};
 use serde::de::DeserializeOwned;
@@ -39,7 +39,7 @@ pub struct Journal {
 pub struct Record {
     path: PathBuf,
     /// Free once the process has ended, however that happens: then the change is left over.
-    locked: File,
+    locked_file: File,
 }
 
 /// What is in a file.
@@ -66,16 +66,16 @@ impl Journal {
     /// It cannot be written down: should the process be killed, the change would stay.
     pub fn record<L: Leftover>(&self, leftover: &L) -> io::Result<Record> {
         // Whoever comes next may have another environment, and must find it.
-        let directory = self.directory.create_fixed().map_err(io::Error::other)?;
+        let directory = self.directory.create_persistent().map_err(io::Error::other)?;
         let _turn = lock_kind::<L>(&directory)?;
         let process = process::id();
         let entry = Entry { boot: boot_id(), namespace: NamespaceId::current()?, process, leftover };
         let entry = serde_json::to_vec(&entry)?;
-        let (path, locked) = create(&directory, &format!("{}-{process}", L::KIND))?;
+        let (path, locked) = create_entry_file(&directory, &format!("{}-{process}", L::KIND))?;
         // From here on the file goes with this, also where it cannot be written.
-        let mut record = Record { path, locked };
-        record.locked.try_lock()?;
-        record.locked.write_all(&entry)?;
+        let mut record = Record { path, locked_file: locked };
+        record.locked_file.try_lock()?;
+        record.locked_file.write_all(&entry)?;
         Ok(record)
     }
 
@@ -93,7 +93,7 @@ impl Journal {
 
 impl Record {
     /// Leaves the change to whoever comes next, since it could not be undone.
-    pub fn keep(self) {
+    pub fn leave_to_successor(self) {
         // The lock goes with the process at the latest.
         std::mem::forget(self);
     }
@@ -101,7 +101,7 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        remove(&self.path);
+        remove_if_exists(&self.path);
     }
 }
 
@@ -115,7 +115,7 @@ fn lock_kind<L: Leftover>(directory: &Path) -> io::Result<LockFile> {
     })
 }
 
-fn create(directory: &Path, stem: &str) -> io::Result<(PathBuf, File)> {
+fn create_entry_file(directory: &Path, stem: &str) -> io::Result<(PathBuf, File)> {
     let mut number = 0;
     loop {
         let path = directory.join(format!("{stem}-{number}.json"));
@@ -146,7 +146,7 @@ fn recover_one<L: Leftover>(path: &Path) {
     match read.ok().and_then(|_| serde_json::from_str::<Entry<L>>(&text).ok()) {
         Some(entry) if entry.boot == boot_id() => undo_entry(path, &entry),
         // The system was restarted; or the process was killed while it wrote, before it made the change.
-        _ => remove(path),
+        _ => remove_if_exists(path),
     }
 }
 
@@ -156,13 +156,13 @@ fn undo_entry<L: Leftover>(path: &Path, Entry { namespace, process, leftover, ..
         Presence::Here if leftover.exists() => match leftover.undo() {
             Ok(()) => {
                 tracing::info!("undid a change of {} that process {process} had left", L::KIND);
-                remove(path);
+                remove_if_exists(path);
             }
             Err(error) => {
                 tracing::warn!("cannot undo a change of {} that process {process} left: {error}", L::KIND);
             }
         },
-        Presence::Here | Presence::Gone => remove(path),
+        Presence::Here | Presence::Gone => remove_if_exists(path),
     }
 }
 

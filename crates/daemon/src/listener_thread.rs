@@ -10,14 +10,14 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct ListenerThread {
     /// Closed to end the thread.
-    bell: Option<UnixStream>,
+    end_sender: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// After a connection could not be accepted (too many open files, say), the next one is tried this much later.
-const PAUSE: Duration = Duration::from_secs(2);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(2);
 const LISTENER_EVENT: u32 = 0;
-const END_EVENT: u32 = 1;
+const STOP_EVENT: u32 = 1;
 
 impl ListenerThread {
     /// Starts a thread of this name. `accept` must not block: the listener is non-blocking.
@@ -30,23 +30,24 @@ impl ListenerThread {
         let (bell, end) = UnixStream::pair()?;
         let readiness = EpollSet::new()?;
         readiness.add_reader(&listener, LISTENER_EVENT)?;
-        readiness.add_reader(&end, END_EVENT)?;
+        readiness.add_reader(&end, STOP_EVENT)?;
         let work = move || {
             let _end = end;
             let mut events = Vec::new();
-            while readiness.wait(&mut events, Time::MAX).is_ok() && events.iter().all(|event| event.number != END_EVENT)
+            while readiness.wait(&mut events, Time::MAX).is_ok()
+                && events.iter().all(|event| event.number != STOP_EVENT)
             {
                 if !events.is_empty() {
-                    serve_one(name, &listener, &accept, &mut serve);
+                    serve_next_client(name, &listener, &accept, &mut serve);
                 }
             }
         };
         let thread = thread::Builder::new().name(name.to_owned()).spawn(work)?;
-        Ok(ListenerThread { bell: Some(bell), thread: Some(thread) })
+        Ok(ListenerThread { end_sender: Some(bell), thread: Some(thread) })
     }
 }
 
-fn serve_one<L, S>(
+fn serve_next_client<L, S>(
     name: &str,
     listener: &L,
     accept: &impl Fn(&L) -> io::Result<S>,
@@ -61,14 +62,14 @@ fn serve_one<L, S>(
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
         Err(error) => {
             tracing::warn!("{name}: cannot accept a client: {error}");
-            thread::sleep(PAUSE);
+            thread::sleep(ACCEPT_RETRY_DELAY);
         }
     }
 }
 
 impl Drop for ListenerThread {
     fn drop(&mut self) {
-        self.bell = None;
+        self.end_sender = None;
         if let Some(thread) = self.thread.take() {
             // A panic there has been reported already.
             let _ = thread.join();

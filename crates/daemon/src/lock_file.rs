@@ -45,12 +45,12 @@ impl LockFile {
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        remove(&self.path);
+        remove_if_exists(&self.path);
     }
 }
 
 /// Removes a file that may be gone already.
-pub(crate) fn remove(path: &Path) {
+pub(crate) fn remove_if_exists(path: &Path) {
     if let Err(error) = fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
     {
@@ -65,7 +65,7 @@ fn flock(file: File, if_locked: WhenLocked) -> Result<File, LockError> {
     };
     match locked {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(LockError::Locked(read_process(file))),
+        Err(TryLockError::WouldBlock) => Err(LockError::Locked(read_owner_process(file))),
         Err(TryLockError::Error(error)) => Err(LockError::Io(error)),
     }
 }
@@ -82,7 +82,7 @@ fn is_same_file(path: &Path, file: &File) -> io::Result<bool> {
     }
 }
 
-fn read_process(file: File) -> String {
+fn read_owner_process(file: File) -> String {
     let mut text = String::new();
     match file.take(20).read_to_string(&mut text) {
         Ok(1..) => text,

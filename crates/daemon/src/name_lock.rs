@@ -17,7 +17,7 @@ pub struct NameLock {
 pub enum NameLockError {
     /// It would not make a file name.
     #[error("`{0}` cannot be a name here: give 1 to 64 letters, digits, `-` and `_`")]
-    Name(String),
+    InvalidName(String),
     /// It has an owner.
     #[error("{resource} is in use by process {process}: end that process first")]
     Taken {
@@ -76,5 +76,5 @@ pub fn check_name(name: &str) -> Result<(), NameLockError> {
 fn check_length(name: &str, max_bytes: usize) -> Result<(), NameLockError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let is_name = (1..=max_bytes).contains(&name.len()) && name.chars().all(fits);
-    if is_name { Ok(()) } else { Err(NameLockError::Name(name.to_owned())) }
+    if is_name { Ok(()) } else { Err(NameLockError::InvalidName(name.to_owned())) }
 }

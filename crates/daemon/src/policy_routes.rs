@@ -10,13 +10,13 @@ use std::io;
 #[derive(Debug)]
 pub struct InstalledRoutes<R> {
     routes: Vec<R>,
-    leftover: Routes,
+    leftover: RoutesLeftover,
     record: Option<Record>,
 }
 
 /// What is written down of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Routes {
+struct RoutesLeftover {
     /// Numbers of tables with the IP version, 4 or 6.
     tables: Vec<(u32, u8)>,
 }
@@ -24,7 +24,7 @@ struct Routes {
 impl InstalledRoutes<()> {
     /// Removes what killed gateways and tunnels have left in this namespace.
     pub fn recover(journal: &Journal) {
-        journal.recover::<Routes>();
+        journal.recover::<RoutesLeftover>();
     }
 }
 
@@ -34,7 +34,7 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
     /// # Errors
     /// It cannot be written down: should the process be killed, they would stay.
     pub fn record(routes: Vec<R>, journal: &Journal) -> io::Result<Self> {
-        let leftover = Routes::new(&routes);
+        let leftover = RoutesLeftover::new(&routes);
         let record = journal.record(&leftover)?;
         Ok(InstalledRoutes { routes, leftover, record: Some(record) })
     }
@@ -63,19 +63,19 @@ impl<R> Drop for InstalledRoutes<R> {
     fn drop(&mut self) {
         if let Err(error) = self.leftover.undo() {
             tracing::warn!("routes stay behind until a gateway or tunnel starts: {error}");
-            self.record.take().into_iter().for_each(Record::keep);
+            self.record.take().into_iter().for_each(Record::leave_to_successor);
         }
     }
 }
 
-impl Routes {
+impl RoutesLeftover {
     fn new(routes: &[impl PolicyRoute]) -> Self {
-        let tables = routes.iter().map(PolicyRoute::table).map(|(number, family)| (number, version(family)));
-        Routes { tables: tables.collect() }
+        let tables = routes.iter().map(PolicyRoute::table).map(|(number, family)| (number, version_digit(family)));
+        RoutesLeftover { tables: tables.collect() }
     }
 }
 
-impl Leftover for Routes {
+impl Leftover for RoutesLeftover {
     const KIND: &'static str = "policy-routes";
     type Error = SetupError;
 
@@ -91,7 +91,7 @@ impl Leftover for Routes {
     }
 }
 
-fn version(family: Family) -> u8 {
+fn version_digit(family: Family) -> u8 {
     match family {
         Family::V4 => 4,
         Family::V6 => 6,

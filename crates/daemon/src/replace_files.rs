@@ -33,7 +33,7 @@ pub fn replace_files(directory: &Path, files: &[(&str, &[u8])]) -> Result<Vec<Pa
     let mut written = Vec::new();
     for (name, contents) in files {
         opened.check_replaceable(name).map_err(at(directory.join(name), 0))?;
-        written.push((name, opened.write(contents).map_err(at(directory.join(name), 0))?));
+        written.push((name, opened.write_temporary_file(contents).map_err(at(directory.join(name), 0))?));
     }
     let mut paths = Vec::new();
     for (name, file) in written {
@@ -50,7 +50,7 @@ pub fn replace_files(directory: &Path, files: &[(&str, &[u8])]) -> Result<Vec<Pa
 /// # Errors
 /// They can't be.
 pub fn check_writable(directory: &Path) -> Result<(), ReplaceError> {
-    let checked = Directory::open(directory).and_then(|opened| opened.write(b"kumade").map(drop));
+    let checked = Directory::open(directory).and_then(|opened| opened.write_temporary_file(b"kumade").map(drop));
     checked.map_err(|cause| ReplaceError { path: directory.to_owned(), cause, replaced: 0 })
 }
 
@@ -58,7 +58,7 @@ pub fn check_writable(directory: &Path) -> Result<(), ReplaceError> {
 struct Directory(File);
 
 /// A new file under a name that nobody knows in advance; removed when dropped.
-struct NewFile<'d> {
+struct TemporaryFile<'d> {
     directory: &'d Directory,
     name: String,
     is_renamed: bool,
@@ -80,11 +80,11 @@ impl Directory {
         }
     }
 
-    fn write(&self, contents: &[u8]) -> io::Result<NewFile<'_>> {
+    fn write_temporary_file(&self, contents: &[u8]) -> io::Result<TemporaryFile<'_>> {
         let name = format!(".kumade-{:016x}", getrandom::u64().map_err(io::Error::other)?);
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let mut file = File::from(openat(self.0.as_fd(), name.as_str(), flags, Mode::from_bits_truncate(0o666))?);
-        let new = NewFile { directory: self, name, is_renamed: false };
+        let new = TemporaryFile { directory: self, name, is_renamed: false };
         file.write_all(contents)?;
         // Some file systems find out only now that the disk is full.
         file.sync_all()?;
@@ -92,7 +92,7 @@ impl Directory {
     }
 }
 
-impl NewFile<'_> {
+impl TemporaryFile<'_> {
     fn rename(mut self, name: &str) -> io::Result<()> {
         renameat(&self.directory.0, self.name.as_str(), &self.directory.0, name)?;
         self.is_renamed = true;
@@ -100,7 +100,7 @@ impl NewFile<'_> {
     }
 }
 
-impl Drop for NewFile<'_> {
+impl Drop for TemporaryFile<'_> {
     fn drop(&mut self) {
         if !self.is_renamed
             && let Err(error) = unlinkat(&self.directory.0, self.name.as_str(), UnlinkatFlags::NoRemoveDir)

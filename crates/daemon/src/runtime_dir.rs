@@ -10,7 +10,7 @@ use thiserror::Error;
 pub struct RuntimeDir {
     candidates: Vec<PathBuf>,
     /// Those that the next start finds again, in order of preference.
-    fixed: Vec<PathBuf>,
+    persistent_candidates: Vec<PathBuf>,
 }
 
 /// No directory can be used.
@@ -29,10 +29,10 @@ impl RuntimeDir {
     /// systemd runs the service, in the unit's `$RUNTIME_DIRECTORY/NAME` (systemd.exec(5)): its `/tmp` may be private, and end
     /// with it.
     pub fn standard(name: &str) -> Self {
-        Self::in_environment(name, |variable| std::env::var_os(variable).filter(|path| !path.is_empty()))
+        Self::from_environment(name, |variable| std::env::var_os(variable).filter(|path| !path.is_empty()))
     }
 
-    fn in_environment(name: &str, variable: impl Fn(&str) -> Option<OsString>) -> Self {
+    fn from_environment(name: &str, variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
         let user = user_outside_namespace(nix::unistd::geteuid().as_raw(), &map);
         let below = |directory: OsString| Path::new(&directory).join(name);
@@ -40,39 +40,46 @@ impl RuntimeDir {
         let rest = [Path::new("/run").join(name), std::env::temp_dir().join(format!("{name}-{user}"))];
         RuntimeDir {
             candidates: variable("XDG_RUNTIME_DIR").map(below).into_iter().chain(rest).collect(),
-            fixed: variable("RUNTIME_DIRECTORY").map(below).into_iter().chain(fixed.map(PathBuf::from)).collect(),
+            persistent_candidates: variable("RUNTIME_DIRECTORY")
+                .map(below)
+                .into_iter()
+                .chain(fixed.map(PathBuf::from))
+                .collect(),
         }
     }
 
     /// This directory alone.
     pub fn from_path(directory: impl Into<PathBuf>) -> Self {
         let candidates = vec![directory.into()];
-        RuntimeDir { fixed: candidates.clone(), candidates }
+        RuntimeDir { persistent_candidates: candidates.clone(), candidates }
     }
 
     /// The first directory that can be used; it is created where it is missing.
     pub(crate) fn create(&self) -> Result<PathBuf, NoRuntimeDir> {
-        create_first(self.candidates.iter())
+        create_first_usable(self.candidates.iter())
     }
 
     /// The same for what must be found again under another environment.
-    pub(crate) fn create_fixed(&self) -> Result<PathBuf, NoRuntimeDir> {
-        create_first(self.fixed.iter().chain(&self.candidates))
+    pub(crate) fn create_persistent(&self) -> Result<PathBuf, NoRuntimeDir> {
+        create_first_usable(self.persistent_candidates.iter().chain(&self.candidates))
     }
 
     /// All that exist and are this user's. Directories of other users are not trusted.
     pub(crate) fn own_candidates(&self) -> impl Iterator<Item = &Path> {
-        let others = self.fixed.iter().filter(|directory| !self.candidates.contains(directory));
-        self.candidates.iter().chain(others).map(PathBuf::as_path).filter(|directory| is_own(directory))
+        let others = self.persistent_candidates.iter().filter(|directory| !self.candidates.contains(directory));
+        self.candidates.iter().chain(others).map(PathBuf::as_path).filter(|directory| is_owned_by_user(directory))
     }
 
     /// One that exists and is another user's.
     pub(crate) fn foreign_directory(&self) -> Option<&Path> {
-        self.candidates.iter().map(PathBuf::as_path).find(|directory| directory.exists() && !is_own(directory))
+        self.candidates
+            .iter()
+            .map(PathBuf::as_path)
+            .find(|directory| directory.exists() && !is_owned_by_user(directory))
     }
 }
 
-fn create_first<'d>(candidates: impl Iterator<Item = &'d PathBuf>) -> Result<PathBuf, NoRuntimeDir> {
+fn create_first_usable<'d>(candidates: impl Iterator<Item = &'d PathBuf>) -> Result<PathBuf, NoRuntimeDir> {
     let mut refusal = NoRuntimeDir { directory: PathBuf::new(), cause: io::ErrorKind::NotFound.into() };
     for directory in candidates {
         match create_own(directory) {
@@ -89,13 +96,13 @@ fn create_own(directory: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         other => return other,
     }
-    if !is_own(directory) {
+    if !is_owned_by_user(directory) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not a directory of this user"));
     }
     fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
 }
 
-fn is_own(directory: &Path) -> bool {
+fn is_owned_by_user(directory: &Path) -> bool {
     fs::symlink_metadata(directory).is_ok_and(|found| found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw())
 }
 
@@ -120,9 +127,9 @@ mod tests {
         let unit = std::env::temp_dir().join(format!("kumade-unit-{}", std::process::id()));
         fs::create_dir_all(&unit).unwrap();
         let in_unit = |variable: &str| (variable == "RUNTIME_DIRECTORY").then(|| unit.clone().into_os_string());
-        let record = RuntimeDir::in_environment("kumade", in_unit).create_fixed().unwrap();
+        let record = RuntimeDir::from_environment("kumade", in_unit).create_persistent().unwrap();
         assert_eq!(record, unit.join("kumade"));
-        assert!(RuntimeDir::in_environment("kumade", in_unit).own_candidates().any(|directory| directory == record));
+        assert!(RuntimeDir::from_environment("kumade", in_unit).own_candidates().any(|directory| directory == record));
         fs::remove_dir_all(&unit).unwrap();
     }
 

@@ -18,7 +18,7 @@ impl SocketFile {
     /// Makes the file and listens.
     pub(crate) fn bind(path: PathBuf) -> io::Result<(Self, UnixListener)> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-        at_short_path(&path, |path| socket.bind(&SockAddr::unix(path)?))?;
+        with_short_path(&path, |path| socket.bind(&SockAddr::unix(path)?))?;
         // From here on the file goes with this, also where the rest fails.
         let file = SocketFile(path);
         socket.listen(BACKLOG)?;
@@ -34,18 +34,18 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        lock_file::remove(&self.0);
+        lock_file::remove_if_exists(&self.0);
     }
 }
 
 /// Connects to the socket whose file is there.
 pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
-    at_short_path(path, UnixStream::connect)
+    with_short_path(path, UnixStream::connect)
 }
 
 /// A socket's address holds 107 bytes of a path, and a directory's name may be longer than that: the path is given by way of
 /// the opened directory.
-fn at_short_path<T>(path: &Path, operation: impl FnOnce(PathBuf) -> io::Result<T>) -> io::Result<T> {
+fn with_short_path<T>(path: &Path, operation: impl FnOnce(PathBuf) -> io::Result<T>) -> io::Result<T> {
     let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "the path names no file in a directory");
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return Err(invalid()) };
     let directory =

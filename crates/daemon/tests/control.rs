@@ -72,7 +72,7 @@ fn a_service_is_asked_by_its_name() {
     let registry = registry::<Adder>(&directory("asked"));
     let server = serve(&registry, "one").unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(server.socket()), mode(server.socket().parent().unwrap())), (0o600, 0o700));
+    assert_eq!((mode(server.socket_path()), mode(server.socket_path().parent().unwrap())), (0o600, 0o700));
     assert_eq!(registry.send_request("one", &Request::Add(2)).unwrap(), Reply::Sum(2));
     assert_eq!(registry.send_request("one", &Request::Add(3)).unwrap(), Reply::Sum(5));
     let long = registry.send_request("one", &Request::Fill(1 << 20)).unwrap();
@@ -125,9 +125,9 @@ fn files_of_a_killed_process_are_no_obstacle() {
 fn names_that_make_no_file_name_are_refused() {
     let registry = registry::<Adder>(&directory("names"));
     for name in ["", "../up", "a/b", "a b", &"x".repeat(65), "ä"] {
-        assert!(matches!(serve(&registry, name), Err(ControlError::Claim(NameLockError::Name(_)))), "{name}");
+        assert!(matches!(serve(&registry, name), Err(ControlError::NameLock(NameLockError::InvalidName(_)))), "{name}");
         let asked = registry.send_request(name, &Request::Add(1));
-        assert!(matches!(asked, Err(ControlError::Claim(NameLockError::Name(_)))), "{name}");
+        assert!(matches!(asked, Err(ControlError::NameLock(NameLockError::InvalidName(_)))), "{name}");
     }
 }
 
@@ -159,7 +159,7 @@ fn another_version_is_told_so() {
 fn hostile_clients_cost_bounded_memory_and_time() {
     let registry = registry::<Adder>(&directory("hostile"));
     let server = serve(&registry, "h").unwrap();
-    let connect = || UnixStream::connect(server.socket()).unwrap();
+    let connect = || UnixStream::connect(server.socket_path()).unwrap();
     let say = |text: &[u8]| {
         let mut stream = connect();
         let mut answer = String::new();

@@ -64,7 +64,7 @@ impl Drop for OffloadGuard {
             && error.io_error().raw_os_error() != Some(NO_DEVICE_ERRNO)
         {
             tracing::warn!("the offloads of {} stay off until a link starts: {error}", self.name);
-            self.record.take().into_iter().for_each(Record::keep);
+            self.record.take().into_iter().for_each(Record::leave_to_successor);
         }
     }
 }

@@ -21,13 +21,13 @@ pub enum BoundKind {
     /// The budget was spent.
     Budget,
     /// The method tries no other rates with these parameters.
-    Range,
+    RateRange,
     /// A policer or a token bucket passes more for a burst only, and what lasts beside cross traffic could not be told.
     TokenBucket,
     /// Flows have queues of their own, so that one flow sees its share only, and many see nothing of cross traffic.
     FlowQueueing,
     /// A queue kept growing at a rate that short trains found available.
-    Growth,
+    QueueGrowth,
     /// The path is nearly full: what is free may be what other connections give up to the trains themselves.
     NearlyFull,
 }
@@ -64,10 +64,10 @@ impl BoundKind {
             BoundKind::Sender => "sender",
             BoundKind::Host => "host",
             BoundKind::Budget => "budget",
-            BoundKind::Range => "range",
+            BoundKind::RateRange => "range",
             BoundKind::TokenBucket => "token-bucket",
             BoundKind::FlowQueueing => "flow-queueing",
-            BoundKind::Growth => "growing-queue",
+            BoundKind::QueueGrowth => "growing-queue",
             BoundKind::NearlyFull => "nearly-full",
         }
     }

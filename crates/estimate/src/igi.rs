@@ -75,10 +75,10 @@ struct Igi {
     /// In seconds, between packets sent back to back; none before they were.
     bottleneck_gap: Option<f64>,
     /// Of the next train, in seconds.
-    gap: f64,
+    next_gap: f64,
     /// Of the searches that are over, in bit/s.
     values: Vec<f64>,
-    slowest: f64,
+    slowest_rate: f64,
     account: ProbeAccount,
 }
 
@@ -89,9 +89,9 @@ impl Igi {
             size: PACKET_BYTES.min(conditions.max_packet),
             budget: BUDGET.or_requested(conditions.budget),
             bottleneck_gap: None,
-            gap: 0.0,
+            next_gap: 0.0,
             values: Vec::new(),
-            slowest: f64::INFINITY,
+            slowest_rate: f64::INFINITY,
             account: ProbeAccount::default(),
         }
     }
@@ -102,20 +102,20 @@ impl Igi {
 
     fn read_flight(&mut self, flight: &Flight) -> Option<()> {
         let gaps = flight.gaps();
-        self.slowest = self.slowest.min(flight.receiving_rate()?);
+        self.slowest_rate = self.slowest_rate.min(flight.receiving_rate()?);
         let output: Vec<f64> = gaps.iter().map(|gap| gap.1).collect();
         let Some(bottleneck_gap) = self.bottleneck_gap else {
             let gap = median(&output).filter(|&gap| gap > 0.0)?;
             self.bottleneck_gap = Some(gap);
-            self.gap = FIRST_GAP_RATIO * gap;
+            self.next_gap = FIRST_GAP_RATIO * gap;
             return Some(());
         };
         let input = mean(&gaps.iter().map(|gap| gap.0).collect::<Vec<_>>());
         if mean(&output) > (1.0 + EQUAL_GAPS_PART) * input {
-            self.gap += GAP_STEP_RATIO * bottleneck_gap;
+            self.next_gap += GAP_STEP_RATIO * bottleneck_gap;
         } else {
             self.values.push(self.available_bandwidth(&output, input, bottleneck_gap));
-            self.gap = FIRST_GAP_RATIO * bottleneck_gap;
+            self.next_gap = FIRST_GAP_RATIO * bottleneck_gap;
         }
         Some(())
     }
@@ -156,10 +156,10 @@ impl Method for Igi {
         if self.values.len() >= MAX_SEARCHES {
             return Step::Done(self.outcome());
         }
-        let interval = Span::from_secs_f64(self.gap).clamp(Span::ZERO, Train::MAX_DURATION);
+        let interval = Span::from_secs_f64(self.next_gap).clamp(Span::ZERO, Train::MAX_DURATION);
         let segment = Segment { count: PACKETS, interval, first_size: self.size, size_step: 0 };
         let train = Train { segments: vec![segment] };
-        let drain = Span::from_secs_f64((f64::from(PACKETS) * self.packet_bits() / self.slowest).min(2.0));
+        let drain = Span::from_secs_f64((f64::from(PACKETS) * self.packet_bits() / self.slowest_rate).min(2.0));
         let step = self.account.send(now, drain.max(Span::from_millis(10)), train, &self.budget);
         step.unwrap_or_else(|| Step::Done(self.outcome()))
     }

@@ -31,7 +31,7 @@ pub enum MethodError {
     },
     /// The parameter cannot have this value.
     #[error("{method}: {parameter}={value}: {problem}")]
-    Value {
+    InvalidValue {
         /// The method.
         method: &'static str,
         /// The parameter.
@@ -43,7 +43,7 @@ pub enum MethodError {
     },
     /// The values do not go together.
     #[error("{method}: {problem}")]
-    Combination {
+    InvalidCombination {
         /// The method.
         method: &'static str,
         /// What is wrong with them.
@@ -51,7 +51,7 @@ pub enum MethodError {
     },
     /// What follows the name is not a list of parameters.
     #[error(transparent)]
-    Form(#[from] parse::ParseError),
+    MalformedParameters(#[from] parse::ParseError),
 }
 
 fn list_parameters(parameters: &[&str]) -> String {
@@ -66,7 +66,7 @@ pub struct MethodInfo {
     /// What it does, in one line of help.
     pub summary: &'static str,
     parameters: fn() -> Vec<ParameterInfo>,
-    read: ParseParameters,
+    parse: ParseParameters,
 }
 
 /// Makes a configuration of the parameters that are given, and their values.
@@ -76,7 +76,7 @@ impl MethodInfo {
     /// The method that is configured by `C`.
     pub(crate) const fn for_config<C: MethodConfig>() -> Self {
         let parameters = || C::PARAMETERS.iter().map(Parameter::info).collect();
-        MethodInfo { name: C::NAME, summary: C::SUMMARY, parameters, read: parse_config::<C> }
+        MethodInfo { name: C::NAME, summary: C::SUMMARY, parameters, parse: parse_config::<C> }
     }
 
     /// What users can set.
@@ -86,7 +86,7 @@ impl MethodInfo {
 
     /// The method with these parameters, as users write them.
     pub(crate) fn parse_parameters(&self, given: &[(&str, &str)]) -> Result<Arc<dyn AnyConfig>, MethodError> {
-        (self.read)(given)
+        (self.parse)(given)
     }
 }
 
@@ -99,11 +99,11 @@ fn parse_config<C: MethodConfig>(given: &[(&str, &str)]) -> Result<Arc<dyn AnyCo
         };
         let wrong = |problem| {
             let (parameter, value) = (parameter.name, text.to_owned());
-            MethodError::Value { method, parameter, value, problem }
+            MethodError::InvalidValue { method, parameter, value, problem }
         };
         (parameter.set)(&mut config, text).map_err(wrong)?;
     }
-    config.check().map_err(|problem| MethodError::Combination { method, problem })?;
+    config.check().map_err(|problem| MethodError::InvalidCombination { method, problem })?;
     Ok(Arc::new(config))
 }
 

@@ -125,7 +125,7 @@ pub struct LinearScan {
 enum ScanState {
     Planned,
     Sent,
-    Read(Result<ScanResult, Rejection>),
+    Evaluated(Result<ScanResult, Rejection>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -176,8 +176,8 @@ impl LinearScan {
             low: self.packet_rate(delays[place.saturating_sub(1)].0, record),
             high: self.packet_rate(delays[(place + 1).min(last)].0, record),
             bound: match place {
-                0 => Some(Bound::AtMost(value, BoundKind::Range)),
-                p if p == last => Some(Bound::AtLeast(value, BoundKind::Range)),
+                0 => Some(Bound::AtMost(value, BoundKind::RateRange)),
+                p if p == last => Some(Bound::AtLeast(value, BoundKind::RateRange)),
                 _ => None,
             },
         })
@@ -192,17 +192,17 @@ impl Method for LinearScan {
                 Step::Send { wait: Span::ZERO, train: self.train() }
             }
             ScanState::Sent => Step::Done(outcome(&Err(Rejection::PacketsMissing))),
-            ScanState::Read(reading) => Step::Done(outcome(reading)),
+            ScanState::Evaluated(reading) => Step::Done(outcome(reading)),
         }
     }
 
     fn record(&mut self, record: &TrainRecord) {
-        self.state = ScanState::Read(self.interpret_record(record));
+        self.state = ScanState::Evaluated(self.interpret_record(record));
     }
 
     fn current_estimate(&self) -> Option<Rate> {
         match &self.state {
-            ScanState::Read(Ok(reading)) => Some(reading.value),
+            ScanState::Evaluated(Ok(reading)) => Some(reading.value),
             _ => None,
         }
     }

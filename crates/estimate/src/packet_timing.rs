@@ -13,9 +13,9 @@ pub(crate) struct PacketTiming {
     pub(crate) index: usize,
     pub(crate) sent: f64,
     /// None where it was lost, or reordered.
-    pub(crate) arrived: Option<f64>,
+    pub(crate) in_order_arrival: Option<f64>,
     /// None only where it was lost.
-    pub(crate) came: Option<f64>,
+    pub(crate) arrival: Option<f64>,
     pub(crate) bits: f64,
 }
 
@@ -31,8 +31,8 @@ pub(crate) fn packet_timings(record: &TrainRecord) -> Vec<PacketTiming> {
         Some(PacketTiming {
             index,
             sent: (packet.sent? - sent).as_secs_f64(),
-            arrived: came.filter(|_| !reordered[index]),
-            came,
+            in_order_arrival: came.filter(|_| !reordered[index]),
+            arrival: came,
             bits: f64::from(packet.size) * 8.0,
         })
     };

@@ -81,11 +81,11 @@ pub struct PathChirp {
     max_packet: u32,
     budget: Budget,
     /// The dispersion rate, and the chirps' lowest and highest rate, in bit/s.
-    scouted: Option<f64>,
-    range: Option<(f64, f64)>,
-    moves: u32,
+    scouted_rate: Option<f64>,
+    rate_range: Option<(f64, f64)>,
+    range_moves: u32,
     /// What each chirp found, in bit/s.
-    found: Vec<f64>,
+    chirp_estimates: Vec<f64>,
     account: ProbeAccount,
 }
 
@@ -104,10 +104,10 @@ impl PathChirp {
             config,
             max_packet,
             budget,
-            scouted: None,
-            range,
-            moves: 0,
-            found: Vec::new(),
+            scouted_rate: None,
+            rate_range: range,
+            range_moves: 0,
+            chirp_estimates: Vec::new(),
             account: ProbeAccount::default(),
         }
     }
@@ -119,45 +119,45 @@ impl PathChirp {
     /// The next train and how long to wait before it.
     fn plan_chirp(&self, now: Time) -> (Span, Train) {
         let size = self.packet_bytes();
-        let Some((low, high)) = self.range else {
+        let Some((low, high)) = self.rate_range else {
             let segment = Segment { count: SCOUT_PACKETS, interval: Span::ZERO, first_size: size, size_step: 0 };
             return (Span::ZERO, Train { segments: vec![segment] });
         };
         let train = chirp_train(low, high, size);
         let bits = train.bytes() as f64 * 8.0;
-        let full = self.scouted.unwrap_or(low / LOAD_PART);
-        let to_come = self.config.chirps.saturating_sub(self.found.len() as u32).max(1);
+        let full = self.scouted_rate.unwrap_or(low / LOAD_PART);
+        let to_come = self.config.chirps.saturating_sub(self.chirp_estimates.len() as u32).max(1);
         let room = (self.budget.time - self.account.elapsed(now)).as_secs_f64() / f64::from(to_come);
         let cycle = (bits / (LOAD_PART * full)).min(room).max(bits / (MAX_LOAD_PART * full));
         (Span::from_secs_f64(cycle) - train.duration(), train)
     }
 
     fn read_flight(&mut self, flight: &Flight) -> Result<(), Rejection> {
-        let Some((low, high)) = self.range else {
+        let Some((low, high)) = self.rate_range else {
             let rate =
                 flight.receiving_rate().filter(|_| flight.loss_fraction() < 0.5).ok_or(Rejection::PacketsMissing)?;
             let rate = rate.clamp(
                 RATE_LIMITS_BITS_PER_SECOND.0 / FIRST_RANGE_RATIOS.0,
                 RATE_LIMITS_BITS_PER_SECOND.1 / FIRST_RANGE_RATIOS.1,
             );
-            self.scouted = Some(rate);
-            self.range = Some((rate * FIRST_RANGE_RATIOS.0, rate * FIRST_RANGE_RATIOS.1));
+            self.scouted_rate = Some(rate);
+            self.rate_range = Some((rate * FIRST_RANGE_RATIOS.0, rate * FIRST_RANGE_RATIOS.1));
             return Ok(());
         };
         let found = estimate_chirp(flight, self.packet_bytes()).ok_or(Rejection::PacketsMissing)?;
         match self.moved_range(found, low, high) {
             Some(range) => {
-                self.range = Some(range);
-                self.moves += 1;
+                self.rate_range = Some(range);
+                self.range_moves += 1;
             }
-            None => self.found.push(found),
+            None => self.chirp_estimates.push(found),
         }
         Ok(())
     }
 
     /// A range that fits better, where a chirp's estimate lies at an end of its own.
     fn moved_range(&self, found: f64, low: f64, high: f64) -> Option<(f64, f64)> {
-        let free = self.config.range.is_none() && self.moves < MAX_RANGE_MOVES;
+        let free = self.config.range.is_none() && self.range_moves < MAX_RANGE_MOVES;
         match found {
             _ if !free => None,
             f if f > high / SPREAD_FACTOR.powi(MIN_BUSY_PERIOD_PACKETS as i32)
@@ -176,28 +176,32 @@ impl PathChirp {
             standard deviation between its chirps"
                 .to_owned(),
         ];
-        let (value, deviation) = (mean(&self.found), standard_deviation(&self.found));
-        if self.found.len() < self.config.chirps as usize {
-            warnings.push(format!("the budget was spent after {} of {} chirps", self.found.len(), self.config.chirps));
+        let (value, deviation) = (mean(&self.chirp_estimates), standard_deviation(&self.chirp_estimates));
+        if self.chirp_estimates.len() < self.config.chirps as usize {
+            warnings.push(format!(
+                "the budget was spent after {} of {} chirps",
+                self.chirp_estimates.len(),
+                self.config.chirps
+            ));
         }
-        let found = if self.found.is_empty() {
+        let found = if self.chirp_estimates.is_empty() {
             Err("no complete chirp arrived before the budget was spent".to_owned())
         } else {
             let [value, low, high] = [value, value - deviation, value + deviation].map(Rate::from_f64);
             Ok(Estimate { value, low, high, confidence: 0.0 })
         };
-        let spread = (self.found.len() > 1).then(|| Rate::from_f64(deviation));
+        let spread = (self.chirp_estimates.len() > 1).then(|| Rate::from_f64(deviation));
         Outcome { bound: self.bound(value), spread, ..self.account.outcome(found, warnings) }
     }
 
     /// What is known where `value` lies at an end of the chirps' range.
     fn bound(&self, value: f64) -> Option<Bound> {
-        let (low, high) = self.range.filter(|_| !self.found.is_empty())?;
+        let (low, high) = self.rate_range.filter(|_| !self.chirp_estimates.is_empty())?;
         match value {
             value if value > high / SPREAD_FACTOR.powi(MIN_BUSY_PERIOD_PACKETS as i32) => {
-                Some(Bound::AtLeast(Rate::from_f64(value), BoundKind::Range))
+                Some(Bound::AtLeast(Rate::from_f64(value), BoundKind::RateRange))
             }
-            value if value < low * SPREAD_FACTOR => Some(Bound::AtMost(Rate::from_f64(value), BoundKind::Range)),
+            value if value < low * SPREAD_FACTOR => Some(Bound::AtMost(Rate::from_f64(value), BoundKind::RateRange)),
             _ => None,
         }
     }
@@ -206,7 +210,7 @@ impl PathChirp {
 impl Method for PathChirp {
     fn next(&mut self, now: Time) -> Step {
         self.account.begin_measurement(now);
-        if self.found.len() >= self.config.chirps as usize {
+        if self.chirp_estimates.len() >= self.config.chirps as usize {
             return Step::Done(self.outcome());
         }
         let (wait, train) = self.plan_chirp(now);
@@ -224,7 +228,7 @@ impl Method for PathChirp {
     }
 
     fn current_estimate(&self) -> Option<Rate> {
-        (!self.found.is_empty()).then(|| Rate::from_f64(mean(&self.found)))
+        (!self.chirp_estimates.is_empty()).then(|| Rate::from_f64(mean(&self.chirp_estimates)))
     }
 }
 

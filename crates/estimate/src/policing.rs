@@ -38,4 +38,4 @@ mod trend;
 
 pub use config::PolicingConfig;
 pub use probe::PolicingProbe;
-pub use result::{Limiter, Policing, PolicingResult};
+pub use result::{ExcessAction, PolicerOrShaper, PolicingResult};

@@ -105,9 +105,9 @@ fn rate(packets: impl Iterator<Item = (f64, u32)>) -> Option<f64> {
 pub(crate) struct ProbeAccount {
     started: Option<Time>,
     bytes: u64,
-    on_its_way: Option<Train>,
-    used: u32,
-    rejected: BTreeMap<Rejection, u32>,
+    train_in_flight: Option<Train>,
+    trains_used: u32,
+    trains_rejected: BTreeMap<Rejection, u32>,
     failures_in_row: u32,
 }
 
@@ -115,7 +115,7 @@ impl ProbeAccount {
     /// To be called first in each `next`: a train that was never recorded is a lost one.
     pub(crate) fn begin_measurement(&mut self, now: Time) {
         self.started.get_or_insert(now);
-        if self.on_its_way.take().is_some() {
+        if self.train_in_flight.take().is_some() {
             self.reject(Rejection::PacketsMissing);
         }
     }
@@ -133,14 +133,14 @@ impl ProbeAccount {
             return None;
         }
         self.bytes = spent;
-        self.on_its_way = Some(train.clone());
+        self.train_in_flight = Some(train.clone());
         Some(Step::Send { wait, train })
     }
 
     /// Takes in the record of the train on its way; none where it cannot be read. Counts as used unless
     /// [rejected](Self::reject) later.
     pub(crate) fn read_record(&mut self, record: &TrainRecord) -> Option<Flight> {
-        let train = self.on_its_way.take()?;
+        let train = self.train_in_flight.take()?;
         match Flight::from_record(&train, record) {
             Ok(flight) => Some(flight),
             Err(why) => {
@@ -152,13 +152,13 @@ impl ProbeAccount {
 
     /// The newest train is used.
     pub(crate) fn accept(&mut self) {
-        self.used += 1;
+        self.trains_used += 1;
         self.failures_in_row = 0;
     }
 
     /// The newest train is not used.
     pub(crate) fn reject(&mut self, why: Rejection) {
-        *self.rejected.entry(why).or_default() += 1;
+        *self.trains_rejected.entry(why).or_default() += 1;
         self.failures_in_row += 1;
     }
 
@@ -174,8 +174,8 @@ impl ProbeAccount {
             Err(_) if self.has_failed() => (None, Some(self.failure_reason().into())),
             Err(reason) => (None, Some(reason.into())),
         };
-        let rejected = self.rejected.clone();
-        let (spread, capacity, trains_used) = (None, None, self.used);
+        let rejected = self.trains_rejected.clone();
+        let (spread, capacity, trains_used) = (None, None, self.trains_used);
         Outcome {
             available,
             bound: None,
@@ -191,7 +191,7 @@ impl ProbeAccount {
     }
 
     fn failure_reason(&self) -> String {
-        let most = self.rejected.iter().max_by_key(|(_, count)| **count);
+        let most = self.trains_rejected.iter().max_by_key(|(_, count)| **count);
         most.map_or_else(String::new, |(why, _)| {
             format!("{MAX_FAILURES_IN_ROW} trains in a row could not be used: {why}")
         })

@@ -85,7 +85,7 @@ impl FromStr for MethodSettings {
     type Err = MethodError;
 
     fn from_str(text: &str) -> Result<Self, MethodError> {
-        let (name, given) = parse::named(text)?;
+        let (name, given) = parse::name_and_parameters(text)?;
         let unknown = || {
             let known = METHODS.iter().map(|info| info.name).collect();
             MethodError::UnknownMethod { name: name.to_owned(), known }

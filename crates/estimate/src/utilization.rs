@@ -62,11 +62,11 @@ pub struct UtilizationProbe {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Utilization {
     /// The part of the time in which it was busy.
-    pub busy: Estimate<f64>,
+    pub busy_fraction: Estimate<f64>,
     /// The part of it that the packets themselves took.
-    pub own: f64,
+    pub own_fraction: f64,
     /// Of the packets that waited, those that waited for longer than one full packet takes.
-    pub queued: f64,
+    pub queued_fraction: f64,
     /// The mean wait of the others, as a part of that time: half, where all were full packets of this link.
     pub mean_wait: f64,
     /// The correlation of each wait with the next one, from -1 to 1: none where not queues but stamps or hosts make packets late.
@@ -144,10 +144,10 @@ impl UtilizationProbe {
         let read = waits::interpret_waits(&self.samples, self.config.service())?;
         let arrived = self.samples.len() as f64 / (self.samples.len() + self.lost) as f64;
         // What was lost may have found a full queue.
-        let high = 1.0 - (1.0 - read.busy.high) * arrived;
-        let busy = Estimate { high, ..read.busy };
-        let WaitStatistics { queued, mean_wait, correlation, .. } = read;
-        Some(Utilization { busy, own, queued, mean_wait, correlation })
+        let high = 1.0 - (1.0 - read.busy_fraction.high) * arrived;
+        let busy = Estimate { high, ..read.busy_fraction };
+        let WaitStatistics { queued_fraction: queued, mean_wait, correlation, .. } = read;
+        Some(Utilization { busy_fraction: busy, own_fraction: own, queued_fraction: queued, mean_wait, correlation })
     }
 }
 
@@ -156,9 +156,9 @@ impl Utilization {
     pub fn available_of_link(&self, link: &Estimate<Rate>) -> Estimate<Rate> {
         let of = |rate: Rate, busy: f64| Rate::from_f64(rate.as_f64() * (1.0 - busy).clamp(0.0, 1.0));
         Estimate {
-            value: of(link.value, self.busy.value - self.own),
-            low: of(link.low, self.busy.high),
-            high: of(link.high, self.busy.low - self.own),
+            value: of(link.value, self.busy_fraction.value - self.own_fraction),
+            low: of(link.low, self.busy_fraction.high),
+            high: of(link.high, self.busy_fraction.low - self.own_fraction),
             confidence: 0.95,
         }
     }

@@ -28,24 +28,24 @@ use crate::packet_timing::packet_timings;
 use crate::stats::{mean, median, random};
 use kumade_probe_train::TrainRecord;
 use kumade_units::{Rate, Span, Time};
-use losses::Losses;
+use losses::LossWaits;
 use plan::{TrainPlan, VaryingLinkFacts};
 use result::{VaryingLinkFit, WeightedSample};
 use sample::{UnusableTrain, VaryingTrainSample};
 
 /// So many trains with a reading are enough, …
-const MAX_READINGS: usize = 24;
+const MAX_SAMPLES: usize = 24;
 /// … and fewer than this, or than this with a reading of either part, tell nothing.
-const MIN_READINGS: usize = 8;
-const MIN_PARTS: usize = 4;
+const MIN_SAMPLES: usize = 8;
+const MIN_SPLIT_SAMPLES: usize = 4;
 /// This part of the readings has to be of both parts.
-const MIN_PARTS_PART: f64 = 1.0 / 3.0;
+const MIN_SPLIT_SAMPLES_PART: f64 = 1.0 / 3.0;
 /// With more trains without a reading than this part of all, the others would not be a fair sample.
-const MAX_UNREAD_PART: f64 = 0.2;
+const MAX_UNUSABLE_PART: f64 = 0.2;
 /// Until the first reading, so many trains may find no queue.
-const MAX_SEARCH: u32 = 8;
+const MAX_TRAINS_BEFORE_SAMPLE: u32 = 8;
 /// Of so many readings of both parts, the cross traffic is known well enough to plan the next train.
-const MIN_PARTS_TO_PLAN: usize = 3;
+const MIN_SPLIT_SAMPLES_TO_PLAN: usize = 3;
 /// From one train's start to the next one's, in seconds: stations adapt their rates every 50 ms or so.
 const MIN_SPACING_SECONDS: f64 = 0.08;
 /// Trains are this part of their length apart at least.
@@ -55,42 +55,42 @@ const RANDOM_PAUSE_PART: f64 = 0.2;
 /// No pause is longer, in seconds.
 const MAX_PAUSE_SECONDS: f64 = 2.0;
 /// A queue drains in so many times the time that its last packet waited: where that is not known, and at most.
-const USUAL_DRAIN: f64 = 3.0;
-const MAX_DRAIN: f64 = 10.0;
+const USUAL_DRAIN_RATIO: f64 = 3.0;
+const MAX_DRAIN_RATIO: f64 = 10.0;
 
 /// Measures what such a link leaves. The loop is that of a [`Method`](crate::Method): see the crate's contract.
 #[derive(Debug)]
-pub struct LongTrains {
+pub struct VaryingLinkProbe {
     config: VaryingLinkConfig,
     plan: TrainPlan,
     /// What trains said, and when they were sent.
-    readings: Vec<(Time, VaryingTrainSample)>,
-    losses: Losses,
+    samples: Vec<(Time, VaryingTrainSample)>,
+    losses: LossWaits,
     /// Trains before the first reading, and later ones without one.
-    search: u32,
-    unread: u32,
+    trains_before_sample: u32,
+    unusable_trains: u32,
     /// Packets of the fast part of the train on its way.
     fast_packets: u32,
     bytes: u64,
     started: Option<Time>,
     /// How long the last train was, and how long its last packets waited, in seconds.
-    last: Option<(f64, f64)>,
+    last_train_seconds: Option<(f64, f64)>,
     random: u64,
 }
 
-impl LongTrains {
+impl VaryingLinkProbe {
     /// Starts with no train sent.
     pub fn new(config: VaryingLinkConfig) -> Self {
-        LongTrains {
+        VaryingLinkProbe {
             plan: TrainPlan::new(config.rate.as_f64()),
-            readings: Vec::new(),
-            losses: Losses::default(),
-            search: 0,
-            unread: 0,
+            samples: Vec::new(),
+            losses: LossWaits::default(),
+            trains_before_sample: 0,
+            unusable_trains: 0,
             fast_packets: 0,
             bytes: 0,
             started: None,
-            last: None,
+            last_train_seconds: None,
             random: config.seed,
             config,
         }
@@ -109,7 +109,7 @@ impl LongTrains {
             return Step::Done(self.varying_link());
         }
         self.fast_packets = fast_packets;
-        self.last = Some((train.duration().as_secs_f64(), 0.0));
+        self.last_train_seconds = Some((train.duration().as_secs_f64(), 0.0));
         self.bytes += train.bytes();
         Step::Send { wait, train }
     }
@@ -118,23 +118,23 @@ impl LongTrains {
     pub fn record(&mut self, record: &TrainRecord) {
         let passages = packet_timings(record);
         self.losses.add_train(&passages);
-        if let Some((_, waited)) = &mut self.last {
+        if let Some((_, waited)) = &mut self.last_train_seconds {
             *waited = sample::packets_left_waiting(&passages);
         }
         let read = VaryingTrainSample::from_arrivals(&passages, self.fast_packets as usize);
         let sent = record.packets.iter().find_map(|packet| packet.sent);
         match read.ok().zip(sent) {
-            Some((reading, sent)) => self.readings.push((sent, reading)),
-            None => self.count_unread(),
+            Some((reading, sent)) => self.samples.push((sent, reading)),
+            None => self.count_unusable(),
         }
-        let fast: Vec<f64> = self.parts().map(|(fast, _)| fast.rate()).collect();
+        let fast: Vec<f64> = self.split_samples().map(|(fast, _)| fast.rate()).collect();
         self.plan.adapt(&read, sample::has_overflowed(&passages), median(&fast));
     }
 
     /// The last train cannot be read.
-    pub fn spoiled(&mut self) {
-        self.count_unread();
-        self.plan.adapt(&Err(UnusableTrain::Lost), true, None);
+    pub fn train_spoiled(&mut self) {
+        self.count_unusable();
+        self.plan.adapt(&Err(UnusableTrain::TooManyLost), true, None);
     }
 
     /// What is available as far as it is known, for timeouts.
@@ -142,65 +142,71 @@ impl LongTrains {
         Some(Rate::from_f64(self.fit()?.available.max(0.0)))
     }
 
-    fn count_unread(&mut self) {
-        if self.readings.is_empty() {
-            self.search += 1;
+    fn count_unusable(&mut self) {
+        if self.samples.is_empty() {
+            self.trains_before_sample += 1;
         } else {
-            self.unread += 1;
+            self.unusable_trains += 1;
         }
     }
 
     fn is_done(&self) -> bool {
-        let is_lost = self.search > MAX_SEARCH || self.unread as usize > MAX_READINGS;
-        self.readings.len() >= MAX_READINGS || is_lost
+        let is_lost =
+            self.trains_before_sample > MAX_TRAINS_BEFORE_SAMPLE || self.unusable_trains as usize > MAX_SAMPLES;
+        self.samples.len() >= MAX_SAMPLES || is_lost
     }
 
     /// Until the queue has drained, and what the link does is not as before.
     fn pause(&mut self) -> Span {
-        let Some((seconds, waited)) = self.last else { return Span::ZERO };
-        let drain =
-            |fit: VaryingLinkFit| (fit.carried / fit.available.max(fit.carried / MAX_DRAIN)).clamp(1.0, MAX_DRAIN);
-        let drained = waited * self.fit().map_or(USUAL_DRAIN, drain);
+        let Some((seconds, waited)) = self.last_train_seconds else { return Span::ZERO };
+        let drain = |fit: VaryingLinkFit| {
+            (fit.carried / fit.available.max(fit.carried / MAX_DRAIN_RATIO)).clamp(1.0, MAX_DRAIN_RATIO)
+        };
+        let drained = waited * self.fit().map_or(USUAL_DRAIN_RATIO, drain);
         let least = (MIN_SPACING_SECONDS - seconds).max(MIN_PAUSE_PART * seconds);
         let pause = drained.max(least) * (1.0 + RANDOM_PAUSE_PART * random(&mut self.random));
         Span::from_secs_f64(pause.min(MAX_PAUSE_SECONDS))
     }
 
     fn facts(&self) -> VaryingLinkFacts {
-        let rates: Vec<f64> = self.readings.iter().map(|(_, reading)| reading.whole.rate()).collect();
-        let turns: Vec<f64> = self.readings.iter().map(|(_, reading)| reading.turn).collect();
+        let rates: Vec<f64> = self.samples.iter().map(|(_, reading)| reading.whole_train.rate()).collect();
+        let turns: Vec<f64> = self.samples.iter().map(|(_, reading)| reading.period_seconds).collect();
         let fit = self.fit();
         VaryingLinkFacts {
             available: fit.map(|fit| fit.available).or((!rates.is_empty()).then(|| mean(&rates))),
-            carried: fit.map(|fit| fit.carried),
-            turn: median(&turns).unwrap_or(self.config.turn.as_secs_f64()),
+            link_rate: fit.map(|fit| fit.carried),
+            period: median(&turns).unwrap_or(self.config.period.as_secs_f64()),
         }
     }
 
-    fn parts(&self) -> impl Iterator<Item = (sample::TrainPart, sample::TrainPart)> + '_ {
-        self.readings.iter().filter_map(|(_, reading)| reading.parts)
+    fn split_samples(&self) -> impl Iterator<Item = (sample::TrainPart, sample::TrainPart)> + '_ {
+        self.samples.iter().filter_map(|(_, reading)| reading.parts)
     }
 
     fn fit(&self) -> Option<VaryingLinkFit> {
-        (self.parts().count() >= MIN_PARTS_TO_PLAN).then(|| VaryingLinkFit::fit_samples(&self.weighted()))?
+        (self.split_samples().count() >= MIN_SPLIT_SAMPLES_TO_PLAN)
+            .then(|| VaryingLinkFit::fit_samples(&self.weighted_samples()))?
     }
 
     /// The readings, each with the time that it stands for.
-    fn weighted(&self) -> Vec<WeightedSample> {
-        let last = self.readings.len().saturating_sub(1);
+    fn weighted_samples(&self) -> Vec<WeightedSample> {
+        let last = self.samples.len().saturating_sub(1);
         let seconds = |place: usize| {
             let (before, after) = (place.saturating_sub(1), (place + 1).min(last));
-            let between = (self.readings[after].0 - self.readings[before].0).as_secs_f64();
+            let between = (self.samples[after].0 - self.samples[before].0).as_secs_f64();
             if between > 0.0 { between / (after - before) as f64 } else { 1.0 }
         };
-        self.readings.iter().enumerate().map(|(place, (_, reading))| (seconds(place), *reading)).collect()
+        self.samples.iter().enumerate().map(|(place, (_, reading))| (seconds(place), *reading)).collect()
     }
 
     fn varying_link(&self) -> Option<VaryingLink> {
-        let (count, parts) = (self.readings.len(), self.parts().count());
-        let is_enough = count >= MIN_READINGS && parts >= MIN_PARTS && parts as f64 >= MIN_PARTS_PART * count as f64;
-        let is_fair = f64::from(self.unread) <= MAX_UNREAD_PART * (f64::from(self.unread) + count as f64);
-        let is_policed = self.losses.are_without_queue();
-        (is_enough && is_fair).then(|| VaryingLink::from_samples(&self.weighted(), is_policed, self.config.seed))?
+        let (count, parts) = (self.samples.len(), self.split_samples().count());
+        let is_enough =
+            count >= MIN_SAMPLES && parts >= MIN_SPLIT_SAMPLES && parts as f64 >= MIN_SPLIT_SAMPLES_PART * count as f64;
+        let is_fair =
+            f64::from(self.unusable_trains) <= MAX_UNUSABLE_PART * (f64::from(self.unusable_trains) + count as f64);
+        let is_policed = self.losses.are_losses_without_queue();
+        (is_enough && is_fair)
+            .then(|| VaryingLink::from_samples(&self.weighted_samples(), is_policed, self.config.seed))?
     }
 }

@@ -2,8 +2,8 @@
 //! and does not panic.
 
 use kumade_estimate::{
-    CapacityConfig, CapacityProbe, Conditions, LongTrains, METHODS, MethodSettings, PolicingConfig, PolicingProbe,
-    PolicingResult, RequestedBudget, Shaper, Shaping, Step, VaryingLinkConfig,
+    CapacityConfig, CapacityProbe, Conditions, METHODS, MethodSettings, PolicingConfig, PolicingProbe, PolicingResult,
+    RequestedBudget, Shaper, Shaping, Step, VaryingLinkConfig, VaryingLinkProbe,
 };
 use kumade_probe_train::{Burst, Estimate, PacketRecord, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
@@ -101,13 +101,13 @@ fn probe(config: CapacityConfig, fates: &[Fate]) -> u64 {
                 probe.record(&record(&train, now, fates, turn));
             }
             Step::Done(capacity) => {
-                assert_eq!(capacity.bottleneck.is_none(), capacity.reason.is_some());
+                assert_eq!(capacity.bottleneck_rate.is_none(), capacity.reason.is_some());
                 let shaped = capacity
                     .shaper
                     .into_iter()
                     .flat_map(|shaper| [Some(shaper.committed_rate), shaper.peak_rate])
                     .flatten();
-                for rate in shaped.chain(capacity.bottleneck) {
+                for rate in shaped.chain(capacity.bottleneck_rate) {
                     assert!(rate.low <= rate.value && rate.value <= rate.high, "{rate:?}");
                 }
                 return bytes;
@@ -146,7 +146,7 @@ fn sustain(config: PolicingConfig, fates: &[Fate]) {
 
 /// As [`drive`], for what a link leaves whose rate varies.
 fn measure_varying(config: VaryingLinkConfig, fates: &[Fate]) {
-    let mut trains = LongTrains::new(config);
+    let mut trains = VaryingLinkProbe::new(config);
     let (mut now, mut bytes) = (Time::ZERO, 0);
     for turn in 0..100 {
         match trains.next(now) {
@@ -214,28 +214,28 @@ proptest! {
         max_packets in 0u32..10_000,
         budget_bytes in 0u64..5_000_000,
     ) {
-        let [rate, cross] = [kilobits, kilobits / 3].map(|kilobits| Rate::from_bits_per_second(kilobits * 1000));
+        let [rate, max_cross_rate] = [kilobits, kilobits / 3].map(|kilobits| Rate::from_bits_per_second(kilobits * 1000));
         let connections = seed.is_multiple_of(2).then_some((seed % 200) as u32);
         let is_bucket_hinted = seed.is_multiple_of(3);
-        let (max_packet, least_delay) = (1500, Some(Span::ZERO));
+        let (max_packet, min_delay) = (1500, Some(Span::ZERO));
         sustain(
             PolicingConfig {
-                faster: None,
+                faster_rate: None,
                 rate,
-                cross,
-                expected_cross: cross,
+                max_cross_rate,
+                expected_cross_rate: max_cross_rate,
                 max_packet,
                 max_packets,
                 connections,
                 is_bucket_hinted,
                 is_lossy: seed.is_multiple_of(5),
-                is_one_by_one: seed.is_multiple_of(2),
-                least_bytes: seed % 8_000_000,
+                arrives_one_by_one: seed.is_multiple_of(2),
+                min_trial_bytes: seed % 8_000_000,
                 budget_bytes,
                 budget_time: Span::from_secs(seed as i64 % 20),
                 spent_bytes: budget_bytes,
-                least_delay,
-                idle_variation: Span::from_millis(seed as i64 % 10),
+                min_delay,
+                idle_delay_variation: Span::from_millis(seed as i64 % 10),
                 seed,
             },
             &fates,
@@ -249,11 +249,11 @@ proptest! {
         kilobits in 0u64..10_000_000,
         max_packets in 0u32..10_000,
         budget_bytes in 0u64..20_000_000,
-        turn in 0i64..10_000_000_000,
+        period in 0i64..10_000_000_000,
     ) {
-        let (rate, turn) = (Rate::from_bits_per_second(kilobits * 1000), Span::from_nanos(turn));
+        let (rate, period) = (Rate::from_bits_per_second(kilobits * 1000), Span::from_nanos(period));
         let budget_time = Span::from_secs(8);
-        measure_varying(VaryingLinkConfig { rate, turn, max_packet: 1500, max_packets, budget_bytes, budget_time, seed }, &fates);
+        measure_varying(VaryingLinkConfig { rate, period, max_packet: 1500, max_packets, budget_bytes, budget_time, seed }, &fates);
     }
 
     #[test]

@@ -230,7 +230,7 @@ proptest! {
         let measured = measure(&Far { step: Some((at, size)), ..far }, &path);
         let model = ClockModel::fit(&measured.samples, &[]).unwrap();
         let found = model.steps().iter().any(|step| {
-            (step.size - size).as_nanos().abs() < 1_500_000 && (step.at - START).as_secs_f64() - at as f64 * 0.01 < 0.3
+            (step.size - size).as_nanos().abs() < 1_500_000 && (step.time - START).as_secs_f64() - at as f64 * 0.01 < 0.3
         });
         // A step that queues of the same size surround may pass for one: then the bounds are to hold without it.
         prop_assert!(found || size.as_nanos().abs() < 3_000_000, "{:?}", model.steps());
@@ -261,7 +261,7 @@ fn fifteen_out_and_five_back_with_a_far_clock_off_by_87_ms_and_50_ppm() {
     let forward = model.delays(Direction::Up, |_| true).unwrap();
     assert_holds(&forward, &measured.true_forward);
     assert!(forward.minimum.high < Span::from_micros(20_100) && forward.variation_99 < Span::from_micros(30));
-    let known = [ClockReference { at: START, low: Span::from_micros(86_000), high: Span::from_micros(88_000) }];
+    let known = [ClockReference { time: START, low: Span::from_micros(86_000), high: Span::from_micros(88_000) }];
     let model = ClockModel::fit(&measured.samples, &known).unwrap();
     let forward = model.delays(Direction::Up, |_| true).unwrap().minimum;
     assert!((forward.value.as_secs_f64() - 15e-3).abs() < 1e-3, "{forward:?}");
@@ -273,7 +273,7 @@ fn fifteen_out_and_five_back_with_a_far_clock_off_by_87_ms_and_50_ppm() {
 fn a_reference_that_cannot_be_true_is_left_out_and_said() {
     let far = Far { offset: Span::from_millis(87), skew: 0.0, slew: None, step: None };
     let measured = measure(&far, &steady(Span::from_millis(15), Span::from_millis(5)));
-    let wrong = ClockReference { at: START, low: Span::from_millis(-1), high: Span::from_millis(1) };
+    let wrong = ClockReference { time: START, low: Span::from_millis(-1), high: Span::from_millis(1) };
     let model = ClockModel::fit(&measured.samples, &[wrong]).unwrap();
     assert!(model.is_contradicted());
     assert_holds(&model.delays(Direction::Up, |_| true).unwrap(), &measured.true_forward);

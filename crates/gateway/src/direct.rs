@@ -24,8 +24,9 @@
 //! them, and packets take the system's routes. What is left then (routing tables that nothing uses) is removed by the next
 //! start.
 
-mod batch_guard;
+mod flow_lists;
 mod flow_rules;
+mod gro_limit_guard;
 mod host;
 mod plan;
 mod plane;
@@ -34,13 +35,12 @@ mod session_plane;
 mod session_rules;
 mod session_shard;
 mod session_status;
-mod sessions;
 
-pub use host::{HostError, check_host};
+pub use flow_lists::FlowLists;
+pub use host::{ForwardingError, check_forwarding};
 pub use plan::DirectPlan;
 pub(crate) use plan::path_mark as mark;
 pub use plane::{DirectError, DirectPlane, PathCount};
 pub use session_plane::SessionPlane;
 pub use session_shard::SessionsError;
 pub use session_status::{RemoteSessions, SessionsStatus};
-pub use sessions::FlowLists;

@@ -5,14 +5,14 @@
 //! `kumade serve`. In the direct plane, packets of a measurement carry the path's firewall mark and take its routes; in the
 //! bonded plane they are bound to the path's interface, as its datagrams are.
 //!
-//! In the direct plane the weights are set to what is found ([`PathMeasurer::guide_direct`]). The bonded plane finds out by
-//! its traffic what a path carries; it is told what was measured of paths that carry little ([`PathMeasurer::guide_bonded`]).
+//! In the direct plane the weights are set to what is found ([`PathMeasurer::update_direct_weights`]). The bonded plane finds out by
+//! its traffic what a path carries; it is told what was measured of paths that carry little ([`PathMeasurer::update_bonded_rates`]).
 
-mod fill;
-mod guide;
+mod apply;
+mod fill_status;
 mod load;
 mod measurer;
-mod run;
+mod running_measurement;
 mod server;
 mod status;
 

@@ -27,7 +27,7 @@ const PATH_GAUGES: [Gauge<GatewayPathStatus>; 2] = [
 const PATH_TRAFFIC_COUNTERS: [TrafficCounter<GatewayPathStatus>; 1] =
     [("path_sent", "that left by the path", |path| &path.sent)];
 
-const REMOTE_PATH: [Gauge<RemotePath>; 5] = [
+const REMOTE_PATH_GAUGES: [Gauge<RemotePath>; 5] = [
     ("remote_path_weight", "The path's part of the packets to the remote site", |path| path.weight.map(f64::from)),
     ("remote_path_measured_rate_bytes_per_second", "The rate by which the path is weighed", |path| {
         path.measured.as_ref()?.rate_bits_per_second.map(|rate| rate / 8.0)
@@ -86,7 +86,7 @@ impl Collector for GatewayMetrics {
         let paths: Vec<_> = paths.collect();
         encoder.encode_gauges(&paths, &PATH_GAUGES)?;
         encoder.encode_traffic(&paths, &PATH_TRAFFIC_COUNTERS)?;
-        self.remote_paths(&mut encoder)?;
+        self.encode_remote_paths(&mut encoder)?;
         Tunnel::encode_metrics(&mut descriptors, "tunnel_", &self.labelled_remotes(|remote| remote.tunnel.as_ref()))?;
         let mut encoder = Encoder::new(&mut descriptors, "");
         self.encode_sessions(&mut encoder)?;
@@ -95,7 +95,7 @@ impl Collector for GatewayMetrics {
 }
 
 impl GatewayMetrics {
-    fn remote_paths(&self, encoder: &mut Encoder<'_, '_>) -> fmt::Result {
+    fn encode_remote_paths(&self, encoder: &mut Encoder<'_, '_>) -> fmt::Result {
         let mut paths = Vec::new();
         for remote in &self.0.remotes {
             let labels = [("gateway", self.0.name.as_str()), ("remote", remote.name.as_str())];
@@ -103,7 +103,7 @@ impl GatewayMetrics {
                 remote.paths.iter().map(|path| ([labels.as_slice(), &[("path", path.name.as_str())]].concat(), path)),
             );
         }
-        encoder.encode_gauges(&paths, &REMOTE_PATH)
+        encoder.encode_gauges(&paths, &REMOTE_PATH_GAUGES)
     }
 
     fn encode_sessions(&self, encoder: &mut Encoder<'_, '_>) -> fmt::Result {

@@ -11,7 +11,8 @@ mod sessions;
 mod text;
 
 pub use ::kumade_overlay_status::{
-    Bucket, PathState, RefusedTraffic, Resequencing, Traffic, Tunnel, TunnelPath, Waits, format_age, format_percent,
+    HistogramBucket, PathState, RefusedTraffic, Resequencing, Traffic, Tunnel, TunnelPath, Waits, format_age,
+    format_percent,
 };
 pub use recorder::new_recorder;
 pub use sessions::{NatSessionStatus, PhaseCounts, RemoteSessions, SessionCounters, SessionPhase, SessionRole};

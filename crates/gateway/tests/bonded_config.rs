@@ -42,7 +42,7 @@ fn read(text: &str) -> Result<GatewayConfig, ConfigError> {
 fn a_valid_file_becomes_what_it_says() {
     let config = read(VALID).unwrap();
     let Plane::Bonded(bonded) = &config.plane else { panic!("another plane") };
-    assert_eq!(bonded.choice, PathPolicy::Ratio { shares: vec![16, 3], unit: ShareUnit::Packets });
+    assert_eq!(bonded.path_policy, PathPolicy::Ratio { shares: vec![16, 3], unit: ShareUnit::Packets });
     assert_eq!((bonded.port, bonded.mtu, bonded.device.as_str()), (7273, None, "kumade0"));
     assert_eq!(bonded.threads, 1);
     assert_eq!(bonded.peers[0].key.to_string(), KEY);

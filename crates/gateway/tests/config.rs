@@ -152,9 +152,12 @@ fn paths_are_measured_to_where_the_file_says() {
     let measured = "weights = \"measured\"";
     let config =
         with(measured, "measure = [\"10.2.0.1\", \"10.2.0.2:99\"]", "[measure]\nanswer = true\nport = 98\n").unwrap();
-    assert_eq!(config.remotes[0].measured_to, ["10.2.0.1:98".parse().unwrap(), "10.2.0.2:99".parse().unwrap()]);
-    assert!(config.remotes[1].measured_to.is_empty());
-    assert!(config.measurement.answer && config.measurement.key_file.is_none());
+    assert_eq!(
+        config.remotes[0].measurement_addresses,
+        ["10.2.0.1:98".parse().unwrap(), "10.2.0.2:99".parse().unwrap()]
+    );
+    assert!(config.remotes[1].measurement_addresses.is_empty());
+    assert!(config.measurement.is_answering && config.measurement.key_file.is_none());
     assert_eq!(read(VALID).unwrap().measurement.port, 7272);
     for (weights, right, more, words) in [
         (measured, "", "", "site.toml:2: nothing can be measured: give a [[remote]] the list `measure`"),

@@ -193,7 +193,7 @@ fn a_second_gateway_and_a_host_that_does_not_forward_are_refused() {
         let plane = attempt(&config).unwrap();
         // Wherever its files are.
         let second = sites.left.run(|| DirectPlane::start(&config, runtime("refused-too"))).unwrap();
-        assert!(matches!(second, Err(DirectError::Taken { .. })));
+        assert!(matches!(second, Err(DirectError::NamespaceTaken { .. })));
         sites.left.run(|| drop(plane)).unwrap();
         let unreachable = read(&LEFT.replace("10.9.2.2", "192.0.2.1"));
         let error = attempt(&unreachable).unwrap_err().to_string();
@@ -262,7 +262,7 @@ fn single_flows_are_divided_translated_and_counted_while_others_pass_by() {
         let sites = Sites::new();
         let with_sessions = |text: &str| {
             let mut config = read(text);
-            config.remotes[0].sessions = true;
+            config.remotes[0].divides_single_flows = true;
             config
         };
         let right = LEFT.replace("10.1.0.0/24", "X").replace("10.2.0.0/24", "10.1.0.0/24").replace('X', "10.2.0.0/24");
@@ -299,23 +299,26 @@ fn single_flows_are_divided_translated_and_counted_while_others_pass_by() {
             let translated = aliases.map(|source| Addresses { source, destination });
             let divided = DividedRule { flow, aliases: (0..).zip(translated).collect() };
             let restored = divided.restored_rule();
-            receiver.flow_lists().restore(&restored).unwrap();
-            sender.flow_lists().divide(0, &divided).unwrap();
-            assert!(sender.flow_lists().divide(0, &divided).is_err());
+            receiver.flow_lists().restore_addresses(&restored).unwrap();
+            sender.flow_lists().divide_flow(0, &divided).unwrap();
+            assert!(sender.flow_lists().divide_flow(0, &divided).is_err());
             send(38);
             assert_eq!(counter.packets(), [2, 32, 6]);
-            assert_eq!(sender.flow_lists().divided(0).unwrap()[&flow].packets, 38);
-            let arrived = receiver.flow_lists().restored().unwrap();
+            assert_eq!(sender.flow_lists().divided_flows(0).unwrap()[&flow].packets, 38);
+            let arrived = receiver.flow_lists().restored_flows().unwrap();
             assert_eq!(restored.arriving_flows().map(|flow| arrived[&flow].packets).collect::<Vec<_>>(), [32, 6]);
             // Another flow between the same hosts.
             sites.send(&sites.a, &source.to_string(), &sites.b, &destination.to_string(), 5);
             assert_eq!(counter.packets(), [2 + 5, 32, 6]);
 
-            sender.flow_lists().end_flow(0, &divided).unwrap();
-            receiver.flow_lists().forget(&restored).unwrap();
-            assert!(sender.flow_lists().end_flow(0, &divided).is_err());
+            sender.flow_lists().stop_dividing(0, &divided).unwrap();
+            receiver.flow_lists().stop_restoring_addresses(&restored).unwrap();
+            assert!(sender.flow_lists().stop_dividing(0, &divided).is_err());
             assert_eq!(
-                (sender.flow_lists().divided(0).unwrap().len(), receiver.flow_lists().restored().unwrap().len()),
+                (
+                    sender.flow_lists().divided_flows(0).unwrap().len(),
+                    receiver.flow_lists().restored_flows().unwrap().len()
+                ),
                 (0, 0)
             );
             send(1);
@@ -364,7 +367,7 @@ fn errors_of_routers_tell_hosts_of_the_packets_of_single_flows() {
     in_namespaces("errors_of_routers_tell_hosts_of_the_packets_of_single_flows", || {
         let sites = Sites::new();
         let mut config = read(LEFT);
-        config.remotes[0].sessions = true;
+        config.remotes[0].divides_single_flows = true;
         let plane = start(&sites.left, &config, &runtime("flow-errors"));
         run_ip(&sites.right, &["link", "set", "lan", "mtu", "1300"]).unwrap();
         for (family, back, gateway) in [("-4", "198.51.1.0/24", "10.9.1.1"), ("-6", "fd51:1::/64", "fd09:1::1")] {
@@ -378,14 +381,14 @@ fn errors_of_routers_tell_hosts_of_the_packets_of_single_flows() {
             let flow = FlowKey { protocol: 17, source: (source, 5000).into(), destination: (destination, 9).into() };
             let leaving = Addresses { source: alias, destination };
             let rule = DividedRule { flow, aliases: vec![(0, leaving), (1, leaving)] };
-            plane.flow_lists().divide(0, &rule).unwrap();
+            plane.flow_lists().divide_flow(0, &rule).unwrap();
             let knows = || {
                 // Too long for the path, until the host has learnt that.
                 let _ = near.send_to(&[0; 1400], (destination, 9));
                 run_ip(&sites.a, &[family, "route", "get", to]).unwrap().contains("mtu 1300")
             };
             assert!(eventually(knows), "{to}");
-            plane.flow_lists().end_flow(0, &rule).unwrap();
+            plane.flow_lists().stop_dividing(0, &rule).unwrap();
         }
         sites.left.run(|| drop(plane)).unwrap();
     });

@@ -74,7 +74,7 @@ fn start(sites: &Sites, test: &str) -> (DirectPlane, PathMeasurer) {
 /// Until each path has been measured once, or has failed to be.
 fn measure(sites: &Sites, plane: &mut DirectPlane, measurer: &mut PathMeasurer) {
     let is_done = || {
-        sites.left.run(|| measurer.guide_direct(plane)).unwrap().unwrap();
+        sites.left.run(|| measurer.update_direct_weights(plane)).unwrap().unwrap();
         measurer.status(clock::monotonic()).iter().all(|path| path.last.is_some() || path.error.is_some())
     };
     assert!(eventually(is_done));
@@ -170,7 +170,7 @@ fn the_bonded_plane_is_told_what_was_measured_of_idle_paths() {
         let _server = sites.right.run(|| MeasurementServer::start(7272, None)).unwrap().unwrap();
         let mut measurer = PathMeasurer::new(&bonded(1), None, 1, clock::monotonic()).unwrap();
         let is_done = || {
-            sites.left.run(|| measurer.guide_bonded(&planes[0])).unwrap();
+            sites.left.run(|| measurer.update_bonded_rates(&planes[0])).unwrap();
             measurer.status(clock::monotonic()).iter().all(|path| path.last.is_some() || path.error.is_some())
         };
         assert!(eventually(is_done));

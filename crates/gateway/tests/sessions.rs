@@ -132,7 +132,7 @@ impl Running {
     fn document(&self, config: &GatewayConfig) -> GatewayStatus {
         let mut recorder = new_recorder(config);
         let fill = |status: &mut GatewayStatus, now| {
-            self.sessions.status().unwrap().fill(status);
+            self.sessions.status().unwrap().fill_status(status);
             self.plane.fill_status(status, now)
         };
         recorder.renew(fill).unwrap();

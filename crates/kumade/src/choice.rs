@@ -13,13 +13,13 @@ use std::sync::LazyLock;
 /// Parses `NAME[:PARAMETER=VALUE]...` as a `T`; help and completions list the names.
 #[derive(Clone)]
 pub struct NamedChoiceParser<T> {
-    read: fn(&str) -> Result<T, String>,
+    parse_text: fn(&str) -> Result<T, String>,
     names: fn() -> Vec<PossibleValue>,
 }
 
 impl<T: FromStr<Err: Display>> NamedChoiceParser<T> {
     fn with_names(names: fn() -> Vec<PossibleValue>) -> Self {
-        NamedChoiceParser { read: |text| text.parse().map_err(|error: T::Err| error.to_string()), names }
+        NamedChoiceParser { parse_text: |text| text.parse().map_err(|error: T::Err| error.to_string()), names }
     }
 }
 
@@ -32,7 +32,7 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for NamedChoiceParser<T>
         argument: Option<&clap::Arg>,
         value: &OsStr,
     ) -> Result<T, clap::Error> {
-        self.read.parse_ref(command, argument, value)
+        self.parse_text.parse_ref(command, argument, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
@@ -63,7 +63,7 @@ pub fn discipline_parser() -> NamedChoiceParser<DisciplineChoice> {
 }
 
 /// An experiment of the catalogue, or a scenario file.
-pub fn experiment() -> NamedChoiceParser<String> {
+pub fn experiment_parser() -> NamedChoiceParser<String> {
     NamedChoiceParser::with_names(|| {
         EXPERIMENTS.iter().map(|(name, title)| PossibleValue::new(name.as_str()).help(title)).collect()
     })
@@ -76,7 +76,7 @@ static EXPERIMENTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
 });
 
 /// A kind of path of the atlas.
-pub fn path_kind() -> NamedChoiceParser<PathKind> {
+pub fn path_kind_parser() -> NamedChoiceParser<PathKind> {
     NamedChoiceParser::with_names(|| PathKind::ALL.into_iter().map(|kind| PossibleValue::new(kind.name())).collect())
 }
 

@@ -8,7 +8,7 @@ use kumade_net::sandbox;
 /// What has been given up, in words.
 #[derive(Debug, Default)]
 pub(crate) struct Confinement {
-    given_up: Vec<String>,
+    restrictions: Vec<String>,
 }
 
 /// A capability with its name: capabilities(7).
@@ -22,7 +22,7 @@ impl Confinement {
 
     /// All capabilities but those that it takes to have interfaces, routes and rules and to restore them at the end, and to
     /// bind to these ports; of this thread and of those that it starts from now on.
-    pub(crate) fn network_capabilities(&mut self, ports: impl IntoIterator<Item = u16>) {
+    pub(crate) fn keep_network_capabilities(&mut self, ports: impl IntoIterator<Item = u16>) {
         let mut kept = vec![(NET_ADMIN, "CAP_NET_ADMIN"), (NET_RAW, "CAP_NET_RAW")];
         kept.extend(port_capability(ports));
         self.drop_capabilities(&kept);
@@ -32,30 +32,32 @@ impl Confinement {
     pub(crate) fn drop_capabilities(&mut self, kept: &[Capability]) {
         let (numbers, names): (Vec<_>, Vec<_>) = kept.iter().copied().unzip();
         let words = if names.is_empty() { "no capabilities".to_owned() } else { format!("only {}", names.join(", ")) };
-        self.record(privileges::drop_capabilities_except(&numbers).map(|()| words));
+        self.record_restriction(privileges::drop_capabilities_except(&numbers).map(|()| words));
     }
 
     /// Files and connections, of this thread and of those that it starts from now on.
-    pub(crate) fn files_and_connections(&mut self) {
-        self.record(sandbox::deny_files_and_connections().map(|confined| match confined {
+    pub(crate) fn deny_files_and_connections(&mut self) {
+        self.record_restriction(sandbox::deny_files_and_connections().map(|confined| match confined {
             true => "no files or outgoing connections (Landlock)".to_owned(),
             false => "no Landlock in this kernel".to_owned(),
         }));
     }
 
     /// System calls that are not needed, of all threads.
-    pub(crate) fn restrict_calls(&mut self) {
-        self.record(sandbox::deny_unneeded_calls().map(|()| "no unneeded system calls (seccomp)".to_owned()));
+    pub(crate) fn restrict_system_calls(&mut self) {
+        self.record_restriction(
+            sandbox::deny_unneeded_calls().map(|()| "no unneeded system calls (seccomp)".to_owned()),
+        );
     }
 
     /// Says what was given up.
     pub(crate) fn report(self) {
-        note!("confined: {}", self.given_up.join("; "));
+        note!("confined: {}", self.restrictions.join("; "));
     }
 
-    fn record(&mut self, outcome: Result<String, SetupError>) {
+    fn record_restriction(&mut self, outcome: Result<String, SetupError>) {
         match outcome {
-            Ok(words) => self.given_up.push(words),
+            Ok(words) => self.restrictions.push(words),
             Err(error) => note!("warning: {error}; --keep-privileges does without"),
         }
     }

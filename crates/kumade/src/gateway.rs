@@ -10,7 +10,7 @@ use crate::usage::usage_error;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use kumade_gateway::config::{PathOption, Plane, SimpleBonded, SimpleConfig};
-use kumade_gateway::direct::{DirectPlan, check_host};
+use kumade_gateway::direct::{DirectPlan, check_forwarding};
 use kumade_gateway::{ConfigError, GatewayConfig};
 use kumade_net::interface;
 use kumade_overlay_io::OuterTransportConfig;
@@ -95,24 +95,24 @@ enum GatewayCommand {
 pub fn run(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
     let config = match (&args.command, &args.config) {
         (Some(GatewayCommand::Status(args)), _) => return status::run(args),
-        (Some(GatewayCommand::Check { file }), _) | (None, Some(file)) => read(file)?,
-        (None, None) => GatewayConfig::from_options(&args.simple(), &interface::names()?),
+        (Some(GatewayCommand::Check { file }), _) | (None, Some(file)) => read_config(file)?,
+        (None, None) => GatewayConfig::from_options(&args.to_simple_config(), &interface::names()?),
     };
     match (config, &args.command) {
         (Err(error), _) => Ok(usage_error(&error)),
-        (Ok(config), Some(_)) => check(&config),
+        (Ok(config), Some(_)) => check_config(&config),
         (Ok(config), None) => run::run(&config, args.keep_privileges),
     }
 }
 
 /// The inner error is for the file's content.
-fn read(file: &Path) -> anyhow::Result<Result<GatewayConfig, ConfigError>> {
+fn read_config(file: &Path) -> anyhow::Result<Result<GatewayConfig, ConfigError>> {
     let name = file.display().to_string();
     let text = kumade_daemon::read_text(file).with_context(|| format!("cannot read the configuration {name}"))?;
     Ok(GatewayConfig::from_toml(&text, &name, &interface::names()?))
 }
 
-fn check(config: &GatewayConfig) -> anyhow::Result<ExitCode> {
+fn check_config(config: &GatewayConfig) -> anyhow::Result<ExitCode> {
     let mut output = StandardOutput;
     for remote in &config.remotes {
         let networks: Vec<_> = remote.networks.iter().map(ToString::to_string).collect();
@@ -120,8 +120,8 @@ fn check(config: &GatewayConfig) -> anyhow::Result<ExitCode> {
         let paths: Vec<_> = paths.iter().map(|path| format!("{} {}", path.name, path.weight)).collect();
         writeln!(output, "# {}: {} by {}", remote.name, networks.join(", "), paths.join(" : "))?;
     }
-    for remote in config.remotes.iter().filter(|remote| !remote.measured_to.is_empty()) {
-        let targets: Vec<_> = remote.measured_to.iter().map(ToString::to_string).collect();
+    for remote in config.remotes.iter().filter(|remote| !remote.measurement_addresses.is_empty()) {
+        let targets: Vec<_> = remote.measurement_addresses.iter().map(ToString::to_string).collect();
         writeln!(output, "# {}: weights are measured, to {}", remote.name, targets.join(", "))?;
     }
     run::measurement_key(config)?;
@@ -143,7 +143,7 @@ fn check(config: &GatewayConfig) -> anyhow::Result<ExitCode> {
             }
             let plan = DirectPlan::new(config);
             writeln!(output, "{plan}")?;
-            for warning in check_host(&plan)? {
+            for warning in check_forwarding(&plan)? {
                 note!("warning: {warning}");
             }
         }
@@ -152,7 +152,7 @@ fn check(config: &GatewayConfig) -> anyhow::Result<ExitCode> {
 }
 
 impl GatewayArgs {
-    fn simple(&self) -> SimpleConfig {
+    fn to_simple_config(&self) -> SimpleConfig {
         // clap wants both keys or none.
         let keys = self.key.clone().zip(self.peer.clone());
         let bonded = keys.map(|(key_file, peer)| SimpleBonded {

@@ -107,20 +107,20 @@ fn write_secret(to: Option<&Path>, digits: &str) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// It cannot be read, or has no key.
-pub fn read_preshared(path: &Path) -> anyhow::Result<PresharedKey> {
-    read(path, PresharedKey::parse)
+pub fn read_preshared_key(path: &Path) -> anyhow::Result<PresharedKey> {
+    read_key_file(path, PresharedKey::parse)
 }
 
 /// Reads the file of a private key.
 ///
 /// # Errors
 /// It cannot be read, or has no key.
-pub fn read_private(path: &Path) -> anyhow::Result<PrivateKey> {
-    read(path, PrivateKey::parse)
+pub fn read_private_key(path: &Path) -> anyhow::Result<PrivateKey> {
+    read_key_file(path, PrivateKey::parse)
 }
 
 /// Reads a key file, which not everybody may read, and only its user may write.
-fn read<K>(path: &Path, parse: fn(&str) -> Result<K, KeyError>) -> anyhow::Result<K> {
+fn read_key_file<K>(path: &Path, parse: fn(&str) -> Result<K, KeyError>) -> anyhow::Result<K> {
     let name = path.display();
     let mut text = String::new();
     let cannot_read = || format!("cannot read the key file {name}");

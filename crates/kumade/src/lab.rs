@@ -58,7 +58,7 @@ struct CompareArgs {
 #[derive(Debug, Args)]
 struct RunArgs {
     /// Built-in experiments (see `kumade lab list`) or scenario files (*.toml)
-    #[arg(required = true, value_name = "NAME", value_parser = choice::experiment())]
+    #[arg(required = true, value_name = "NAME", value_parser = choice::experiment_parser())]
     names: Vec<String>,
     /// Print one JSON document (kumade.lab/1, or kumade.lab.fairness/1, kumade.lab.contention/1, kumade.lab.multipath/1, kumade.lab.nat-session/1, kumade.lab.path-atlas/1, kumade.lab.fast-links/1) per
     /// experiment instead of tables
@@ -126,7 +126,7 @@ struct RunArgs {
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     idle: Option<Span>,
     /// Paths of many kinds: the kinds to measure, such as fifo,policer
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::path_kind())]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::path_kind_parser())]
     kind: Vec<PathKind>,
 }
 
@@ -136,13 +136,13 @@ struct RunArgs {
 /// If an experiment can't be prepared or run, or its report can't be written.
 pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
     match args.command {
-        LabCommand::List => list(),
-        LabCommand::Run(args) => run_all(&args),
-        LabCommand::Compare(args) => compare(&args),
+        LabCommand::List => list_experiments(),
+        LabCommand::Run(args) => run_experiments(&args),
+        LabCommand::Compare(args) => compare_reports(&args),
     }
 }
 
-fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
+fn compare_reports(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let read = |path: &PathBuf| {
         let text = kumade_daemon::read_text(path).with_context(|| format!("cannot read {}", path.display()))?;
         FairnessReport::from_json(&text).with_context(|| format!("cannot compare {}", path.display()))
@@ -152,7 +152,7 @@ fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list() -> anyhow::Result<ExitCode> {
+fn list_experiments() -> anyhow::Result<ExitCode> {
     let mut out = StandardOutput;
     for experiment in kumade_lab::experiments()? {
         let paper = experiment.paper().map_or(String::new(), |paper| format!("{}, {}", paper.system, paper.figure));
@@ -161,7 +161,7 @@ fn list() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
+fn run_experiments(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let overrides = args.overrides();
     let experiments: Result<Vec<_>, _> = args.names.iter().map(|name| kumade_lab::load(name, &overrides)).collect();
     let experiments = match experiments {
@@ -177,11 +177,11 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
     // The first signal stops the experiment after the current run, with a report; the second ends the program at once.
     let stop = kumade_daemon::signals::termination_flag_or_exit(FAILURE_STATUS).context("cannot listen for Ctrl-C")?;
     for experiment in &experiments {
-        kumade_lab::prepare_directory(&args.directory(experiment))?;
+        kumade_lab::prepare_directory(&args.report_directory(experiment))?;
     }
     for (index, experiment) in experiments.iter().enumerate() {
         let (report, measured) = match experiment {
-            Experiment::Accuracy(experiment) => measure(experiment, &stop)?,
+            Experiment::Accuracy(experiment) => run_accuracy(experiment, &stop)?,
             Experiment::Fairness(experiment) => run_fairness(experiment, &stop)?,
             Experiment::Contention(experiment) => run_contention(experiment, &stop)?,
             Experiment::Multipath(experiment) => run_multipath(experiment, &stop)?,
@@ -191,7 +191,7 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
         };
         // An empty report must not replace an earlier one.
         if measured > 0 {
-            show(report.as_ref(), args, experiment)?;
+            output_report(report.as_ref(), args, experiment)?;
         }
         let of = experiment.run_count();
         if stop.load(Ordering::Relaxed) && (measured < of || index + 1 < experiments.len()) {
@@ -202,11 +202,11 @@ fn run_all(args: &RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints the report, and writes its files.
-fn show(report: &dyn ReportDocument, args: &RunArgs, experiment: &Experiment) -> anyhow::Result<()> {
+fn output_report(report: &dyn ReportDocument, args: &RunArgs, experiment: &Experiment) -> anyhow::Result<()> {
     let text = if args.json { report.to_json()? + "\n" } else { report.to_text() };
     // Neither a full disk nor a closed output loses the results for the other.
     let printed = StandardOutput.write_all(text.as_bytes());
-    for path in report.write_files(&args.directory(experiment))? {
+    for path in report.write_files(&args.report_directory(experiment))? {
         note!("wrote {}", path.display());
     }
     Ok(printed?)
@@ -368,7 +368,7 @@ fn run_fast_links(experiment: &FastLinksExperiment, stop: &AtomicBool) -> anyhow
     Ok((Box::new(FastLinksReport::new(experiment, started, rows)), measured))
 }
 
-fn measure(experiment: &AccuracyExperiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
+fn run_accuracy(experiment: &AccuracyExperiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
     let bar = progress_bar(&experiment.name)?;
     let started = kumade_lab::now_utc();
     let first = experiment.scenarios.first().unwrap_or(&experiment.base_scenario);
@@ -419,7 +419,7 @@ impl RunArgs {
     }
 
     /// The report directory of an experiment.
-    fn directory(&self, experiment: &Experiment) -> PathBuf {
+    fn report_directory(&self, experiment: &Experiment) -> PathBuf {
         match &self.out {
             None => PathBuf::from("reports").join(experiment.name()),
             Some(out) if self.names.len() == 1 => out.clone(),

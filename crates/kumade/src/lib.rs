@@ -67,18 +67,18 @@ enum Command {
 }
 
 /// The whole command line, as help, manual pages and completions show it.
-fn command() -> clap::Command {
-    manual::with_pages(Cli::command())
+fn build_command() -> clap::Command {
+    manual::with_examples(Cli::command())
 }
 
 /// The program: parses its arguments, runs the command and returns the exit status.
 pub fn main() -> ExitCode {
-    let matches = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let matches = build_command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = matches.unwrap_or_else(|error| {
         let arguments = env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect::<Vec<_>>();
         tips::with_tips(error, &arguments).exit()
     });
-    log(if matches!(cli.command, Command::Serve(_)) { LevelFilter::INFO } else { LevelFilter::WARN });
+    init_logging(if matches!(cli.command, Command::Serve(_)) { LevelFilter::INFO } else { LevelFilter::WARN });
     run(cli.command).unwrap_or_else(|error| {
         // A reader that closes the pipe, as `head` does, is not an error.
         if is_closed_output(&error) {
@@ -90,7 +90,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Writes messages to standard error: those of KUMADE_LOG (`debug`, or `kumade_client=debug,info`), otherwise from this level on.
-fn log(default: LevelFilter) {
+fn init_logging(default: LevelFilter) {
     let wanted = env::var("KUMADE_LOG").ok().filter(|wanted| !wanted.is_empty());
     let filter =
         wanted.as_deref().map_or(Ok(Targets::new().with_default(default)), str::parse).unwrap_or_else(|error| {
@@ -116,20 +116,20 @@ fn run(request: Command) -> anyhow::Result<ExitCode> {
         Command::Key(args) => key::run(&args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut command(), "kumade", &mut script);
+            clap_complete::generate(shell, &mut build_command(), "kumade", &mut script);
             StandardOutput.write_all(&script)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Man { output: None } => {
-            clap_mangen::Man::new(command()).render(&mut StandardOutput)?;
+            clap_mangen::Man::new(build_command()).render(&mut StandardOutput)?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Man { output: Some(directory) } => write_pages(&directory).map(|()| ExitCode::SUCCESS),
+        Command::Man { output: Some(directory) } => write_man_pages(&directory).map(|()| ExitCode::SUCCESS),
     }
 }
 
-fn write_pages(directory: &Path) -> anyhow::Result<()> {
+fn write_man_pages(directory: &Path) -> anyhow::Result<()> {
     let name = || format!("cannot write manual pages to {}", directory.display());
     fs::create_dir_all(directory).with_context(name)?;
-    clap_mangen::generate_to(command().disable_help_subcommand(true), directory).with_context(name)
+    clap_mangen::generate_to(build_command().disable_help_subcommand(true), directory).with_context(name)
 }

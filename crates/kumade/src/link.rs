@@ -109,17 +109,17 @@ struct SetArgs {
 /// If the link can't be started or reached, or its answer is not understood. Invalid settings give exit status 2.
 pub fn run(args: LinkArgs) -> anyhow::Result<ExitCode> {
     match args.command {
-        LinkCommand::Start(args) => start(&args),
-        LinkCommand::Set(args) => set(&args),
+        LinkCommand::Start(args) => start_link(&args),
+        LinkCommand::Set(args) => send_settings(&args),
         LinkCommand::Show(args) => show::run(&args),
     }
 }
 
-fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
+fn start_link(args: &StartArgs) -> anyhow::Result<ExitCode> {
     if args.every < Span::from_millis(10) {
         return Ok(usage_error(&"--every must be at least 10ms"));
     }
-    let settings = match args.settings.change().and_then(|change| Settings::new(&change)) {
+    let settings = match args.settings.settings_change().and_then(|change| Settings::new(&change)) {
         Ok(settings) => settings,
         Err(error) => return Ok(usage_error(&error)),
     };
@@ -129,12 +129,12 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
     };
     let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
     let claim = link_registry().lock_name(&args.name).map_err(with_hint)?;
-    let ports = [&args.first, &args.second].map(|name| port(name, args.tun));
+    let ports = [&args.first, &args.second].map(|name| port_spec(name, args.tun));
     // Asked before the confinement, which denies that.
     let has_screen = Screen::is_available();
     let mut confinement = Confinement::unless_kept(args.keep_privileges);
     if let Some(confinement) = &mut confinement {
-        confinement.network_capabilities(args.prometheus.map(|address| address.port()));
+        confinement.keep_network_capabilities(args.prometheus.map(|address| address.port()));
     }
     let session = match LinkSession::start(&args.name, ports, settings) {
         Ok(session) => Arc::new(session),
@@ -152,23 +152,23 @@ fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
         note!("metrics: http://{}/metrics", exporter.address());
     }
     if let Some(mut confinement) = confinement {
-        confinement.restrict_calls();
+        confinement.restrict_system_calls();
         confinement.report();
     }
     let name = if args.name == DEFAULT_NAME { String::new() } else { format!(" --name {}", args.name) };
     note!("{} and {} are bridged; `kumade link set{name}` changes the link, Ctrl-C stops it", args.first, args.second);
     let mut view = LinkView::new(args.output(), has_screen)?;
-    let watched = watch(&session, &mut schedule, args.every, &stop, &mut view);
+    let watched = follow_session(&session, &mut schedule, args.every, &stop, &mut view);
     drop((control, exporter));
     let ended = session.stop();
-    view.end(&session.total())?;
+    view.finish(&session.total())?;
     watched?;
     ended?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Follows the schedule and shows statistics until a signal comes or the link ends.
-fn watch(
+fn follow_session(
     session: &LinkSession,
     schedule: &mut Schedule,
     every: Span,
@@ -203,8 +203,8 @@ fn apply_change(session: &LinkSession, change: &SettingsChange, view: &mut LinkV
     }
 }
 
-fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
-    let change = match args.settings.change() {
+fn send_settings(args: &SetArgs) -> anyhow::Result<ExitCode> {
+    let change = match args.settings.settings_change() {
         Ok(change) if change.is_empty() => {
             return Ok(usage_error(&"no setting given: use for example --rate 5mbit; --help lists all settings"));
         }
@@ -229,7 +229,7 @@ fn read_schedule(args: &StartArgs, settings: &Settings) -> anyhow::Result<Result
     Ok(Schedule::parse(&text, settings).map_err(|error| format!("the schedule {name}, {error}")))
 }
 
-fn port(name: &str, tun: bool) -> PortSpec {
+fn port_spec(name: &str, tun: bool) -> PortSpec {
     if tun { PortSpec::Tun { name: name.to_owned() } } else { PortSpec::Interface(name.to_owned()) }
 }
 

@@ -9,11 +9,11 @@ struct ManualPage {
     /// Command lines, each with what it does.
     examples: &'static [(&'static str, &'static str)],
     /// Its exit statuses.
-    exit: &'static str,
+    exit_statuses: &'static str,
 }
 
-const EXIT_STATUSES: &str = "0 success; 1 failure; 2 invalid usage";
-const EXIT_SERVICE: &str = "0 ended by Ctrl-C or SIGTERM; 1 failure; 2 invalid usage";
+const COMMAND_EXIT_STATUSES: &str = "0 success; 1 failure; 2 invalid usage";
+const SERVICE_EXIT_STATUSES: &str = "0 ended by Ctrl-C or SIGTERM; 1 failure; 2 invalid usage";
 
 const PAGES: &[ManualPage] = &[
     ManualPage {
@@ -23,7 +23,7 @@ const PAGES: &[ManualPage] = &[
             ("kumade serve --listen 127.0.0.1:7273", "on another address and port"),
             ("kumade serve --stamp", "also reflect STAMP (RFC 8762) on UDP port 862"),
         ],
-        exit: EXIT_SERVICE,
+        exit_statuses: SERVICE_EXIT_STATUSES,
     },
     ManualPage {
         command: "measure",
@@ -35,12 +35,12 @@ const PAGES: &[ManualPage] = &[
             ("kumade measure far.example.net --prometheus /var/lib/node_exporter/kumade.prom", "as metrics, too"),
             ("kumade measure --stamp router.example", "delay and loss to any STAMP reflector"),
         ],
-        exit: "0 at least one direction has a value or a bound; 1 none has, or failure; 2 invalid usage",
+        exit_statuses: "0 at least one direction has a value or a bound; 1 none has, or failure; 2 invalid usage",
     },
     ManualPage {
         command: "lab list",
         examples: &[("kumade lab list", "all experiments, and what they repeat")],
-        exit: EXIT_STATUSES,
+        exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
         command: "lab run",
@@ -49,12 +49,12 @@ const PAGES: &[ManualPage] = &[
             ("kumade lab run rake-accuracy --rate 5mbit --cross 0mbit,2mbit,4mbit", "with another path"),
             ("kumade lab run method-comparison --virtual", "in virtual time, reproducibly"),
         ],
-        exit: EXIT_STATUSES,
+        exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
         command: "lab compare",
         examples: &[("kumade lab compare one/report.json other/report.json", "two reports of one experiment")],
-        exit: EXIT_STATUSES,
+        exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
         command: "link start",
@@ -63,12 +63,12 @@ const PAGES: &[ManualPage] = &[
             ("kumade link start eth1 eth2 --rate 100mbit --queue fair-share", "a fair queue before an uplink"),
             ("kumade link start emu0 emu1 --tun --up 'rate 1mbit' --down 'rate 24mbit'", "between two TUN devices"),
         ],
-        exit: EXIT_SERVICE,
+        exit_statuses: SERVICE_EXIT_STATUSES,
     },
     ManualPage {
         command: "link set",
         examples: &[("kumade link set --rate 5mbit --down 'loss 1%'", "change a link while it runs")],
-        exit: EXIT_STATUSES,
+        exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
         command: "link show",
@@ -76,12 +76,12 @@ const PAGES: &[ManualPage] = &[
             ("kumade link show", "rates, drops, queueing delay and flows since the start"),
             ("kumade link show --live", "each second on the whole terminal; in a pipe a line for each interval"),
         ],
-        exit: EXIT_STATUSES,
+        exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
         command: "gateway check",
         examples: &[("kumade gateway check gateway.toml", "what a configuration file comes to")],
-        exit: "0 the gateway can start so; 1 the host does not forward packets, or failure; 2 the file is invalid",
+        exit_statuses: "0 the gateway can start so; 1 the host does not forward packets, or failure; 2 the file is invalid",
     },
     ManualPage {
         command: "gateway status",
@@ -89,7 +89,7 @@ const PAGES: &[ManualPage] = &[
             ("kumade gateway status", "a table"),
             ("kumade gateway status --live", "on the whole terminal, once a second"),
         ],
-        exit: EXIT_STATUSES,
+        exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
         command: "tunnel listen",
@@ -100,7 +100,7 @@ const PAGES: &[ManualPage] = &[
                 "carry connections to one port",
             ),
         ],
-        exit: EXIT_SERVICE,
+        exit_statuses: SERVICE_EXIT_STATUSES,
     },
     ManualPage {
         command: "tunnel connect",
@@ -108,32 +108,32 @@ const PAGES: &[ManualPage] = &[
             ("kumade tunnel connect host.example:443 --key my.key --address 10.77.0.2/24 --peer KEY", "IP packets"),
             ("kumade tunnel connect host.example:443 --key my.key --peer KEY --forward 8080:127.0.0.1:80", "one port"),
         ],
-        exit: EXIT_SERVICE,
+        exit_statuses: SERVICE_EXIT_STATUSES,
     },
     ManualPage {
         command: "tunnel status",
         examples: &[("kumade tunnel status", "what a running tunnel does")],
-        exit: EXIT_STATUSES,
+        exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
         command: "key new",
         examples: &[("kumade key new gateway.key", "a private key; prints the public key to tell the other end")],
-        exit: EXIT_STATUSES,
+        exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
         command: "key private",
         examples: &[("kumade key private --output gateway.key", "a private key")],
-        exit: EXIT_STATUSES,
+        exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
         command: "key public",
         examples: &[("kumade key public < gateway.key", "the public key of a private one")],
-        exit: EXIT_STATUSES,
+        exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
         command: "key preshared",
         examples: &[("kumade key preshared --output shared.key", "for --key of serve and measure")],
-        exit: EXIT_STATUSES,
+        exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
         command: "completions",
@@ -141,7 +141,7 @@ const PAGES: &[ManualPage] = &[
             "kumade completions bash > /etc/bash_completion.d/kumade",
             "for zsh: > /usr/local/share/zsh/site-functions/_kumade",
         )],
-        exit: EXIT_STATUSES,
+        exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
         command: "man",
@@ -149,15 +149,15 @@ const PAGES: &[ManualPage] = &[
             ("kumade man | man -l -", "read the first page"),
             ("kumade man --output /usr/local/share/man/man1", "install all pages, one for each command"),
         ],
-        exit: EXIT_STATUSES,
+        exit_statuses: COMMAND_EXIT_STATUSES,
     },
 ];
 
 /// The command line with examples and exit statuses.
-pub fn with_pages(command: Command) -> Command {
+pub fn with_examples(command: Command) -> Command {
     PAGES.iter().fold(command, |command, page| {
         let words: Vec<&str> = page.command.split(' ').collect();
-        amend_command(command, &words, &page.text())
+        amend_command(command, &words, &page.page_text())
     })
 }
 
@@ -169,21 +169,21 @@ fn amend_command(command: Command, words: &[&str], text: &str) -> Command {
 }
 
 impl ManualPage {
-    fn text(&self) -> String {
+    fn page_text(&self) -> String {
         let examples = self.examples.iter().map(|(line, what)| format!("  {line}\n      {what}\n"));
-        format!("Examples:\n{}\nExit status: {}", examples.collect::<String>(), self.exit)
+        format!("Examples:\n{}\nExit status: {}", examples.collect::<String>(), self.exit_statuses)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command;
+    use crate::build_command;
 
     /// Finding 8 of the review by a new user: there was one page, without examples.
     #[test]
     fn every_command_has_examples_that_are_valid() {
-        let command = command();
+        let command = build_command();
         for top in command.get_subcommands() {
             let leaves: Vec<_> = top.get_subcommands().collect();
             let names = leaves.iter().map(|leaf| format!("{} {}", top.get_name(), leaf.get_name()));

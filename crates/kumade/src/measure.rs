@@ -170,17 +170,17 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
         let config = args.stamp_config(reflector)?;
         return show::run(&shown, &|_| measure_stamp(&config));
     }
-    let config = args.config()?;
+    let config = args.measure_config()?;
     show::run(&shown, &|on_event| kumade_client::measure(&config, on_event))
 }
 
 impl MeasureArgs {
-    fn config(&self) -> anyhow::Result<MeasureConfig> {
+    fn measure_config(&self) -> anyhow::Result<MeasureConfig> {
         let target = self.target.as_ref().context("no server is given")?;
         let mut config = MeasureConfig::new(&target.host, target.port_or(DEFAULT_PORT));
         config.family = self.family();
-        config.ntp = self.ntp();
-        config.wait = self.wait.unwrap_or(config.wait);
+        config.ntp = self.ntp_servers();
+        config.max_server_wait = self.wait.unwrap_or(config.max_server_wait);
         config.plan.directions = match self.direction {
             DirectionArg::Up => Directions::Up,
             DirectionArg::Down => Directions::Down,
@@ -199,14 +199,14 @@ impl MeasureArgs {
         config.plan.load = self.load;
         config.binding = self.binding();
         config.deadline = self.deadline;
-        config.key = self.key.as_deref().map(key::read_preshared).transpose()?;
+        config.key = self.key.as_deref().map(key::read_preshared_key).transpose()?;
         Ok(config)
     }
 
     fn stamp_config(&self, reflector: &Target) -> anyhow::Result<StampConfig> {
         let config = StampConfig::new(&reflector.host, reflector.port_or(STAMP_PORT));
-        let key = self.key.as_deref().map(key::read_preshared).transpose()?;
-        Ok(StampConfig { family: self.family(), ntp: self.ntp(), binding: self.binding(), key, ..config })
+        let key = self.key.as_deref().map(key::read_preshared_key).transpose()?;
+        Ok(StampConfig { family: self.family(), ntp: self.ntp_servers(), binding: self.binding(), key, ..config })
     }
 
     fn binding(&self) -> SocketBinding {
@@ -221,7 +221,7 @@ impl MeasureArgs {
         }
     }
 
-    fn ntp(&self) -> Vec<NtpServer> {
+    fn ntp_servers(&self) -> Vec<NtpServer> {
         let server = |server: &Target| NtpServer { host: server.host.clone(), port: server.port_or(NtpServer::PORT) };
         self.ntp.iter().map(server).collect()
     }

@@ -33,15 +33,15 @@ pub(crate) struct StandardOutput;
 
 impl Write for StandardOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        io::stdout().write(bytes).map_err(cannot_write)
+        io::stdout().write(bytes).map_err(output_error)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stdout().flush().map_err(cannot_write)
+        io::stdout().flush().map_err(output_error)
     }
 }
 
 /// Of the same kind, so that a closed pipe can be told from a full disk.
-fn cannot_write(error: io::Error) -> io::Error {
+fn output_error(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
 }

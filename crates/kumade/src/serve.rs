@@ -62,7 +62,7 @@ pub struct ServeArgs {
 /// If the key can't be read, a port can't be bound, or waiting for sockets fails.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let (stamp, keeps_privileges) = (args.stamp, args.keep_privileges);
-    let mut config = config(args)?;
+    let mut config = server_config(args)?;
     let reflector = stamp.map(|port| bind_reflector(port, &config)).transpose()?;
     config.max_pending = config.max_pending.min(raise_descriptor_limit() / 2);
     let stop = kumade_daemon::signals::termination_flag().context("cannot listen for Ctrl-C")?;
@@ -95,8 +95,8 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
 fn confine_server(port: u16) {
     let mut confinement = Confinement::default();
     confinement.drop_capabilities(port_capability([port]).as_slice());
-    confinement.files_and_connections();
-    confinement.restrict_calls();
+    confinement.deny_files_and_connections();
+    confinement.restrict_system_calls();
     confinement.report();
 }
 
@@ -133,10 +133,10 @@ fn bind_reflector(port: u16, server: &ServerConfig) -> anyhow::Result<Reflector>
     Ok(reflector)
 }
 
-fn config(args: ServeArgs) -> anyhow::Result<ServerConfig> {
+fn server_config(args: ServeArgs) -> anyhow::Result<ServerConfig> {
     let mut config = ServerConfig {
         listen: args.listen,
-        key: args.key.as_deref().map(key::read_preshared).transpose()?,
+        key: args.key.as_deref().map(key::read_preshared_key).transpose()?,
         max_clients: args.max_clients,
         ..ServerConfig::default()
     };

@@ -28,11 +28,11 @@ pub struct Styles {
     /// A value that answers the question.
     pub value: Style,
     /// A missing value, or a fault.
-    pub bad: Style,
+    pub fault: Style,
     /// What limits a value.
     pub warning: Style,
     /// The conclusion.
-    pub verdict: Style,
+    pub conclusion: Style,
 }
 
 impl Styles {
@@ -49,9 +49,9 @@ impl Styles {
         Styles {
             label: style().dim(),
             value: style().green(),
-            bad: style().red(),
+            fault: style().red(),
             warning: style().yellow(),
-            verdict: style().bold(),
+            conclusion: style().bold(),
         }
     }
 }

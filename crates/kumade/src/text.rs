@@ -13,7 +13,7 @@ pub fn wrap_text(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for unit in split_words(text) {
         match lines.last_mut() {
-            Some(line) if columns(line) + 1 + columns(&unit) <= width => {
+            Some(line) if display_width(line) + 1 + display_width(&unit) <= width => {
                 line.push(' ');
                 line.push_str(&unit);
             }
@@ -26,7 +26,7 @@ pub fn wrap_text(text: &str, width: usize) -> Vec<String> {
 /// The text, in which each line of more columns goes on in the next one, two further to the right.
 pub fn fit_lines(text: &str, width: usize) -> String {
     let fit = |line: &str| {
-        if columns(line) <= width {
+        if display_width(line) <= width {
             return line.to_owned();
         }
         let bare = line.trim_start();
@@ -39,13 +39,13 @@ pub fn fit_lines(text: &str, width: usize) -> String {
 
 /// As [`wrap_text`], with `first` before the first line, and the others indented as far.
 pub fn wrap_hanging(first: &str, text: &str, width: usize) -> Vec<String> {
-    let indent = columns(first);
+    let indent = display_width(first);
     let lines = wrap_text(text, width.saturating_sub(indent)).into_iter().enumerate();
     lines.map(|(i, line)| if i == 0 { format!("{first}{line}") } else { " ".repeat(indent) + &line }).collect()
 }
 
 /// Width of a text without control characters and wide ones.
-pub fn columns(text: &str) -> usize {
+pub fn display_width(text: &str) -> usize {
     text.chars().count()
 }
 
@@ -88,14 +88,14 @@ impl TextGrid {
     }
 
     /// Adds a row.
-    pub fn row(&mut self, label: &str, cells: Vec<String>) {
+    pub fn push_row(&mut self, label: &str, cells: Vec<String>) {
         self.rows.push((label.to_owned(), cells));
     }
 
     /// Its lines; `paint` gets the number of the row, that of the cell (0 is the label), and the padded text.
-    pub fn lines(&self, width: usize, paint: impl Fn(usize, usize, String) -> String) -> Vec<String> {
+    pub fn wrapped_lines(&self, width: usize, paint: impl Fn(usize, usize, String) -> String) -> Vec<String> {
         let count = self.rows.iter().map(|(_, cells)| cells.len()).max().unwrap_or_default();
-        let label = self.rows.iter().map(|(label, _)| columns(label)).max().unwrap_or_default();
+        let label = self.rows.iter().map(|(label, _)| display_width(label)).max().unwrap_or_default();
         let room = width.saturating_sub(label + count * CELL_SPACING) / count.max(1);
         let wrapped = |(_, cells): &(String, Vec<String>)| -> Vec<Vec<String>> {
             cells.iter().map(|cell| wrap_text(cell, room)).collect()
@@ -103,7 +103,7 @@ impl TextGrid {
         let rows: Vec<Vec<Vec<String>>> = self.rows.iter().map(wrapped).collect();
         let widest = |column: usize| {
             let parts = rows.iter().filter_map(|cells| cells.get(column)).flatten();
-            parts.map(|part| columns(part)).max().unwrap_or_default()
+            parts.map(|part| display_width(part)).max().unwrap_or_default()
         };
         let widths: Vec<usize> = (0..count).map(widest).collect();
         let mut lines = Vec::new();
@@ -123,7 +123,7 @@ impl TextGrid {
 }
 
 fn pad_text(text: &str, width: usize) -> String {
-    format!("{text}{}", " ".repeat(width.saturating_sub(columns(text))))
+    format!("{text}{}", " ".repeat(width.saturating_sub(display_width(text))))
 }
 
 /// Values as bars of eight heights, the highest value as the highest bar; those that are missing as a space.
@@ -146,7 +146,7 @@ mod tests {
             "minimum 15.1 ms ±1 ms, above minimum: median 100 µs (95 %: 94.1 Mbit/s … 94.5 Mbit/s), ≥ 2.8 Gbit/s";
         for width in 18..120 {
             let lines = wrap_text(text, width);
-            assert!(lines.iter().all(|line| columns(line) <= width), "{width}: {lines:?}");
+            assert!(lines.iter().all(|line| display_width(line) <= width), "{width}: {lines:?}");
             for number in ["15.1 ms", "±1 ms,", "100 µs", "(95 %:", "94.1 Mbit/s", "94.5 Mbit/s),", "≥ 2.8 Gbit/s"]
             {
                 assert!(lines.iter().any(|line| line.contains(number)), "{width}: {number} in {lines:?}");
@@ -167,8 +167,8 @@ mod tests {
     #[test]
     fn cells_are_aligned_and_go_on_below() {
         let mut grid = TextGrid::new(&["up", "down"]);
-        grid.row("available", vec!["18.2 Mbit/s ±2 %".into(), "94.1 Mbit/s".into()]);
-        let lines = |width| grid.lines(width, |_, _, text| text);
+        grid.push_row("available", vec!["18.2 Mbit/s ±2 %".into(), "94.1 Mbit/s".into()]);
+        let lines = |width| grid.wrapped_lines(width, |_, _, text| text);
         assert_eq!(lines(60), ["           up                down", "available  18.2 Mbit/s ±2 %  94.1 Mbit/s"]);
         let narrow = ["           up           down", "available  18.2 Mbit/s  94.1 Mbit/s", "           ±2 %"];
         assert_eq!(lines(37), narrow);

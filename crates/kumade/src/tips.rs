@@ -3,12 +3,12 @@
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-const NO_CONNECTION: &str =
+const NO_BULK_CONNECTION_TIP: &str =
     "no TCP connection is filled but at the end with '--load', and nothing of one can be set: 'kumade measure HOST'";
-const LESS_TRAFFIC: &str = "it finds the rate by itself, and '--budget-bytes 20mb' limits what is sent";
+const LIMIT_TRAFFIC_TIP: &str = "it finds the rate by itself, and '--budget-bytes 20mb' limits what is sent";
 
 /// Options, and what to type instead.
-const KNOWN_OPTIONS: &[(&[&str], &str)] = &[
+const IPERF3_OPTIONS: &[(&[&str], &str)] = &[
     (&["-c", "--client"], "the server needs no option: 'kumade measure HOST'"),
     (&["-s", "--server"], "to answer measurements: 'kumade serve'"),
     (&["-u", "--udp"], "it uses UDP where that passes, and '--transport udp' nothing else"),
@@ -24,14 +24,14 @@ const KNOWN_OPTIONS: &[(&[&str], &str)] = &[
     (&["-B", "--bind"], "from an address of this host: '--source ADDRESS'"),
     (&["--bind-dev"], "from an interface of this host: '--interface NAME'"),
     (&["-V"], "more about a measurement: '-v'; the version: 'kumade --version'"),
-    (&["-b", "--bitrate", "--bandwidth"], LESS_TRAFFIC),
-    (&["-n", "--bytes"], LESS_TRAFFIC),
+    (&["-b", "--bitrate", "--bandwidth"], LIMIT_TRAFFIC_TIP),
+    (&["-n", "--bytes"], LIMIT_TRAFFIC_TIP),
     (&["--budget"], "a limit of bytes or of time: '--budget-bytes 20mb', '--budget-time 5s'"),
     (
         &["-P", "--parallel", "-w", "--window", "-C", "--congestion", "-M", "--set-mss", "-N", "--no-delay"],
-        NO_CONNECTION,
+        NO_BULK_CONNECTION_TIP,
     ),
-    (&["-l", "--length", "-O", "--omit", "-Z", "--zerocopy"], NO_CONNECTION),
+    (&["-l", "--length", "-O", "--omit", "-Z", "--zerocopy"], NO_BULK_CONNECTION_TIP),
     (&["-D", "--daemon"], "as a service: 'systemctl enable --now kumade-serve'"),
 ];
 
@@ -48,7 +48,7 @@ pub fn with_tips(mut error: clap::Error, arguments: &[String]) -> clap::Error {
     };
     let typed =
         |options: &[&str]| options.iter().any(|option| refused == *option || arguments.iter().any(|a| a == option));
-    let mut tips = KNOWN_OPTIONS.iter().filter(|(options, _)| typed(options)).map(|(_, tip)| *tip).collect::<Vec<_>>();
+    let mut tips = IPERF3_OPTIONS.iter().filter(|(options, _)| typed(options)).map(|(_, tip)| *tip).collect::<Vec<_>>();
     tips.dedup();
     if !tips.is_empty() {
         error.remove(ContextKind::SuggestedArg);
@@ -63,7 +63,7 @@ mod tests {
 
     fn printed(line: &str) -> String {
         let arguments = line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let error = crate::command().try_get_matches_from(&arguments).unwrap_err();
+        let error = crate::build_command().try_get_matches_from(&arguments).unwrap_err();
         with_tips(error, &arguments).to_string()
     }
 
@@ -89,12 +89,12 @@ mod tests {
     /// Otherwise a tip would refuse what is right.
     #[test]
     fn no_tip_is_for_an_option_of_the_program() {
-        let command = crate::command();
+        let command = crate::build_command();
         for name in ["measure", "serve"] {
             for argument in command.find_subcommand(name).unwrap().get_arguments() {
                 let short = argument.get_short().map(|short| format!("-{short}")).unwrap_or_default();
                 let long = argument.get_long().map(|long| format!("--{long}")).unwrap_or_default();
-                let known = KNOWN_OPTIONS
+                let known = IPERF3_OPTIONS
                     .iter()
                     .flat_map(|(options, _)| *options)
                     .any(|option| [&short, &long].contains(&&(*option).to_owned()));

@@ -16,7 +16,7 @@ use kumade_tunnel::{
     TunnelConfig, TunnelEnd,
 };
 use kumade_units::{Span, parse};
-use run::Visibility;
+use run::MonitoringArgs;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -63,7 +63,7 @@ enum EndCommand {
         #[arg(long = "allow", value_name = "HOST[:PORT]")]
         allowed: Vec<AllowedTargets>,
         #[command(flatten)]
-        common: Common,
+        common: CommonArgs,
     },
     /// Connect to an end that listens
     Connect {
@@ -85,12 +85,12 @@ enum EndCommand {
         #[arg(long, value_name = "NUMBER", default_value_t = TransportMode::DEFAULT_CONNECTIONS)]
         connections: usize,
         #[command(flatten)]
-        common: Common,
+        common: CommonArgs,
     },
 }
 
 #[derive(Debug, Args)]
-struct Common {
+struct CommonArgs {
     /// File of this end's private key, from `kumade key private`
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
@@ -101,8 +101,8 @@ struct Common {
     #[arg(long = "address", value_name = "ADDRESS/LENGTH")]
     addresses: Vec<IpNet>,
     /// What carries the packets; the same at both ends, but that `auto` understands all, and `tcp`, `rake` and `relay` each other
-    #[arg(long, value_enum, default_value_t = CarrierName::Auto)]
-    carrier: CarrierName,
+    #[arg(long, value_enum, default_value_t = TransportName::Auto)]
+    carrier: TransportName,
     /// Name of the TUN device
     #[arg(long, value_name = "NAME", default_value = "kumade0")]
     device: String,
@@ -113,14 +113,14 @@ struct Common {
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
     #[command(flatten)]
-    tuning: Tuning,
+    tuning: TuningArgs,
     #[command(flatten)]
-    visibility: Visibility,
+    visibility: MonitoringArgs,
 }
 
 /// What is set on the TCP connections. The defaults suit most paths.
 #[derive(Debug, Args)]
-struct Tuning {
+struct TuningArgs {
     /// Minimum retransmission timeout of the TCP connections, up to 200ms, where the kernel can set it (Linux 6.17); 0 leaves
     /// the system's
     #[arg(long, value_name = "TIME", value_parser = parse::span, default_value = "20ms", hide_short_help = true)]
@@ -130,10 +130,10 @@ struct Tuning {
     #[arg(long, value_name = "TIME", value_parser = parse::span, default_value = "1s", hide_short_help = true)]
     max_rto: Span,
     /// Send buffer of each TCP connection, such as 256kb [default: as the system adapts it]
-    #[arg(long, value_name = "BYTES", value_parser = parse_buffer, hide_short_help = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_buffer_size, hide_short_help = true)]
     send_buffer: Option<u32>,
     /// Bytes not sent yet above which a TCP connection is given no more [default: what it delivers in 2 ms]
-    #[arg(long, value_name = "BYTES", value_parser = parse_buffer, hide_short_help = true)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_buffer_size, hide_short_help = true)]
     unsent: Option<u32>,
     /// Let short segments wait until others are acknowledged (Nagle's algorithm)
     #[arg(long, hide_short_help = true)]
@@ -145,8 +145,8 @@ fn non_zero(span: Span) -> Option<Span> {
     Some(span).filter(|span| *span > Span::ZERO)
 }
 
-impl Tuning {
-    fn connections(&self) -> ConnectionTuning {
+impl TuningArgs {
+    fn to_connection_tuning(&self) -> ConnectionTuning {
         ConnectionTuning {
             rto: RtoLimits { min: non_zero(self.min_rto), max: non_zero(self.max_rto) },
             send_buffer_bytes: self.send_buffer,
@@ -158,14 +158,14 @@ impl Tuning {
 }
 
 /// A number of bytes, such as 256kb.
-fn parse_buffer(text: &str) -> Result<u32, String> {
+fn parse_buffer_size(text: &str) -> Result<u32, String> {
     let bytes = parse::bytes(text).map_err(|error| error.to_string())?;
     let in_range = u32::try_from(bytes).ok().filter(|bytes| (4096..=1 << 30).contains(bytes));
     in_range.ok_or_else(|| format!("{text}: give 4 kB to 1 GB"))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum CarrierName {
+enum TransportName {
     /// UDP where it passes and performs, else many TCP connections; whatever comes, at the end that listens
     Auto,
     /// UDP datagrams
@@ -189,14 +189,14 @@ pub fn run(args: TunnelArgs) -> anyhow::Result<ExitCode> {
         TunnelCommand::Status(args) => return status::run(&args),
         TunnelCommand::End(command) => *command,
     };
-    let (config, visibility) = config(command)?;
+    let (config, visibility) = tunnel_config(command)?;
     match config.validate() {
         Ok(()) => run::run(config, &visibility),
         Err(error) => Ok(usage_error(&error)),
     }
 }
 
-fn config(command: EndCommand) -> anyhow::Result<(TunnelConfig, Visibility)> {
+fn tunnel_config(command: EndCommand) -> anyhow::Result<(TunnelConfig, MonitoringArgs)> {
     let (end, peers, connections, relayed, common) = match command {
         EndCommand::Listen { listen, peers, allowed, common } => {
             let text = listen.unwrap_or_else(|| DEFAULT_PORT.to_string());
@@ -208,33 +208,33 @@ fn config(command: EndCommand) -> anyhow::Result<(TunnelConfig, Visibility)> {
             let networks = if networks.is_empty() { &common.addresses } else { &networks };
             let networks = networks.iter().map(IpNet::trunc).collect();
             let relayed = RelayedConfig { forwards, ..RelayedConfig::default() };
-            (TunnelEnd::Connect(resolve(&host)?), vec![PeerConfig { key, networks }], connections, relayed, common)
+            (TunnelEnd::Connect(resolve_host(&host)?), vec![PeerConfig { key, networks }], connections, relayed, common)
         }
     };
-    let psk = common.preshared_key.as_deref().map(key::read_preshared).transpose()?;
+    let psk = common.preshared_key.as_deref().map(key::read_preshared_key).transpose()?;
     let config = TunnelConfig {
         end,
         transport: match common.carrier {
-            CarrierName::Auto => TransportMode::Auto(connections),
-            CarrierName::Udp => TransportMode::Udp,
-            CarrierName::Tcp => TransportMode::Tcp,
-            CarrierName::Rake => TransportMode::Rake(connections),
-            CarrierName::Relay => TransportMode::Relay(connections),
+            TransportName::Auto => TransportMode::Auto(connections),
+            TransportName::Udp => TransportMode::Udp,
+            TransportName::Tcp => TransportMode::Tcp,
+            TransportName::Rake => TransportMode::Rake(connections),
+            TransportName::Relay => TransportMode::Relay(connections),
         },
         device: common.device,
         mtu: common.mtu,
         addresses: common.addresses,
-        identity: key::read_private(&common.key)?,
+        identity: key::read_private_key(&common.key)?,
         psk: psk.unwrap_or_default(),
         peers,
         congestion_control: common.congestion_control,
-        tuning: common.tuning.connections(),
+        tuning: common.tuning.to_connection_tuning(),
         relayed_connections: relayed,
     };
     Ok((config, common.visibility))
 }
 
-fn resolve(host: &str) -> anyhow::Result<SocketAddr> {
+fn resolve_host(host: &str) -> anyhow::Result<SocketAddr> {
     let failed = || format!("cannot find the address of {host}");
     let with_port = host.to_socket_addrs();
     let found = with_port.or_else(|_| (host, DEFAULT_PORT).to_socket_addrs()).with_context(failed)?.next();

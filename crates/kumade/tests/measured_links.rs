@@ -26,7 +26,7 @@ fn program_in(host: &kumade_net::namespace::Namespace, arguments: &[&str]) -> En
 /// The report of a measurement with these options over a link with these settings.
 fn measured(settings: &[&str], options: &[&str]) -> Value {
     let hosts = VethHosts::new(1500).unwrap();
-    let [one, two] = VethHosts::PORTS;
+    let [one, two] = VethHosts::MIDDLE_INTERFACES;
     let mut link = program_in(&hosts.middle, &[&["link", "start", one, two], settings].concat());
     wait_for(&lines(&mut link.0), "bridged");
     let mut server = program_in(&hosts.right, &["serve"]);

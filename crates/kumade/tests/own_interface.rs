@@ -23,13 +23,14 @@ fn a_shaper_on_the_own_interface_is_part_of_the_path() {
     in_namespaces("a_shaper_on_the_own_interface_is_part_of_the_path", || {
         let hosts = VethHosts::new(1500).unwrap();
         let (near, far) = (&hosts.left, &hosts.middle);
-        run_ip(far, &["addr", "add", "10.79.0.3/24", "dev", VethHosts::PORTS[0]]).unwrap();
+        run_ip(far, &["addr", "add", "10.79.0.3/24", "dev", VethHosts::MIDDLE_INTERFACES[0]]).unwrap();
         let tc = ["/usr/sbin/tc", "/sbin/tc"].into_iter().find(|path| Path::new(path).exists()).unwrap_or("tc");
-        let shaped = [(near, VethHosts::DEVICE), (far, VethHosts::PORTS[0])].iter().all(|(host, device)| {
-            let tbf = ["qdisc", "add", "dev", device, "root", "tbf"];
-            let bucket = ["rate", "20mbit", "burst", "10kb", "latency", "50ms"];
-            host.command(tc).args(tbf).args(bucket).status().is_ok_and(|status| status.success())
-        });
+        let shaped =
+            [(near, VethHosts::DEVICE), (far, VethHosts::MIDDLE_INTERFACES[0])].iter().all(|(host, device)| {
+                let tbf = ["qdisc", "add", "dev", device, "root", "tbf"];
+                let bucket = ["rate", "20mbit", "burst", "10kb", "latency", "50ms"];
+                host.command(tc).args(tbf).args(bucket).status().is_ok_and(|status| status.success())
+            });
         if !shaped {
             println!("not tested: this system has no tc, or no TBF");
             return;

@@ -19,7 +19,7 @@ use tunnel_ends::{Keys, end_with, lines, wait_for};
 /// ```
 fn network() -> VethHosts {
     let hosts = VethHosts::new(1500).unwrap();
-    let [one, two] = VethHosts::PORTS;
+    let [one, two] = VethHosts::MIDDLE_INTERFACES;
     let at = |inside: &Namespace, device: &str, addresses: &[&str]| {
         for address in addresses {
             run_ip(inside, &["addr", "add", address, "dev", device, "nodad"]).unwrap();
@@ -123,15 +123,16 @@ fn takes_all_traffic_and_gives_it_back(test: &str, far: &str, carrier: &str) {
         all_but_neighbours_go_into_the_tunnel(&hosts);
 
         // The path is cut, and comes back.
-        run_ip(&hosts.middle, &["link", "set", VethHosts::PORTS[1], "down"]).unwrap();
+        run_ip(&hosts.middle, &["link", "set", VethHosts::MIDDLE_INTERFACES[1], "down"]).unwrap();
         let lost = hosts
             .left
             .run(|| TcpStream::connect_timeout(&"203.0.113.1:9".parse().unwrap(), Duration::from_millis(300)).is_err());
         assert!(lost.unwrap());
-        run_ip(&hosts.middle, &["link", "set", VethHosts::PORTS[1], "up"]).unwrap();
+        run_ip(&hosts.middle, &["link", "set", VethHosts::MIDDLE_INTERFACES[1], "up"]).unwrap();
         // The kernel drops IPv6 addresses with the link.
         for address in &ROUTER_TO_RIGHT[1..] {
-            run_ip(&hosts.middle, &["addr", "replace", address, "dev", VethHosts::PORTS[1], "nodad"]).unwrap();
+            run_ip(&hosts.middle, &["addr", "replace", address, "dev", VethHosts::MIDDLE_INTERFACES[1], "nodad"])
+                .unwrap();
         }
         all_but_neighbours_go_into_the_tunnel(&hosts);
 

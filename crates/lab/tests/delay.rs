@@ -67,7 +67,7 @@ impl ClockedHost {
         let method = "linear-scan".parse().unwrap();
         let trains = MeasureConfig {
             ntp,
-            ..MeasureConfig::new(&host, kumade_serve::DEFAULT_PORT).with_plan(|plan| plan.method = method)
+            ..MeasureConfig::new(&host, kumade_serve::DEFAULT_PORT).with_changed_plan(|plan| plan.method = method)
         };
         let trains = near.run(|| measure(&trains, &mut |_| {})).unwrap().unwrap();
         [stamp, trains].map(|report| report.delay.unwrap())

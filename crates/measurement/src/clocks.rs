@@ -6,7 +6,7 @@ use kumade_units::{Span, Time};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Clocks {
     /// When the errors were determined, by this host's clock; they grow with age.
-    pub at: Time,
+    pub measured_at: Time,
     /// Error of this host's clock; none if unknown.
     pub near: Option<ClockError>,
     /// Error of the peer's clock; none if unknown.
@@ -20,7 +20,7 @@ impl Clocks {
     pub fn clock_references(&self, moments: [Time; 2]) -> Vec<ClockReference> {
         let (Some(near), Some(far)) = (self.near, self.far) else { return Vec::new() };
         let reference = |at| {
-            let age = at - self.at;
+            let age = at - self.measured_at;
             ClockReference::at_time(at, near.aged(age), far.aged(age))
         };
         moments.into_iter().map(reference).collect()

@@ -16,7 +16,7 @@ pub(crate) const MAX_IDLE_INTERVAL: Span = Span::from_millis(8);
 /// Approximate time for all idle trains; at least one is sent in each direction.
 const IDLE_DURATION: Span = Span::from_millis(400);
 /// Maximum number of idle trains in each direction.
-const MAX_ROUNDS: i64 = 4;
+const MAX_IDLE_ROUNDS: i64 = 4;
 /// Maximum number of packets whose delays are kept.
 const MAX_SAMPLES: usize = 200_000;
 
@@ -49,7 +49,7 @@ pub(crate) fn plan_idle_train(round_trip: Span) -> Train {
 /// Number of idle trains in each direction: fewer on paths with a long round-trip time.
 pub(crate) fn idle_round_count(round_trip: Span) -> u32 {
     let one = (plan_idle_train(round_trip).duration() + round_trip) * 2;
-    (IDLE_DURATION.as_nanos() / one.as_nanos().max(1)).clamp(1, MAX_ROUNDS) as u32
+    (IDLE_DURATION.as_nanos() / one.as_nanos().max(1)).clamp(1, MAX_IDLE_ROUNDS) as u32
 }
 
 /// By how much delays vary, in ascending order: from the least to that which three of four do not exceed.
@@ -180,7 +180,7 @@ pub fn report_one_way(
         report.warnings.push(text.into());
     }
     for step in model.steps() {
-        let after = step.at - started;
+        let after = step.time - started;
         report
             .warnings
             .push(format!("clock step after {after}: the offset of the peer's clock changed by {}", step.size));

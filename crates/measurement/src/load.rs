@@ -24,8 +24,8 @@ pub struct LoadRequest {
     pub direction: Direction,
     /// TCP connections to open.
     pub connections: u16,
-    /// Number of the first; see [`OpenRequest::first`](crate::OpenRequest::first).
-    pub first: u16,
+    /// Number of the first; see [`OpenRequest::first_number`](crate::OpenRequest::first_number).
+    pub first_connection: u16,
     /// How long they send.
     pub duration: Span,
 }
@@ -36,12 +36,12 @@ pub struct LoadRecord {
     /// Connections that were open at both ends.
     pub connections: u32,
     /// Round trips of messages before the transfers.
-    pub idle: Vec<Span>,
+    pub idle_round_trips: Vec<Span>,
     /// Round trips of messages during the transfers, with the times when they were sent, from the beginning. Those that were
     /// not answered in time have the time for which they were waited.
-    pub loaded: Vec<(Span, Span)>,
+    pub loaded_round_trips: Vec<(Span, Span)>,
     /// Payload bytes that the receiving end took in each interval.
-    pub bytes: Vec<u64>,
+    pub bytes_per_interval: Vec<u64>,
     /// The length of the intervals.
     pub interval: Span,
 }
@@ -55,15 +55,15 @@ impl LoadRequest {
 pub(crate) fn report_load(record: &LoadRecord, duration: Span, carries: Option<Rate>) -> LoadReport {
     let half = duration / 2;
     let goodput = goodput(record, half, duration);
-    let idle = median(record.idle.iter().copied());
+    let idle = median(record.idle_round_trips.iter().copied());
     let within = |from: Span, to: Span| {
-        let sent = record.loaded.iter().filter(move |(after, _)| (from..to).contains(after));
+        let sent = record.loaded_round_trips.iter().filter(move |(after, _)| (from..to).contains(after));
         sent.map(|(_, round_trip)| *round_trip)
     };
     let mut report = LoadReport {
         connections: record.connections,
         duration_seconds: duration.as_secs_f64(),
-        bytes: record.bytes.iter().sum(),
+        bytes: record.bytes_per_interval.iter().sum(),
         goodput_bits_per_second: goodput,
         idle_round_trip_seconds: idle.map(Span::as_secs_f64),
         round_trip_seconds: median(within(half, duration)).map(Span::as_secs_f64),
@@ -72,7 +72,7 @@ pub(crate) fn report_load(record: &LoadRecord, duration: Span, carries: Option<R
         worst_grade: None,
         reason: None,
     };
-    let ended = record.interval * record.bytes.len() as i64;
+    let ended = record.interval * record.bytes_per_interval.len() as i64;
     if ended < duration * 3 / 4 {
         report.reason = Some(format!(
             "the connections carried nothing after {ended}: they broke, or the server limits the bytes of a turn"
@@ -119,7 +119,7 @@ fn goodput(record: &LoadRecord, from: Span, to: Span) -> Option<Rate> {
     let first = usize::try_from(from.as_nanos() / interval).ok()?;
     let last = usize::try_from(to.as_nanos() / interval).ok()?.checked_sub(1)?;
     // Behind the last interval with bytes, there were none.
-    let bytes: u64 = (first..last).filter_map(|place| record.bytes.get(place)).sum();
+    let bytes: u64 = (first..last).filter_map(|place| record.bytes_per_interval.get(place)).sum();
     let time = Span::from_nanos(interval * i64::try_from(last.checked_sub(first)?).ok()?);
     (time > Span::ZERO).then(|| Rate::from_bytes_over(bytes, time))
 }
@@ -141,9 +141,9 @@ mod tests {
         let loaded = (0..80).map(|i| (Span::from_millis(i * 50), Span::from_millis(20 + added(i * 50))));
         LoadRecord {
             connections: 4,
-            idle: vec![Span::from_millis(20); 9],
-            loaded: loaded.collect(),
-            bytes: vec![bytes_per_second / 10; 40],
+            idle_round_trips: vec![Span::from_millis(20); 9],
+            loaded_round_trips: loaded.collect(),
+            bytes_per_interval: vec![bytes_per_second / 10; 40],
             interval: Span::from_millis(100),
         }
     }
@@ -182,12 +182,12 @@ mod tests {
     #[test]
     fn without_answers_there_is_no_grade() {
         let mut record = record(1_250_000, |_| 10);
-        record.loaded.truncate(70);
+        record.loaded_round_trips.truncate(70);
         let report = report_load(&record, DURATION, Some(Rate::from_mbit(10)));
         assert_eq!(grades(&report), [None; 2]);
         assert!(report.reason.unwrap().contains("too few"));
         let mut record = self::record(1_250_000, |_| 10);
-        record.bytes.truncate(29);
+        record.bytes_per_interval.truncate(29);
         let report = report_load(&record, DURATION, Some(Rate::from_mbit(10)));
         assert_eq!(grades(&report), [None; 2]);
         assert!(report.reason.unwrap().contains("after 2.9 s"));

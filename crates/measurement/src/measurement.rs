@@ -48,7 +48,7 @@ pub struct Measurement {
     /// How long connections may still retransmit what the last train lost, from its end on.
     recovery_time: Span,
     /// Whether connections could not send much of the last train.
-    are_held_back: bool,
+    are_connections_held_back: bool,
     /// For how long trains have waited for that so far.
     time_recovered: Span,
     /// The links side by side that connections take in the direction that is being measured, if there are several.
@@ -74,10 +74,10 @@ impl Measurement {
             transport: TransportInUse::new(&plan, session.max_connections),
             timeout: ReceiveTimeout::new(session.round_trip),
             delays: DelaySamples::default(),
-            phase: Phase::Beginning,
+            phase: Phase::NotStarted,
             pending: None,
             recovery_time: Span::ZERO,
-            are_held_back: false,
+            are_connections_held_back: false,
             time_recovered: Span::ZERO,
             ecmp_links: None,
             events: VecDeque::new(),
@@ -97,11 +97,11 @@ impl Measurement {
             let need = if self.needs_transport() { self.transport.next(now) } else { TransportNeed::Nothing };
             match need {
                 TransportNeed::Open(request) => return Step::Open(request),
-                TransportNeed::Test(direction, train) => {
+                TransportNeed::TestPacketSize(direction, train) => {
                     let timeout = self.session.round_trip + PACKET_SIZE_TIMEOUT;
                     return self.request_train(direction, Purpose::PacketSize, Span::ZERO, train, timeout);
                 }
-                TransportNeed::Impossible(failure) => return Step::Failed(failure),
+                TransportNeed::Failed(failure) => return Step::Failed(failure),
                 TransportNeed::Nothing => {}
             }
             let phase = mem::replace(&mut self.phase, Phase::Finished);
@@ -131,7 +131,7 @@ impl Measurement {
             self.recovery_time = carried.recovery_time();
             let connections = self.transport.opened_connections() as usize;
             carried.record = carried.record.without_loss_recovery(connections, self.delays.min_delay(direction));
-            self.are_held_back = carried.is_held_back_by_losses();
+            self.are_connections_held_back = carried.is_held_back_by_losses();
         }
         self.timeout.record_delays(&carried.record, self.delays.min_delay(direction));
         if let Some(layout) = layout {
@@ -151,7 +151,7 @@ impl Measurement {
                 let Phase::LoadBalancing(_, sounding) = &mut self.phase else { return };
                 if let EcmpProbeResult::Links(members) = sounding.record_train(&carried.record) {
                     self.ecmp_links = EcmpLinks::new(members, self.transport.replacements());
-                    self.phase = Phase::Link(direction);
+                    self.phase = Phase::NextLink(direction);
                 }
             }
             Purpose::Capacity => {
@@ -164,14 +164,16 @@ impl Measurement {
             Purpose::AvailableBandwidth => self.record_method_train(direction, train, carried),
             Purpose::Policing | Purpose::VaryingLink => self.record_follow_up_train(direction, &carried),
             Purpose::FlowQueueing => {
-                let Phase::ServiceOrder(phase) = &mut self.phase else { return };
+                let Phase::FlowQueueing(phase) = &mut self.phase else { return };
                 phase.available.series.add_sparse_train(&carried);
                 phase.order_so_far.record_order(phase.train.service_order(&carried.record));
             }
             Purpose::Utilization => {
                 let (series, probe) = match &mut self.phase {
                     Phase::Utilization(phase) => (&mut phase.available.series, &mut phase.probe),
-                    Phase::Fullness(phase) => (&mut phase.next.available.series, &mut phase.probe),
+                    Phase::UtilizationBeforePolicing(phase) => {
+                        (&mut phase.policing_phase.available.series, &mut phase.probe)
+                    }
                     _ => return,
                 };
                 series.add_sparse_train(&carried);
@@ -243,18 +245,18 @@ impl Measurement {
         self.delays.add_loaded_train(direction, &carried.record);
         let record = policing::usable_record(carried);
         match &mut self.phase {
-            Phase::Sustained(phase) => {
+            Phase::Policing(phase) => {
                 phase.available.series.add_train(carried);
                 match &record {
                     Some(record) => phase.probe.record(record),
                     None => phase.probe.train_spoiled(),
                 }
             }
-            Phase::LongTrains(phase) => {
+            Phase::VaryingLink(phase) => {
                 phase.available.series.add_sparse_train(carried);
                 match &record {
                     Some(record) => phase.probe.record(record),
-                    None => phase.probe.spoiled(),
+                    None => phase.probe.train_spoiled(),
                 }
             }
             _ => {}
@@ -264,7 +266,7 @@ impl Measurement {
     /// Advances a phase: returns the phase that follows, and a step for the caller, if any.
     fn advance_phase(&mut self, phase: Phase, now: Time) -> (Phase, Option<Step>) {
         match phase {
-            Phase::Beginning => {
+            Phase::NotStarted => {
                 let (transport, connections) = (self.transport.kind(), self.transport.connections());
                 self.events.push_back(Event::Opened { transport, connections });
                 let rounds = if self.plan.idle_delay { delay::idle_round_count(self.session.round_trip) } else { 0 };
@@ -283,17 +285,17 @@ impl Measurement {
                     self.request_train(direction, Purpose::LoadBalancing, Span::ZERO, sounding.next_train(), timeout);
                 (Phase::LoadBalancing(direction, sounding), Some(step))
             }
-            Phase::Link(direction) => match self.ecmp_links.as_ref().and_then(EcmpLinks::unmeasurable_reason) {
+            Phase::NextLink(direction) => match self.ecmp_links.as_ref().and_then(EcmpLinks::unmeasurable_reason) {
                 Some(reason) => (self.refuse_direction(direction, reason), None),
                 None => (self.begin_direction(direction, now), None),
             },
             Phase::Capacity(phase) => self.next_capacity(phase, now),
             Phase::Available(phase) => self.next_available(phase, now),
-            Phase::Fullness(phase) => self.next_fullness(phase, now),
-            Phase::Sustained(phase) => self.next_policing(phase, now),
-            Phase::ServiceOrder(phase) => self.next_flow_queueing(phase, now),
+            Phase::UtilizationBeforePolicing(phase) => self.next_fullness(phase, now),
+            Phase::Policing(phase) => self.next_policing(phase, now),
+            Phase::FlowQueueing(phase) => self.next_flow_queueing(phase, now),
             Phase::Utilization(phase) => self.next_utilization(phase, now),
-            Phase::LongTrains(phase) => self.next_varying_link(phase, now),
+            Phase::VaryingLink(phase) => self.next_varying_link(phase, now),
             Phase::Load(direction) => self.next_load(direction),
             // The driver has not reported what came of it.
             Phase::Loading(direction, _) => (phase_after_load(direction), None),
@@ -321,7 +323,7 @@ impl Measurement {
         };
         let connections = LoadRequest::CONNECTIONS;
         let first = self.transport.allocate_connection_numbers(connections);
-        let request = LoadRequest { direction, connections, first, duration };
+        let request = LoadRequest { direction, connections, first_connection: first, duration };
         (Phase::Loading(direction, duration), Some(Step::Load(request)))
     }
 
@@ -336,7 +338,7 @@ impl Measurement {
     fn renew_connections(&mut self, now: Time) -> bool {
         let is_renewed = self.ecmp_links.is_none() && self.transport.renew(now);
         if is_renewed {
-            (self.recovery_time, self.are_held_back) = (Span::ZERO, false);
+            (self.recovery_time, self.are_connections_held_back) = (Span::ZERO, false);
         }
         is_renewed
     }
@@ -412,7 +414,7 @@ impl Measurement {
     }
 
     fn next_available(&mut self, mut phase: AvailablePhase, now: Time) -> (Phase, Option<Step>) {
-        if (phase.series.trains() == 0 || self.are_held_back) && self.renew_connections(now) {
+        if (phase.series.trains() == 0 || self.are_connections_held_back) && self.renew_connections(now) {
             return (Phase::Available(phase), None);
         }
         match phase.method.next(self.methods_time(now)) {
@@ -430,8 +432,12 @@ impl Measurement {
                     let next =
                         PolicingPhase { available: phase, outcome, probe, interpreted: None, earlier_policing: None };
                     let next = match look {
-                        Some((link, probe)) => Phase::Fullness(Box::new(FullnessPhase { next, link, probe })),
-                        None => Phase::Sustained(Box::new(next)),
+                        Some((link, probe)) => Phase::UtilizationBeforePolicing(Box::new(FullnessPhase {
+                            policing_phase: next,
+                            narrow_link: link,
+                            probe,
+                        })),
+                        None => Phase::Policing(Box::new(next)),
                     };
                     (next, None)
                 }
@@ -456,12 +462,15 @@ impl Measurement {
             (Some(found), _) => {
                 let rate = utilization::narrow_link_rate(&found.capacity).map(|link| link.value);
                 let duration = phase.series.cost(now).duration;
-                InterpretedOutcome { outcome: utilization::resolve_outcome(rate, duration, judged.outcome), ..judged }
+                InterpretedOutcome {
+                    outcome: utilization::widen_to_resolution(rate, duration, judged.outcome),
+                    ..judged
+                }
             }
         };
         let result = self.context().report_direction(phase, judged, sustained, now);
         match self.ecmp_links.as_mut().map(|balanced| balanced.add_link_report(result.clone())) {
-            Some(true) => Phase::Link(direction),
+            Some(true) => Phase::NextLink(direction),
             Some(false) | None => self.finish_direction(direction, result),
         }
     }

@@ -15,17 +15,17 @@ const MAX_TIMEOUT: Span = Span::from_secs(4);
 pub(crate) struct ReceiveTimeout {
     round_trip: Span,
     /// How much longer than the least the delay of any packet was, with decay; none where nothing is known.
-    growth: Option<Span>,
+    delay_growth: Option<Span>,
 }
 
 impl ReceiveTimeout {
     pub(crate) fn new(round_trip: Span) -> Self {
-        ReceiveTimeout { round_trip, growth: None }
+        ReceiveTimeout { round_trip, delay_growth: None }
     }
 
     /// The timeout after the planned end of this train; `available` is the estimate so far.
     pub(crate) fn for_train(&self, train: &Train, available: Option<Rate>) -> Span {
-        let margin = self.growth.map_or(INITIAL_TIMEOUT, |growth| JITTER_ALLOWANCE + growth * 4);
+        let margin = self.delay_growth.map_or(INITIAL_TIMEOUT, |growth| JITTER_ALLOWANCE + growth * 4);
         let queue = available.map_or(Span::ZERO, |rate| rate.time_for(train.bytes()) - train.duration());
         (self.round_trip + margin + queue.max(Span::ZERO) * 2).min(MAX_TIMEOUT)
     }
@@ -37,9 +37,9 @@ impl ReceiveTimeout {
         let least = delays().chain(least).min();
         match delays().max().zip(least) {
             Some((most, least)) => {
-                self.growth = Some((most - least).max(self.growth.unwrap_or(Span::ZERO) / 2));
+                self.delay_growth = Some((most - least).max(self.delay_growth.unwrap_or(Span::ZERO) / 2));
             }
-            None if record.packets.iter().any(|packet| packet.sent.is_some()) => self.growth = None,
+            None if record.packets.iter().any(|packet| packet.sent.is_some()) => self.delay_growth = None,
             None => {}
         }
     }

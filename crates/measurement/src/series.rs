@@ -26,14 +26,14 @@ pub struct DeliveredTrain {
     /// then.
     pub ended: Time,
     /// The places of packets that arrived, though it is not known when: in the record they look as if they were lost.
-    pub unstamped: Vec<u32>,
+    pub unstamped_packets: Vec<u32>,
     /// Whether all time stamps come from the kernel.
-    pub kernel_stamps: bool,
+    pub has_kernel_stamps: bool,
     /// Whether the queue discipline of the sender's own interface held packets back: their send times are then before it. False
     /// in direction down where the peer can't say.
-    pub held_back: bool,
+    pub is_held_back: bool,
     /// Whether a socket failed at either end, so that the transport must be reopened.
-    pub broken: bool,
+    pub is_broken: bool,
     /// TCP connections that are still open; zero for UDP.
     pub connections: u32,
 }
@@ -46,12 +46,12 @@ impl DeliveredTrain {
     /// back by that: a retransmission timeout, and a second one, which is twice as long, where so much is behind that retransmissions may be
     /// lost.
     pub(crate) fn recovery_time(&self) -> Span {
-        const TIMEOUT: Span = Span::from_millis(300);
-        const TWO_TIMEOUTS: Span = Span::from_millis(700);
+        const RETRANSMISSION_TIMEOUT: Span = Span::from_millis(300);
+        const TWO_RETRANSMISSION_TIMEOUTS: Span = Span::from_millis(700);
         match (self.missing_packets() + self.unsent_packets()) as f64 / self.record.packets.len().max(1) as f64 {
             0.0 => Span::ZERO,
-            ..MANY_LOST_FRACTION => TIMEOUT,
-            _ => TWO_TIMEOUTS,
+            ..MANY_LOST_FRACTION => RETRANSMISSION_TIMEOUT,
+            _ => TWO_RETRANSMISSION_TIMEOUTS,
         }
     }
 
@@ -68,7 +68,7 @@ impl DeliveredTrain {
     pub(crate) fn missing_packets(&self) -> usize {
         let is_missing = |packet: &&PacketRecord| packet.sent.is_some() && packet.received.is_none();
         // Some have arrived, though it is not known when.
-        self.record.packets.iter().filter(is_missing).count().saturating_sub(self.unstamped.len())
+        self.record.packets.iter().filter(is_missing).count().saturating_sub(self.unstamped_packets.len())
     }
 
     /// From one packet that arrived to the next, on average; none if there are not two.
@@ -88,12 +88,12 @@ pub struct TrainSeries {
     ended: Time,
     trains: u32,
     packets: u64,
-    missing: u64,
+    missing_packets: u64,
     bytes: u64,
-    kernel_stamps: bool,
-    held_back: bool,
+    has_kernel_stamps: bool,
+    is_held_back: bool,
     disordered_trains: u32,
-    service_cycle: AggregationDetector,
+    aggregation: AggregationDetector,
     /// The fastest rate of bursts sent one behind the other.
     burst_rate: Option<Rate>,
 }
@@ -110,12 +110,12 @@ impl TrainSeries {
             ended: now,
             trains: 0,
             packets: 0,
-            missing: 0,
+            missing_packets: 0,
             bytes: 0,
-            kernel_stamps: true,
-            held_back: false,
+            has_kernel_stamps: true,
+            is_held_back: false,
             disordered_trains: 0,
-            service_cycle: AggregationDetector::default(),
+            aggregation: AggregationDetector::default(),
             burst_rate: None,
         }
     }
@@ -137,7 +137,7 @@ impl TrainSeries {
         let record = &carried.record;
         let is_disordered = record.packets.len() >= MIN_PACKETS && record.is_disordered();
         self.disordered_trains += u32::from(is_disordered);
-        self.service_cycle.add_train(record);
+        self.aggregation.add_train(record);
         self.burst_rate = self.burst_rate.max(burst_rate(record));
     }
 
@@ -146,10 +146,10 @@ impl TrainSeries {
         self.ended = carried.ended;
         self.trains += 1;
         self.packets += carried.packets;
-        self.missing += carried.missing_packets() as u64;
+        self.missing_packets += carried.missing_packets() as u64;
         self.bytes += carried.bytes;
-        self.kernel_stamps &= carried.kernel_stamps;
-        self.held_back |= carried.held_back;
+        self.has_kernel_stamps &= carried.has_kernel_stamps;
+        self.is_held_back |= carried.is_held_back;
     }
 
     /// Number of trains so far.
@@ -160,7 +160,7 @@ impl TrainSeries {
     /// Whether more packets were lost so far than a path without a policer or a short queue loses by chance.
     pub(crate) fn has_lost_packets(&self) -> bool {
         const MIN_LOST_FRACTION: f64 = 0.01;
-        self.missing as f64 > MIN_LOST_FRACTION * self.packets as f64
+        self.missing_packets as f64 > MIN_LOST_FRACTION * self.packets as f64
     }
 
     /// IP bytes sent so far.
@@ -170,12 +170,12 @@ impl TrainSeries {
 
     /// Whether all time stamps so far come from the kernel.
     pub fn has_kernel_stamps(&self) -> bool {
-        self.kernel_stamps
+        self.has_kernel_stamps
     }
 
     /// Whether the sender's own interface held back packets of any train.
     pub fn is_held_back(&self) -> bool {
-        self.held_back
+        self.is_held_back
     }
 
     /// Trains of which many packets arrived before others that were sent earlier.
@@ -190,7 +190,7 @@ impl TrainSeries {
 
     /// How packets arrived: one by one, or in batches.
     pub(crate) fn aggregation(&self) -> &AggregationDetector {
-        &self.service_cycle
+        &self.aggregation
     }
 
     /// The cost so far.
@@ -226,10 +226,10 @@ impl DeliveredTrain {
             bytes: record.packets.iter().map(|packet| u64::from(packet.size)).sum(),
             record,
             ended: Time::ZERO,
-            unstamped,
-            kernel_stamps: true,
-            held_back: false,
-            broken: false,
+            unstamped_packets: unstamped,
+            has_kernel_stamps: true,
+            is_held_back: false,
+            is_broken: false,
             connections: 120,
         }
     }

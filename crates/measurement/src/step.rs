@@ -31,12 +31,12 @@ pub struct OpenRequest {
     /// TCP connections to open; meaningless for UDP.
     pub connections: u16,
     /// Minimum number of them; with fewer, opening fails.
-    pub needed: u16,
+    pub min_connections: u16,
     /// Number of the first connection; they are numbered consecutively, and no number is used twice in a measurement.
-    pub first: u16,
+    pub first_number: u16,
     /// Whether it replaces a transport that is broken, or whose connections are held back by what they have lost: these must be reset (RST)
     /// before, so that they send nothing again, and a firewall that counts connections removes them from its table.
-    pub replaces: bool,
+    pub is_replacement: bool,
     /// From one of them to the next: zero begins to open all at once.
     pub spacing: Span,
 }

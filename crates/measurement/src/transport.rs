@@ -18,11 +18,11 @@ const RESERVED_CONNECTIONS: u32 = 32;
 const MAX_RENEWAL_TIME: Span = Span::from_secs(6);
 /// Where as many packets were lost as this part of the connections, many of these may be waiting for retransmission timeouts, each twice as
 /// long as the one before (RFC 6298): they send late then, or not at all.
-const MAX_BEHIND_PART: f64 = 0.1;
+const MAX_LOST_PACKETS_PER_CONNECTION: f64 = 0.1;
 /// New connections are so far apart that the packets which open one make up this part of what arrived of the last train, …
-const OPENING_PART: f64 = 0.5;
+const OPENING_PACKETS_PART: f64 = 0.5;
 /// … which are so many each way, …
-const OPENING_PACKETS: f64 = 3.0;
+const PACKETS_PER_OPENING: f64 = 3.0;
 /// … but all of them are begun in this time.
 const MAX_OPENING_TIME: Span = Span::from_secs(1);
 /// Packet sizes in bytes that are tested over UDP if the largest does not pass: that of Ethernet without jumbo frames, that of a typical
@@ -35,18 +35,18 @@ pub(crate) enum TransportNeed {
     /// Open or reopen it.
     Open(OpenRequest),
     /// Send a train that tests whether packets of a size pass.
-    Test(Direction, Train),
+    TestPacketSize(Direction, Train),
     /// Nothing: it is ready for trains.
     Nothing,
     /// It has failed.
-    Impossible(Failure),
+    Failed(Failure),
 }
 
 #[derive(Debug)]
 enum TransportState {
     Closed,
     /// Packet sizes to be tested over UDP, and the directions in which the first of them is still to be tested.
-    Testing(Vec<u32>, Vec<Direction>),
+    TestingPacketSizes(Vec<u32>, Vec<Direction>),
     Ready,
     Broken,
     Replacing(Time),
@@ -63,23 +63,23 @@ pub(crate) struct TransportInUse {
     /// The directions to be measured.
     directions: Vec<Direction>,
     /// Connections to open, and the minimum number of them.
-    wanted: (u16, u16),
+    requested_connections: (u16, u16),
     /// The number of the next connection; none is used twice in a session.
     next_connection: u16,
     /// Connections when it was last opened, and now.
-    opened: u32,
-    alive: u32,
+    opened_connections: u32,
+    open_connections: u32,
     /// The largest packet that passes, in bytes.
     max_packet: u32,
     replacements: u32,
     replacement_time: Span,
     renewal_time: Span,
     /// Packets that were lost since it was last opened.
-    lost: u32,
+    lost_packets: u32,
     /// From one packet of the last train that arrived to the next, on average.
     arrival_gap: Span,
     /// Connections that the server takes in all.
-    allowed: u32,
+    max_connections: u32,
     warnings: Vec<String>,
 }
 
@@ -96,17 +96,17 @@ impl TransportInUse {
             kind,
             may_fall_back,
             directions: Direction::BOTH.into_iter().filter(|&direction| plan.directions.contains(direction)).collect(),
-            wanted: (plan.connections.min(granted), needed.try_into().unwrap_or(u16::MAX)),
+            requested_connections: (plan.connections.min(granted), needed.try_into().unwrap_or(u16::MAX)),
             next_connection: 0,
-            opened: 0,
-            alive: 0,
+            opened_connections: 0,
+            open_connections: 0,
             max_packet: 0,
             replacements: 0,
             replacement_time: Span::ZERO,
             renewal_time: Span::ZERO,
-            lost: 0,
+            lost_packets: 0,
             arrival_gap: Span::ZERO,
-            allowed: max_connections.saturating_mul(CONNECTIONS_PER_TURN),
+            max_connections: max_connections.saturating_mul(CONNECTIONS_PER_TURN),
             warnings: Vec::new(),
         }
     }
@@ -117,12 +117,12 @@ impl TransportInUse {
 
     /// Open TCP connections; zero for UDP.
     pub(crate) fn connections(&self) -> u32 {
-        self.alive
+        self.open_connections
     }
 
     /// TCP connections that were opened together, of which some may be closed; packet i of a train is on connection i modulo this.
     pub(crate) fn opened_connections(&self) -> u32 {
-        self.opened
+        self.opened_connections
     }
 
     /// How often it was replaced.
@@ -133,9 +133,11 @@ impl TransportInUse {
     /// Has connections opened anew in place of these, if many may be held back by what they have lost; false where that is not so, or not
     /// possible.
     pub(crate) fn renew(&mut self, now: Time) -> bool {
-        let is_behind = f64::from(self.lost) > MAX_BEHIND_PART * f64::from(self.opened);
-        let taken = u32::from(self.next_connection) + 2 * u32::from(self.wanted.0) + RESERVED_CONNECTIONS;
-        let is_possible = taken <= self.allowed && self.renewal_time < MAX_RENEWAL_TIME;
+        let is_behind =
+            f64::from(self.lost_packets) > MAX_LOST_PACKETS_PER_CONNECTION * f64::from(self.opened_connections);
+        let taken =
+            u32::from(self.next_connection) + 2 * u32::from(self.requested_connections.0) + RESERVED_CONNECTIONS;
+        let is_possible = taken <= self.max_connections && self.renewal_time < MAX_RENEWAL_TIME;
         let is_renewed =
             self.kind == Transport::Rake && matches!(self.state, TransportState::Ready) && is_behind && is_possible;
         if is_renewed {
@@ -180,9 +182,9 @@ impl TransportInUse {
     pub(crate) fn next(&mut self, now: Time) -> TransportNeed {
         match &self.state {
             TransportState::Ready => TransportNeed::Nothing,
-            TransportState::Failed(failure) => TransportNeed::Impossible(failure.clone()),
-            TransportState::Testing(sizes, directions) => match (sizes.first(), directions.first()) {
-                (Some(&size), Some(&direction)) => TransportNeed::Test(direction, size_test_train(size)),
+            TransportState::Failed(failure) => TransportNeed::Failed(failure.clone()),
+            TransportState::TestingPacketSizes(sizes, directions) => match (sizes.first(), directions.first()) {
+                (Some(&size), Some(&direction)) => TransportNeed::TestPacketSize(direction, size_test_train(size)),
                 _ => {
                     self.state = TransportState::Ready;
                     TransportNeed::Nothing
@@ -190,7 +192,7 @@ impl TransportInUse {
             },
             TransportState::Broken => self.replace_transport(now),
             TransportState::Closed => {
-                let (count, needed) = if self.kind == Transport::Single { (1, 1) } else { self.wanted };
+                let (count, needed) = if self.kind == Transport::Single { (1, 1) } else { self.requested_connections };
                 TransportNeed::Open(self.new_open_request(count, needed, false))
             }
             TransportState::Replacing(_) => TransportNeed::Open(self.request_replacement()),
@@ -200,7 +202,8 @@ impl TransportInUse {
 
     /// It is open at both ends.
     pub(crate) fn transport_opened(&mut self, opened: Opened, now: Time) {
-        (self.opened, self.alive, self.lost) = (opened.connections, opened.connections, 0);
+        (self.opened_connections, self.open_connections, self.lost_packets) =
+            (opened.connections, opened.connections, 0);
         self.state = match self.state {
             TransportState::Replacing(began) => {
                 self.replacement_time += now - began;
@@ -234,20 +237,20 @@ impl TransportInUse {
 
     /// Updates its state after a train.
     pub(crate) fn train_delivered(&mut self, carried: &DeliveredTrain) {
-        if matches!(self.state, TransportState::Testing(..)) {
+        if matches!(self.state, TransportState::TestingPacketSizes(..)) {
             return self.packet_size_tested(carried);
         }
-        self.alive = carried.connections;
-        self.lost = self.lost.saturating_add(carried.missing_packets() as u32);
+        self.open_connections = carried.connections;
+        self.lost_packets = self.lost_packets.saturating_add(carried.missing_packets() as u32);
         self.arrival_gap = carried.arrival_gap().unwrap_or(self.arrival_gap);
-        if carried.broken || self.alive < self.opened {
+        if carried.is_broken || self.open_connections < self.opened_connections {
             self.state = TransportState::Broken;
         }
     }
 
-    /// Evaluates a [test](TransportNeed::Test): a size passes if at least one packet passes in each direction.
+    /// Evaluates a [test](TransportNeed::TestPacketSize): a size passes if at least one packet passes in each direction.
     fn packet_size_tested(&mut self, carried: &DeliveredTrain) {
-        let TransportState::Testing(sizes, directions) = &mut self.state else { return };
+        let TransportState::TestingPacketSizes(sizes, directions) = &mut self.state else { return };
         let passes = carried.record.packets.iter().any(|packet| packet.received.is_some());
         if !passes {
             sizes.remove(0);
@@ -274,14 +277,17 @@ impl TransportInUse {
             return TransportState::Ready;
         }
         let smaller = PACKET_SIZES_TO_TRY.into_iter().filter(|&size| size < self.max_packet);
-        TransportState::Testing([self.max_packet].into_iter().chain(smaller).collect(), self.directions.clone())
+        TransportState::TestingPacketSizes(
+            [self.max_packet].into_iter().chain(smaller).collect(),
+            self.directions.clone(),
+        )
     }
 
     fn replace_transport(&mut self, now: Time) -> TransportNeed {
         if self.replacements == MAX_REPLACEMENTS || self.replacement_time >= MAX_REPLACEMENT_TIME {
             let failure = Failure::ConnectionsKeepBreaking { replacements: self.replacements };
             self.state = TransportState::Failed(failure.clone());
-            return TransportNeed::Impossible(failure);
+            return TransportNeed::Failed(failure);
         }
         self.replacements += 1;
         self.state = TransportState::Replacing(now);
@@ -290,22 +296,29 @@ impl TransportInUse {
 
     /// As many connections as are still open, but at least half as many as there were.
     fn request_replacement(&mut self) -> OpenRequest {
-        let needed = if self.kind == Transport::Single { 1 } else { self.wanted.1 };
-        let count = self.alive.max(self.opened / 2).max(u32::from(needed));
+        let needed = if self.kind == Transport::Single { 1 } else { self.requested_connections.1 };
+        let count = self.open_connections.max(self.opened_connections / 2).max(u32::from(needed));
         self.new_open_request(count.try_into().unwrap_or(u16::MAX), needed, true)
     }
 
     /// As many as in the beginning, spread over the time in which what opens them passes.
     fn request_renewal(&mut self) -> OpenRequest {
-        let (count, needed) = self.wanted;
-        let gap = self.arrival_gap.as_secs_f64() * OPENING_PACKETS / OPENING_PART;
+        let (count, needed) = self.requested_connections;
+        let gap = self.arrival_gap.as_secs_f64() * PACKETS_PER_OPENING / OPENING_PACKETS_PART;
         let spacing = Span::from_secs_f64(gap).min(MAX_OPENING_TIME / i64::from(count.max(1)));
         OpenRequest { spacing, ..self.new_open_request(count, needed, true) }
     }
 
     fn new_open_request(&mut self, connections: u16, needed: u16, replaces: bool) -> OpenRequest {
         let first = self.allocate_connection_numbers(if self.kind == Transport::Udp { 0 } else { connections });
-        OpenRequest { transport: self.kind, connections, needed, first, replaces, spacing: Span::ZERO }
+        OpenRequest {
+            transport: self.kind,
+            connections,
+            min_connections: needed,
+            first_number: first,
+            is_replacement: replaces,
+            spacing: Span::ZERO,
+        }
     }
 }
 
@@ -355,7 +368,7 @@ mod tests {
             let TransportNeed::Open(request) = transport.next(Time::ZERO) else {
                 panic!("connections are opened anew")
             };
-            assert_eq!((request.connections, request.replaces), (120, true));
+            assert_eq!((request.connections, request.is_replacement), (120, true));
             assert_eq!(request.spacing, Span::from_millis(6));
             transport.transport_opened(opened(120), Time::ZERO);
             assert!(!transport.renew(Time::ZERO), "none has lost anything");

@@ -102,10 +102,10 @@ impl Path {
             bytes: record.packets.iter().map(|packet| u64::from(packet.size)).sum(),
             record,
             ended: self.now,
-            unstamped: Vec::new(),
-            kernel_stamps: true,
-            held_back: false,
-            broken: (self.breaks)(self.sent.len()),
+            unstamped_packets: Vec::new(),
+            has_kernel_stamps: true,
+            is_held_back: false,
+            is_broken: (self.breaks)(self.sent.len()),
             connections: connections.map_or(0, |open| open.connections.into()),
         };
         self.sent.push(request);
@@ -144,9 +144,9 @@ impl Path {
         let intervals = request.duration.as_nanos() / interval.as_nanos();
         LoadRecord {
             connections: request.connections.into(),
-            idle: vec![idle; 20],
-            loaded: (0..intervals).map(|i| (interval * i, idle + Span::from_millis(100))).collect(),
-            bytes: (0..intervals).map(|_| self.rate.bytes_in(interval)).collect(),
+            idle_round_trips: vec![idle; 20],
+            loaded_round_trips: (0..intervals).map(|i| (interval * i, idle + Span::from_millis(100))).collect(),
+            bytes_per_interval: (0..intervals).map(|_| self.rate.bytes_in(interval)).collect(),
             interval,
         }
     }
@@ -263,8 +263,8 @@ fn connections_that_break_are_replaced_by_new_ones_a_few_times() {
     let up = path.measure(plan.clone()).unwrap().up.unwrap();
     assert!(up.warnings.iter().any(|warning| warning.contains("during a train")), "{:?}", up.warnings);
     let [first, second] = path.opened[..] else { panic!("{:?}", path.opened) };
-    assert!(!first.replaces && second.replaces);
-    assert_eq!((first.first, second.first), (0, 120), "no number is used twice");
+    assert!(!first.is_replacement && second.is_replacement);
+    assert_eq!((first.first_number, second.first_number), (0, 120), "no number is used twice");
     let mut path = Path { breaks: |_| true, ..Path::new() };
     assert_eq!(path.measure(plan), Err(Failure::ConnectionsKeepBreaking { replacements: 4 }));
 }
@@ -325,8 +325,8 @@ fn the_path_is_filled_at_the_very_end_over_connections_of_its_own() {
     let opened = path.opened.last().unwrap();
     let [up, down] = path.loads[..] else { panic!("{:?}", path.loads) };
     assert_eq!([up.direction, down.direction], Direction::BOTH);
-    assert_eq!((up.duration, up.first), (duration, opened.first + opened.connections));
-    assert_eq!(down.first, up.first + up.connections);
+    assert_eq!((up.duration, up.first_connection), (duration, opened.first_number + opened.connections));
+    assert_eq!(down.first_connection, up.first_connection + up.connections);
     let places: Vec<_> = path.events.iter().map(|event| matches!(event, Event::LoadDone { .. })).collect();
     assert!(places.is_sorted() && places.iter().filter(|done| **done).count() == 2, "{:?}", path.events);
     let up = report.up.unwrap().load.unwrap();

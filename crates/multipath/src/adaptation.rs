@@ -6,7 +6,7 @@ pub struct TcpOverTcpTuning {
     /// much as it takes.
     pub limits_in_flight: bool,
     /// Small packets of sparse flows go over two paths that are kept for these, where the choice is
-    /// [`PathPolicy::Available`](crate::PathPolicy::LeastSent).
+    /// [`PathPolicy::LeastSent`](crate::PathPolicy::LeastSent).
     pub duplicates_sparse_flows: bool,
     /// Data that a TCP connection inside repeats while the carriers still have it is not sent again.
     pub drops_retransmissions: bool,

@@ -45,7 +45,7 @@ sockopt_impl!(
 /// The kernel's `struct tcp_info` up to the counters of deliveries (Linux 4.18), which libc's ends before.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct TcpInfoUpToDelivered {
+pub struct TcpInfoWithDelivered {
     _state: u8,
     pub ca_state: u8,
     _bytes: [u8; 6],
@@ -80,11 +80,11 @@ pub struct TcpInfoUpToDelivered {
 
 sockopt_impl!(
     /// The state of a TCP connection, up to the counters of deliveries.
-    TcpInfoToDelivered,
+    ExtendedTcpInfo,
     GetOnly,
     libc::SOL_TCP,
     libc::TCP_INFO,
-    TcpInfoUpToDelivered
+    TcpInfoWithDelivered
 );
 sockopt_impl!(
     /// Bytes not sent yet above which a TCP connection takes no more.

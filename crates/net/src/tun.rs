@@ -4,11 +4,11 @@
 //! takes what TCP sends 64 kB at a time, and gives it to the host as large again. [`HandoverTimes`] tells when the host handed packets over.
 
 mod coalesce;
-mod handovers;
+mod handover_times;
 mod open;
 mod queue;
 
-pub use handovers::HandoverTimes;
+pub use handover_times::HandoverTimes;
 pub use queue::{TunPackets, TunQueue};
 
 use crate::interface::{self, Family};

@@ -117,12 +117,12 @@ impl Sites {
     }
 
     /// The address of the left (1) or right (2) gateway on a path.
-    pub fn gateway(place: usize, end: u8) -> Ipv4Addr {
+    pub fn gateway_address(place: usize, end: u8) -> Ipv4Addr {
         layout::gateway_address(place, end)
     }
 
     /// The address of a host whose packets take that path, whatever the gateways do: of the left (1) or right (2) one.
-    pub fn address_on(place: usize, site: u8) -> Ipv4Addr {
+    pub fn host_address_on_path(place: usize, site: u8) -> Ipv4Addr {
         layout::address_on(place, site)
     }
 

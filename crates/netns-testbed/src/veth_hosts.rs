@@ -24,7 +24,7 @@ impl VethHosts {
     /// The interface of either host.
     pub const DEVICE: &'static str = "host";
     /// The interfaces in the middle, to the left and to the right.
-    pub const PORTS: [&'static str; 2] = ["one", "two"];
+    pub const MIDDLE_INTERFACES: [&'static str; 2] = ["one", "two"];
 
     /// Builds them, with interfaces of this MTU in bytes, and waits until the cables carry packets.
     ///
@@ -32,7 +32,7 @@ impl VethHosts {
     /// The system refuses a namespace or an interface, or iproute2 is missing.
     pub fn new(mtu: u16) -> Result<Self, SetupError> {
         let hosts = VethHosts { left: Namespace::new()?, middle: Namespace::new()?, right: Namespace::new()? };
-        let [one, two] = Self::PORTS;
+        let [one, two] = Self::MIDDLE_INTERFACES;
         for (host, number, port) in [(&hosts.left, 1, one), (&hosts.right, 2, two)] {
             add_veth((host, Self::DEVICE), (&hosts.middle, port))?;
             run_ip(host, &["addr", "add", &format!("10.79.0.{number}/24"), "dev", Self::DEVICE])?;

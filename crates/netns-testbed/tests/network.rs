@@ -146,7 +146,7 @@ fn a_later_hop_and_a_token_bucket_are_as_set() {
         let medium = Some(Medium::TokenBucket(TokenBucket { rate: Rate::from_mbit(10), burst_bytes: 10_000 }));
         let shaped = LinkConfig { medium, ..config(1000) };
         let spec =
-            NetworkSpec { up_downstream_hop: Some(config(200)), down: shaped, ..NetworkSpec::host_pair(config(100)) };
+            NetworkSpec { up_second_hop: Some(config(200)), down: shaped, ..NetworkSpec::host_pair(config(100)) };
         let network = Network::build(spec).unwrap();
         verified(&network, Direction::Up);
         let down = verified(&network, Direction::Down).and_then(|down| down.rate);

@@ -42,8 +42,8 @@ fn packets_take_the_first_path_or_that_of_their_address() {
         let sites = sites();
         for (near, far, delay, place) in [
             (sites.a.v4, sites.b.v4, 2, 0),
-            (Sites::address_on(0, 1), Sites::address_on(0, 2), 2, 0),
-            (Sites::address_on(1, 1), Sites::address_on(0, 2), 9, 1),
+            (Sites::host_address_on_path(0, 1), Sites::host_address_on_path(0, 2), 2, 0),
+            (Sites::host_address_on_path(1, 1), Sites::host_address_on_path(0, 2), 9, 1),
         ] {
             let before = sites.link_counters().unwrap();
             let round_trip = echo(&socket(&sites.a, near), &socket(&sites.b, far));

@@ -24,7 +24,7 @@ fn key(end: u8) -> PrivateKey {
 
 /// The left end (1) opens so many connections to the right one (2).
 fn config(end: u8, connections: usize) -> BondedConfig {
-    let address = SocketAddr::new(Sites::gateway(0, 2).into(), PORT);
+    let address = SocketAddr::new(Sites::gateway_address(0, 2).into(), PORT);
     let role = match end {
         1 => ConnectionRole::Connect { address, binding: SocketBinding::default(), connections },
         _ => ConnectionRole::Listen { address, handover: None },
@@ -162,7 +162,7 @@ fn a_stranger_is_told_nothing() {
     in_namespaces("a_stranger_is_told_nothing", || {
         let sites = Sites::with_veth_paths(1).unwrap();
         let right = start(&sites.right, config(2, 0));
-        let address = SocketAddr::new(Sites::gateway(0, 2).into(), PORT);
+        let address = SocketAddr::new(Sites::gateway_address(0, 2).into(), PORT);
         let requests: [&[u8]; 4] = [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", &[0, 148, 1, 0], &[0; 200], b""];
         let mut strangers: Vec<_> = requests
             .iter()
@@ -203,7 +203,7 @@ fn strangers_of_one_network_push_out_no_connection_of_another() {
         run_ip(&sites.left, &["address", "add", "192.0.2.1/24", "dev", &path]).unwrap();
         run_ip(&sites.right, &["route", "add", "192.0.2.0/24", "dev", &path]).unwrap();
         let right = start(&sites.right, config(2, 0));
-        let address = SocketAddr::new(Sites::gateway(0, 2).into(), PORT);
+        let address = SocketAddr::new(Sites::gateway_address(0, 2).into(), PORT);
         // A peer that says nothing yet, as one far away.
         let quiet = sites.left.run(|| TcpStream::connect(address).unwrap()).unwrap();
         let stranger = || {

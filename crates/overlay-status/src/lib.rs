@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod control;
-mod interval;
+mod interval_rates;
 pub mod metrics;
 mod plane;
 mod recorder;
@@ -20,7 +20,7 @@ mod tunnel_metrics;
 
 pub use recorder::{LatestStatus, Recorder, StatusDocument, utc_timestamp};
 pub use refused::RefusedTraffic;
-pub use resequencing::{Bucket, Resequencing, Waits};
+pub use resequencing::{HistogramBucket, Resequencing, Waits};
 pub use table::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
 pub use traffic::Traffic;
 pub use tunnel::{OuterTransport, PathState, Tunnel, TunnelPath};

@@ -89,8 +89,8 @@ impl<'a, 'e> Encoder<'a, 'e> {
     /// # Errors
     /// Where they cannot be written.
     pub fn encode_traffic<T>(&mut self, of: &LabelledItems<'_, T>, kinds: &[TrafficCounter<T>]) -> fmt::Result {
-        type Of = fn(&Traffic) -> u64;
-        let units: [(&str, &str, Of); 2] = [
+        type TrafficPart = fn(&Traffic) -> u64;
+        let units: [(&str, &str, TrafficPart); 2] = [
             ("packets", "Packets", |traffic| traffic.packets),
             ("bytes", "Bytes of IP packets", |traffic| traffic.bytes),
         ];

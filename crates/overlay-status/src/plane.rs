@@ -1,7 +1,7 @@
 //! What a bonded plane knows, as documents have it.
 
 use crate::refused::RefusedTraffic;
-use crate::resequencing::{Bucket, Resequencing, Waits};
+use crate::resequencing::{HistogramBucket, Resequencing, Waits};
 use crate::traffic::Traffic;
 use crate::tunnel::{PathState, Tunnel, TunnelPath};
 use kumade_dataplane::{RemotePath, RemoteStatus};
@@ -104,13 +104,13 @@ fn wait_statistics(known: &WaitStatistics) -> Option<Waits> {
     })
 }
 
-fn wait_histogram(known: &WaitStatistics) -> Vec<Bucket> {
+fn wait_histogram(known: &WaitStatistics) -> Vec<HistogramBucket> {
     let mut below = 0;
     let bounds = WAIT_BUCKET_BOUNDS.iter().map(|bound| (Some(*bound), known.count_within(*bound)));
     let buckets = bounds.chain([(None, known.count)]).map(|(bound, total)| {
         let packets = total - below;
         below = total;
-        Bucket { up_to_seconds: bound.map(seconds), packets }
+        HistogramBucket { up_to_seconds: bound.map(seconds), packets }
     });
     buckets.collect()
 }

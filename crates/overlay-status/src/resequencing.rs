@@ -28,7 +28,7 @@ pub struct Resequencing {
     /// How long packets waited for earlier ones; null where none did.
     pub waits: Option<Waits>,
     /// The histogram of that; a bucket does not include the one before it.
-    pub waits_histogram: Vec<Bucket>,
+    pub waits_histogram: Vec<HistogramBucket>,
 }
 
 /// How long packets waited: those that did.
@@ -50,7 +50,8 @@ pub struct Waits {
 /// A bucket of a histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Bucket {
+#[serde(rename = "Bucket")]
+pub struct HistogramBucket {
     /// The upper bound; null for the last bucket, which has none.
     pub up_to_seconds: Option<f64>,
     /// How many.

@@ -63,7 +63,7 @@ fn is_transport_valid(packet: &[u8], headers: &Headers) -> bool {
     let Some(field) = field_offset(headers) else { return true };
     let segment = &packet[headers.transport_offset..headers.total_len];
     let absent = headers.source.is_ipv4() && is_absent(headers.protocol, &segment[field..field + 2]);
-    absent || compute_for(headers, segment) == 0
+    absent || compute_with_headers(headers, segment) == 0
 }
 
 /// Computes the checksums of the IPv4 header and the transport: needed where the sender left them to a network card that
@@ -83,7 +83,7 @@ pub(crate) fn set_with_headers(packet: &mut [u8], headers: &Headers) {
     if let Some(field) = field_offset(headers) {
         let segment = &mut packet[headers.transport_offset..headers.total_len];
         segment[field..field + 2].fill(0);
-        let value = transmitted_value(headers.protocol, compute_for(headers, segment));
+        let value = transmitted_value(headers.protocol, compute_with_headers(headers, segment));
         segment[field..field + 2].copy_from_slice(&value.to_be_bytes());
     }
 }
@@ -131,7 +131,7 @@ pub(crate) fn covers_addresses(protocol: u8) -> bool {
     protocol != protocol::ICMP && offset_in_header(protocol).is_some()
 }
 
-fn compute_for(headers: &Headers, segment: &[u8]) -> u16 {
+fn compute_with_headers(headers: &Headers, segment: &[u8]) -> u16 {
     match headers.protocol {
         protocol::ICMP => compute(segment),
         protocol => compute_transport(headers.source, headers.destination, protocol, segment),

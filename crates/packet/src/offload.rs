@@ -2,10 +2,10 @@
 //! `struct virtio_net_hdr` of `linux/virtio_net.h` describes it.
 
 mod merge;
-mod shape;
+mod merge_profile;
 
 pub use merge::{MergePart, merge};
-pub use shape::MergeProfile;
+pub use merge_profile::MergeProfile;
 
 use crate::checksum;
 use crate::headers::{Headers, ParseError, Transport, protocol};

@@ -29,13 +29,13 @@ pub struct JoinedBursts {
     /// When the first packet of each arrived: its own arrival for a packet that was sent by itself, none where it was lost.
     pub first_arrivals: Vec<Option<Time>>,
     /// How many packets of the train there are up to the end of each.
-    ends: Vec<usize>,
+    burst_ends: Vec<usize>,
 }
 
 impl JoinedBursts {
     /// How many bursts are wholly among the first `packets` packets of the train.
     pub fn whole_bursts_within(&self, packets: usize) -> usize {
-        self.ends.partition_point(|&end| end <= packets)
+        self.burst_ends.partition_point(|&end| end <= packets)
     }
 }
 
@@ -54,7 +54,7 @@ impl TrainRecord {
             end += burst.len();
             for packet in join_burst(burst) {
                 joined.record.packets.push(packet);
-                joined.ends.push(end);
+                joined.burst_ends.push(end);
                 let head = burst.iter().filter_map(|packet| packet.received).min();
                 joined.first_arrivals.push(packet.received.and(head));
             }

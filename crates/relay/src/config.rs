@@ -66,7 +66,7 @@ pub enum ForwardError {
     #[error(
         "`{0}` is no forwarding: write [ADDRESS:]PORT:HOST:PORT, like 8080:web.example:80 or [::1]:8080:10.2.0.7:80"
     )]
-    Form(String),
+    Malformed(String),
     /// What stands behind the local port.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -76,7 +76,7 @@ impl FromStr for Forward {
     type Err = ForwardError;
 
     fn from_str(text: &str) -> Result<Self, ForwardError> {
-        let form = || ForwardError::Form(text.to_owned());
+        let form = || ForwardError::Malformed(text.to_owned());
         let parts = split_at_colons(text);
         let (address, port, host, target_port) = match parts[..] {
             [port, host, target_port] => (None, port, host, target_port),

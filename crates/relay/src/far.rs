@@ -3,7 +3,7 @@ use crate::exchange::{MessageAction, MessageExchange};
 use crate::message::{ConnectRefusal, Message};
 use crate::resolver::NameResolver;
 use crate::sealed::{ReadResult, SealedStream, read_handshake_record};
-use crate::stream_end::StreamEnd;
+use crate::stream_end::StreamEndReason;
 use crate::target::{Target, TargetHost};
 use kumade_daemon::Network;
 use kumade_net::tcp::{PendingConnection, RtoLimits};
@@ -71,7 +71,7 @@ pub(crate) enum OpenFailure {
 /// An address that has not answered for so long is given up for the next one.
 const CONNECT_TIMEOUT: Span = Span::from_secs(5);
 
-impl<E: Into<StreamEnd>> From<E> for OpenFailure {
+impl<E: Into<StreamEndReason>> From<E> for OpenFailure {
     fn from(_: E) -> Self {
         OpenFailure::Ended
     }
@@ -97,7 +97,7 @@ impl FarEnd {
         if addresses.is_empty() { Err(ConnectRefusal::NotAllowed) } else { Ok(addresses.into()) }
     }
 
-    fn accept(&mut self, initiation: &[u8], mut stream: &TcpStream) -> Result<AcceptedStream, StreamEnd> {
+    fn accept(&mut self, initiation: &[u8], mut stream: &TcpStream) -> Result<AcceptedStream, StreamEndReason> {
         let accepted = self.acceptor.accept(initiation, &mut self.random)?;
         // The send buffer of a new connection takes it.
         stream.write_all(&accepted.response)?;
@@ -114,7 +114,7 @@ impl UnauthenticatedConnection {
     }
 
     /// Goes on. Whether there is a stream of a peer now.
-    pub(crate) fn advance(&mut self, far: &mut FarEnd) -> Result<Option<AcceptedStream>, StreamEnd> {
+    pub(crate) fn advance(&mut self, far: &mut FarEnd) -> Result<Option<AcceptedStream>, StreamEndReason> {
         match read_handshake_record(&self.stream, &mut self.reader)? {
             Some(initiation) => far.accept(&initiation, &self.stream).map(Some),
             None => Ok(None),
@@ -122,7 +122,11 @@ impl UnauthenticatedConnection {
     }
 
     /// The same, where another has read the initiation.
-    pub(crate) fn accept_initiation(&self, initiation: &[u8], far: &mut FarEnd) -> Result<AcceptedStream, StreamEnd> {
+    pub(crate) fn accept_initiation(
+        &self,
+        initiation: &[u8],
+        far: &mut FarEnd,
+    ) -> Result<AcceptedStream, StreamEndReason> {
         far.accept(initiation, &self.stream)
     }
 
@@ -178,7 +182,7 @@ impl OpeningStream {
     }
 
     /// What the peer asks for, once it has.
-    fn next_target(&mut self) -> Result<Option<Target>, StreamEnd> {
+    fn next_target(&mut self) -> Result<Option<Target>, StreamEndReason> {
         loop {
             if let Some(text) = self.sealed.next_message()? {
                 let MessageAction::Connect(target) = self.protocol.receive(Message::decode(text)?)? else {

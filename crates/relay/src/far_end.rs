@@ -8,7 +8,7 @@ use crate::relayed_stream::RelayedStream;
 use crate::report::RelayReport;
 use crate::resolver::ResolvedAddresses;
 use crate::slot::{ConnectionSlot, closing};
-use crate::stream_end::StreamEnd;
+use crate::stream_end::StreamEndReason;
 use crate::target::Target;
 use kumade_noise_session::PublicKey;
 use std::io;
@@ -67,7 +67,7 @@ fn record_handshake(
     far: &FarEnd,
     entries: &mut RelayEntries,
     number: u32,
-    outcome: Result<Option<AcceptedStream>, StreamEnd>,
+    outcome: Result<Option<AcceptedStream>, StreamEndReason>,
 ) {
     if let Ok(None) = outcome {
         return;
@@ -88,7 +88,7 @@ fn record_handshake(
             }
         }
         // Who sends anything else gets the same silence as who sends nothing.
-        Err(StreamEnd::NotAPeer(_)) => {
+        Err(StreamEndReason::NotAPeer(_)) => {
             entries.restore_entry(
                 number,
                 RelayEntry { stage: ConnectionSlot::Silent(stranger.stream, stranger.network), peer: None, deadline },

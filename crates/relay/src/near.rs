@@ -2,7 +2,7 @@ use crate::message::Message;
 use crate::plain;
 use crate::report::RelayReport;
 use crate::sealed::{SealedStream, read_handshake_record};
-use crate::stream_end::StreamEnd;
+use crate::stream_end::StreamEndReason;
 use crate::target::Target;
 use kumade_net::tcp::{PendingConnection, RtoLimits};
 use kumade_net::{SocketBinding, clock, congestion};
@@ -58,19 +58,21 @@ impl NearEnd {
     }
 
     /// What is to be said about a stream that is over; most ends are none of the user's concern.
-    pub(crate) fn report_end(&self, target: &Target, ended: &StreamEnd) -> Option<RelayReport> {
+    pub(crate) fn report_end(&self, target: &Target, ended: &StreamEndReason) -> Option<RelayReport> {
         match ended {
-            StreamEnd::Complete | StreamEnd::Disconnected | StreamEnd::Io(_) => None,
-            StreamEnd::Refused(refusal) => Some(RelayReport::Refused { target: target.clone(), refusal: *refusal }),
-            StreamEnd::Timeout | StreamEnd::NotAPeer(_) => Some(self.unreachable_report(ended)),
+            StreamEndReason::Complete | StreamEndReason::Disconnected | StreamEndReason::Io(_) => None,
+            StreamEndReason::Refused(refusal) => {
+                Some(RelayReport::Refused { target: target.clone(), refusal: *refusal })
+            }
+            StreamEndReason::Timeout | StreamEndReason::NotAPeer(_) => Some(self.unreachable_report(ended)),
         }
     }
 
     /// What is to be said where a stream was not begun.
-    pub(crate) fn unreachable_report(&self, ended: &StreamEnd) -> RelayReport {
+    pub(crate) fn unreachable_report(&self, ended: &StreamEndReason) -> RelayReport {
         let cause = match ended {
             // Either end may lose its patience first.
-            StreamEnd::Disconnected | StreamEnd::Timeout => {
+            StreamEndReason::Disconnected | StreamEndReason::Timeout => {
                 "no answer: nothing listens there that knows this end's key".into()
             }
             ended => ended.to_string(),
@@ -90,7 +92,7 @@ impl DialingStream {
     }
 
     /// Goes on. Returns the connection to the far end, which is asked for the target, once there is one.
-    pub(crate) fn advance(&mut self, near: &mut NearEnd) -> Result<Option<SealedStream>, StreamEnd> {
+    pub(crate) fn advance(&mut self, near: &mut NearEnd) -> Result<Option<SealedStream>, StreamEndReason> {
         if let DialState::Connecting(connecting) = &mut self.state {
             let Some(stream) = connecting.wait(Time::ZERO)? else { return Ok(None) };
             self.state = begin_stream(stream, near)?;
@@ -102,17 +104,17 @@ impl DialingStream {
         }
     }
 
-    fn finish_handshake(&mut self, response: &[u8], rto: RtoLimits) -> Result<SealedStream, StreamEnd> {
+    fn finish_handshake(&mut self, response: &[u8], rto: RtoLimits) -> Result<SealedStream, StreamEndReason> {
         let DialState::AwaitingResponse { stream, reader, initiation: offer } =
             mem::replace(&mut self.state, DialState::Done)
         else {
-            return Err(StreamEnd::Disconnected);
+            return Err(StreamEndReason::Disconnected);
         };
         let channel = offer.finish(response).map_err(|refused| match refused {
             RefusedDatagram::Forged => {
-                StreamEnd::NotAPeer("its answer is not authentic; is the preshared key the same?".into())
+                StreamEndReason::NotAPeer("its answer is not authentic; is the preshared key the same?".into())
             }
-            _ => StreamEnd::from_non_peer_bytes(response),
+            _ => StreamEndReason::from_non_peer_bytes(response),
         })?;
         let mut sealed = SealedStream::new(stream, channel, reader, rto)?;
         sealed.queue_message(&Message::Open(self.target.clone()))?;
@@ -120,7 +122,7 @@ impl DialingStream {
     }
 }
 
-fn begin_stream(mut stream: TcpStream, near: &mut NearEnd) -> Result<DialState, StreamEnd> {
+fn begin_stream(mut stream: TcpStream, near: &mut NearEnd) -> Result<DialState, StreamEndReason> {
     plain::set_socket_options(&stream)?;
     let (offer, initiation) = near.initiator.begin(clock::realtime(), &mut near.random)?;
     // The send buffer of a new connection takes it.

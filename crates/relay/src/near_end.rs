@@ -7,7 +7,7 @@ use crate::plain::{self, PlainStream};
 use crate::relayed_stream::RelayedStream;
 use crate::sealed::SealedStream;
 use crate::slot::ConnectionSlot;
-use crate::stream_end::StreamEnd;
+use crate::stream_end::StreamEndReason;
 use crate::target::Target;
 use std::net::TcpStream;
 
@@ -16,7 +16,7 @@ pub(crate) fn begin_stream(near: &NearEnd, entries: &mut RelayEntries, plain: Tc
     plain::reset_when_dropped(&plain);
     match near.dial(plain, target) {
         Ok(dialing) => entries.add_slot(ConnectionSlot::Dialing(dialing)),
-        Err(error) => entries.record_refusal(Some(near.unreachable_report(&StreamEnd::Io(error)))),
+        Err(error) => entries.record_refusal(Some(near.unreachable_report(&StreamEndReason::Io(error)))),
     }
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn advance_stream(near: &mut NearEnd, entries: &mut RelayEntries, num
     }
 }
 
-fn start_relaying(entries: &mut RelayEntries, number: u32, sealed: SealedStream) -> Result<(), StreamEnd> {
+fn start_relaying(entries: &mut RelayEntries, number: u32, sealed: SealedStream) -> Result<(), StreamEndReason> {
     let Some(RelayEntry { stage: ConnectionSlot::Dialing(DialingStream { plain, target, .. }), .. }) =
         entries.remove(number)
     else {

@@ -3,7 +3,7 @@ use crate::exchange::{MessageAction, MessageExchange};
 use crate::message::Message;
 use crate::plain::PlainStream;
 use crate::sealed::{ReadResult, SealedStream};
-use crate::stream_end::StreamEnd;
+use crate::stream_end::StreamEndReason;
 use crate::target::Target;
 use std::io;
 
@@ -22,15 +22,15 @@ const MAX_READS_PER_TURN: usize = 4;
 
 impl RelayedStream {
     /// Passes on what has come. Returns whether more may have.
-    pub(crate) fn relay_bytes(&mut self, batch: &mut RecordBatch) -> Result<bool, StreamEnd> {
+    pub(crate) fn relay_bytes(&mut self, batch: &mut RecordBatch) -> Result<bool, StreamEndReason> {
         let has_more = self.relay_to_peer(batch)? | self.relay_from_peer()?;
         if self.protocol.is_complete() && self.sealed.flush()? {
-            return Err(StreamEnd::Complete);
+            return Err(StreamEndReason::Complete);
         }
         Ok(has_more)
     }
 
-    fn relay_to_peer(&mut self, batch: &mut RecordBatch) -> Result<bool, StreamEnd> {
+    fn relay_to_peer(&mut self, batch: &mut RecordBatch) -> Result<bool, StreamEndReason> {
         for _ in 0..MAX_READS_PER_TURN {
             if !self.sealed.flush()? || self.protocol.has_sent_end() || !self.plain.is_readable {
                 return Ok(false);
@@ -53,7 +53,7 @@ impl RelayedStream {
         Ok(true)
     }
 
-    fn relay_from_peer(&mut self) -> Result<bool, StreamEnd> {
+    fn relay_from_peer(&mut self) -> Result<bool, StreamEndReason> {
         for _ in 0..MAX_READS_PER_TURN {
             // A complete exchange is followed by the end of the stream, which is no error then.
             if !self.deliver_messages()? || self.protocol.is_complete() || !self.sealed.is_readable {
@@ -67,7 +67,7 @@ impl RelayedStream {
     }
 
     /// Passes on the messages that are there. Returns whether the connection has taken all.
-    fn deliver_messages(&mut self) -> Result<bool, StreamEnd> {
+    fn deliver_messages(&mut self) -> Result<bool, StreamEndReason> {
         let RelayedStream { plain, sealed, protocol: exchange, uncounted_bytes: bytes, .. } = self;
         if !plain.flush()? {
             return Ok(false);
@@ -81,7 +81,7 @@ impl RelayedStream {
                     }
                 }
                 MessageAction::ShutdownWrite => plain.shutdown_write()?,
-                MessageAction::Refuse(refusal) => return Err(StreamEnd::Refused(refusal)),
+                MessageAction::Refuse(refusal) => return Err(StreamEndReason::Refused(refusal)),
                 // The far end's exchange has passed that.
                 MessageAction::Opened | MessageAction::Connect(_) => {}
             }

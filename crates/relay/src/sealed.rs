@@ -1,6 +1,6 @@
 use crate::message::{MAX_MESSAGE_BYTES, Message};
 use crate::plain;
-use crate::stream_end::StreamEnd;
+use crate::stream_end::StreamEndReason;
 use kumade_net::tcp::{self, AdaptiveMaxRto, RtoLimits};
 use kumade_noise_session::TAG_BYTES;
 use kumade_noise_session::channel::{Channel, OVERHEAD_BYTES};
@@ -58,7 +58,7 @@ impl SealedStream {
     }
 
     /// The text of the next message, if it is there as a whole.
-    pub(crate) fn next_message(&mut self) -> Result<Option<&[u8]>, StreamEnd> {
+    pub(crate) fn next_message(&mut self) -> Result<Option<&[u8]>, StreamEndReason> {
         match self.reader.next_record()? {
             Some(record) => Ok(Some(self.channel.open(record)?)),
             None => Ok(None),
@@ -73,14 +73,14 @@ impl SealedStream {
     }
 
     /// Reads what fits.
-    pub(crate) fn read_records(&mut self) -> Result<ReadResult, StreamEnd> {
+    pub(crate) fn read_records(&mut self) -> Result<ReadResult, StreamEndReason> {
         let filled = read_into(&self.stream, &mut self.reader)?;
         self.is_readable = filled == ReadResult::Progress;
         Ok(filled)
     }
 
     /// Adds a message to what is to be sent.
-    pub(crate) fn queue_message(&mut self, message: &Message<'_>) -> Result<(), StreamEnd> {
+    pub(crate) fn queue_message(&mut self, message: &Message<'_>) -> Result<(), StreamEndReason> {
         let text = message.encode();
         let mut record = vec![0; text.len() + OVERHEAD_BYTES];
         record[PREFIX_BYTES..][..text.len()].copy_from_slice(&text);
@@ -117,23 +117,23 @@ impl SealedStream {
 pub(crate) fn read_handshake_record(
     stream: &TcpStream,
     reader: &mut RecordReader,
-) -> Result<Option<Vec<u8>>, StreamEnd> {
+) -> Result<Option<Vec<u8>>, StreamEndReason> {
     loop {
         let record = reader.next_record().map(|record| record.map(|record| record.to_vec()));
         match record {
             Ok(None) if read_into(stream, reader)? == ReadResult::WouldBlock => return Ok(None),
             Ok(None) => {}
             Ok(record) => return Ok(record),
-            Err(_) => return Err(StreamEnd::from_non_peer_bytes(reader.received())),
+            Err(_) => return Err(StreamEndReason::from_non_peer_bytes(reader.received())),
         }
     }
 }
 
 /// Reads what fits.
-fn read_into(mut stream: &TcpStream, reader: &mut RecordReader) -> Result<ReadResult, StreamEnd> {
+fn read_into(mut stream: &TcpStream, reader: &mut RecordReader) -> Result<ReadResult, StreamEndReason> {
     loop {
         match stream.read(reader.free_space()) {
-            Ok(0) => return Err(StreamEnd::Disconnected),
+            Ok(0) => return Err(StreamEndReason::Disconnected),
             Ok(count) => {
                 reader.add_filled(count);
                 return Ok(ReadResult::Progress);

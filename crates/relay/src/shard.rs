@@ -8,7 +8,7 @@ use crate::plain;
 use crate::report::{RelayReport, RelayStatus};
 use crate::resolver::NameResolver;
 use crate::slot::{ConnectionSlot, discard_input};
-use crate::stream_end::StreamEnd;
+use crate::stream_end::StreamEndReason;
 use crate::{far_end, near_end};
 use kumade_net::nftables::InstalledTable;
 use kumade_net::readiness::{EpollSet, Event};
@@ -156,7 +156,7 @@ impl RelayShard {
                     return;
                 };
                 match (end, ended) {
-                    (_, StreamEnd::Complete) => carried.plain.close(),
+                    (_, StreamEndReason::Complete) => carried.plain.close(),
                     (RelayEnd::Near(near), ended) => {
                         if let Some(report) = near.report_end(&carried.target, &ended) {
                             entries.record_refusal(Some(report));
@@ -197,7 +197,7 @@ impl RelayShard {
             if let (Some(RelayEntry { stage: ConnectionSlot::Dialing(_), .. }), RelayEnd::Near(near)) =
                 (entry, &self.end)
             {
-                self.connections.record_refusal(Some(near.unreachable_report(&StreamEnd::Timeout)));
+                self.connections.record_refusal(Some(near.unreachable_report(&StreamEndReason::Timeout)));
             }
         }
         self.drop_streams_of_lost_addresses();

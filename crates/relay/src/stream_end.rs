@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// Why a stream is over.
 #[derive(Debug, Error)]
-pub(crate) enum StreamEnd {
+pub(crate) enum StreamEndReason {
     /// Both directions have ended.
     #[error("both ends have closed it")]
     Complete,
@@ -28,46 +28,46 @@ pub(crate) enum StreamEnd {
     NotAPeer(String),
 }
 
-impl StreamEnd {
+impl StreamEndReason {
     /// These are the first bytes of something else.
     pub(crate) fn from_non_peer_bytes(bytes: &[u8]) -> Self {
         const MAX_SHOWN_BYTES: usize = 16;
-        StreamEnd::NotAPeer(format!("it sent \"{}\"", bytes[..bytes.len().min(MAX_SHOWN_BYTES)].escape_ascii()))
+        StreamEndReason::NotAPeer(format!("it sent \"{}\"", bytes[..bytes.len().min(MAX_SHOWN_BYTES)].escape_ascii()))
     }
 }
 
-impl From<RecordError> for StreamEnd {
+impl From<RecordError> for StreamEndReason {
     fn from(error: RecordError) -> Self {
-        StreamEnd::NotAPeer(error.to_string())
+        StreamEndReason::NotAPeer(error.to_string())
     }
 }
 
-impl From<OpenError> for StreamEnd {
+impl From<OpenError> for StreamEndReason {
     fn from(error: OpenError) -> Self {
-        StreamEnd::NotAPeer(error.to_string())
+        StreamEndReason::NotAPeer(error.to_string())
     }
 }
 
-impl From<RefusedDatagram> for StreamEnd {
+impl From<RefusedDatagram> for StreamEndReason {
     fn from(error: RefusedDatagram) -> Self {
-        StreamEnd::NotAPeer(error.to_string())
+        StreamEndReason::NotAPeer(error.to_string())
     }
 }
 
-impl From<MalformedMessage> for StreamEnd {
+impl From<MalformedMessage> for StreamEndReason {
     fn from(error: MalformedMessage) -> Self {
-        StreamEnd::NotAPeer(error.to_string())
+        StreamEndReason::NotAPeer(error.to_string())
     }
 }
 
-impl From<UnexpectedMessage> for StreamEnd {
+impl From<UnexpectedMessage> for StreamEndReason {
     fn from(error: UnexpectedMessage) -> Self {
-        StreamEnd::NotAPeer(error.to_string())
+        StreamEndReason::NotAPeer(error.to_string())
     }
 }
 
-impl From<SealError> for StreamEnd {
+impl From<SealError> for StreamEndReason {
     fn from(error: SealError) -> Self {
-        StreamEnd::Io(io::Error::other(error))
+        StreamEndReason::Io(io::Error::other(error))
     }
 }

@@ -1,8 +1,8 @@
 //! The thread that accepts connections, distinguishes control from probe connections, and answers requests for UDP.
 
 use crate::pending::PendingConnections;
+use crate::server_state::{SERVER_FULL_REASON, ServerState};
 use crate::session;
-use crate::shared::{SERVER_FULL_REASON, ServerState};
 use crate::udp;
 use crate::unidentified_connection::{IdentificationResult, IdentifiedClient};
 use kumade_net::clock;

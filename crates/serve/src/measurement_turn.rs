@@ -2,7 +2,7 @@
 
 use crate::clock::HostClock;
 use crate::config::ServerConfig;
-use crate::shared::ClientRegistration;
+use crate::server_state::ClientRegistration;
 use crate::udp;
 use kumade_net::clock;
 use kumade_probe_train::Train;

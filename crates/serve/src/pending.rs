@@ -21,7 +21,7 @@ pub(super) struct PendingConnections {
 }
 
 struct PendingEntry {
-    opening: UnidentifiedConnection,
+    connection: UnidentifiedConnection,
     network: Network,
     sequence: u64,
     accepted_at: Time,
@@ -47,18 +47,19 @@ impl PendingConnections {
         self.accepted_count += 1;
         self.ids_by_network.insert(network, (number, place));
         let opening = UnidentifiedConnection::new(stream);
-        self.slots[place] = Some(PendingEntry { opening, network, sequence: number, accepted_at: clock::monotonic() });
+        self.slots[place] =
+            Some(PendingEntry { connection: opening, network, sequence: number, accepted_at: clock::monotonic() });
         place
     }
 
     /// The connection at `place`. (It must not be duplicated: dropping it removes it from the poll set.)
     pub(super) fn get(&mut self, place: usize) -> Option<&mut UnidentifiedConnection> {
-        Some(&mut self.slots.get_mut(place)?.as_mut()?.opening)
+        Some(&mut self.slots.get_mut(place)?.as_mut()?.connection)
     }
 
     /// Takes the connection at `place` out of the table.
     pub(super) fn take(&mut self, place: usize) -> Option<TcpStream> {
-        let PendingEntry { opening, network, sequence: number, .. } = self.slots.get_mut(place)?.take()?;
+        let PendingEntry { connection: opening, network, sequence: number, .. } = self.slots.get_mut(place)?.take()?;
         self.ids_by_network.remove(network, &(number, place));
         Some(opening.stream)
     }

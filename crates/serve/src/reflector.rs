@@ -23,8 +23,8 @@ const MAX_ECHO_AGE: Span = Span::from_secs(60);
 /// Maximum size of an IP packet in bytes; longer ones would come back in fragments, to whatever address they name.
 const MAX_PACKET_BYTES: usize = 1500;
 /// Bytes of the IP and UDP headers.
-const IPV4_HEADER_BYTES: usize = 28;
-const IPV6_HEADER_BYTES: usize = 48;
+const IPV4_UDP_HEADER_BYTES: usize = 28;
+const IPV6_UDP_HEADER_BYTES: usize = 48;
 /// Maximum number of system calls that receive test packets, 64 each, before the stop flag is looked at.
 const MAX_RECEIVE_CALLS: usize = 16;
 /// Bytes of waiting test packets, as far as the system allows.
@@ -55,7 +55,7 @@ impl Default for ReflectorConfig {
 pub struct Reflector {
     socket: UdpSocket,
     address: SocketAddr,
-    responses: ReflectorState,
+    state: ReflectorState,
 }
 
 impl Reflector {
@@ -76,7 +76,7 @@ impl Reflector {
             error_estimate: error_estimate_of(clock),
             source_limits: SourceLimits::default(),
         };
-        Ok(Reflector { socket, address, responses: answering })
+        Ok(Reflector { socket, address, state: answering })
     }
 
     /// The address it listens on, with the actual port if zero was configured.
@@ -97,14 +97,14 @@ impl Reflector {
             }
             if clock::monotonic() - asked > CHECK_INTERVAL {
                 asked = clock::monotonic();
-                self.responses.error_estimate = error_estimate_of(self.responses.clock);
+                self.state.error_estimate = error_estimate_of(self.state.clock);
             }
         }
         Ok(())
     }
 
     fn answer_queued_packets(&mut self, responder: &mut Responder) {
-        let Reflector { socket, responses: answering, .. } = self;
+        let Reflector { socket, state: answering, .. } = self;
         for _ in 0..MAX_RECEIVE_CALLS {
             match responder.respond(socket, |probe, payload| answering.write_reply(probe, payload)) {
                 Ok(_) => {}
@@ -129,8 +129,8 @@ impl ReflectorState {
     /// Makes the answer of a test packet in its place; false if it gets none.
     fn write_reply(&mut self, probe: &Datagram, payload: &mut [u8]) -> bool {
         let now = clock::realtime();
-        let bytes =
-            probe.len + if probe.source.ip().to_canonical().is_ipv4() { IPV4_HEADER_BYTES } else { IPV6_HEADER_BYTES };
+        let bytes = probe.len
+            + if probe.source.ip().to_canonical().is_ipv4() { IPV4_UDP_HEADER_BYTES } else { IPV6_UDP_HEADER_BYTES };
         let shown = self.clock.time_at(now);
         if probe.is_truncated || bytes > MAX_PACKET_BYTES || (self.key.is_none() && is_reply(payload, shown)) {
             return false;

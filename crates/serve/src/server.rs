@@ -1,7 +1,7 @@
 use crate::acceptor::Acceptor;
 use crate::config::ServerConfig;
 use crate::error::ServeError;
-use crate::shared::ServerState;
+use crate::server_state::ServerState;
 use kumade_wire::DEFAULT_PORT;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;

@@ -302,8 +302,8 @@ impl ClientRegistry {
         let now = clock::monotonic();
         let business = |network, count| (count, self.turns.priority_time(network, now));
         let busiest = self.ids_by_network.busiest_network(business)?;
-        let count = self.ids_by_network.count(busiest);
-        if business(network, self.ids_by_network.count(network) + 1) >= business(busiest, count) {
+        let count = self.ids_by_network.member_count(busiest);
+        if business(network, self.ids_by_network.member_count(network) + 1) >= business(busiest, count) {
             return None;
         }
         let holder = self.turns.holder();

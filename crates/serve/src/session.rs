@@ -1,7 +1,7 @@
 //! One client's session, on its own thread.
 
 use crate::measurement_turn::{MeasurementTurn, Refusal};
-use crate::shared::{ClientRegistration, ServerState};
+use crate::server_state::{ClientRegistration, ServerState};
 use crate::udp::to_canonical_address;
 use crate::unidentified_connection::IdentifiedClient;
 use kumade_net::clock;

@@ -1,6 +1,6 @@
 //! Opening UDP, without sending to addresses that have not requested it.
 
-use crate::shared::ServerState;
+use crate::server_state::ServerState;
 use kumade_wire::{UdpAnswer, UdpRequest};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;

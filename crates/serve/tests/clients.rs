@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 const A_TRAIN: Duration = Duration::from_secs(25);
 
 fn quick(server: &Running) -> MeasureConfig {
-    server.measuring().with_plan(|plan| plan.method = "linear-scan".parse().unwrap())
+    server.measuring().with_changed_plan(|plan| plan.method = "linear-scan".parse().unwrap())
 }
 
 /// Measures while `holder` has the turn; lets it go by `release` once the client has seen its place.
@@ -126,7 +126,7 @@ fn a_client_notices_in_the_middle_of_a_train_that_its_server_is_stopped() {
         let server = Running::start(ServerConfig::default());
         let method = "linear-scan:interval=1100ms:packets=26".parse().unwrap();
         let transport = TransportChoice::Fixed(kind);
-        let config = server.measuring().with_plan(|plan| {
+        let config = server.measuring().with_changed_plan(|plan| {
             plan.method = method;
             plan.transport = transport;
             plan.directions = directions;

@@ -16,7 +16,7 @@ use std::net::{SocketAddr, TcpStream};
 const SHORT: Span = Span::from_secs(2);
 
 fn loading(config: MeasureConfig) -> MeasureConfig {
-    config.with_plan(|plan| {
+    config.with_changed_plan(|plan| {
         plan.load = Some(SHORT);
         plan.method = "linear-scan:packets=10".parse().unwrap();
         plan.idle_delay = false;

@@ -45,7 +45,7 @@ fn the_rake_and_the_single_connection_carry_the_papers_scan() {
     for (kind, transport, connections) in
         [(Transport::Rake, Transport::Rake, 12..=120), (Transport::Single, Transport::Single, 1..=1)]
     {
-        let config = server.measuring().with_plan(|plan| {
+        let config = server.measuring().with_changed_plan(|plan| {
             plan.transport = TransportChoice::Fixed(kind);
             plan.method = scan();
         });
@@ -65,7 +65,7 @@ fn every_transport_carries_every_method() {
         for kind in [Transport::Udp, Transport::Rake, Transport::Single] {
             let transport = TransportChoice::Fixed(kind);
             let budget_time = Some(Span::from_millis(300));
-            let config = server.measuring().with_plan(|plan| {
+            let config = server.measuring().with_changed_plan(|plan| {
                 plan.transport = transport;
                 plan.method = info.name.parse().unwrap();
                 plan.budget = RequestedBudget { time: budget_time, ..RequestedBudget::default() };
@@ -85,7 +85,7 @@ fn the_capacity_is_told_or_the_reason_why_not_within_what_is_allowed() {
     for kind in [Transport::Udp, Transport::Rake, Transport::Single] {
         let transport = TransportChoice::Fixed(kind);
         let budget_bytes = Some(400_000);
-        let config = server.measuring().with_plan(|plan| {
+        let config = server.measuring().with_changed_plan(|plan| {
             plan.capacity = true;
             plan.transport = transport;
             plan.budget = RequestedBudget { bytes: budget_bytes, ..RequestedBudget::default() };
@@ -111,7 +111,7 @@ fn one_direction_over_ipv6_with_a_key() {
     for transport in [Transport::Udp, Transport::Rake] {
         let config = MeasureConfig {
             key: key.clone(),
-            ..server.measuring().with_plan(|plan| {
+            ..server.measuring().with_changed_plan(|plan| {
                 plan.directions = Directions::Down;
                 plan.transport = TransportChoice::Fixed(transport);
                 plan.method = scan();
@@ -136,7 +136,7 @@ fn a_dual_stack_server_takes_ipv4_clients_over_udp() {
     let listen = Some(SocketAddr::from(([0u16; 8], 0)));
     let server = Running::start(ServerConfig { listen, ..ServerConfig::default() });
     let config =
-        MeasureConfig { host: "127.0.0.1".into(), ..server.measuring().with_plan(|plan| plan.method = scan()) };
+        MeasureConfig { host: "127.0.0.1".into(), ..server.measuring().with_changed_plan(|plan| plan.method = scan()) };
     let report = measure(&config, &mut |_| {}).unwrap();
     sends_something(report.up.as_ref(), Transport::Udp);
     sends_something(report.down.as_ref(), Transport::Udp);

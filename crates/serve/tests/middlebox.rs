@@ -22,7 +22,7 @@ fn start_on(listen: &str, server: SocketAddr, faults: ProxyFaults) -> TcpProxy {
 }
 
 fn up(proxy: &TcpProxy) -> MeasureConfig {
-    common::measuring(proxy.address()).with_plan(|plan| plan.directions = Directions::Up)
+    common::measuring(proxy.address()).with_changed_plan(|plan| plan.directions = Directions::Up)
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn where_udp_does_not_pass_the_rake_does_the_work_and_says_so() {
     let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
     assert_eq!(report.transport, Transport::Rake);
     assert!(report.warnings[0].contains("UDP does not pass"), "{:?}", report.warnings);
-    let config = up(&proxy).with_plan(|plan| plan.transport = TransportChoice::Fixed(Transport::Udp));
+    let config = up(&proxy).with_changed_plan(|plan| plan.transport = TransportChoice::Fixed(Transport::Udp));
     let error = measure(&config, &mut |_| {}).unwrap_err();
     assert!(matches!(error, Error::TransportUnavailable { transport: Transport::Udp, .. }), "{error}");
 }
@@ -126,7 +126,7 @@ fn a_cut_network_is_noticed() {
     for directions in [Directions::Up, Directions::Down] {
         let server = Running::start(ServerConfig::default());
         let proxy = start(server.address, ProxyFaults::NO_FAULTS);
-        let config = common::measuring(proxy.address()).with_plan(|plan| {
+        let config = common::measuring(proxy.address()).with_changed_plan(|plan| {
             plan.directions = directions;
             plan.transport = TransportChoice::Fixed(Transport::Rake);
             plan.budget = RequestedBudget { bytes: Some(1 << 30), time: Some(Span::from_secs(170)) };

@@ -137,7 +137,7 @@ fn a_server_that_never_begins_is_left_after_the_wait() {
     // What is reported meanwhile: at most twice a second, and changes only.
     for (address, reported) in [(floods, 3..=30), (drips, 1..=1)] {
         let wait = Span::from_secs(7);
-        let config = MeasureConfig { wait, ..measuring(address) };
+        let config = MeasureConfig { max_server_wait: wait, ..measuring(address) };
         let (began, mut events) = (Instant::now(), 0);
         let error =
             measure(&config, &mut |event| events += u32::from(matches!(event, Event::Waiting { .. }))).unwrap_err();
@@ -164,7 +164,7 @@ fn a_server_that_says_the_same_for_ever() {
             let flood = session.take_outgoing();
             while stream.write_all(&flood).is_ok() {}
         }));
-        base.with_plan(|plan| plan.transport = TransportChoice::Fixed(Transport::Single))
+        base.with_changed_plan(|plan| plan.transport = TransportChoice::Fixed(Transport::Single))
     });
     assert!(matches!(error, Error::ConnectionLost { .. }), "{error}");
 }
@@ -231,7 +231,7 @@ fn claims_that_cannot_be_true() {
             let budget_time = Some(Span::from_millis(500));
             let transport = TransportChoice::Fixed(Transport::Single);
             let directions = Directions::Up;
-            let config = measuring(address).with_plan(|plan| {
+            let config = measuring(address).with_changed_plan(|plan| {
                 plan.method = method.clone();
                 plan.transport = transport;
                 plan.directions = directions;

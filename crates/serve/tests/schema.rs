@@ -22,7 +22,7 @@ fn each_line_of_a_stream_fits_its_schema() {
     let validator = validator(STREAM);
     let server = Running::start(ServerConfig::default());
     let mut lines = Vec::new();
-    let config = server.measuring().with_plan(|plan| {
+    let config = server.measuring().with_changed_plan(|plan| {
         plan.directions = Directions::Up;
         plan.capacity = true;
     });
@@ -47,7 +47,7 @@ fn real_documents_fit_the_schema_and_broken_ones_do_not() {
     let validator = validator(DOCUMENT);
     let server = Running::start(ServerConfig::default());
     for directions in [Directions::Both, Directions::Down] {
-        let config = server.measuring().with_plan(|plan| {
+        let config = server.measuring().with_changed_plan(|plan| {
             plan.directions = directions;
             plan.capacity = true;
         });

@@ -155,7 +155,7 @@ fn an_ordinary_measurement_tells_the_delay_idle_and_under_load() {
     };
     let server = Running::start(ServerConfig { clock, ..ServerConfig::default() });
     let scan = "linear-scan".parse().unwrap();
-    let report = measure(&server.measuring().with_plan(|plan| plan.method = scan), &mut |_| {}).unwrap();
+    let report = measure(&server.measuring().with_changed_plan(|plan| plan.method = scan), &mut |_| {}).unwrap();
     let delay = report.delay.unwrap();
     for figures in [&delay.up, &delay.down] {
         assert_in_order(figures.as_ref().unwrap().minimum_seconds);

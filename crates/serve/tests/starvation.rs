@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const QUIET: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 9, 9, 9));
 
 fn quick(server: &Running) -> MeasureConfig {
-    server.measuring().with_plan(|plan| plan.method = "linear-scan".parse().unwrap())
+    server.measuring().with_changed_plan(|plan| plan.method = "linear-scan".parse().unwrap())
 }
 
 fn from_quiet_network(mut config: MeasureConfig) -> MeasureConfig {

@@ -139,7 +139,7 @@ fn a_server_of_an_earlier_release_is_measured_and_what_it_cant_say_is_noted() {
     for transport in [Transport::Udp, Transport::Single] {
         let server = Running::start(ServerConfig::default());
         let older = Recorder::start(server.address, Some(previous));
-        let config = common::measuring(older.address).with_plan(|plan| {
+        let config = common::measuring(older.address).with_changed_plan(|plan| {
             plan.transport = TransportChoice::Fixed(transport);
             plan.method = "linear-scan:packets=10".parse().unwrap();
         });
@@ -166,7 +166,7 @@ fn only_servers_that_know_jumbo_frames_are_asked_for_them() {
         [(Version::from_number(5), Train::MAX_ETHERNET_PACKET_BYTES), (None, Train::MAX_PACKET_BYTES)]
     {
         let recorder = Recorder::start(server.address, only);
-        let config = common::measuring(recorder.address).with_plan(|plan| {
+        let config = common::measuring(recorder.address).with_changed_plan(|plan| {
             plan.transport = TransportChoice::Fixed(Transport::Udp);
             plan.method = "linear-scan:packets=10".parse().unwrap();
         });
@@ -191,7 +191,7 @@ fn a_server_that_authenticates_no_packets_is_measured_and_that_is_noted() {
     for only in [Some(Version::OLDEST), None] {
         let recorder = Recorder::start(server.address, only);
         for transport in [Transport::Udp, Transport::Rake] {
-            let config = common::measuring(recorder.address).with_plan(|plan| {
+            let config = common::measuring(recorder.address).with_changed_plan(|plan| {
                 plan.transport = TransportChoice::Fixed(transport);
                 plan.directions = Directions::Down;
                 plan.method = "linear-scan:packets=10".parse().unwrap();
@@ -212,7 +212,7 @@ fn record_this_release() {
     for (name, transport) in [("udp", Transport::Udp), ("single", Transport::Single)] {
         let server = Running::start(ServerConfig::default());
         let recorder = Recorder::start(server.address, None);
-        let config = common::measuring(recorder.address).with_plan(|plan| {
+        let config = common::measuring(recorder.address).with_changed_plan(|plan| {
             plan.transport = TransportChoice::Fixed(transport);
             plan.directions = Directions::Both;
             plan.method = "linear-scan:packets=10".parse().unwrap();

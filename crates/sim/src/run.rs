@@ -196,10 +196,10 @@ fn send_over_path(path: &mut VirtualPath, train: &Train, over: Option<(u32, Span
         packets,
         bytes,
         ended,
-        unstamped: Vec::new(),
-        kernel_stamps: true,
-        held_back: false,
-        broken: false,
+        unstamped_packets: Vec::new(),
+        has_kernel_stamps: true,
+        is_held_back: false,
+        is_broken: false,
         connections: over.map_or(0, |(connections, _)| connections),
     }
 }

@@ -105,7 +105,7 @@ fn runs(rate: Rate, setting: Setting) -> Vec<Run> {
 
 /// Errors in percent, in order, and how often the interval held the truth.
 fn errors(rate: Rate, runs: &[Run]) -> (Vec<f64>, usize) {
-    let found: Vec<_> = runs.iter().filter_map(|run| run.capacity.bottleneck).collect();
+    let found: Vec<_> = runs.iter().filter_map(|run| run.capacity.bottleneck_rate).collect();
     let mut errors: Vec<f64> = found.iter().map(|e| (e.value.as_f64() / rate.as_f64() - 1.0).abs() * 100.0).collect();
     errors.sort_by(f64::total_cmp);
     (errors, found.iter().filter(|e| (e.low..=e.high).contains(&rate)).count())
@@ -209,7 +209,7 @@ fn a_token_bucket_is_told_from_its_line() {
             if load == 0.0 {
                 assert!(unseen == 0 && in_rate <= 3.0 && in_burst <= 20.0, "{out}");
             }
-            let mut bottlenecks = runs.iter().filter_map(|run| run.capacity.bottleneck);
+            let mut bottlenecks = runs.iter().filter_map(|run| run.capacity.bottleneck_rate);
             assert!(bottlenecks.all(|e| e.value.as_f64() < 1.1 * rate.as_f64()), "{out}");
         }
     }
@@ -232,7 +232,7 @@ fn a_receiver_that_wakes_up_for_each_burst_changes_little() {
             let hop = hop(rate, cross("constant", rate, 0.0), seed, |_| {});
             let mut path = VirtualPath::new(&[hop], Stamping::default(), seed).unwrap();
             let found = measure_stamped(&mut path, seed, wake).capacity;
-            let value = found.bottleneck.unwrap_or_else(|| panic!("{rate}: {found:?}")).value;
+            let value = found.bottleneck_rate.unwrap_or_else(|| panic!("{rate}: {found:?}")).value;
             assert!((value.as_f64() / rate.as_f64() - 1.0).abs() < 0.02, "{rate}: {found:?}");
         }
     }
@@ -257,7 +257,7 @@ fn a_receiver_that_wakes_up_late_is_no_token_bucket() {
             let mut path = VirtualPath::new(&[hop], Stamping::default(), seed).unwrap();
             let found = measure_stamped(&mut path, seed, wake).capacity;
             assert!(found.shaper.is_none(), "{rate}: {found:?}");
-            let Some(value) = found.bottleneck else { continue };
+            let Some(value) = found.bottleneck_rate else { continue };
             assert!((value.value.as_f64() / rate.as_f64() - 1.0).abs() < 0.02, "{rate}: {value:?}");
             values += 1;
         }
@@ -280,7 +280,7 @@ fn first_packets_that_come_at_once_cost_little() {
         let hop = hop(rate, cross("constant", rate, 0.0), seed, |_| {});
         let mut path = VirtualPath::new(&[hop], Stamping::default(), seed).unwrap();
         let Run { capacity: found, bytes, .. } = measure_stamped(&mut path, seed, at_once);
-        let value = found.bottleneck.unwrap_or_else(|| panic!("{found:?}"));
+        let value = found.bottleneck_rate.unwrap_or_else(|| panic!("{found:?}"));
         assert!((value.value.as_f64() / rate.as_f64() - 1.0).abs() < 0.01, "{found:?}");
         assert!(bytes < 700_000, "{bytes}");
     }
@@ -298,7 +298,7 @@ fn where_a_queue_stands_nearly_always_a_value_is_right_or_there_is_none() {
                 CrossKind::OnOff { rate: rate_of_others, size: 1500, on, off, periods: PeriodLengths::Exponential };
             let hop = hop(rate, traffic, seed, |_| {});
             let mut path = VirtualPath::new(&[hop], Stamping::default(), seed).unwrap();
-            let Some(value) = measure(&mut path, seed).capacity.bottleneck else { continue };
+            let Some(value) = measure(&mut path, seed).capacity.bottleneck_rate else { continue };
             found += 1;
             assert!((value.value.as_f64() / rate.as_f64() - 1.0).abs() < 0.1, "{rate}, seed {seed}: {value:?}");
             if !(value.low..=value.high).contains(&rate) {
@@ -325,7 +325,7 @@ fn what_the_stamps_do_not_show_is_not_guessed() {
     let reason = |rate: Rate, stamping: Stamping, seed| {
         let hop = hop(rate, cross("constant", rate, 0.0), seed, |_| {});
         let run = measure(&mut VirtualPath::new(&[hop], stamping, seed).unwrap(), seed);
-        (run.capacity.bottleneck, run.capacity.reason.unwrap_or_default())
+        (run.capacity.bottleneck_rate, run.capacity.reason.unwrap_or_default())
     };
     for seed in 0..SEEDS {
         let slow = Stamping { send_cost: Span::from_micros(50), ..Stamping::default() };
@@ -359,7 +359,7 @@ fn others_packets_in_all_bursts_are_allowed_for() {
             for seed in 0..20 {
                 let hop = hop(rate, traffic.clone(), seed, |_| {});
                 let mut path = VirtualPath::new(&[hop], stamping, seed).unwrap();
-                let Some(value) = measure(&mut path, seed).capacity.bottleneck else { continue };
+                let Some(value) = measure(&mut path, seed).capacity.bottleneck_rate else { continue };
                 found += 1;
                 if !(value.low..=value.high).contains(&rate) {
                     missed.push(format!("{cost} us a packet, load {load}, {traffic:?}, seed {seed}: {value:?}"));

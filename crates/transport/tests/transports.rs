@@ -186,7 +186,7 @@ fn jumbo_frames_are_sent_where_the_path_takes_them() {
             let hosts = kumade_netns_testbed::VethHosts::new(mtu).unwrap();
             kumade_netns_testbed::run_ip(
                 &hosts.middle,
-                &["addr", "add", "10.79.0.3/24", "dev", kumade_netns_testbed::VethHosts::PORTS[0]],
+                &["addr", "add", "10.79.0.3/24", "dev", kumade_netns_testbed::VethHosts::MIDDLE_INTERFACES[0]],
             )
             .unwrap();
             let bind = |address: &'static str| move || UdpSocket::bind((address, 0)).unwrap();

@@ -1,6 +1,6 @@
 //! The status of one end of a tunnel in Prometheus' text format (OpenMetrics).
 
-use crate::status::{OuterTransport, Packets, RelayedConnections, Status, Tunnel};
+use crate::status::{OuterTransport, PacketCarriage, RelayedConnections, Status, Tunnel};
 use ::kumade_overlay_status::metrics::{Counter, Encoder, Gauge, bool_as_f64, encode_text};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -16,14 +16,15 @@ struct Metrics(Status);
 
 const TUNNEL_GAUGES: [Gauge<Status>; 1] =
     [("uptime_seconds", "For how long the end has run", |status| Some(status.duration_seconds))];
-const PACKET_COUNTERS: [Counter<Packets>; 1] = [(
+const PACKET_COUNTERS: [Counter<PacketCarriage>; 1] = [(
     "repeated_packets",
     "Packets that were not sent, since TCP connections that carry still had their data",
-    |packets| packets.repeated_packets,
+    |packets| packets.suppressed_retransmissions,
 )];
-const TRANSPORT_GAUGES: [Gauge<Packets>; 1] = [("over_udp", "Whether UDP carries packets, and not TCP", |packets| {
-    Some(bool_as_f64(packets.carrier? == OuterTransport::Udp))
-})];
+const TRANSPORT_GAUGES: [Gauge<PacketCarriage>; 1] =
+    [("over_udp", "Whether UDP carries packets, and not TCP", |packets| {
+        Some(bool_as_f64(packets.carrier? == OuterTransport::Udp))
+    })];
 const RELAYED_GAUGES: [Gauge<RelayedConnections>; 1] =
     [("relayed_connections", "TCP connections that are relayed now", |relayed| Some(relayed.connections as f64))];
 const RELAYED_COUNTERS: [Counter<RelayedConnections>; 4] = [

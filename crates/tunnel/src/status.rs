@@ -4,7 +4,7 @@
 //! Counts are totals since the start. Rates are about the last interval.
 
 mod fill;
-mod interval;
+mod interval_rates;
 mod text;
 
 use crate::config::{TunnelConfig, TunnelEnd};
@@ -67,13 +67,14 @@ pub struct PeerStatus {
     /// The networks that are reached there.
     pub networks: Vec<String>,
     /// How packets are carried to it and from it; null where none are.
-    pub packets: Option<Packets>,
+    pub packets: Option<PacketCarriage>,
 }
 
 /// How packets are carried to another end and from it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Packets {
+#[serde(rename = "Packets")]
+pub struct PacketCarriage {
     /// Its address, as its paths have it; null while it is not there.
     pub address: Option<String>,
     /// What carries them now; null while no path is up.
@@ -89,7 +90,8 @@ pub struct Packets {
     /// What came over all paths.
     pub received: Traffic,
     /// Packets that were not sent, since TCP connections that carry still had their data.
-    pub repeated_packets: u64,
+    #[serde(rename = "repeated_packets")]
+    pub suppressed_retransmissions: u64,
     /// Session, paths, queue and order. A path is a TCP connection or UDP; there are those that have been used.
     pub tunnel: Tunnel,
 }

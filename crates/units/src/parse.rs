@@ -46,7 +46,7 @@ pub fn rate(text: &str) -> Result<Rate, ParseError> {
 /// # Errors
 /// Says what is wrong with the text, with an example.
 pub fn span(text: &str) -> Result<Span, ParseError> {
-    let factor = |unit: &str| list_units(SPAN_UNITS, unit);
+    let factor = |unit: &str| find_factor(SPAN_UNITS, unit);
     let value = parse_quantity(text, "time", factor, "s, ms, us, ns, min, h", "20ms or 1.5s")?;
     Ok(Span::from_nanos(value.round() as i64))
 }
@@ -74,7 +74,7 @@ pub fn byte_count(text: &str) -> Result<u64, ParseError> {
 /// # Errors
 /// Says what is wrong with the text, with an example.
 pub fn ratio(text: &str) -> Result<f64, ParseError> {
-    let factor = |unit: &str| list_units(RATIO_UNITS, unit);
+    let factor = |unit: &str| find_factor(RATIO_UNITS, unit);
     let value = parse_quantity(text, "ratio", factor, "%", "0.1% or 0.001")?;
     if value <= 1.0 { Ok(value) } else { Err(parse_error(text, "ratio", "it is more than the whole", "0.1% or 0.001")) }
 }
@@ -96,7 +96,7 @@ pub type Parameters<'a> = Vec<(&'a str, &'a str)>;
 ///
 /// # Errors
 /// A part behind the name is not of the form `parameter=value`.
-pub fn named(text: &str) -> Result<(&str, Parameters<'_>), ParseError> {
+pub fn name_and_parameters(text: &str) -> Result<(&str, Parameters<'_>), ParseError> {
     let mut parts = text.trim().split(':');
     let name = parts.next().unwrap_or_default();
     let parameter = |part: &str| parse_error(part, "parameter", "it has no `=`", "interval=5ms");
@@ -127,7 +127,7 @@ fn parse_quantity(
     if value < 9e18 { Ok(value) } else { Err(parse_error(text, kind, "it is too large", example)) }
 }
 
-fn list_units(units: &[(&str, f64)], unit: &str) -> Option<f64> {
+fn find_factor(units: &[(&str, f64)], unit: &str) -> Option<f64> {
     let unit = unit.to_lowercase();
     units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
 }
@@ -214,9 +214,17 @@ mod tests {
 
     #[test]
     fn parameters_follow_a_name() {
-        assert_eq!(named("codel"), Ok(("codel", vec![])));
-        assert_eq!(named(" codel:target=5ms:ecn=on"), Ok(("codel", vec![("target", "5ms"), ("ecn", "on")])));
-        assert!(named("codel:target").unwrap_err().to_string().contains("`target` is not a parameter: it has no `=`"));
+        assert_eq!(name_and_parameters("codel"), Ok(("codel", vec![])));
+        assert_eq!(
+            name_and_parameters(" codel:target=5ms:ecn=on"),
+            Ok(("codel", vec![("target", "5ms"), ("ecn", "on")]))
+        );
+        assert!(
+            name_and_parameters("codel:target")
+                .unwrap_err()
+                .to_string()
+                .contains("`target` is not a parameter: it has no `=`")
+        );
     }
 
     #[test]

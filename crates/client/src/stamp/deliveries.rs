@@ -38,7 +38,7 @@ fn count_each_direction(
     let place = |back: &ReturnedReply| back.reply_sequence - first;
     let answered = returns.iter().map(place).max()?.saturating_add(1);
     // Sequence numbers beyond the number of replies that are kept are invalid.
-    if !(counts || is_flawless) || answered > sent.saturating_mul(ReturnedReply::MAX_COPIES) {
+    if !(counts || is_flawless) || answered > sent.saturating_mul(ReturnedReply::MAX_KEPT_PER_PROBE) {
         return None;
     }
     let mut arrived: Vec<(u32, u32)> = returns.iter().map(|back| (place(back), back.probe_sequence)).collect();

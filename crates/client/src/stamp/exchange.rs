@@ -19,10 +19,10 @@ const MAX_INITIAL_ERRORS: u32 = 5;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ProbeRecord {
     sent: PacketTimestamps,
-    returned: PacketTimestamps,
+    reply_received: PacketTimestamps,
     pub(super) reply: Option<Reply>,
     /// TTL of the reply on arrival.
-    pub(super) ttl: Option<u8>,
+    pub(super) reply_ttl: Option<u8>,
 }
 
 /// The time by the kernel, and by the program.
@@ -45,7 +45,7 @@ pub(super) struct ReturnedReply {
 
 impl ReturnedReply {
     /// Maximum number of replies kept per test packet, on average; the first reply is always kept.
-    pub(super) const MAX_COPIES: u32 = 4;
+    pub(super) const MAX_KEPT_PER_PROBE: u32 = 4;
 }
 
 /// A session with a reflector.
@@ -53,13 +53,13 @@ impl ReturnedReply {
 pub(super) struct StampExchange {
     socket: UdpSocket,
     /// Error estimate of this host's clock, for the test packets.
-    clock: ErrorEstimate,
+    clock_error: ErrorEstimate,
     key: Option<StampKey>,
     probes: Vec<ProbeRecord>,
     /// In order of arrival.
     replies: Vec<ReturnedReply>,
     /// Whether the kernel's stamp keys match the sequence numbers, which a failed send makes uncertain.
-    are_keys_valid: bool,
+    are_timestamp_ids_valid: bool,
     missing_replies: u32,
     error_count: u32,
 }
@@ -72,11 +72,11 @@ impl StampExchange {
         let probes = vec![ProbeRecord::default(); count as usize];
         StampExchange {
             socket,
-            clock,
+            clock_error: clock,
             key,
             probes,
             replies: Vec::new(),
-            are_keys_valid: keys_valid,
+            are_timestamp_ids_valid: keys_valid,
             missing_replies: count,
             error_count: 0,
         }
@@ -120,7 +120,7 @@ impl StampExchange {
     pub(super) fn has_kernel_stamps(&self) -> bool {
         let back = self.probes.iter().filter(|probe| probe.reply.is_some());
         let stamped =
-            back.clone().filter(|probe| probe.sent.kernel.is_some() && probe.returned.kernel.is_some()).count();
+            back.clone().filter(|probe| probe.sent.kernel.is_some() && probe.reply_received.kernel.is_some()).count();
         stamped > 0 && stamped * 2 >= back.count()
     }
 
@@ -131,7 +131,8 @@ impl StampExchange {
         let choose = |stamp: PacketTimestamps| if kernel { stamp.kernel } else { stamp.user };
         let (mut samples, mut round_trips) = (Vec::new(), Vec::new());
         for probe in &self.probes {
-            let (Some(sent), Some(returned), Some(reply)) = (choose(probe.sent), choose(probe.returned), probe.reply)
+            let (Some(sent), Some(returned), Some(reply)) =
+                (choose(probe.sent), choose(probe.reply_received), probe.reply)
             else {
                 continue;
             };
@@ -145,14 +146,14 @@ impl StampExchange {
             // A processing time longer than the round trip means that the reflector's time stamps are invalid.
             let (whole, reflecting) = (returned - sent, reflected - received);
             let delay = if (Span::ZERO..=whole).contains(&reflecting) { whole - reflecting } else { whole };
-            round_trips.push(RoundTrip { delay, most: delay + (sent - submitted).max(Span::ZERO) });
+            round_trips.push(RoundTrip { delay, max_delay: delay + (sent - submitted).max(Span::ZERO) });
         }
         (samples, round_trips)
     }
 
     fn send(&mut self, number: u32, payload: &mut [u8]) -> io::Result<()> {
         let now = clock::realtime();
-        let probe = Probe { sequence: number, sent: now, error_estimate: self.clock, session: 0 };
+        let probe = Probe { sequence: number, sent: now, error_estimate: self.clock_error, session: 0 };
         match &self.key {
             Some(key) => payload.first_chunk_mut().map(|packet| probe.encode_authenticated(packet, key)),
             None => payload.first_chunk_mut().map(|packet| probe.encode(packet)),
@@ -160,7 +161,7 @@ impl StampExchange {
         match self.socket.send(payload) {
             Ok(_) => self.probes[number as usize].sent.user = Some(now),
             Err(error) => {
-                self.are_keys_valid = false;
+                self.are_timestamp_ids_valid = false;
                 self.tolerate_error(error)?;
             }
         }
@@ -177,7 +178,7 @@ impl StampExchange {
 
     fn collect_stamps(&mut self) -> io::Result<()> {
         while let Some(stamp) = stamp::next_transmit_stamp(&self.socket)? {
-            if self.are_keys_valid
+            if self.are_timestamp_ids_valid
                 && stamp.place == StampPlace::Device
                 && let Some(probe) = self.probes.get_mut(stamp.key as usize)
             {
@@ -210,11 +211,11 @@ impl StampExchange {
     }
 
     fn record_reply(&mut self, reply: Reply, user: Time, datagram: &Datagram) {
-        let most = self.probes.len() * ReturnedReply::MAX_COPIES as usize;
+        let most = self.probes.len() * ReturnedReply::MAX_KEPT_PER_PROBE as usize;
         let Some(probe) = self.probes.get_mut(reply.probe_sequence as usize) else { return };
         let Some(sent) = probe.sent.user else { return };
         // A forged reply does not know the test packet's time stamp; a reply to an earlier session has another one.
-        if reply.probe_timestamp[..8] != self.clock.format.encode(sent) {
+        if reply.probe_timestamp[..8] != self.clock_error.format.encode(sent) {
             return;
         }
         // A flood of duplicates must not displace first replies.
@@ -228,7 +229,7 @@ impl StampExchange {
         });
         if probe.reply.is_none() {
             let returned = PacketTimestamps { kernel: datagram.stamp, user: Some(user) };
-            *probe = ProbeRecord { reply: Some(reply), returned, ttl: datagram.ttl, ..*probe };
+            *probe = ProbeRecord { reply: Some(reply), reply_received: returned, reply_ttl: datagram.ttl, ..*probe };
             self.missing_replies -= 1;
         }
     }

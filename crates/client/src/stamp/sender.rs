@@ -69,7 +69,7 @@ fn delay_report(config: &StampConfig, exchange: &StampExchange, clocks: &Clocks)
     report.round_trip_packets = Some(counts.round_trip.into());
     report.up_packets = counts.directions.map(|(up, _)| up.into());
     report.down_packets = counts.directions.map(|(_, down)| down.into());
-    let last = exchange.probes().iter().rev().find_map(|probe| Some((probe.reply?, probe.ttl?)));
+    let last = exchange.probes().iter().rev().find_map(|probe| Some((probe.reply?, probe.reply_ttl?)));
     if let Some((reply, ttl)) = last {
         // The number of hops is known only if the sender starts with a TTL of 255.
         let hops = |ttl: u8| (ttl > 128).then(|| 255 - ttl);

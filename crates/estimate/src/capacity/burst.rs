@@ -19,17 +19,17 @@ pub(super) struct BurstSample {
     /// When the first packet left, after the epoch.
     pub(super) sent: f64,
     /// From the first sending to the first arrival, up to a constant.
-    pub(super) head: f64,
+    pub(super) first_packet_delay: f64,
     /// From the first sending to the arrival from which dispersion counts, up to the same constant.
-    pub(super) first: f64,
+    pub(super) dispersion_start: f64,
     /// From the first sending to the last arrival, up to the same constant.
-    pub(super) last: f64,
+    pub(super) last_packet_delay: f64,
     /// From the sending of the packet from which dispersion counts to the last.
-    pub(super) sending: f64,
+    pub(super) input_dispersion: f64,
     /// Bits of all packets behind that one.
     pub(super) bits: f64,
     /// Their number.
-    pub(super) gaps: u32,
+    pub(super) gap_count: u32,
     /// The shortest time between two arrivals that count.
     pub(super) shortest_gap: f64,
     /// By how much these times differ.
@@ -68,12 +68,12 @@ impl BurstSample {
         in_order.then(|| BurstSample {
             shape,
             sent: (sent - epoch.sent).as_secs_f64(),
-            head: ((head - sent) - epoch.delay).as_secs_f64(),
-            first: ((received - sent) - epoch.delay).as_secs_f64(),
-            last: ((received_last - sent) - epoch.delay).as_secs_f64(),
-            sending: (sent_last - sent_first).as_secs_f64(),
+            first_packet_delay: ((head - sent) - epoch.delay).as_secs_f64(),
+            dispersion_start: ((received - sent) - epoch.delay).as_secs_f64(),
+            last_packet_delay: ((received_last - sent) - epoch.delay).as_secs_f64(),
+            input_dispersion: (sent_last - sent_first).as_secs_f64(),
             bits: packets[from + 1..].iter().map(|p| f64::from(p.size) * 8.0).sum(),
-            gaps: (stamps.len() - from - 1) as u32,
+            gap_count: (stamps.len() - from - 1) as u32,
             shortest_gap,
             unevenness: longest_gap - shortest_gap,
         })
@@ -81,7 +81,7 @@ impl BurstSample {
 
     /// From the arrival from which it counts to the last.
     pub(super) fn dispersion(&self) -> f64 {
-        self.last - self.first
+        self.last_packet_delay - self.dispersion_start
     }
 }
 

@@ -36,14 +36,14 @@ pub(super) struct CapacityEstimate {
     low: f64,
     high: f64,
     /// The value if cross traffic was in all bursts, as far as it may have been.
-    uncrossed: f64,
+    corrected_value: f64,
 }
 
 /// Why there is no result.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub(super) enum Refusal {
     #[error("too many packets were lost")]
-    Lost,
+    PacketsLost,
     #[error("the path is faster than the sender: its capacity is above {0}")]
     SendingSlower(Rate),
     #[error("the receiving network device reports packets in batches")]
@@ -53,25 +53,27 @@ pub(super) enum Refusal {
     #[error(
         "only the first few packets of a train pass at once, as by a small token bucket, flow queueing, or a device that reports packets in batches"
     )]
-    FewAtOnce,
+    SmallBucket,
     #[error("there is too much cross traffic for so few packets")]
-    TooFew,
+    TooFewPackets,
     #[error("there is too much cross traffic: the capacity may be anywhere from {0} to {1}")]
-    Busy(Rate, Rate),
+    TooMuchCrossTraffic(Rate, Rate),
 }
 
 impl Refusal {
     /// What the capacity is at least nevertheless.
     pub(super) fn lower_bound(&self) -> Option<Rate> {
         match *self {
-            Refusal::SendingSlower(rate) | Refusal::Busy(rate, _) => Some(rate).filter(|rate| *rate > Rate::ZERO),
+            Refusal::SendingSlower(rate) | Refusal::TooMuchCrossTraffic(rate, _) => {
+                Some(rate).filter(|rate| *rate > Rate::ZERO)
+            }
             _ => None,
         }
     }
 
     /// Whether the capacity may be anything from zero on.
     pub(super) fn is_indefinite(&self) -> bool {
-        matches!(*self, Refusal::Busy(Rate::ZERO, _))
+        matches!(*self, Refusal::TooMuchCrossTraffic(Rate::ZERO, _))
     }
 }
 
@@ -84,9 +86,9 @@ struct SizeEstimate {
     /// What as many bursts, chosen at random from these, tell.
     replicates: Vec<f64>,
     /// How far it may be off, as a part.
-    doubt: f64,
+    relative_uncertainty: f64,
     /// Which part of the time that the bursts took cross traffic may have taken in all of them.
-    crossed: f64,
+    cross_traffic_part: f64,
 }
 
 /// Reads all bursts; `long` is the rates of long trains, and `seed` is the bootstrap's.
@@ -101,30 +103,35 @@ pub(super) fn estimate_capacity(
     let (samples, stretched): (Vec<SizeSample>, Vec<SizeSample>) =
         samples(bursts).into_iter().partition(|sample| sample.shape.interval == Span::ZERO);
     if samples.len() < 2 {
-        return Err(Refusal::Lost);
+        return Err(Refusal::PacketsLost);
     }
     check_batches(&samples)?;
     check_sending_rate(&samples, long)?;
     let mut state = seed;
     let least = |size| {
-        let firsts = samples.iter().filter(|s| s.shape.size == size).flat_map(|s| &s.bursts).map(|burst| burst.head);
+        let firsts = samples
+            .iter()
+            .filter(|s| s.shape.size == size)
+            .flat_map(|s| &s.bursts)
+            .map(|burst| burst.first_packet_delay);
         firsts.fold(f64::INFINITY, f64::min)
     };
     let cross = CrossTraffic::from_samples(&samples, &stretched, &mut state);
-    let rate =
-        |sample: &SizeSample| SizeEstimate::from_sample(sample, least(sample.shape.size), cross.part, &mut state);
+    let rate = |sample: &SizeSample| {
+        SizeEstimate::from_sample(sample, least(sample.shape.size), cross.max_link_share, &mut state)
+    };
     let mut ratings: Vec<SizeEstimate> = samples.iter().map(rate).collect();
     ratings.sort_by(|a, b| a.rate.total_cmp(&b.rate));
     let agreed = agreeing_estimates(&ratings).ok_or_else(|| disagreement_reason(&ratings))?;
     let undelayed = combine_estimates(agreed);
     let reading = undelayed.raised_by_cross_traffic(&cross);
     if reading.half_width() > MAX_RELATIVE_HALF_WIDTH
-        || undelayed.uncrossed > undelayed.value * (1.0 + MAX_RELATIVE_HALF_WIDTH)
+        || undelayed.corrected_value > undelayed.value * (1.0 + MAX_RELATIVE_HALF_WIDTH)
     {
-        return Err(Refusal::Busy(Rate::from_f64(reading.low), Rate::from_f64(reading.high)));
+        return Err(Refusal::TooMuchCrossTraffic(Rate::from_f64(reading.low), Rate::from_f64(reading.high)));
     }
     if !samples.iter().all(SizeSample::has_settled) {
-        return Err(Refusal::TooFew);
+        return Err(Refusal::TooFewPackets);
     }
     check_long_trains(reading.value, reading.high, long)?;
     Ok(reading)
@@ -135,7 +142,7 @@ impl CapacityEstimate {
     /// packets too small to be seen. Then the value is the least that all bursts together allow, and the interval reaches
     /// from the rate of the seemingly undelayed ones to the most.
     fn raised_by_cross_traffic(self, cross: &CrossTraffic) -> Self {
-        let Some((least, most)) = cross.rate.filter(|(least, _)| *least > self.value) else { return self };
+        let Some((least, most)) = cross.link_rate_range.filter(|(least, _)| *least > self.value) else { return self };
         CapacityEstimate { value: least, high: self.high.max(most), ..self }
     }
 
@@ -157,14 +164,14 @@ impl CapacityEstimate {
 
 fn check_sending_rate(samples: &[SizeSample], long: &[LongRate]) -> Result<(), Refusal> {
     let slower = |sample: &&SizeSample| {
-        let UndelayedBursts { dispersion, sending, .. } = sample.undelayed;
+        let UndelayedBursts { dispersion, input_dispersion: sending, .. } = sample.undelayed;
         (MIN_DISPERSION_RATIO * sending..MAX_SENDER_LIMITED_RATIO * sending).contains(&dispersion)
     };
     if samples.iter().filter(slower).count() * 2 <= samples.len() {
         return Ok(());
     }
-    let rates = samples.iter().flat_map(|sample| &sample.bursts).filter(|burst| burst.sending > 0.0);
-    let rates: Vec<f64> = rates.map(|burst| burst.bits / burst.sending).collect();
+    let rates = samples.iter().flat_map(|sample| &sample.bursts).filter(|burst| burst.input_dispersion > 0.0);
+    let rates: Vec<f64> = rates.map(|burst| burst.bits / burst.input_dispersion).collect();
     let rate = median(&rates).unwrap_or(0.0);
     check_long_trains(rate, rate, long)?;
     Err(Refusal::SendingSlower(Rate::from_f64(rate / MAX_SENDER_LIMITED_RATIO)))
@@ -174,9 +181,9 @@ fn check_sending_rate(samples: &[SizeSample], long: &[LongRate]) -> Result<(), R
 /// traffic hides, or slightly faster, which is impossible.
 fn check_long_trains(value: f64, high: f64, long: &[LongRate]) -> Result<(), Refusal> {
     let faster = |rate: f64| (MAX_LONG_TRAIN_RATIO * high..STALLED_RATIO * high).contains(&rate);
-    let contradicts = |rate: &&LongRate| rate.seen < MIN_LONG_TRAIN_RATIO * value || faster(rate.undelayed);
+    let contradicts = |rate: &&LongRate| rate.observed < MIN_LONG_TRAIN_RATIO * value || faster(rate.delay_corrected);
     let Some(rate) = long.iter().find(contradicts) else { return Ok(()) };
-    let [value, rate] = [value, rate.seen].map(Rate::from_f64);
+    let [value, rate] = [value, rate.observed].map(Rate::from_f64);
     Err(Refusal::Disagreement(format!(
         "bursts and long trains disagree: bursts show {value}, a long train arrived at {rate}"
     )))
@@ -186,7 +193,7 @@ fn check_long_trains(value: f64, high: f64, long: &[LongRate]) -> Result<(), Ref
 /// device reports them in batches.
 pub(super) fn check_batches(samples: &[SizeSample]) -> Result<(), Refusal> {
     let bursts = || samples.iter().flat_map(|sample| &sample.bursts);
-    let pace = |burst: &BurstSample| burst.dispersion() / f64::from(burst.gaps);
+    let pace = |burst: &BurstSample| burst.dispersion() / f64::from(burst.gap_count);
     let at_once = bursts().filter(|burst| burst.shape.packets > 2 && burst.shortest_gap <= 0.05 * pace(burst));
     let all = bursts().filter(|burst| burst.shape.packets > 2).count();
     if all > 0 && at_once.count() * 3 > all { Err(Refusal::Batches) } else { Ok(()) }
@@ -195,7 +202,7 @@ pub(super) fn check_batches(samples: &[SizeSample]) -> Result<(), Refusal> {
 impl SizeEstimate {
     /// `least` is how long the path takes at least, and `cross` which part of the link cross traffic takes at most.
     fn from_sample(sample: &SizeSample, least: f64, cross: f64, state: &mut u64) -> Self {
-        let UndelayedBursts { rate, dispersion, delay, sending, even } = sample.undelayed;
+        let UndelayedBursts { rate, dispersion, delay, input_dispersion: sending, is_even: even } = sample.undelayed;
         let replicates: Vec<f64> =
             (0..REPLICATES).map(|_| UndelayedBursts::select(&resample(&sample.bursts, state)).rate).collect();
         let spread = quantile(&replicates, 0.975).unwrap_or(rate) - quantile(&replicates, 0.025).unwrap_or(rate);
@@ -203,10 +210,10 @@ impl SizeEstimate {
         // The last packet may have been delayed by as much as the first was (CapProbe's condition of convergence).
         let doubt = (spread / 2.0 / rate).max(stamps).max((delay - least - STAMP_SCATTER_SECONDS) / dispersion);
         // How many packets may have got into all bursts; into all steps between their packets, where these are even.
-        let steps = if even { sample.bursts[0].gaps } else { 1 };
+        let steps = if even { sample.bursts[0].gap_count } else { 1 };
         let between = cross * sending / f64::from(steps) * rate / CROSS_PACKET_BITS;
         let crossed = cross * (sending / dispersion).min(0.9) * between.min(1.0).powi(steps as i32);
-        SizeEstimate { shape: sample.shape, rate, replicates, doubt, crossed }
+        SizeEstimate { shape: sample.shape, rate, replicates, relative_uncertainty: doubt, cross_traffic_part: crossed }
     }
 }
 
@@ -217,8 +224,8 @@ fn agreeing_estimates(ratings: &[SizeEstimate]) -> Option<&[SizeEstimate]> {
     let agree = |slow: &SizeEstimate, fast: &SizeEstimate| {
         let overhead =
             if slow.shape.size < full { MAX_OVERHEAD_BITS / (8.0 * f64::from(slow.shape.size)) } else { 0.0 };
-        let doubt = (slow.doubt.powi(2) + fast.doubt.powi(2)).sqrt();
-        fast.rate / slow.rate - 1.0 <= MAX_RELATIVE_DISAGREEMENT + overhead + doubt.max(slow.crossed)
+        let doubt = (slow.relative_uncertainty.powi(2) + fast.relative_uncertainty.powi(2)).sqrt();
+        fast.rate / slow.rate - 1.0 <= MAX_RELATIVE_DISAGREEMENT + overhead + doubt.max(slow.cross_traffic_part)
     };
     let least = (ratings.len() / 2 + 1).max(2);
     let fastest = ratings.iter().rposition(|rating| rating.shape.size == full)? + 1;
@@ -242,7 +249,8 @@ fn combine_estimates(agreed: &[SizeEstimate]) -> CapacityEstimate {
     let full = agreed.iter().map(|rating| rating.shape.size).max().unwrap_or(0);
     let used: Vec<&SizeEstimate> = agreed.iter().filter(|rating| rating.shape.size == full).collect();
     let sureness = |doubt: f64| 1.0 / (doubt.powi(2) + 1e-6);
-    let weights: Vec<f64> = used.iter().map(|rating| sureness(rating.doubt.max(rating.crossed))).collect();
+    let weights: Vec<f64> =
+        used.iter().map(|rating| sureness(rating.relative_uncertainty.max(rating.cross_traffic_part))).collect();
     let total: f64 = weights.iter().sum();
     let weighted = |of: &dyn Fn(&SizeEstimate) -> f64| {
         used.iter().zip(&weights).map(|(rating, weight)| weight * of(rating)).sum::<f64>() / total
@@ -250,13 +258,13 @@ fn combine_estimates(agreed: &[SizeEstimate]) -> CapacityEstimate {
     let value = weighted(&|rating| rating.rate);
     let replicates: Vec<f64> = (0..REPLICATES).map(|index| weighted(&|rating| rating.replicates[index])).collect();
     let scatter = weighted(&|rating| (rating.rate - value).powi(2)).sqrt();
-    let stamps = value * used.iter().map(|rating| sureness(rating.doubt)).sum::<f64>().sqrt().recip();
+    let stamps = value * used.iter().map(|rating| sureness(rating.relative_uncertainty)).sum::<f64>().sqrt().recip();
     let margin = scatter.max(stamps);
     let low = quantile(&replicates, 0.025).unwrap_or(value).min(value) - margin;
     let fastest = used.iter().map(|rating| rating.rate).fold(value, f64::max);
-    let uncrossed = value / (1.0 - weighted(&|rating| rating.crossed));
+    let uncrossed = value / (1.0 - weighted(&|rating| rating.cross_traffic_part));
     let high = (quantile(&replicates, 0.975).unwrap_or(value).max(value) + margin).max(fastest).max(uncrossed);
-    CapacityEstimate { value, low, high, uncrossed }
+    CapacityEstimate { value, low, high, corrected_value: uncrossed }
 }
 
 #[cfg(test)]
@@ -272,7 +280,18 @@ mod tests {
         let last = last * 1e-6 + 50e-6 * sent + bits / 100e6;
         let shape = BurstShape { packets, size: 1500, interval: Span::ZERO };
         let (sending, gaps) = (f64::from(packets) * 5e-6, packets - 1);
-        BurstSample { shape, sent, head: first, first, last, sending, bits, gaps, shortest_gap: 1e-4, unevenness: 0.0 }
+        BurstSample {
+            shape,
+            sent,
+            first_packet_delay: first,
+            dispersion_start: first,
+            last_packet_delay: last,
+            input_dispersion: sending,
+            bits,
+            gap_count: gaps,
+            shortest_gap: 1e-4,
+            unevenness: 0.0,
+        }
     }
 
     /// Three shapes, 20 bursts of each; of five, one is delayed by neither end.
@@ -288,19 +307,19 @@ mod tests {
 
     /// Long trains of these rates.
     fn long(rates: &[f64]) -> Vec<LongRate> {
-        rates.iter().map(|&rate| LongRate { seen: rate, undelayed: rate }).collect()
+        rates.iter().map(|&rate| LongRate { observed: rate, delay_corrected: rate }).collect()
     }
 
     #[test]
     fn no_bound_is_zero() {
-        let busy = |low| Refusal::Busy(low, Rate::from_mbit(9)).lower_bound();
+        let busy = |low| Refusal::TooMuchCrossTraffic(low, Rate::from_mbit(9)).lower_bound();
         assert_eq!((busy(Rate::ZERO), busy(Rate::from_mbit(2))), (None, Some(Rate::from_mbit(2))));
     }
 
     /// Behind delays that varied by a millisecond, from 40 to 88 Mbit/s were said to be available where 125 were; bursts showed from 0 to 201.
     #[test]
     fn a_capacity_from_zero_on_is_indefinite() {
-        let is_indefinite = |low| Refusal::Busy(low, Rate::from_mbit(201)).is_indefinite();
+        let is_indefinite = |low| Refusal::TooMuchCrossTraffic(low, Rate::from_mbit(201)).is_indefinite();
         assert!(is_indefinite(Rate::ZERO) && !is_indefinite(Rate::from_mbit(2)));
     }
 
@@ -328,8 +347,9 @@ mod tests {
     #[test]
     fn a_burst_that_the_sender_stamped_late_is_passed_over() {
         let late = |burst: BurstSample| {
-            let [head, first, last] = [burst.head, burst.first, burst.last].map(|at| at - 500e-6);
-            BurstSample { head, first, last: last + 40e-6, ..burst }
+            let [head, first, last] =
+                [burst.first_packet_delay, burst.dispersion_start, burst.last_packet_delay].map(|at| at - 500e-6);
+            BurstSample { first_packet_delay: head, dispersion_start: first, last_packet_delay: last + 40e-6, ..burst }
         };
         let mut bursts = bursts();
         bursts[4] = late(bursts[4]);
@@ -352,9 +372,9 @@ mod tests {
 
     #[test]
     fn a_path_faster_than_sending_is_out_of_range() {
-        let slow = |burst: BurstSample| BurstSample { sending: burst.bits / 100e6, ..burst };
+        let slow = |burst: BurstSample| BurstSample { input_dispersion: burst.bits / 100e6, ..burst };
         let refusal = estimate_capacity(&bursts().into_iter().map(slow).collect::<Vec<_>>(), &[], 1).unwrap_err();
         assert_eq!(refusal, Refusal::SendingSlower(Rate::from_f64(100e6 / MAX_SENDER_LIMITED_RATIO)));
-        assert_eq!(estimate_capacity(&[], &[], 1), Err(Refusal::Lost));
+        assert_eq!(estimate_capacity(&[], &[], 1), Err(Refusal::PacketsLost));
     }
 }

@@ -19,9 +19,9 @@ pub(crate) struct LongTrain {
 /// The rate of a long train, in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LongRate {
-    pub(crate) seen: f64,
-    /// With the first packet's excess delay, caused by cross traffic or the receiving host, added: `seen` or less.
-    pub(crate) undelayed: f64,
+    pub(crate) observed: f64,
+    /// With the first packet's excess delay, caused by cross traffic or the receiving host, added: `observed` or less.
+    pub(crate) delay_corrected: f64,
 }
 
 impl LongTrain {
@@ -53,7 +53,7 @@ impl LongTrain {
     /// On a path that takes `least` seconds.
     pub(super) fn rate_range(&self, least: f64) -> LongRate {
         let late = (self.delay - least).max(0.0);
-        LongRate { seen: self.rate(), undelayed: self.bits / (self.seconds + late) }
+        LongRate { observed: self.rate(), delay_corrected: self.bits / (self.seconds + late) }
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) enum TrainPurpose {
     /// The order of magnitude, from a few packets.
     Scout,
     /// Whether the rate falls for good: a token bucket.
-    Long,
+    LongTrain,
     /// Dispersion, by bursts of these shapes, in this order.
     Bursts(Vec<BurstShape>),
 }
@@ -46,24 +46,24 @@ pub(super) struct Observations {
     /// The size of the largest packets sent.
     max_packet: u32,
     /// The rate at which the first packets arrived, in bit/s.
-    pub(super) scouted: Option<f64>,
+    pub(super) scouted_rate: Option<f64>,
     /// The time between packets sent back to back, in seconds.
-    pub(super) sending: f64,
+    pub(super) sending_gap_seconds: f64,
     epoch: Option<StampEpoch>,
     /// The change of rate in each long train, where there was one.
-    changes: Vec<Option<RateChange>>,
+    rate_changes: Vec<Option<RateChange>>,
     /// Long trains as they arrived, …
     long_packets: Vec<Vec<PacketRecord>>,
     /// … and what they tell, behind what passed at once.
     pub(super) long_trains: Vec<LongTrain>,
     /// How many packets passed a small bucket at once, by every train of full-sized packets that tells, …
-    passed_at_once: Vec<SmallBucket>,
+    small_bucket_samples: Vec<SmallBucket>,
     /// … and by enough of these.
-    pub(super) at_once: SmallBucket,
+    pub(super) small_bucket: SmallBucket,
     /// Whether many packets of a long train overtook others.
     pub(super) is_disordered: bool,
     /// Bits of the last long train.
-    pub(super) last_long: f64,
+    pub(super) last_long_train_bits: f64,
     /// Bursts as they arrived, …
     burst_packets: Vec<(BurstShape, Vec<PacketRecord>)>,
     /// … and what they tell, behind what passed at once.
@@ -89,10 +89,10 @@ impl Observations {
         };
         match purpose {
             TrainPurpose::Scout => {
-                self.scouted = Some(burst::scouted_rate(&record.packets).ok_or(Rejection::PacketsMissing)?);
-                self.sending = burst::sending_seconds_per_bit(&record.packets);
+                self.scouted_rate = Some(burst::scouted_rate(&record.packets).ok_or(Rejection::PacketsMissing)?);
+                self.sending_gap_seconds = burst::sending_seconds_per_bit(&record.packets);
             }
-            TrainPurpose::Long => self.add_long_train(record),
+            TrainPurpose::LongTrain => self.add_long_train(record),
             TrainPurpose::Bursts(order) => self.add_burst_train(record, order),
         }
         let known = self.long_trains.len() + self.bursts.len();
@@ -106,17 +106,17 @@ impl Observations {
     }
 
     fn add_long_train(&mut self, record: &TrainRecord) {
-        self.last_long = record.packets.iter().map(|packet| f64::from(packet.size) * 8.0).sum();
+        self.last_long_train_bits = record.packets.iter().map(|packet| f64::from(packet.size) * 8.0).sum();
         let is_disordered = record.is_disordered();
         self.is_disordered |= is_disordered;
         // A scheduler that has flows wait for each other is no token bucket.
         let change = shaping::find_rate_change(&record.packets).filter(|_| !is_disordered);
-        self.passed_at_once.push(match &change {
-            Some(change) if change.is_small_bucket() => SmallBucket::from_packets(change.packets),
+        self.small_bucket_samples.push(match &change {
+            Some(change) if change.is_small_bucket() => SmallBucket::from_packets(change.packets_before),
             Some(_) => SmallBucket::NO_BUCKET,
             None => SmallBucket::from_train(&record.packets),
         });
-        self.changes.push(change);
+        self.rate_changes.push(change);
         let mut packets = record.packets.clone();
         if is_disordered {
             packets.sort_by_key(|packet| packet.received);
@@ -131,7 +131,7 @@ impl Observations {
         for shape in order {
             let (packets, others) = rest.split_at((shape.packets as usize).min(rest.len()));
             if shape.shows_small_bucket(self.max_packet) {
-                self.passed_at_once.push(SmallBucket::from_train(packets));
+                self.small_bucket_samples.push(SmallBucket::from_train(packets));
             }
             self.burst_packets.push((shape, packets.to_vec()));
             rest = others;
@@ -140,8 +140,8 @@ impl Observations {
 
     /// Reads all trains in the light of how many packets pass at once, which the last one may have shown.
     fn reinterpret_bursts(&mut self, epoch: StampEpoch) {
-        let (at_once, full) = (SmallBucket::from_most_trains(&self.passed_at_once), self.max_packet);
-        self.at_once = at_once;
+        let (at_once, full) = (SmallBucket::from_most_trains(&self.small_bucket_samples), self.max_packet);
+        self.small_bucket = at_once;
         self.long_trains =
             self.long_packets.iter().filter_map(|packets| LongTrain::from_packets(packets, at_once)).collect();
         let read = |(shape, packets): &(BurstShape, Vec<PacketRecord>)| {
@@ -152,22 +152,22 @@ impl Observations {
 
     /// A rough figure of the rate that the path sustains.
     pub(super) fn rough_rate(&self) -> Option<Rate> {
-        let shaped = self.changes.iter().flatten().map(|change| change.rate).reduce(f64::min);
+        let shaped = self.rate_changes.iter().flatten().map(|change| change.rate_after).reduce(f64::min);
         shaped.or_else(|| self.bits_per_second()).map(Rate::from_f64)
     }
 
     /// The rate to plan for, in bit/s: that of the first packets, unless long trains were slow without a bucket. Then these
     /// packets arrived too close together, because the receiver had been idle.
     pub(super) fn bits_per_second(&self) -> Option<f64> {
-        let paced = self.long_trains.last().map(LongTrain::rate).filter(|_| self.at_once.is_present());
+        let paced = self.long_trains.last().map(LongTrain::rate).filter(|_| self.small_bucket.is_present());
         let slow = paced.or(self.slowest_rate().filter(|_| self.fullest_change().is_none()));
-        Some(slow.unwrap_or(self.scouted?).max(MIN_BITS_PER_SECOND))
+        Some(slow.unwrap_or(self.scouted_rate?).max(MIN_BITS_PER_SECOND))
     }
 
     /// The rate of the last long train, if that is far below the one at which the first packets arrived.
     pub(super) fn slowest_rate(&self) -> Option<f64> {
-        let last = self.long_trains.last().filter(|_| !self.at_once.is_present());
-        last.map(LongTrain::rate).filter(|&rate| self.scouted.is_some_and(|few| rate < few / 2.0))
+        let last = self.long_trains.last().filter(|_| !self.small_bucket.is_present());
+        last.map(LongTrain::rate).filter(|&rate| self.scouted_rate.is_some_and(|few| rate < few / 2.0))
     }
 
     /// The fastest rate of all shapes of bursts that nothing delayed, in bit/s.
@@ -184,7 +184,7 @@ impl Observations {
         let samples = samples(&self.bursts);
         let heads =
             samples.iter().filter(|sample| sample.shape.size == self.max_packet).flat_map(|sample| &sample.bursts);
-        let heads: Vec<f64> = heads.map(|burst| burst.head).collect();
+        let heads: Vec<f64> = heads.map(|burst| burst.first_packet_delay).collect();
         let least = quantile(&heads, 0.02)?;
         let waited = |head: &&f64| (MIN_WAIT_PACKETS * service..MAX_WAIT_PACKETS * service).contains(&(**head - least));
         let count = heads.iter().filter(waited).count();
@@ -194,12 +194,12 @@ impl Observations {
 
     /// How many long trains were sent to look for a change.
     pub(super) fn rate_changes_looked_for(&self) -> usize {
-        self.changes.len()
+        self.rate_changes.len()
     }
 
     /// How many long trains did not show this change again.
     pub(super) fn failures_since(&self, change: RateChange) -> usize {
-        self.changes.iter().rev().take_while(|&&other| other != Some(change)).count()
+        self.rate_changes.iter().rev().take_while(|&&other| other != Some(change)).count()
     }
 
     /// The change that showed the bucket at its fullest.
@@ -221,7 +221,7 @@ impl Observations {
     pub(super) fn credible_changes(&self) -> Vec<Option<RateChange>> {
         let least = self.min_delay();
         let late = |change: &RateChange| least.is_some_and(|least| change.is_lateness(least));
-        self.changes.iter().map(|change| change.filter(|change| !late(change))).collect()
+        self.rate_changes.iter().map(|change| change.filter(|change| !late(change))).collect()
     }
 
     /// The least delay of the first packets of bursts of the largest packets, in seconds, plus the clocks' unknown offset; a
@@ -240,9 +240,9 @@ impl Observations {
         let least = self.min_delay().unwrap_or(f64::INFINITY);
         let long: Vec<LongRate> = trains.iter().map(|train| train.rate_range(least)).collect();
         let reading = filter::estimate_capacity(&self.bursts, &long, seed)?;
-        match self.at_once.is_present() && self.may_be_round_robin(reading.value()) {
-            true if self.shows_round_robin() => Err(Refusal::FewAtOnce),
-            true => Err(Refusal::TooFew),
+        match self.small_bucket.is_present() && self.may_be_round_robin(reading.value()) {
+            true if self.shows_round_robin() => Err(Refusal::SmallBucket),
+            true => Err(Refusal::TooFewPackets),
             false => Ok(reading),
         }
     }
@@ -255,7 +255,7 @@ impl Observations {
     /// How long the first packets of bursts of full packets took, in seconds up to a constant.
     fn first_packet_waits(&self) -> Vec<f64> {
         let full = self.bursts.iter().filter(|burst| burst.shape.size == self.max_packet);
-        full.map(|burst| burst.head).collect()
+        full.map(|burst| burst.first_packet_delay).collect()
     }
 
     /// The same of the long trains, too.

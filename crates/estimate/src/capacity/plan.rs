@@ -15,7 +15,7 @@ const MAX_BURSTS: usize = 32;
 const LONG_TRAIN_SECONDS: f64 = 0.15;
 const LONG_TRAIN_PACKETS: f64 = 100.0;
 /// … or, on a path that is fast enough, [`MAX_PACKETS`] in this time: only a large bucket needs them.
-const LONGEST_TRAIN_SECONDS: f64 = 0.1;
+const MAX_PACKETS_TRAIN_SECONDS: f64 = 0.1;
 /// The first one has at most this many packets, which suffices for a small bucket, as slow paths may have.
 const FIRST_LONG_TRAIN_PACKETS: u32 = 20;
 /// A train of bursts lasts about this long.
@@ -28,7 +28,7 @@ const MIN_DISPERSION_SECONDS: f64 = 60e-6;
 const SLOW_BITS_PER_SECOND: f64 = 3e6;
 const VERY_SLOW_BITS_PER_SECOND: f64 = 300e3;
 /// Cross traffic that arrives within this part of a packet's transmission time is negligible.
-pub(super) const NEGLIGIBLE_PART: f64 = 0.02;
+pub(super) const NEGLIGIBLE_TRANSMISSION_PART: f64 = 0.02;
 /// Stretched bursts have packets this much farther apart, so that the difference can be measured …
 const STRETCH_SECONDS: f64 = 10e-6;
 /// … but are left out where the path would queue them only below this.
@@ -37,7 +37,7 @@ const MIN_STRETCH_SECONDS: f64 = 3e-6;
 const FAST_BITS_PER_SECOND: f64 = 50e6;
 
 /// A few packets that tell roughly how fast the path is.
-pub(super) fn plan_scout_train(max_packet: u32) -> Train {
+pub(super) fn plan_initial_train(max_packet: u32) -> Train {
     back_to_back_train(4, max_packet)
 }
 
@@ -46,7 +46,7 @@ pub(super) fn plan_scout_train(max_packet: u32) -> Train {
 pub(super) fn plan_long_train(rate: f64, second: bool, (max_packet, max_packets): (u32, u32)) -> Option<Train> {
     let within = |seconds: f64, packets: f64| (rate * seconds / (f64::from(max_packet) * 8.0)).min(packets);
     let packets = within(LONG_TRAIN_SECONDS, LONG_TRAIN_PACKETS)
-        .max(within(LONGEST_TRAIN_SECONDS, f64::from(MAX_PACKETS))) as u32;
+        .max(within(MAX_PACKETS_TRAIN_SECONDS, f64::from(MAX_PACKETS))) as u32;
     let most = if second { MAX_PACKETS } else { FIRST_LONG_TRAIN_PACKETS };
     let worthwhile = if second { FIRST_LONG_TRAIN_PACKETS } else { 7 };
     let packets = packets.min(most).min(max_packets);
@@ -105,7 +105,7 @@ pub(super) fn burst_shapes(
     let small = counts.get(1).map(|&packets| BurstShape { packets: packets + 2 * more, size: size / 2, interval });
     let pace = f64::from(size) * 8.0 / rate;
     let stretched = (sending + STRETCH_SECONDS).max(0.25 * pace).min(0.8 * pace);
-    let matters = sending > NEGLIGIBLE_PART * pace && stretched - sending > MIN_STRETCH_SECONDS;
+    let matters = sending > NEGLIGIBLE_TRANSMISSION_PART * pace && stretched - sending > MIN_STRETCH_SECONDS;
     let interval = Span::from_secs_f64(stretched);
     let stretched = matters.then_some(BurstShape { packets: counts[1] + more, size, interval });
     full.chain(small).chain(stretched).filter(|shape| f64::from(shape.packets) <= max_packets).collect()

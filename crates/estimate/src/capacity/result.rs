@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capacity {
     /// The rate that the path sustains without cross traffic; the committed rate where there is a token bucket.
-    pub bottleneck: Option<Estimate<Rate>>,
+    pub bottleneck_rate: Option<Estimate<Rate>>,
     /// A lower bound where there is no value.
-    pub at_least: Option<Rate>,
+    pub lower_bound: Option<Rate>,
     /// Whether all bursts waited for so different times that it may be anything from zero on.
     pub is_indefinite: bool,
     /// Why there is no value; none where there is one.
@@ -22,22 +22,22 @@ pub struct Capacity {
     /// A token bucket on the path.
     pub shaper: Option<Shaper>,
     /// The fastest rate of all shapes of bursts that nothing delayed.
-    pub fastest_burst: Option<Rate>,
+    pub fastest_burst_rate: Option<Rate>,
     /// Which part of the bursts found a packet of cross traffic on the link: their first packet waited for a part of the time
     /// that the link takes for one, as it does even where flows have queues of their own. None where that is not known.
-    pub waiting: Option<f64>,
+    pub waiting_fraction: Option<f64>,
     /// Whether many packets of a long train arrived before others that were sent earlier: those of other flows, where flows have queues
     /// of their own.
     pub is_disordered: bool,
     /// Whether the first packets of trains arrive at once and those behind them do not, as a token bucket of a few packets lets them.
-    pub passes_few_at_once: bool,
+    pub has_small_bucket: bool,
     /// Whether packets behind the first few of a train may be slower because flows are served in turn. Not where hardly a train had to
     /// wait for others' packets, or where a longer one arrived at less than bursts: then it is a token bucket of a few packets.
-    pub may_take_turns: bool,
+    pub may_be_round_robin: bool,
     /// The rate at which the slowest long train arrived, sent back to back.
-    pub long_train: Option<Rate>,
+    pub slowest_long_train_rate: Option<Rate>,
     /// That of the fastest.
-    pub fastest_long_train: Option<Rate>,
+    pub fastest_long_train_rate: Option<Rate>,
     /// Bursts and long trains that were used.
     pub bursts_used: u32,
     /// Trains that were left out, by cause.
@@ -86,7 +86,7 @@ const TOLERANCE_PART: f64 = 0.03;
 impl Capacity {
     /// What is known of a token bucket: nothing where there is no value.
     pub fn shaping(&self) -> Shaping {
-        match (&self.shaper, &self.bottleneck) {
+        match (&self.shaper, &self.bottleneck_rate) {
             (Some(shaper), _) => Shaping::Shaped(*shaper),
             (None, Some(_)) => Shaping::Unshaped,
             (None, None) => Shaping::Unknown,
@@ -101,7 +101,7 @@ impl Capacity {
     pub fn refuse_above_capacity(&self, outcome: Outcome, bursts: Option<Rate>) -> Outcome {
         let is_below = |found: Estimate<Rate>, rate: Rate| found.high.as_f64() < MAX_PART_OF_BURST_RATE * rate.as_f64();
         let is_in_reach = outcome.available.zip(bursts).is_some_and(|(found, rate)| is_below(found, rate));
-        let fastest = self.at_least.filter(|_| self.is_sender_limited && !is_in_reach);
+        let fastest = self.lower_bound.filter(|_| self.is_sender_limited && !is_in_reach);
         if let Some((fastest, found)) = fastest.zip(outcome.available)
             && found.high.as_f64() > MAX_PART_OF_SENDING_RATE * fastest.as_f64()
         {
@@ -112,7 +112,7 @@ impl Capacity {
         }
         let found = outcome.available.map(|found| (found.low, found.value));
         let bound = outcome.bound.and_then(|bound| bound.lower_bound()).map(|rate| (rate, rate));
-        match (&self.bottleneck, found.or(bound)) {
+        match (&self.bottleneck_rate, found.or(bound)) {
             (Some(capacity), Some((low, found))) if low.as_f64() > capacity.high.as_f64() * (1.0 + TOLERANCE_PART) => {
                 let capacity = capacity.value;
                 let reason = format!("{found} seemed available, though the narrow link carries {capacity} at most");
@@ -151,19 +151,19 @@ mod tests {
     fn more_than_the_narrowest_link_carries_is_not_available() {
         let bottleneck = Some(rates(48, 52));
         let capacity = Capacity {
-            bottleneck,
-            at_least: None,
+            bottleneck_rate: bottleneck,
+            lower_bound: None,
             is_indefinite: false,
             reason: None,
             is_sender_limited: false,
             shaper: None,
-            fastest_burst: None,
-            waiting: None,
+            fastest_burst_rate: None,
+            waiting_fraction: None,
             is_disordered: false,
-            passes_few_at_once: false,
-            may_take_turns: true,
-            long_train: None,
-            fastest_long_train: None,
+            has_small_bucket: false,
+            may_be_round_robin: true,
+            slowest_long_train_rate: None,
+            fastest_long_train_rate: None,
             bursts_used: 20,
             trains_rejected: BTreeMap::new(),
         };
@@ -181,10 +181,10 @@ mod tests {
         };
         assert_eq!(capacity.refuse_above_capacity(bounded(50), None), bounded(50));
         assert_eq!(capacity.refuse_above_capacity(bounded(60), None).bound, None);
-        let unknown = Capacity { bottleneck: None, reason: Some("lost".into()), ..capacity };
+        let unknown = Capacity { bottleneck_rate: None, reason: Some("lost".into()), ..capacity };
         assert!(unknown.refuse_above_capacity(outcome(rates(56, 64)), None).available.is_some());
         let at_least = Some(Rate::from_mbit(100));
-        let faster = Capacity { at_least, is_sender_limited: true, ..unknown };
+        let faster = Capacity { lower_bound: at_least, is_sender_limited: true, ..unknown };
         let refuted = faster.refuse_above_capacity(outcome(rates(56, 64)), None);
         assert_eq!(refuted.bound, Some(Bound::AtLeast(Rate::from_mbit(56), BoundKind::Sender)));
         assert!(refuted.available.is_none() && refuted.reason.unwrap().contains("carries 100 Mbit/s at least"));

@@ -44,8 +44,12 @@ pub(super) fn samples(bursts: &[BurstSample]) -> Vec<SizeSample> {
     let mut shapes: BTreeMap<BurstShape, Vec<BurstSample>> = BTreeMap::new();
     for burst in bursts {
         let gained = skew * burst.sent;
-        let burst =
-            BurstSample { head: burst.head - gained, first: burst.first - gained, last: burst.last - gained, ..burst };
+        let burst = BurstSample {
+            first_packet_delay: burst.first_packet_delay - gained,
+            dispersion_start: burst.dispersion_start - gained,
+            last_packet_delay: burst.last_packet_delay - gained,
+            ..burst
+        };
         shapes.entry(burst.shape).or_default().push(burst);
     }
     let sample = |(shape, bursts): (BurstShape, Vec<BurstSample>)| {
@@ -60,12 +64,13 @@ fn without_late_stamps(bursts: &[BurstSample]) -> Vec<BurstSample> {
     let sizes: BTreeSet<u32> = bursts.iter().map(|burst| burst.shape.size).collect();
     let kept = |size| {
         let of_size = || bursts.iter().filter(move |burst| burst.shape.size == size);
-        let heads: Vec<f64> = of_size().map(|burst| burst.head).collect();
+        let heads: Vec<f64> = of_size().map(|burst| burst.first_packet_delay).collect();
         let [low, high] = [0.25, 0.75].map(|part| quantile(&heads, part).unwrap_or(f64::NEG_INFINITY));
         let earliest = low - OUTLIER_QUARTILE_RANGES * (high - low) - STAMP_SCATTER_SECONDS;
         // More than a few: the path is that fast, and mostly filled by cross traffic.
-        let few = of_size().filter(|burst| burst.head < earliest).count() * MIN_BURSTS_PER_LATE_ONE <= heads.len();
-        of_size().filter(move |burst| !few || burst.head >= earliest).copied()
+        let few = of_size().filter(|burst| burst.first_packet_delay < earliest).count() * MIN_BURSTS_PER_LATE_ONE
+            <= heads.len();
+        of_size().filter(move |burst| !few || burst.first_packet_delay >= earliest).copied()
     };
     sizes.into_iter().flat_map(kept).collect()
 }
@@ -75,7 +80,7 @@ fn without_late_stamps(bursts: &[BurstSample]) -> Vec<BurstSample> {
 fn skew(bursts: &[BurstSample]) -> f64 {
     let Some(largest) = bursts.iter().map(|burst| burst.shape.size).max() else { return 0.0 };
     let firsts = bursts.iter().filter(|burst| burst.shape.size == largest);
-    let mut points: Vec<(f64, f64)> = firsts.map(|burst| (burst.sent, burst.head)).collect();
+    let mut points: Vec<(f64, f64)> = firsts.map(|burst| (burst.sent, burst.first_packet_delay)).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     points.dedup_by_key(|point| point.0);
     let ([first, .., last], hull) = (&points[..], lower_hull(points.iter().copied())) else { return 0.0 };
@@ -99,9 +104,9 @@ pub(super) struct UndelayedBursts {
     /// Of the first packet.
     pub(super) delay: f64,
     /// From the sending of the packet from which dispersion counts to the last.
-    pub(super) sending: f64,
+    pub(super) input_dispersion: f64,
     /// Whether all their packets arrived at even intervals.
-    pub(super) even: bool,
+    pub(super) is_even: bool,
 }
 
 impl UndelayedBursts {
@@ -112,9 +117,9 @@ impl UndelayedBursts {
         UndelayedBursts {
             rate: mean_of(|burst| burst.bits) / dispersion,
             dispersion,
-            delay: mean_of(|burst| burst.head),
-            sending: mean_of(|burst| burst.sending),
-            even: undelayed.iter().all(is_even),
+            delay: mean_of(|burst| burst.first_packet_delay),
+            input_dispersion: mean_of(|burst| burst.input_dispersion),
+            is_even: undelayed.iter().all(is_even),
         }
     }
 }
@@ -124,7 +129,7 @@ impl UndelayedBursts {
 fn undelayed_bursts(bursts: &[BurstSample]) -> Vec<BurstSample> {
     let even = bursts.iter().filter(|burst| is_even(burst)).count() * MAX_BURSTS_PER_EVEN_ONE >= bursts.len();
     let candidates = || bursts.iter().filter(|burst| is_even(burst) || !even);
-    let sum = |burst: &BurstSample| burst.first + burst.last;
+    let sum = |burst: &BurstSample| burst.dispersion_start + burst.last_packet_delay;
     let Some(least) = candidates().min_by(|a, b| sum(a).total_cmp(&sum(b))) else { return Vec::new() };
     let most = sum(least) + STAMP_SCATTER_SECONDS.max(MAX_EQUAL_DIFFERENCE_PART * least.dispersion());
     candidates().filter(|burst| sum(burst) <= most).copied().collect()
@@ -134,14 +139,14 @@ fn undelayed_bursts(bursts: &[BurstSample]) -> Vec<BurstSample> {
 /// they do when the receiving host was idle.
 fn is_even(burst: &BurstSample) -> bool {
     let even = burst.unevenness
-        < STAMP_SCATTER_SECONDS.max(MAX_EVEN_DIFFERENCE_PART * burst.dispersion() / f64::from(burst.gaps));
-    even && burst.dispersion() > MIN_DISPERSION_RATIO * burst.sending
+        < STAMP_SCATTER_SECONDS.max(MAX_EVEN_DIFFERENCE_PART * burst.dispersion() / f64::from(burst.gap_count));
+    even && burst.dispersion() > MIN_DISPERSION_RATIO * burst.input_dispersion
 }
 
 impl SizeSample {
     /// From one arrival to the next where nothing delayed them, in seconds.
     pub(super) fn mean_step_seconds(&self) -> f64 {
-        self.undelayed.dispersion / self.bursts.first().map_or(1.0, |burst| f64::from(burst.gaps))
+        self.undelayed.dispersion / self.bursts.first().map_or(1.0, |burst| f64::from(burst.gap_count))
     }
 
     /// Whether there are many bursts, or most of them were as long as those that were undelayed.

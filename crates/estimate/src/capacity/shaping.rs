@@ -39,13 +39,13 @@ const MIN_SMALL_BUCKET_RATE_DROP_RATIO: f64 = 4.0;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RateChange {
     /// Packets before it.
-    pub(crate) packets: u32,
+    pub(crate) packets_before: u32,
     /// From there on, in bit/s.
-    pub(crate) rate: f64,
+    pub(crate) rate_after: f64,
     /// The rate before, divided by the rate from there on.
-    pub(crate) fall: f64,
+    pub(crate) rate_drop_ratio: f64,
     /// Bits that passed in excess of that rate.
-    pub(crate) burst: f64,
+    pub(crate) burst_bits: f64,
     /// The delay of the first packet, in seconds, plus the clocks' unknown offset.
     delay: f64,
 }
@@ -53,18 +53,18 @@ pub(crate) struct RateChange {
 impl RateChange {
     /// Whether cross traffic may be the cause.
     pub(crate) fn is_slight(&self) -> bool {
-        self.fall < SLIGHT_RATE_DROP_RATIO
+        self.rate_drop_ratio < SLIGHT_RATE_DROP_RATIO
     }
 
     /// Whether it looks like a bucket of a few packets, or a queue in which many flows are served in turn.
     pub(super) fn is_small_bucket(&self) -> bool {
-        self.burst < SMALL_BUCKET_BITS && self.fall > MIN_SMALL_BUCKET_RATE_DROP_RATIO
+        self.burst_bits < SMALL_BUCKET_BITS && self.rate_drop_ratio > MIN_SMALL_BUCKET_RATE_DROP_RATIO
     }
 
     /// Whether the train's first packet was so much later than the path's least delay of `least` seconds that the packets
     /// which look like a bucket's burst arrived while the receiving host was idle, and were stamped all at once.
     pub(super) fn is_lateness(&self, least: f64) -> bool {
-        self.delay - least > MAX_LATENESS_PART * self.burst / self.rate
+        self.delay - least > MAX_LATENESS_PART * self.burst_bits / self.rate_after
     }
 }
 
@@ -104,7 +104,13 @@ pub(crate) fn find_rate_change(packets: &[PacketRecord]) -> Option<RateChange> {
     }
     let burst = median(&beyond[split..])?;
     let delay = first_delay(packets)?;
-    (burst > first).then_some(RateChange { packets: split as u32 + 1, rate, fall, burst, delay })
+    (burst > first).then_some(RateChange {
+        packets_before: split as u32 + 1,
+        rate_after: rate,
+        rate_drop_ratio: fall,
+        burst_bits: burst,
+        delay,
+    })
 }
 
 /// The rate of these gaps: of those that are about as long as most of them, if there are such, since the rest may contain
@@ -152,10 +158,10 @@ pub(crate) fn reproduced_change(changes: &[Option<RateChange>]) -> Option<RateCh
     let same = similar_changes(changes);
     let mean_of = |of: fn(&RateChange) -> f64| mean(&same.iter().map(of).collect::<Vec<_>>());
     let mean_change = RateChange {
-        packets: same.iter().map(|change| change.packets).min().unwrap_or(0),
-        rate: mean_of(|change| change.rate),
-        fall: mean_of(|change| change.fall),
-        burst: mean_of(|change| change.burst),
+        packets_before: same.iter().map(|change| change.packets_before).min().unwrap_or(0),
+        rate_after: mean_of(|change| change.rate_after),
+        rate_drop_ratio: mean_of(|change| change.rate_drop_ratio),
+        burst_bits: mean_of(|change| change.burst_bits),
         delay: mean_of(|change| change.delay),
     };
     (same.len() >= if mean_change.is_slight() { 3 } else { 2 }).then_some(mean_change)
@@ -165,13 +171,13 @@ pub(crate) fn reproduced_change(changes: &[Option<RateChange>]) -> Option<RateCh
 /// where nothing better can be had, since the bucket may be larger than it was full.
 pub(super) fn confirmed_change(changes: &[Option<RateChange>], long: &[LongTrain]) -> Option<RateChange> {
     let fullest = fullest_change(changes)?;
-    let whole = long.iter().any(|train| are_close(train.rate(), fullest.rate, SAME_RATE_PART));
-    (fullest.fall > DEEP_RATE_DROP_RATIO && whole).then_some(fullest)
+    let whole = long.iter().any(|train| are_close(train.rate(), fullest.rate_after, SAME_RATE_PART));
+    (fullest.rate_drop_ratio > DEEP_RATE_DROP_RATIO && whole).then_some(fullest)
 }
 
 /// The change that showed the bucket at its fullest: cross traffic may have used part of it before.
 pub(super) fn fullest_change(changes: &[Option<RateChange>]) -> Option<RateChange> {
-    changes.iter().flatten().max_by(|a, b| a.burst.total_cmp(&b.burst)).copied()
+    changes.iter().flatten().max_by(|a, b| a.burst_bits.total_cmp(&b.burst_bits)).copied()
 }
 
 fn are_close(a: f64, b: f64, part: f64) -> bool {
@@ -182,10 +188,10 @@ fn similar_changes(changes: &[Option<RateChange>]) -> Vec<RateChange> {
     let found = || changes.iter().flatten();
     let like = |one: &RateChange| {
         let same = |other: &&RateChange| {
-            let near = (one.burst - other.burst).abs() <= CROSS_TRAFFIC_BITS
-                && are_close(one.rate, other.rate, NEARLY_SAME_RATE_PART);
-            are_close(one.rate, other.rate, SAME_RATE_PART)
-                && (near || are_close(one.burst, other.burst, SAME_BURST_PART))
+            let near = (one.burst_bits - other.burst_bits).abs() <= CROSS_TRAFFIC_BITS
+                && are_close(one.rate_after, other.rate_after, NEARLY_SAME_RATE_PART);
+            are_close(one.rate_after, other.rate_after, SAME_RATE_PART)
+                && (near || are_close(one.burst_bits, other.burst_bits, SAME_BURST_PART))
         };
         found().filter(same).copied().collect::<Vec<_>>()
     };
@@ -201,11 +207,18 @@ pub(crate) fn shaper_estimate(
     let same = similar_changes(changes);
     let same = if same.len() < 2 { vec![*mean_change] } else { same };
     let [rate_margin, burst_margin] = [
-        confidence_margin(&same.iter().map(|change| change.rate).collect::<Vec<_>>(), 0.002 * mean_change.rate),
-        confidence_margin(&same.iter().map(|change| change.burst).collect::<Vec<_>>(), 0.01 * mean_change.burst),
+        confidence_margin(
+            &same.iter().map(|change| change.rate_after).collect::<Vec<_>>(),
+            0.002 * mean_change.rate_after,
+        ),
+        confidence_margin(
+            &same.iter().map(|change| change.burst_bits).collect::<Vec<_>>(),
+            0.01 * mean_change.burst_bits,
+        ),
     ];
-    let rate = [0.0, -1.0, 1.0].map(|sign| Rate::from_f64(mean_change.rate + sign * rate_margin));
-    let burst = [0.0, -1.0, 1.0].map(|sign| ((mean_change.burst + sign * burst_margin) / 8.0).round().max(0.0) as u64);
+    let rate = [0.0, -1.0, 1.0].map(|sign| Rate::from_f64(mean_change.rate_after + sign * rate_margin));
+    let burst =
+        [0.0, -1.0, 1.0].map(|sign| ((mean_change.burst_bits + sign * burst_margin) / 8.0).round().max(0.0) as u64);
     Shaper {
         peak_rate,
         committed_rate: Estimate { value: rate[0], low: rate[1], high: rate[2], confidence: 0.95 },
@@ -247,10 +260,10 @@ mod tests {
     #[test]
     fn the_bucket_is_what_passed_in_excess_of_the_sustained_rate() {
         let change = find_rate_change(&shaped()).unwrap();
-        assert_eq!(change.packets, 7);
-        assert!((change.rate - 10e6).abs() < 1e3, "{change:?}");
+        assert_eq!(change.packets_before, 7);
+        assert!((change.rate_after - 10e6).abs() < 1e3, "{change:?}");
         // The eighth came 1.2 ms after the first, as if the bucket had been empty at the seventh.
-        assert!((change.burst - 7.0 * 12e3).abs() < 100.0, "{change:?}");
+        assert!((change.burst_bits - 7.0 * 12e3).abs() < 100.0, "{change:?}");
     }
 
     #[test]
@@ -258,7 +271,7 @@ mod tests {
         let mut packets = shaped();
         packets[15].received = None;
         packets[22].received = None;
-        assert!((find_rate_change(&packets).unwrap().rate - 10e6).abs() < 1e3);
+        assert!((find_rate_change(&packets).unwrap().rate_after - 10e6).abs() < 1e3);
     }
 
     #[test]
@@ -277,10 +290,18 @@ mod tests {
 
     #[test]
     fn a_change_counts_when_it_comes_back_at_the_same_byte() {
-        let change = |burst, rate| Some(RateChange { packets: 7, rate, fall: 100.0, burst, delay: 0.0 });
+        let change = |burst, rate| {
+            Some(RateChange {
+                packets_before: 7,
+                rate_after: rate,
+                rate_drop_ratio: 100.0,
+                burst_bits: burst,
+                delay: 0.0,
+            })
+        };
         assert_eq!(reproduced_change(&[change(80e3, 10e6)]), None);
         assert_eq!(reproduced_change(&[change(80e3, 10e6), change(30e3, 10e6), change(80e3, 7e6)]), None);
         let found = reproduced_change(&[change(30e3, 10e6), change(80e3, 10e6), None, change(84e3, 10.1e6)]).unwrap();
-        assert_eq!((found.burst, found.rate), (82e3, 10.05e6));
+        assert_eq!((found.burst_bits, found.rate_after), (82e3, 10.05e6));
     }
 }

@@ -13,12 +13,12 @@ const MIN_LATE_GAPS: usize = 2;
 const MIN_INFORMATIVE_TRAINS: usize = 2;
 const MIN_INFORMATIVE_PART: f64 = 0.15;
 /// On faster paths, hosts delay packets by as much, in seconds.
-const MIN_USUAL_SECONDS: f64 = 50e-6;
+const MIN_USUAL_GAP_SECONDS: f64 = 50e-6;
 /// They come closer together than this part of the usual time between packets, …
-const AT_ONCE_PART: f64 = 0.25;
+const AT_ONCE_GAP_PART: f64 = 0.25;
 /// … and hardly any others come closer than this part: radio links and hosts let packets come irregularly.
-const PACED_PART: f64 = 0.4;
-const MAX_CLOSE_PART: f64 = 0.05;
+const PACED_GAP_PART: f64 = 0.4;
+const MAX_CLOSE_GAPS_PART: f64 = 0.05;
 
 /// How many packets pass a token bucket of a few packets before one waits for tokens; 1 where there is none. The kernel's HTB is one by
 /// default: it passes a packet whenever there are any tokens, and its bucket holds 1600 bytes.
@@ -39,12 +39,12 @@ impl SmallBucket {
         let gap = |pair: &[PacketRecord]| Some((pair[1].received? - pair[0].received?).as_secs_f64());
         let gaps: Vec<f64> = packets.windows(2).map_while(gap).collect();
         let (early, late) = gaps.split_at(gaps.len().saturating_sub(MIN_LATE_GAPS).min(MAX_EARLY_GAPS));
-        let Some(usual) = median(late).filter(|usual| *usual > MIN_USUAL_SECONDS) else {
+        let Some(usual) = median(late).filter(|usual| *usual > MIN_USUAL_GAP_SECONDS) else {
             return SmallBucket::NO_BUCKET;
         };
-        let close = early.iter().take_while(|gap| **gap < AT_ONCE_PART * usual).count();
-        let irregular = late.iter().filter(|gap| **gap < PACED_PART * usual).count();
-        let is_paced = irregular as f64 <= MAX_CLOSE_PART * late.len() as f64;
+        let close = early.iter().take_while(|gap| **gap < AT_ONCE_GAP_PART * usual).count();
+        let irregular = late.iter().filter(|gap| **gap < PACED_GAP_PART * usual).count();
+        let is_paced = irregular as f64 <= MAX_CLOSE_GAPS_PART * late.len() as f64;
         if close < MAX_EARLY_GAPS && is_paced { SmallBucket(1 + close as u32) } else { SmallBucket::NO_BUCKET }
     }
 

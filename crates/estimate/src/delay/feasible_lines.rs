@@ -46,11 +46,11 @@ impl FeasibleLines {
 #[derive(Debug, Clone, PartialEq)]
 struct HullLine {
     /// Where each cone stands, in ascending order.
-    places: Vec<f64>,
+    cone_positions: Vec<f64>,
     /// The lowest of the cones' right flanks, up to each place: their height at zero.
-    right: Vec<f64>,
+    right_flanks: Vec<f64>,
     /// The lowest of the left flanks, from each place on.
-    left: Vec<f64>,
+    left_flanks: Vec<f64>,
     points: Vec<(f64, f64)>,
 }
 
@@ -61,7 +61,12 @@ impl HullLine {
         let mut left: Vec<f64> = points.iter().map(|(x, y)| y + MAX_SKEW_RATIO * x).collect();
         (1..points.len()).for_each(|i| right[i] = right[i].min(right[i - 1]));
         (1..points.len()).rev().for_each(|i| left[i - 1] = left[i - 1].min(left[i]));
-        HullLine { places: points.iter().map(|(x, _)| *x).collect(), right, left, points }
+        HullLine {
+            cone_positions: points.iter().map(|(x, _)| *x).collect(),
+            right_flanks: right,
+            left_flanks: left,
+            points,
+        }
     }
 
     fn with_point(&self, point: (f64, f64)) -> Self {
@@ -69,9 +74,9 @@ impl HullLine {
     }
 
     fn value_at(&self, x: f64) -> f64 {
-        let next = self.places.partition_point(|place| *place < x);
-        let before = next.checked_sub(1).map_or(f64::INFINITY, |last| self.right[last] + MAX_SKEW_RATIO * x);
-        let after = self.left.get(next).map_or(f64::INFINITY, |height| height - MAX_SKEW_RATIO * x);
+        let next = self.cone_positions.partition_point(|place| *place < x);
+        let before = next.checked_sub(1).map_or(f64::INFINITY, |last| self.right_flanks[last] + MAX_SKEW_RATIO * x);
+        let after = self.left_flanks.get(next).map_or(f64::INFINITY, |height| height - MAX_SKEW_RATIO * x);
         before.min(after)
     }
 }

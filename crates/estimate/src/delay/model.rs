@@ -25,7 +25,7 @@ pub enum ClockModelError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockStep {
     /// When, by the near clock, to within the time between two packets.
-    pub at: Time,
+    pub time: Time,
     /// By how much the far clock's offset grew.
     pub size: Span,
 }
@@ -41,18 +41,18 @@ pub struct ClockModel {
     /// In the order of time; never empty.
     pieces: Vec<ClockPiece>,
     steps: Vec<ClockStep>,
-    contradicted: bool,
+    is_contradicted: bool,
 }
 
 /// A packet's delay, and its place.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DelayRange {
     /// Tells the times without a step apart.
-    pub(super) piece: usize,
+    pub(super) piece_index: usize,
     /// When it was at the far end, in seconds from the origin.
-    pub(super) far: f64,
+    pub(super) far_time: f64,
     /// How late it may have been stamped, in seconds.
-    pub(super) late: f64,
+    pub(super) stamp_lateness: f64,
     /// Most likely, least, greatest, in seconds.
     pub(super) delays: [f64; 3],
     /// What the far clock was most likely ahead then, in seconds.
@@ -68,14 +68,14 @@ impl ClockModel {
         let first = |direction| samples.iter().find(|sample| sample.direction == direction);
         let origin = first(Direction::Up).ok_or(ClockModelError::NothingUp)?;
         first(Direction::Down).ok_or(ClockModelError::NothingDown)?;
-        let axes = ClockAxes { near: origin.sent, far: origin.received };
+        let axes = ClockAxes { near_origin: origin.sent, far_origin: origin.received };
         let events: Vec<TransitEvent> = samples.iter().map(|sample| axes.transit_event(sample)).collect();
         let mut cuts = steps::find_steps(&events);
         let pieces = fit_pieces(&events, &mut cuts).ok_or(ClockModelError::Unsteady)?;
-        let at = |cut: usize| axes.near + Span::from_secs_f64(events[cut].near);
+        let at = |cut: usize| axes.near_origin + Span::from_secs_f64(events[cut].near_time);
         let size = |cut| Span::from_secs_f64(steps::step_size(&events, cut));
-        let steps = cuts.iter().map(|&cut| ClockStep { at: at(cut), size: size(cut) }).collect();
-        let mut model = ClockModel { axes, events, pieces, steps, contradicted: false };
+        let steps = cuts.iter().map(|&cut| ClockStep { time: at(cut), size: size(cut) }).collect();
+        let mut model = ClockModel { axes, events, pieces, steps, is_contradicted: false };
         references.iter().for_each(|reference| model.narrow_by_reference(reference));
         Ok(model)
     }
@@ -83,7 +83,7 @@ impl ClockModel {
     /// How much faster the far clock runs than the near one, as a part (1e-6 is 1 ppm), over the longest time without
     /// a step, if both ran evenly then.
     pub fn skew(&self) -> Estimate<f64> {
-        let straight = self.longest_piece().straight.as_ref();
+        let straight = self.longest_piece().straight_lines.as_ref();
         let known = straight.map(|(lines, (_, slope))| (*slope, lines.slope_range()));
         let (value, (low, high)) = known.unwrap_or((0.0, (-MAX_SKEW_RATIO, MAX_SKEW_RATIO)));
         Estimate { value, low, high, confidence: 1.0 }
@@ -92,9 +92,10 @@ impl ClockModel {
     /// What the far clock is ahead of the near one in the middle of the longest time without a step.
     pub fn offset(&self) -> Estimate<Span> {
         let piece = self.longest_piece();
-        let middle = self.events[piece.events.start.midpoint(piece.events.end)].far;
-        let [value, low, high] =
-            piece.offset_at(middle).map(|beyond| (self.axes.far - self.axes.near) + Span::from_secs_f64(beyond));
+        let middle = self.events[piece.events.start.midpoint(piece.events.end)].far_time;
+        let [value, low, high] = piece
+            .offset_at(middle)
+            .map(|beyond| (self.axes.far_origin - self.axes.near_origin) + Span::from_secs_f64(beyond));
         Estimate { value, low, high, confidence: 1.0 }
     }
 
@@ -105,7 +106,7 @@ impl ClockModel {
 
     /// Whether a reference could not be true, given the packets; it was left out then.
     pub fn is_contradicted(&self) -> bool {
-        self.contradicted
+        self.is_contradicted
     }
 
     /// Those packets of one direction that `choose` takes, by their places in what the model was made from. Packets around a
@@ -116,14 +117,20 @@ impl ClockModel {
                 piece.events.clone().filter(|&place| self.events[place].direction == direction && choose(place));
             let placed = chosen.map(|place| {
                 let event = self.events[place];
-                let [likely, low, high] = piece.offset_at(event.far);
-                let ((far, most), late) = (event.upper_limit(), event.stamped_late);
+                let [likely, low, high] = piece.offset_at(event.far_time);
+                let ((far, most), late) = (event.upper_limit(), event.stamp_lateness);
                 let [_, earliest, latest] = piece.offset_at(far);
                 let delays = match direction {
                     Direction::Up => [event.delay - likely, event.delay - high, most - earliest],
                     Direction::Down => [event.delay + likely, event.delay + low, most + latest],
                 };
-                DelayRange { piece: piece.events.start, far: event.far, offset: likely, late, delays }
+                DelayRange {
+                    piece_index: piece.events.start,
+                    far_time: event.far_time,
+                    offset: likely,
+                    stamp_lateness: late,
+                    delays,
+                }
             });
             placed.collect::<Vec<_>>()
         };
@@ -136,11 +143,11 @@ impl ClockModel {
     }
 
     fn narrow_by_reference(&mut self, reference: &ClockReference) {
-        let moment = (reference.at - self.axes.near).as_secs_f64();
-        let base = self.axes.far - self.axes.near;
+        let moment = (reference.time - self.axes.near_origin).as_secs_f64();
+        let base = self.axes.far_origin - self.axes.near_origin;
         let [low, high] = [reference.low, reference.high].map(|offset| (offset - base).as_secs_f64());
-        let starts = |piece: &ClockPiece| self.events[piece.events.start].near;
+        let starts = |piece: &ClockPiece| self.events[piece.events.start].near_time;
         let last = self.pieces.iter().rposition(|piece| starts(piece) <= moment).unwrap_or(0);
-        self.contradicted |= !self.pieces[last].narrow_at(moment, low, high);
+        self.is_contradicted |= !self.pieces[last].narrow_at(moment, low, high);
     }
 }

@@ -19,17 +19,17 @@ const MAX_HULL_CORNERS: usize = 256;
 pub(super) struct ClockPiece {
     pub(super) events: Range<usize>,
     /// Every course that the offset may have taken.
-    pub(super) courses: FeasibleLines,
+    pub(super) feasible_lines: FeasibleLines,
     /// The straight ones, and the likeliest of them, under which packets left when they were stamped if that can be: its height
     /// and slope. None if there is none.
-    pub(super) straight: Option<(LineSet, (f64, f64))>,
+    pub(super) straight_lines: Option<(LineSet, (f64, f64))>,
 }
 
 impl ClockPiece {
     /// Most likely, least, greatest.
     pub(super) fn offset_at(&self, far: f64) -> [f64; 3] {
-        let (low, high) = self.courses.range_at(far);
-        let likely = self.straight.as_ref().map(|(_, (height, slope))| height + slope * far);
+        let (low, high) = self.feasible_lines.range_at(far);
+        let likely = self.straight_lines.as_ref().map(|(_, (height, slope))| height + slope * far);
         [likely.unwrap_or(low.midpoint(high)).clamp(low, high), low, high]
     }
 
@@ -38,9 +38,9 @@ impl ClockPiece {
         // What the far clock shows then depends on its offset, too: between the two it changes by less than the clocks differ.
         let shown = moment + low.midpoint(high);
         let slack = (high - low) / 2.0 * MAX_SKEW_RATIO;
-        let Some(courses) = self.courses.through_range(shown, low - slack, high + slack) else { return false };
-        self.courses = courses;
-        self.straight = self.straight.take().and_then(|(lines, (_, slope))| {
+        let Some(courses) = self.feasible_lines.through_range(shown, low - slack, high + slack) else { return false };
+        self.feasible_lines = courses;
+        self.straight_lines = self.straight_lines.take().and_then(|(lines, (_, slope))| {
             let lines = lines.below_point((moment + high, high))?.above_point((moment + low, low))?;
             let likely = lines.middle_line(slope);
             Some((lines, likely))
@@ -108,12 +108,12 @@ fn fit_piece(events: Range<usize>, all: &[TransitEvent]) -> Option<ClockPiece> {
         latest(Direction::Up).collect(),
         latest(Direction::Down).map(|(far, most)| (far, -most)),
     )?;
-    let stamped = DelayHulls::from_events(within, |event| (event.far, event.delay));
+    let stamped = DelayHulls::from_events(within, |event| (event.far_time, event.delay));
     let straight = DelayHulls::from_events(within, TransitEvent::upper_limit).lines().map(|lines| {
         let likely = stamped.lines().as_ref().unwrap_or(&lines).middle_line(stamped.widest_gap());
         (lines, likely)
     });
-    Some(ClockPiece { events, courses, straight })
+    Some(ClockPiece { events, feasible_lines: courses, straight_lines: straight })
 }
 
 /// The least delays of both directions over time.

@@ -20,7 +20,7 @@ pub struct OneWaySample {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReference {
     /// The moment, by the near clock.
-    pub at: Time,
+    pub time: Time,
     /// The lower bound; negative where the far clock may be behind.
     pub low: Span,
     /// The upper bound.
@@ -30,6 +30,6 @@ pub struct ClockReference {
 impl ClockReference {
     /// From the errors of both clocks at one moment.
     pub fn at_time(at: Time, near: ClockError, far: ClockError) -> Self {
-        ClockReference { at, low: far.low - near.high, high: far.high - near.low }
+        ClockReference { time: at, low: far.low - near.high, high: far.high - near.low }
     }
 }

@@ -19,7 +19,7 @@ const MIN_STEP_SECONDS: f64 = 100e-6;
 /// Half the difference of both directions' least delays (the offset, if the path is symmetric), and their sum.
 #[derive(Debug, Clone, Copy)]
 struct OffsetLevel {
-    difference: f64,
+    delay_difference: f64,
     round_trip: f64,
     from: f64,
     until: f64,
@@ -36,7 +36,7 @@ pub(super) fn find_steps(events: &[TransitEvent]) -> Vec<usize> {
             Some((cut, before, after))
         })
         .collect();
-    let shifts: Vec<f64> = moves.iter().map(|(_, a, b)| (b.difference - a.difference).abs()).collect();
+    let shifts: Vec<f64> = moves.iter().map(|(_, a, b)| (b.delay_difference - a.delay_difference).abs()).collect();
     // A window with a step in it shows less than the shortest round trip: only direct answers tell that.
     let shortest = answered_round_trips(events).fold(f64::INFINITY, f64::min);
     let queue = |level: &OffsetLevel| (level.round_trip - shortest).max(0.0);
@@ -46,7 +46,7 @@ pub(super) fn find_steps(events: &[TransitEvent]) -> Vec<usize> {
         .map(|(cut, a, b)| {
             let queues = (queue(a) + queue(b)) / 2.0;
             let skew = MAX_SKEW_RATIO * (b.until - a.from).max(0.0);
-            (*cut, (b.difference - a.difference).abs() - queues - skew - noise)
+            (*cut, (b.delay_difference - a.delay_difference).abs() - queues - skew - noise)
         })
         .collect();
     let mut cuts = Vec::new();
@@ -85,7 +85,7 @@ fn split_range(excess: &[(usize, f64)], within: Range<usize>, cuts: &mut Vec<usi
 /// By how much the far clock jumps ahead before this event; zero where too little is around it to tell.
 pub(super) fn step_size(events: &[TransitEvent], cut: usize) -> f64 {
     let both = levels_around(events, cut, WINDOW_PACKETS).or_else(|| levels_around(events, cut, 1));
-    both.map_or(0.0, |(before, after)| after.difference - before.difference)
+    both.map_or(0.0, |(before, after)| after.delay_difference - before.delay_difference)
 }
 
 /// What of the events between two steps (or the ends) surely belongs between them: the order at the far end is that of
@@ -96,15 +96,15 @@ pub(super) fn certain_range(events: &[TransitEvent], range: Range<usize>) -> Ran
     let (mut from, mut until) = (range.start, range.end);
     if range.start > 0 {
         let guard = round_trip_spread(&events[range.start..(range.start + SEARCH_RADIUS_EVENTS).min(range.end)]);
-        let first = forward(range.clone()).next().map_or(0.0, |place| events[place].near);
-        from = forward(range.clone()).find(|&place| events[place].near - first > guard).unwrap_or(range.end);
+        let first = forward(range.clone()).next().map_or(0.0, |place| events[place].near_time);
+        from = forward(range.clone()).find(|&place| events[place].near_time - first > guard).unwrap_or(range.end);
         from = (from + UNCERTAINTY_EVENTS).min(range.end);
     }
     if range.end < events.len() {
         let guard =
             round_trip_spread(&events[range.end.saturating_sub(SEARCH_RADIUS_EVENTS).max(range.start)..range.end]);
-        let last = forward(range.clone()).next_back().map_or(0.0, |place| events[place].near);
-        until = forward(range.clone()).rfind(|&place| last - events[place].near > guard).unwrap_or(range.start);
+        let last = forward(range.clone()).next_back().map_or(0.0, |place| events[place].near_time);
+        until = forward(range.clone()).rfind(|&place| last - events[place].near_time > guard).unwrap_or(range.start);
         until = until.saturating_sub(UNCERTAINTY_EVENTS);
     }
     from..until.max(from)
@@ -133,11 +133,11 @@ fn mean_level<'e>(events: impl Iterator<Item = &'e TransitEvent>, window: usize)
         let (count, least) = if event.direction == Direction::Up { &mut forward } else { &mut backward };
         if *count < window {
             (*count, *least) = (*count + 1, least.min(event.delay));
-            (from, until) = (from.min(event.near), until.max(event.near));
+            (from, until) = (from.min(event.near_time), until.max(event.near_time));
         }
         if forward.0 == window && backward.0 == window {
             let difference = (forward.1 - backward.1) / 2.0;
-            return Some(OffsetLevel { difference, round_trip: forward.1 + backward.1, from, until });
+            return Some(OffsetLevel { delay_difference: difference, round_trip: forward.1 + backward.1, from, until });
         }
     }
     None

@@ -57,12 +57,12 @@ fn sample_evenly(mut placed: Vec<DelayRange>) -> Vec<DelayRange> {
 /// The round trip of two packets: most likely, least, greatest.
 fn round_trip_range(up: &DelayRange, down: &DelayRange) -> [f64; 3] {
     let likely = up.delays[0] + down.delays[0];
-    if up.piece != down.piece {
+    if up.piece_index != down.piece_index {
         return [likely, up.delays[1] + down.delays[1], up.delays[2] + down.delays[2]];
     }
-    let (between, change) = (MAX_SKEW_RATIO * (down.far - up.far).abs(), down.offset - up.offset);
+    let (between, change) = (MAX_SKEW_RATIO * (down.far_time - up.far_time).abs(), down.offset - up.offset);
     // What the clocks' rates make of so short a time is left out.
-    let late = up.late + down.late;
+    let late = up.stamp_lateness + down.stamp_lateness;
     [likely, likely - change - between, likely - change + between + late]
 }
 
@@ -75,12 +75,12 @@ pub struct RoundTrip {
     /// From when it was sent to when its answer came, without the time that the other end took.
     pub delay: Span,
     /// The same from when it was [submitted](super::OneWaySample::submitted): it took no longer.
-    pub most: Span,
+    pub max_delay: Span,
 }
 
 /// The same figures of round trips. None of nothing.
 pub fn round_trips(delays: &[RoundTrip]) -> Option<Delays> {
-    let bounds = |trip: &RoundTrip| [trip.delay, trip.delay, trip.most].map(Span::as_secs_f64);
+    let bounds = |trip: &RoundTrip| [trip.delay, trip.delay, trip.max_delay].map(Span::as_secs_f64);
     summarise(delays.iter().map(bounds))
 }
 

@@ -36,7 +36,7 @@ pub(super) struct FleetShape {
 
 impl FleetShape {
     /// The paper's.
-    pub(super) const PUBLISHED: FleetShape =
+    pub(super) const PUBLISHED_SHAPE: FleetShape =
         FleetShape { packets: STREAM_PACKETS, streams: FLEET_STREAMS, silence: SILENCE_DURATION_RATIO };
 
     /// The paper's as far as it fits into `room`, with packets at this interval: shorter silence first, then fewer
@@ -103,13 +103,13 @@ mod tests {
 
     #[test]
     fn a_fleet_decides_as_soon_as_it_must() {
-        let mut fleet = Fleet { streams: 9, increasing: 9, ..Fleet::new(1.0, FleetShape::PUBLISHED) };
+        let mut fleet = Fleet { streams: 9, increasing: 9, ..Fleet::new(1.0, FleetShape::PUBLISHED_SHAPE) };
         assert_eq!(fleet.fleet_result(), Some(FleetResult::Above));
         fleet = Fleet { streams: 8, increasing: 4, non_increasing: 4, ..fleet };
         assert_eq!(fleet.fleet_result(), Some(FleetResult::Grey));
         fleet = Fleet { streams: 8, increasing: 1, non_increasing: 7, ..fleet };
         assert_eq!(fleet.fleet_result(), None);
-        let small = FleetShape { streams: 4, ..FleetShape::PUBLISHED };
+        let small = FleetShape { streams: 4, ..FleetShape::PUBLISHED_SHAPE };
         fleet = Fleet { streams: 3, increasing: 3, ..Fleet::new(1.0, small) };
         assert_eq!(fleet.fleet_result(), Some(FleetResult::Above));
     }

@@ -94,7 +94,7 @@ pub struct Pathload {
     /// How long after a train's end it is known what became of it.
     turnaround: Option<Span>,
     /// Whether any fleet was less than the published one.
-    shortened: bool,
+    is_shortened: bool,
     account: ProbeAccount,
 }
 
@@ -110,7 +110,7 @@ impl Pathload {
             silence: Span::ZERO,
             scouted_at: Time::ZERO,
             turnaround: None,
-            shortened: false,
+            is_shortened: false,
             account: ProbeAccount::default(),
         }
     }
@@ -123,7 +123,7 @@ impl Pathload {
             let scout = Segment { count: SCOUT_PACKETS, interval: Span::ZERO, first_size: max_packet, size_step: 0 };
             return Some(Train { segments: vec![scout] });
         };
-        let on_the_way = || Span::from_secs_f64(f64::from(SCOUT_PACKETS * max_packet) * 8.0 / search.first);
+        let on_the_way = || Span::from_secs_f64(f64::from(SCOUT_PACKETS * max_packet) * 8.0 / search.first_rate);
         let turnaround = *self.turnaround.get_or_insert_with(|| (now - self.scouted_at - on_the_way()).max(Span::ZERO));
         if self.fleet.is_none() {
             let rate = search.next_rate().filter(|rate| (MIN_BITS_PER_SECOND..=MAX_BITS_PER_SECOND).contains(rate))?;
@@ -134,7 +134,7 @@ impl Pathload {
         let Fleet { rate, shape, .. } = self.fleet?;
         let stream = Train { segments: vec![Segment { count: shape.packets, ..stream_segment(rate, max_packet) }] };
         self.silence = Span::from_secs_f64(stream.duration().as_secs_f64() * shape.silence);
-        self.shortened |= shape != FleetShape::PUBLISHED;
+        self.is_shortened |= shape != FleetShape::PUBLISHED_SHAPE;
         Some(stream)
     }
 
@@ -171,7 +171,7 @@ impl Pathload {
                     .to_owned(),
             );
         }
-        if self.shortened {
+        if self.is_shortened {
             warnings.push(
                 "streams, fleets or the pauses between them were shorter than published, to keep to the time budget"
                     .into(),
@@ -183,7 +183,7 @@ impl Pathload {
     /// What is known where no rate exceeded the available bandwidth.
     fn bound(&self) -> Option<Bound> {
         let RateSearch { low, high, .. } = self.search?;
-        (high.is_none() && low > 0.0).then(|| Bound::AtLeast(Rate::from_f64(low), BoundKind::Range))
+        (high.is_none() && low > 0.0).then(|| Bound::AtLeast(Rate::from_f64(low), BoundKind::RateRange))
     }
 }
 

@@ -18,8 +18,8 @@ pub(super) struct RateSearch {
     pub(super) low: f64,
     /// Lowest rate that was above; none yet while the rate doubles.
     pub(super) high: Option<f64>,
-    grey: Option<(f64, f64)>,
-    pub(super) first: f64,
+    grey_region: Option<(f64, f64)>,
+    pub(super) first_rate: f64,
     resolution: f64,
     grey_resolution: f64,
 }
@@ -28,19 +28,19 @@ impl RateSearch {
     /// Begins with the rate `first`; ends when the bounds are `resolution` from each other, or both
     /// `grey_resolution` from the grey region.
     pub(super) fn new(first: f64, resolution: f64, grey_resolution: f64) -> Self {
-        RateSearch { low: 0.0, high: None, grey: None, first, resolution, grey_resolution }
+        RateSearch { low: 0.0, high: None, grey_region: None, first_rate: first, resolution, grey_resolution }
     }
 
     /// The next rate; none when the bounds are near enough.
     pub(super) fn next_rate(&self) -> Option<f64> {
         let Some(high) = self.high else {
-            let reached = self.grey.map_or(self.low, |(_, top)| top.max(self.low));
-            return Some(if reached > 0.0 { 2.0 * reached } else { self.first });
+            let reached = self.grey_region.map_or(self.low, |(_, top)| top.max(self.low));
+            return Some(if reached > 0.0 { 2.0 * reached } else { self.first_rate });
         };
         if high - self.low <= self.resolution {
             return None;
         }
-        match self.grey {
+        match self.grey_region {
             None => Some((self.low + high) / 2.0),
             Some((_, top)) if high - top > self.grey_resolution => Some((top + high) / 2.0),
             Some((bottom, _)) if bottom - self.low > self.grey_resolution => Some((self.low + bottom) / 2.0),
@@ -50,7 +50,7 @@ impl RateSearch {
 
     /// How many fleets are to come, roughly.
     pub(super) fn fleets_to_come(&self) -> i64 {
-        let open = self.high.unwrap_or(2.0 * self.first.max(self.low)) - self.low;
+        let open = self.high.unwrap_or(2.0 * self.first_rate.max(self.low)) - self.low;
         (open / self.resolution).log2().ceil().clamp(1.0, 30.0) as i64
     }
 
@@ -59,15 +59,17 @@ impl RateSearch {
         match verdict {
             FleetResult::Above => {
                 self.high = Some(rate);
-                self.grey = self.grey.and_then(|(bottom, top)| (bottom < rate).then_some((bottom, top.min(rate))));
+                self.grey_region =
+                    self.grey_region.and_then(|(bottom, top)| (bottom < rate).then_some((bottom, top.min(rate))));
             }
             FleetResult::Below => {
                 self.low = rate;
-                self.grey = self.grey.and_then(|(bottom, top)| (top > rate).then_some((bottom.max(rate), top)));
+                self.grey_region =
+                    self.grey_region.and_then(|(bottom, top)| (top > rate).then_some((bottom.max(rate), top)));
             }
             FleetResult::Grey => {
-                let (bottom, top) = self.grey.unwrap_or((rate, rate));
-                self.grey = Some((bottom.min(rate), top.max(rate)));
+                let (bottom, top) = self.grey_region.unwrap_or((rate, rate));
+                self.grey_region = Some((bottom.min(rate), top.max(rate)));
             }
         }
     }

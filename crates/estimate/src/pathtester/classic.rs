@@ -121,13 +121,13 @@ impl PathTesterClassic {
             } else {
                 "no train arrived".to_owned()
             };
-            let bound = slowest.is_finite().then(|| Bound::AtMost(Rate::from_f64(slowest), BoundKind::Range));
+            let bound = slowest.is_finite().then(|| Bound::AtMost(Rate::from_f64(slowest), BoundKind::RateRange));
             return Outcome { bound, ..self.account.outcome(Err(reason), warnings) };
         };
         let faster = self.rates.iter().map(|(sending, _)| *sending).filter(|sending| *sending > fitting);
         let high = faster.min_by(f64::total_cmp);
         let value = Rate::from_f64(fitting);
-        let bound = high.is_none().then_some(Bound::AtLeast(value, BoundKind::Range));
+        let bound = high.is_none().then_some(Bound::AtLeast(value, BoundKind::RateRange));
         let high = Rate::from_f64(high.unwrap_or(fitting));
         Outcome { bound, ..self.account.outcome(Ok(Estimate { value, low: value, high, confidence: 0.0 }), warnings) }
     }

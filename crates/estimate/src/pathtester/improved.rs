@@ -66,7 +66,7 @@ enum IntervalSearch {
     /// Every train so far was slowed down: this wait next, after one that was too short.
     Slower { wait: f64, short: f64 },
     /// This wait next, between one that was too short and one that was long enough.
-    Between { wait: f64, short: f64, long: f64 },
+    Bisecting { wait: f64, short: f64, long: f64 },
 }
 
 impl PathTester {
@@ -138,7 +138,7 @@ impl Method for PathTester {
 
 impl IntervalSearch {
     fn packet_interval(self) -> Span {
-        let (IntervalSearch::Slower { wait, .. } | IntervalSearch::Between { wait, .. }) = self;
+        let (IntervalSearch::Slower { wait, .. } | IntervalSearch::Bisecting { wait, .. }) = self;
         // Six such waits are as long as any train may last.
         Span::from_secs_f64(wait.min(5.0))
     }
@@ -150,17 +150,17 @@ impl IntervalSearch {
                 IntervalSearch::Slower { wait: received.max(wait), short: wait }
             }
             IntervalSearch::Slower { wait, short } => IntervalSearch::bisect(short, wait),
-            IntervalSearch::Between { wait, short, .. } if as_sent => IntervalSearch::bisect(short, wait),
+            IntervalSearch::Bisecting { wait, short, .. } if as_sent => IntervalSearch::bisect(short, wait),
             // There was room at this rate, and now there is none.
-            IntervalSearch::Between { wait, long, .. } if wait > MIN_RATE_RATIO * long => {
+            IntervalSearch::Bisecting { wait, long, .. } if wait > MIN_RATE_RATIO * long => {
                 IntervalSearch::Slower { wait: received.max(wait), short: wait }
             }
-            IntervalSearch::Between { wait, long, .. } => IntervalSearch::bisect(wait, long),
+            IntervalSearch::Bisecting { wait, long, .. } => IntervalSearch::bisect(wait, long),
         }
     }
 
     fn bisect(short: f64, long: f64) -> Self {
-        IntervalSearch::Between { wait: (short + long) / 2.0, short, long }
+        IntervalSearch::Bisecting { wait: (short + long) / 2.0, short, long }
     }
 }
 
@@ -209,10 +209,10 @@ mod tests {
         let slower = first.after_train(false, 4.0);
         assert_eq!(slower, IntervalSearch::Slower { wait: 4.0, short: 1.0 });
         let fitted = slower.after_train(true, 4.0);
-        assert_eq!(fitted, IntervalSearch::Between { wait: 2.5, short: 1.0, long: 4.0 });
-        assert_eq!(fitted.after_train(false, 3.0), IntervalSearch::Between { wait: 3.25, short: 2.5, long: 4.0 });
-        assert_eq!(fitted.after_train(true, 2.5), IntervalSearch::Between { wait: 1.75, short: 1.0, long: 2.5 });
-        let closed = IntervalSearch::Between { wait: 3.95, short: 3.9, long: 4.0 };
+        assert_eq!(fitted, IntervalSearch::Bisecting { wait: 2.5, short: 1.0, long: 4.0 });
+        assert_eq!(fitted.after_train(false, 3.0), IntervalSearch::Bisecting { wait: 3.25, short: 2.5, long: 4.0 });
+        assert_eq!(fitted.after_train(true, 2.5), IntervalSearch::Bisecting { wait: 1.75, short: 1.0, long: 2.5 });
+        let closed = IntervalSearch::Bisecting { wait: 3.95, short: 3.9, long: 4.0 };
         assert_eq!(closed.after_train(false, 8.0), IntervalSearch::Slower { wait: 8.0, short: 3.95 });
     }
 

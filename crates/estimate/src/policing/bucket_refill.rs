@@ -5,7 +5,7 @@ use super::config::PolicingConfig;
 use super::plan::{self, TrainSection};
 use super::queueing::{QueueSample, ShaperQueue};
 use super::rate_drop::{DropCourse, MAX_DROP_PART, RateDropState, TrainPart, rate_uncertainty};
-use super::result::{Limiter, Policing};
+use super::result::{ExcessAction, PolicerOrShaper};
 use super::train_rates::{self, delays, is_cut_short};
 use crate::packet_timing::{PacketTiming, packet_timings};
 use kumade_probe_train::{Estimate, TrainRecord};
@@ -33,12 +33,12 @@ const MAX_PAUSE: Span = Span::from_secs(2);
 /// Later trains, until they tell what limits the rate.
 #[derive(Debug)]
 pub(super) struct BucketRefill {
-    fallen: RateDropState,
+    rate_drop: RateDropState,
     /// Of the train on its way.
     sections: Vec<TrainSection>,
-    way: TrainStrategy,
+    strategy: TrainStrategy,
     /// Sections of the trains that are left.
-    left: Vec<TrainSection>,
+    sections_left: Vec<TrainSection>,
     /// What earlier ones tell.
     parts: Vec<TrainPart>,
     /// So often they are sent again.
@@ -51,24 +51,24 @@ pub(super) struct BucketRefill {
 #[derive(Debug, Clone, Copy)]
 enum TrainStrategy {
     /// All rates in one train.
-    Together,
+    OneTrain,
     /// One train for each rate, right behind the other: packets are dropped.
-    Apart,
+    SeparateTrains,
     /// The same, of rates that are looked for one by one: the policer is nearly as fast as what was tried.
-    Bracketed(RateBisection),
+    Bisection(RateBisection),
     /// One train for each rate, after this queue has drained.
-    Queued(ShaperQueue),
+    AfterDrain(ShaperQueue),
 }
 
 /// What they have told so far.
 #[derive(Debug)]
 pub(super) enum RefillResult {
     /// Nothing yet: another one is to be sent.
-    Open,
+    Undecided,
     /// A token bucket limits the rate.
     Limited,
     /// There is no token bucket.
-    Lasts,
+    NoBucket,
 }
 
 impl BucketRefill {
@@ -76,93 +76,100 @@ impl BucketRefill {
     pub(super) fn new(fallen: RateDropState, config: &PolicingConfig) -> Self {
         let (sections, left, parts) = (Vec::new(), Vec::new(), Vec::new());
         let (rounds_left, refills_left) = (EXTRA_ROUNDS, MAX_REFILLS);
-        let mut later =
-            BucketRefill { fallen, sections, way: TrainStrategy::Together, left, parts, rounds_left, refills_left };
+        let mut later = BucketRefill {
+            rate_drop: fallen,
+            sections,
+            strategy: TrainStrategy::OneTrain,
+            sections_left: left,
+            parts,
+            rounds_left,
+            refills_left,
+        };
         later.begin_rounds(config);
         later
     }
 
     fn begin_rounds(&mut self, config: &PolicingConfig) {
-        let fallen = &self.fallen;
+        let fallen = &self.rate_drop;
         // A train over connections has few more packets than use up a large bucket.
-        let has_room = config.connections.is_none() || fallen.used_up <= config.max_packets / 2;
-        self.way = match fallen.queue {
-            Some(queue) => TrainStrategy::Queued(queue),
-            None if fallen.policing() == Some(Policing::Drops) && has_room => {
-                if plan::has_rate_range(fallen.look, fallen.arrived_rate()) {
-                    TrainStrategy::Apart
+        let has_room = config.connections.is_none() || fallen.used_up_packets <= config.max_packets / 2;
+        self.strategy = match fallen.queue {
+            Some(queue) => TrainStrategy::AfterDrain(queue),
+            None if fallen.policing() == Some(ExcessAction::Drops) && has_room => {
+                if plan::has_rate_range(fallen.first_train, fallen.arrived_rate()) {
+                    TrainStrategy::SeparateTrains
                 } else {
-                    TrainStrategy::Bracketed(fallen.new_bisection(config))
+                    TrainStrategy::Bisection(fallen.new_bisection(config))
                 }
             }
-            None => TrainStrategy::Together,
+            None => TrainStrategy::OneTrain,
         };
         self.parts.clear();
         self.rounds_left = EXTRA_ROUNDS;
-        self.left = self.plan_round(config);
+        self.sections_left = self.plan_round(config);
     }
 
     /// The rate that fell, in bit/s.
     pub(super) fn tried_rate(&self) -> f64 {
-        self.fallen.look.rate
+        self.rate_drop.first_train.rate
     }
 
     /// The train that fell, and when the newest one ended.
     pub(super) fn first_train(&self) -> (TrainSection, &[PacketTiming], Time) {
-        (self.fallen.look, &self.fallen.train, self.fallen.ended)
+        (self.rate_drop.first_train, &self.rate_drop.train, self.rate_drop.ended)
     }
 
     /// Whether a notable part of the train that fell had passed before, as behind a token bucket.
     pub(super) fn has_burst(&self) -> bool {
-        f64::from(self.fallen.used_up) > MAX_PASSED_PART * f64::from(self.fallen.look.packets)
+        f64::from(self.rate_drop.used_up_packets) > MAX_PASSED_PART * f64::from(self.rate_drop.first_train.packets)
     }
 
     /// What limits the rate.
-    pub(super) fn to_limiter(&self, config: &PolicingConfig) -> Limiter {
-        let bracket = if let TrainStrategy::Bracketed(bracket) = &self.way { Some(bracket) } else { None };
-        self.fallen.to_limiter(&self.parts, bracket, config)
+    pub(super) fn to_limiter(&self, config: &PolicingConfig) -> PolicerOrShaper {
+        let bracket = if let TrainStrategy::Bisection(bracket) = &self.strategy { Some(bracket) } else { None };
+        self.rate_drop.to_limiter(&self.parts, bracket, config)
     }
 
     /// The sections of a round of trains, each of which will be behind what uses up the burst.
     fn plan_round(&self, config: &PolicingConfig) -> Vec<TrainSection> {
-        let RateDropState { look, used_up, .. } = self.fallen;
-        match self.way {
-            TrainStrategy::Together => Vec::new(),
-            TrainStrategy::Apart => plan::sections_apart(look, used_up, self.fallen.arrived_rate(), config),
-            TrainStrategy::Bracketed(bracket) => {
+        let RateDropState { first_train: look, used_up_packets: used_up, .. } = self.rate_drop;
+        match self.strategy {
+            TrainStrategy::OneTrain => Vec::new(),
+            TrainStrategy::SeparateTrains => plan::sections_apart(look, used_up, self.rate_drop.arrived_rate(), config),
+            TrainStrategy::Bisection(bracket) => {
                 bracket.next_rate().map(|rate| plan::single_section(rate, config)).into_iter().collect()
             }
-            TrainStrategy::Queued(queue) => queue.sections(look, config),
+            TrainStrategy::AfterDrain(queue) => queue.sections(look, config),
         }
     }
 
     /// How long to wait for the next train, and its sections; none where there is no other.
     pub(super) fn next_train(&mut self, now: Time, config: &PolicingConfig) -> (Span, Vec<TrainSection>) {
-        let fallen = &self.fallen;
-        if let TrainStrategy::Together = self.way {
+        let fallen = &self.rate_drop;
+        if let TrainStrategy::OneTrain = self.strategy {
             // Over connections, what follows a loss is not seen to arrive, so that a train of several rates does not tell them.
-            if config.connections.is_some() && fallen.policing() != Some(Policing::Delays) {
+            if config.connections.is_some() && fallen.policing() != Some(ExcessAction::Delays) {
                 return (Span::ZERO, Vec::new());
             }
             let used_up = used_up_packets(fallen, now, config);
-            let sections = plan::sections_together(fallen.look, used_up, fallen.arrived_rate(), config);
+            let sections = plan::sections_together(fallen.first_train, used_up, fallen.arrived_rate(), config);
             let uses_up = sections.first().is_some_and(|section| section.packets > used_up);
             return (Span::ZERO, if uses_up { sections } else { Vec::new() });
         }
-        let Some(section) = self.left.first().copied() else { return (Span::ZERO, Vec::new()) };
-        self.left.remove(0);
-        match self.way {
-            TrainStrategy::Queued(queue) => {
-                let drained = fallen.ended + queue.drain_time(fallen.queued) + DRAIN_PAUSE;
+        let Some(section) = self.sections_left.first().copied() else { return (Span::ZERO, Vec::new()) };
+        self.sections_left.remove(0);
+        match self.strategy {
+            TrainStrategy::AfterDrain(queue) => {
+                let drained = fallen.ended + queue.drain_time(fallen.last_wait) + DRAIN_PAUSE;
                 let wait = (drained - now).clamp(Span::ZERO, MAX_PAUSE);
-                let since = (now + wait - fallen.ended - fallen.queued).max(Span::ZERO);
-                let full = f64::from(fallen.used_up) * f64::from(config.max_packet) * 8.0;
+                let since = (now + wait - fallen.ended - fallen.last_wait).max(Span::ZERO);
+                let full = f64::from(fallen.used_up_packets) * f64::from(config.max_packet) * 8.0;
                 let tokens = queue.tokens_at(full, fallen.is_emptied.then(|| since.as_secs_f64()));
-                (wait, queue.behind_burst(fallen.look, section, tokens, config).to_vec())
+                (wait, queue.behind_burst(fallen.first_train, section, tokens, config).to_vec())
             }
-            TrainStrategy::Together | TrainStrategy::Apart | TrainStrategy::Bracketed(_) => {
+            TrainStrategy::OneTrain | TrainStrategy::SeparateTrains | TrainStrategy::Bisection(_) => {
                 let used_up = used_up_packets(fallen, now, config);
-                let burst = plan::burst_section(fallen.look, used_up, config.connections);
+                let burst = plan::burst_section(fallen.first_train, used_up, config.connections);
                 (Span::ZERO, vec![burst, section])
             }
         }
@@ -171,34 +178,34 @@ impl BucketRefill {
     /// A train of these sections will have been sent then.
     pub(super) fn train_sent(&mut self, sections: Vec<TrainSection>, ended: Time) {
         self.sections = sections;
-        (self.fallen.ended, self.fallen.queued) = (ended, Span::ZERO);
+        (self.rate_drop.ended, self.rate_drop.last_wait) = (ended, Span::ZERO);
     }
 
     /// What became of it.
     pub(super) fn record_train(&mut self, record: &TrainRecord, config: &PolicingConfig) -> RefillResult {
         let train = &packet_timings(record);
         let burst = self.sections.first().map_or(0, |burst| burst.packets) as usize;
-        if let TrainStrategy::Queued(queue) = self.way {
-            self.fallen.queued = delays(record).last().map_or(Span::ZERO, |last| queue.waiting_time(last));
+        if let TrainStrategy::AfterDrain(queue) = self.strategy {
+            self.rate_drop.last_wait = delays(record).last().map_or(Span::ZERO, |last| queue.waiting_time(last));
             return self.record_queued(queue, queue.sample_train(train, record, burst), config);
         }
         let is_whole = !is_cut_short(train, self.sections.iter().map(|section| section.packets).sum());
-        if !is_whole && (config.connections.is_none() || matches!(self.way, TrainStrategy::Together)) {
+        if !is_whole && (config.connections.is_none() || matches!(self.strategy, TrainStrategy::OneTrain)) {
             return RefillResult::Limited;
         }
-        if let TrainStrategy::Together = self.way {
-            self.parts = self.fallen.train_parts(&self.sections, train);
+        if let TrainStrategy::OneTrain = self.strategy {
+            self.parts = self.rate_drop.train_parts(&self.sections, train);
             return self.finish(config);
         }
         let begin = train.partition_point(|passage| passage.index < burst);
         let part = match config.connections {
             Some(connections) => {
-                let losing = train_rates::begins_to_lose(train);
-                if losing.is_none() && self.refills_left > 0 && matches!(self.way, TrainStrategy::Apart) {
-                    return self.use_up_more();
+                let losing = train_rates::find_first_clustered_loss(train);
+                if losing.is_none() && self.refills_left > 0 && matches!(self.strategy, TrainStrategy::SeparateTrains) {
+                    return self.lengthen_burst();
                 }
                 if let Some(place) = losing {
-                    self.fallen.record_used_up(train[place].index as u32, burst as u32);
+                    self.rate_drop.record_used_up(train[place].index as u32, burst as u32);
                 }
                 train_rates::part_rates_over_connections(
                     connections,
@@ -208,9 +215,9 @@ impl BucketRefill {
             }
             None => train_rates::part_rates(&train[begin..]),
         };
-        match self.way {
-            TrainStrategy::Bracketed(bracket) => {
-                let is_emptied = train[..begin].iter().any(|passage| passage.came.is_none());
+        match self.strategy {
+            TrainStrategy::Bisection(bracket) => {
+                let is_emptied = train[..begin].iter().any(|passage| passage.arrival.is_none());
                 let part = part.map(|rates| TrainPart { rates, is_random: false });
                 self.record_bisection(bracket, part.filter(|_| is_emptied), config)
             }
@@ -223,23 +230,23 @@ impl BucketRefill {
         match seen {
             QueueSample::Rates(rates) => {
                 self.parts.push(TrainPart { rates, is_random: false });
-                self.fallen.is_emptied = true;
+                self.rate_drop.is_emptied = true;
             }
             QueueSample::Overflow => queue = queue.after_overflow(),
             QueueSample::NoQueue if self.parts.is_empty() => return self.record_passed(config),
             QueueSample::NoQueue => queue = queue.after_unfilled(),
             QueueSample::Emptied => {}
         }
-        self.way = TrainStrategy::Queued(queue);
-        if !self.left.is_empty() {
-            return RefillResult::Open;
+        self.strategy = TrainStrategy::AfterDrain(queue);
+        if !self.sections_left.is_empty() {
+            return RefillResult::Undecided;
         }
-        if let (false, DropCourse::Passed) = (self.parts.is_empty(), self.fallen.drop_course(&self.parts)) {
+        if let (false, DropCourse::Passed) = (self.parts.is_empty(), self.rate_drop.drop_course(&self.parts)) {
             return self.record_passed(config);
         }
-        let line = self.fallen.fit_line(&self.parts, config);
+        let line = self.rate_drop.fit_line(&self.parts, config);
         if line.is_some_and(|line| line.available.value.as_f64() > self.tried_rate()) {
-            return RefillResult::Lasts;
+            return RefillResult::NoBucket;
         }
         let is_narrow = line.is_some_and(|line| relative_half_width(&line.available) < TARGET_RELATIVE_HALF_WIDTH);
         // Where the trains of a whole round are on no line, it is no shaper's queue.
@@ -247,8 +254,8 @@ impl BucketRefill {
         if is_narrow || !is_open {
             return RefillResult::Limited;
         }
-        self.way = TrainStrategy::Queued(
-            line.map_or(queue, |line| queue.with_rates(line.committed.value, line.available.value)),
+        self.strategy = TrainStrategy::AfterDrain(
+            line.map_or(queue, |line| queue.with_rates(line.committed_rate.value, line.available.value)),
         );
         self.repeat_train(config)
     }
@@ -256,42 +263,44 @@ impl BucketRefill {
     /// One that was dropped in part shows this.
     fn record_apart(&mut self, part: Option<TrainPart>, config: &PolicingConfig) -> RefillResult {
         self.parts.extend(part);
-        let is_last = self.left.is_empty();
+        let is_last = self.sections_left.is_empty();
         if !is_last && part.is_some_and(|part| part.rates.ratio() < 1.0 + MAX_DROP_PART) {
             return self.record_passed(config);
         }
         if !is_last
-            || self.to_limiter(config).available.is_none() && matches!(self.repeat_train(config), RefillResult::Open)
+            || self.to_limiter(config).available.is_none()
+                && matches!(self.repeat_train(config), RefillResult::Undecided)
         {
-            return RefillResult::Open;
+            return RefillResult::Undecided;
         }
         match self.finish(config) {
-            RefillResult::Limited => self.look_closer(config),
+            RefillResult::Limited => self.refine_rate(config),
             verdict => verdict,
         }
     }
 
     /// Where a line tells what is available, but not closely, rates about that are tried, unless the bucket takes too much to use up.
-    fn look_closer(&mut self, config: &PolicingConfig) -> RefillResult {
-        let is_small = self.fallen.used_up <= MAX_CLOSER_BURST_PACKETS;
-        let line = self.fallen.informative_line(&self.parts, config).filter(|_| is_small);
-        let Some(bracket) = line.as_ref().and_then(|line| RateBisection::around_line(line, config.cross.as_f64()))
+    fn refine_rate(&mut self, config: &PolicingConfig) -> RefillResult {
+        let is_small = self.rate_drop.used_up_packets <= MAX_CLOSER_BURST_PACKETS;
+        let line = self.rate_drop.informative_line(&self.parts, config).filter(|_| is_small);
+        let Some(bracket) =
+            line.as_ref().and_then(|line| RateBisection::around_line(line, config.max_cross_rate.as_f64()))
         else {
             return RefillResult::Limited;
         };
-        self.way = TrainStrategy::Bracketed(bracket);
-        self.left = self.plan_round(config);
-        RefillResult::Open
+        self.strategy = TrainStrategy::Bisection(bracket);
+        self.sections_left = self.plan_round(config);
+        RefillResult::Undecided
     }
 
     /// Nothing was lost: the same train is sent again behind a longer burst.
-    fn use_up_more(&mut self) -> RefillResult {
+    fn lengthen_burst(&mut self) -> RefillResult {
         self.refills_left -= 1;
         if let [burst, section] = self.sections[..] {
-            self.fallen.used_up = burst.packets * 3 / 2;
-            self.left.insert(0, section);
+            self.rate_drop.used_up_packets = burst.packets * 3 / 2;
+            self.sections_left.insert(0, section);
         }
-        RefillResult::Open
+        RefillResult::Undecided
     }
 
     /// What became of a rate that was looked for; none where the burst was not used up before.
@@ -307,16 +316,16 @@ impl BucketRefill {
         self.parts.extend(part);
         if part.is_none() {
             // There is more in the bucket than was known.
-            self.fallen.used_up *= 2;
+            self.rate_drop.used_up_packets *= 2;
         }
         let found = part.map_or(bracket.train_missed(), |TrainPart { rates, .. }| {
             bracket.add_train(&rates, rate_uncertainty(&rates, bracket.cross_traffic_rate(), config))
         });
-        self.way = TrainStrategy::Bracketed(found);
-        self.left = self.plan_round(config);
-        match (self.left.is_empty(), found.available()) {
-            (false, _) => RefillResult::Open,
-            (true, None) if self.fallen.is_random(&self.parts) => RefillResult::Lasts,
+        self.strategy = TrainStrategy::Bisection(found);
+        self.sections_left = self.plan_round(config);
+        match (self.sections_left.is_empty(), found.available()) {
+            (false, _) => RefillResult::Undecided,
+            (true, None) if self.rate_drop.is_random(&self.parts) => RefillResult::NoBucket,
             (true, _) => RefillResult::Limited,
         }
     }
@@ -325,56 +334,56 @@ impl BucketRefill {
     fn repeat_train(&mut self, config: &PolicingConfig) -> RefillResult {
         if self.rounds_left > 0 {
             self.rounds_left -= 1;
-            self.left = self.plan_round(config);
+            self.sections_left = self.plan_round(config);
         }
-        if self.left.is_empty() { RefillResult::Limited } else { RefillResult::Open }
+        if self.sections_left.is_empty() { RefillResult::Limited } else { RefillResult::Undecided }
     }
 
     /// What the rates of all sections tell.
     fn finish(&mut self, config: &PolicingConfig) -> RefillResult {
-        match self.fallen.drop_course(&self.parts) {
+        match self.rate_drop.drop_course(&self.parts) {
             DropCourse::Limited => RefillResult::Limited,
             DropCourse::Passed => self.record_passed(config),
             // Not at random, then: later trains do not tell.
-            DropCourse::Alike if self.fallen.is_clear() => {
+            DropCourse::EqualLoss if self.rate_drop.is_clear() => {
                 self.parts.clear();
                 RefillResult::Limited
             }
-            DropCourse::Alike => RefillResult::Lasts,
+            DropCourse::EqualLoss => RefillResult::NoBucket,
         }
     }
 
     /// What fell before has passed: the bucket is to be used up again if it may have held more than was known.
     fn record_passed(&mut self, config: &PolicingConfig) -> RefillResult {
-        let fallen = &mut self.fallen;
+        let fallen = &mut self.rate_drop;
         let had_filled = fallen.is_emptied && !config.is_bucket_hinted;
         if !had_filled && !fallen.is_clear() {
-            return RefillResult::Lasts;
+            return RefillResult::NoBucket;
         }
         if !had_filled {
             // It was not full before, and now more so.
             let sent = self.sections.first().map_or(0, |section| section.packets);
-            fallen.used_up = (fallen.used_up * 2).max(sent);
+            fallen.used_up_packets = (fallen.used_up_packets * 2).max(sent);
         }
         fallen.is_emptied = false;
         self.begin_rounds(config);
-        RefillResult::Open
+        RefillResult::Undecided
     }
 }
 
 /// Packets that use up what is in the bucket.
 fn used_up_packets(fallen: &RateDropState, now: Time, config: &PolicingConfig) -> u32 {
-    if fallen.is_emptied { refilled_packets(fallen, now, config) } else { fallen.used_up }
+    if fallen.is_emptied { refilled_packets(fallen, now, config) } else { fallen.used_up_packets }
 }
 
 /// Packets that use up what has come into the bucket from the end of the train that used it up until now: tokens that its queue does
 /// not need, of which cross traffic takes its part.
 fn refilled_packets(fallen: &RateDropState, now: Time, config: &PolicingConfig) -> u32 {
-    let seconds = (now - fallen.ended - fallen.queued).max(Span::ZERO).as_secs_f64();
+    let seconds = (now - fallen.ended - fallen.last_wait).max(Span::ZERO).as_secs_f64();
     let packets = fallen.arrived_rate() * seconds / (f64::from(config.max_packet) * 8.0);
-    let meanwhile = (1.0 - fallen.arrived_rate() / fallen.look.rate).max(MIN_EXCESS_PART);
+    let meanwhile = (1.0 - fallen.arrived_rate() / fallen.first_train.rate).max(MIN_EXCESS_PART);
     // Of a bucket that was not full before, it is not known how much more it holds.
-    let most = if config.is_bucket_hinted { u32::MAX } else { fallen.used_up };
+    let most = if config.is_bucket_hinted { u32::MAX } else { fallen.used_up_packets };
     ((packets / meanwhile) as u32).min(most)
 }
 

@@ -7,11 +7,11 @@ pub struct PolicingConfig {
     pub rate: Rate,
     /// A faster one that is tried after it, where other trains lost packets: if it falls as behind a policer, that is what limits. No queue
     /// that it fills tells anything, since as much need not be available.
-    pub faster: Option<Rate>,
+    pub faster_rate: Option<Rate>,
     /// Of cross traffic, as far as known: no more.
-    pub cross: Rate,
+    pub max_cross_rate: Rate,
     /// The same if as much is available as short trains showed at the most likely.
-    pub expected_cross: Rate,
+    pub expected_cross_rate: Rate,
     /// The largest packet that the transport carries whole, in bytes.
     pub max_packet: u32,
     /// The longest train that it carries, in packets.
@@ -25,9 +25,9 @@ pub struct PolicingConfig {
     /// is tried.
     pub is_lossy: bool,
     /// Whether packets arrive as they leave a queue, and do not catch up with those before: only then does their delay tell how a queue grows.
-    pub is_one_by_one: bool,
+    pub arrives_one_by_one: bool,
     /// IP bytes for which the rate is to be tried at least, as far as the budget allows it: smaller token buckets are not overlooked.
-    pub least_bytes: u64,
+    pub min_trial_bytes: u64,
     /// IP bytes to send at most.
     pub budget_bytes: u64,
     /// How long it may take.
@@ -35,9 +35,9 @@ pub struct PolicingConfig {
     /// IP bytes that earlier trains may have used of a bucket that has not filled again.
     pub spent_bytes: u64,
     /// The least difference between receive and send stamps before, the clocks' unknown offset included; none if there were none.
-    pub least_delay: Option<Span>,
+    pub min_delay: Option<Span>,
     /// By so much delays vary without queues, where packets catch up with those before: as many of a train wait as long as the slowest of them.
-    pub idle_variation: Span,
+    pub idle_delay_variation: Span,
     /// For the bootstrap.
     pub seed: u64,
 }

@@ -25,9 +25,9 @@ const SMALLER_PACKETS_PART: f64 = 0.1;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ShareLine {
     pub(super) available: Estimate<Rate>,
-    pub(super) committed: Estimate<Rate>,
+    pub(super) committed_rate: Estimate<Rate>,
     /// How much cross traffic there was.
-    pub(super) cross: f64,
+    pub(super) cross_rate: f64,
 }
 
 /// The committed rate and what is available, from parts of different rates during which the bucket was empty, and which all waited in its
@@ -35,7 +35,7 @@ pub(super) struct ShareLine {
 pub(super) fn fit_share_line(parts: &[PartRates], queued: bool, mut state: u64) -> Option<ShareLine> {
     let least = if queued { 1.0 + MIN_GROWTH_RATIO / 2.0 } else { MIN_RATE_RATIO };
     let limited: Vec<PartRates> = parts.iter().filter(|part| part.ratio() > least).copied().collect();
-    let rates = |part: &PartRates| part.sent;
+    let rates = |part: &PartRates| part.sending_rate;
     let fastest = limited.iter().map(rates).fold(0.0, f64::max);
     let slowest = limited.iter().map(rates).fold(f64::INFINITY, f64::min);
     if limited.len() < 2 || fastest < 1.2 * slowest {
@@ -46,7 +46,7 @@ pub(super) fn fit_share_line(parts: &[PartRates], queued: bool, mut state: u64) 
         if queued { (MAX_QUEUED_PACKETS_OFF, student_t_95(2 * limited.len()) / 1.96) } else { (MAX_PACKETS_OFF, 1.0) };
     let error = |part: &PartRates, walk: f64| few * (off.powi(2) + walk).sqrt() / part.packets.max(1) as f64;
     let points: Vec<(f64, f64, f64)> =
-        limited.iter().zip(walks).map(|(part, walk)| (part.sent, part.ratio(), error(part, walk))).collect();
+        limited.iter().zip(walks).map(|(part, walk)| (part.sending_rate, part.ratio(), error(part, walk))).collect();
     let (available, committed) = line_through(&points)?;
     let points = widen_points(points, available, committed);
     let mut replicates = (Vec::new(), Vec::new());
@@ -79,8 +79,8 @@ pub(super) fn fit_share_line(parts: &[PartRates], queued: bool, mut state: u64) 
     let unequal = if queued { (0.0, 0.0) } else { (SMALLER_PACKETS_PART * committed, MORE_REGULAR_PART * cross) };
     Some(ShareLine {
         available: estimate(available, &replicates.0, unequal),
-        committed: estimate(committed, &replicates.1, (0.0, 0.0)),
-        cross,
+        committed_rate: estimate(committed, &replicates.1, (0.0, 0.0)),
+        cross_rate: cross,
     })
 }
 
@@ -97,13 +97,13 @@ fn widen_points(points: Vec<(f64, f64, f64)>, available: f64, committed: f64) ->
 /// sixth of n variances in the mean square (a Brownian bridge).
 fn walk_of_part(part: &PartRates) -> f64 {
     let missing = 1.0 - 1.0 / part.ratio();
-    if part.lost > 0.0 { 6.0 * part.wander } else { 0.25 * missing * part.packets as f64 }
+    if part.lost_part > 0.0 { 6.0 * part.passed_count_variance } else { 0.25 * missing * part.packets as f64 }
 }
 
 /// The same of parts that waited in one queue: their cross traffic is the same, and a single part tells little of how much it varies.
 fn queued_walks(parts: &[PartRates]) -> Vec<f64> {
-    let seconds = |part: &PartRates| part.packets as f64 / part.sent;
-    let walked: f64 = parts.iter().map(|part| 6.0 * part.wander).sum();
+    let seconds = |part: &PartRates| part.packets as f64 / part.sending_rate;
+    let walked: f64 = parts.iter().map(|part| 6.0 * part.passed_count_variance).sum();
     let rate = walked / parts.iter().map(seconds).sum::<f64>();
     parts.iter().map(|part| rate * seconds(part)).collect()
 }
@@ -133,7 +133,14 @@ mod tests {
     fn parts(rates: &[(f64, f64)]) -> Vec<PartRates> {
         let part = |&(sent, arrived): &(f64, f64)| {
             let lost = 1.0 - arrived / sent;
-            PartRates { sent: sent * 1e6, arrived: arrived * 1e6, packets: 40, lost, growth: 0.0, wander: 0.5 }
+            PartRates {
+                sending_rate: sent * 1e6,
+                arrival_rate: arrived * 1e6,
+                packets: 40,
+                lost_part: lost,
+                delay_growth: 0.0,
+                passed_count_variance: 0.5,
+            }
         };
         rates.iter().map(part).collect()
     }

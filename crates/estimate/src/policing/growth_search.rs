@@ -70,9 +70,9 @@ pub(super) struct GrowthSearch {
     /// The newest train, and when it ends.
     newest: TrainSection,
     ends: Time,
-    left: usize,
+    trains_left: usize,
     /// What is found if these trains do not tell.
-    otherwise: PolicingResult,
+    fallback_result: PolicingResult,
 }
 
 /// A train, and how the delay grew.
@@ -87,7 +87,8 @@ impl GrowthSearch {
     /// Those that follow this one, which ended then.
     pub(super) fn new(look: TrainSection, train: &[PacketTiming], ended: Time, otherwise: PolicingResult) -> Self {
         let (rate, steps, left) = (look.rate, Vec::new(), MAX_TRAINS);
-        let mut slower = GrowthSearch { rate, steps, newest: look, ends: ended, left, otherwise };
+        let mut slower =
+            GrowthSearch { rate, steps, newest: look, ends: ended, trains_left: left, fallback_result: otherwise };
         slower.add_train(train);
         slower
     }
@@ -101,10 +102,10 @@ impl GrowthSearch {
     ) -> Option<(Span, TrainSection)> {
         let credible = CredibleRates::from_steps(&self.steps, self.rate, narrow_link_rate(config));
         let is_precise = self.steps.len() >= MIN_TRAINS && credible.is_precise();
-        if self.left == 0 || is_precise && self.is_tried(&credible) {
+        if self.trains_left == 0 || is_precise && self.is_tried(&credible) {
             return None;
         }
-        self.left -= 1;
+        self.trains_left -= 1;
         let rate = if is_precise { self.rate_below(&credible) } else { self.next_rate(&credible, random) };
         let bits = f64::from(config.max_packet) * 8.0;
         let wanted = (rate * TRAIN_SECONDS).clamp(MIN_TRAIN_BYTES * 8.0, MAX_TRAIN_BYTES * 8.0);
@@ -125,7 +126,8 @@ impl GrowthSearch {
     fn next_rate(&self, credible: &CredibleRates, random: f64) -> f64 {
         let [from, to] = [credible.quantile(0.1), credible.quantile(0.9)];
         let margin = (0.5 * (to - from)).max(0.05 * to);
-        let (from, to) = if self.left.is_multiple_of(2) { (to, self.rate) } else { (from - margin, to + margin) };
+        let (from, to) =
+            if self.trains_left.is_multiple_of(2) { (to, self.rate) } else { (from - margin, to + margin) };
         (from + (to - from) * random).clamp(MIN_RATE_PART * self.rate, self.rate)
     }
 
@@ -149,15 +151,15 @@ impl GrowthSearch {
     /// Takes in the newest train.
     pub(super) fn add_train(&mut self, train: &[PacketTiming]) {
         let (Some(trend), Some(seen)) = (QueueTrend::from_train(train), part_rates(train)) else { return };
-        if seen.lost <= MAX_LOST_FRACTION {
-            self.steps.push(GrowthStep { rate: seen.sent, trend });
+        if seen.lost_part <= MAX_LOST_FRACTION {
+            self.steps.push(GrowthStep { rate: seen.sending_rate, trend });
         }
     }
 
     /// What they tell.
     pub(super) fn into_result(self, config: &PolicingConfig) -> PolicingResult {
         match self.available(config) {
-            None => self.otherwise,
+            None => self.fallback_result,
             available => PolicingResult::Overloads { rate: Rate::from_f64(self.rate), available },
         }
     }
@@ -168,7 +170,7 @@ impl GrowthSearch {
         let [low, value, high] = [0.025, 0.5, 0.975].map(|part| credible.quantile(part));
         let least = MIN_RELATIVE_HALF_WIDTH * value;
         let [low, value, high] = [low.min(value - least), value, high.max(value + least)].map(Rate::from_f64);
-        let is_told = self.steps.len() >= MIN_TRAINS && credible.misfit < MAX_MISFIT_PROBABILITY;
+        let is_told = self.steps.len() >= MIN_TRAINS && credible.misfit_probability < MAX_MISFIT_PROBABILITY;
         let is_vague = low.as_f64() < MIN_LOW_RATE_PART * high.as_f64();
         // More is no queue that grew at the rate, but a token bucket that longer trains use up, or chance.
         let range = MAX_LOW_RATE_PART * narrow_link_rate(config)..self.rate;
@@ -188,7 +190,7 @@ impl GrowthSearch {
 
 /// The rate of the narrow link, as far as it is known.
 fn narrow_link_rate(config: &PolicingConfig) -> f64 {
-    config.rate.as_f64() + config.cross.as_f64()
+    config.rate.as_f64() + config.max_cross_rate.as_f64()
 }
 
 /// How credible each value of the available bandwidth is.
@@ -198,7 +200,7 @@ struct CredibleRates {
     /// From one to the next, in bit/s.
     step: f64,
     /// How credible it is that the trains are on no line.
-    misfit: f64,
+    misfit_probability: f64,
 }
 
 impl CredibleRates {
@@ -213,7 +215,7 @@ impl CredibleRates {
         let sum = log_sum(logarithms.iter().flatten().copied());
         let part = |of: &[f64]| (log_sum(of.iter().copied()) - sum).exp();
         let misfit = logarithms.iter().map(|all| part(&all[LINEAR_SCALES..])).sum();
-        CredibleRates { weights: logarithms.iter().map(|all| part(all)).collect(), step, misfit }
+        CredibleRates { weights: logarithms.iter().map(|all| part(all)).collect(), step, misfit_probability: misfit }
     }
 
     /// The value that with this probability is not exceeded, in bit/s.
@@ -236,7 +238,7 @@ impl CredibleRates {
 /// How likely it is what trains show where so much is available, by the slope at which growth rises from there: the logarithm is a parabola.
 struct GrowthLikelihood {
     /// Where the slope is the most likely one.
-    most: f64,
+    max_log_likelihood: f64,
     slope: f64,
     /// The inverse of its variance.
     precision: f64,
@@ -254,7 +256,7 @@ impl GrowthLikelihood {
             most -= error.ln();
         }
         let slope = if precision > 0.0 { product / precision } else { 0.0 };
-        GrowthLikelihood { most: most - 0.5 * (squares - slope * product), slope, precision }
+        GrowthLikelihood { max_log_likelihood: most - 0.5 * (squares - slope * product), slope, precision }
     }
 
     /// The logarithm over all slopes from the second one to the first, whose logarithms are equally likely before.
@@ -264,7 +266,7 @@ impl GrowthLikelihood {
         let to = (self.slope.max(least) + away).min(highest);
         let ratio = (to / from).max(1.0).ln() / f64::from(CAPACITY_GRID_POINTS);
         let slope = |number: u32| from * ((f64::from(number) + 0.5) * ratio).exp();
-        let of = |slope: f64| self.most - 0.5 * self.precision * (slope - self.slope).powi(2);
+        let of = |slope: f64| self.max_log_likelihood - 0.5 * self.precision * (slope - self.slope).powi(2);
         log_sum((0..CAPACITY_GRID_POINTS).map(|number| of(slope(number)))) + ratio.max(f64::MIN_POSITIVE).ln()
     }
 }

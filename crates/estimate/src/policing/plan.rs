@@ -85,7 +85,7 @@ pub(super) fn plan_first_train(config: &PolicingConfig) -> Option<(u32, TrainSec
     let (rate, bits) = (config.rate.as_f64(), f64::from(config.max_packet) * 8.0);
     let wanted = (rate * FIRST_TRAIN_SECONDS / 8.0).clamp(MIN_FIRST_TRAIN_BYTES, MAX_FIRST_TRAIN_BYTES);
     let wanted = if config.is_bucket_hinted { HINTED_FIRST_TRAIN_BYTES } else { wanted };
-    let requested = config.least_bytes as f64;
+    let requested = config.min_trial_bytes as f64;
     let seconds = if requested > wanted { MAX_REQUESTED_SECONDS } else { MAX_FIRST_TRAIN_SECONDS };
     let seconds = seconds.min(config.budget_time.as_secs_f64());
     let wanted = (wanted.max(requested).min(config.budget_bytes as f64) * 8.0).min(rate * seconds);

@@ -6,7 +6,7 @@ use super::growth_search::GrowthSearch;
 use super::plan::{self, TrainSection};
 use super::queueing::ShaperQueue;
 use super::rate_drop::{MAX_DROP_PART, PassedTrain, RateDropState, cross_deviation, rate_deviation};
-use super::result::{Policing, PolicingResult};
+use super::result::{ExcessAction, PolicingResult};
 use super::train_rates::{self, RateDrop, delays, is_cut_short};
 use super::trend::QueueTrend;
 use crate::method::Step;
@@ -17,7 +17,7 @@ use kumade_units::{Rate, Span, Time};
 use std::mem;
 
 /// A rate lasts if what arrives falls by less than [`MAX_DROP_PART`], or so many times what cross traffic's packets make it vary by.
-const STANDARD_DEVIATIONS: f64 = 4.0;
+const MAX_STANDARD_DEVIATIONS: f64 = 4.0;
 /// No part of a train leaves so many times as fast as planned unless the sender was held up before.
 const MAX_CATCH_UP_RATIO: f64 = 1.2;
 /// A queue in which every packet of a train waits for longer than this is no chance, nor a clock's drift.
@@ -47,16 +47,16 @@ pub struct PolicingProbe {
 enum ProbeState {
     Begin,
     /// A train of the look is next.
-    Look(FirstTrain),
-    Looking(FirstTrain),
+    FirstTrain(FirstTrain),
+    AwaitingFirstTrain(FirstTrain),
     /// It fell, and another train is next.
-    Follow(BucketRefill),
-    Following(BucketRefill),
+    BucketRefill(BucketRefill),
+    AwaitingBucketRefill(BucketRefill),
     /// The trains that followed tell what they can.
-    Told(BucketRefill),
+    BucketRefillDone(BucketRefill),
     /// A queue grew, and a slower train is next.
-    Slow(GrowthSearch),
-    Slowing(GrowthSearch),
+    GrowthSearch(GrowthSearch),
+    AwaitingGrowthSearch(GrowthSearch),
     Done(PolicingResult),
 }
 
@@ -66,19 +66,19 @@ struct FirstTrain {
     /// Each of them.
     section: TrainSection,
     /// So many are left, the one on its way included.
-    left: u32,
+    trains_left: u32,
     /// Of those that have passed.
-    passed: PassedTrain,
+    passed_train: PassedTrain,
     /// When the one on its way was to begin.
     began: Time,
     /// By how much the delay grew in the last ones, as far as it was no host's work.
     trend: Option<QueueTrend>,
     /// So often one is sent again, if hosts held it up.
     repeats_left: u32,
-    /// Whether it is at [`PolicingConfig::faster`].
-    is_faster: bool,
+    /// Whether it is at [`PolicingConfig::faster_rate`].
+    is_at_faster_rate: bool,
     /// What is known if the others tell nothing.
-    so_far: Option<PolicingResult>,
+    current_result: Option<PolicingResult>,
 }
 
 impl PolicingProbe {
@@ -89,7 +89,7 @@ impl PolicingProbe {
 
     /// Whether it may have another train sent.
     pub fn sends_more(&self) -> bool {
-        !matches!(self.state, ProbeState::Told(_) | ProbeState::Done(_))
+        !matches!(self.state, ProbeState::BucketRefillDone(_) | ProbeState::Done(_))
     }
 
     /// On how many connections packets are in turn, see [`PolicingConfig::connections`]: they may be opened anew, and be more or fewer then.
@@ -102,16 +102,16 @@ impl PolicingProbe {
         self.started.get_or_insert(now);
         let (state, step) = match mem::replace(&mut self.state, ProbeState::Begin) {
             ProbeState::Begin => self.begin_probe(now),
-            ProbeState::Look(look) => self.send_first_train(look, now),
+            ProbeState::FirstTrain(look) => self.send_first_train(look, now),
             // No record came.
-            ProbeState::Looking(look) => {
-                self.end_probe(look.so_far.unwrap_or(PolicingResult::Untried("no packet of the longer train arrived")))
-            }
-            ProbeState::Follow(later) => self.continue_refill(later, now),
-            ProbeState::Following(later) => self.finish_limited(later, now),
-            ProbeState::Told(later) => self.finish_limited(later, now),
-            ProbeState::Slow(slower) => self.continue_growth_search(slower, now),
-            ProbeState::Slowing(slower) => self.continue_growth_search(slower, now),
+            ProbeState::AwaitingFirstTrain(look) => self.end_probe(
+                look.current_result.unwrap_or(PolicingResult::NotTried("no packet of the longer train arrived")),
+            ),
+            ProbeState::BucketRefill(later) => self.continue_refill(later, now),
+            ProbeState::AwaitingBucketRefill(later) => self.finish_limited(later, now),
+            ProbeState::BucketRefillDone(later) => self.finish_limited(later, now),
+            ProbeState::GrowthSearch(slower) => self.continue_growth_search(slower, now),
+            ProbeState::AwaitingGrowthSearch(slower) => self.continue_growth_search(slower, now),
             ProbeState::Done(found) => self.end_probe(found),
         };
         self.state = state;
@@ -121,20 +121,21 @@ impl PolicingProbe {
     /// What became of the train that [`next`](Self::next) last asked for.
     pub fn record(&mut self, record: &TrainRecord) {
         self.state = match mem::replace(&mut self.state, ProbeState::Begin) {
-            ProbeState::Looking(look) => match train_rates::undisturbed_part(packet_timings(record), look.section.rate)
-            {
-                Some(train) => self.record_first_train(look, train, record),
-                None => {
-                    ProbeState::Done(look.so_far.unwrap_or(PolicingResult::Untried("a host held up the longer train")))
+            ProbeState::AwaitingFirstTrain(look) => {
+                match train_rates::undisturbed_part(packet_timings(record), look.section.rate) {
+                    Some(train) => self.record_first_train(look, train, record),
+                    None => ProbeState::Done(
+                        look.current_result.unwrap_or(PolicingResult::NotTried("a host held up the longer train")),
+                    ),
                 }
-            },
-            ProbeState::Following(later) => self.record_refill(later, record),
-            ProbeState::Slowing(mut slower) => {
+            }
+            ProbeState::AwaitingBucketRefill(later) => self.record_refill(later, record),
+            ProbeState::AwaitingGrowthSearch(mut slower) => {
                 if let Some(train) = train_rates::undisturbed_part(packet_timings(record), slower.newest_section().rate)
                 {
                     slower.add_train(&train);
                 }
-                ProbeState::Slow(slower)
+                ProbeState::GrowthSearch(slower)
             }
             other => other,
         };
@@ -142,9 +143,9 @@ impl PolicingProbe {
 
     /// The train that [`next`](Self::next) last asked for was carried, but its record is of no use: too few stamps are known.
     pub fn train_spoiled(&mut self) {
-        if let ProbeState::Looking(look) = &mut self.state {
-            let untried = PolicingResult::Untried("the receiver did not stamp the packets of the longer train");
-            self.state = ProbeState::Done(look.so_far.take().unwrap_or(untried));
+        if let ProbeState::AwaitingFirstTrain(look) = &mut self.state {
+            let untried = PolicingResult::NotTried("the receiver did not stamp the packets of the longer train");
+            self.state = ProbeState::Done(look.current_result.take().unwrap_or(untried));
         }
     }
 
@@ -153,17 +154,17 @@ impl PolicingProbe {
             Some((left, section)) => {
                 let look = FirstTrain {
                     section,
-                    left,
-                    passed: PassedTrain::default(),
+                    trains_left: left,
+                    passed_train: PassedTrain::default(),
                     began: now,
                     trend: None,
                     repeats_left: MAX_REPEATS,
-                    is_faster: false,
-                    so_far: None,
+                    is_at_faster_rate: false,
+                    current_result: None,
                 };
                 self.send_first_train(look, now)
             }
-            None => self.end_probe(PolicingResult::Untried(
+            None => self.end_probe(PolicingResult::NotTried(
                 "the path is too slow, or the budget too small, for a longer train",
             )),
         }
@@ -171,23 +172,30 @@ impl PolicingProbe {
 
     fn send_first_train(&mut self, look: FirstTrain, now: Time) -> (ProbeState, Step<PolicingResult>) {
         let train = plan::to_train(&[look.section], self.config.max_packet, &mut self.random);
-        let elapsed = look.passed.elapsed + (now - look.began);
+        let elapsed = look.passed_train.elapsed + (now - look.began);
         let step = self.send_train(Span::ZERO, train);
-        (ProbeState::Looking(FirstTrain { passed: PassedTrain { elapsed, ..look.passed }, began: now, ..look }), step)
+        (
+            ProbeState::AwaitingFirstTrain(FirstTrain {
+                passed_train: PassedTrain { elapsed, ..look.passed_train },
+                began: now,
+                ..look
+            }),
+            step,
+        )
     }
 
     /// Whether every packet of the train waited, as where a queue was full before, or where others' packets are dropped to make
     /// room for these. Where other trains have filled a bucket's queue, it is theirs.
-    fn finds_queue(&self, record: &TrainRecord) -> bool {
+    fn has_queue(&self, record: &TrainRecord) -> bool {
         // Those that showed the least delay may have been small.
         let passing = Span::from_secs_f64(self.passing_seconds());
-        let most = MIN_QUEUE + passing + self.config.idle_variation;
+        let most = MIN_QUEUE + passing + self.config.idle_delay_variation;
         let is_long = |(least, idle): (Span, Span)| least - idle > most;
-        !self.config.is_bucket_hinted && delays(record).min().zip(self.config.least_delay).is_some_and(is_long)
+        !self.config.is_bucket_hinted && delays(record).min().zip(self.config.min_delay).is_some_and(is_long)
     }
 
     fn record_first_train(&self, look: FirstTrain, train: Vec<PacketTiming>, record: &TrainRecord) -> ProbeState {
-        let finds_queue = self.finds_queue(record);
+        let finds_queue = self.has_queue(record);
         let section = look.section;
         let fall = match self.config.connections {
             Some(connections) => train_rates::find_rate_drop_over_connections(connections, &train),
@@ -197,26 +205,29 @@ impl PolicingProbe {
             self.is_rate_drop(&train[fall.index..], fall, section.rate) || train_rates::drops_suddenly(&train, fall)
         });
         let whole = || {
-            let fall = RateDrop { index: 0, rates: train_rates::part_rates(&train)?, after: 0.0 };
+            let fall = RateDrop { index: 0, rates: train_rates::part_rates(&train)?, sent_after_seconds: 0.0 };
             self.is_rate_drop(&train, &fall, section.rate).then_some(fall)
         };
         match fallen.or_else(whole) {
-            fall if look.is_faster => match fall.map(|fall| self.record_rate_drop(&look, train, fall, record)) {
-                Some(fallen) if fallen.policing() == Some(Policing::Drops) => {
-                    ProbeState::Follow(BucketRefill::new(fallen, &self.config))
+            fall if look.is_at_faster_rate => {
+                match fall.map(|fall| self.record_rate_drop(&look, train, fall, record)) {
+                    Some(fallen) if fallen.policing() == Some(ExcessAction::Drops) => {
+                        ProbeState::BucketRefill(BucketRefill::new(fallen, &self.config))
+                    }
+                    _ => ProbeState::Done(look.current_result.unwrap_or_else(|| overload_result(section.rate))),
                 }
-                _ => ProbeState::Done(look.so_far.unwrap_or_else(|| overload_result(section.rate))),
-            },
+            }
             _ if finds_queue => ProbeState::Done(overload_result(section.rate)),
             certain if self.config.is_lossy => self.record_partly_passed(look, &train, certain.or(fall)),
-            Some(fall) => {
-                ProbeState::Follow(BucketRefill::new(self.record_rate_drop(&look, train, fall, record), &self.config))
-            }
+            Some(fall) => ProbeState::BucketRefill(BucketRefill::new(
+                self.record_rate_drop(&look, train, fall, record),
+                &self.config,
+            )),
             None if is_cut_short(&train, section.packets) => {
                 self.send_faster_train(look, overload_result(section.rate))
             }
             None if train.len() < 4 => ProbeState::Done(
-                look.so_far.unwrap_or(PolicingResult::Untried("no packet of the longer train arrived")),
+                look.current_result.unwrap_or(PolicingResult::NotTried("no packet of the longer train arrived")),
             ),
             None => self.record_passed(look, &train),
         }
@@ -229,21 +240,32 @@ impl PolicingProbe {
         fall: RateDrop,
         record: &TrainRecord,
     ) -> RateDropState {
-        let FirstTrain { section, passed, began, .. } = *look;
-        let least = delays(record).chain(self.config.least_delay).min();
+        let FirstTrain { section, passed_train: passed, began, .. } = *look;
+        let least = delays(record).chain(self.config.min_delay).min();
         let queued = delays(record).last().zip(least).map_or(Span::ZERO, |(last, least)| last - least);
-        let seen =
-            self.config.connections.filter(|_| train_rates::classify_policing(&train, &fall) == Some(Policing::Drops));
+        let seen = self
+            .config
+            .connections
+            .filter(|_| train_rates::classify_excess_action(&train, &fall) == Some(ExcessAction::Drops));
         let used_up = passed.packets + fall.index as u32;
         let seen =
             seen.and_then(|connections| train_rates::part_rates_over_connections(connections, &train, fall.index));
         let fall = RateDrop { rates: seen.unwrap_or(fall.rates), ..fall };
         let ended = began + section.duration(self.config.max_packet);
-        let fallen =
-            RateDropState { look: section, passed, train, fall, used_up, ended, queued, queue: None, is_emptied: true };
-        let is_queued = fallen.policing() == Some(Policing::Delays);
+        let fallen = RateDropState {
+            first_train: section,
+            passed,
+            train,
+            rate_drop: fall,
+            used_up_packets: used_up,
+            ended,
+            last_wait: queued,
+            queue: None,
+            is_emptied: true,
+        };
+        let is_queued = fallen.policing() == Some(ExcessAction::Delays);
         let queue = if is_queued {
-            ShaperQueue::from_train(record, fallen.arrived_rate(), self.config.least_delay)
+            ShaperQueue::from_train(record, fallen.arrived_rate(), self.config.min_delay)
         } else {
             None
         };
@@ -255,43 +277,45 @@ impl PolicingProbe {
         let section = look.section;
         let duration = section.duration(self.config.max_packet);
         let trend = QueueTrend::from_train(train);
-        if trend.is_some_and(|trend| trend.grows(self.config.is_one_by_one)) {
+        if trend.is_some_and(|trend| trend.grows(self.config.arrives_one_by_one)) {
             return self.record_growth(section, train, look.began + duration);
         }
-        let is_disturbed = self.config.is_one_by_one
+        let is_disturbed = self.config.arrives_one_by_one
             && trend.is_some_and(|trend| trend.error() > self.explained_deviation(duration.as_secs_f64()));
         let trend = [trend, look.trend].into_iter().flatten().reduce(QueueTrend::combined_with);
         look.trend = trend.filter(|_| is_disturbed);
         let waiting = train_rates::waiting_fraction(train, self.passing_seconds());
         // A host that is too slow for the rate shows that less lasts.
-        let sent = train_rates::part_rates(train).map_or(section.rate, |rates| rates.sent.min(section.rate));
+        let sent = train_rates::part_rates(train).map_or(section.rate, |rates| rates.sending_rate.min(section.rate));
         let lasts = self.sustained_result(sent, trend.map_or(0.0, |trend| trend.max_growth()), waiting);
         let bytes = u64::from(section.packets * self.config.max_packet);
-        match (look.left, look.repeats_left) {
-            (2.., _) => look.left -= 1,
+        match (look.trains_left, look.repeats_left) {
+            (2.., _) => look.trains_left -= 1,
             (_, 1..) if is_disturbed && self.bytes + bytes <= self.config.budget_bytes => look.repeats_left -= 1,
             _ => return self.send_faster_train(look, lasts),
         }
-        let PassedTrain { packets, sending, .. } = look.passed;
-        let passed = PassedTrain { packets: packets + section.packets, sending: sending + duration, ..look.passed };
-        ProbeState::Look(FirstTrain { passed, so_far: Some(lasts), ..look })
+        let PassedTrain { packets, sending_time: sending, .. } = look.passed_train;
+        let passed =
+            PassedTrain { packets: packets + section.packets, sending_time: sending + duration, ..look.passed_train };
+        ProbeState::FirstTrain(FirstTrain { passed_train: passed, current_result: Some(lasts), ..look })
     }
 
     /// The look at a rate has shown this, and no limit: a faster one may be tried.
     fn send_faster_train(&self, look: FirstTrain, so_far: PolicingResult) -> ProbeState {
-        let faster = self.config.faster.filter(|faster| faster.as_f64() > look.section.rate && !look.is_faster);
+        let faster =
+            self.config.faster_rate.filter(|faster| faster.as_f64() > look.section.rate && !look.is_at_faster_rate);
         let section = faster.map(|faster| TrainSection { rate: faster.as_f64(), ..look.section });
         let is_affordable = |section: &TrainSection| {
             self.bytes + u64::from(section.packets * self.config.max_packet) <= self.config.budget_bytes
         };
         match section.filter(is_affordable) {
-            Some(section) => ProbeState::Look(FirstTrain {
+            Some(section) => ProbeState::FirstTrain(FirstTrain {
                 section,
-                left: 1,
+                trains_left: 1,
                 trend: None,
                 repeats_left: 0,
-                is_faster: true,
-                so_far: Some(so_far),
+                is_at_faster_rate: true,
+                current_result: Some(so_far),
                 ..look
             }),
             None => ProbeState::Done(so_far),
@@ -307,19 +331,26 @@ impl PolicingProbe {
             .connections
             .and_then(|connections| train_rates::part_rates_over_connections(connections, train, index));
         let Some(rates) = seen.or_else(|| train_rates::part_rates(&train[index..])) else {
-            return ProbeState::Done(PolicingResult::Untried("no packet of the longer train arrived"));
+            return ProbeState::Done(PolicingResult::NotTried("no packet of the longer train arrived"));
         };
         // A queue may have grown first, and then overflowed.
-        let growth = rates.growth.max(train_rates::delay_growth(&train[index..]));
-        let arrived = Rate::from_f64(look.section.rate * (1.0 - rates.lost) / (1.0 + growth));
-        let least = match look.so_far {
-            Some(PolicingResult::Passes { arrived: before, .. }) => arrived.min(before),
+        let growth = rates.delay_growth.max(train_rates::delay_growth(&train[index..]));
+        let arrived = Rate::from_f64(look.section.rate * (1.0 - rates.lost_part) / (1.0 + growth));
+        let least = match look.current_result {
+            Some(PolicingResult::PassesPartly { arrival_rate: before, .. }) => arrived.min(before),
             _ => arrived,
         };
-        let found =
-            PolicingResult::Passes { bytes: self.bytes, rate: Rate::from_f64(look.section.rate), arrived: least };
-        match look.left {
-            2.. => ProbeState::Look(FirstTrain { left: look.left - 1, so_far: Some(found), ..look }),
+        let found = PolicingResult::PassesPartly {
+            bytes: self.bytes,
+            rate: Rate::from_f64(look.section.rate),
+            arrival_rate: least,
+        };
+        match look.trains_left {
+            2.. => ProbeState::FirstTrain(FirstTrain {
+                trains_left: look.trains_left - 1,
+                current_result: Some(found),
+                ..look
+            }),
             _ => ProbeState::Done(found),
         }
     }
@@ -327,22 +358,23 @@ impl PolicingProbe {
     /// A queue grew in a train of the look, which ended then: slower ones follow, if delays tell how fast queues grow.
     fn record_growth(&self, section: TrainSection, train: &[PacketTiming], ended: Time) -> ProbeState {
         let overloads = overload_result(section.rate);
-        match self.config.is_one_by_one {
-            true => ProbeState::Slow(GrowthSearch::new(section, train, ended, overloads)),
+        match self.config.arrives_one_by_one {
+            true => ProbeState::GrowthSearch(GrowthSearch::new(section, train, ended, overloads)),
             false => ProbeState::Done(overloads),
         }
     }
 
     /// Whether so much less arrived, for so long, that cross traffic is not the cause, nor a sender that makes up for having been held up.
     fn is_rate_drop(&self, part: &[PacketTiming], fall: &RateDrop, planned: f64) -> bool {
-        if fall.rates.sent > MAX_CATCH_UP_RATIO * planned {
+        if fall.rates.sending_rate > MAX_CATCH_UP_RATIO * planned {
             return false;
         }
         let (Some(first), Some(last)) = (part.first(), part.last()) else { return false };
         let seconds = last.sent - first.sent;
-        let bits = fall.rates.sent * seconds;
-        let allowed = MAX_DROP_PART.max(STANDARD_DEVIATIONS * cross_deviation(&self.config, seconds) / bits.max(1.0));
-        let by_loss = fall.rates.lost > allowed / 2.0;
+        let bits = fall.rates.sending_rate * seconds;
+        let allowed =
+            MAX_DROP_PART.max(MAX_STANDARD_DEVIATIONS * cross_deviation(&self.config, seconds) / bits.max(1.0));
+        let by_loss = fall.rates.lost_part > allowed / 2.0;
         1.0 - 1.0 / fall.rates.ratio() > allowed && (by_loss || train_rates::queue_grows(part))
     }
 
@@ -353,7 +385,7 @@ impl PolicingProbe {
             Some(train) => {
                 later.train_sent(sections, now + wait + train.duration());
                 let step = self.send_train(wait, train);
-                (ProbeState::Following(later), step)
+                (ProbeState::AwaitingBucketRefill(later), step)
             }
             None => self.finish_limited(later, now),
         }
@@ -372,8 +404,9 @@ impl PolicingProbe {
     /// The end of trains that followed one that fell, unless it is a queue that grows, and they do not tell what is available.
     fn finish_limited(&mut self, later: BucketRefill, now: Time) -> (ProbeState, Step<PolicingResult>) {
         let limiter = later.to_limiter(&self.config);
-        let is_queue = limiter.policing == Some(Policing::Delays) && !later.has_burst() && limiter.available.is_none();
-        if !is_queue || !self.config.is_one_by_one {
+        let is_queue =
+            limiter.excess_action == Some(ExcessAction::Delays) && !later.has_burst() && limiter.available.is_none();
+        if !is_queue || !self.config.arrives_one_by_one {
             return self.end_probe(PolicingResult::Limited(limiter));
         }
         let (look, train, ended) = later.first_train();
@@ -387,7 +420,7 @@ impl PolicingProbe {
         match next.and_then(|(wait, section)| Some((wait, self.train_from_sections(&[section], now + wait)?))) {
             Some((wait, train)) => {
                 let step = self.send_train(wait, train);
-                (ProbeState::Slowing(slower), step)
+                (ProbeState::AwaitingGrowthSearch(slower), step)
             }
             None => self.end_probe(slower.into_result(&self.config)),
         }
@@ -395,27 +428,27 @@ impl PolicingProbe {
 
     fn record_refill(&self, mut later: BucketRefill, record: &TrainRecord) -> ProbeState {
         match later.record_train(record, &self.config) {
-            RefillResult::Open => ProbeState::Follow(later),
-            RefillResult::Limited => ProbeState::Told(later),
-            RefillResult::Lasts => ProbeState::Done(self.sustained_result(later.tried_rate(), 0.0, None)),
+            RefillResult::Undecided => ProbeState::BucketRefill(later),
+            RefillResult::Limited => ProbeState::BucketRefillDone(later),
+            RefillResult::NoBucket => ProbeState::Done(self.sustained_result(later.tried_rate(), 0.0, None)),
         }
     }
 
     fn sustained_result(&self, rate: f64, max_growth: f64, waiting: Option<f64>) -> PolicingResult {
-        PolicingResult::Lasts { bytes: self.bytes, rate: Rate::from_f64(rate), max_growth, waiting }
+        PolicingResult::Sustainable { bytes: self.bytes, rate: Rate::from_f64(rate), max_growth, waiting_part: waiting }
     }
 
     /// By how much the growth of a train of so many seconds varies where cross traffic is the cause, and hosts are not.
     fn explained_deviation(&self, seconds: f64) -> f64 {
-        let narrow = self.config.rate.as_f64() + self.config.cross.as_f64();
+        let narrow = self.config.rate.as_f64() + self.config.max_cross_rate.as_f64();
         MIN_DISTURBANCE_SECONDS
-            + MAX_EXPLAINED_RATIO * rate_deviation(self.config.expected_cross, &self.config, seconds)
+            + MAX_EXPLAINED_RATIO * rate_deviation(self.config.expected_cross_rate, &self.config, seconds)
                 / (narrow * seconds)
     }
 
     /// How long the narrow link takes for a packet.
     fn passing_seconds(&self) -> f64 {
-        f64::from(self.config.max_packet) * 8.0 / (self.config.rate.as_f64() + self.config.cross.as_f64())
+        f64::from(self.config.max_packet) * 8.0 / (self.config.rate.as_f64() + self.config.max_cross_rate.as_f64())
     }
 
     fn send_train(&mut self, wait: Span, train: Train) -> Step<PolicingResult> {

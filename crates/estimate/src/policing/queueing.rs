@@ -43,14 +43,14 @@ const MAX_DRAIN_FACTOR: f64 = 8.0;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ShaperQueue {
     /// Bits that it holds at least.
-    room: f64,
+    min_queue_bits: f64,
     /// What the bucket passes, and what it leaves, in bit/s.
-    committed: f64,
+    committed_rate: f64,
     available: f64,
     /// From sending to arrival where it is empty, the clocks' unknown offset included.
-    least_delay: Span,
+    min_delay: Span,
     /// Whether a line has told the rates.
-    is_told: bool,
+    are_rates_known: bool,
     /// The bucket was found to be empty after this part of what was expected to use it up.
     spent_part: f64,
     /// It drains in so many times the time that the last packet of a train waited in it: cross traffic has come behind that packet.
@@ -76,11 +76,11 @@ impl ShaperQueue {
         let least_delay = delays(record).chain(least_delay).min()?;
         let waited = (delays(record).max()? - least_delay).as_secs_f64();
         Some(ShaperQueue {
-            room: waited * arrived,
-            committed: arrived,
+            min_queue_bits: waited * arrived,
+            committed_rate: arrived,
             available: arrived,
-            least_delay,
-            is_told: false,
+            min_delay: least_delay,
+            are_rates_known: false,
             spent_part: 1.0,
             drain_factor: MIN_DRAIN_FACTOR,
         })
@@ -91,13 +91,19 @@ impl ShaperQueue {
         let [committed, available] = [committed, available].map(Rate::as_f64);
         let available = available.min(committed);
         let drain_factor = (committed / available.max(1.0)).clamp(MIN_DRAIN_FACTOR, MAX_DRAIN_FACTOR);
-        ShaperQueue { committed, available, drain_factor: drain_factor.max(self.drain_factor), is_told: true, ..self }
+        ShaperQueue {
+            committed_rate: committed,
+            available,
+            drain_factor: drain_factor.max(self.drain_factor),
+            are_rates_known: true,
+            ..self
+        }
     }
 
     /// After a train has overflowed it.
     pub(super) fn after_overflow(self) -> Self {
         ShaperQueue {
-            room: self.room / 2.0,
+            min_queue_bits: self.min_queue_bits / 2.0,
             spent_part: self.spent_part / 2.0,
             drain_factor: (2.0 * self.drain_factor).min(MAX_DRAIN_FACTOR),
             ..self
@@ -116,7 +122,7 @@ impl ShaperQueue {
 
     /// How long a packet waited in it that took so long to arrive.
     pub(super) fn waiting_time(&self, delay: Span) -> Span {
-        (delay - self.least_delay).max(Span::ZERO)
+        (delay - self.min_delay).max(Span::ZERO)
     }
 
     /// How long it takes to drain from when a train has been sent whose last packet waited for so long.
@@ -126,8 +132,8 @@ impl ShaperQueue {
 
     /// The sections of a round, each for a train of its own.
     pub(super) fn sections(&self, look: TrainSection, config: &PolicingConfig) -> Vec<TrainSection> {
-        let fastest = (FASTEST_PART * look.rate - self.available) / self.committed;
-        let growths = if self.is_told { LATER_GROWTH_RATIOS } else { FIRST_GROWTH_RATIOS };
+        let fastest = (FASTEST_PART * look.rate - self.available) / self.committed_rate;
+        let growths = if self.are_rates_known { LATER_GROWTH_RATIOS } else { FIRST_GROWTH_RATIOS };
         let shrunk = (fastest / growths[0]).min(1.0);
         let grown = growths.into_iter().map(|growth| growth * shrunk).filter(|growth| *growth > MIN_GROWTH_RATIO);
         grown.map(|growth| self.growth_section(growth, config)).collect()
@@ -135,8 +141,8 @@ impl ShaperQueue {
 
     fn growth_section(&self, growth: f64, config: &PolicingConfig) -> TrainSection {
         let bits = f64::from(config.max_packet) * 8.0;
-        let rate = self.available + growth * self.committed;
-        let seconds = SECTION_SECONDS.min(MAX_FILLED_PART * self.room / (growth * self.committed));
+        let rate = self.available + growth * self.committed_rate;
+        let seconds = SECTION_SECONDS.min(MAX_FILLED_PART * self.min_queue_bits / (growth * self.committed_rate));
         let packets = ((seconds * rate / bits) as u32).clamp(MIN_PACKETS, MAX_PACKETS);
         TrainSection { packets, rate, spacing: PacketSpacing::Even }
     }
@@ -160,14 +166,14 @@ impl ShaperQueue {
 
     /// What a train shows whose section begins at that place.
     pub(super) fn sample_train(&self, train: &[PacketTiming], record: &TrainRecord, from: usize) -> QueueSample {
-        let offset = delays(record).next().map_or(0.0, |delay| (delay - self.least_delay).as_secs_f64());
-        let waited = |passage: &PacketTiming| passage.arrived.map(|arrived| arrived - passage.sent + offset);
+        let offset = delays(record).next().map_or(0.0, |delay| (delay - self.min_delay).as_secs_f64());
+        let waited = |passage: &PacketTiming| passage.in_order_arrival.map(|arrived| arrived - passage.sent + offset);
         let section = &train[train.partition_point(|passage| passage.index < from)..];
-        let service = section.first().map_or(0.0, |passage| passage.bits / self.committed);
+        let service = section.first().map_or(0.0, |passage| passage.bits / self.committed_rate);
         let waits = |passage: &PacketTiming| waited(passage).is_some_and(|waited| waited > MIN_WAIT_PACKETS * service);
         let is_cut_short = (section.len() as u32) < MIN_PACKETS / 2;
         let Some(begin) = section.iter().position(waits) else {
-            let lost = section.iter().filter(|passage| passage.came.is_none()).count();
+            let lost = section.iter().filter(|passage| passage.arrival.is_none()).count();
             return if is_cut_short || lost as f64 > MAX_LOST_PART * section.len() as f64 {
                 QueueSample::Overflow
             } else {
@@ -182,8 +188,13 @@ impl ShaperQueue {
             _ if behind.len() < MIN_PART_PACKETS => QueueSample::NoQueue,
             Some(rates) if behind.iter().filter(idle).count() * 10 < behind.len() => {
                 // Those that were lost did not wait.
-                let sent = rates.sent * (1.0 - rates.lost);
-                QueueSample::Rates(PartRates { sent, lost: 0.0, wander: delay_wander(behind, service), ..rates })
+                let sent = rates.sending_rate * (1.0 - rates.lost_part);
+                QueueSample::Rates(PartRates {
+                    sending_rate: sent,
+                    lost_part: 0.0,
+                    passed_count_variance: delay_wander(behind, service),
+                    ..rates
+                })
             }
             _ => QueueSample::Emptied,
         }
@@ -192,17 +203,17 @@ impl ShaperQueue {
 
 /// All of it where few packets were lost, else those ahead of the first that was.
 fn before_overflow(part: &[PacketTiming]) -> &[PacketTiming] {
-    let is_lost = |passage: &PacketTiming| passage.came.is_none();
+    let is_lost = |passage: &PacketTiming| passage.arrival.is_none();
     let lost = part.iter().filter(|passage| is_lost(passage)).count();
     let end = part.iter().position(is_lost).filter(|_| lost as f64 > MAX_LOST_PART * part.len() as f64);
     &part[..end.unwrap_or(part.len())]
 }
 
-/// See [`PartRates::wander`]: of the packets that were ahead in the queue. From its line of least squares, a random walk deviates less than from
+/// See [`PartRates::passed_count_variance`]: of the packets that were ahead in the queue. From its line of least squares, a random walk deviates less than from
 /// the one through its ends, by the factor 2.5, while the slope's error is larger, by 1.2.
 fn delay_wander(part: &[PacketTiming], service: f64) -> f64 {
     let delays: Vec<(f64, f64)> =
-        part.iter().filter_map(|passage| Some((passage.sent, passage.arrived? - passage.sent))).collect();
+        part.iter().filter_map(|passage| Some((passage.sent, passage.in_order_arrival? - passage.sent))).collect();
     let Some(line) = fit_robust_line(&delays) else { return 0.0 };
     const WANDER_FACTOR: f64 = 2.5 * 1.2;
     WANDER_FACTOR

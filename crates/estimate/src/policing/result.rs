@@ -5,9 +5,9 @@ use kumade_units::Rate;
 #[derive(Debug, Clone, PartialEq)]
 pub enum PolicingResult {
     /// It was not tried, for this reason.
-    Untried(&'static str),
+    NotTried(&'static str),
     /// So many bytes passed at it as short trains did: only a token bucket with a larger burst may be overlooked.
-    Lasts {
+    Sustainable {
         /// Bytes of its trains, sent one right behind the other.
         bytes: u64,
         /// The rate at which it was sent.
@@ -15,16 +15,16 @@ pub enum PolicingResult {
         /// By how many seconds a second the delay may have grown, hidden by cross traffic that varies.
         max_growth: f64,
         /// The part of its packets that waited for others; none where the stamps are not exact enough to tell.
-        waiting: Option<f64>,
+        waiting_part: Option<f64>,
     },
     /// A part of its packets passed, where others may be lost at any rate.
-    Passes {
+    PassesPartly {
         /// Bytes of its trains.
         bytes: u64,
         /// The rate at which it was sent.
         rate: Rate,
         /// The rate at which it arrived, from where it arrived most slowly to the end.
-        arrived: Rate,
+        arrival_rate: Rate,
     },
     /// A queue keeps growing at this rate, though hardly less arrives than is sent, or is full all the time: more was sent than is
     /// available.
@@ -35,20 +35,20 @@ pub enum PolicingResult {
         available: Option<Estimate<Rate>>,
     },
     /// It does not last.
-    Limited(Limiter),
+    Limited(PolicerOrShaper),
 }
 
 /// A token bucket that limits the path in the long run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Limiter {
+pub struct PolicerOrShaper {
     /// Whether it drops or delays what exceeds it; none where that could not be told.
-    pub policing: Option<Policing>,
+    pub excess_action: Option<ExcessAction>,
     /// What arrived of the longer train once the burst was used up: no more than that is available, but for chance.
-    pub delivered: Rate,
+    pub delivered_rate: Rate,
     /// What was sent then, which is more than is available.
-    pub sent: Rate,
+    pub sent_rate: Rate,
     /// By so much more than that may be available: cross traffic may have been more than usual meanwhile.
-    pub doubt: Rate,
+    pub available_uncertainty: Rate,
     /// Bytes that passed of the longer train before it fell, beyond what lasts: a queue would have to hold as much.
     pub excess_bytes: u64,
     /// What lasts beside the cross traffic; none where it could not be told.
@@ -61,7 +61,7 @@ pub struct Limiter {
 
 /// What a token bucket does with packets that exceed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policing {
+pub enum ExcessAction {
     /// A policer.
     Drops,
     /// A shaper.

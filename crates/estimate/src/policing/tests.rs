@@ -57,21 +57,21 @@ impl Bucket {
 fn config(mbit: u64) -> PolicingConfig {
     PolicingConfig {
         rate: Rate::from_mbit(mbit),
-        faster: None,
-        cross: Rate::ZERO,
-        expected_cross: Rate::ZERO,
+        faster_rate: None,
+        max_cross_rate: Rate::ZERO,
+        expected_cross_rate: Rate::ZERO,
         max_packet: 1500,
         max_packets: 10_000,
         connections: None,
         is_bucket_hinted: false,
         is_lossy: false,
-        is_one_by_one: true,
-        least_bytes: 0,
+        arrives_one_by_one: true,
+        min_trial_bytes: 0,
         budget_bytes: 16_000_000,
         budget_time: Span::from_secs(60),
         spent_bytes: 0,
-        least_delay: Some(Span::from_millis(5)),
-        idle_variation: Span::ZERO,
+        min_delay: Some(Span::from_millis(5)),
+        idle_delay_variation: Span::ZERO,
         seed: 2,
     }
 }
@@ -97,13 +97,13 @@ fn found_of(config: PolicingConfig, mut path: impl FnMut(Span, &Train) -> TrainR
 
 #[test]
 fn a_policer_and_a_shaper_are_told_with_their_rates_and_bursts() {
-    for (drops, policing) in [(true, Policing::Drops), (false, Policing::Delays)] {
+    for (drops, policing) in [(true, ExcessAction::Drops), (false, ExcessAction::Delays)] {
         for bytes in [30e3, 300e3] {
             let mut path = Bucket::with_bucket(20e6, bytes, drops);
             let PolicingResult::Limited(limiter) = probe_path(200, |wait, train| path.send(wait, train)) else {
                 panic!("a bucket of {bytes} bytes was overlooked");
             };
-            assert_eq!(limiter.policing, Some(policing), "{limiter:?}");
+            assert_eq!(limiter.excess_action, Some(policing), "{limiter:?}");
             let available = limiter.available.unwrap_or_else(|| panic!("no value: {limiter:?}"));
             assert_eq!(available.covers(Rate::from_mbit(20)), Some(true), "{limiter:?}");
             let burst = limiter.burst_bytes.unwrap();
@@ -120,14 +120,14 @@ fn a_policer_nearly_as_fast_as_what_was_tried_is_told() {
             let mut path = Bucket::with_bucket(policed, 20e3, true);
             let config = PolicingConfig { connections, max_packets: 2400, ..config(tried) };
             let limiter = limiter(found_of(config, |wait, train| path.send(wait, train)));
-            assert_eq!(limiter.policing, Some(Policing::Drops), "{limiter:?}");
+            assert_eq!(limiter.excess_action, Some(ExcessAction::Drops), "{limiter:?}");
             let available = limiter.available.unwrap_or_else(|| panic!("no value: {limiter:?}"));
             assert_eq!(available.covers(Rate::from_f64(policed)), Some(true), "{limiter:?}");
         }
     }
 }
 
-fn limiter(found: PolicingResult) -> Limiter {
+fn limiter(found: PolicingResult) -> PolicerOrShaper {
     match found {
         PolicingResult::Limited(limiter) => limiter,
         other => panic!("the bucket was overlooked: {other:?}"),
@@ -178,12 +178,12 @@ fn over_connections_a_policer_is_told_by_what_is_not_behind_losses() {
     };
     for (rate, bytes) in [(20e6, 30e3), (20e6, 300e3), (80e6, 100e3), (5e6, 60e3)] {
         let limiter = found_over(rate, bytes, 6_000_000);
-        assert_eq!(limiter.policing, Some(Policing::Drops), "{limiter:?}");
+        assert_eq!(limiter.excess_action, Some(ExcessAction::Drops), "{limiter:?}");
         let available = limiter.available.unwrap_or_else(|| panic!("no value for {rate}: {limiter:?}"));
         assert_eq!(available.covers(Rate::from_f64(rate)), Some(true), "{limiter:?}");
         // A budget that leaves nothing for later trains.
         let limiter = found_over(rate, bytes, 1_600_000);
-        let delivered = limiter.delivered.as_f64();
+        let delivered = limiter.delivered_rate.as_f64();
         assert!(limiter.available.is_none() && (rate..2.0 * rate + 10e6).contains(&delivered), "{rate}: {limiter:?}");
     }
 }
@@ -211,7 +211,7 @@ fn a_shaper_with_a_short_queue_is_told_by_trains_that_do_not_overflow_it() {
 fn what_passes_lasts() {
     let mut path = Bucket::with_bucket(220e6, 3000.0, true);
     let rate = Rate::from_mbit(200);
-    let lasts = PolicingResult::Lasts { bytes: 3_750_000, rate, max_growth: 0.0, waiting: None };
+    let lasts = PolicingResult::Sustainable { bytes: 3_750_000, rate, max_growth: 0.0, waiting_part: None };
     assert_eq!(probe_path(200, |wait, train| path.send(wait, train)), lasts);
 }
 
@@ -262,7 +262,7 @@ fn where_a_queue_grows_slowly_slower_trains_tell_what_is_available() {
 #[test]
 fn no_slower_trains_are_sent_where_packets_catch_up() {
     let mut path = Tight::with_bucket(20e6, 200e6, 0.0, 1);
-    let config = PolicingConfig { is_one_by_one: false, ..config(30) };
+    let config = PolicingConfig { arrives_one_by_one: false, ..config(30) };
     let overloads = PolicingResult::Overloads { rate: Rate::from_mbit(30), available: None };
     assert_eq!(found_of(config, |wait, train| path.send(wait, train)), overloads);
 }
@@ -271,7 +271,7 @@ fn no_slower_trains_are_sent_where_packets_catch_up() {
 #[test]
 fn little_is_not_told_from_what_others_give_up() {
     let mut path = Tight::with_bucket(20e6, 200e6, 0.0, 1);
-    let config = PolicingConfig { cross: Rate::from_mbit(70), ..config(30) };
+    let config = PolicingConfig { max_cross_rate: Rate::from_mbit(70), ..config(30) };
     let overloads = PolicingResult::Overloads { rate: Rate::from_mbit(30), available: None };
     assert_eq!(found_of(config, |wait, train| path.send(wait, train)), overloads);
 }
@@ -339,7 +339,7 @@ fn a_sender_that_makes_up_for_having_been_held_up_is_no_token_bucket() {
         });
         TrainRecord { packets: packets.collect() }
     };
-    assert!(matches!(probe_path(200, held_up), PolicingResult::Lasts { .. }));
+    assert!(matches!(probe_path(200, held_up), PolicingResult::Sustainable { .. }));
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn random_loss_is_no_policer() {
         }
         record
     };
-    assert!(matches!(probe_path(200, lossy), PolicingResult::Lasts { .. }));
+    assert!(matches!(probe_path(200, lossy), PolicingResult::Sustainable { .. }));
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn what_nothing_comes_back_of_is_not_judged() {
             .map(|p| PacketRecord { size: p.size, sent: None, submitted: None, received: None })
             .collect(),
     };
-    assert!(matches!(probe_path(200, lost), PolicingResult::Untried(_)));
+    assert!(matches!(probe_path(200, lost), PolicingResult::NotTried(_)));
 }
 
 /// Behind a bucket of three packets, whose queue grew first and then overflowed, hardly anything seemed lost.
@@ -376,7 +376,7 @@ fn where_packets_may_be_lost_at_any_rate_it_is_told_what_passes() {
         PolicingConfig { is_lossy: true, ..config(30) },
         path,
     ) {
-        PolicingResult::Passes { rate, arrived, .. } => arrived.as_f64() / rate.as_f64(),
+        PolicingResult::PassesPartly { rate, arrival_rate: arrived, .. } => arrived.as_f64() / rate.as_f64(),
         other => panic!("{other:?}"),
     };
     let mut policer = Bucket::with_bucket(20e6, 30e3, true);
@@ -397,14 +397,17 @@ fn where_delays_vary_without_queues_packets_that_wait_as_long_are_no_queue() {
     let found = |idle_variation: i64| {
         let idle_variation = Span::from_millis(idle_variation);
         let mut link = Bucket::with_bucket(40e6, 3e3, false);
-        found_of(PolicingConfig { idle_variation, is_one_by_one: false, ..config(30) }, |wait, train| {
-            let mut record = link.send(wait, train);
-            for packet in &mut record.packets {
-                packet.received = packet.received.map(|at| at + Span::from_millis(7));
-            }
-            record
-        })
+        found_of(
+            PolicingConfig { idle_delay_variation: idle_variation, arrives_one_by_one: false, ..config(30) },
+            |wait, train| {
+                let mut record = link.send(wait, train);
+                for packet in &mut record.packets {
+                    packet.received = packet.received.map(|at| at + Span::from_millis(7));
+                }
+                record
+            },
+        )
     };
     assert!(matches!(found(0), PolicingResult::Overloads { .. }));
-    assert!(matches!(found(6), PolicingResult::Lasts { .. }));
+    assert!(matches!(found(6), PolicingResult::Sustainable { .. }));
 }

@@ -1,6 +1,6 @@
 //! Rates of sending and of arrival, and where in a train the latter falls.
 
-use super::result::Policing;
+use super::result::ExcessAction;
 use crate::fit::fit_robust_line;
 use crate::packet_timing::PacketTiming;
 use crate::stats::{median, quantile};
@@ -9,7 +9,7 @@ use kumade_units::Span;
 use std::collections::BTreeSet;
 
 /// From fewer packets it cannot be told whether the delay grew.
-const MIN_LINE_PACKETS: usize = 4;
+const MIN_TREND_PACKETS: usize = 4;
 /// A delay grows by more than this many times what it varies by besides.
 const MIN_GROWTH_DEVIATIONS: f64 = 4.0;
 /// Points on either side of a fall.
@@ -18,22 +18,22 @@ const MIN_POINTS_PER_SIDE: usize = 12;
 /// The rates of a part of a train, in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct PartRates {
-    pub(super) sent: f64,
-    pub(super) arrived: f64,
+    pub(super) sending_rate: f64,
+    pub(super) arrival_rate: f64,
     /// Packets that arrived.
     pub(super) packets: usize,
     /// The part that was lost.
-    pub(super) lost: f64,
+    pub(super) lost_part: f64,
     /// By how many seconds a second the delay grew.
-    pub(super) growth: f64,
+    pub(super) delay_growth: f64,
     /// The mean square of how many packets more or less than on average had passed at each, up to there.
-    pub(super) wander: f64,
+    pub(super) passed_count_variance: f64,
 }
 
 impl PartRates {
     /// The ratio of the sending to the arrival rate.
     pub(super) fn ratio(&self) -> f64 {
-        self.sent / self.arrived
+        self.sending_rate / self.arrival_rate
     }
 }
 
@@ -45,27 +45,35 @@ pub(super) struct RateDrop {
     /// From there on.
     pub(super) rates: PartRates,
     /// When that packet left, from the first one on, in seconds.
-    pub(super) after: f64,
+    pub(super) sent_after_seconds: f64,
 }
 
 /// The rates of a part of a train; none where too little arrived.
 pub(super) fn part_rates(part: &[PacketTiming]) -> Option<PartRates> {
     let (first, last) = (part.first()?, part.last()?);
     let sent_bits: f64 = part[1..].iter().map(|passage| passage.bits).sum();
-    let arrivals: Vec<(f64, f64)> = part.iter().filter_map(|passage| Some((passage.sent, passage.arrived?))).collect();
+    let arrivals: Vec<(f64, f64)> =
+        part.iter().filter_map(|passage| Some((passage.sent, passage.in_order_arrival?))).collect();
     if arrivals.is_empty() || last.sent <= first.sent {
         return None;
     }
     let delay = |&(sent, arrived): &(f64, f64)| (sent, arrived - sent);
     let line = fit_robust_line(&arrivals.iter().map(delay).collect::<Vec<_>>());
-    let growth = line.filter(|_| arrivals.len() >= MIN_LINE_PACKETS).map_or(0.0, |line| line.slope);
+    let growth = line.filter(|_| arrivals.len() >= MIN_TREND_PACKETS).map_or(0.0, |line| line.slope);
     let lost = 1.0 - arrivals.len() as f64 / part.len() as f64;
     let sent = sent_bits / (last.sent - first.sent);
     let arrived = sent * (1.0 - lost) / (1.0 + growth).max(0.1);
     let passed: Vec<(f64, f64)> =
-        part.iter().map(|passage| (passage.sent, f64::from(u8::from(passage.arrived.is_some())))).collect();
-    let wander = delay_wander(&passed);
-    Some(PartRates { sent, arrived, packets: arrivals.len(), lost, growth, wander })
+        part.iter().map(|passage| (passage.sent, f64::from(u8::from(passage.in_order_arrival.is_some())))).collect();
+    let wander = passed_count_variance(&passed);
+    Some(PartRates {
+        sending_rate: sent,
+        arrival_rate: arrived,
+        packets: arrivals.len(),
+        lost_part: lost,
+        delay_growth: growth,
+        passed_count_variance: wander,
+    })
 }
 
 /// The same of the part of a train from that place on, over so many connections in turn that send again what is lost. Packets behind a loss
@@ -76,17 +84,24 @@ pub(super) fn part_rates_over_connections(connections: u32, train: &[PacketTimin
     let seen = not_behind_losses(connections, train);
     let end = train.len().min(from.saturating_add(connections as usize));
     let (part, seen) = (train.get(from..end)?, seen.get(from..end)?);
-    let count = |came: bool| part.iter().zip(seen).filter(|(p, is_seen)| **is_seen && p.came.is_some() == came).count();
+    let count =
+        |came: bool| part.iter().zip(seen).filter(|(p, is_seen)| **is_seen && p.arrival.is_some() == came).count();
     let (packets, missing) = (count(true), count(false));
     let lost = missing as f64 / (missing + packets) as f64;
     let all = part_rates(part)?;
     // Those that are not seen count as what they may be expected to be.
-    let passed = part.iter().zip(seen).map(|(passage, is_seen)| match (is_seen, passage.came) {
+    let passed = part.iter().zip(seen).map(|(passage, is_seen)| match (is_seen, passage.arrival) {
         (false, _) => (passage.sent, 1.0 - lost),
         (true, came) => (passage.sent, f64::from(u8::from(came.is_some()))),
     });
-    let wander = delay_wander(&passed.collect::<Vec<_>>());
-    (packets > 0).then_some(PartRates { arrived: all.sent * (1.0 - lost), packets, lost, wander, ..all })
+    let wander = passed_count_variance(&passed.collect::<Vec<_>>());
+    (packets > 0).then_some(PartRates {
+        arrival_rate: all.sending_rate * (1.0 - lost),
+        packets,
+        lost_part: lost,
+        passed_count_variance: wander,
+        ..all
+    })
 }
 
 /// Whether hardly any packet was lost for long and then many, none of which had waited: no queue does that, however much cross traffic comes,
@@ -97,20 +112,20 @@ pub(super) fn drops_suddenly(train: &[PacketTiming], fall: &RateDrop) -> bool {
     const MIN_LOST_PART: f64 = 0.2;
     const MAX_LOST_BEFORE_PART: f64 = 0.01;
     let (before, behind) = train.split_at(fall.index);
-    let lost = |part: &[PacketTiming]| part.iter().filter(|passage| passage.came.is_none()).count();
+    let lost = |part: &[PacketTiming]| part.iter().filter(|passage| passage.arrival.is_none()).count();
     let (lost_before, lost_behind) = (lost(before) as f64, lost(behind));
     before.len() >= MIN_PASSED_PACKETS
         && lost_before <= MAX_LOST_BEFORE_PART * before.len() as f64
         && lost_behind >= MIN_LOST_PACKETS
         && lost_behind as f64 >= MIN_LOST_PART * behind.len() as f64
-        && classify_policing(train, fall) == Some(Policing::Drops)
+        && classify_excess_action(train, fall) == Some(ExcessAction::Drops)
 }
 
 /// The first packet of a train that was lost where others are lost soon, as where a bucket is empty.
-pub(super) fn begins_to_lose(train: &[PacketTiming]) -> Option<usize> {
+pub(super) fn find_first_clustered_loss(train: &[PacketTiming]) -> Option<usize> {
     const WINDOW_PACKETS: usize = 12;
     const MIN_LOST_PACKETS: usize = 3;
-    let is_lost = |passage: &PacketTiming| passage.came.is_none();
+    let is_lost = |passage: &PacketTiming| passage.arrival.is_none();
     let begins = |place: &usize| {
         let window = &train[*place..train.len().min(place + WINDOW_PACKETS)];
         is_lost(&window[0]) && window.iter().filter(|passage| is_lost(passage)).count() >= MIN_LOST_PACKETS
@@ -124,7 +139,7 @@ fn not_behind_losses(connections: u32, train: &[PacketTiming]) -> Vec<bool> {
     let is_seen = |passage: &PacketTiming| {
         let connection = passage.index % connections.max(1) as usize;
         let is_seen = !has_lost.contains(&connection);
-        has_lost.extend(passage.came.is_none().then_some(connection));
+        has_lost.extend(passage.arrival.is_none().then_some(connection));
         is_seen
     };
     train.iter().map(is_seen).collect()
@@ -134,7 +149,7 @@ fn not_behind_losses(connections: u32, train: &[PacketTiming]) -> Vec<bool> {
 pub(super) fn delay_growth(part: &[PacketTiming]) -> f64 {
     const END_PART_DIVISOR: usize = 10;
     let delays: Vec<(f64, f64)> =
-        part.iter().filter_map(|passage| Some((passage.sent, passage.arrived? - passage.sent))).collect();
+        part.iter().filter_map(|passage| Some((passage.sent, passage.in_order_arrival? - passage.sent))).collect();
     let count = delays.len().div_ceil(END_PART_DIVISOR);
     let [first, last] = [&delays[..count], &delays[delays.len() - count..]].map(|end| {
         let middle = |of: fn(&(f64, f64)) -> f64| median(&end.iter().map(of).collect::<Vec<_>>());
@@ -147,7 +162,7 @@ pub(super) fn delay_growth(part: &[PacketTiming]) -> f64 {
 pub(super) fn waiting_fraction(train: &[PacketTiming], passing: f64) -> Option<f64> {
     const MIN_PART: f64 = 0.3;
     const STAMP_SCATTER_SECONDS: f64 = 40e-6;
-    let delays: Vec<f64> = train.iter().filter_map(|passage| Some(passage.arrived? - passage.sent)).collect();
+    let delays: Vec<f64> = train.iter().filter_map(|passage| Some(passage.in_order_arrival? - passage.sent)).collect();
     let least = quantile(&delays, 0.02)?;
     let waited = delays.iter().filter(|&&delay| delay - least > MIN_PART * passing).count();
     (MIN_PART * passing > STAMP_SCATTER_SECONDS).then(|| waited as f64 / delays.len() as f64)
@@ -156,21 +171,22 @@ pub(super) fn waiting_fraction(train: &[PacketTiming], passing: f64) -> Option<f
 /// The rate at which packets came, from the first to the last one, in bit/s: right also where a queue grew first and then overflowed,
 /// and where many are reordered because flows have queues of their own.
 pub(super) fn arrival_rate(part: &[PacketTiming]) -> f64 {
-    let mut arrivals: Vec<(f64, f64)> = part.iter().filter_map(|passage| Some((passage.came?, passage.bits))).collect();
+    let mut arrivals: Vec<(f64, f64)> =
+        part.iter().filter_map(|passage| Some((passage.arrival?, passage.bits))).collect();
     arrivals.sort_by(|one, other| one.0.total_cmp(&other.0));
     let [(first, _), rest @ .., (last, bits)] = &arrivals[..] else { return 0.0 };
     if last > first { (rest.iter().map(|arrival| arrival.1).sum::<f64>() + bits) / (last - first) } else { 0.0 }
 }
 
 /// The rate of arrivals of a part with these rates, in bit/s. Where a queue grew first and then overflowed, losses and growth do not add up.
-pub(super) fn arrived_rate(part: &[PacketTiming], rates: &PartRates) -> f64 {
+pub(super) fn queue_adjusted_arrival_rate(part: &[PacketTiming], rates: &PartRates) -> f64 {
     const MIN_QUEUE_GROWTH_PART: f64 = 0.1;
-    let overflowed = rates.lost > 0.0 && rates.growth > MIN_QUEUE_GROWTH_PART;
-    if overflowed { rates.arrived.max(arrival_rate(part)) } else { rates.arrived }
+    let overflowed = rates.lost_part > 0.0 && rates.delay_growth > MIN_QUEUE_GROWTH_PART;
+    if overflowed { rates.arrival_rate.max(arrival_rate(part)) } else { rates.arrival_rate }
 }
 
-/// See [`PartRates::wander`]: of when packets were sent, and how many of each have passed.
-fn delay_wander(passed: &[(f64, f64)]) -> f64 {
+/// See [`PartRates::passed_count_variance`]: of when packets were sent, and how many of each have passed.
+fn passed_count_variance(passed: &[(f64, f64)]) -> f64 {
     let [(begin, _), .., (end, _)] = passed else { return 0.0 };
     let total: f64 = passed.iter().map(|packet| packet.1).sum();
     let mut before = 0.0;
@@ -191,7 +207,7 @@ pub(super) fn delays(record: &TrainRecord) -> impl Iterator<Item = Span> + '_ {
 pub(super) fn is_cut_short(train: &[PacketTiming], planned: u32) -> bool {
     const MIN_SENT_PART: f64 = 0.8;
     const MIN_LOST_PART: f64 = 0.03;
-    let lost = train.iter().filter(|passage| passage.arrived.is_none()).count();
+    let lost = train.iter().filter(|passage| passage.in_order_arrival.is_none()).count();
     (train.len() as f64) < MIN_SENT_PART * f64::from(planned) && lost as f64 > MIN_LOST_PART * train.len() as f64
 }
 
@@ -203,7 +219,7 @@ pub(super) fn find_rate_drop(train: &[PacketTiming]) -> Option<RateDrop> {
     let mut before = 0.0;
     let missing: Vec<f64> = train
         .iter()
-        .map(|passage| match passage.arrived {
+        .map(|passage| match passage.in_order_arrival {
             None => 1.0,
             Some(arrived) => {
                 let delay = arrived - passage.sent;
@@ -228,7 +244,7 @@ pub(super) fn find_rate_drop(train: &[PacketTiming]) -> Option<RateDrop> {
     }
     let (_, index) = best?;
     let rates = part_rates(&train[index..])?;
-    Some(RateDrop { index, rates, after: train[index].sent - train[0].sent })
+    Some(RateDrop { index, rates, sent_after_seconds: train[index].sent - train[0].sent })
 }
 
 /// The same of a train over so many connections in turn, by the packets that are [seen](part_rates_over_connections): where connections have lost some, what is
@@ -241,7 +257,7 @@ pub(super) fn find_rate_drop_over_connections(connections: u32, train: &[PacketT
     let seen: Vec<PacketTiming> =
         train.iter().zip(is_seen).filter_map(|(passage, is_seen)| is_seen.then_some(*passage)).collect();
     let found = find_rate_drop(&seen)?;
-    let is_lost = |passage: &PacketTiming| passage.came.is_none();
+    let is_lost = |passage: &PacketTiming| passage.arrival.is_none();
     let begins = |window: &[PacketTiming]| {
         let lost = window.iter().filter(|passage| is_lost(passage)).count();
         is_lost(&window[0]) && lost as f64 > MIN_LOST_FRACTION * window.len() as f64
@@ -249,13 +265,13 @@ pub(super) fn find_rate_drop_over_connections(connections: u32, train: &[PacketT
     let place = seen.windows(WINDOW_PACKETS).take(found.index).position(begins).unwrap_or(found.index);
     let first = seen.get(place)?;
     let index = train.partition_point(|passage| passage.index < first.index);
-    Some(RateDrop { index, rates: part_rates(&train[index..])?, after: train[index].sent - train[0].sent })
+    Some(RateDrop { index, rates: part_rates(&train[index..])?, sent_after_seconds: train[index].sent - train[0].sent })
 }
 
 /// Whether the delay grows steadily, and does not only vary by as much: by its median deviation from the line.
 pub(super) fn queue_grows(part: &[PacketTiming]) -> bool {
     let delays: Vec<(f64, f64)> =
-        part.iter().filter_map(|passage| Some((passage.sent, passage.arrived? - passage.sent))).collect();
+        part.iter().filter_map(|passage| Some((passage.sent, passage.in_order_arrival? - passage.sent))).collect();
     let (Some(line), Some(first), Some(last)) = (fit_robust_line(&delays), delays.first(), delays.last()) else {
         return false;
     };
@@ -266,20 +282,20 @@ pub(super) fn queue_grows(part: &[PacketTiming]) -> bool {
 
 /// Whether what exceeds is dropped or delayed, by what becomes of packets behind the fall: those that a policer lets pass
 /// were not delayed.
-pub(super) fn classify_policing(train: &[PacketTiming], fall: &RateDrop) -> Option<Policing> {
+pub(super) fn classify_excess_action(train: &[PacketTiming], fall: &RateDrop) -> Option<ExcessAction> {
     let (before, after) = train.split_at(fall.index);
     let delays = |part: &[PacketTiming]| {
-        median(&part.iter().filter_map(|passage| Some(passage.arrived? - passage.sent)).collect::<Vec<_>>())
+        median(&part.iter().filter_map(|passage| Some(passage.in_order_arrival? - passage.sent)).collect::<Vec<_>>())
     };
     let missing = 1.0 - 1.0 / fall.rates.ratio();
-    let by_loss = fall.rates.lost / missing.max(1e-6);
+    let by_loss = fall.rates.lost_part / missing.max(1e-6);
     // Of a shaper, the queue may overflow, but not before it has filled.
     let waited = delays(after)? - delays(before).unwrap_or(0.0);
-    let service = after.first()?.bits / arrived_rate(after, &fall.rates);
+    let service = after.first()?.bits / queue_adjusted_arrival_rate(after, &fall.rates);
     match by_loss {
-        0.7.. if waited < 0.8 * service => Some(Policing::Drops),
-        ..0.3 => Some(Policing::Delays),
-        _ if waited > 10.0 * service => Some(Policing::Delays),
+        0.7.. if waited < 0.8 * service => Some(ExcessAction::Drops),
+        ..0.3 => Some(ExcessAction::Delays),
+        _ if waited > 10.0 * service => Some(ExcessAction::Delays),
         _ => None,
     }
 }
@@ -304,7 +320,7 @@ pub(super) fn undisturbed_part(train: Vec<PacketTiming>, rate: f64) -> Option<Ve
     }
     let gaps: Vec<f64> = bursts.windows(2).map(|pair| pair[1].sent - pair[0].sent).collect();
     let usual = median(&gaps)?;
-    let delay = |passage: &PacketTiming| passage.arrived.map(|at| at - passage.sent);
+    let delay = |passage: &PacketTiming| passage.in_order_arrival.map(|at| at - passage.sent);
     let is_held_up = |one: &PacketTiming, next: &PacketTiming| {
         delay(one).zip(delay(next)).is_some_and(|(one, next)| next - one > MAX_WAIT_BURSTS * usual)
     };
@@ -317,7 +333,7 @@ pub(super) fn undisturbed_part(train: Vec<PacketTiming>, rate: f64) -> Option<Ve
     let (first, last) = (longest.first()?.sent, longest.last()?.sent);
     let is_enough = longest.len() as f64 >= MIN_UNDISTURBED_PART * bursts.len() as f64;
     let part: Vec<_> = train.into_iter().filter(|passage| (first..=last).contains(&passage.sent)).collect();
-    let is_planned = part_rates(&part).is_none_or(|rates| rates.sent < MAX_CATCH_UP_RATIO * rate);
+    let is_planned = part_rates(&part).is_none_or(|rates| rates.sending_rate < MAX_CATCH_UP_RATIO * rate);
     (is_enough && is_planned).then_some(part)
 }
 
@@ -335,7 +351,7 @@ mod tests {
         let passage = |index: usize| {
             let sent = index as f64 * 1e-4;
             let came = delay(index).map(|micros| sent + 0.005 + micros * 1e-6);
-            PacketTiming { index, sent, arrived: came, came, bits: 12_000.0 }
+            PacketTiming { index, sent, in_order_arrival: came, arrival: came, bits: 12_000.0 }
         };
         (0..count).map(passage).collect()
     }
@@ -357,8 +373,12 @@ mod tests {
 
     #[test]
     fn losses_begin_where_others_follow_soon() {
-        let begins = |lost: &[usize]| begins_to_lose(&train(100, |index| (!lost.contains(&index)).then_some(0.0)));
+        let begins =
+            |lost: &[usize]| find_first_clustered_loss(&train(100, |index| (!lost.contains(&index)).then_some(0.0)));
         assert_eq!(begins(&[7, 60, 62, 66, 80]), Some(60));
-        assert_eq!((begins(&[7, 60, 90]), begins(&[97, 98, 99]), begins_to_lose(&[])), (None, Some(97), None));
+        assert_eq!(
+            (begins(&[7, 60, 90]), begins(&[97, 98, 99]), find_first_clustered_loss(&[])),
+            (None, Some(97), None)
+        );
     }
 }

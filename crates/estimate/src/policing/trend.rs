@@ -67,7 +67,7 @@ impl QueueTrend {
     pub(super) fn from_train(train: &[PacketTiming]) -> Option<Self> {
         let heads = first_of_batches(train);
         let delays: Vec<(f64, f64)> =
-            heads.iter().filter_map(|passage| Some((passage.sent, passage.arrived? - passage.sent))).collect();
+            heads.iter().filter_map(|passage| Some((passage.sent, passage.in_order_arrival? - passage.sent))).collect();
         // Single packets and bursts wait for the hosts as well, by as much as a queue grows.
         let typical = |values: &[f64]| median(values).unwrap_or(0.0);
         let middle = |part: &[(f64, f64)]| {

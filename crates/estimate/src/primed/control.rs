@@ -56,27 +56,27 @@ pub(super) enum TrainShape {
 
 /// The rate of the next train's body; none where nothing is known to choose it by.
 pub(super) fn next_rate(state: &mut PrimedState) -> Option<f64> {
-    let scouted = state.scouted?;
+    let scouted = state.scouted_rate?;
     if is_sending_too_slow(state) {
         return Some(MIN_BURST_BITS_PER_SECOND * (1.01 + 0.06 * state.random()));
     }
     // The rate varies a little from train to train, so that none keeps step with periodic traffic.
-    Some(target_rate(&state.knowledge).unwrap_or(scouted) * (1.01 + 0.06 * state.random()))
+    Some(target_rate(&state.path_model).unwrap_or(scouted) * (1.01 + 0.06 * state.random()))
 }
 
 /// Whether this host is too slow to send packets one by one at the rate that is looked for, while bursts may be faster.
 fn is_sending_too_slow(state: &PrimedState) -> bool {
     let sent = state.trains.last().map_or(0.0, PrimedTrain::body_rate);
-    let is_slower = sent > MIN_BURST_BITS_PER_SECOND / 4.0 && sent < 0.8 * state.newest_planned;
+    let is_slower = sent > MIN_BURST_BITS_PER_SECOND / 4.0 && sent < 0.8 * state.newest_planned_rate;
     let is_one_by_one =
-        state.newest_planned < MIN_BURST_BITS_PER_SECOND && !state.trains.iter().any(|train| train.is_in_bursts);
-    state.bursts && !state.knowledge.saturated && state.trains.len() >= 2 && is_slower && is_one_by_one
+        state.newest_planned_rate < MIN_BURST_BITS_PER_SECOND && !state.trains.iter().any(|train| train.is_in_bursts);
+    state.sends_bursts && !state.path_model.is_saturated && state.trains.len() >= 2 && is_slower && is_one_by_one
 }
 
 /// The next train; `quiet` will have passed since the last one when it leaves.
 pub(super) fn plan_train(state: &PrimedState, rate: Option<f64>, quiet: Option<Span>) -> (TrainShape, Train) {
     let max_packet = state.max_packet;
-    let (Some(rate), Some(scouted)) = (rate, state.scouted) else {
+    let (Some(rate), Some(scouted)) = (rate, state.scouted_rate) else {
         let first_size = 300.min(max_packet);
         let scout = Segment { count: 5, interval: Span::ZERO, first_size, size_step: 0 };
         return (TrainShape::Scout, Train { segments: vec![scout] });
@@ -87,16 +87,16 @@ pub(super) fn plan_train(state: &PrimedState, rate: Option<f64>, quiet: Option<S
         return fast_train(state, rate, burst, state.shaping.shaper().map_or(0, emptying));
     }
     let size = packet_size(rate, max_packet);
-    let service = f64::from(size) * 8.0 / state.knowledge.capacity.unwrap_or(scouted);
+    let service = f64::from(size) * 8.0 / state.path_model.capacity.unwrap_or(scouted);
     // A small token bucket that is not known of shows in the first primes.
     let looks_for_bucket = state.shaping == Shaping::Unknown && state.trains.len() <= MIN_VALUE_TRAINS;
-    let fill = prime_packets(&state.knowledge, service, looks_for_bucket);
+    let fill = prime_packets(&state.path_model, service, looks_for_bucket);
     match state.shaping.shaper() {
-        None => primed_train(&state.knowledge, rate, size, (fill, size)),
+        None => primed_train(&state.path_model, rate, size, (fill, size)),
         Some(shaper) => {
             let emptying = emptying(shaper);
             primed_train(
-                &state.knowledge,
+                &state.path_model,
                 rate,
                 size,
                 (emptying.saturating_add(fill).min(MAX_PRIME_PACKETS), max_packet),
@@ -109,12 +109,12 @@ pub(super) fn plan_train(state: &PrimedState, rate: Option<f64>, quiet: Option<S
 /// give, and a margin as long as there are few. None before the first reading.
 pub(super) fn target_rate(knowledge: &PathModel) -> Option<f64> {
     let capacity = knowledge.capacity?;
-    if !knowledge.saturated {
+    if !knowledge.is_saturated {
         // Nothing has filled the path: look higher.
         return Some(capacity * 2.0);
     }
-    let wanted = |r: &TrainSample| if r.emptied { r.rate.max(r.available) * 2.0 } else { r.available };
-    let rates: Vec<f64> = knowledge.readings.iter().map(wanted).collect();
+    let wanted = |r: &TrainSample| if r.has_emptied { r.rate.max(r.available) * 2.0 } else { r.available };
+    let rates: Vec<f64> = knowledge.samples.iter().map(wanted).collect();
     let Some(high) = quantile(&rates, 0.85) else { return Some(capacity) };
     let margin = capacity * 0.08 / (rates.len() * rates.len()) as f64;
     Some((high.max(0.0) + margin).min(capacity))
@@ -128,14 +128,14 @@ fn packet_size(rate: f64, max_packet: u32) -> u32 {
 /// How many packets the body is to have, at this interval.
 fn body_packets(knowledge: &PathModel, interval: f64) -> u32 {
     // The first rate is a guess, often far too high: no longer than it takes to make a better one.
-    let (duration, least): (f64, f64) = if knowledge.readings.is_empty() { (0.002, 16.0) } else { (0.0035, 30.0) };
+    let (duration, least): (f64, f64) = if knowledge.samples.is_empty() { (0.002, 16.0) } else { (0.0035, 30.0) };
     let least = if interval > 0.006 { least.min(24.0) } else { least };
     (duration / interval).clamp(least, f64::from(MAX_BODY_PACKETS)) as u32
 }
 
 /// How many packets the prime is to have: at most 20 ms of queue, and half as many each time that a queue overflowed.
 fn prime_packets(knowledge: &PathModel, service: f64, looks_for_bucket: bool) -> u32 {
-    let overflows = knowledge.readings.iter().filter(|r| r.has_overflowed() || r.prime_overflowed).count();
+    let overflows = knowledge.samples.iter().filter(|r| r.has_overflowed() || r.has_prime_overflowed).count();
     let most = match looks_for_bucket {
         true => MAX_LONG_FILLING_PACKETS,
         false => ((SHORT_FILLING_SECONDS / service) as u32).clamp(MAX_FILLING_PACKETS, MAX_LONG_FILLING_PACKETS),
@@ -149,12 +149,12 @@ fn prime_packets(knowledge: &PathModel, service: f64, looks_for_bucket: bool) ->
 fn token_credit(state: &PrimedState, shaper: &Shaper, quiet: Option<Span>) -> f64 {
     let full = shaper.burst_bytes.high as f64 * 8.0;
     let capacity = shaper.committed_rate.value.as_f64();
-    let (Some(quiet), Some(last)) = (quiet, state.knowledge.readings.last()) else { return full };
-    if state.knowledge.newest_short || state.failures_in_row > 0 {
+    let (Some(quiet), Some(last)) = (quiet, state.path_model.samples.last()) else { return full };
+    if state.path_model.is_newest_prime_short || state.failures_in_row > 0 {
         return full;
     }
-    let available = target_rate(&state.knowledge).unwrap_or(capacity).min(capacity);
-    (1.2 * available * quiet.as_secs_f64() - last.backlog).clamp(0.0, full)
+    let available = target_rate(&state.path_model).unwrap_or(capacity).min(capacity);
+    (1.2 * available * quiet.as_secs_f64() - last.backlog_bits).clamp(0.0, full)
 }
 
 /// How many of the largest packets use up so much credit: more than it is worth, since the bucket fills meanwhile. Each
@@ -162,8 +162,8 @@ fn token_credit(state: &PrimedState, shaper: &Shaper, quiet: Option<Span>) -> f6
 fn emptying_packets(state: &PrimedState, bottleneck: Bottleneck, credit: f64) -> u32 {
     let sending: Vec<f64> = state.trains.iter().map(PrimedTrain::prime_sending_rate).collect();
     let sending = median(&sending).unwrap_or(f64::INFINITY);
-    let filling = (bottleneck.capacity / bottleneck.line.min(sending)).min(0.8);
-    let doubt = 1.25f64.powi(state.knowledge.short_primes.min(8) as i32);
+    let filling = (bottleneck.capacity / bottleneck.line_rate.min(sending)).min(0.8);
+    let doubt = 1.25f64.powi(state.path_model.short_primes.min(8) as i32);
     (credit * doubt / (1.0 - filling) / (f64::from(state.max_packet) * 8.0)).ceil() as u32
 }
 
@@ -183,15 +183,15 @@ pub(super) fn burst_pacing(state: &PrimedState, rate: f64) -> Option<BurstPacing
         Train::packets_per_burst(interval, size).map(|packets| BurstPacing { packets, size })
     };
     let sizes = [state.max_burst_packet, packet_size(rate, state.max_packet)];
-    sizes.into_iter().filter(|_| state.bursts).find_map(of_size)
+    sizes.into_iter().filter(|_| state.sends_bursts).find_map(of_size)
 }
 
 /// A primed train of bursts, which lasts as long as on slower paths; its prime empties a bucket by so many packets first.
 fn fast_train(state: &PrimedState, rate: f64, burst: BurstPacing, emptying: u32) -> (TrainShape, Train) {
-    let PathModel { readings, capacity, .. } = &state.knowledge;
+    let PathModel { samples: readings, capacity, .. } = &state.path_model;
     let bits = f64::from(burst.size) * 8.0;
     let emptying = f64::from(emptying) * f64::from(state.max_packet) / f64::from(burst.size);
-    let overflows = readings.iter().filter(|r| r.has_overflowed() || r.prime_overflowed).count();
+    let overflows = readings.iter().filter(|r| r.has_overflowed() || r.has_prime_overflowed).count();
     let filling = FAST_PRIME_SECONDS * capacity.unwrap_or(rate) / bits / f64::from(1 << overflows.min(8));
     let prime = round_to_bursts(filling + emptying, burst, MIN_PRIME_BURSTS);
     let duration = if readings.is_empty() { 0.002 } else { 0.0035 };
@@ -229,7 +229,11 @@ fn primed_train(knowledge: &PathModel, rate: f64, size: u32, (prime, prime_size)
 
 /// A train of one rate.
 pub(super) fn plan_paced_train(state: &PrimedState, rate: f64) -> (TrainShape, Train) {
-    let long = if state.search.tight.is_some_and(|tight| tight.trains > 6 && tight.error > 0.1 * tight.available) {
+    let long = if state
+        .tight_link_search
+        .tight_link
+        .is_some_and(|tight| tight.trains > 6 && tight.available_error > 0.1 * tight.available)
+    {
         2
     } else {
         1
@@ -274,8 +278,8 @@ pub(super) fn emptying_time(state: &PrimedState) -> Span {
 fn drain_time(state: &PrimedState, newest: &PrimedTrain) -> Span {
     let (Some(first), Some(last)) = (newest.points.first(), newest.points.last()) else { return Span::ZERO };
     let rate = newest.body_rate();
-    let link = state.search.tight.map_or(4.0 * rate, |tight| 1.0 / tight.slope.max(0.1 / rate));
-    let available = state.search.tight.map_or(0.5 * rate, |tight| tight.available.max(0.1 * rate));
+    let link = state.tight_link_search.tight_link.map_or(4.0 * rate, |tight| 1.0 / tight.slope.max(0.1 / rate));
+    let available = state.tight_link_search.tight_link.map_or(0.5 * rate, |tight| tight.available.max(0.1 * rate));
     Span::from_secs_f64(((last.delay - first.delay).max(0.0) * link / available).clamp(0.001, 2.0))
 }
 
@@ -284,11 +288,11 @@ fn drain_time(state: &PrimedState, newest: &PrimedTrain) -> Span {
 /// counted too little.
 pub(super) fn wait_before_train(state: &mut PrimedState) -> Span {
     let random = state.random();
-    if let Some(newest) = state.search.newest_train().filter(|_| state.is_newest_paced) {
+    if let Some(newest) = state.tight_link_search.newest_train().filter(|_| state.is_newest_paced) {
         return drain_time(state, newest);
     }
-    let readings = &state.knowledge.readings;
-    let Some(capacity) = state.knowledge.capacity else {
+    let readings = &state.path_model.samples;
+    let Some(capacity) = state.path_model.capacity else {
         // What the bucket holds now is not known; when it is full, it is.
         let fills = |shaper: &Shaper| shaper.committed_rate.value.time_for(shaper.burst_bytes.value);
         return state.shaping.shaper().map_or(Span::from_millis(10), fills).min(Span::from_secs(2));
@@ -299,7 +303,7 @@ pub(super) fn wait_before_train(state: &mut PrimedState) -> Span {
     };
     let usual = mean(&readings.iter().map(|r| r.available).collect::<Vec<_>>());
     // What a train found may last or may have been chance.
-    let need = |r: &TrainSample| r.duration + 1.1 * r.backlog / ((r.available + usual) / 2.0).max(capacity * 0.02);
+    let need = |r: &TrainSample| r.duration + 1.1 * r.backlog_bits / ((r.available + usual) / 2.0).max(capacity * 0.02);
     let needs: Vec<f64> = readings.iter().rev().take(10).map(need).collect();
     let cycle = quantile(&needs, 0.75).unwrap_or(0.0).max(0.0);
     let next = need(last).clamp(cycle, 1.5 * cycle) - last.duration;

@@ -9,8 +9,9 @@ pub(super) fn delay_floor(trains: &[PrimedTrain], bottleneck: Bottleneck) -> Fit
     const MAX_SLOPE_SECONDS_PER_SECOND: f64 = 200e-6;
     // A sending stamp that was taken late makes a delay look too short: the two least of each train are passed over.
     let least = |train: &PrimedTrain| {
-        let passing = train.packet_bits / bottleneck.line;
-        let mut delays: Vec<(f64, f64)> = train.points.iter().map(|p| (p.sent, p.head - passing)).collect();
+        let passing = train.packet_bits / bottleneck.line_rate;
+        let mut delays: Vec<(f64, f64)> =
+            train.points.iter().map(|p| (p.sent, p.first_packet_delay - passing)).collect();
         delays.sort_by(|a, b| a.1.total_cmp(&b.1));
         delays.get(2).or(delays.first()).copied()
     };

@@ -14,7 +14,7 @@ const MISSED_PACKETS: f64 = 3.0;
 pub(super) struct RateInterval {
     pub(super) value: f64,
     /// Half the interval's width.
-    pub(super) half: f64,
+    pub(super) half_width: f64,
     /// The lower end, where it is farther away than the upper one.
     pub(super) low: f64,
     /// The standard deviation between trains.
@@ -23,7 +23,7 @@ pub(super) struct RateInterval {
 
 impl RateInterval {
     pub(super) fn estimate(&self) -> Estimate<Rate> {
-        let [value, low, high] = [self.value, self.low, self.value + self.half].map(Rate::from_f64);
+        let [value, low, high] = [self.value, self.low, self.value + self.half_width].map(Rate::from_f64);
         Estimate { value, low, high, confidence: 0.95 }
     }
 }
@@ -54,7 +54,7 @@ fn weighted_samples(used: &[TrainSample], capacity: f64) -> Vec<(f64, f64)> {
 /// Whether a reading tells no more than the least that was available. At the capacity's own rate an empty queue tells
 /// all: nobody else was there.
 fn is_bound(reading: &TrainSample, capacity: f64) -> bool {
-    reading.emptied && reading.rate < 0.9 * capacity
+    reading.has_emptied && reading.rate < 0.9 * capacity
 }
 
 /// Trains that tell how much was available, not only how much at least.
@@ -82,7 +82,7 @@ pub(super) fn estimate_interval(used: &[TrainSample], elapsed: f64, knowledge: &
     let excess = used.iter().map(|r| (r.rate - r.available).max(0.0)).sum::<f64>() / used.len() as f64;
     let crossed = 0.5 * knowledge.prime_gap_ratio * (1.0 - value / capacity).clamp(0.0, 1.0);
     let capacity_error = excess * (knowledge.capacity_scatter / capacity + crossed);
-    let dropped = used.iter().map(|r| r.dropped).sum::<f64>() / used.len() as f64;
+    let dropped = used.iter().map(|r| r.overflow_loss_fraction).sum::<f64>() / used.len() as f64;
     let granularity = CROSS_PACKET_BITS / elapsed.max(1e-9);
     // A packet more or less in what was watched says the same of what was not.
     let unseen = (1.0 - watched) * CROSS_PACKET_BITS / watched_seconds.max(1e-9);
@@ -95,5 +95,5 @@ pub(super) fn estimate_interval(used: &[TrainSample], elapsed: f64, knowledge: &
     // Where no packet was met, three more may have been missed (the rule of three: Hanley and Lippman-Hand, 1983).
     let met = (capacity - value) * watched_seconds / CROSS_PACKET_BITS;
     let missed = if met < 0.5 { MISSED_PACKETS * unseen } else { 0.0 };
-    RateInterval { value, half, low: value - half.max(missed), spread }
+    RateInterval { value, half_width: half, low: value - half.max(missed), spread }
 }

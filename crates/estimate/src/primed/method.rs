@@ -40,9 +40,9 @@ pub struct Primed {
     state: PrimedState,
     started: Option<Time>,
     /// The train on its way.
-    sent: Option<TrainShape>,
+    sent_shape: Option<TrainShape>,
     /// Where the rate fell within primes, as long as no token bucket is known.
-    changes: Vec<Option<RateChange>>,
+    rate_changes: Vec<Option<RateChange>>,
     /// When the last packet left, by the clock of `next`.
     quiet_since: Option<Time>,
     epoch: Option<StampEpoch>,
@@ -56,8 +56,8 @@ impl Primed {
         Primed {
             state: PrimedState::new(config, conditions),
             started: None,
-            sent: None,
-            changes: Vec::new(),
+            sent_shape: None,
+            rate_changes: Vec::new(),
             quiet_since: None,
             epoch: None,
             bytes: 0,
@@ -71,7 +71,7 @@ impl Primed {
         };
         match shape {
             TrainShape::Scout => {
-                self.state.scouted = Some(control::scouted_rate(record).ok_or(Rejection::PacketsMissing)?)
+                self.state.scouted_rate = Some(control::scouted_rate(record).ok_or(Rejection::PacketsMissing)?)
             }
             TrainShape::Primed { prime } => {
                 let prime = prime as usize;
@@ -86,14 +86,17 @@ impl Primed {
                 if self.look_for_shaper(&joined.record.packets[..end]) && is_in_bursts {
                     self.begin_behind_shaper();
                 }
-                self.state.knowledge =
-                    PathModel::from_trains(&self.state.trains, self.state.scouted.unwrap_or(0.0), &self.state.shaping);
+                self.state.path_model = PathModel::from_trains(
+                    &self.state.trains,
+                    self.state.scouted_rate.unwrap_or(0.0),
+                    &self.state.shaping,
+                );
             }
             TrainShape::Paced { verifies } => {
                 let train = PrimedTrain::with_bursts_joined(record, record.packets.len() / 4, epoch)?;
                 let scatter = summary::growth_scatter(&self.state);
-                let narrow = self.state.knowledge.capacity.unwrap_or(0.0);
-                self.state.search.add_train(train, verifies, (scatter, narrow));
+                let narrow = self.state.path_model.capacity.unwrap_or(0.0);
+                self.state.tight_link_search.add_train(train, verifies, (scatter, narrow));
             }
         }
         Ok(())
@@ -102,9 +105,9 @@ impl Primed {
     /// After a train that lost too many packets to be read, before any was read: it was far too fast. At least half of that is too much,
     /// and at most what arrived is available.
     fn record_slowdown(&mut self, record: &TrainRecord) {
-        let Some(scouted) = self.state.scouted.filter(|_| self.state.trains.is_empty()) else { return };
+        let Some(scouted) = self.state.scouted_rate.filter(|_| self.state.trains.is_empty()) else { return };
         let arrived = control::scouted_rate(record).unwrap_or(scouted);
-        self.state.scouted = Some(arrived.min(scouted / 2.0));
+        self.state.scouted_rate = Some(arrived.min(scouted / 2.0));
     }
 
     /// A small token bucket shows in the primes themselves: their first packets pass faster than the rest. Whether it has just been
@@ -113,9 +116,10 @@ impl Primed {
         if self.state.shaping != Shaping::Unknown {
             return false;
         }
-        self.changes.push(shaping::find_rate_change(packets));
-        let change = shaping::reproduced_change(&self.changes).filter(|change| change.fall > MIN_RATE_DROP_RATIO);
-        let found = change.map(|change| shaping::shaper_estimate(&change, &self.changes, None));
+        self.rate_changes.push(shaping::find_rate_change(packets));
+        let change = shaping::reproduced_change(&self.rate_changes)
+            .filter(|change| change.rate_drop_ratio > MIN_RATE_DROP_RATIO);
+        let found = change.map(|change| shaping::shaper_estimate(&change, &self.rate_changes, None));
         self.state.shaping = found.map_or(Shaping::Unknown, Shaping::Shaped);
         found.is_some()
     }
@@ -131,18 +135,19 @@ impl Primed {
     /// The next train, and how long to wait before.
     fn plan_next(&mut self, now: Time) -> (Span, TrainShape, Train) {
         let state = &mut self.state;
-        if state.search.ceiling_rate().is_some() {
+        if state.tight_link_search.ceiling_rate().is_some() {
             let random = state.random();
             let wait = control::wait_before_train(state);
-            let (shape, train) = control::plan_paced_train(state, state.search.next_rate(random).unwrap_or(0.0));
+            let (shape, train) =
+                control::plan_paced_train(state, state.tight_link_search.next_rate(random).unwrap_or(0.0));
             return (wait, shape, train);
         }
         let least = summary::min_wait(state, now - self.started.unwrap_or(now));
         let rate = control::next_rate(state);
         if let Some(rate) = rate.filter(|rate| control::burst_pacing(state, *rate).is_some()) {
-            state.planned = state.planned.max(rate);
+            state.max_planned_rate = state.max_planned_rate.max(rate);
         }
-        state.newest_planned = rate.unwrap_or(0.0);
+        state.newest_planned_rate = rate.unwrap_or(0.0);
         let wait = control::wait_before_train(state).max(least);
         let quiet = self.quiet_since.map(|since| now - since + wait);
         let (shape, train) = control::plan_train(state, rate, quiet);
@@ -172,7 +177,7 @@ impl Primed {
 impl Method for Primed {
     fn next(&mut self, now: Time) -> Step {
         let started = *self.started.get_or_insert(now);
-        if self.sent.take().is_some() {
+        if self.sent_shape.take().is_some() {
             self.state.count_rejection(Rejection::PacketsMissing);
         }
         let elapsed = now - started;
@@ -189,15 +194,15 @@ impl Method for Primed {
         let spent = self.bytes + train.bytes();
         self.bytes = spent;
         self.quiet_since = Some(now + wait + train.duration());
-        self.sent = Some(shape);
+        self.sent_shape = Some(shape);
         self.state.is_newest_paced = matches!(shape, TrainShape::Paced { .. });
         Step::Send { wait, train }
     }
 
     fn record(&mut self, record: &TrainRecord) {
-        let Some(shape) = self.sent.take() else { return };
+        let Some(shape) = self.sent_shape.take() else { return };
         match self.take_train(record, shape) {
-            Ok(()) if self.state.knowledge.newest_stalled || self.state.knowledge.newest_short => {
+            Ok(()) if self.state.path_model.is_newest_stalled || self.state.path_model.is_newest_prime_short => {
                 self.state.failures_in_row += 1
             }
             Ok(()) => self.state.failures_in_row = 0,
@@ -211,7 +216,7 @@ impl Method for Primed {
     fn current_estimate(&self) -> Option<Rate> {
         let used = summary::used_samples(&self.state);
         (!used.is_empty())
-            .then(|| Rate::from_f64(interval::weighted_value(&used, self.state.knowledge.capacity.unwrap_or(0.0))))
+            .then(|| Rate::from_f64(interval::weighted_value(&used, self.state.path_model.capacity.unwrap_or(0.0))))
     }
 }
 

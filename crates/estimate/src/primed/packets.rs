@@ -26,11 +26,11 @@ pub(super) struct PacketPoint {
     /// One-way delay in seconds, up to a constant that is the same for all trains.
     pub(super) delay: f64,
     /// Of a burst, that of its first packet, which tells how long the queue was that it met; else the same.
-    pub(super) head: f64,
+    pub(super) first_packet_delay: f64,
     /// Bits that had been sent when it left, itself included.
-    pub(super) carried: f64,
+    pub(super) sent_bits: f64,
     /// Those of them that were lost.
-    pub(super) lost: f64,
+    pub(super) lost_bits: f64,
     /// Its place in the train.
     pub(super) index: usize,
 }
@@ -47,7 +47,7 @@ impl PacketPoint {
 pub(super) struct PacketLoss {
     pub(super) index: usize,
     /// When the packet before it was sent, and what delay it had.
-    pub(super) before: (f64, f64),
+    pub(super) preceding_packet: (f64, f64),
 }
 
 /// A sender that is so many times as late as usual between two packets, and by so much, was held up: a busy host lets other programs run.
@@ -65,9 +65,9 @@ impl SendingGap {
     /// The median one of these packets; none of fewer than two. A host that was held up for most of a train makes up for it in most of
     /// the gaps: those that are so much shorter than the mean do not count.
     pub(super) fn usual_gap<'p>(points: impl Iterator<Item = &'p PacketPoint> + Clone) -> Option<Self> {
-        const MIN_PART: f64 = 0.125;
+        const MIN_GAP_PART: f64 = 0.125;
         let gaps: Vec<f64> = points.clone().zip(points.skip(1)).map(|(one, next)| next.sent - one.sent).collect();
-        let least = MIN_PART * mean(&gaps);
+        let least = MIN_GAP_PART * mean(&gaps);
         let planned: Vec<f64> = gaps.into_iter().filter(|gap| *gap >= least).collect();
         Some(SendingGap { usual: median(&planned)? })
     }
@@ -88,7 +88,7 @@ impl SendingGap {
 /// The rate at which these arrived, in bit/s.
 pub(super) fn arrival_rate(points: &[&PacketPoint]) -> f64 {
     let [first, .., last] = points else { return 0.0 };
-    (last.carried - first.carried) / (last.arrival_seconds() - first.arrival_seconds()).max(1e-9)
+    (last.sent_bits - first.sent_bits) / (last.arrival_seconds() - first.arrival_seconds()).max(1e-9)
 }
 
 /// The packets of one train, ready to be read as soon as capacity and floor are known.
@@ -102,7 +102,7 @@ pub(super) struct PrimedTrain {
     pub(super) packet_bits: f64,
     /// Of a packet of the prime.
     pub(super) prime_bits: f64,
-    pub(super) prime: usize,
+    pub(super) prime_packets: usize,
     /// Each point is of a burst.
     pub(super) is_in_bursts: bool,
 }
@@ -148,12 +148,19 @@ impl PrimedTrain {
                 (Some(sent), Some(received)) => {
                     let (sent, received) = (sent - epoch.sent, received - epoch.received);
                     let delay = (received - sent).as_secs_f64();
-                    points.push(PacketPoint { sent: sent.as_secs_f64(), delay, head: delay, carried, lost, index });
+                    points.push(PacketPoint {
+                        sent: sent.as_secs_f64(),
+                        delay,
+                        first_packet_delay: delay,
+                        sent_bits: carried,
+                        lost_bits: lost,
+                        index,
+                    });
                 }
                 (Some(_), None) => {
                     lost += bits;
                     let before = points.last().map_or((0.0, f64::NEG_INFINITY), |p| (p.sent, p.delay));
-                    losses.push(PacketLoss { index, before });
+                    losses.push(PacketLoss { index, preceding_packet: before });
                 }
                 (None, _) => {}
             }
@@ -166,7 +173,15 @@ impl PrimedTrain {
         let largest = |packets: &[PacketRecord]| packets.iter().map(|p| f64::from(p.size) * 8.0).fold(0.0, f64::max);
         let (first, body) = record.packets.split_at(prime.clamp(1, record.packets.len()));
         let (size_bits, prime_bits) = (largest(body), largest(first));
-        Ok(PrimedTrain { points, losses, size_bits, packet_bits: size_bits, prime_bits, prime, is_in_bursts: false })
+        Ok(PrimedTrain {
+            points,
+            losses,
+            size_bits,
+            packet_bits: size_bits,
+            prime_bits,
+            prime_packets: prime,
+            is_in_bursts: false,
+        })
     }
 
     /// Takes a record apart, with each burst as one packet; its first `prime` packets were sent back to back.
@@ -179,7 +194,7 @@ impl PrimedTrain {
             packets.packet_bits = record.packets.last().map_or(0.0, |packet| f64::from(packet.size) * 8.0);
             for point in &mut packets.points {
                 let head = joined.first_arrivals[point.index].map(|head| (head - epoch.received).as_secs_f64());
-                point.head = head.map_or(point.delay, |head| head - point.sent);
+                point.first_packet_delay = head.map_or(point.delay, |head| head - point.sent);
             }
         }
         Ok(packets)
@@ -187,7 +202,7 @@ impl PrimedTrain {
 
     /// The prime's dispersion; none where its stamps do not show it.
     pub(super) fn dispersion(&self) -> Option<Dispersion> {
-        let pairs = self.points.windows(2).filter(|w| w[1].index < self.prime && w[1].index == w[0].index + 1);
+        let pairs = self.points.windows(2).filter(|w| w[1].index < self.prime_packets && w[1].index == w[0].index + 1);
         let (mut sent, mut received) = (Vec::new(), Vec::new());
         for pair in pairs {
             let gap = pair[1].sent - pair[0].sent;
@@ -205,7 +220,7 @@ impl PrimedTrain {
     /// The rate at which the prime really left, in bit/s.
     pub(super) fn prime_sending_rate(&self) -> f64 {
         let [first, .., last] = self.prime_points() else { return f64::INFINITY };
-        (last.carried - first.carried) / (last.sent - first.sent).max(1e-9)
+        (last.sent_bits - first.sent_bits) / (last.sent - first.sent).max(1e-9)
     }
 
     /// The rate of arrivals of the first packets, and that of the last ones, if those were sent much faster than they arrived: behind a
@@ -215,7 +230,7 @@ impl PrimedTrain {
         // batches makes most short.
         let rates = |points: &[PacketPoint]| {
             let gap = |pair: &[PacketPoint]| {
-                let (bits, sent) = (pair[1].carried - pair[0].carried, pair[1].sent - pair[0].sent);
+                let (bits, sent) = (pair[1].sent_bits - pair[0].sent_bits, pair[1].sent - pair[0].sent);
                 (sent / bits, (sent + pair[1].delay - pair[0].delay) / bits)
             };
             let (sent, received): (Vec<f64>, Vec<f64>) = points.windows(2).map(gap).unzip();
@@ -238,23 +253,23 @@ impl PrimedTrain {
 
     /// Of the first packet that arrived.
     pub(super) fn first_delay(&self) -> Option<f64> {
-        self.points.first().map(|first| first.head)
+        self.points.first().map(|first| first.first_packet_delay)
     }
 
     pub(super) fn prime_points(&self) -> &[PacketPoint] {
-        &self.points[..self.points.partition_point(|p| p.index < self.prime)]
+        &self.points[..self.points.partition_point(|p| p.index < self.prime_packets)]
     }
 
     /// All that the train carried.
     pub(super) fn bits(&self) -> f64 {
-        self.points.last().map_or(0.0, |p| p.carried)
+        self.points.last().map_or(0.0, |p| p.sent_bits)
     }
 
     /// The rate at which the body really left.
     pub(super) fn body_rate(&self) -> f64 {
         match (self.body().next(), self.points.last()) {
             (Some(first), Some(last)) if last.sent > first.sent => {
-                (last.carried - first.carried) / (last.sent - first.sent)
+                (last.sent_bits - first.sent_bits) / (last.sent - first.sent)
             }
             _ => 0.0,
         }
@@ -264,7 +279,8 @@ impl PrimedTrain {
     pub(super) fn carried_rate(&self) -> Option<f64> {
         let body: Vec<&PacketPoint> = self.body().collect();
         let [first, .., last] = body[..] else { return None };
-        (last.lost == first.lost && last.arrival_seconds() > first.arrival_seconds()).then(|| arrival_rate(&body))
+        (last.lost_bits == first.lost_bits && last.arrival_seconds() > first.arrival_seconds())
+            .then(|| arrival_rate(&body))
     }
 
     /// The rate at which the body left, divided by that at which it arrived.
@@ -280,7 +296,7 @@ impl PrimedTrain {
     /// The body without its first eighth: by then the prime has left all queues but the one that limits the path.
     pub(super) fn body(&self) -> impl Iterator<Item = &PacketPoint> + '_ {
         let end = self.points.last().map_or(0, |p| p.index + 1);
-        let first = self.prime + end.saturating_sub(self.prime) / 8;
+        let first = self.prime_packets + end.saturating_sub(self.prime_packets) / 8;
         self.points.iter().filter(move |p| p.index >= first)
     }
 }
@@ -289,7 +305,7 @@ impl PrimedTrain {
 /// one in so many seconds. A token bucket that has tokens lets all of them pass at once.
 fn arrived_late(points: &[PacketPoint], least_delay: f64, seconds: f64) -> bool {
     const MAX_LATE_PACKETS: f64 = 1.5;
-    points.iter().any(|point| point.head - least_delay > MAX_LATE_PACKETS * seconds)
+    points.iter().any(|point| point.first_packet_delay - least_delay > MAX_LATE_PACKETS * seconds)
 }
 
 pub(super) fn last_points(points: &[PacketPoint], count: usize) -> &[PacketPoint] {

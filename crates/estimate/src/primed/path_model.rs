@@ -24,19 +24,19 @@ pub(super) struct PathModel {
     /// The rate at which most primes passed, where that is far more than the path can keep up: a token bucket.
     pub(super) burst_rate: Option<f64>,
     /// Trains were faster than the path: primes arrived at a lower rate than they were sent, or bodies built a queue.
-    pub(super) saturated: bool,
+    pub(super) is_saturated: bool,
     /// Of all trains that tell something.
-    pub(super) readings: Vec<TrainSample>,
+    pub(super) samples: Vec<TrainSample>,
     /// Trains that the receiving host held back.
     pub(super) receiver_stalls: u32,
     /// The newest train is one of them.
-    pub(super) newest_stalled: bool,
+    pub(super) is_newest_stalled: bool,
     /// Trains that were held up too often, by the sending host or on the path.
-    pub(super) disturbed: u32,
+    pub(super) disturbed_trains: u32,
     /// Trains of which the prime was too short to empty the token bucket.
     pub(super) short_primes: u32,
     /// The newest train is one of them.
-    pub(super) newest_short: bool,
+    pub(super) is_newest_prime_short: bool,
     /// The part of the bodies that was lost where no queue was seen to overflow.
     pub(super) unexplained_loss: f64,
     /// There is a token bucket of which nothing was known before, and trains arrived at this rate in the end.
@@ -57,21 +57,21 @@ impl PathModel {
                 ModelFit::fit_at(median(&rates).unwrap_or(fastest), standard_deviation(&rates), trains)
             }
         };
-        let ModelFit { capacity, capacity_scatter, mut readings } = found;
-        let unexplained = |reading: &TrainSample| if reading.has_overflowed() { 0.0 } else { reading.lost };
+        let ModelFit { capacity, capacity_scatter, samples: mut readings } = found;
+        let unexplained = |reading: &TrainSample| if reading.has_overflowed() { 0.0 } else { reading.loss_fraction };
         let unexplained_loss = mean(&readings.iter().map(unexplained).collect::<Vec<_>>());
-        let filled = readings.iter().filter(|r| !r.emptied).count();
+        let filled = readings.iter().filter(|r| !r.has_emptied).count();
         let saturated = shaper.is_some() || shown.len() * 4 > trains.len() || filled * 2 > readings.len();
-        let disturbed = readings.iter().filter(|r| r.disturbed).count() as u32;
-        readings.retain(|r| !r.disturbed);
-        let short_primes = readings.iter().filter(|r| r.credit_left).count() as u32;
-        let newest_short = readings.last().is_some_and(|r| r.credit_left);
+        let disturbed = readings.iter().filter(|r| r.is_disturbed).count() as u32;
+        readings.retain(|r| !r.is_disturbed);
+        let short_primes = readings.iter().filter(|r| r.has_credit_left).count() as u32;
+        let newest_short = readings.last().is_some_and(|r| r.has_credit_left);
         // A path that nothing has filled may well be faster than any packets seen.
-        let stalled = |reading: &TrainSample| saturated && reading.compressed && !reading.credit_left;
+        let stalled = |reading: &TrainSample| saturated && reading.is_compressed && !reading.has_credit_left;
         let receiver_stalls = readings.iter().filter(|r| stalled(r)).count() as u32;
         let newest_stalled = readings.last().is_some_and(stalled);
         // A train far faster than the link shows the link's capacity only.
-        readings.retain(|r| !stalled(r) && !r.credit_left && r.rate < 3.0 * capacity);
+        readings.retain(|r| !stalled(r) && !r.has_credit_left && r.rate < 3.0 * capacity);
         let burst_rate = burst_rate(&primes, capacity);
         let hides = match shaping {
             Shaping::Unknown => hides_bucket(trains),
@@ -84,13 +84,13 @@ impl PathModel {
             capacity_scatter,
             prime_gap_ratio: if shaper.is_some() { 0.0 } else { shown.iter().map(|d| d.gap_ratio).fold(0.0, f64::max) },
             burst_rate,
-            saturated,
-            readings,
+            is_saturated: saturated,
+            samples: readings,
             receiver_stalls,
-            newest_stalled,
-            disturbed,
+            is_newest_stalled: newest_stalled,
+            disturbed_trains: disturbed,
             short_primes,
-            newest_short,
+            is_newest_prime_short: newest_short,
             unexplained_loss,
             hidden_bucket: is_hidden.then(|| slowest_rate(trains).unwrap_or(capacity)),
         }
@@ -101,7 +101,7 @@ impl PathModel {
 struct ModelFit {
     capacity: f64,
     capacity_scatter: f64,
-    readings: Vec<TrainSample>,
+    samples: Vec<TrainSample>,
 }
 
 impl ModelFit {
@@ -117,7 +117,7 @@ impl ModelFit {
         } else {
             (prime_rate, readings)
         };
-        ModelFit { capacity, capacity_scatter: scatter.min(bound), readings }
+        ModelFit { capacity, capacity_scatter: scatter.min(bound), samples: readings }
     }
 
     /// Behind a token bucket primes arrive at the peak rate, which does not show the sustained one.
@@ -125,7 +125,7 @@ impl ModelFit {
         let bottleneck = Bottleneck::behind_shaper(shaper);
         let half = (shaper.committed_rate.high.as_f64() - shaper.committed_rate.low.as_f64()) / 2.0;
         let readings = read_trains(trains, bottleneck);
-        ModelFit { capacity: bottleneck.capacity, capacity_scatter: half / 2.0, readings }
+        ModelFit { capacity: bottleneck.capacity, capacity_scatter: half / 2.0, samples: readings }
     }
 }
 
@@ -181,12 +181,12 @@ fn slowed_down_rates(trains: &[PrimedTrain]) -> Vec<[f64; 2]> {
 /// time cross traffic may exceed what the link carries, which shows the more the slower a train is: a train counts only
 /// together with all that were faster.
 fn available_bound(readings: &[TrainSample]) -> f64 {
-    let mut steady: Vec<&TrainSample> = readings.iter().filter(|r| !r.jumped && !r.disturbed).collect();
+    let mut steady: Vec<&TrainSample> = readings.iter().filter(|r| !r.has_delay_jump && !r.is_disturbed).collect();
     steady.sort_by(|a, b| b.rate.total_cmp(&a.rate));
     let (mut sent, mut grown) = (0.0, 0.0);
     let bounds = steady.iter().map(|r| {
         sent += r.rate * r.duration;
-        grown += r.growth.max(0.05) * r.duration;
+        grown += r.delay_growth.max(0.05) * r.duration;
         sent / grown
     });
     bounds.fold(f64::INFINITY, f64::min)

@@ -28,38 +28,38 @@ pub(super) struct TrainSample {
     /// The body's rate in bit/s.
     pub(super) rate: f64,
     /// The rate in bit/s at which the whole body arrived.
-    pub(super) arrived: f64,
+    pub(super) arrival_rate: f64,
     /// Available bandwidth in bit/s.
     pub(super) available: f64,
     /// The part of the body that was lost for whatever cause.
-    pub(super) lost: f64,
+    pub(super) loss_fraction: f64,
     /// By how many seconds a second the delay grew.
-    pub(super) growth: f64,
+    pub(super) delay_growth: f64,
     /// The time from the body's first packet to its last, in seconds.
     pub(super) duration: f64,
     /// The queue ran empty: `available` is a lower bound.
-    pub(super) emptied: bool,
+    pub(super) has_emptied: bool,
     /// A token bucket held credit when the body began, which hides whatever the body had too much: nothing is known.
-    pub(super) credit_left: bool,
+    pub(super) has_credit_left: bool,
     /// The part of the body that was lost because a queue was full; zero where no queue overflowed. Cross traffic is
     /// assumed to lose the same part, which `available` takes into account.
-    pub(super) dropped: f64,
+    pub(super) overflow_loss_fraction: f64,
     /// The queue had no room for the prime.
-    pub(super) prime_overflowed: bool,
+    pub(super) has_prime_overflowed: bool,
     /// Packets arrived closer together than the bottleneck can deliver them: the receiving host held them back.
-    pub(super) compressed: bool,
+    pub(super) is_compressed: bool,
     /// The delay jumped once, far beyond its usual variation: packets were held up, or cross traffic sent a burst.
-    pub(super) jumped: bool,
+    pub(super) has_delay_jump: bool,
     /// Packets were held up so often that the train tells nothing.
-    pub(super) disturbed: bool,
+    pub(super) is_disturbed: bool,
     /// What the last packet left in the queue, in bits.
-    pub(super) backlog: f64,
+    pub(super) backlog_bits: f64,
 }
 
 impl TrainSample {
     /// Whether a queue overflowed in the body.
     pub(super) fn has_overflowed(&self) -> bool {
-        self.dropped > 0.0
+        self.overflow_loss_fraction > 0.0
     }
 }
 
@@ -86,9 +86,9 @@ impl PrimedTrain {
         let rate = if busy.len() < body.len() { sending_rate(busy) } else { self.body_rate() };
         let delivered = self.overflow_delivered_part(bottleneck, floor, full);
         // What a full queue dropped did not use the link.
-        let dropped = |p: &PacketPoint| if delivered.is_some() { p.lost } else { 0.0 };
+        let dropped = |p: &PacketPoint| if delivered.is_some() { p.lost_bits } else { 0.0 };
         let held: Vec<(f64, f64)> =
-            busy.iter().map(|p| (p.sent, p.carried - dropped(p) - capacity * p.delay)).collect();
+            busy.iter().map(|p| (p.sent, p.sent_bits - dropped(p) - capacity * p.delay)).collect();
         let duration = held.last().zip(held.first()).map_or(0.0, |(last, first)| last.0 - first.0);
         let few_steps = duration * capacity < MIN_ROBUST_PACKETS * CROSS_PACKET_BITS;
         let slope = match busy.is_empty() {
@@ -101,19 +101,19 @@ impl PrimedTrain {
         let idle = busy.iter().skip(usize::from(busy.len() < body.len())).filter(|p| is_idle(p)).count();
         Some(TrainSample {
             rate,
-            arrived: arrival_rate(&body),
-            lost: self.body_loss_fraction(),
-            growth: (rate - available) / capacity,
+            arrival_rate: arrival_rate(&body),
+            loss_fraction: self.body_loss_fraction(),
+            delay_growth: (rate - available) / capacity,
             available,
             duration,
-            emptied: idle * 10 > held.len(),
-            credit_left: bottleneck.has_token_bucket() && self.has_credit_left(bottleneck, floor),
-            dropped: delivered.map_or(0.0, |part| 1.0 - part),
-            prime_overflowed: self.losses.iter().any(|loss| loss.index < self.prime),
-            compressed: self.is_compressed(bottleneck, duration),
-            jumped: !self.is_in_bursts && self.has_delay_jump(capacity),
-            disturbed: busy.is_empty(),
-            backlog: self
+            has_emptied: idle * 10 > held.len(),
+            has_credit_left: bottleneck.has_token_bucket() && self.has_credit_left(bottleneck, floor),
+            overflow_loss_fraction: delivered.map_or(0.0, |part| 1.0 - part),
+            has_prime_overflowed: self.losses.iter().any(|loss| loss.index < self.prime_packets),
+            is_compressed: self.is_compressed(bottleneck, duration),
+            has_delay_jump: !self.is_in_bursts && self.has_delay_jump(capacity),
+            is_disturbed: busy.is_empty(),
+            backlog_bits: self
                 .points
                 .last()
                 .map_or(0.0, |p| waited(p).max(0.0) * capacity + self.size_bits - self.packet_bits),
@@ -122,8 +122,8 @@ impl PrimedTrain {
 
     /// The part of the body that was lost.
     fn body_loss_fraction(&self) -> f64 {
-        let lost = self.losses.iter().filter(|loss| loss.index >= self.prime).count();
-        let arrived = self.points.iter().filter(|p| p.index >= self.prime).count();
+        let lost = self.losses.iter().filter(|loss| loss.index >= self.prime_packets).count();
+        let arrived = self.points.iter().filter(|p| p.index >= self.prime_packets).count();
         lost as f64 / (arrived + lost).max(1) as f64
     }
 
@@ -133,28 +133,28 @@ impl PrimedTrain {
     }
 
     fn waiting_seconds(&self, point: &PacketPoint, bottleneck: Bottleneck, floor: FittedLine) -> f64 {
-        point.head - floor.value_at(point.sent) - self.packet_bits / bottleneck.line
+        point.first_packet_delay - floor.value_at(point.sent) - self.packet_bits / bottleneck.line_rate
     }
 
     /// Whether the prime's last packets still arrived faster than the bucket fills, or without queueing.
     fn has_credit_left(&self, bottleneck: Bottleneck, floor: FittedLine) -> bool {
         let end = last_points(self.prime_points(), PRIME_END_PACKETS);
         let ([first, .., last], service) = (end, self.prime_bits / bottleneck.capacity) else { return true };
-        let pace = (last.carried - first.carried) / (last.sent + last.delay - first.sent - first.delay).max(1e-9);
-        let between = (bottleneck.line / bottleneck.capacity).sqrt().min(1.5);
+        let pace = (last.sent_bits - first.sent_bits) / (last.sent + last.delay - first.sent - first.delay).max(1e-9);
+        let between = (bottleneck.line_rate / bottleneck.capacity).sqrt().min(1.5);
         pace > between * bottleneck.capacity || self.waiting_seconds(last, bottleneck, floor) < 0.5 * service
     }
 
     /// Which part of the body arrived, if most of its losses happened where a queue was as full as ever seen: that tells
     /// an overflow from random loss.
     fn overflow_delivered_part(&self, bottleneck: Bottleneck, floor: FittedLine, full: f64) -> Option<f64> {
-        let lost: Vec<&PacketLoss> = self.losses.iter().filter(|loss| loss.index >= self.prime).collect();
-        let [passing, service] = [bottleneck.line, bottleneck.capacity].map(|rate| self.size_bits / rate);
+        let lost: Vec<&PacketLoss> = self.losses.iter().filter(|loss| loss.index >= self.prime_packets).collect();
+        let [passing, service] = [bottleneck.line_rate, bottleneck.capacity].map(|rate| self.size_bits / rate);
         let was_full = |loss: &&&PacketLoss| {
-            let (sent, delay) = loss.before;
+            let (sent, delay) = loss.preceding_packet;
             delay - floor.value_at(sent) - passing > f64::max(0.7 * full, 1.4 * service)
         };
-        let arrived = self.points.iter().filter(|p| p.index >= self.prime).count();
+        let arrived = self.points.iter().filter(|p| p.index >= self.prime_packets).count();
         let at_full = lost.iter().filter(was_full).count();
         (at_full * 2 > lost.len()).then(|| arrived as f64 / (arrived + lost.len()) as f64)
     }
@@ -167,7 +167,7 @@ impl PrimedTrain {
         // A token bucket that is served late makes up for it at once, and nothing is lost.
         let late_service = if bottleneck.has_token_bucket() { MAX_LATE_SERVICE_PART * duration } else { 0.0 };
         let (mut recovered, mut most) = (0.0, 0.0);
-        for pair in self.points.windows(2).filter(|w| w[0].index >= self.prime) {
+        for pair in self.points.windows(2).filter(|w| w[0].index >= self.prime_packets) {
             let fall = pair[0].delay - pair[1].delay;
             let gap = pair[1].sent - pair[0].sent - fall;
             recovered = if gap < 0.5 * service { recovered + fall } else { 0.0 };
@@ -238,5 +238,5 @@ pub(super) fn is_held_up(one: &PacketPoint, next: &PacketPoint, max_wait: f64) -
 pub(super) fn sending_rate<P: Borrow<PacketPoint>>(points: &[P]) -> f64 {
     let [first, .., last] = points else { return 0.0 };
     let (first, last) = (first.borrow(), last.borrow());
-    (last.carried - first.carried) / (last.sent - first.sent).max(1e-9)
+    (last.sent_bits - first.sent_bits) / (last.sent - first.sent).max(1e-9)
 }

@@ -34,7 +34,7 @@ pub(super) struct PrimedState {
     /// The largest packet of a burst, in bytes: a jumbo frame where the path takes them.
     pub(super) max_burst_packet: u32,
     /// Whether packets that are too close together are sent in bursts.
-    pub(super) bursts: bool,
+    pub(super) sends_bursts: bool,
     pub(super) budget: Budget,
     /// Whether the user has limited the bytes.
     pub(super) limits_bytes: bool,
@@ -43,19 +43,19 @@ pub(super) struct PrimedState {
     /// Where a token bucket is known, its committed rate is the capacity, and primes empty it.
     pub(super) shaping: Shaping,
     /// The rate at which the scout arrived, in bit/s.
-    pub(super) scouted: Option<f64>,
+    pub(super) scouted_rate: Option<f64>,
     pub(super) trains: Vec<PrimedTrain>,
-    pub(super) knowledge: PathModel,
+    pub(super) path_model: PathModel,
     /// Beside the primed trains, which make the assumption that it tests.
-    pub(super) search: TightLinkSearch,
+    pub(super) tight_link_search: TightLinkSearch,
     /// The train sent last was one of the search.
     pub(super) is_newest_paced: bool,
     pub(super) rejected: BTreeMap<Rejection, u32>,
     pub(super) failures_in_row: u32,
     /// The highest rate of a train that was sent in bursts, as planned, in bit/s.
-    pub(super) planned: f64,
+    pub(super) max_planned_rate: f64,
     /// The rate of the newest primed train, as planned, in bit/s.
-    pub(super) newest_planned: f64,
+    pub(super) newest_planned_rate: f64,
     random: u64,
 }
 
@@ -66,21 +66,21 @@ impl PrimedState {
             config,
             max_packet: conditions.max_packet.min(Train::MAX_ETHERNET_PACKET_BYTES),
             max_burst_packet: conditions.max_packet,
-            bursts: conditions.bursts,
+            sends_bursts: conditions.bursts,
             limits_bytes: conditions.budget.bytes.is_some(),
             bytes_before_shaper: 0,
             budget: BUDGET.or_requested(conditions.budget),
             shaping: conditions.shaping,
             // Where a token bucket's rate is known, no scout is needed.
-            scouted: conditions.shaping.shaper().map(|shaper| shaper.committed_rate.value.as_f64()),
+            scouted_rate: conditions.shaping.shaper().map(|shaper| shaper.committed_rate.value.as_f64()),
             trains: Vec::new(),
-            knowledge: PathModel::default(),
-            search: TightLinkSearch::default(),
+            path_model: PathModel::default(),
+            tight_link_search: TightLinkSearch::default(),
             is_newest_paced: false,
             rejected: BTreeMap::new(),
             failures_in_row: 0,
-            planned: 0.0,
-            newest_planned: 0.0,
+            max_planned_rate: 0.0,
+            newest_planned_rate: 0.0,
             random: conditions.seed,
         }
     }

@@ -69,14 +69,14 @@ const MAX_LOSSY_RELATIVE_HALF_WIDTH: f64 = 0.5;
 
 /// Whether nothing more need be sent.
 pub(super) fn has_enough_trains(state: &PrimedState, elapsed: Span) -> bool {
-    if state.failures_in_row >= MAX_FAILURES || is_out_of_reach(state) || state.search.is_full() {
+    if state.failures_in_row >= MAX_FAILURES || is_out_of_reach(state) || state.tight_link_search.grew_at_low_rate() {
         return true;
     }
-    if state.search.ceiling_rate().is_some() {
+    if state.tight_link_search.ceiling_rate().is_some() {
         let is_precise = |tight: &TightLink| {
-            tight.near >= MIN_TIGHT_TRAINS && tight.half_width() <= TIGHT_RELATIVE_PRECISION * tight.available
+            tight.near_trains >= MIN_TIGHT_TRAINS && tight.half_width() <= TIGHT_RELATIVE_PRECISION * tight.available
         };
-        return state.search.tight.as_ref().is_some_and(is_precise);
+        return state.tight_link_search.tight_link.as_ref().is_some_and(is_precise);
     }
     let verifying = if state.shaping.shaper().is_some() { 0 } else { verification::MIN_VERIFICATION_TRAINS };
     used_samples(state).len() + verifying >= MIN_SETTLED_TRAINS && is_precise(state, elapsed)
@@ -85,10 +85,10 @@ pub(super) fn has_enough_trains(state: &PrimedState, elapsed: Span) -> bool {
 /// Whether the interval is as narrow as asked for.
 fn is_precise(state: &PrimedState, elapsed: Span) -> bool {
     let used = used_samples(state);
-    let capacity = state.knowledge.capacity.unwrap_or(0.0);
-    let interval = estimate_interval(&used, elapsed.as_secs_f64(), &state.knowledge);
+    let capacity = state.path_model.capacity.unwrap_or(0.0);
+    let interval = estimate_interval(&used, elapsed.as_secs_f64(), &state.path_model);
     informative_trains(&used, capacity) >= MIN_VALUE_TRAINS
-        && interval.half <= (interval.value * state.config.precision).max(capacity * 0.0025)
+        && interval.half_width <= (interval.value * state.config.precision).max(capacity * 0.0025)
 }
 
 /// How long to wait at least before the next train.
@@ -112,14 +112,14 @@ pub(super) fn max_bytes(state: &PrimedState) -> u64 {
     if state.limits_bytes {
         return bytes;
     }
-    let searched = if state.search.ceiling_rate().is_some() { TIGHT_BUDGET_BYTES } else { 0 };
+    let searched = if state.tight_link_search.ceiling_rate().is_some() { TIGHT_BUDGET_BYTES } else { 0 };
     let in_bursts = (fast_rate(state) * FAST_BUDGET_SECONDS / 8.0) as u64;
     (state.bytes_before_shaper + bytes.max(searched).max(in_bursts)).min(MAX_FAST_BYTES)
 }
 
 /// The rate of trains where those are sent in bursts, else zero.
 fn fast_rate(state: &PrimedState) -> f64 {
-    let rate = state.knowledge.capacity.unwrap_or(0.0);
+    let rate = state.path_model.capacity.unwrap_or(0.0);
     if control::burst_pacing(state, rate).is_some() { rate } else { 0.0 }
 }
 
@@ -130,36 +130,36 @@ fn verification_bytes(state: &PrimedState) -> u64 {
 
 /// Behind a token bucket, a train that follows the committed rate says nothing as long as the bucket holds credit.
 fn is_verifiable(state: &PrimedState) -> bool {
-    let is_undecided = !state.search.is_verified() && !state.search.is_full();
-    state.shaping.shaper().is_none() && state.knowledge.saturated && is_undecided
+    let is_undecided = !state.tight_link_search.is_verified() && !state.tight_link_search.grew_at_low_rate();
+    state.shaping.shaper().is_none() && state.path_model.is_saturated && is_undecided
 }
 
 /// By how many seconds a second the growth of the delay differs between verifying trains, as primed ones show, which are
 /// shorter.
 pub(super) fn growth_scatter(state: &PrimedState) -> f64 {
     // Where the path is fast, the first trains leave it idle: what they found is no more than a lower bound.
-    let is_counted = |r: &&TrainSample| !(r.emptied && sends_in_bursts(state));
+    let is_counted = |r: &&TrainSample| !(r.has_emptied && sends_in_bursts(state));
     let values: Vec<f64> = used_samples(state).iter().filter(is_counted).map(|r| r.available).collect();
     (1.0 / control::VERIFICATION_LENGTH_RATIO).sqrt() * standard_deviation(&values)
-        / state.knowledge.capacity.unwrap_or(f64::INFINITY)
+        / state.path_model.capacity.unwrap_or(f64::INFINITY)
 }
 
 /// The rate that is to be verified; none where there is no value, or it has been.
 pub(super) fn rate_to_verify(state: &PrimedState, elapsed: Span) -> Option<f64> {
     let is_possible = is_verifiable(state) && state.failures_in_row < MAX_FAILURES;
     let interval = candidate_interval(state, &used_samples(state), elapsed).ok().filter(|_| is_possible)?;
-    let rate = verification::VERIFIED_RATE_PART * (interval.value - interval.half);
-    (rate > 0.02 * state.knowledge.capacity?).then_some(rate)
+    let rate = verification::VERIFIED_RATE_PART * (interval.value - interval.half_width);
+    (rate > 0.02 * state.path_model.capacity?).then_some(rate)
 }
 
 /// Whether the path carried the highest rate that could be sent.
 fn is_out_of_reach(state: &PrimedState) -> bool {
-    let readings = &state.knowledge.readings;
+    let readings = &state.path_model.samples;
     let fastest = highest_rate(readings);
     // As long as the rate can be doubled, few trains are nearly as fast as the fastest.
     let near = readings.iter().filter(|r| r.rate > NEARLY_FASTEST_PART * fastest).count();
     let is_fastest = !sends_in_bursts(state) || near > MIN_VALUE_TRAINS;
-    !state.knowledge.saturated && readings.len() >= 2 * MIN_VALUE_TRAINS && is_fastest
+    !state.path_model.is_saturated && readings.len() >= 2 * MIN_VALUE_TRAINS && is_fastest
 }
 
 /// Whether trains were so fast that they were sent in bursts.
@@ -170,7 +170,7 @@ fn sends_in_bursts(state: &PrimedState) -> bool {
 /// The time budget, stretched where the tight link is looked for, or where the path is so slow that it would not give a value, or only a coarse one.
 pub(super) fn time_limit(state: &PrimedState, elapsed: Span) -> Span {
     let used = used_samples(state);
-    if state.search.ceiling_rate().is_some() {
+    if state.tight_link_search.ceiling_rate().is_some() {
         return state.budget.time * 3;
     }
     let stretched = used.len() < MIN_VALUE_TRAINS + 2 || is_coarse(state, &used, elapsed);
@@ -180,27 +180,27 @@ pub(super) fn time_limit(state: &PrimedState, elapsed: Span) -> Span {
 /// Whether the time budget is so few packets long on this path that a single packet of cross traffic shows in the value,
 /// and the interval is accordingly wide.
 fn is_coarse(state: &PrimedState, used: &[TrainSample], elapsed: Span) -> bool {
-    let capacity = state.knowledge.capacity.unwrap_or(0.0);
+    let capacity = state.path_model.capacity.unwrap_or(0.0);
     let packets = capacity * state.budget.time.as_secs_f64() / CROSS_PACKET_BITS;
-    let interval = estimate_interval(used, elapsed.as_secs_f64(), &state.knowledge);
+    let interval = estimate_interval(used, elapsed.as_secs_f64(), &state.path_model);
     // Behind a token bucket trains are longer, and fewer.
     let few = if state.shaping.shaper().is_some() { 2.0 * SHORT_BUDGET_PACKETS } else { SHORT_BUDGET_PACKETS };
-    packets < few && interval.half > MAX_SHORT_RELATIVE_HALF_WIDTH * interval.value
+    packets < few && interval.half_width > MAX_SHORT_RELATIVE_HALF_WIDTH * interval.value
 }
 
 /// The readings that count: not those of trains sent so much too fast that an error of the capacity would show, and not
 /// those whose delay jumped or whose queue overflowed, unless so many did that this is how the traffic or the path is.
 pub(super) fn used_samples(state: &PrimedState) -> Vec<TrainSample> {
-    let readings = &state.knowledge.readings;
-    let Some(aim) = control::target_rate(&state.knowledge) else { return Vec::new() };
+    let readings = &state.path_model.samples;
+    let Some(aim) = control::target_rate(&state.path_model) else { return Vec::new() };
     // Where the path is fast, the first trains are far slower, and tell nothing.
     let least = if sends_in_bursts(state) { MIN_PART_OF_TARGET_RATE * aim } else { 0.0 };
     let readings: Vec<TrainSample> = readings.iter().filter(|r| r.rate >= least).copied().collect();
     let near: Vec<TrainSample> = readings.iter().filter(|r| r.rate <= 1.3 * aim).copied().collect();
-    let capacity = state.knowledge.capacity.unwrap_or(0.0);
+    let capacity = state.path_model.capacity.unwrap_or(0.0);
     let mut used = if informative_trains(&near, capacity) >= MIN_VALUE_TRAINS { near } else { readings };
     if stalled_trains(&used) > 0 {
-        used.retain(|r| !r.jumped);
+        used.retain(|r| !r.has_delay_jump);
     }
     if !has_short_queue(&used) {
         used.retain(|r| !r.has_overflowed());
@@ -215,17 +215,19 @@ fn has_short_queue(readings: &[TrainSample]) -> bool {
 
 /// How many of these met a stall: jumps are stalls as long as they are rare.
 fn stalled_trains(readings: &[TrainSample]) -> usize {
-    let jumped = readings.iter().filter(|r| r.jumped).count();
+    let jumped = readings.iter().filter(|r| r.has_delay_jump).count();
     if jumped * 4 <= readings.len() { jumped } else { 0 }
 }
 
 /// Where little is left and few trains say so, or a queue grew at that rate, what is left may be what connections gave up to the trains
 /// themselves: only that it is not more is known.
 fn nearly_full_rate(state: &PrimedState, used: &[TrainSample], interval: &RateInterval) -> Option<Rate> {
-    let high = interval.value + interval.half;
-    let is_little = high < MAX_LOW_RATE_PART * state.knowledge.capacity.unwrap_or(0.0);
-    let is_vague = used.len() < MIN_TRAINS_AT_LOW_RATE && interval.half > MAX_RELATIVE_UNCERTAINTY * interval.value;
-    let is_full = state.search.is_full() || is_little && is_vague && state.search.ceiling_rate().is_none();
+    let high = interval.value + interval.half_width;
+    let is_little = high < MAX_LOW_RATE_PART * state.path_model.capacity.unwrap_or(0.0);
+    let is_vague =
+        used.len() < MIN_TRAINS_AT_LOW_RATE && interval.half_width > MAX_RELATIVE_UNCERTAINTY * interval.value;
+    let is_full = state.tight_link_search.grew_at_low_rate()
+        || is_little && is_vague && state.tight_link_search.ceiling_rate().is_none();
     is_full.then(|| Rate::from_f64(high))
 }
 
@@ -239,7 +241,7 @@ pub(super) fn outcome(state: &PrimedState, elapsed: Span) -> Outcome {
         spread: found.as_ref().ok().map(|interval| Rate::from_f64(interval.spread)),
         bound: bound.flatten(),
         reason,
-        capacity: state.knowledge.capacity.map(Rate::from_f64),
+        capacity: state.path_model.capacity.map(Rate::from_f64),
         tight_link: tight_link(state),
         hidden_bucket: hidden_bucket_rate(state).filter(|_| found.is_err()).map(Rate::from_f64),
         trains_used: used.len() as u32,
@@ -255,7 +257,7 @@ fn find_interval(
     elapsed: Span,
 ) -> Result<RateInterval, (Reason, Option<Bound>)> {
     let no_value = |reason: Reason| (reason, outcome_bound(state, used));
-    if state.search.ceiling_rate().is_some() && !state.search.is_verified() {
+    if state.tight_link_search.ceiling_rate().is_some() && !state.tight_link_search.is_verified() {
         return Err(no_value(format!("the tight link is not the narrow link, {TIGHT_UNKNOWN}").into()));
     }
     let mut interval = candidate_interval(state, used, elapsed).map_err(no_value)?;
@@ -263,10 +265,10 @@ fn find_interval(
         let reason = "the path is nearly full, and too few trains say what it leaves";
         return Err((reason.into(), Some(Bound::AtMost(high, BoundKind::NearlyFull))));
     }
-    if let Some(low) = state.search.low_rate() {
+    if let Some(low) = state.tight_link_search.least_available_rate() {
         interval.low = interval.low.min(low.max(0.0));
     }
-    if has_short_queue(used) && interval.half > MAX_LOSSY_RELATIVE_HALF_WIDTH * interval.value {
+    if has_short_queue(used) && interval.half_width > MAX_LOSSY_RELATIVE_HALF_WIDTH * interval.value {
         interval.low = 0.0;
     }
     Ok(interval)
@@ -276,24 +278,24 @@ const TIGHT_UNKNOWN: &str = "and its cross traffic varies too much to tell what 
 
 /// What has been found, whether or not it has been verified; or the reason why nothing has.
 fn candidate_interval(state: &PrimedState, used: &[TrainSample], elapsed: Span) -> Result<RateInterval, Reason> {
-    if state.search.ceiling_rate().is_some() {
-        let interval = state.search.tight.as_ref().and_then(TightLink::interval);
+    if state.tight_link_search.ceiling_rate().is_some() {
+        let interval = state.tight_link_search.tight_link.as_ref().and_then(TightLink::interval);
         return interval.ok_or_else(|| format!("the tight link is not the narrow link, {TIGHT_UNKNOWN}").into());
     }
-    let capacity = state.knowledge.capacity.unwrap_or(0.0);
+    let capacity = state.path_model.capacity.unwrap_or(0.0);
     if informative_trains(used, capacity) < MIN_VALUE_TRAINS
         || is_out_of_reach(state)
         || hidden_bucket_rate(state).is_some()
     {
         return Err(no_value_reason(state, used).into());
     }
-    if state.knowledge.unexplained_loss > MAX_RANDOM_LOSS_FRACTION + loss_error(state) {
-        let percent = state.knowledge.unexplained_loss * 100.0;
+    if state.path_model.unexplained_loss > MAX_RANDOM_LOSS_FRACTION + loss_error(state) {
+        let percent = state.path_model.unexplained_loss * 100.0;
         let text = format!("{percent:.0} % of the packets were lost without a queue: a policer or a very short queue");
         return Err(Reason::with_cause(Cause::LossWithoutQueue, text));
     }
-    let interval = estimate_interval(used, elapsed.as_secs_f64(), &state.knowledge);
-    if interval.half > MAX_RELATIVE_HALF_WIDTH * capacity {
+    let interval = estimate_interval(used, elapsed.as_secs_f64(), &state.path_model);
+    if interval.half_width > MAX_RELATIVE_HALF_WIDTH * capacity {
         let high = interval.estimate().high;
         return Err(format!("the trains disagree: up to {high} may be available").into());
     }
@@ -307,16 +309,16 @@ fn loss_error(state: &PrimedState) -> f64 {
 }
 
 fn tight_link(state: &PrimedState) -> Option<Rate> {
-    state.search.tight.as_ref().map(|tight| Rate::from_f64(1.0 / tight.slope.max(1e-12)))
+    state.tight_link_search.tight_link.as_ref().map(|tight| Rate::from_f64(1.0 / tight.slope.max(1e-12)))
 }
 
 fn outcome_warnings(state: &PrimedState, used: &[TrainSample]) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Some(burst) = state.knowledge.burst_rate.filter(|_| !is_out_of_reach(state)) {
+    if let Some(burst) = state.path_model.burst_rate.filter(|_| !is_out_of_reach(state)) {
         let burst = Rate::from_f64(burst);
         warnings.push(format!("bursts pass at {burst}, far above the sustained rate: a token bucket shapes the path"));
     }
-    if let (Some(tight), Some(narrow)) = (tight_link(state), state.knowledge.capacity) {
+    if let (Some(tight), Some(narrow)) = (tight_link(state), state.path_model.capacity) {
         let narrow = Rate::from_f64(narrow);
         warnings.push(format!(
             "the tight link is not the narrow link: queues grow as on a link of {tight}, and packets sent at once arrive at {narrow}"
@@ -332,9 +334,9 @@ fn outcome_warnings(state: &PrimedState, used: &[TrainSample]) -> Vec<String> {
 fn rejection_counts(state: &PrimedState) -> BTreeMap<Rejection, u32> {
     let mut rejected = state.rejected.clone();
     let stalls = [
-        (Rejection::PathStalled, stalled_trains(&state.knowledge.readings) as u32),
-        (Rejection::ReceiverStalled, state.knowledge.receiver_stalls),
-        (Rejection::SendingDisturbed, state.knowledge.disturbed),
+        (Rejection::PathStalled, stalled_trains(&state.path_model.samples) as u32),
+        (Rejection::ReceiverStalled, state.path_model.receiver_stalls),
+        (Rejection::SendingDisturbed, state.path_model.disturbed_trains),
     ];
     rejected.extend(stalls.into_iter().filter(|&(_, count)| count > 0));
     rejected
@@ -342,15 +344,15 @@ fn rejection_counts(state: &PrimedState) -> BTreeMap<Rejection, u32> {
 
 /// What is known where there is no value since nothing filled the path.
 fn outcome_bound(state: &PrimedState, used: &[TrainSample]) -> Option<Bound> {
-    let is_misled = hidden_bucket_rate(state).is_some() || state.search.ceiling_rate().is_some();
+    let is_misled = hidden_bucket_rate(state).is_some() || state.tight_link_search.ceiling_rate().is_some();
     // A bucket that is used up in a train of bursts looks like a path that stalls.
-    let most_are_disturbed = state.knowledge.disturbed as usize > used.len();
-    if is_misled || most_are_disturbed || state.knowledge.short_primes as usize > used.len() {
+    let most_are_disturbed = state.path_model.disturbed_trains as usize > used.len();
+    if is_misled || most_are_disturbed || state.path_model.short_primes as usize > used.len() {
         None
     } else if is_out_of_reach(state) {
         Some(Bound::AtLeast(Rate::from_f64(carried_rate(state)), BoundKind::Sender))
     } else if used.len() >= MIN_VALUE_TRAINS
-        && informative_trains(used, state.knowledge.capacity.unwrap_or(0.0)) < MIN_VALUE_TRAINS
+        && informative_trains(used, state.path_model.capacity.unwrap_or(0.0)) < MIN_VALUE_TRAINS
     {
         let available: Vec<f64> = used.iter().map(|r| r.available).collect();
         let limit = if held_up_rates(state).is_some() { BoundKind::Sender } else { BoundKind::Budget };
@@ -365,9 +367,9 @@ fn outcome_bound(state: &PrimedState, used: &[TrainSample]) -> Option<Bound> {
 /// The rate at which trains arrived in the end behind a token bucket that was not known before. There is one, too, where the fastest trains
 /// seem not to have filled the path, though the delay grew so fast in them that nothing can be said to be available.
 fn hidden_bucket_rate(state: &PrimedState) -> Option<f64> {
-    let slowest = || state.knowledge.readings.iter().map(|r| r.arrived).reduce(f64::min);
+    let slowest = || state.path_model.samples.iter().map(|r| r.arrival_rate).reduce(f64::min);
     let nothing_lasts = is_out_of_reach(state) && carried_rate(state) <= 0.0;
-    state.knowledge.hidden_bucket.or_else(|| slowest().filter(|_| nothing_lasts))
+    state.path_model.hidden_bucket.or_else(|| slowest().filter(|_| nothing_lasts))
 }
 
 /// The highest rate that was sent, less what a queue that grew slowly tells: at a link of C, growth by g seconds a second means that
@@ -376,11 +378,12 @@ fn hidden_bucket_rate(state: &PrimedState) -> Option<f64> {
 fn carried_rate(state: &PrimedState) -> f64 {
     const MAX_CAPACITY_RATIO: f64 = 4.0;
     const NEAR_CAPACITY_PART: f64 = 0.95;
-    let readings = &state.knowledge.readings;
+    let readings = &state.path_model.samples;
     let fastest = highest_rate(readings);
-    let near: Vec<f64> = readings.iter().filter(|r| r.rate >= NEAR_CAPACITY_PART * fastest).map(|r| r.growth).collect();
+    let near: Vec<f64> =
+        readings.iter().filter(|r| r.rate >= NEAR_CAPACITY_PART * fastest).map(|r| r.delay_growth).collect();
     let growth = median(&near).unwrap_or(0.0).max(0.0);
-    let whole = readings.iter().map(|r| r.rate.min(r.arrived)).fold(0.0, f64::max);
+    let whole = readings.iter().map(|r| r.rate.min(r.arrival_rate)).fold(0.0, f64::max);
     let most = if sends_in_bursts(state) { whole } else { fastest };
     most.min(fastest * (1.0 - MAX_CAPACITY_RATIO * growth).max(0.0))
 }
@@ -391,8 +394,8 @@ fn highest_rate(readings: &[TrainSample]) -> f64 {
 
 /// The highest rate that was planned for bursts, and the highest at which they left, where that is far less.
 fn held_up_rates(state: &PrimedState) -> Option<[Rate; 2]> {
-    let sent = highest_rate(&state.knowledge.readings);
-    (sent < HELD_UP_RATE_PART * state.planned).then(|| [state.planned, sent].map(Rate::from_f64))
+    let sent = highest_rate(&state.path_model.samples);
+    (sent < HELD_UP_RATE_PART * state.max_planned_rate).then(|| [state.max_planned_rate, sent].map(Rate::from_f64))
 }
 
 fn no_value_reason(state: &PrimedState, used: &[TrainSample]) -> String {
@@ -404,7 +407,7 @@ fn no_value_reason(state: &PrimedState, used: &[TrainSample]) -> String {
         return "a token bucket passes bursts far above its committed rate, which was not known before the measurement"
             .to_owned();
     }
-    if state.knowledge.short_primes as usize > used.len() {
+    if state.path_model.short_primes as usize > used.len() {
         return "no train was long enough to empty the token bucket on the path, which hides the available bandwidth"
             .to_owned();
     }
@@ -417,7 +420,7 @@ fn no_value_reason(state: &PrimedState, used: &[TrainSample]) -> String {
             );
         }
         Some(Bound::AtLeast(_, BoundKind::Sender)) => {
-            let rate = Rate::from_f64(highest_rate(&state.knowledge.readings));
+            let rate = Rate::from_f64(highest_rate(&state.path_model.samples));
             return format!("sender-limited: the path carried the highest rate that could be sent, {rate}");
         }
         Some(Bound::AtLeast(rate, _)) => {
@@ -430,7 +433,7 @@ fn no_value_reason(state: &PrimedState, used: &[TrainSample]) -> String {
     let causes = rejection_counts(state);
     let rejected: u32 = causes.values().sum();
     match causes.iter().max_by_key(|(_, count)| **count) {
-        _ if state.scouted.is_none() => "no packet of any train arrived".to_owned(),
+        _ if state.scouted_rate.is_none() => "no packet of any train arrived".to_owned(),
         Some((why, _)) => format!("{rejected} trains could not be used, most of them because {why}"),
         None => format!("the budget was spent before {MIN_VALUE_TRAINS} trains could be used"),
     }

@@ -28,13 +28,13 @@ pub(super) struct TightLinkSearch {
     trains: Vec<PrimedTrain>,
     verifications: Vec<Verification>,
     /// The lowest rate at which the queue was seen to grow although it seemed available, in bit/s.
-    ceiling: Option<f64>,
+    ceiling_rate: Option<f64>,
     is_verified: bool,
-    /// See [`TightLinkSearch::is_full`].
-    is_full: bool,
-    low: Option<f64>,
+    /// See [`TightLinkSearch::grew_at_low_rate`].
+    grew_at_low_rate: bool,
+    least_available: Option<f64>,
     /// What was found below the ceiling.
-    pub(super) tight: Option<TightLink>,
+    pub(super) tight_link: Option<TightLink>,
 }
 
 impl TightLinkSearch {
@@ -50,22 +50,23 @@ impl TightLinkSearch {
         let slower = growth
             * narrow
             * if verdict == VerificationResult::Undecided { UNDECIDED_EXCESS_RATIO } else { DECIDED_EXCESS_RATIO };
-        self.low = (self.verifications.len() >= verification::MIN_VERIFICATION_TRAINS).then_some(rate - slower);
+        self.least_available =
+            (self.verifications.len() >= verification::MIN_VERIFICATION_TRAINS).then_some(rate - slower);
         match verdict {
             VerificationResult::Undecided => {}
             VerificationResult::Available => self.is_verified = true,
-            VerificationResult::Grew if rate < MAX_LOW_RATE_PART * narrow => self.is_full = true,
+            VerificationResult::Grew if rate < MAX_LOW_RATE_PART * narrow => self.grew_at_low_rate = true,
             VerificationResult::Grew => {
-                self.ceiling = Some(rate);
+                self.ceiling_rate = Some(rate);
                 self.verifications.clear();
             }
         }
-        self.tight = self.ceiling.and_then(|ceiling| TightLink::from_trains(&self.trains, ceiling));
+        self.tight_link = self.ceiling_rate.and_then(|ceiling| TightLink::from_trains(&self.trains, ceiling));
     }
 
     /// The lowest rate at which the queue was seen to grow although it seemed available, in bit/s.
     pub(super) fn ceiling_rate(&self) -> Option<f64> {
-        self.ceiling
+        self.ceiling_rate
     }
 
     /// Whether the last value is one at which no queue grows.
@@ -75,13 +76,13 @@ impl TightLinkSearch {
 
     /// Whether the queue grew where little seemed available: that may be what connections gave up to the trains, which a search would
     /// push aside further.
-    pub(super) fn is_full(&self) -> bool {
-        self.is_full
+    pub(super) fn grew_at_low_rate(&self) -> bool {
+        self.grew_at_low_rate
     }
 
     /// The least that may be available for all that the verification says.
-    pub(super) fn low_rate(&self) -> Option<f64> {
-        self.low
+    pub(super) fn least_available_rate(&self) -> Option<f64> {
+        self.least_available
     }
 
     /// The newest train.
@@ -91,10 +92,10 @@ impl TightLinkSearch {
 
     /// The rate of the next train, given a random number from 0 to 1; none where there is nothing to search.
     pub(super) fn next_rate(&self, random: f64) -> Option<f64> {
-        let ceiling = self.ceiling?;
+        let ceiling = self.ceiling_rate?;
         let between = |from: f64, to: f64| from + (to - from) * random;
-        Some(match self.tight {
-            Some(tight) if tight.error < 0.15 * tight.available => {
+        Some(match self.tight_link {
+            Some(tight) if tight.available_error < 0.15 * tight.available => {
                 between(0.75 * tight.available, (1.5 * tight.available).min(ceiling))
             }
             Some(tight) => between((0.5 * tight.available).clamp(0.1 * ceiling, 0.4 * ceiling), ceiling),
@@ -109,14 +110,14 @@ pub(super) struct TightLink {
     /// The rate above which it grows, in bit/s.
     pub(super) available: f64,
     /// Its standard error.
-    pub(super) error: f64,
+    pub(super) available_error: f64,
     /// By how many seconds a second the delay grows for each bit/s more: one over the rate of the tight link.
     pub(super) slope: f64,
     /// Its standard error.
     pub(super) slope_error: f64,
     pub(super) trains: usize,
     /// Those of them whose rate was near the available bandwidth.
-    pub(super) near: usize,
+    pub(super) near_trains: usize,
 }
 
 /// One rate, and how the delay grew.
@@ -147,11 +148,11 @@ impl TightLink {
         let near = steps.iter().filter(|s| (0.85 * available..1.25 * available).contains(&s.rate)).count();
         Some(TightLink {
             available,
-            error: error(|h| h.start),
+            available_error: error(|h| h.start),
             slope,
             slope_error: error(|h| h.slope),
             trains: n,
-            near,
+            near_trains: near,
         })
     }
 
@@ -159,16 +160,16 @@ impl TightLink {
     pub(super) fn half_width(&self) -> f64 {
         // The jackknife of few trains finds too small an error.
         let few = 1.0 + 9.0 / self.trains as f64;
-        (few * student_t_95(self.trains) * self.error).hypot(self.available * 0.01)
+        (few * student_t_95(self.trains) * self.available_error).hypot(self.available * 0.01)
     }
 
     /// None where the slope may as well be zero, or hardly anything is known.
     pub(super) fn interval(&self) -> Option<RateInterval> {
         let told = self.slope > 2.0 * self.slope_error && self.half_width() < self.available;
-        let spread = self.error * (self.trains as f64).sqrt();
+        let spread = self.available_error * (self.trains as f64).sqrt();
         told.then(|| RateInterval {
             value: self.available,
-            half: self.half_width(),
+            half_width: self.half_width(),
             low: self.available - self.half_width(),
             spread,
         })
@@ -212,7 +213,7 @@ fn growth_step(train: &PrimedTrain) -> Option<GrowthStep> {
     if points.len() < 4 || duration <= 0.0 {
         return None;
     }
-    let rate = (end.carried - start.carried) / duration;
+    let rate = (end.sent_bits - start.sent_bits) / duration;
     let delays: Vec<(f64, f64)> = points.iter().map(|p| (p.sent, p.delay)).collect();
     Some(GrowthStep { rate, growth: fit_robust_line(&delays)?.slope, weight: duration })
 }

@@ -38,7 +38,7 @@ const PACKET_TOLERANCE_PART: f64 = 0.1;
 pub(super) struct Verification {
     pub(super) rate: f64,
     /// By how many seconds a second the delay grew from part to part.
-    growths: Vec<f64>,
+    growth_rates: Vec<f64>,
     /// From the first part that counts to the last, in seconds.
     duration: f64,
 }
@@ -63,17 +63,17 @@ impl Verification {
         let growths = parts.windows(2).map(|w| (w[1].1 - w[0].1) / (w[1].0 - w[0].0)).collect();
         let duration = parts.last().zip(parts.first()).map_or(0.0, |(last, first)| last.0 - first.0);
         let rate = if points.len() < train.points.len() { sending_rate(points) } else { train.body_rate() };
-        Some(Verification { rate, growths, duration })
+        Some(Verification { rate, growth_rates: growths, duration })
     }
 
     /// Single bursts wait for the hosts as well, by as much as a queue grows: one line through all tells more than parts.
     fn from_bursts(train: &PrimedTrain) -> Option<Self> {
         let points = undisturbed_part(train)?;
         let counted = &points[points.len() * SKIPPED_TRAIN_PARTS / TRAIN_PARTS..];
-        let delays: Vec<(f64, f64)> = counted.iter().map(|p| (p.sent, p.head)).collect();
+        let delays: Vec<(f64, f64)> = counted.iter().map(|p| (p.sent, p.first_packet_delay)).collect();
         let growths = vec![fit_robust_line(&delays)?.slope];
         let duration = delays.last()?.0 - delays.first()?.0;
-        Some(Verification { rate: sending_rate(points), growths, duration })
+        Some(Verification { rate: sending_rate(points), growth_rates: growths, duration })
     }
 }
 
@@ -121,7 +121,7 @@ pub(super) fn evaluate_verifications(
     scatter: f64,
     narrow: f64,
 ) -> (VerificationResult, f64) {
-    let growths: Vec<f64> = verifications.iter().flat_map(|v| v.growths.iter().copied()).collect();
+    let growths: Vec<f64> = verifications.iter().flat_map(|v| v.growth_rates.iter().copied()).collect();
     if verifications.len() < MIN_VERIFICATION_TRAINS || growths.len() < 2 {
         return (VerificationResult::Undecided, 0.0);
     }

@@ -16,8 +16,8 @@ pub(super) struct WaitSample {
 /// What the waits say. Parts are from 0 to 1.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WaitStatistics {
-    pub(super) busy: Estimate<f64>,
-    pub(super) queued: f64,
+    pub(super) busy_fraction: Estimate<f64>,
+    pub(super) queued_fraction: f64,
     pub(super) mean_wait: f64,
     pub(super) correlation: f64,
 }
@@ -53,7 +53,7 @@ pub(super) fn interpret_waits(samples: &[WaitSample], service: Span) -> Option<W
     let waits = waits(samples)?;
     let service = service.as_secs_f64();
     let threshold = threshold(&waits, service)?;
-    let waits = since_idle(&waits, threshold, service);
+    let waits = waits_since_idle(&waits, threshold, service);
     let within = |low: f64, high: f64| waits.iter().filter(|wait| (low..high).contains(*wait)).count() as f64;
     let count = waits.len() as f64;
     // Noise is as good as absent further above.
@@ -67,8 +67,8 @@ pub(super) fn interpret_waits(samples: &[WaitSample], service: Span) -> Option<W
     let (low, high) = ((value - margin).max(0.0), (value + margin).max(MAX_UNSEEN_PACKETS / count).min(1.0));
     let short: Vec<f64> = waits.iter().copied().filter(|wait| (threshold..service * 1.1).contains(wait)).collect();
     Some(WaitStatistics {
-        busy: Estimate { value, low, high, confidence: 0.95 },
-        queued: within(service * 1.1, f64::INFINITY) / (part * count).max(1.0),
+        busy_fraction: Estimate { value, low, high, confidence: 0.95 },
+        queued_fraction: within(service * 1.1, f64::INFINITY) / (part * count).max(1.0),
         mean_wait: if short.is_empty() { 0.0 } else { mean(&short) / service },
         correlation: correlation(waits),
     })
@@ -91,7 +91,7 @@ type DelayPoint = (f64, f64);
 /// The delay of packets that do not wait, which changes at the rate by which clocks differ.
 #[derive(Debug, Clone, Copy)]
 struct DelayFloor {
-    least: f64,
+    min_delay: f64,
     drift: f64,
 }
 
@@ -123,11 +123,11 @@ impl DelayFloor {
         let slope = |edge: &[DelayPoint]| (edge[1].1 - edge[0].1) / (edge[1].0 - edge[0].0).max(1e-9);
         let drift = if edge.len() == 2 { slope(edge).clamp(-MAX_DRIFT_RATIO, MAX_DRIFT_RATIO) } else { 0.0 };
         let least = hull.iter().map(|(at, delay)| delay - drift * at).fold(f64::INFINITY, f64::min);
-        (DelayFloor { least, drift }, edge.to_vec())
+        (DelayFloor { min_delay: least, drift }, edge.to_vec())
     }
 
     fn wait(&self, (at, delay): &DelayPoint) -> f64 {
-        delay - self.drift * at - self.least
+        delay - self.drift * at - self.min_delay
     }
 }
 
@@ -152,7 +152,7 @@ fn threshold(waits: &[f64], service: f64) -> Option<f64> {
 /// Those after the time in which the link is still busy with what trains have left in queues, if the likelihoods tell that there was
 /// one: where flows have queues of their own, a packet that comes just before the end of another one waits for as little as none
 /// even then. All, where most of the time passes before.
-fn since_idle(waits: &[f64], threshold: f64, service: f64) -> &[f64] {
+fn waits_since_idle(waits: &[f64], threshold: f64, service: f64) -> &[f64] {
     let waited: Vec<bool> = waits.iter().map(|wait| *wait >= threshold).collect();
     let (count, all) = (waits.len(), waited.iter().filter(|waited| **waited).count());
     let busy = |waited: usize, of: usize| log_likelihood(waited, of, 1.0 - threshold / service);
@@ -225,10 +225,13 @@ mod tests {
                 [(0.0, 3e-6, 0.0), (0.3, 3e-6, 50e-6), (0.7, 10e-6, -50e-6), (0.95, 3e-6, 20e-6)]
             {
                 let read = interpret_waits(&samples(busy, noise, drift, seed), service).unwrap();
-                let found = read.busy;
+                let found = read.busy_fraction;
                 let is_close = (found.value - busy).abs() < 0.1;
                 assert!(is_close && found.low - 0.03 <= busy && busy <= found.high + 0.03, "{seed}: {busy} {read:?}");
-                assert!(busy == 0.0 || read.queued < 0.05 && (read.mean_wait - 0.5).abs() < 0.1, "{seed}: {read:?}");
+                assert!(
+                    busy == 0.0 || read.queued_fraction < 0.05 && (read.mean_wait - 0.5).abs() < 0.1,
+                    "{seed}: {read:?}"
+                );
             }
         }
     }
@@ -242,7 +245,7 @@ mod tests {
             for (place, early) in [(170, 110), (400, 18), (401, 60)] {
                 samples[place].delay -= Span::from_micros(early);
             }
-            let found = interpret_waits(&samples, service).unwrap().busy;
+            let found = interpret_waits(&samples, service).unwrap().busy_fraction;
             assert!(found.low - 0.03 <= 0.4 && 0.4 <= found.high + 0.03, "{seed}: {found:?}");
         }
     }
@@ -254,7 +257,7 @@ mod tests {
         for seed in 1..=20 {
             for busy in [0.2, 0.5] {
                 let samples = samples_of(service.as_secs_f64(), busy, 30e-6, 0.0, seed);
-                let found = interpret_waits(&samples, service).unwrap().busy;
+                let found = interpret_waits(&samples, service).unwrap().busy_fraction;
                 assert!(found.low - 0.05 <= busy && busy <= found.high + 0.05, "{seed}: {found:?}");
             }
         }
@@ -263,7 +266,7 @@ mod tests {
     /// A link that no packet found busy was said to be idle without any doubt.
     #[test]
     fn none_of_so_many_may_be_a_few_by_chance() {
-        let found = interpret_waits(&samples(0.0, 3e-6, 0.0, 1), Span::from_micros(120)).unwrap().busy;
+        let found = interpret_waits(&samples(0.0, 3e-6, 0.0, 1), Span::from_micros(120)).unwrap().busy_fraction;
         assert_eq!((found.low, found.value, found.high), (0.0, 0.0, 0.003));
     }
 
@@ -276,7 +279,7 @@ mod tests {
             let then = samples(0.5, 3e-6, 0.0, seed + 100).into_iter();
             let after = Span::from_secs(1);
             let then = then.map(|sample| WaitSample { sent: sample.sent + after, ..sample });
-            let found = interpret_waits(&at_first.chain(then).collect::<Vec<_>>(), service).unwrap().busy;
+            let found = interpret_waits(&at_first.chain(then).collect::<Vec<_>>(), service).unwrap().busy_fraction;
             assert!(found.low - 0.03 <= 0.5 && 0.5 <= found.high + 0.03, "{seed}: {found:?}");
         }
     }
@@ -285,7 +288,7 @@ mod tests {
     fn what_noise_hides_is_not_told() {
         assert!(
             interpret_waits(&samples(0.3, 300e-6, 0.0, 1), Span::from_micros(120))
-                .is_none_or(|read| read.busy.value > 0.8)
+                .is_none_or(|read| read.busy_fraction.value > 0.8)
         );
         assert!(!is_possible(Span::from_micros(10)));
     }

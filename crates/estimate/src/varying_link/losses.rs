@@ -20,36 +20,36 @@ const MAX_WAIT_PART: f64 = 0.8;
 
 /// How long packets waited in trains that lost much, and in trains that lost nothing, in seconds.
 #[derive(Debug, Default)]
-pub(super) struct Losses {
-    at_losses: Vec<f64>,
-    longest: Vec<f64>,
+pub(super) struct LossWaits {
+    waits_before_losses: Vec<f64>,
+    longest_waits_without_loss: Vec<f64>,
 }
 
-impl Losses {
+impl LossWaits {
     /// Another train.
     pub(super) fn add_train(&mut self, passages: &[PacketTiming]) {
         let least = min_delay(passages);
         let waits: Vec<Option<f64>> =
-            passages.iter().map(|passage| passage.came.map(|came| came - passage.sent - least)).collect();
+            passages.iter().map(|passage| passage.arrival.map(|came| came - passage.sent - least)).collect();
         let lost = waits.iter().filter(|wait| wait.is_none()).count() as f64;
         if lost >= MIN_LOST_PART * waits.len() as f64 {
-            self.at_losses.extend(median(&before_losses(&waits)));
+            self.waits_before_losses.extend(median(&find_waits_before_losses(&waits)));
         } else if lost <= 1.0 + MAX_CLEAN_PART * waits.len() as f64 {
             let arrived: Vec<f64> = waits.into_iter().flatten().collect();
-            self.longest.extend(quantile(&arrived, LONGEST_WAIT_QUANTILE));
+            self.longest_waits_without_loss.extend(quantile(&arrived, LONGEST_WAIT_QUANTILE));
         }
     }
 
     /// Whether packets are dropped though no queue is full.
-    pub(super) fn are_without_queue(&self) -> bool {
-        let is_enough = self.at_losses.len().min(self.longest.len()) >= MIN_TRAINS;
-        let (at_losses, longest) = (median(&self.at_losses), median(&self.longest));
+    pub(super) fn are_losses_without_queue(&self) -> bool {
+        let is_enough = self.waits_before_losses.len().min(self.longest_waits_without_loss.len()) >= MIN_TRAINS;
+        let (at_losses, longest) = (median(&self.waits_before_losses), median(&self.longest_waits_without_loss));
         is_enough && at_losses.zip(longest).is_some_and(|(wait, longest)| wait <= MAX_WAIT_PART * longest)
     }
 }
 
 /// For each packet that was lost, how long the last one before it that arrived had waited.
-fn before_losses(waits: &[Option<f64>]) -> Vec<f64> {
+fn find_waits_before_losses(waits: &[Option<f64>]) -> Vec<f64> {
     let mut last = None;
     let mut before = Vec::new();
     for wait in waits {
@@ -70,14 +70,14 @@ mod tests {
         let passage = |index: usize| {
             let sent = index as f64 * 1e-3;
             let came = waited(index).map(|waited| sent + 0.02 + waited);
-            PacketTiming { index, sent, arrived: came, came, bits: 12e3 }
+            PacketTiming { index, sent, in_order_arrival: came, arrival: came, bits: 12e3 }
         };
         (0..100).map(passage).collect()
     }
 
     /// Of so many pairs of these trains.
-    fn losses_of_pairs(one: &[PacketTiming], other: &[PacketTiming], pairs: usize) -> Losses {
-        let mut losses = Losses::default();
+    fn losses_of_pairs(one: &[PacketTiming], other: &[PacketTiming], pairs: usize) -> LossWaits {
+        let mut losses = LossWaits::default();
         for train in [one, other].repeat(pairs) {
             losses.add_train(train);
         }
@@ -94,8 +94,8 @@ mod tests {
     fn what_a_policer_drops_waited_no_longer_than_the_rest() {
         let clean = train(|index| Some(varying(index)));
         let policed = train(|index| (index < 40 || index % 2 == 0).then(|| varying(index)));
-        assert!(losses_of_pairs(&clean, &policed, 3).are_without_queue());
-        assert!(!losses_of_pairs(&clean, &policed, 2).are_without_queue(), "two of either may be chance");
+        assert!(losses_of_pairs(&clean, &policed, 3).are_losses_without_queue());
+        assert!(!losses_of_pairs(&clean, &policed, 2).are_losses_without_queue(), "two of either may be chance");
     }
 
     #[test]
@@ -103,6 +103,6 @@ mod tests {
         let growing = |index: usize| (index as f64 * 4e-4).min(20e-3) + varying(index);
         let short = train(|index| Some(growing(index / 3)));
         let overflowing = train(|index| (index < 55 || index % 2 == 0).then(|| growing(index)));
-        assert!(!losses_of_pairs(&short, &overflowing, 3).are_without_queue());
+        assert!(!losses_of_pairs(&short, &overflowing, 3).are_losses_without_queue());
     }
 }

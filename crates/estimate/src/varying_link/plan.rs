@@ -55,7 +55,7 @@ pub struct VaryingLinkConfig {
     /// About what arrived of trains, or less.
     pub rate: Rate,
     /// From one turn of the link to the next.
-    pub turn: Span,
+    pub period: Span,
     /// The largest packet that the transport carries whole, in bytes.
     pub max_packet: u32,
     /// The longest train that it carries, in packets.
@@ -72,8 +72,8 @@ pub struct VaryingLinkConfig {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct VaryingLinkFacts {
     pub(super) available: Option<f64>,
-    pub(super) carried: Option<f64>,
-    pub(super) turn: f64,
+    pub(super) link_rate: Option<f64>,
+    pub(super) period: f64,
 }
 
 /// How trains follow what became of those before.
@@ -82,23 +82,28 @@ pub(super) struct TrainPlan {
     /// Of the fast part, in bit/s.
     fast_rate: f64,
     /// By how much faster than usual the slow part is.
-    slow_faster: f64,
+    slow_rate_factor: f64,
     /// By how much longer than usual the fast part is.
-    fast_longer: f64,
+    fast_length_factor: f64,
     /// By how much shorter than usual trains are.
-    shorter: f64,
+    shortening_factor: f64,
 }
 
 /// How many bytes to send in all.
 pub(super) fn byte_budget(known: &VaryingLinkFacts, config: &VaryingLinkConfig) -> u64 {
-    let carried = known.carried.unwrap_or(config.rate.as_f64());
+    let carried = known.link_rate.unwrap_or(config.rate.as_f64());
     ((BUDGET_SECONDS * carried / 8.0) as u64).max(BUDGET_BYTES).min(config.budget_bytes)
 }
 
 impl TrainPlan {
     /// For a link of which so much, in bit/s, arrived of earlier trains.
     pub(super) fn new(arrived: f64) -> Self {
-        TrainPlan { fast_rate: FAST_RATE_RATIO * arrived, slow_faster: 1.0, fast_longer: 1.0, shorter: 1.0 }
+        TrainPlan {
+            fast_rate: FAST_RATE_RATIO * arrived,
+            slow_rate_factor: 1.0,
+            fast_length_factor: 1.0,
+            shortening_factor: 1.0,
+        }
     }
 
     /// From what became of the last train, whether it overflowed the queue, and from the median of what arrived of fast parts, in bit/s.
@@ -111,36 +116,37 @@ impl TrainPlan {
         match read {
             Ok(reading) => {
                 let least = if fast.is_some() { 0.0 } else { self.fast_rate };
-                self.fast_rate = (FAST_RATE_RATIO * fast.unwrap_or(reading.whole.rate())).max(least);
-                self.slow_faster = 1.0;
+                self.fast_rate = (FAST_RATE_RATIO * fast.unwrap_or(reading.whole_train.rate())).max(least);
+                self.slow_rate_factor = 1.0;
                 if reading.parts.is_none() {
-                    self.fast_longer = (LENGTHENING_RATIO * self.fast_longer).min(MAX_LENGTHENING_RATIO);
+                    self.fast_length_factor = (LENGTHENING_RATIO * self.fast_length_factor).min(MAX_LENGTHENING_RATIO);
                 }
-                self.shorter *= if has_overflowed { SHORTENING_RATIO } else { RELENGTHENING_RATIO };
+                self.shortening_factor *= if has_overflowed { SHORTENING_RATIO } else { RELENGTHENING_RATIO };
             }
-            Err(UnusableTrain::Lost) => self.shorter *= STRONG_SHORTENING_RATIO,
-            Err(UnusableTrain::Empty) => {
+            Err(UnusableTrain::TooManyLost) => self.shortening_factor *= STRONG_SHORTENING_RATIO,
+            Err(UnusableTrain::NoQueue) => {
                 self.fast_rate *= FASTER_RATIO;
-                self.slow_faster *= SLOW_FASTER_RATIO;
+                self.slow_rate_factor *= SLOW_FASTER_RATIO;
             }
         }
-        self.shorter = self.shorter.clamp(MIN_LENGTH_RATIO, 1.0);
+        self.shortening_factor = self.shortening_factor.clamp(MIN_LENGTH_RATIO, 1.0);
     }
 
     /// The next train, and how many packets its fast part has.
     pub(super) fn plan_train(&self, known: &VaryingLinkFacts, config: &VaryingLinkConfig) -> (Train, u32) {
         let bits = f64::from(config.max_packet) * 8.0;
         let arriving = self.fast_rate / FAST_RATE_RATIO;
-        let carried = known.carried.unwrap_or(arriving);
+        let carried = known.link_rate.unwrap_or(arriving);
         let available = known.available.unwrap_or(USUAL_AVAILABLE_PART * arriving);
-        let slow_rate = (SLOW_RATE_RATIO * available * self.slow_faster).max(MIN_SLOW_RATE_RATIO * carried);
-        let usual = (SLOW_PART_PERIODS * known.turn)
+        let slow_rate = (SLOW_RATE_RATIO * available * self.slow_rate_factor).max(MIN_SLOW_RATE_RATIO * carried);
+        let usual = (SLOW_PART_PERIODS * known.period)
             .max(SLOW_PART_PACKETS * bits / slow_rate)
             .clamp(MIN_SLOW_PART_SECONDS, MAX_SLOW_PART_SECONDS);
         let bits_per_second = slow_rate + PRELOAD_PART * arriving;
         let affordable = byte_budget(known, config) as f64 * 8.0 / MIN_TRAIN_COUNT / bits_per_second;
-        let seconds = usual.min(affordable.max(MIN_SLOW_PART_PERIODS * known.turn)) * self.shorter;
-        let waiting = (PRELOAD_PART * seconds * self.fast_longer).min(QUEUE_BITS * self.shorter / carried);
+        let seconds = usual.min(affordable.max(MIN_SLOW_PART_PERIODS * known.period)) * self.shortening_factor;
+        let waiting =
+            (PRELOAD_PART * seconds * self.fast_length_factor).min(QUEUE_BITS * self.shortening_factor / carried);
         let segment = |seconds: f64, rate: f64| Segment {
             count: (seconds * rate / bits).max(MIN_PART_PACKETS) as u32,
             interval: Span::from_secs_f64(bits / rate).clamp(Span::ZERO, Span::from_secs(1)),

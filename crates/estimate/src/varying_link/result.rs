@@ -12,7 +12,7 @@ const MIN_RELATIVE_HALF_WIDTH: f64 = 0.02;
 /// Cross traffic gives way if the link seems to carry this part more at the end of trains, …
 const MIN_YIELDED_PART: f64 = 0.1;
 /// … of so many at least.
-const MIN_HALF_TRAINS: usize = 6;
+const MIN_YIELD_TRAINS: usize = 6;
 
 /// A reading, and how many seconds it stands for.
 pub(super) type WeightedSample = (f64, VaryingTrainSample);
@@ -23,7 +23,7 @@ pub(super) struct VaryingLinkFit {
     /// Mean of what the link carried.
     pub(super) carried: f64,
     /// Rate of the cross traffic.
-    pub(super) cross: f64,
+    pub(super) cross_rate: f64,
     /// Mean of what was available; below zero where the cross traffic was more than the link carried.
     pub(super) available: f64,
 }
@@ -38,11 +38,11 @@ pub struct VaryingLink {
     /// What it carried at the least, and at the most, during one train.
     pub carried: (Rate, Rate),
     /// The rate of the cross traffic, as far as it shares the queue of the trains.
-    pub cross: Rate,
+    pub cross_rate: Rate,
     /// Trains that tell.
     pub trains: u32,
     /// Whether cross traffic gave way to trains while these lasted, so that the mean over a train is not what is available.
-    pub gives_way: bool,
+    pub cross_traffic_yields: bool,
     /// Whether packets were dropped though no queue was full, as a policer does: what arrived of whole trains does not last.
     pub is_policed: bool,
 }
@@ -53,12 +53,12 @@ impl VaryingLinkFit {
         // What the link carried is the same for both parts of a train, but for chance.
         let rates = weighted_mean(readings, |reading| reading.parts.map(|(fast, slow)| fast.rate() - slow.rate()))?;
         let ratios = weighted_mean(readings, |reading| reading.parts.map(|(fast, slow)| slow.ratio() - fast.ratio()))?;
-        let rate = weighted_mean(readings, |reading| Some(reading.whole.rate()))?;
-        let ratio = weighted_mean(readings, |reading| Some(reading.whole.ratio()))?;
+        let rate = weighted_mean(readings, |reading| Some(reading.whole_train.rate()))?;
+        let ratio = weighted_mean(readings, |reading| Some(reading.whole_train.ratio()))?;
         (ratios > 0.0).then(|| {
             let cross = (rates / ratios).max(0.0);
             let carried = rate + cross * ratio;
-            VaryingLinkFit { carried, cross, available: carried - cross }
+            VaryingLinkFit { carried, cross_rate: cross, available: carried - cross }
         })
     }
 }
@@ -77,7 +77,8 @@ impl VaryingLink {
         let least = MIN_RELATIVE_HALF_WIDTH * fit.carried;
         let away = |part: f64| quantile(&replicates, part).map(|end| (end - fit.available) * wider);
         let (low, high) = (fit.available + away(0.025)?.min(-least), fit.available + away(0.975)?.max(least));
-        let carried = |(_, reading): &WeightedSample| reading.whole.rate() + fit.cross * reading.whole.ratio();
+        let carried =
+            |(_, reading): &WeightedSample| reading.whole_train.rate() + fit.cross_rate * reading.whole_train.ratio();
         let carried: Vec<f64> = readings.iter().map(carried).collect();
         let rate = |rate: f64| Rate::from_f64(rate.max(0.0));
         let (slowest, fastest) = (quantile(&carried, 0.0)?, quantile(&carried, 1.0)?);
@@ -85,9 +86,9 @@ impl VaryingLink {
             available: Estimate { value: rate(fit.available), low: rate(low), high: rate(high), confidence: 0.95 },
             spread: rate(standard_deviation(&carried)),
             carried: (rate(slowest), rate(fastest)),
-            cross: rate(fit.cross),
+            cross_rate: rate(fit.cross_rate),
             trains: count as u32,
-            gives_way: cross_traffic_yields(readings, &fit),
+            cross_traffic_yields: cross_traffic_yields(readings, &fit),
             is_policed,
         })
     }
@@ -96,14 +97,14 @@ impl VaryingLink {
 /// Whether the link seems to have carried more in the second half of slow parts than in the first one, by the same cross traffic: then there
 /// was less of it.
 fn cross_traffic_yields(readings: &[WeightedSample], fit: &VaryingLinkFit) -> bool {
-    let carried = |part: TrainPart| part.rate() + fit.cross * part.ratio();
+    let carried = |part: TrainPart| part.rate() + fit.cross_rate * part.ratio();
     let more: Vec<f64> = readings
         .iter()
         .filter_map(|(_, reading)| reading.halves.map(|(first, second)| carried(second) - carried(first)))
         .map(|more| more / fit.carried)
         .collect();
     let error = standard_deviation(&more) / (more.len().max(1) as f64).sqrt();
-    more.len() >= MIN_HALF_TRAINS && stats::mean(&more) > MIN_YIELDED_PART.max(student_t_95(more.len()) * error)
+    more.len() >= MIN_YIELD_TRAINS && stats::mean(&more) > MIN_YIELDED_PART.max(student_t_95(more.len()) * error)
 }
 
 /// Of a value over the time that its readings stand for; none where no reading has one.

@@ -99,9 +99,9 @@ impl Link {
 
 /// The result, and what was true meanwhile.
 fn measure(link: &mut Link, rate: f64, seed: u64) -> (Option<VaryingLink>, f64) {
-    let mut trains = LongTrains::new(VaryingLinkConfig {
+    let mut trains = VaryingLinkProbe::new(VaryingLinkConfig {
         rate: Rate::from_f64(rate),
-        turn: Span::from_millis(1),
+        period: Span::from_millis(1),
         max_packet: PACKET,
         max_packets: 5000,
         budget_bytes: 20_000_000,
@@ -151,7 +151,7 @@ fn a_link_that_does_not_vary_is_measured_closely() {
 fn nothing_is_found_where_all_is_lost_or_no_queue_grows() {
     let config = VaryingLinkConfig {
         rate: Rate::from_mbit(40),
-        turn: Span::from_millis(1),
+        period: Span::from_millis(1),
         max_packet: PACKET,
         max_packets: 5000,
         budget_bytes: 20_000_000,
@@ -159,7 +159,7 @@ fn nothing_is_found_where_all_is_lost_or_no_queue_grows() {
         seed: 3,
     };
     for delay in [None, Some(Span::from_millis(5))] {
-        let mut trains = LongTrains::new(config);
+        let mut trains = VaryingLinkProbe::new(config);
         let mut now = Time::ZERO;
         let mut sent = 0;
         while let Step::Send { wait, train } = trains.next(now) {
@@ -175,19 +175,27 @@ fn nothing_is_found_where_all_is_lost_or_no_queue_grows() {
             sent += 1;
         }
         assert_eq!(trains.next(now), Step::Done(None));
-        assert!((2..=MAX_SEARCH + 1).contains(&sent), "{sent}");
+        assert!((2..=MAX_TRAINS_BEFORE_SAMPLE + 1).contains(&sent), "{sent}");
     }
 }
 
 /// Of a link of 70 Mbit/s and so much cross traffic in the halves of the slow part, in Mbit/s.
 fn reading(cross: [f64; 2], chance: f64) -> VaryingTrainSample {
-    let part =
-        |cross: f64, ratio: f64| TrainPart { bits: (70.0 + chance - cross * ratio) * 1e6, sent: ratio, arrived: 1.0 };
+    let part = |cross: f64, ratio: f64| TrainPart {
+        bits: (70.0 + chance - cross * ratio) * 1e6,
+        sending_seconds: ratio,
+        arrival_seconds: 1.0,
+    };
     let [first, second] = cross.map(|cross| part(cross, 1.1));
-    let slow = TrainPart { bits: first.bits + second.bits, sent: 2.2, arrived: 2.0 };
+    let slow = TrainPart { bits: first.bits + second.bits, sending_seconds: 2.2, arrival_seconds: 2.0 };
     let fast = part(cross[0], 0.25);
-    let whole = TrainPart { bits: fast.bits + slow.bits, sent: 2.45, arrived: 3.0 };
-    VaryingTrainSample { whole, parts: Some((fast, slow)), halves: Some((first, second)), turn: 1e-3 }
+    let whole = TrainPart { bits: fast.bits + slow.bits, sending_seconds: 2.45, arrival_seconds: 3.0 };
+    VaryingTrainSample {
+        whole_train: whole,
+        parts: Some((fast, slow)),
+        halves: Some((first, second)),
+        period_seconds: 1e-3,
+    }
 }
 
 /// A TCP connection that took 37 Mbit/s took the less the longer the queue was: 42 Mbit/s were said to be available of 70, instead of 33.
@@ -198,8 +206,8 @@ fn cross_traffic_that_gives_way_shows_at_the_end_of_trains() {
             (0..24).map(|number| (0.1, reading(cross, f64::from(number % 5) - 2.0))).collect();
         VaryingLink::from_samples(&readings, false, 1).unwrap()
     };
-    assert!(link([37.0, 22.0]).gives_way);
+    assert!(link([37.0, 22.0]).cross_traffic_yields);
     let steady = link([37.0, 37.0]);
-    assert!(!steady.gives_way && (steady.available.value.as_f64() / 33e6 - 1.0).abs() < 0.01, "{steady:?}");
-    assert!(!link([35.0, 39.0]).gives_way);
+    assert!(!steady.cross_traffic_yields && (steady.available.value.as_f64() / 33e6 - 1.0).abs() < 0.01, "{steady:?}");
+    assert!(!link([35.0, 39.0]).cross_traffic_yields);
 }

@@ -4,7 +4,7 @@
 //! datagrams to a port where nobody reads: what the gateway itself loses is the difference to that.
 
 use crate::lines::{self, Lines, PORT};
-use crate::outcome::{Outcome, least, mean};
+use crate::outcome::{Outcome, mean, minimum};
 use crate::stream::Stream;
 use kumade_net::interface::Family;
 use kumade_net::namespace::Namespace;
@@ -22,27 +22,29 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-const PER_SECOND: u64 = 100_000;
+const PACKETS_PER_SECOND: u64 = 100_000;
 /// Sent at a time, a thousand times per second.
-const BATCH: usize = PER_SECOND as usize / 1000;
+const BATCH_PACKETS: usize = PACKETS_PER_SECOND as usize / 1000;
 const UNREAD_PORT: u16 = 7274;
 const WARM_UP: Duration = Duration::from_secs(2);
-const TIME: Duration = Duration::from_secs(2);
-const TARGET: f64 = 0.1;
+const MEASUREMENT_TIME: Duration = Duration::from_secs(2);
+const MAX_GOODPUT_DROP_FRACTION: f64 = 0.1;
 
 pub fn measure(repeats: usize) -> Outcome<()> {
-    println!("{PER_SECOND} forged datagrams/s from a stranger, {repeats} rounds, Gbit/s of the peer's TCP payload:");
+    println!(
+        "{PACKETS_PER_SECOND} forged datagrams/s from a stranger, {repeats} rounds, Gbit/s of the peer's TCP payload:"
+    );
     for (text, limit) in [("without limit", None), ("at 300 Mbit/s", Some(Rate::from_mbit(300)))] {
         let mut lines = Lines::new(1)?;
-        let stranger = lines.add_stranger()?;
+        let stranger = lines.add_attacker()?;
         let _planes = lines.bond(1)?;
         let index = session_index(&lines.hosts[1])?;
         let _unread = lines.hosts[1].run(|| UdpSocket::bind(("0.0.0.0", UNREAD_PORT)))??;
         let stream = Stream::start(&lines.hosts[0], &lines.hosts[1], "10.2.0.2", limit)?;
         thread::sleep(WARM_UP);
         for (name, batch) in [
-            ("data of no session", data(None)),
-            ("data of the peer's session", data(Some(index))),
+            ("data of no session", data_messages(None)),
+            ("data of the peer's session", data_messages(Some(index))),
             ("initiations", initiations()?),
         ] {
             compare(&format!("{name}, {text}"), &stream, &stranger, &batch, repeats)?;
@@ -55,26 +57,26 @@ fn compare(name: &str, stream: &Stream, stranger: &Namespace, batch: &[Vec<u8>],
     let mut rates = [const { Vec::new() }; 3];
     let mut sent = Vec::new();
     for _ in 0..repeats {
-        rates[0].push(stream.goodput(TIME) / 1e9);
+        rates[0].push(stream.goodput(MEASUREMENT_TIME) / 1e9);
         for (place, port) in [(1, UNREAD_PORT), (2, PORT)] {
             let flood = Flood::start(stranger, port, batch.to_vec())?;
-            rates[place].push(stream.goodput(TIME) / 1e9);
-            sent.push(flood.per_second());
+            rates[place].push(stream.goodput(MEASUREMENT_TIME) / 1e9);
+            sent.push(flood.packet_rate());
         }
     }
     let falls: Vec<f64> = rates[1].iter().zip(&rates[2]).map(|(without, with)| 1.0 - with / without).collect();
     let most = falls.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let verdict = if mean(&falls) < TARGET { "met" } else { "missed" };
+    let verdict = if mean(&falls) < MAX_GOODPUT_DROP_FRACTION { "met" } else { "missed" };
     println!(
         "  {name:<42} {:5.2} alone, {:5.2} beside unread ones, {:5.2} beside forged ones ({:.0}/s): {:.1} % less, most \
          {:.1} % (target {:.0} %: {verdict})",
         mean(&rates[0]),
         mean(&rates[1]),
         mean(&rates[2]),
-        least(&sent),
+        minimum(&sent),
         mean(&falls) * 100.0,
         most * 100.0,
-        TARGET * 100.0,
+        MAX_GOODPUT_DROP_FRACTION * 100.0,
     );
     Ok(())
 }
@@ -95,7 +97,7 @@ impl Flood {
         let thread = from.spawn("stranger", move || {
             let (to, begun) = (SocketAddr::from(([10, 1, 2, 2], port)), Instant::now());
             while !stop.load(Ordering::Relaxed) {
-                let due = begun.elapsed().as_millis() as u64 * BATCH as u64;
+                let due = begun.elapsed().as_millis() as u64 * BATCH_PACKETS as u64;
                 while counter.load(Ordering::Relaxed) < due {
                     socket.send(to, Ecn::NotEct, &batch, |_, refusal| panic!("{refusal:?}"));
                     counter.fetch_add(batch.len() as u64, Ordering::Relaxed);
@@ -106,7 +108,7 @@ impl Flood {
         Ok(Flood { sent, begun: Instant::now(), ends, thread: Some(thread) })
     }
 
-    fn per_second(&self) -> f64 {
+    fn packet_rate(&self) -> f64 {
         self.sent.load(Ordering::Relaxed) as f64 / self.begun.elapsed().as_secs_f64()
     }
 }
@@ -120,7 +122,7 @@ impl Drop for Flood {
 
 /// Data messages, to the session with this index or to any. Each is longer than the one before, so that no kernel makes one
 /// packet of them.
-fn data(index: Option<u32>) -> Vec<Vec<u8>> {
+fn data_messages(index: Option<u32>) -> Vec<Vec<u8>> {
     let mut random = StdRng::seed_from_u64(1);
     let datagram = |length| {
         let mut datagram: Vec<u8> = (0..length).map(|_| random.random()).collect();
@@ -130,7 +132,7 @@ fn data(index: Option<u32>) -> Vec<Vec<u8>> {
         }
         datagram
     };
-    (1000..).take(BATCH).map(datagram).collect()
+    (1000..).take(BATCH_PACKETS).map(datagram).collect()
 }
 
 /// Initiations of somebody who knows the gateway's public key, every other datagram; the others are longer junk.
@@ -146,18 +148,18 @@ fn initiations() -> Outcome<Vec<Vec<u8>>> {
         return Err("no initiation".into());
     };
     let junk = vec![0xff; datagram.len() + 1];
-    Ok([datagram, junk].into_iter().cycle().take(BATCH).collect())
+    Ok([datagram, junk].into_iter().cycle().take(BATCH_PACKETS).collect())
 }
 
 /// The index by which the host knows its session, as its peer's datagrams show it to anyone on the line.
 fn session_index(host: &Namespace) -> Outcome<u32> {
-    const UDP_PAYLOAD: usize = 14 + 20 + 8;
+    const UDP_PAYLOAD_OFFSET: usize = 14 + 20 + 8;
     let mut receiver = host.run(|| Receiver::open(&lines::name(1)))??;
     let end = Instant::now() + Duration::from_secs(20);
     let mut index = None;
     while Instant::now() < end {
         receiver.next(|arrived| {
-            if let Some([4, 0, 0, 0, rest @ ..]) = arrived.frame.get(UDP_PAYLOAD..) {
+            if let Some([4, 0, 0, 0, rest @ ..]) = arrived.frame.get(UDP_PAYLOAD_OFFSET..) {
                 index = rest.first_chunk().map(|bytes| u32::from_le_bytes(*bytes)).or(index);
             }
         });

@@ -34,7 +34,7 @@ impl Lines {
         let lines = Lines { hosts: [Namespace::new()?, Namespace::new()?], counts: [count; 2], threads: 1 };
         for line in 1..=count {
             let name = name(line);
-            join((&lines.hosts[0], &name), (&lines.hosts[1], &name))?;
+            connect_by_veth((&lines.hosts[0], &name), (&lines.hosts[1], &name))?;
             for (host, number) in lines.hosts.iter().zip(1..) {
                 let address = format!("10.1.{line}.{number}/24").parse()?;
                 host.run(|| interface::add_address(&name, address))??;
@@ -49,10 +49,10 @@ impl Lines {
     }
 
     /// Somebody on a line of their own to the second host. They are 10.1.N.1 there.
-    pub fn add_stranger(&mut self) -> Outcome<Namespace> {
+    pub fn add_attacker(&mut self) -> Outcome<Namespace> {
         self.counts[1] += 1;
         let (stranger, line) = (Namespace::new()?, self.counts[1]);
-        join((&stranger, &name(line)), (&self.hosts[1], &name(line)))?;
+        connect_by_veth((&stranger, &name(line)), (&self.hosts[1], &name(line)))?;
         for (host, number) in [(&stranger, 1), (&self.hosts[1], 2)] {
             let address = format!("10.1.{line}.{number}/24").parse()?;
             host.run(|| interface::add_address(&name(line), address))??;
@@ -143,7 +143,7 @@ pub fn name(line: usize) -> String {
 }
 
 /// Joins two hosts by a veth pair.
-fn join(one: (&Namespace, &str), other: (&Namespace, &str)) -> Outcome<()> {
+fn connect_by_veth(one: (&Namespace, &str), other: (&Namespace, &str)) -> Outcome<()> {
     run_ip(one.0, &["link", "add", one.1, "type", "veth", "peer", "name", other.1, "netns", &other.0.path()])?;
     for (inside, name) in [one, other] {
         inside.run(|| interface::set_up(name))??;

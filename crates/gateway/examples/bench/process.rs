@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 /// Resident memory.
 pub fn resident_bytes() -> Outcome<u64> {
-    kilobytes("/proc/self/status", "VmRSS:")
+    read_size_bytes("/proc/self/status", "VmRSS:")
 }
 
 /// What the kernel takes for itself on the whole machine, with what other programs make it take.
 pub fn slab_bytes() -> Outcome<u64> {
-    kilobytes("/proc/meminfo", "Slab:")
+    read_size_bytes("/proc/meminfo", "Slab:")
 }
 
 /// CPU time of all threads, in user and kernel mode, relative to the time that passes: so many seconds, in each of which
@@ -35,7 +35,7 @@ fn cpu_time() -> Outcome<Duration> {
 }
 
 /// The value of a line such as `VmRSS: 1234 kB`, in bytes.
-fn kilobytes(file: &str, name: &str) -> Outcome<u64> {
+fn read_size_bytes(file: &str, name: &str) -> Outcome<u64> {
     let text = fs::read_to_string(file)?;
     let value = text.lines().find_map(|line| line.strip_prefix(name)).ok_or_else(|| format!("no {name} in {file}"))?;
     Ok(value.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)

@@ -16,12 +16,12 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const FLOWS: u16 = 10_000;
+const FLOW_COUNT: u16 = 10_000;
 const FIRST_PORT: u16 = 20_000;
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the CPU time of gateways is measured.
 const IDLE_SECONDS: u32 = 10;
-const STATUSES: usize = 100;
+const STATUS_REQUESTS: usize = 100;
 
 /// A gateway, with what is seen of it from outside.
 struct Gateway<'a> {
@@ -35,12 +35,12 @@ struct Gateway<'a> {
 pub fn measure() -> Outcome<()> {
     let sites = Sites::with_veth_paths(2)?;
     let directory = std::env::temp_dir().join(format!("kumade-bench-{}", std::process::id()));
-    let result = with_gateways(&sites, &directory);
+    let result = measure_with_gateways(&sites, &directory);
     let _ = fs::remove_dir_all(directory);
     result
 }
 
-fn with_gateways(sites: &Sites, directory: &Path) -> Outcome<()> {
+fn measure_with_gateways(sites: &Sites, directory: &Path) -> Outcome<()> {
     let gateways = [Gateway::start(&sites.left, 1, directory)?, Gateway::start(&sites.right, 2, directory)?];
     let met = || gateways.iter().all(|gateway| gateway.status().is_ok_and(|status| is_reachable(&status)));
     wait_until("the gateways to meet", met)?;
@@ -48,14 +48,14 @@ fn with_gateways(sites: &Sites, directory: &Path) -> Outcome<()> {
     let renew = || gateways.iter().try_for_each(|gateway| gateway.status().map(drop));
     let idle = cpu_share(IDLE_SECONDS, renew)?;
     let (memory, slab) = (resident_bytes()?, slab_bytes()?);
-    let (opening, slowest) = open_all(sites, &gateways[0])?;
+    let (opening, slowest) = open_all_sessions(sites, &gateways[0])?;
     println!(
-        "{FLOWS} NAT sessions open after {:.1} s; the slowest status meanwhile took {:.1} ms",
+        "{FLOW_COUNT} NAT sessions open after {:.1} s; the slowest status meanwhile took {:.1} ms",
         opening.as_secs_f64(),
         slowest.as_secs_f64() * 1e3
     );
     let (open, slab) = (resident_bytes()?, slab_bytes()?.saturating_sub(slab));
-    let per_session = (open as f64 - memory as f64) / 2.0 / f64::from(FLOWS);
+    let per_session = (open as f64 - memory as f64) / 2.0 / f64::from(FLOW_COUNT);
     println!(
         "memory of both gateways: {:.1} MB before, {:.1} MB with all sessions open ({per_session:.0} bytes a session and gateway); \
          the kernel's own grew by {:.1} MB meanwhile",
@@ -70,7 +70,7 @@ fn with_gateways(sites: &Sites, directory: &Path) -> Outcome<()> {
         cpu_share(IDLE_SECONDS, renew)? * 100.0
     );
     for (gateway, role) in gateways.iter().zip(["sending", "receiving"]) {
-        println!("status of the {role} gateway: {}", statuses(gateway)?);
+        println!("status of the {role} gateway: {}", measure_status_requests(gateway)?);
     }
     let start = Instant::now();
     drop(gateways);
@@ -80,11 +80,11 @@ fn with_gateways(sites: &Sites, directory: &Path) -> Outcome<()> {
 
 /// Sends a packet of each flow again and again until all are divided. Returns how long that took, and the longest time
 /// until the status was there.
-fn open_all(sites: &Sites, sending: &Gateway<'_>) -> Outcome<(Duration, Duration)> {
+fn open_all_sessions(sites: &Sites, sending: &Gateway<'_>) -> Outcome<(Duration, Duration)> {
     let socket = sites.a.namespace.run(|| UdpSocket::bind((sites.a.v4, 5000)))??;
     let (start, mut slowest) = (Instant::now(), Duration::ZERO);
     loop {
-        for port in FIRST_PORT..FIRST_PORT + FLOWS {
+        for port in FIRST_PORT..FIRST_PORT + FLOW_COUNT {
             // What a queue does not take is sent again.
             let _ = socket.send_to(b"data", (sites.b.v4, port));
         }
@@ -92,20 +92,20 @@ fn open_all(sites: &Sites, sending: &Gateway<'_>) -> Outcome<(Duration, Duration
         let status = sending.status()?;
         slowest = slowest.max(asked.elapsed());
         let active = status.remotes[0].sessions.as_ref().map_or(0, |sessions| sessions.divided.active);
-        if active == u64::from(FLOWS) {
+        if active == u64::from(FLOW_COUNT) {
             return Ok((start.elapsed(), slowest));
         }
-        if start.elapsed() > PATIENCE {
-            return Err(format!("only {active} sessions are open after {PATIENCE:?}").into());
+        if start.elapsed() > WAIT_TIMEOUT {
+            return Err(format!("only {active} sessions are open after {WAIT_TIMEOUT:?}").into());
         }
         thread::sleep(Duration::from_millis(50));
     }
 }
 
 /// How long it takes to ask, and how large the document is.
-fn statuses(gateway: &Gateway<'_>) -> Outcome<String> {
+fn measure_status_requests(gateway: &Gateway<'_>) -> Outcome<String> {
     let (mut times, mut bytes) = (Vec::new(), 0);
-    for _ in 0..STATUSES {
+    for _ in 0..STATUS_REQUESTS {
         let start = Instant::now();
         bytes = serde_json::to_string(&gateway.status()?)?.len();
         times.push(start.elapsed().as_secs_f64() * 1e3);
@@ -130,7 +130,7 @@ impl<'a> Gateway<'a> {
         let mut recorder = new_recorder(&self.config);
         let sessions = self.sessions.as_ref().ok_or("it has ended")?.status()?;
         recorder.renew(|status, _| {
-            sessions.fill(status);
+            sessions.fill_status(status);
             Ok::<_, std::convert::Infallible>(())
         })?;
         Ok(recorder.latest().get())
@@ -151,10 +151,10 @@ fn is_reachable(status: &GatewayStatus) -> bool {
 }
 
 fn wait_until(what: &str, condition: impl Fn() -> bool) -> Outcome<()> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + WAIT_TIMEOUT;
     while !condition() {
         if Instant::now() > end {
-            return Err(format!("waited {PATIENCE:?} for {what}").into());
+            return Err(format!("waited {WAIT_TIMEOUT:?} for {what}").into());
         }
         thread::sleep(Duration::from_millis(20));
     }
@@ -170,7 +170,7 @@ fn configuration(own: u8) -> String {
     let far = 3 - own;
     let public: PublicKey = key(far).public_key();
     let paths = [0, 1].map(|place| {
-        let (name, next_hop) = (Sites::path_interface(place), Sites::gateway(place, far));
+        let (name, next_hop) = (Sites::path_interface(place), Sites::gateway_address(place, far));
         format!("[[path]]\nname = \"{name}\"\ninterface = \"{name}\"\ngateways = [\"{next_hop}\"]\n")
     });
     let path = if own == 1 { format!("path = \"{}\"\n", Sites::path_interface(1)) } else { String::new() };
@@ -182,7 +182,7 @@ fn configuration(own: u8) -> String {
          [[translation]]\nnetwork = \"10.1.0.0/24\"\nalias = \"198.51.100.1\"\n{path}",
         Sites::LAN,
         paths.concat(),
-        Sites::gateway(0, far),
-        Sites::gateway(1, far)
+        Sites::gateway_address(0, far),
+        Sites::gateway_address(1, far)
     )
 }

@@ -2,7 +2,7 @@
 //! machine does strikes all alike.
 
 use crate::lines::{Lines, TUNNEL_MTU};
-use crate::outcome::{Outcome, least, mean};
+use crate::outcome::{Outcome, mean, minimum};
 use crate::stream::Stream;
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Until TCP and the gateways have found their rate.
 const WARM_UP: Duration = Duration::from_secs(2);
-const TIME: Duration = Duration::from_secs(4);
+const MEASUREMENT_TIME: Duration = Duration::from_secs(4);
 
 /// What carries the packets of 10.2.0.1 and 10.2.0.2; it ends when this is dropped.
 #[allow(dead_code, reason = "held until the measurement ends")]
@@ -37,21 +37,21 @@ impl Drop for Process {
     }
 }
 
-type Open = fn(&Lines) -> Outcome<Tunnel>;
+type OpenTunnel = fn(&Lines) -> Outcome<Tunnel>;
 
 /// What is measured, by name, and what it is to be as a multiple of the reference, if anything.
-type Candidate = (&'static str, Open, Option<f64>);
+type Candidate = (&'static str, OpenTunnel, Option<f64>);
 
 const GATEWAYS: [Candidate; 5] = [
-    ("wireguard-go", |lines| wireguard_go(lines), None),
-    ("no tunnel, the kernel alone", |lines| plain(lines), None),
-    ("WireGuard of the kernel", |lines| kernel_wireguard(lines), None),
+    ("wireguard-go", |lines| open_wireguard_go(lines), None),
+    ("no tunnel, the kernel alone", |lines| open_plain(lines), None),
+    ("WireGuard of the kernel", |lines| open_kernel_wireguard(lines), None),
     ("kumade, one path", |lines| Ok(Tunnel::Bonded(lines.bond(1)?)), Some(3.0)),
     ("kumade, two paths", |lines| Ok(Tunnel::Bonded(lines.bond(2)?)), Some(3.0)),
 ];
 const TUNNELS: [Candidate; 4] = [
-    ("OpenVPN over TCP", |lines| openvpn(lines), None),
-    ("no tunnel, the kernel alone", |lines| plain(lines), None),
+    ("OpenVPN over TCP", |lines| open_openvpn(lines), None),
+    ("no tunnel, the kernel alone", |lines| open_plain(lines), None),
     ("kumade, one connection", |lines| Ok(Tunnel::Bonded(lines.tunnel(1)?)), Some(2.5)),
     ("kumade, 16 connections", |lines| Ok(Tunnel::Bonded(lines.tunnel(16)?)), None),
 ];
@@ -73,7 +73,7 @@ fn compare(candidates: &[Candidate], repeats: usize) {
     let mut absent = vec![None; candidates.len()];
     for _ in 0..repeats {
         for (place, (_, open, _)) in candidates.iter().enumerate() {
-            match once(*open) {
+            match measure_once(*open) {
                 Ok(rate) => rates[place].push(rate),
                 Err(error) => absent[place] = Some(error.to_string()),
             }
@@ -81,34 +81,34 @@ fn compare(candidates: &[Candidate], repeats: usize) {
     }
     for (place, (name, _, target)) in candidates.iter().enumerate() {
         let own = &rates[place];
-        let beside = || beside(own, &rates[0], candidates[0].0, *target);
+        let beside = || describe_ratio(own, &rates[0], candidates[0].0, *target);
         match &absent[place] {
             Some(reason) => println!("  {name:<30} not measured: {reason}"),
-            None => println!("  {name:<30} mean {:6.2}, least {:6.2}{}", mean(own), least(own), beside()),
+            None => println!("  {name:<30} mean {:6.2}, least {:6.2}{}", mean(own), minimum(own), beside()),
         }
     }
 }
 
 /// What it carries as a multiple of what the reference does in the same round.
-fn beside(own: &[f64], reference: &[f64], name: &str, target: Option<f64>) -> String {
+fn describe_ratio(own: &[f64], reference: &[f64], name: &str, target: Option<f64>) -> String {
     let ratios: Vec<f64> = own.iter().zip(reference).map(|(own, other)| own / other).collect();
     if ratios.len() < own.len() {
         return String::new();
     }
     let verdict = |target| if mean(&ratios) >= target { "met" } else { "missed" };
     let verdict = target.map(|target| format!(" (target {target}: {})", verdict(target))).unwrap_or_default();
-    format!("; {:.2} times {name}, least {:.2}{verdict}", mean(&ratios), least(&ratios))
+    format!("; {:.2} times {name}, least {:.2}{verdict}", mean(&ratios), minimum(&ratios))
 }
 
-fn once(open: Open) -> Outcome<f64> {
+fn measure_once(open: OpenTunnel) -> Outcome<f64> {
     let lines = Lines::new(2)?;
     let _tunnel = open(&lines)?;
     let stream = Stream::start(&lines.hosts[0], &lines.hosts[1], "10.2.0.2", None)?;
     thread::sleep(WARM_UP);
-    Ok(stream.goodput(TIME) / 1e9)
+    Ok(stream.goodput(MEASUREMENT_TIME) / 1e9)
 }
 
-fn plain(lines: &Lines) -> Outcome<Tunnel> {
+fn open_plain(lines: &Lines) -> Outcome<Tunnel> {
     for (own, host) in lines.hosts.iter().enumerate() {
         host.run(|| interface::add_address("lo", format!("10.2.0.{}/32", own + 1).parse().expect("an address")))??;
         run_ip(host, &["route", "add", &format!("10.2.0.{}", 2 - own), "via", &format!("10.1.1.{}", 2 - own)])?;
@@ -116,16 +116,16 @@ fn plain(lines: &Lines) -> Outcome<Tunnel> {
     Ok(Tunnel::Kernel)
 }
 
-fn kernel_wireguard(lines: &Lines) -> Outcome<Tunnel> {
+fn open_kernel_wireguard(lines: &Lines) -> Outcome<Tunnel> {
     for host in &lines.hosts {
         run_ip(host, &["link", "add", "wg", "type", "wireguard"])
             .map_err(|error| format!("this kernel has none ({error})"))?;
     }
-    configure(lines, ["wg", "wg"])?;
+    configure_wireguard(lines, ["wg", "wg"])?;
     Ok(Tunnel::Kernel)
 }
 
-fn wireguard_go(lines: &Lines) -> Outcome<Tunnel> {
+fn open_wireguard_go(lines: &Lines) -> Outcome<Tunnel> {
     // Their control sockets are in one directory.
     const NAMES: [&str; 2] = ["kumade-wg1", "kumade-wg2"];
     let start = |host: &Namespace, name: &str| -> Outcome<Process> {
@@ -145,14 +145,14 @@ fn wireguard_go(lines: &Lines) -> Outcome<Tunnel> {
             thread::sleep(Duration::from_millis(20));
         }
     }
-    configure(lines, NAMES)?;
+    configure_wireguard(lines, NAMES)?;
     Ok(Tunnel::Processes(processes))
 }
 
-fn openvpn(lines: &Lines) -> Outcome<Tunnel> {
+fn open_openvpn(lines: &Lines) -> Outcome<Tunnel> {
     let key = std::env::temp_dir().join(format!("kumade-bench-{}.key", std::process::id()));
     let key = key.display();
-    feed(Command::new("openvpn").args(["--genkey", "secret", &key.to_string()]), "")?;
+    run_with_input(Command::new("openvpn").args(["--genkey", "secret", &key.to_string()]), "")?;
     let start = |own: usize, proto: &str, far: &str| -> Outcome<Process> {
         // Newer versions want to be told that a shared key will do, which older ones do not know.
         let words = format!(
@@ -180,7 +180,7 @@ fn openvpn(lines: &Lines) -> Outcome<Tunnel> {
 }
 
 /// The devices of this name get keys, addresses and routes.
-fn configure(lines: &Lines, names: [&str; 2]) -> Outcome<()> {
+fn configure_wireguard(lines: &Lines, names: [&str; 2]) -> Outcome<()> {
     let keys = [wg_key()?, wg_key()?];
     for own in 0..2 {
         let (host, name) = (&lines.hosts[own], names[own]);
@@ -189,7 +189,7 @@ fn configure(lines: &Lines, names: [&str; 2]) -> Outcome<()> {
         let mut wg = host.command("wg");
         wg.args(["set", name, "listen-port", port, "private-key", "/dev/stdin", "peer", &keys[1 - own].1]);
         wg.args(["allowed-ips", &allowed, "endpoint", &far]);
-        feed(&mut wg, &keys[own].0)?;
+        run_with_input(&mut wg, &keys[own].0)?;
         run_ip(host, &["addr", "add", &format!("10.2.0.{}/32", own + 1), "dev", name])?;
         run_ip(host, &["link", "set", name, "mtu", &TUNNEL_MTU.to_string(), "up"])?;
         run_ip(host, &["route", "add", &allowed, "dev", name])?;
@@ -199,13 +199,13 @@ fn configure(lines: &Lines, names: [&str; 2]) -> Outcome<()> {
 
 /// A private and a public key.
 fn wg_key() -> Outcome<(String, String)> {
-    let private = feed(Command::new("wg").arg("genkey"), "")?;
-    let public = feed(Command::new("wg").arg("pubkey"), &private)?;
+    let private = run_with_input(Command::new("wg").arg("genkey"), "")?;
+    let public = run_with_input(Command::new("wg").arg("pubkey"), &private)?;
     Ok((private, public))
 }
 
 /// What a program prints that is given this to read.
-fn feed(command: &mut Command, input: &str) -> Outcome<String> {
+fn run_with_input(command: &mut Command, input: &str) -> Outcome<String> {
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.map_err(|_| "no such program: apt install wireguard-tools openvpn")?;
     child.stdin.take().expect("a pipe").write_all(input.as_bytes())?;

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Bytes of a write and of a read.
-const CHUNK: usize = 1 << 17;
+const CHUNK_BYTES: usize = 1 << 17;
 
 /// A cubic connection that sends as much as it can, until dropped.
 pub struct Stream {
@@ -35,7 +35,8 @@ impl Stream {
         let ends = [near.try_clone()?, far.try_clone()?];
         let received = Arc::<AtomicU64>::default();
         let counter = Arc::clone(&received);
-        let threads = vec![thread::spawn(move || pour(near)), thread::spawn(move || drain(far, &counter))];
+        let threads =
+            vec![thread::spawn(move || send_continuously(near)), thread::spawn(move || count_received(far, &counter))];
         Ok(Stream { ends, received, threads })
     }
 
@@ -68,13 +69,13 @@ fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-fn pour(mut stream: TcpStream) {
-    let bytes = vec![7; CHUNK];
+fn send_continuously(mut stream: TcpStream) {
+    let bytes = vec![7; CHUNK_BYTES];
     while stream.write_all(&bytes).is_ok() {}
 }
 
-fn drain(mut stream: TcpStream, received: &AtomicU64) {
-    let mut buffer = vec![0; CHUNK];
+fn count_received(mut stream: TcpStream, received: &AtomicU64) {
+    let mut buffer = vec![0; CHUNK_BYTES];
     while let Ok(read @ 1..) = stream.read(&mut buffer) {
         received.fetch_add(read as u64, Ordering::Relaxed);
     }

@@ -34,8 +34,8 @@ pub fn plane_config(
             paths: config.paths.iter().enumerate().map(path).collect(),
             routes: config.paths.iter().enumerate().flat_map(|(place, path)| path_routes(place, path)).collect(),
         }),
-        policy: bonded.choice.clone(),
-        unordered_flows: bonded.unordered.clone(),
+        policy: bonded.path_policy.clone(),
+        unordered_flows: bonded.unordered_flows.clone(),
         remotes: remotes.collect(),
         network_routes: Vec::new(),
         directory,
@@ -44,17 +44,17 @@ pub fn plane_config(
 
 /// Mark, routing table and rule priority of the first path; those of the others follow. Behind those of the direct plane,
 /// which has up to 64.
-const FIRST_NUMBER: u32 = 0x6b41;
+const FIRST_MARK: u32 = 0x6b41;
 
 /// From where datagrams leave on a path, and measurements of it.
 pub(crate) fn path_binding(place: usize, path: &GatewayPath) -> SocketBinding {
-    let mark = path.has_gateway().then(|| path_mark(place));
+    let mark = path.has_next_hop().then(|| path_mark(place));
     SocketBinding { interface: Some(path.interface.clone()), mark, source: None }
 }
 
 fn path_mark(path: usize) -> u32 {
     // There are no more than 16.
-    FIRST_NUMBER + path as u32
+    FIRST_MARK + path as u32
 }
 
 fn path_routes(place: usize, path: &GatewayPath) -> impl Iterator<Item = MarkedRoute> {

@@ -12,12 +12,12 @@ pub fn fill_bonded_status(plane: &BondedStatus, status: &mut GatewayStatus, now:
     }
     let tunnels: Vec<_> = status.remotes.iter().filter_map(|remote| remote.tunnel.as_ref()).collect();
     for (place, path) in status.paths.iter_mut().enumerate() {
-        sum_up(path, tunnels.iter().filter_map(|tunnel| tunnel.paths.get(place)));
+        sum_path_traffic(path, tunnels.iter().filter_map(|tunnel| tunnel.paths.get(place)));
     }
 }
 
 /// What all remote gateways get of a path.
-fn sum_up<'a>(path: &mut GatewayPathStatus, parts: impl Iterator<Item = &'a TunnelPath> + Clone) {
+fn sum_path_traffic<'a>(path: &mut GatewayPathStatus, parts: impl Iterator<Item = &'a TunnelPath> + Clone) {
     let up = parts.clone().filter(|part| part.state == PathState::Up).map(|part| part.state_seconds);
     let longest_up = up.reduce(f64::max);
     path.up = longest_up.is_some();

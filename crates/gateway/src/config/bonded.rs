@@ -3,7 +3,7 @@
 use super::checks::check_unique;
 use super::error::ConfigFault;
 use super::file::{BondedSection, ChoiceName, ConfigFile, RemoteSection};
-use super::peer::{port, validate_peer};
+use super::peer::{validate_peer, validate_port};
 use super::types::{BondedSettings, GatewayPath, RemotePeer};
 use ipnet::IpNet;
 use kumade_multipath::{PathId, PathPolicy, ShareUnit, UnorderedFlows};
@@ -35,24 +35,25 @@ pub(super) fn validate_bonded(file: &ConfigFile, paths: &[GatewayPath]) -> Resul
         "interface of [[path]]: the bonded plane has one port there",
     )?;
     check_unique(file.remote.iter().filter_map(|remote| remote.public_key.as_ref()), "public-key")?;
-    let port = port(section.port.as_ref())?;
-    let peers = file.remote.iter().map(|remote| remote_gateway(remote, paths, port)).collect::<Result<Vec<_>, _>>()?;
-    same_versions(file, &peers)?;
+    let port = validate_port(section.port.as_ref())?;
+    let peers =
+        file.remote.iter().map(|remote| validate_remote_gateway(remote, paths, port)).collect::<Result<Vec<_>, _>>()?;
+    check_same_ip_version(file, &peers)?;
     Ok(BondedSettings {
         key_file: PathBuf::from(section.key.get_ref()),
         device: section.device.clone().unwrap_or_else(|| DEFAULT_DEVICE.into()),
         mtu: validate_mtu(section)?,
         port,
         threads: validate_threads(section, port)?,
-        addresses: section.addresses.iter().map(address).collect::<Result<_, _>>()?,
-        choice: path_policy(section, paths),
-        unordered: unordered_flows(section)?,
+        addresses: section.addresses.iter().map(parse_device_network).collect::<Result<_, _>>()?,
+        path_policy: path_policy(section, paths),
+        unordered_flows: unordered_flows(section)?,
         peers,
     })
 }
 
 /// As in `10.9.0.1/24`.
-fn address(text: &Spanned<String>) -> Result<IpNet, ConfigFault> {
+fn parse_device_network(text: &Spanned<String>) -> Result<IpNet, ConfigFault> {
     let problem = format!("`{}` is no address with its network: write it like 10.9.0.1/24", text.get_ref());
     text.get_ref().parse().map_err(|_| ConfigFault::new(text.span(), problem))
 }
@@ -102,7 +103,11 @@ fn unordered_flows(section: &BondedSection) -> Result<UnorderedFlows, ConfigFaul
     Ok(UnorderedFlows { dscps, ports: section.unordered_ports.clone() })
 }
 
-fn remote_gateway(section: &RemoteSection, paths: &[GatewayPath], port: u16) -> Result<RemotePeer, ConfigFault> {
+fn validate_remote_gateway(
+    section: &RemoteSection,
+    paths: &[GatewayPath],
+    port: u16,
+) -> Result<RemotePeer, ConfigFault> {
     let name = section.name.get_ref();
     if section.paths.is_some() {
         let problem = format!("remote `{name}`: both gateways number all paths alike: leave `paths` out");
@@ -115,7 +120,7 @@ fn remote_gateway(section: &RemoteSection, paths: &[GatewayPath], port: u16) -> 
 }
 
 /// The datagrams of all remote gateways on a path are of one IP version, since a path has one socket.
-fn same_versions(file: &ConfigFile, peers: &[RemotePeer]) -> Result<(), ConfigFault> {
+fn check_same_ip_version(file: &ConfigFile, peers: &[RemotePeer]) -> Result<(), ConfigFault> {
     let mut versions = BTreeMap::new();
     for (section, peer) in file.remote.iter().zip(peers) {
         for (path, (address, text)) in peer.addresses.iter().zip(&section.addresses).enumerate() {

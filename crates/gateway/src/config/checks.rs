@@ -41,7 +41,7 @@ pub(super) fn check_unique<'a>(
     Ok(())
 }
 
-pub(super) fn name(text: &Spanned<String>) -> Result<(), ConfigFault> {
+pub(super) fn check_name(text: &Spanned<String>) -> Result<(), ConfigFault> {
     kumade_daemon::check_name(text.get_ref()).map_err(|error| ConfigFault::new(text.span(), error.to_string()))
 }
 

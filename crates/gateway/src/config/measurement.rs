@@ -8,7 +8,7 @@ use kumade_net::interface::Family;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-const NOT_MEASURED: &str =
+const NOT_MEASURED_MESSAGE: &str =
     "only measured weights need addresses to measure to: set weights = \"measured\" in [gateway]";
 
 pub(super) fn validate_measurement(file: &ConfigFile) -> Result<MeasurementConfig, ConfigFault> {
@@ -23,7 +23,7 @@ pub(super) fn validate_measurement(file: &ConfigFile) -> Result<MeasurementConfi
             ));
         }
     };
-    Ok(MeasurementConfig { key_file: section.key.map(PathBuf::from), answer: section.answer, port })
+    Ok(MeasurementConfig { key_file: section.key.map(PathBuf::from), is_answering: section.answer, port })
 }
 
 /// Where the paths to each remote site are measured to, in the order of each site's paths; nowhere if empty.
@@ -35,8 +35,9 @@ pub(super) fn measurement_targets(
 ) -> Result<Vec<Vec<SocketAddr>>, ConfigFault> {
     if file.gateway.weights == WeightsName::Fixed {
         let given = file.remote.iter().flat_map(|remote| &remote.measure).next();
-        return given
-            .map_or(Ok(vec![Vec::new(); remotes.len()]), |text| Err(ConfigFault::new(text.span(), NOT_MEASURED)));
+        return given.map_or(Ok(vec![Vec::new(); remotes.len()]), |text| {
+            Err(ConfigFault::new(text.span(), NOT_MEASURED_MESSAGE))
+        });
     }
     let sections = file.remote.iter().zip(remotes).enumerate();
     let targets = sections.map(|(place, (section, remote))| measurement_target(section, remote, place, plane, port));

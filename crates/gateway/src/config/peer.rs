@@ -12,7 +12,7 @@ use toml::Spanned;
 /// Of the gateway's UDP sockets; next to the port of measurements.
 const DEFAULT_PORT: u16 = 7273;
 
-pub(super) fn port(given: Option<&Spanned<u16>>) -> Result<u16, ConfigFault> {
+pub(super) fn validate_port(given: Option<&Spanned<u16>>) -> Result<u16, ConfigFault> {
     match given {
         None => Ok(DEFAULT_PORT),
         Some(port) if *port.get_ref() > 0 => Ok(*port.get_ref()),
@@ -44,7 +44,7 @@ pub(super) fn validate_peer(
     for ((place, text), path) in addresses.iter_mut().zip(&section.addresses).zip(paths) {
         *place = parse_endpoint(text, port)?;
         if let Some(address) = place {
-            next_hop(path, *address).map_err(|problem| ConfigFault::new(text.span(), problem))?;
+            check_next_hop(path, *address).map_err(|problem| ConfigFault::new(text.span(), problem))?;
         }
     }
     Ok(RemotePeer {
@@ -58,8 +58,8 @@ pub(super) fn validate_peer(
 }
 
 /// A path with next hops has one for datagrams to this address.
-fn next_hop(path: &GatewayPath, to: SocketAddr) -> Result<(), String> {
-    let lacks = path.has_gateway() && path.next_hop(Family::from_address(to.ip())).is_none();
+fn check_next_hop(path: &GatewayPath, to: SocketAddr) -> Result<(), String> {
+    let lacks = path.has_next_hop() && path.next_hop(Family::from_address(to.ip())).is_none();
     let problem =
         || format!("{} is not reached by path `{}`: add a gateway of its IP version there", to.ip(), path.name);
     if lacks { Err(problem()) } else { Ok(()) }

@@ -2,7 +2,7 @@
 
 use super::error::ConfigFault;
 use super::file::{ConfigFile, RemoteSection, SessionsSection};
-use super::peer::{port, validate_peer};
+use super::peer::{validate_peer, validate_port};
 use super::types::{GatewayPath, RemotePeer, SessionsConfig};
 use kumade_multipath::PathId;
 use kumade_multipath::nat_session::NatConfig;
@@ -10,10 +10,10 @@ use kumade_units::{Span, parse};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-const MAX_SESSIONS: RangeInclusive<usize> = 1..=65_536;
+const MAX_SESSIONS_RANGE: RangeInclusive<usize> = 1..=65_536;
 /// Longer than flows that pass undivided are remembered, so that none begins again that has just ended.
 const MIN_IDLE_TIMEOUT: Span = Span::from_secs(3);
-const NO_SESSIONS: &str = "only the bonded plane and remotes with `sessions = true` have keys and remote gateways: set one of \
+const NO_SESSIONS_MESSAGE: &str = "only the bonded plane and remotes with `sessions = true` have keys and remote gateways: set one of \
                            these";
 
 /// None where no remote has sessions.
@@ -35,15 +35,18 @@ pub(super) fn validate_sessions(
             Err(ConfigFault::new(flag.span(), "no [sessions]: give `key`, the file of this gateway's private key"))
         }
         (Some(section), Some(flag)) => {
-            check_locals(file)?;
+            check_locals_have_networks(file)?;
             if paths.len() > PathId::MAX_PATHS {
                 let problem = format!("more than {} paths: sessions have no numbers for them", PathId::MAX_PATHS);
                 return Err(ConfigFault::new(flag.span(), problem));
             }
-            let port = port(section.port.as_ref())?;
-            let peers =
-                file.remote.iter().map(|remote| remote_gateway(remote, paths, port)).collect::<Result<Vec<_>, _>>()?;
-            check_keys(file, &peers)?;
+            let port = validate_port(section.port.as_ref())?;
+            let peers = file
+                .remote
+                .iter()
+                .map(|remote| validate_remote_gateway(remote, paths, port))
+                .collect::<Result<Vec<_>, _>>()?;
+            check_keys_differ(file, &peers)?;
             let key_file = PathBuf::from(section.key.get_ref());
             Ok(Some(SessionsConfig { key_file, port, limits: validate_limits(section)?, peers }))
         }
@@ -60,8 +63,9 @@ fn validate_limits(section: &SessionsSection) -> Result<NatConfig, ConfigFault> 
         limits.idle_timeout = idle;
     }
     if let Some(max) = &section.max_sessions {
-        if !MAX_SESSIONS.contains(max.get_ref()) {
-            let problem = format!("there can be {} to {} sessions", MAX_SESSIONS.start(), MAX_SESSIONS.end());
+        if !MAX_SESSIONS_RANGE.contains(max.get_ref()) {
+            let problem =
+                format!("there can be {} to {} sessions", MAX_SESSIONS_RANGE.start(), MAX_SESSIONS_RANGE.end());
             return Err(ConfigFault::new(max.span(), problem));
         }
         limits.max_sessions = *max.get_ref();
@@ -70,7 +74,7 @@ fn validate_limits(section: &SessionsSection) -> Result<NatConfig, ConfigFault> 
 }
 
 /// Remote gateways get no packets to hosts that are not listed.
-fn check_locals(file: &ConfigFile) -> Result<(), ConfigFault> {
+fn check_locals_have_networks(file: &ConfigFile) -> Result<(), ConfigFault> {
     match file.local.iter().find(|local| local.networks.is_empty()) {
         Some(local) => {
             let problem = "list the local hosts' `networks`: sessions are for these only";
@@ -80,7 +84,7 @@ fn check_locals(file: &ConfigFile) -> Result<(), ConfigFault> {
     }
 }
 
-fn check_keys(file: &ConfigFile, peers: &[Option<RemotePeer>]) -> Result<(), ConfigFault> {
+fn check_keys_differ(file: &ConfigFile, peers: &[Option<RemotePeer>]) -> Result<(), ConfigFault> {
     let key = |peer: &Option<RemotePeer>| peer.as_ref().map(|peer| peer.key);
     for (place, remote) in file.remote.iter().enumerate() {
         if let (Some(own), Some(text)) = (key(&peers[place]), &remote.public_key)
@@ -93,7 +97,7 @@ fn check_keys(file: &ConfigFile, peers: &[Option<RemotePeer>]) -> Result<(), Con
     Ok(())
 }
 
-fn remote_gateway(
+fn validate_remote_gateway(
     section: &RemoteSection,
     paths: &[GatewayPath],
     port: u16,
@@ -106,7 +110,7 @@ fn remote_gateway(
 
 fn check_no_session_keys(section: &RemoteSection) -> Result<(), ConfigFault> {
     match section.public_key.as_ref().or(section.addresses.first()) {
-        Some(text) => Err(ConfigFault::new(text.span(), NO_SESSIONS)),
+        Some(text) => Err(ConfigFault::new(text.span(), NO_SESSIONS_MESSAGE)),
         None => Ok(()),
     }
 }

@@ -46,7 +46,7 @@ pub struct MeasurementConfig {
     /// The file of a key that both sites have; without it, anyone is answered.
     pub key_file: Option<PathBuf>,
     /// Whether this gateway answers the measurements of others.
-    pub answer: bool,
+    pub is_answering: bool,
     /// Where it does, on all addresses: TCP and UDP.
     pub port: u16,
 }
@@ -67,9 +67,9 @@ pub struct BondedSettings {
     /// Addresses of the TUN device.
     pub addresses: Vec<IpNet>,
     /// Which path takes the next packet.
-    pub choice: PathPolicy,
+    pub path_policy: PathPolicy,
     /// Which flows prefer speed to order.
-    pub unordered: UnorderedFlows,
+    pub unordered_flows: UnorderedFlows,
     /// The remote gateways, in the order of [`GatewayConfig::remotes`].
     pub peers: Vec<RemotePeer>,
 }
@@ -136,9 +136,9 @@ pub struct RemoteSite {
     /// Of these paths' weights; one of them at least is above 0.
     pub ratio: PathRatio,
     /// Where the paths are measured to, in their order; empty where they are not measured.
-    pub measured_to: Vec<SocketAddr>,
+    pub measurement_addresses: Vec<SocketAddr>,
     /// Whether only single flows are divided, which are set up while packets pass.
-    pub sessions: bool,
+    pub divides_single_flows: bool,
 }
 
 /// Addresses that are others on the way: each the one of the same place in its network, or, where network and alias differ in
@@ -180,13 +180,13 @@ impl GatewayConfig {
                 remote.networks.iter().any(|net| net.prefix_len() > 0 && net.contains(&translation.network))
             }
         };
-        self.remotes.iter().filter(is_about).any(|remote| !remote.sessions)
+        self.remotes.iter().filter(is_about).any(|remote| !remote.divides_single_flows)
     }
 }
 
 impl GatewayPath {
     /// Whether it has a next hop for packets of any IP version.
-    pub(crate) fn has_gateway(&self) -> bool {
+    pub(crate) fn has_next_hop(&self) -> bool {
         self.gateway_v4.is_some() || self.gateway_v6.is_some()
     }
 

@@ -1,5 +1,5 @@
 use super::bonded::validate_bonded;
-use super::checks::{check_disjoint, check_interface, check_unique, find_path, name, parse_network};
+use super::checks::{check_disjoint, check_interface, check_name, check_unique, find_path, parse_network};
 use super::error::{ConfigError, ConfigFault};
 use super::file::{ConfigFile, LocalSection, PathSection, PlaneName, RemoteSection};
 use super::measurement::{measurement_targets, validate_measurement};
@@ -17,8 +17,8 @@ use toml::Spanned;
 /// Each path takes a routing table and a priority among the rules.
 const MAX_PATHS: usize = 64;
 const DEFAULT_PATH_WEIGHT: u32 = 1;
-const NOT_BONDED: &str = "this section is of the bonded plane: set plane = \"bonded\" in [gateway]";
-const NO_SESSIONS: &str = "the bonded plane has no sessions: leave [sessions] out";
+const NOT_BONDED_MESSAGE: &str = "this section is of the bonded plane: set plane = \"bonded\" in [gateway]";
+const NO_SESSIONS_MESSAGE: &str = "the bonded plane has no sessions: leave [sessions] out";
 
 impl GatewayConfig {
     /// Reads and validates a file's text. `origin` names it in errors; `interfaces` are those of this host.
@@ -34,7 +34,7 @@ impl GatewayConfig {
     /// # Errors
     /// It is no configuration of a gateway, or the name cannot be one.
     pub fn name_in_toml(text: &str, origin: &str) -> Result<String, ConfigError> {
-        let named = |file: ConfigFile| name(&file.gateway.name).map(|()| file.gateway.name.into_inner());
+        let named = |file: ConfigFile| check_name(&file.gateway.name).map(|()| file.gateway.name.into_inner());
         parse(text).and_then(named).map_err(|fault| fault.with_line(origin, text))
     }
 
@@ -54,7 +54,7 @@ fn parse(text: &str) -> Result<ConfigFile, ConfigFault> {
 }
 
 fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<GatewayConfig, ConfigFault> {
-    name(&file.gateway.name)?;
+    check_name(&file.gateway.name)?;
     let whole = || file.gateway.name.span();
     if file.local.is_empty() && file.gateway.plane == PlaneName::Direct {
         return Err(ConfigFault::new(whole(), "no [[local]]: say behind which interface the local hosts are"));
@@ -84,7 +84,7 @@ fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<GatewayConfig, C
     }
     let ((plane, sessions), measurement) = (validate_plane(file, &paths)?, validate_measurement(file)?);
     let targets = measurement_targets(file, &remotes, &plane, measurement.port)?;
-    remotes.iter_mut().zip(targets).for_each(|(remote, target)| remote.measured_to = target);
+    remotes.iter_mut().zip(targets).for_each(|(remote, target)| remote.measurement_addresses = target);
     let config = GatewayConfig {
         name: file.gateway.name.get_ref().clone(),
         plane,
@@ -106,9 +106,9 @@ fn validate_prometheus(text: &Spanned<String>) -> Result<SocketAddr, ConfigFault
 
 fn validate_plane(file: &ConfigFile, paths: &[GatewayPath]) -> Result<(Plane, Option<SessionsConfig>), ConfigFault> {
     match (file.gateway.plane, &file.bonded, &file.sessions) {
-        (PlaneName::Bonded, _, Some(section)) => Err(ConfigFault::new(section.key.span(), NO_SESSIONS)),
+        (PlaneName::Bonded, _, Some(section)) => Err(ConfigFault::new(section.key.span(), NO_SESSIONS_MESSAGE)),
         (PlaneName::Bonded, _, None) => Ok((Plane::Bonded(validate_bonded(file, paths)?), None)),
-        (PlaneName::Direct, Some(section), _) => Err(ConfigFault::new(section.key.span(), NOT_BONDED)),
+        (PlaneName::Direct, Some(section), _) => Err(ConfigFault::new(section.key.span(), NOT_BONDED_MESSAGE)),
         (PlaneName::Direct, None, _) => Ok((Plane::Direct, validate_sessions(file, paths)?)),
     }
 }
@@ -130,11 +130,11 @@ fn validate_paths(
         return Err(ConfigFault::new(section.name.span(), format!("more than {MAX_PATHS} paths: leave some out")));
     }
     check_unique(sections.iter().map(|section| &section.name), "path")?;
-    sections.iter().map(|section| path(section, interfaces)).collect()
+    sections.iter().map(|section| validate_path(section, interfaces)).collect()
 }
 
-fn path(section: &PathSection, interfaces: &[String]) -> Result<GatewayPath, ConfigFault> {
-    name(&section.name)?;
+fn validate_path(section: &PathSection, interfaces: &[String]) -> Result<GatewayPath, ConfigFault> {
+    check_name(&section.name)?;
     let (mut gateway_v4, mut gateway_v6) = (None, None);
     for text in &section.gateways {
         let is_first = match parse_next_hop(text)? {
@@ -152,7 +152,7 @@ fn path(section: &PathSection, interfaces: &[String]) -> Result<GatewayPath, Con
         gateway_v4,
         gateway_v6,
         weight: section.weight.unwrap_or(DEFAULT_PATH_WEIGHT),
-        rate: section.rate.as_ref().map(rate).transpose()?,
+        rate: section.rate.as_ref().map(parse_rate).transpose()?,
     })
 }
 
@@ -166,7 +166,7 @@ fn parse_next_hop(text: &Spanned<String>) -> Result<IpAddr, ConfigFault> {
     Ok(address)
 }
 
-fn rate(text: &Spanned<String>) -> Result<Rate, ConfigFault> {
+fn parse_rate(text: &Spanned<String>) -> Result<Rate, ConfigFault> {
     match parse::rate(text.get_ref()) {
         Ok(Rate::ZERO) => {
             Err(ConfigFault::new(text.span(), "a path of rate 0 carries nothing: give it weight = 0 instead"))
@@ -181,7 +181,7 @@ fn validate_remote(
     paths: &[GatewayPath],
     plane: PlaneName,
 ) -> Result<RemoteSite, ConfigFault> {
-    name(&section.name)?;
+    check_name(&section.name)?;
     let networks = section.networks.iter().map(parse_network).collect::<Result<Vec<_>, _>>()?;
     let fault = |problem: String| {
         ConfigFault::new(section.name.span(), format!("remote `{}`{problem}", section.name.get_ref()))
@@ -204,7 +204,7 @@ fn validate_remote(
     // In the bonded plane, the path's packets may be of another IP version than those of hosts.
     let in_direct = networks.iter().filter(|_| plane == PlaneName::Direct);
     for family in in_direct.map(|network| network_family(*network)) {
-        let lacks = |path: &&GatewayPath| path.has_gateway() && path.next_hop(family).is_none();
+        let lacks = |path: &&GatewayPath| path.has_next_hop() && path.next_hop(family).is_none();
         if let Some(path) = numbers.iter().map(|&number| &paths[number]).find(lacks) {
             return Err(fault(format!(
                 " has {} networks, but its path `{}` has no {0} gateway: add one to the path, or take it out of `paths`",
@@ -221,8 +221,8 @@ fn validate_remote(
         networks,
         paths: numbers,
         ratio,
-        measured_to: Vec::new(),
-        sessions: section.sessions.as_ref().is_some_and(|sessions| *sessions.get_ref()),
+        measurement_addresses: Vec::new(),
+        divides_single_flows: section.sessions.as_ref().is_some_and(|sessions| *sessions.get_ref()),
     })
 }
 

@@ -1,7 +1,8 @@
 //! Single flows, set up and ended while packets pass: what the NAT sessions of two gateways come to in the kernel.
 
 use super::flow_rules::{
-    divided_name, errors_name, remote_families, restored_flow_lists, restored_name, seen_name, translated_name,
+    divided_list_name, error_list_name, remote_families, restored_flow_lists, restored_list_name, seen_list_name,
+    translated_list_name,
 };
 use crate::config::GatewayConfig;
 use kumade_multipath::nat_session::{DividedRule, RestoredRule};
@@ -32,7 +33,7 @@ impl FlowLists {
     pub fn undivided_flows(&self, remote: usize) -> Result<Vec<FlowKey>, SetupError> {
         let remote = &self.config.remotes[remote];
         let lists: Result<Vec<_>, _> =
-            remote_families(remote).map(|family| self.table.flows(&seen_name(remote, family))).collect();
+            remote_families(remote).map(|family| self.table.flows(&seen_list_name(remote, family))).collect();
         Ok(lists?.into_iter().flat_map(BTreeMap::into_keys).collect())
     }
 
@@ -40,24 +41,24 @@ impl FlowLists {
     ///
     /// # Errors
     /// It is divided already, or its addresses do not fit the remote site or the paths.
-    pub fn divide(&self, remote: usize, rule: &DividedRule) -> Result<(), SetupError> {
+    pub fn divide_flow(&self, remote: usize, rule: &DividedRule) -> Result<(), SetupError> {
         let translation = |(list, alias)| FlowChange::Add(list, rule.flow, Some(alias));
-        let mut changes: Vec<_> = self.translations(rule).map(translation).collect();
-        let errors = errors_name(family_of(&rule.flow));
+        let mut changes: Vec<_> = self.changed_aliases(rule).map(translation).collect();
+        let errors = error_list_name(flow_family(&rule.flow));
         let back = |leaving| FlowChange::Add(errors.clone(), leaving, Some(rule.flow.addresses()));
         changes.extend(rule.restored_rule().arriving_flows().map(back));
-        changes.push(FlowChange::Add(self.division(remote, rule), rule.flow, None));
+        changes.push(FlowChange::Add(self.divided_list_of(remote, rule), rule.flow, None));
         self.table.change_flows(&changes)
     }
 
-    /// Leaves a flow undivided from now on: the opposite of [`divide`](Self::divide).
+    /// Leaves a flow undivided from now on: the opposite of [`divide_flow`](Self::divide_flow).
     ///
     /// # Errors
     /// It is not divided so.
-    pub fn end_flow(&self, remote: usize, rule: &DividedRule) -> Result<(), SetupError> {
-        let mut changes = vec![FlowChange::Remove(self.division(remote, rule), rule.flow)];
-        changes.extend(self.translations(rule).map(|(list, _)| FlowChange::Remove(list, rule.flow)));
-        let errors = errors_name(family_of(&rule.flow));
+    pub fn stop_dividing(&self, remote: usize, rule: &DividedRule) -> Result<(), SetupError> {
+        let mut changes = vec![FlowChange::Remove(self.divided_list_of(remote, rule), rule.flow)];
+        changes.extend(self.changed_aliases(rule).map(|(list, _)| FlowChange::Remove(list, rule.flow)));
+        let errors = error_list_name(flow_family(&rule.flow));
         changes
             .extend(rule.restored_rule().arriving_flows().map(|leaving| FlowChange::Remove(errors.clone(), leaving)));
         self.table.change_flows(&changes)
@@ -67,10 +68,10 @@ impl FlowLists {
     ///
     /// # Errors
     /// There is no such remote site with sessions.
-    pub fn divided(&self, remote: usize) -> Result<BTreeMap<FlowKey, CounterValue>, SetupError> {
+    pub fn divided_flows(&self, remote: usize) -> Result<BTreeMap<FlowKey, CounterValue>, SetupError> {
         let remote = &self.config.remotes[remote];
         let lists: Result<Vec<_>, _> =
-            remote_families(remote).map(|family| self.table.flows(&divided_name(remote, family))).collect();
+            remote_families(remote).map(|family| self.table.flows(&divided_list_name(remote, family))).collect();
         Ok(lists?.into_iter().flatten().collect())
     }
 
@@ -78,48 +79,48 @@ impl FlowLists {
     ///
     /// # Errors
     /// Another flow arrives so, or no remote site has sessions of that IP version.
-    pub fn restore(&self, rule: &RestoredRule) -> Result<(), SetupError> {
-        let list = restored_name(family_of(&rule.flow));
+    pub fn restore_addresses(&self, rule: &RestoredRule) -> Result<(), SetupError> {
+        let list = restored_list_name(flow_family(&rule.flow));
         let add = |flow: FlowKey| FlowChange::Add(list.clone(), flow, Some(rule.flow.addresses()));
-        self.change(rule.arriving_flows().map(add).collect())
+        self.change_unless_empty(rule.arriving_flows().map(add).collect())
     }
 
-    /// Leaves a flow as it arrives from now on: the opposite of [`restore`](Self::restore).
+    /// Leaves a flow as it arrives from now on: the opposite of [`restore_addresses`](Self::restore_addresses).
     ///
     /// # Errors
     /// Its addresses are not given back.
-    pub fn forget(&self, rule: &RestoredRule) -> Result<(), SetupError> {
-        let list = restored_name(family_of(&rule.flow));
-        self.change(rule.arriving_flows().map(|flow| FlowChange::Remove(list.clone(), flow)).collect())
+    pub fn stop_restoring_addresses(&self, rule: &RestoredRule) -> Result<(), SetupError> {
+        let list = restored_list_name(flow_family(&rule.flow));
+        self.change_unless_empty(rule.arriving_flows().map(|flow| FlowChange::Remove(list.clone(), flow)).collect())
     }
 
     /// What has arrived of flows whose addresses are given back, as they arrive.
     ///
     /// # Errors
     /// The rules are gone.
-    pub fn restored(&self) -> Result<BTreeMap<FlowKey, CounterValue>, SetupError> {
+    pub fn restored_flows(&self) -> Result<BTreeMap<FlowKey, CounterValue>, SetupError> {
         let lists: Result<Vec<_>, _> =
             restored_flow_lists(&self.config).map(|list| self.table.flows(&list.name)).collect();
         Ok(lists?.into_iter().flatten().collect())
     }
 
     /// A flow that keeps its addresses on all paths needs no rule at the far end.
-    fn change(&self, changes: Vec<FlowChange>) -> Result<(), SetupError> {
+    fn change_unless_empty(&self, changes: Vec<FlowChange>) -> Result<(), SetupError> {
         if changes.is_empty() { Ok(()) } else { self.table.change_flows(&changes) }
     }
 
-    fn division(&self, remote: usize, rule: &DividedRule) -> String {
-        divided_name(&self.config.remotes[remote], family_of(&rule.flow))
+    fn divided_list_of(&self, remote: usize, rule: &DividedRule) -> String {
+        divided_list_name(&self.config.remotes[remote], flow_family(&rule.flow))
     }
 
-    fn translations(&self, rule: &DividedRule) -> impl Iterator<Item = (String, Addresses)> {
-        let family = family_of(&rule.flow);
-        let name = move |path: u8| translated_name(&self.config.paths[usize::from(path)], family);
+    fn changed_aliases(&self, rule: &DividedRule) -> impl Iterator<Item = (String, Addresses)> {
+        let family = flow_family(&rule.flow);
+        let name = move |path: u8| translated_list_name(&self.config.paths[usize::from(path)], family);
         let other = rule.aliases.iter().filter(|(_, alias)| *alias != rule.flow.addresses());
         other.map(move |&(path, alias)| (name(path), alias))
     }
 }
 
-fn family_of(flow: &FlowKey) -> Family {
+fn flow_family(flow: &FlowKey) -> Family {
     Family::from_address(flow.source.ip())
 }

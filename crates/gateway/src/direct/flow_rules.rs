@@ -9,17 +9,17 @@ use kumade_net::interface::Family;
 use kumade_net::nftables::{Chain, FlowList, FlowListKind, Rule, Statement};
 
 /// Protocols with ports, of which flows consist: TCP and UDP.
-const PROTOCOLS: [u8; 2] = [6, 17];
+const PORT_PROTOCOLS: [u8; 2] = [6, 17];
 /// A flow that is not divided and sends on is noted anew after this time.
-const SEEN_FLOWS_LIST: FlowListKind = FlowListKind::Dynamic { timeout_millis: 2000, max_entries: 10_000 };
+const UNDIVIDED_FLOWS_KIND: FlowListKind = FlowListKind::Dynamic { timeout_millis: 2000, max_entries: 10_000 };
 
 /// All lists that a configuration needs.
 pub(super) fn flow_lists(config: &GatewayConfig) -> Vec<FlowList> {
     let mut lists: Vec<FlowList> = restored_flow_lists(config).chain(error_flow_lists(config)).collect();
-    for remote in with_sessions(config) {
+    for remote in remotes_with_sessions(config) {
         for family in remote_families(remote) {
-            lists.push(new_flow_list(divided_name(remote, family), family, FlowListKind::Set));
-            lists.push(new_flow_list(seen_name(remote, family), family, SEEN_FLOWS_LIST));
+            lists.push(new_flow_list(divided_list_name(remote, family), family, FlowListKind::Set));
+            lists.push(new_flow_list(seen_list_name(remote, family), family, UNDIVIDED_FLOWS_KIND));
         }
     }
     lists.extend((0..config.paths.len()).flat_map(|path| translated_flow_lists(config, path)));
@@ -28,55 +28,57 @@ pub(super) fn flow_lists(config: &GatewayConfig) -> Vec<FlowList> {
 
 /// What picks the flows of a remote site that are divided, by IP version: they go to the chain that is given.
 pub(super) fn division_choice_chain(remote: &RemoteSite, family: Family, division: String) -> Chain {
-    let is_divided = Statement::FlowInList(family, divided_name(remote, family));
-    let note =
-        |protocol| Rule(vec![Statement::Protocol(protocol), Statement::AddFlow(family, seen_name(remote, family))]);
-    let rules = [Rule(vec![is_divided, Statement::Goto(division)])].into_iter().chain(PROTOCOLS.map(note)).collect();
-    Chain { name: choice_name(remote, family), hook: None, rules }
+    let is_divided = Statement::FlowInList(family, divided_list_name(remote, family));
+    let note = |protocol| {
+        Rule(vec![Statement::Protocol(protocol), Statement::AddFlow(family, seen_list_name(remote, family))])
+    };
+    let rules =
+        [Rule(vec![is_divided, Statement::Goto(division)])].into_iter().chain(PORT_PROTOCOLS.map(note)).collect();
+    Chain { name: division_choice_chain_name(remote, family), hook: None, rules }
 }
 
-pub(super) fn choice_name(remote: &RemoteSite, family: Family) -> String {
+pub(super) fn division_choice_chain_name(remote: &RemoteSite, family: Family) -> String {
     format!("choose{}-{}", version_digit(family), remote.name)
 }
 
 /// Lists of flows whose addresses are given back as they arrive.
 pub(super) fn restored_flow_lists(config: &GatewayConfig) -> impl Iterator<Item = FlowList> {
-    let families = [Family::V4, Family::V6].into_iter().filter(|family| is_used(config, *family, |_| true));
-    families.map(|family| new_flow_list(restored_name(family), family, FlowListKind::Translation))
+    let families = [Family::V4, Family::V6].into_iter().filter(|family| is_family_used(config, *family, |_| true));
+    families.map(|family| new_flow_list(restored_list_name(family), family, FlowListKind::Translation))
 }
 
 /// Lists of flows as they leave: ICMP errors about these are about flows of hosts.
 pub(super) fn error_flow_lists(config: &GatewayConfig) -> impl Iterator<Item = FlowList> {
-    let families = [Family::V4, Family::V6].into_iter().filter(|family| is_used(config, *family, |_| true));
-    families.map(|family| new_flow_list(errors_name(family), family, FlowListKind::Translation))
+    let families = [Family::V4, Family::V6].into_iter().filter(|family| is_family_used(config, *family, |_| true));
+    families.map(|family| new_flow_list(error_list_name(family), family, FlowListKind::Translation))
 }
 
 /// Lists of flows with the addresses that they have on a path, by the path's place.
 pub(super) fn translated_flow_lists(config: &GatewayConfig, path: usize) -> impl Iterator<Item = FlowList> {
     let leads = move |remote: &RemoteSite| remote.paths.contains(&path);
-    let families = [Family::V4, Family::V6].into_iter().filter(move |family| is_used(config, *family, leads));
+    let families = [Family::V4, Family::V6].into_iter().filter(move |family| is_family_used(config, *family, leads));
     families.map(move |family| {
-        new_flow_list(translated_name(&config.paths[path], family), family, FlowListKind::Translation)
+        new_flow_list(translated_list_name(&config.paths[path], family), family, FlowListKind::Translation)
     })
 }
 
-pub(super) fn divided_name(remote: &RemoteSite, family: Family) -> String {
+pub(super) fn divided_list_name(remote: &RemoteSite, family: Family) -> String {
     format!("flows{}-{}", version_digit(family), remote.name)
 }
 
-pub(super) fn seen_name(remote: &RemoteSite, family: Family) -> String {
+pub(super) fn seen_list_name(remote: &RemoteSite, family: Family) -> String {
     format!("seen{}-{}", version_digit(family), remote.name)
 }
 
-pub(super) fn translated_name(path: &GatewayPath, family: Family) -> String {
+pub(super) fn translated_list_name(path: &GatewayPath, family: Family) -> String {
     format!("out{}-{}", version_digit(family), path.name)
 }
 
-pub(super) fn restored_name(family: Family) -> String {
+pub(super) fn restored_list_name(family: Family) -> String {
     format!("in{}", version_digit(family))
 }
 
-pub(super) fn errors_name(family: Family) -> String {
+pub(super) fn error_list_name(family: Family) -> String {
     format!("errors{}", version_digit(family))
 }
 
@@ -86,12 +88,14 @@ pub(super) fn remote_families(remote: &RemoteSite) -> impl Iterator<Item = Famil
     [Family::V4, Family::V6].into_iter().filter(has)
 }
 
-fn with_sessions(config: &GatewayConfig) -> impl Iterator<Item = &RemoteSite> {
-    config.remotes.iter().filter(|remote| remote.sessions)
+fn remotes_with_sessions(config: &GatewayConfig) -> impl Iterator<Item = &RemoteSite> {
+    config.remotes.iter().filter(|remote| remote.divides_single_flows)
 }
 
-fn is_used(config: &GatewayConfig, family: Family, which: impl Fn(&RemoteSite) -> bool) -> bool {
-    with_sessions(config).filter(|remote| which(remote)).any(|remote| remote_families(remote).any(|of| of == family))
+fn is_family_used(config: &GatewayConfig, family: Family, which: impl Fn(&RemoteSite) -> bool) -> bool {
+    remotes_with_sessions(config)
+        .filter(|remote| which(remote))
+        .any(|remote| remote_families(remote).any(|of| of == family))
 }
 
 fn new_flow_list(name: String, family: Family, kind: FlowListKind) -> FlowList {

@@ -7,15 +7,15 @@ use std::io;
 /// An interface whose batches of arriving packets are bounded. The limits are restored when this is dropped, and by the next
 /// gateway where this process was killed.
 #[derive(Debug)]
-pub(super) struct BatchGuard {
-    found: LimitedDevice,
+pub(super) struct GroLimitGuard {
+    original: OriginalGroLimits,
     // Goes once the limits are restored.
     record: Option<Record>,
 }
 
 /// What is to be restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct LimitedDevice {
+pub(super) struct OriginalGroLimits {
     interface: String,
     /// Its number: another interface of that name has another one.
     index: u32,
@@ -23,11 +23,11 @@ pub(super) struct LimitedDevice {
     v4: Option<u32>,
 }
 
-impl BatchGuard {
+impl GroLimitGuard {
     /// Lets an interface merge no more than so many bytes.
     pub(super) fn new(interface: &str, bytes: u32, journal: &Journal) -> Result<Self, SetupError> {
         let limits = GroLimits::read(interface)?;
-        let found = LimitedDevice {
+        let found = OriginalGroLimits {
             interface: interface.to_owned(),
             index: interface::index(interface)?,
             v6: limits.v6,
@@ -35,25 +35,28 @@ impl BatchGuard {
         };
         let failed = |error: io::Error| SetupError::new(format!("write down the batch limits of {interface}"), error);
         let record = journal.record(&found).map_err(failed)?;
-        let guard = BatchGuard { found, record: Some(record) };
+        let guard = GroLimitGuard { original: found, record: Some(record) };
         limits.capped_at(bytes).set(interface)?;
         Ok(guard)
     }
 }
 
-impl Drop for BatchGuard {
+impl Drop for GroLimitGuard {
     fn drop(&mut self) {
         // An interface that has vanished took its limits with it.
-        if self.found.exists()
-            && let Err(error) = self.found.undo()
+        if self.original.exists()
+            && let Err(error) = self.original.undo()
         {
-            tracing::warn!("the batch limits of {} stay changed until a gateway starts: {error}", self.found.interface);
-            self.record.take().into_iter().for_each(Record::keep);
+            tracing::warn!(
+                "the batch limits of {} stay changed until a gateway starts: {error}",
+                self.original.interface
+            );
+            self.record.take().into_iter().for_each(Record::leave_to_successor);
         }
     }
 }
 
-impl Leftover for LimitedDevice {
+impl Leftover for OriginalGroLimits {
     const KIND: &'static str = "gateway-batches";
     type Error = SetupError;
 

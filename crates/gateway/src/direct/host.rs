@@ -8,7 +8,7 @@ use thiserror::Error;
 /// This host does not forward packets.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("this host does not forward {version} packets: set `sysctl -w {key}=1`")]
-pub struct HostError {
+pub struct ForwardingError {
     version: &'static str,
     key: &'static str,
 }
@@ -17,21 +17,21 @@ pub struct HostError {
 ///
 /// # Errors
 /// It does not forward.
-pub fn check_host(plan: &DirectPlan) -> Result<Vec<String>, HostError> {
+pub fn check_forwarding(plan: &DirectPlan) -> Result<Vec<String>, ForwardingError> {
     for (family, version, key) in
         [(Family::V4, "IPv4", "net.ipv4.ip_forward"), (Family::V6, "IPv6", "net.ipv6.conf.all.forwarding")]
     {
         let is_needed = plan.routes.iter().any(|route| route.family == family);
-        if is_needed && sysctl(key) == Some(0) {
-            return Err(HostError { version, key });
+        if is_needed && read_sysctl(key) == Some(0) {
+            return Err(ForwardingError { version, key });
         }
     }
-    let all = sysctl("net.ipv4.conf.all.rp_filter");
+    let all = read_sysctl("net.ipv4.conf.all.rp_filter");
     let mut warnings = Vec::new();
     for route in plan.routes.iter().filter(|route| route.family == Family::V4) {
         let key = format!("net/ipv4/conf/{}/rp_filter", route.interface);
         // The greater of the two counts; 1 is strict (ip-sysctl).
-        if read(&key).max(all) == Some(1) {
+        if read_setting(&key).max(all) == Some(1) {
             let warning = format!(
                 "{0} drops packets whose return path is another interface; `sysctl -w net/ipv4/conf/{0}/rp_filter=2` lets them in",
                 route.interface
@@ -44,11 +44,11 @@ pub fn check_host(plan: &DirectPlan) -> Result<Vec<String>, HostError> {
     Ok(warnings)
 }
 
-fn sysctl(key: &str) -> Option<u32> {
-    read(&key.replace('.', "/"))
+fn read_sysctl(key: &str) -> Option<u32> {
+    read_setting(&key.replace('.', "/"))
 }
 
 /// None where there is no such setting.
-fn read(path: &str) -> Option<u32> {
+fn read_setting(path: &str) -> Option<u32> {
     fs::read_to_string(format!("/proc/sys/{path}")).ok()?.trim().parse().ok()
 }

@@ -18,7 +18,7 @@ pub struct DirectPlan {
     /// Where packets with a mark leave.
     pub routes: Vec<MarkedRoute>,
     /// The interfaces of local hosts.
-    pub inputs: Vec<String>,
+    pub local_interfaces: Vec<String>,
     /// How much they may merge into one packet; none where no path's rate is known.
     pub max_batch_bytes: Option<u32>,
 }
@@ -34,8 +34,8 @@ const RAW_PRIORITY: i32 = -300;
 /// Behind all others, which see the addresses of hosts.
 const LAST_PRIORITY: i32 = 300;
 const RESTORE_CHAIN: &str = "restore";
-const CHOOSE_ERRORS: &str = "choose-errors";
-const RESTORE_ERRORS: &str = "restore-errors";
+const CHOOSE_ERRORS_CHAIN: &str = "choose-errors";
+const RESTORE_ERRORS_CHAIN: &str = "restore-errors";
 /// The protocol that is ICMP.
 const ICMP_PROTOCOLS: [(Family, u8); 2] = [(Family::V4, 1), (Family::V6, 58)];
 /// Protocols and types of ICMP messages that quote the packet that they are about (RFC 792, RFC 4443).
@@ -48,9 +48,9 @@ impl DirectPlan {
         let slowest = in_use.filter_map(|path| path.rate).min();
         let bytes = slowest.map(|rate| rate.bytes_in(MAX_BATCH_TIME));
         DirectPlan {
-            table: table(config),
+            table: build_table(config),
             routes: policy_routes(config),
-            inputs: config.locals.iter().map(|local| local.interface.clone()).collect(),
+            local_interfaces: config.locals.iter().map(|local| local.interface.clone()).collect(),
             max_batch_bytes: bytes.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX)),
         }
     }
@@ -72,7 +72,9 @@ impl Display for DirectPlan {
         for route in &self.routes {
             writeln!(f, "{route}")?;
         }
-        for (input, bytes) in self.inputs.iter().flat_map(|input| self.max_batch_bytes.map(|bytes| (input, bytes))) {
+        for (input, bytes) in
+            self.local_interfaces.iter().flat_map(|input| self.max_batch_bytes.map(|bytes| (input, bytes)))
+        {
             writeln!(f, "ip link set dev {input} gro_max_size {bytes} gro_ipv4_max_size {bytes}")?;
         }
         write!(f, "{}", self.table)
@@ -100,16 +102,16 @@ fn policy_routes(config: &GatewayConfig) -> Vec<MarkedRoute> {
     routes
 }
 
-fn table(config: &GatewayConfig) -> Table {
+fn build_table(config: &GatewayConfig) -> Table {
     let divisions = config.remotes.iter().map(|remote| division_chain(config, remote, &remote.ratio));
     let mut chains: Vec<Chain> = divisions.collect();
-    for remote in config.remotes.iter().filter(|remote| remote.sessions) {
-        let choice = |family| flow_rules::division_choice_chain(remote, family, division_name(remote));
+    for remote in config.remotes.iter().filter(|remote| remote.divides_single_flows) {
+        let choice = |family| flow_rules::division_choice_chain(remote, family, division_chain_name(remote));
         chains.extend(flow_rules::remote_families(remote).map(choice));
     }
-    if is_restored(config) {
-        chains.push(error_restoration(config));
-        chains.push(error_choice());
+    if has_restoration(config) {
+        chains.push(error_restoration_chain(config));
+        chains.push(error_choice_chain());
         chains.push(restoration_chain(config));
     }
     chains.push(Chain {
@@ -130,7 +132,7 @@ fn table(config: &GatewayConfig) -> Table {
     }
 }
 
-fn division_name(remote: &RemoteSite) -> String {
+fn division_chain_name(remote: &RemoteSite) -> String {
     format!("divide-{}", remote.name)
 }
 
@@ -139,26 +141,26 @@ pub(super) fn division_chain(config: &GatewayConfig, remote: &RemoteSite, ratio:
     let is_translated =
         |translation: &AddressTranslation| translation.path.is_some_and(|path| remote.paths.contains(&path));
     let mut statements = Vec::new();
-    if remote.sessions || config.translations.iter().any(is_translated) {
+    if remote.divides_single_flows || config.translations.iter().any(is_translated) {
         statements.push(Statement::Untrack);
     }
     statements
-        .push(Statement::MarkRoundRobin(ratio.turn_paths().map(|place| path_mark(remote.paths[place])).collect()));
+        .push(Statement::MarkRoundRobin(ratio.round_paths().map(|place| path_mark(remote.paths[place])).collect()));
     // Counted here, so that packets that are not translated pass no second hook.
     let count = |place: &usize| {
         let counter = DirectPlan::path_counter_name(&config.paths[*place]);
         Rule(vec![Statement::Mark(path_mark(*place)), Statement::Count(counter)])
     };
     let rules = [Rule(statements)].into_iter().chain(remote.paths.iter().map(count)).collect();
-    Chain { name: division_name(remote), hook: None, rules }
+    Chain { name: division_chain_name(remote), hook: None, rules }
 }
 
-fn is_restored(config: &GatewayConfig) -> bool {
-    !config.translations.is_empty() || config.remotes.iter().any(|remote| remote.sessions)
+fn has_restoration(config: &GatewayConfig) -> bool {
+    !config.translations.is_empty() || config.remotes.iter().any(|remote| remote.divides_single_flows)
 }
 
 /// Whether packets of that IP version are given addresses back.
-fn is_restored_for(config: &GatewayConfig, family: Family) -> bool {
+fn has_restoration_for(config: &GatewayConfig, family: Family) -> bool {
     config.translations.iter().any(|translation| network_family(translation.network) == family)
         || flow_rules::restored_flow_lists(config).any(|list| list.family == family)
 }
@@ -173,18 +175,18 @@ fn restoration_chain(config: &GatewayConfig) -> Chain {
     let flow = |list: FlowList| Rule(vec![Statement::TranslateFlow(list.family, list.name), Statement::Untrack]);
     let mut rules: Vec<Rule> = flow_rules::restored_flow_lists(config).map(flow).collect();
     let is_icmp = |(family, protocol)| {
-        is_restored_for(config, family)
-            .then(|| Rule(vec![Statement::Protocol(protocol), Statement::Jump(CHOOSE_ERRORS.into())]))
+        has_restoration_for(config, family)
+            .then(|| Rule(vec![Statement::Protocol(protocol), Statement::Jump(CHOOSE_ERRORS_CHAIN.into())]))
     };
     rules.extend(ICMP_PROTOCOLS.into_iter().filter_map(is_icmp));
     for side in [GatewaySide::Local, GatewaySide::Remote] {
-        rules.extend(side_restoration(config, side));
+        rules.extend(side_restoration_rules(config, side));
     }
     Chain { name: RESTORE_CHAIN.into(), hook: None, rules }
 }
 
 /// The part about hosts of one side. A packet is meant by one rule of each at most.
-fn side_restoration(config: &GatewayConfig, side: GatewaySide) -> Vec<Rule> {
+fn side_restoration_rules(config: &GatewayConfig, side: GatewaySide) -> Vec<Rule> {
     let mut rules = Vec::new();
     let is_last =
         side == GatewaySide::Remote || static_translations(config).all(|translation| translation.side == side);
@@ -204,16 +206,16 @@ fn side_restoration(config: &GatewayConfig, side: GatewaySide) -> Vec<Rule> {
 }
 
 /// Tells errors from other ICMP messages.
-fn error_choice() -> Chain {
+fn error_choice_chain() -> Chain {
     let rule = |(protocol, kind): &(u8, u8)| {
-        let goto = Statement::Goto(RESTORE_ERRORS.into());
+        let goto = Statement::Goto(RESTORE_ERRORS_CHAIN.into());
         Rule(vec![Statement::Protocol(*protocol), Statement::IcmpType(*kind), goto])
     };
-    Chain { name: CHOOSE_ERRORS.into(), hook: None, rules: ICMP_ERROR_TYPES.iter().map(rule).collect() }
+    Chain { name: CHOOSE_ERRORS_CHAIN.into(), hook: None, rules: ICMP_ERROR_TYPES.iter().map(rule).collect() }
 }
 
 /// Gives packets that ICMP errors are about the addresses with which hosts sent them.
-fn error_restoration(config: &GatewayConfig) -> Chain {
+fn error_restoration_chain(config: &GatewayConfig) -> Chain {
     let flow = |list: FlowList| Rule(vec![Statement::RestoreErrorFlow(list.family, list.name), Statement::Untrack]);
     let mut rules: Vec<Rule> = flow_rules::error_flow_lists(config).map(flow).collect();
     for AddressTranslation { side, network, alias, .. } in static_translations(config) {
@@ -227,12 +229,12 @@ fn error_restoration(config: &GatewayConfig) -> Chain {
             rules.push(rule);
         }
     }
-    Chain { name: RESTORE_ERRORS.into(), hook: None, rules }
+    Chain { name: RESTORE_ERRORS_CHAIN.into(), hook: None, rules }
 }
 
 fn arriving_rules(config: &GatewayConfig) -> Vec<Rule> {
     let mut rules = Vec::new();
-    if is_restored(config) {
+    if has_restoration(config) {
         let mut interfaces: Vec<&String> = config.paths.iter().map(|path| &path.interface).collect();
         interfaces.sort();
         interfaces.dedup();
@@ -267,10 +269,10 @@ fn division_rules(config: &GatewayConfig, local: &LocalSite, remote: &RemoteSite
         if network.prefix_len() == 0 {
             statements.push(Statement::ToOtherHost);
         }
-        statements.push(Statement::Goto(if remote.sessions {
-            flow_rules::choice_name(remote, network_family(network))
+        statements.push(Statement::Goto(if remote.divides_single_flows {
+            flow_rules::division_choice_chain_name(remote, network_family(network))
         } else {
-            division_name(remote)
+            division_chain_name(remote)
         }));
         Rule(statements)
     };

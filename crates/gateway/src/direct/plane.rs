@@ -1,7 +1,7 @@
-use super::batch_guard::{BatchGuard, LimitedDevice};
-use super::host::{HostError, check_host};
+use super::flow_lists::FlowLists;
+use super::gro_limit_guard::{GroLimitGuard, OriginalGroLimits};
+use super::host::{ForwardingError, check_forwarding};
 use super::plan::{DirectPlan, division_chain};
-use super::sessions::FlowLists;
 use crate::config::{GatewayConfig, RemoteSite};
 use crate::ratio::{PathRatio, RatioError};
 use crate::status::{GatewayStatus, Traffic};
@@ -27,12 +27,12 @@ pub struct DirectPlane {
     /// Whether each path's interface was up when last looked at.
     is_up: Vec<bool>,
     /// When each came into that state.
-    since: Vec<Time>,
+    state_since: Vec<Time>,
     // In the order in which they go: rules that mark packets, the routes of the marks with the record of them, and the claim.
     table: Arc<InstalledTable>,
-    _batches: Vec<BatchGuard>,
+    _gro_limits: Vec<GroLimitGuard>,
     _routes: InstalledRoutes<MarkedRoute>,
-    _claim: NamespaceLock,
+    _namespace_lock: NamespaceLock,
 }
 
 /// Packets of hosts that were given to a path. Some may be dropped by this host's own rules on their way to it.
@@ -49,7 +49,7 @@ pub struct PathCount {
 pub enum DirectError {
     /// The host does not forward.
     #[error(transparent)]
-    Host(#[from] HostError),
+    Forwarding(#[from] ForwardingError),
     /// The system refuses a rule or a route.
     #[error(transparent)]
     Setup(#[from] SetupError),
@@ -61,16 +61,16 @@ pub enum DirectError {
     NoWeight(String),
     /// Another gateway runs in this namespace.
     #[error("this network namespace has a gateway already (process {process}): end that one first")]
-    Taken {
+    NamespaceTaken {
         /// Its process, or `unknown`.
         process: String,
     },
     /// The system refuses the name that stands for it.
     #[error(transparent)]
-    Claim(NameLockError),
+    NamespaceLock(NameLockError),
     /// What is to be undone cannot be written down.
     #[error("cannot write down which routes are added, so that they could be removed after a crash: {0}")]
-    Record(io::Error),
+    Journal(io::Error),
 }
 
 impl DirectPlane {
@@ -81,30 +81,30 @@ impl DirectPlane {
     pub fn start(config: &GatewayConfig, directory: RuntimeDir) -> Result<Self, DirectError> {
         let plan = DirectPlan::new(config);
         let claim = NamespaceLock::new("gateway").map_err(|error| match error {
-            NameLockError::Taken { process, .. } => DirectError::Taken { process },
-            error => DirectError::Claim(error),
+            NameLockError::Taken { process, .. } => DirectError::NamespaceTaken { process },
+            error => DirectError::NamespaceLock(error),
         })?;
         let journal = Journal::new(directory);
         InstalledRoutes::recover(&journal);
-        journal.recover::<LimitedDevice>();
-        for warning in check_host(&plan)? {
+        journal.recover::<OriginalGroLimits>();
+        for warning in check_forwarding(&plan)? {
             tracing::warn!("{warning}");
         }
         // From here on, dropped where something fails.
-        let routes = InstalledRoutes::record(plan.routes.clone(), &journal).map_err(DirectError::Record)?;
+        let routes = InstalledRoutes::record(plan.routes.clone(), &journal).map_err(DirectError::Journal)?;
         routes.install()?;
-        let batches = bound_batches(&plan, &journal)?;
+        let batches = limit_batch_sizes(&plan, &journal)?;
         let table = Arc::new(InstalledTable::install(&plan.table)?);
         Ok(DirectPlane {
             weights: config.remotes.iter().map(|remote| configured_weights(config, remote)).collect(),
             is_up: vec![true; config.paths.len()],
-            since: vec![clock::monotonic(); config.paths.len()],
+            state_since: vec![clock::monotonic(); config.paths.len()],
             config: Arc::new(config.clone()),
             plan,
             table,
-            _batches: batches,
+            _gro_limits: batches,
             _routes: routes,
-            _claim: claim,
+            _namespace_lock: claim,
         })
     }
 
@@ -149,7 +149,7 @@ impl DirectPlane {
         for (place, path) in self.config.paths.iter().enumerate() {
             let (before, now) = (self.is_up[place], is_up[place]);
             if before != now {
-                self.since[place] = clock::monotonic();
+                self.state_since[place] = clock::monotonic();
             }
             match (before, now) {
                 (true, false) => tracing::warn!("path {} is down: no packets take it until it is back", path.name),
@@ -164,7 +164,7 @@ impl DirectPlane {
     /// Divides packets among the paths that are up. Where a remote site has none, it is left as it is.
     fn install_division(&self) -> Result<(), DirectError> {
         for (remote, weights) in self.config.remotes.iter().zip(&self.weights) {
-            let ratio = self.ratio_of_those_up(remote, weights)?;
+            let ratio = self.ratio_of_usable_paths(remote, weights)?;
             if !ratio.is_zero() {
                 self.table.replace_rules(&division_chain(&self.config, remote, &ratio))?;
             }
@@ -173,7 +173,7 @@ impl DirectPlane {
     }
 
     /// Where the weights leave out all paths that are up, those of the configuration count.
-    fn ratio_of_those_up(&self, remote: &RemoteSite, weights: &[u32]) -> Result<PathRatio, RatioError> {
+    fn ratio_of_usable_paths(&self, remote: &RemoteSite, weights: &[u32]) -> Result<PathRatio, RatioError> {
         let of_those_up = |weights: &[u32]| {
             let weights = remote.paths.iter().zip(weights);
             PathRatio::new(weights.map(|(path, weight)| if self.is_up[*path] { *weight } else { 0 }))
@@ -202,7 +202,7 @@ impl DirectPlane {
     pub fn fill_status(&self, status: &mut GatewayStatus, now: Time) -> Result<(), SetupError> {
         for (place, (path, PathCount { sent, .. })) in status.paths.iter_mut().zip(self.path_counts()?).enumerate() {
             path.up = self.is_up[place];
-            path.state_seconds = (now - self.since[place]).as_secs_f64();
+            path.state_seconds = (now - self.state_since[place]).as_secs_f64();
             path.sent = Traffic { packets: sent.packets, bytes: sent.bytes, bits_per_second: None };
         }
         for (remote, weights) in status.remotes.iter_mut().zip(&self.weights) {
@@ -227,7 +227,9 @@ fn is_usable(config: &GatewayConfig, plan: &DirectPlan, path: usize) -> bool {
         && try_all().inspect_err(|error| tracing::debug!("path {}: {error}", config.paths[path].name)).is_ok()
 }
 
-fn bound_batches(plan: &DirectPlan, journal: &Journal) -> Result<Vec<BatchGuard>, SetupError> {
+fn limit_batch_sizes(plan: &DirectPlan, journal: &Journal) -> Result<Vec<GroLimitGuard>, SetupError> {
     let bytes = plan.max_batch_bytes.into_iter();
-    bytes.flat_map(|bytes| plan.inputs.iter().map(move |input| BatchGuard::new(input, bytes, journal))).collect()
+    bytes
+        .flat_map(|bytes| plan.local_interfaces.iter().map(move |input| GroLimitGuard::new(input, bytes, journal)))
+        .collect()
 }

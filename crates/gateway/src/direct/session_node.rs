@@ -1,6 +1,6 @@
+use super::flow_lists::FlowLists;
 use super::session_rules::{candidate_rules, is_permitted};
 use super::session_status::{RemoteSessions, SessionsStatus};
-use super::sessions::FlowLists;
 use crate::config::{GatewayConfig, RemotePeer, SessionsConfig};
 use kumade_multipath::message::Message;
 use kumade_multipath::nat_session::{Incarnation, NatAction, NatMessage, NatPeer};
@@ -26,11 +26,11 @@ pub(super) struct OutboundDatagram {
 pub(super) struct SessionNode {
     config: Arc<GatewayConfig>,
     sessions: SessionsConfig,
-    lists: FlowLists,
+    flow_lists: FlowLists,
     endpoint: Endpoint,
     table: SessionTable,
     remotes: Vec<RemoteGateway>,
-    by_peer: BTreeMap<PeerId, usize>,
+    remote_by_peer: BTreeMap<PeerId, usize>,
     outbound: Vec<OutboundDatagram>,
     refused_datagrams: u64,
     refused_handshakes: u64,
@@ -38,7 +38,7 @@ pub(super) struct SessionNode {
 
 struct RemoteGateway {
     /// Its site's place in the configuration.
-    place: usize,
+    site_index: usize,
     peer: PeerId,
     nat: NatPeer,
     /// By path.
@@ -69,16 +69,16 @@ impl SessionNode {
             endpoint.set_routes(peer, routes.iter().flatten().copied().collect(), now);
             by_peer.insert(peer, remotes.len());
             let nat = NatPeer::new(sessions.limits, life, now);
-            remotes.push(RemoteGateway { place, peer, nat, routes, last_route: None });
+            remotes.push(RemoteGateway { site_index: place, peer, nat, routes, last_route: None });
         }
         Ok(SessionNode {
             config,
             sessions,
-            lists,
+            flow_lists: lists,
             endpoint,
             table: SessionTable::new(),
             remotes,
-            by_peer,
+            remote_by_peer: by_peer,
             outbound: Vec::new(),
             refused_datagrams: 0,
             refused_handshakes: 0,
@@ -88,14 +88,14 @@ impl SessionNode {
     /// A datagram came by `from`.
     pub(super) fn receive(&mut self, datagram: &mut [u8], from: Route, now: Time) {
         match DatagramKind::from_datagram(datagram) {
-            Some(DatagramKind::Data) => self.open(datagram, from, now),
+            Some(DatagramKind::Data) => self.open_datagram(datagram, from, now),
             Some(_) if self.endpoint.receive(datagram, from, now).is_ok() => {}
             Some(_) => self.refused_handshakes += 1,
             None => self.refused_datagrams += 1,
         }
     }
 
-    fn open(&mut self, datagram: &mut [u8], from: Route, now: Time) {
+    fn open_datagram(&mut self, datagram: &mut [u8], from: Route, now: Time) {
         let opened = self.table.open(datagram, now).ok();
         let Some((peer, opened)) = opened else {
             self.refused_datagrams += 1;
@@ -105,7 +105,7 @@ impl SessionNode {
             return self.endpoint.record_keepalive_received(peer, now);
         }
         self.endpoint.record_data_received(peer, now);
-        let Some(&number) = self.by_peer.get(&peer) else { return };
+        let Some(&number) = self.remote_by_peer.get(&peer) else { return };
         let SessionNode { config, sessions, remotes, .. } = self;
         let remote = &mut remotes[number];
         remote.learn_route(from);
@@ -115,7 +115,7 @@ impl SessionNode {
         };
         match message {
             Some(message) => {
-                let place = remote.place;
+                let place = remote.site_index;
                 remote.nat.receive(message, |rule| is_permitted(config, sessions, place, rule), now);
             }
             None => remote.nat.count_malformed(),
@@ -147,7 +147,7 @@ impl SessionNode {
 
     /// There are new keys.
     fn peer_connected(&mut self, peer: PeerId, route: Route, now: Time) {
-        let Some(&number) = self.by_peer.get(&peer) else { return };
+        let Some(&number) = self.remote_by_peer.get(&peer) else { return };
         self.remotes[number].learn_route(route);
         // The responder of a handshake waits for the first message.
         if self.table.has_session(peer, now) {
@@ -166,14 +166,14 @@ impl SessionNode {
     }
 
     /// Asks for sessions of flows that have begun to pass undivided.
-    pub(super) fn look_for_flows(&mut self, now: Time) -> Result<(), SetupError> {
+    pub(super) fn request_sessions(&mut self, now: Time) -> Result<(), SetupError> {
         for number in 0..self.remotes.len() {
-            let RemoteGateway { place, nat, .. } = &mut self.remotes[number];
+            let RemoteGateway { site_index: place, nat, .. } = &mut self.remotes[number];
             // One path leaves nothing to be divided.
             if self.config.remotes[*place].paths.len() < 2 {
                 continue;
             }
-            for flow in self.lists.undivided_flows(*place)? {
+            for flow in self.flow_lists.undivided_flows(*place)? {
                 // Only where the flow is new are they put together.
                 let rules = std::iter::once(()).flat_map(|()| candidate_rules(&self.config, *place, flow));
                 nat.flow_seen(flow, rules, now);
@@ -186,10 +186,10 @@ impl SessionNode {
     /// Reads which sessions' flows have passed. Returns when a session will have been idle for long enough.
     pub(super) fn read_counters(&mut self, now: Time) -> Result<Option<Time>, SetupError> {
         self.table.expire(now);
-        let restored = self.lists.restored()?;
+        let restored = self.flow_lists.restored_flows()?;
         for number in 0..self.remotes.len() {
-            let RemoteGateway { place, nat, .. } = &mut self.remotes[number];
-            for (flow, count) in self.lists.divided(*place)? {
+            let RemoteGateway { site_index: place, nat, .. } = &mut self.remotes[number];
+            for (flow, count) in self.flow_lists.divided_flows(*place)? {
                 nat.flow_used(&flow, count.packets, count.bytes, now);
             }
             restored.iter().for_each(|(flow, count)| nat.packets_arrived(flow, count.packets, count.bytes, now));
@@ -208,13 +208,13 @@ impl SessionNode {
     }
 
     pub(super) fn reachable_peers(&self) -> Vec<(String, bool)> {
-        let name = |remote: &RemoteGateway| self.config.remotes[remote.place].name.clone();
+        let name = |remote: &RemoteGateway| self.config.remotes[remote.site_index].name.clone();
         self.remotes.iter().map(|remote| (name(remote), remote.nat.is_reachable())).collect()
     }
 
     pub(super) fn status(&self, now: Time) -> SessionsStatus {
         let remote = |remote: &RemoteGateway| RemoteSessions {
-            remote: self.config.remotes[remote.place].name.clone(),
+            remote: self.config.remotes[remote.site_index].name.clone(),
             is_connected: self.table.has_session(remote.peer, now),
             is_reachable: remote.nat.is_reachable(),
             statistics: remote.nat.statistics(),
@@ -231,7 +231,7 @@ impl SessionNode {
     /// Carries out what the sessions with a remote gateway want done; `from` is where the last message came from.
     fn perform_actions(&mut self, number: usize, from: Option<Route>, now: Time) {
         while let Some(action) = self.remotes[number].nat.next_action() {
-            let RemoteGateway { place, peer, nat, .. } = &mut self.remotes[number];
+            let RemoteGateway { site_index: place, peer, nat, .. } = &mut self.remotes[number];
             let peer = *peer;
             match action {
                 NatAction::Transmit { message, tries, is_answer } => {
@@ -239,18 +239,18 @@ impl SessionNode {
                     self.send_message(number, &message, to, now);
                 }
                 NatAction::Divide { id, rule } => {
-                    if let Err(error) = self.lists.divide(*place, &rule) {
+                    if let Err(error) = self.flow_lists.divide_flow(*place, &rule) {
                         tracing::warn!("{}: {error}", self.config.remotes[*place].name);
                         nat.divide_failed(id, now);
                     }
                 }
-                NatAction::StopDividing(rule) => report(self.lists.end_flow(*place, &rule)),
+                NatAction::StopDividing(rule) => log_failure(self.flow_lists.stop_dividing(*place, &rule)),
                 NatAction::Restore { id, rule } => {
-                    let result = self.lists.restore(&rule);
+                    let result = self.flow_lists.restore_addresses(&rule);
                     nat.rule_restored(id, result.is_ok());
-                    report(result);
+                    log_failure(result);
                 }
-                NatAction::StopRestoring(rule) => report(self.lists.forget(&rule)),
+                NatAction::StopRestoring(rule) => log_failure(self.flow_lists.stop_restoring_addresses(&rule)),
                 NatAction::Reconnect => {
                     if self.remotes[number].next_route(0).is_some() {
                         self.endpoint.connect(peer, now);
@@ -299,7 +299,7 @@ impl RemoteGateway {
 }
 
 /// What fails here is not there any more, or was changed by someone else.
-fn report(result: Result<(), SetupError>) {
+fn log_failure(result: Result<(), SetupError>) {
     if let Err(error) = result {
         tracing::warn!("{error}");
     }

@@ -1,6 +1,6 @@
 use super::plane::DirectPlane;
 use super::session_node::SessionNode;
-use super::session_shard::{LOOK_INTERVAL, SessionShard, SessionsError, next_read};
+use super::session_shard::{FLOW_POLL_INTERVAL, SessionShard, SessionsError, next_counter_read};
 use super::session_status::SessionsStatus;
 use crate::config::SessionsConfig;
 use kumade_net::clock;
@@ -18,12 +18,12 @@ pub struct SessionPlane {
 
 impl SessionPlane {
     /// Flows that have begun are looked for this often, and less often where that takes more than a tenth of the time.
-    pub const LOOK_INTERVAL: Span = LOOK_INTERVAL;
+    pub const FLOW_POLL_INTERVAL: Span = FLOW_POLL_INTERVAL;
 
     /// When the kernel's counters are read next, where sessions end after being idle for so long: a sixteenth of that later, and
     /// not more than five seconds; or at `next_idle`, when a session may be idle.
-    pub fn next_read(idle: Span, next_idle: Option<Time>, now: Time) -> Time {
-        next_read(idle, next_idle, now)
+    pub fn next_counter_read(idle: Span, next_idle: Option<Time>, now: Time) -> Time {
+        next_counter_read(idle, next_idle, now)
     }
 
     /// Opens a socket on each path and begins handshakes, in the namespace of the calling thread. `psks` are those of all

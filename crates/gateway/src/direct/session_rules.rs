@@ -37,10 +37,12 @@ pub(super) fn is_permitted(
     rule: &RestoredRule,
 ) -> bool {
     let Addresses { source, destination } = rule.flow.addresses();
-    let is_local = |address: IpAddr| config.locals.iter().flat_map(|local| &local.networks).any(contains(address));
+    let is_local =
+        |address: IpAddr| config.locals.iter().flat_map(|local| &local.networks).any(contains_address(address));
     let is_transport = [protocol::TCP, protocol::UDP].contains(&rule.flow.protocol);
-    let is_known =
-        |address, alias, side| alias == address || address_aliases(config, side, address).any(is_alias(address, alias));
+    let is_known = |address, alias, side| {
+        alias == address || address_aliases(config, side, address).any(maps_to_alias(address, alias))
+    };
     is_transport
         && find_remote(config, source) == Some(remote)
         && !is_local(source)
@@ -48,7 +50,7 @@ pub(super) fn is_permitted(
         && rule.arriving_flows().all(|arriving| {
             is_known(source, arriving.source.ip(), GatewaySide::Remote)
                 && is_known(destination, arriving.destination.ip(), GatewaySide::Local)
-                && !is_own(sessions, &arriving)
+                && !is_gateway_traffic(sessions, &arriving)
         })
 }
 
@@ -61,7 +63,7 @@ fn find_remote(config: &GatewayConfig, address: IpAddr) -> Option<usize> {
 }
 
 /// Whether a flow would be taken for the messages of gateways themselves.
-fn is_own(sessions: &SessionsConfig, flow: &FlowKey) -> bool {
+fn is_gateway_traffic(sessions: &SessionsConfig, flow: &FlowKey) -> bool {
     flow.protocol == protocol::UDP && [flow.source.port(), flow.destination.port()] == [sessions.port; 2]
 }
 
@@ -74,25 +76,25 @@ fn address_aliases(
     config.translations.iter().filter(move |one| one.side == side && one.network.contains(&address))
 }
 
-fn is_alias(address: IpAddr, alias: IpAddr) -> impl Fn(&AddressTranslation) -> bool {
+fn maps_to_alias(address: IpAddr, alias: IpAddr) -> impl Fn(&AddressTranslation) -> bool {
     move |translation| match translation.is_shared() {
         true => translation.alias.contains(&alias),
-        false => moved(address, translation.alias) == alias,
+        false => translate_address(address, translation.alias) == alias,
     }
 }
 
-fn contains(address: IpAddr) -> impl Fn(&IpNet) -> bool {
+fn contains_address(address: IpAddr) -> impl Fn(&IpNet) -> bool {
     move |network| network.contains(&address)
 }
 
 /// The addresses that a flow may have on one path.
 struct AddressPool {
-    source: Range,
-    destination: Range,
+    source: AddressRange,
+    destination: AddressRange,
 }
 
 /// Addresses that follow each other.
-struct Range {
+struct AddressRange {
     first: IpAddr,
     size: u128,
 }
@@ -101,7 +103,8 @@ impl AddressPool {
     fn new(config: &GatewayConfig, path: usize, own: Addresses) -> Self {
         let range = |side, address| {
             let translation = address_aliases(config, side, address).find(|one| one.path == Some(path));
-            translation.map_or(Range { first: address, size: 1 }, |translation| Range::new(translation, address))
+            translation
+                .map_or(AddressRange { first: address, size: 1 }, |translation| AddressRange::new(translation, address))
         };
         AddressPool {
             source: range(GatewaySide::Local, own.source),
@@ -119,14 +122,14 @@ impl AddressPool {
     }
 }
 
-impl Range {
+impl AddressRange {
     fn new(translation: &AddressTranslation, address: IpAddr) -> Self {
         let alias = translation.alias;
         if !translation.is_shared() {
-            return Range { first: moved(address, alias), size: 1 };
+            return AddressRange { first: translate_address(address, alias), size: 1 };
         }
         let bits = alias.max_prefix_len() - alias.prefix_len();
-        Range { first: alias.network(), size: 1 << bits.min(64) }
+        AddressRange { first: alias.network(), size: 1 << bits.min(64) }
     }
 
     fn get(&self, number: u128) -> IpAddr {
@@ -139,7 +142,7 @@ impl Range {
 }
 
 /// The address of the same place in an alias, as rules move it.
-fn moved(address: IpAddr, alias: IpNet) -> IpAddr {
+fn translate_address(address: IpAddr, alias: IpNet) -> IpAddr {
     match (address, alias) {
         (IpAddr::V4(address), IpNet::V4(alias)) => {
             Ipv4Addr::from_bits(address.to_bits() & alias.hostmask().to_bits() | alias.network().to_bits()).into()
@@ -251,9 +254,9 @@ path = "two"
         #[test]
         fn moved_addresses_are_in_the_alias(address in any::<[u8; 4]>(), alias in any::<[u8; 4]>(), length in 0u8..=32) {
             let alias = IpNet::new(alias.into(), length).unwrap().trunc();
-            let place = moved(address.into(), alias);
+            let place = translate_address(address.into(), alias);
             prop_assert!(alias.contains(&place));
-            prop_assert_eq!(moved(place, alias), place);
+            prop_assert_eq!(translate_address(place, alias), place);
         }
     }
 }

@@ -35,14 +35,14 @@ pub enum SessionsError {
 }
 
 /// Flows are looked for this often, and less often where that takes more than a tenth of the time.
-pub(super) const LOOK_INTERVAL: Span = Span::from_millis(100);
-const MAX_LOOK_SHARE: i64 = 10;
+pub(super) const FLOW_POLL_INTERVAL: Span = Span::from_millis(100);
+const MIN_POLL_INTERVAL_RATIO: i64 = 10;
 /// Counters are read so many times within the idle time, and when a session may be idle, but not more often than flows are
 /// looked for.
 const READS_PER_IDLE_TIME: i64 = 16;
 const MAX_READ_INTERVAL: Span = Span::from_secs(5);
 /// Times that each socket is read in a turn.
-const MAX_READS: usize = 8;
+const MAX_READS_PER_SOCKET: usize = 8;
 
 /// The sockets of all paths, and the sessions.
 pub(super) struct SessionShard {
@@ -51,8 +51,8 @@ pub(super) struct SessionShard {
     receivers: Vec<BatchReceiver>,
     node: SessionNode,
     idle: Span,
-    next_look: Time,
-    next_read: Time,
+    next_flow_poll: Time,
+    next_counter_read: Time,
 }
 
 impl SessionShard {
@@ -75,8 +75,8 @@ impl SessionShard {
             sockets,
             node,
             idle: sessions.limits.idle_timeout,
-            next_look: Time::ZERO,
-            next_read: Time::ZERO,
+            next_flow_poll: Time::ZERO,
+            next_counter_read: Time::ZERO,
         })
     }
 
@@ -87,7 +87,7 @@ impl SessionShard {
     fn take_datagrams(&mut self, now: Time) -> Result<(), SessionsError> {
         let SessionShard { receivers, node, paths, .. } = self;
         for (path, receiver) in receivers.iter_mut().enumerate() {
-            for _ in 0..MAX_READS {
+            for _ in 0..MAX_READS_PER_SOCKET {
                 let count = receiver.receive(|received| {
                     let from = Route { path: path as u8, address: received.source };
                     received.datagrams().for_each(|datagram| node.receive(datagram, from, now));
@@ -96,7 +96,7 @@ impl SessionShard {
                     Ok(0) => break,
                     Ok(_) => {}
                     // What a router or the far end reported of an earlier datagram, or the path is down.
-                    Err(error) if is_of_network(&error) => {}
+                    Err(error) if is_network_error(&error) => {}
                     Err(cause) => return Err(SessionsError::Receive { path: paths[path].clone(), cause }),
                 }
             }
@@ -124,18 +124,18 @@ impl Shard for SessionShard {
     fn process(&mut self, _: WakeReason) -> Result<Time, SessionsError> {
         let now = clock::monotonic();
         self.take_datagrams(now)?;
-        if now >= self.next_read {
+        if now >= self.next_counter_read {
             let next_idle = self.node.read_counters(now)?;
-            self.next_read = next_read(self.idle, next_idle, now);
+            self.next_counter_read = next_counter_read(self.idle, next_idle, now);
         }
-        if now >= self.next_look {
-            self.node.look_for_flows(now)?;
+        if now >= self.next_flow_poll {
+            self.node.request_sessions(now)?;
             let after = clock::monotonic();
-            self.next_look = after + LOOK_INTERVAL.max((after - now) * MAX_LOOK_SHARE);
+            self.next_flow_poll = after + FLOW_POLL_INTERVAL.max((after - now) * MIN_POLL_INTERVAL_RATIO);
         }
         self.node.advance(now, clock::realtime());
         self.send_outbound();
-        let next = self.next_look.min(self.next_read);
+        let next = self.next_flow_poll.min(self.next_counter_read);
         Ok(self.node.next_deadline().map_or(next, |deadline| deadline.min(next)))
     }
 }
@@ -148,13 +148,13 @@ impl Drop for SessionShard {
 }
 
 /// When counters are read next where sessions end after being idle for so long, the first one at `next_idle`.
-pub(super) fn next_read(idle: Span, next_idle: Option<Time>, now: Time) -> Time {
-    let interval = (idle / READS_PER_IDLE_TIME).clamp(LOOK_INTERVAL, MAX_READ_INTERVAL);
+pub(super) fn next_counter_read(idle: Span, next_idle: Option<Time>, now: Time) -> Time {
+    let interval = (idle / READS_PER_IDLE_TIME).clamp(FLOW_POLL_INTERVAL, MAX_READ_INTERVAL);
     let regular = now + interval;
-    next_idle.map_or(regular, |idle| regular.min(idle.max(now + LOOK_INTERVAL)))
+    next_idle.map_or(regular, |idle| regular.min(idle.max(now + FLOW_POLL_INTERVAL)))
 }
 
-fn is_of_network(error: &io::Error) -> bool {
+fn is_network_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkDown, NetworkUnreachable};
     matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkDown | NetworkUnreachable)
 }

@@ -35,15 +35,15 @@ pub struct RemoteSessions {
 
 impl SessionsStatus {
     /// Enters the sessions, and what has become of earlier ones, into the status of the gateway, which has the names.
-    pub fn fill(&self, status: &mut GatewayStatus) {
+    pub fn fill_status(&self, status: &mut GatewayStatus) {
         for known in &self.remotes {
             let remote = status.remotes.iter_mut().find(|remote| remote.name == known.remote);
-            remote.into_iter().for_each(|remote| remote.sessions = Some(known.summary()));
+            remote.into_iter().for_each(|remote| remote.sessions = Some(known.summarize_sessions()));
         }
         let sessions = self.remotes.iter().flat_map(|one| one.sessions.iter().map(move |session| (one, session)));
         status.session_count = sessions.clone().count() as u64;
         let described = sessions.take(GatewayStatus::MAX_SESSIONS);
-        status.sessions = described.map(|(remote, session)| self.describe(&remote.remote, session)).collect();
+        status.sessions = described.map(|(remote, session)| self.describe_session(&remote.remote, session)).collect();
         status.refused = Some(RefusedTraffic {
             datagrams: self.refused_datagrams,
             handshakes: self.refused_handshakes,
@@ -51,11 +51,11 @@ impl SessionsStatus {
         });
     }
 
-    fn describe(&self, remote: &str, session: &SessionStatus) -> NatSessionStatus {
-        let (phase, reason) = phase(session.phase);
+    fn describe_session(&self, remote: &str, session: &SessionStatus) -> NatSessionStatus {
+        let (phase, reason) = document_phase(session.phase);
         NatSessionStatus {
             remote: remote.to_owned(),
-            flow: name(&session.flow),
+            flow: flow_name(&session.flow),
             aliases: session
                 .aliases
                 .iter()
@@ -78,22 +78,22 @@ impl SessionsStatus {
 }
 
 impl RemoteSessions {
-    fn summary(&self) -> status::RemoteSessions {
+    fn summarize_sessions(&self) -> status::RemoteSessions {
         let mut divided = PhaseCounts::default();
         let is_sending = |session: &&SessionStatus| session.role == NatRole::Sending;
-        self.sessions.iter().filter(is_sending).for_each(|session| divided.count(phase(session.phase).0));
+        self.sessions.iter().filter(is_sending).for_each(|session| divided.increment(document_phase(session.phase).0));
         status::RemoteSessions {
             connected: self.is_connected,
             reachable: self.is_reachable,
             divided,
             restored: self.sessions.iter().filter(|session| !is_sending(session)).count() as u64,
-            counters: counters(&self.statistics),
+            counters: document_counters(&self.statistics),
         }
     }
 }
 
 /// As documents name it, and why it was refused.
-fn phase(phase: SessionPhase) -> (status::SessionPhase, Option<String>) {
+fn document_phase(phase: SessionPhase) -> (status::SessionPhase, Option<String>) {
     use status::SessionPhase as Documented;
     match phase {
         SessionPhase::Waiting => (Documented::Waiting, None),
@@ -108,7 +108,7 @@ fn phase(phase: SessionPhase) -> (status::SessionPhase, Option<String>) {
     }
 }
 
-fn counters(statistics: &NatStatistics) -> SessionCounters {
+fn document_counters(statistics: &NatStatistics) -> SessionCounters {
     SessionCounters {
         begun: statistics.begun,
         accepted: statistics.accepted,
@@ -130,7 +130,7 @@ fn counters(statistics: &NatStatistics) -> SessionCounters {
     }
 }
 
-fn name(flow: &FlowKey) -> String {
+fn flow_name(flow: &FlowKey) -> String {
     let FlowKey { protocol, source, destination } = flow;
     let kind = if *protocol == protocol::TCP { "tcp" } else { "udp" };
     format!("{kind} {source} > {destination}")

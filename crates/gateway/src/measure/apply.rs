@@ -7,16 +7,16 @@ use kumade_overlay_io::BondedPlane;
 use kumade_units::Rate;
 
 /// A path of the bonded plane that carries this share of what it could tells by that what it can.
-const TELLING_SHARE: f64 = 0.5;
+const MIN_INFORMATIVE_LOAD_FRACTION: f64 = 0.5;
 /// A path of the bonded plane that carries less than this share of what is believed does not tell.
-const SILENT_SHARE: f64 = 0.1;
+const MAX_UNINFORMATIVE_LOAD_FRACTION: f64 = 0.1;
 
 impl PathMeasurer {
     /// Divides packets of the direct plane by what is found. To be called about ten times a second.
     ///
     /// # Errors
     /// The plane's rules are gone.
-    pub fn guide_direct(&mut self, plane: &mut DirectPlane) -> Result<(), DirectError> {
+    pub fn update_direct_weights(&mut self, plane: &mut DirectPlane) -> Result<(), DirectError> {
         let now = clock::monotonic();
         if !self.is_due(now) {
             return Ok(());
@@ -31,7 +31,7 @@ impl PathMeasurer {
     }
 
     /// Tells the bonded plane what is found of paths whose traffic does not tell. To be called about ten times a second.
-    pub fn guide_bonded(&mut self, plane: &BondedPlane) {
+    pub fn update_bonded_rates(&mut self, plane: &BondedPlane) {
         let now = clock::monotonic();
         if !self.is_due(now) {
             return;
@@ -42,15 +42,15 @@ impl PathMeasurer {
         let paths = status.remotes.first().map_or(0, |remote| remote.paths.len());
         let sent: Vec<u64> = (0..paths).map(sent).collect();
         let found = self.advance(&sent, now);
-        let share = |believed: Rate, path: usize| self.carried_rate(path).as_f64() / believed.as_f64().max(1.0);
+        let share = |believed: Rate, path: usize| self.traffic_rate(path).as_f64() / believed.as_f64().max(1.0);
         let mut telling = Vec::new();
         for (remote, status) in status.remotes.iter().enumerate() {
             for (path, known) in status.paths.iter().enumerate() {
                 let carried = share(known.status.rate, path);
-                telling.extend((carried >= TELLING_SHARE).then_some((remote, path)));
+                telling.extend((carried >= MIN_INFORMATIVE_LOAD_FRACTION).then_some((remote, path)));
                 let rate =
                     found.as_ref().filter(|found| (found.remote, found.path) == (remote, path)).map(|found| found.rate);
-                if let Some(rate) = rate.filter(|_| carried < SILENT_SHARE) {
+                if let Some(rate) = rate.filter(|_| carried < MAX_UNINFORMATIVE_LOAD_FRACTION) {
                     // As above.
                     let _ = plane.suggest_rate(remote, path, rate);
                 }

@@ -8,16 +8,16 @@ use kumade_units::{Rate, Time};
 impl PathMeasurer {
     /// Enters what is known of the paths into the status of the gateway, which has the names. `now` is the monotonic clock's
     /// time.
-    pub fn fill(&self, status: &mut GatewayStatus, now: Time) {
+    pub fn fill_status(&self, status: &mut GatewayStatus, now: Time) {
         for known in self.status(now) {
             let name = &status.paths[known.path].name;
             let path = status.remotes[known.remote].paths.iter_mut().find(|path| path.name == *name);
-            path.into_iter().for_each(|path| path.measured = Some(measured(&known)));
+            path.into_iter().for_each(|path| path.measured = Some(measured_status(&known)));
         }
     }
 }
 
-fn measured(known: &MeasuredPathStatus) -> MeasuredStatus {
+fn measured_status(known: &MeasuredPathStatus) -> MeasuredStatus {
     let (rate, error) = (known.rate.map(Rate::as_f64), known.error.clone());
     let blank = MeasuredStatus { rate_bits_per_second: rate, error, ..MeasuredStatus::default() };
     let Some(LastMeasurement { found, loss, age }) = known.last else { return blank };

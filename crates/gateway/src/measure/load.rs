@@ -3,7 +3,7 @@ use kumade_units::{Rate, Span, Time};
 /// How much a path carries, from a count of what has left by it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PathLoad {
-    since: Time,
+    interval_start: Time,
     bytes: u64,
     rate: Rate,
 }
@@ -14,7 +14,7 @@ const RATE_INTERVAL: Span = Span::from_secs(1);
 impl PathLoad {
     /// Nothing yet; `bytes` is what has been counted so far.
     pub(super) fn new(bytes: u64, now: Time) -> Self {
-        PathLoad { since: now, bytes, rate: Rate::ZERO }
+        PathLoad { interval_start: now, bytes, rate: Rate::ZERO }
     }
 
     /// The rate of the last interval that is complete.
@@ -24,9 +24,9 @@ impl PathLoad {
 
     /// Takes what has been counted so far, and returns the rate of the last interval that is complete.
     pub(super) fn update(&mut self, bytes: u64, now: Time) -> Rate {
-        if now - self.since >= RATE_INTERVAL {
-            let rate = Rate::from_bytes_over(bytes.saturating_sub(self.bytes), now - self.since);
-            *self = PathLoad { since: now, bytes, rate };
+        if now - self.interval_start >= RATE_INTERVAL {
+            let rate = Rate::from_bytes_over(bytes.saturating_sub(self.bytes), now - self.interval_start);
+            *self = PathLoad { interval_start: now, bytes, rate };
         }
         self.rate
     }

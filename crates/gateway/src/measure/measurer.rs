@@ -1,5 +1,5 @@
 use super::load::PathLoad;
-use super::run::{NotMeasured, RunningMeasurement, interpret_report};
+use super::running_measurement::{MeasurementFailure, RunningMeasurement, interpret_report};
 use super::status::{LastMeasurement, MeasuredPathStatus};
 use crate::bonded;
 use crate::config::{GatewayConfig, Plane, RemoteSite};
@@ -20,24 +20,24 @@ pub struct PathMeasurer {
     loads: Vec<PathLoad>,
     running: Option<PathMeasurementRun>,
     /// When to look again.
-    next: Time,
+    next_advance: Time,
 }
 
 /// A remote site to which paths are measured.
 #[derive(Debug)]
 struct MeasuredRemote {
-    place: usize,
+    site_index: usize,
     name: String,
-    known: MeasuredPaths,
+    measured_paths: MeasuredPaths,
     paths: Vec<MeasuredPath>,
 }
 
 #[derive(Debug)]
 struct MeasuredPath {
-    place: usize,
+    path_index: usize,
     name: String,
     binding: SocketBinding,
-    to: SocketAddr,
+    target: SocketAddr,
     /// With the loss of the idle path, and when.
     last: Option<(PathMeasurement, Option<Estimate<f64>>, Time)>,
     error: Option<String>,
@@ -52,7 +52,7 @@ struct PathMeasurementRun {
     measurement: RunningMeasurement,
     began: Time,
     /// What had left by the path then.
-    sent: u64,
+    sent_bytes_before: u64,
 }
 
 /// A measurement has succeeded.
@@ -70,32 +70,32 @@ pub(super) struct CompletedMeasurement {
 
 const ADVANCE_INTERVAL: Span = Span::from_secs(1);
 /// The share of a path that measurements may take, for all remote sites together.
-const MAX_SHARE: f64 = 0.01;
+const MAX_MEASUREMENT_FRACTION: f64 = 0.01;
 
 impl PathMeasurer {
     /// For a valid configuration; `None` where it leaves the weights as they are. `key` is that of its key file, `seed` makes
     /// the times of measurements differ from other gateways'.
     pub fn new(config: &GatewayConfig, key: Option<PresharedKey>, seed: u64, now: Time) -> Option<Self> {
-        let is_measured = |(_, remote): &(usize, &RemoteSite)| !remote.measured_to.is_empty();
+        let is_measured = |(_, remote): &(usize, &RemoteSite)| !remote.measurement_addresses.is_empty();
         let measured: Vec<_> = config.remotes.iter().enumerate().filter(is_measured).collect();
-        let max_share = MAX_SHARE / measured.len() as f64;
+        let max_share = MAX_MEASUREMENT_FRACTION / measured.len() as f64;
         let remote = |(place, remote): &(usize, &RemoteSite)| {
             let schedule = ScheduleConfig {
                 max_rate_fraction: max_share,
                 seed: seed ^ *place as u64,
                 ..ScheduleConfig::default()
             };
-            let paths = remote.paths.iter().zip(&remote.measured_to);
+            let paths = remote.paths.iter().zip(&remote.measurement_addresses);
             MeasuredRemote {
-                place: *place,
+                site_index: *place,
                 name: remote.name.clone(),
-                known: MeasuredPaths::new(schedule, remote.paths.len(), now),
+                measured_paths: MeasuredPaths::new(schedule, remote.paths.len(), now),
                 paths: paths.map(|(path, to)| MeasuredPath::new(config, *path, *to)).collect(),
             }
         };
         let remotes: Vec<_> = measured.iter().map(remote).collect();
         let loads = vec![PathLoad::new(0, now); config.paths.len()];
-        (!remotes.is_empty()).then_some(PathMeasurer { remotes, key, loads, running: None, next: now })
+        (!remotes.is_empty()).then_some(PathMeasurer { remotes, key, loads, running: None, next_advance: now })
     }
 
     /// What is known of the paths, of one remote site after the other.
@@ -103,10 +103,10 @@ impl PathMeasurer {
         let of_remote = |remote: &MeasuredRemote| -> Vec<_> {
             let paths = remote.paths.iter().enumerate();
             let status = |(number, path): (usize, &MeasuredPath)| MeasuredPathStatus {
-                remote: remote.place,
-                path: path.place,
-                rate: remote.known.rate(number),
-                weight: remote.known.weights().map(|weights| weights[number]),
+                remote: remote.site_index,
+                path: path.path_index,
+                rate: remote.measured_paths.rate(number),
+                weight: remote.measured_paths.weights().map(|weights| weights[number]),
                 last: path.last.map(|(found, loss, at)| LastMeasurement { found, loss, age: now - at }),
                 error: path.error.clone(),
             };
@@ -117,9 +117,9 @@ impl PathMeasurer {
 
     /// Whether a second has passed since it last was so.
     pub(super) fn is_due(&mut self, now: Time) -> bool {
-        let is_due = now >= self.next;
+        let is_due = now >= self.next_advance;
         if is_due {
-            self.next = now + ADVANCE_INTERVAL;
+            self.next_advance = now + ADVANCE_INTERVAL;
         }
         is_due
     }
@@ -128,7 +128,7 @@ impl PathMeasurer {
     pub(super) fn advance(&mut self, sent: &[u64], now: Time) -> Option<CompletedMeasurement> {
         let carried: Vec<Rate> = self.loads.iter_mut().zip(sent).map(|(load, sent)| load.update(*sent, now)).collect();
         if self.running.as_ref().is_some_and(|running| running.measurement.is_finished()) {
-            return self.running.take().and_then(|running| self.end(running, sent, now));
+            return self.running.take().and_then(|running| self.finish_measurement(running, sent, now));
         }
         if self.running.is_none() {
             self.begin_measurement(sent, &carried, now);
@@ -138,29 +138,35 @@ impl PathMeasurer {
 
     /// Their traffic tells what these paths carry.
     pub(super) fn measured_by_traffic(&mut self, remote: usize, path: usize, now: Time) {
-        for remote in self.remotes.iter_mut().filter(|measured| measured.place == remote) {
-            let place = remote.paths.iter().position(|measured| measured.place == path);
-            place.into_iter().for_each(|place| remote.known.measured_by_traffic(place, now));
+        for remote in self.remotes.iter_mut().filter(|measured| measured.site_index == remote) {
+            let place = remote.paths.iter().position(|measured| measured.path_index == path);
+            place.into_iter().for_each(|place| remote.measured_paths.measured_by_traffic(place, now));
         }
     }
 
     /// What a path carries, by the last call of [`advance`](Self::advance).
-    pub(super) fn carried_rate(&self, path: usize) -> Rate {
+    pub(super) fn traffic_rate(&self, path: usize) -> Rate {
         self.loads[path].rate()
     }
 
     fn begin_measurement(&mut self, sent: &[u64], carried: &[Rate], now: Time) {
         for (place, remote) in self.remotes.iter_mut().enumerate() {
-            let carried: Vec<Rate> = remote.paths.iter().map(|path| carried[path.place]).collect();
-            let Some(path) = remote.known.start_measurement(&carried, now) else { continue };
+            let carried: Vec<Rate> = remote.paths.iter().map(|path| carried[path.path_index]).collect();
+            let Some(path) = remote.measured_paths.start_measurement(&carried, now) else { continue };
             let measured = &mut remote.paths[path];
-            let sent = sent[measured.place];
-            match RunningMeasurement::start(measured.binding.clone(), measured.to, self.key.clone()) {
+            let sent = sent[measured.path_index];
+            match RunningMeasurement::start(measured.binding.clone(), measured.target, self.key.clone()) {
                 Ok(measurement) => {
-                    self.running = Some(PathMeasurementRun { remote: place, path, measurement, began: now, sent })
+                    self.running = Some(PathMeasurementRun {
+                        remote: place,
+                        path,
+                        measurement,
+                        began: now,
+                        sent_bytes_before: sent,
+                    })
                 }
                 Err(error) => {
-                    let failure = NotMeasured { reason: format!("cannot start a thread: {error}"), bytes: 0 };
+                    let failure = MeasurementFailure { reason: format!("cannot start a thread: {error}"), bytes: 0 };
                     remote.record_failure(path, failure, now);
                 }
             }
@@ -168,11 +174,16 @@ impl PathMeasurer {
         }
     }
 
-    fn end(&mut self, running: PathMeasurementRun, sent: &[u64], now: Time) -> Option<CompletedMeasurement> {
+    fn finish_measurement(
+        &mut self,
+        running: PathMeasurementRun,
+        sent: &[u64],
+        now: Time,
+    ) -> Option<CompletedMeasurement> {
         let remote = &mut self.remotes[running.remote];
-        let place = remote.paths[running.path].place;
-        let sent = sent[place].saturating_sub(running.sent);
-        let report = running.measurement.finish().map_err(|reason| NotMeasured { reason, bytes: 0 });
+        let place = remote.paths[running.path].path_index;
+        let sent = sent[place].saturating_sub(running.sent_bytes_before);
+        let report = running.measurement.finish().map_err(|reason| MeasurementFailure { reason, bytes: 0 });
         let found = report
             .and_then(|report| Ok((interpret_report(&report, sent, now - running.began)?, measured_loss(&report))));
         match found {
@@ -196,22 +207,22 @@ impl MeasuredRemote {
         let measured = &mut self.paths[path];
         measured.last = Some((found, loss, now));
         measured.error = None;
-        let changed = self.known.record_measurement(path, &found, now);
+        let changed = self.measured_paths.record_measurement(path, &found, now);
         tracing::debug!("path {} to {}: {found:?}", measured.name, self.name);
         CompletedMeasurement {
-            remote: self.place,
-            path: measured.place,
-            rate: self.known.rate(path).unwrap_or_default(),
-            weights: changed.then(|| self.known.weights().map(<[u32]>::to_vec)).flatten(),
+            remote: self.site_index,
+            path: measured.path_index,
+            rate: self.measured_paths.rate(path).unwrap_or_default(),
+            weights: changed.then(|| self.measured_paths.weights().map(<[u32]>::to_vec)).flatten(),
         }
     }
 
-    fn record_failure(&mut self, path: usize, failure: NotMeasured, now: Time) {
-        self.known.record_failure(path, failure.bytes, now);
+    fn record_failure(&mut self, path: usize, failure: MeasurementFailure, now: Time) {
+        self.measured_paths.record_failure(path, failure.bytes, now);
         let measured = &mut self.paths[path];
         // Each further one in a row is no news.
         if measured.error.is_none() {
-            let (path, site, to) = (&measured.name, &self.name, measured.to);
+            let (path, site, to) = (&measured.name, &self.name, measured.target);
             tracing::warn!("path {path} to {site} cannot be measured, weights stay as they are: {}", failure.reason);
             tracing::debug!("it was measured to {to}");
         }
@@ -226,7 +237,7 @@ impl MeasuredPath {
             Plane::Direct => SocketBinding { mark: Some(direct::mark(place)), ..SocketBinding::default() },
             Plane::Bonded(_) => bonded::path_binding(place, path),
         };
-        MeasuredPath { place, name: path.name.clone(), binding, to, last: None, error: None }
+        MeasuredPath { path_index: place, name: path.name.clone(), binding, target: to, last: None, error: None }
     }
 }
 

@@ -21,7 +21,7 @@ const MEASUREMENT_DEADLINE: Span = Span::from_secs(120);
 
 impl RunningMeasurement {
     pub(super) fn start(binding: SocketBinding, to: SocketAddr, key: Option<PresharedKey>) -> io::Result<Self> {
-        let mut config = MeasureConfig::new(to.ip().to_string(), to.port()).with_plan(|plan| {
+        let mut config = MeasureConfig::new(to.ip().to_string(), to.port()).with_changed_plan(|plan| {
             plan.directions = Directions::Up;
             plan.budget.time = Some(MAX_DURATION);
         });
@@ -54,15 +54,15 @@ impl Drop for RunningMeasurement {
 
 /// Why a path has not been measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct NotMeasured {
+pub(super) struct MeasurementFailure {
     pub(super) reason: String,
     /// Bytes that were sent nevertheless.
     pub(super) bytes: u64,
 }
 
 /// What a report says of a path by which `sent` bytes left meanwhile, the measurement's own among them.
-pub(super) fn interpret_report(report: &Report, sent: u64, took: Span) -> Result<PathMeasurement, NotMeasured> {
-    let failed = |reason: &str, bytes| NotMeasured { reason: reason.to_owned(), bytes };
+pub(super) fn interpret_report(report: &Report, sent: u64, took: Span) -> Result<PathMeasurement, MeasurementFailure> {
+    let failed = |reason: &str, bytes| MeasurementFailure { reason: reason.to_owned(), bytes };
     let up = report.up.as_ref().ok_or_else(|| failed("the report has no direction up", 0))?;
     let bytes = up.bytes_sent + up.capacity.as_ref().map_or(0, |capacity| capacity.bytes_sent);
     let reason = || failed(up.reason.as_deref().unwrap_or("no value"), bytes);

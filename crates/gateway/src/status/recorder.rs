@@ -22,7 +22,7 @@ impl StatusDocument for GatewayStatus {
 fn blank_status(config: &GatewayConfig) -> GatewayStatus {
     let (plane, by_weight) = match &config.plane {
         Plane::Direct => (PlaneKind::Direct, true),
-        Plane::Bonded(bonded) => (PlaneKind::Bonded, matches!(bonded.choice, PathPolicy::Ratio { .. })),
+        Plane::Bonded(bonded) => (PlaneKind::Bonded, matches!(bonded.path_policy, PathPolicy::Ratio { .. })),
     };
     let paths = config.paths.iter().map(|path| GatewayPathStatus {
         name: path.name.clone(),

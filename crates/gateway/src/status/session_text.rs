@@ -4,9 +4,9 @@ use kumade_units::Span;
 use std::fmt::{self, Display, Formatter};
 
 /// So many sessions are shown.
-const MAX_SESSIONS: usize = 20;
+const MAX_SHOWN_SESSIONS: usize = 20;
 /// Timers that end sooner are shown to the millisecond.
-const PRECISE_BELOW_SECONDS: f64 = 10.0;
+const MAX_PRECISE_TIMER_SECONDS: f64 = 10.0;
 
 impl Display for RemoteSessions {
     /// Two lines, without an end of line after the last.
@@ -79,7 +79,7 @@ impl NatSessionStatus {
     pub fn show_timer(&self) -> String {
         match self.deadline_seconds {
             None => UNKNOWN_VALUE.to_owned(),
-            Some(seconds) if seconds < PRECISE_BELOW_SECONDS => {
+            Some(seconds) if seconds < MAX_PRECISE_TIMER_SECONDS => {
                 Span::from_millis((seconds * 1e3).round() as i64).to_string()
             }
             Some(seconds) => format_age(seconds),
@@ -94,15 +94,16 @@ pub(super) fn show_sessions(f: &mut Formatter<'_>, sessions: &[NatSessionStatus]
     }
     write!(f, "\n\nsessions: {count}")?;
     let heads = ["flow", "remote", "role", "phase", "for", "timer", "tries", "packets", "bytes", "idle"];
-    write_table(f, "  ", heads, sessions.iter().take(MAX_SESSIONS).map(row))?;
-    let reasons = sessions.iter().take(MAX_SESSIONS).filter_map(|session| Some((session, session.reason.as_ref()?)));
+    write_table(f, "  ", heads, sessions.iter().take(MAX_SHOWN_SESSIONS).map(session_row))?;
+    let reasons =
+        sessions.iter().take(MAX_SHOWN_SESSIONS).filter_map(|session| Some((session, session.reason.as_ref()?)));
     for (session, reason) in reasons {
         write!(f, "\n  {} is not divided: {reason}", session.flow)?;
     }
     Ok(())
 }
 
-fn row(session: &NatSessionStatus) -> [String; 10] {
+fn session_row(session: &NatSessionStatus) -> [String; 10] {
     [
         session.flow.clone(),
         session.remote.clone(),

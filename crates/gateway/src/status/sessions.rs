@@ -137,7 +137,7 @@ pub enum SessionPhase {
 
 impl PhaseCounts {
     /// One more in this phase.
-    pub fn count(&mut self, phase: SessionPhase) {
+    pub fn increment(&mut self, phase: SessionPhase) {
         *match phase {
             SessionPhase::Waiting => &mut self.waiting,
             SessionPhase::Asking => &mut self.asking,

@@ -42,7 +42,7 @@ const NARROW_NAME_WIDTH: u16 = 20;
 const ROW_HEIGHT: u16 = 2;
 const SENT_COLUMN: LiveColumn = LiveColumn {
     head: "sent",
-    value: |status, place| sent(status, place)?.bits_per_second,
+    value: |status, place| sent_traffic(status, place)?.bits_per_second,
     text: |rate| Rate::from_f64(rate).to_string(),
     min_scale: 1.0,
 };
@@ -59,7 +59,7 @@ const LOSS_COLUMN: LiveColumn = LiveColumn {
     min_scale: 0.01,
 };
 const SHARE_COLUMN: LiveColumn =
-    LiveColumn { head: "share", value: share, text: |ratio| format_percent(Some(ratio)), min_scale: 1.0 };
+    LiveColumn { head: "share", value: share_ratio, text: |ratio| format_percent(Some(ratio)), min_scale: 1.0 };
 
 /// Draws the latest status, with sparklines of the earlier ones: the newest value is at their right end. What does not fit is
 /// left out below.
@@ -83,7 +83,7 @@ pub fn draw(frame: &mut Frame<'_>, history: &History<GatewayStatus>) {
             draw_tunnel(frame, &mut area, history, (place, name), tunnel);
         }
     }
-    draw_rest(frame, &mut area, status);
+    draw_weights_and_sessions(frame, &mut area, status);
 }
 
 fn draw_tunnel(
@@ -107,7 +107,7 @@ fn draw_tunnel(
 }
 
 /// The weights of paths, and below them sessions and what was refused.
-fn draw_rest(frame: &mut Frame<'_>, area: &mut Rect, status: &GatewayStatus) {
+fn draw_weights_and_sessions(frame: &mut Frame<'_>, area: &mut Rect, status: &GatewayStatus) {
     draw_line(frame, area, Line::default());
     for RemoteSiteStatus { name, paths, sessions, .. } in &status.remotes {
         let weights = paths.iter().filter_map(|path| Some(format!("{} {}", path.name, path.weight?)));
@@ -223,14 +223,14 @@ fn column_cells(row: Rect, columns: &[LiveColumn]) -> Vec<Rect> {
     Layout::horizontal(widths).spacing(column_spacing(row)).split(row).to_vec()
 }
 
-fn sent(status: &GatewayStatus, place: LivePath) -> Option<&Traffic> {
+fn sent_traffic(status: &GatewayStatus, place: LivePath) -> Option<&Traffic> {
     match place.remote {
         Some(_) => tunnel_path(status, place).map(|path| &path.sent),
         None => status.paths.get(place.path).map(|path| &path.sent),
     }
 }
 
-fn share(status: &GatewayStatus, place: LivePath) -> Option<f64> {
+fn share_ratio(status: &GatewayStatus, place: LivePath) -> Option<f64> {
     match place.remote {
         Some(_) => tunnel_path(status, place)?.share_ratio,
         None => status.paths.get(place.path)?.share_ratio,

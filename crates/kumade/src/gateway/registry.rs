@@ -15,7 +15,7 @@ pub fn gateway_registry() -> Registry<GatewayProtocol> {
 /// Adds what helps.
 pub fn with_hint(error: ControlError) -> anyhow::Error {
     match &error {
-        ControlError::Taken { .. } => anyhow!("{error}, with --name or `name` in [gateway]"),
+        ControlError::NameTaken { .. } => anyhow!("{error}, with --name or `name` in [gateway]"),
         ControlError::NotRunning { running, .. } if running.is_empty() => {
             anyhow!("{error}; start one with `kumade gateway --config FILE`")
         }

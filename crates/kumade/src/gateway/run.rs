@@ -24,7 +24,7 @@ use std::thread;
 use std::time::Duration;
 
 /// So long after the keys were agreed on, all threads should have been answered.
-const THREADS_SETTLE: Span = Span::from_secs(5);
+const THREADS_SETTLE_TIME: Span = Span::from_secs(5);
 /// Maximum time until a signal or a failed interface is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -37,9 +37,9 @@ pub fn run(config: &GatewayConfig, keeps_privileges: bool) -> anyhow::Result<Exi
     let claim = gateway_registry().lock_name(&config.name).map_err(with_hint)?;
     let mut confinement = Confinement::unless_kept(keeps_privileges);
     if let Some(confinement) = &mut confinement {
-        confinement.network_capabilities(bound_ports(config));
+        confinement.keep_network_capabilities(bound_ports(config));
     }
-    let begun = StartedServices { claim, stop: &stop, confinement };
+    let begun = RunContext { claimed_name: claim, stop: &stop, confinement };
     match &config.plane {
         Plane::Direct => run_direct(config, begun)?,
         Plane::Bonded(bonded) => run_bonded(config, bonded, begun)?,
@@ -48,8 +48,8 @@ pub fn run(config: &GatewayConfig, keeps_privileges: bool) -> anyhow::Result<Exi
 }
 
 /// What every gateway has before it starts.
-struct StartedServices<'s> {
-    claim: ClaimedName<GatewayProtocol>,
+struct RunContext<'s> {
+    claimed_name: ClaimedName<GatewayProtocol>,
     stop: &'s AtomicBool,
     confinement: Option<Confinement>,
 }
@@ -61,22 +61,22 @@ fn bound_ports(config: &GatewayConfig) -> Vec<u16> {
         Plane::Direct => None,
     };
     let sessions = config.sessions.as_ref().map(|sessions| sessions.port);
-    let measurement = config.measurement.answer.then_some(config.measurement.port);
+    let measurement = config.measurement.is_answering.then_some(config.measurement.port);
     let prometheus = config.prometheus.map(|address| address.port());
     [bonded, sessions, measurement, prometheus].into_iter().flatten().collect()
 }
 
 /// Of all threads, once they have been started.
-fn confine_calls(confinement: Option<Confinement>) {
+fn confine_system_calls(confinement: Option<Confinement>) {
     if let Some(mut confinement) = confinement {
-        confinement.restrict_calls();
+        confinement.restrict_system_calls();
         confinement.report();
     }
 }
 
 fn run_direct(
     config: &GatewayConfig,
-    StartedServices { claim, stop, confinement }: StartedServices,
+    RunContext { claimed_name: claim, stop, confinement }: RunContext,
 ) -> anyhow::Result<()> {
     let keys = config.sessions.as_ref().map(session_keys).transpose()?;
     let mut plane = DirectPlane::start(config, RuntimeDir::standard("kumade"))?;
@@ -90,17 +90,17 @@ fn run_direct(
     recorder.renew(|status, now| plane.fill_status(status, now))?;
     note!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
     let _answering = start_status_services(config, claim, &recorder.latest())?;
-    confine_calls(confinement);
+    confine_system_calls(confinement);
     // Sessions that have ended say why when they are stopped.
     while !stop.load(Ordering::Relaxed) && sessions.as_ref().is_none_or(SessionPlane::is_running) {
         plane.update_interfaces()?;
         sessions.iter().for_each(|sessions| report_session_peers(sessions, &mut reachable));
         if let Some(measurer) = &mut measurer {
-            measurer.guide_direct(&mut plane)?;
+            measurer.update_direct_weights(&mut plane)?;
         }
         recorder.renew(|status, now| {
-            measurer.iter().for_each(|measurer| measurer.fill(status, now));
-            sessions.iter().flat_map(SessionPlane::status).for_each(|known| known.fill(status));
+            measurer.iter().for_each(|measurer| measurer.fill_status(status, now));
+            sessions.iter().flat_map(SessionPlane::status).for_each(|known| known.fill_status(status));
             plane.fill_status(status, now)
         })?;
         thread::sleep(POLL_INTERVAL);
@@ -124,21 +124,21 @@ fn report_session_peers(sessions: &SessionPlane, reachable: &mut [bool]) {
     }
 }
 
-fn run_bonded(config: &GatewayConfig, bonded: &BondedSettings, begun: StartedServices) -> anyhow::Result<()> {
-    let StartedServices { claim, stop, confinement } = begun;
+fn run_bonded(config: &GatewayConfig, bonded: &BondedSettings, begun: RunContext) -> anyhow::Result<()> {
+    let RunContext { claimed_name: claim, stop, confinement } = begun;
     let plane = BondedPlane::start(bonded_config(config, bonded)?)?;
     let (_server, mut measurer) = start_measurement_server(config)?;
     let mut recorder = new_recorder(config);
     note!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
     let _answering = start_status_services(config, claim, &recorder.latest())?;
-    confine_calls(confinement);
+    confine_system_calls(confinement);
     let mut connected = vec![false; config.remotes.len()];
     let mut threads = vec![None; config.remotes.len()];
     while !stop.load(Ordering::Relaxed) && plane.is_running() {
         // One that has ended says why when it is stopped.
         let Ok(known) = plane.status() else { break };
         let filled = recorder.renew(|status, now| {
-            measurer.iter().for_each(|measurer| measurer.fill(status, now));
+            measurer.iter().for_each(|measurer| measurer.fill_status(status, now));
             kumade_gateway::bonded::fill_bonded_status(&known, status, now);
             Ok::<_, Infallible>(())
         });
@@ -150,7 +150,7 @@ fn run_bonded(config: &GatewayConfig, bonded: &BondedSettings, begun: StartedSer
             }
         }
         for ((remote, known), told) in config.remotes.iter().zip(&known.remotes).zip(&mut threads) {
-            let is_settled = known.is_connected && clock::monotonic() - known.state_since > THREADS_SETTLE;
+            let is_settled = known.is_connected && clock::monotonic() - known.state_since > THREADS_SETTLE_TIME;
             if bonded.threads > 1 && is_settled && known.reaching_shards > 0 && *told != Some(known.reaching_shards) {
                 report_threads(
                     &remote.name,
@@ -161,7 +161,7 @@ fn run_bonded(config: &GatewayConfig, bonded: &BondedSettings, begun: StartedSer
             }
         }
         if let Some(measurer) = &mut measurer {
-            measurer.guide_bonded(&plane);
+            measurer.update_bonded_rates(&plane);
         }
         thread::sleep(POLL_INTERVAL);
     }
@@ -212,7 +212,7 @@ fn start_measurement_server(
 ) -> anyhow::Result<(Option<MeasurementServer>, Option<PathMeasurer>)> {
     let settings = &config.measurement;
     let key = measurement_key(config)?;
-    let server = settings.answer.then(|| MeasurementServer::start(settings.port, key.clone())).transpose()?;
+    let server = settings.is_answering.then(|| MeasurementServer::start(settings.port, key.clone())).transpose()?;
     let seed = getrandom::u64().context("the system gives no random bytes")?;
     Ok((server, PathMeasurer::new(config, key, seed, clock::monotonic())))
 }
@@ -222,7 +222,7 @@ fn start_measurement_server(
 /// # Errors
 /// The file cannot be read.
 pub fn measurement_key(config: &GatewayConfig) -> anyhow::Result<Option<PresharedKey>> {
-    config.measurement.key_file.as_deref().map(key::read_preshared).transpose()
+    config.measurement.key_file.as_deref().map(key::read_preshared_key).transpose()
 }
 
 /// With the keys of its files.
@@ -230,7 +230,7 @@ pub fn measurement_key(config: &GatewayConfig) -> anyhow::Result<Option<Preshare
 /// # Errors
 /// A key file cannot be read.
 pub fn bonded_config(config: &GatewayConfig, bonded: &BondedSettings) -> anyhow::Result<BondedConfig> {
-    let identity = key::read_private(&bonded.key_file)?;
+    let identity = key::read_private_key(&bonded.key_file)?;
     let psks = bonded.peers.iter().map(preshared_key).collect::<anyhow::Result<_>>()?;
     Ok(kumade_gateway::bonded::plane_config(config, bonded, identity, psks, RuntimeDir::standard("kumade")))
 }
@@ -240,11 +240,11 @@ pub fn bonded_config(config: &GatewayConfig, bonded: &BondedSettings) -> anyhow:
 /// # Errors
 /// A key file cannot be read.
 pub fn session_keys(sessions: &SessionsConfig) -> anyhow::Result<(PrivateKey, Vec<PresharedKey>)> {
-    let identity = key::read_private(&sessions.key_file)?;
+    let identity = key::read_private_key(&sessions.key_file)?;
     let psk = |peer: &Option<RemotePeer>| peer.as_ref().map_or_else(|| Ok(PresharedKey::default()), preshared_key);
     Ok((identity, sessions.peers.iter().map(psk).collect::<anyhow::Result<_>>()?))
 }
 
 fn preshared_key(peer: &RemotePeer) -> anyhow::Result<PresharedKey> {
-    peer.psk_file.as_deref().map_or_else(|| Ok(PresharedKey::default()), key::read_preshared)
+    peer.psk_file.as_deref().map_or_else(|| Ok(PresharedKey::default()), key::read_preshared_key)
 }

@@ -43,7 +43,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         return Ok(usage_error(&"--live needs a terminal, and standard output is none: use --json, or neither"));
     }
     let name = match &args.config {
-        Some(file) => match name_in(file)? {
+        Some(file) => match read_gateway_name(file)? {
             Ok(name) => name,
             Err(error) => return Ok(usage_error(&error)),
         },
@@ -60,7 +60,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The inner error is for the file's content.
-fn name_in(file: &Path) -> anyhow::Result<Result<String, kumade_gateway::ConfigError>> {
+fn read_gateway_name(file: &Path) -> anyhow::Result<Result<String, kumade_gateway::ConfigError>> {
     let origin = file.display().to_string();
     let text = kumade_daemon::read_text(file).with_context(|| format!("cannot read the configuration {origin}"))?;
     Ok(GatewayConfig::name_in_toml(&text, &origin))

@@ -19,7 +19,7 @@ impl SettingOptions {
     ///
     /// # Errors
     /// If the text of --up or --down is invalid.
-    pub fn change(&self) -> Result<SettingsChange, SettingError> {
+    pub fn settings_change(&self) -> Result<SettingsChange, SettingError> {
         let mut change = SettingsChange::default();
         self.both.iter().for_each(|(key, value)| change.push(DirectionScope::Both, key, value));
         for (scope, texts) in [(DirectionScope::Up, &self.up), (DirectionScope::Down, &self.down)] {

@@ -15,7 +15,7 @@ pub fn link_registry() -> Registry<LinkProtocol> {
 /// Adds the options that help.
 pub fn with_hint(error: ControlError) -> anyhow::Error {
     match &error {
-        ControlError::Taken { .. } => anyhow!("{error} with --name"),
+        ControlError::NameTaken { .. } => anyhow!("{error} with --name"),
         ControlError::NotRunning { running, .. } if running.is_empty() => {
             anyhow!("{error}; start one with `kumade link start`")
         }

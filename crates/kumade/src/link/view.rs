@@ -116,7 +116,7 @@ impl LinkView {
     ///
     /// # Errors
     /// If standard output can't be written.
-    pub fn end(self, total: &Document) -> io::Result<()> {
+    pub fn finish(self, total: &Document) -> io::Result<()> {
         match self {
             LinkView::Live(live) => {
                 let LiveView { screen, warning, .. } = *live;

@@ -61,7 +61,7 @@ impl Screen {
     /// # Errors
     /// If the terminal cannot be read.
     pub fn wait(&mut self, until: Instant, stop: &AtomicBool) -> anyhow::Result<Option<Input>> {
-        wait(until, stop, self.reads_stdin).context("cannot read the terminal")
+        wait_for_input(until, stop, self.reads_stdin).context("cannot read the terminal")
     }
 }
 
@@ -71,7 +71,7 @@ impl Drop for Screen {
     }
 }
 
-fn wait(until: Instant, stop: &AtomicBool, reads_stdin: bool) -> io::Result<Option<Input>> {
+fn wait_for_input(until: Instant, stop: &AtomicBool, reads_stdin: bool) -> io::Result<Option<Input>> {
     while !stop.load(Ordering::Relaxed) {
         let left = until.saturating_duration_since(Instant::now());
         let time = left.min(POLL_INTERVAL);
@@ -80,7 +80,7 @@ fn wait(until: Instant, stop: &AtomicBool, reads_stdin: bool) -> io::Result<Opti
         }
         match event::poll(if reads_stdin { Duration::ZERO } else { time }) {
             Ok(true) => {
-                if let Some(input) = input(&event::read()?) {
+                if let Some(input) = input_from_event(&event::read()?) {
                     return Ok(Some(input));
                 }
             }
@@ -106,7 +106,7 @@ fn wait_for_key_or_hangup(time: Duration) -> io::Result<bool> {
     Ok(polled[0].revents().is_some_and(|seen| seen.intersects(ended)))
 }
 
-fn input(event: &Event) -> Option<Input> {
+fn input_from_event(event: &Event) -> Option<Input> {
     match event {
         Event::Key(KeyEvent { code: KeyCode::Char('c'), modifiers, .. })
             if modifiers.contains(KeyModifiers::CONTROL) =>

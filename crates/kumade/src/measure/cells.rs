@@ -16,21 +16,21 @@ pub fn available_cell(found: &DirectionReport) -> String {
     match (found.at_least_bits_per_second, found.at_most_bits_per_second, found.available_bits_per_second) {
         (Some(rate), ..) => format!("≥ {rate}"),
         (_, Some(rate), _) => format!("≤ {rate}"),
-        (.., Some(estimate)) => rate(estimate),
+        (.., Some(estimate)) => rate_cell(estimate),
         _ => "no value".to_owned(),
     }
 }
 
 /// What one flow can have, where flows have queues of their own.
-pub fn fair_share(found: &DirectionReport) -> String {
-    found.fair_share_bits_per_second.map_or_else(|| "–".to_owned(), rate)
+pub fn fair_share_cell(found: &DirectionReport) -> String {
+    found.fair_share_bits_per_second.map_or_else(|| "–".to_owned(), rate_cell)
 }
 
 /// The capacity, or its lower bound.
 pub fn capacity_cell(found: &DirectionReport) -> String {
     match &found.capacity {
         Some(capacity) => match (capacity.bottleneck_bits_per_second, capacity.at_least_bits_per_second) {
-            (Some(estimate), _) => rate(estimate),
+            (Some(estimate), _) => rate_cell(estimate),
             (None, Some(bound)) => format!("≥ {}", bound.max(found.at_least_bits_per_second.unwrap_or(bound))),
             (None, None) => "unknown".to_owned(),
         },
@@ -63,17 +63,17 @@ pub fn shaping_cell(direction: Direction, found: &DirectionReport) -> String {
 }
 
 /// Of the idle path, and while trains load this direction.
-pub fn round_trip(delay: &DelayReport, direction: Direction) -> String {
+pub fn round_trip_cell(delay: &DelayReport, direction: Direction) -> String {
     let Some(idle) = &delay.round_trip else { return "no value".to_owned() };
     let idle = Span::from_secs_f64(idle.median_seconds.value);
-    match loaded_round_trip(delay, direction) {
+    match loaded_round_trip_figures(delay, direction) {
         Some(loaded) => format!("{idle} → {}", Span::from_secs_f64(loaded.median_seconds.value)),
         None => idle.to_string(),
     }
 }
 
 /// Round trips while trains load this direction.
-pub fn loaded_round_trip(delay: &DelayReport, direction: Direction) -> Option<&DelayFigures> {
+pub fn loaded_round_trip_figures(delay: &DelayReport, direction: Direction) -> Option<&DelayFigures> {
     match direction {
         Direction::Up => delay.up_loaded_round_trip.as_ref(),
         Direction::Down => delay.down_loaded_round_trip.as_ref(),
@@ -116,17 +116,17 @@ pub fn lost_cell<'p>(packets: impl IntoIterator<Item = &'p PacketReport>) -> Str
 }
 
 /// The one-way delay, if the clocks tell it.
-pub fn one_way(delay: &DelayReport, direction: Direction) -> Option<String> {
+pub fn one_way_cell(delay: &DelayReport, direction: Direction) -> Option<String> {
     one_way_figures(delay, direction).map(|figures| delay_with_bound(figures.median_seconds))
 }
 
 /// One-way delays, if the clocks tell more of them than half the round trip does.
 pub fn one_way_figures(delay: &DelayReport, direction: Direction) -> Option<&DelayFigures> {
-    const MAX_WIDTH_RATIO: f64 = 0.9;
+    const MAX_INTERVAL_WIDTH_RATIO: f64 = 0.9;
     let figures = if direction == Direction::Up { &delay.up } else { &delay.down }.as_ref()?;
     let Estimate { low, high, .. } = figures.minimum_seconds;
     let round_trip = delay.round_trip.as_ref()?.minimum_seconds.value;
-    (high - low < MAX_WIDTH_RATIO * round_trip).then_some(figures)
+    (high - low < MAX_INTERVAL_WIDTH_RATIO * round_trip).then_some(figures)
 }
 
 /// A delay with its bound.
@@ -136,7 +136,7 @@ pub fn delay_with_bound(delay: Estimate<f64>) -> String {
 }
 
 /// A rate with the half of its interval, in percent.
-fn rate(estimate: Estimate<Rate>) -> String {
+fn rate_cell(estimate: Estimate<Rate>) -> String {
     let Estimate { value, low, high, .. } = estimate;
     let [middle, least, most] = [value, low, high].map(Rate::as_f64);
     let percent = (middle - least).max(most - middle) / middle.max(1.0) * 100.0;

@@ -1,6 +1,6 @@
 //! A report as lines of CSV, one for each direction.
 
-use super::cells::{loaded_round_trip, measured_directions};
+use super::cells::{loaded_round_trip_figures, measured_directions};
 use kumade_measurement::Report;
 use kumade_measurement::report::{Burst, DelayReport, DirectionReport, PacketReport};
 use kumade_units::{Direction, Rate};
@@ -25,39 +25,39 @@ const COLUMNS: &[CsvColumn] = &[
     ("transport", |line| line.direction_report().map(|found| found.transport.to_string())),
     ("method", |line| line.direction_report().map(|found| found.method.clone())),
     ("available_bits_per_second", |line| {
-        bits(line.direction_report()?.available_bits_per_second.map(|rate| rate.value))
+        format_rate(line.direction_report()?.available_bits_per_second.map(|rate| rate.value))
     }),
     ("available_low_bits_per_second", |line| {
-        bits(line.direction_report()?.available_bits_per_second.map(|rate| rate.low))
+        format_rate(line.direction_report()?.available_bits_per_second.map(|rate| rate.low))
     }),
     ("available_high_bits_per_second", |line| {
-        bits(line.direction_report()?.available_bits_per_second.map(|rate| rate.high))
+        format_rate(line.direction_report()?.available_bits_per_second.map(|rate| rate.high))
     }),
-    ("at_least_bits_per_second", |line| bits(line.direction_report()?.at_least_bits_per_second)),
-    ("at_most_bits_per_second", |line| bits(line.direction_report()?.at_most_bits_per_second)),
+    ("at_least_bits_per_second", |line| format_rate(line.direction_report()?.at_least_bits_per_second)),
+    ("at_most_bits_per_second", |line| format_rate(line.direction_report()?.at_most_bits_per_second)),
     ("limited_by", |line| line.direction_report()?.limited_by.clone()),
     ("capacity_bits_per_second", |line| {
-        bits(line.direction_report()?.capacity.as_ref()?.bottleneck_bits_per_second.map(|rate| rate.value))
+        format_rate(line.direction_report()?.capacity.as_ref()?.bottleneck_bits_per_second.map(|rate| rate.value))
     }),
     ("shaper_rate_bits_per_second", |line| {
-        bits(line.direction_report()?.capacity.as_ref()?.shaper.map(|shaper| shaper.committed_rate.value))
+        format_rate(line.direction_report()?.capacity.as_ref()?.shaper.map(|shaper| shaper.committed_rate.value))
     }),
     ("shaper_burst_bytes", |line| {
         Some(Burst(line.direction_report()?.capacity.as_ref()?.shaper?.burst_bytes).known_bytes()?.to_string())
     }),
-    ("round_trip_seconds", |line| number(line.delay()?.round_trip.as_ref()?.median_seconds.value)),
+    ("round_trip_seconds", |line| format_number(line.delay()?.round_trip.as_ref()?.median_seconds.value)),
     ("loaded_round_trip_seconds", |line| {
-        number(loaded_round_trip(line.delay()?, line.direction?.0)?.median_seconds.value)
+        format_number(loaded_round_trip_figures(line.delay()?, line.direction?.0)?.median_seconds.value)
     }),
-    ("loss_ratio", |line| number(loss_ratio(line.packets())?)),
+    ("loss_ratio", |line| format_number(loss_ratio(line.packet_reports())?)),
     ("bytes_sent", |line| Some(line.direction_report()?.bytes_sent.to_string())),
-    ("duration_seconds", |line| number(line.direction_report()?.duration_seconds)),
+    ("duration_seconds", |line| format_number(line.direction_report()?.duration_seconds)),
     ("reason", |line| line.direction_report()?.reason.clone()),
     ("fair_share_bits_per_second", |line| {
-        bits(line.direction_report()?.fair_share_bits_per_second.map(|rate| rate.value))
+        format_rate(line.direction_report()?.fair_share_bits_per_second.map(|rate| rate.value))
     }),
-    ("goodput_bits_per_second", |line| bits(line.direction_report()?.load.as_ref()?.goodput_bits_per_second)),
-    ("added_delay_seconds", |line| number(line.direction_report()?.load.as_ref()?.added_delay_seconds?.value)),
+    ("goodput_bits_per_second", |line| format_rate(line.direction_report()?.load.as_ref()?.goodput_bits_per_second)),
+    ("added_delay_seconds", |line| format_number(line.direction_report()?.load.as_ref()?.added_delay_seconds?.value)),
     ("bufferbloat_grade", |line| line.direction_report()?.load.as_ref()?.describe_grade()),
     ("error", |line| line.report.error.as_ref().map(|error| error.kind.clone())),
 ];
@@ -66,7 +66,7 @@ const COLUMNS: &[CsvColumn] = &[
 ///
 /// # Errors
 /// The output can't be written.
-pub fn write(out: &mut impl Write, target: &str, report: &Report, heads: bool) -> Result<(), Error> {
+pub fn write_csv(out: &mut impl Write, target: &str, report: &Report, heads: bool) -> Result<(), Error> {
     let mut writer = ::csv::Writer::from_writer(out);
     if heads {
         writer.write_record(COLUMNS.iter().map(|(name, _)| name))?;
@@ -87,7 +87,7 @@ pub fn loss_ratio<'p>(packets: impl IntoIterator<Item = &'p PacketReport>) -> Op
 }
 
 /// Counts of the packets of a direction, idle and loading; of the round trip without a direction.
-pub fn packets(delay: &DelayReport, direction: Option<Direction>) -> Vec<&PacketReport> {
+pub fn packet_reports(delay: &DelayReport, direction: Option<Direction>) -> Vec<&PacketReport> {
     let counts = match direction {
         Some(Direction::Up) => [&delay.up_packets, &delay.up_loaded_packets],
         Some(Direction::Down) => [&delay.down_packets, &delay.down_loaded_packets],
@@ -105,15 +105,16 @@ impl<'r> CsvLine<'r> {
         self.report.delay.as_ref()
     }
 
-    fn packets(&self) -> Vec<&'r PacketReport> {
-        self.delay().map_or_else(Vec::new, |delay| packets(delay, self.direction.map(|(direction, _)| direction)))
+    fn packet_reports(&self) -> Vec<&'r PacketReport> {
+        self.delay()
+            .map_or_else(Vec::new, |delay| packet_reports(delay, self.direction.map(|(direction, _)| direction)))
     }
 }
 
-fn bits(rate: Option<Rate>) -> Option<String> {
+fn format_rate(rate: Option<Rate>) -> Option<String> {
     rate.map(|rate| rate.bits_per_second().to_string())
 }
 
-fn number(value: f64) -> Option<String> {
+fn format_number(value: f64) -> Option<String> {
     Some(value.to_string())
 }

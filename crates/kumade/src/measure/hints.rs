@@ -4,7 +4,7 @@ use kumade_client::{Error, Hint};
 use kumade_measurement::report::ErrorReport;
 
 /// The error with what to try.
-pub fn describe(error: &Error) -> String {
+pub fn describe_error(error: &Error) -> String {
     match error.hint().and_then(hint_text) {
         Some(words) => format!("{error}; {words}"),
         None => error.to_string(),
@@ -12,7 +12,7 @@ pub fn describe(error: &Error) -> String {
 }
 
 /// The error for documents.
-pub fn report(error: &Error) -> ErrorReport {
+pub fn error_report(error: &Error) -> ErrorReport {
     let hint = error.hint().and_then(hint_text).map(str::to_owned);
     ErrorReport { kind: error.kind().to_owned(), message: error.to_string(), hint }
 }

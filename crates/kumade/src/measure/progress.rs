@@ -35,14 +35,14 @@ impl Progress {
     }
 
     /// Shows that this has happened.
-    pub fn show(&mut self, event: &Event) {
+    pub fn show_event(&mut self, event: &Event) {
         if let Event::Train { direction, available_bits_per_second, .. } = event {
             if self.direction.replace(*direction) != Some(*direction) {
                 self.estimates.clear();
             }
             self.estimates.push(available_bits_per_second.map(|rate| rate.as_f64()));
         }
-        self.bar.set_message(self.describe(event));
+        self.bar.set_message(self.describe_event(event));
     }
 
     /// Removes the line.
@@ -50,7 +50,7 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    fn describe(&self, event: &Event) -> String {
+    fn describe_event(&self, event: &Event) -> String {
         match event {
             Event::Connected { peer, round_trip_seconds } => {
                 format!("connected to {peer}, round-trip time {}", Span::from_secs_f64(*round_trip_seconds))
@@ -61,7 +61,7 @@ impl Progress {
             Event::Opened { connections: 1, .. } => "measuring over 1 TCP connection".to_owned(),
             Event::Opened { connections, .. } => format!("measuring over {connections} TCP connections"),
             Event::Train { direction, number, available_bits_per_second, .. } => match available_bits_per_second {
-                Some(rate) => format!("{direction}: train {number}, estimate {rate} {}", self.bars()),
+                Some(rate) => format!("{direction}: train {number}, estimate {rate} {}", self.estimate_bars()),
                 None => format!("{direction}: train {number}"),
             },
             Event::Capacity { direction, .. } => format!("{direction}: capacity measured"),
@@ -73,7 +73,7 @@ impl Progress {
         }
     }
 
-    fn bars(&self) -> String {
+    fn estimate_bars(&self) -> String {
         let first = self.estimates.len().saturating_sub(MAX_ESTIMATE_BARS);
         sparkline(self.estimates[first..].iter().copied())
     }

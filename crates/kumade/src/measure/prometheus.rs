@@ -1,7 +1,7 @@
 //! A report as metrics in Prometheus' text format, for the textfile collector of the node exporter.
 
-use super::cells::{loaded_round_trip, measured_directions};
-use super::csv::{loss_ratio, packets};
+use super::cells::{loaded_round_trip_figures, measured_directions};
+use super::csv::{loss_ratio, packet_reports};
 use kumade_measurement::Report;
 use kumade_measurement::report::{Burst, DirectionReport};
 use kumade_units::{Direction, Rate};
@@ -18,42 +18,42 @@ const METRICS: &[Metric] = &[
     Metric {
         name: "available_bits_per_second",
         help: "Available bandwidth, IP-layer bits",
-        of: |found| rate(found.available_bits_per_second.map(|rate| rate.value)),
+        of: |found| rate_value(found.available_bits_per_second.map(|rate| rate.value)),
     },
     Metric {
         name: "available_low_bits_per_second",
         help: "Lower end of its interval",
-        of: |found| rate(found.available_bits_per_second.map(|rate| rate.low)),
+        of: |found| rate_value(found.available_bits_per_second.map(|rate| rate.low)),
     },
     Metric {
         name: "available_high_bits_per_second",
         help: "Upper end of its interval",
-        of: |found| rate(found.available_bits_per_second.map(|rate| rate.high)),
+        of: |found| rate_value(found.available_bits_per_second.map(|rate| rate.high)),
     },
     Metric {
         name: "at_least_bits_per_second",
         help: "Lower bound of the available bandwidth, where there is no value",
-        of: |found| rate(found.at_least_bits_per_second),
+        of: |found| rate_value(found.at_least_bits_per_second),
     },
     Metric {
         name: "at_most_bits_per_second",
         help: "Upper bound of the available bandwidth, where there is no value",
-        of: |found| rate(found.at_most_bits_per_second),
+        of: |found| rate_value(found.at_most_bits_per_second),
     },
     Metric {
         name: "fair_share_bits_per_second",
         help: "What one flow can have, where flows have queues of their own",
-        of: |found| rate(found.fair_share_bits_per_second.map(|rate| rate.value)),
+        of: |found| rate_value(found.fair_share_bits_per_second.map(|rate| rate.value)),
     },
     Metric {
         name: "capacity_bits_per_second",
         help: "Capacity of the narrow link",
-        of: |found| rate(found.capacity.as_ref()?.bottleneck_bits_per_second.map(|rate| rate.value)),
+        of: |found| rate_value(found.capacity.as_ref()?.bottleneck_bits_per_second.map(|rate| rate.value)),
     },
     Metric {
         name: "goodput_bits_per_second",
         help: "Payload of TCP connections that fill the path",
-        of: |found| rate(found.load.as_ref()?.goodput_bits_per_second),
+        of: |found| rate_value(found.load.as_ref()?.goodput_bits_per_second),
     },
     Metric {
         name: "added_delay_seconds",
@@ -69,7 +69,7 @@ const METRICS: &[Metric] = &[
 
 /// The metrics. Labels have the target as the user names it, and no address or port that changes.
 pub fn encode_metrics(target: &str, report: &Report) -> String {
-    let target = label(target);
+    let target = escape_label(target);
     let mut out = String::new();
     for Metric { name, help, of } in METRICS {
         let values =
@@ -78,13 +78,13 @@ pub fn encode_metrics(target: &str, report: &Report) -> String {
         encode_family(&mut out, name, help, values.collect());
     }
     if let Some(delay) = &report.delay {
-        let of = |direction| loss_ratio(packets(delay, direction));
+        let of = |direction| loss_ratio(packet_reports(delay, direction));
         let losses = Direction::BOTH.map(|direction| (direction.to_string(), of(Some(direction))));
         let losses = losses.into_iter().chain([("round-trip".to_owned(), of(None))]);
         let values =
             losses.filter_map(|(name, loss)| Some((format!("target=\"{target}\",direction=\"{name}\""), loss?)));
         encode_family(&mut out, "loss_ratio", "Ratio of lost packets", values.collect());
-        let [up, down] = Direction::BOTH.map(|direction| loaded_round_trip(delay, direction));
+        let [up, down] = Direction::BOTH.map(|direction| loaded_round_trip_figures(delay, direction));
         let trips = [("idle", delay.round_trip.as_ref()), ("up", up), ("down", down)];
         let values = trips.into_iter().filter_map(|(loaded, figures)| {
             Some((format!("target=\"{target}\",loaded=\"{loaded}\""), figures?.median_seconds.value))
@@ -104,7 +104,7 @@ pub fn encode_metrics(target: &str, report: &Report) -> String {
     out
 }
 
-fn rate(rate: Option<Rate>) -> Option<f64> {
+fn rate_value(rate: Option<Rate>) -> Option<f64> {
     rate.map(|rate| rate.as_f64())
 }
 
@@ -119,7 +119,7 @@ fn encode_family(out: &mut String, name: &str, help: &str, values: Vec<(String, 
     }
 }
 
-fn label(text: &str) -> String {
+fn escape_label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 

@@ -81,7 +81,7 @@ fn measure_once(shown: &OutputSettings, measuring: &RunMeasurement<'_>, first: b
             summary::summary_lines(&report, view).iter().try_for_each(|line| writeln!(out, "{line}"))?;
         }
         MeasureOutput::Document => writeln!(out, "{}", serde_json::to_string(&report)?)?,
-        MeasureOutput::Csv => csv::write(&mut out, &shown.target, &report, first)?,
+        MeasureOutput::Csv => csv::write_csv(&mut out, &shown.target, &report, first)?,
         MeasureOutput::Text(_) | MeasureOutput::Stream => {}
     }
     match failure {
@@ -104,22 +104,23 @@ fn measure_and_print(
                 written = Err(error);
             }
         }
-        _ => progress.show(event),
+        _ => progress.show_event(event),
     });
     progress.end();
     written?;
     if matches!(shown.output, MeasureOutput::Stream) {
         print_line(&match &result {
             Ok(report) => StreamLine::end(report),
-            Err(error) => StreamLine::failure(hints::report(error)),
+            Err(error) => StreamLine::failure(hints::error_report(error)),
         })?;
     }
     let (report, failure) = match result {
         Ok(report) => (report, None),
         // The text of these errors includes their causes.
-        Err(error) => {
-            (Report::failed(shown.target.clone(), started, hints::report(&error)), Some(hints::describe(&error)))
-        }
+        Err(error) => (
+            Report::failed(shown.target.clone(), started, hints::error_report(&error)),
+            Some(hints::describe_error(&error)),
+        ),
     };
     if let Some(file) = &shown.prometheus {
         write_metrics(file, &prometheus::encode_metrics(&shown.target, &report))?;

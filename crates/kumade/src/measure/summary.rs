@@ -1,8 +1,8 @@
 //! A report for people: a line for each quantity, with both directions side by side, the verdict, and what limits it.
 
 use super::cells::{
-    available_cell, bufferbloat_cell, capacity_cell, delay_with_bound, fair_share, goodput_cell, loss_cell, lost_cell,
-    measured_directions, one_way, one_way_figures, round_trip, shaping_cell,
+    available_cell, bufferbloat_cell, capacity_cell, delay_with_bound, fair_share_cell, goodput_cell, loss_cell,
+    lost_cell, measured_directions, one_way_cell, one_way_figures, round_trip_cell, shaping_cell,
 };
 use super::result_sentence;
 use crate::terminal::Styles;
@@ -30,7 +30,7 @@ pub fn summary_lines(report: &Report, view: &SummaryView) -> Vec<String> {
     if let Some(verdict) = verdict {
         lines.push(String::new());
         lines.extend(
-            wrap_text(&verdict, view.width).into_iter().map(|line| view.styles.verdict.apply_to(line).to_string()),
+            wrap_text(&verdict, view.width).into_iter().map(|line| view.styles.conclusion.apply_to(line).to_string()),
         );
     }
     lines.extend(note_lines(report, view));
@@ -46,20 +46,20 @@ fn bandwidth_lines(report: &Report, view: &SummaryView) -> Vec<String> {
     let headings: Vec<String> = directions.iter().map(|(direction, _)| direction.to_string()).collect();
     let mut grid = TextGrid::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
     let mut row = |label: &str, cell: &dyn Fn(Direction, &DirectionReport) -> String| {
-        grid.row(label, directions.iter().map(|(direction, found)| cell(*direction, found)).collect());
+        grid.push_row(label, directions.iter().map(|(direction, found)| cell(*direction, found)).collect());
     };
     row("available", &|_, found| available_cell(found));
     if directions.iter().any(|(_, found)| found.fair_share_bits_per_second.is_some()) {
-        row("one flow's share", &|_, found| fair_share(found));
+        row("one flow's share", &|_, found| fair_share_cell(found));
     }
     if directions.iter().any(|(_, found)| found.capacity.is_some()) {
         row("capacity", &|_, found| capacity_cell(found));
         row("shaping", &shaping_cell);
     }
     if let Some(delay) = &report.delay {
-        row("RTT → loaded", &|direction, _| round_trip(delay, direction));
+        row("RTT → loaded", &|direction, _| round_trip_cell(delay, direction));
         row("loss", &|direction, found| loss_cell(delay, direction, found.transport));
-        if let [Some(up), Some(down)] = Direction::BOTH.map(|direction| one_way(delay, direction)) {
+        if let [Some(up), Some(down)] = Direction::BOTH.map(|direction| one_way_cell(delay, direction)) {
             row("one-way", &|direction, _| if direction == Direction::Up { up.clone() } else { down.clone() });
         }
     }
@@ -77,20 +77,20 @@ fn delay_lines(delay: &DelayReport, view: &SummaryView) -> Vec<String> {
     let columns = [delay.round_trip.as_ref(), one_way[0], one_way[1]];
     let dash = || "–".to_owned();
     let mut row = |label: &str, cell: &dyn Fn(&DelayFigures) -> String| {
-        grid.row(label, columns.iter().map(|figures| figures.map_or_else(dash, cell)).collect());
+        grid.push_row(label, columns.iter().map(|figures| figures.map_or_else(dash, cell)).collect());
     };
     row("minimum", &|figures| delay_with_bound(figures.minimum_seconds));
     row("median", &|figures| delay_with_bound(figures.median_seconds));
     row("p99", &|figures| delay_with_bound(figures.percentile_99_seconds));
     let packets = [&delay.round_trip_packets, &delay.up_packets, &delay.down_packets];
     let counts = |packets: &Option<PacketReport>| packets.as_ref().map_or_else(dash, |packets| lost_cell([packets]));
-    grid.row("loss", packets.map(counts).to_vec());
+    grid.push_row("loss", packets.map(counts).to_vec());
     paint_grid(&grid, view)
 }
 
 fn paint_grid(grid: &TextGrid, view: &SummaryView) -> Vec<String> {
-    let Styles { label, value, bad, .. } = &view.styles;
-    grid.lines(view.width, |row, column, text| {
+    let Styles { label, value, fault: bad, .. } = &view.styles;
+    grid.wrapped_lines(view.width, |row, column, text| {
         let style = match (row, column, text.trim()) {
             (0, ..) | (_, 0, _) => label,
             (1, _, "no value") => bad,
@@ -126,7 +126,7 @@ fn note_lines(report: &Report, view: &SummaryView) -> Vec<String> {
     if let Some(reason) = report.delay.as_ref().and_then(|delay| delay.reason.as_ref()) {
         notes.push(("no delay: ", reason.clone()));
     }
-    let style = |first: &str| if first == "warning: " { &view.styles.warning } else { &view.styles.bad };
+    let style = |first: &str| if first == "warning: " { &view.styles.warning } else { &view.styles.fault };
     let painted = notes.iter().flat_map(|(first, text)| {
         wrap_hanging(first, text, view.width).into_iter().map(|line| style(first).apply_to(line).to_string())
     });
@@ -189,7 +189,7 @@ mod tests {
         let text = summary_lines(&report, &view).join("\n");
         assert!(text.contains("one flow's share") && text.contains("25 Mbit/s ±4.0 %"), "{text}");
         let mut table = Vec::new();
-        csv::write(&mut table, "host", &report, true).unwrap();
+        csv::write_csv(&mut table, "host", &report, true).unwrap();
         let table = String::from_utf8(table).unwrap();
         assert!(table.contains("fair_share_bits_per_second") && table.contains("25000000"), "{table}");
     }

@@ -1,8 +1,8 @@
 //! One measurement after the other, a line each.
 
-use super::cells::{available_cell, loaded_round_trip, measured_directions};
+use super::cells::{available_cell, loaded_round_trip_figures, measured_directions};
 use super::summary::SummaryView;
-use crate::text::{columns, sparkline, wrap_text};
+use crate::text::{display_width, sparkline, wrap_text};
 use console::measure_text_width;
 use kumade_measurement::Report;
 use kumade_units::{Direction, Span};
@@ -37,17 +37,18 @@ impl WatchHistory {
         for (direction, found) in measured_directions(&report) {
             let estimate = found.available_bits_per_second.map(|estimate| estimate.value);
             let rate = found.at_least_bits_per_second.or(found.at_most_bits_per_second).or(estimate);
-            let bars = self.push(direction, rate.map(|rate| rate.as_f64()));
-            let style = if found.has_result() { &styles.value } else { &styles.bad };
+            let bars = self.push_value(direction, rate.map(|rate| rate.as_f64()));
+            let style = if found.has_result() { &styles.value } else { &styles.fault };
             parts.push(format!("{direction} {} {bars}", style.apply_to(format!("{:<20}", available_cell(found)))));
         }
         if let Some(error) = &report.error {
-            let lines = wrap_text(&error.message, self.width.saturating_sub(columns(time) + PART_SEPARATOR.len()));
-            parts.extend(lines.iter().map(|line| styles.bad.apply_to(line).to_string()));
+            let lines =
+                wrap_text(&error.message, self.width.saturating_sub(display_width(time) + PART_SEPARATOR.len()));
+            parts.extend(lines.iter().map(|line| styles.fault.apply_to(line).to_string()));
         }
         parts.extend(report.delay.as_ref().and_then(|delay| {
             let idle = Span::from_secs_f64(delay.round_trip.as_ref()?.median_seconds.value);
-            let loaded = Direction::BOTH.iter().filter_map(|&direction| loaded_round_trip(delay, direction));
+            let loaded = Direction::BOTH.iter().filter_map(|&direction| loaded_round_trip_figures(delay, direction));
             let most = loaded
                 .map(|figures| figures.median_seconds.value)
                 .fold(None, |most: Option<f64>, value| Some(most.map_or(value, |most| most.max(value))));
@@ -56,11 +57,11 @@ impl WatchHistory {
                 None => format!("RTT {idle}"),
             })
         }));
-        self.side_by_side(styles.label.apply_to(time).to_string(), &parts)
+        self.join_parts(styles.label.apply_to(time).to_string(), &parts)
     }
 
     /// The parts behind a label, and those that have no room below each other.
-    fn side_by_side(&self, label: String, parts: &[String]) -> String {
+    fn join_parts(&self, label: String, parts: &[String]) -> String {
         let indent = measure_text_width(&label);
         let (mut line, mut used) = (label, indent);
         for (number, part) in parts.iter().enumerate() {
@@ -75,7 +76,7 @@ impl WatchHistory {
         line
     }
 
-    fn push(&mut self, direction: Direction, value: Option<f64>) -> String {
+    fn push_value(&mut self, direction: Direction, value: Option<f64>) -> String {
         let values = &mut self.values[direction as usize];
         values.push_back(value);
         if values.len() > MAX_VALUE_BARS {
@@ -92,10 +93,10 @@ mod tests {
     #[test]
     fn what_has_no_room_goes_below_and_no_number_is_parted() {
         let parts = ["up 3.44 Gbit/s ██".to_owned(), "down 4.19 Gbit/s █".to_owned(), "RTT 25 ms → 28 ms".to_owned()];
-        let lines = |width| WatchHistory::new(width).side_by_side("23:20:16".into(), &parts);
+        let lines = |width| WatchHistory::new(width).join_parts("23:20:16".into(), &parts);
         let wide = "23:20:16  up 3.44 Gbit/s ██  down 4.19 Gbit/s █  RTT 25 ms → 28 ms";
         assert_eq!(lines(usize::MAX), wide);
-        assert_eq!(lines(columns(wide)), wide);
+        assert_eq!(lines(display_width(wide)), wide);
         let narrow = "23:20:16  up 3.44 Gbit/s ██\n          down 4.19 Gbit/s █\n          RTT 25 ms → 28 ms";
         assert_eq!(lines(30), narrow);
     }

@@ -12,7 +12,7 @@ pub fn tunnel_registry() -> Registry<TunnelProtocol> {
 /// Adds what helps.
 pub fn with_hint(error: ControlError) -> anyhow::Error {
     match &error {
-        ControlError::Taken { .. } => anyhow!("{error}, with --name"),
+        ControlError::NameTaken { .. } => anyhow!("{error}, with --name"),
         ControlError::NotRunning { running, .. } if running.is_empty() => {
             anyhow!("{error}; start one with `kumade tunnel listen` or `kumade tunnel connect`")
         }

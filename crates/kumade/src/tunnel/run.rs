@@ -26,9 +26,9 @@ use std::time::Duration;
 
 /// How others see what an end does.
 #[derive(Debug, Args)]
-pub struct Visibility {
+pub struct MonitoringArgs {
     /// Name of this end, for `kumade tunnel status` [default: that of the device, or `tunnel`, with a number if it is taken]
-    #[arg(long, value_parser = name_of_an_end)]
+    #[arg(long, value_parser = parse_end_name)]
     name: Option<String>,
     /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics_address)]
@@ -42,28 +42,28 @@ pub struct Visibility {
 #[derive(Debug, Clone, Default)]
 struct ReportedPeerState {
     is_connected: bool,
-    carrier: Option<OuterTransport>,
+    outer_transport: Option<OuterTransport>,
 }
 
 /// Maximum time until a signal or a change is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Names that are tried where none is given.
-const MAX_NUMBER: u32 = 1000;
+const MAX_NAME_NUMBER: u32 = 1000;
 
 /// Runs one end of a tunnel until a signal comes.
 ///
 /// # Errors
 /// Its name is taken, or the system refuses something.
-pub fn run(config: TunnelConfig, visibility: &Visibility) -> anyhow::Result<ExitCode> {
+pub fn run(config: TunnelConfig, visibility: &MonitoringArgs) -> anyhow::Result<ExitCode> {
     let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
-    let (end, names) = (config.end, config.peers.iter().map(|peer| name(&peer.key)).collect::<Vec<_>>());
+    let (end, names) = (config.end, config.peers.iter().map(|peer| key_prefix(&peer.key)).collect::<Vec<_>>());
     let what = describe_transport(&config);
     let (own_name, claim) = lock_name(visibility, &config)?;
     let mut recorder = Status::recorder(&config, &own_name);
     raise_descriptor_limit();
     let mut confinement = Confinement::unless_kept(visibility.keep_privileges);
     if let Some(confinement) = &mut confinement {
-        confinement.network_capabilities(bound_ports(&config, visibility));
+        confinement.keep_network_capabilities(bound_ports(&config, visibility));
     }
     let tunnel = Tunnel::start(config, RuntimeDir::standard("kumade"))?;
     let _answering = start_status_services(visibility, claim, &recorder.latest())?;
@@ -72,7 +72,7 @@ pub fn run(config: TunnelConfig, visibility: &Visibility) -> anyhow::Result<Exit
         TunnelEnd::Connect(address) => note!("{what}: connecting to {address}; Ctrl-C ends it"),
     }
     if let Some(mut confinement) = confinement {
-        confinement.restrict_calls();
+        confinement.restrict_system_calls();
         confinement.report();
     }
     let mut seen = vec![ReportedPeerState::default(); names.len()];
@@ -84,8 +84,8 @@ pub fn run(config: TunnelConfig, visibility: &Visibility) -> anyhow::Result<Exit
         else {
             break;
         };
-        packets.iter().for_each(|status| say_changes(&names, status, &mut seen));
-        reports.iter().for_each(say_report);
+        packets.iter().for_each(|status| print_changes(&names, status, &mut seen));
+        reports.iter().for_each(print_relay_report);
         let Ok(()) = recorder.renew(|status, now| {
             status.fill(packets.as_ref(), relayed.as_ref(), now);
             Ok::<_, Infallible>(())
@@ -93,13 +93,13 @@ pub fn run(config: TunnelConfig, visibility: &Visibility) -> anyhow::Result<Exit
         last = (packets, relayed);
         thread::sleep(POLL_INTERVAL);
     }
-    say_totals(&names, &last);
+    print_totals(&names, &last);
     tunnel.stop()?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Those that are bound.
-fn bound_ports(config: &TunnelConfig, visibility: &Visibility) -> Vec<u16> {
+fn bound_ports(config: &TunnelConfig, visibility: &MonitoringArgs) -> Vec<u16> {
     let own = match config.end {
         TunnelEnd::Listen(address) => Some(address),
         TunnelEnd::Connect(_) => None,
@@ -108,13 +108,13 @@ fn bound_ports(config: &TunnelConfig, visibility: &Visibility) -> Vec<u16> {
     own.into_iter().chain(visibility.prometheus).chain(forwards).map(|address| address.port()).collect()
 }
 
-fn name_of_an_end(text: &str) -> Result<String, NameLockError> {
+fn parse_end_name(text: &str) -> Result<String, NameLockError> {
     check_name(text).map(|()| text.to_owned())
 }
 
 /// The name that was asked for, or a free one. Without one that was asked for, a tunnel runs even where it cannot be asked.
 fn lock_name(
-    visibility: &Visibility,
+    visibility: &MonitoringArgs,
     config: &TunnelConfig,
 ) -> anyhow::Result<(String, Option<ClaimedName<TunnelProtocol>>)> {
     if let Some(name) = &visibility.name {
@@ -123,11 +123,11 @@ fn lock_name(
     }
     let device = Some(config.device.as_str()).filter(|device| config.has_device() && check_name(device).is_ok());
     let first = device.unwrap_or("tunnel").to_owned();
-    for number in 1..=MAX_NUMBER {
+    for number in 1..=MAX_NAME_NUMBER {
         let name = if number == 1 { first.clone() } else { format!("{first}-{number}") };
         match tunnel_registry().lock_name(&name) {
             Ok(claim) => return Ok((name, Some(claim))),
-            Err(ControlError::Taken { .. }) => {}
+            Err(ControlError::NameTaken { .. }) => {}
             Err(error) => {
                 note!("`kumade tunnel status` will not find this tunnel: {error}");
                 break;
@@ -139,7 +139,7 @@ fn lock_name(
 
 /// Lets others ask for the status, and Prometheus fetch it, until the result is dropped.
 fn start_status_services(
-    visibility: &Visibility,
+    visibility: &MonitoringArgs,
     claim: Option<ClaimedName<TunnelProtocol>>,
     status: &LatestStatus<Status>,
 ) -> anyhow::Result<(Option<ControlServer>, Option<Exporter>)> {
@@ -167,7 +167,7 @@ fn describe_transport(config: &TunnelConfig) -> String {
     if what.is_empty() { "TCP connections".into() } else { what.join(", ") }
 }
 
-fn say_totals(names: &[String], (packets, relayed): &(Option<BondedStatus>, Option<RelayStatus>)) {
+fn print_totals(names: &[String], (packets, relayed): &(Option<BondedStatus>, Option<RelayStatus>)) {
     for (name, remote) in names.iter().zip(packets.iter().flat_map(|status| &status.remotes)) {
         let sent: u64 = remote.paths.iter().map(|path| path.status.sent_bytes).sum();
         let received: u64 = remote.paths.iter().map(|path| path.received_bytes).sum();
@@ -179,10 +179,10 @@ fn say_totals(names: &[String], (packets, relayed): &(Option<BondedStatus>, Opti
 }
 
 /// Why a connection was not relayed, and what to do about it.
-fn say_report(report: &RelayReport) {
+fn print_relay_report(report: &RelayReport) {
     match report {
         RelayReport::NotAllowed { peer, target } => {
-            note!("{}: wants to reach {target}, which is not allowed; --allow {target} would let it", name(peer));
+            note!("{}: wants to reach {target}, which is not allowed; --allow {target} would let it", key_prefix(peer));
         }
         RelayReport::Refused { target, refusal: refusal @ ConnectRefusal::NotAllowed } => {
             note!("{target}: {refusal}; `--allow {target}` there would let this end reach it");
@@ -192,20 +192,20 @@ fn say_report(report: &RelayReport) {
     }
 }
 
-fn say_changes(names: &[String], status: &BondedStatus, seen: &mut [ReportedPeerState]) {
+fn print_changes(names: &[String], status: &BondedStatus, seen: &mut [ReportedPeerState]) {
     for ((name, now), seen) in names.iter().zip(&status.remotes).zip(seen) {
         if seen.is_connected != now.is_connected {
             seen.is_connected = now.is_connected;
             note!("{name}: {}", if now.is_connected { "connected" } else { "not connected" });
         }
-        if let Some(carrier) = now.outer_transport.filter(|carrier| seen.carrier != Some(*carrier)) {
-            seen.carrier = Some(carrier);
+        if let Some(carrier) = now.outer_transport.filter(|carrier| seen.outer_transport != Some(*carrier)) {
+            seen.outer_transport = Some(carrier);
             note!("{name}: over {}", carrier);
         }
     }
 }
 
 /// A key's first digits, enough to tell peers apart.
-fn name(key: &PublicKey) -> String {
+fn key_prefix(key: &PublicKey) -> String {
     key.to_string().chars().take(8).collect()
 }

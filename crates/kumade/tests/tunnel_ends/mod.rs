@@ -69,7 +69,7 @@ pub fn program() -> Command {
 /// Two hosts side by side.
 pub fn hosts() -> VethHosts {
     let hosts = VethHosts::new(1500).unwrap();
-    let [one, two] = VethHosts::PORTS;
+    let [one, two] = VethHosts::MIDDLE_INTERFACES;
     run_ip(&hosts.middle, &["link", "add", "bridge", "type", "bridge"]).unwrap();
     for port in [one, two] {
         run_ip(&hosts.middle, &["link", "set", port, "master", "bridge"]).unwrap();

@@ -153,7 +153,12 @@ fn build(scenario: &AccuracyScenario) -> Result<Box<dyn NetworkFabric>, NetworkE
     let (up, down) = (plan::link_config(scenario, Direction::Up), plan::link_config(scenario, Direction::Down));
     let (up_downstream_hop, down_downstream_hop) =
         (plan::downstream_link(scenario, Direction::Up), plan::downstream_link(scenario, Direction::Down));
-    let mut network = NetworkSpec { up_downstream_hop, down, down_downstream_hop, ..NetworkSpec::host_pair(up) };
+    let mut network = NetworkSpec {
+        up_second_hop: up_downstream_hop,
+        down,
+        down_second_hop: down_downstream_hop,
+        ..NetworkSpec::host_pair(up)
+    };
     network.left.push(HostSpec::with_number(LEFT_CROSS_TRAFFIC_HOST, 3));
     network.right.push(HostSpec::with_number(RIGHT_CROSS_TRAFFIC_HOST, 4));
     Ok(Box::new(Network::build(network)?))

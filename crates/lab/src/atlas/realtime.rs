@@ -108,7 +108,7 @@ fn build_network(
         }
         (_, [back, ..]) => {
             let up_downstream_hop = behind.map(|hop| hop.link.clone());
-            Box::new(Network::build(NetworkSpec { up_downstream_hop, ..network_spec(first, back) })?)
+            Box::new(Network::build(NetworkSpec { up_second_hop: up_downstream_hop, ..network_spec(first, back) })?)
         }
         (_, []) => return Err(NetworkError::Spec("the path has no way back".into())),
     };

@@ -186,7 +186,11 @@ fn common_config(side: GatewaySide, plane: &str, weights: &[u32], next_hops: boo
         let name = Sites::path_interface(place);
         let _ = writeln!(text, "\n[[path]]\nname = \"{name}\"\ninterface = \"{name}\"\nweight = {weight}");
         if next_hops {
-            let _ = writeln!(text, "gateways = [\"{}\"]", Sites::gateway(place, side.other_side().address_number()));
+            let _ = writeln!(
+                text,
+                "gateways = [\"{}\"]",
+                Sites::gateway_address(place, side.other_side().address_number())
+            );
         }
     }
     let far = side.other_side().address_number();
@@ -223,8 +227,9 @@ fn bonded_config(side: GatewaySide, point: &MultipathPoint<'_>) -> String {
     };
     let paths = point.case.paths.len();
     let mut text = common_config(side, "bonded", &contender_shares(point.contender, paths), false);
-    let addresses: Vec<_> =
-        (0..paths).map(|place| format!("\"{}\"", Sites::gateway(place, side.other_side().address_number()))).collect();
+    let addresses: Vec<_> = (0..paths)
+        .map(|place| format!("\"{}\"", Sites::gateway_address(place, side.other_side().address_number())))
+        .collect();
     let _ = writeln!(
         text,
         "public-key = \"{}\"\naddresses = [{}]\n\n[bonded]\nkey = \"unused\"\nchoice = \"{choice}\"\nmtu = {}",
@@ -237,7 +242,7 @@ fn bonded_config(side: GatewaySide, point: &MultipathPoint<'_>) -> String {
 
 /// The left side connects to the right one, over the first path.
 fn tunnel_config(side: GatewaySide, carrier: TransportMode, control: &str, tuning: ConnectionTuning) -> TunnelConfig {
-    let address = (Sites::gateway(0, GatewaySide::Right.address_number()), TUNNEL_PORT).into();
+    let address = (Sites::gateway_address(0, GatewaySide::Right.address_number()), TUNNEL_PORT).into();
     let far = side.other_side();
     let network = |side: GatewaySide| format!("10.{}.0.0/24", side.address_number()).parse().expect("a network");
     let own = network(side);

@@ -71,7 +71,7 @@ impl PeerProcesses {
         let config = format!(
             "Port {PEER_PORT}\nListenAddress {}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPidFile none\n\
              PermitRootLogin yes\nPasswordAuthentication no\nPermitTunnel yes\n",
-            Sites::gateway(0, 2),
+            Sites::gateway_address(0, 2),
             self.file("host"),
             self.file("user.pub"),
         );
@@ -79,7 +79,7 @@ impl PeerProcesses {
         let (config, key) = (self.file("sshd.conf"), self.file("user"));
         self.spawn(&sites.right, "sshd", &["-D", "-f", &config])?;
         self.wait("wait for a connection", || is_listening(&sites.right, PEER_PORT))?;
-        let (port, target) = (PEER_PORT.to_string(), format!("root@{}", Sites::gateway(0, 2)));
+        let (port, target) = (PEER_PORT.to_string(), format!("root@{}", Sites::gateway_address(0, 2)));
         let mut words = vec!["-N", "-F", "none", "-i", &key, "-p", &port, "-o", "StrictHostKeyChecking=no"];
         words.extend(["-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes", "-o", "ExitOnForwardFailure=yes"]);
         words.extend(more.iter().map(String::as_str));
@@ -97,7 +97,7 @@ impl PeerProcesses {
              cipher AES-256-CBC\nverb 0\n"
         );
         let (near, far, listener) =
-            (tunnel_address(GatewaySide::Left), tunnel_address(GatewaySide::Right), Sites::gateway(0, 2));
+            (tunnel_address(GatewaySide::Left), tunnel_address(GatewaySide::Right), Sites::gateway_address(0, 2));
         let server = format!("proto tcp-server\nlocal {listener}\nlport {port}\nifconfig {far} {near}\n");
         let client = format!("proto tcp-client\nremote {listener} {port}\nnobind\nifconfig {near} {far}\n");
         for (name, inside, own) in [("server", &sites.right, server), ("client", &sites.left, client)] {
@@ -117,7 +117,7 @@ impl PeerProcesses {
                  keepalive no; persist no; }}\n"
             );
             fs::write(self.directory.join(name), text)?;
-            let (config, address) = (self.file(name), Sites::gateway(0, 2).to_string());
+            let (config, address) = (self.file(name), Sites::gateway_address(0, 2).to_string());
             match side {
                 GatewaySide::Right => {
                     self.spawn(inside, "vtund", &["-s", "-n", "-f", &config, "-L", &address])?;
@@ -185,7 +185,7 @@ impl Drop for PeerProcesses {
 
 /// The programs have no option for it, and a namespace's default cannot be set to what the system's is not.
 fn use_cubic(sites: &Sites, side: GatewaySide) -> anyhow::Result<()> {
-    let own = Sites::gateway(0, side.address_number());
+    let own = Sites::gateway_address(0, side.address_number());
     let [a, b, c, _] = own.octets();
     let (network, own, device) = (format!("{a}.{b}.{c}.0/24"), own.to_string(), Sites::path_interface(0));
     let route = ["route", "replace", &network, "dev", &device, "proto", "kernel", "scope", "link", "src", &own];

@@ -81,7 +81,7 @@ fn open_connection(sites: &Sites, point: &MultipathPoint<'_>) -> anyhow::Result<
         return Ok(Traffic::tcp(&sites.a, &sites.b, Workload::CONGESTION_CONTROL, None)?);
     }
     sites.enable_mptcp()?;
-    let on_first = |site| Sites::address_on(0, site);
+    let on_first = |site| Sites::host_address_on_path(0, site);
     Ok(Traffic::mptcp((&sites.a, on_first(1)), (&sites.b, on_first(2)), Workload::CONGESTION_CONTROL)?)
 }
 

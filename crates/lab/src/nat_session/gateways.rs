@@ -108,8 +108,9 @@ impl<'a> NatGateways<'a> {
         // TEST-NET-1, to which there is no route.
         let nowhere =
             Addresses { source: Ipv4Addr::new(192, 0, 2, 1).into(), destination: Ipv4Addr::new(192, 0, 2, 2).into() };
-        let end =
-            |path, of: GatewaySide| SocketAddr::new(Sites::gateway(path, of.address_number()).into(), MESSAGE_PORT);
+        let end = |path, of: GatewaySide| {
+            SocketAddr::new(Sites::gateway_address(path, of.address_number()).into(), MESSAGE_PORT)
+        };
         let lost = |path| {
             let flow = FlowKey { protocol: protocol::UDP, source: end(path, from), destination: end(path, to) };
             FlowChange::Add(list.into(), flow, Some(nowhere))
@@ -165,7 +166,7 @@ fn side_of(which: SessionGateway) -> GatewaySide {
 /// Hosts of the sending site share an address on each path but the first.
 fn config_text(which: SessionGateway, paths: usize, idle: Span) -> String {
     let (own, far) = (side_of(which).address_number(), side_of(which).other_side().address_number());
-    let addresses: Vec<_> = (0..paths).map(|path| format!("\"{}\"", Sites::gateway(path, far))).collect();
+    let addresses: Vec<_> = (0..paths).map(|path| format!("\"{}\"", Sites::gateway_address(path, far))).collect();
     let mut text = format!(
         "[gateway]\nname = \"site{own}\"\n\n[sessions]\nkey = \"unused\"\nport = {MESSAGE_PORT}\nidle = \"{}ns\"\n\n\
          [[local]]\ninterface = \"{}\"\nnetworks = [\"10.{own}.0.0/24\"]\n\n\
@@ -177,7 +178,7 @@ fn config_text(which: SessionGateway, paths: usize, idle: Span) -> String {
         addresses.join(", ")
     );
     for place in 0..paths {
-        let (name, next_hop) = (Sites::path_interface(place), Sites::gateway(place, far));
+        let (name, next_hop) = (Sites::path_interface(place), Sites::gateway_address(place, far));
         let _ = writeln!(text, "\n[[path]]\nname = \"{name}\"\ninterface = \"{name}\"\ngateways = [\"{next_hop}\"]");
         if place > 0 {
             let path = if which == SessionGateway::Sending { format!("path = \"{name}\"\n") } else { String::new() };

@@ -85,7 +85,7 @@ impl<'a> NatNetwork<'a> {
     fn new(experiment: &'a NatSessionExperiment, point: &'a NatPoint<'a>) -> Self {
         let (case, mut random) = (point.case, Pcg64Mcg::seed_from_u64(point.run.into()));
         // A flow begins at any moment between two looks of its gateway.
-        let begin = Time::ZERO + TRAFFIC_START + SessionPlane::LOOK_INTERVAL * random.random_range(0..100) / 100;
+        let begin = Time::ZERO + TRAFFIC_START + SessionPlane::FLOW_POLL_INTERVAL * random.random_range(0..100) / 100;
         let flows = case.flow_keys();
         let mut world = NatNetwork {
             experiment,
@@ -202,7 +202,7 @@ impl<'a> NatNetwork<'a> {
             node.peer.flow_seen(*flow, [divided_rule(*flow, paths)], now);
         }
         self.perform_actions(place, None);
-        self.schedule(now + SessionPlane::LOOK_INTERVAL, SimulatedEvent::PollFlows(place, life));
+        self.schedule(now + SessionPlane::FLOW_POLL_INTERVAL, SimulatedEvent::PollFlows(place, life));
     }
 
     fn read_counters(&mut self, place: usize, life: Incarnation) {
@@ -216,7 +216,7 @@ impl<'a> NatNetwork<'a> {
             node.peer.packets_arrived(arriving, *packets, *packets * PAYLOAD_BYTES as u64, now);
         }
         node.peer.counters_read(now);
-        let next = SessionPlane::next_read(idle, node.peer.next_idle_check(), now);
+        let next = SessionPlane::next_counter_read(idle, node.peer.next_idle_check(), now);
         self.perform_actions(place, None);
         self.schedule(next, SimulatedEvent::ReadCounters(place, life));
     }

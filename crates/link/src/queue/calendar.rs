@@ -27,7 +27,7 @@ pub(super) struct TakenPacket<P> {
     /// What it was pushed with.
     pub(super) owner: u32,
     /// What [`Calendar::push`] returned.
-    pub(super) slot: u32,
+    pub(super) node_index: u32,
     /// When it was to leave: the round in which it waited, which is the last for all that are later.
     pub(super) round: ServiceRound,
 }
@@ -204,7 +204,7 @@ impl<P> Calendar<P> {
         self.first_free_node = place;
         self.packets -= 1;
         self.bytes -= u64::from(packet.size);
-        Some(TakenPacket { packet, owner: node.owner, slot: place, round: turn })
+        Some(TakenPacket { packet, owner: node.owner, node_index: place, round: turn })
     }
 
     fn slot(&self, round: u64) -> usize {

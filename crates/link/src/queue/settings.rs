@@ -101,7 +101,7 @@ impl FromStr for DisciplineSettings {
     type Err = ParameterError;
 
     fn from_str(text: &str) -> Result<Self, ParameterError> {
-        let (name, given) = parse::named(text)?;
+        let (name, given) = parse::name_and_parameters(text)?;
         let mut settings = DisciplineSettings::new(name)?;
         for (parameter, value) in given {
             settings.set(parameter, value).map_err(|error| match error {

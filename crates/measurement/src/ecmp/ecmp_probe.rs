@@ -105,7 +105,7 @@ impl EcmpProbe {
             return EcmpProbeResult::Unfinished;
         }
         let member = |group: &DelayGroup| {
-            let takes_it = |number: usize| group.numbers.contains(&number);
+            let takes_it = |number: usize| group.connection_numbers.contains(&number);
             EcmpLink { connections: (0..self.connections).map(takes_it).collect(), extra_delay: group.delay }
         };
         EcmpProbeResult::Links(if groups.len() < 2 { Vec::new() } else { groups.iter().map(member).collect() })
@@ -115,7 +115,7 @@ impl EcmpProbe {
 /// Connections of one least delay.
 #[derive(Debug)]
 struct DelayGroup {
-    numbers: Vec<usize>,
+    connection_numbers: Vec<usize>,
     delay: Span,
 }
 
@@ -128,7 +128,10 @@ fn group_by_delay(floors: &[[Option<Span>; 2]]) -> Vec<DelayGroup> {
     let least = MIN_GROUP_CONNECTIONS.max((known.len() as f64 * MIN_GROUP_PART).ceil() as usize);
     let parts = known.chunk_by(|one, next| next.0 - one.0 < MIN_DELAY_GAP).filter(|part| part.len() >= least);
     let groups: Vec<DelayGroup> = parts
-        .map(|part| DelayGroup { numbers: part.iter().map(|(_, number)| *number).collect(), delay: part[0].0 })
+        .map(|part| DelayGroup {
+            connection_numbers: part.iter().map(|(_, number)| *number).collect(),
+            delay: part[0].0,
+        })
         .collect();
     if groups_alternate(&groups) { groups } else { Vec::new() }
 }
@@ -143,11 +146,11 @@ fn consistent_delay(halves: &[Option<Span>; 2]) -> Option<Span> {
 /// a Test Whether Two Samples are from the Same Population, 1940): not so where a queue grows from packet to packet.
 fn groups_alternate(groups: &[DelayGroup]) -> bool {
     let Some((first, others)) = groups.split_first() else { return false };
-    let mut order: Vec<(usize, bool)> = first.numbers.iter().map(|number| (*number, true)).collect();
-    order.extend(others.iter().flat_map(|group| group.numbers.iter().map(|number| (*number, false))));
+    let mut order: Vec<(usize, bool)> = first.connection_numbers.iter().map(|number| (*number, true)).collect();
+    order.extend(others.iter().flat_map(|group| group.connection_numbers.iter().map(|number| (*number, false))));
     order.sort_unstable();
     let runs = 1 + order.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
-    let (one, all) = (first.numbers.len() as f64, order.len() as f64);
+    let (one, all) = (first.connection_numbers.len() as f64, order.len() as f64);
     let expected = 1.0 + 2.0 * one * (all - one) / all;
     let variance = (expected - 1.0) * (expected - 2.0) / (all - 1.0).max(1.0);
     !others.is_empty() && runs as f64 > (expected - MAX_STANDARD_DEVIATIONS * variance.max(0.0).sqrt()).max(2.0)

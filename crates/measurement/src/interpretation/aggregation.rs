@@ -41,10 +41,10 @@ const MIN_EQUAL_PART: f64 = 0.8;
 /// How packets arrived, train by train.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AggregationDetector {
-    trains: usize,
+    train_count: usize,
     /// Trains of which the packets arrived at whole subframes.
-    at_subframes: usize,
-    batched: Vec<BatchCounts>,
+    subframe_trains: usize,
+    batched_trains: Vec<BatchCounts>,
     /// How many packets of each train arrived at once, on average.
     packets_at_once: Vec<f64>,
     /// At which rate each train arrived, in bit/s.
@@ -68,10 +68,10 @@ pub(crate) struct AggregationCycle {
 /// Of a train that arrived in batches.
 #[derive(Debug, Clone, Copy)]
 struct BatchCounts {
-    count: f64,
-    packets: f64,
+    batch_count: f64,
+    packets_per_batch: f64,
     /// From one to the next, in seconds.
-    cycle: f64,
+    period_seconds: f64,
 }
 
 impl AggregationDetector {
@@ -85,7 +85,7 @@ impl AggregationDetector {
         if arrivals.len() < MIN_PACKETS {
             return;
         }
-        self.trains += 1;
+        self.train_count += 1;
         let seconds = (*last - *first).as_secs_f64();
         let within = MAX_GAP_PART * seconds / (arrivals.len() - 1) as f64;
         let count = arrivals.chunk_by(|one, next| (*next - *one).as_secs_f64() <= within).count() as f64;
@@ -98,13 +98,17 @@ impl AggregationDetector {
             self.rates.push(bits * (1.0 - 1.0 / count) / seconds);
         }
         if packets >= MIN_BATCH_PACKETS {
-            self.batched.push(BatchCounts { count, packets, cycle: seconds / (count - 1.0).max(1.0) });
+            self.batched_trains.push(BatchCounts {
+                batch_count: count,
+                packets_per_batch: packets,
+                period_seconds: seconds / (count - 1.0).max(1.0),
+            });
         }
         let sent = record.packets.iter().filter_map(|packet| packet.sent);
         let is_at_subframes = concentration(arrivals.iter().copied()) > MIN_CONCENTRATION
             && concentration(sent) < MAX_CONCENTRATION_SENT
             && !has_even_intervals(&arrivals);
-        self.at_subframes += usize::from(is_at_subframes);
+        self.subframe_trains += usize::from(is_at_subframes);
     }
 
     /// The outcome, and the fair share of one flow, with the right cause where packets arrive in so few batches, or at whole
@@ -145,7 +149,7 @@ impl AggregationDetector {
     fn detect_cycle(&self, outcome: &Outcome, varies: bool) -> Option<AggregationCycle> {
         let is_vague =
             outcome.available.is_none_or(|found| found.high.as_f64() - found.low.as_f64() > found.value.as_f64());
-        let turn = self.batch_median(|train| train.cycle).map_or(SUBFRAME_DURATION, Span::from_secs_f64);
+        let turn = self.batch_median(|train| train.period_seconds).map_or(SUBFRAME_DURATION, Span::from_secs_f64);
         if let Some(what) = self.too_few_batches_reason(turn) {
             Some(AggregationCycle {
                 description: what,
@@ -175,13 +179,14 @@ impl AggregationDetector {
 
     /// The median of trains that arrived in batches.
     fn batch_median(&self, of: fn(&BatchCounts) -> f64) -> Option<f64> {
-        median(&self.batched.iter().map(of).collect::<Vec<_>>())
+        median(&self.batched_trains.iter().map(of).collect::<Vec<_>>())
     }
 
     fn too_few_batches_reason(&self, turn: Span) -> Option<String> {
-        let (count, packets) = (self.batch_median(|train| train.count)?, self.batch_median(|train| train.packets)?);
+        let (count, packets) =
+            (self.batch_median(|train| train.batch_count)?, self.batch_median(|train| train.packets_per_batch)?);
         let misleads =
-            self.is_in_most_trains(self.batched.len()) && (turn >= MIN_CYCLE || count < MIN_BATCHES_PER_TRAIN);
+            self.is_in_most_trains(self.batched_trains.len()) && (turn >= MIN_CYCLE || count < MIN_BATCHES_PER_TRAIN);
         misleads.then(|| {
             format!(
                 "packets arrive in batches of about {packets:.0}, one every {turn}, as from a radio link or a receiver that collects \
@@ -192,9 +197,9 @@ impl AggregationDetector {
 
     /// From one batch to the next, about, if most trains arrived in batches.
     pub(crate) fn batch_period(&self) -> Option<Span> {
-        self.batch_median(|train| train.cycle)
+        self.batch_median(|train| train.period_seconds)
             .map(Span::from_secs_f64)
-            .filter(|_| self.is_in_most_trains(self.batched.len()))
+            .filter(|_| self.is_in_most_trains(self.batched_trains.len()))
     }
 
     /// Whether packets catch up with those before them, which no queue lets them do: their delays vary by other causes, for each packet or in
@@ -205,15 +210,15 @@ impl AggregationDetector {
 
     /// Whether most trains arrived in batches, or at whole subframes.
     pub(crate) fn is_batched(&self) -> bool {
-        self.is_in_most_trains(self.batched.len()) || self.is_at_subframes()
+        self.is_in_most_trains(self.batched_trains.len()) || self.is_at_subframes()
     }
 
     fn is_at_subframes(&self) -> bool {
-        self.is_in_most_trains(self.at_subframes)
+        self.is_in_most_trains(self.subframe_trains)
     }
 
     fn is_in_most_trains(&self, trains: usize) -> bool {
-        trains > 0 && trains as f64 >= MIN_TRAINS_PART * self.trains as f64
+        trains > 0 && trains as f64 >= MIN_TRAINS_PART * self.train_count as f64
     }
 }
 

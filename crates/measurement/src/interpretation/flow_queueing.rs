@@ -15,7 +15,7 @@ const MAX_ROUND_BYTES: u64 = 6_000;
 /// Back-to-back trains arrive at the fair share if this part of their rate is found available.
 const MIN_PART_OF_TRAIN_RATE: f64 = 0.88;
 /// Less than the fair share is in use beyond this factor of it: others that need less leave more to this flow for moments.
-const MAX_EXCESS_RATIO: f64 = 1.1;
+const MAX_FAIR_SHARE_EXCESS_RATIO: f64 = 1.1;
 /// From this part of the capacity on, nobody else wants more than is left: the fair share is what is available.
 const MAX_CONTENDED_SHARE: f64 = 0.6;
 
@@ -29,8 +29,8 @@ const MAX_EXCESS_WAITING_SHARE: f64 = 0.2;
 
 /// No more is available than trains sent back to back arrive at, but for this factor, or this one where a host may have held
 /// a train back.
-const MAX_RATIO_TO_FASTEST: f64 = 1.1;
-const MAX_RATIO_TO_SLOWEST: f64 = 1.5;
+const MAX_AVAILABLE_TO_FASTEST_LONG_TRAIN_RATIO: f64 = 1.1;
+const MAX_AVAILABLE_TO_LONG_TRAIN_RATIO: f64 = 1.5;
 
 /// A link is idle if this part of its rate may be available, …
 const MIN_WHOLLY_IDLE_SHARE: f64 = 0.985;
@@ -38,12 +38,12 @@ const MIN_WHOLLY_IDLE_SHARE: f64 = 0.985;
 const MAX_WAITING_SHARE_ON_IDLE: f64 = 0.1;
 
 /// No more is available than bursts show, but for this factor.
-const MAX_RATIO_TO_BURSTS: f64 = 1.03;
+const MAX_AVAILABLE_TO_BURST_RATIO: f64 = 1.03;
 
 /// Bursts tell flow queueing from one queue for all where they arrive so many times as fast as long trains, …
-const MIN_BURST_RATIO: f64 = 1.2;
+const MIN_BURST_TO_LONG_TRAIN_RATIO: f64 = 1.2;
 /// … and delays change by less than this part of a packet's time on the link from one idle packet to the next.
-const MAX_CHANGED_PART: f64 = 0.7;
+const MAX_DELAY_CHANGE_PACKETS: f64 = 0.7;
 
 /// One of the many trains may have been disturbed.
 const MIN_DISORDERED_TRAINS: u32 = 2;
@@ -53,11 +53,11 @@ const OVERTAKING_REASON: &str =
 const MANY_FLOWS_REASON: &str = "packets wait for others though the link seems idle, or longer trains arrive at less: flows may have \
     queues of their own, where many connections see nothing of the cross traffic, or packets wait elsewhere, as for a proxy or a host that \
     reads late";
-const HOST_REASON: &str =
+const HOST_QUEUES_REASON: &str =
     "hosts have queues of their own: this one sees its fair share, which may be more than nobody uses";
 const FAIR_SHARE_REASON: &str =
     "flows have queues of their own: one flow sees its fair share, which may be more than nobody uses";
-const POSSIBLE_REASON: &str = "trains arrive no faster than what seems available, however fast they are sent: flows may have queues of their \
+const POSSIBLE_FLOW_QUEUEING_REASON: &str = "trains arrive no faster than what seems available, however fast they are sent: flows may have queues of their \
     own, where one sees its fair share, or delays vary too much to tell";
 
 const UNKNOWN_SHARE_REASON: &str = "at this rate it is not told whether flows have queues of their own: then the value is the fair share \
@@ -75,13 +75,17 @@ pub(crate) fn interpret_one_flow(
     outcome: Outcome,
 ) -> (Outcome, Option<Estimate<Rate>>) {
     match outcome.available {
-        Some(_) if in_bursts && capacity.bottleneck.is_none() => {
+        Some(_) if in_bursts && capacity.bottleneck_rate.is_none() => {
             let mut warnings = outcome.warnings;
             warnings.push(UNKNOWN_SHARE_REASON.to_owned());
             (Outcome { warnings, ..outcome }, None)
         }
         Some(share) if may_be_round_robin(capacity, share.value) => {
-            let reason = if is_certain(capacity, idle_change) { FAIR_SHARE_REASON } else { POSSIBLE_REASON };
+            let reason = if is_flow_queueing_certain(capacity, idle_change) {
+                FAIR_SHARE_REASON
+            } else {
+                POSSIBLE_FLOW_QUEUEING_REASON
+            };
             (limit_to_fair_share(share, reason, outcome), Some(share))
         }
         _ => (outcome, None),
@@ -89,7 +93,7 @@ pub(crate) fn interpret_one_flow(
 }
 
 fn limit_to_fair_share(share: Estimate<Rate>, reason: &str, outcome: Outcome) -> Outcome {
-    let most = Rate::from_f64(share.high.as_f64() * MAX_EXCESS_RATIO);
+    let most = Rate::from_f64(share.high.as_f64() * MAX_FAIR_SHARE_EXCESS_RATIO);
     let bound = Some(Bound::AtMost(most, BoundKind::FlowQueueing));
     Outcome { available: None, bound, reason: Some(reason.into()), spread: None, ..outcome }
 }
@@ -98,23 +102,24 @@ fn limit_to_fair_share(share: Estimate<Rate>, reason: &str, outcome: Outcome) ->
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FlowQueueingEvidence<'s> {
     /// Of the longer train.
-    pub(crate) sustained: Option<&'s PolicingResult>,
+    pub(crate) long_train_result: Option<&'s PolicingResult>,
     /// Trains of which many packets arrived before others that were sent earlier.
     pub(crate) disordered_trains: u32,
     /// In which order connections are served; none where no train has been sent to tell.
-    pub(crate) order: Option<ServiceOrder>,
+    pub(crate) service_order: Option<ServiceOrder>,
 }
 
 /// The outcome over many flows of few packets each. Where each flow has a queue of its own, these are served at once and see
 /// nothing of the cross traffic, but for the packet that is on the link when one comes; and packets of different flows overtake each
 /// other. Where they are known to be served as they are sent, they wait for other reasons.
 pub(crate) fn interpret_many_flows(capacity: &Capacity, signs: FlowQueueingEvidence<'_>, outcome: Outcome) -> Outcome {
-    let FlowQueueingEvidence { sustained, disordered_trains, order } = signs;
+    let FlowQueueingEvidence { long_train_result: sustained, disordered_trains, service_order: order } = signs;
     let is_one_queue = order == Some(ServiceOrder::Fifo);
     if order == Some(ServiceOrder::RoundRobin) {
         // What arrives late of a longer train, behind those of others, is not told from what was lost.
         let is_limited = matches!(sustained, Some(PolicingResult::Limited(_)));
-        let most = outcome.available.filter(|_| !is_limited).map(|found| found.high.as_f64() * MAX_EXCESS_RATIO);
+        let most =
+            outcome.available.filter(|_| !is_limited).map(|found| found.high.as_f64() * MAX_FAIR_SHARE_EXCESS_RATIO);
         let bound = most.map(|most| Bound::AtMost(Rate::from_f64(most), BoundKind::FlowQueueing));
         let reason = Some(Reason::with_cause(Cause::Overtaking, OVERTAKING_REASON));
         return Outcome { available: None, bound, reason, spread: None, ..outcome };
@@ -127,27 +132,28 @@ pub(crate) fn interpret_many_flows(capacity: &Capacity, signs: FlowQueueingEvide
         && capacity.shaper.is_some()
         && may_be_round_robin(capacity, share.value)
     {
-        return limit_to_fair_share(share, HOST_REASON, outcome);
+        return limit_to_fair_share(share, HOST_QUEUES_REASON, outcome);
     }
-    let fastest = capacity.fastest_burst.map(Rate::as_f64);
+    let fastest = capacity.fastest_burst_rate.map(Rate::as_f64);
     // A link that seems idle lets no packet wait.
     let waits_on_idle = |found: Estimate<Rate>| {
         let is_idle = fastest.is_some_and(|fastest| found.high.as_f64() > MIN_WHOLLY_IDLE_SHARE * fastest);
         is_idle
-            && matches!(sustained, Some(PolicingResult::Lasts { waiting: Some(part), .. }) if *part > MAX_WAITING_SHARE_ON_IDLE)
+            && matches!(sustained, Some(PolicingResult::Sustainable { waiting_part: Some(part), .. }) if *part > MAX_WAITING_SHARE_ON_IDLE)
     };
     let seems_idle = |found: Estimate<Rate>| {
-        capacity.fastest_burst.is_some_and(|fastest| found.value.as_f64() > MIN_IDLE_SHARE * fastest.as_f64())
+        capacity.fastest_burst_rate.is_some_and(|fastest| found.value.as_f64() > MIN_IDLE_SHARE * fastest.as_f64())
     };
     // No more packets wait than the part of the time in which the link is busy with others' packets.
     let used = |found: Estimate<Rate>| fastest.map_or(1.0, |fastest| 1.0 - found.value.as_f64() / fastest);
     let waits_too_often = |found: Estimate<Rate>| {
-        capacity.waiting.is_some_and(|waiting| waiting > used(found) + MAX_EXCESS_WAITING_SHARE)
+        capacity.waiting_fraction.is_some_and(|waiting| waiting > used(found) + MAX_EXCESS_WAITING_SHARE)
     };
-    let waits = capacity.waiting.is_some_and(|waiting| waiting > MAX_WAITING_SHARE);
+    let waits = capacity.waiting_fraction.is_some_and(|waiting| waiting > MAX_WAITING_SHARE);
     let exceeds = |found: Estimate<Rate>| {
         let beyond = |long: Option<Rate>, factor| long.is_some_and(|long| found.low.as_f64() > factor * long.as_f64());
-        beyond(capacity.fastest_long_train, MAX_RATIO_TO_FASTEST) || beyond(capacity.long_train, MAX_RATIO_TO_SLOWEST)
+        beyond(capacity.fastest_long_train_rate, MAX_AVAILABLE_TO_FASTEST_LONG_TRAIN_RATIO)
+            || beyond(capacity.slowest_long_train_rate, MAX_AVAILABLE_TO_LONG_TRAIN_RATIO)
     };
     let is_waiting =
         |found: Estimate<Rate>| seems_idle(found) && waits || waits_too_often(found) || waits_on_idle(found);
@@ -158,10 +164,9 @@ pub(crate) fn interpret_many_flows(capacity: &Capacity, signs: FlowQueueingEvide
             Outcome { available: None, bound, reason, spread: None, ..outcome }
         }
         // Packets that pass each other seem to arrive faster than the link carries them.
-        None if outcome
-            .bound
-            .and_then(|bound| bound.lower_bound())
-            .is_some_and(|rate| fastest.is_some_and(|fastest| rate.as_f64() > MAX_RATIO_TO_BURSTS * fastest)) =>
+        None if outcome.bound.and_then(|bound| bound.lower_bound()).is_some_and(|rate| {
+            fastest.is_some_and(|fastest| rate.as_f64() > MAX_AVAILABLE_TO_BURST_RATIO * fastest)
+        }) =>
         {
             Outcome {
                 bound: None,
@@ -174,7 +179,7 @@ pub(crate) fn interpret_many_flows(capacity: &Capacity, signs: FlowQueueingEvide
 }
 
 /// Whether a train that tells in which order connections are served would tell whether the value holds, or why there is none.
-pub(crate) fn is_undecided(sustained: Option<&PolicingResult>, outcome: &Outcome) -> bool {
+pub(crate) fn needs_service_order(sustained: Option<&PolicingResult>, outcome: &Outcome) -> bool {
     let is_limited = matches!(sustained, Some(PolicingResult::Limited(_)));
     let is_suspected = is_due_to_overtaking(outcome) || outcome.cause() == Some(Cause::WaitingThoughIdle);
     let is_full = outcome.bound.is_some_and(|bound| bound.kind() == BoundKind::NearlyFull);
@@ -187,26 +192,27 @@ pub(crate) fn is_due_to_overtaking(outcome: &Outcome) -> bool {
 }
 
 /// Whether bursts show that flows take turns, rather than that delays vary, which keeps the capacity from showing, too.
-fn is_certain(capacity: &Capacity, idle_change: Option<Span>) -> bool {
-    let Capacity { shaper, fastest_burst, long_train, .. } = capacity;
+fn is_flow_queueing_certain(capacity: &Capacity, idle_change: Option<Span>) -> bool {
+    let Capacity { shaper, fastest_burst_rate: fastest_burst, slowest_long_train_rate: long_train, .. } = capacity;
     let passing = fastest_burst.map_or(Span::ZERO, |fastest| fastest.time_for(PACKET_BYTES));
-    let is_steady = idle_change.is_none_or(|change| change.as_secs_f64() < MAX_CHANGED_PART * passing.as_secs_f64());
-    let is_faster = |(fastest, long): (Rate, Rate)| fastest.as_f64() > MIN_BURST_RATIO * long.as_f64();
+    let is_steady =
+        idle_change.is_none_or(|change| change.as_secs_f64() < MAX_DELAY_CHANGE_PACKETS * passing.as_secs_f64());
+    let is_faster = |(fastest, long): (Rate, Rate)| fastest.as_f64() > MIN_BURST_TO_LONG_TRAIN_RATIO * long.as_f64();
     shaper.is_some() || is_steady && fastest_burst.zip(*long_train).is_some_and(is_faster)
 }
 
 fn may_be_round_robin(capacity: &Capacity, available: Rate) -> bool {
     let all_arrives = |rate: Rate| available.as_f64() > MIN_PART_OF_TRAIN_RATE * rate.as_f64();
-    match (&capacity.shaper, &capacity.fastest_burst) {
-        _ if !capacity.may_take_turns => false,
+    match (&capacity.shaper, &capacity.fastest_burst_rate) {
+        _ if !capacity.may_be_round_robin => false,
         (Some(shaper), _) => shaper.burst_bytes.value < MAX_ROUND_BYTES && all_arrives(shaper.committed_rate.value),
         (None, Some(fastest)) => {
             let contended =
-                capacity.bottleneck.is_none() || available.as_f64() < MAX_CONTENDED_SHARE * fastest.as_f64();
-            contended && capacity.long_train.is_some_and(all_arrives)
+                capacity.bottleneck_rate.is_none() || available.as_f64() < MAX_CONTENDED_SHARE * fastest.as_f64();
+            contended && capacity.slowest_long_train_rate.is_some_and(all_arrives)
         }
         // That bursts do not tell the capacity is itself a sign.
-        (None, None) => capacity.bottleneck.is_none() && capacity.long_train.is_some_and(all_arrives),
+        (None, None) => capacity.bottleneck_rate.is_none() && capacity.slowest_long_train_rate.is_some_and(all_arrives),
     }
 }
 
@@ -238,19 +244,19 @@ mod tests {
     /// Of bursts at 50 Mbit/s, of which this part waited, and of trains that arrived at this rate.
     fn capacity(waiting: f64, long: u64) -> Capacity {
         Capacity {
-            bottleneck: Some(rates(50)),
-            at_least: None,
+            bottleneck_rate: Some(rates(50)),
+            lower_bound: None,
             is_indefinite: false,
             reason: None,
             is_sender_limited: false,
             shaper: None,
-            fastest_burst: Some(Rate::from_mbit(50)),
-            waiting: Some(waiting),
+            fastest_burst_rate: Some(Rate::from_mbit(50)),
+            waiting_fraction: Some(waiting),
             is_disordered: false,
-            passes_few_at_once: false,
-            may_take_turns: true,
-            long_train: Some(Rate::from_mbit(long)),
-            fastest_long_train: Some(Rate::from_mbit(long)),
+            has_small_bucket: false,
+            may_be_round_robin: true,
+            slowest_long_train_rate: Some(Rate::from_mbit(long)),
+            fastest_long_train_rate: Some(Rate::from_mbit(long)),
             bursts_used: 20,
             trains_rejected: BTreeMap::new(),
         }
@@ -265,7 +271,7 @@ mod tests {
         assert_eq!(found.reason.as_deref(), Some(FAIR_SHARE_REASON));
         // A packet of the link takes 240 µs.
         let varying = interpret_one_flow(&capacity(0.5, 25), false, Some(Span::from_micros(200)), outcome(25));
-        assert_eq!(varying.0.reason.as_deref(), Some(POSSIBLE_REASON));
+        assert_eq!(varying.0.reason.as_deref(), Some(POSSIBLE_FLOW_QUEUEING_REASON));
         // In one queue for all, back-to-back trains arrive faster than is available; and an idle link is no share.
         for (long, available) in [(48, 25), (50, 50)] {
             assert_eq!(
@@ -276,14 +282,14 @@ mod tests {
     }
 
     fn signs(sustained: Option<&PolicingResult>, disordered_trains: u32) -> FlowQueueingEvidence<'_> {
-        FlowQueueingEvidence { sustained, disordered_trains, order: None }
+        FlowQueueingEvidence { long_train_result: sustained, disordered_trains, service_order: None }
     }
 
     #[test]
     fn packets_of_a_longer_train_that_wait_on_an_idle_link_tell_it_too() {
         let lasts = |waiting| {
             let rate = Rate::from_mbit(47);
-            Some(PolicingResult::Lasts { bytes: 1_000_000, rate, max_growth: 0.0, waiting })
+            Some(PolicingResult::Sustainable { bytes: 1_000_000, rate, max_growth: 0.0, waiting_part: waiting })
         };
         let judged = |waiting, available| {
             interpret_many_flows(&capacity(0.1, 50), signs(lasts(waiting).as_ref(), 0), outcome(available))
@@ -320,14 +326,14 @@ mod tests {
         let judged = |order, capacity: &Capacity, disordered_trains| {
             interpret_many_flows(
                 capacity,
-                FlowQueueingEvidence { order, ..signs(None, disordered_trains) },
+                FlowQueueingEvidence { service_order: order, ..signs(None, disordered_trains) },
                 outcome(49),
             )
         };
         let (waits, passes) = (capacity(0.4, 50), capacity(0.0, 50));
         for (capacity, disordered_trains) in [(&waits, 0), (&passes, 2)] {
-            assert!(is_undecided(None, &judged(None, capacity, disordered_trains)));
-            assert!(is_undecided(None, &judged(Some(ServiceOrder::Unknown), capacity, disordered_trains)));
+            assert!(needs_service_order(None, &judged(None, capacity, disordered_trains)));
+            assert!(needs_service_order(None, &judged(Some(ServiceOrder::Unknown), capacity, disordered_trains)));
             assert_eq!(judged(Some(ServiceOrder::Fifo), capacity, disordered_trains), outcome(49));
         }
         let in_turn = judged(Some(ServiceOrder::RoundRobin), &passes, 0);
@@ -344,7 +350,7 @@ mod tests {
                 kumade_estimate::Shaper { peak_rate: None, committed_rate: rates(25), burst_bytes: burst(bytes) };
             interpret_many_flows(&Capacity { shaper: Some(shaper), ..capacity(0.1, 25) }, signs(None, 0), outcome(25))
         };
-        assert_eq!(shaped(3_000).reason.as_deref(), Some(HOST_REASON));
+        assert_eq!(shaped(3_000).reason.as_deref(), Some(HOST_QUEUES_REASON));
         assert!(shaped(20_000).available.is_some());
     }
 }

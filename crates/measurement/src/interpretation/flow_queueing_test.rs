@@ -52,7 +52,7 @@ impl FlowQueueingTrain {
     /// No link is kept busy for longer.
     pub(crate) const MAX_DURATION: Span = Span::from_secs(1);
     /// Before it, for queues to drain.
-    pub(crate) const PAUSE: Span = Span::from_millis(50);
+    pub(crate) const DRAIN_PAUSE: Span = Span::from_millis(50);
 
     /// On so many connections of `all` in turn, for a narrow link of this rate; none where it is too slow, or there are too few.
     pub(crate) fn new(connections: u32, all: u32, rate: Rate, max_packet: u32) -> Option<Self> {
@@ -97,7 +97,7 @@ impl FlowQueueingTrain {
 /// What such trains have told so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ServiceOrderResult {
-    sent: u32,
+    trains_sent: u32,
     /// By the last one.
     last_order: Option<ServiceOrder>,
 }
@@ -108,7 +108,7 @@ impl ServiceOrderResult {
 
     /// When another train has been sent. It tells nothing if no record comes.
     pub(crate) fn after_train_sent(self) -> Self {
-        ServiceOrderResult { sent: self.sent + 1, last_order: None }
+        ServiceOrderResult { trains_sent: self.trains_sent + 1, last_order: None }
     }
 
     /// The last train tells this.
@@ -118,8 +118,8 @@ impl ServiceOrderResult {
 
     /// What they have told; none where another one is to be sent.
     pub(crate) fn decided_order(&self) -> Option<ServiceOrder> {
-        let is_unconfirmed = self.last_order == Some(ServiceOrder::RoundRobin) && self.sent < Self::MAX_TRAINS;
-        let is_open = self.sent == 0 || is_unconfirmed;
+        let is_unconfirmed = self.last_order == Some(ServiceOrder::RoundRobin) && self.trains_sent < Self::MAX_TRAINS;
+        let is_open = self.trains_sent == 0 || is_unconfirmed;
         (!is_open).then_some(self.last_order.unwrap_or(ServiceOrder::Unknown))
     }
 }

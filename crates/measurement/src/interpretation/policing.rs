@@ -3,7 +3,7 @@
 use crate::plan::MeasurementPlan;
 use crate::series::{Cost, DeliveredTrain};
 use kumade_estimate::{
-    Bound, BoundKind, Capacity, Limiter, Outcome, Policing, PolicingConfig, PolicingProbe, PolicingResult,
+    Bound, BoundKind, Capacity, ExcessAction, Outcome, PolicerOrShaper, PolicingConfig, PolicingProbe, PolicingResult,
     RequestedBudget,
 };
 use kumade_probe_train::{Estimate, Train, TrainRecord, Transport};
@@ -37,7 +37,7 @@ const HINTED_BUDGET_BYTES: u64 = 16_000_000;
 /// All longer trains take less than this, unless the user has requested a shorter time.
 const MAX_TIME: Span = Span::from_secs(60);
 /// Such a bucket is used up at so many times the rate at which trains arrived in the end.
-const HINTED_PART: f64 = 5.0;
+const HINTED_RATE_RATIO: f64 = 5.0;
 
 /// What the longer trains are subject to.
 pub(crate) struct PolicingLimits {
@@ -47,13 +47,13 @@ pub(crate) struct PolicingLimits {
     pub(crate) connections: Option<u32>,
     /// What was spent so far.
     pub(crate) spent: Cost,
-    /// See [`PolicingConfig::least_delay`].
-    pub(crate) least_delay: Option<Span>,
+    /// See [`PolicingConfig::min_delay`].
+    pub(crate) min_delay: Option<Span>,
     /// Whether packets arrive in batches, which looks like a token bucket.
     pub(crate) is_batched: bool,
     /// Whether packets catch up with those before: in batches or one by one.
     pub(crate) is_catching_up: bool,
-    /// See [`PolicingConfig::idle_variation`].
+    /// See [`PolicingConfig::idle_delay_variation`].
     pub(crate) idle_variation: Span,
     /// See [`PolicingConfig::is_lossy`].
     pub(crate) is_lossy: bool,
@@ -94,13 +94,13 @@ pub(crate) fn plan_probe(
     if is_full || time.is_some_and(|time| limits.spent.duration + Span::from_secs(1) > time) {
         return None;
     }
-    let narrow = capacity.bottleneck.map(|capacity| capacity.value).or(outcome.capacity);
+    let narrow = capacity.bottleneck_rate.map(|capacity| capacity.value).or(outcome.capacity);
     // A lower bound by what could be sent is of short trains, too.
     let carried = outcome.bound.filter(|bound| bound.kind() == BoundKind::Sender).and_then(|bound| bound.lower_bound());
     // But no faster than the bucket passes bursts.
-    let burst = [capacity.bottleneck.map(|link| link.value), capacity.at_least, capacity.fastest_burst];
+    let burst = [capacity.bottleneck_rate.map(|link| link.value), capacity.lower_bound, capacity.fastest_burst_rate];
     let burst = burst.into_iter().flatten().max();
-    let hinted = hint.map(|rate| Rate::from_f64(rate.as_f64() * HINTED_PART));
+    let hinted = hint.map(|rate| Rate::from_f64(rate.as_f64() * HINTED_RATE_RATIO));
     let hinted = hinted.map(|rate| burst.map_or(rate, |burst| rate.min(burst)));
     let tried = outcome.available.map(|found| found.low).or(carried).or(hinted).or(narrow)?;
     let rate = Rate::from_f64(tried.as_f64() * TRIED_PART);
@@ -112,21 +112,21 @@ pub(crate) fn plan_probe(
     (rate > Rate::ZERO).then(|| {
         PolicingProbe::new(PolicingConfig {
             rate,
-            faster: faster.filter(|_| limits.has_lost),
-            cross: beyond(rate),
-            expected_cross: beyond(outcome.available.map_or(rate, |found| found.value)),
+            faster_rate: faster.filter(|_| limits.has_lost),
+            max_cross_rate: beyond(rate),
+            expected_cross_rate: beyond(outcome.available.map_or(rate, |found| found.value)),
             max_packet: limits.max_packet,
             max_packets: limits.max_packets(),
             connections: limits.connections,
             is_bucket_hinted,
             is_lossy: limits.is_lossy,
-            is_one_by_one: !limits.is_catching_up,
-            least_bytes,
+            arrives_one_by_one: !limits.is_catching_up,
+            min_trial_bytes: least_bytes,
             budget_bytes,
             budget_time: time.map_or(MAX_TIME, |time| time - limits.spent.duration),
             spent_bytes: limits.spent.bytes,
-            least_delay: limits.least_delay,
-            idle_variation: limits.idle_variation,
+            min_delay: limits.min_delay,
+            idle_delay_variation: limits.idle_variation,
             seed: plan.seed,
         })
     })
@@ -136,12 +136,12 @@ pub(crate) fn plan_probe(
 /// where most have none. Over connections, a receiver that does not read as fast as packets come gets them joined, with one stamp for
 /// all: the others would look as if they were dropped. And where many were dropped, only what was sent as planned is left.
 pub(crate) fn usable_record(carried: &DeliveredTrain) -> Option<TrainRecord> {
-    if carried.unstamped.len() as f64 > MAX_UNSTAMPED_PART * carried.packets as f64 {
+    if carried.unstamped_packets.len() as f64 > MAX_UNSTAMPED_PART * carried.packets as f64 {
         return None;
     }
     let mut record = carried.record.clone();
     let mut joined = 0;
-    let unstamped: BTreeSet<usize> = carried.unstamped.iter().map(|place| *place as usize).collect();
+    let unstamped: BTreeSet<usize> = carried.unstamped_packets.iter().map(|place| *place as usize).collect();
     for (place, packet) in record.packets.iter_mut().enumerate() {
         if unstamped.contains(&place) && packet.received.is_none() {
             joined += if packet.sent.take().is_some() { packet.size } else { 0 };
@@ -155,8 +155,8 @@ pub(crate) fn usable_record(carried: &DeliveredTrain) -> Option<TrainRecord> {
 /// The outcome in the light of the longer trains.
 pub(crate) fn interpret_policing(found: &PolicingResult, outcome: Outcome) -> Outcome {
     match found {
-        PolicingResult::Untried(_) | PolicingResult::Passes { .. } => outcome,
-        PolicingResult::Lasts { rate, max_growth, .. } => lower_estimate(*rate, *max_growth, outcome),
+        PolicingResult::NotTried(_) | PolicingResult::PassesPartly { .. } => outcome,
+        PolicingResult::Sustainable { rate, max_growth, .. } => lower_estimate(*rate, *max_growth, outcome),
         PolicingResult::Overloads { rate, available: Some(found) } => raise_to_grown_rate(*rate, *found, outcome),
         PolicingResult::Overloads { rate, available: None } => refuse_rate(*rate, outcome),
         PolicingResult::Limited(limiter) => apply_limiter(limiter, outcome),
@@ -168,7 +168,7 @@ pub(crate) fn interpret_policing(found: &PolicingResult, outcome: Outcome) -> Ou
 pub(crate) fn is_beyond_tried_rate(outcome: &Outcome, sustained: Option<&PolicingResult>) -> bool {
     const MAX_UNTRIED_RATIO: f64 = 2.0;
     match (sustained, outcome.available) {
-        (Some(PolicingResult::Lasts { rate, .. }), Some(found)) => {
+        (Some(PolicingResult::Sustainable { rate, .. }), Some(found)) => {
             TRIED_PART * found.low.as_f64() > MAX_UNTRIED_RATIO * rate.as_f64()
         }
         // Nothing is tried where trains say that the path is nearly full.
@@ -180,8 +180,8 @@ pub(crate) fn is_beyond_tried_rate(outcome: &Outcome, sustained: Option<&Policin
 /// The same of an outcome that is a mean over long trains: a single one gives no bound where delays vary.
 pub(crate) fn interpret_mean_rate(found: &PolicingResult, outcome: Outcome) -> Outcome {
     match found {
-        PolicingResult::Untried(_) | PolicingResult::Passes { .. } => outcome,
-        PolicingResult::Lasts { rate, max_growth, .. } => lower_estimate(*rate, *max_growth, outcome),
+        PolicingResult::NotTried(_) | PolicingResult::PassesPartly { .. } => outcome,
+        PolicingResult::Sustainable { rate, max_growth, .. } => lower_estimate(*rate, *max_growth, outcome),
         // Slower trains take it that only cross traffic varies.
         PolicingResult::Overloads { rate, .. } => Outcome { bound: None, ..refuse_rate(*rate, outcome) },
         other => Outcome { bound: None, ..interpret_policing(other, outcome) },
@@ -236,7 +236,7 @@ fn refuse_rate(rate: Rate, outcome: Outcome) -> Outcome {
     let reason = format!(
         "{rate} passed in short trains, but a longer one kept a queue growing or full: the tight link may not be the narrow link"
     );
-    let high = outcome.available.map(|found| Bound::AtMost(found.high, BoundKind::Growth));
+    let high = outcome.available.map(|found| Bound::AtMost(found.high, BoundKind::QueueGrowth));
     // That so much passes was true of short trains only.
     let kept = outcome.bound.filter(|bound| bound.lower_bound().is_none());
     let is_refuted = outcome.bound != kept;
@@ -249,25 +249,32 @@ fn refuse_rate(rate: Rate, outcome: Outcome) -> Outcome {
     }
 }
 
-fn apply_limiter(limiter: &Limiter, outcome: Outcome) -> Outcome {
-    let Limiter { policing, delivered, sent, doubt, committed_rate, .. } = limiter;
+fn apply_limiter(limiter: &PolicerOrShaper, outcome: Outcome) -> Outcome {
+    let PolicerOrShaper {
+        excess_action: policing,
+        delivered_rate: delivered,
+        sent_rate: sent,
+        available_uncertainty: doubt,
+        committed_rate,
+        ..
+    } = limiter;
     let available = limiter.available.filter(|_| !are_two_queues(limiter, &outcome));
     let what = match policing {
-        Some(Policing::Drops) => "a policer drops what exceeds its committed rate",
-        Some(Policing::Delays) => "what passes in short trains does not last: longer ones build a queue",
+        Some(ExcessAction::Drops) => "a policer drops what exceeds its committed rate",
+        Some(ExcessAction::Delays) => "what passes in short trains does not last: longer ones build a queue",
         None => "what passes in short trains does not last",
     };
     // As much arrived of other trains in the end.
     let delivered = outcome.hidden_bucket.map_or(*delivered, |rate| rate.max(*delivered));
     let most = Rate::from_f64(delivered.as_f64() * DELIVERED_MARGIN_RATIO + doubt.as_f64()).min(*sent);
-    let is_host_possible = *policing != Some(Policing::Drops) && *sent > HOST_LIMITED_RATE;
+    let is_host_possible = *policing != Some(ExcessAction::Drops) && *sent > HOST_LIMITED_RATE;
     let reason = match is_host_possible {
         true => format!("{what}: they arrive at {delivered}, whether a link or a host holds them up"),
         false => format!("{what}; at most {most} lasts beside the cross traffic"),
     };
     let bound = (!is_host_possible).then_some(Bound::AtMost(most, BoundKind::TokenBucket));
     // What delays trains has another rate than they have shown, but what drops packets may be a short queue of this link.
-    let link = outcome.capacity.filter(|_| available.is_none() && *policing != Some(Policing::Delays));
+    let link = outcome.capacity.filter(|_| available.is_none() && *policing != Some(ExcessAction::Delays));
     let mut warnings = outcome.warnings;
     warnings.extend(available.map(|_| format!("{what}: the value is what lasts")));
     Outcome {
@@ -283,7 +290,7 @@ fn apply_limiter(limiter: &Limiter, outcome: Outcome) -> Outcome {
 
 /// Whether it is no bucket that the trains have found, but the queue of the narrow link, where a queue also grows at another link: a line through
 /// the growth of both begins above what either leaves.
-fn are_two_queues(limiter: &Limiter, outcome: &Outcome) -> bool {
+fn are_two_queues(limiter: &PolicerOrShaper, outcome: &Outcome) -> bool {
     let is_narrow = |rate: Estimate<Rate>| {
         outcome.capacity.is_some_and(|narrow| rate.value.as_f64() > MAX_BUCKET_PART * narrow.as_f64())
     };
@@ -292,19 +299,22 @@ fn are_two_queues(limiter: &Limiter, outcome: &Outcome) -> bool {
 
 /// Whether a policer was found, and what it leaves.
 pub(crate) fn is_policed(found: &PolicingResult) -> bool {
-    matches!(found, PolicingResult::Limited(Limiter { policing: Some(Policing::Drops), available: Some(_), .. }))
+    matches!(
+        found,
+        PolicingResult::Limited(PolicerOrShaper { excess_action: Some(ExcessAction::Drops), available: Some(_), .. })
+    )
 }
 
 /// Whether more passed before packets were dropped than a short queue holds: a policer with a bucket, whether its rate is known or not.
-pub(crate) fn has_bucket(limiter: &Limiter) -> bool {
+pub(crate) fn has_bucket(limiter: &PolicerOrShaper) -> bool {
     const MAX_SHORT_QUEUE_BYTES: u64 = 45_000;
-    limiter.policing == Some(Policing::Drops) && limiter.excess_bytes > MAX_SHORT_QUEUE_BYTES
+    limiter.excess_action == Some(ExcessAction::Drops) && limiter.excess_bytes > MAX_SHORT_QUEUE_BYTES
 }
 
 /// Bytes that passed at the rate.
 pub(crate) fn bucket_bytes(found: Option<&PolicingResult>) -> Option<u64> {
     match found? {
-        PolicingResult::Lasts { bytes, .. } | PolicingResult::Passes { bytes, .. } => Some(*bytes),
+        PolicingResult::Sustainable { bytes, .. } | PolicingResult::PassesPartly { bytes, .. } => Some(*bytes),
         _ => None,
     }
 }
@@ -325,7 +335,7 @@ mod tests {
             max_packet: 1500,
             connections: None,
             spent,
-            least_delay: None,
+            min_delay: None,
             is_batched,
             is_catching_up,
             idle_variation: Span::ZERO,
@@ -375,7 +385,7 @@ mod tests {
     }
 
     fn lasts(max_growth: f64) -> PolicingResult {
-        PolicingResult::Lasts { bytes: 1_000_000, rate: Rate::from_mbit(74), max_growth, waiting: None }
+        PolicingResult::Sustainable { bytes: 1_000_000, rate: Rate::from_mbit(74), max_growth, waiting_part: None }
     }
 
     #[test]
@@ -390,11 +400,11 @@ mod tests {
     /// Behind a bucket of 650 kB, 8 Mbit/s lasted, and 52 were said to be available where 15 were.
     #[test]
     fn far_more_than_was_tried_is_tried_again() {
-        let lasted = |rate| PolicingResult::Lasts {
+        let lasted = |rate| PolicingResult::Sustainable {
             bytes: 1_500_000,
             rate: Rate::from_mbit(rate),
             max_growth: 0.0,
-            waiting: None,
+            waiting_part: None,
         };
         assert!(is_beyond_tried_rate(&outcome(), Some(&lasted(8))));
         assert!(!is_beyond_tried_rate(&outcome(), Some(&lasted(74))));
@@ -415,11 +425,18 @@ mod tests {
     fn a_rate_that_builds_a_queue_is_no_value() {
         let found =
             interpret_policing(&PolicingResult::Overloads { rate: Rate::from_mbit(74), available: None }, outcome());
-        assert_eq!((found.available, found.bound), (None, Some(Bound::AtMost(Rate::from_mbit(82), BoundKind::Growth))));
+        assert_eq!(
+            (found.available, found.bound),
+            (None, Some(Bound::AtMost(Rate::from_mbit(82), BoundKind::QueueGrowth)))
+        );
         let bound = Some(Bound::AtLeast(Rate::from_mbit(90), BoundKind::Sender));
         let sender_limited = Outcome { available: None, bound, reason: Some("sender-limited".into()), ..outcome() };
-        let slower =
-            PolicingResult::Lasts { bytes: 1_500_000, rate: Rate::from_mbit(57), max_growth: 0.0, waiting: None };
+        let slower = PolicingResult::Sustainable {
+            bytes: 1_500_000,
+            rate: Rate::from_mbit(57),
+            max_growth: 0.0,
+            waiting_part: None,
+        };
         let lowered = interpret_policing(&slower, sender_limited.clone()).bound;
         assert_eq!(lowered, Some(Bound::AtLeast(Rate::from_mbit(57), BoundKind::Sender)));
         let refuted = interpret_policing(
@@ -434,11 +451,11 @@ mod tests {
     #[test]
     fn a_line_through_the_queues_of_two_links_is_no_value() {
         let rate = |mbit| Estimate { value: Rate::from_mbit(mbit), ..outcome().available.unwrap() };
-        let limited = |committed| Limiter {
-            policing: Some(Policing::Delays),
-            delivered: Rate::from_mbit(60),
-            sent: Rate::from_mbit(95),
-            doubt: Rate::ZERO,
+        let limited = |committed| PolicerOrShaper {
+            excess_action: Some(ExcessAction::Delays),
+            delivered_rate: Rate::from_mbit(60),
+            sent_rate: Rate::from_mbit(95),
+            available_uncertainty: Rate::ZERO,
             excess_bytes: 0,
             available: Some(rate(38)),
             committed_rate: Some(rate(committed)),
@@ -461,18 +478,18 @@ mod tests {
     /// left idle.
     #[test]
     fn what_passed_before_tells_a_policer_from_a_short_queue() {
-        let limiter = |policing, excess_bytes| Limiter {
-            policing,
-            delivered: Rate::from_mbit(3),
-            sent: Rate::from_mbit(4),
-            doubt: Rate::ZERO,
+        let limiter = |policing, excess_bytes| PolicerOrShaper {
+            excess_action: policing,
+            delivered_rate: Rate::from_mbit(3),
+            sent_rate: Rate::from_mbit(4),
+            available_uncertainty: Rate::ZERO,
             excess_bytes,
             available: None,
             committed_rate: None,
             burst_bytes: None,
         };
-        assert!(has_bucket(&limiter(Some(Policing::Drops), 200_000)));
-        assert!(!has_bucket(&limiter(Some(Policing::Drops), 15_000)) && !has_bucket(&limiter(None, 200_000)));
+        assert!(has_bucket(&limiter(Some(ExcessAction::Drops), 200_000)));
+        assert!(!has_bucket(&limiter(Some(ExcessAction::Drops), 15_000)) && !has_bucket(&limiter(None, 200_000)));
     }
 
     /// Over connections, hosts held up what a link of 2 Gbit/s carried: "at most 863 Mbit/s" was said where 1400 were available.
@@ -480,11 +497,11 @@ mod tests {
     fn what_a_host_may_hold_up_is_no_bound() {
         let limited = |mbit: u64, policing| {
             let [sent, delivered] = [3 * mbit, 2 * mbit].map(Rate::from_mbit);
-            let unknown = Limiter {
-                policing,
-                delivered,
-                sent,
-                doubt: Rate::ZERO,
+            let unknown = PolicerOrShaper {
+                excess_action: policing,
+                delivered_rate: delivered,
+                sent_rate: sent,
+                available_uncertainty: Rate::ZERO,
                 excess_bytes: 0,
                 available: None,
                 committed_rate: None,
@@ -492,10 +509,11 @@ mod tests {
             };
             interpret_policing(&PolicingResult::Limited(unknown), Outcome { available: None, ..outcome() })
         };
-        let found = limited(400, Some(Policing::Delays));
+        let found = limited(400, Some(ExcessAction::Delays));
         assert!(found.bound.is_none() && found.reason.unwrap().contains("a host holds them up"));
         assert!(
-            limited(40, Some(Policing::Delays)).bound.is_some() && limited(400, Some(Policing::Drops)).bound.is_some()
+            limited(40, Some(ExcessAction::Delays)).bound.is_some()
+                && limited(400, Some(ExcessAction::Drops)).bound.is_some()
         );
     }
 }

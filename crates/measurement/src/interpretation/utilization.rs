@@ -22,9 +22,9 @@ const UNCERTAIN_LOW_END_RATIO: f64 = 0.8;
 /// Of an interval whose low end is below this part of its high end, it is not known whether anything is available.
 const VAGUE_LOW_END_RATIO: f64 = 0.5;
 /// Where flows have queues of their own, so few packets wait for longer than for one other, if flows are many, …
-const MAX_QUEUED_SHARE_OF_MANY: f64 = 0.08;
+const MAX_QUEUED_SHARE_OF_MANY_FLOWS: f64 = 0.08;
 /// … and in a queue that is short, so few do.
-const MAX_SHORTLY_QUEUED_SHARE: f64 = 0.5;
+const MAX_QUEUED_SHARE_IN_SHORT_QUEUE: f64 = 0.5;
 /// … or of one flow, which also meets sparse packets of others, …
 const MAX_QUEUED_SHARE: f64 = 0.3;
 /// … and those that wait do so on average for this part of one at least: on a faster link, they wait for less.
@@ -39,7 +39,7 @@ const MIN_CREDIBLE_WAIT_PACKETS: f64 = 0.2;
 const MIN_CERTAIN_WAIT_PACKETS: f64 = 0.35;
 /// Where a full packet takes less than this, and more of those that wait than this part do so for longer than for one, hosts may be
 /// the cause, …
-const MAX_LATENESS: Span = Span::from_micros(80);
+const MAX_HOST_LATENESS: Span = Span::from_micros(80);
 const MAX_CERTAIN_QUEUED_SHARE: f64 = 0.3;
 /// … unless waits depend on those before by so much.
 const MIN_CERTAIN_CORRELATION: f64 = 0.4;
@@ -56,7 +56,7 @@ const MAX_FAIR_SHARE_PART: f64 = 0.75;
 /// TCP connections leave this part of a link idle for moments: a short look does not tell it from none.
 const RESOLUTION_FRACTION: f64 = 0.08;
 /// BBR leaves it idle for 200 ms once in ten seconds, and for about two of its round trips more until its packets fill it again.
-const IDLE_GAP: Span = Span::from_millis(320);
+const BBR_IDLE_TIME: Span = Span::from_millis(320);
 /// Even in a very short look, that is no more than this part.
 const MAX_RESOLUTION_FRACTION: f64 = 0.25;
 
@@ -72,13 +72,13 @@ const FLOW_QUEUEING_REASON: &str =
 const LOSSES_REASON: &str = "trains lose packets, or wait in queues, at any rate: the value is what the link leaves idle, as sparse small packets \
     see it";
 
-const BETWEEN_REASON: &str = "flows have queues of their own: the interval reaches from what sparse small packets found idle to what trains found";
+const WIDE_INTERVAL_REASON: &str = "flows have queues of their own: the interval reaches from what sparse small packets found idle to what trains found";
 
 /// The rate of the narrow link, as far as it is known: not where a long train was faster than bursts.
 pub(crate) fn narrow_link_rate(capacity: &Capacity) -> Option<Estimate<Rate>> {
-    let rate = capacity.bottleneck.or(capacity.fastest_burst.map(estimate_from_bursts))?;
+    let rate = capacity.bottleneck_rate.or(capacity.fastest_burst_rate.map(estimate_from_bursts))?;
     let is_faster = |long: Rate| long.as_f64() > MAX_LONG_TRAIN_RATIO * rate.high.as_f64();
-    (!capacity.fastest_long_train.is_some_and(is_faster)).then_some(rate)
+    (!capacity.fastest_long_train_rate.is_some_and(is_faster)).then_some(rate)
 }
 
 /// The rate of a link that bursts show to be `value`.
@@ -90,14 +90,14 @@ fn estimate_from_bursts(value: Rate) -> Estimate<Rate> {
 /// The rate of the narrow link, if packets that come while others are sent wait for these: not where a token bucket lets them pass.
 fn link_rate_from_waits(capacity: &Capacity, outcome: &Outcome) -> Option<Estimate<Rate>> {
     let is_bucket = capacity.shaper.is_some()
-        || (capacity.passes_few_at_once && (outcome.available.is_some() || may_explain_losses(outcome)));
+        || (capacity.has_small_bucket && (outcome.available.is_some() || may_explain_losses(outcome)));
     // Where a queue holds less than a burst, what passes of the trains' first packets shows the rate.
-    let of_trains = outcome.capacity.filter(|_| may_explain_losses(outcome) && capacity.fastest_burst.is_none());
+    let of_trains = outcome.capacity.filter(|_| may_explain_losses(outcome) && capacity.fastest_burst_rate.is_none());
     narrow_link_rate(capacity).or(of_trains.map(estimate_from_bursts)).filter(|_| !is_bucket)
 }
 
 /// The rate of the narrow link, and for how long its utilization is to be looked at; none where there is nothing that it can tell.
-pub(crate) fn needed_probe(capacity: &Capacity, outcome: &Outcome) -> Option<(Estimate<Rate>, Span)> {
+pub(crate) fn needed_observation(capacity: &Capacity, outcome: &Outcome) -> Option<(Estimate<Rate>, Span)> {
     let rate = link_rate_from_waits(capacity, outcome)?;
     let is_open = match (outcome.available, outcome.bound) {
         (Some(found), _) => !is_precise_estimate(&found, rate.value),
@@ -110,7 +110,10 @@ pub(crate) fn needed_probe(capacity: &Capacity, outcome: &Outcome) -> Option<(Es
 }
 
 /// The same before a longer train is sent, which takes from others what they would give up to it: where little of the link is available.
-pub(crate) fn needed_probe_before_long_train(capacity: &Capacity, outcome: &Outcome) -> Option<(Estimate<Rate>, Span)> {
+pub(crate) fn needed_observation_before_long_train(
+    capacity: &Capacity,
+    outcome: &Outcome,
+) -> Option<(Estimate<Rate>, Span)> {
     let rate = link_rate_from_waits(capacity, outcome)?;
     let found = outcome.available.filter(|found| found.value.as_f64() < LITTLE_AVAILABLE_PART * rate.value.as_f64())?;
     (!is_precise_estimate(&found, rate.value)).then_some((rate, observation_time(rate.value)))
@@ -122,8 +125,8 @@ fn observation_time(rate: Rate) -> Span {
 }
 
 /// Whether others keep the link busy all the time, which only those do that would take more: what trains found is what these gave up.
-pub(crate) fn is_full(found: &Utilization) -> bool {
-    found.correlation >= MIN_CORRELATION && found.busy.low > MAX_BUSY_SHARE
+pub(crate) fn is_always_busy(found: &Utilization) -> bool {
+    found.correlation >= MIN_CORRELATION && found.busy_fraction.low > MAX_BUSY_SHARE
 }
 
 /// The outcome in the light of how busy the narrow link, whose rate is `link`, was. `lasts` tells whether a longer train has passed at what was
@@ -146,7 +149,7 @@ pub(crate) fn interpret_utilization(
         None if is_flow_queueing(&outcome) && fair_share.is_none() => match interval_between(&left, link, &outcome) {
             Some(value) => {
                 let mut warnings = outcome.warnings;
-                warnings.push(BETWEEN_REASON.to_owned());
+                warnings.push(WIDE_INTERVAL_REASON.to_owned());
                 Outcome { available: Some(value), bound: None, reason: None, warnings, ..outcome }
             }
             None => outcome,
@@ -167,12 +170,12 @@ pub(crate) fn may_explain_losses(outcome: &Outcome) -> bool {
 pub(crate) fn idle_despite_losses(found: &Utilization, link: &Estimate<Rate>, outcome: &Outcome) -> Option<Outcome> {
     let left = found.available_of_link(link);
     let is_excluded = outcome.bound.and_then(|bound| bound.upper_bound()).is_some_and(|most| left.low > most);
-    let is_of_hosts = link.value.time_for(1500) < MAX_LATENESS && found.queued > MAX_CERTAIN_QUEUED_SHARE;
+    let is_of_hosts = link.value.time_for(1500) < MAX_HOST_LATENESS && found.queued_fraction > MAX_CERTAIN_QUEUED_SHARE;
     let is_queue = match is_of_hosts {
         true => found.correlation >= MIN_CERTAIN_CORRELATION,
         false => {
             found.correlation >= MIN_CORRELATION
-                || found.busy.high < MAX_BUSY_SHARE && found.queued <= MAX_SHORTLY_QUEUED_SHARE
+                || found.busy_fraction.high < MAX_BUSY_SHARE && found.queued_fraction <= MAX_QUEUED_SHARE_IN_SHORT_QUEUE
         }
     };
     if !may_explain_losses(outcome) || is_excluded || !is_queue || found.mean_wait < MIN_CREDIBLE_WAIT_PACKETS {
@@ -189,7 +192,7 @@ pub(crate) fn idle_despite_losses(found: &Utilization, link: &Estimate<Rate>, ou
 /// A link of the rate C that drops the part p of all packets carries r · (1 − p) of a train at the rate r, and x · (1 − p) of cross traffic,
 /// and no more than C. So x is at most C / (1 − p) − r, and at least r − (r + x) · p = r − C · p / (1 − p) is available.
 pub(crate) fn outcome_of_passed_rate(found: &PolicingResult, outcome: Outcome) -> Option<Outcome> {
-    let PolicingResult::Passes { rate, arrived, .. } = found else { return None };
+    let PolicingResult::PassesPartly { rate, arrival_rate: arrived, .. } = found else { return None };
     let (idle, link) = (outcome.available?, outcome.capacity?);
     let [rate, arrived] = [*rate, *arrived].map(Rate::as_f64);
     let least = match arrived < (1.0 - MAX_LOST_FRACTION) * rate {
@@ -218,7 +221,7 @@ fn compare_with_utilization(
 ) -> Estimate<Rate> {
     let (left, rate) = (found.available_of_link(link), link.value);
     let is_queue = found.correlation >= MIN_CORRELATION;
-    if !is_queue && (found.busy.value > MAX_BUSY_SHARE || found.mean_wait < MIN_CREDIBLE_WAIT_PACKETS) {
+    if !is_queue && (found.busy_fraction.value > MAX_BUSY_SHARE || found.mean_wait < MIN_CREDIBLE_WAIT_PACKETS) {
         return value;
     }
     if is_precise_estimate(&value, rate) {
@@ -226,7 +229,7 @@ fn compare_with_utilization(
         return if differs { lower_low_end(&value, &left) } else { value };
     }
     // So much for so many may also be hosts that read late.
-    let is_of_hosts = rate.time_for(1500) < MAX_LATENESS && found.queued > MAX_CERTAIN_QUEUED_SHARE;
+    let is_of_hosts = rate.time_for(1500) < MAX_HOST_LATENESS && found.queued_fraction > MAX_CERTAIN_QUEUED_SHARE;
     let is_certain = match is_of_hosts {
         false => is_queue || found.mean_wait >= MIN_CERTAIN_WAIT_PACKETS,
         true => found.correlation >= MIN_CERTAIN_CORRELATION,
@@ -239,9 +242,9 @@ fn compare_with_utilization(
 }
 
 /// The outcome with what a look of this duration at a nearly full path cannot tell.
-pub(crate) fn resolve_outcome(rate: Option<Rate>, duration: Span, outcome: Outcome) -> Outcome {
+pub(crate) fn widen_to_resolution(rate: Option<Rate>, duration: Span, outcome: Outcome) -> Outcome {
     let Some(rate) = rate.or(outcome.capacity) else { return outcome };
-    let idle = IDLE_GAP.as_secs_f64() / duration.as_secs_f64().max(1e-3);
+    let idle = BBR_IDLE_TIME.as_secs_f64() / duration.as_secs_f64().max(1e-3);
     let least = Rate::from_f64(rate.as_f64() * idle.clamp(RESOLUTION_FRACTION, MAX_RESOLUTION_FRACTION));
     let is_less_than_told = |found: &Estimate<Rate>| found.high.as_f64() < RESOLUTION_FRACTION * rate.as_f64();
     let bound = outcome.bound.map(|bound| match bound {
@@ -276,10 +279,10 @@ fn is_flow_queueing(outcome: &Outcome) -> bool {
 /// Whether packets waited for packets of the narrow link, and for one at a time.
 fn agrees_with_one_link(found: &Utilization, rate: Rate, fair_share: Option<Estimate<Rate>>) -> bool {
     let is_share = |share: Estimate<Rate>| share.value.as_f64() < MAX_FAIR_SHARE_PART * rate.as_f64();
-    let most_queued = if fair_share.is_some() { MAX_QUEUED_SHARE } else { MAX_QUEUED_SHARE_OF_MANY };
+    let most_queued = if fair_share.is_some() { MAX_QUEUED_SHARE } else { MAX_QUEUED_SHARE_OF_MANY_FLOWS };
     let is_queue = found.correlation >= MIN_CERTAIN_CORRELATION;
-    let waits_for_one = found.queued <= most_queued && found.mean_wait >= MIN_MEAN_WAIT_PACKETS && !is_queue;
-    found.busy.high < MAX_BUSY_SHARE && waits_for_one && fair_share.is_none_or(is_share)
+    let waits_for_one = found.queued_fraction <= most_queued && found.mean_wait >= MIN_MEAN_WAIT_PACKETS && !is_queue;
+    found.busy_fraction.high < MAX_BUSY_SHARE && waits_for_one && fair_share.is_none_or(is_share)
 }
 
 fn intervals_overlap(one: &Estimate<Rate>, other: &Estimate<Rate>) -> bool {
@@ -340,7 +343,7 @@ mod tests {
     /// Full packets of one link, without a queue.
     fn busy(low: f64, value: f64, high: f64) -> Utilization {
         let busy = Estimate { value, low, high, confidence: 0.95 };
-        Utilization { busy, own: 0.0, queued: 0.0, mean_wait: 0.5, correlation: 0.1 }
+        Utilization { busy_fraction: busy, own_fraction: 0.0, queued_fraction: 0.0, mean_wait: 0.5, correlation: 0.1 }
     }
 
     /// Beside connections, trains found 1.25 of 2.3 Mbit/s and sparse packets 1.0 to 1.2, where 0.87 were left.
@@ -357,7 +360,7 @@ mod tests {
     fn waits_that_hosts_explain_narrow_nothing_on_a_fast_link() {
         let rate = Rate::from_mbit(240);
         let link = Estimate { value: rate, low: rate, high: rate, confidence: 0.95 };
-        let looked = Utilization { queued: 0.5, mean_wait: 0.67, correlation: 0.31, ..busy(0.61, 0.73, 0.84) };
+        let looked = Utilization { queued_fraction: 0.5, mean_wait: 0.67, correlation: 0.31, ..busy(0.61, 0.73, 0.84) };
         let value = rates(24, 107, 189);
         assert_eq!(compare_with_utilization(&looked, &link, true, value), value);
         let of_queue = Utilization { correlation: 0.6, ..looked };
@@ -366,19 +369,19 @@ mod tests {
 
     fn capacity() -> Capacity {
         Capacity {
-            bottleneck: Some(rates(99, 100, 101)),
-            at_least: None,
+            bottleneck_rate: Some(rates(99, 100, 101)),
+            lower_bound: None,
             is_indefinite: false,
             reason: None,
             is_sender_limited: false,
             shaper: None,
-            fastest_burst: None,
-            waiting: None,
+            fastest_burst_rate: None,
+            waiting_fraction: None,
             is_disordered: false,
-            passes_few_at_once: false,
-            may_take_turns: true,
-            long_train: None,
-            fastest_long_train: None,
+            has_small_bucket: false,
+            may_be_round_robin: true,
+            slowest_long_train_rate: None,
+            fastest_long_train_rate: None,
             bursts_used: 20,
             trains_rejected: BTreeMap::new(),
         }
@@ -407,7 +410,7 @@ mod tests {
 
     #[test]
     fn what_tcp_connections_gave_up_to_trains_is_not_available() {
-        let queue = Utilization { queued: 0.9, correlation: 0.9, ..busy(0.97, 0.99, 1.0) };
+        let queue = Utilization { queued_fraction: 0.9, correlation: 0.9, ..busy(0.97, 0.99, 1.0) };
         for lasts in [true, false] {
             assert_eq!(judged(&queue, lasts, rates(20, 30, 40)).low, Rate::ZERO);
         }
@@ -462,7 +465,7 @@ mod tests {
         // Behind a policer less arrived than the line leaves idle.
         assert_eq!(idle_despite_losses(&found, &LINK, &short_queue(Some(30))), None);
         // Hosts make small packets wait for longer than one full packet takes, and none for the one before.
-        let of_hosts = Utilization { queued: 0.7, ..found };
+        let of_hosts = Utilization { queued_fraction: 0.7, ..found };
         assert_eq!(idle_despite_losses(&of_hosts, &LINK, &short_queue(None)), None);
         assert_eq!(idle_despite_losses(&found, &LINK, &outcome(Some(rates(20, 30, 40)), None)), None);
     }
@@ -473,7 +476,11 @@ mod tests {
         let told = idle_despite_losses(&busy(0.55, 0.6, 0.65), &LINK, &short_queue(None)).unwrap();
         let passed = |arrived: f64| {
             let [rate, arrived] = [33e6, 33e6 * arrived].map(Rate::from_f64);
-            outcome_of_passed_rate(&PolicingResult::Passes { bytes: 1_500_000, rate, arrived }, told.clone())?.available
+            outcome_of_passed_rate(
+                &PolicingResult::PassesPartly { bytes: 1_500_000, rate, arrival_rate: arrived },
+                told.clone(),
+            )?
+            .available
         };
         assert_eq!(passed(1.0), Some(rates(35, 40, 45)));
         // 5 % of what is sent in all, of which no more than 100 Mbit/s arrives.
@@ -485,11 +492,11 @@ mod tests {
     #[test]
     fn where_packets_wait_elsewhere_too_the_truth_lies_between_both() {
         let refused = outcome(None, Some(Bound::AtMost(Rate::from_mbit(70), BoundKind::FlowQueueing)));
-        let others = Utilization { queued: 0.3, ..busy(0.4, 0.5, 0.6) };
+        let others = Utilization { queued_fraction: 0.3, ..busy(0.4, 0.5, 0.6) };
         let told = interpret_utilization(&others, &LINK, true, refused.clone(), None);
         assert_eq!((told.available, told.bound), (Some(rates(40, 50, 70)), None));
-        assert_eq!(told.warnings, [BETWEEN_REASON]);
-        let host = Utilization { queued: 0.3, ..busy(0.9, 0.95, 1.0) };
+        assert_eq!(told.warnings, [WIDE_INTERVAL_REASON]);
+        let host = Utilization { queued_fraction: 0.3, ..busy(0.9, 0.95, 1.0) };
         assert_eq!(
             interpret_utilization(&host, &LINK, true, refused.clone(), None),
             refused,
@@ -499,22 +506,22 @@ mod tests {
 
     #[test]
     fn a_link_that_is_idle_leaves_its_rate_as_far_as_that_is_known() {
-        let idle = Utilization { own: 0.02, mean_wait: 0.0, ..busy(0.0, 0.0, 0.01) };
+        let idle = Utilization { own_fraction: 0.02, mean_wait: 0.0, ..busy(0.0, 0.0, 0.01) };
         assert_eq!(
             idle.available_of_link(&Estimate { low: Rate::from_mbit(98), high: Rate::from_mbit(103), ..LINK }),
             Estimate { low: Rate::from_f64(97.02e6), high: Rate::from_mbit(103), ..LINK }
         );
         // What the packets took themselves, nobody else had.
-        let used = Utilization { own: 0.02, ..busy(0.48, 0.52, 0.56) };
+        let used = Utilization { own_fraction: 0.02, ..busy(0.48, 0.52, 0.56) };
         assert_eq!(used.available_of_link(&LINK), rates(44, 50, 54));
     }
 
     #[test]
     fn the_rate_of_the_narrow_link_is_not_known_where_a_long_train_was_faster_than_bursts() {
         let capacity = |long| Capacity {
-            bottleneck: None,
-            fastest_burst: Some(Rate::from_mbit(50)),
-            fastest_long_train: Some(Rate::from_mbit(long)),
+            bottleneck_rate: None,
+            fastest_burst_rate: Some(Rate::from_mbit(50)),
+            fastest_long_train_rate: Some(Rate::from_mbit(long)),
             ..capacity()
         };
         assert_eq!(narrow_link_rate(&capacity(100)), None);
@@ -528,21 +535,22 @@ mod tests {
     /// A queue of two packets loses a part of each burst that is long enough to tell at more than 50 Mbit/s, so that the capacity was unknown.
     #[test]
     fn where_a_queue_holds_no_burst_trains_tell_the_rate_of_the_link() {
-        let unknown = Capacity { bottleneck: None, fastest_burst: None, ..capacity() };
+        let unknown = Capacity { bottleneck_rate: None, fastest_burst_rate: None, ..capacity() };
         let refused = Outcome { capacity: Some(RATE), ..short_queue(None) };
-        let (link, time) = needed_probe(&unknown, &refused).unwrap();
+        let (link, time) = needed_observation(&unknown, &refused).unwrap();
         assert_eq!((link.value, time), (RATE, OBSERVATION_TIME));
         assert!(link.low < RATE && link.high > RATE);
-        assert_eq!(needed_probe(&unknown, &outcome(Some(rates(20, 30, 40)), None)), None);
+        assert_eq!(needed_observation(&unknown, &outcome(Some(rates(20, 30, 40)), None)), None);
         // A bucket of a few packets lets small ones pass at once, however busy the link is.
-        assert_eq!(needed_probe(&Capacity { passes_few_at_once: true, ..capacity() }, &refused), None);
+        assert_eq!(needed_observation(&Capacity { has_small_bucket: true, ..capacity() }, &refused), None);
     }
 
     #[test]
     fn a_precise_value_is_looked_at_for_less_time_and_a_shaper_not_at_all() {
         let capacity = capacity();
-        let time =
-            |capacity: &Capacity, value| needed_probe(capacity, &outcome(Some(value), None)).map(|(_, time)| time);
+        let time = |capacity: &Capacity, value| {
+            needed_observation(capacity, &outcome(Some(value), None)).map(|(_, time)| time)
+        };
         assert_eq!(time(&capacity, rates(89, 90, 91)), Some(SHORT_OBSERVATION_TIME));
         assert_eq!(time(&capacity, rates(20, 30, 40)), Some(OBSERVATION_TIME));
         let shaper = Some(kumade_estimate::Shaper {
@@ -553,26 +561,28 @@ mod tests {
         assert_eq!(time(&Capacity { shaper, ..capacity.clone() }, rates(20, 30, 40)), None);
         // Nor the kernel's HTB, which by default passes two packets at once: on one of 100 Mbit/s of which others used half, the interval of
         // 50 Mbit/s reached up to 110.
-        let of_few = Capacity { passes_few_at_once: true, ..capacity };
+        let of_few = Capacity { has_small_bucket: true, ..capacity };
         assert_eq!(time(&of_few, rates(20, 30, 40)), None);
         let nearly_full = outcome(None, Some(Bound::AtMost(Rate::from_mbit(5), BoundKind::NearlyFull)));
-        assert!(needed_probe(&of_few, &nearly_full).is_some());
+        assert!(needed_observation(&of_few, &nearly_full).is_some());
     }
 
     #[test]
     fn a_short_look_does_not_tell_little_from_nothing() {
-        let vague =
-            resolve_outcome(Some(RATE), Span::from_secs(10), outcome(Some(rates(1, 3, 5)), None)).available.unwrap();
+        let vague = widen_to_resolution(Some(RATE), Span::from_secs(10), outcome(Some(rates(1, 3, 5)), None))
+            .available
+            .unwrap();
         assert_eq!((vague.low, vague.high), (Rate::ZERO, Rate::from_mbit(8)));
         let precise = outcome(Some(rates(29, 30, 31)), None);
-        assert_eq!(resolve_outcome(Some(RATE), Span::from_secs(10), precise.clone()), precise);
-        let little =
-            resolve_outcome(Some(RATE), Span::from_secs(10), outcome(Some(rates(4, 5, 6)), None)).available.unwrap();
+        assert_eq!(widen_to_resolution(Some(RATE), Span::from_secs(10), precise.clone()), precise);
+        let little = widen_to_resolution(Some(RATE), Span::from_secs(10), outcome(Some(rates(4, 5, 6)), None))
+            .available
+            .unwrap();
         assert_eq!((little.low, little.high), (Rate::ZERO, Rate::from_mbit(8)));
         // BBR left a link idle for 12 % of the 2.2 s that a look took, of which at most 9 % was said to be available.
         let full = outcome(None, Some(Bound::AtMost(Rate::from_mbit(9), BoundKind::NearlyFull)));
         let most =
-            resolve_outcome(Some(RATE), Span::from_millis(2200), full).bound.and_then(|bound| bound.upper_bound());
+            widen_to_resolution(Some(RATE), Span::from_millis(2200), full).bound.and_then(|bound| bound.upper_bound());
         assert!(most.is_some_and(|most| (14.0..15.0).contains(&(most.as_f64() / 1e6))), "{most:?}");
     }
 }

@@ -5,7 +5,9 @@ use crate::interpretation::aggregation::AggregationCycle;
 use crate::interpretation::flow_queueing_test::ServiceOrder;
 use crate::interpretation::policing::PolicingLimits;
 use crate::plan::MeasurementPlan;
-use kumade_estimate::{Limiter, LongTrains, Outcome, PolicingResult, RequestedBudget, VaryingLink, VaryingLinkConfig};
+use kumade_estimate::{
+    Outcome, PolicerOrShaper, PolicingResult, RequestedBudget, VaryingLink, VaryingLinkConfig, VaryingLinkProbe,
+};
 use kumade_units::{Rate, Span};
 
 /// IP bytes and time of all long trains, unless the user has requested less.
@@ -26,15 +28,15 @@ pub(crate) fn plan_probe(
     arrived: Rate,
     plan: &MeasurementPlan,
     limits: &PolicingLimits,
-) -> Option<LongTrains> {
+) -> Option<VaryingLinkProbe> {
     let RequestedBudget { bytes, time } = plan.budget;
     let budget_bytes = limits.bytes_left(bytes).min(MAX_BUDGET_BYTES);
     let budget_time = time.map_or(MAX_BUDGET_TIME, |time| (time - limits.spent.duration).min(MAX_BUDGET_TIME));
     let is_possible = arrived > Rate::ZERO && budget_bytes >= MIN_TRAIN_BYTES && budget_time >= MIN_TRAIN_TIME;
     is_possible.then(|| {
-        LongTrains::new(VaryingLinkConfig {
+        VaryingLinkProbe::new(VaryingLinkConfig {
             rate: arrived,
-            turn: cycle.period,
+            period: cycle.period,
             max_packet: limits.max_packet,
             max_packets: limits.max_packets(),
             budget_bytes,
@@ -66,7 +68,7 @@ pub(crate) fn interpret_varying_link(
         );
         return Outcome { reason: Some(reason.into()), ..outcome };
     }
-    if link.gives_way {
+    if link.cross_traffic_yields {
         let reason = format!(
             "{}: in {trains} long trains, cross traffic gave way the more the longer they lasted, as TCP connections do",
             cycle.description
@@ -102,15 +104,20 @@ pub(crate) fn interpret_varying_link(
 
 /// Whether there may be cross traffic in queues of its own, of which the trains see nothing.
 fn is_hidden(link: &VaryingLink, cycle: &AggregationCycle) -> bool {
-    let carried = link.available.value.as_f64() + link.cross.as_f64();
+    let carried = link.available.value.as_f64() + link.cross_rate.as_f64();
     let is_steady = link.spread.as_f64() < MIN_SPREAD_PART * carried;
-    link.cross.as_f64() < MIN_CROSS_TRAFFIC_PART * carried && (is_steady || !cycle.is_due_to_link)
+    link.cross_rate.as_f64() < MIN_CROSS_TRAFFIC_PART * carried && (is_steady || !cycle.is_due_to_link)
 }
 
 /// Whether less arrived of an even longer train, as behind a token bucket, than the link left of the slowest of these.
 fn is_refuted(link: &VaryingLink, sustained: Option<&PolicingResult>) -> bool {
-    let Some(PolicingResult::Limited(Limiter { delivered, doubt, .. })) = sustained else { return false };
-    let least = link.available.low.as_f64().min(link.carried.0.as_f64() - link.cross.as_f64());
+    let Some(PolicingResult::Limited(PolicerOrShaper {
+        delivered_rate: delivered, available_uncertainty: doubt, ..
+    })) = sustained
+    else {
+        return false;
+    };
+    let least = link.available.low.as_f64().min(link.carried.0.as_f64() - link.cross_rate.as_f64());
     least > delivered.as_f64() + doubt.as_f64()
 }
 
@@ -127,19 +134,19 @@ mod tests {
             available: Estimate { value, low, high, confidence: 0.95 },
             spread: Rate::from_mbit(5),
             carried: (slowest, Rate::from_mbit(60)),
-            cross: Rate::from_mbit(10),
+            cross_rate: Rate::from_mbit(10),
             trains: 24,
-            gives_way: false,
+            cross_traffic_yields: false,
             is_policed: false,
         };
         let limited = |mbit| {
             let (delivered, sent, doubt) = (Rate::from_mbit(mbit), Rate::from_mbit(50), Rate::from_mbit(1));
             let (policing, excess_bytes, available, committed_rate, burst_bytes) = (None, 0, None, None, None);
-            PolicingResult::Limited(Limiter {
-                policing,
-                delivered,
-                sent,
-                doubt,
+            PolicingResult::Limited(PolicerOrShaper {
+                excess_action: policing,
+                delivered_rate: delivered,
+                sent_rate: sent,
+                available_uncertainty: doubt,
                 excess_bytes,
                 available,
                 committed_rate,

@@ -15,7 +15,8 @@ use crate::interpretation::varying_link;
 use crate::series::Cost;
 use crate::step::{Purpose, Step};
 use kumade_estimate::{
-    Capacity, LongTrains, Outcome, PolicingProbe, PolicingResult, RequestedBudget, UtilizationConfig, UtilizationProbe,
+    Capacity, Outcome, PolicingProbe, PolicingResult, RequestedBudget, UtilizationConfig, UtilizationProbe,
+    VaryingLinkProbe,
 };
 use kumade_probe_train::{Estimate, Transport};
 use kumade_units::{Rate, Span, Time};
@@ -51,7 +52,7 @@ impl Measurement {
             max_packet,
             connections,
             spent,
-            least_delay,
+            min_delay: least_delay,
             is_batched,
             is_catching_up,
             idle_variation: self.variation_without_queues(phase, connections),
@@ -77,32 +78,39 @@ impl Measurement {
         now: Time,
     ) -> Option<(Estimate<Rate>, UtilizationProbe)> {
         let capacity = &phase.capacity.as_ref()?.capacity;
-        let (link, time) = utilization::needed_probe_before_long_train(capacity, outcome)?;
+        let (link, time) = utilization::needed_observation_before_long_train(capacity, outcome)?;
         Some((link, self.new_utilization_probe(phase, link.value, time, now)?))
     }
 
     pub(super) fn next_fullness(&mut self, mut phase: Box<FullnessPhase>, now: Time) -> (Phase, Option<Step>) {
         if self.renew_connections(now) {
-            return (Phase::Fullness(phase), None);
+            return (Phase::UtilizationBeforePolicing(phase), None);
         }
         match phase.probe.next(now) {
             kumade_estimate::Step::Send { wait, train } => {
-                let so_far = phase.next.outcome.available.map(|estimate| estimate.value);
-                let step = self.send_next(&phase.next.available.series, Purpose::Utilization, wait, train, so_far, now);
-                (Phase::Fullness(phase), Some(step))
+                let so_far = phase.policing_phase.outcome.available.map(|estimate| estimate.value);
+                let step = self.send_next(
+                    &phase.policing_phase.available.series,
+                    Purpose::Utilization,
+                    wait,
+                    train,
+                    so_far,
+                    now,
+                );
+                (Phase::UtilizationBeforePolicing(phase), Some(step))
             }
-            kumade_estimate::Step::Done(Some(found)) if utilization::is_full(&found) => {
-                let PolicingPhase { available, outcome, .. } = phase.next;
-                let outcome = utilization::interpret_utilization(&found, &phase.link, false, outcome, None);
+            kumade_estimate::Step::Done(Some(found)) if utilization::is_always_busy(&found) => {
+                let PolicingPhase { available, outcome, .. } = phase.policing_phase;
+                let outcome = utilization::interpret_utilization(&found, &phase.narrow_link, false, outcome, None);
                 (self.end_direction(available, outcome, None, now), None)
             }
-            kumade_estimate::Step::Done(_) => (Phase::Sustained(Box::new(phase.next)), None),
+            kumade_estimate::Step::Done(_) => (Phase::Policing(Box::new(phase.policing_phase)), None),
         }
     }
 
     pub(super) fn next_policing(&mut self, mut phase: Box<PolicingPhase>, now: Time) -> (Phase, Option<Step>) {
         if phase.probe.sends_more() && self.renew_connections(now) {
-            return (Phase::Sustained(phase), None);
+            return (Phase::Policing(phase), None);
         }
         if let Some(connections) = phase.probe.connections_mut().filter(|_| self.ecmp_links.is_none()) {
             *connections = self.transport.opened_connections();
@@ -116,7 +124,7 @@ impl Measurement {
             kumade_estimate::Step::Send { wait, train } => {
                 let so_far = phase.outcome.available.map(|estimate| estimate.value);
                 let step = self.send_next(&phase.available.series, Purpose::Policing, wait, train, so_far, now);
-                (Phase::Sustained(phase), Some(step))
+                (Phase::Policing(phase), Some(step))
             }
             kumade_estimate::Step::Done(found) => (self.end_policing(*phase, found, now), None),
         }
@@ -135,7 +143,7 @@ impl Measurement {
         match self.policing_probe(&available, &outcome, now).filter(|_| is_to_last) {
             Some(probe) => {
                 let (judged, earlier) = (Some(judged), sustained);
-                Phase::Sustained(Box::new(PolicingPhase {
+                Phase::Policing(Box::new(PolicingPhase {
                     available,
                     outcome,
                     probe,
@@ -166,7 +174,7 @@ impl Measurement {
         match probe {
             Some(probe) => {
                 let (judged, earlier) = (Some(judged), sustained);
-                Phase::Sustained(Box::new(PolicingPhase {
+                Phase::Policing(Box::new(PolicingPhase {
                     available,
                     outcome,
                     probe,
@@ -211,16 +219,22 @@ impl Measurement {
         let judged = self.context().interpret_outcome(&phase, outcome.clone(), sustained.as_ref());
         if let Some(train) = self.flow_queueing_train(&phase, &judged, now) {
             let (available, order) = (phase, ServiceOrderResult::default());
-            return Phase::ServiceOrder(Box::new(FlowQueueingPhase {
+            return Phase::FlowQueueing(Box::new(FlowQueueingPhase {
                 available,
                 outcome,
-                sustained,
+                policing: sustained,
                 train,
                 order_so_far: order,
             }));
         }
         if let Some((cycle, probe)) = self.varying_link_probe(&phase, &judged, now) {
-            return Phase::LongTrains(Box::new(VaryingLinkPhase { available: phase, sustained, judged, cycle, probe }));
+            return Phase::VaryingLink(Box::new(VaryingLinkPhase {
+                available: phase,
+                policing: sustained,
+                interpreted: judged,
+                cycle,
+                probe,
+            }));
         }
         let probe = match &sustained {
             Some(PolicingResult::Limited(limiter))
@@ -231,9 +245,13 @@ impl Measurement {
             sustained => self.utilization_probe(&phase, &judged, sustained.as_ref(), now),
         };
         match probe {
-            Some((link, probe)) => {
-                Phase::Utilization(Box::new(UtilizationPhase { available: phase, sustained, judged, link, probe }))
-            }
+            Some((link, probe)) => Phase::Utilization(Box::new(UtilizationPhase {
+                available: phase,
+                policing: sustained,
+                interpreted: judged,
+                narrow_link: link,
+                probe,
+            })),
             None => self.report_direction(phase, judged, sustained.as_ref(), now),
         }
     }
@@ -250,7 +268,7 @@ impl Measurement {
             .capacity
             .as_ref()
             .filter(|_| self.plan.method.handles_token_bucket() && judged.is_flow_queueing_undecided)?;
-        let Capacity { bottleneck, fastest_burst, .. } = &found.capacity;
+        let Capacity { bottleneck_rate: bottleneck, fastest_burst_rate: fastest_burst, .. } = &found.capacity;
         let arrived = phase.series.aggregation().arrival_rate();
         let rates = [bottleneck.map(|link| link.value), *fastest_burst, judged.outcome.capacity, arrived];
         let (all, max_packet) = (self.transport.opened_connections(), self.transport.max_ethernet_packet());
@@ -268,16 +286,16 @@ impl Measurement {
 
     pub(super) fn next_flow_queueing(&mut self, phase: Box<FlowQueueingPhase>, now: Time) -> (Phase, Option<Step>) {
         if let Some(order) = phase.order_so_far.decided_order() {
-            let FlowQueueingPhase { available, outcome, sustained, .. } = *phase;
+            let FlowQueueingPhase { available, outcome, policing: sustained, .. } = *phase;
             let available = AvailablePhase { service_order: Some(order), ..available };
             return (self.end_direction(available, outcome, sustained, now), None);
         }
         let so_far = phase.outcome.available.map(|estimate| estimate.value);
         let train = phase.train.plan_train();
-        let pause = FlowQueueingTrain::PAUSE;
+        let pause = FlowQueueingTrain::DRAIN_PAUSE;
         let step = self.send_next(&phase.available.series, Purpose::FlowQueueing, pause, train, so_far, now);
         let order = phase.order_so_far.after_train_sent();
-        (Phase::ServiceOrder(Box::new(FlowQueueingPhase { order_so_far: order, ..*phase })), Some(step))
+        (Phase::FlowQueueing(Box::new(FlowQueueingPhase { order_so_far: order, ..*phase })), Some(step))
     }
 
     /// In a full measurement of one link by a method that is not bound to its own trains, where these do not tell because of how packets
@@ -287,7 +305,7 @@ impl Measurement {
         phase: &AvailablePhase,
         judged: &InterpretedOutcome,
         now: Time,
-    ) -> Option<(AggregationCycle, LongTrains)> {
+    ) -> Option<(AggregationCycle, VaryingLinkProbe)> {
         let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
         let is_one_link = self.ecmp_links.is_none() && self.transport.kind() != Transport::Single;
         let is_in_turn = phase.service_order == Some(ServiceOrder::RoundRobin);
@@ -302,10 +320,10 @@ impl Measurement {
             kumade_estimate::Step::Send { wait, train } => {
                 let so_far = phase.probe.so_far();
                 let step = self.send_next(&phase.available.series, Purpose::VaryingLink, wait, train, so_far, now);
-                (Phase::LongTrains(phase), Some(step))
+                (Phase::VaryingLink(phase), Some(step))
             }
             kumade_estimate::Step::Done(found) => {
-                let VaryingLinkPhase { available, sustained, judged, cycle, .. } = *phase;
+                let VaryingLinkPhase { available, policing: sustained, interpreted: judged, cycle, .. } = *phase;
                 let (order, outcome) = (available.service_order, judged.outcome.clone());
                 let outcome =
                     varying_link::interpret_varying_link(found.as_ref(), &cycle, sustained.as_ref(), order, outcome);
@@ -329,7 +347,7 @@ impl Measurement {
         now: Time,
     ) -> Option<(Estimate<Rate>, UtilizationProbe)> {
         let found = phase.capacity.as_ref().filter(|_| self.plan.method.handles_token_bucket())?;
-        if phase.series.burst_rate().is_some() && found.capacity.bottleneck.is_none() {
+        if phase.series.burst_rate().is_some() && found.capacity.bottleneck_rate.is_none() {
             // Nothing is known of the time that the narrow link takes for one packet.
             return None;
         }
@@ -339,7 +357,7 @@ impl Measurement {
         if judged.delays_vary || !(is_narrow || is_of_slower_trains) {
             return None;
         }
-        let (link, time) = utilization::needed_probe(&found.capacity, &judged.outcome)?;
+        let (link, time) = utilization::needed_observation(&found.capacity, &judged.outcome)?;
         Some((link, self.new_utilization_probe(phase, link.value, time, now)?))
     }
 
@@ -370,13 +388,14 @@ impl Measurement {
         }
         match phase.probe.next(now) {
             kumade_estimate::Step::Send { wait, train } => {
-                let so_far = phase.judged.outcome.available.map(|estimate| estimate.value);
+                let so_far = phase.interpreted.outcome.available.map(|estimate| estimate.value);
                 let step = self.send_next(&phase.available.series, Purpose::Utilization, wait, train, so_far, now);
                 (Phase::Utilization(phase), Some(step))
             }
             kumade_estimate::Step::Done(found) => {
-                let UtilizationPhase { available, sustained, judged, link, .. } = *phase;
-                let lasts = matches!(sustained, Some(PolicingResult::Lasts { .. }));
+                let UtilizationPhase { available, policing: sustained, interpreted: judged, narrow_link: link, .. } =
+                    *phase;
+                let lasts = matches!(sustained, Some(PolicingResult::Sustainable { .. }));
                 let idle = found.and_then(|found| utilization::idle_despite_losses(&found, &link, &judged.outcome));
                 if let Some(outcome) = idle {
                     return (self.policing_despite_losses(available, judged, outcome, sustained, now), None);

@@ -56,13 +56,17 @@ impl MeasurementContext<'_> {
             }
             Some(capacity) => {
                 let disordered_trains = phase.series.disordered_trains();
-                let signs = FlowQueueingEvidence { sustained, disordered_trains, order: phase.service_order };
+                let signs = FlowQueueingEvidence {
+                    long_train_result: sustained,
+                    disordered_trains,
+                    service_order: phase.service_order,
+                };
                 (flow_queueing::interpret_many_flows(capacity, signs, outcome), None)
             }
             None => (outcome, None),
         };
-        let is_open = flow_queueing::is_undecided(sustained, &outcome);
-        let fastest = capacity.and_then(|capacity| capacity.fastest_burst);
+        let is_open = flow_queueing::needs_service_order(sustained, &outcome);
+        let fastest = capacity.and_then(|capacity| capacity.fastest_burst_rate);
         let service_cycle = phase.series.aggregation();
         let narrow = [fastest, outcome.capacity, service_cycle.arrival_rate()].into_iter().flatten().max();
         let is_catching_up = service_cycle.is_catching_up();
@@ -114,14 +118,14 @@ impl MeasurementContext<'_> {
         let capacity = phase.capacity.as_ref().map(|found| &found.capacity);
         // Trains over many connections do not tell whether flows have queues of their own. Connections that are served as they are sent share
         // one queue. It is what makes delays vary if bursts show the capacity all the same.
-        let has_clear_bursts = capacity.is_some_and(|capacity| capacity.bottleneck.is_some());
+        let has_clear_bursts = capacity.is_some_and(|capacity| capacity.bottleneck_rate.is_some());
         let is_one_queue = phase.service_order == Some(ServiceOrder::Fifo) && has_clear_bursts;
         let is_told = self.transport.kind() == Transport::Udp || is_one_queue;
         // Where bursts tell nothing, the method's trains tell no more, unless later ones have found a token bucket.
         let is_limited = matches!(sustained, Some(PolicingResult::Limited(_)));
         let is_indefinite = !is_limited && capacity.is_some_and(|capacity| capacity.is_indefinite);
         // No longer train tells whether as much lasts.
-        let is_untried = matches!(sustained, Some(PolicingResult::Untried(_)));
+        let is_untried = matches!(sustained, Some(PolicingResult::NotTried(_)));
         // A queue that others fill at times does not hide the one that trains build.
         let is_of_queue = || jitter::is_explained_by_queue(&self.delays.idle_delays(direction));
         let is_doubtful = is_indefinite || (is_untried || !is_told) && !is_of_queue();

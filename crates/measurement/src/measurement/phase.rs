@@ -6,7 +6,7 @@ use crate::interpretation::flow_queueing_test::{FlowQueueingTrain, ServiceOrder,
 use crate::report::CapacityReport;
 use crate::series::{Cost, TrainSeries};
 use kumade_estimate::{
-    Capacity, CapacityProbe, LongTrains, Method, Outcome, PolicingProbe, PolicingResult, UtilizationProbe,
+    Capacity, CapacityProbe, Method, Outcome, PolicingProbe, PolicingResult, UtilizationProbe, VaryingLinkProbe,
 };
 use kumade_probe_train::Estimate;
 use kumade_units::{Direction, Rate, Span, Time};
@@ -14,7 +14,7 @@ use kumade_units::{Direction, Rate, Span, Time};
 /// What is being measured.
 pub(super) enum Phase {
     /// No train has been sent yet.
-    Beginning,
+    NotStarted,
     /// The delay of the unloaded path: rounds left, the next direction, and the time after which no round begins.
     IdleDelay(u32, Direction, Time),
     /// This direction is next, if it is part of the plan.
@@ -22,15 +22,15 @@ pub(super) enum Phase {
     /// Whether connections take several links in this direction.
     LoadBalancing(Direction, EcmpProbe),
     /// That is known, and the next of them is to be measured.
-    Link(Direction),
+    NextLink(Direction),
     Capacity(Box<CapacityPhase>),
     Available(AvailablePhase),
     /// Whether the path is full, before a longer train is sent.
-    Fullness(Box<FullnessPhase>),
-    Sustained(Box<PolicingPhase>),
-    ServiceOrder(Box<FlowQueueingPhase>),
+    UtilizationBeforePolicing(Box<FullnessPhase>),
+    Policing(Box<PolicingPhase>),
+    FlowQueueing(Box<FlowQueueingPhase>),
     Utilization(Box<UtilizationPhase>),
-    LongTrains(Box<VaryingLinkPhase>),
+    VaryingLink(Box<VaryingLinkPhase>),
     /// Both directions are done, and the path is to be filled in this one, if that is part of the plan.
     Load(Direction),
     /// It is being filled.
@@ -65,36 +65,36 @@ pub(super) struct PolicingPhase {
 }
 
 pub(super) struct FullnessPhase {
-    pub(super) next: PolicingPhase,
+    pub(super) policing_phase: PolicingPhase,
     /// The rate of the narrow link.
-    pub(super) link: Estimate<Rate>,
+    pub(super) narrow_link: Estimate<Rate>,
     pub(super) probe: UtilizationProbe,
 }
 
 pub(super) struct FlowQueueingPhase {
     pub(super) available: AvailablePhase,
     pub(super) outcome: Outcome,
-    pub(super) sustained: Option<PolicingResult>,
+    pub(super) policing: Option<PolicingResult>,
     pub(super) train: FlowQueueingTrain,
     pub(super) order_so_far: ServiceOrderResult,
 }
 
 pub(super) struct UtilizationPhase {
     pub(super) available: AvailablePhase,
-    pub(super) sustained: Option<PolicingResult>,
-    pub(super) judged: InterpretedOutcome,
+    pub(super) policing: Option<PolicingResult>,
+    pub(super) interpreted: InterpretedOutcome,
     /// The rate of the narrow link.
-    pub(super) link: Estimate<Rate>,
+    pub(super) narrow_link: Estimate<Rate>,
     pub(super) probe: UtilizationProbe,
 }
 
 pub(super) struct VaryingLinkPhase {
     pub(super) available: AvailablePhase,
-    pub(super) sustained: Option<PolicingResult>,
-    pub(super) judged: InterpretedOutcome,
+    pub(super) policing: Option<PolicingResult>,
+    pub(super) interpreted: InterpretedOutcome,
     /// Why they are sent.
     pub(super) cycle: AggregationCycle,
-    pub(super) probe: LongTrains,
+    pub(super) probe: VaryingLinkProbe,
 }
 
 /// A method's outcome in the light of everything else, with the fair share of one flow.

@@ -2,7 +2,7 @@
 
 use super::figures::{Burst, Bytes, Confidence};
 use crate::series::Cost;
-use kumade_estimate::{Capacity, Limiter, Outcome, Policing, Shaper};
+use kumade_estimate::{Capacity, ExcessAction, Outcome, PolicerOrShaper, Shaper};
 use kumade_probe_train::Estimate;
 use kumade_units::Rate;
 use schemars::JsonSchema;
@@ -66,8 +66,8 @@ impl CapacityReport {
     /// From an estimate and what it cost; `at_sender`: whether the sender's own interface held packets back.
     pub fn new(found: Capacity, at_sender: bool, cost: &Cost) -> Self {
         CapacityReport {
-            bottleneck_bits_per_second: found.bottleneck,
-            at_least_bits_per_second: found.at_least,
+            bottleneck_bits_per_second: found.bottleneck_rate,
+            at_least_bits_per_second: found.lower_bound,
             reason: found.reason,
             shaper: found.shaper.map(|shaper| ShaperReport::new(shaper, at_sender)),
             policer: None,
@@ -95,8 +95,9 @@ impl CapacityReport {
     }
 
     /// Takes in what longer trains have shown: what seemed to be the capacity passes for a burst only.
-    pub(crate) fn set_limiter(&mut self, limiter: &Limiter, at_sender: bool) {
-        let Limiter { policing, delivered, committed_rate, burst_bytes, .. } = *limiter;
+    pub(crate) fn set_limiter(&mut self, limiter: &PolicerOrShaper, at_sender: bool) {
+        let PolicerOrShaper { excess_action: policing, delivered_rate: delivered, committed_rate, burst_bytes, .. } =
+            *limiter;
         let of_link = mem::replace(&mut self.bottleneck_bits_per_second, committed_rate);
         if committed_rate.is_none() {
             self.reason = Some(format!("packets pass faster for a while only: longer trains arrive at {delivered}"));
@@ -104,7 +105,7 @@ impl CapacityReport {
             self.reason = None;
         }
         match (policing, committed_rate, burst_bytes) {
-            (Some(Policing::Drops), ..) => {
+            (Some(ExcessAction::Drops), ..) => {
                 let (link_bits_per_second, rate_bits_per_second) = (of_link, committed_rate);
                 self.policer = Some(PolicerReport { link_bits_per_second, rate_bits_per_second, burst_bytes });
             }
@@ -176,19 +177,19 @@ mod tests {
     fn said(bottleneck: Option<Estimate<Rate>>, reason: Option<&str>, shaper: Option<Shaper>) -> String {
         let reason = reason.map(str::to_owned);
         let found = Capacity {
-            bottleneck,
-            at_least: None,
+            bottleneck_rate: bottleneck,
+            lower_bound: None,
             is_indefinite: false,
             reason,
             is_sender_limited: false,
             shaper,
-            fastest_burst: None,
-            waiting: None,
+            fastest_burst_rate: None,
+            waiting_fraction: None,
             is_disordered: false,
-            passes_few_at_once: false,
-            may_take_turns: true,
-            fastest_long_train: None,
-            long_train: None,
+            has_small_bucket: false,
+            may_be_round_robin: true,
+            fastest_long_train_rate: None,
+            slowest_long_train_rate: None,
             bursts_used: 20,
             trains_rejected: BTreeMap::new(),
         };

@@ -1,4 +1,4 @@
-use super::figures::Bounded;
+use super::figures::SecondsWithBounds;
 use kumade_estimate::delay::ClockModel;
 use kumade_probe_train::Estimate;
 use kumade_units::{Span, Time};
@@ -34,7 +34,7 @@ impl ClockReport {
     /// From a fitted clock model; times of steps are relative to `started`, by this host's clock.
     pub fn new(model: &ClockModel, started: Time, near_error: Option<Span>, far_error: Option<Span>) -> Self {
         let steps = model.steps().iter().map(|step| StepReport {
-            after_seconds: (step.at - started).as_secs_f64(),
+            after_seconds: (step.time - started).as_secs_f64(),
             size_seconds: step.size.as_secs_f64(),
         });
         ClockReport {
@@ -57,7 +57,11 @@ impl fmt::Display for ClockReport {
             ("ahead", self.offset_seconds)
         };
         let [skew, low, high] = [self.skew.value, self.skew.low, self.skew.high].map(|ratio| ratio * 1e6);
-        write!(f, "peer's clock: {word} by {}, skew {skew:+.0} ppm ({low:+.0} … {high:+.0})", Bounded(offset))?;
+        write!(
+            f,
+            "peer's clock: {word} by {}, skew {skew:+.0} ppm ({low:+.0} … {high:+.0})",
+            SecondsWithBounds(offset)
+        )?;
         let maximum = |error: Option<f64>| match error {
             Some(seconds) => Span::from_secs_f64(seconds).to_string(),
             None => "unknown (clock unsynchronised)".to_owned(),

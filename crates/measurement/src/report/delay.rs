@@ -1,7 +1,7 @@
 //! Delay, loss and reordering in the document.
 
 use super::clock::ClockReport;
-use super::figures::Bounded;
+use super::figures::SecondsWithBounds;
 use super::packets::PacketReport;
 use kumade_estimate::delay::{ClockModel, Delays};
 use kumade_probe_train::Estimate;
@@ -136,7 +136,7 @@ impl fmt::Display for DelayFigures {
         let [median, p95, p99] = above.map(Span::from_secs_f64);
         let Estimate { value, low, .. } = self.minimum_seconds;
         if value == 0.0 || low > 0.0 {
-            write!(f, "minimum {}, ", Bounded(self.minimum_seconds))?;
+            write!(f, "minimum {}, ", SecondsWithBounds(self.minimum_seconds))?;
         }
         write!(f, "above minimum: median {median}, p95 {p95}, p99 {p99}")
     }

@@ -48,9 +48,9 @@ impl fmt::Display for Burst {
 }
 
 /// A time in seconds, with its bounds where they differ: `15.1 ms ±1 ms`.
-pub(super) struct Bounded(pub(super) Estimate<f64>);
+pub(super) struct SecondsWithBounds(pub(super) Estimate<f64>);
 
-impl fmt::Display for Bounded {
+impl fmt::Display for SecondsWithBounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Estimate { value, low, high, .. } = self.0;
         let [value, low, high] = [value, low, high].map(Span::from_secs_f64);

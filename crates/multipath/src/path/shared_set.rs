@@ -5,7 +5,7 @@ use crate::path::state::PathConfig;
 use kumade_units::Time;
 use std::sync::Arc;
 
-/// The paths to a far end that several bonds share, each on a thread of its own: [`Bond::sharing`](crate::Bond::for_shard). Each
+/// The paths to a far end that several bonds share, each on a thread of its own: [`Bond::for_shard`](crate::Bond::for_shard). Each
 /// of them numbers its packets and judges which paths answer it; together they have one pace and one rate for each path.
 #[derive(Debug, Clone)]
 pub struct SharedPaths {

@@ -28,7 +28,7 @@ pub enum FlowControl {
     /// This end: the path is paced at the rate that is found out by the traffic itself. For datagrams.
     #[default]
     Pacing,
-    /// The carrier, which takes what it has room for ([`Bond::set_carrier`](crate::Bond::update_transport)). For TCP connections.
+    /// The carrier, which takes what it has room for ([`Bond::update_transport`](crate::Bond::update_transport)). For TCP connections.
     Backpressure,
 }
 
@@ -233,7 +233,7 @@ impl PathSender {
         Rate::from_f64(self.rate().capacity().as_f64() * self.shard.shard_fraction())
     }
 
-    /// The same of what it may carry; see [`SharedRateView::potential`](crate::congestion_control::shared_rate::SharedRateView::potential_rate).
+    /// The same of what it may carry; see [`SharedRateView::potential_rate`](crate::congestion_control::shared_rate::SharedRateView::potential_rate).
     pub fn shard_potential_rate(&self, fastest: Rate) -> Rate {
         Rate::from_f64(self.rate().potential_rate(fastest).as_f64() * self.shard.shard_fraction())
     }

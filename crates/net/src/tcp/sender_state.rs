@@ -1,4 +1,4 @@
-use crate::option::{MaxRto, MinRto, NotSentLowat, TcpInfoToDelivered};
+use crate::option::{ExtendedTcpInfo, MaxRto, MinRto, NotSentLowat};
 use kumade_units::{Rate, Span};
 use nix::errno::Errno;
 use nix::libc;
@@ -42,7 +42,7 @@ const MAX_RTO_RANGE_MILLIS: std::ops::RangeInclusive<i64> = 1000..=120_000;
 /// # Errors
 /// Where the connection is no more.
 pub fn send_state(stream: &TcpStream) -> io::Result<SendState> {
-    let info = getsockopt(stream, TcpInfoToDelivered)?;
+    let info = getsockopt(stream, ExtendedTcpInfo)?;
     // RFC 6675's pipe, as Linux counts it.
     let in_flight = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
     let free = info.snd_cwnd.saturating_sub(in_flight);

@@ -1,5 +1,5 @@
 use super::coalesce::{Coalescer, Group};
-use super::handovers::HandoverTimes;
+use super::handover_times::HandoverTimes;
 use super::open::{NAME_TAKEN, open, set_nonblocking};
 use crate::interface;
 use crate::setup::SetupError;

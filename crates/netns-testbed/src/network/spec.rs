@@ -39,11 +39,11 @@ pub struct NetworkSpec {
     /// Its queue, in place of tail drop; flows are told apart by addresses, protocol and ports.
     pub up_queue: Option<QueueConfig>,
     /// A downstream hop behind it, with tail drop.
-    pub up_downstream_hop: Option<LinkConfig>,
+    pub up_second_hop: Option<LinkConfig>,
     /// The bottleneck from right to left.
     pub down: LinkConfig,
     /// A downstream hop behind that one, with tail drop.
-    pub down_downstream_hop: Option<LinkConfig>,
+    pub down_second_hop: Option<LinkConfig>,
 }
 
 impl NetworkSpec {
@@ -58,17 +58,17 @@ impl NetworkSpec {
             right: vec![HostSpec::with_number("b", 2)],
             up: link.clone(),
             up_queue: None,
-            up_downstream_hop: None,
+            up_second_hop: None,
             down: link,
-            down_downstream_hop: None,
+            down_second_hop: None,
         }
     }
 
     /// The links of one direction, in the order in which packets pass them: the bottleneck, and the downstream hop.
     pub(super) fn links(&self, direction: Direction) -> impl Iterator<Item = &LinkConfig> {
         let (link, downstream_hop) = match direction {
-            Direction::Up => (&self.up, &self.up_downstream_hop),
-            Direction::Down => (&self.down, &self.down_downstream_hop),
+            Direction::Up => (&self.up, &self.up_second_hop),
+            Direction::Down => (&self.down, &self.down_second_hop),
         };
         std::iter::once(link).chain(downstream_hop)
     }

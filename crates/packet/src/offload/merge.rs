@@ -1,4 +1,4 @@
-use super::shape::MergeProfile;
+use super::merge_profile::MergeProfile;
 use crate::checksum;
 use std::num::NonZeroU16;
 

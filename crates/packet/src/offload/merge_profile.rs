@@ -45,17 +45,17 @@ impl MergeProfile {
     /// `None` for anything but a whole IPv4 packet without options or IPv6 packet without extension headers that
     /// contains all of a TCP or UDP header: such a packet's flow is not known.
     pub fn from_packet(packet: &[u8]) -> Option<Self> {
-        let (transport, protocol, len, identification) = network(packet)?;
+        let (transport, protocol, len, identification) = parse_network_header(packet)?;
         let header = packet.get(transport..).filter(|_| len == packet.len())?;
         let (header_bytes, can_merge) = match protocol {
-            protocol::TCP => tcp(header)?,
-            protocol::UDP => udp(header)?,
+            protocol::TCP => parse_tcp_header(header)?,
+            protocol::UDP => parse_udp_header(header)?,
             _ => return None,
         };
         let (payload, flags) = (transport + header_bytes, header.get(TCP_FLAGS).copied().unwrap_or(0));
         let mut common = [0; MAX_HEADER_BYTES];
         common[..payload].copy_from_slice(packet.get(..payload)?);
-        clear_variable(&mut common, transport, protocol);
+        clear_variable_fields(&mut common, transport, protocol);
         let payload_bytes = len - payload;
         let is_tcp = protocol == protocol::TCP;
         Some(MergeProfile {
@@ -120,7 +120,7 @@ impl MergeProfile {
 }
 
 /// Offset of the transport header, protocol, length and identification.
-fn network(packet: &[u8]) -> Option<(usize, u8, usize, Option<u16>)> {
+fn parse_network_header(packet: &[u8]) -> Option<(usize, u8, usize, Option<u16>)> {
     const DONT_FRAGMENT: u16 = 0x4000;
     const RESERVED: u16 = 0x8000;
     let word = |at: usize| Some(u16::from_be_bytes(*packet.get(at..)?.first_chunk()?));
@@ -138,20 +138,20 @@ fn network(packet: &[u8]) -> Option<(usize, u8, usize, Option<u16>)> {
 }
 
 /// Length of the header, and whether the packet may be merged by its flags.
-fn tcp(header: &[u8]) -> Option<(usize, bool)> {
+fn parse_tcp_header(header: &[u8]) -> Option<(usize, bool)> {
     let (&[offset, flags], bytes) = (header.get(12..)?.first_chunk()?, usize::from(header.get(12)? >> 4) * 4);
     // ECE may be set on all; CWR and what is reserved belongs to the one segment that has it.
     let is_plain = flags & !(LAST_SEGMENT_FLAGS | ECE) == ACK && offset & 0x0f == 0;
     (20..=header.len()).contains(&bytes).then_some((bytes, is_plain))
 }
 
-fn udp(header: &[u8]) -> Option<(usize, bool)> {
+fn parse_udp_header(header: &[u8]) -> Option<(usize, bool)> {
     let &[length_high, length_low, checksum @ ..] = header.get(4..)?.first_chunk::<4>()?;
     let is_whole = usize::from(u16::from_be_bytes([length_high, length_low])) == header.len();
     Some((8, is_whole && checksum != [0, 0]))
 }
 
-fn clear_variable(common: &mut [u8; MAX_HEADER_BYTES], transport: usize, protocol: u8) {
+fn clear_variable_fields(common: &mut [u8; MAX_HEADER_BYTES], transport: usize, protocol: u8) {
     let length_to_identification = if transport == 20 { 2..6 } else { 4..6 };
     common[length_to_identification].fill(0);
     if transport == 20 {

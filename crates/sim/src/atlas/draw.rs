@@ -551,7 +551,7 @@ mod tests {
         let named = |kind| DrawnPath::new(kind, 1).hops.remove(0).queue.map(|queue| queue.discipline);
         assert_eq!(named(PathKind::Fifo), None);
         assert_eq!(named(PathKind::Pie), Some(Discipline::Pie(PieConfig::default())));
-        let host_fair = FqCoDelConfig { hosts: true, ..FqCoDelConfig::default() };
+        let host_fair = FqCoDelConfig { isolates_hosts: true, ..FqCoDelConfig::default() };
         assert_eq!(named(PathKind::HostFair), Some(Discipline::FqCoDel(host_fair)));
     }
 

@@ -1,5 +1,5 @@
 use super::{
-    OuterTransport, Packets, PathState, RefusedTraffic, RelayedConnections, Status, Traffic, Tunnel, TunnelPath,
+    OuterTransport, PacketCarriage, PathState, RefusedTraffic, RelayedConnections, Status, Traffic, Tunnel, TunnelPath,
 };
 use kumade_dataplane::RemoteStatus;
 use kumade_overlay_io::BondedStatus;
@@ -13,7 +13,7 @@ impl Status {
             self.refused = Some(RefusedTraffic::new(plane));
             for (peer, known) in self.peers.iter_mut().zip(&plane.remotes) {
                 let names: Vec<_> = (1..=known.paths.len()).map(|number| number.to_string()).collect();
-                peer.packets = Some(Packets::new(known, Tunnel::new(known, &names, now)));
+                peer.packets = Some(PacketCarriage::new(known, Tunnel::new(known, &names, now)));
             }
         }
         self.relayed = relayed.map(|known| RelayedConnections {
@@ -27,11 +27,11 @@ impl Status {
     }
 }
 
-impl Packets {
+impl PacketCarriage {
     fn new(known: &RemoteStatus, mut tunnel: Tunnel) -> Self {
         tunnel.paths.retain(|path| path.address.is_some() || path.received.packets > 0);
         let up: Vec<_> = tunnel.paths.iter().filter(|path| path.state == PathState::Up).collect();
-        Packets {
+        PacketCarriage {
             address: up.iter().find_map(|path| path.address.clone()),
             carrier: known.outer_transport.map(OuterTransport::from),
             paths_up: up.len() as u64,
@@ -39,7 +39,7 @@ impl Packets {
             loss_ratio: weighted_loss_ratio(&up),
             sent: sum_traffic(&tunnel.paths, |path| &path.sent),
             received: sum_traffic(&tunnel.paths, |path| &path.received),
-            repeated_packets: known.suppressed_retransmissions,
+            suppressed_retransmissions: known.suppressed_retransmissions,
             tunnel,
         }
     }

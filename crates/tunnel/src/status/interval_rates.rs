@@ -1,4 +1,4 @@
-use super::{Packets, RelayedConnections, Status};
+use super::{PacketCarriage, RelayedConnections, Status};
 use ::kumade_overlay_status::StatusDocument;
 
 impl StatusDocument for Status {
@@ -24,8 +24,8 @@ impl StatusDocument for Status {
     }
 }
 
-impl Packets {
-    fn set_rates_since(&mut self, earlier: &Packets, seconds: f64) {
+impl PacketCarriage {
+    fn set_rates_since(&mut self, earlier: &PacketCarriage, seconds: f64) {
         self.sent.set_rate_since(&earlier.sent, seconds);
         self.received.set_rate_since(&earlier.received, seconds);
         self.tunnel.set_rates_since(&earlier.tunnel, seconds);

@@ -1,4 +1,6 @@
-use super::{EndKind, OuterTransport, Packets, PathState, PeerStatus, RelayedConnections, Status, Tunnel, TunnelPath};
+use super::{
+    EndKind, OuterTransport, PacketCarriage, PathState, PeerStatus, RelayedConnections, Status, Tunnel, TunnelPath,
+};
 use ::kumade_overlay_status::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
 use kumade_units::Span;
 use std::fmt::{self, Display, Formatter};
@@ -18,7 +20,7 @@ impl Display for Status {
                 ["peer", "state", "address", "carrier", "round trip", "sent", "received", "loss", "waiting", "dropped"];
             write_table(f, "", heads, known.iter().map(|(peer, packets)| peer_row(peer, packets)))?;
         }
-        for (peer, Packets { tunnel, .. }) in known.iter().filter(|(_, packets)| packets.tunnel.connected) {
+        for (peer, PacketCarriage { tunnel, .. }) in known.iter().filter(|(_, packets)| packets.tunnel.connected) {
             write!(f, "\n\n{}: {}", peer.short_key(), tunnel.resequencing)?;
         }
         if let Some(relayed) = &self.relayed {
@@ -28,8 +30,8 @@ impl Display for Status {
     }
 }
 
-fn peer_row(peer: &PeerStatus, packets: &Packets) -> [String; 10] {
-    let Packets { address, carrier, round_trip_seconds, loss_ratio, sent, received, tunnel, .. } = packets;
+fn peer_row(peer: &PeerStatus, packets: &PacketCarriage) -> [String; 10] {
+    let PacketCarriage { address, carrier, round_trip_seconds, loss_ratio, sent, received, tunnel, .. } = packets;
     let state = if tunnel.connected { "connected" } else { "not connected" };
     let none = || UNKNOWN_VALUE.to_owned();
     [

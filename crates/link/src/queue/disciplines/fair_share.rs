@@ -311,7 +311,8 @@ impl<P> FairShare<P> {
     fn drop_to_limit(&mut self, arrived: u32, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
         let mut outcome = Ok(());
         while self.exceeds_limit() {
-            let Some(TakenPacket { packet, owner, slot: place, round: turn }) = self.calendar.remove_last() else {
+            let Some(TakenPacket { packet, owner, node_index: place, round: turn }) = self.calendar.remove_last()
+            else {
                 break;
             };
             let size = charged_bytes(packet.size);

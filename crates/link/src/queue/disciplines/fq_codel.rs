@@ -18,7 +18,7 @@ pub struct FqCoDelConfig {
     /// Among how many queues flows are spread. Flows that fall on the same one share it.
     pub flows: u32,
     /// Whether hosts take turns, and the flows of each take turns in its own.
-    pub hosts: bool,
+    pub isolates_hosts: bool,
     /// How many bytes of packets can be queued, in addition to the queue's limit.
     pub memory: u64,
 }
@@ -26,7 +26,7 @@ pub struct FqCoDelConfig {
 /// FQ-CoDel (RFC 8290): queues for flows take turns, those that have just begun to send come first, and each is kept
 /// short by a CoDel of its own. What exceeds the limit or the memory is dropped from the front of the longest queue.
 ///
-/// With [`hosts`](FqCoDelConfig::hosts) the hosts take turns by the same rule, so that one with many flows gets no more than one with
+/// With [`isolates_hosts`](FqCoDelConfig::isolates_hosts) the hosts take turns by the same rule, so that one with many flows gets no more than one with
 /// few: host fairness, as CAKE has it (Høiland-Jørgensen, Täht and Morton 2018, section III-B).
 #[derive(Debug)]
 pub struct FqCoDel<P> {
@@ -78,7 +78,7 @@ struct FlowQueueSource<'a, P> {
 }
 
 /// Linux drops at most so many packets of an overflowing queue at a time; to find the longest is what costs.
-const MAX_BATCH_PACKETS: usize = 64;
+const MAX_DROP_BATCH_PACKETS: usize = 64;
 /// No IP packet is larger; whatever claims to be may not send the turns round for ever.
 const MAX_PACKET_BYTES: u32 = 65_535;
 /// Among so many places hosts are spread. Those that fall on the same one share its turns.
@@ -87,7 +87,7 @@ const HOST_SLOTS: u32 = 1024;
 impl Default for FqCoDelConfig {
     fn default() -> Self {
         let codel = CoDelConfig { ecn: true, ..CoDelConfig::default() };
-        FqCoDelConfig { codel, quantum: 1514, flows: 1024, hosts: false, memory: 32 << 20 }
+        FqCoDelConfig { codel, quantum: 1514, flows: 1024, isolates_hosts: false, memory: 32 << 20 }
     }
 }
 
@@ -115,7 +115,7 @@ impl DisciplineConfig for FqCoDelConfig {
         let own = [
             Parameter::new("quantum", SMALL_SIZE_FORMAT, quantum, |config: &mut Self| &mut config.quantum),
             Parameter::new("flows", NUMBER_FORMAT, "number of queues", |config: &mut Self| &mut config.flows),
-            Parameter::new("hosts", SWITCH_FORMAT, hosts, |config: &mut Self| &mut config.hosts),
+            Parameter::new("hosts", SWITCH_FORMAT, hosts, |config: &mut Self| &mut config.isolates_hosts),
             Parameter::new(
                 "memory",
                 SIZE_FORMAT,
@@ -150,7 +150,7 @@ impl DisciplineConfig for FqCoDelConfig {
             let (chain, controller) = (SlabList::default(), CoDelState::new());
             FlowQueue { chain, controller, credit: Credit::default() }
         };
-        let hosts = if self.hosts {
+        let hosts = if self.isolates_hosts {
             (0..HOST_SLOTS).map(|_| HostQueues::default()).collect()
         } else {
             vec![HostQueues { round_robin: DeficitRoundRobin::with_capacity(flows), ..HostQueues::default() }]
@@ -197,7 +197,7 @@ impl<P> FqCoDel<P> {
     fn drop_from_longest(&mut self, drops: &mut Vec<DroppedPacket<P>>) {
         let Some(longest) = self.flow_queues.iter_mut().max_by_key(|lane| lane.chain.bytes()) else { return };
         let enough = longest.chain.bytes() / 2;
-        for _ in 0..MAX_BATCH_PACKETS {
+        for _ in 0..MAX_DROP_BATCH_PACKETS {
             let Some(packet) = self.slab.pop(&mut longest.chain) else { return };
             drops.push(DroppedPacket { packet, cause: DropCause::QueueFull });
             if longest.chain.bytes() <= enough {
@@ -373,7 +373,7 @@ mod tests {
 
     /// The part of what is served that goes to a host with one flow beside one with `flows`, all of which always have packets.
     fn part_of_one_flow(hosts: bool, flows: u64) -> f64 {
-        let config = FqCoDelConfig { hosts, flows: 65_536, ..FqCoDelConfig::default() };
+        let config = FqCoDelConfig { isolates_hosts: hosts, flows: 65_536, ..FqCoDelConfig::default() };
         let mut queue: FqCoDel<u32> = config.new_queue(QueueLimit::Packets(u64::MAX), 1);
         let offer = |queue: &mut FqCoDel<u32>, flow: u64| {
             let packet = QueuedPacket { host: flow.min(1), ..QueuedPacket::new(0, 1500, flow, Time::ZERO) };
