@@ -162,7 +162,7 @@ pub enum Error {
         "{address} cannot fill the path: it speaks protocol version {version}, which has that since version {}",
         Version::LOAD
     )]
-    CannotLoad {
+    PathFillingUnsupported {
         /// The far end.
         address: SocketAddr,
         /// What it speaks.
@@ -199,7 +199,7 @@ impl Error {
             Error::TooFewConnections { .. } => "too-few-connections",
             Error::ConnectionsKeepBreaking { .. } => "connections-keep-breaking",
             Error::Transport { .. } => "transport",
-            Error::CannotLoad { .. } => "cannot-load",
+            Error::PathFillingUnsupported { .. } => "cannot-load",
             Error::Cancelled => "cancelled",
             Error::DeadlineExceeded { .. } => "deadline-exceeded",
         }
@@ -218,7 +218,7 @@ impl Error {
             Error::NoAnswer { .. } => Some(Hint::CheckService),
             Error::ConnectionLost { .. } => Some(Hint::CheckServerAndPath),
             Error::WaitExceeded { .. } => Some(Hint::WaitLonger),
-            Error::ProtocolViolation { .. } | Error::CannotLoad { .. } => Some(Hint::UseSameRelease),
+            Error::ProtocolViolation { .. } | Error::PathFillingUnsupported { .. } => Some(Hint::UseSameRelease),
             Error::TransportUnavailable { transport: Transport::Udp, .. } => Some(Hint::UseTcp),
             Error::TooFewConnections { .. } => Some(Hint::ConnectionsLimited),
             Error::ConnectionsKeepBreaking { .. } => Some(Hint::UseFewerConnections),

@@ -29,7 +29,7 @@ pub(crate) fn run_load(
     request: &LoadRequest,
 ) -> Result<LoadRecord, Error> {
     if peer.version() < Version::LOAD {
-        return Err(Error::CannotLoad { address: peer.address, version: peer.version() });
+        return Err(Error::PathFillingUnsupported { address: peer.address, version: peer.version() });
     }
     peer.wait_for_drain()?;
     peer.set_path_loaded(true, OPERATION)?;

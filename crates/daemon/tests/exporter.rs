@@ -11,7 +11,7 @@ fn start() -> Exporter {
     Exporter::start("127.0.0.1:0".parse().unwrap(), || "up 1\n# EOF\n".to_owned()).unwrap()
 }
 
-fn say(exporter: &Exporter, text: &[u8]) -> String {
+fn send_request(exporter: &Exporter, text: &[u8]) -> String {
     let mut stream = TcpStream::connect(exporter.address()).unwrap();
     let mut response = String::new();
     // A server that has read enough may reset the connection.
@@ -21,7 +21,7 @@ fn say(exporter: &Exporter, text: &[u8]) -> String {
 
 #[test]
 fn metrics_are_fetched_in_their_format() {
-    let response = say(&start(), b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    let response = send_request(&start(), b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     let (head, body) = response.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("openmetrics-text; version=1.0.0"), "{head}");
     assert_eq!(body, "up 1\n# EOF\n");
@@ -36,12 +36,12 @@ fn other_requests_are_refused() {
         (b"SSH-2.0-OpenSSH\r\n\r\n", "400"),
         (b"\x16\x03\x01\x02\x00\x01", "400"),
     ] {
-        let response = say(&exporter, text);
+        let response = send_request(&exporter, text);
         assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{response}");
     }
     // Whatever becomes of the rest of this one, the next is served.
-    say(&exporter, &vec![b'G'; 1 << 20]);
-    assert!(say(&exporter, b"GET / HTTP/1.0\r\n\r\n").contains("up 1"));
+    send_request(&exporter, &vec![b'G'; 1 << 20]);
+    assert!(send_request(&exporter, b"GET / HTTP/1.0\r\n\r\n").contains("up 1"));
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_silent_client_is_cut_off() {
     let exporter = start();
     let _silent = TcpStream::connect(exporter.address()).unwrap();
     let begun = Instant::now();
-    assert!(say(&exporter, b"GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 200"));
+    assert!(send_request(&exporter, b"GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 200"));
     assert!(begun.elapsed() < Duration::from_secs(30));
 }
 
@@ -59,7 +59,7 @@ fn silent_clients_delay_no_other() {
     let exporter = start();
     let _silent: Vec<_> = (0..200).map(|_| TcpStream::connect(exporter.address()).unwrap()).collect();
     let begun = Instant::now();
-    assert!(say(&exporter, b"GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 200"));
+    assert!(send_request(&exporter, b"GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 200"));
     assert!(begun.elapsed() < Duration::from_secs(30));
 }
 

@@ -237,7 +237,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
 
     /// The length of the longest packet that may stand for segments, in bytes, where the peer that has this destination is
     /// sent such: its carriers are streams, and the packet occupies none of them for long.
-    pub fn max_large_packet(&self, destination: Option<IpAddr>) -> Option<usize> {
+    pub fn max_offloaded_packet_bytes(&self, destination: Option<IpAddr>) -> Option<usize> {
         let remote = destination.and_then(|destination| self.networks.find_peer(destination))?;
         self.remotes[remote].max_large_packet()
     }

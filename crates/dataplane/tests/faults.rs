@@ -2,7 +2,7 @@
 
 mod faulty;
 
-use faulty::{World, path};
+use faulty::{FaultyNetwork, path};
 use kumade_dataplane::RemoteStatus;
 use kumade_packet::{Headers, checksum};
 use kumade_units::Span;
@@ -12,8 +12,8 @@ fn seconds(seconds: i64) -> Span {
     Span::from_secs(seconds)
 }
 
-fn connected(paths: Vec<faulty::Path>, max_packet: u32) -> World {
-    let mut world = World::new(paths, max_packet);
+fn connected(paths: Vec<faulty::Path>, max_packet: u32) -> FaultyNetwork {
+    let mut world = FaultyNetwork::new(paths, max_packet);
     world.run(seconds(8));
     assert!(world.is_connected());
     world
@@ -42,7 +42,7 @@ fn a_packet_that_one_path_does_not_pass_takes_the_other_in_order() {
     world.run(seconds(1));
     assert!(world.numbers().into_iter().eq(numbers));
     // Short ones take the other one, too, which has carried nothing so far.
-    world.forget();
+    world.discard_deliveries();
     let before: Vec<_> = sent_packets(&world);
     let numbers = world.transfer(400, seconds(2));
     world.run(seconds(1));
@@ -51,7 +51,7 @@ fn a_packet_that_one_path_does_not_pass_takes_the_other_in_order() {
     assert_eq!(world.nodes[0].statistics().oversized_packets, 0);
 }
 
-fn sent_packets(world: &World) -> Vec<u64> {
+fn sent_packets(world: &FaultyNetwork) -> Vec<u64> {
     world.nodes[0].remote_statuses()[0].paths.iter().map(|path| path.status.sent_packets).collect()
 }
 
@@ -111,7 +111,7 @@ fn a_path_that_shrinks_during_a_transfer_costs_a_moment_only() {
     world.transfer(1400, seconds(2));
     world.paths[0].mtu = 1400;
     world.transfer(1400, seconds(4));
-    world.forget();
+    world.discard_deliveries();
     let numbers = world.transfer(1400, seconds(2));
     world.run(seconds(1));
     assert!(world.numbers().into_iter().eq(numbers), "by the other path");
@@ -128,7 +128,7 @@ fn a_single_path_that_shrinks_carries_what_still_passes() {
     world.transfer(1400, seconds(6));
     let mtu = world.nodes[0].mtu().unwrap();
     assert!(mtu > 1300 - 72 - 8 && mtu <= 1300 - 72, "{mtu}");
-    world.forget();
+    world.discard_deliveries();
     let numbers = world.transfer(mtu as usize, seconds(2));
     world.run(seconds(1));
     assert!(world.numbers().into_iter().eq(numbers));
@@ -159,7 +159,7 @@ fn a_peer_whose_address_changes_is_followed_on_every_path() {
     let addresses: Vec<_> = status.paths.iter().map(|path| path.address.unwrap().ip().to_string()).collect();
     assert_eq!(addresses, ["198.51.100.7", "198.51.101.7"]);
     assert_eq!(path_mtus(status), [Some(1500), Some(1500)]);
-    world.forget();
+    world.discard_deliveries();
     let numbers = world.transfer(1400, seconds(2));
     world.run(seconds(1));
     assert!(world.numbers().into_iter().eq(numbers));
@@ -183,7 +183,7 @@ fn a_peer_that_restarts_with_its_clock_an_hour_behind_is_connected_again_within_
         world.clock_offsets[own] = seconds(-3600);
         world.restart(own);
         world.transfer(200, seconds(30));
-        world.forget();
+        world.discard_deliveries();
         let numbers = world.transfer(200, seconds(2));
         world.run(seconds(1));
         assert_eq!(world.numbers().len(), numbers.len(), "node {own} has restarted");

@@ -3,7 +3,7 @@
 
 mod faulty;
 
-use faulty::{Faults, World, path};
+use faulty::{Faults, FaultyNetwork, path};
 use kumade_units::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -96,14 +96,14 @@ impl Hosts {
         }
     }
 
-    fn offer(&mut self, world: &mut World, from: usize, words: Vec<u32>, bytes: usize) {
+    fn offer(&mut self, world: &mut FaultyNetwork, from: usize, words: Vec<u32>, bytes: usize) {
         let content = Content { serial: self.serials[from], words, bytes };
         self.serials[from] += 1;
         world.offer(from, &content.write(from));
     }
 
     /// Sends what is new, if `more`, and what has to be repeated.
-    fn send(&mut self, world: &mut World, more: bool) {
+    fn send(&mut self, world: &mut FaultyNetwork, more: bool) {
         let now = world.now;
         let due = |(number, sent): (&u32, &Time)| (now - *sent > REPEAT_AFTER).then_some(*number);
         let mut numbers: Vec<u32> = self.unacknowledged.iter().filter_map(due).collect();
@@ -121,7 +121,7 @@ impl Hosts {
     }
 
     /// Takes what has been delivered on both sides, and acknowledges it.
-    fn receive(&mut self, world: &mut World) {
+    fn receive(&mut self, world: &mut FaultyNetwork) {
         for to in 0..2 {
             let packets = std::mem::take(&mut world.received[to]);
             for packet in &packets {
@@ -179,7 +179,7 @@ impl Weather {
         now + Span::from_secs_f64(self.random.random_range(least..most))
     }
 
-    fn apply(&mut self, world: &mut World) {
+    fn apply(&mut self, world: &mut FaultyNetwork) {
         for place in 0..PATHS {
             if world.now >= self.flips[place] {
                 let is_cut = !world.paths[place].is_cut;
@@ -196,7 +196,7 @@ impl Weather {
 }
 
 /// What waits anywhere.
-fn waiting(world: &World) -> usize {
+fn waiting(world: &FaultyNetwork) -> usize {
     let of = |node: usize| {
         world.nodes[node]
             .remote_statuses()
@@ -208,7 +208,7 @@ fn waiting(world: &World) -> usize {
 }
 
 /// One minute; returns the most packets that waited at once.
-fn minute(world: &mut World, hosts: &mut Hosts, weather: &mut Weather) -> usize {
+fn minute(world: &mut FaultyNetwork, hosts: &mut Hosts, weather: &mut Weather) -> usize {
     let end = world.now + Span::from_secs(60);
     let (mut most, mut ticks) = (0, 0);
     while world.now < end {
@@ -230,10 +230,10 @@ fn soak(seed: u64) {
         duplication: 0.002,
         corruption: 0.002,
         reordering: 0.002,
-        max_extra: Span::from_millis(30),
+        max_reordering_delay: Span::from_millis(30),
     };
     let paths = [10, 20, 35].map(|delay| faulty::Path { faults, ..path(delay, 1500) });
-    let mut world = World::with_seed(seed, paths.to_vec(), MAX_PACKET);
+    let mut world = FaultyNetwork::with_seed(seed, paths.to_vec(), MAX_PACKET);
     world.run(Span::from_secs(8));
     let mut hosts = Hosts::new(seed);
     let mut weather = Weather::new(seed + 1, world.now);

@@ -62,7 +62,7 @@ impl LinkMetrics {
             let drops = &direction.dropped;
             for (cause, traffic) in [
                 ("queue_full", drops.queue_full),
-                ("managed", drops.managed),
+                ("managed", drops.aqm),
                 ("policed", drops.policed),
                 ("loss", drops.loss),
                 ("refused", drops.refused),

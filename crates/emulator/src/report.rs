@@ -120,7 +120,8 @@ pub struct Drops {
     /// The queue had no room.
     pub queue_full: Traffic,
     /// The queue discipline dropped them, although the queue had room.
-    pub managed: Traffic,
+    #[serde(rename = "managed")]
+    pub aqm: Traffic,
     /// The policer dropped them: they exceeded its rate and burst.
     pub policed: Traffic,
     /// The emulated loss.
@@ -342,7 +343,7 @@ impl Drops {
     fn new(of: impl Fn(DropCause) -> Traffic) -> Self {
         Drops {
             queue_full: of(DropCause::QueueFull),
-            managed: of(DropCause::Aqm),
+            aqm: of(DropCause::Aqm),
             policed: of(DropCause::Policed),
             loss: of(DropCause::EmulatedLoss),
             refused: of(DropCause::FilteredByRule),

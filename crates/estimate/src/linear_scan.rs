@@ -4,7 +4,7 @@ use crate::bound::{Bound, BoundKind};
 use crate::config::{Budget, Conditions, MethodConfig, Parameter, set_parameter};
 use crate::method::{Method, Outcome, Rejection, Step};
 use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
-use kumade_units::{Rate, Span, Time, parse, show};
+use kumade_units::{Rate, Span, Time, exact_text, parse};
 use std::collections::BTreeMap;
 
 /// The four numbers of a PathRakeTCP or PathQuick3 train. The rate of packet *i* is
@@ -54,7 +54,7 @@ impl MethodConfig for LinearScanConfig {
             default: "100us",
             help: "time between two packets",
             set: |config, text| set_parameter(&mut config.interval, parse_interval(text).map(Some)),
-            get: |config| show::span(config.interval.unwrap_or(Span::ZERO)),
+            get: |config| exact_text::span(config.interval.unwrap_or(Span::ZERO)),
         },
         Parameter {
             name: "first-size",

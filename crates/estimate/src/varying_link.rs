@@ -49,7 +49,7 @@ const MIN_SPLIT_SAMPLES_TO_PLAN: usize = 3;
 /// From one train's start to the next one's, in seconds: stations adapt their rates every 50 ms or so.
 const MIN_SPACING_SECONDS: f64 = 0.08;
 /// Trains are this part of their length apart at least.
-const MIN_PAUSE_PART: f64 = 0.5;
+const MIN_PAUSE_TRAIN_RATIO: f64 = 0.5;
 /// Pauses are longer by up to this part, at random: trains must not follow what the link does periodically.
 const RANDOM_PAUSE_PART: f64 = 0.2;
 /// No pause is longer, in seconds.
@@ -104,7 +104,7 @@ impl VaryingLinkProbe {
         let wait = self.pause();
         let is_within = self.bytes + train.bytes() <= plan::byte_budget(&known, &self.config)
             && now - started + wait + train.duration() <= self.config.budget_time
-            && train.check(self.config.max_packet).is_ok();
+            && train.check(self.config.max_packet_bytes).is_ok();
         if !is_within || self.is_done() {
             return Step::Done(self.varying_link());
         }
@@ -163,7 +163,7 @@ impl VaryingLinkProbe {
             (fit.carried / fit.available.max(fit.carried / MAX_DRAIN_RATIO)).clamp(1.0, MAX_DRAIN_RATIO)
         };
         let drained = waited * self.fit().map_or(USUAL_DRAIN_RATIO, drain);
-        let least = (MIN_SPACING_SECONDS - seconds).max(MIN_PAUSE_PART * seconds);
+        let least = (MIN_SPACING_SECONDS - seconds).max(MIN_PAUSE_TRAIN_RATIO * seconds);
         let pause = drained.max(least) * (1.0 + RANDOM_PAUSE_PART * random(&mut self.random));
         Span::from_secs_f64(pause.min(MAX_PAUSE_SECONDS))
     }

@@ -253,7 +253,7 @@ proptest! {
     ) {
         let (rate, period) = (Rate::from_bits_per_second(kilobits * 1000), Span::from_nanos(period));
         let budget_time = Span::from_secs(8);
-        measure_varying(VaryingLinkConfig { rate, period, max_packet: 1500, max_packets, budget_bytes, budget_time, seed }, &fates);
+        measure_varying(VaryingLinkConfig { rate, period, max_packet_bytes: 1500, max_packets, budget_bytes, budget_time, seed }, &fates);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-const LEFT: &str = r#"
+const LEFT_GATEWAY_CONFIG: &str = r#"
 [gateway]
 name = "left"
 weights = "measured"
@@ -58,7 +58,7 @@ fn sites() -> Sites {
 }
 
 /// A directory for this test alone.
-fn runtime(test: &str) -> RuntimeDir {
+fn create_runtime_dir(test: &str) -> RuntimeDir {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("measured-{test}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&directory);
     RuntimeDir::from_path(directory)
@@ -66,8 +66,8 @@ fn runtime(test: &str) -> RuntimeDir {
 
 fn start(sites: &Sites, test: &str) -> (DirectPlane, PathMeasurer) {
     let interfaces = ["lan", "path1", "path2"].map(String::from);
-    let config = GatewayConfig::from_toml(LEFT, "test.toml", &interfaces).unwrap();
-    let plane = sites.left.run(|| DirectPlane::start(&config, runtime(test))).unwrap().unwrap();
+    let config = GatewayConfig::from_toml(LEFT_GATEWAY_CONFIG, "test.toml", &interfaces).unwrap();
+    let plane = sites.left.run(|| DirectPlane::start(&config, create_runtime_dir(test))).unwrap().unwrap();
     (plane, PathMeasurer::new(&config, None, 1, clock::monotonic()).unwrap())
 }
 
@@ -122,7 +122,9 @@ fn without_an_answer_the_configured_weights_stay_and_the_reason_is_told() {
         // One that answers others only.
         let key = PresharedKey::from_bytes([1; 32]);
         let _server = sites.right.run(|| MeasurementServer::start(7272, Some(key))).unwrap().unwrap();
-        let config = GatewayConfig::from_toml(LEFT, "test.toml", &["lan", "path1", "path2"].map(String::from)).unwrap();
+        let config =
+            GatewayConfig::from_toml(LEFT_GATEWAY_CONFIG, "test.toml", &["lan", "path1", "path2"].map(String::from))
+                .unwrap();
         let mut measurer = PathMeasurer::new(&config, None, 1, clock::monotonic()).unwrap();
         measure(&sites, &mut plane, &mut measurer);
         measurer.status(clock::monotonic()).iter().for_each(|path| refused(path, "10.9."));
@@ -159,7 +161,7 @@ fn the_bonded_plane_is_told_what_was_measured_of_idle_paths() {
             let config = bonded(own);
             let Plane::Bonded(bonded) = &config.plane else { unreachable!("it is") };
             let keys = (PrivateKey::from_bytes([own; 32]), vec![PresharedKey::default()]);
-            let directory = runtime(&format!("bonded{own}"));
+            let directory = create_runtime_dir(&format!("bonded{own}"));
             let keyed = kumade_gateway::bonded::plane_config(&config, bonded, keys.0, keys.1, directory);
             run_ip(inside, &["route", "del", &format!("10.{}.0.0/24", 3 - own)]).unwrap();
             inside.run(|| BondedPlane::start(keyed)).unwrap().unwrap()

@@ -43,12 +43,12 @@ pub struct TunnelArgs {
 #[derive(Debug, Subcommand)]
 enum TunnelCommand {
     #[command(flatten)]
-    End(Box<EndCommand>),
+    RunEnd(Box<TunnelEndCommand>),
     Status(status::StatusArgs),
 }
 
 #[derive(Debug, Subcommand)]
-enum EndCommand {
+enum TunnelEndCommand {
     /// Wait for other ends, each known by its key
     Listen {
         /// Where to wait, for TCP and UDP [default: all addresses, port 7274]
@@ -115,7 +115,7 @@ struct CommonArgs {
     #[command(flatten)]
     tuning: TuningArgs,
     #[command(flatten)]
-    visibility: MonitoringArgs,
+    monitoring: MonitoringArgs,
 }
 
 /// What is set on the TCP connections. The defaults suit most paths.
@@ -187,7 +187,7 @@ enum TransportName {
 pub fn run(args: TunnelArgs) -> anyhow::Result<ExitCode> {
     let command = match args.command {
         TunnelCommand::Status(args) => return status::run(&args),
-        TunnelCommand::End(command) => *command,
+        TunnelCommand::RunEnd(command) => *command,
     };
     let (config, visibility) = tunnel_config(command)?;
     match config.validate() {
@@ -196,14 +196,14 @@ pub fn run(args: TunnelArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn tunnel_config(command: EndCommand) -> anyhow::Result<(TunnelConfig, MonitoringArgs)> {
+fn tunnel_config(command: TunnelEndCommand) -> anyhow::Result<(TunnelConfig, MonitoringArgs)> {
     let (end, peers, connections, relayed, common) = match command {
-        EndCommand::Listen { listen, peers, allowed, common } => {
+        TunnelEndCommand::Listen { listen, peers, allowed, common } => {
             let text = listen.unwrap_or_else(|| DEFAULT_PORT.to_string());
             let address = listen_address(&text, DEFAULT_PORT)?;
             (TunnelEnd::Listen(address), peers, 1, RelayedConfig { allowed, ..RelayedConfig::default() }, common)
         }
-        EndCommand::Connect { host, peer, networks, forwards, connections, common } => {
+        TunnelEndCommand::Connect { host, peer, networks, forwards, connections, common } => {
             let key = peer.parse::<PublicKey>().context("the key of --peer")?;
             let networks = if networks.is_empty() { &common.addresses } else { &networks };
             let networks = networks.iter().map(IpNet::trunc).collect();
@@ -231,7 +231,7 @@ fn tunnel_config(command: EndCommand) -> anyhow::Result<(TunnelConfig, Monitorin
         tuning: common.tuning.to_connection_tuning(),
         relayed_connections: relayed,
     };
-    Ok((config, common.visibility))
+    Ok((config, common.monitoring))
 }
 
 fn resolve_host(host: &str) -> anyhow::Result<SocketAddr> {

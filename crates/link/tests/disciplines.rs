@@ -1,6 +1,6 @@
 //! Each discipline in front of a link: the shares that flows get, and that the link's guarantees hold with all of them.
 
-mod every;
+mod every_discipline;
 
 use kumade_link::queue::{
     ActiveDroppingConfig, AfdConfig, ChokeConfig, CoDelConfig, Discipline, DropPreference, Ecn, FairCoDelConfig,
@@ -35,7 +35,7 @@ fn preferring(heavy: HeavyFlows, other: f64) -> Discipline {
 
 /// Every discipline of the table.
 fn disciplines() -> Vec<Discipline> {
-    every::disciplines(RATE)
+    every_discipline::disciplines(RATE)
 }
 
 fn millis(millis: f64) -> Time {

@@ -18,7 +18,7 @@ fn run(config: LinkConfig) -> (Vec<Delivery<usize>>, Link<usize>) {
     (std::iter::from_fn(|| link.pop_due(Time::MAX)).collect(), link)
 }
 
-fn holding(probability: f64) -> LinkConfig {
+fn reordering_config(probability: f64) -> LinkConfig {
     LinkConfig { reordering: Reordering { probability, extra: Span::from_micros(3500) }, ..LinkConfig::default() }
 }
 
@@ -49,7 +49,7 @@ fn extents(numbers: &[usize]) -> Vec<usize> {
 
 #[test]
 fn the_part_held_back_is_reordered_by_as_many_packets_as_follow_in_the_time() {
-    let (came, link) = run(holding(0.1));
+    let (came, link) = run(reordering_config(0.1));
     assert!(came.is_sorted_by_key(|delivery| delivery.due));
     let extents = extents(&came.iter().map(|delivery| delivery.packet).collect::<Vec<_>>());
     let ratio = extents.len() as f64 / PACKETS as f64;
@@ -73,7 +73,7 @@ fn only_those_held_back_are_due_at_another_time() {
         came.sort_by_key(|delivery| delivery.packet);
         came.into_iter().map(|delivery| delivery.due).collect::<Vec<_>>()
     };
-    let (straight, held) = (due(holding(0.0)), due(holding(0.2)));
+    let (straight, held) = (due(reordering_config(0.0)), due(reordering_config(0.2)));
     assert_eq!(straight.len(), held.len());
     let late = straight.iter().zip(&held).map(|(straight, held)| *held - *straight);
     assert!(late.clone().all(|late| late == Span::ZERO || late == Span::from_micros(3500)));
@@ -83,7 +83,7 @@ fn only_those_held_back_are_due_at_another_time() {
 
 #[test]
 fn a_duplicate_comes_right_behind_its_original_and_is_counted() {
-    let (came, link) = run(LinkConfig { duplication: 0.05, ..holding(0.1) });
+    let (came, link) = run(LinkConfig { duplication: 0.05, ..reordering_config(0.1) });
     let copies = came.iter().filter(|delivery| delivery.is_duplicate).count();
     assert_eq!(came.len(), PACKETS + copies);
     assert!((copies as f64 / PACKETS as f64 - 0.05).abs() < 0.004, "{copies}");
@@ -99,7 +99,7 @@ fn a_duplicate_comes_right_behind_its_original_and_is_counted() {
 #[test]
 fn switching_one_on_does_not_change_what_another_does_to_which_packet() {
     let jitter = Span::from_micros(900);
-    let all = LinkConfig { jitter, duplication: 0.05, loss: Loss::bursts(0.2, 3.0).unwrap(), ..holding(0.1) };
+    let all = LinkConfig { jitter, duplication: 0.05, loss: Loss::bursts(0.2, 3.0).unwrap(), ..reordering_config(0.1) };
     let (everything, _) = run(all.clone());
     let find = |came: &[Delivery<usize>], packet| came.iter().find(|delivery| delivery.packet == packet).cloned();
     let copied = |came: &[Delivery<usize>], lost: &[bool]| {

@@ -1,6 +1,6 @@
 //! What holds for every link, whatever it is made of and however it is changed while it runs.
 
-mod every;
+mod every_discipline;
 
 use kumade_link::queue::{QueueConfig, QueueLimit};
 use kumade_link::{
@@ -75,7 +75,7 @@ fn settings() -> impl Strategy<Value = LinkConfig> {
 }
 
 fn queues() -> impl Strategy<Value = QueueConfig> {
-    let discipline = prop::sample::select(every::disciplines(Rate::from_mbit(10)));
+    let discipline = prop::sample::select(every_discipline::disciplines(Rate::from_mbit(10)));
     let limit = prop_oneof![(0u64..20_000).prop_map(QueueLimit::Bytes), (0u64..30).prop_map(QueueLimit::Packets)];
     (limit, discipline).prop_map(|(limit, discipline)| QueueConfig { limit, discipline })
 }

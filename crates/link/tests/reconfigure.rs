@@ -29,7 +29,7 @@ fn work(steps: &[(i64, u64)], time: i64) -> i128 {
 
 /// Departures from the definition: in the measure of work done, a packet begins when it has arrived and the one before
 /// has left; it leaves at the first nanosecond by which its work is done.
-fn exact(steps: &[(i64, u64)], arrivals: &[(i64, u32)]) -> Vec<i64> {
+fn exact_departures(steps: &[(i64, u64)], arrivals: &[(i64, u32)]) -> Vec<i64> {
     let mut free = 0;
     let leave = |(arrival, size): &(i64, u32)| {
         free = work(steps, *arrival).max(free) + i128::from(*size) * 8_000_000_000;
@@ -82,7 +82,7 @@ proptest! {
             link.offer(packet, *size, at(*arrival)).unwrap();
         }
         let came: Vec<_> = drain(&mut link).iter().map(|delivery| delivery.due.as_nanos()).collect();
-        prop_assert_eq!(came, exact(&steps, &arrivals));
+        prop_assert_eq!(came, exact_departures(&steps, &arrivals));
     }
 
     #[test]
@@ -107,7 +107,7 @@ proptest! {
             LedgerEntry { outcome: PacketOutcome::Departed(time), .. } => time.as_nanos(),
             other => panic!("{other:?}"),
         }).collect();
-        prop_assert_eq!(&came, &exact(&steps, &arrivals));
+        prop_assert_eq!(&came, &exact_departures(&steps, &arrivals));
         prop_assert_eq!(&noted, &came);
     }
 
@@ -128,7 +128,7 @@ proptest! {
         let unrolled: Vec<_> =
             (0..cycles).flat_map(|cycle| steps.iter().map(move |(time, rate)| (time + cycle * period, *rate))).collect();
         prop_assume!(unrolled.len() < 5000);
-        prop_assert_eq!(came, exact(&unrolled, &arrivals));
+        prop_assert_eq!(came, exact_departures(&unrolled, &arrivals));
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct DelaySamples {
     /// In the order in which they were sent.
     one_way_samples: Vec<OneWaySample>,
     /// How many of them are from idle trains; these come first.
-    idle: usize,
+    idle_sample_count: usize,
     /// Packet counts of idle trains, and of the methods' trains.
     idle_packets: DirectionDeliveries,
     loaded_packets: DirectionDeliveries,
@@ -67,8 +67,8 @@ impl DelaySamples {
     pub(crate) fn add_idle_train(&mut self, direction: Direction, record: &TrainRecord) -> bool {
         self.idle_packets.count_deliveries(direction, record);
         self.add_samples(direction, record);
-        let has_arrivals = self.one_way_samples.len() > self.idle;
-        self.idle = self.one_way_samples.len();
+        let has_arrivals = self.one_way_samples.len() > self.idle_sample_count;
+        self.idle_sample_count = self.one_way_samples.len();
         has_arrivals
     }
 
@@ -95,7 +95,7 @@ impl DelaySamples {
 
     /// Packets that hardly anything is sent beside, in this direction, in the order in which they were sent: when, and their delays.
     pub(crate) fn idle_delays(&self, direction: Direction) -> Vec<(Time, Span)> {
-        let idle = self.one_way_samples[..self.idle].iter().filter(|sample| sample.direction == direction);
+        let idle = self.one_way_samples[..self.idle_sample_count].iter().filter(|sample| sample.direction == direction);
         idle.map(|sample| (sample.sent, sample.received - sample.sent)).collect()
     }
 
@@ -107,7 +107,7 @@ impl DelaySamples {
     }
 
     /// By how much it changes from one of them to the next: more than half of the times.
-    pub(crate) fn idle_change(&self, direction: Direction) -> Option<Span> {
+    pub(crate) fn median_idle_delay_change(&self, direction: Direction) -> Option<Span> {
         let idle = self.idle_delays(direction);
         let change = |pair: &[(Time, Span)]| (pair[1].1 - pair[0].1).max(pair[0].1 - pair[1].1);
         let mut changes: Vec<Span> = idle.windows(2).map(change).collect();
@@ -121,7 +121,7 @@ impl DelaySamples {
         if transport == Transport::Udp {
             self.report_packets(&mut report);
         }
-        let idle = self.idle;
+        let idle = self.idle_sample_count;
         let Some(model) = report_one_way(&mut report, &self.one_way_samples, clocks, |place| place < idle) else {
             return report;
         };

@@ -367,7 +367,7 @@ impl Measurement {
         let mut config =
             CapacityConfig { seed: self.plan.seed, ..CapacityConfig::new(self.transport.max_ethernet_packet()) };
         if let Some(balanced) = &self.ecmp_links {
-            config.max_packets = balanced.measured_connections() * Transport::PACKETS_PER_CONNECTION;
+            config.max_packets = balanced.measured_connections() * Transport::MAX_PACKETS_PER_CONNECTION;
         }
         config.budget_time += self.session.round_trip * EXPECTED_CAPACITY_TRAINS;
         config.budget_bytes = bytes.map_or(config.budget_bytes, |bytes| config.budget_bytes.min(bytes / 2));

@@ -104,7 +104,7 @@ pub struct Session {
 
 impl Session {
     /// So many TCP connections `kumade serve` allows at once where it is not told otherwise.
-    pub const GRANTED_CONNECTIONS: u32 = 256;
+    pub const DEFAULT_MAX_CONNECTIONS: u32 = 256;
 }
 
 /// Receive interrupts of an interface that come for several packets at once, which are stamped then.

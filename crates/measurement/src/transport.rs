@@ -90,7 +90,7 @@ impl TransportInUse {
             TransportChoice::Fixed(kind) => (kind, false),
         };
         let granted = u16::try_from(max_connections).unwrap_or(u16::MAX);
-        let needed = plan.method.max_packets().div_ceil(Transport::PACKETS_PER_CONNECTION);
+        let needed = plan.method.max_packets().div_ceil(Transport::MAX_PACKETS_PER_CONNECTION);
         TransportInUse {
             state: TransportState::Closed,
             kind,

@@ -16,11 +16,11 @@ pub(crate) struct TcpConnection {
 pub(crate) struct ConnectionTable {
     entries: IdleTable<TcpConnection, ConnectionEntry, 2>,
     /// Connections from one host to one port of another.
-    per_service: EntryTally<ServerEndpoint>,
+    per_client_and_service: EntryTally<ClientServicePair>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct ServerEndpoint {
+struct ClientServicePair {
     client: IpAddr,
     server: SocketAddr,
 }
@@ -53,8 +53,8 @@ impl TcpConnection {
         TcpConnection { client: self.server, server: self.client }
     }
 
-    fn service(&self) -> ServerEndpoint {
-        ServerEndpoint { client: self.client.ip(), server: self.server }
+    fn client_service_pair(&self) -> ClientServicePair {
+        ClientServicePair { client: self.client.ip(), server: self.server }
     }
 }
 
@@ -62,7 +62,7 @@ impl ConnectionTable {
     pub(crate) fn new(seed: u128) -> Self {
         ConnectionTable {
             entries: IdleTable::new(seed, MAX_CONNECTIONS, [UNANSWERED_IDLE, ANSWERED_IDLE]),
-            per_service: EntryTally::new(seed, MAX_CONNECTIONS),
+            per_client_and_service: EntryTally::new(seed, MAX_CONNECTIONS),
         }
     }
 
@@ -74,7 +74,8 @@ impl ConnectionTable {
     /// Whether a connection may be added, with at most `max_connections` from its client to its service.
     pub(crate) fn has_room(&mut self, connection: &TcpConnection, max_connections: u32, now: Time) -> bool {
         self.expire(now);
-        !self.entries.is_full() && self.per_service.count(&connection.service()) < max_connections
+        !self.entries.is_full()
+            && self.per_client_and_service.count(&connection.client_service_pair()) < max_connections
     }
 
     /// The number of data packets forwarded in both directions.
@@ -125,21 +126,21 @@ impl ConnectionTable {
             return None;
         }
         let id = self.entries.insert(key, ConnectionEntry::default(), UNANSWERED_QUEUE, now)?;
-        self.per_service.add_entry(key.service());
+        self.per_client_and_service.add_entry(key.client_service_pair());
         Some(id)
     }
 
     fn remove(&mut self, connection: &TcpConnection) {
         if let Some(id) = self.entries.find(connection) {
             self.entries.remove(id);
-            self.per_service.remove_entry(&connection.service());
+            self.per_client_and_service.remove_entry(&connection.client_service_pair());
         }
     }
 
     fn expire(&mut self, now: Time) {
         while let Some(id) = self.entries.expired_entry(now) {
             let (connection, _) = self.entries.remove(id);
-            self.per_service.remove_entry(&connection.service());
+            self.per_client_and_service.remove_entry(&connection.client_service_pair());
         }
     }
 }

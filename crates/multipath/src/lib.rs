@@ -9,7 +9,6 @@
 //! happens between calls.
 #![forbid(unsafe_code)]
 
-mod adaptation;
 mod bond;
 mod congestion_control;
 mod large_packets;
@@ -23,8 +22,8 @@ mod predecessor;
 pub mod resequencer;
 mod scheduler;
 mod sequencer;
+mod tcp_over_tcp_tuning;
 
-pub use adaptation::TcpOverTcpTuning;
 pub use bond::config::BondConfig;
 pub use bond::outgoing::{OutgoingPacket, Transmission};
 pub use bond::{Bond, MergePackets, PathEvent, ReadPayloadFn};
@@ -43,3 +42,4 @@ pub use resequencer::{ArrivedData, DelayRange, Resequencer, ResequencerConfig, R
 pub use scheduler::path_scheduler::{PathEstimate, PathScheduler, PathSet, best_path_set, expected_rate};
 pub use scheduler::policy::{PathPolicy, ShareUnit, TrafficClass, UnorderedFlows};
 pub use sequencer::{Assignment, Sequencer};
+pub use tcp_over_tcp_tuning::TcpOverTcpTuning;

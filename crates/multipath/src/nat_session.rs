@@ -32,7 +32,7 @@
 
 mod action;
 mod config;
-mod life;
+mod incarnation;
 mod limiter;
 mod message;
 mod outbox;
@@ -45,7 +45,7 @@ mod timers;
 
 pub use action::NatAction;
 pub use config::NatConfig;
-pub use life::Incarnation;
+pub use incarnation::Incarnation;
 pub use message::{NatContent, NatMessage, RefusalReason};
 pub use peer::NatPeer;
 pub use rule::{DividedRule, RestoredRule};

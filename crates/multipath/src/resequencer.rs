@@ -223,7 +223,14 @@ impl<T> Resequencer<T> {
                 bucket.insert(
                     &mut self.pool,
                     path,
-                    WaitingPacket { number, arrival: now, first_arrival: now, bytes, awaited: waits, payload },
+                    WaitingPacket {
+                        number,
+                        arrival: now,
+                        earliest_arrival_onward: now,
+                        bytes,
+                        awaited: waits,
+                        payload,
+                    },
                 );
             }
         }
@@ -302,10 +309,11 @@ impl<T> Resequencer<T> {
         let bucket = &self.buckets[usize::from(index)];
         let expected = |(over, waiting): (PathId, &WaitingPacket<T>)| {
             let spread = self.frontier.delay_difference(over, path);
-            waiting.first_arrival + spread.map_or(self.config.max_wait, |spread| spread + self.config.wait_margin)
+            waiting.earliest_arrival_onward
+                + spread.map_or(self.config.max_wait, |spread| spread + self.config.wait_margin)
         };
         let expected = bucket.path_heads(&self.pool).map(expected).min()?;
-        let first = bucket.path_heads(&self.pool).map(|(_, waiting)| waiting.first_arrival).min()?;
+        let first = bucket.path_heads(&self.pool).map(|(_, waiting)| waiting.earliest_arrival_onward).min()?;
         let silent = self.frontier.last_arrival(path).map_or(expected, |last| last + self.config.wait_margin);
         Some(expected.max(silent).min(first + self.config.max_wait))
     }

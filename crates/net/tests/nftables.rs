@@ -18,7 +18,7 @@ fn chain(name: &str, hook: Option<Hook>, rules: Vec<Vec<Statement>>) -> Chain {
     Chain { name: name.into(), hook, rules: rules.into_iter().map(Rule).collect() }
 }
 
-fn in_turn(marks: Vec<u32>) -> Chain {
+fn round_robin_chain(marks: Vec<u32>) -> Chain {
     let count = |mark: u32| vec![Statement::Mark(mark), Statement::Count(format!("mark-{mark}"))];
     chain("divide", None, vec![vec![Statement::MarkRoundRobin(marks)], count(1), count(2)])
 }
@@ -27,7 +27,7 @@ fn table(rules: Vec<Vec<Statement>>, marks: Vec<u32>) -> Table {
     let counters = ["mark-1", "mark-2"].map(String::from).to_vec();
     // Another list of marks, so that each rule must find its own.
     let other = chain("other", None, vec![vec![Statement::MarkRoundRobin(vec![3, 4])]]);
-    let chains = vec![other, in_turn(marks), chain("arriving", Some(Hook::Prerouting(-300)), rules)];
+    let chains = vec![other, round_robin_chain(marks), chain("arriving", Some(Hook::Prerouting(-300)), rules)];
     Table { name: "kumade-test".into(), counters, flow_lists: vec![], chains }
 }
 
@@ -57,7 +57,7 @@ fn packets_of_both_versions_are_counted_in_turn_and_rules_replaced() {
             // ICMP errors go the other way over the same loopback.
             let before = packets(&installed);
             assert_eq!(before.iter().sum::<u64>() % 19, 0, "{before:?}");
-            installed.replace_rules(&in_turn(vec![2, 1])).unwrap();
+            installed.replace_rules(&round_robin_chain(vec![2, 1])).unwrap();
             send(10, "[::1]:9");
             let after = packets(&installed);
             assert_eq!(after[0] - before[0], after[1] - before[1], "{before:?} {after:?}");
@@ -223,15 +223,17 @@ fn a_network_leaves_by_its_own_table_but_for_one_host_and_smaller_networks() {
 fn flows_are_noted_told_apart_and_translated_while_rules_stay() {
     in_namespaces("flows_are_noted_told_apart_and_translated_while_rules_stay", || {
         let namespace = Namespace::new().unwrap();
-        namespace.run(|| noted_and_translated(Family::V4, ["127.0.0.1", "127.0.0.7", "127.0.0.5"])).unwrap();
+        namespace
+            .run(|| check_flow_lists_and_translation(Family::V4, ["127.0.0.1", "127.0.0.7", "127.0.0.5"]))
+            .unwrap();
         for address in ["::5", "::7"] {
             run_ip(&namespace, &["-6", "addr", "add", address, "dev", "lo", "nodad"]).unwrap();
         }
-        namespace.run(|| noted_and_translated(Family::V6, ["::1", "::7", "::5"])).unwrap();
+        namespace.run(|| check_flow_lists_and_translation(Family::V6, ["::1", "::7", "::5"])).unwrap();
     });
 }
 
-fn noted_and_translated(family: Family, addresses: [&str; 3]) {
+fn check_flow_lists_and_translation(family: Family, addresses: [&str; 3]) {
     const UDP: u8 = 17;
     let [own, source, destination] = addresses.map(|text| text.parse::<IpAddr>().unwrap());
     let list = |name: &str, kind| FlowList { name: name.into(), family, kind };

@@ -6,7 +6,7 @@ use kumade_units::Direction;
 use kumade_units::{Rate, Time};
 
 /// A network with one bottleneck on which experiments are made: the lab's own, or the kernel's HTB as a reference.
-pub trait NetworkFabric {
+pub trait ExperimentNetwork {
     /// The host of that name: `a` measures against `b`.
     ///
     /// # Errors
@@ -20,7 +20,7 @@ pub trait NetworkFabric {
     /// Where a source makes no sense, or this network has none but real packets.
     fn set_cross_traffic(&mut self, direction: Direction, sources: &[CrossConfig]) -> Result<(), NetworkError>;
 
-    /// As [`NetworkFabric::set_cross_traffic`], on the hop behind the bottleneck.
+    /// As [`ExperimentNetwork::set_cross_traffic`], on the hop behind the bottleneck.
     ///
     /// # Errors
     /// Where a source makes no sense, or there is no such hop.
@@ -55,7 +55,7 @@ pub trait NetworkFabric {
     fn lateness(&self, direction: Direction, from: Time, to: Time) -> Result<Lateness, NetworkError>;
 }
 
-impl NetworkFabric for Network {
+impl ExperimentNetwork for Network {
     fn host(&self, name: &str) -> Result<&Host, NetworkError> {
         self.host(name)
     }
@@ -89,7 +89,7 @@ impl NetworkFabric for Network {
     }
 }
 
-impl NetworkFabric for HtbNetwork {
+impl ExperimentNetwork for HtbNetwork {
     fn host(&self, name: &str) -> Result<&Host, NetworkError> {
         self.host(name)
     }

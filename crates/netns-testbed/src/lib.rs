@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | a bottleneck that this process emulates between any number of hosts | [`Network`] of a [`NetworkSpec`] |
 //! | the same by the kernel's shapers, as an outside reference | [`HtbNetwork`] |
-//! | either, by what they have in common | [`NetworkFabric`] |
+//! | either, by what they have in common | [`ExperimentNetwork`] |
 //! | a bottleneck of gigabits per second, emulated or by the kernel's HTB | [`FastNetwork`], [`FastHtb`], which are [`FastFabric`]s |
 //! | two sites, each with a host behind a gateway, joined by several paths | [`Sites`] |
 //! | two hosts, and a third one in the middle for what is to be tested | [`VethHosts`] |
@@ -42,7 +42,7 @@ mod traffic;
 mod veth_hosts;
 
 pub use directed_link::{Lateness, MAX_UNDISTURBED_LATENESS, RECORD_LENGTH, WaitHistogram};
-pub use fabric::NetworkFabric;
+pub use fabric::ExperimentNetwork;
 pub use fast_fabric::FastFabric;
 pub use fast_htb::{BurstCrossTraffic, FastHtb};
 pub use fast_network::FastNetwork;

@@ -1,4 +1,4 @@
-use crate::{Host, Lateness, Network, NetworkError, NetworkFabric, NetworkSpec, ProxyFaults, TcpProxy};
+use crate::{ExperimentNetwork, Host, Lateness, Network, NetworkError, NetworkSpec, ProxyFaults, TcpProxy};
 use kumade_link::CrossConfig;
 use kumade_middlebox::MiddleboxConfig;
 use kumade_net::SetupError;
@@ -14,7 +14,7 @@ use std::thread;
 /// a ── near bottleneck ──▶ proxy ── far bottleneck ──▶ b
 /// ```
 ///
-/// As a [`NetworkFabric`], its downstream hop is the far bottleneck.
+/// As a [`ExperimentNetwork`], its downstream hop is the far bottleneck.
 #[derive(Debug)]
 pub struct ProxiedNetwork {
     // Ended first, while its hosts are there.
@@ -47,7 +47,7 @@ impl ProxiedNetwork {
     }
 }
 
-impl NetworkFabric for ProxiedNetwork {
+impl ExperimentNetwork for ProxiedNetwork {
     fn host(&self, name: &str) -> Result<&Host, NetworkError> {
         if name == NEAR_HOST { self.near.host(name) } else { self.far.host(name) }
     }

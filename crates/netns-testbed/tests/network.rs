@@ -4,7 +4,7 @@ use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, TokenBucket}
 use kumade_middlebox::{FilterRule, MiddleboxConfig, NatConfig, PacketMatch, RefusalKind};
 use kumade_net::clock;
 use kumade_netns_testbed::{
-    Host, HostSpec, Network, NetworkError, NetworkFabric, NetworkSpec, ProxiedNetwork, TEST_DEADLINE, VerifiedLink,
+    ExperimentNetwork, Host, HostSpec, Network, NetworkError, NetworkSpec, ProxiedNetwork, TEST_DEADLINE, VerifiedLink,
     in_namespaces,
 };
 use kumade_units::Direction;

@@ -5,8 +5,8 @@ use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, SizeMix, TokenBuck
 use kumade_middlebox::{FilterRule, MiddleboxConfig, PacketMatch, RefusalKind};
 use kumade_net::clock;
 use kumade_netns_testbed::{
-    DepartureMeter, FastFabric, FastHtb, FastNetwork, Host, HostSpec, HtbNetwork, Network, NetworkError, NetworkFabric,
-    NetworkSpec, TEST_DEADLINE, Traffic, eventually, in_namespaces, received_packets,
+    DepartureMeter, ExperimentNetwork, FastFabric, FastHtb, FastNetwork, Host, HostSpec, HtbNetwork, Network,
+    NetworkError, NetworkSpec, TEST_DEADLINE, Traffic, eventually, in_namespaces, received_packets,
 };
 use kumade_units::Direction;
 use kumade_units::{Rate, Span, Time};
@@ -99,7 +99,7 @@ fn tcp_never_sends_faster_than_it_may() {
 #[test]
 fn the_kernels_token_bucket_is_as_set_or_says_what_is_missing() {
     in_namespaces("the_kernels_token_bucket_is_as_set_or_says_what_is_missing", || {
-        let mut htb: Box<dyn NetworkFabric> = match HtbNetwork::build(Rate::from_mbit(100), 150_000) {
+        let mut htb: Box<dyn ExperimentNetwork> = match HtbNetwork::build(Rate::from_mbit(100), 150_000) {
             Ok(htb) => Box::new(htb),
             Err(error) => return assert!(error.to_string().contains("the lab's own bottleneck does not"), "{error}"),
         };

@@ -332,7 +332,7 @@ impl Endpoint {
             self.by_index.remove(&expired);
         }
         let owes_keepalive = peer.advance_traffic_timers(now);
-        match peer.advance_attempt(now) {
+        match peer.attempt_due_action(now) {
             DueAction::Wait => {}
             DueAction::Superseded => self.end_attempt(id),
             DueAction::GiveUp => {

@@ -75,7 +75,7 @@ pub(crate) struct HandshakeAttempt {
     /// Initiations sent.
     pub(crate) initiations_sent: u32,
     /// A cookie has already brought a retransmission forward.
-    has_advanced_retry: bool,
+    has_retried_early: bool,
     /// The route for the next initiation, where it is not just the next one.
     next_route: Option<Route>,
     /// The last initiation.
@@ -161,7 +161,7 @@ impl PeerHandshakes {
                     give_up_at,
                     next_initiation_at: next,
                     initiations_sent: 0,
-                    has_advanced_retry: has_hurried,
+                    has_retried_early: has_hurried,
                     next_route: route,
                     outstanding,
                 });
@@ -200,7 +200,7 @@ impl PeerHandshakes {
         }
     }
 
-    /// When [`advance_attempt`](Self::advance_attempt) has something to do.
+    /// When [`attempt_due_action`](Self::attempt_due_action) has something to do.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let attempt = self.attempt.as_ref().map(|attempt| attempt.next_initiation_at);
         let silence = self.traffic.unanswered_since.map(|since| since + RESPONSE_TIMEOUT);
@@ -217,7 +217,7 @@ impl PeerHandshakes {
         self.traffic.unacknowledged_since.take_if(|since| now - *since >= KEEPALIVE_AFTER).is_some()
     }
 
-    pub(crate) fn advance_attempt(&mut self, now: Time) -> DueAction {
+    pub(crate) fn attempt_due_action(&mut self, now: Time) -> DueAction {
         let Some(attempt) = self.attempt.as_ref().filter(|attempt| attempt.next_initiation_at <= now) else {
             return DueAction::Wait;
         };
@@ -259,8 +259,8 @@ impl PeerHandshakes {
     /// A cookie for messages on a path. The first one of an attempt brings its next initiation forward.
     pub(crate) fn store_cookie(&mut self, path: u8, cookie: Cookie, now: Time) {
         self.cookies.insert(path, (cookie, now + COOKIE_LIFETIME));
-        if let Some(attempt) = self.attempt.as_mut().filter(|attempt| !attempt.has_advanced_retry) {
-            attempt.has_advanced_retry = true;
+        if let Some(attempt) = self.attempt.as_mut().filter(|attempt| !attempt.has_retried_early) {
+            attempt.has_retried_early = true;
             attempt.next_initiation_at = now;
             // The same route again.
             attempt.initiations_sent = attempt.initiations_sent.saturating_sub(1);
@@ -404,14 +404,14 @@ mod tests {
     fn an_attempt_goes_on_for_90_s_after_the_last_wish_however_young_the_session_is() {
         let mut peer = connected(true);
         peer.reconnect(secs(1));
-        assert!(matches!(peer.advance_attempt(secs(1) - TICK), DueAction::Wait));
-        assert!(matches!(peer.advance_attempt(secs(1)), DueAction::Initiate));
+        assert!(matches!(peer.attempt_due_action(secs(1) - TICK), DueAction::Wait));
+        assert!(matches!(peer.attempt_due_action(secs(1)), DueAction::Initiate));
         peer.connect(secs(2));
-        assert!(matches!(peer.advance_attempt(secs(92) - TICK), DueAction::Initiate));
-        assert!(matches!(peer.advance_attempt(secs(92)), DueAction::GiveUp));
+        assert!(matches!(peer.attempt_due_action(secs(92) - TICK), DueAction::Initiate));
+        assert!(matches!(peer.attempt_due_action(secs(92)), DueAction::GiveUp));
         let mut peer = connected(true);
         peer.reconnect(Time::ZERO);
-        assert!(matches!(peer.advance_attempt(Time::ZERO), DueAction::Superseded));
+        assert!(matches!(peer.attempt_due_action(Time::ZERO), DueAction::Superseded));
     }
 
     #[test]

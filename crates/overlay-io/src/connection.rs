@@ -143,7 +143,7 @@ impl Connection {
     }
 
     /// How it does now; none where that was said a short time ago.
-    pub(crate) fn poll_transport(&mut self, now: Time) -> Option<StreamDelivery> {
+    pub(crate) fn sample_delivery(&mut self, now: Time) -> Option<StreamDelivery> {
         if !self.writer.is_due(now) {
             return None;
         }

@@ -196,7 +196,7 @@ impl Connections {
     pub(crate) fn report_room(&mut self, node: &mut Node<Buffer>, now: Time) {
         for connection in self.connections.values_mut() {
             let Some((remote, path)) = connection.owner else { continue };
-            if let Some(state) = connection.poll_transport(now) {
+            if let Some(state) = connection.sample_delivery(now) {
                 node.update_stream_delivery(remote, path, state, now);
             }
         }

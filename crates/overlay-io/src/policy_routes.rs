@@ -27,10 +27,10 @@ pub enum RouteError {
     #[error(transparent)]
     Setup(#[from] SetupError),
     /// Another bonded plane has such routes in this namespace.
-    #[error("{what} in this network namespace already (process {process}): end that one first")]
+    #[error("{activity} in this network namespace already (process {process}): end that one first")]
     Taken {
         /// What it does.
-        what: &'static str,
+        activity: &'static str,
         /// Its process, or `unknown`.
         process: String,
     },
@@ -58,7 +58,7 @@ impl<R: PolicyRoute> LockedRoutes<R> {
             return Ok(None);
         }
         let claim = NamespaceLock::new(name).map_err(|error| match error {
-            NameLockError::Taken { process, .. } => RouteError::Taken { what, process },
+            NameLockError::Taken { process, .. } => RouteError::Taken { activity: what, process },
             error => RouteError::Lock(error),
         })?;
         // From here on, dropped where something fails.

@@ -144,8 +144,8 @@ impl BondedShard {
             let classification = Classification::from_packet(read);
             let class = delivery_order(unordered, read, &classification);
             let destination = classification.selector.map(|selector| selector.destination);
-            let mut label = flows.label(&classification);
-            let large = node.max_large_packet(destination);
+            let mut label = flows.queueing_attributes(&classification);
+            let large = node.max_offloaded_packet_bytes(destination);
             let longest = large.map_or(0, |bytes| HEADROOM_BYTES + bytes).max(packets.max_packet_bytes())
                 + kumade_noise_session::TAG_BYTES;
             let mut buffer = pool.with_capacity(longest.min(packets.frame().len() + kumade_noise_session::TAG_BYTES));

@@ -15,7 +15,7 @@ use kumade_overlay_io::{
 };
 use kumade_packet::protocol;
 use kumade_units::{Rate, Span};
-use policer::Police;
+use policer::Policer;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -222,7 +222,7 @@ fn connections_are_used_where_datagrams_pass_one_way_only() {
 }
 
 /// The ends with a middlebox between them.
-fn start_behind(network: &Network, police: &Arc<Police>) -> [BondedPlane; 2] {
+fn start_behind(network: &Network, police: &Arc<Policer>) -> [BondedPlane; 2] {
     let near: SocketAddr = (Ipv4Addr::LOCALHOST, PORT).into();
     let far = SocketAddr::new(host(network, 2).v4.into(), PORT);
     let left = &host(network, 1).namespace;
@@ -235,7 +235,7 @@ fn start_behind(network: &Network, police: &Arc<Police>) -> [BondedPlane; 2] {
 fn connections_are_used_where_datagrams_are_policed() {
     in_namespaces("connections_are_used_where_datagrams_are_policed", || {
         let network = network();
-        let planes = start_behind(&network, &Police::new(125_000, 1500));
+        let planes = start_behind(&network, &Policer::new(125_000, 1500));
         assert!(both_use(&planes, OuterTransport::Udp));
         let transfer = Transfer::start(&network);
         // A trial is not enough.
@@ -253,7 +253,7 @@ fn connections_are_used_where_datagrams_are_policed() {
 fn a_transfer_goes_on_when_long_datagrams_pass_no_more() {
     in_namespaces("a_transfer_goes_on_when_long_datagrams_pass_no_more", || {
         let network = network();
-        let police = Police::new(u32::MAX, 1500);
+        let police = Policer::new(u32::MAX, 1500);
         let planes = start_behind(&network, &police);
         assert!(both_use(&planes, OuterTransport::Udp));
         let transfer = Transfer::start(&network);

@@ -23,7 +23,7 @@ impl FlowHasher {
     /// The label of a packet. Fragments are told apart as far as they can be; what is not IP is flow 0 of host 0. Hosts
     /// are source addresses. An empty packet
     /// counts as one byte, as a link cannot serve less.
-    pub fn label(&self, packet: &Classification) -> Label {
+    pub fn queueing_attributes(&self, packet: &Classification) -> Label {
         let [flow, host] =
             packet.selector.map_or([0; 2], |selector| [self.hash_flow(selector), self.hash_flow(selector.source)]);
         Label { size: packet.total_len.max(1) as u32, flow, host, ecn: packet.ecn }
@@ -54,13 +54,16 @@ mod tests {
     #[test]
     fn connections_are_flows_of_their_own_whatever_their_ecn_field() {
         let flows = FlowHasher::new();
-        let label = |packet: &[u8]| flows.label(&Classification::from_packet(packet));
+        let label = |packet: &[u8]| flows.queueing_attributes(&Classification::from_packet(packet));
         assert_eq!(label(&segment(1, 0)).flow, label(&segment(1, 2)).flow);
         assert_ne!(label(&segment(1, 0)).flow, label(&segment(2, 0)).flow);
         assert_eq!(label(&segment(1, 0)).host, label(&segment(2, 0)).host);
         assert_eq!((label(&segment(1, 2)).ecn, label(&segment(1, 0)).ecn), (Ecn::Ect0, Ecn::NotEct));
         assert_eq!((label(&[]).size, label(&[]).flow), (1, 0));
-        assert_eq!(flows.clone().label(&Classification::from_packet(&segment(1, 0))), label(&segment(1, 0)));
+        assert_eq!(
+            flows.clone().queueing_attributes(&Classification::from_packet(&segment(1, 0))),
+            label(&segment(1, 0))
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub enum Transport {
 
 impl Transport {
     /// No train puts more packets on one of many connections: they are the initial window (RFC 6928), and leave at once.
-    pub const PACKETS_PER_CONNECTION: u32 = 10;
+    pub const MAX_PACKETS_PER_CONNECTION: u32 = 10;
 }
 
 impl fmt::Display for Transport {

@@ -63,10 +63,10 @@ impl RelayEntries {
     }
 
     /// Keeps a connection under a new number, and has it looked at. Dropped where the system watches no more sockets.
-    pub(crate) fn add_slot(&mut self, slot: ConnectionSlot) {
+    pub(crate) fn add_connection(&mut self, slot: ConnectionSlot) {
         let number = self.new_number();
         if slot.socket().is_none_or(|socket| self.epoll_set.add_edge_triggered(socket, number).is_ok()) {
-            self.replace_slot(number, slot, None);
+            self.replace_stage(number, slot, None);
             self.busy.insert(number);
         }
     }
@@ -83,7 +83,7 @@ impl RelayEntries {
     }
 
     /// Keeps what a connection has become.
-    pub(crate) fn replace_slot(&mut self, number: u32, slot: ConnectionSlot, peer: Option<PublicKey>) {
+    pub(crate) fn replace_stage(&mut self, number: u32, slot: ConnectionSlot, peer: Option<PublicKey>) {
         let deadline = slot.timeout().map(|patience| clock::monotonic() + patience);
         self.restore_entry(number, RelayEntry { stage: slot, peer, deadline });
     }
@@ -123,7 +123,7 @@ impl RelayEntries {
     /// Has bytes pass.
     pub(crate) fn relay(&mut self, number: u32, carried: RelayedStream, peer: Option<PublicKey>) {
         self.status.opened += 1;
-        self.replace_slot(number, ConnectionSlot::Relayed(Box::new(carried)), peer);
+        self.replace_stage(number, ConnectionSlot::Relayed(Box::new(carried)), peer);
         self.busy.insert(number);
     }
 

@@ -56,7 +56,7 @@ enum OpeningState {
         /// What to try then.
         remaining_addresses: VecDeque<SocketAddr>,
         /// Nobody waits for it yet.
-        is_new: bool,
+        is_unwatched: bool,
     },
 }
 
@@ -238,7 +238,7 @@ impl OpeningStream {
                         pending: attempt,
                         since: clock::monotonic(),
                         remaining_addresses: rest,
-                        is_new: true,
+                        is_unwatched: true,
                     };
                     return Ok(());
                 }
@@ -249,8 +249,10 @@ impl OpeningStream {
     }
 
     /// The socket to wait for, once.
-    pub(crate) fn take_new_socket(&mut self) -> Option<&TcpStream> {
-        let OpeningState::Connecting { pending: attempt, is_new, .. } = &mut self.state else { return None };
+    pub(crate) fn take_unwatched_socket(&mut self) -> Option<&TcpStream> {
+        let OpeningState::Connecting { pending: attempt, is_unwatched: is_new, .. } = &mut self.state else {
+            return None;
+        };
         if mem::take(is_new) { attempt.socket() } else { None }
     }
 }

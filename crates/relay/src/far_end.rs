@@ -20,13 +20,13 @@ const MAX_CONNECTIONS_PER_PEER: usize = 1024;
 /// left.
 const MAX_UNAUTHENTICATED_CONNECTIONS: usize = 256;
 /// Programs open several at once, and their host is not to be the busiest network among strangers of many.
-const CONNECTIONS_PER_PEER: usize = 8;
+const TOLERATED_UNAUTHENTICATED_PER_NETWORK: usize = 8;
 
 /// Somebody has connected.
 pub(crate) fn accept_connection(entries: &mut RelayEntries, stream: TcpStream) {
     make_room(entries);
     if let Ok(stranger) = prepare_connection(stream) {
-        entries.add_slot(ConnectionSlot::Unauthenticated(stranger));
+        entries.add_connection(ConnectionSlot::Unauthenticated(stranger));
     }
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn add_accepted(far: &mut FarEnd, entries: &mut RelayEntries, stream:
     let Ok(stranger) = prepare_connection(stream) else { return };
     if entries.epoll_set.add_edge_triggered(&stranger.stream, number).is_ok() {
         let accepted = stranger.accept_initiation(initiation, far);
-        entries.replace_slot(number, ConnectionSlot::Unauthenticated(stranger), None);
+        entries.replace_stage(number, ConnectionSlot::Unauthenticated(stranger), None);
         record_handshake(far, entries, number, accepted.map(Some));
     }
 }
@@ -49,7 +49,10 @@ fn prepare_connection(stream: TcpStream) -> io::Result<UnauthenticatedConnection
 
 fn make_room(entries: &mut RelayEntries) {
     if entries.unauthenticated().len() >= MAX_UNAUTHENTICATED_CONNECTIONS {
-        let left = entries.unauthenticated().next_to_give_way(CONNECTIONS_PER_PEER).map(|(_, number)| *number);
+        let left = entries
+            .unauthenticated()
+            .next_to_give_way(TOLERATED_UNAUTHENTICATED_PER_NETWORK)
+            .map(|(_, number)| *number);
         left.map(|number| entries.remove(number));
     }
 }
@@ -83,7 +86,7 @@ fn record_handshake(
             let is_full =
                 entries.iter().filter(|(_, entry)| entry.peer == Some(peer)).count() >= MAX_CONNECTIONS_PER_PEER;
             if let Ok(opening) = stranger.into_opening(accepted, is_full, far.rto) {
-                entries.replace_slot(number, ConnectionSlot::Opening(Box::new(opening)), Some(peer));
+                entries.replace_stage(number, ConnectionSlot::Opening(Box::new(opening)), Some(peer));
                 entries.schedule(number);
             }
         }
@@ -104,7 +107,7 @@ pub(crate) fn advance_opening(far: &mut FarEnd, entries: &mut RelayEntries, numb
     let Some(RelayEntry { stage: ConnectionSlot::Opening(opening), peer, .. }) = all.get_mut(&number) else { return };
     let peer = *peer;
     let outcome = opening.advance(number, far);
-    let new = opening.take_new_socket();
+    let new = opening.take_unwatched_socket();
     let watched = new.map_or(Ok(()), |socket| set.add_edge_triggered(socket, number + 1)).map_err(OpenFailure::from);
     match (watched, outcome) {
         (Ok(()), Ok(None)) => {}
@@ -150,7 +153,7 @@ fn refuse_stream(entries: &mut RelayEntries, number: u32, peer: Option<PublicKey
     // A few bytes, which the send buffer takes.
     let is_told = opening.sealed.queue_message(&Message::Refused(refusal)).is_ok() && opening.sealed.flush().is_ok();
     if is_told {
-        entries.replace_slot(number, closing(opening.sealed.stream), peer);
+        entries.replace_stage(number, closing(opening.sealed.stream), peer);
         entries.schedule(number);
     }
 }

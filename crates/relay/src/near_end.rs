@@ -15,7 +15,7 @@ use std::net::TcpStream;
 pub(crate) fn begin_stream(near: &NearEnd, entries: &mut RelayEntries, plain: TcpStream, target: Target) {
     plain::reset_when_dropped(&plain);
     match near.dial(plain, target) {
-        Ok(dialing) => entries.add_slot(ConnectionSlot::Dialing(dialing)),
+        Ok(dialing) => entries.add_connection(ConnectionSlot::Dialing(dialing)),
         Err(error) => entries.record_refusal(Some(near.unreachable_report(&StreamEndReason::Io(error)))),
     }
 }

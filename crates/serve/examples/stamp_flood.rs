@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let (address, rate): (SocketAddr, i64) = (address.parse()?, rate.parse()?);
     let before = cpu_time(process)?;
     let until = clock::monotonic() + DURATION;
-    let honest = thread::spawn(move || ask(address, until));
+    let honest = thread::spawn(move || send_honest_probes(address, until));
     let sent = flood(address, rate * ROUND.as_nanos() / 1_000_000_000, until)?;
     let used = cpu_time(process)? - before;
     let (asked, answered) = honest.join().map_err(|_| "the honest sender has ended")??;
@@ -50,7 +50,7 @@ fn probe(sequence: u32) -> [u8; PACKET_BYTES] {
 }
 
 /// Returns how many test packets were sent, and how many answered.
-fn ask(address: SocketAddr, until: Time) -> std::io::Result<(i64, i64)> {
+fn send_honest_probes(address: SocketAddr, until: Time) -> std::io::Result<(i64, i64)> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(address)?;
     let (mut sent, mut answered) = (0, 0);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{DEADLINE, RawClient, Running};
+use common::{DEADLINE, RawClient, RunningServer};
 use kumade_probe_train::{Segment, Train, Transport};
 use kumade_serve::ServerConfig;
 use kumade_units::Span;
@@ -15,7 +15,7 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 struct Session {
-    _server: Running,
+    _server: RunningServer,
     address: SocketAddr,
     client: RawClient,
     token: Token,
@@ -24,7 +24,7 @@ struct Session {
 impl Session {
     fn begin() -> Self {
         let key = PresharedKey::from_bytes([7; 32]);
-        let server = Running::start(ServerConfig { key: Some(key.clone()), ..ServerConfig::default() });
+        let server = RunningServer::start(ServerConfig { key: Some(key.clone()), ..ServerConfig::default() });
         let address = server.address;
         let (client, token) = RawClient::with_key_and_turn(address, &key);
         Session { _server: server, address, client, token }
@@ -48,8 +48,8 @@ impl Session {
     /// The numbers of those that the server takes, from the first on; returns as soon as there is one.
     fn await_connections(&mut self, first: u16, wait: Span) -> Vec<u16> {
         let transport = Transport::Rake;
-        self.client.say(&ClientMessage::AwaitConnections { transport, first, expected: 1, wait, header: 40 });
-        match self.client.hear() {
+        self.client.send(&ClientMessage::AwaitConnections { transport, first, expected: 1, wait, header: 40 });
+        match self.client.receive() {
             Ok(ServerMessage::Connections { numbers, .. }) => numbers,
             other => panic!("{other:?}"),
         }
@@ -72,8 +72,8 @@ fn udp_opens_to_whoever_has_the_secret_alone_and_counts_its_packets_alone() {
         assert_eq!(session.ask_for_udp(forged, Duration::from_millis(300)).1, None);
     }
     let (socket, answer) = session.ask_for_udp(session.shown(CredentialBearer::UdpRequest), DEADLINE);
-    session.client.say(&ClientMessage::ProveUdp(answer.unwrap().nonce));
-    assert_eq!(session.client.hear(), Ok(ServerMessage::UdpOpen));
+    session.client.send(&ClientMessage::ProveUdp(answer.unwrap().nonce));
+    assert_eq!(session.client.receive(), Ok(ServerMessage::UdpOpen));
 
     let back = session.shown(CredentialBearer::Packet { sender: SessionEndpoint::Server, train: 1, index: 0 });
     let said = [
@@ -91,8 +91,8 @@ fn udp_opens_to_whoever_has_the_secret_alone_and_counts_its_packets_alone() {
     }
     let train =
         Train { segments: vec![Segment { count: 3, interval: Span::from_micros(100), first_size: 52, size_step: 0 }] };
-    session.client.say(&ClientMessage::Receive { number: 1, train, timeout: Span::from_millis(300) });
-    let Ok(ServerMessage::Received { arrivals, .. }) = session.client.hear() else { panic!("no record") };
+    session.client.send(&ClientMessage::Receive { number: 1, train, timeout: Span::from_millis(300) });
+    let Ok(ServerMessage::Received { arrivals, .. }) = session.client.receive() else { panic!("no record") };
     assert_eq!(arrivals.iter().map(|arrival| arrival.index).collect::<Vec<_>>(), [1]);
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{RawClient, Running};
+use common::{RawClient, RunningServer};
 use kumade_client::{CancelToken, Error, MeasureConfig, measure};
 use kumade_measurement::{Directions, Event};
 use kumade_serve::ServerConfig;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const SOON: Duration = Duration::from_secs(20);
 
 /// Trains of half a minute.
-fn long(server: &Running) -> MeasureConfig {
+fn long(server: &RunningServer) -> MeasureConfig {
     let mut config = server.measuring();
     config.plan.method = "linear-scan:interval=1s:packets=29".parse().unwrap();
     config.plan.directions = Directions::Up;
@@ -25,7 +25,7 @@ fn long(server: &Running) -> MeasureConfig {
 
 #[test]
 fn another_thread_cancels_in_the_middle_of_a_train() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let cancel = CancelToken::default();
     let config = MeasureConfig { cancel: cancel.clone(), ..long(&server) };
     let (opened, is_open) = mpsc::channel();
@@ -47,7 +47,7 @@ fn another_thread_cancels_in_the_middle_of_a_train() {
 
 #[test]
 fn a_client_that_waits_for_its_turn_can_be_cancelled() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let _holder = RawClient::with_turn(server.address);
     let cancel = CancelToken::default();
     let config = MeasureConfig { cancel: cancel.clone(), ..server.measuring() };
@@ -73,7 +73,7 @@ fn a_token_that_is_cancelled_before_lets_nothing_begin() {
 
 #[test]
 fn a_deadline_ends_a_train_and_a_server_that_never_speaks() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let deadline = Span::from_secs(2);
     for config in [long(&server), common::measuring(silent.local_addr().unwrap())] {
@@ -86,7 +86,7 @@ fn a_deadline_ends_a_train_and_a_server_that_never_speaks() {
 
 #[test]
 fn packets_come_from_the_address_and_interface_that_were_chosen() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let source: IpAddr = "127.0.0.9".parse().unwrap();
     let mut config = server.measuring();
     config.plan.method = "linear-scan".parse().unwrap();

@@ -3,7 +3,7 @@
 mod common;
 
 use common::recorder::Recorder;
-use common::{RawClient, Running};
+use common::{RawClient, RunningServer};
 use kumade_client::{MeasureConfig, measure};
 use kumade_measurement::report::LoadReport;
 use kumade_measurement::{Directions, Event};
@@ -37,7 +37,7 @@ fn both_directions_are_filled_with_and_without_a_key() {
     for key in [None, Some(key)] {
         // Loopback carries more in these seconds than a turn may by default.
         let limits = Limits { bytes: u64::MAX, ..ServerConfig::default().limits };
-        let server = Running::start(ServerConfig { key: key.clone(), limits, ..ServerConfig::default() });
+        let server = RunningServer::start(ServerConfig { key: key.clone(), limits, ..ServerConfig::default() });
         let mut events = Vec::new();
         let config = MeasureConfig { key, ..loading(server.measuring()) };
         let report = measure(&config, &mut |event| events.push(event.clone())).unwrap();
@@ -51,7 +51,7 @@ fn both_directions_are_filled_with_and_without_a_key() {
 
 #[test]
 fn a_server_of_an_earlier_release_gives_no_grade_and_the_rest() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let older = Recorder::start(server.address, Version::from_number(4));
     let report = measure(&loading(common::measuring(older.address)), &mut |_| {}).unwrap();
     for found in [report.up.unwrap(), report.down.unwrap()] {
@@ -67,7 +67,7 @@ fn a_server_of_an_earlier_release_gives_no_grade_and_the_rest() {
 fn a_load_ends_with_the_bytes_of_the_turn() {
     let bytes = 3_000_000;
     let limits = Limits { bytes, ..ServerConfig::default().limits };
-    let server = Running::start(ServerConfig { limits, ..ServerConfig::default() });
+    let server = RunningServer::start(ServerConfig { limits, ..ServerConfig::default() });
     let mut config = loading(server.measuring());
     config.plan.directions = Directions::Down;
     let down = measure(&config, &mut |_| {}).unwrap().down.unwrap();
@@ -88,7 +88,7 @@ fn connect(address: SocketAddr, shown: Token, index: u16) -> TcpStream {
 
 #[test]
 fn a_load_beyond_the_limits_is_refused() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let too_long = ServerConfig::default().limits.turn + SHORT;
     for (message, why) in [
         (load(Direction::Down, 17, SHORT), "the limit is 16"),
@@ -97,39 +97,39 @@ fn a_load_beyond_the_limits_is_refused() {
         (load(Direction::Up, 1, Span::from_nanos(-1)), "the limit is 30 s"),
     ] {
         let mut client = RawClient::with_turn(server.address);
-        client.say(&message);
-        let heard = client.hear();
+        client.send(&message);
+        let heard = client.receive();
         assert!(matches!(&heard, Ok(ServerMessage::Refused(reason)) if reason.contains(why)), "{heard:?}");
     }
     let mut stranger = RawClient::connect(server.address);
-    stranger.hear().unwrap();
-    stranger.say(&load(Direction::Down, 0, SHORT));
-    assert!(matches!(stranger.hear(), Ok(ServerMessage::Refused(why)) if why.contains("not your turn")));
+    stranger.receive().unwrap();
+    stranger.send(&load(Direction::Down, 0, SHORT));
+    assert!(matches!(stranger.receive(), Ok(ServerMessage::Refused(why)) if why.contains("not your turn")));
 }
 
 #[test]
 fn without_connections_nothing_begins() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let mut client = RawClient::with_turn(server.address);
-    client.say(&load(Direction::Down, 0, SHORT));
-    assert_eq!(client.hear(), Ok(ServerMessage::LoadBegins { connections: 0 }));
-    client.say(&ClientMessage::Ping);
-    assert_eq!(client.hear(), Ok(ServerMessage::Pong));
+    client.send(&load(Direction::Down, 0, SHORT));
+    assert_eq!(client.receive(), Ok(ServerMessage::LoadBegins { connections: 0 }));
+    client.send(&ClientMessage::Ping);
+    assert_eq!(client.receive(), Ok(ServerMessage::Pong));
 }
 
 /// Pings are what is timed meanwhile; whoever asks for anything else loses the turn, and its transfers end.
 #[test]
 fn a_server_that_fills_the_path_answers_pings_and_nothing_else() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let (mut client, token) = RawClient::with_turn_and_token(server.address);
     let mut filled = connect(server.address, token, 0);
-    client.say(&load(Direction::Down, 1, Span::from_secs(25)));
-    assert_eq!(client.hear(), Ok(ServerMessage::LoadBegins { connections: 1 }));
-    client.say(&ClientMessage::Ping);
-    assert_eq!(client.hear(), Ok(ServerMessage::Pong));
+    client.send(&load(Direction::Down, 1, Span::from_secs(25)));
+    assert_eq!(client.receive(), Ok(ServerMessage::LoadBegins { connections: 1 }));
+    client.send(&ClientMessage::Ping);
+    assert_eq!(client.receive(), Ok(ServerMessage::Pong));
     filled.read_exact(&mut [0; 100_000]).unwrap();
-    client.say(&load(Direction::Down, 0, SHORT));
-    assert!(matches!(client.hear(), Ok(ServerMessage::Refused(why)) if why.contains("being filled")));
+    client.send(&load(Direction::Down, 0, SHORT));
+    assert!(matches!(client.receive(), Ok(ServerMessage::Refused(why)) if why.contains("being filled")));
     filled.set_read_timeout(Some(common::DEADLINE)).unwrap();
     let mut buffer = vec![0; 1 << 20];
     let ending = loop {
@@ -145,13 +145,13 @@ fn a_server_that_fills_the_path_answers_pings_and_nothing_else() {
 /// It counts as the work that a turn is for, longer than the five seconds after which an idle one ends; then the turn goes on.
 #[test]
 fn a_turn_lasts_while_the_path_is_filled() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let (mut client, token) = RawClient::with_turn_and_token(server.address);
     let silent = connect(server.address, token, 0);
-    client.say(&load(Direction::Up, 1, Span::from_secs(6)));
-    assert_eq!(client.hear(), Ok(ServerMessage::LoadBegins { connections: 1 }));
-    assert_eq!(client.hear(), Ok(ServerMessage::LoadEnded { bytes: vec![] }));
+    client.send(&load(Direction::Up, 1, Span::from_secs(6)));
+    assert_eq!(client.receive(), Ok(ServerMessage::LoadBegins { connections: 1 }));
+    assert_eq!(client.receive(), Ok(ServerMessage::LoadEnded { bytes: vec![] }));
     drop(silent);
-    client.say(&ClientMessage::AskClock);
-    assert!(matches!(client.hear(), Ok(ServerMessage::Clock { .. })));
+    client.send(&ClientMessage::AskClock);
+    assert!(matches!(client.receive(), Ok(ServerMessage::Clock { .. })));
 }

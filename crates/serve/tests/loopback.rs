@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::Running;
+use common::RunningServer;
 use kumade_client::{Error, MeasureConfig, measure};
 use kumade_estimate::{METHODS, MethodSettings};
 use kumade_measurement::RequestedBudget;
@@ -29,7 +29,7 @@ fn scan() -> MethodSettings {
 
 #[test]
 fn both_directions_over_udp_with_the_default_method() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let mut events = Vec::new();
     let report = measure(&server.measuring(), &mut |event| events.push(event.clone())).unwrap();
     sends_something(report.up.as_ref(), Transport::Udp);
@@ -40,7 +40,7 @@ fn both_directions_over_udp_with_the_default_method() {
 
 #[test]
 fn the_rake_and_the_single_connection_carry_the_papers_scan() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     // On a machine that stalls, not all connections are ready in time.
     for (kind, transport, connections) in
         [(Transport::Rake, Transport::Rake, 12..=120), (Transport::Single, Transport::Single, 1..=1)]
@@ -60,7 +60,7 @@ fn the_rake_and_the_single_connection_carry_the_papers_scan() {
 
 #[test]
 fn every_transport_carries_every_method() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     for info in METHODS {
         for kind in [Transport::Udp, Transport::Rake, Transport::Single] {
             let transport = TransportChoice::Fixed(kind);
@@ -81,7 +81,7 @@ fn every_transport_carries_every_method() {
 
 #[test]
 fn the_capacity_is_told_or_the_reason_why_not_within_what_is_allowed() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     for kind in [Transport::Udp, Transport::Rake, Transport::Single] {
         let transport = TransportChoice::Fixed(kind);
         let budget_bytes = Some(400_000);
@@ -107,7 +107,7 @@ fn the_capacity_is_told_or_the_reason_why_not_within_what_is_allowed() {
 fn one_direction_over_ipv6_with_a_key() {
     let listen = Some(SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], 0)));
     let key = Some(PresharedKey::from_bytes([7; 32]));
-    let server = Running::start(ServerConfig { listen, key: key.clone(), ..ServerConfig::default() });
+    let server = RunningServer::start(ServerConfig { listen, key: key.clone(), ..ServerConfig::default() });
     for transport in [Transport::Udp, Transport::Rake] {
         let config = MeasureConfig {
             key: key.clone(),
@@ -134,7 +134,7 @@ fn one_direction_over_ipv6_with_a_key() {
 #[test]
 fn a_dual_stack_server_takes_ipv4_clients_over_udp() {
     let listen = Some(SocketAddr::from(([0u16; 8], 0)));
-    let server = Running::start(ServerConfig { listen, ..ServerConfig::default() });
+    let server = RunningServer::start(ServerConfig { listen, ..ServerConfig::default() });
     let config =
         MeasureConfig { host: "127.0.0.1".into(), ..server.measuring().with_changed_plan(|plan| plan.method = scan()) };
     let report = measure(&config, &mut |_| {}).unwrap();

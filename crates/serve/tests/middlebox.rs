@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{DEADLINE, Running};
+use common::{DEADLINE, RunningServer};
 use kumade_client::{Error, MeasureConfig, measure};
 use kumade_measurement::RequestedBudget;
 use kumade_measurement::{Directions, Event, TransportChoice};
@@ -27,7 +27,7 @@ fn up(proxy: &TcpProxy) -> MeasureConfig {
 
 #[test]
 fn where_udp_does_not_pass_the_rake_does_the_work_and_says_so() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let proxy = start(server.address, ProxyFaults::NO_FAULTS);
     let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
     assert_eq!(report.transport, Transport::Rake);
@@ -39,7 +39,7 @@ fn where_udp_does_not_pass_the_rake_does_the_work_and_says_so() {
 
 #[test]
 fn a_relay_with_other_headers_on_its_far_side_leaves_the_ends_in_step_and_is_named() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let proxy = start_on("[::1]:0", server.address, ProxyFaults::NO_FAULTS);
     let config = common::measuring(proxy.address());
     let report = measure(&config, &mut |_| {}).unwrap();
@@ -55,7 +55,7 @@ fn a_relay_with_other_headers_on_its_far_side_leaves_the_ends_in_step_and_is_nam
 
 #[test]
 fn udp_that_is_dropped_in_silence_is_soon_given_up() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let proxy = start(server.address, ProxyFaults::NO_FAULTS);
     let swallows = UdpSocket::bind(proxy.address()).unwrap();
     let mut opened = None;
@@ -74,7 +74,7 @@ fn udp_that_is_dropped_in_silence_is_soon_given_up() {
 
 #[test]
 fn a_cap_on_connections_leaves_several_packets_on_each_of_the_rest() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let proxy = start(server.address, ProxyFaults { connections: 1 + 60, ..ProxyFaults::NO_FAULTS });
     let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
     assert_eq!(report.transport, Transport::Rake);
@@ -84,7 +84,7 @@ fn a_cap_on_connections_leaves_several_packets_on_each_of_the_rest() {
 
 #[test]
 fn too_few_connections_are_an_error() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let proxy = start(server.address, ProxyFaults { connections: 1 + 5, ..ProxyFaults::NO_FAULTS });
     let began = Instant::now();
     let error = measure(&up(&proxy), &mut |_| {}).unwrap_err();
@@ -94,7 +94,7 @@ fn too_few_connections_are_an_error() {
 
 #[test]
 fn connections_that_are_reset_in_the_middle_of_a_train_are_replaced() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let proxy = start(server.address, ProxyFaults { reset_after: 100_000, resets: 2, ..ProxyFaults::NO_FAULTS });
     let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
     let broke = report.warnings.iter().filter(|w| w.contains("connections broke")).count();
@@ -104,7 +104,7 @@ fn connections_that_are_reset_in_the_middle_of_a_train_are_replaced() {
 
 #[test]
 fn connections_that_are_reset_again_and_again_give_no_number() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let proxy = start(server.address, ProxyFaults { reset_after: 15_000, resets: u64::MAX, ..ProxyFaults::NO_FAULTS });
     let began = Instant::now();
     match measure(&up(&proxy), &mut |_| {}) {
@@ -124,7 +124,7 @@ fn connections_that_are_reset_again_and_again_give_no_number() {
 #[test]
 fn a_cut_network_is_noticed() {
     for directions in [Directions::Up, Directions::Down] {
-        let server = Running::start(ServerConfig::default());
+        let server = RunningServer::start(ServerConfig::default());
         let proxy = start(server.address, ProxyFaults::NO_FAULTS);
         let config = common::measuring(proxy.address()).with_changed_plan(|plan| {
             plan.directions = directions;

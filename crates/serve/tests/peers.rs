@@ -103,7 +103,7 @@ fn a_server_that_stops_speaking_in_the_middle_of_a_message() {
 }
 
 /// A server that welcomes, answers the first pings, and then lets its client wait as `treat` says.
-fn waiting_room(treat: impl FnOnce(&mut TcpStream, &mut ServerSession) + Send + 'static) -> SocketAddr {
+fn queueing_server(treat: impl FnOnce(&mut TcpStream, &mut ServerSession) + Send + 'static) -> SocketAddr {
     peer(move |mut stream| {
         let mut session = ServerSession::server(None, Version::NEWEST);
         let limits = Limits { connections: 1, bytes: 1, packets: 1, turn: Span::from_secs(1) };
@@ -115,7 +115,7 @@ fn waiting_room(treat: impl FnOnce(&mut TcpStream, &mut ServerSession) + Send + 
 
 #[test]
 fn a_server_that_never_begins_is_left_after_the_wait() {
-    let floods = waiting_room(|stream, session| {
+    let floods = queueing_server(|stream, session| {
         let mut ahead = 0..;
         loop {
             let mut place = |_| session.send(&ServerMessage::QueuePosition(ahead.next().unwrap())).unwrap();
@@ -125,7 +125,7 @@ fn a_server_that_never_begins_is_left_after_the_wait() {
             }
         }
     });
-    let drips = waiting_room(|stream, session| {
+    let drips = queueing_server(|stream, session| {
         loop {
             session.send(&ServerMessage::QueuePosition(1)).unwrap();
             if stream.write_all(&session.take_outgoing()).is_err() {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Running;
+use common::RunningServer;
 use jsonschema::Validator;
 use kumade_client::{MeasureConfig, measure};
 use kumade_measurement::Directions;
@@ -20,7 +20,7 @@ fn validator(file: &str) -> Validator {
 #[test]
 fn each_line_of_a_stream_fits_its_schema() {
     let validator = validator(STREAM);
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let mut lines = Vec::new();
     let config = server.measuring().with_changed_plan(|plan| {
         plan.directions = Directions::Up;
@@ -45,7 +45,7 @@ fn each_line_of_a_stream_fits_its_schema() {
 #[test]
 fn real_documents_fit_the_schema_and_broken_ones_do_not() {
     let validator = validator(DOCUMENT);
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     for directions in [Directions::Both, Directions::Down] {
         let config = server.measuring().with_changed_plan(|plan| {
             plan.directions = directions;
@@ -66,7 +66,7 @@ fn real_documents_fit_the_schema_and_broken_ones_do_not() {
 
 #[test]
 fn fields_stand_in_the_published_order() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let report = measure(&server.measuring(), &mut |_| {}).unwrap();
     let text = serde_json::to_string(&report).unwrap();
     let order = |names: &[&str]| {

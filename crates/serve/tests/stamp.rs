@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{DEADLINE, Running};
+use common::{DEADLINE, RunningServer};
 use kumade_client::{Error, measure};
 use kumade_client::{Hint, NtpServer, StampConfig, measure_stamp};
 use kumade_measurement::report::DelayReport;
@@ -153,7 +153,7 @@ fn an_ordinary_measurement_tells_the_delay_idle_and_under_load() {
         since: clock::realtime(),
         maximum_error: Some(Span::from_millis(2)),
     };
-    let server = Running::start(ServerConfig { clock, ..ServerConfig::default() });
+    let server = RunningServer::start(ServerConfig { clock, ..ServerConfig::default() });
     let scan = "linear-scan".parse().unwrap();
     let report = measure(&server.measuring().with_changed_plan(|plan| plan.method = scan), &mut |_| {}).unwrap();
     let delay = report.delay.unwrap();

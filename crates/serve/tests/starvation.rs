@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{DEADLINE, RawClient, Running};
+use common::{DEADLINE, RawClient, RunningServer};
 use kumade_client::{MeasureConfig, measure};
 use kumade_measurement::Event;
 use kumade_serve::ServerConfig;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// An address whose network, the loopback's 127.9.9.0/24, nobody else in these tests uses.
 const QUIET: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 9, 9, 9));
 
-fn quick(server: &Running) -> MeasureConfig {
+fn quick(server: &RunningServer) -> MeasureConfig {
     server.measuring().with_changed_plan(|plan| plan.method = "linear-scan".parse().unwrap())
 }
 
@@ -33,12 +33,12 @@ fn attackers(count: u16) -> Vec<SocketAddr> {
 
 #[test]
 fn a_holder_that_only_pings_loses_its_turn() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let mut holder = RawClient::with_turn(server.address);
     let began = Instant::now();
     let why = loop {
-        holder.try_say(&ClientMessage::Ping);
-        match holder.hear() {
+        holder.send_ignoring_errors(&ClientMessage::Ping);
+        match holder.receive() {
             Ok(ServerMessage::Pong) => thread::sleep(Duration::from_millis(50)),
             other => break other,
         }
@@ -49,19 +49,19 @@ fn a_holder_that_only_pings_loses_its_turn() {
 
 #[test]
 fn a_full_server_has_room_for_another_network() {
-    let server = Running::start(ServerConfig { max_clients: 4, ..ServerConfig::default() });
+    let server = RunningServer::start(ServerConfig { max_clients: 4, ..ServerConfig::default() });
     let mut busy: Vec<_> = (0..4)
         .map(|_| {
             let mut client = RawClient::connect(server.address);
-            client.hear().unwrap();
-            client.say(&ClientMessage::Ping);
-            assert_eq!(client.hear(), Ok(ServerMessage::Pong));
+            client.receive().unwrap();
+            client.send(&ClientMessage::Ping);
+            assert_eq!(client.receive(), Ok(ServerMessage::Pong));
             client
         })
         .collect();
-    assert!(RawClient::connect(server.address).hear().unwrap_err().contains("as many clients as it accepts"));
+    assert!(RawClient::connect(server.address).receive().unwrap_err().contains("as many clients as it accepts"));
     measure(&from_quiet_network(quick(&server)), &mut |_| {}).unwrap();
-    let gone = busy.iter_mut().map(RawClient::hear_now).filter(
+    let gone = busy.iter_mut().map(RawClient::try_receive).filter(
         |heard| matches!(heard, Ok(Some(ServerMessage::Refused(why))) if why.contains("your network has most of them")),
     );
     assert_eq!(gone.count(), 1, "the newest of them");
@@ -80,7 +80,8 @@ fn flood(server: SocketAddr, bytes: &[u8], count: u16) -> Vec<TcpStream> {
 #[test]
 fn strangers_without_the_key_take_no_place_of_those_with_it() {
     let key = PresharedKey::parse(&"5a".repeat(32)).unwrap();
-    let server = Running::start(ServerConfig { key: Some(key.clone()), max_clients: 4, ..ServerConfig::default() });
+    let server =
+        RunningServer::start(ServerConfig { key: Some(key.clone()), max_clients: 4, ..ServerConfig::default() });
     let begins = ClientSession::client(Some(&key), kumade_wire::Version::NEWEST).take_outgoing();
     // Nothing but the preamble; and a handshake as recorded, which nobody can go on with.
     for said in [&begins[..kumade_wire::Preamble::SIZE], &begins] {
@@ -97,7 +98,8 @@ fn strangers_without_the_key_take_no_place_of_those_with_it() {
 #[test]
 fn strangers_fill_the_server_and_the_key_still_opens_it() {
     let key = PresharedKey::parse(&"5a".repeat(32)).unwrap();
-    let server = Running::start(ServerConfig { key: Some(key.clone()), max_pending: 32, ..ServerConfig::default() });
+    let server =
+        RunningServer::start(ServerConfig { key: Some(key.clone()), max_pending: 32, ..ServerConfig::default() });
     let begins = ClientSession::client(Some(&key), kumade_wire::Version::NEWEST).take_outgoing();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -122,12 +124,12 @@ fn attack(server: SocketAddr, sources: &[SocketAddr], stop: &AtomicBool, turns: 
                 *client = RawClient::try_connect(server, source).ok();
                 continue;
             };
-            match connected.hear_now() {
-                Ok(Some(ServerMessage::Welcome { .. })) => connected.try_say(&ClientMessage::EnterQueue),
+            match connected.try_receive() {
+                Ok(Some(ServerMessage::Welcome { .. })) => connected.send_ignoring_errors(&ClientMessage::EnterQueue),
                 Ok(Some(ServerMessage::TurnBegins)) => drop(turns.fetch_add(1, Ordering::Relaxed)),
-                Ok(Some(ServerMessage::QueuePosition(_))) => connected.try_say(&ClientMessage::Ping),
+                Ok(Some(ServerMessage::QueuePosition(_))) => connected.send_ignoring_errors(&ClientMessage::Ping),
                 Ok(Some(ServerMessage::Refused(_))) | Err(_) => *client = None,
-                Ok(_) => connected.try_say(&ClientMessage::Ping),
+                Ok(_) => connected.send_ignoring_errors(&ClientMessage::Ping),
             }
         }
         thread::sleep(Duration::from_millis(100));
@@ -136,7 +138,7 @@ fn attack(server: SocketAddr, sources: &[SocketAddr], stop: &AtomicBool, turns: 
 
 #[test]
 fn a_quiet_network_waits_for_no_more_than_two_turns_of_an_attack() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let stop = Arc::new(AtomicBool::new(false));
     let turns = Arc::new(AtomicUsize::new(0));
     // As many as a process may usually have open, both ends.

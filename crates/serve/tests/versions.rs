@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::Running;
+use common::RunningServer;
 use common::recorder::Recorder;
 use kumade_client::{MeasureConfig, measure};
 use kumade_measurement::{Directions, TransportChoice};
@@ -18,7 +18,7 @@ use kumade_wire::{
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 
-const PREVIOUS: [&str; 6] = [
+const PREVIOUS_RECORDINGS: [&str; 6] = [
     include_str!("recorded/protocol-3-udp.txt"),
     include_str!("recorded/protocol-3-single.txt"),
     include_str!("recorded/protocol-4-udp.txt"),
@@ -28,7 +28,7 @@ const PREVIOUS: [&str; 6] = [
 ];
 
 /// Who said it, and the bytes.
-fn lines(recording: &str) -> impl Iterator<Item = (&str, Vec<u8>)> {
+fn parse_lines(recording: &str) -> impl Iterator<Item = (&str, Vec<u8>)> {
     recording.lines().map(|line| {
         let (who, digits) = line.split_once(' ').unwrap();
         let byte = |at: usize| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).unwrap();
@@ -72,7 +72,7 @@ impl Player {
                 assert_eq!(answer[..16], recorded[..16]);
                 self.renewed.push((recorded[16..].try_into().unwrap(), answer[16..].try_into().unwrap()));
             }
-            _ => self.hear(recorded),
+            _ => self.check_answer(recorded),
         }
     }
 
@@ -87,7 +87,7 @@ impl Player {
     }
 
     /// The server's answer: of the same kind as then, and the same where it has no contents.
-    fn hear(&mut self, recorded: &[u8]) {
+    fn check_answer(&mut self, recorded: &[u8]) {
         if !self.is_answered {
             let mut answer = [0; PreambleReply::SIZE];
             self.control.read_exact(&mut answer).unwrap();
@@ -110,22 +110,22 @@ impl Player {
 
 #[test]
 fn a_client_of_an_earlier_release_is_answered_as_then() {
-    for recording in PREVIOUS {
-        let server = Running::start(ServerConfig::default());
+    for recording in PREVIOUS_RECORDINGS {
+        let server = RunningServer::start(ServerConfig::default());
         let mut player = Player::connect(server.address);
-        lines(recording).for_each(|(who, bytes)| player.play(who, &bytes));
+        parse_lines(recording).for_each(|(who, bytes)| player.play(who, &bytes));
     }
 }
 
 #[test]
 fn what_a_server_of_an_earlier_release_said_is_understood() {
-    for recording in PREVIOUS {
-        let (who, preamble) = lines(recording).next().unwrap();
+    for recording in PREVIOUS_RECORDINGS {
+        let (who, preamble) = parse_lines(recording).next().unwrap();
         let (_, version) = Preamble::decode(preamble.first_chunk().unwrap()).unwrap();
         assert!(version < Version::NEWEST);
         let mut client = ClientSession::client(None, version);
         assert_eq!((who, client.take_outgoing()), ("client", preamble));
-        let said: Vec<_> = lines(recording).filter(|(who, _)| *who == "server").map(|(_, bytes)| bytes).collect();
+        let said: Vec<_> = parse_lines(recording).filter(|(who, _)| *who == "server").map(|(_, bytes)| bytes).collect();
         client.feed(&said.concat());
         let understood = std::iter::from_fn(|| client.receive().unwrap()).count();
         assert_eq!(understood, said.len() - 1, "all but the answer to the preamble");
@@ -137,7 +137,7 @@ fn what_a_server_of_an_earlier_release_said_is_understood() {
 fn a_server_of_an_earlier_release_is_measured_and_what_it_cant_say_is_noted() {
     let previous = Version::from_number(3).unwrap();
     for transport in [Transport::Udp, Transport::Single] {
-        let server = Running::start(ServerConfig::default());
+        let server = RunningServer::start(ServerConfig::default());
         let older = Recorder::start(server.address, Some(previous));
         let config = common::measuring(older.address).with_changed_plan(|plan| {
             plan.transport = TransportChoice::Fixed(transport);
@@ -147,12 +147,12 @@ fn a_server_of_an_earlier_release_is_measured_and_what_it_cant_say_is_noted() {
         let (up, down) = (report.up.unwrap(), report.down.unwrap());
         assert!(up.packets_sent > 0 && down.packets_sent > 0);
         assert!(down.warnings.iter().any(|warning| warning.contains("protocol version 3")), "{:?}", down.warnings);
-        for (who, bytes) in lines(&older.text()) {
+        for (who, bytes) in parse_lines(&older.text()) {
             let opens = bytes.len() >= Preamble::SIZE && bytes.starts_with(&kumade_wire::MAGIC);
             assert!(!opens || bytes[6..8] == previous.number().to_be_bytes(), "{who} {bytes:?}");
         }
     }
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     let report = measure(&server.measuring(), &mut |_| {}).unwrap();
     let down = report.down.unwrap();
     assert!(!down.warnings.iter().any(|warning| warning.contains("protocol version")), "{:?}", down.warnings);
@@ -161,7 +161,7 @@ fn a_server_of_an_earlier_release_is_measured_and_what_it_cant_say_is_noted() {
 /// Servers of earlier releases refuse trains of jumbo frames. Loopback takes them.
 #[test]
 fn only_servers_that_know_jumbo_frames_are_asked_for_them() {
-    let server = Running::start(ServerConfig::default());
+    let server = RunningServer::start(ServerConfig::default());
     for (only, largest) in
         [(Version::from_number(5), Train::MAX_ETHERNET_PACKET_BYTES), (None, Train::MAX_PACKET_BYTES)]
     {
@@ -172,12 +172,16 @@ fn only_servers_that_know_jumbo_frames_are_asked_for_them() {
         });
         measure(&config, &mut |_| {}).unwrap();
         let text = recorder.text();
-        let planned = lines(&text).filter(|(who, _)| *who == "client").filter_map(|(_, frame)| {
-            match kumade_wire::decode(&frame).ok()??.0 {
+        let planned =
+            parse_lines(&text).filter(|(who, _)| *who == "client").filter_map(|(_, frame)| match kumade_wire::decode(
+                &frame,
+            )
+            .ok()??
+            .0
+            {
                 ClientMessage::Receive { train, .. } | ClientMessage::Send { train, .. } => Some(train),
                 _ => None,
-            }
-        });
+            });
         let found = planned.flat_map(|train| train.packets().map(|packet| packet.size).collect::<Vec<_>>()).max();
         assert_eq!(found, Some(largest), "{only:?}");
     }
@@ -187,7 +191,7 @@ fn only_servers_that_know_jumbo_frames_are_asked_for_them() {
 #[test]
 fn a_server_that_authenticates_no_packets_is_measured_and_that_is_noted() {
     let key = PresharedKey::from_bytes([7; 32]);
-    let server = Running::start(ServerConfig { key: Some(key.clone()), ..ServerConfig::default() });
+    let server = RunningServer::start(ServerConfig { key: Some(key.clone()), ..ServerConfig::default() });
     for only in [Some(Version::OLDEST), None] {
         let recorder = Recorder::start(server.address, only);
         for transport in [Transport::Udp, Transport::Rake] {
@@ -210,7 +214,7 @@ fn a_server_that_authenticates_no_packets_is_measured_and_that_is_noted() {
 #[ignore = "writes files: only before the protocol changes"]
 fn record_this_release() {
     for (name, transport) in [("udp", Transport::Udp), ("single", Transport::Single)] {
-        let server = Running::start(ServerConfig::default());
+        let server = RunningServer::start(ServerConfig::default());
         let recorder = Recorder::start(server.address, None);
         let config = common::measuring(recorder.address).with_changed_plan(|plan| {
             plan.transport = TransportChoice::Fixed(transport);

@@ -9,13 +9,13 @@ const ROUND_TRIP: Span = Span::from_millis(20);
 /// Payload is 1448 of 1500 bytes.
 const MAX_GOODPUT_MBIT: f64 = 100.0 * 1448.0 / 1500.0;
 
-struct Seen {
+struct RunFigures {
     /// Of each flow, in Mbit/s of payload.
     goodput: Vec<f64>,
     /// Mean time in the queue, in milliseconds.
-    queued: f64,
+    mean_queueing_millis: f64,
     /// Segments sent again, of those sent.
-    again: f64,
+    retransmitted_ratio: f64,
 }
 
 fn add_flow(network: &mut Network, over: LinkId, control: CongestionControl) {
@@ -26,7 +26,7 @@ fn add_flow(network: &mut Network, over: LinkId, control: CongestionControl) {
 }
 
 /// What `flows` of a controller do from the tenth second to the fortieth.
-fn run(control: CongestionControl, flows: usize) -> Seen {
+fn run(control: CongestionControl, flows: usize) -> RunFigures {
     let mut network = Network::new(1);
     let queue_bytes = RATE.bytes_in(ROUND_TRIP);
     let config = LinkConfig { rate: Some(RATE), queue_bytes, delay: ROUND_TRIP / 2, ..LinkConfig::default() };
@@ -47,10 +47,10 @@ fn run(control: CongestionControl, flows: usize) -> Seen {
             again + now.tcp.retransmissions - then.tcp.retransmissions,
         )
     });
-    Seen {
+    RunFigures {
         goodput: goodput.collect(),
-        queued: network.sojourn(link).since(&sojourn).mean().as_secs_f64() * 1e3,
-        again: again as f64 / sent as f64,
+        mean_queueing_millis: network.sojourn(link).since(&sojourn).mean().as_secs_f64() * 1e3,
+        retransmitted_ratio: again as f64 / sent as f64,
     }
 }
 
@@ -70,8 +70,8 @@ fn alone_each_fills_the_link_and_keeps_the_queue_that_is_its_own() {
         // BBR paces a hundredth below what it finds, and empties the path for 200 ms every ten seconds.
         let least = if control == CongestionControl::Bbr { 0.96 } else { 0.99 };
         assert!(seen.goodput[0] > least * MAX_GOODPUT_MBIT, "{control}: {:?}", seen.goodput);
-        assert!(queued.contains(&seen.queued), "{control}: {} ms", seen.queued);
-        assert!(seen.again < 0.01, "{control}: {} sent again", seen.again);
+        assert!(queued.contains(&seen.mean_queueing_millis), "{control}: {} ms", seen.mean_queueing_millis);
+        assert!(seen.retransmitted_ratio < 0.01, "{control}: {} sent again", seen.retransmitted_ratio);
     }
 }
 

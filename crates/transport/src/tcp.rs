@@ -202,12 +202,12 @@ impl TcpProbes {
 
     fn check_packets_per_connection(&self, train: &Train) -> Result<(), Error> {
         let (count, connections) = (train.packet_count(), self.probe_connections.len() as u32);
-        let fits =
-            self.kind == Transport::Single || count <= connections.saturating_mul(Transport::PACKETS_PER_CONNECTION);
+        let fits = self.kind == Transport::Single
+            || count <= connections.saturating_mul(Transport::MAX_PACKETS_PER_CONNECTION);
         if fits {
             Ok(())
         } else {
-            Err(Error::TooManyPerConnection { count, connections, limit: Transport::PACKETS_PER_CONNECTION })
+            Err(Error::TooManyPerConnection { count, connections, limit: Transport::MAX_PACKETS_PER_CONNECTION })
         }
     }
 

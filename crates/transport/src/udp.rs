@@ -25,11 +25,11 @@ const PACKET_BUFFER_BYTES: usize = 4608;
 /// Maximum memory of a larger packet there, for each of its bytes.
 const BUFFER_BYTES_PER_PACKET_BYTE: usize = 2;
 /// Memory of an unread transmit time stamp in the receive buffer, in bytes.
-const STAMP_BUFFER_BYTES: usize = 1024;
+const TIMESTAMP_BUFFER_BYTES: usize = 1024;
 /// Wait for further time stamps after the last one, if the kernel is known to provide them.
-const STAMP_QUIET_TIME: Span = Span::from_millis(100);
+const TIMESTAMP_QUIET_TIME: Span = Span::from_millis(100);
 /// The same if it is not known yet.
-const UNCONFIRMED_STAMP_QUIET_TIME: Span = Span::from_millis(20);
+const UNCONFIRMED_TIMESTAMP_QUIET_TIME: Span = Span::from_millis(20);
 
 /// Trains as UDP datagrams on one connected socket.
 #[derive(Debug)]
@@ -132,7 +132,8 @@ impl UdpProbes {
             None => self.send_packets(number, train, first_key, &mut sent_packets)?,
             Some(bursts) => self.send_bursts(number, &bursts, first_key, &mut sent_packets)?,
         }
-        let quiet = if self.transmit_stamps.has_seen_stamps { STAMP_QUIET_TIME } else { UNCONFIRMED_STAMP_QUIET_TIME };
+        let quiet =
+            if self.transmit_stamps.has_seen_stamps { TIMESTAMP_QUIET_TIME } else { UNCONFIRMED_TIMESTAMP_QUIET_TIME };
         if self.transmit_stamps.is_next_key_known || sent_packets.has_kernel_stamps() {
             await_stamps(&mut sent_packets, quiet, |sent_packets| while self.collect_stamp(first_key, sent_packets) {});
         }
@@ -336,7 +337,7 @@ impl UdpProbes {
     fn collect_stamps_in_gap(&self, pacer: &Pacer, offset: Span, first_key: u32, sent_packets: &mut SentPackets) {
         while sent_packets.awaited_count() > 0
             && (is_usable_gap(pacer, offset)
-                || sent_packets.awaited_count() >= self.receive_buffer_bytes / STAMP_BUFFER_BYTES)
+                || sent_packets.awaited_count() >= self.receive_buffer_bytes / TIMESTAMP_BUFFER_BYTES)
             && self.collect_stamp(first_key, sent_packets)
         {}
     }

@@ -23,7 +23,7 @@ fn probes() -> [Probes; 2] {
 }
 
 /// Whether both ends say that the clock was set.
-fn says_so([near, far]: &mut [Probes; 2], number: u32, train: &Train) -> bool {
+fn both_report_clock_step([near, far]: &mut [Probes; 2], number: u32, train: &Train) -> bool {
     let has_ended = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -46,7 +46,7 @@ fn a_train_during_which_the_clock_is_set_is_none_and_the_next_one_is_carried() {
     let train =
         Train { segments: vec![Segment { count: 100, interval: Span::from_millis(1), first_size: 100, size_step: 0 }] };
     let mut numbers = 1..;
-    assert!(eventually(|| says_so(&mut probes, numbers.next().unwrap(), &train)));
+    assert!(eventually(|| both_report_clock_step(&mut probes, numbers.next().unwrap(), &train)));
     let number = numbers.next().unwrap();
     let [near, far] = &mut probes;
     thread::scope(|scope| {

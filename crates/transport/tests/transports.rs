@@ -140,7 +140,7 @@ fn indices(receiving: &ReceivedTrain) -> Vec<u32> {
     receiving.arrivals.iter().map(|a| a.index).collect()
 }
 
-fn all(train: &Train) -> Vec<u32> {
+fn planned_indices(train: &Train) -> Vec<u32> {
     (0..train.packet_count()).collect()
 }
 
@@ -155,7 +155,7 @@ fn assert_whole(train: &Train, min_packet: u32, sending: &SentTrain, receiving: 
     let sent: Vec<_> = sending.departures.iter().map(|d| (d.index, d.size)).collect();
     let planned: Vec<_> = train.packets().zip(0..).map(|(p, index)| (index, p.size.max(min_packet))).collect();
     assert_eq!(sent, planned);
-    assert_eq!(indices(receiving), all(train));
+    assert_eq!(indices(receiving), planned_indices(train));
     assert!(is_increasing(sending.departures.iter().map(|d| d.sent.unwrap())));
     assert!(is_increasing(receiving.arrivals.iter().map(|a| a.received.unwrap())));
     for (departure, arrival) in sending.departures.iter().zip(&receiving.arrivals) {
@@ -205,7 +205,7 @@ fn jumbo_frames_are_sent_where_the_path_takes_them() {
 }
 
 #[test]
-fn ipv4_in_ipv6_clothes_is_ipv4() {
+fn ipv4_mapped_addresses_count_as_ipv4() {
     kumade_netns_testbed::keep_receive_stamps_on();
     let (client, server) = (UdpSocket::bind(V4).unwrap(), UdpSocket::bind("[::]:0").unwrap());
     let mapped = SocketAddr::new(Ipv4Addr::LOCALHOST.to_ipv6_mapped().into(), client.local_addr().unwrap().port());
@@ -326,7 +326,7 @@ fn fewer_connections_carry_several_packets_each() {
         assert_eq!((sending.stamp_source, receiving.stamp_source), (StampSource::Kernel, StampSource::Kernel));
         assert_eq!(sending.departures.len(), 120);
         assert!(sending.departures.iter().all(|d| d.sent.is_some()));
-        assert_eq!(indices(&receiving), all(&paper_train()));
+        assert_eq!(indices(&receiving), planned_indices(&paper_train()));
     }
     let error = a.send(3, &train(251, 10, 100, 0)).unwrap_err();
     assert!(matches!(error, Error::TooManyPerConnection { count: 251, connections: 25, limit: 10 }), "{error}");
@@ -341,7 +341,7 @@ fn single_carries_everything_on_one_connection() {
     for number in 0..2 {
         let (sending, receiving) = transfer_train(&mut a, &mut b, number, &paper_train(), RECEIVE_TIMEOUT);
         assert_eq!(sending.departures.len(), 120);
-        assert_eq!(indices(&receiving), all(&paper_train()));
+        assert_eq!(indices(&receiving), planned_indices(&paper_train()));
         assert_eq!((sending.stamp_source, receiving.stamp_source), (StampSource::Kernel, StampSource::Kernel));
     }
 }
@@ -357,14 +357,14 @@ fn a_peer_that_does_not_read_hangs_nothing() {
 }
 
 #[test]
-fn a_train_after_late_bytes_is_in_step() {
+fn late_bytes_of_a_train_do_not_shift_the_next_one() {
     for count in [120, 25] {
         let (mut a, mut b) = rake(V4, count);
         // The receiver gives up before the first train has begun.
         assert_eq!(b.receive(0, &paper_train(), Span::from_secs(-3600)).unwrap().arrivals, []);
         a.send(0, &paper_train()).unwrap();
         let (_, receiving) = transfer_train(&mut a, &mut b, 1, &train(240, 10, 700, 1), RECEIVE_TIMEOUT);
-        assert_eq!(indices(&receiving), all(&train(240, 10, 700, 1)));
+        assert_eq!(indices(&receiving), planned_indices(&train(240, 10, 700, 1)));
     }
 }
 

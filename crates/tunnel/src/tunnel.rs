@@ -40,7 +40,7 @@ impl Tunnel {
         let relay = config.relay_config().map(Relay::start).transpose()?;
         let has_device = config.has_device();
         let mut plane = has_device.then(|| config.bonded_config(directory)).transpose()?;
-        if let (Some(relay), Some(handover)) = (&relay, plane.as_mut().and_then(handover_slot)) {
+        if let (Some(relay), Some(handover)) = (&relay, plane.as_mut().and_then(other_stream_receiver)) {
             *handover = Some(Handover::new(relay.acceptor()));
         }
         Ok(Tunnel { plane: plane.map(BondedPlane::start).transpose()?, relay })
@@ -86,7 +86,7 @@ impl Tunnel {
 }
 
 /// Who takes what comes to a listening end besides packets.
-fn handover_slot(plane: &mut BondedConfig) -> Option<&mut Option<Handover>> {
+fn other_stream_receiver(plane: &mut BondedConfig) -> Option<&mut Option<Handover>> {
     match plane.transports.connections_mut() {
         Some(ConnectionConfig { role: ConnectionRole::Listen { handover, .. }, .. }) => Some(handover),
         _ => None,

@@ -2,15 +2,15 @@
 //!
 //! All of them are integers (nanoseconds, bits per second, bytes), so that a simulation gives the same run
 //! everywhere. A [`Time`] belongs to whichever clock its maker read; only differences have a meaning across crates.
-//! [`parse`] reads them as `tc` writes them (`100mbit`, `20ms`, `0.1%`, `64kb`), and [`show`] writes them so.
+//! [`parse`] reads them as `tc` writes them (`100mbit`, `20ms`, `0.1%`, `64kb`), and [`exact_text`] writes them so.
 #![forbid(unsafe_code)]
 
 mod config_error;
 mod digits;
 mod direction;
+pub mod exact_text;
 pub mod parse;
 mod rate;
-pub mod show;
 mod time;
 
 pub use config_error::ConfigError;

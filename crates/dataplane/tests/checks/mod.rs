@@ -4,7 +4,7 @@
 #[path = "../faulty/mod.rs"]
 mod faulty;
 
-use faulty::{Faults, World, numbered, path};
+use faulty::{Faults, FaultyNetwork, numbered, path};
 use kumade_units::Span;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -26,7 +26,7 @@ const PATHS: usize = 2;
 /// - 9: an end loses what it knows.
 /// - 10: bytes arrive from anywhere.
 pub fn ends(data: &[u8]) {
-    let mut world = World::new(vec![path(10, 1500), path(25, 1420)], u32::MAX);
+    let mut world = FaultyNetwork::new(vec![path(10, 1500), path(25, 1420)], u32::MAX);
     let (mut offered, mut delivered) = (Vec::new(), BTreeSet::new());
     let mut bytes = data.iter().copied();
     for _ in 0..MAX_INSTRUCTIONS {
@@ -56,7 +56,7 @@ pub fn ends(data: &[u8]) {
     verify(&world, &offered, &mut delivered);
 }
 
-fn send(world: &mut World, offered: &mut Vec<Vec<u8>>, operand: u8) {
+fn send(world: &mut FaultyNetwork, offered: &mut Vec<Vec<u8>>, operand: u8) {
     for _ in 0..=operand % 8 {
         let packet = numbered(offered.len() as u32, 24 + usize::from(operand / 8) * 46);
         world.offer(0, &packet);
@@ -71,12 +71,12 @@ fn faults(operand: u8) -> Faults {
         corruption: often(2),
         duplication: often(3),
         reordering: often(4),
-        max_extra: Span::from_millis(1 << (operand >> 5)),
+        max_reordering_delay: Span::from_millis(1 << (operand >> 5)),
     }
 }
 
 /// What is delivered was sent, as it was sent, and comes once.
-fn verify(world: &World, offered: &[Vec<u8>], delivered: &mut BTreeSet<usize>) {
+fn verify(world: &FaultyNetwork, offered: &[Vec<u8>], delivered: &mut BTreeSet<usize>) {
     let seen = delivered.len();
     for packet in world.received[1].iter().skip(seen) {
         let number = packet.get(20..24).map(|number| u32::from_be_bytes(number.try_into().expect("four bytes")));

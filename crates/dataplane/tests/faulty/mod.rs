@@ -35,10 +35,10 @@ pub struct Faults {
     pub corruption: f64,
     pub reordering: f64,
     /// By how much those that are reordered are late at most.
-    pub max_extra: Span,
+    pub max_reordering_delay: Span,
 }
 
-pub struct World {
+pub struct FaultyNetwork {
     pub now: Time,
     pub nodes: [Node<Buffer>; 2],
     pub paths: Vec<Path>,
@@ -59,23 +59,23 @@ pub struct World {
 
 const RATE: Rate = Rate::from_mbit(100);
 const INTERFACE_MTU: u32 = 1500;
-const WALL: Span = Span::from_secs(1_800_000_000);
+const WALL_CLOCK_START: Span = Span::from_secs(1_800_000_000);
 
 pub fn path(delay_millis: i64, mtu: usize) -> Path {
     Path { delay: Span::from_millis(delay_millis), mtu, is_cut: false, faults: Faults::default() }
 }
 
-impl World {
+impl FaultyNetwork {
     /// Hosts send packets of at most so many bytes.
     pub fn new(paths: Vec<Path>, max_packet: u32) -> Self {
-        World::with_seed(1, paths, max_packet)
+        FaultyNetwork::with_seed(1, paths, max_packet)
     }
 
     pub fn with_seed(seed: u64, paths: Vec<Path>, max_packet: u32) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let keys = [0, 1].map(|_| PrivateKey::from_bytes(random.random()));
         let nodes = [0, 1].map(|own| node(own, &keys, paths.len(), max_packet, &mut random, Time::ZERO));
-        World {
+        FaultyNetwork {
             now: Time::ZERO,
             nodes,
             paths,
@@ -129,11 +129,11 @@ impl World {
     /// Bytes that nobody has sealed arrive at this node by the first path, as from the other node.
     pub fn forge(&mut self, to: usize, datagram: Vec<u8>) {
         let from = Route { path: 0, address: self.address(1 - to, 0) };
-        self.enter(Span::ZERO, (to, from, datagram));
+        self.schedule_arrival(Span::ZERO, (to, from, datagram));
     }
 
     /// Lets what is under way arrive, and takes no notice of it.
-    pub fn forget(&mut self) {
+    pub fn discard_deliveries(&mut self) {
         self.run(Span::from_secs(1));
         self.received[1].clear();
     }
@@ -151,7 +151,7 @@ impl World {
     fn step(&mut self, latest: Time) {
         for own in 0..2 {
             let mut output = Output::default();
-            let wall = self.now + WALL + self.clock_offsets[own];
+            let wall = self.now + WALL_CLOCK_START + self.clock_offsets[own];
             self.nodes[own].drain(self.now, wall, &mut output);
             for outbound in output.datagrams {
                 self.carry(own, outbound.route, outbound.datagram.bytes().to_vec());
@@ -191,18 +191,18 @@ impl World {
             datagram[place] ^= 1 << self.random.random_range(0..8);
         }
         let is_late = self.happens(faults.reordering);
-        let late = if is_late { faults.max_extra * self.random.random_range(1..=8) / 8 } else { Span::ZERO };
+        let late = if is_late { faults.max_reordering_delay * self.random.random_range(1..=8) / 8 } else { Span::ZERO };
         if self.happens(faults.duplication) {
-            self.enter(delay + faults.max_extra, (1 - own, from, datagram.clone()));
+            self.schedule_arrival(delay + faults.max_reordering_delay, (1 - own, from, datagram.clone()));
         }
-        self.enter(delay + late, (1 - own, from, datagram));
+        self.schedule_arrival(delay + late, (1 - own, from, datagram));
     }
 
     fn happens(&mut self, probability: f64) -> bool {
         probability > 0.0 && self.random.random_bool(probability)
     }
 
-    fn enter(&mut self, delay: Span, datagram: (usize, Route, Vec<u8>)) {
+    fn schedule_arrival(&mut self, delay: Span, datagram: (usize, Route, Vec<u8>)) {
         self.sent += 1;
         self.under_way.insert((self.now + delay, self.sent), datagram);
     }

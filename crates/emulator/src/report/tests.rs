@@ -38,7 +38,7 @@ fn a_document_says_what_happened() {
     let up = &document.up;
     assert_eq!((up.from.as_str(), up.to.as_str()), ("veth1", "veth2"));
     assert_eq!((up.offered.packets, up.offered.bits_per_second), (3200, 32e6));
-    assert_eq!((up.dropped.managed.packets, up.dropped.queue_full.packets), (320, 0));
+    assert_eq!((up.dropped.aqm.packets, up.dropped.queue_full.packets), (320, 0));
     assert_eq!((up.flows.len(), up.active_flows), (20, 30));
     assert_eq!(up.flows[0].name.as_deref(), Some("tcp 10.0.0.29:80 > 10.0.0.99:80"));
     assert_eq!(up.flows[0].traffic.offered.packets, 300);

@@ -64,7 +64,7 @@ impl Drops {
     fn by_cause(&self) -> [(&'static str, Traffic); 9] {
         [
             ("queue full", self.queue_full),
-            ("by AQM", self.managed),
+            ("by AQM", self.aqm),
             ("by the policer", self.policed),
             ("lost", self.loss),
             ("refused", self.refused),

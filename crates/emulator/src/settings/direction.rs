@@ -9,7 +9,7 @@ use crate::DirectionConfig;
 use kumade_link::queue::{QueueConfig, QueueLimit};
 use kumade_link::{LinkConfig, Loss, Medium, Reordering, TokenBucket};
 use kumade_middlebox::FilterRule;
-use kumade_units::{ConfigError, Rate, Span, show};
+use kumade_units::{ConfigError, Rate, Span, exact_text};
 use std::fmt;
 
 /// The maximum of a queue's limit, in bytes.
@@ -144,26 +144,26 @@ impl DirectionSettings {
         let mut say = |differs: bool, key, value: String| words.extend(differs.then_some((key, value)));
         let (key, is) = self.service_rate.to_words();
         say(self.service_rate != plain.service_rate, key, is);
-        say(self.burst_bytes != 0, "burst", show::bytes(self.burst_bytes));
+        say(self.burst_bytes != 0, "burst", exact_text::bytes(self.burst_bytes));
         say(self.peak_rate.is_some(), "peak-rate", value::show_rate(self.peak_rate));
         say(self.policer.is_some(), "police", value::show_policer(self.policer));
-        say(self.delay != plain.delay, "delay", show::span(self.delay));
-        say(self.jitter != plain.jitter, "jitter", show::span(self.jitter));
+        say(self.delay != plain.delay, "delay", exact_text::span(self.delay));
+        say(self.jitter != plain.jitter, "jitter", exact_text::span(self.jitter));
         match self.loss {
             LossSettings::Mean { ratio: part, mean_burst_packets: burst } => {
-                say(part != 0.0, "loss", show::ratio(part));
+                say(part != 0.0, "loss", exact_text::ratio(part));
                 say(burst != 1.0, "loss-burst", burst.to_string());
             }
             LossSettings::GilbertElliott(four) => {
-                say(true, "gilbert-elliott", four.map(show::ratio).join(","));
+                say(true, "gilbert-elliott", four.map(exact_text::ratio).join(","));
             }
         }
-        say(self.reordering.probability != 0.0, "reorder", show::ratio(self.reordering.probability));
+        say(self.reordering.probability != 0.0, "reorder", exact_text::ratio(self.reordering.probability));
         let extra = self.reordering.extra;
-        say(extra != plain.reordering.extra, "reorder-delay", show::span(extra));
-        say(self.duplication != 0.0, "duplicate", show::ratio(self.duplication));
+        say(extra != plain.reordering.extra, "reorder-delay", exact_text::span(extra));
+        say(self.duplication != 0.0, "duplicate", exact_text::ratio(self.duplication));
         let in_flight = self.in_flight_bytes;
-        say(in_flight != plain.in_flight_bytes, "in-flight", show::bytes(in_flight));
+        say(in_flight != plain.in_flight_bytes, "in-flight", exact_text::bytes(in_flight));
         say(self.limit() != self.queue.default_limit(), "limit", value::show_limit(self.limit()));
         say(self.seed != plain.seed, "seed", self.seed.to_string());
         words.extend(self.queue.to_words());
@@ -219,11 +219,11 @@ impl DirectionSettings {
             QueueLimit::Packets(packets) => packets.saturating_mul(value::ASSUMED_PACKET_BYTES),
         };
         if waiting > MAX_QUEUE_BYTES {
-            let most = show::bytes(MAX_QUEUE_BYTES);
+            let most = exact_text::bytes(MAX_QUEUE_BYTES);
             return refused(format!("a queue limit of {limit} is more than the maximum of {most}"));
         }
         if matches!(self.limit(), QueueLimit::Bytes(_)) && waiting > self.in_flight_bytes {
-            let most = show::bytes(self.in_flight_bytes);
+            let most = exact_text::bytes(self.in_flight_bytes);
             return refused(format!(
                 "a queue limit of {limit} is more than the memory of all packets, which is {most}: set `in-flight` higher"
             ));

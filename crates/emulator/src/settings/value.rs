@@ -2,7 +2,7 @@
 
 use kumade_link::TokenBucket;
 use kumade_link::queue::QueueLimit;
-use kumade_units::{Rate, Span, parse, show};
+use kumade_units::{Rate, Span, exact_text, parse};
 
 /// The assumed packet size of a queue that is limited in packets.
 pub(super) const ASSUMED_PACKET_BYTES: u64 = 1500;
@@ -36,7 +36,7 @@ pub(super) fn parse_policer(text: &str) -> Result<Option<TokenBucket>, String> {
 pub(super) fn show_policer(policer: Option<TokenBucket>) -> String {
     policer.map_or_else(
         || "none".to_owned(),
-        |policer| format!("{}/{}", show_rate(Some(policer.rate)), show::bytes(policer.burst_bytes)),
+        |policer| format!("{}/{}", show_rate(Some(policer.rate)), exact_text::bytes(policer.burst_bytes)),
     )
 }
 
@@ -84,12 +84,12 @@ pub(super) fn parse_limit(text: &str) -> Result<QueueLimit, String> {
 }
 
 pub(super) fn show_rate(rate: Option<Rate>) -> String {
-    rate.map_or("unlimited".to_owned(), show::rate)
+    rate.map_or("unlimited".to_owned(), exact_text::rate)
 }
 
 pub(super) fn show_limit(limit: QueueLimit) -> String {
     match limit {
-        QueueLimit::Bytes(bytes) => show::bytes(bytes),
+        QueueLimit::Bytes(bytes) => exact_text::bytes(bytes),
         QueueLimit::Packets(packets) => format!("{packets}packets"),
     }
 }

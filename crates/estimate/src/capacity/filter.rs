@@ -2,7 +2,7 @@
 
 use super::burst::BurstSample;
 use super::cross_traffic::CrossTraffic;
-use super::long_train::LongRate;
+use super::long_train::LongTrainRate;
 use super::sample::{
     MIN_DISPERSION_RATIO, REPLICATES, STAMP_SCATTER_SECONDS, SizeSample, UndelayedBursts, resample, samples,
 };
@@ -97,7 +97,7 @@ struct SizeEstimate {
 /// Why there is no result.
 pub(super) fn estimate_capacity(
     bursts: &[BurstSample],
-    long: &[LongRate],
+    long: &[LongTrainRate],
     seed: u64,
 ) -> Result<CapacityEstimate, Refusal> {
     let (samples, stretched): (Vec<SizeSample>, Vec<SizeSample>) =
@@ -162,7 +162,7 @@ impl CapacityEstimate {
     }
 }
 
-fn check_sending_rate(samples: &[SizeSample], long: &[LongRate]) -> Result<(), Refusal> {
+fn check_sending_rate(samples: &[SizeSample], long: &[LongTrainRate]) -> Result<(), Refusal> {
     let slower = |sample: &&SizeSample| {
         let UndelayedBursts { dispersion, input_dispersion: sending, .. } = sample.undelayed;
         (MIN_DISPERSION_RATIO * sending..MAX_SENDER_LIMITED_RATIO * sending).contains(&dispersion)
@@ -179,9 +179,10 @@ fn check_sending_rate(samples: &[SizeSample], long: &[LongRate]) -> Result<(), R
 
 /// Bursts that show `value`, at most `high`, are refused where a long train was much slower, as behind a shaper that cross
 /// traffic hides, or slightly faster, which is impossible.
-fn check_long_trains(value: f64, high: f64, long: &[LongRate]) -> Result<(), Refusal> {
+fn check_long_trains(value: f64, high: f64, long: &[LongTrainRate]) -> Result<(), Refusal> {
     let faster = |rate: f64| (MAX_LONG_TRAIN_RATIO * high..STALLED_RATIO * high).contains(&rate);
-    let contradicts = |rate: &&LongRate| rate.observed < MIN_LONG_TRAIN_RATIO * value || faster(rate.delay_corrected);
+    let contradicts =
+        |rate: &&LongTrainRate| rate.observed < MIN_LONG_TRAIN_RATIO * value || faster(rate.delay_corrected);
     let Some(rate) = long.iter().find(contradicts) else { return Ok(()) };
     let [value, rate] = [value, rate.observed].map(Rate::from_f64);
     Err(Refusal::Disagreement(format!(
@@ -306,8 +307,8 @@ mod tests {
     }
 
     /// Long trains of these rates.
-    fn long(rates: &[f64]) -> Vec<LongRate> {
-        rates.iter().map(|&rate| LongRate { observed: rate, delay_corrected: rate }).collect()
+    fn long(rates: &[f64]) -> Vec<LongTrainRate> {
+        rates.iter().map(|&rate| LongTrainRate { observed: rate, delay_corrected: rate }).collect()
     }
 
     #[test]

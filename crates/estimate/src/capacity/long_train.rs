@@ -18,7 +18,7 @@ pub(crate) struct LongTrain {
 
 /// The rate of a long train, in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct LongRate {
+pub(crate) struct LongTrainRate {
     pub(crate) observed: f64,
     /// With the first packet's excess delay, caused by cross traffic or the receiving host, added: `observed` or less.
     pub(crate) delay_corrected: f64,
@@ -51,9 +51,9 @@ impl LongTrain {
     }
 
     /// On a path that takes `least` seconds.
-    pub(super) fn rate_range(&self, least: f64) -> LongRate {
+    pub(super) fn rate_range(&self, least: f64) -> LongTrainRate {
         let late = (self.delay - least).max(0.0);
-        LongRate { observed: self.rate(), delay_corrected: self.bits / (self.seconds + late) }
+        LongTrainRate { observed: self.rate(), delay_corrected: self.bits / (self.seconds + late) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::burst::{self, BurstSample, StampEpoch};
 use super::filter::{self, CapacityEstimate, Refusal};
-use super::long_train::{LongRate, LongTrain};
+use super::long_train::{LongTrain, LongTrainRate};
 use super::sample::samples;
 use super::shape::{BurstShape, MIN_BITS_PER_SECOND};
 use super::shaping::{self, RateChange};
@@ -238,7 +238,7 @@ impl Observations {
     pub(super) fn estimate_capacity(&self, seed: u64) -> Result<CapacityEstimate, Refusal> {
         let trains: &[LongTrain] = if self.reproduced_change().is_some() { &[] } else { &self.long_trains };
         let least = self.min_delay().unwrap_or(f64::INFINITY);
-        let long: Vec<LongRate> = trains.iter().map(|train| train.rate_range(least)).collect();
+        let long: Vec<LongTrainRate> = trains.iter().map(|train| train.rate_range(least)).collect();
         let reading = filter::estimate_capacity(&self.bursts, &long, seed)?;
         match self.small_bucket.is_present() && self.may_be_round_robin(reading.value()) {
             true if self.shows_round_robin() => Err(Refusal::SmallBucket),

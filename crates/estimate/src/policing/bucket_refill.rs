@@ -135,7 +135,9 @@ impl BucketRefill {
         let RateDropState { first_train: look, used_up_packets: used_up, .. } = self.rate_drop;
         match self.strategy {
             TrainStrategy::OneTrain => Vec::new(),
-            TrainStrategy::SeparateTrains => plan::sections_apart(look, used_up, self.rate_drop.arrived_rate(), config),
+            TrainStrategy::SeparateTrains => {
+                plan::sections_in_own_trains(look, used_up, self.rate_drop.arrived_rate(), config)
+            }
             TrainStrategy::Bisection(bracket) => {
                 bracket.next_rate().map(|rate| plan::single_section(rate, config)).into_iter().collect()
             }
@@ -152,7 +154,7 @@ impl BucketRefill {
                 return (Span::ZERO, Vec::new());
             }
             let used_up = used_up_packets(fallen, now, config);
-            let sections = plan::sections_together(fallen.first_train, used_up, fallen.arrived_rate(), config);
+            let sections = plan::sections_in_one_train(fallen.first_train, used_up, fallen.arrived_rate(), config);
             let uses_up = sections.first().is_some_and(|section| section.packets > used_up);
             return (Span::ZERO, if uses_up { sections } else { Vec::new() });
         }

@@ -29,14 +29,14 @@ const MAX_TRAINS: usize = 12;
 const TARGET_RELATIVE_HALF_WIDTH: f64 = 0.04;
 /// Before the end, a train is sent at this part of the interval's low end, unless one was no slower than the other part: no queue is to grow
 /// there.
-const BELOW_PART: f64 = 0.97;
-const MIN_BELOW_PART: f64 = 0.9;
+const BELOW_LOW_END_RATIO: f64 = 0.97;
+const MIN_BELOW_LOW_END_RATIO: f64 = 0.9;
 /// No train is slower than this part of the first.
 const MIN_RATE_PART: f64 = 0.1;
 /// Nothing is told where the low end of the interval is below this part of its high end.
-const MIN_LOW_RATE_PART: f64 = 0.25;
+const MIN_LOW_TO_HIGH_RATIO: f64 = 0.25;
 /// Less than this part of the narrow link may be what TCP connections give up to the trains.
-const MAX_LOW_RATE_PART: f64 = 0.25;
+const MAX_YIELDED_LINK_PART: f64 = 0.25;
 /// More of a train than this part is lost only where a queue is full, so that it does not show how fast it grows.
 const MAX_LOST_FRACTION: f64 = 0.01;
 /// A train leaves so long after the queue of the one before has drained, …
@@ -56,7 +56,7 @@ const MAX_STANDARD_DEVIATIONS: f64 = 5.0;
 const MIN_GROWTH_ERROR: f64 = 2e-4;
 const ERROR_SCALES: [f64; 7] = [1.0, 1.4, 2.0, 4.0, 8.0, 16.0, 32.0];
 /// The first ones may be chance. With the others, more than one queue grows, and a line through all trains has too high a beginning.
-const LINEAR_SCALES: usize = 4;
+const CHANCE_SCALE_COUNT: usize = 4;
 const MAX_MISFIT_PROBABILITY: f64 = 0.5;
 /// The interval is no narrower than this part of the value to either side.
 const MIN_RELATIVE_HALF_WIDTH: f64 = 0.01;
@@ -69,7 +69,7 @@ pub(super) struct GrowthSearch {
     steps: Vec<GrowthStep>,
     /// The newest train, and when it ends.
     newest: TrainSection,
-    ends: Time,
+    newest_end: Time,
     trains_left: usize,
     /// What is found if these trains do not tell.
     fallback_result: PolicingResult,
@@ -87,8 +87,14 @@ impl GrowthSearch {
     /// Those that follow this one, which ended then.
     pub(super) fn new(look: TrainSection, train: &[PacketTiming], ended: Time, otherwise: PolicingResult) -> Self {
         let (rate, steps, left) = (look.rate, Vec::new(), MAX_TRAINS);
-        let mut slower =
-            GrowthSearch { rate, steps, newest: look, ends: ended, trains_left: left, fallback_result: otherwise };
+        let mut slower = GrowthSearch {
+            rate,
+            steps,
+            newest: look,
+            newest_end: ended,
+            trains_left: left,
+            fallback_result: otherwise,
+        };
         slower.add_train(train);
         slower
     }
@@ -102,7 +108,7 @@ impl GrowthSearch {
     ) -> Option<(Span, TrainSection)> {
         let credible = CredibleRates::from_steps(&self.steps, self.rate, narrow_link_rate(config));
         let is_precise = self.steps.len() >= MIN_TRAINS && credible.is_precise();
-        if self.trains_left == 0 || is_precise && self.is_tried(&credible) {
+        if self.trains_left == 0 || is_precise && self.has_train_below(&credible) {
             return None;
         }
         self.trains_left -= 1;
@@ -115,10 +121,10 @@ impl GrowthSearch {
             rate,
             spacing: PacketSpacing::Even,
         };
-        let wait =
-            (self.ends + self.drain(credible.quantile(0.5), config) + DRAIN_PAUSE - now).clamp(Span::ZERO, MAX_PAUSE);
+        let wait = (self.newest_end + self.drain_time(credible.quantile(0.5), config) + DRAIN_PAUSE - now)
+            .clamp(Span::ZERO, MAX_PAUSE);
         self.newest = section;
-        self.ends = now + wait + section.duration(config.max_packet);
+        self.newest_end = now + wait + section.duration(config.max_packet);
         Some((wait, section))
     }
 
@@ -132,18 +138,18 @@ impl GrowthSearch {
     }
 
     /// Whether a train was a little slower than what is credible: above, where queues of two links grow, the line begins too high.
-    fn is_tried(&self, credible: &CredibleRates) -> bool {
+    fn has_train_below(&self, credible: &CredibleRates) -> bool {
         let low = credible.quantile(0.025);
-        self.steps.iter().any(|step| (MIN_BELOW_PART * low..low).contains(&step.rate))
+        self.steps.iter().any(|step| (MIN_BELOW_LOW_END_RATIO * low..low).contains(&step.rate))
     }
 
     /// At which no queue grows if the line is right.
     fn rate_below(&self, credible: &CredibleRates) -> f64 {
-        (BELOW_PART * credible.quantile(0.025)).clamp(MIN_RATE_PART * self.rate, self.rate)
+        (BELOW_LOW_END_RATIO * credible.quantile(0.025)).clamp(MIN_RATE_PART * self.rate, self.rate)
     }
 
     /// How long what the newest train has left in the queue takes to leave it, where so much is available.
-    fn drain(&self, available: f64, config: &PolicingConfig) -> Span {
+    fn drain_time(&self, available: f64, config: &PolicingConfig) -> Span {
         let excess = (self.newest.rate / available.max(0.1 * self.rate) - 1.0).max(0.0);
         Span::from_secs_f64(self.newest.duration(config.max_packet).as_secs_f64() * excess)
     }
@@ -171,9 +177,9 @@ impl GrowthSearch {
         let least = MIN_RELATIVE_HALF_WIDTH * value;
         let [low, value, high] = [low.min(value - least), value, high.max(value + least)].map(Rate::from_f64);
         let is_told = self.steps.len() >= MIN_TRAINS && credible.misfit_probability < MAX_MISFIT_PROBABILITY;
-        let is_vague = low.as_f64() < MIN_LOW_RATE_PART * high.as_f64();
+        let is_vague = low.as_f64() < MIN_LOW_TO_HIGH_RATIO * high.as_f64();
         // More is no queue that grew at the rate, but a token bucket that longer trains use up, or chance.
-        let range = MAX_LOW_RATE_PART * narrow_link_rate(config)..self.rate;
+        let range = MAX_YIELDED_LINK_PART * narrow_link_rate(config)..self.rate;
         (is_told && !is_vague && range.contains(&value.as_f64())).then_some(Estimate {
             value,
             low,
@@ -209,12 +215,14 @@ impl CredibleRates {
         let slopes = CAPACITY_RATIO_RANGE.map(|part| 1.0 / (part * rate));
         let place = |place: usize| step * (place as f64 + 0.5);
         let of = |number| {
-            ERROR_SCALES.map(|scale| GrowthLikelihood::at_available(steps, place(number), scale).over_range(slopes))
+            ERROR_SCALES.map(|scale| {
+                GrowthLikelihood::at_available(steps, place(number), scale).log_likelihood_over_slopes(slopes)
+            })
         };
         let logarithms: Vec<[f64; ERROR_SCALES.len()]> = (0..GRID_POINTS).map(of).collect();
         let sum = log_sum(logarithms.iter().flatten().copied());
         let part = |of: &[f64]| (log_sum(of.iter().copied()) - sum).exp();
-        let misfit = logarithms.iter().map(|all| part(&all[LINEAR_SCALES..])).sum();
+        let misfit = logarithms.iter().map(|all| part(&all[CHANCE_SCALE_COUNT..])).sum();
         CredibleRates { weights: logarithms.iter().map(|all| part(all)).collect(), step, misfit_probability: misfit }
     }
 
@@ -260,7 +268,7 @@ impl GrowthLikelihood {
     }
 
     /// The logarithm over all slopes from the second one to the first, whose logarithms are equally likely before.
-    fn over_range(&self, [highest, least]: [f64; 2]) -> f64 {
+    fn log_likelihood_over_slopes(&self, [highest, least]: [f64; 2]) -> f64 {
         let away = MAX_STANDARD_DEVIATIONS / self.precision.sqrt();
         let from = (self.slope.min(highest) - away).max(least);
         let to = (self.slope.max(least) + away).min(highest);

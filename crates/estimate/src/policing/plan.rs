@@ -23,7 +23,7 @@ pub(super) const MIN_FIRST_TRAIN_PACKETS: u32 = 60;
 const MIN_SECTION_PACKETS: u32 = 50;
 const MAX_SECTION_PACKETS: u32 = 100;
 /// So many at most in a train of one rate, unless they are on connections, which show nothing more behind a loss.
-const MAX_STEP_PACKETS: u32 = 250;
+const MAX_SINGLE_SECTION_PACKETS: u32 = 250;
 /// As many as arrive in this time at the rate that the first train had last.
 const SECTION_SECONDS: f64 = 0.15;
 /// The rates, as parts of the one that arrived in the first train: so many, by equal factors from the fastest to the slowest at which the
@@ -33,7 +33,7 @@ const MAX_SECTION_RATE_RATIO: f64 = 3.5;
 const MIN_SECTION_RATE_RATIO: f64 = 1.45;
 const UNLIMITED_SECTION_RATE_RATIO: f64 = 0.9;
 /// The fastest is no faster than this part of the first train's rate.
-const FASTEST_PART: f64 = 0.95;
+const FASTEST_SECTION_TO_FIRST_RATE_RATIO: f64 = 0.95;
 /// As many packets as that are to arrive of the first section behind the burst.
 const MIN_ARRIVED_PACKETS: f64 = 20.0;
 /// The burst is used up when this much more has been sent than in the first train, …
@@ -41,7 +41,7 @@ const EXCESS_RATIO: f64 = 1.25;
 /// … and so many packets.
 const EXCESS_PACKETS: f64 = 20.0;
 /// Over connections, when so many have.
-const EXCESS_PACKETS_OVER_CONNECTIONS: u32 = 16;
+const EXCESS_PACKETS_BY_TCP: u32 = 16;
 
 /// Packets of one size at a rate in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -100,12 +100,12 @@ pub(super) fn plan_first_train(config: &PolicingConfig) -> Option<(u32, TrainSec
 }
 
 /// How many packets of the second train's first section are behind the burst, where of so many sent one arrives.
-pub(super) fn behind_burst(ratio: f64) -> u32 {
+pub(super) fn packets_behind_burst(ratio: f64) -> u32 {
     (MIN_ARRIVED_PACKETS * ratio).clamp(f64::from(MIN_SECTION_PACKETS), 400.0) as u32
 }
 
 /// A later one: what `used_up` the burst, then several rates about the one that arrived behind it.
-pub(super) fn sections_together(
+pub(super) fn sections_in_one_train(
     look: TrainSection,
     used_up: u32,
     arrived: f64,
@@ -115,7 +115,7 @@ pub(super) fn sections_together(
     let slower =
         section_rates(look.rate / arrived).into_iter().map(|part| part * arrived).filter(|rate| *rate < look.rate);
     let slower: Vec<f64> = slower.collect();
-    let burst = (f64::from(used_up) * EXCESS_RATIO + EXCESS_PACKETS) as u32 + behind_burst(look.rate / arrived);
+    let burst = (f64::from(used_up) * EXCESS_RATIO + EXCESS_PACKETS) as u32 + packets_behind_burst(look.rate / arrived);
     let wanted = (arrived * SECTION_SECONDS / (f64::from(max_packet) * 8.0)) as u32;
     let room = max_packets.saturating_sub(burst) / slower.len().max(1) as u32;
     let packets = wanted.min(room).clamp(MIN_SECTION_PACKETS, MAX_SECTION_PACKETS);
@@ -127,7 +127,7 @@ pub(super) fn sections_together(
 
 /// As parts of the rate that arrived, where the one that was sent is so many times that.
 fn section_rates(ratio: f64) -> Vec<f64> {
-    let fastest = (FASTEST_PART * ratio).clamp(MIN_SECTION_RATE_RATIO, MAX_SECTION_RATE_RATIO);
+    let fastest = (FASTEST_SECTION_TO_FIRST_RATE_RATIO * ratio).clamp(MIN_SECTION_RATE_RATIO, MAX_SECTION_RATE_RATIO);
     let factor = (MIN_SECTION_RATE_RATIO / fastest).powf(1.0 / f64::from(LIMITED_SECTION_COUNT - 1));
     (0..LIMITED_SECTION_COUNT).map(|step| fastest * factor.powi(step)).chain([UNLIMITED_SECTION_RATE_RATIO]).collect()
 }
@@ -137,32 +137,32 @@ const MIN_RATE_RANGE_RATIO: f64 = 1.2;
 
 /// Whether what arrived is so much less than what was sent that several rates between them tell it.
 pub(super) fn has_rate_range(look: TrainSection, arrived: f64) -> bool {
-    FASTEST_PART * look.rate / arrived >= MIN_RATE_RANGE_RATIO * MIN_SECTION_RATE_RATIO
+    FASTEST_SECTION_TO_FIRST_RATE_RATIO * look.rate / arrived >= MIN_RATE_RANGE_RATIO * MIN_SECTION_RATE_RATIO
 }
 
 /// A section at this rate behind a [`burst_section`], of which it is to be told whether all passes.
 pub(super) fn single_section(rate: f64, config: &PolicingConfig) -> TrainSection {
-    step_section(TrainSection { packets: 0, rate, spacing: PacketSpacing::Jittered }, config)
+    with_single_section_packets(TrainSection { packets: 0, rate, spacing: PacketSpacing::Jittered }, config)
 }
 
 /// The sections of several later trains, of which each is behind a [`burst_section`] in a train of its own.
-pub(super) fn sections_apart(
+pub(super) fn sections_in_own_trains(
     look: TrainSection,
     used_up: u32,
     arrived: f64,
     config: &PolicingConfig,
 ) -> Vec<TrainSection> {
-    sections_together(look, used_up, arrived, config)
+    sections_in_one_train(look, used_up, arrived, config)
         .into_iter()
         .skip(1)
-        .map(|section| step_section(section, config))
+        .map(|section| with_single_section_packets(section, config))
         .collect()
 }
 
 /// A section with as many packets as a train of its own may have.
-fn step_section(section: TrainSection, config: &PolicingConfig) -> TrainSection {
+fn with_single_section_packets(section: TrainSection, config: &PolicingConfig) -> TrainSection {
     let bits = f64::from(config.max_packet) * 8.0;
-    let most = if config.connections.is_some() { MAX_SECTION_PACKETS } else { MAX_STEP_PACKETS };
+    let most = if config.connections.is_some() { MAX_SECTION_PACKETS } else { MAX_SINGLE_SECTION_PACKETS };
     let packets = ((section.rate * SECTION_SECONDS / bits) as u32).clamp(MIN_SECTION_PACKETS, most);
     TrainSection { packets, ..section }
 }
@@ -171,7 +171,7 @@ fn step_section(section: TrainSection, config: &PolicingConfig) -> TrainSection 
 /// more.
 pub(super) fn burst_section(look: TrainSection, used_up: u32, connections: Option<u32>) -> TrainSection {
     let packets = match connections {
-        Some(_) => used_up + EXCESS_PACKETS_OVER_CONNECTIONS,
+        Some(_) => used_up + EXCESS_PACKETS_BY_TCP,
         None => (f64::from(used_up) * EXCESS_RATIO + EXCESS_PACKETS) as u32,
     };
     TrainSection { packets, ..look }

@@ -105,7 +105,7 @@ impl RateDropState {
         for (number, section) in sections.iter().enumerate() {
             let packets = section.packets as usize;
             // The first one begins with the burst; the others, with what the one before left in queues.
-            let behind = plan::behind_burst(self.first_train.rate / self.arrived_rate()) as usize;
+            let behind = plan::packets_behind_burst(self.first_train.rate / self.arrived_rate()) as usize;
             let skipped = if number == 0 { packets.saturating_sub(behind) } else { 4 };
             let (first, end) = (place(from + skipped), place(from + packets));
             let rates = train.get(first..end).and_then(train_rates::part_rates);

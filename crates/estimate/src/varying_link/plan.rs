@@ -11,7 +11,7 @@ const SLOW_RATE_RATIO: f64 = 0.85;
 /// By what the link carries, it is no slower: packets must not be further apart than turns.
 const MIN_SLOW_RATE_RATIO: f64 = 0.1;
 /// What is available by what arrived of trains, before the first reading.
-const USUAL_AVAILABLE_PART: f64 = 0.7;
+const INITIAL_AVAILABLE_RATIO: f64 = 0.7;
 /// The slow part spans so many turns, …
 const SLOW_PART_PERIODS: f64 = 20.0;
 /// … as many packets as that, …
@@ -23,9 +23,9 @@ const MAX_SLOW_PART_SECONDS: f64 = 0.5;
 /// Shorter ones, where the budget is small, still span so many turns.
 const MIN_SLOW_PART_PERIODS: f64 = 6.0;
 /// The fast part makes packets wait for this part of the slow one's time, …
-const PRELOAD_PART: f64 = 0.4;
+const FAST_PART_QUEUEING_RATIO: f64 = 0.4;
 /// … without more bits in the queue than that: queues of access links hold more.
-const QUEUE_BITS: f64 = 8.0 * 300e3;
+const MAX_QUEUED_BITS: f64 = 8.0 * 300e3;
 /// Either part has so many packets at least.
 const MIN_PART_PACKETS: f64 = 20.0;
 /// The budget is enough for so many trains.
@@ -36,15 +36,15 @@ const BUDGET_SECONDS: f64 = 0.4;
 const BUDGET_BYTES: u64 = 4_000_000;
 
 /// After a train that found no queue, the rates of the next one are so many times as high.
-const FASTER_RATIO: f64 = 1.5;
-const SLOW_FASTER_RATIO: f64 = 1.3;
+const NO_QUEUE_FAST_RATE_RATIO: f64 = 1.5;
+const NO_QUEUE_SLOW_RATE_RATIO: f64 = 1.3;
 /// After one whose fast part was too short to be read, that is so many times as long, and no more than this many times as usual.
 const LENGTHENING_RATIO: f64 = 1.4;
 const MAX_LENGTHENING_RATIO: f64 = 3.0;
 /// After one that overflowed the queue, trains are so much shorter: where it could be read, and where not. They are never shorter
 /// than this part of the usual.
 const SHORTENING_RATIO: f64 = 0.8;
-const STRONG_SHORTENING_RATIO: f64 = 0.6;
+const UNREADABLE_TRAIN_SHORTENING_RATIO: f64 = 0.6;
 const MIN_LENGTH_RATIO: f64 = 0.2;
 /// After one that did not, they are longer again.
 const RELENGTHENING_RATIO: f64 = 1.1;
@@ -57,7 +57,7 @@ pub struct VaryingLinkConfig {
     /// From one turn of the link to the next.
     pub period: Span,
     /// The largest packet that the transport carries whole, in bytes.
-    pub max_packet: u32,
+    pub max_packet_bytes: u32,
     /// The longest train that it carries, in packets.
     pub max_packets: u32,
     /// IP bytes to send at most. No more is sent than the link carries in 0.4 s, or 4 MB.
@@ -123,10 +123,10 @@ impl TrainPlan {
                 }
                 self.shortening_factor *= if has_overflowed { SHORTENING_RATIO } else { RELENGTHENING_RATIO };
             }
-            Err(UnusableTrain::TooManyLost) => self.shortening_factor *= STRONG_SHORTENING_RATIO,
+            Err(UnusableTrain::TooManyLost) => self.shortening_factor *= UNREADABLE_TRAIN_SHORTENING_RATIO,
             Err(UnusableTrain::NoQueue) => {
-                self.fast_rate *= FASTER_RATIO;
-                self.slow_rate_factor *= SLOW_FASTER_RATIO;
+                self.fast_rate *= NO_QUEUE_FAST_RATE_RATIO;
+                self.slow_rate_factor *= NO_QUEUE_SLOW_RATE_RATIO;
             }
         }
         self.shortening_factor = self.shortening_factor.clamp(MIN_LENGTH_RATIO, 1.0);
@@ -134,23 +134,23 @@ impl TrainPlan {
 
     /// The next train, and how many packets its fast part has.
     pub(super) fn plan_train(&self, known: &VaryingLinkFacts, config: &VaryingLinkConfig) -> (Train, u32) {
-        let bits = f64::from(config.max_packet) * 8.0;
+        let bits = f64::from(config.max_packet_bytes) * 8.0;
         let arriving = self.fast_rate / FAST_RATE_RATIO;
         let carried = known.link_rate.unwrap_or(arriving);
-        let available = known.available.unwrap_or(USUAL_AVAILABLE_PART * arriving);
+        let available = known.available.unwrap_or(INITIAL_AVAILABLE_RATIO * arriving);
         let slow_rate = (SLOW_RATE_RATIO * available * self.slow_rate_factor).max(MIN_SLOW_RATE_RATIO * carried);
         let usual = (SLOW_PART_PERIODS * known.period)
             .max(SLOW_PART_PACKETS * bits / slow_rate)
             .clamp(MIN_SLOW_PART_SECONDS, MAX_SLOW_PART_SECONDS);
-        let bits_per_second = slow_rate + PRELOAD_PART * arriving;
+        let bits_per_second = slow_rate + FAST_PART_QUEUEING_RATIO * arriving;
         let affordable = byte_budget(known, config) as f64 * 8.0 / MIN_TRAIN_COUNT / bits_per_second;
         let seconds = usual.min(affordable.max(MIN_SLOW_PART_PERIODS * known.period)) * self.shortening_factor;
-        let waiting =
-            (PRELOAD_PART * seconds * self.fast_length_factor).min(QUEUE_BITS * self.shortening_factor / carried);
+        let waiting = (FAST_PART_QUEUEING_RATIO * seconds * self.fast_length_factor)
+            .min(MAX_QUEUED_BITS * self.shortening_factor / carried);
         let segment = |seconds: f64, rate: f64| Segment {
             count: (seconds * rate / bits).max(MIN_PART_PACKETS) as u32,
             interval: Span::from_secs_f64(bits / rate).clamp(Span::ZERO, Span::from_secs(1)),
-            first_size: config.max_packet,
+            first_size: config.max_packet_bytes,
             size_step: 0,
         };
         let (mut fast, mut slow) =

@@ -102,7 +102,7 @@ fn measure(link: &mut Link, rate: f64, seed: u64) -> (Option<VaryingLink>, f64) 
     let mut trains = VaryingLinkProbe::new(VaryingLinkConfig {
         rate: Rate::from_f64(rate),
         period: Span::from_millis(1),
-        max_packet: PACKET,
+        max_packet_bytes: PACKET,
         max_packets: 5000,
         budget_bytes: 20_000_000,
         budget_time: Span::from_secs(8),
@@ -152,7 +152,7 @@ fn nothing_is_found_where_all_is_lost_or_no_queue_grows() {
     let config = VaryingLinkConfig {
         rate: Rate::from_mbit(40),
         period: Span::from_millis(1),
-        max_packet: PACKET,
+        max_packet_bytes: PACKET,
         max_packets: 5000,
         budget_bytes: 20_000_000,
         budget_time: Span::from_secs(8),

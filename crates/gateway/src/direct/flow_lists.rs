@@ -1,8 +1,8 @@
 //! Single flows, set up and ended while packets pass: what the NAT sessions of two gateways come to in the kernel.
 
 use super::flow_rules::{
-    divided_list_name, error_list_name, remote_families, restored_flow_lists, restored_list_name, seen_list_name,
-    translated_list_name,
+    divided_list_name, error_list_name, remote_families, restored_flow_lists, restored_list_name, translated_list_name,
+    undivided_list_name,
 };
 use crate::config::GatewayConfig;
 use kumade_multipath::nat_session::{DividedRule, RestoredRule};
@@ -33,7 +33,7 @@ impl FlowLists {
     pub fn undivided_flows(&self, remote: usize) -> Result<Vec<FlowKey>, SetupError> {
         let remote = &self.config.remotes[remote];
         let lists: Result<Vec<_>, _> =
-            remote_families(remote).map(|family| self.table.flows(&seen_list_name(remote, family))).collect();
+            remote_families(remote).map(|family| self.table.flows(&undivided_list_name(remote, family))).collect();
         Ok(lists?.into_iter().flat_map(BTreeMap::into_keys).collect())
     }
 

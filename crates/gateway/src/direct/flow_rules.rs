@@ -19,7 +19,7 @@ pub(super) fn flow_lists(config: &GatewayConfig) -> Vec<FlowList> {
     for remote in remotes_with_sessions(config) {
         for family in remote_families(remote) {
             lists.push(new_flow_list(divided_list_name(remote, family), family, FlowListKind::Set));
-            lists.push(new_flow_list(seen_list_name(remote, family), family, UNDIVIDED_FLOWS_KIND));
+            lists.push(new_flow_list(undivided_list_name(remote, family), family, UNDIVIDED_FLOWS_KIND));
         }
     }
     lists.extend((0..config.paths.len()).flat_map(|path| translated_flow_lists(config, path)));
@@ -30,7 +30,7 @@ pub(super) fn flow_lists(config: &GatewayConfig) -> Vec<FlowList> {
 pub(super) fn division_choice_chain(remote: &RemoteSite, family: Family, division: String) -> Chain {
     let is_divided = Statement::FlowInList(family, divided_list_name(remote, family));
     let note = |protocol| {
-        Rule(vec![Statement::Protocol(protocol), Statement::AddFlow(family, seen_list_name(remote, family))])
+        Rule(vec![Statement::Protocol(protocol), Statement::AddFlow(family, undivided_list_name(remote, family))])
     };
     let rules =
         [Rule(vec![is_divided, Statement::Goto(division)])].into_iter().chain(PORT_PROTOCOLS.map(note)).collect();
@@ -66,7 +66,7 @@ pub(super) fn divided_list_name(remote: &RemoteSite, family: Family) -> String {
     format!("flows{}-{}", version_digit(family), remote.name)
 }
 
-pub(super) fn seen_list_name(remote: &RemoteSite, family: Family) -> String {
+pub(super) fn undivided_list_name(remote: &RemoteSite, family: Family) -> String {
     format!("seen{}-{}", version_digit(family), remote.name)
 }
 

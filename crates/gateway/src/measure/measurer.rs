@@ -140,7 +140,7 @@ impl PathMeasurer {
     pub(super) fn measured_by_traffic(&mut self, remote: usize, path: usize, now: Time) {
         for remote in self.remotes.iter_mut().filter(|measured| measured.site_index == remote) {
             let place = remote.paths.iter().position(|measured| measured.path_index == path);
-            place.into_iter().for_each(|place| remote.measured_paths.measured_by_traffic(place, now));
+            place.into_iter().for_each(|place| remote.measured_paths.postpone_measurement(place, now));
         }
     }
 

@@ -10,8 +10,8 @@ use crate::running_server::RunningServer;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
 use kumade_middlebox::{FilterRule, MiddleboxConfig};
 use kumade_net::clock;
+use kumade_netns_testbed::ExperimentNetwork;
 use kumade_netns_testbed::HtbNetwork;
-use kumade_netns_testbed::NetworkFabric;
 use kumade_netns_testbed::Traffic;
 use kumade_netns_testbed::{Host, HostSpec, Network, NetworkError, NetworkSpec};
 use kumade_units::Direction;
@@ -29,7 +29,7 @@ const CONGESTION_CONTROL: &str = "cubic";
 /// Measures on a network of real hosts in real time, with the same client and server as `kumade measure` and `kumade
 /// serve`.
 pub struct RealTime {
-    network: Box<dyn NetworkFabric>,
+    network: Box<dyn ExperimentNetwork>,
     /// Cross traffic of real packets.
     traffic: Option<Traffic>,
     /// The path that the network was built as.
@@ -145,7 +145,7 @@ fn run_error<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunEr
     move |cause| RunError { doing, cause: cause.into() }
 }
 
-fn build(scenario: &AccuracyScenario) -> Result<Box<dyn NetworkFabric>, NetworkError> {
+fn build(scenario: &AccuracyScenario) -> Result<Box<dyn ExperimentNetwork>, NetworkError> {
     let Bottleneck { kind, rate, queue, .. } = scenario.bottleneck;
     if kind == BottleneckKind::Htb {
         return Ok(Box::new(HtbNetwork::build(rate, queue)?));

@@ -12,7 +12,9 @@ use kumade_link::LinkConfig;
 use kumade_measurement::report::DirectionReport;
 use kumade_measurement::{Cost, TransportChoice};
 use kumade_net::clock;
-use kumade_netns_testbed::{HtbNetwork, Network, NetworkError, NetworkFabric, NetworkSpec, ProxiedNetwork, Traffic};
+use kumade_netns_testbed::{
+    ExperimentNetwork, HtbNetwork, Network, NetworkError, NetworkSpec, ProxiedNetwork, Traffic,
+};
 use kumade_probe_train::Transport;
 use kumade_sim::PathHop;
 use kumade_sim::atlas::{AtlasMeasurement, DrawnPath, PathResult, PathTruth};
@@ -90,7 +92,7 @@ pub(super) fn measure(
 fn build_network(
     path: &DrawnPath,
     bottleneck: BottleneckKind,
-) -> Result<(Box<dyn NetworkFabric>, Vec<Traffic>), NetworkError> {
+) -> Result<(Box<dyn ExperimentNetwork>, Vec<Traffic>), NetworkError> {
     let mut hops = path.hops.iter();
     let first = hops.next().ok_or_else(|| NetworkError::Spec("the path has no link".into()))?;
     let behind = hops.next();
@@ -101,7 +103,7 @@ fn build_network(
         let traffic = traffic?;
         return Ok((Box::new(network), traffic));
     }
-    let mut network: Box<dyn NetworkFabric> = match (behind, &path.return_links()[..]) {
+    let mut network: Box<dyn ExperimentNetwork> = match (behind, &path.return_links()[..]) {
         (Some(behind), [far_back, near_back]) => {
             let [near, far] = [(first, near_back), (behind, far_back)].map(|(hop, back)| network_spec(hop, back));
             Box::new(ProxiedNetwork::build(near, far, kumade_serve::DEFAULT_PORT)?)

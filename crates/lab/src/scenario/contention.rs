@@ -77,12 +77,12 @@ struct AttackSection {
     off: Option<Span>,
     #[serde(deserialize_with = "optional_size", default)]
     packet: Option<u64>,
-    #[serde(default)]
-    random: bool,
+    #[serde(rename = "random", default)]
+    random_periods: bool,
     #[serde(default)]
     ect: bool,
-    #[serde(default)]
-    drawn: bool,
+    #[serde(rename = "drawn", default)]
+    random_pulses: bool,
     /// Of a TCP connection that conceals marks.
     #[serde(default)]
     conceals_marks: Option<String>,
@@ -233,7 +233,7 @@ impl CaseSection {
 
 impl AttackSection {
     fn to_attack(&self) -> Result<Attack, String> {
-        match (&self.conceals_marks, self.drawn, self.rate) {
+        match (&self.conceals_marks, self.random_pulses, self.rate) {
             (Some(control), false, None) => {
                 let control: CongestionControl = control.parse().map_err(|error| format!("{error}"))?;
                 Ok(Attack::ConcealsMarks(control))
@@ -258,7 +258,7 @@ impl AttackSection {
             on,
             off,
             packet_bytes: packet_bytes as u32,
-            has_random_periods: self.random,
+            has_random_periods: self.random_periods,
             is_ect: self.ect,
         })
     }

@@ -48,8 +48,8 @@ struct CaseSection {
     hosts: usize,
     #[serde(default = "default_host_count")]
     flows: usize,
-    #[serde(deserialize_with = "spans")]
-    activity: Vec<Span>,
+    #[serde(rename = "activity", deserialize_with = "spans")]
+    active_and_idle_times: Vec<Span>,
     lost: Option<MessageLoss>,
     restart: Option<GatewayRestart>,
 }
@@ -65,7 +65,7 @@ impl NatSessionFile {
         self.apply_overrides(overrides).map_err(invalid)?;
         self.check().map_err(invalid)?;
         let case = |section: CaseSection| {
-            let CaseSection { label, hosts, flows, activity, lost, restart } = section;
+            let CaseSection { label, hosts, flows, active_and_idle_times: activity, lost, restart } = section;
             NatCase { label, hosts, flows, activity, message_loss: lost, restart }
         };
         Ok(NatSessionExperiment {
@@ -117,7 +117,7 @@ impl NatSessionFile {
     }
 
     fn check_case(&self, case: &CaseSection) -> Result<(), String> {
-        let CaseSection { hosts, flows, activity, lost, restart, .. } = case;
+        let CaseSection { hosts, flows, active_and_idle_times: activity, lost, restart, .. } = case;
         reject_if(!VALID_HOST_COUNTS.contains(hosts), || {
             format!("{hosts} hosts; choose {} to {}", VALID_HOST_COUNTS.start(), VALID_HOST_COUNTS.end())
         })?;

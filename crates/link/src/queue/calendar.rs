@@ -8,8 +8,8 @@ pub(super) struct Calendar<P> {
     nodes: Vec<CalendarNode<P>>,
     first_free_node: u32,
     /// The packets that leave first.
-    first_list: SlotList,
-    first_packets: usize,
+    immediate_list: SlotList,
+    immediate_packets: usize,
     /// A ring of rounds, from the current one on.
     round_lists: Vec<SlotList>,
     /// Which places of the ring are not empty, a bit each; and which words of these are not zero.
@@ -35,7 +35,7 @@ pub(super) struct TakenPacket<P> {
 /// Where a packet waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServiceRound {
-    First,
+    Immediate,
     Round(u64),
 }
 
@@ -64,8 +64,8 @@ impl<P> Calendar<P> {
         Calendar {
             nodes: Vec::new(),
             first_free_node: NO_NODE,
-            first_list: EMPTY_LIST,
-            first_packets: 0,
+            immediate_list: EMPTY_LIST,
+            immediate_packets: 0,
             round_lists: vec![EMPTY_LIST; rounds],
             used_bits: vec![0; words],
             used_words: vec![0; words.div_ceil(64)],
@@ -100,9 +100,9 @@ impl<P> Calendar<P> {
         self.bytes += u64::from(packet.size);
         let index = self.store(CalendarNode { packet: Some(packet), owner, next: NO_NODE });
         let list = match turn {
-            ServiceRound::First => {
-                self.first_packets += 1;
-                &mut self.first_list
+            ServiceRound::Immediate => {
+                self.immediate_packets += 1;
+                &mut self.immediate_list
             }
             ServiceRound::Round(round) => {
                 let ahead = round.saturating_sub(self.current).min(self.round_lists.len() as u64 - 1);
@@ -122,21 +122,21 @@ impl<P> Calendar<P> {
 
     /// The packet whose turn it is. Later rounds begin when none is left of those before.
     pub(super) fn pop(&mut self) -> Option<TakenPacket<P>> {
-        if self.first_packets > 0 { self.pop_first() } else { self.pop_round() }
+        if self.immediate_packets > 0 { self.pop_immediate() } else { self.pop_round() }
     }
 
     /// The next packet of those that leave first.
-    pub(super) fn pop_first(&mut self) -> Option<TakenPacket<P>> {
-        let place = self.first_list.head;
+    pub(super) fn pop_immediate(&mut self) -> Option<TakenPacket<P>> {
+        let place = self.immediate_list.head;
         if place == NO_NODE {
             return None;
         }
-        self.first_list.head = self.nodes[place as usize].next;
-        if self.first_list.head == NO_NODE {
-            self.first_list.tail = NO_NODE;
+        self.immediate_list.head = self.nodes[place as usize].next;
+        if self.immediate_list.head == NO_NODE {
+            self.immediate_list.tail = NO_NODE;
         }
-        self.first_packets -= 1;
-        self.release_node(place, ServiceRound::First)
+        self.immediate_packets -= 1;
+        self.release_node(place, ServiceRound::Immediate)
     }
 
     /// The next packet of the rounds.
@@ -149,16 +149,16 @@ impl<P> Calendar<P> {
 
     /// Removes a packet of the last round; of those that leave first where they are more than those in rounds.
     pub(super) fn remove_last(&mut self) -> Option<TakenPacket<P>> {
-        if self.first_packets * 2 > self.packets {
-            return self.pop_first();
+        if self.immediate_packets * 2 > self.packets {
+            return self.pop_immediate();
         }
         let slot = self.last_used()?;
         self.take_from_slot(slot)
     }
 
     /// When the next of those that leave first came.
-    pub(super) fn first_arrival(&self) -> Option<Time> {
-        let node = self.nodes.get(self.first_list.head as usize)?;
+    pub(super) fn next_immediate_arrival(&self) -> Option<Time> {
+        let node = self.nodes.get(self.immediate_list.head as usize)?;
         node.packet.as_ref().map(|packet| packet.arrival)
     }
 
@@ -217,7 +217,7 @@ impl<P> Calendar<P> {
         if here != 0 {
             return Some(slot + here.trailing_zeros() as usize);
         }
-        self.word_from(slot / 64 + 1).or_else(|| self.word_from(0)).map(|word| {
+        self.next_nonzero_word(slot / 64 + 1).or_else(|| self.next_nonzero_word(0)).map(|word| {
             let mut bits = self.used_bits[word];
             // The ring's end may lie within the word where it began.
             if word == slot / 64 {
@@ -228,7 +228,7 @@ impl<P> Calendar<P> {
     }
 
     /// The first word that is not zero, from `word` on.
-    fn word_from(&self, word: usize) -> Option<usize> {
+    fn next_nonzero_word(&self, word: usize) -> Option<usize> {
         let first = word / 64;
         let mask = u64::MAX << (word % 64);
         let words = self.used_words.iter().enumerate().skip(first);
@@ -239,11 +239,11 @@ impl<P> Calendar<P> {
     /// The last place that is not empty, seen from the current round.
     fn last_used(&self) -> Option<usize> {
         let slot = self.slot(self.current);
-        self.last_before(slot).or_else(|| self.last_before(self.round_lists.len()))
+        self.last_used_before(slot).or_else(|| self.last_used_before(self.round_lists.len()))
     }
 
     /// The last place below `end` that is not empty.
-    fn last_before(&self, end: usize) -> Option<usize> {
+    fn last_used_before(&self, end: usize) -> Option<usize> {
         let bits = self.used_bits.get(end / 64).map_or(0, |word| word & ((1u64 << (end % 64)) - 1));
         if bits != 0 {
             return Some(end / 64 * 64 + 63 - bits.leading_zeros() as usize);
@@ -283,7 +283,7 @@ mod tests {
                     Some(turn) => {
                         let packet = QueuedPacket::new(number as u32, 10, 0, Time::ZERO);
                         let turn = turn.map(|ahead| current + ahead.min(255));
-                        calendar.push(turn.map_or(ServiceRound::First, ServiceRound::Round), packet, 7);
+                        calendar.push(turn.map_or(ServiceRound::Immediate, ServiceRound::Round), packet, 7);
                         model.push((turn, number as u32));
                     }
                     None if takes_last => {
@@ -297,7 +297,7 @@ mod tests {
                         let place = (0..model.len()).min_by_key(|place| model[*place].0);
                         let expected = place.map(|place| model.remove(place));
                         let got = calendar.pop().map(|taken| (taken.round, taken.packet.content, taken.owner));
-                        prop_assert_eq!(got, expected.map(|(turn, number)| (turn.map_or(ServiceRound::First, ServiceRound::Round), number, 7)));
+                        prop_assert_eq!(got, expected.map(|(turn, number)| (turn.map_or(ServiceRound::Immediate, ServiceRound::Round), number, 7)));
                         if let Some((Some(round), _)) = expected {
                             prop_assert_eq!(calendar.current_round(), round);
                         }

@@ -1,7 +1,7 @@
 use super::counts::FlowCounts;
 use super::discipline::DisciplineConfig;
 use super::parameter::{NUMBER_FORMAT, Parameter, ParameterFormat, as_reason};
-use kumade_units::{ConfigError, parse, show};
+use kumade_units::{ConfigError, exact_text, parse};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
@@ -170,7 +170,7 @@ const FLOWS_FORMAT: ParameterFormat<Vec<u64>> = ParameterFormat {
 const PREFERENCE_FORMAT: ParameterFormat<DropPreference> = ParameterFormat {
     placeholder: "HEAVY/OTHER",
     read: read_preference,
-    show: |preference| format!("{}/{}", show::ratio(preference.heavy), show::ratio(preference.other)),
+    show: |preference| format!("{}/{}", exact_text::ratio(preference.heavy), exact_text::ratio(preference.other)),
 };
 
 fn read_preference(text: &str) -> Result<DropPreference, String> {

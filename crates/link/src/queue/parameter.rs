@@ -1,4 +1,4 @@
-use kumade_units::{Span, parse, show};
+use kumade_units::{Span, exact_text, parse};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
@@ -84,21 +84,24 @@ impl<C: Default + 'static> Parameter<C> {
 /// What `ecn` does, in every discipline that has it.
 pub(super) const ECN_HELP: &str = "mark packets of ECN-capable senders instead of dropping them";
 
-pub(super) const TIME_FORMAT: ParameterFormat<Span> =
-    ParameterFormat { placeholder: "TIME", read: |text| as_reason(parse::span(text)), show: |span| show::span(*span) };
+pub(super) const TIME_FORMAT: ParameterFormat<Span> = ParameterFormat {
+    placeholder: "TIME",
+    read: |text| as_reason(parse::span(text)),
+    show: |span| exact_text::span(*span),
+};
 pub(super) const SIZE_FORMAT: ParameterFormat<u64> = ParameterFormat {
     placeholder: "SIZE",
     read: |text| as_reason(parse::bytes(text)),
-    show: |bytes| show::bytes(*bytes),
+    show: |bytes| exact_text::bytes(*bytes),
 };
 pub(super) const SMALL_SIZE_FORMAT: ParameterFormat<u32> =
-    ParameterFormat { placeholder: "SIZE", read: parse_small_size, show: |bytes| show::bytes((*bytes).into()) };
+    ParameterFormat { placeholder: "SIZE", read: parse_small_size, show: |bytes| exact_text::bytes((*bytes).into()) };
 pub(super) const NUMBER_FORMAT: ParameterFormat<u32> =
     ParameterFormat { placeholder: "N", read: |text| as_reason(parse::number(text)), show: u32::to_string };
 pub(super) const RATIO_FORMAT: ParameterFormat<f64> = ParameterFormat {
     placeholder: "PART",
     read: |text| as_reason(parse::ratio(text)),
-    show: |ratio| show::ratio(*ratio),
+    show: |ratio| exact_text::ratio(*ratio),
 };
 pub(super) const SWITCH_FORMAT: ParameterFormat<bool> = ParameterFormat {
     placeholder: "on|off",

@@ -36,7 +36,7 @@ impl EcmpTrainLayout {
             last = planned.offset;
         }
         let train = Train { segments: to_segments(&packets) };
-        let fits = packets.len() <= connections * Transport::PACKETS_PER_CONNECTION as usize;
+        let fits = packets.len() <= connections * Transport::MAX_PACKETS_PER_CONNECTION as usize;
         (fits && train.check(Train::MAX_PACKET_BYTES).is_ok())
             .then_some(EcmpTrainLayout { train, packet_indices: places })
     }

@@ -65,7 +65,7 @@ impl EcmpLinks {
     }
 
     /// The connections of the link that is being measured, as far as they serve longer trains.
-    pub(crate) fn connections(&self) -> u32 {
+    pub(crate) fn train_connections(&self) -> u32 {
         self.current_link().map_or(0, |member| member.connection_count().min(MAX_CONNECTIONS))
     }
 

@@ -65,7 +65,7 @@ impl PolicingLimits {
     /// The longest train, in packets.
     pub(crate) fn max_packets(&self) -> u32 {
         self.connections
-            .map_or(Train::MAX_PACKETS, |connections| connections.saturating_mul(Transport::PACKETS_PER_CONNECTION))
+            .map_or(Train::MAX_PACKETS, |connections| connections.saturating_mul(Transport::MAX_PACKETS_PER_CONNECTION))
     }
 
     /// IP bytes that are left of the requested budget, or of what a measurement takes at most.

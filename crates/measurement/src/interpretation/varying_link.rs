@@ -37,7 +37,7 @@ pub(crate) fn plan_probe(
         VaryingLinkProbe::new(VaryingLinkConfig {
             rate: arrived,
             period: cycle.period,
-            max_packet: limits.max_packet,
+            max_packet_bytes: limits.max_packet,
             max_packets: limits.max_packets(),
             budget_bytes,
             budget_time,

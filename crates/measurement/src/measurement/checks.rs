@@ -31,7 +31,7 @@ impl Measurement {
     /// What longer trains are subject to, after what was spent on this capacity and this phase.
     fn policing_limits(&self, phase: &AvailablePhase, found: &CapacityResult, now: Time) -> policing::PolicingLimits {
         let connections = match (&self.ecmp_links, self.transport.kind()) {
-            (Some(balanced), _) => Some(balanced.connections()),
+            (Some(balanced), _) => Some(balanced.train_connections()),
             (None, Transport::Udp) => None,
             (None, _) => Some(self.transport.connections()),
         };
@@ -65,7 +65,8 @@ impl Measurement {
     /// seem to be served as they are sent where delays vary so, though they may be served in turn: a train meets others' queues then.
     fn variation_without_queues(&self, phase: &AvailablePhase, connections: Option<u32>) -> Span {
         let (cycle, direction) = (phase.series.aggregation(), phase.series.direction());
-        let is_of_packets = jitter::is_explained_by_packets(self.delays.idle_change(direction), cycle.arrival_rate());
+        let is_of_packets =
+            jitter::is_explained_by_packets(self.delays.median_idle_delay_change(direction), cycle.arrival_rate());
         let variation = self.delays.idle_variation(direction);
         variation.filter(|_| cycle.is_catching_up() && connections.is_none() && is_of_packets).unwrap_or_default()
     }

@@ -52,7 +52,12 @@ impl MeasurementContext<'_> {
         let (outcome, fair_share) = match capacity {
             Some(capacity) if self.transport.kind() == Transport::Udp => {
                 let in_bursts = phase.series.burst_rate().is_some();
-                flow_queueing::interpret_one_flow(capacity, in_bursts, self.delays.idle_change(direction), outcome)
+                flow_queueing::interpret_one_flow(
+                    capacity,
+                    in_bursts,
+                    self.delays.median_idle_delay_change(direction),
+                    outcome,
+                )
             }
             Some(capacity) => {
                 let disordered_trains = phase.series.disordered_trains();
@@ -129,7 +134,7 @@ impl MeasurementContext<'_> {
         // A queue that others fill at times does not hide the one that trains build.
         let is_of_queue = || jitter::is_explained_by_queue(&self.delays.idle_delays(direction));
         let is_doubtful = is_indefinite || (is_untried || !is_told) && !is_of_queue();
-        is_doubtful && jitter::is_explained_by_packets(self.delays.idle_change(direction), narrow)
+        is_doubtful && jitter::is_explained_by_packets(self.delays.median_idle_delay_change(direction), narrow)
     }
 
     /// The report of a direction.

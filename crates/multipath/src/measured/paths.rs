@@ -85,7 +85,7 @@ impl MeasuredPaths {
     }
 
     /// The traffic that a path carries tells what it carries: it need not be measured for a while.
-    pub fn measured_by_traffic(&mut self, path: usize, now: Time) {
+    pub fn postpone_measurement(&mut self, path: usize, now: Time) {
         self.schedule.postpone(path, now);
     }
 

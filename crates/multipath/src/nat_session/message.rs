@@ -1,4 +1,4 @@
-use super::life::Incarnation;
+use super::incarnation::Incarnation;
 use super::rule::RestoredRule;
 use crate::message::bytes::Reader;
 use crate::message::{FIRST_SESSION_KIND, Message, MessageError};

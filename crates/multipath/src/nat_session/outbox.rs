@@ -1,5 +1,5 @@
 use super::action::NatAction;
-use super::life::Incarnation;
+use super::incarnation::Incarnation;
 use super::message::{NatContent, NatMessage};
 use super::statistics::NatStatistics;
 use std::collections::VecDeque;

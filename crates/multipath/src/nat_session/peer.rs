@@ -1,6 +1,6 @@
 use super::action::NatAction;
 use super::config::{CHECK_INTERVAL, MAX_MESSAGES_PER_SECOND, NatConfig, PEER_LOST_AFTER};
-use super::life::{Incarnation, IncarnationChange, PeerIncarnation};
+use super::incarnation::{Incarnation, IncarnationChange, PeerIncarnation};
 use super::limiter::MessageRateLimiter;
 use super::message::{NatContent, NatMessage};
 use super::outbox::Outbox;

@@ -1,10 +1,10 @@
-use crate::adaptation::TcpOverTcpTuning;
 use crate::congestion_control::shared_rate::SharedRateView;
 use crate::outer_transport::in_flight_control::{InFlightControl, StreamDelivery};
 use crate::path::report::PathReport;
 use crate::path::sent_log::{SentLog, SentPacket};
 use crate::path::shared::{PathObservation, ShardPath};
 use crate::path_health::health::{PathHealth, PathState};
+use crate::tcp_over_tcp_tuning::TcpOverTcpTuning;
 use kumade_units::{Rate, Span, Time};
 
 /// The settings of a path.

@@ -17,7 +17,7 @@ pub(super) struct WaitingPacket<T> {
     pub(super) number: u64,
     pub(super) arrival: Time,
     /// When it or one behind it in its list arrived, whichever was first.
-    pub(super) first_arrival: Time,
+    pub(super) earliest_arrival_onward: Time,
     pub(super) bytes: u32,
     pub(super) awaited: AwaitedCounters,
     pub(super) payload: T,
@@ -69,7 +69,7 @@ impl<T> PacketPool<T> {
     pub(super) fn insert(&mut self, list: &mut PoolList, mut waiting: WaitingPacket<T>) {
         let mut before = list.last;
         while let Some(other) = self.get(before).filter(|other| other.number > waiting.number) {
-            waiting.first_arrival = waiting.first_arrival.min(other.first_arrival);
+            waiting.earliest_arrival_onward = waiting.earliest_arrival_onward.min(other.earliest_arrival_onward);
             before = self.slots[before as usize].previous;
         }
         let place = self.occupy_slot(waiting);

@@ -35,7 +35,7 @@ pub struct World {
     random: Pcg64Mcg,
     serial: u64,
     /// Packets that arrived with aliases for which there was no rule.
-    pub lost: usize,
+    pub packets_without_rule: usize,
 }
 
 impl Gateway {
@@ -64,7 +64,7 @@ impl World {
         let now = Time::ZERO;
         let gateways = [1, 2].map(|life| Gateway::new(config, life, now));
         let random = Pcg64Mcg::seed_from_u64(seed);
-        World { now, gateways, faults, config, in_flight: BTreeMap::new(), random, serial: 2, lost: 0 }
+        World { now, gateways, faults, config, in_flight: BTreeMap::new(), random, serial: 2, packets_without_rule: 0 }
     }
 
     /// A gateway's process is killed, its rules vanish, and it starts anew.
@@ -85,7 +85,7 @@ impl World {
             peer.flow_used(&flow, *packets, *packets * 100, now);
             match self.gateways[1 - from].rules.restored.get(&arriving) {
                 Some(original) => assert_eq!(*original, flow, "another flow's packet"),
-                None => self.lost += 1,
+                None => self.packets_without_rule += 1,
             }
         } else {
             peer.flow_seen(flow, rules(flow), now);

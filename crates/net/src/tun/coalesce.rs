@@ -24,7 +24,7 @@ pub(super) struct Group {
     /// All bytes of the packet as it will be.
     len: usize,
     /// Of the first packet; `None` where its flow is not known.
-    shape: Option<MergeProfile>,
+    merge_profile: Option<MergeProfile>,
     is_open: bool,
     /// The checksums of the first packet have been found valid.
     is_verified: bool,
@@ -82,7 +82,8 @@ impl Coalescer {
         shape: &MergeProfile,
         from: usize,
     ) -> bool {
-        let is_of_flow = |group: &&mut Group| group.shape.as_ref().is_some_and(|other| other.is_same_flow(shape));
+        let is_of_flow =
+            |group: &&mut Group| group.merge_profile.as_ref().is_some_and(|other| other.is_same_flow(shape));
         let Some(group) = self.groups[from..].iter_mut().rev().find(is_of_flow) else { return false };
         if shape.protocol == protocol::UDP && !self.merges_udp || !group.is_continued_by(shape) {
             return false;
@@ -106,7 +107,7 @@ impl Group {
     fn new(first: usize, len: usize, shape: Option<MergeProfile>) -> Self {
         let is_open = shape.as_ref().is_some_and(|shape| shape.can_merge && !shape.ends_group);
         let headers = [0; Offload::HEADER_BYTES + MergeProfile::MAX_HEADER_BYTES];
-        Group { first, last: first, count: 1, len, shape, is_open, is_verified: false, headers }
+        Group { first, last: first, count: 1, len, merge_profile: shape, is_open, is_verified: false, headers }
     }
 
     pub(super) fn first(&self) -> usize {
@@ -124,11 +125,11 @@ impl Group {
 
     /// How many bytes of each packet are not to be written, since [`headers`](Self::headers) stand for them.
     pub(super) fn skipped_bytes(&self) -> usize {
-        self.shape.as_ref().filter(|_| self.count > 1).map_or(0, |shape| shape.payload_offset)
+        self.merge_profile.as_ref().filter(|_| self.count > 1).map_or(0, |shape| shape.payload_offset)
     }
 
     fn is_continued_by(&self, packet: &MergeProfile) -> bool {
-        let Some(first) = self.shape.as_ref().filter(|_| self.is_open) else { return false };
+        let Some(first) = self.merge_profile.as_ref().filter(|_| self.is_open) else { return false };
         first.is_followed_by(self.len - first.payload_offset, first.payload_bytes, packet)
             && packet.payload_bytes <= first.payload_bytes
             && self.count < MAX_GROUP_PACKETS
@@ -136,7 +137,7 @@ impl Group {
     }
 
     fn append(&mut self, index: usize, packet: &MergeProfile) {
-        let is_shorter = self.shape.as_ref().is_none_or(|first| packet.payload_bytes < first.payload_bytes);
+        let is_shorter = self.merge_profile.as_ref().is_none_or(|first| packet.payload_bytes < first.payload_bytes);
         self.is_open = !is_shorter && !packet.ends_group;
         (self.last, self.count, self.len) = (index, self.count + 1, self.len + packet.payload_bytes);
     }
@@ -144,7 +145,7 @@ impl Group {
     /// The headers of the first packet, with the length of all, the last one's flags, and the checksum as far as a sender
     /// computes it who leaves the rest to the network card.
     fn write_headers(&mut self, first: &[u8], last: &[u8]) {
-        let Some(shape) = &self.shape else { return };
+        let Some(shape) = &self.merge_profile else { return };
         let (offload, packet) = self.headers.split_at_mut(Offload::HEADER_BYTES);
         let packet = &mut packet[..shape.payload_offset];
         packet.copy_from_slice(&first[..shape.payload_offset]);

@@ -109,7 +109,7 @@ impl Network {
     pub fn send_data(&mut self, from: usize, path: u8) -> Result<u32, SealError> {
         let (now, serial) = (self.now, self.serial);
         let host = &mut self.hosts[from];
-        let mut datagram = [&[0; HEADER_BYTES], &text(serial)[..], &[0; TAG_BYTES]].concat();
+        let mut datagram = [&[0; HEADER_BYTES], &numbered_packet(serial)[..], &[0; TAG_BYTES]].concat();
         if let Err(error) = host.table.seal(host.peer, path, &mut datagram, now) {
             host.endpoint.connect(host.peer, now);
             return Err(error);
@@ -255,13 +255,13 @@ fn host(number: usize, keys: &[PrivateKey; 2], psk: PresharedKey, random: &mut S
 }
 
 /// A packet whose length depends on its number, and all of whose bytes tell it.
-fn text(number: u32) -> Vec<u8> {
+fn numbered_packet(number: u32) -> Vec<u8> {
     number.to_le_bytes().iter().copied().cycle().take(4 + (number as usize * 7) % 200).collect()
 }
 
 fn number(bytes: &[u8]) -> u32 {
     let number = u32::from_le_bytes(*bytes.first_chunk().expect("a packet of ours"));
-    assert_eq!(bytes, text(number), "the packet has been altered");
+    assert_eq!(bytes, numbered_packet(number), "the packet has been altered");
     number
 }
 

@@ -9,15 +9,15 @@ use std::thread;
 use std::time::Instant;
 
 /// Which datagrams pass, in each direction.
-pub struct Police {
+pub struct Policer {
     bytes_per_second: u32,
     max_bytes: AtomicUsize,
 }
 
-impl Police {
+impl Policer {
     /// So many bytes per second, in datagrams of up to so many.
     pub fn new(bytes_per_second: u32, max_bytes: usize) -> Arc<Self> {
-        Arc::new(Police { bytes_per_second, max_bytes: AtomicUsize::new(max_bytes) })
+        Arc::new(Policer { bytes_per_second, max_bytes: AtomicUsize::new(max_bytes) })
     }
 
     pub fn set_max_bytes(&self, max_bytes: usize) {
@@ -46,14 +46,14 @@ impl Police {
                     // An ICMP error about an earlier datagram may be told in place of one.
                     loop {
                         let count = back.recv(&mut buffer).unwrap_or(0);
-                        if bucket.takes(count) {
+                        if bucket.try_take(count) {
                             let _ = inner.send_to(&buffer[..count], from);
                         }
                     }
                 });
                 outer
             });
-            if bucket.takes(count) {
+            if bucket.try_take(count) {
                 let _ = outer.send(&buffer[..count]);
             }
         }
@@ -86,7 +86,7 @@ fn copy(from: &mut TcpStream, to: &mut TcpStream) -> io::Result<()> {
 
 /// A token bucket of 20 kB.
 struct Bucket {
-    police: Arc<Police>,
+    policer: Arc<Policer>,
     tokens: f64,
     at: Instant,
 }
@@ -94,15 +94,16 @@ struct Bucket {
 impl Bucket {
     const BYTES: f64 = 20e3;
 
-    fn new(police: &Arc<Police>) -> Self {
-        Bucket { police: Arc::clone(police), tokens: Self::BYTES, at: Instant::now() }
+    fn new(police: &Arc<Policer>) -> Self {
+        Bucket { policer: Arc::clone(police), tokens: Self::BYTES, at: Instant::now() }
     }
 
-    fn takes(&mut self, bytes: usize) -> bool {
+    fn try_take(&mut self, bytes: usize) -> bool {
         let passed = std::mem::replace(&mut self.at, Instant::now()).elapsed();
-        let more = passed.as_secs_f64() * f64::from(self.police.bytes_per_second);
+        let more = passed.as_secs_f64() * f64::from(self.policer.bytes_per_second);
         self.tokens = (self.tokens + more).min(Self::BYTES);
-        let takes = self.tokens >= bytes as f64 && (1..=self.police.max_bytes.load(Ordering::Relaxed)).contains(&bytes);
+        let takes =
+            self.tokens >= bytes as f64 && (1..=self.policer.max_bytes.load(Ordering::Relaxed)).contains(&bytes);
         self.tokens -= if takes { bytes as f64 } else { 0.0 };
         takes
     }

@@ -385,7 +385,7 @@ fn only_plain_data_of_a_whole_packet_can_be_merged() {
 }
 
 #[test]
-fn a_shape_says_where_all_is_and_what_ends_a_series() {
+fn a_merge_profile_has_the_offsets_and_says_what_ends_a_group() {
     for (ends, kind, expected) in [
         (samples::V4, SampleKind::Udp, (20, 28, protocol::UDP, 4, false)),
         (samples::V6, SampleKind::Udp, (40, 48, protocol::UDP, 4, false)),

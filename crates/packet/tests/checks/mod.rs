@@ -8,13 +8,13 @@ pub fn frame(data: &[u8]) {
     let Some((header, bytes)) = data.split_first_chunk::<{ Offload::HEADER_BYTES }>() else { return };
     let Some(ethernet) = Ethernet::parse(bytes) else { return };
     let (_, packet) = bytes.split_at(ethernet.payload_offset);
-    told_apart(packet);
+    check_classification(packet);
     marked(packet);
-    finished(packet, Offload::read(*header));
+    check_offload_completion(packet, Offload::read(*header));
 }
 
 /// What a whole packet's headers say, its classification says too, as far as it looks.
-fn told_apart(packet: &[u8]) {
+fn check_classification(packet: &[u8]) {
     let Classification { selector, total_len, .. } = Classification::from_packet(packet);
     assert!(total_len <= packet.len());
     if let Ok(headers) = Headers::parse(packet) {
@@ -43,7 +43,7 @@ fn marked(packet: &[u8]) {
 }
 
 /// What a packet is divided into is valid, and no more than it should be.
-fn finished(packet: &[u8], offload: Offload) {
+fn check_offload_completion(packet: &[u8], offload: Offload) {
     if let Some(partial) = offload.checksum {
         let mut complete = packet.to_vec();
         let _ = partial.complete(&mut complete);

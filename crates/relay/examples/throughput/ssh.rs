@@ -16,7 +16,7 @@ pub struct Forwarding {
     pub address: SocketAddr,
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Forwarding {
     /// Leads to a target.
@@ -72,11 +72,11 @@ impl Forwarding {
 
     /// Until something listens there. A connection to find out would go on to the target.
     fn wait_for(&self, address: SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + START_TIMEOUT;
         let listens = format!(":{:04X} 00000000:0000 0A", address.port());
         while !fs::read_to_string("/proc/net/tcp")?.contains(&listens) {
             if Instant::now() > end {
-                return Err(format!("nothing listens at {address} after {PATIENCE:?}").into());
+                return Err(format!("nothing listens at {address} after {START_TIMEOUT:?}").into());
             }
             thread::sleep(Duration::from_millis(50));
         }

@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 /// Stops, and waits for its threads, when dropped.
-pub struct Running {
+pub struct RunningServer {
     pub address: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Running {
+impl RunningServer {
     pub fn start(config: ServerConfig) -> Self {
         let listen = config.listen.or(Some(SocketAddr::from(([127, 0, 0, 1], 0))));
         let server = Server::bind(ServerConfig { listen, ..config }).unwrap();
@@ -30,7 +30,7 @@ impl Running {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         let thread = std::thread::spawn(move || server.run(&flag).unwrap());
-        Running { address, stop, thread: Some(thread) }
+        RunningServer { address, stop, thread: Some(thread) }
     }
 
     /// Measures this server, everything chosen by kumade.
@@ -39,7 +39,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
         let ended = self.thread.take().map(JoinHandle::join);
@@ -82,8 +82,8 @@ impl RawClient {
         Ok(RawClient { stream, session })
     }
 
-    /// A message that has arrived, without waiting; an error text as for [`hear`](Self::hear).
-    pub fn hear_now(&mut self) -> Result<Option<ServerMessage>, String> {
+    /// A message that has arrived, without waiting; an error text as for [`receive`](Self::receive).
+    pub fn try_receive(&mut self) -> Result<Option<ServerMessage>, String> {
         self.stream.set_nonblocking(true).unwrap();
         let mut buffer = [0; 4096];
         match (&self.stream).read(&mut buffer) {
@@ -96,25 +96,25 @@ impl RawClient {
     }
 
     /// Sends a message; errors don't matter.
-    pub fn try_say(&mut self, message: &ClientMessage) {
+    pub fn send_ignoring_errors(&mut self, message: &ClientMessage) {
         if self.session.send(message).is_ok() {
             let _ = (&self.stream).write_all(&self.session.take_outgoing());
         }
     }
 
-    pub fn say(&mut self, message: &ClientMessage) {
-        self.say_all(std::slice::from_ref(message));
+    pub fn send(&mut self, message: &ClientMessage) {
+        self.send_all(std::slice::from_ref(message));
     }
 
     /// In one packet.
-    pub fn say_all(&mut self, messages: &[ClientMessage]) {
+    pub fn send_all(&mut self, messages: &[ClientMessage]) {
         messages.iter().for_each(|message| self.session.send(message).unwrap());
         let bytes = self.session.take_outgoing();
         (&self.stream).write_all(&bytes).unwrap();
     }
 
     /// The next message; an error text where the connection or the session ends.
-    pub fn hear(&mut self) -> Result<ServerMessage, String> {
+    pub fn receive(&mut self) -> Result<ServerMessage, String> {
         loop {
             match self.session.receive() {
                 Ok(Some(message)) => return Ok(message),
@@ -138,18 +138,18 @@ impl RawClient {
 
     /// As [`with_turn`](Self::with_turn); also tells what probe connections and UDP requests have to show.
     pub fn with_turn_and_token(address: SocketAddr) -> (Self, Token) {
-        Self::connect(address).enter()
+        Self::connect(address).wait_for_turn()
     }
 
     /// The same with a key.
     pub fn with_key_and_turn(address: SocketAddr, key: &PresharedKey) -> (Self, Token) {
-        Self::begin(TcpStream::connect(address).unwrap(), Some(key)).unwrap().enter()
+        Self::begin(TcpStream::connect(address).unwrap(), Some(key)).unwrap().wait_for_turn()
     }
 
-    fn enter(mut self) -> (Self, Token) {
-        let Ok(ServerMessage::Welcome { token, .. }) = self.hear() else { panic!("no welcome") };
-        self.say(&ClientMessage::EnterQueue);
-        assert_eq!(self.hear(), Ok(ServerMessage::TurnBegins));
+    fn wait_for_turn(mut self) -> (Self, Token) {
+        let Ok(ServerMessage::Welcome { token, .. }) = self.receive() else { panic!("no welcome") };
+        self.send(&ClientMessage::EnterQueue);
+        assert_eq!(self.receive(), Ok(ServerMessage::TurnBegins));
         (self, token)
     }
 }

@@ -53,7 +53,7 @@ impl DrawnPath {
             peer: "virtual".to_owned(),
             started: "1970-01-01T00:00:00.000Z".to_owned(),
             round_trip: paths.round_trip(),
-            max_connections: Session::GRANTED_CONNECTIONS,
+            max_connections: Session::DEFAULT_MAX_CONNECTIONS,
             clocks: Clocks::default(),
             coalescing: None,
         };

@@ -21,14 +21,14 @@ struct Paths {
     delays: [i64; 2],
     weights: [i64; 2],
     loss: f64,
-    bar: f64,
+    min_used_fraction: f64,
 }
 
 const RULES: [Rule; 4] = [Rule::None, Rule::Timer, Rule::Minimum, Rule::Exact];
 const RUNS: u64 = 3;
 
 fn paths() -> Vec<Paths> {
-    let paths = |rates, delays, weights, loss, bar| Paths { rates, delays, weights, loss, bar };
+    let paths = |rates, delays, weights, loss, bar| Paths { rates, delays, weights, loss, min_used_fraction: bar };
     vec![
         paths([8000, 8000], [0, 0], [1, 1], 0.0, 0.97),
         paths([8000, 8000], [50, 50], [1, 1], 0.0, 0.93),
@@ -68,7 +68,7 @@ impl Paths {
     }
 
     /// What the paths can carry of a flow at most, in payload bits per second.
-    fn most(&self, tcp: &TcpConfig, rule: Rule) -> f64 {
+    fn max_payload_rate(&self, tcp: &TcpConfig, rule: Rule) -> f64 {
         let sum: u64 = self.rates.iter().sum();
         sum as f64 * 1000.0 * f64::from(tcp.segment_bytes) / f64::from(tcp.packet_bytes() + rule.overhead())
     }
@@ -93,7 +93,7 @@ fn tcp(rule: Rule) -> TcpConfig {
 
 struct Outcome {
     /// Of what the paths can carry.
-    used: f64,
+    used_fraction: f64,
     /// Packets in the direction of the data.
     out_of_order: u64,
     longest_wait: Span,
@@ -113,17 +113,21 @@ fn run(paths: &Paths, rule: Rule, seed: u64) -> Outcome {
     let before = network.flow(flow).goodput_bytes;
     network.run_until(Time::ZERO + to);
     let goodput = (network.flow(flow).goodput_bytes - before) as f64 * 8.0 / (to - from).as_secs_f64();
-    let used = goodput / paths.most(&tcp, rule);
+    let used = goodput / paths.max_payload_rate(&tcp, rule);
     let record = out.borrow();
     let record = &record.flows[&flow.label()];
-    Outcome { used, out_of_order: record.out_of_order, longest_wait: record.waits.iter().copied().max().unwrap() }
+    Outcome {
+        used_fraction: used,
+        out_of_order: record.out_of_order,
+        longest_wait: record.waits.iter().copied().max().unwrap(),
+    }
 }
 
 /// The mean of some runs.
 fn outcome(paths: &Paths, rule: Rule) -> Outcome {
     let runs: Vec<_> = (1..=RUNS).map(|seed| run(paths, rule, seed)).collect();
     Outcome {
-        used: runs.iter().map(|run| run.used).sum::<f64>() / RUNS as f64,
+        used_fraction: runs.iter().map(|run| run.used_fraction).sum::<f64>() / RUNS as f64,
         out_of_order: runs.iter().map(|run| run.out_of_order).sum(),
         longest_wait: runs.iter().map(|run| run.longest_wait).max().unwrap(),
     }
@@ -131,8 +135,8 @@ fn outcome(paths: &Paths, rule: Rule) -> Outcome {
 
 /// How long packets of a sparse flow wait beside a connection, where one in a hundred is lost: the longest, and the
 /// 99th percentile.
-fn sparse(rule: Rule) -> [Span; 2] {
-    let paths = Paths { rates: [8000, 8000], delays: [0, 25], weights: [1, 1], loss: 0.01, bar: 0.0 };
+fn sparse_flow_waits(rule: Rule) -> [Span; 2] {
+    let paths = Paths { rates: [8000, 8000], delays: [0, 25], weights: [1, 1], loss: 0.01, min_used_fraction: 0.0 };
     let mut network = Network::new(1);
     let record = Rc::new(RefCell::new(Record::default()));
     let gateways = Some(paths.gateways(&mut network, rule, paths.weights, &record));
@@ -156,18 +160,18 @@ fn table_of_bonded_paths() {
     for paths in paths() {
         let outcomes = RULES.map(|rule| outcome(&paths, rule));
         let [plain, timer, minimum, exact] = &outcomes;
-        let [p, t, m, e] = [plain, timer, minimum, exact].map(|outcome| outcome.used * 100.0);
-        let (name, bar) = (paths.name(), paths.bar * 100.0);
+        let [p, t, m, e] = [plain, timer, minimum, exact].map(|outcome| outcome.used_fraction * 100.0);
+        let (name, bar) = (paths.name(), paths.min_used_fraction * 100.0);
         let wait = exact.longest_wait.as_secs_f64() * 1000.0;
         writeln!(text, "{name:26} {p:4.0} % {t:4.0} % {m:6.0} % {e:6.1} % {bar:4.0} % {wait:9.1} ms").unwrap();
         assert_eq!(exact.out_of_order, 0, "{name}: packets out of order");
-        assert!(exact.used >= paths.bar, "{name}: {}", exact.used);
-        let best = outcomes.iter().map(|outcome| outcome.used).fold(0.0, f64::max);
-        assert!(exact.used > best - 0.01, "{name}: {} against {best}", exact.used);
+        assert!(exact.used_fraction >= paths.min_used_fraction, "{name}: {}", exact.used_fraction);
+        let best = outcomes.iter().map(|outcome| outcome.used_fraction).fold(0.0, f64::max);
+        assert!(exact.used_fraction > best - 0.01, "{name}: {} against {best}", exact.used_fraction);
     }
     writeln!(text, "\nsparse flow beside it, 8/0 + 8/25 with 1 % lost: longest wait, 99th percentile").unwrap();
     for (name, rule) in [("timer", Rule::Timer), ("minimum", Rule::Minimum), ("exact", Rule::Exact)] {
-        let [longest, most] = sparse(rule).map(|wait| wait.as_secs_f64() * 1000.0);
+        let [longest, most] = sparse_flow_waits(rule).map(|wait| wait.as_secs_f64() * 1000.0);
         writeln!(text, "{name:8} {longest:6.1} ms {most:6.1} ms").unwrap();
     }
     insta::assert_snapshot!("bonded_paths", text);

@@ -40,7 +40,7 @@ fn tcp() -> TcpConfig {
 }
 
 /// What a sparse packet takes on an empty path, from host to host.
-fn own(path: &PathModel) -> Span {
+fn unloaded_delay(path: &PathModel) -> Span {
     path.delay + path.rate.time_for((SPARSE_BYTES + OVERHEAD).into())
 }
 
@@ -50,14 +50,14 @@ fn millis(span: Span) -> f64 {
 
 /// The 99th percentile of what a sparse flow's packets take more than on the empty path, in ms. A full packet may already be
 /// on its way into the path.
-fn added(paths: Vec<PathModel>, seed: u64) -> f64 {
-    let best = *paths.iter().min_by_key(|path| own(path)).unwrap();
+fn added_delay_p99_millis(paths: Vec<PathModel>, seed: u64) -> f64 {
+    let best = *paths.iter().min_by_key(|path| unloaded_delay(path)).unwrap();
     let mut sites = Sites::new(&SitesConfig { paths, plane: Plane::default(), seed }).unwrap();
     sites.add_flow(FlowConfig::tcp(tcp())).unwrap();
     let sparse = FlowConfig::udp(Rate::from_bytes_over(SPARSE_BYTES.into(), SPARSE_INTERVAL), SPARSE_BYTES);
     let sparse = sites.add_flow(sparse).unwrap();
     let report: FlowReport = sites.measure(at(5.0), at(20.0)).remove(sparse);
-    millis(report.delays.quantile(0.99).unwrap() - own(&best) - best.rate.time_for(FULL_BYTES))
+    millis(report.delays.quantile(0.99).unwrap() - unloaded_delay(&best) - best.rate.time_for(FULL_BYTES))
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_sparse_flow_waits_less_than_5_ms_beside_a_connection() {
         let paths = vec![draw(&mut random), draw(&mut random)];
         let text = paths.iter().map(|path| format!("{:.1}/{:.1}", path.rate.as_f64() / 1e6, millis(path.delay)));
         let name = text.collect::<Vec<_>>().join(" + ");
-        let added = added(paths, seed);
+        let added = added_delay_p99_millis(paths, seed);
         println!("{seed}: {name}: {added:.2} ms");
         (sum, worst) = (sum + added, added.max(worst));
     }

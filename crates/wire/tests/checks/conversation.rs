@@ -16,12 +16,12 @@ pub fn conversation(data: &[u8]) {
     let key = (mode % 2 == 1).then(|| PresharedKey::from_bytes([7; 32]));
     let mut ends = ConversationEnds::new(key);
     for step in steps.chunks_exact(3) {
-        ends.take(step[0], step[1], step[2]);
+        ends.run_step(step[0], step[1], step[2]);
     }
     ends.pass_all();
     for (said, heard, altered) in [
-        (bytes(&ends.client.said), bytes(&ends.server_heard), ends.up.is_altered),
-        (bytes(&ends.server_said), bytes(&ends.client.heard), ends.down.is_altered),
+        (bytes(&ends.client.sent), bytes(&ends.server_received), ends.up.is_altered),
+        (bytes(&ends.server_sent), bytes(&ends.client.received), ends.down.is_altered),
     ] {
         // Without a key, what is altered is believed; with one, whatever an altered greeting leads to is not.
         let counts = ends.key.is_some() || !(ends.up.is_altered || ends.down.is_altered);
@@ -58,8 +58,8 @@ impl Line {
 
 struct Client {
     session: ClientSession,
-    said: Vec<ClientMessage>,
-    heard: Vec<ServerMessage>,
+    sent: Vec<ClientMessage>,
+    received: Vec<ServerMessage>,
 }
 
 struct ConversationEnds {
@@ -68,10 +68,10 @@ struct ConversationEnds {
     /// None until the client's preamble is there.
     server: Option<ServerSession>,
     /// What has come before that.
-    opening: Vec<u8>,
+    bytes_before_session: Vec<u8>,
     is_refused: bool,
-    server_said: Vec<ServerMessage>,
-    server_heard: Vec<ClientMessage>,
+    server_sent: Vec<ServerMessage>,
+    server_received: Vec<ClientMessage>,
     up: Line,
     down: Line,
 }
@@ -79,15 +79,15 @@ struct ConversationEnds {
 impl ConversationEnds {
     fn new(key: Option<PresharedKey>) -> Self {
         let session = ClientSession::client(key.as_ref(), Version::NEWEST);
-        let client = Client { session, said: Vec::new(), heard: Vec::new() };
+        let client = Client { session, sent: Vec::new(), received: Vec::new() };
         let mut ends = ConversationEnds {
             key,
             client,
             server: None,
-            opening: Vec::new(),
+            bytes_before_session: Vec::new(),
             is_refused: false,
-            server_said: Vec::new(),
-            server_heard: Vec::new(),
+            server_sent: Vec::new(),
+            server_received: Vec::new(),
             up: Line::default(),
             down: Line::default(),
         };
@@ -95,12 +95,12 @@ impl ConversationEnds {
         ends
     }
 
-    fn take(&mut self, step: u8, first: u8, second: u8) {
+    fn run_step(&mut self, step: u8, first: u8, second: u8) {
         match step % 8 {
-            0 | 1 => send_message(&mut self.client.session, client_message(first, second), &mut self.client.said),
+            0 | 1 => send_message(&mut self.client.session, client_message(first, second), &mut self.client.sent),
             2 => {
                 if let Some(server) = &mut self.server {
-                    send_message(server, server_message(first, second), &mut self.server_said);
+                    send_message(server, server_message(first, second), &mut self.server_sent);
                 }
             }
             3 | 4 => self.pass_up(usize::from(first) + 1),
@@ -129,20 +129,22 @@ impl ConversationEnds {
     fn pass_up(&mut self, count: usize) {
         let bytes = self.up.take(count);
         match &mut self.server {
-            Some(server) => receive_messages(server, &bytes, &mut self.server_heard),
+            Some(server) => receive_messages(server, &bytes, &mut self.server_received),
             None => self.open(&bytes),
         }
     }
 
     fn pass_down(&mut self, count: usize) {
         let bytes = self.down.take(count);
-        receive_messages(&mut self.client.session, &bytes, &mut self.client.heard);
+        receive_messages(&mut self.client.session, &bytes, &mut self.client.received);
     }
 
     /// As a server does with a new connection.
     fn open(&mut self, bytes: &[u8]) {
-        self.opening.extend(bytes);
-        let Some((preamble, rest)) = self.opening.split_first_chunk::<{ Preamble::SIZE }>() else { return };
+        self.bytes_before_session.extend(bytes);
+        let Some((preamble, rest)) = self.bytes_before_session.split_first_chunk::<{ Preamble::SIZE }>() else {
+            return;
+        };
         let control = match Preamble::decode(preamble) {
             Ok((Preamble::Control { encrypted }, version)) => {
                 let verdict = decide_admission(encrypted, self.key.is_some(), true);
@@ -155,7 +157,7 @@ impl ConversationEnds {
             return;
         };
         let mut server = ServerSession::server(self.key.as_ref(), version);
-        receive_messages(&mut server, rest, &mut self.server_heard);
+        receive_messages(&mut server, rest, &mut self.server_received);
         self.server = Some(server);
     }
 }

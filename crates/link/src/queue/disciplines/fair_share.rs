@@ -62,7 +62,7 @@ pub struct FairShare<P> {
     calendar: Calendar<P>,
     flows: FlowTable<FlowState>,
     /// What the AQM of the flow at each place remembers, where [`FlowState::aqm`] says so. Apart, since few packets need it.
-    delays: Vec<FlowCoDel>,
+    codel_states: Vec<FlowCoDel>,
     /// What a flow that always had something waiting has been served so far, in bytes.
     clock: u64,
     /// The greatest [`FlowState::finish`] and [`FlowState::position`].
@@ -127,10 +127,10 @@ const MAX_ROUNDS: u64 = 16_384;
 /// Packets that are to leave first and have waited for this part of the target are overdue.
 const OVERDUE_TARGET_DIVISOR: i64 = 4;
 /// A flow with no more than this left does not pay: with less than a packet in the queue it could only wait for its timer.
-const MIN_QUEUE_BYTES: u32 = 1514;
+const MAX_SPARED_BACKLOG_BYTES: u32 = 1514;
 /// Flows begin to pay an interval apart, so that they do not all slow down at once where one that does so makes room for the others;
 /// unless a flow's delay is this many times what it may be.
-const SIGNAL_SPACING_TARGETS: f64 = 3.0;
+const UNSPACED_SIGNAL_TARGETS: f64 = 3.0;
 /// So many packets in a row a flow pays with as they leave, of which its sender soon hears. Who goes on all the same does not
 /// listen, and pays with packets that arrive: those that wait have their turns, in which others would be served.
 const MAX_PENDING_DROPS: u32 = 4;
@@ -141,7 +141,7 @@ const MAX_PACKET_BYTES: u32 = 65_535;
 const MAX_DELAY_TARGETS: i64 = 5;
 const SLOW_RATE_RATIO: f64 = 0.5;
 /// How many bytes must have left for a rate, what weight it has, and what of the peak remains at each update.
-const MIN_RATE_BYTES: u64 = 4 * ROUND_BYTES;
+const MIN_RATE_SAMPLE_BYTES: u64 = 4 * ROUND_BYTES;
 const RATE_SMOOTHING_WEIGHT: f64 = 0.5;
 const PEAK_DECAY_FACTOR: f64 = 0.9975;
 /// How much the delay that flows may keep rises at each update if the link was idle though flows had to pay a short while
@@ -212,7 +212,7 @@ impl DisciplineConfig for FairShareConfig {
             config: *self,
             limit,
             calendar: Calendar::new(rounds.min(MAX_ROUNDS) as usize),
-            delays: vec![FlowCoDel::default(); flows.slot_count()],
+            codel_states: vec![FlowCoDel::default(); flows.slot_count()],
             flows,
             clock: 0,
             latest_finish: 0,
@@ -244,7 +244,7 @@ impl<P> FairShare<P> {
     fn next(&mut self, now: Time) -> Option<TakenPacket<P>> {
         let taken = if self.serves_round_next(now) { self.calendar.pop_round() } else { None };
         let taken = taken.or_else(|| self.calendar.pop())?;
-        self.last_was_served_first = taken.round == ServiceRound::First;
+        self.last_was_served_first = taken.round == ServiceRound::Immediate;
         if self.last_was_served_first {
             self.flows.get(taken.owner).is_served_first = false;
         }
@@ -261,7 +261,7 @@ impl<P> FairShare<P> {
     /// Whether a packet of a round leaves though others are to leave first. It does not overtake one of its own flow.
     fn serves_round_next(&mut self, now: Time) -> bool {
         let overdue = |arrival| now - arrival >= self.config.target / OVERDUE_TARGET_DIVISOR;
-        if !self.last_was_served_first || !self.calendar.first_arrival().is_some_and(overdue) {
+        if !self.last_was_served_first || !self.calendar.next_immediate_arrival().is_some_and(overdue) {
             return false;
         }
         self.calendar.next_owner().is_some_and(|owner| !self.flows.get(owner).is_served_first)
@@ -273,20 +273,20 @@ impl<P> FairShare<P> {
         let flow = self.flows.get(taken.owner);
         flow.bytes -= charged_bytes(taken.packet.size);
         let aim = self.config.target.as_nanos() as f64 * self.queue_state.target_scale;
-        if flow.bytes <= MIN_QUEUE_BYTES || (waited.as_nanos() as f64) < aim {
+        if flow.bytes <= MAX_SPARED_BACKLOG_BYTES || (waited.as_nanos() as f64) < aim {
             if flow.aqm == FlowAqm::Above {
                 flow.aqm = FlowAqm::Below;
-                self.delays[taken.owner as usize].below_target(now);
+                self.codel_states[taken.owner as usize].below_target(now);
             }
             return AqmDecision::Served;
         }
-        let delay = &mut self.delays[taken.owner as usize];
+        let delay = &mut self.codel_states[taken.owner as usize];
         if flow.aqm == FlowAqm::Unused {
             *delay = FlowCoDel::default();
         }
         flow.aqm = FlowAqm::Above;
         let just_begun = now - self.queue_state.last_signal_start < self.config.window / SHORTEST_GAP_DIVISOR;
-        let spared = just_begun && (waited.as_nanos() as f64) < aim * SIGNAL_SPACING_TARGETS;
+        let spared = just_begun && (waited.as_nanos() as f64) < aim * UNSPACED_SIGNAL_TARGETS;
         let begins = delay.signal_count() == 0;
         let pays = delay.above_target(now, self.config.window, begins && spared);
         if pays && begins {
@@ -318,7 +318,7 @@ impl<P> FairShare<P> {
             let size = charged_bytes(packet.size);
             let flow = self.flows.get(owner);
             match turn {
-                ServiceRound::First => flow.is_served_first = false,
+                ServiceRound::Immediate => flow.is_served_first = false,
                 // It was the last of its flow, or waits beside it: what comes next takes its place.
                 ServiceRound::Round(round) => flow.position = flow.position.min(round * ROUND_BYTES),
             }
@@ -403,7 +403,7 @@ impl FlowState {
 
     /// Whether it pays with the packet that arrives.
     fn settle_pending_drop(&mut self) -> bool {
-        if self.bytes <= MIN_QUEUE_BYTES {
+        if self.bytes <= MAX_SPARED_BACKLOG_BYTES {
             self.pending_drops = 0;
         }
         let settles = self.pending_drops > 0;
@@ -417,7 +417,7 @@ impl FlowState {
         let turn = if self.is_idle(clock) {
             self.position = clock;
             self.is_served_first = true;
-            ServiceRound::First
+            ServiceRound::Immediate
         } else {
             // Who has lost packets catches up, but only twice as fast, lest it come in bursts.
             self.position = self.finish.max(self.position + u64::from(size / 2)).max(clock);
@@ -451,7 +451,7 @@ impl QueueState {
     /// Takes account of what has happened since the last update, if that is half a target ago.
     fn update_target_scale(&mut self, now: Time, config: &FairShareConfig) {
         let elapsed = now - self.last_update;
-        if elapsed < config.target / 2 || (self.served_bytes < MIN_RATE_BYTES && !self.was_idle) {
+        if elapsed < config.target / 2 || (self.served_bytes < MIN_RATE_SAMPLE_BYTES && !self.was_idle) {
             return;
         }
         self.last_update = now;
