@@ -1,5 +1,6 @@
 use crate::shard_message::{HandshakeTrigger, ShardMessage, ShardMessageContent};
-use kumade_noise_session::{Endpoint, EndpointEvent, PeerId, Route};
+use kumade_multipath::OuterTransport;
+use kumade_noise_session::{Endpoint, EndpointEvent, PeerId, RefusedDatagram, Route};
 use kumade_units::{Span, Time};
 
 /// What shakes hands with the peers of a node: the first of its shards.
@@ -42,11 +43,18 @@ impl Handshakes {
         }
     }
 
-    /// Whether a message may be a peer's.
-    pub(crate) fn receive(&mut self, datagram: &[u8], from: Route, now: Time) -> bool {
-        match self {
-            Handshakes::Local(endpoint) => endpoint.receive(datagram, from, now).is_ok(),
-            Handshakes::Delegated { .. } => false,
+    /// Takes in a message that came over this transport.
+    pub(crate) fn receive(
+        &mut self,
+        datagram: &[u8],
+        from: Route,
+        transport: OuterTransport,
+        now: Time,
+    ) -> Result<(), RefusedDatagram> {
+        match (self, transport) {
+            (Handshakes::Local(endpoint), OuterTransport::Udp) => endpoint.receive(datagram, from, now),
+            (Handshakes::Local(endpoint), OuterTransport::Tcp) => endpoint.receive_from_connection(datagram, from, now),
+            (Handshakes::Delegated { .. }, _) => Err(RefusedDatagram::Unexpected),
         }
     }
 

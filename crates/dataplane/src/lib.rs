@@ -60,7 +60,7 @@ mod shard_message;
 mod statistics;
 
 pub use config::{NodeConfig, NodeError, RemoteConfig};
-pub use node::{Node, Outbound, Output, Received};
+pub use node::{Node, NodeNotice, Outbound, Output, Received};
 pub use outer_headers::OuterHeaders;
 pub use packet_buffer::{HEADROOM_BYTES, OVERHEAD_BYTES, PacketBuffer};
 pub use shard_message::{MAX_SHARDS, ShardMessage, ShardSeed};

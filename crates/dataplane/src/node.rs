@@ -10,11 +10,12 @@ use crate::shard_message::{
 use crate::statistics::{NodeStatistics, RemoteStatus};
 use kumade_link::Label;
 use kumade_multipath::{PathId, SharedPaths, StreamDelivery, TrafficClass};
-use kumade_noise_session::{DatagramKind, Endpoint, EndpointEvent, PeerId, Route, Session, SessionTable};
+use kumade_noise_session::{DatagramKind, Endpoint, EndpointEvent, PeerId, PublicKey, Route, Session, SessionTable};
 use kumade_packet::{Classification, Ecn};
-use kumade_units::{Rate, Time};
+use kumade_units::{Rate, Span, Time};
 use rand_core::CryptoRng;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::ops::DerefMut;
 
@@ -54,7 +55,7 @@ pub struct Outbound<B> {
 pub enum Received {
     /// Nothing that any peer has sent now.
     Refused,
-    /// A message of a handshake that may be a peer's, or its sign of life.
+    /// A message of a handshake that may be a peer's, also where it was put off, or its sign of life.
     Handshake,
     /// A message of a peer.
     Data {
@@ -72,11 +73,37 @@ pub struct Output<B> {
     pub datagrams: Vec<Outbound<B>>,
     /// Hand these to the hosts.
     pub packets: Vec<PacketBuffer<B>>,
+    /// Tell the administrator.
+    pub notices: Vec<NodeNotice>,
+}
+
+/// What an administrator has to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeNotice {
+    /// A peer has seen later timestamps of this host than its clock shows.
+    OwnClockBehind {
+        /// The peer's key.
+        peer: PublicKey,
+        /// By how much, at least.
+        behind: Span,
+    },
+}
+
+impl fmt::Display for NodeNotice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NodeNotice::OwnClockBehind { peer, behind } => write!(
+                f,
+                "the clock of this host is {behind} behind the last handshake that the peer {peer} has had from it: \
+                 the connection is made nevertheless, but set the clock (for example by NTP)"
+            ),
+        }
+    }
 }
 
 impl<B> Default for Output<B> {
     fn default() -> Self {
-        Output { datagrams: Vec::new(), packets: Vec::new() }
+        Output { datagrams: Vec::new(), packets: Vec::new(), notices: Vec::new() }
     }
 }
 
@@ -246,11 +273,13 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     pub fn receive(&mut self, datagram: &mut [u8], outer: OuterHeaders, now: Time) -> Received {
         let received = match DatagramKind::from_datagram(datagram) {
             Some(DatagramKind::Data) => self.open_datagram(datagram, outer, now),
-            Some(_) if self.handshakes.receive(datagram, outer.route, now) => Received::Handshake,
-            Some(_) => {
-                self.statistics.refused_handshakes += 1;
-                return Received::Refused;
-            }
+            Some(_) => match self.handshakes.receive(datagram, outer.route, outer.transport, now) {
+                Ok(()) => Received::Handshake,
+                Err(refusal) => {
+                    self.statistics.refused_handshakes += 1;
+                    return if refusal.may_be_followed() { Received::Handshake } else { Received::Refused };
+                }
+            },
             None => Received::Refused,
         };
         if received == Received::Refused {
@@ -374,6 +403,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                     self.install_session(peer, session, instance, now)
                 }
                 EndpointEvent::Unreachable { .. } => {}
+                EndpointEvent::OwnClockBehind { peer, behind } => {
+                    let remote = self.remote_by_peer.get(&peer).map(|place| &self.remotes[*place]);
+                    let notice = remote.map(|remote| NodeNotice::OwnClockBehind { peer: remote.key(), behind });
+                    output.notices.extend(notice);
+                }
             }
         }
     }

@@ -9,7 +9,7 @@ use kumade_multipath::{
     ArrivedData, Bond, DelayRange, FlowControl, OuterTransport, OutgoingPacket, PathEvent, PathId, PathReceiver,
     PathState, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
 };
-use kumade_noise_session::{PeerId, Route};
+use kumade_noise_session::{PeerId, PublicKey, Route};
 use kumade_packet::{Ecn, PayloadKind};
 use kumade_units::{ConfigError, Rate, Span, Time};
 use std::ops::DerefMut;
@@ -452,6 +452,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         if let Some(path) = PathId::all().nth(path) {
             self.bond.suggest_rate(path, measured, now);
         }
+    }
+
+    pub(crate) fn key(&self) -> PublicKey {
+        self.config.key
     }
 
     pub(crate) fn status(&self) -> RemoteStatus {

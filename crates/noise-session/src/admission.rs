@@ -1,123 +1,170 @@
 //! Which handshake messages are worth computing on: each costs the host two to four multiplications on the curve, some
 //! 200 µs, and anyone who knows its public key can send them (WireGuard §5.3).
 //!
-//! Up to a rate all are. Beyond it, a sender has to show first that it receives at its address: it gets a cookie, and
-//! sends its message again. Those who have shown it are limited by their address, and so are cookies by the address that
-//! asks; where addresses are forged by the thousand, those at which a peer is expected still get theirs. Memory is
-//! constant.
+//! What is limited is the computation on messages that are no peer's: a peer's own message costs nothing here. Up to a rate
+//! all are computed on. Beyond it, a sender has to show first that it receives at its address: it gets a cookie, and sends its
+//! message again; or it has a TCP connection. Among those who have shown it, the network (IPv4 /24, IPv6 /48) that has
+//! sent most in vain lately is refused first, so that one that is quiet is always heard, however many addresses and messages
+//! others have; an address at which a peer has authenticated counts by itself, and is heard before all networks. Cookies are
+//! limited by the address that asks; where addresses are forged by the thousand, those at which a peer is expected still get
+//! theirs. Memory is constant.
 
 use crate::limits::COOKIE_LIFETIME;
 use crate::mac::{Cookie, has_valid_mac2, keyed_hash};
 use crate::policy::HandshakePolicy;
+use crate::token_bucket::{TokenBucket, TokenRate};
 use kumade_units::{Span, Time};
 use rand_core::CryptoRng;
 use std::net::{IpAddr, SocketAddr};
 use zeroize::Zeroizing;
 
-/// Buckets among which the sources are divided; two that share one share its rate.
-const SOURCE_BUCKETS: usize = 4096;
+/// Buckets among which the sources of those that ask for cookies are divided; two that share one share its rate.
+const REPLY_BUCKETS: usize = 4096;
+/// A message that is no peer's, or is refused, counts against its network for so long. The initiations of a peer are further apart
+/// but for its first ones; and who sends as rarely as a peer has to have over a thousand networks to fill the rate.
+const PENALTY_PER_MESSAGE: Span = Span::from_secs(5);
+/// No network has more against it: two minutes after an attack it is as any other.
+const MAX_PENALTIES: i64 = 24;
+/// Rows and columns of the table of penalties. A network is kept out by others' penalties if it shares its column with one of them in
+/// each row: of 250 networks that attack, by a chance of one in 70 000.
+const PENALTY_ROWS: usize = 4;
+const PENALTY_COLUMNS: usize = 4096;
 
 /// What to do about a handshake message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AdmissionDecision {
-    Compute,
+    /// Compute on it, and have it [charged](Admission::charge) if it is no peer's.
+    Compute(Admitted),
     /// Answer with this cookie.
     AskForCookie(Cookie),
     Drop,
 }
+
+/// What a message is charged to that turns out to be no peer's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admitted {
+    Unproven,
+    Proven(PenaltyCells),
+}
+
+/// Where the table has the penalty of a network or an address, by row.
+pub(crate) type PenaltyCells = [u16; PENALTY_ROWS];
+
+/// Where a message comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MessageSource {
+    pub(crate) address: SocketAddr,
+    /// It is known to receive there, by a TCP connection.
+    pub(crate) is_proven: bool,
+    /// A peer may be there.
+    pub(crate) is_expected: bool,
+}
+
+/// One IPv4 address, mapped into IPv6, or one /64 of IPv6: what one host can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct HostPrefix([u8; 16]);
 
 #[derive(Debug)]
 pub(crate) struct Admission {
     /// Cookies are made of it.
     secret: Zeroizing<[u8; 32]>,
     secret_until: Time,
-    /// Messages without a cookie.
-    without_cookie_rate: TokenRate,
-    without_cookie_bucket: TokenBucket,
-    /// Messages with one.
-    with_cookie_bucket: TokenBucket,
+    /// Says which place in the tables a source has.
+    table_key: Zeroizing<[u8; 32]>,
+    rate: TokenRate,
+    unproven_bucket: TokenBucket,
+    proven_bucket: TokenBucket,
+    /// When there is nothing any more against the networks that share a cell, for each row.
+    penalties_end: Box<[Time]>,
     reply_rate: TokenRate,
     reply_bucket: TokenBucket,
     expected_reply_bucket: TokenBucket,
-    per_source_rate: TokenRate,
-    /// By source: messages with a cookie, and replies.
-    sources: Box<[SourceBuckets]>,
+    reply_rate_per_source: TokenRate,
+    reply_buckets_by_source: Box<[TokenBucket]>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct SourceBuckets {
-    with_cookie: TokenBucket,
-    replies: TokenBucket,
-}
-
-/// A rate, and how much may come at once.
-#[derive(Debug, Clone, Copy)]
-struct TokenRate {
-    interval: Span,
-    tolerance: Span,
-}
-
-/// A token bucket, represented by the instant at which it will be full again (generic cell rate algorithm, ITU-T I.371).
-#[derive(Debug, Clone, Copy)]
-struct TokenBucket {
-    full_at: Time,
+impl HostPrefix {
+    pub(crate) fn containing(ip: IpAddr) -> Self {
+        HostPrefix(masked(ip, 32, 64))
+    }
 }
 
 impl Admission {
-    pub(crate) fn new(policy: &HandshakePolicy) -> Self {
+    pub(crate) fn new(policy: &HandshakePolicy, random: &mut dyn CryptoRng) -> Self {
+        let mut table_key = Zeroizing::new([0; 32]);
+        random.fill_bytes(&mut *table_key);
         Admission {
             secret: Zeroizing::new([0; 32]),
             secret_until: Time::from_nanos(i64::MIN),
-            without_cookie_rate: TokenRate::new(policy.handshakes_per_second),
-            without_cookie_bucket: TokenBucket::FULL,
-            with_cookie_bucket: TokenBucket::FULL,
+            table_key,
+            rate: TokenRate::new(policy.handshakes_per_second),
+            unproven_bucket: TokenBucket::FULL,
+            proven_bucket: TokenBucket::FULL,
+            penalties_end: vec![Time::from_nanos(i64::MIN); PENALTY_ROWS * PENALTY_COLUMNS].into(),
             reply_rate: TokenRate::new(policy.cookie_replies_per_second),
             reply_bucket: TokenBucket::FULL,
             expected_reply_bucket: TokenBucket::FULL,
-            per_source_rate: TokenRate::new(policy.handshakes_per_second_and_source),
-            sources: vec![SourceBuckets { with_cookie: TokenBucket::FULL, replies: TokenBucket::FULL }; SOURCE_BUCKETS]
-                .into(),
+            reply_rate_per_source: TokenRate::new(policy.cookie_replies_per_second_and_source),
+            reply_buckets_by_source: vec![TokenBucket::FULL; REPLY_BUCKETS].into(),
         }
     }
 
-    /// Decides about a message whose `mac1` is valid. `is_expected` says that a peer may be at this address.
+    /// Decides about a message with a place for a cookie, whose `mac1` is valid.
     pub(crate) fn decide(
         &mut self,
         message: &[u8],
-        from: SocketAddr,
-        is_expected: bool,
+        source: MessageSource,
         now: Time,
         random: &mut dyn CryptoRng,
     ) -> AdmissionDecision {
         self.renew_secret(now, random);
-        let cookie = self.cookie_for(from);
-        if has_valid_mac2(message, &cookie) {
-            self.decide_for_proven_source(from, now)
-        } else if self.without_cookie_bucket.take(self.without_cookie_rate, now) {
-            AdmissionDecision::Compute
-        } else if self.can_reply(from, is_expected, now) {
+        let cookie = self.cookie_for(source.address);
+        if source.is_proven || has_valid_mac2(message, &cookie) {
+            let admitted = self.admit_proven(source.address.ip(), source.is_expected, now);
+            admitted.map_or(AdmissionDecision::Drop, AdmissionDecision::Compute)
+        } else if self.unproven_bucket.has_token(self.rate.tolerance, now) {
+            AdmissionDecision::Compute(Admitted::Unproven)
+        } else if self.can_reply(source, now) {
             AdmissionDecision::AskForCookie(cookie)
         } else {
             AdmissionDecision::Drop
         }
     }
 
-    fn decide_for_proven_source(&mut self, from: SocketAddr, now: Time) -> AdmissionDecision {
-        let source = self.bucket_index(from);
-        let has_share = self.sources[source].with_cookie.take(self.per_source_rate, now);
-        if has_share && self.with_cookie_bucket.take(self.without_cookie_rate, now) {
-            AdmissionDecision::Compute
-        } else {
-            AdmissionDecision::Drop
+    /// Whether a message of who receives at its address is to be computed on.
+    pub(crate) fn admit_proven(&mut self, ip: IpAddr, is_expected: bool, now: Time) -> Option<Admitted> {
+        let cells = self.penalty_cells(ip, is_expected);
+        let penalties = self.count_penalties(cells, now);
+        // The more there is against it, the less it may be ahead of the rate; what all others may is left to a peer's address.
+        let tolerance = self.rate.tolerance * if is_expected { 2 } else { 1 };
+        let tolerance = tolerance * (MAX_PENALTIES - penalties) / MAX_PENALTIES;
+        if self.proven_bucket.has_token(tolerance, now) {
+            return Some(Admitted::Proven(cells));
+        }
+        self.add_penalty(cells, now);
+        None
+    }
+
+    /// What was computed on is no peer's, or one too many of a peer.
+    pub(crate) fn charge(&mut self, admitted: Admitted, now: Time) {
+        match admitted {
+            Admitted::Unproven => self.unproven_bucket.charge(self.rate, now),
+            Admitted::Proven(cells) => {
+                self.proven_bucket.charge(self.rate, now);
+                self.add_penalty(cells, now);
+            }
         }
     }
 
-    fn can_reply(&mut self, from: SocketAddr, is_expected: bool, now: Time) -> bool {
-        if is_expected {
+    /// Whether somebody is to be answered who may not receive at its address.
+    pub(crate) fn can_reply(&mut self, source: MessageSource, now: Time) -> bool {
+        if source.is_expected {
             return self.expected_reply_bucket.take(self.reply_rate, now);
         }
-        let source = self.bucket_index(from);
-        self.sources[source].replies.take(self.per_source_rate, now) && self.reply_bucket.take(self.reply_rate, now)
+        let HostPrefix(prefix) = HostPrefix::containing(source.address.ip());
+        let bucket = usize::from(self.table_places(b'r', &prefix)[0]) % REPLY_BUCKETS;
+        self.reply_buckets_by_source[bucket].take(self.reply_rate_per_source, now)
+            && self.reply_bucket.take(self.reply_rate, now)
     }
 
     fn renew_secret(&mut self, now: Time, random: &mut dyn CryptoRng) {
@@ -134,34 +181,39 @@ impl Admission {
         keyed_hash(&self.secret, &bytes)
     }
 
-    /// The bucket of an address: of one IPv4 address, or of one /64 of IPv6.
-    fn bucket_index(&self, from: SocketAddr) -> usize {
-        let ip = octets(from.ip());
-        let prefix = if from.ip().to_canonical().is_ipv4() { &ip[..] } else { &ip[..8] };
-        let hash = keyed_hash(&self.secret, prefix);
-        usize::from(u16::from_le_bytes([hash[0], hash[1]])) % SOURCE_BUCKETS
-    }
-}
-
-impl TokenRate {
-    /// A tenth of a second's worth, and one at least, may come at once.
-    fn new(per_second: u32) -> Self {
-        let interval = Span::from_secs(1) / i64::from(per_second.max(1));
-        TokenRate { interval, tolerance: interval * i64::from(per_second / 10) }
-    }
-}
-
-impl TokenBucket {
-    const FULL: TokenBucket = TokenBucket { full_at: Time::from_nanos(i64::MIN) };
-
-    /// Takes a token, if there is one.
-    fn take(&mut self, rate: TokenRate, now: Time) -> bool {
-        let has_token = self.full_at <= now + rate.tolerance;
-        if has_token {
-            self.full_at = self.full_at.max(now) + rate.interval;
+    fn penalty_cells(&self, ip: IpAddr, is_expected: bool) -> PenaltyCells {
+        if is_expected {
+            let HostPrefix(prefix) = HostPrefix::containing(ip);
+            self.table_places(b'h', &prefix)
+        } else {
+            self.table_places(b'n', &masked(ip, 24, 48))
         }
-        has_token
     }
+
+    /// Random numbers that belong to a prefix.
+    fn table_places(&self, kind: u8, prefix: &[u8; 16]) -> [u16; PENALTY_ROWS] {
+        let mut bytes = [kind; 17];
+        bytes[1..].copy_from_slice(prefix);
+        let hash = keyed_hash(&self.table_key, &bytes);
+        std::array::from_fn(|row| u16::from_le_bytes([hash[2 * row], hash[2 * row + 1]]))
+    }
+
+    /// How many messages count against the source with these cells: at most the fewest that any of them has.
+    fn count_penalties(&self, cells: PenaltyCells, now: Time) -> i64 {
+        let until = cell_indices(cells).map(|index| self.penalties_end[index]).min();
+        until.map_or(0, |until| (until.max(now) - now).as_nanos() / PENALTY_PER_MESSAGE.as_nanos())
+    }
+
+    fn add_penalty(&mut self, cells: PenaltyCells, now: Time) {
+        for index in cell_indices(cells) {
+            let end = &mut self.penalties_end[index];
+            *end = ((*end).max(now) + PENALTY_PER_MESSAGE).min(now + PENALTY_PER_MESSAGE * MAX_PENALTIES);
+        }
+    }
+}
+
+fn cell_indices(cells: PenaltyCells) -> impl Iterator<Item = usize> {
+    cells.into_iter().enumerate().map(|(row, cell)| row * PENALTY_COLUMNS + usize::from(cell) % PENALTY_COLUMNS)
 }
 
 /// An address in 16 bytes, IPv4 mapped into IPv6.
@@ -172,14 +224,22 @@ fn octets(ip: IpAddr) -> [u8; 16] {
     }
 }
 
+/// The first bits of an address, as many as its version has here.
+fn masked(ip: IpAddr, v4_bits: u32, v6_bits: u32) -> [u8; 16] {
+    let kept = if ip.to_canonical().is_ipv4() { 96 + v4_bits } else { v6_bits };
+    (u128::from_be_bytes(octets(ip)) & u128::MAX << (128 - kept)).to_be_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::PublicKey;
     use crate::mac::MacKeys;
     use crate::message::INITIATION_BYTES;
-    use rand::SeedableRng;
+    use proptest::prelude::*;
     use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+    use std::collections::BTreeSet;
 
     fn address(last: u8, port: u16) -> SocketAddr {
         SocketAddr::from(([192, 0, 2, last], port))
@@ -188,11 +248,31 @@ mod tests {
     fn admission() -> (Admission, StdRng) {
         let policy = HandshakePolicy {
             handshakes_per_second: 50,
-            handshakes_per_second_and_source: 10,
             cookie_replies_per_second: 1000,
+            cookie_replies_per_second_and_source: 10,
             ..HandshakePolicy::default()
         };
-        (Admission::new(&policy), StdRng::seed_from_u64(1))
+        let mut random = StdRng::seed_from_u64(1);
+        (Admission::new(&policy, &mut random), random)
+    }
+
+    fn source(address: SocketAddr) -> MessageSource {
+        MessageSource { address, is_proven: false, is_expected: false }
+    }
+
+    /// Takes in a message that turns out to be no peer's.
+    fn decide(
+        admission: &mut Admission,
+        message: &[u8],
+        source: MessageSource,
+        now: Time,
+        random: &mut StdRng,
+    ) -> AdmissionDecision {
+        let decision = admission.decide(message, source, now, random);
+        if let AdmissionDecision::Compute(admitted) = decision {
+            admission.charge(admitted, now);
+        }
+        decision
     }
 
     #[test]
@@ -203,19 +283,29 @@ mod tests {
         keys.write_macs(&mut message, None);
         let mut computed = 0;
         let cookie = loop {
-            match admission.decide(&message, address(1, 7), false, Time::ZERO, &mut random) {
-                AdmissionDecision::Compute => computed += 1,
+            match decide(&mut admission, &message, source(address(1, 7)), Time::ZERO, &mut random) {
+                AdmissionDecision::Compute(_) => computed += 1,
                 AdmissionDecision::AskForCookie(cookie) => break cookie,
                 AdmissionDecision::Drop => panic!("within the rate of replies"),
             }
         };
         assert_eq!(computed, 6);
         keys.write_macs(&mut message, Some(&cookie));
-        let mut judge = |from| admission.decide(&message, from, false, Time::ZERO, &mut random);
-        assert_eq!(judge(address(1, 7)), AdmissionDecision::Compute);
+        let mut judge = |from| decide(&mut admission, &message, source(from), Time::ZERO, &mut random);
+        assert!(matches!(judge(address(1, 7)), AdmissionDecision::Compute(Admitted::Proven(_))));
         assert!(matches!(judge(address(1, 8)), AdmissionDecision::AskForCookie(_)), "a cookie holds for one address");
-        assert_eq!(judge(address(1, 7)), AdmissionDecision::Compute);
-        assert_eq!(judge(address(1, 7)), AdmissionDecision::Drop, "each source has a rate of its own");
+    }
+
+    #[test]
+    fn what_is_a_peers_costs_it_nothing() {
+        let (mut admission, mut random) = admission();
+        for is_proven in [false, true] {
+            let source = MessageSource { is_proven, ..source(address(1, 7)) };
+            for _ in 0..1000 {
+                let decision = admission.decide(&[1; INITIATION_BYTES], source, Time::ZERO, &mut random);
+                assert!(matches!(decision, AdmissionDecision::Compute(_)));
+            }
+        }
     }
 
     #[test]
@@ -235,12 +325,18 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_spread_over_all_buckets() {
+    fn networks_are_spread_over_all_cells() {
         let (admission, _) = admission();
-        let used: std::collections::BTreeSet<_> = (0..2000u16)
-            .map(|number| admission.bucket_index(([10, 0, (number >> 8) as u8, number as u8], 9).into()))
-            .collect();
-        assert!(used.len() > 1000 && used.iter().all(|&source| source < SOURCE_BUCKETS), "{}", used.len());
+        let cells = |number: u16| {
+            let address = IpAddr::from([10, (number >> 8) as u8, number as u8, 1]);
+            cell_indices(admission.penalty_cells(address, false)).collect::<Vec<_>>()
+        };
+        let used: BTreeSet<_> = (0..2000).flat_map(cells).collect();
+        assert!(
+            used.len() > 4000 && used.iter().all(|&index| index < PENALTY_ROWS * PENALTY_COLUMNS),
+            "{}",
+            used.len()
+        );
     }
 
     /// A hundred thousand messages in one second: how many are computed on, and how many are answered.
@@ -250,9 +346,9 @@ mod tests {
         for packet in 0..100_000 {
             let now = Time::from_nanos(packet * 10_000);
             let bytes = ((packet % sources) as u32).to_be_bytes();
-            let from = SocketAddr::from((bytes, 9));
-            match admission.decide(&[1; INITIATION_BYTES], from, is_expected, now, &mut random) {
-                AdmissionDecision::Compute => computed += 1,
+            let from = MessageSource { is_expected, ..source(SocketAddr::from((bytes, 9))) };
+            match decide(admission, &[1; INITIATION_BYTES], from, now, &mut random) {
+                AdmissionDecision::Compute(_) => computed += 1,
                 AdmissionDecision::AskForCookie(_) => replied += 1,
                 AdmissionDecision::Drop => {}
             }
@@ -269,7 +365,8 @@ mod tests {
             assert!(replies.contains(&replied), "{replied} in one second");
             // At an address where a peer is expected, nobody waits.
             let end = Time::ZERO + Span::from_millis(999);
-            let verdict = admission.decide(&[1; INITIATION_BYTES], address(1, 1), true, end, &mut random);
+            let expected = MessageSource { is_expected: true, ..source(address(1, 1)) };
+            let verdict = decide(&mut admission, &[1; INITIATION_BYTES], expected, end, &mut random);
             assert!(matches!(verdict, AdmissionDecision::AskForCookie(_)));
         }
         let (computed, replied) = flood(&mut admission().0, 1, true);
@@ -277,12 +374,91 @@ mod tests {
     }
 
     #[test]
-    fn one_ipv6_host_cannot_be_many_sources() {
+    fn one_site_cannot_be_many_networks() {
         let (admission, _) = admission();
-        let source = |text: &str| admission.bucket_index(text.parse().unwrap());
-        assert_eq!(source("[2001:db8::1]:5"), source("[2001:db8::ffff:2]:6"));
-        assert_ne!(source("[2001:db8::1]:5"), source("[2001:db8:0:1::1]:5"));
-        assert_ne!(source("192.0.2.1:5"), source("192.0.2.2:5"));
-        assert_eq!(source("192.0.2.1:5"), source("[::ffff:192.0.2.1]:5"));
+        let network = |text: &str| admission.penalty_cells(text.parse().unwrap(), false);
+        assert_eq!(network("2001:db8:1:2::1"), network("2001:db8:1:ffff::2"));
+        assert_ne!(network("2001:db8:1::1"), network("2001:db8:2::1"));
+        assert_eq!(network("192.0.2.1"), network("::ffff:192.0.2.200"));
+        assert_ne!(network("192.0.2.1"), network("192.0.3.1"));
+        // Where a peer is expected, it is not answerable for its neighbours.
+        let host = |text: &str| admission.penalty_cells(text.parse().unwrap(), true);
+        assert_eq!(host("2001:db8:1:2::1"), host("2001:db8:1:2::2"));
+        assert_ne!(host("2001:db8:1:2::1"), host("2001:db8:1:3::1"));
+        assert_ne!(host("192.0.2.1"), host("192.0.2.2"));
+        assert_ne!(host("192.0.2.1"), network("192.0.2.1"));
+    }
+
+    #[test]
+    fn penalties_end_two_minutes_after_an_attack_however_long_it_was() {
+        let (mut admission, _) = admission();
+        let cells = admission.penalty_cells(address(1, 7).ip(), false);
+        (0..10_000).for_each(|_| admission.add_penalty(cells, Time::ZERO));
+        assert_eq!(admission.count_penalties(cells, Time::ZERO), MAX_PENALTIES);
+        assert_eq!(admission.count_penalties(cells, Time::ZERO + PENALTY_PER_MESSAGE * MAX_PENALTIES), 0);
+    }
+
+    /// Who attacks with messages that prove their source, as networks and messages of each per second.
+    #[derive(Debug, Clone)]
+    struct Attack {
+        networks: u32,
+        sources_per_network: u32,
+        messages_per_second: u32,
+    }
+
+    fn attack() -> impl Strategy<Value = Attack> {
+        (1..250u32, 1..=254u32, 300..6000u32).prop_map(|(networks, sources_per_network, messages_per_second)| Attack {
+            networks,
+            sources_per_network,
+            messages_per_second,
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        /// Whatever others send that receive at their addresses, a peer of another network is computed on, at the latest, with the
+        /// initiation that it sends after 1 s, and the cost stays what it is.
+        #[test]
+        fn a_quiet_network_is_heard_whatever_others_send(attack in attack(), seed: u64, begins in 0..20_000i64) {
+            let mut random = StdRng::seed_from_u64(seed);
+            let mut admission = Admission::new(&HandshakePolicy::default(), &mut random);
+            let begins = Time::ZERO + Span::from_millis(begins);
+            let mut initiations = [begins, begins + Span::from_secs(1)].into_iter().peekable();
+            let (mut now, mut computed, mut heard) = (Time::ZERO, 0, false);
+            while now < begins + Span::from_secs(2) {
+                now += Span::from_nanos(random.random_range(0..2_000_000_000 / i64::from(attack.messages_per_second)));
+                if initiations.next_if(|at| *at <= now).is_some() {
+                    heard |= admission.admit_proven([198, 51, 100, 7].into(), false, now).is_some();
+                }
+                let network = random.random_range(0..attack.networks);
+                let source = random.random_range(0..attack.sources_per_network) as u8;
+                let from = IpAddr::from([10, (network >> 8) as u8, network as u8, source]);
+                if let Some(admitted) = admission.admit_proven(from, false, now) {
+                    admission.charge(admitted, now);
+                    computed += 1;
+                }
+            }
+            prop_assert!(heard);
+            let seconds = (now - Time::ZERO).as_secs_f64();
+            prop_assert!(f64::from(computed) <= 250.0 * seconds + 27.0, "{} in {} s", computed, seconds);
+        }
+
+        /// Where a peer has authenticated, it is heard at once, also beside attackers in its own network and in more networks than
+        /// the rate has room for.
+        #[test]
+        fn a_known_address_is_heard_at_once(networks in 1..30_000u32, messages_per_second in 300..6000u32, seed: u64) {
+            let mut random = StdRng::seed_from_u64(seed);
+            let mut admission = Admission::new(&HandshakePolicy::default(), &mut random);
+            for packet in 0..i64::from(messages_per_second) * 5 {
+                let now = Time::from_nanos(packet * 1_000_000_000 / i64::from(messages_per_second));
+                let network = random.random_range(0..networks);
+                let from = IpAddr::from([10, (network >> 8) as u8, network as u8, 1]);
+                if let Some(admitted) = admission.admit_proven(from, false, now) {
+                    admission.charge(admitted, now);
+                }
+                prop_assert!(admission.admit_proven([10, 0, 0, 2].into(), true, now).is_some());
+            }
+        }
     }
 }

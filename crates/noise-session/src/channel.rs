@@ -103,11 +103,14 @@ impl DirectionKey {
 mod tests {
     use super::*;
     use crate::stream::RecordReader;
-    use crate::{PresharedKey, PrivateKey, RefusedDatagram};
+    use crate::{HandshakePolicy, PresharedKey, PrivateKey, RefusedDatagram};
     use kumade_units::{Span, Time};
     use proptest::prelude::*;
     use rand::SeedableRng;
     use rand::rngs::StdRng;
+    use std::net::IpAddr;
+
+    const SOURCE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
     fn psk() -> PresharedKey {
         PresharedKey::from_bytes([4; 32])
@@ -122,7 +125,8 @@ mod tests {
     }
 
     fn acceptor() -> StreamAcceptor {
-        StreamAcceptor::new(identity(2), [(identity(1).public_key(), psk())])
+        let peers = [(identity(1).public_key(), psk())];
+        StreamAcceptor::new(identity(2), &HandshakePolicy::default(), peers, &mut StdRng::seed_from_u64(9))
     }
 
     /// The bytes of a record, without its prefix.
@@ -133,7 +137,7 @@ mod tests {
     fn pair() -> (Channel, Channel) {
         let random = &mut StdRng::seed_from_u64(1);
         let (offer, initiation) = initiator().begin(Time::ZERO, random).unwrap();
-        let accepted = acceptor().accept(contents(&initiation), random).unwrap();
+        let accepted = acceptor().accept(contents(&initiation), SOURCE, Time::ZERO, random).unwrap();
         assert_eq!(accepted.peer, identity(1).public_key());
         (offer.finish(contents(&accepted.response)).unwrap(), accepted.channel)
     }
@@ -150,8 +154,9 @@ mod tests {
         let (mut initiator, mut acceptor) = (initiator(), acceptor());
         let mut stranger = StreamInitiator::new(identity(3), identity(2).public_key(), psk());
         let mut lost = StreamInitiator::new(identity(1), identity(9).public_key(), psk());
-        let mut refusal =
-            |initiation: &[u8]| acceptor.accept(contents(initiation), &mut StdRng::seed_from_u64(2)).err();
+        let mut refusal = |initiation: &[u8]| {
+            acceptor.accept(contents(initiation), SOURCE, Time::ZERO, &mut StdRng::seed_from_u64(2)).err()
+        };
         assert_eq!(refusal(&stranger.begin(Time::ZERO, random).unwrap().1), Some(RefusedDatagram::UnknownPeer));
         assert_eq!(refusal(&lost.begin(Time::ZERO, random).unwrap().1), Some(RefusedDatagram::InvalidMac));
         let initiation = initiator.begin(Time::ZERO, random).unwrap().1;
@@ -179,7 +184,7 @@ mod tests {
     fn a_response_is_told_by_its_length_and_its_type() {
         let random = &mut StdRng::seed_from_u64(1);
         let (_, initiation) = initiator().begin(Time::ZERO, random).unwrap();
-        let response = acceptor().accept(contents(&initiation), random).unwrap().response;
+        let response = acceptor().accept(contents(&initiation), SOURCE, Time::ZERO, random).unwrap().response;
         let finish = |response: &[u8]| {
             let (offer, _) = initiator().begin(Time::ZERO, &mut StdRng::seed_from_u64(1)).unwrap();
             offer.finish(response).err()
@@ -196,10 +201,9 @@ mod tests {
         let random = &mut StdRng::seed_from_u64(1);
         let (mut initiator, mut acceptor) = (initiator(), acceptor());
         let initiations: Vec<_> = (0..20).map(|_| initiator.begin(Time::ZERO, random).unwrap().1).collect();
-        for initiation in initiations.iter().rev() {
-            assert!(acceptor.accept(contents(initiation), random).is_ok());
-            assert!(acceptor.accept(contents(initiation), random).is_err());
-        }
+        let mut accept = |initiation: &[u8]| acceptor.accept(contents(initiation), SOURCE, Time::ZERO, random).is_ok();
+        assert!(initiations.iter().rev().all(|initiation| accept(initiation)));
+        assert!(!initiations.iter().any(|initiation| accept(initiation)));
     }
 
     #[test]
@@ -208,7 +212,7 @@ mod tests {
         let (offer, initiation) = StreamInitiator::new(identity(1), identity(2).public_key(), PresharedKey::default())
             .begin(Time::ZERO + Span::from_secs(1), random)
             .unwrap();
-        let accepted = acceptor().accept(contents(&initiation), random).unwrap();
+        let accepted = acceptor().accept(contents(&initiation), SOURCE, Time::ZERO, random).unwrap();
         assert_eq!(offer.finish(contents(&accepted.response)).err(), Some(RefusedDatagram::Forged));
         let (offer, _) = initiator().begin(Time::ZERO, random).unwrap();
         assert_eq!(offer.finish(b"HTTP/1.1 400 Bad Request").err(), Some(RefusedDatagram::Malformed));
@@ -247,7 +251,7 @@ mod tests {
                 bytes[..4].copy_from_slice(&[5, 0, 0, 0]);
                 prop_assert!(is_initiation(&bytes));
             }
-            prop_assert!(acceptor().accept(&bytes, &mut StdRng::seed_from_u64(1)).is_err());
+            prop_assert!(acceptor().accept(&bytes, SOURCE, Time::ZERO, &mut StdRng::seed_from_u64(1)).is_err());
         }
 
         #[test]

@@ -1,4 +1,4 @@
-use crate::admission::{Admission, AdmissionDecision};
+use crate::admission::{Admission, AdmissionDecision, Admitted, HostPrefix, MessageSource};
 use crate::cipher::Cipher;
 use crate::event::{EndpointEvent, PeerError, RefusedDatagram};
 use crate::limits::MAX_RETRY_INTERVAL;
@@ -12,17 +12,24 @@ use crate::peer::{DueAction, PeerHandshakes, PeerId, PeerState, Route, SentMessa
 use crate::policy::HandshakePolicy;
 use crate::session::Session;
 use crate::timestamp::{self, Timestamp, TimestampSource};
+use crate::timestamp_reply::TimestampReplyKey;
 use crate::{PresharedKey, PrivateKey, PublicKey};
 use kumade_units::{Span, Time};
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::IpAddr;
 
 /// The number of the path on which an endpoint seals its own keepalives. The sessions that it hands out own all others.
 pub const ENDPOINT_PATH: u8 = u8::MAX;
 
 /// The most by which a session is replaced early, at random.
 const MAX_REKEY_LEAD_MILLIS: u32 = 4000;
+
+/// By which route a message came, and whether its sender is known to receive there.
+#[derive(Debug, Clone, Copy)]
+struct MessageOrigin {
+    route: Route,
+    is_proven: bool,
+}
 
 /// The initiation that a response answers: of whom, under which index, of which life of the peer.
 struct AnsweredInitiation {
@@ -44,8 +51,8 @@ pub struct Endpoint {
     by_key: BTreeMap<PublicKey, PeerId>,
     /// Of sessions, and of the initiations that wait for a response.
     by_index: BTreeMap<u32, PeerId>,
-    /// Where peers may be: the addresses of their routes.
-    expected_addresses: BTreeSet<IpAddr>,
+    /// Where peers may be: by the addresses of their routes.
+    expected_hosts: BTreeSet<HostPrefix>,
     timers: BTreeSet<(Time, PeerId)>,
     events: VecDeque<EndpointEvent>,
     next_id: u32,
@@ -59,7 +66,7 @@ impl Endpoint {
         Endpoint {
             instance,
             own_macs: MacKeys::for_receiver(&identity.public_key()),
-            admission: Admission::new(&policy),
+            admission: Admission::new(&policy, &mut *random),
             identity,
             policy,
             random,
@@ -67,7 +74,7 @@ impl Endpoint {
             peers: BTreeMap::new(),
             by_key: BTreeMap::new(),
             by_index: BTreeMap::new(),
-            expected_addresses: BTreeSet::new(),
+            expected_hosts: BTreeSet::new(),
             timers: BTreeSet::new(),
             events: VecDeque::new(),
             next_id: 0,
@@ -168,21 +175,43 @@ impl Endpoint {
         }
     }
 
-    /// Takes in a handshake message or cookie reply ([`DatagramKind`]) that came by `from`.
+    /// Takes in a handshake message, cookie reply or timestamp reply ([`DatagramKind`]) that came by `from`.
     ///
     /// # Errors
     /// Why it was dropped: for counters, not to be answered.
     pub fn receive(&mut self, datagram: &[u8], from: Route, now: Time) -> Result<(), RefusedDatagram> {
+        self.receive_message(datagram, MessageOrigin { route: from, is_proven: false }, now)
+    }
+
+    /// The same of one that came over a TCP connection, whose sender is known to receive at its address and is asked for no cookie.
+    ///
+    /// # Errors
+    /// As [`Endpoint::receive`].
+    pub fn receive_from_connection(&mut self, datagram: &[u8], from: Route, now: Time) -> Result<(), RefusedDatagram> {
+        self.receive_message(datagram, MessageOrigin { route: from, is_proven: true }, now)
+    }
+
+    fn receive_message(&mut self, datagram: &[u8], from: MessageOrigin, now: Time) -> Result<(), RefusedDatagram> {
         match DatagramKind::from_datagram(datagram) {
             Some(DatagramKind::Initiation) => self.receive_initiation(datagram, from, now),
             Some(DatagramKind::Response) => self.receive_response(datagram, from, now),
             Some(DatagramKind::CookieReply) => self.receive_cookie(datagram, now),
+            Some(DatagramKind::TimestampReply) => self.receive_timestamp(datagram, now),
             Some(DatagramKind::Data) | None => Err(RefusedDatagram::Malformed),
         }
     }
 
-    fn receive_initiation(&mut self, message: &[u8], from: Route, now: Time) -> Result<(), RefusedDatagram> {
-        self.admit_message(message, from, now)?;
+    fn receive_initiation(&mut self, message: &[u8], from: MessageOrigin, now: Time) -> Result<(), RefusedDatagram> {
+        let admitted = self.admit_message(message, from, now)?;
+        let answered = self.answer_initiation(message, from, now);
+        let peer = answered.ok().and_then(|id| self.peers.get_mut(&id));
+        if !peer.is_some_and(|peer| peer.has_handshake_left(now)) {
+            self.admission.charge(admitted, now);
+        }
+        answered.map(|_| ())
+    }
+
+    fn answer_initiation(&mut self, message: &[u8], from: MessageOrigin, now: Time) -> Result<PeerId, RefusedDatagram> {
         let noise = to_array(&message[INITIATION_NOISE_RANGE]);
         let responder = NoiseResponder::read(Prologue::Session, &self.identity, &noise, &mut *self.random)
             .map_err(|_| RefusedDatagram::Forged)?;
@@ -192,22 +221,48 @@ impl Endpoint {
         let (stamp, offer) = rest.split_at(timestamp::TIMESTAMP_BYTES);
         let stamp = Timestamp(to_array(stamp));
         let offer = Cipher::from_byte(offer[0]).ok_or(RefusedDatagram::Forged)?;
-        let result = self.update_peer(id, |peer| {
-            if peer.greatest_timestamp.is_some_and(|greatest| stamp <= greatest) {
-                // The peer may have restarted with a clock that is behind. It can't be answered, for whoever copies its
-                // messages could ask as well; but an initiation of ours reaches none but itself.
-                if peer.is_silent(now) {
-                    peer.connect(now);
-                }
-                return Err(RefusedDatagram::Replayed);
-            }
-            peer.greatest_timestamp = Some(stamp);
-            Ok(())
-        });
-        result.unwrap_or(Err(RefusedDatagram::UnknownPeer))?;
+        let greatest = self.peers.get(&id).and_then(|peer| peer.greatest_timestamp);
+        if let Some(greatest) = greatest.filter(|greatest| stamp <= *greatest) {
+            return Err(self.refuse_timestamp(id, message, (stamp, greatest), from, now));
+        }
+        self.update_peer(id, |peer| peer.greatest_timestamp = Some(stamp));
+        let from = from.route;
         self.record_handshake(id, from, now);
         let answered = AnsweredInitiation { id, index: read_u32(message, 4), instance };
-        self.send_response(answered, responder, self.policy.cipher.agree_with(offer), from, now)
+        self.send_response(answered, responder, self.policy.cipher.agree_with(offer), from, now)?;
+        Ok(id)
+    }
+
+    /// A peer has restarted with a clock that is behind, or somebody copies its messages. Nothing may come of a copy; but it may
+    /// be said which timestamp is the greatest, in a way that none but the peer reads.
+    fn refuse_timestamp(
+        &mut self,
+        id: PeerId,
+        message: &[u8],
+        (stamp, greatest): (Timestamp, Timestamp),
+        from: MessageOrigin,
+        now: Time,
+    ) -> RefusedDatagram {
+        let Some(peer) = self.peers.get_mut(&id) else { return RefusedDatagram::UnknownPeer };
+        // A peer of an earlier version does not know the answer, but an initiation of ours reaches none but itself.
+        if peer.is_silent(now) {
+            peer.connect(now);
+            self.reschedule_timer(id);
+        }
+        // The last initiation itself comes again where a path duplicates datagrams.
+        let source = self.message_source(from);
+        if stamp == greatest || !self.admission.can_reply(source, now) {
+            return RefusedDatagram::Replayed;
+        }
+        let Some(peer) = self.peers.get(&id) else { return RefusedDatagram::UnknownPeer };
+        let Some(key) = TimestampReplyKey::derive(&self.identity, &peer.key, &peer.psk, &peer.key) else {
+            return RefusedDatagram::Replayed;
+        };
+        let mut nonce = [0; COOKIE_NONCE_BYTES];
+        self.random.fill_bytes(&mut nonce);
+        let reply = key.seal(read_u32(message, 4), nonce, greatest, &mac::mac1(message));
+        self.events.push_back(EndpointEvent::Transmit { to: from.route, datagram: reply.to_vec() });
+        RefusedDatagram::Outdated
     }
 
     fn send_response(
@@ -236,13 +291,28 @@ impl Endpoint {
         Ok(())
     }
 
-    fn receive_response(&mut self, message: &[u8], from: Route, now: Time) -> Result<(), RefusedDatagram> {
-        let (sender, index) = (read_u32(message, 4), read_u32(message, 8));
+    fn receive_response(&mut self, message: &[u8], from: MessageOrigin, now: Time) -> Result<(), RefusedDatagram> {
+        let index = read_u32(message, 8);
         let id = *self.by_index.get(&index).ok_or(RefusedDatagram::Unexpected)?;
         if self.outstanding_initiator(id, index).is_none() {
             return Err(RefusedDatagram::Unexpected);
         }
-        self.admit_message(message, from, now)?;
+        let admitted = self.admit_message(message, from, now)?;
+        let read = self.read_response(message, (id, index), from.route, now);
+        if read.is_err() {
+            self.admission.charge(admitted, now);
+        }
+        read
+    }
+
+    fn read_response(
+        &mut self,
+        message: &[u8],
+        (id, index): (PeerId, u32),
+        from: Route,
+        now: Time,
+    ) -> Result<(), RefusedDatagram> {
+        let sender = read_u32(message, 4);
         let initiator = self.outstanding_initiator(id, index).ok_or(RefusedDatagram::Unexpected)?;
         let (payload, keys) =
             initiator.finish(&to_array(&message[RESPONSE_NOISE_RANGE])).map_err(|_| RefusedDatagram::Forged)?;
@@ -274,21 +344,43 @@ impl Endpoint {
         result.unwrap_or(Err(RefusedDatagram::Unexpected))
     }
 
+    fn receive_timestamp(&mut self, message: &[u8], now: Time) -> Result<(), RefusedDatagram> {
+        let index = read_u32(message, 4);
+        let id = *self.by_index.get(&index).ok_or(RefusedDatagram::Unexpected)?;
+        if self.outstanding_initiator(id, index).is_none() {
+            return Err(RefusedDatagram::Unexpected);
+        }
+        let peer = self.peers.get(&id).ok_or(RefusedDatagram::UnknownPeer)?;
+        let sent = peer.last_sent.filter(|sent| sent.index == index).ok_or(RefusedDatagram::Unexpected)?;
+        let own = self.identity.public_key();
+        let key = TimestampReplyKey::derive(&self.identity, &peer.key, &peer.psk, &own);
+        let greatest = key.and_then(|key| key.open(message, &sent.mac1)).ok_or(RefusedDatagram::Forged)?;
+        if let Some(behind) = self.update_peer(id, |peer| peer.learn_timestamp(greatest, now)).flatten() {
+            self.events.push_back(EndpointEvent::OwnClockBehind { peer: id, behind });
+        }
+        Ok(())
+    }
+
+    fn message_source(&self, MessageOrigin { route, is_proven }: MessageOrigin) -> MessageSource {
+        let is_expected = self.expected_hosts.contains(&HostPrefix::containing(route.address.ip()));
+        MessageSource { address: route.address, is_proven, is_expected }
+    }
+
     /// Whether a handshake message is worth computing on.
-    fn admit_message(&mut self, message: &[u8], from: Route, now: Time) -> Result<(), RefusedDatagram> {
+    fn admit_message(&mut self, message: &[u8], from: MessageOrigin, now: Time) -> Result<Admitted, RefusedDatagram> {
         if !self.own_macs.has_valid_mac1(message) {
             return Err(RefusedDatagram::InvalidMac);
         }
-        let is_expected = self.expected_addresses.contains(&from.address.ip().to_canonical());
-        match self.admission.decide(message, from.address, is_expected, now, &mut *self.random) {
-            AdmissionDecision::Compute => Ok(()),
+        let source = self.message_source(from);
+        match self.admission.decide(message, source, now, &mut *self.random) {
+            AdmissionDecision::Compute(admitted) => Ok(admitted),
             AdmissionDecision::Drop => Err(RefusedDatagram::RateLimited),
             AdmissionDecision::AskForCookie(cookie) => {
                 let mut nonce = [0; COOKIE_NONCE_BYTES];
                 self.random.fill_bytes(&mut nonce);
                 let (receiver, mac1) = (read_u32(message, 4), mac::mac1(message));
                 let reply = self.own_macs.cookie_reply(receiver, nonce, cookie, &mac1);
-                self.events.push_back(EndpointEvent::Transmit { to: from, datagram: reply.to_vec() });
+                self.events.push_back(EndpointEvent::Transmit { to: from.route, datagram: reply.to_vec() });
                 Err(RefusedDatagram::CookieRequired)
             }
         }
@@ -307,7 +399,7 @@ impl Endpoint {
 
     fn update_addresses(&mut self) {
         let routes = self.peers.values().flat_map(|peer| &peer.routes);
-        self.expected_addresses = routes.map(|route| route.address.ip().to_canonical()).collect();
+        self.expected_hosts = routes.map(|route| HostPrefix::containing(route.address.ip())).collect();
     }
 
     /// Keeps a new session, and hands it out.
@@ -349,7 +441,9 @@ impl Endpoint {
     fn send_initiation(&mut self, id: PeerId, now: Time, wall: Time) {
         let index = self.new_index();
         let jitter = self.random.next_u32();
+        let clock = self.timestamps.next_timestamp(wall);
         let Some(peer) = self.peers.get_mut(&id) else { return };
+        let timestamp = peer.next_timestamp(clock);
         let route = peer.next_initiation_route();
         let Some(attempt) = &mut peer.attempt else { return };
         let Some(to) = route else {
@@ -360,9 +454,10 @@ impl Endpoint {
         let mut payload = [0; INITIATION_PAYLOAD_BYTES];
         payload[..INSTANCE_BYTES].copy_from_slice(&self.instance);
         let (stamp, rest) = payload[INSTANCE_BYTES..].split_at_mut(timestamp::TIMESTAMP_BYTES);
-        stamp.copy_from_slice(&self.timestamps.next_timestamp(wall).0);
+        stamp.copy_from_slice(&timestamp.0);
         rest[0] = self.policy.cipher.to_byte();
         attempt.record_initiation(now, jitter);
+        attempt.clock = Some(clock);
         let begun =
             NoiseInitiator::begin(Prologue::Session, &self.identity, &peer.key, &peer.psk, &payload, &mut *self.random);
         // Fails only for a public key that is none.

@@ -1,6 +1,7 @@
 use crate::PublicKey;
 use crate::peer::{PeerId, Route};
 use crate::session::Session;
+use kumade_units::Span;
 use thiserror::Error;
 
 /// What an endpoint wants done.
@@ -31,6 +32,14 @@ pub enum EndpointEvent {
         /// Who.
         peer: PeerId,
     },
+    /// The peer has seen a later timestamp of this host than its clock shows now: the clock was set back, or the host has none that
+    /// runs while it is off. Handshakes with the peer go on from there. Said once for each attempt to reach the peer.
+    OwnClockBehind {
+        /// Who.
+        peer: PeerId,
+        /// By how much, at least.
+        behind: Span,
+    },
 }
 
 /// Why a datagram was dropped. Nothing is answered, but for a cookie reply where it says so.
@@ -57,9 +66,22 @@ pub enum RefusedDatagram {
     /// An initiation no newer than one before: a copy, or of a host whose clock has been set back.
     #[error("it is a copy of an earlier message, or the clock of its sender was set back")]
     Replayed,
+    /// An initiation older than one before. Its sender was told from which timestamp to go on, in an answer that only the
+    /// peer itself can read.
+    #[error(
+        "it is older than an earlier message: its sender, if it is the peer, was told to go on from that one's time"
+    )]
+    Outdated,
     /// It answers nothing that this host has sent and still waits for.
     #[error("it answers no handshake that is under way")]
     Unexpected,
+}
+
+impl RefusedDatagram {
+    /// Whether the next message of its sender may be taken, if that is a peer.
+    pub fn may_be_followed(self) -> bool {
+        matches!(self, RefusedDatagram::CookieRequired | RefusedDatagram::RateLimited | RefusedDatagram::Outdated)
+    }
 }
 
 /// Why a peer was not added.

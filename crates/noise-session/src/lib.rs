@@ -67,6 +67,7 @@
 //!             EndpointEvent::Transmit { to, datagram } => transmit(to, &datagram),
 //!             EndpointEvent::Established { peer, session, .. } => table.install(peer, session, now),
 //!             EndpointEvent::Unreachable { peer } => println!("{peer:?} does not answer"),
+//!             EndpointEvent::OwnClockBehind { .. } => println!("this host's clock is behind"),
 //!         }
 //!     }
 //! }
@@ -134,6 +135,8 @@ mod session;
 pub mod stream;
 mod table;
 mod timestamp;
+mod timestamp_reply;
+mod token_bucket;
 
 pub use cipher::Cipher;
 pub use endpoint::{ENDPOINT_PATH, Endpoint};

@@ -60,28 +60,48 @@ impl MacKeys {
         nonce: [u8; COOKIE_NONCE_BYTES],
         cookie: Cookie,
         mac1: &[u8; MAC_BYTES],
-    ) -> [u8; COOKIE_REPLY_BYTES] {
-        let mut reply = [0; COOKIE_REPLY_BYTES];
-        reply[..4].copy_from_slice(&DatagramKind::CookieReply.type_prefix());
-        reply[4..8].copy_from_slice(&receiver.to_le_bytes());
-        reply[8..8 + COOKIE_NONCE_BYTES].copy_from_slice(&nonce);
-        let (text, tag) = reply[8 + COOKIE_NONCE_BYTES..].split_at_mut(MAC_BYTES);
-        text.copy_from_slice(&cookie);
-        let cipher = XChaCha20Poly1305::new(&self.cookie.into());
-        let made = cipher.encrypt_in_place_detached(&nonce.into(), mac1, text).expect("a short text");
-        tag.copy_from_slice(&made);
-        reply
+    ) -> SealedReply {
+        seal_reply(DatagramKind::CookieReply, &self.cookie, receiver, nonce, cookie, mac1)
     }
 
     /// The cookie in a reply of the host with this key to the message with this `mac1`.
     pub(crate) fn open_cookie(&self, reply: &[u8], mac1: &[u8; MAC_BYTES]) -> Option<Cookie> {
-        let nonce: [u8; COOKIE_NONCE_BYTES] = to_array(&reply[8..8 + COOKIE_NONCE_BYTES]);
-        let mut cookie: Cookie = to_array(&reply[8 + COOKIE_NONCE_BYTES..][..MAC_BYTES]);
-        let tag: [u8; TAG_BYTES] = to_array(&reply[8 + COOKIE_NONCE_BYTES + MAC_BYTES..]);
-        let cipher = XChaCha20Poly1305::new(&self.cookie.into());
-        cipher.decrypt_in_place_detached(&nonce.into(), mac1, &mut cookie, &tag.into()).ok()?;
-        Some(cookie)
+        open_reply(&self.cookie, reply, mac1)
     }
+}
+
+/// A reply to a handshake message that is no handshake message itself.
+pub(crate) type SealedReply = [u8; COOKIE_REPLY_BYTES];
+
+/// A reply to the message with this `mac1` of the sender with the index `receiver`.
+pub(crate) fn seal_reply(
+    kind: DatagramKind,
+    key: &[u8; 32],
+    receiver: u32,
+    nonce: [u8; COOKIE_NONCE_BYTES],
+    content: [u8; MAC_BYTES],
+    mac1: &[u8; MAC_BYTES],
+) -> SealedReply {
+    let mut reply = [0; COOKIE_REPLY_BYTES];
+    reply[..4].copy_from_slice(&kind.type_prefix());
+    reply[4..8].copy_from_slice(&receiver.to_le_bytes());
+    reply[8..8 + COOKIE_NONCE_BYTES].copy_from_slice(&nonce);
+    let (text, tag) = reply[8 + COOKIE_NONCE_BYTES..].split_at_mut(MAC_BYTES);
+    text.copy_from_slice(&content);
+    let cipher = XChaCha20Poly1305::new(key.into());
+    let made = cipher.encrypt_in_place_detached(&nonce.into(), mac1, text).expect("a short text");
+    tag.copy_from_slice(&made);
+    reply
+}
+
+/// What a reply to the message with this `mac1` says.
+pub(crate) fn open_reply(key: &[u8; 32], reply: &[u8], mac1: &[u8; MAC_BYTES]) -> Option<[u8; MAC_BYTES]> {
+    let nonce: [u8; COOKIE_NONCE_BYTES] = to_array(&reply[8..8 + COOKIE_NONCE_BYTES]);
+    let mut content: [u8; MAC_BYTES] = to_array(&reply[8 + COOKIE_NONCE_BYTES..][..MAC_BYTES]);
+    let tag: [u8; TAG_BYTES] = to_array(&reply[8 + COOKIE_NONCE_BYTES + MAC_BYTES..]);
+    let cipher = XChaCha20Poly1305::new(key.into());
+    cipher.decrypt_in_place_detached(&nonce.into(), mac1, &mut content, &tag.into()).ok()?;
+    Some(content)
 }
 
 /// Whether the sender of a handshake message has this cookie.

@@ -1,4 +1,4 @@
-//! The layout of the four messages, as WireGuard has them (Donenfeld: WireGuard, NDSS 2017, §5.4). Integers are
+//! The layout of the messages, the first four as WireGuard has them (Donenfeld: WireGuard, NDSS 2017, §5.4). Integers are
 //! little-endian; the three bytes behind the type are zero.
 //!
 //! | message | bytes |
@@ -7,6 +7,9 @@
 //! | response | type 2, sender index 4, receiver index 4, Noise message 60 (payload 12), mac1 16, mac2 16 |
 //! | cookie reply | type 3, receiver index 4, nonce 24, sealed cookie 32 |
 //! | data | type 4, receiver index 4, counter 8, ciphertext, tag 16 |
+//! | timestamp reply | type 7, receiver index 4, nonce 24, sealed timestamp and zeros 32 |
+//!
+//! The types 5 and 6 are those of [`channel`](crate::channel).
 
 use std::ops::Range;
 
@@ -53,6 +56,9 @@ pub enum DatagramKind {
     CookieReply,
     /// A packet of a session.
     Data,
+    /// What is answered to an initiation of a peer that is older than another one: a peer whose clock is behind goes on from the
+    /// timestamp that it says. Of [`COOKIE_REPLY_BYTES`].
+    TimestampReply,
 }
 
 impl DatagramKind {
@@ -64,6 +70,7 @@ impl DatagramKind {
             ([2, 0, 0, 0], RESPONSE_BYTES) => Some(DatagramKind::Response),
             ([3, 0, 0, 0], COOKIE_REPLY_BYTES) => Some(DatagramKind::CookieReply),
             ([4, 0, 0, 0], OVERHEAD_BYTES..) => Some(DatagramKind::Data),
+            ([7, 0, 0, 0], COOKIE_REPLY_BYTES) => Some(DatagramKind::TimestampReply),
             _ => None,
         }
     }
@@ -75,6 +82,7 @@ impl DatagramKind {
             DatagramKind::Response => [2, 0, 0, 0],
             DatagramKind::CookieReply => [3, 0, 0, 0],
             DatagramKind::Data => [4, 0, 0, 0],
+            DatagramKind::TimestampReply => [7, 0, 0, 0],
         }
     }
 }
@@ -117,6 +125,7 @@ mod tests {
         assert_eq!(of(2, RESPONSE_BYTES), Some(DatagramKind::Response));
         assert_eq!(of(3, COOKIE_REPLY_BYTES), Some(DatagramKind::CookieReply));
         assert_eq!(of(4, OVERHEAD_BYTES), Some(DatagramKind::Data));
+        assert_eq!(of(7, COOKIE_REPLY_BYTES), Some(DatagramKind::TimestampReply));
         assert_eq!(
             (of(4, OVERHEAD_BYTES - 1), of(1, INITIATION_BYTES + 1), of(5, 100), DatagramKind::from_datagram(&[])),
             (None, None, None, None)

@@ -123,6 +123,15 @@ impl NoiseResponder {
     }
 }
 
+/// What two hosts alone can derive from their keys.
+pub(crate) fn shared_secret(identity: &PrivateKey, peer: &PublicKey) -> Result<Zeroizing<[u8; 32]>, NoiseError> {
+    let mut own = ContributoryDh(DefaultResolver.resolve_dh(&DHChoice::Curve25519).ok_or(NoiseError)?);
+    own.set(identity.bytes());
+    let mut secret = Zeroizing::new([0; 32]);
+    own.dh(peer.as_bytes(), &mut *secret)?;
+    Ok(secret)
+}
+
 fn builder<'k>(
     prologue: Prologue,
     identity: &'k PrivateKey,

@@ -2,13 +2,14 @@ use crate::cipher::Cipher;
 use crate::keyring::Keyring;
 use crate::limits::{
     COOKIE_LIFETIME, FIRST_RETRY_INTERVAL, GIVE_UP_AFTER, KEEPALIVE_AFTER, MAX_RETRY_INTERVAL, MIN_SESSION_AGE,
-    REKEY_AFTER, RESPONDER_REKEY_DELAY, RESPONSE_TIMEOUT,
+    PEER_HANDSHAKES_PER_SECOND, REKEY_AFTER, RESPONDER_REKEY_DELAY, RESPONSE_TIMEOUT,
 };
 use crate::mac::{Cookie, MacKeys};
 use crate::message::MAC_BYTES;
 use crate::noise::NoiseInitiator;
 use crate::session::Session;
 use crate::timestamp::Timestamp;
+use crate::token_bucket::{TokenBucket, TokenRate};
 use crate::{PresharedKey, PublicKey};
 use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
@@ -54,6 +55,10 @@ pub(crate) struct PeerHandshakes {
     pub(crate) last_route: Option<Route>,
     /// The greatest timestamp of its initiations.
     pub(crate) greatest_timestamp: Option<Timestamp>,
+    /// The greatest timestamp of this host that the peer has told of: later ones are greater, whatever the clock shows.
+    timestamp_floor: Option<Timestamp>,
+    /// What its own handshakes may cost, beyond which they are as a stranger's.
+    handshake_bucket: TokenBucket,
     pub(crate) keyring: Keyring,
     pub(crate) attempt: Option<HandshakeAttempt>,
     /// The last handshake message to it, which a cookie reply may answer.
@@ -76,6 +81,10 @@ pub(crate) struct HandshakeAttempt {
     pub(crate) initiations_sent: u32,
     /// A cookie has already brought a retransmission forward.
     has_retried_early: bool,
+    /// A timestamp reply has.
+    has_learned_timestamp: bool,
+    /// What this host's clock showed at the last initiation.
+    pub(crate) clock: Option<Timestamp>,
     /// The route for the next initiation, where it is not just the next one.
     next_route: Option<Route>,
     /// The last initiation.
@@ -118,6 +127,8 @@ impl PeerHandshakes {
             routes: Vec::new(),
             last_route: None,
             greatest_timestamp: None,
+            timestamp_floor: None,
+            handshake_bucket: TokenBucket::FULL,
             keyring: Keyring::default(),
             attempt: None,
             last_sent: None,
@@ -155,15 +166,16 @@ impl PeerHandshakes {
         match &mut self.attempt {
             Some(attempt) => attempt.give_up_at = give_up_at,
             None => {
-                let (next, has_hurried, route, outstanding) = (now, false, None, None);
                 self.attempt = Some(HandshakeAttempt {
                     started_at: now,
                     give_up_at,
-                    next_initiation_at: next,
+                    next_initiation_at: now,
                     initiations_sent: 0,
-                    has_retried_early: has_hurried,
-                    next_route: route,
-                    outstanding,
+                    has_retried_early: false,
+                    has_learned_timestamp: false,
+                    clock: None,
+                    next_route: None,
+                    outstanding: None,
                 });
             }
         }
@@ -261,10 +273,30 @@ impl PeerHandshakes {
         self.cookies.insert(path, (cookie, now + COOKIE_LIFETIME));
         if let Some(attempt) = self.attempt.as_mut().filter(|attempt| !attempt.has_retried_early) {
             attempt.has_retried_early = true;
-            attempt.next_initiation_at = now;
-            // The same route again.
-            attempt.initiations_sent = attempt.initiations_sent.saturating_sub(1);
+            attempt.repeat_now(now);
         }
+    }
+
+    /// The peer has an initiation with this timestamp. The first time in an attempt the next initiation is brought forward.
+    /// Returns by how much this host's clock is behind, where it is the first.
+    pub(crate) fn learn_timestamp(&mut self, greatest: Timestamp, now: Time) -> Option<Span> {
+        self.timestamp_floor = self.timestamp_floor.max(Some(greatest));
+        let attempt = self.attempt.as_mut().filter(|attempt| !attempt.has_learned_timestamp)?;
+        attempt.has_learned_timestamp = true;
+        attempt.repeat_now(now);
+        attempt.clock.map(|clock| greatest.since(clock))
+    }
+
+    /// The timestamp for an initiation, where the clock shows `clock`: a greater one than all that the peer has told of.
+    pub(crate) fn next_timestamp(&mut self, clock: Timestamp) -> Timestamp {
+        let stamp = self.timestamp_floor.map_or(clock, |floor| clock.max(floor.successor()));
+        self.timestamp_floor = self.timestamp_floor.map(|_| stamp);
+        stamp
+    }
+
+    /// Whether a handshake that the peer itself has begun is one of those that count for nothing.
+    pub(crate) fn has_handshake_left(&mut self, now: Time) -> bool {
+        self.handshake_bucket.take(TokenRate::with_burst(PEER_HANDSHAKES_PER_SECOND, PEER_HANDSHAKES_PER_SECOND), now)
     }
 }
 
@@ -275,6 +307,12 @@ impl HandshakeAttempt {
         self.initiations_sent = self.initiations_sent.saturating_add(1);
         self.next_route = None;
         self.next_initiation_at = now + interval + interval / 4 * i64::from(jitter >> 16) / (1 << 16);
+    }
+
+    /// Sends the last initiation anew at once, by the same route.
+    fn repeat_now(&mut self, now: Time) {
+        self.next_initiation_at = now;
+        self.initiations_sent = self.initiations_sent.saturating_sub(1);
     }
 
     /// Tries again at once, by a route that has become known, if there is one.

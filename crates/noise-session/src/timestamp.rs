@@ -1,4 +1,5 @@
-use kumade_units::Time;
+use crate::message::to_array;
+use kumade_units::{Span, Time};
 
 /// Bytes of a timestamp.
 pub(crate) const TIMESTAMP_BYTES: usize = 12;
@@ -34,6 +35,29 @@ impl TimestampSource {
 }
 
 impl Timestamp {
+    /// The next one. Only the order matters: after the last nanosecond of a second it is no label of TAI64N.
+    pub(crate) fn successor(self) -> Self {
+        let mut bytes = self.0;
+        for byte in bytes.iter_mut().rev() {
+            *byte = byte.wrapping_add(1);
+            if *byte != 0 {
+                return Timestamp(bytes);
+            }
+        }
+        self
+    }
+
+    /// How much later than another one it is.
+    pub(crate) fn since(self, earlier: Timestamp) -> Span {
+        let nanos = |stamp: Timestamp| {
+            let (seconds, fraction) = stamp.0.split_at(8);
+            let seconds = i128::from(u64::from_be_bytes(to_array(seconds)));
+            seconds * 1_000_000_000 + i128::from(u32::from_be_bytes(to_array(fraction)))
+        };
+        let difference = nanos(self) - nanos(earlier);
+        Span::from_nanos(difference.clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+    }
+
     fn from_nanos(nanos: i64) -> Self {
         let seconds = UNIX_EPOCH_LABEL.wrapping_add_signed(nanos.div_euclid(1_000_000_000));
         let fraction = nanos.rem_euclid(1_000_000_000) as u32;
@@ -47,7 +71,6 @@ impl Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kumade_units::Span;
 
     #[test]
     fn stamps_grow_whatever_the_clock_does() {
@@ -66,6 +89,18 @@ mod tests {
             let stamp = TimestampSource::new().next_timestamp(Time::from_nanos(nanos));
             assert_eq!(stamp, Timestamp::from_nanos(nanos / 16_777_216 * 16_777_216), "{nanos}");
         }
+    }
+
+    #[test]
+    fn the_successor_of_a_stamp_is_the_next_greater_one_but_for_the_last() {
+        let last_of_a_second = Timestamp::from_nanos(1_999_999_999);
+        let next = last_of_a_second.successor();
+        assert!(last_of_a_second < next && next < Timestamp::from_nanos(2_000_000_000));
+        assert_eq!(next.since(last_of_a_second), Span::from_nanos(1));
+        let carried = Timestamp([0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 255, 255]);
+        assert_eq!(carried.successor().0, [0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0]);
+        let last = Timestamp([255; TIMESTAMP_BYTES]);
+        assert_eq!((last.successor(), last.since(next)), (last, Span::MAX));
     }
 
     #[test]

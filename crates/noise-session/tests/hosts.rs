@@ -4,8 +4,8 @@
 mod network;
 
 use kumade_noise_session::{
-    DatagramKind, Endpoint, EndpointEvent, HandshakePolicy, PeerError, PeerId, PresharedKey, PrivateKey,
-    RefusedDatagram, Route,
+    COOKIE_REPLY_BYTES, DatagramKind, Endpoint, EndpointEvent, HandshakePolicy, PeerError, PeerId, PresharedKey,
+    PrivateKey, RefusedDatagram, Route,
 };
 use kumade_units::{Span, Time};
 use network::{Network, PathConfig, WALL, address};
@@ -194,19 +194,74 @@ fn a_new_session_tells_a_changed_key_from_a_restart() {
     assert_eq!([distinct(&network, 0), distinct(&network, 1)], [2, 1]);
 }
 
+/// When a host first sent something under a session after an instant.
+fn first_sent(network: &Network, host: usize, since: Time) -> Option<Span> {
+    network.hosts[host].sent.values().find(|at| **at > since).map(|first| *first - since)
+}
+
 #[test]
-fn a_peer_restarted_with_its_clock_a_day_behind_is_invited_where_its_address_is_known() {
-    let mut network = Network::new(7, clean());
+fn a_peer_restarted_with_its_clock_behind_goes_on_from_the_time_that_the_other_end_tells_it() {
+    for behind in [secs(1), secs(1800), secs(86_400 * 365 * 56)] {
+        let mut network = Network::new(7, clean());
+        network.exchange(&BOTH, secs(60), millis(100));
+        network.restart(1, -behind - secs(60));
+        network.give_routes(1);
+        let restarted = network.now;
+        network.exchange(&[1], secs(300), millis(100));
+        assert!(network.hosts[0].refused.contains(&RefusedDatagram::Outdated));
+        let first = first_sent(&network, 1, restarted);
+        assert!(first.is_some_and(|first| first < millis(500)), "{first:?}");
+        assert_eq!(network.missing(1, restarted, network.now - secs(1)), NOTHING);
+        // It is said once, and keys change as ever.
+        let said = &network.hosts[1].clock_behind;
+        assert!(said.len() == 1 && (said[0] - behind).as_nanos().abs() < secs(2).as_nanos(), "{said:?}");
+        assert!(network.hosts[1].established.len() >= 3);
+    }
+}
+
+#[test]
+fn a_clock_behind_is_found_out_also_where_the_answer_is_lost() {
+    let mut network = Network::new(8, clean());
     network.exchange(&BOTH, secs(60), millis(100));
     network.restart(1, -secs(86_400));
     network.give_routes(1);
     let restarted = network.now;
-    network.exchange(&[1], secs(60), millis(100));
-    assert!(network.hosts[0].refused.contains(&RefusedDatagram::Replayed));
-    let until = network.now - secs(1);
-    assert_eq!(network.missing(1, restarted, until), NOTHING);
-    let first = network.hosts[1].sent.values().find(|at| **at > restarted).copied();
-    assert!(first.is_some_and(|first| first - restarted < secs(35)), "{first:?}");
+    network.paths.iter_mut().for_each(|path| path.loss = 0.6);
+    network.exchange(&[1], secs(10), millis(100));
+    network.paths = clean();
+    network.exchange(&[1], secs(20), millis(100));
+    let first = first_sent(&network, 1, restarted);
+    assert!(first.is_some_and(|first| first < secs(20)), "{first:?}");
+}
+
+/// What a peer says of timestamps concerns nobody but itself, and what somebody else says concerns nobody.
+#[test]
+fn a_timestamp_is_told_by_the_peer_that_was_asked_alone() {
+    let mut network = Network::new(9, clean());
+    network.exchange(&BOTH, secs(60), millis(100));
+    network.restart(1, -secs(86_400));
+    network.give_routes(1);
+    let _ = network.send_data(1, 0);
+    let initiated = network.log.len();
+    network.run_until(network.now + millis(200));
+    let reply = network.log[initiated..]
+        .iter()
+        .find(|(_, datagram)| DatagramKind::from_datagram(datagram) == Some(DatagramKind::TimestampReply))
+        .expect("an answer")
+        .1
+        .clone();
+    // It is over by then, and a new attempt has other messages.
+    let route = Route { path: 0, address: address(0, 0) };
+    let (now, peer) = (network.now, network.hosts[1].peer);
+    let endpoint = &mut network.hosts[1].endpoint;
+    assert_eq!(endpoint.receive(&reply, route, now), Err(RefusedDatagram::Unexpected));
+    endpoint.reconnect(peer, now);
+    endpoint.advance(now, WALL);
+    let Some(EndpointEvent::Transmit { datagram: initiation, .. }) = endpoint.next_event() else { panic!("none") };
+    let mut copied = reply;
+    copied[4..8].copy_from_slice(&initiation[4..8]);
+    assert_eq!(endpoint.receive(&copied, route, now), Err(RefusedDatagram::Forged));
+    assert!(endpoint.next_event().is_none());
 }
 
 #[test]
@@ -225,8 +280,9 @@ fn a_running_hosts_clock_may_step_either_way() {
     }
 }
 
+/// The last one as if it had never come; older ones with an answer that only the peer can read, and only for its last initiation.
 #[test]
-fn a_copied_initiation_is_refused_without_an_answer_wherever_it_comes_from() {
+fn a_copied_initiation_makes_no_session_and_moves_nobody_wherever_it_comes_from() {
     let mut network = Network::new(9, clean());
     network.exchange(&BOTH, secs(130), millis(100));
     let initiations: Vec<_> = network
@@ -236,11 +292,34 @@ fn a_copied_initiation_is_refused_without_an_answer_wherever_it_comes_from() {
         .cloned()
         .collect();
     assert!(initiations.len() >= 2);
+    let stranger = Route { path: 0, address: "203.0.113.9:9".parse().unwrap() };
+    let (mut copies, mut answers) = (0, Vec::new());
     for (from, datagram) in initiations {
-        let host = &mut network.hosts[1 - from];
-        let stranger = Route { path: 0, address: "203.0.113.9:9".parse().unwrap() };
-        assert_eq!(host.endpoint.receive(&datagram, stranger, network.now), Err(RefusedDatagram::Replayed));
+        let (receiver, now) = (1 - from, network.now);
+        let host = &mut network.hosts[receiver];
+        let state = |host: &network::Host| {
+            let state = host.endpoint.peer_state(host.peer, now).unwrap();
+            (state.routes.to_vec(), state.session_established, state.last_received)
+        };
+        let before = state(host);
+        match host.endpoint.receive(&datagram, stranger, now) {
+            Err(RefusedDatagram::Replayed) => copies += 1,
+            Err(RefusedDatagram::Outdated) => {
+                let Some(EndpointEvent::Transmit { to, datagram }) = host.endpoint.next_event() else { panic!("none") };
+                assert_eq!((to, datagram.len()), (stranger, COOKIE_REPLY_BYTES));
+                answers.push((from, datagram));
+            }
+            other => panic!("{other:?}"),
+        }
         assert!(host.endpoint.next_event().is_none());
+        assert_eq!(state(host), before);
+    }
+    assert!(copies > 0 && !answers.is_empty());
+    // Whoever takes the answers to the peer does it no harm.
+    for (asked, answer) in answers {
+        let endpoint = &mut network.hosts[asked].endpoint;
+        assert_eq!(endpoint.receive(&answer, stranger, network.now), Err(RefusedDatagram::Unexpected));
+        assert!(endpoint.next_event().is_none());
     }
 }
 

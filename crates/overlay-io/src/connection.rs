@@ -119,8 +119,10 @@ impl Connection {
                 Err(_) => return Err(ConnectionEnd::NotAPeer(self.reader.received().to_vec())),
             };
             // A second answer to a handshake that is done comes from a peer, too.
-            let is_answer =
-                matches!(DatagramKind::from_datagram(record), Some(DatagramKind::Response | DatagramKind::CookieReply));
+            let is_answer = matches!(
+                DatagramKind::from_datagram(record),
+                Some(DatagramKind::Response | DatagramKind::CookieReply | DatagramKind::TimestampReply)
+            );
             let (carrier, size) = (OuterTransport::Tcp, (stream::PREFIX_BYTES + record.len()) as u32);
             let outer = OuterHeaders {
                 route: self.route,

@@ -183,6 +183,7 @@ impl BondedShard {
             }
         }
         output.packets.clear();
+        output.notices.drain(..).for_each(|notice| tracing::warn!("{notice}"));
     }
 
     /// The device takes from hosts what all paths pass.

@@ -8,6 +8,7 @@ use crate::target::{Target, TargetHost};
 use kumade_daemon::Network;
 use kumade_net::tcp::{PendingConnection, RtoLimits};
 use kumade_net::{SocketBinding, clock};
+use kumade_noise_session::RefusedDatagram;
 pub(crate) use kumade_noise_session::channel::AcceptedStream;
 use kumade_noise_session::channel::StreamAcceptor;
 use kumade_noise_session::stream::RecordReader;
@@ -17,7 +18,7 @@ use socket2::Socket;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::mem;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// The far end: accepts streams of its peers, and connects to what they ask for.
@@ -33,7 +34,10 @@ pub(crate) struct FarEnd {
 pub(crate) struct UnauthenticatedConnection {
     pub(crate) stream: TcpStream,
     pub(crate) network: Network,
+    address: IpAddr,
     reader: RecordReader,
+    /// Its initiation, where others come first.
+    deferred_initiation: Option<Vec<u8>>,
 }
 
 /// A stream of a peer, before its target is connected.
@@ -96,38 +100,56 @@ impl FarEnd {
         }
         if addresses.is_empty() { Err(ConnectRefusal::NotAllowed) } else { Ok(addresses.into()) }
     }
-
-    fn accept(&mut self, initiation: &[u8], mut stream: &TcpStream) -> Result<AcceptedStream, StreamEndReason> {
-        let accepted = self.acceptor.accept(initiation, &mut self.random)?;
-        // The send buffer of a new connection takes it.
-        stream.write_all(&accepted.response)?;
-        Ok(accepted)
-    }
 }
 
 impl UnauthenticatedConnection {
     /// # Errors
     /// The connection is no more.
     pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
-        let network = Network::containing(stream.peer_addr()?.ip());
-        Ok(UnauthenticatedConnection { stream, network, reader: RecordReader::new() })
+        let address = stream.peer_addr()?.ip();
+        Ok(UnauthenticatedConnection {
+            stream,
+            network: Network::containing(address),
+            address,
+            reader: RecordReader::new(),
+            deferred_initiation: None,
+        })
     }
 
     /// Goes on. Whether there is a stream of a peer now.
     pub(crate) fn advance(&mut self, far: &mut FarEnd) -> Result<Option<AcceptedStream>, StreamEndReason> {
-        match read_handshake_record(&self.stream, &mut self.reader)? {
-            Some(initiation) => far.accept(&initiation, &self.stream).map(Some),
-            None => Ok(None),
+        match self.deferred_initiation.take() {
+            Some(initiation) => self.accept_initiation(initiation, far),
+            None => match read_handshake_record(&self.stream, &mut self.reader)? {
+                Some(initiation) => self.accept_initiation(initiation, far),
+                None => Ok(None),
+            },
         }
     }
 
     /// The same, where another has read the initiation.
     pub(crate) fn accept_initiation(
-        &self,
-        initiation: &[u8],
+        &mut self,
+        initiation: Vec<u8>,
         far: &mut FarEnd,
-    ) -> Result<AcceptedStream, StreamEndReason> {
-        far.accept(initiation, &self.stream)
+    ) -> Result<Option<AcceptedStream>, StreamEndReason> {
+        match far.acceptor.accept(&initiation, self.address, clock::monotonic(), &mut far.random) {
+            Ok(accepted) => {
+                // The send buffer of a new connection takes it.
+                (&self.stream).write_all(&accepted.response)?;
+                Ok(Some(accepted))
+            }
+            Err(RefusedDatagram::RateLimited) => {
+                self.deferred_initiation = Some(initiation);
+                Ok(None)
+            }
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    /// Whether it is to be gone on with although nothing has come.
+    pub(crate) fn is_deferred(&self) -> bool {
+        self.deferred_initiation.is_some()
     }
 
     /// The stream of a peer, who has too many if it is full.

@@ -34,11 +34,11 @@ pub(crate) fn accept_connection(entries: &mut RelayEntries, stream: TcpStream) {
 pub(crate) fn add_accepted(far: &mut FarEnd, entries: &mut RelayEntries, stream: TcpStream, initiation: &[u8]) {
     make_room(entries);
     let number = entries.new_number();
-    let Ok(stranger) = prepare_connection(stream) else { return };
+    let Ok(mut stranger) = prepare_connection(stream) else { return };
     if entries.epoll_set.add_edge_triggered(&stranger.stream, number).is_ok() {
-        let accepted = stranger.accept_initiation(initiation, far);
+        let accepted = stranger.accept_initiation(initiation.to_vec(), far);
         entries.replace_stage(number, ConnectionSlot::Unauthenticated(stranger), None);
-        record_handshake(far, entries, number, accepted.map(Some));
+        record_handshake(far, entries, number, accepted);
     }
 }
 

@@ -14,6 +14,7 @@ use kumade_net::nftables::InstalledTable;
 use kumade_net::readiness::{EpollSet, Event};
 use kumade_net::tcp::RtoLimits;
 use kumade_net::{SetupError, clock, is_address_gone};
+use kumade_noise_session::HandshakePolicy;
 use kumade_noise_session::channel::{StreamAcceptor, StreamInitiator};
 use kumade_packet_loop::{Shard, WakeReason};
 use kumade_units::{Span, Time};
@@ -202,10 +203,15 @@ impl RelayShard {
         }
         self.drop_streams_of_lost_addresses();
         self.connections.relayed_mut().for_each(|carried| carried.sealed.update_retransmission_timeout());
-        // An address that does not answer is left for the next one.
-        let opening = self.connections.iter().filter(|(_, entry)| matches!(entry.stage, ConnectionSlot::Opening(_)));
-        let opening: Vec<_> = opening.map(|(number, _)| number).collect();
-        opening.into_iter().for_each(|number| self.advance(number));
+        // An address that does not answer is left for the next one, and a handshake that others came before has its turn.
+        let waits = |entry: &RelayEntry| match &entry.stage {
+            ConnectionSlot::Opening(_) => true,
+            ConnectionSlot::Unauthenticated(stranger) => stranger.is_deferred(),
+            _ => false,
+        };
+        let waiting = self.connections.iter().filter(|(_, entry)| waits(entry));
+        let waiting: Vec<_> = waiting.map(|(number, _)| number).collect();
+        waiting.into_iter().for_each(|number| self.advance(number));
     }
 }
 
@@ -249,7 +255,7 @@ fn open_end(config: RelayConfig) -> Result<(RelayEnd, Listeners, Option<Installe
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)
         .map_err(|error| SetupError::new("get random bytes for keys", io::Error::other(error.to_string())))?;
-    let random = StdRng::from_seed(seed);
+    let mut random = StdRng::from_seed(seed);
     match role {
         RelayRole::Near { address, peer, congestion_control, forwards, redirect } => {
             let initiator = StreamInitiator::new(identity, peer, psk);
@@ -260,7 +266,8 @@ fn open_end(config: RelayConfig) -> Result<(RelayEnd, Listeners, Option<Installe
             Ok((RelayEnd::Near(near), listeners, installed))
         }
         RelayRole::Far { listen, peers, allowed } => {
-            let acceptor = StreamAcceptor::new(identity, peers.into_iter().map(|peer| (peer, psk.clone())));
+            let peers = peers.into_iter().map(|peer| (peer, psk.clone()));
+            let acceptor = StreamAcceptor::new(identity, &HandshakePolicy::default(), peers, &mut random);
             let far = FarEnd { acceptor, random, allowed, resolver: NameResolver::new()?, rto };
             Ok((RelayEnd::Far(far), Listeners::far_end(listen)?, None))
         }

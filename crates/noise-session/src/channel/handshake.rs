@@ -1,5 +1,6 @@
 use super::Channel;
 use super::initiation_log::InitiationLog;
+use crate::admission::{Admission, HostPrefix};
 use crate::cipher::Cipher;
 use crate::event::RefusedDatagram;
 use crate::mac::MacKeys;
@@ -9,10 +10,12 @@ use crate::message::{
 use crate::noise::{self, NoiseResponder, Prologue};
 use crate::stream::{self, PREFIX_BYTES};
 use crate::timestamp::{self, Timestamp, TimestampSource};
-use crate::{PresharedKey, PrivateKey, PublicKey};
+use crate::token_bucket::{TokenBucket, TokenRate};
+use crate::{HandshakePolicy, PresharedKey, PrivateKey, PublicKey};
 use kumade_units::Time;
 use rand_core::CryptoRng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 /// The types of the two messages.
 const INITIATION_TYPE: [u8; 4] = [5, 0, 0, 0];
@@ -98,8 +101,24 @@ pub struct StreamAcceptor {
     identity: PrivateKey,
     macs: MacKeys,
     cipher: Cipher,
-    peers: BTreeMap<PublicKey, (PresharedKey, InitiationLog)>,
+    peers: BTreeMap<PublicKey, AcceptedPeer>,
+    admission: Admission,
+    /// Where peers were when they last began a stream.
+    known_hosts: BTreeSet<HostPrefix>,
 }
+
+#[derive(Debug)]
+struct AcceptedPeer {
+    psk: PresharedKey,
+    seen: InitiationLog,
+    host: Option<HostPrefix>,
+    /// What its streams may cost, beyond which they are as a stranger's.
+    stream_bucket: TokenBucket,
+}
+
+/// Streams of one peer per second, and at once, whose handshakes are computed on whatever strangers do: a fifth of one
+/// processor's time. Programs open some hundred at once.
+const PEER_STREAMS_PER_SECOND: u32 = 1000;
 
 /// A stream that a peer has begun.
 #[derive(Debug)]
@@ -113,18 +132,39 @@ pub struct AcceptedStream {
 }
 
 impl StreamAcceptor {
-    /// Each peer with a second key that both hosts have, or the default one.
-    pub fn new(identity: PrivateKey, peers: impl IntoIterator<Item = (PublicKey, PresharedKey)>) -> Self {
+    /// Each peer with a second key that both hosts have, or the default one. Strangers' initiations are computed on at the rate of
+    /// `policy`.
+    pub fn new(
+        identity: PrivateKey,
+        policy: &HandshakePolicy,
+        peers: impl IntoIterator<Item = (PublicKey, PresharedKey)>,
+        random: &mut dyn CryptoRng,
+    ) -> Self {
         let macs = MacKeys::for_receiver(&identity.public_key());
-        let peers = peers.into_iter().map(|(key, psk)| (key, (psk, InitiationLog::default()))).collect();
-        StreamAcceptor { identity, macs, cipher: Cipher::fastest(), peers }
+        let peer =
+            |psk| AcceptedPeer { psk, seen: InitiationLog::default(), host: None, stream_bucket: TokenBucket::FULL };
+        StreamAcceptor {
+            identity,
+            macs,
+            cipher: policy.cipher,
+            peers: peers.into_iter().map(|(key, psk)| (key, peer(psk))).collect(),
+            admission: Admission::new(policy, random),
+            known_hosts: BTreeSet::new(),
+        }
     }
 
-    /// Takes in the first record of a stream. It costs some 200 µs if its sender knows this host's public key.
+    /// Takes in the first record of a stream, which came over a connection from this address. It costs some 200 µs if its
+    /// sender knows this host's public key.
     ///
     /// # Errors
-    /// Why it is dropped: nothing is to be answered.
-    pub fn accept(&mut self, initiation: &[u8], random: &mut dyn CryptoRng) -> Result<AcceptedStream, RefusedDatagram> {
+    /// Why it is dropped: nothing is to be answered. What is [`RefusedDatagram::RateLimited`] may be taken in later.
+    pub fn accept(
+        &mut self,
+        initiation: &[u8],
+        from: IpAddr,
+        now: Time,
+        random: &mut dyn CryptoRng,
+    ) -> Result<AcceptedStream, RefusedDatagram> {
         if !is_initiation(initiation) {
             return Err(RefusedDatagram::Malformed);
         }
@@ -132,21 +172,43 @@ impl StreamAcceptor {
         if !self.macs.is_valid_mac1(message, mac) {
             return Err(RefusedDatagram::InvalidMac);
         }
+        let host = HostPrefix::containing(from);
+        let admitted = self.admission.admit_proven(from, self.known_hosts.contains(&host), now);
+        let admitted = admitted.ok_or(RefusedDatagram::RateLimited)?;
+        let accepted = self.answer(message, random);
+        let peer = accepted.as_ref().ok().and_then(|stream| self.peers.get_mut(&stream.peer));
+        let rate = TokenRate::with_burst(PEER_STREAMS_PER_SECOND, PEER_STREAMS_PER_SECOND);
+        let has_moved = peer.map(|peer| {
+            if !peer.stream_bucket.take(rate, now) {
+                self.admission.charge(admitted, now);
+            }
+            peer.host.replace(host) != Some(host)
+        });
+        match has_moved {
+            Some(true) => self.known_hosts = self.peers.values().filter_map(|peer| peer.host).collect(),
+            Some(false) => {}
+            None => self.admission.charge(admitted, now),
+        }
+        accepted
+    }
+
+    /// The answer to what stands before `mac1`.
+    fn answer(&mut self, message: &[u8], random: &mut dyn CryptoRng) -> Result<AcceptedStream, RefusedDatagram> {
         let responder =
             NoiseResponder::read(Prologue::Stream, &self.identity, &to_array(&message[TYPE_BYTES..]), random);
         let responder = responder.map_err(|_| RefusedDatagram::Forged)?;
-        let peer = responder.initiator;
-        let (psk, seen) = self.peers.get_mut(&peer).ok_or(RefusedDatagram::UnknownPeer)?;
+        let key = responder.initiator;
+        let peer = self.peers.get_mut(&key).ok_or(RefusedDatagram::UnknownPeer)?;
         let (stamp, offered) = responder.payload.split_at(timestamp::TIMESTAMP_BYTES);
         let cipher = self.cipher.agree_with(Cipher::from_byte(offered[0]).ok_or(RefusedDatagram::Forged)?);
-        if !seen.record(Timestamp(to_array(stamp))) {
+        if !peer.seen.record(Timestamp(to_array(stamp))) {
             return Err(RefusedDatagram::Replayed);
         }
         let mut payload = [0; RESPONSE_PAYLOAD_BYTES];
         payload[0] = cipher.to_byte();
-        let (message, keys) = responder.respond(psk, &payload).map_err(|_| RefusedDatagram::Forged)?;
+        let (message, keys) = responder.respond(&peer.psk, &payload).map_err(|_| RefusedDatagram::Forged)?;
         let prefix = stream::record_prefix(RESPONSE_BYTES).map_err(|_| RefusedDatagram::Malformed)?;
         let response = [&prefix[..], &RESPONSE_TYPE, &message].concat();
-        Ok(AcceptedStream { peer, response, channel: Channel::new(cipher, &keys) })
+        Ok(AcceptedStream { peer: key, response, channel: Channel::new(cipher, &keys) })
     }
 }

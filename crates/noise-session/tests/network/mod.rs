@@ -45,6 +45,8 @@ pub struct Host {
     /// What the peer's handshakes told of its life, one for each session.
     pub instances: Vec<u64>,
     pub is_unreachable: bool,
+    /// By how much its clock was said to be behind.
+    pub clock_behind: Vec<Span>,
 }
 
 pub struct Network {
@@ -226,6 +228,7 @@ impl Network {
                     host.instances.push(instance);
                 }
                 EndpointEvent::Unreachable { .. } => host.is_unreachable = true,
+                EndpointEvent::OwnClockBehind { behind, .. } => host.clock_behind.push(behind),
             }
         }
     }
@@ -251,6 +254,7 @@ fn host(number: usize, keys: &[PrivateKey; 2], psk: PresharedKey, random: &mut S
         established: Vec::new(),
         instances: Vec::new(),
         is_unreachable: false,
+        clock_behind: Vec::new(),
     }
 }
 
