@@ -75,12 +75,13 @@ impl RemoteStatus {
         self.waiting_packets += other.waiting_packets;
         self.reaching_shards += other.reaching_shards;
         for (path, other) in self.paths.iter_mut().zip(&other.paths) {
+            // The peer says what was delivered.
             let (status, more) = (&mut path.status, &other.status);
             status.sent_packets += more.sent_packets;
             status.sent_bytes += more.sent_bytes;
             status.lost_packets += more.lost_packets;
-            status.delivered_packets += more.delivered_packets;
-            status.delivered_bytes += more.delivered_bytes;
+            status.delivered_packets = status.delivered_packets.saturating_add(more.delivered_packets);
+            status.delivered_bytes = status.delivered_bytes.saturating_add(more.delivered_bytes);
             path.received_packets += other.received_packets;
             path.received_bytes += other.received_bytes;
         }

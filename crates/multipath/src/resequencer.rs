@@ -274,7 +274,7 @@ impl<T> Resequencer<T> {
                 // What is lost with a path that is down is not waited for when it is back. For others it changes nothing.
                 waits.iter().filter(|_| !force).for_each(|(path, counter)| self.frontier.give_up(path, counter));
                 force = false;
-                self.statistics.lost += number - next;
+                self.statistics.lost = self.statistics.lost.saturating_add(number - next);
                 self.buckets[usize::from(index)].ordered_window.skip_to(number);
             }
             let bucket = &mut self.buckets[usize::from(index)];

@@ -89,7 +89,7 @@ impl Sequencer {
     /// not be told again, which spares bytes.
     pub fn counter_reported(&mut self, path: PathId, highest: u64) {
         let path = &mut self.paths[path.index()];
-        path.settled_counter = path.settled_counter.max((highest + 1).min(path.next_counter));
+        path.settled_counter = path.settled_counter.max(highest.saturating_add(1).min(path.next_counter));
     }
 
     /// What this path was given is lost: later packets tell the receiver not to wait for it.

@@ -84,13 +84,21 @@ pub(super) fn write_mtu_answer(number: u32, to: &mut Vec<u8>) {
 
 pub(super) fn parse_report(mut reader: Reader<'_>) -> Result<PathReport, MessageError> {
     let report = PathReport {
-        highest_counter: reader.u64()?,
-        received_packets: reader.u64()?,
-        received_bytes: reader.u64()?,
+        highest_counter: parse_count(&mut reader, "highest counter")?,
+        received_packets: parse_count(&mut reader, "number of packets")?,
+        received_bytes: parse_count(&mut reader, "number of bytes")?,
         arrival: Time::from_nanos(reader.u64()? as i64),
         hold_time: Span::from_nanos(reader.u32()?.into()),
     };
     if reader.0.is_empty() { Ok(report) } else { Err(MessageError::TooLong(reader.0.len())) }
+}
+
+/// What a path has passed in all: no peer has a reason to say more, and what is added to it does not overflow.
+fn parse_count(reader: &mut Reader<'_>, field: &'static str) -> Result<u64, MessageError> {
+    match reader.u64()? {
+        value @ ..=PathReport::MAX_COUNT => Ok(value),
+        value => Err(MessageError::Invalid { field, value }),
+    }
 }
 
 pub(super) fn write_report(report: &PathReport, to: &mut Vec<u8>) {

@@ -67,14 +67,23 @@ fn probes_and_reports_come_back() {
     assert_eq!(Message::parse(&bytes), Ok(Message::MtuAnswer(9)));
     let report = PathReport {
         highest_counter: (1 << 56) - 1,
-        received_packets: 1 << 60,
-        received_bytes: u64::MAX,
+        received_packets: PathReport::MAX_COUNT,
+        received_bytes: PathReport::MAX_COUNT,
         arrival: Time::from_nanos(-5),
         hold_time: Span::from_millis(4),
     };
     let bytes = written(Message::Report(report));
     assert_eq!(bytes.len(), 37);
     assert_eq!(Message::parse(&bytes), Ok(Message::Report(report)));
+    let more = PathReport::MAX_COUNT + 1;
+    for (field, report) in [
+        ("highest counter", PathReport { highest_counter: more, ..report }),
+        ("number of packets", PathReport { received_packets: more, ..report }),
+        ("number of bytes", PathReport { received_bytes: more, ..report }),
+    ] {
+        let bytes = written(Message::Report(report));
+        assert_eq!(Message::parse(&bytes), Err(MessageError::Invalid { field, value: more }));
+    }
 }
 
 #[test]

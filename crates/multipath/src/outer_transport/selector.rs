@@ -306,12 +306,12 @@ impl ObservationWindow {
         now: Time,
     ) -> (bool, f64) {
         let differences = [0, 1].map(|place| after[place].difference_since(&before[place]));
-        let bytes: u64 = differences.iter().map(|view| view.delivered_bytes).sum();
-        let rate = bytes as f64 * 8.0 / (now - self.start).as_secs_f64().max(1e-3);
+        let bytes: f64 = differences.iter().map(|view| view.delivered_bytes as f64).sum();
+        let rate = bytes * 8.0 / (now - self.start).as_secs_f64().max(1e-3);
         let in_use = differences[current as usize];
-        let packets = in_use.delivered_packets + in_use.lost_packets;
+        let packets = in_use.delivered_packets.saturating_add(in_use.lost_packets);
         let loss = in_use.lost_packets as f64 / packets.max(1) as f64;
-        let is_lossy = in_use.lost_packets > 0 && in_use.lost_packets * PACKETS_PER_LOSS >= packets;
+        let is_lossy = in_use.lost_packets > 0 && in_use.lost_packets.saturating_mul(PACKETS_PER_LOSS) >= packets;
         let is_backlogged = self.backlogged_samples * 2 >= self.samples;
         (is_lossy || is_backlogged, rate * (1.0 - LOSS_COST_FACTOR * loss).max(0.0))
     }
@@ -321,9 +321,10 @@ impl TransportSample {
     /// Counts a path.
     pub(crate) fn add_path(&mut self, is_up: bool, path: &PathStatus) {
         self.is_up |= is_up;
-        self.delivered_packets += path.delivered_packets;
-        self.delivered_bytes += path.delivered_bytes;
-        self.lost_packets += path.lost_packets;
+        // The far end says what was delivered.
+        self.delivered_packets = self.delivered_packets.saturating_add(path.delivered_packets);
+        self.delivered_bytes = self.delivered_bytes.saturating_add(path.delivered_bytes);
+        self.lost_packets = self.lost_packets.saturating_add(path.lost_packets);
     }
 
     fn difference_since(&self, before: &TransportSample) -> TransportSample {

@@ -17,6 +17,12 @@ pub struct PathReport {
     pub hold_time: Span,
 }
 
+impl PathReport {
+    /// The greatest counter, and the most packets and bytes, that a report may tell: a path takes over eleven years for as many
+    /// bytes at 100 Gbit/s.
+    pub const MAX_COUNT: u64 = 1 << 62;
+}
+
 /// The far end of one path: counts what arrives and says when to report it.
 ///
 /// Call [`PathReceiver::receive`] for each authentic packet, and [`PathReceiver::poll`] when it returns or the
@@ -74,7 +80,7 @@ impl PathReceiver {
     /// that has arrived.
     pub fn extend_counter(&self, lowest: u32) -> u64 {
         let known = self.highest_counter.unwrap_or(0);
-        known.saturating_add_signed(i64::from(lowest.wrapping_sub(known as u32) as i32))
+        known.saturating_add_signed(i64::from(lowest.wrapping_sub(known as u32) as i32)).min(PathReport::MAX_COUNT)
     }
 
     /// When to call [`PathReceiver::poll`].

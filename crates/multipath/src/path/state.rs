@@ -293,7 +293,10 @@ impl PathSender {
     pub fn record_report(&mut self, report: &PathReport, now: Time) -> bool {
         let Some(sent) = self.sent_log.take_reported(report) else { return false };
         let round_trip = now - sent.time - report.hold_time;
-        let lost = (report.highest_counter + 1).saturating_sub(report.received_packets);
+        // What the log has was sent, so that there are no more packets than their counters say, whatever the far end does.
+        let sent_packets = report.highest_counter.saturating_add(1);
+        let received_packets = report.received_packets.min(sent_packets);
+        let lost = sent_packets - received_packets;
         let seen = PathObservation {
             now,
             sent,
@@ -306,7 +309,7 @@ impl PathSender {
             is_probing_only: self.is_standby || matches!(self.health.state(), PathState::Down { .. }),
         };
         (self.lost_packets, self.reported_bytes, self.delivered) =
-            (lost, sent.logged_bytes, (report.received_packets, report.received_bytes));
+            (lost, sent.logged_bytes, (received_packets, report.received_bytes));
         if self.in_flight_control.is_none() {
             self.shard.record_observation(&seen);
         }

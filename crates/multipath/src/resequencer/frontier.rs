@@ -57,7 +57,7 @@ impl Frontier {
     pub(super) fn datagram_arrived(&mut self, path: PathId, counter: u64, now: Time) {
         let path = &mut self.paths[path.index()];
         path.last_arrival = Some(now);
-        path.after_highest = path.after_highest.max(counter + 1);
+        path.after_highest = path.after_highest.max(counter.saturating_add(1));
         path.is_down = false;
     }
 
@@ -67,7 +67,7 @@ impl Frontier {
 
     pub(super) fn give_up(&mut self, path: PathId, counter: u64) {
         let path = &mut self.paths[path.index()];
-        path.given_up = path.given_up.max(counter + 1);
+        path.given_up = path.given_up.max(counter.saturating_add(1));
     }
 
     pub(super) fn set_delay(&mut self, path: PathId, delay: Option<DelayRange>) {

@@ -44,7 +44,7 @@ impl SequenceWindow {
     pub(super) fn insert(&mut self, number: u64) -> bool {
         if number >= self.next {
             self.skip_to(number);
-            self.next = number + 1;
+            self.next = number.wrapping_add(1);
         } else if self.is_too_old(number) || self.received_bits[word_index(number)] & bit_mask(number) != 0 {
             return false;
         }
