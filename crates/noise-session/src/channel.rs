@@ -9,13 +9,16 @@
 //! | --- | --- |
 //! | initiation | type 5, zeros 3, Noise message 120, mac1 16 |
 //! | response | type 6, zeros 3, Noise message 60 |
+//! | timestamp reply | type 7, zeros 7, nonce 24, sealed timestamp and zeros 32 |
 //! | any further one | ciphertext, tag 16 |
 //!
 //! Each direction has its own key, and records are numbered by their order: one that is altered, left out, repeated or put
 //! elsewhere does not open, and the stream is over. After every 2²⁰ records the key is replaced (Noise §4.2, REKEY). That a
 //! stream was cut short shows only above: by a last record that says so.
 //!
-//! Whoever accepts a stream sends nothing to who does not know its public key, is no peer, or repeats an initiation. It must
+//! Whoever accepts a stream sends nothing to who does not know its public key or is no peer. To an initiation that is older than
+//! the last 4096 of the peer it answers with a record that only the peer can read: where its clock is behind, it begins the
+//! stream anew. It must
 //! not act for the peer before a record has been opened: the initiation may be an old one that never arrived.
 
 mod handshake;
@@ -28,7 +31,7 @@ use crate::session::{OpenError, SealError};
 use crate::stream::{self, PREFIX_BYTES};
 use zeroize::Zeroizing;
 
-pub use handshake::{AcceptedStream, PendingStream, StreamAcceptor, StreamInitiator, is_initiation};
+pub use handshake::{AcceptedStream, PendingStream, StreamAcceptor, StreamAnswer, StreamInitiator, is_initiation};
 
 /// What a record is longer than its text, in bytes: its length before it, its tag behind.
 pub const OVERHEAD_BYTES: usize = PREFIX_BYTES + TAG_BYTES;
@@ -134,10 +137,17 @@ mod tests {
         &record[PREFIX_BYTES..]
     }
 
+    fn accept(acceptor: &mut StreamAcceptor, initiation: &[u8], random: &mut StdRng) -> AcceptedStream {
+        match acceptor.accept(contents(initiation), SOURCE, Time::ZERO, random) {
+            Ok(StreamAnswer::Accepted(accepted)) => accepted,
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn pair() -> (Channel, Channel) {
         let random = &mut StdRng::seed_from_u64(1);
         let (offer, initiation) = initiator().begin(Time::ZERO, random).unwrap();
-        let accepted = acceptor().accept(contents(&initiation), SOURCE, Time::ZERO, random).unwrap();
+        let accepted = accept(&mut acceptor(), &initiation, random);
         assert_eq!(accepted.peer, identity(1).public_key());
         (offer.finish(contents(&accepted.response)).unwrap(), accepted.channel)
     }
@@ -184,7 +194,7 @@ mod tests {
     fn a_response_is_told_by_its_length_and_its_type() {
         let random = &mut StdRng::seed_from_u64(1);
         let (_, initiation) = initiator().begin(Time::ZERO, random).unwrap();
-        let response = acceptor().accept(contents(&initiation), SOURCE, Time::ZERO, random).unwrap().response;
+        let response = accept(&mut acceptor(), &initiation, random).response;
         let finish = |response: &[u8]| {
             let (offer, _) = initiator().begin(Time::ZERO, &mut StdRng::seed_from_u64(1)).unwrap();
             offer.finish(response).err()
@@ -207,12 +217,37 @@ mod tests {
     }
 
     #[test]
+    fn strangers_streams_cost_no_more_than_the_policy_says_and_a_peer_is_accepted_beside_them() {
+        let random = &mut StdRng::seed_from_u64(1);
+        let (mut acceptor, mut initiator) = (acceptor(), initiator());
+        let mut stranger = StreamInitiator::new(identity(3), identity(2).public_key(), psk());
+        let (_, attack) = stranger.begin(Time::ZERO, random).unwrap();
+        let (mut computed, mut refused) = (0, 0);
+        for millis in 0..2000 {
+            let now = Time::ZERO + Span::from_millis(millis);
+            for last in [1, 2] {
+                let from = IpAddr::from([203, 0, 113, last]);
+                match acceptor.accept(contents(&attack), from, now, random).err() {
+                    Some(RefusedDatagram::UnknownPeer) => computed += 1,
+                    Some(RefusedDatagram::RateLimited) => refused += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+            if millis % 100 == 50 {
+                let (_, initiation) = initiator.begin(now, random).unwrap();
+                assert!(acceptor.accept(contents(&initiation), SOURCE, now, random).is_ok());
+            }
+        }
+        assert!((450..540).contains(&computed), "{computed} in 2 s, {refused} refused");
+    }
+
+    #[test]
     fn another_preshared_key_or_an_altered_response_makes_no_channel() {
         let random = &mut StdRng::seed_from_u64(1);
         let (offer, initiation) = StreamInitiator::new(identity(1), identity(2).public_key(), PresharedKey::default())
             .begin(Time::ZERO + Span::from_secs(1), random)
             .unwrap();
-        let accepted = acceptor().accept(contents(&initiation), SOURCE, Time::ZERO, random).unwrap();
+        let accepted = accept(&mut acceptor(), &initiation, random);
         assert_eq!(offer.finish(contents(&accepted.response)).err(), Some(RefusedDatagram::Forged));
         let (offer, _) = initiator().begin(Time::ZERO, random).unwrap();
         assert_eq!(offer.finish(b"HTTP/1.1 400 Bad Request").err(), Some(RefusedDatagram::Malformed));

@@ -443,7 +443,7 @@ impl Endpoint {
         let jitter = self.random.next_u32();
         let clock = self.timestamps.next_timestamp(wall);
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let timestamp = peer.next_timestamp(clock);
+        let timestamp = peer.timestamp_floor.next_timestamp(clock);
         let route = peer.next_initiation_route();
         let Some(attempt) = &mut peer.attempt else { return };
         let Some(to) = route else {

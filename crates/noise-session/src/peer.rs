@@ -8,7 +8,7 @@ use crate::mac::{Cookie, MacKeys};
 use crate::message::MAC_BYTES;
 use crate::noise::NoiseInitiator;
 use crate::session::Session;
-use crate::timestamp::Timestamp;
+use crate::timestamp::{Timestamp, TimestampFloor};
 use crate::token_bucket::{TokenBucket, TokenRate};
 use crate::{PresharedKey, PublicKey};
 use kumade_units::{Span, Time};
@@ -55,8 +55,8 @@ pub(crate) struct PeerHandshakes {
     pub(crate) last_route: Option<Route>,
     /// The greatest timestamp of its initiations.
     pub(crate) greatest_timestamp: Option<Timestamp>,
-    /// The greatest timestamp of this host that the peer has told of: later ones are greater, whatever the clock shows.
-    timestamp_floor: Option<Timestamp>,
+    /// For this host's own initiations.
+    pub(crate) timestamp_floor: TimestampFloor,
     /// What its own handshakes may cost, beyond which they are as a stranger's.
     handshake_bucket: TokenBucket,
     pub(crate) keyring: Keyring,
@@ -127,7 +127,7 @@ impl PeerHandshakes {
             routes: Vec::new(),
             last_route: None,
             greatest_timestamp: None,
-            timestamp_floor: None,
+            timestamp_floor: TimestampFloor::default(),
             handshake_bucket: TokenBucket::FULL,
             keyring: Keyring::default(),
             attempt: None,
@@ -280,18 +280,11 @@ impl PeerHandshakes {
     /// The peer has an initiation with this timestamp. The first time in an attempt the next initiation is brought forward.
     /// Returns by how much this host's clock is behind, where it is the first.
     pub(crate) fn learn_timestamp(&mut self, greatest: Timestamp, now: Time) -> Option<Span> {
-        self.timestamp_floor = self.timestamp_floor.max(Some(greatest));
+        self.timestamp_floor.raise(greatest);
         let attempt = self.attempt.as_mut().filter(|attempt| !attempt.has_learned_timestamp)?;
         attempt.has_learned_timestamp = true;
         attempt.repeat_now(now);
         attempt.clock.map(|clock| greatest.since(clock))
-    }
-
-    /// The timestamp for an initiation, where the clock shows `clock`: a greater one than all that the peer has told of.
-    pub(crate) fn next_timestamp(&mut self, clock: Timestamp) -> Timestamp {
-        let stamp = self.timestamp_floor.map_or(clock, |floor| clock.max(floor.successor()));
-        self.timestamp_floor = self.timestamp_floor.map(|_| stamp);
-        stamp
     }
 
     /// Whether a handshake that the peer itself has begun is one of those that count for nothing.

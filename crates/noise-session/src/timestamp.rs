@@ -34,6 +34,24 @@ impl TimestampSource {
     }
 }
 
+/// The greatest timestamp of this host that a peer has told of: later ones are greater, whatever the clock shows. It concerns this
+/// peer alone, who could say anything.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct TimestampFloor(Option<Timestamp>);
+
+impl TimestampFloor {
+    pub(crate) fn raise(&mut self, greatest: Timestamp) {
+        self.0 = self.0.max(Some(greatest));
+    }
+
+    /// The stamp for an initiation made when the clock shows `clock`.
+    pub(crate) fn next_timestamp(&mut self, clock: Timestamp) -> Timestamp {
+        let stamp = self.0.map_or(clock, |floor| clock.max(floor.successor()));
+        self.0 = self.0.map(|_| stamp);
+        stamp
+    }
+}
+
 impl Timestamp {
     /// The next one. Only the order matters: after the last nanosecond of a second it is no label of TAI64N.
     pub(crate) fn successor(self) -> Self {

@@ -10,7 +10,7 @@ use kumade_net::tcp::{PendingConnection, RtoLimits};
 use kumade_net::{SocketBinding, clock};
 use kumade_noise_session::RefusedDatagram;
 pub(crate) use kumade_noise_session::channel::AcceptedStream;
-use kumade_noise_session::channel::StreamAcceptor;
+use kumade_noise_session::channel::{StreamAcceptor, StreamAnswer};
 use kumade_noise_session::stream::RecordReader;
 use kumade_units::{Span, Time};
 use rand::rngs::StdRng;
@@ -134,10 +134,15 @@ impl UnauthenticatedConnection {
         far: &mut FarEnd,
     ) -> Result<Option<AcceptedStream>, StreamEndReason> {
         match far.acceptor.accept(&initiation, self.address, clock::monotonic(), &mut far.random) {
-            Ok(accepted) => {
-                // The send buffer of a new connection takes it.
+            // The send buffer of a new connection takes what is answered.
+            Ok(StreamAnswer::Accepted(accepted)) => {
                 (&self.stream).write_all(&accepted.response)?;
                 Ok(Some(accepted))
+            }
+            // The peer, if it is that, begins anew.
+            Ok(StreamAnswer::Outdated(answer)) => {
+                (&self.stream).write_all(&answer)?;
+                Ok(None)
             }
             Err(RefusedDatagram::RateLimited) => {
                 self.deferred_initiation = Some(initiation);

@@ -22,6 +22,8 @@ pub(crate) struct NearEnd {
     pub(crate) random: StdRng,
     pub(crate) congestion_control: Option<String>,
     pub(crate) rto: RtoLimits,
+    /// That its clock is behind has been said.
+    pub(crate) has_reported_clock: bool,
 }
 
 /// A stream that is being begun.
@@ -38,6 +40,8 @@ enum DialState {
         stream: TcpStream,
         reader: RecordReader,
         initiation: Box<PendingStream>,
+        /// Once is enough, if the far end is honest.
+        has_begun_anew: bool,
     },
     /// Over, for better or worse.
     Done,
@@ -98,14 +102,31 @@ impl DialingStream {
             self.state = begin_stream(stream, near)?;
         }
         let DialState::AwaitingResponse { stream, reader, .. } = &mut self.state else { return Ok(None) };
-        match read_handshake_record(stream, reader)? {
-            Some(response) => self.finish_handshake(&response, near.rto).map(Some),
-            None => Ok(None),
+        let Some(answer) = read_handshake_record(stream, reader)? else { return Ok(None) };
+        if self.begin_anew(&answer, near)? { Ok(None) } else { self.finish_handshake(&answer, near.rto).map(Some) }
+    }
+
+    /// Begins the stream once more where the far end says that this host's clock is behind.
+    fn begin_anew(&mut self, answer: &[u8], near: &mut NearEnd) -> Result<bool, StreamEndReason> {
+        let DialState::AwaitingResponse { stream, initiation, has_begun_anew, .. } = &mut self.state else {
+            return Ok(false);
+        };
+        let behind = near.initiator.learn_timestamp(initiation, answer).filter(|_| !*has_begun_anew);
+        let Some(behind) = behind else { return Ok(false) };
+        if !mem::replace(&mut near.has_reported_clock, true) {
+            tracing::warn!(
+                "the clock of this host is {behind} behind the last stream that {} has had from it: \
+             the stream is begun nevertheless, but set the clock (for example by NTP)",
+                near.address
+            );
         }
+        **initiation = send_initiation(stream, near)?;
+        *has_begun_anew = true;
+        Ok(true)
     }
 
     fn finish_handshake(&mut self, response: &[u8], rto: RtoLimits) -> Result<SealedStream, StreamEndReason> {
-        let DialState::AwaitingResponse { stream, reader, initiation: offer } =
+        let DialState::AwaitingResponse { stream, reader, initiation: offer, .. } =
             mem::replace(&mut self.state, DialState::Done)
         else {
             return Err(StreamEndReason::Disconnected);
@@ -122,10 +143,15 @@ impl DialingStream {
     }
 }
 
-fn begin_stream(mut stream: TcpStream, near: &mut NearEnd) -> Result<DialState, StreamEndReason> {
+fn begin_stream(stream: TcpStream, near: &mut NearEnd) -> Result<DialState, StreamEndReason> {
     plain::set_socket_options(&stream)?;
-    let (offer, initiation) = near.initiator.begin(clock::realtime(), &mut near.random)?;
+    let initiation = Box::new(send_initiation(&stream, near)?);
+    Ok(DialState::AwaitingResponse { stream, reader: RecordReader::new(), initiation, has_begun_anew: false })
+}
+
+fn send_initiation(mut stream: &TcpStream, near: &mut NearEnd) -> Result<PendingStream, StreamEndReason> {
+    let (pending, initiation) = near.initiator.begin(clock::realtime(), &mut near.random)?;
     // The send buffer of a new connection takes it.
     stream.write_all(&initiation)?;
-    Ok(DialState::AwaitingResponse { stream, reader: RecordReader::new(), initiation: Box::new(offer) })
+    Ok(pending)
 }

@@ -259,7 +259,7 @@ fn open_end(config: RelayConfig) -> Result<(RelayEnd, Listeners, Option<Installe
     match role {
         RelayRole::Near { address, peer, congestion_control, forwards, redirect } => {
             let initiator = StreamInitiator::new(identity, peer, psk);
-            let near = NearEnd { address, initiator, random, congestion_control, rto };
+            let near = NearEnd { address, initiator, random, congestion_control, rto, has_reported_clock: false };
             let listeners = Listeners::near_end(forwards, redirect.as_ref())?;
             let table = redirect.map(|redirect| redirect.packet_rules(&listeners.redirected_addresses()));
             let installed = table.as_ref().map(InstalledTable::install).transpose()?;

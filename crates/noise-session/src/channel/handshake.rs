@@ -5,14 +5,16 @@ use crate::cipher::Cipher;
 use crate::event::RefusedDatagram;
 use crate::mac::MacKeys;
 use crate::message::{
-    INITIATION_NOISE_RANGE, INITIATION_PAYLOAD_BYTES, MAC_BYTES, RESPONSE_NOISE_RANGE, RESPONSE_PAYLOAD_BYTES, to_array,
+    COOKIE_NONCE_BYTES, DatagramKind, INITIATION_NOISE_RANGE, INITIATION_PAYLOAD_BYTES, MAC_BYTES,
+    RESPONSE_NOISE_RANGE, RESPONSE_PAYLOAD_BYTES, to_array,
 };
 use crate::noise::{self, NoiseResponder, Prologue};
 use crate::stream::{self, PREFIX_BYTES};
-use crate::timestamp::{self, Timestamp, TimestampSource};
+use crate::timestamp::{self, Timestamp, TimestampFloor, TimestampSource};
+use crate::timestamp_reply::TimestampReplyKey;
 use crate::token_bucket::{TokenBucket, TokenRate};
 use crate::{HandshakePolicy, PresharedKey, PrivateKey, PublicKey};
-use kumade_units::Time;
+use kumade_units::{Span, Time};
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -40,6 +42,7 @@ pub struct StreamInitiator {
     psk: PresharedKey,
     macs: MacKeys,
     timestamps: TimestampSource,
+    timestamp_floor: TimestampFloor,
     cipher: Cipher,
 }
 
@@ -47,13 +50,17 @@ pub struct StreamInitiator {
 pub struct PendingStream {
     noise: noise::NoiseInitiator,
     cipher: Cipher,
+    mac1: [u8; MAC_BYTES],
+    /// What this host's clock showed.
+    clock: Timestamp,
 }
 
 impl StreamInitiator {
     /// `psk` is a second key that both hosts have, or the default one.
     pub fn new(identity: PrivateKey, peer: PublicKey, psk: PresharedKey) -> Self {
         let (macs, stamper) = (MacKeys::for_receiver(&peer), TimestampSource::new());
-        StreamInitiator { identity, peer, psk, macs, timestamps: stamper, cipher: Cipher::fastest() }
+        let timestamp_floor = TimestampFloor::default();
+        StreamInitiator { identity, peer, psk, macs, timestamps: stamper, timestamp_floor, cipher: Cipher::fastest() }
     }
 
     /// The first record of a stream, with its prefix. `wall` is the time since the Unix epoch; it may step.
@@ -66,7 +73,9 @@ impl StreamInitiator {
         random: &mut dyn CryptoRng,
     ) -> Result<(PendingStream, Vec<u8>), RefusedDatagram> {
         let mut payload = [0; INITIATION_PAYLOAD_BYTES];
-        payload[..timestamp::TIMESTAMP_BYTES].copy_from_slice(&self.timestamps.next_timestamp(wall).0);
+        let clock = self.timestamps.next_timestamp(wall);
+        let stamp = self.timestamp_floor.next_timestamp(clock);
+        payload[..timestamp::TIMESTAMP_BYTES].copy_from_slice(&stamp.0);
         payload[timestamp::TIMESTAMP_BYTES] = self.cipher.to_byte();
         let begun =
             noise::NoiseInitiator::begin(Prologue::Stream, &self.identity, &self.peer, &self.psk, &payload, random);
@@ -74,8 +83,22 @@ impl StreamInitiator {
         let mut record = stream::record_prefix(INITIATION_BYTES).map_err(|_| RefusedDatagram::Malformed)?.to_vec();
         record.extend(INITIATION_TYPE);
         record.extend(message);
-        record.extend(self.macs.mac1(&record[PREFIX_BYTES..]));
-        Ok((PendingStream { noise, cipher: self.cipher }, record))
+        let mac1 = self.macs.mac1(&record[PREFIX_BYTES..]);
+        record.extend(mac1);
+        Ok((PendingStream { noise, cipher: self.cipher, mac1, clock }, record))
+    }
+
+    /// Whether the first record that came back says that this host's clock is behind, and by how much at least. The stream is to be
+    /// begun anew then, on the same connection: its initiation goes on from the time that the peer knows.
+    pub fn learn_timestamp(&mut self, pending: &PendingStream, answer: &[u8]) -> Option<Span> {
+        if DatagramKind::from_datagram(answer) != Some(DatagramKind::TimestampReply) {
+            return None;
+        }
+        let own = self.identity.public_key();
+        let key = TimestampReplyKey::derive(&self.identity, &self.peer, &self.psk, &own)?;
+        let greatest = key.open(answer, &pending.mac1)?;
+        self.timestamp_floor.raise(greatest);
+        Some(greatest.since(pending.clock))
     }
 }
 
@@ -119,6 +142,16 @@ struct AcceptedPeer {
 /// Streams of one peer per second, and at once, whose handshakes are computed on whatever strangers do: a fifth of one
 /// processor's time. Programs open some hundred at once.
 const PEER_STREAMS_PER_SECOND: u32 = 1000;
+
+/// What is answered to an initiation.
+#[derive(Debug)]
+pub enum StreamAnswer {
+    /// A peer has begun a stream.
+    Accepted(AcceptedStream),
+    /// The initiation is older than others of the peer, which can read from this record, with its prefix, how to begin it anew. Who
+    /// sent it may not be the peer.
+    Outdated(Vec<u8>),
+}
 
 /// A stream that a peer has begun.
 #[derive(Debug)]
@@ -164,7 +197,7 @@ impl StreamAcceptor {
         from: IpAddr,
         now: Time,
         random: &mut dyn CryptoRng,
-    ) -> Result<AcceptedStream, RefusedDatagram> {
+    ) -> Result<StreamAnswer, RefusedDatagram> {
         if !is_initiation(initiation) {
             return Err(RefusedDatagram::Malformed);
         }
@@ -175,8 +208,11 @@ impl StreamAcceptor {
         let host = HostPrefix::containing(from);
         let admitted = self.admission.admit_proven(from, self.known_hosts.contains(&host), now);
         let admitted = admitted.ok_or(RefusedDatagram::RateLimited)?;
-        let accepted = self.answer(message, random);
-        let peer = accepted.as_ref().ok().and_then(|stream| self.peers.get_mut(&stream.peer));
+        let answer = self.answer(message, mac, random);
+        let peer = match &answer {
+            Ok(StreamAnswer::Accepted(stream)) => self.peers.get_mut(&stream.peer),
+            Ok(StreamAnswer::Outdated(_)) | Err(_) => None,
+        };
         let rate = TokenRate::with_burst(PEER_STREAMS_PER_SECOND, PEER_STREAMS_PER_SECOND);
         let has_moved = peer.map(|peer| {
             if !peer.stream_bucket.take(rate, now) {
@@ -189,11 +225,16 @@ impl StreamAcceptor {
             Some(false) => {}
             None => self.admission.charge(admitted, now),
         }
-        accepted
+        answer
     }
 
     /// The answer to what stands before `mac1`.
-    fn answer(&mut self, message: &[u8], random: &mut dyn CryptoRng) -> Result<AcceptedStream, RefusedDatagram> {
+    fn answer(
+        &mut self,
+        message: &[u8],
+        mac1: &[u8],
+        random: &mut dyn CryptoRng,
+    ) -> Result<StreamAnswer, RefusedDatagram> {
         let responder =
             NoiseResponder::read(Prologue::Stream, &self.identity, &to_array(&message[TYPE_BYTES..]), random);
         let responder = responder.map_err(|_| RefusedDatagram::Forged)?;
@@ -201,7 +242,17 @@ impl StreamAcceptor {
         let peer = self.peers.get_mut(&key).ok_or(RefusedDatagram::UnknownPeer)?;
         let (stamp, offered) = responder.payload.split_at(timestamp::TIMESTAMP_BYTES);
         let cipher = self.cipher.agree_with(Cipher::from_byte(offered[0]).ok_or(RefusedDatagram::Forged)?);
-        if !peer.seen.record(Timestamp(to_array(stamp))) {
+        let stamp = Timestamp(to_array(stamp));
+        if let Some(greatest) = peer.seen.greatest_if_outdated(stamp) {
+            let reply_key = TimestampReplyKey::derive(&self.identity, &key, &peer.psk, &key);
+            let reply_key = reply_key.ok_or(RefusedDatagram::Forged)?;
+            let mut nonce = [0; COOKIE_NONCE_BYTES];
+            random.fill_bytes(&mut nonce);
+            let reply = reply_key.seal(0, nonce, greatest, &to_array(mac1));
+            let prefix = stream::record_prefix(reply.len()).map_err(|_| RefusedDatagram::Malformed)?;
+            return Ok(StreamAnswer::Outdated([&prefix[..], &reply].concat()));
+        }
+        if !peer.seen.record(stamp) {
             return Err(RefusedDatagram::Replayed);
         }
         let mut payload = [0; RESPONSE_PAYLOAD_BYTES];
@@ -209,6 +260,46 @@ impl StreamAcceptor {
         let (message, keys) = responder.respond(&peer.psk, &payload).map_err(|_| RefusedDatagram::Forged)?;
         let prefix = stream::record_prefix(RESPONSE_BYTES).map_err(|_| RefusedDatagram::Malformed)?;
         let response = [&prefix[..], &RESPONSE_TYPE, &message].concat();
-        Ok(AcceptedStream { peer: key, response, channel: Channel::new(cipher, &keys) })
+        Ok(StreamAnswer::Accepted(AcceptedStream { peer: key, response, channel: Channel::new(cipher, &keys) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+
+    const SOURCE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    #[test]
+    fn a_peer_whose_clock_is_behind_is_told_to_go_on_from_its_last_stream() {
+        let random = &mut StdRng::seed_from_u64(1);
+        let [near, far, stranger] = [1, 2, 3].map(|byte| PrivateKey::from_bytes([byte; 32]));
+        let initiator = |own: &PrivateKey| StreamInitiator::new(own.clone(), far.public_key(), PresharedKey::default());
+        let peers = [(near.public_key(), PresharedKey::default())];
+        let mut acceptor = StreamAcceptor::new(far.clone(), &HandshakePolicy::default(), peers, random);
+        let noon = Time::ZERO + Span::from_secs(1_800_000_000);
+        // More streams than are remembered.
+        let mut before = TimestampSource::new();
+        let seen = &mut acceptor.peers.get_mut(&near.public_key()).unwrap().seen;
+        (0..5000).for_each(|_| assert!(seen.record(before.next_timestamp(noon))));
+        let mut restarted = initiator(&near);
+        let (pending, outdated) = restarted.begin(noon - Span::from_secs(1800), random).unwrap();
+        let mut accept = |record: &[u8]| acceptor.accept(&record[PREFIX_BYTES..], SOURCE, noon, random).unwrap();
+        let StreamAnswer::Outdated(answer) = accept(&outdated) else { panic!("its clock is behind") };
+        // Who has only copied an initiation can't use the answer, nor can the peer for another one.
+        let (other, _) = restarted.begin(noon, &mut StdRng::seed_from_u64(2)).unwrap();
+        let answer = &answer[PREFIX_BYTES..];
+        assert_eq!(initiator(&stranger).learn_timestamp(&pending, answer), None);
+        assert_eq!(initiator(&near).learn_timestamp(&other, answer), None);
+        assert_eq!(restarted.learn_timestamp(&pending, &outdated[PREFIX_BYTES..]), None);
+        let mut restarted = initiator(&near);
+        let behind = restarted.learn_timestamp(&pending, answer).unwrap();
+        assert!((behind - Span::from_secs(1800)).as_nanos().abs() < 20_000_000, "{behind}");
+        let begun = restarted.begin(noon - Span::from_secs(1800), &mut StdRng::seed_from_u64(3));
+        let (pending, initiation) = begun.unwrap();
+        let StreamAnswer::Accepted(accepted) = accept(&initiation) else { panic!("its initiation is new") };
+        assert!(pending.finish(&accepted.response[PREFIX_BYTES..]).is_ok());
     }
 }

@@ -14,6 +14,12 @@ pub(super) struct InitiationLog {
 const MAX_LOGGED_INITIATIONS: usize = 4096;
 
 impl InitiationLog {
+    /// The greatest timestamp of all, where this one is so old that nobody knows whether it has come.
+    pub(super) fn greatest_if_outdated(&self, stamp: Timestamp) -> Option<Timestamp> {
+        let is_outdated = self.floor.is_some_and(|floor| stamp < floor);
+        self.latest.last().copied().filter(|_| is_outdated)
+    }
+
     /// Notes an initiation; whether it is a new one.
     pub(super) fn record(&mut self, stamp: Timestamp) -> bool {
         if self.floor.is_some_and(|floor| stamp <= floor) || !self.latest.insert(stamp) {
@@ -42,5 +48,11 @@ mod tests {
         }
         assert!(stamps.iter().all(|stamp| !seen.record(*stamp)));
         assert_eq!(seen.latest.len(), MAX_LOGGED_INITIATIONS);
+        let (last, last_forgotten) = (stamps.last().copied(), stamps[MAX_LOGGED_INITIATIONS - 1]);
+        assert_eq!(seen.greatest_if_outdated(stamps[0]), last);
+        assert_eq!(
+            (seen.greatest_if_outdated(last_forgotten), seen.greatest_if_outdated(stamps[9000 - 1000])),
+            (None, None)
+        );
     }
 }
