@@ -119,11 +119,23 @@ impl UnauthenticatedConnection {
     /// Goes on. Whether there is a stream of a peer now.
     pub(crate) fn advance(&mut self, far: &mut FarEnd) -> Result<Option<AcceptedStream>, StreamEndReason> {
         match self.deferred_initiation.take() {
-            Some(initiation) => self.accept_initiation(initiation, far),
+            Some(initiation) => {
+                self.check_connected()?;
+                self.accept_initiation(initiation, far)
+            }
             None => match read_handshake_record(&self.stream, &mut self.reader)? {
                 Some(initiation) => self.accept_initiation(initiation, far),
                 None => Ok(None),
             },
+        }
+    }
+
+    /// Who has gone is not worth a handshake.
+    fn check_connected(&self) -> Result<(), StreamEndReason> {
+        match self.stream.peek(&mut [0]) {
+            Ok(0) => Err(StreamEndReason::Disconnected),
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error.into()),
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 
