@@ -90,9 +90,14 @@
 //! # What holds
 //!
 //! - Nothing is sent to who does not know this host's public key (`mac1`), nor, but for cookie replies, to who is not a
-//!   peer. A copied initiation is refused by its timestamp.
+//!   peer. A copied initiation is refused by its timestamp: it makes no session, and moves no address. If it is not the last
+//!   one of the peer, what the timestamp has to exceed is answered, sealed for the peer alone and for this initiation
+//!   (a timestamp reply, which WireGuard does not have): a peer that has restarted with its clock behind goes on from there, and
+//!   is told so ([`EndpointEvent::OwnClockBehind`]).
 //! - Strangers cost constant memory, and computation as [`HandshakePolicy`] says: beyond a rate, handshake messages are computed on
-//!   only if they carry a cookie (`mac2`), which proves that the sender receives at its address, and at a rate per source.
+//!   only if they carry a cookie (`mac2`) or come over a TCP connection, which proves that the sender receives at its address.
+//!   Among those, the network that has sent most in vain lately is refused first, and addresses of peers last. Peers' own
+//!   messages count for nothing, up to 10 handshakes a second each.
 //! - A session is replaced after 120 s or 256 GiB, and never used after 180 s or 512 GiB. Old ones still open what is in
 //!   flight. The initiator replaces it, the responder if that has not happened 15 s later. Handshakes begun by both hosts
 //!   at once make two sessions, of which each host uses the one that it made last.
@@ -108,10 +113,11 @@
 //!
 //! # What does not
 //!
-//! - The greatest timestamp of a peer is remembered for as long as this process lives. A peer that restarts with its clock
-//!   behind is refused as a copy would be, until its clock has passed that time. If it has been silent for 15 s and a
-//!   route to it is known, this host begins a handshake in its turn, which needs no clock of the peer's. So only a peer
-//!   whose address has changed as well has to wait, or to set its clock. (WireGuard has no such turn.)
+//! - A peer of a version without timestamp replies that restarts with its clock behind is refused as a copy would be, until
+//!   its clock has passed the time of its last initiation. If it has been silent for 15 s and a route to it is known, this host
+//!   begins a handshake in its turn, which needs no clock of the peer's.
+//! - Whoever sends from the address of a peer, behind the same address translation, or from the network (IPv4 /24, IPv6 /48) of a
+//!   peer that is not known yet, can keep it waiting.
 //! - A host whose clock is set back while the process lives goes on from its last timestamp.
 //! - The lengths and times of packets are not hidden; texts are not padded.
 //! - Keys are overwritten when they are dropped where this crate holds them; the libraries' copies are not.

@@ -402,6 +402,34 @@ fn strangers_hear_nothing() {
     assert!(endpoint.next_event().is_none());
 }
 
+/// Strangers have used up what is computed on without further proof.
+#[test]
+fn under_a_flood_a_peer_is_answered_at_once_over_a_connection() {
+    let mut network = Network::new(16, clean());
+    let flood = outsiders_initiation(&network, 1);
+    let stranger = Route { path: 0, address: "203.0.113.9:9".parse().unwrap() };
+    let mut refused = Vec::new();
+    for _ in 0..100 {
+        refused.push(network.hosts[1].endpoint.receive(&flood, stranger, Time::ZERO).unwrap_err());
+    }
+    let computed = refused.iter().filter(|refusal| **refusal == RefusedDatagram::UnknownPeer).count();
+    assert!((20..30).contains(&computed), "{computed}");
+    assert!(refused.contains(&RefusedDatagram::CookieRequired) && refused.contains(&RefusedDatagram::RateLimited));
+    assert!(refused.iter().all(|refusal| refusal.may_be_followed() || *refusal == RefusedDatagram::UnknownPeer));
+    while network.hosts[1].endpoint.next_event().is_some() {}
+    // From an address that host 1 does not know.
+    let from = Route { path: 0, address: "198.51.100.7:9".parse().unwrap() };
+    let peer = network.hosts[0].peer;
+    let [near, far] = &mut network.hosts;
+    near.endpoint.connect(peer, Time::ZERO);
+    near.endpoint.advance(Time::ZERO, WALL);
+    let (_, initiation) = sent(&mut near.endpoint).remove(0);
+    assert_eq!(far.endpoint.receive(&initiation, from, Time::ZERO), Err(RefusedDatagram::CookieRequired));
+    assert_eq!(DatagramKind::from_datagram(&sent(&mut far.endpoint)[0].1), Some(DatagramKind::CookieReply));
+    assert_eq!(far.endpoint.receive_from_connection(&initiation, from, Time::ZERO), Ok(()));
+    assert_eq!(DatagramKind::from_datagram(&sent(&mut far.endpoint)[0].1), Some(DatagramKind::Response));
+}
+
 #[test]
 fn a_peer_without_a_route_is_tried_later() {
     let network = Network::new(19, clean());
