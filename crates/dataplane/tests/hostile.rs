@@ -180,7 +180,7 @@ impl Hostile {
     }
 
     fn deliver(&mut self, mut datagram: Vec<u8>, path: u8) {
-        let transport = if path % 2 == 0 { OuterTransport::Udp } else { OuterTransport::Tcp };
+        let transport = if path.is_multiple_of(2) { OuterTransport::Udp } else { OuterTransport::Tcp };
         let packet_bytes = datagram.len() as u32 + 28;
         let route = Route { path, address: address(path) };
         let outer = OuterHeaders { route, transport, ecn: Ecn::NotEct, packet_bytes, arrival: self.now };

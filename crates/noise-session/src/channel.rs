@@ -139,7 +139,7 @@ mod tests {
 
     fn accept(acceptor: &mut StreamAcceptor, initiation: &[u8], random: &mut StdRng) -> AcceptedStream {
         match acceptor.accept(contents(initiation), SOURCE, Time::ZERO, random) {
-            Ok(StreamAnswer::Accepted(accepted)) => accepted,
+            Ok(StreamAnswer::Accepted(accepted)) => *accepted,
             other => panic!("{other:?}"),
         }
     }

@@ -28,7 +28,7 @@ impl TimestampReplyKey {
     ) -> Option<Self> {
         let secret = shared_secret(identity, peer).ok()?;
         let hash = Blake2s256::new().chain_update(b"kumade timestamp").chain_update(receiver.as_bytes());
-        let key = hash.chain_update(&*secret).chain_update(psk.as_bytes()).finalize();
+        let key = hash.chain_update(secret.as_slice()).chain_update(psk.as_bytes()).finalize();
         Some(TimestampReplyKey(Zeroizing::new(key.into())))
     }
 

@@ -149,7 +149,7 @@ impl UnauthenticatedConnection {
             // The send buffer of a new connection takes what is answered.
             Ok(StreamAnswer::Accepted(accepted)) => {
                 (&self.stream).write_all(&accepted.response)?;
-                Ok(Some(accepted))
+                Ok(Some(*accepted))
             }
             // The peer, if it is that, begins anew.
             Ok(StreamAnswer::Outdated(answer)) => {

@@ -147,7 +147,7 @@ const PEER_STREAMS_PER_SECOND: u32 = 1000;
 #[derive(Debug)]
 pub enum StreamAnswer {
     /// A peer has begun a stream.
-    Accepted(AcceptedStream),
+    Accepted(Box<AcceptedStream>),
     /// The initiation is older than others of the peer, which can read from this record, with its prefix, how to begin it anew. Who
     /// sent it may not be the peer.
     Outdated(Vec<u8>),
@@ -260,7 +260,8 @@ impl StreamAcceptor {
         let (message, keys) = responder.respond(&peer.psk, &payload).map_err(|_| RefusedDatagram::Forged)?;
         let prefix = stream::record_prefix(RESPONSE_BYTES).map_err(|_| RefusedDatagram::Malformed)?;
         let response = [&prefix[..], &RESPONSE_TYPE, &message].concat();
-        Ok(StreamAnswer::Accepted(AcceptedStream { peer: key, response, channel: Channel::new(cipher, &keys) }))
+        let channel = Channel::new(cipher, &keys);
+        Ok(StreamAnswer::Accepted(Box::new(AcceptedStream { peer: key, response, channel })))
     }
 }
 
