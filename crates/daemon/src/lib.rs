@@ -17,6 +17,7 @@ mod journal;
 mod listen_address;
 mod listener_thread;
 mod lock_file;
+mod metrics_format;
 mod name_lock;
 mod namespace_lock;
 mod network;
