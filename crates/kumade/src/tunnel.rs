@@ -10,6 +10,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use kumade_daemon::listen_address;
+use kumade_net::{ScopedAddress, ScopedAddressError};
 use kumade_noise_session::PublicKey;
 use kumade_tunnel::{
     AllowedTargets, ConnectionTuning, DEFAULT_PORT, Forward, PeerConfig, RelayedConfig, RtoLimits, TransportMode,
@@ -236,6 +237,12 @@ fn tunnel_config(command: TunnelEndCommand) -> anyhow::Result<(TunnelConfig, Mon
 
 fn resolve_host(host: &str) -> anyhow::Result<SocketAddr> {
     let failed = || format!("cannot find the address of {host}");
+    match ScopedAddress::parse_with_port(host) {
+        Ok((address, port)) => return Ok(address.with_port(port.unwrap_or(DEFAULT_PORT))),
+        // A name.
+        Err(ScopedAddressError::Malformed(_)) => {}
+        Err(error) => return Err(error).with_context(failed),
+    }
     let with_port = host.to_socket_addrs();
     let found = with_port.or_else(|_| (host, DEFAULT_PORT).to_socket_addrs()).with_context(failed)?.next();
     found.with_context(failed)

@@ -1,10 +1,12 @@
 //! From where on this host sockets send: for hosts with several addresses, interfaces or routing tables.
 
+use crate::index::index_of;
 use crate::interface::Family;
+use crate::scoped_address::is_of_one_link;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsFd;
 
 /// What sockets are bound to before they connect. By default nothing: the system's routes decide.
@@ -28,11 +30,25 @@ impl SocketBinding {
         let options = SockRef::from(socket);
         self.set_mark_and_interface(&options)?;
         match self.source {
-            Some(source) => options.bind(&SocketAddr::new(source, 0).into()),
+            Some(source) => options.bind(&self.scoped(source, 0, Some(peer)).into()),
             None if options.r#type()? == Type::DGRAM => {
                 options.bind(&SocketAddr::new(unspecified_address(Family::from_address(peer.ip())), 0).into())
             }
             None => Ok(()),
+        }
+    }
+
+    /// An address of one link is one of the interface's, or of the link where the peer is.
+    fn scoped(&self, ip: IpAddr, port: u16, peer: Option<SocketAddr>) -> SocketAddr {
+        let interface = self.interface.as_deref().and_then(|name| index_of(name).ok());
+        match (ip, peer) {
+            (IpAddr::V6(v6), Some(SocketAddr::V6(peer))) if is_of_one_link(ip) => {
+                SocketAddrV6::new(v6, port, 0, interface.unwrap_or(peer.scope_id())).into()
+            }
+            (IpAddr::V6(v6), _) if is_of_one_link(ip) => {
+                SocketAddrV6::new(v6, port, 0, interface.unwrap_or_default()).into()
+            }
+            _ => SocketAddr::new(ip, port),
         }
     }
 
@@ -51,7 +67,7 @@ impl SocketBinding {
     /// # Errors
     /// As [`apply`](Self::apply), or where the port is taken.
     pub fn bind_udp(&self, family: Family, port: u16) -> io::Result<UdpSocket> {
-        let address = SocketAddr::new(self.source.unwrap_or_else(|| unspecified_address(family)), port);
+        let address = self.scoped(self.source.unwrap_or_else(|| unspecified_address(family)), port, None);
         if Family::from_address(address.ip()) != family {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the source address is of the other IP version"));
         }
@@ -103,6 +119,9 @@ fn unspecified_address(family: Family) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::namespace::Namespace;
+    use crate::scoped_address::ScopedAddress;
+    use kumade_netns_testbed::in_namespaces;
 
     #[test]
     fn packets_come_from_the_address_that_was_chosen() {
@@ -112,6 +131,28 @@ mod tests {
         let near = binding.connect_udp(far.local_addr().unwrap()).unwrap();
         near.send(b"hello").unwrap();
         assert_eq!(far.recv_from(&mut [0; 9]).unwrap().1.ip(), source);
+    }
+
+    #[test]
+    fn an_address_of_one_link_is_of_the_interface_or_of_the_peers_link() {
+        in_namespaces("binding::tests::an_address_of_one_link_is_of_the_interface_or_of_the_peers_link", || {
+            let namespace = Namespace::new().unwrap();
+            let add = ["-6", "addr", "add", "fe80::7/64", "dev", "lo", "nodad"];
+            assert!(namespace.command("ip").args(add).status().unwrap().success());
+            let reached = || {
+                let address: ScopedAddress = "fe80::7%lo".parse().unwrap();
+                let far = UdpSocket::bind(address.with_port(0)).unwrap();
+                let interface = Some("lo".to_owned());
+                let bound = SocketBinding { source: Some(address.ip()), interface, mark: None };
+                let sources = [&bound, &SocketBinding { interface: None, ..bound.clone() }].map(|binding| {
+                    binding.connect_udp(far.local_addr().unwrap()).unwrap().send(b"hello").unwrap();
+                    far.recv_from(&mut [0; 9]).unwrap().1.ip()
+                });
+                (sources, bound.bind_udp(Family::V6, 0).unwrap().local_addr().unwrap().ip())
+            };
+            let source: IpAddr = "fe80::7".parse().unwrap();
+            assert_eq!(namespace.run(reached).unwrap(), ([source; 2], source));
+        });
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub mod readiness;
 pub mod responder;
 mod ring;
 pub mod sandbox;
+mod scoped_address;
 mod setup;
 pub mod stamp;
 pub mod tcp;
@@ -42,4 +43,5 @@ pub mod tun;
 pub mod udp;
 
 pub use binding::{SocketBinding, is_address_gone};
+pub use scoped_address::{ScopedAddress, ScopedAddressError};
 pub use setup::SetupError;

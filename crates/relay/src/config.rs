@@ -2,6 +2,7 @@ use crate::allowed::AllowedTargets;
 use crate::redirect::ConnectionRedirect;
 use crate::target::{Target, TargetError};
 use kumade_net::tcp::RtoLimits;
+use kumade_net::{ScopedAddress, ScopedAddressError};
 use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -70,6 +71,9 @@ pub enum ForwardError {
     /// What stands behind the local port.
     #[error(transparent)]
     Target(#[from] TargetError),
+    /// Where programs are to connect.
+    #[error(transparent)]
+    Address(#[from] ScopedAddressError),
 }
 
 impl FromStr for Forward {
@@ -84,11 +88,17 @@ impl FromStr for Forward {
             _ => return Err(form()),
         };
         let address = match address {
-            None => Ipv4Addr::LOCALHOST.into(),
-            Some(address) => unbracketed(address).parse::<IpAddr>().map_err(|_| form())?,
+            None => IpAddr::from(Ipv4Addr::LOCALHOST).into(),
+            Some(address) => unbracketed(address).parse().map_err(|error| match error {
+                ScopedAddressError::Malformed(_) => form(),
+                error => error.into(),
+            })?,
         };
         let port = port.parse().map_err(|_| form())?;
-        Ok(Forward { listen: SocketAddr::new(address, port), target: format!("{host}:{target_port}").parse()? })
+        Ok(Forward {
+            listen: ScopedAddress::with_port(address, port),
+            target: format!("{host}:{target_port}").parse()?,
+        })
     }
 }
 
