@@ -3,6 +3,8 @@
 use crate::index::index_of;
 use crate::interface::Family;
 use crate::scoped_address::is_of_one_link;
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::SockaddrStorage;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::fmt;
 use std::io;
@@ -109,6 +111,29 @@ pub fn is_address_gone(own: IpAddr) -> bool {
     UdpSocket::bind((own, 0)).is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
 }
 
+/// Whether packets to this address arrive at this host itself: those of its interfaces, of loopback, and of `local` routes.
+/// Where the system does not tell, as without descriptors, it counts as one of these.
+pub fn is_own_address(address: IpAddr) -> bool {
+    if is_address_gone(address) {
+        return false;
+    }
+    // Never of a host (RFC 1112 §4, RFC 6666): who can take these can take any (`ip_nonlocal_bind`).
+    let nobodys: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::new(240, 0, 0, 1).into(),
+        IpAddr::V6(_) => Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1).into(),
+    };
+    UdpSocket::bind((nobodys, 0)).is_err() || is_interface_address(address)
+}
+
+fn is_interface_address(address: IpAddr) -> bool {
+    let own = |storage: &SockaddrStorage| {
+        let v4 = storage.as_sockaddr_in().map(|found| IpAddr::from(found.ip()));
+        v4.or_else(|| storage.as_sockaddr_in6().map(|found| found.ip().into()))
+    };
+    let mut interfaces = getifaddrs().into_iter().flatten();
+    address.is_loopback() || interfaces.any(|interface| interface.address.as_ref().and_then(own) == Some(address))
+}
+
 fn unspecified_address(family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
@@ -122,6 +147,16 @@ mod tests {
     use crate::namespace::Namespace;
     use crate::scoped_address::ScopedAddress;
     use kumade_netns_testbed::in_namespaces;
+
+    #[test]
+    fn own_addresses_are_told_from_others() {
+        for own in ["127.0.0.1", "127.9.9.9"] {
+            assert!(is_own_address(own.parse().unwrap()) && is_interface_address(own.parse().unwrap()), "{own}");
+        }
+        for other in ["192.0.2.77", "2001:db8::77"] {
+            assert!(!is_own_address(other.parse().unwrap()) && !is_interface_address(other.parse().unwrap()), "{other}");
+        }
+    }
 
     #[test]
     fn packets_come_from_the_address_that_was_chosen() {

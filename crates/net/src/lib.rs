@@ -42,6 +42,6 @@ pub mod tcp;
 pub mod tun;
 pub mod udp;
 
-pub use binding::{SocketBinding, is_address_gone};
 pub use scoped_address::{ScopedAddress, ScopedAddressError};
+pub use binding::{SocketBinding, is_address_gone, is_own_address};
 pub use setup::SetupError;

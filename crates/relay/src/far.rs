@@ -1,4 +1,4 @@
-use crate::allowed::AllowedTargets;
+use crate::allowed::{AllowedTargets, is_reachable_by_name};
 use crate::exchange::{MessageAction, MessageExchange};
 use crate::message::{ConnectRefusal, Message};
 use crate::resolver::NameResolver;
@@ -7,7 +7,7 @@ use crate::stream_end::StreamEndReason;
 use crate::target::{Target, TargetHost};
 use kumade_daemon::Network;
 use kumade_net::tcp::{PendingConnection, RtoLimits};
-use kumade_net::{SocketBinding, clock};
+use kumade_net::{SocketBinding, clock, is_own_address};
 pub(crate) use kumade_noise_session::channel::AcceptedStream;
 use kumade_noise_session::channel::StreamAcceptor;
 use kumade_noise_session::stream::RecordReader;
@@ -78,22 +78,24 @@ impl<E: Into<StreamEndReason>> From<E> for OpenFailure {
 }
 
 impl FarEnd {
-    fn permits(&self, target: &Target) -> bool {
-        self.allowed.iter().any(|allowed| allowed.permits(target))
+    fn permits_address(&self, address: SocketAddr) -> bool {
+        let is_own = is_own_address(address.ip());
+        self.allowed.iter().any(|allowed| allowed.permits_address(address, is_own))
     }
 
     /// Of the addresses of a target's name, those that may be reached.
     fn permitted_addresses(
         &self,
-        target: &Target,
+        name: &str,
         mut addresses: Vec<SocketAddr>,
     ) -> Result<VecDeque<SocketAddr>, ConnectRefusal> {
         if addresses.is_empty() {
             return Err(ConnectRefusal::UnknownHost);
         }
-        if !self.permits(target) {
-            addresses.retain(|address| self.allowed.iter().any(|allowed| allowed.permits_address(*address)));
-        }
+        addresses.retain(|address| {
+            let is_by_name = self.allowed.iter().any(|allowed| allowed.permits_name(name, address.port()));
+            is_by_name && is_reachable_by_name(address.ip()) || self.permits_address(*address)
+        });
         if addresses.is_empty() { Err(ConnectRefusal::NotAllowed) } else { Ok(addresses.into()) }
     }
 
@@ -198,11 +200,13 @@ impl OpeningStream {
 
     fn connect_to_target(&mut self, number: u32, target: Target, far: &mut FarEnd) -> Result<(), OpenFailure> {
         match target.host {
-            TargetHost::Address(address) if far.permits(&target) => {
+            TargetHost::Address(address) => {
                 let address = SocketAddr::new(address, target.port);
+                if !far.permits_address(address) {
+                    return Err(OpenFailure::Refused(target, ConnectRefusal::NotAllowed));
+                }
                 self.connect_to_next(target, VecDeque::from([address]), ConnectRefusal::Unreachable)
             }
-            TargetHost::Address(_) => Err(OpenFailure::Refused(target, ConnectRefusal::NotAllowed)),
             TargetHost::Name(ref name) => {
                 far.resolver.look_up(number, name, target.port);
                 self.state = OpeningState::Resolving(target);
@@ -215,7 +219,8 @@ impl OpeningStream {
     pub(crate) fn connect_to_addresses(&mut self, addresses: Vec<SocketAddr>, far: &FarEnd) -> Result<(), OpenFailure> {
         let OpeningState::Resolving(target) = &self.state else { return Ok(()) };
         let target = target.clone();
-        match far.permitted_addresses(&target, addresses) {
+        let TargetHost::Name(name) = &target.host else { return Ok(()) };
+        match far.permitted_addresses(name, addresses) {
             Ok(addresses) => self.connect_to_next(target, addresses, ConnectRefusal::Unreachable),
             Err(refusal) => Err(OpenFailure::Refused(target, refusal)),
         }

@@ -240,6 +240,20 @@ fn what_is_not_allowed_or_does_not_listen_is_reset_and_named() {
 }
 
 #[test]
+fn all_networks_do_not_mean_the_far_host_itself() {
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for host in ["127.0.0.1", "127.9.9.9", "[::ffff:127.0.0.1]", "0.0.0.0", "[::1]", "localhost", "169.254.169.254"] {
+        let pair = Pair::new(&format!("{host}:{port}"), &["0.0.0.0/0", "::/0"]);
+        assert!(is_reset(&mut pair.connect()));
+        let report = report(&pair.near);
+        assert!(matches!(report, RelayReport::Refused { refusal: ConnectRefusal::NotAllowed, .. }), "{report:?}");
+    }
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "it was not connected");
+}
+
+#[test]
 fn other_keys_get_nothing() {
     let listener = TcpListener::bind(local()).unwrap();
     let target = listener.local_addr().unwrap().to_string();
