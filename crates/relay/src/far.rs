@@ -1,23 +1,26 @@
 use crate::allowed::{AllowedTargets, is_reachable_by_name};
 use crate::exchange::{MessageAction, MessageExchange};
 use crate::message::{ConnectRefusal, Message};
+use crate::relayed_stream::SMALL_BUFFER_BYTES;
 use crate::resolver::NameResolver;
 use crate::sealed::{ReadResult, SealedStream, read_handshake_record};
 use crate::stream_end::StreamEndReason;
 use crate::target::{Target, TargetHost};
 use kumade_daemon::Network;
 use kumade_net::tcp::{PendingConnection, RtoLimits};
-use kumade_net::{SocketBinding, clock, is_own_address};
+use kumade_net::{SocketBinding, clock, is_own_address, readiness};
+use kumade_noise_session::PublicKey;
 pub(crate) use kumade_noise_session::channel::AcceptedStream;
 use kumade_noise_session::channel::StreamAcceptor;
 use kumade_noise_session::stream::RecordReader;
 use kumade_units::{Span, Time};
 use rand::rngs::StdRng;
-use socket2::Socket;
+use socket2::{SockRef, Socket};
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::mem;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The far end: accepts streams of its peers, and connects to what they ask for.
@@ -40,15 +43,19 @@ pub(crate) struct UnauthenticatedConnection {
 pub(crate) struct OpeningStream {
     pub(crate) sealed: SealedStream,
     pub(crate) protocol: MessageExchange,
+    pub(crate) has_small_buffers: bool,
+    peer: PublicKey,
     state: OpeningState,
 }
 
 enum OpeningState {
-    AwaitingOpen {
-        has_too_many_streams: bool,
-    },
+    AwaitingOpen,
     /// Its name is being looked up.
-    Resolving(Target),
+    Resolving {
+        target: Target,
+        /// As long as this lives.
+        _is_wanted: Arc<()>,
+    },
     Connecting {
         target: Target,
         pending: PendingConnection,
@@ -132,18 +139,22 @@ impl UnauthenticatedConnection {
         far.accept(initiation, &self.stream)
     }
 
-    /// The stream of a peer, who has too many if it is full.
+    /// The stream of a peer.
     pub(crate) fn into_opening(
         self,
         accepted: AcceptedStream,
-        is_full: bool,
+        has_small_buffers: bool,
         rto: RtoLimits,
     ) -> io::Result<OpeningStream> {
-        let sealed = SealedStream::new(self.stream, accepted.channel, self.reader, rto)?;
+        if has_small_buffers {
+            SockRef::from(&self.stream).set_recv_buffer_size(SMALL_BUFFER_BYTES)?;
+        }
         Ok(OpeningStream {
-            sealed,
+            sealed: SealedStream::new(self.stream, accepted.channel, self.reader, rto)?,
             protocol: MessageExchange::for_far_end(),
-            state: OpeningState::AwaitingOpen { has_too_many_streams: is_full },
+            has_small_buffers,
+            peer: accepted.peer,
+            state: OpeningState::AwaitingOpen,
         })
     }
 }
@@ -156,15 +167,13 @@ impl OpeningStream {
         far: &mut FarEnd,
     ) -> Result<Option<(TcpStream, Target)>, OpenFailure> {
         match &mut self.state {
-            OpeningState::AwaitingOpen { has_too_many_streams: is_full } => {
-                let is_full = *is_full;
-                match self.next_target()? {
-                    Some(target) if is_full => Err(OpenFailure::Refused(target, ConnectRefusal::TooManyConnections)),
-                    Some(target) => self.connect_to_target(number, target, far).map(|()| None),
-                    None => Ok(None),
-                }
-            }
-            OpeningState::Resolving(_) => Ok(None),
+            OpeningState::AwaitingOpen => match self.next_target()? {
+                Some(target) => self.connect_to_target(number, target, far).map(|()| None),
+                None => Ok(None),
+            },
+            // A peer that waits ends nothing by itself.
+            _ if readiness::is_closed(&self.sealed.stream)? => Err(OpenFailure::Ended),
+            OpeningState::Resolving { .. } => Ok(None),
             OpeningState::Connecting { target, pending: attempt, since, remaining_addresses: rest, .. } => {
                 match attempt.wait(Time::ZERO) {
                     Ok(Some(stream)) => {
@@ -193,6 +202,7 @@ impl OpeningStream {
                 return Ok(Some(target));
             }
             if self.sealed.read_records()? == ReadResult::WouldBlock {
+                self.sealed.release_memory();
                 return Ok(None);
             }
         }
@@ -208,8 +218,9 @@ impl OpeningStream {
                 self.connect_to_next(target, VecDeque::from([address]), ConnectRefusal::Unreachable)
             }
             TargetHost::Name(ref name) => {
-                far.resolver.look_up(number, name, target.port);
-                self.state = OpeningState::Resolving(target);
+                let is_wanted = Arc::new(());
+                far.resolver.look_up(self.peer, number, name, target.port, Arc::downgrade(&is_wanted));
+                self.state = OpeningState::Resolving { target, _is_wanted: is_wanted };
                 Ok(())
             }
         }
@@ -217,7 +228,7 @@ impl OpeningStream {
 
     /// The name of the target has these addresses.
     pub(crate) fn connect_to_addresses(&mut self, addresses: Vec<SocketAddr>, far: &FarEnd) -> Result<(), OpenFailure> {
-        let OpeningState::Resolving(target) = &self.state else { return Ok(()) };
+        let OpeningState::Resolving { target, .. } = &self.state else { return Ok(()) };
         let target = target.clone();
         let TargetHost::Name(name) = &target.host else { return Ok(()) };
         match far.permitted_addresses(name, addresses) {
@@ -235,7 +246,12 @@ impl OpeningStream {
     ) -> Result<(), OpenFailure> {
         while let Some(address) = rest.pop_front() {
             // From its first moment, whatever comes between.
-            let prepare = |socket: &Socket| socket.set_linger(Some(Duration::ZERO));
+            let prepare = |socket: &Socket| {
+                if self.has_small_buffers {
+                    socket.set_recv_buffer_size(SMALL_BUFFER_BYTES)?;
+                }
+                socket.set_linger(Some(Duration::ZERO))
+            };
             match PendingConnection::begin_prepared(address, &SocketBinding::default(), prepare) {
                 Ok(attempt) => {
                     self.state = OpeningState::Connecting {

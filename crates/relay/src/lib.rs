@@ -36,6 +36,7 @@ mod exchange;
 mod far;
 mod far_end;
 mod listeners;
+mod lookup_queue;
 mod message;
 mod near;
 mod near_end;

@@ -1,3 +1,4 @@
+use kumade_net::tcp;
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Write};
 use std::net::{Shutdown, TcpStream};
@@ -61,10 +62,27 @@ impl PlainStream {
         }
     }
 
-    /// Ends it as one that is complete.
-    pub(crate) fn close(self) {
+    /// Ends it as one that is complete, once the result is dropped.
+    pub(crate) fn into_closing(self) -> TcpStream {
         let _ = SockRef::from(&self.stream).set_linger(None);
+        self.stream
     }
+
+    /// Bytes that are held for it, here and in the kernel.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.pending.capacity() + kernel_bytes(&self.stream)
+    }
+}
+
+/// Bytes that the kernel holds for a connection.
+pub(crate) fn kernel_bytes(stream: &TcpStream) -> usize {
+    let held = tcp::buffered_bytes(stream).unwrap_or_default();
+    held.unread as usize + held.unacknowledged as usize
+}
+
+/// Whether the other end of a connection has all that was sent to it.
+pub(crate) fn is_all_acknowledged(stream: &TcpStream) -> bool {
+    tcp::buffered_bytes(stream).is_ok_and(|held| held.unacknowledged == 0)
 }
 
 /// Has a connection end with an RST, however it ends, even by the death of this process, so that nobody takes what has come

@@ -5,7 +5,9 @@ use crate::plain::PlainStream;
 use crate::sealed::{ReadResult, SealedStream};
 use crate::stream_end::StreamEndReason;
 use crate::target::Target;
+use kumade_net::tcp;
 use std::io;
+use std::mem;
 
 /// A connection that is carried: bytes pass between it and the other end, both ways.
 pub(crate) struct RelayedStream {
@@ -15,15 +17,48 @@ pub(crate) struct RelayedStream {
     pub(crate) target: Target,
     /// Bytes to the other end and from there that were not counted yet.
     pub(crate) uncounted_bytes: (u64, u64),
+    /// Whether the kernel's buffers are [small](SMALL_BUFFER_BYTES) until bytes pass.
+    pub(crate) has_small_buffers: bool,
+    pub(crate) has_carried_bytes: bool,
 }
+
+/// Of connections of a peer that has many: the kernel holds twice as much at most. A record is longer, and passes in parts.
+pub(crate) const SMALL_BUFFER_BYTES: usize = 8 << 10;
 
 /// Reads of one direction in a turn, so that no connection keeps the thread from others.
 const MAX_READS_PER_TURN: usize = 4;
 
 impl RelayedStream {
+    pub(crate) fn new(plain: PlainStream, sealed: SealedStream, protocol: MessageExchange, target: Target) -> Self {
+        RelayedStream {
+            plain,
+            sealed,
+            protocol,
+            target,
+            uncounted_bytes: (0, 0),
+            has_small_buffers: false,
+            has_carried_bytes: false,
+        }
+    }
+
+    /// Bytes that are held for it, here and in the kernel.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.sealed.held_bytes() + self.plain.held_bytes()
+    }
+
+    /// Has the kernel's buffers grow with what is carried.
+    pub(crate) fn release_buffer_sizes(&mut self) {
+        if self.has_carried_bytes && mem::take(&mut self.has_small_buffers) {
+            tcp::release_buffer_sizes(&self.sealed.stream);
+            tcp::release_buffer_sizes(&self.plain.stream);
+        }
+    }
+
     /// Passes on what has come. Returns whether more may have.
     pub(crate) fn relay_bytes(&mut self, batch: &mut RecordBatch) -> Result<bool, StreamEndReason> {
         let has_more = self.relay_to_peer(batch)? | self.relay_from_peer()?;
+        self.sealed.release_memory();
+        self.has_carried_bytes |= self.uncounted_bytes != (0, 0);
         if self.protocol.is_complete() && self.sealed.flush()? {
             return Err(StreamEndReason::Complete);
         }

@@ -79,6 +79,16 @@ impl SealedStream {
         Ok(filled)
     }
 
+    /// Frees what is not in use.
+    pub(crate) fn release_memory(&mut self) {
+        self.reader.release_if_empty();
+    }
+
+    /// Bytes that are held for it, here and in the kernel.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.reader.held_bytes() + self.pending.capacity() + plain::kernel_bytes(&self.stream)
+    }
+
     /// Adds a message to what is to be sent.
     pub(crate) fn queue_message(&mut self, message: &Message<'_>) -> Result<(), StreamEndReason> {
         let text = message.encode();

@@ -7,7 +7,7 @@ use crate::near::NearEnd;
 use crate::plain;
 use crate::report::{RelayReport, RelayStatus};
 use crate::resolver::NameResolver;
-use crate::slot::{ConnectionSlot, discard_input};
+use crate::slot::{ConnectionSlot, LingeringStream, discard_input};
 use crate::stream_end::StreamEndReason;
 use crate::{far_end, near_end};
 use kumade_net::nftables::InstalledTable;
@@ -36,6 +36,8 @@ pub(crate) struct RelayShard {
     batch: RecordBatch,
     /// When to look next at what takes too long.
     next_check: Time,
+    /// When to look next at what is held for peers.
+    next_memory_check: Time,
 }
 
 enum RelayEnd {
@@ -71,6 +73,7 @@ impl RelayShard {
             events: Vec::new(),
             batch,
             next_check: Time::ZERO,
+            next_memory_check: Time::ZERO,
         })
     }
 
@@ -81,7 +84,7 @@ impl RelayShard {
     }
 
     pub(crate) fn take_reports(&mut self) -> Vec<RelayReport> {
-        self.connections.reports.take()
+        self.connections.reports.take(clock::monotonic())
     }
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
@@ -136,7 +139,8 @@ impl RelayShard {
                 far_end::advance_unauthenticated(far, entries, number)
             }
             (ConnectionSlot::Opening(_), RelayEnd::Far(far)) => far_end::advance_opening(far, entries, number),
-            (ConnectionSlot::Draining(stream), _) if discard_input(stream) => drop(entries.remove(number)),
+            (ConnectionSlot::Draining(stream), _) if discard_input(stream) => drop(entries.discard(number)),
+            (ConnectionSlot::Lingering(_), _) => far_end::advance_lingering(entries, number),
             _ => {}
         }
     }
@@ -152,11 +156,16 @@ impl RelayShard {
             Ok(false) => {}
             Ok(true) => entries.schedule(number),
             Err(ended) => {
-                let Some(RelayEntry { stage: ConnectionSlot::Relayed(carried), .. }) = entries.remove(number) else {
-                    return;
-                };
+                let is_complete = matches!(ended, StreamEndReason::Complete);
+                let removed = if is_complete { entries.remove(number) } else { entries.discard(number) };
+                let Some(RelayEntry { stage: ConnectionSlot::Relayed(carried), peer, .. }) = removed else { return };
                 match (end, ended) {
-                    (_, StreamEndReason::Complete) => carried.plain.close(),
+                    (RelayEnd::Far(_), StreamEndReason::Complete) => {
+                        let lingering = Box::new(LingeringStream::new(*carried));
+                        entries.replace_stage(number, ConnectionSlot::Lingering(lingering), peer);
+                        entries.schedule(number);
+                    }
+                    (RelayEnd::Near(_), StreamEndReason::Complete) => drop(carried.plain.into_closing()),
                     (RelayEnd::Near(near), ended) => {
                         if let Some(report) = near.report_end(&carried.target, &ended) {
                             entries.record_refusal(Some(report));
@@ -193,7 +202,7 @@ impl RelayShard {
             self.connections.iter().filter(|(_, entry)| entry.deadline.is_some_and(|at| at <= now)).collect();
         let late: Vec<_> = late.into_iter().map(|(number, _)| number).collect();
         for number in late {
-            let entry = self.connections.remove(number);
+            let entry = self.connections.discard(number);
             if let (Some(RelayEntry { stage: ConnectionSlot::Dialing(_), .. }), RelayEnd::Near(near)) =
                 (entry, &self.end)
             {
@@ -202,10 +211,12 @@ impl RelayShard {
         }
         self.drop_streams_of_lost_addresses();
         self.connections.relayed_mut().for_each(|carried| carried.sealed.update_retransmission_timeout());
-        // An address that does not answer is left for the next one.
-        let opening = self.connections.iter().filter(|(_, entry)| matches!(entry.stage, ConnectionSlot::Opening(_)));
-        let opening: Vec<_> = opening.map(|(number, _)| number).collect();
-        opening.into_iter().for_each(|number| self.advance(number));
+        // An address that does not answer is left for the next one, and a complete stream once all has arrived.
+        let is_waiting =
+            |entry: &RelayEntry| matches!(entry.stage, ConnectionSlot::Opening(_) | ConnectionSlot::Lingering(_));
+        let waiting = self.connections.iter().filter(|(_, entry)| is_waiting(entry));
+        let waiting: Vec<_> = waiting.map(|(number, _)| number).collect();
+        waiting.into_iter().for_each(|number| self.advance(number));
     }
 }
 
@@ -228,13 +239,17 @@ impl Shard for RelayShard {
             self.advance(number);
         }
         let now = clock::monotonic();
+        if now >= self.next_memory_check {
+            self.next_memory_check = far_end::bound_held_bytes(&mut self.connections, now);
+        }
         if now >= self.next_check {
             self.expire_connections(now);
             self.next_check = now + CHECK_INTERVAL;
         }
         // Without any, nothing can take too long.
         let is_idle = self.connections.len() == 0 && !self.listeners.is_any_paused();
-        let next_look = if is_idle { now + IDLE_INTERVAL } else { self.next_check };
+        let next_look =
+            if is_idle { now + IDLE_INTERVAL } else { self.next_check.min(self.next_memory_check) };
         Ok(if self.connections.is_busy() { now } else { next_look })
     }
 }

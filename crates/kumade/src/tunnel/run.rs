@@ -183,6 +183,14 @@ fn print_relay_report(report: &RelayReport) {
         RelayReport::NotAllowed { peer, target } => {
             note!("{}: wants to reach {target}, which is not allowed; --allow {target} would let it", key_prefix(peer));
         }
+        RelayReport::TooMuchHeld { peer, streams } => {
+            let peer = key_prefix(peer);
+            note!("{peer}: {streams} of its connections were reset: too much waits that it or their targets do not read");
+        }
+        RelayReport::LeftOut { peer, count } => {
+            let peer = peer.as_ref().map(|peer| format!("{}: ", key_prefix(peer))).unwrap_or_default();
+            note!("{peer}{count} more connections were refused in the last minute");
+        }
         RelayReport::Refused { target, refusal: refusal @ ConnectRefusal::NotAllowed } => {
             note!("{target}: {refusal}; `--allow {target}` there would let this end reach it");
         }
