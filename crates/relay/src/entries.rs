@@ -110,9 +110,9 @@ impl RelayEntries {
     }
 
     /// Those through which bytes pass.
-    pub(crate) fn relayed_mut(&mut self) -> impl Iterator<Item = &mut RelayedStream> {
-        self.entries.values_mut().filter_map(|entry| match &mut entry.stage {
-            ConnectionSlot::Relayed(carried) => Some(&mut **carried),
+    pub(crate) fn relayed_mut(&mut self) -> impl Iterator<Item = (u32, &mut RelayedStream)> {
+        self.entries.iter_mut().filter_map(|(number, entry)| match &mut entry.stage {
+            ConnectionSlot::Relayed(carried) => Some((*number, &mut **carried)),
             _ => None,
         })
     }

@@ -205,7 +205,8 @@ fn start_relaying(
     };
     let OpeningStream { sealed, protocol, has_small_buffers, .. } = *opening;
     let plain = PlainStream::new(plain)?;
-    let carried = RelayedStream { has_small_buffers, ..RelayedStream::new(plain, sealed, protocol, target) };
+    let mut carried = RelayedStream::new(plain, sealed, protocol, target);
+    carried.has_small_buffers = has_small_buffers;
     entries.relay(number, carried, peer);
     Ok(())
 }

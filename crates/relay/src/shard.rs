@@ -45,6 +45,15 @@ enum RelayEnd {
     Far(FarEnd),
 }
 
+impl RelayEnd {
+    fn random(&mut self) -> &mut StdRng {
+        match self {
+            RelayEnd::Near(near) => &mut near.random,
+            RelayEnd::Far(far) => &mut far.random,
+        }
+    }
+}
+
 /// The resolver's number in the set; listeners have the next ones.
 const RESOLVER_NUMBER: u32 = 0;
 const FIRST_LISTENER_NUMBER: u32 = 1;
@@ -148,7 +157,7 @@ impl RelayShard {
     fn advance_connection(&mut self, number: u32) {
         let RelayShard { end, connections: entries, batch, .. } = self;
         let Some(RelayEntry { stage: ConnectionSlot::Relayed(carried), .. }) = entries.get_mut(number) else { return };
-        let outcome = carried.relay_bytes(batch);
+        let outcome = carried.relay_bytes(batch, end.random());
         let (sent, received) = mem::take(&mut carried.uncounted_bytes);
         entries.status.sent_bytes += sent;
         entries.status.received_bytes += received;
@@ -195,6 +204,18 @@ impl RelayShard {
         }
     }
 
+    /// The near end has new keys for streams that have used theirs for long.
+    fn exchange_keys(&mut self, now: Time) {
+        let RelayEnd::Near(near) = &mut self.end else { return };
+        let due = self.connections.relayed_mut().filter_map(|(number, carried)| {
+            // One that has failed says so when it is looked at.
+            let is_begun = carried.begin_rekey_if_due(now, &mut near.random).unwrap_or(true);
+            is_begun.then_some(number)
+        });
+        let due: Vec<_> = due.collect();
+        due.into_iter().for_each(|number| self.connections.schedule(number));
+    }
+
     /// Gives up what takes too long.
     fn expire_connections(&mut self, now: Time) {
         self.listeners.resume(&self.connections.epoll_set, FIRST_LISTENER_NUMBER);
@@ -210,7 +231,8 @@ impl RelayShard {
             }
         }
         self.drop_streams_of_lost_addresses();
-        self.connections.relayed_mut().for_each(|carried| carried.sealed.update_retransmission_timeout());
+        self.connections.relayed_mut().for_each(|(_, carried)| carried.sealed.update_retransmission_timeout());
+        self.exchange_keys(now);
         // An address that does not answer is left for the next one, and a complete stream once all has arrived.
         let is_waiting =
             |entry: &RelayEntry| matches!(entry.stage, ConnectionSlot::Opening(_) | ConnectionSlot::Lingering(_));

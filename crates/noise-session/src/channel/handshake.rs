@@ -1,12 +1,13 @@
 use super::Channel;
 use super::initiation_log::InitiationLog;
+use super::rekey::Rekeying;
 use crate::cipher::Cipher;
 use crate::event::RefusedDatagram;
 use crate::mac::MacKeys;
 use crate::message::{
     INITIATION_NOISE_RANGE, INITIATION_PAYLOAD_BYTES, MAC_BYTES, RESPONSE_NOISE_RANGE, RESPONSE_PAYLOAD_BYTES, to_array,
 };
-use crate::noise::{self, NoiseResponder, Prologue};
+use crate::noise::{self, NoiseResponder, Prologue, SessionKeys};
 use crate::stream::{self, PREFIX_BYTES};
 use crate::timestamp::{self, Timestamp, TimestampSource};
 use crate::{PresharedKey, PrivateKey, PublicKey};
@@ -24,6 +25,13 @@ const MAC_OFFSET: usize = TYPE_BYTES + INITIATION_NOISE_RANGE.end - INITIATION_N
 const INITIATION_BYTES: usize = MAC_OFFSET + MAC_BYTES;
 const RESPONSE_BYTES: usize = TYPE_BYTES + RESPONSE_NOISE_RANGE.end - RESPONSE_NOISE_RANGE.start;
 
+/// Where the text of an initiation says what its sender can, behind the time stamp and the cipher; and that of a response,
+/// behind the cipher, what both can.
+const INITIATION_FEATURES_OFFSET: usize = timestamp::TIMESTAMP_BYTES + 1;
+const RESPONSE_FEATURES_OFFSET: usize = 1;
+/// New keys can be exchanged.
+const REKEY_FEATURE: u8 = 1;
+
 /// Whether a record is an initiation of this handshake, and none of [`DatagramKind`](crate::DatagramKind).
 pub fn is_initiation(record: &[u8]) -> bool {
     record.len() == INITIATION_BYTES && record.starts_with(&INITIATION_TYPE)
@@ -38,6 +46,7 @@ pub struct StreamInitiator {
     macs: MacKeys,
     timestamps: TimestampSource,
     cipher: Cipher,
+    features: u8,
 }
 
 /// An initiation that waits for its response.
@@ -50,7 +59,13 @@ impl StreamInitiator {
     /// `psk` is a second key that both hosts have, or the default one.
     pub fn new(identity: PrivateKey, peer: PublicKey, psk: PresharedKey) -> Self {
         let (macs, stamper) = (MacKeys::for_receiver(&peer), TimestampSource::new());
-        StreamInitiator { identity, peer, psk, macs, timestamps: stamper, cipher: Cipher::fastest() }
+        let (cipher, features) = (Cipher::fastest(), REKEY_FEATURE);
+        StreamInitiator { identity, peer, psk, macs, timestamps: stamper, cipher, features }
+    }
+
+    #[cfg(test)]
+    pub(super) fn without_rekeying(self) -> Self {
+        StreamInitiator { features: 0, ..self }
     }
 
     /// The first record of a stream, with its prefix. `wall` is the time since the Unix epoch; it may step.
@@ -65,6 +80,7 @@ impl StreamInitiator {
         let mut payload = [0; INITIATION_PAYLOAD_BYTES];
         payload[..timestamp::TIMESTAMP_BYTES].copy_from_slice(&self.timestamps.next_timestamp(wall).0);
         payload[timestamp::TIMESTAMP_BYTES] = self.cipher.to_byte();
+        payload[INITIATION_FEATURES_OFFSET] = self.features;
         let begun =
             noise::NoiseInitiator::begin(Prologue::Stream, &self.identity, &self.peer, &self.psk, &payload, random);
         let (noise, message) = begun.map_err(|_| RefusedDatagram::Forged)?;
@@ -88,7 +104,8 @@ impl PendingStream {
         let (payload, keys) =
             self.noise.finish(&to_array(&response[TYPE_BYTES..])).map_err(|_| RefusedDatagram::Forged)?;
         let cipher = Cipher::from_byte(payload[0]).filter(|chosen| *chosen == self.cipher.agree_with(*chosen));
-        Ok(Channel::new(cipher.ok_or(RefusedDatagram::Forged)?, &keys))
+        let rekeying = new_rekeying(payload[RESPONSE_FEATURES_OFFSET], &keys, true)?;
+        Ok(Channel::new(cipher.ok_or(RefusedDatagram::Forged)?, &keys, rekeying))
     }
 }
 
@@ -98,6 +115,7 @@ pub struct StreamAcceptor {
     identity: PrivateKey,
     macs: MacKeys,
     cipher: Cipher,
+    features: u8,
     peers: BTreeMap<PublicKey, (PresharedKey, InitiationLog)>,
 }
 
@@ -117,7 +135,12 @@ impl StreamAcceptor {
     pub fn new(identity: PrivateKey, peers: impl IntoIterator<Item = (PublicKey, PresharedKey)>) -> Self {
         let macs = MacKeys::for_receiver(&identity.public_key());
         let peers = peers.into_iter().map(|(key, psk)| (key, (psk, InitiationLog::default()))).collect();
-        StreamAcceptor { identity, macs, cipher: Cipher::fastest(), peers }
+        StreamAcceptor { identity, macs, cipher: Cipher::fastest(), features: REKEY_FEATURE, peers }
+    }
+
+    #[cfg(test)]
+    pub(super) fn without_rekeying(self) -> Self {
+        StreamAcceptor { features: 0, ..self }
     }
 
     /// Takes in the first record of a stream. It costs some 200 µs if its sender knows this host's public key.
@@ -144,9 +167,17 @@ impl StreamAcceptor {
         }
         let mut payload = [0; RESPONSE_PAYLOAD_BYTES];
         payload[0] = cipher.to_byte();
+        let features = self.features & offered[INITIATION_FEATURES_OFFSET - timestamp::TIMESTAMP_BYTES];
+        payload[RESPONSE_FEATURES_OFFSET] = features;
         let (message, keys) = responder.respond(psk, &payload).map_err(|_| RefusedDatagram::Forged)?;
         let prefix = stream::record_prefix(RESPONSE_BYTES).map_err(|_| RefusedDatagram::Malformed)?;
         let response = [&prefix[..], &RESPONSE_TYPE, &message].concat();
-        Ok(AcceptedStream { peer, response, channel: Channel::new(cipher, &keys) })
+        let rekeying = new_rekeying(features, &keys, false)?;
+        Ok(AcceptedStream { peer, response, channel: Channel::new(cipher, &keys, rekeying) })
     }
+}
+
+fn new_rekeying(features: u8, keys: &SessionKeys, is_initiator: bool) -> Result<Option<Rekeying>, RefusedDatagram> {
+    let is_agreed = features & REKEY_FEATURE != 0;
+    is_agreed.then(|| Rekeying::new(keys, is_initiator)).transpose().map_err(|_| RefusedDatagram::Forged)
 }
