@@ -60,7 +60,8 @@ enum TunnelEndCommand {
         #[arg(long = "peer", value_name = "KEY[=NETWORK[,NETWORK]]", required = true)]
         peers: Vec<PeerConfig>,
         /// Let the other ends' --forward reach this host or network, seen from here: a name, address or network, and a port
-        /// or all. Repeatable [default: nothing]
+        /// or all. A network that contains loopback, link-local or this host's own addresses does not open these: give
+        /// them by themselves, like 127.0.0.1:80. Repeatable [default: nothing]
         #[arg(long = "allow", value_name = "HOST[:PORT]")]
         allowed: Vec<AllowedTargets>,
         #[command(flatten)]

@@ -154,7 +154,10 @@ mod tests {
             assert!(is_own_address(own.parse().unwrap()) && is_interface_address(own.parse().unwrap()), "{own}");
         }
         for other in ["192.0.2.77", "2001:db8::77"] {
-            assert!(!is_own_address(other.parse().unwrap()) && !is_interface_address(other.parse().unwrap()), "{other}");
+            assert!(
+                !is_own_address(other.parse().unwrap()) && !is_interface_address(other.parse().unwrap()),
+                "{other}"
+            );
         }
     }
 

@@ -133,8 +133,9 @@ impl RelayedStream {
 
     /// Passes on the messages that are there. Returns whether the connection has taken all.
     fn deliver_messages(&mut self, random: &mut StdRng) -> Result<bool, StreamEndReason> {
-        let RelayedStream { plain, sealed, protocol: exchange, uncounted_bytes: bytes, keys_since, has_used_keys, .. } =
-            self;
+        let RelayedStream {
+            plain, sealed, protocol: exchange, uncounted_bytes: bytes, keys_since, has_used_keys, ..
+        } = self;
         if !plain.flush()? {
             return Ok(false);
         }

@@ -270,8 +270,7 @@ impl Shard for RelayShard {
         }
         // Without any, nothing can take too long.
         let is_idle = self.connections.len() == 0 && !self.listeners.is_any_paused();
-        let next_look =
-            if is_idle { now + IDLE_INTERVAL } else { self.next_check.min(self.next_memory_check) };
+        let next_look = if is_idle { now + IDLE_INTERVAL } else { self.next_check.min(self.next_memory_check) };
         Ok(if self.connections.is_busy() { now } else { next_look })
     }
 }

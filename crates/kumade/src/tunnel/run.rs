@@ -185,7 +185,9 @@ fn print_relay_report(report: &RelayReport) {
         }
         RelayReport::TooMuchHeld { peer, streams } => {
             let peer = key_prefix(peer);
-            note!("{peer}: {streams} of its connections were reset: too much waits that it or their targets do not read");
+            note!(
+                "{peer}: {streams} of its connections were reset: too much waits that it or their targets do not read"
+            );
         }
         RelayReport::LeftOut { peer, count } => {
             let peer = peer.as_ref().map(|peer| format!("{}: ", key_prefix(peer))).unwrap_or_default();

@@ -25,8 +25,7 @@ impl fmt::Debug for Rekeying {
 
 impl Rekeying {
     pub(super) fn new(keys: &SessionKeys, is_initiator: bool) -> Result<Self, NoiseError> {
-        let (forward, back) =
-            if is_initiator { (&keys.send, &keys.receive) } else { (&keys.receive, &keys.send) };
+        let (forward, back) = if is_initiator { (&keys.send, &keys.receive) } else { (&keys.receive, &keys.send) };
         let [chain, ..] = noise::derive_keys(forward, back)?;
         Ok(Rekeying { is_initiator, chain, pending: None, next_send: None, next_receive: None })
     }

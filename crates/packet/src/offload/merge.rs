@@ -27,7 +27,8 @@ pub fn merge(
     let segment = segment_bytes.or_else(|| NonZeroU16::new(u16::try_from(shape.payload_bytes).ok()?))?;
     let len = packet.len() + other.payload_bytes;
     let is_short = usize::from(segment.get()) < shape.payload_offset;
-    let is_next = !is_short && is_continuation(&shape, &other, segment, next.segment_bytes) && len <= usize::from(u16::MAX);
+    let is_next =
+        !is_short && is_continuation(&shape, &other, segment, next.segment_bytes) && len <= usize::from(u16::MAX);
     if !is_next || !has_trusted_checksum(MergePart { packet, segment_bytes }) || !has_trusted_checksum(next) {
         return None;
     }
