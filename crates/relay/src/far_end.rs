@@ -23,10 +23,10 @@ const MAX_REFUSED_STREAMS_PER_PEER: usize = 24;
 /// A peer's streams beyond these have small buffers in the kernel until bytes pass.
 const STREAMS_WITH_FULL_BUFFERS: usize = 64;
 /// What is held for a peer, here and in the kernel, of bytes that somebody does not take: of the streams of a peer for which
-/// more is held, those with most are reset. One stream has some 20 MB at most (`tcp_rmem`, `tcp_wmem`).
-const MAX_HELD_BYTES_PER_PEER: usize = 48 << 20;
+/// more is held, those with most are reset. One stream has 6 MB in a direction at most (`tcp_rmem`), mostly far less.
+const MAX_HELD_BYTES_PER_PEER: usize = 32 << 20;
 /// Small buffers may grow while less than this is held.
-const CALM_HELD_BYTES_PER_PEER: usize = 12 << 20;
+const CALM_HELD_BYTES_PER_PEER: usize = 8 << 20;
 /// What looking at one stream's buffers may cost of the time: some 2 µs are needed.
 const CHECK_INTERVAL_PER_STREAM: Span = Span::from_micros(25);
 /// The least interval in which they are looked at.

@@ -30,7 +30,7 @@
 //!
 //! A peer has 1024 streams at most at the far end, whatever their state: those that it has not asked for anything yet, those
 //! that are refused, and those that are complete but not all of which has been acknowledged. What is held for it, the
-//! kernel's buffers included, is 48 MB at most: beyond that, the streams for which most is held are reset. Names are looked
+//! kernel's buffers included, is 32 MiB at most: beyond that, the streams for which most is held are reset. Names are looked
 //! up for each peer in its turn, 8 at a time. Of each peer, ten reports are made in a minute. Strangers get no byte, are left
 //! after 10 s, and are 256 at most: for a further one, the oldest of the network (IPv4 /24, IPv6 /48) with most of them is
 //! left.

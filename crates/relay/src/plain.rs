@@ -15,6 +15,9 @@ pub(crate) struct PlainStream {
     written_bytes: usize,
 }
 
+/// What waits in the kernel's buffer behind the congestion window: a few milliseconds of a fast path.
+pub(crate) const MAX_UNSENT_BYTES: u32 = 128 << 10;
+
 /// A connection whose other end is gone without a word is noticed after half a minute more.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
@@ -26,6 +29,7 @@ impl PlainStream {
     /// The connection is no more.
     pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
         set_socket_options(&stream)?;
+        tcp::limit_unsent(&stream, MAX_UNSENT_BYTES)?;
         reset_when_dropped(&stream);
         Ok(PlainStream { stream, is_readable: true, is_writable: true, pending: Vec::new(), written_bytes: 0 })
     }

@@ -21,9 +21,6 @@ pub(crate) struct SealedStream {
     written_bytes: usize,
 }
 
-/// What waits in the kernel's buffer behind the congestion window: a few milliseconds of a fast path.
-const MAX_UNSENT_BYTES: u32 = 128 << 10;
-
 /// What reading has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadResult {
@@ -42,7 +39,7 @@ impl SealedStream {
         mut reader: RecordReader,
         rto: RtoLimits,
     ) -> io::Result<Self> {
-        tcp::limit_unsent(&stream, MAX_UNSENT_BYTES)?;
+        tcp::limit_unsent(&stream, plain::MAX_UNSENT_BYTES)?;
         rto.apply(&stream)?;
         reader.raise_record_limit(MAX_MESSAGE_BYTES + TAG_BYTES);
         Ok(SealedStream {
