@@ -38,7 +38,8 @@ impl AllowedTargets {
         AllowedTargets { hosts: AllowedHosts::Network(network.trunc()), port: None }
     }
 
-    /// Whether this name may be asked for. What it leads to [may still not be reached](is_reachable_by_name).
+    /// Whether this name may be asked for. Link-local, unspecified, broadcast and multicast
+    /// addresses to which it leads are not reached by it all the same.
     pub fn permits_name(&self, name: &str, port: u16) -> bool {
         matches!(&self.hosts, AllowedHosts::Name(allowed) if allowed == name) && self.permits_port(port)
     }

@@ -28,7 +28,7 @@ const MAX_HELD_BYTES_PER_PEER: usize = 32 << 20;
 /// Small buffers may grow while less than this is held.
 const CALM_HELD_BYTES_PER_PEER: usize = 8 << 20;
 /// What looking at one stream's buffers may cost of the time: some 2 µs are needed.
-const CHECK_INTERVAL_PER_STREAM: Span = Span::from_micros(25);
+const CHECK_INTERVAL_PER_STREAM: Span = Span::from_micros(50);
 /// The least interval in which they are looked at.
 const MIN_CHECK_INTERVAL: Span = Span::from_millis(50);
 /// The same while there are none.
