@@ -28,6 +28,7 @@ mod runtime_dir;
 pub mod signals;
 mod socket_file;
 mod text_file;
+mod valid_marks;
 
 pub use control::{ClaimedName, ControlError, ControlServer, Protocol, Registry};
 pub use exporter::{Exporter, ExporterError};
@@ -42,3 +43,4 @@ pub use private_directory::PrivateDirectory;
 pub use replace_files::{ReplaceError, check_writable, replace_files};
 pub use runtime_dir::{NoRuntimeDir, RuntimeDir};
 pub use text_file::read_text;
+pub use valid_marks::ValidMarks;

@@ -9,7 +9,7 @@ use crate::usage::usage_error;
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
-use kumade_daemon::listen_address;
+use kumade_daemon::{RuntimeDir, listen_address};
 use kumade_net::{ScopedAddress, ScopedAddressError};
 use kumade_noise_session::PublicKey;
 use kumade_tunnel::{
@@ -46,6 +46,15 @@ enum TunnelCommand {
     #[command(flatten)]
     RunEnd(Box<TunnelEndCommand>),
     Status(status::StatusArgs),
+    /// Let nothing leave this host but through a tunnel that takes all traffic
+    ///
+    /// From now on, with or without a running tunnel and until `kumade tunnel unblock` or a restart, packets of this host and those that
+    /// it forwards are refused, of IPv4 and IPv6, unless a tunnel with --network 0.0.0.0/0 and ::/0 takes them, or they are for
+    /// networks of its own, such as the LAN. The DNS goes through the tunnel or nowhere, so give the tunnel's host by its
+    /// address. Needs root or CAP_NET_ADMIN.
+    Block,
+    /// End what `kumade tunnel block` began, and remove what a killed tunnel has left
+    Unblock,
 }
 
 #[derive(Debug, Subcommand)]
@@ -83,6 +92,10 @@ enum TunnelEndCommand {
         /// which has to --allow that. Repeatable
         #[arg(long = "forward", value_name = "[ADDRESS:]PORT:HOST:PORT")]
         forwards: Vec<Forward>,
+        /// With `--carrier relay`, relay also the TCP connections of hosts in this network that this host is the router of. The
+        /// other end takes them for this host's own. Repeatable [default: only those of this host's programs]
+        #[arg(long = "relay-from", value_name = "NETWORK")]
+        relay_sources: Vec<IpNet>,
         /// TCP connections that carry packets with `rake` and `relay`, and with `auto`, which has 15 at most
         #[arg(long, value_name = "NUMBER", default_value_t = TransportMode::DEFAULT_CONNECTIONS)]
         connections: usize,
@@ -189,6 +202,10 @@ enum TransportName {
 pub fn run(args: TunnelArgs) -> anyhow::Result<ExitCode> {
     let command = match args.command {
         TunnelCommand::Status(args) => return status::run(&args),
+        TunnelCommand::Block => return Ok(kumade_tunnel::block_traffic().map(|()| ExitCode::SUCCESS)?),
+        TunnelCommand::Unblock => {
+            return Ok(kumade_tunnel::unblock_traffic(RuntimeDir::standard("kumade")).map(|()| ExitCode::SUCCESS)?);
+        }
         TunnelCommand::RunEnd(command) => *command,
     };
     let (config, visibility) = tunnel_config(command)?;
@@ -205,11 +222,11 @@ fn tunnel_config(command: TunnelEndCommand) -> anyhow::Result<(TunnelConfig, Mon
             let address = listen_address(&text, DEFAULT_PORT)?;
             (TunnelEnd::Listen(address), peers, 1, RelayedConfig { allowed, ..RelayedConfig::default() }, common)
         }
-        TunnelEndCommand::Connect { host, peer, networks, forwards, connections, common } => {
+        TunnelEndCommand::Connect { host, peer, networks, forwards, relay_sources, connections, common } => {
             let key = peer.parse::<PublicKey>().context("the key of --peer")?;
             let networks = if networks.is_empty() { &common.addresses } else { &networks };
             let networks = networks.iter().map(IpNet::trunc).collect();
-            let relayed = RelayedConfig { forwards, ..RelayedConfig::default() };
+            let relayed = RelayedConfig { forwards, sources: relay_sources, ..RelayedConfig::default() };
             (TunnelEnd::Connect(resolve_host(&host)?), vec![PeerConfig { key, networks }], connections, relayed, common)
         }
     };

@@ -38,6 +38,7 @@ pub mod sandbox;
 mod scoped_address;
 mod setup;
 pub mod stamp;
+pub mod sysctl;
 pub mod tcp;
 pub mod tun;
 pub mod udp;

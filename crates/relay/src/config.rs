@@ -1,6 +1,7 @@
 use crate::allowed::AllowedTargets;
 use crate::redirect::ConnectionRedirect;
 use crate::target::{Target, TargetError};
+use kumade_net::SocketBinding;
 use kumade_net::tcp::RtoLimits;
 use kumade_net::{ScopedAddress, ScopedAddressError};
 use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
@@ -32,6 +33,8 @@ pub enum RelayRole {
         address: SocketAddr,
         /// Its key.
         peer: PublicKey,
+        /// From where on this host the connections to it leave.
+        binding: SocketBinding,
         /// The congestion control of the connections to it; the system's default, if none.
         congestion_control: Option<String>,
         /// What is carried: connections to local ports, …

@@ -287,9 +287,9 @@ fn open_end(config: RelayConfig) -> Result<(RelayEnd, Listeners, Option<Installe
         .map_err(|error| SetupError::new("get random bytes for keys", io::Error::other(error.to_string())))?;
     let random = StdRng::from_seed(seed);
     match role {
-        RelayRole::Near { address, peer, congestion_control, forwards, redirect } => {
+        RelayRole::Near { address, peer, binding, congestion_control, forwards, redirect } => {
             let initiator = StreamInitiator::new(identity, peer, psk);
-            let near = NearEnd { address, initiator, random, congestion_control, rto };
+            let near = NearEnd { address, binding, initiator, random, congestion_control, rto };
             let listeners = Listeners::near_end(forwards, redirect.as_ref())?;
             let table = redirect.map(|redirect| redirect.packet_rules(&listeners.redirected_addresses()));
             let installed = table.as_ref().map(InstalledTable::install).transpose()?;

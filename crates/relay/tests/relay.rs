@@ -1,5 +1,6 @@
 //! Both ends over loopback: what passes is what was sent, and each end of a connection is the end that was meant.
 
+use kumade_net::SocketBinding;
 use kumade_net::tcp::RtoLimits;
 use kumade_noise_session::channel::{Channel, StreamInitiator};
 use kumade_noise_session::stream::{PREFIX_BYTES, RecordReader};
@@ -38,6 +39,7 @@ fn near_end(address: SocketAddr, peer: u8, target: &str) -> Relay {
     let role = RelayRole::Near {
         address,
         peer: identity(peer).public_key(),
+        binding: SocketBinding::default(),
         congestion_control: None,
         forwards,
         redirect: None,
