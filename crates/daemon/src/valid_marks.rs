@@ -1,13 +1,11 @@
 use crate::journal::{Journal, Leftover, Record};
-use kumade_net::SetupError;
-use kumade_net::sysctl::Sysctl;
+use kumade_net::{SetupError, sysctl};
 use serde::{Deserialize, Serialize};
 
 /// Reverse path filtering (RFC 3704) of the calling thread's network namespace sees the marks of packets until this is dropped
 /// (`net.ipv4.conf.all.src_valid_mark`). A [`Journal`] knows of it in case the process is killed.
 #[derive(Debug)]
 pub struct ValidMarks {
-    setting: Sysctl,
     record: Option<Record>,
 }
 
@@ -25,19 +23,18 @@ impl ValidMarks {
     pub fn install(journal: &Journal) -> Result<Option<Self>, SetupError> {
         journal.recover::<IgnoredMarks>();
         let failed = |error| SetupError::new(format!("set {SETTING} to 1"), error);
-        let setting = Sysctl::open(SETTING).map_err(failed)?;
-        if setting.read().map_err(failed)? != "0" {
+        if sysctl::read(SETTING).map_err(failed)? != "0" {
             return Ok(None);
         }
         let record = journal.record(&IgnoredMarks {}).map_err(failed)?;
-        setting.write("1").map_err(failed)?;
-        Ok(Some(ValidMarks { setting, record: Some(record) }))
+        sysctl::write(SETTING, "1").map_err(failed)?;
+        Ok(Some(ValidMarks { record: Some(record) }))
     }
 }
 
 impl Drop for ValidMarks {
     fn drop(&mut self) {
-        if let Err(error) = self.setting.write("0") {
+        if let Err(error) = sysctl::write(SETTING, "0") {
             tracing::warn!("{SETTING} stays 1 until a tunnel starts: {error}");
             self.record.take().into_iter().for_each(Record::leave_to_successor);
         }
@@ -54,6 +51,6 @@ impl Leftover for IgnoredMarks {
     }
 
     fn undo(&self) -> std::io::Result<()> {
-        Sysctl::open(SETTING)?.write("0")
+        sysctl::write(SETTING, "0")
     }
 }
