@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-/// The value of a setting, such as `net.ipv4.ip_forward`.
+/// The value of a setting, such as `net.ipv4.ip_forward`; or with slashes, where a part may have a dot, as an interface's name.
 ///
 /// # Errors
 /// This kernel has no such setting.
@@ -19,6 +19,8 @@ pub fn write(name: &str, value: &str) -> io::Result<()> {
     fs::write(path(name), value)
 }
 
+/// As sysctl(8): whichever of both stands first separates.
 fn path(name: &str) -> String {
-    format!("/proc/sys/{}", name.replace('.', "/"))
+    let first = name.find(['.', '/']).map(|place| name.as_bytes()[place]);
+    format!("/proc/sys/{}", if first == Some(b'.') { name.replace('.', "/") } else { name.to_owned() })
 }

@@ -16,12 +16,12 @@ pub(crate) struct DeviceRoutes {
     next_address_check: Time,
     own_tables: Option<KeptRoutes<NetworkRoute>>,
     main_table: Option<KeptRoutes<DeviceRoute>>,
-    _guard: Option<DeviceGuard>,
+    _arrival_marks: Option<ArrivalMarks>,
 }
 
-/// What protects a host all of whose traffic goes through a device.
+/// Packet rules for what arrives.
 #[derive(Debug)]
-struct DeviceGuard {
+struct ArrivalMarks {
     // In the order in which they go.
     _table: InstalledTable,
     _valid_marks: Option<ValidMarks>,
@@ -46,7 +46,7 @@ impl DeviceRoutes {
             is_from_address: addresses.iter().any(|own| own.trunc() == *network),
         };
         let main_table = KeptRoutes::install(in_main.map(route).collect(), None, directory)?;
-        let guard = network_routes.first().and_then(|route| DeviceGuard::install(config, route.excluded_mark));
+        let arrival_marks = ArrivalMarks::install(config);
         let what = "a tunnel takes traffic for all other networks, or for those around its far end,";
         let own_tables = KeptRoutes::install(network_routes.clone(), Some(("tunnel-networks", what)), directory)?;
         Ok(DeviceRoutes {
@@ -55,7 +55,7 @@ impl DeviceRoutes {
             next_address_check: now + ADDRESS_CHECK_INTERVAL,
             own_tables,
             main_table,
-            _guard: guard,
+            _arrival_marks: arrival_marks,
         })
     }
 
@@ -74,50 +74,104 @@ impl DeviceRoutes {
     }
 }
 
-impl DeviceGuard {
-    fn install(config: &BondedConfig, mark: u32) -> Option<Self> {
-        let hint = "what strict reverse path filtering (rp_filter=1) takes for forged gets lost, and neighbours reach the \
-            addresses of the tunnel";
-        let table = InstalledTable::install(&guard_rules(&config.device, &config.addresses, mark));
+impl ArrivalMarks {
+    fn install(config: &BondedConfig) -> Option<Self> {
+        let rules = arrival_rules(config)?;
+        let hint = "what reverse path filtering (rp_filter) takes for forged gets lost, and neighbours reach the addresses of a \
+            tunnel that takes all traffic";
+        let table = InstalledTable::install(&rules);
         let table = table.inspect_err(|error| tracing::warn!("{error}; without it, {hint}")).ok()?;
         let valid_marks = ValidMarks::install(&Journal::new(config.directory.clone()));
         let valid_marks = valid_marks.inspect_err(|error| tracing::warn!("{error}; without it, {hint}"));
-        Some(DeviceGuard { _table: table, _valid_marks: valid_marks.ok().flatten() })
+        Some(ArrivalMarks { _table: table, _valid_marks: valid_marks.ok().flatten() })
     }
 }
 
-/// What arrives by other interfaces reaches no address of the device: a neighbour that finds which one this host has there
-/// could go on to infer what its connections are, and inject into them (CVE-2019-14899). And what arrives for this host is
-/// judged by the main table, where reverse path filtering asks by which interface its source would be reached.
-fn guard_rules(device: &str, addresses: &[IpNet], mark: u32) -> Table {
+/// What arrives for this host gets the mark of what leaves the other way, so that reverse path filtering (RFC 3704), which asks
+/// by which interface its source would be reached, follows the same routes. None where nothing is routed by marks.
+fn arrival_rules(config: &BondedConfig) -> Option<Table> {
     let accept = |statement| Rule(vec![statement, Statement::Accept]);
-    let host = |address: &IpNet| IpNet::from(address.addr());
-    let mut rules =
-        vec![accept(Statement::InputInterface(device.to_owned())), accept(Statement::InputInterface("lo".to_owned()))];
-    rules.extend(addresses.iter().map(|own| Rule(vec![Statement::Destination(host(own)), Statement::Drop])));
-    rules.push(accept(Statement::ToOtherHost));
-    rules.push(Rule(vec![Statement::SetMark(mark)]));
+    let mut rules = Vec::new();
+    if let Some(route) = config.network_routes.first() {
+        // All traffic of the host goes through the device. Its addresses there are nobody else's business: a neighbour that
+        // finds one could go on to infer what this host's connections are, and inject into them (CVE-2019-14899).
+        let host = |address: &IpNet| IpNet::from(address.addr());
+        rules.push(accept(Statement::InputInterface(config.device.clone())));
+        rules.push(accept(Statement::InputInterface("lo".to_owned())));
+        rules.extend(config.addresses.iter().map(|own| Rule(vec![Statement::Destination(host(own)), Statement::Drop])));
+        rules.push(accept(Statement::ToOtherHost));
+        rules.push(Rule(vec![Statement::SetMark(route.excluded_mark)]));
+    } else {
+        let routes =
+            config.transports.datagrams().map(|datagrams| &datagrams.routes).filter(|routes| !routes.is_empty())?;
+        rules.push(accept(Statement::ToOtherHost));
+        let mut marks: Vec<_> = routes.iter().map(|route| (route.interface.clone(), route.number)).collect();
+        marks.dedup();
+        let mark = |(interface, mark)| Rule(vec![Statement::InputInterface(interface), Statement::SetMark(mark)]);
+        rules.extend(marks.into_iter().map(mark));
+    }
     let arriving = Chain { name: "arriving".into(), hook: Some(Hook::Prerouting(RAW_PRIORITY)), rules };
-    Table {
-        name: Table::name_with_interface("kumade-tunnel", device),
+    Some(Table {
+        name: Table::name_with_interface("kumade", &config.device),
         counters: Vec::new(),
         flow_lists: Vec::new(),
         chains: vec![arriving],
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{DatagramConfig, OuterTransportConfig};
+    use kumade_daemon::RuntimeDir;
+    use kumade_multipath::{PathPolicy, UnorderedFlows};
+    use kumade_net::interface::Family;
+    use kumade_net::policy_routing::MarkedRoute;
+    use kumade_noise_session::PrivateKey;
+
+    fn config(network_routes: Vec<NetworkRoute>, routes: Vec<MarkedRoute>) -> BondedConfig {
+        BondedConfig {
+            device: "tunnel.0".into(),
+            mtu: None,
+            addresses: ["10.77.0.2/24", "fd77::2/64"].map(|text| text.parse().unwrap()).into(),
+            identity: PrivateKey::from_bytes([1; 32]),
+            transports: OuterTransportConfig::Udp(DatagramConfig { port: 0, threads: 1, paths: Vec::new(), routes }),
+            policy: PathPolicy::Weighted,
+            unordered_flows: UnorderedFlows::default(),
+            remotes: Vec::new(),
+            network_routes,
+            directory: RuntimeDir::from_path(std::path::PathBuf::from("unused")),
+        }
+    }
+
+    fn shown(config: &BondedConfig) -> Option<String> {
+        Some(arrival_rules(config)?.chains[0].to_string())
+    }
+
+    const HEAD: &str = "\tchain arriving {\n\t\ttype filter hook prerouting priority -300; policy accept;\n";
 
     #[test]
-    fn what_arrives_elsewhere_reaches_no_address_of_the_device() {
-        let addresses = ["10.77.0.2/24", "fd77::2/64"].map(|text| text.parse().unwrap());
-        let expected = "table inet kumade-tunnel-tunnel_0 {\n\tflags owner\n\tchain arriving {\n\
-            \t\ttype filter hook prerouting priority -300; policy accept;\n\
-            \t\tiifname \"tunnel.0\" accept\n\t\tiifname \"lo\" accept\n\
+    fn what_arrives_elsewhere_reaches_no_address_of_a_device_that_takes_all_traffic() {
+        let network = "0.0.0.0/0".parse().unwrap();
+        let route = NetworkRoute { number: 9, network, excluded_mark: 7, interface: "tunnel.0".into() };
+        let rules = "\t\tiifname \"tunnel.0\" accept\n\t\tiifname \"lo\" accept\n\
             \t\tip daddr 10.77.0.2/32 drop\n\t\tip6 daddr fd77::2/128 drop\n\
-            \t\tfib daddr type unicast accept\n\t\tmeta mark set 7\n\t}\n}";
-        assert_eq!(guard_rules("tunnel.0", &addresses, 7).to_string(), expected);
+            \t\tfib daddr type unicast accept\n\t\tmeta mark set 7\n\t}\n";
+        assert_eq!(shown(&config(vec![route], Vec::new())), Some(format!("{HEAD}{rules}")));
+    }
+
+    #[test]
+    fn what_arrives_by_a_path_is_filtered_by_the_routes_of_that_path() {
+        let route = |family, number, interface: &str| MarkedRoute {
+            number,
+            family,
+            interface: interface.into(),
+            gateway: None,
+        };
+        let routes = vec![route(Family::V4, 8, "wan1"), route(Family::V6, 8, "wan1"), route(Family::V4, 9, "wan2")];
+        let rules = "\t\tfib daddr type unicast accept\n\t\tiifname \"wan1\" meta mark set 8\n\
+            \t\tiifname \"wan2\" meta mark set 9\n\t}\n";
+        assert_eq!(shown(&config(Vec::new(), routes)), Some(format!("{HEAD}{rules}")));
+        assert_eq!(shown(&config(Vec::new(), Vec::new())), None);
     }
 }
