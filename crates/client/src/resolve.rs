@@ -3,11 +3,11 @@
 use crate::cancel::StopCondition;
 use crate::error::Error;
 use crate::family::Family;
-use kumade_net::clock;
+use kumade_net::{ScopedAddress, ScopedAddressError, clock};
 use kumade_transport::deadline_after;
 use kumade_units::Span;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc;
 use std::thread;
 
@@ -21,9 +21,10 @@ pub(crate) fn resolve(host: &str, port: u16, family: Family, limit: &StopConditi
         Family::V4 => (SocketAddr::is_ipv4, "IPv4"),
         Family::V6 => (SocketAddr::is_ipv6, "IPv6"),
     };
-    let addresses = match host.parse::<IpAddr>() {
-        Ok(address) => vec![SocketAddr::new(address, port)],
-        Err(_) => resolve_name(host, port, limit)?,
+    let addresses = match host.parse::<ScopedAddress>() {
+        Ok(address) => vec![address.with_port(port)],
+        Err(ScopedAddressError::Malformed(_)) => resolve_name(host, port, limit)?,
+        Err(error) => return Err(Error::ResolutionFailed { host: host.to_owned(), cause: error.to_string() }),
     };
     let usable: Vec<_> = addresses.into_iter().filter(family).collect();
     if usable.iter().any(is_unscoped_link_local) {

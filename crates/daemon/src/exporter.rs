@@ -1,7 +1,9 @@
 use crate::deadline_stream::DeadlineStream;
 use crate::listener_thread::ListenerThread;
-use kumade_net::clock;
+use crate::metrics_format::MetricsFormat;
+use kumade_net::{clock, listener};
 use kumade_units::Span;
+use socket2::Type;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,8 +12,9 @@ use std::thread;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Serves metrics to Prometheus: replies to `GET /metrics`, until this is dropped. Each client has a thread of its own for
-/// the few seconds that it may take, so that a silent one delays no other; nor do any number of them keep it out.
+/// Serves metrics to Prometheus: replies to `GET /metrics` and `HEAD /metrics`, in OpenMetrics or in Prometheus' text format as
+/// the client accepts, until this is dropped. Each client has a thread of its own for the few seconds that it may take, so that
+/// a silent one delays no other; nor do any number of them keep it out.
 #[derive(Debug)]
 pub struct Exporter {
     address: SocketAddr,
@@ -30,12 +33,13 @@ pub struct ExporterError {
 const MAX_CLIENTS: usize = 64;
 /// Threads at a time, with those whose client has given way and that end in a moment.
 const MAX_THREADS: usize = 2 * MAX_CLIENTS;
+/// As the standard library has it.
+const BACKLOG: i32 = 128;
 /// A longer request is refused.
 const MAX_REQUEST_BYTES: usize = 8192;
 /// How long one client may take for its request, and again for the response.
 const CLIENT_TIMEOUT: Span = Span::from_secs(2);
-/// As the format's specification has it.
-const OPENMETRICS_CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 
 impl Exporter {
     /// Listens. `metrics` is asked for each client, and returns OpenMetrics text.
@@ -44,7 +48,7 @@ impl Exporter {
     /// The address cannot be had.
     pub fn start(address: SocketAddr, metrics: impl FnMut() -> String + Send + 'static) -> Result<Self, ExporterError> {
         let failed = |cause| ExporterError { address, cause };
-        let listener = TcpListener::bind(address).map_err(failed)?;
+        let listener = listen(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
         // Each client's thread holds a copy.
@@ -62,6 +66,12 @@ impl Exporter {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = listener::bind(address, Type::STREAM, |socket| socket.set_reuse_address(true))?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
 }
 
 /// The connections of the clients, oldest first.
@@ -112,22 +122,51 @@ fn serve_client(
 
 fn respond(stream: &TcpStream, metrics: impl FnOnce() -> String) -> io::Result<()> {
     let mut stream = DeadlineStream::new(stream, CLIENT_TIMEOUT)?;
-    let (status, kind, body) = match read_request(&mut stream)? {
-        Some((method, path)) if path == "/metrics" || path == "/" => match method.as_str() {
-            "GET" => ("200 OK", OPENMETRICS_CONTENT_TYPE, metrics()),
-            _ => ("405 Method Not Allowed", "text/plain", "only GET is supported\n".to_owned()),
-        },
-        Some(_) => ("404 Not Found", "text/plain", "the metrics are at /metrics\n".to_owned()),
-        None => ("400 Bad Request", "text/plain", "this is not an HTTP request\n".to_owned()),
+    let request = read_request(&mut stream)?;
+    let (status, kind, body) = match &request {
+        Some(request) if !request.is_for_metrics() => {
+            ("404 Not Found", PLAIN_TEXT, "the metrics are at /metrics\n".into())
+        }
+        Some(request) if ["GET", "HEAD"].contains(&request.method.as_str()) => {
+            ("200 OK", request.format.content_type(), request.format.convert(metrics()))
+        }
+        Some(_) => {
+            ("405 Method Not Allowed\r\nAllow: GET, HEAD", PLAIN_TEXT, "only GET and HEAD are supported\n".into())
+        }
+        None => ("400 Bad Request", PLAIN_TEXT, "this is not an HTTP request\n".into()),
     };
     let length = body.len();
     let head =
         format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+    let body = if request.is_some_and(|request| request.method == "HEAD") { String::new() } else { body };
     stream.with_new_deadline(CLIENT_TIMEOUT).write_all((head + &body).as_bytes())
 }
 
-/// Reads method and path, within bounds of length and time; `None` if that is not an HTTP request.
-fn read_request(stream: &mut impl Read) -> io::Result<Option<(String, String)>> {
+/// What a client asks for.
+struct Request {
+    method: String,
+    target: String,
+    format: MetricsFormat,
+}
+
+impl Request {
+    fn new(request: &httparse::Request<'_, '_>) -> Option<Self> {
+        let accept = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("Accept"));
+        let format = MetricsFormat::negotiate(accept.filter_map(|header| str::from_utf8(header.value).ok()));
+        Some(Request { method: request.method?.to_owned(), target: request.path?.to_owned(), format })
+    }
+
+    /// Whatever query stands behind the path, which `http://HOST` may stand before (RFC 9112, 3.2.2).
+    fn is_for_metrics(&self) -> bool {
+        let target = self.target.split('?').next().unwrap_or_default();
+        let path =
+            target.strip_prefix("http://").map_or(target, |rest| rest.find('/').map_or("/", |path| &rest[path..]));
+        ["/", "/metrics"].contains(&path)
+    }
+}
+
+/// Within bounds of length and time; `None` if that is not an HTTP request.
+fn read_request(stream: &mut impl Read) -> io::Result<Option<Request>> {
     let mut bytes = Vec::new();
     let mut chunk = [0; 1024];
     while bytes.len() < MAX_REQUEST_BYTES {
@@ -139,9 +178,7 @@ fn read_request(stream: &mut impl Read) -> io::Result<Option<(String, String)>> 
         let mut headers = [httparse::EMPTY_HEADER; 64];
         let mut request = httparse::Request::new(&mut headers);
         match request.parse(&bytes) {
-            Ok(httparse::Status::Complete(_)) => {
-                return Ok(request.method.zip(request.path).map(|(method, path)| (method.into(), path.into())));
-            }
+            Ok(httparse::Status::Complete(_)) => return Ok(Request::new(&request)),
             Ok(httparse::Status::Partial) => {}
             Err(_) => return Ok(None),
         }

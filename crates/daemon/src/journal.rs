@@ -1,7 +1,7 @@
 use crate::lock_file::{LockError, LockFile, WhenLocked, remove_if_exists};
 use crate::runtime_dir::RuntimeDir;
 use kumade_net::namespace::{NamespaceId, Presence};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
@@ -67,7 +67,7 @@ impl Journal {
     pub fn record<L: Leftover>(&self, leftover: &L) -> io::Result<Record> {
         // Whoever comes next may have another environment, and must find it.
         let directory = self.directory.create_persistent().map_err(io::Error::other)?;
-        let _turn = lock_kind::<L>(&directory)?;
+        let _turn = lock_kind(&directory, L::KIND)?;
         let process = process::id();
         let entry = Entry { boot: boot_id(), namespace: NamespaceId::current()?, process, leftover };
         let entry = serde_json::to_vec(&entry)?;
@@ -83,9 +83,24 @@ impl Journal {
     /// cannot be undone is logged, and stays on record.
     pub fn recover<L: Leftover>(&self) {
         for directory in self.directory.own_candidates() {
-            match lock_kind::<L>(directory) {
+            match lock_kind(directory, L::KIND) {
                 Ok(_turn) => entry_files::<L>(directory).iter().for_each(|path| recover_one::<L>(path)),
                 Err(error) => tracing::warn!("cannot look for leftovers in {}: {error}", directory.display()),
+            }
+        }
+    }
+}
+
+impl Journal {
+    /// Forgets all changes, of whatever kind, that went with their namespaces. To know that takes more capabilities than it
+    /// takes to undo changes: to be called before a process gives them up. What it is not certain of stays on record.
+    pub fn forget_gone_namespaces(&self) {
+        for directory in self.directory.own_candidates() {
+            for (path, kind) in all_entry_files(directory) {
+                match lock_kind(directory, &kind) {
+                    Ok(_turn) => forget_if_gone(&path),
+                    Err(error) => tracing::warn!("cannot look for leftovers in {}: {error}", directory.display()),
+                }
             }
         }
     }
@@ -107,8 +122,8 @@ impl Drop for Record {
 
 /// One process at a time reads or writes the record, so that nothing is undone that another process has just undone and
 /// changed anew.
-fn lock_kind<L: Leftover>(directory: &Path) -> io::Result<LockFile> {
-    let path = directory.join(format!("{}-journal.lock", L::KIND));
+fn lock_kind(directory: &Path, kind: &str) -> io::Result<LockFile> {
+    let path = directory.join(format!("{kind}-journal.lock"));
     LockFile::lock(path, WhenLocked::Wait).map_err(|error| match error {
         LockError::Io(error) => error,
         LockError::Locked(process) => io::Error::other(format!("process {process} has the record")),
@@ -126,28 +141,50 @@ fn create_entry_file(directory: &Path, stem: &str) -> io::Result<(PathBuf, File)
     }
 }
 
-fn entry_files<L: Leftover>(directory: &Path) -> Vec<PathBuf> {
+/// With their kinds: `KIND-PROCESS-NUMBER.json`.
+fn all_entry_files(directory: &Path) -> Vec<(PathBuf, String)> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_record = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(L::KIND));
-        name.is_some_and(|rest| rest.starts_with('-') && rest.ends_with(".json"))
+    let with_kind = |path: PathBuf| {
+        let mut parts = path.file_name()?.to_str()?.strip_suffix(".json")?.rsplitn(3, '-');
+        let [number, process] = [parts.next()?, parts.next()?];
+        let is_number = |part: &str| part.parse::<u32>().is_ok();
+        let kind = parts.next().filter(|_| is_number(number) && is_number(process))?.to_owned();
+        Some((path, kind))
     };
-    entries.filter(is_record).collect()
+    entries.filter_map(with_kind).collect()
+}
+
+fn entry_files<L: Leftover>(directory: &Path) -> Vec<PathBuf> {
+    all_entry_files(directory).into_iter().filter(|(_, kind)| kind == L::KIND).map(|(path, _)| path).collect()
 }
 
 fn recover_one<L: Leftover>(path: &Path) {
-    let Ok(file) = File::open(path) else { return };
-    // Locked: its process lives.
-    if file.try_lock().is_err() {
-        return;
-    }
-    let mut text = String::new();
-    let read = (&file).take(MAX_ENTRY_BYTES).read_to_string(&mut text);
-    match read.ok().and_then(|_| serde_json::from_str::<Entry<L>>(&text).ok()) {
+    // Kept open while it is looked at.
+    let Some((_locked, entry)) = read_left_entry::<L>(path) else { return };
+    match entry {
         Some(entry) if entry.boot == boot_id() => undo_entry(path, &entry),
         // The system was restarted; or the process was killed while it wrote, before it made the change.
         _ => remove_if_exists(path),
     }
+}
+
+fn forget_if_gone(path: &Path) {
+    if let Some((_locked, Some(entry))) = read_left_entry::<IgnoredAny>(path)
+        && (entry.boot != boot_id() || entry.namespace.presence() == Presence::Gone)
+    {
+        remove_if_exists(path);
+    }
+}
+
+/// A file whose process has ended, locked, and what is written there if it can be read.
+fn read_left_entry<L: DeserializeOwned>(path: &Path) -> Option<(File, Option<Entry<L>>)> {
+    let file = File::open(path).ok()?;
+    // Locked: its process lives.
+    file.try_lock().ok()?;
+    let mut text = String::new();
+    let read = (&file).take(MAX_ENTRY_BYTES).read_to_string(&mut text);
+    let entry = read.ok().and_then(|_| serde_json::from_str(&text).ok());
+    Some((file, entry))
 }
 
 fn undo_entry<L: Leftover>(path: &Path, Entry { namespace, process, leftover, .. }: &Entry<L>) {

@@ -1,5 +1,6 @@
 //! Where to listen, as people write it.
 
+use kumade_net::{ScopedAddress, ScopedAddressError};
 use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use thiserror::Error;
@@ -9,9 +10,12 @@ use thiserror::Error;
 pub struct ListenAddressError {
     text: String,
     port: Option<u16>,
+    /// It is an address, and cannot be used.
+    reason: Option<ScopedAddressError>,
 }
 
-/// An address, a port, or both: `7272`, `:7272`, `127.0.0.1`, `::1`, `[::1]`, `192.0.2.1:7272`, `[::1]:7272`. What is not
+/// An address, a port, or both: `7272`, `:7272`, `127.0.0.1`, `::1`, `[::1]`, `192.0.2.1:7272`, `[::1]:7272`,
+/// `[fe80::1%eth0]:7272`. What is not
 /// said is all addresses, and `port`.
 ///
 /// # Errors
@@ -32,20 +36,28 @@ pub fn metrics_address(text: &str) -> Result<SocketAddr, ListenAddressError> {
 fn parse_address(text: &str, address: IpAddr, port: Option<u16>) -> Result<SocketAddr, ListenAddressError> {
     let text = text.trim();
     let only_port = text.strip_prefix(':').unwrap_or(text).parse().map(|port| SocketAddr::new(address, port));
-    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    let only_address = || port.and_then(|port| inner.parse().ok().map(|address| SocketAddr::new(address, port)));
-    let read = only_port.ok().or_else(only_address).or_else(|| text.parse().ok());
-    read.ok_or_else(|| ListenAddressError { text: text.to_owned(), port })
+    let with_address = || match ScopedAddress::parse_with_port(text) {
+        Ok((address, own_port)) => match own_port.or(port) {
+            Some(port) => Ok(address.with_port(port)),
+            None => Err(None),
+        },
+        Err(ScopedAddressError::Malformed(_)) => Err(None),
+        Err(error) => Err(Some(error)),
+    };
+    only_port.or_else(|_| with_address()).map_err(|reason| ListenAddressError { text: text.to_owned(), port, reason })
 }
 
 impl Display for ListenAddressError {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let text = &self.text;
-        match self.port {
-            Some(port) => {
+        match (&self.reason, self.port) {
+            (Some(reason), _) => write!(f, "{reason}"),
+            (None, Some(port)) => {
                 write!(f, "`{text}` is neither an address nor a port; write it like {port}, 127.0.0.1 or [::1]:{port}")
             }
-            None => write!(f, "`{text}` is neither a port nor an address with one; write it like 9272 or [::1]:9272"),
+            (None, None) => {
+                write!(f, "`{text}` is neither a port nor an address with one; write it like 9272 or [::1]:9272")
+            }
         }
     }
 }
@@ -72,6 +84,12 @@ mod tests {
             let error = listen_address(text, 7272).unwrap_err().to_string();
             assert!(error.contains("write it like 7272, 127.0.0.1"), "{error}");
         }
+        for text in ["fe80::1%lo", "[fe80::1%lo]", "[fe80::1%lo]:7272"] {
+            let address = listen_address(text, 7272).unwrap();
+            assert!(matches!(address, SocketAddr::V6(v6) if v6.scope_id() != 0 && v6.port() == 7272), "{address}");
+        }
+        let error = listen_address("[fe80::1%absent0]:7272", 7272).unwrap_err().to_string();
+        assert!(error.contains("no interface `absent0`"), "{error}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use crate::journal::{Journal, Leftover, Record};
 use kumade_net::SetupError;
-use kumade_net::interface::{self, Family};
-use kumade_net::policy_routing::{self, MarkedRoute, PolicyRoute};
+use kumade_net::interface::Family;
+use kumade_net::policy_routing::{NetworkRefusal, PolicyRoute, RouteRemnant};
 use serde::{Deserialize, Serialize};
 use std::io;
 
@@ -19,6 +19,8 @@ pub struct InstalledRoutes<R> {
 struct RoutesLeftover {
     /// Numbers of tables with the IP version, 4 or 6.
     tables: Vec<(u32, u8)>,
+    #[serde(default)]
+    refusals: Vec<NetworkRefusal>,
 }
 
 impl InstalledRoutes<()> {
@@ -44,18 +46,14 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
     pub fn install(&self) -> Result<(), SetupError> {
         self.routes.iter().try_for_each(PolicyRoute::install)
     }
-}
 
-impl InstalledRoutes<MarkedRoute> {
-    /// Sets again what the kernel has dropped with an interface that is back.
-    pub fn restore(&self) {
-        for route in self.routes.iter().filter(|route| interface::is_running(&route.interface)) {
-            if !route.has_route().is_ok_and(|is_set| is_set)
-                && let Err(error) = route.set_route()
-            {
-                tracing::debug!("{error}");
-            }
-        }
+    /// Adds those again that the kernel has dropped with an interface. Returns how many were gone and are back, and how many
+    /// still are gone, since their interface is.
+    pub fn restore(&self) -> (usize, usize) {
+        let restored: Vec<_> = self.routes.iter().map(PolicyRoute::restore).collect();
+        let count =
+            |is_counted: fn(&Result<bool, SetupError>) -> bool| restored.iter().filter(|one| is_counted(one)).count();
+        (count(|one| matches!(one, Ok(true))), count(Result::is_err))
     }
 }
 
@@ -70,8 +68,14 @@ impl<R> Drop for InstalledRoutes<R> {
 
 impl RoutesLeftover {
     fn new(routes: &[impl PolicyRoute]) -> Self {
-        let tables = routes.iter().map(PolicyRoute::table).map(|(number, family)| (number, version_digit(family)));
-        RoutesLeftover { tables: tables.collect() }
+        let mut leftover = RoutesLeftover { tables: Vec::new(), refusals: Vec::new() };
+        for remnant in routes.iter().flat_map(PolicyRoute::remnants) {
+            match remnant {
+                RouteRemnant::Table(number, family) => leftover.tables.push((number, version_digit(family))),
+                RouteRemnant::Refusal(refusal) => leftover.refusals.push(refusal),
+            }
+        }
+        leftover
     }
 }
 
@@ -85,9 +89,10 @@ impl Leftover for RoutesLeftover {
     }
 
     fn undo(&self) -> Result<(), SetupError> {
-        self.tables.iter().try_for_each(|&(number, version)| {
-            policy_routing::remove_table(number, if version == 4 { Family::V4 } else { Family::V6 })
-        })
+        let family = |version| if version == 4 { Family::V4 } else { Family::V6 };
+        let tables = self.tables.iter().map(|&(number, version)| RouteRemnant::Table(number, family(version)));
+        let refusals = self.refusals.iter().copied().map(RouteRemnant::Refusal);
+        tables.chain(refusals).try_for_each(|remnant| remnant.remove())
     }
 }
 

@@ -54,6 +54,14 @@ impl RuntimeDir {
         RuntimeDir { persistent_candidates: candidates.clone(), candidates }
     }
 
+    /// Creates what services may need later, and returns all that exist and are this user's: where a service that is confined
+    /// has to write.
+    pub fn create_writable(&self) -> Vec<PathBuf> {
+        // Who needs one that cannot be had says so.
+        let _ = (self.create(), self.create_persistent());
+        self.own_candidates().map(Path::to_owned).collect()
+    }
+
     /// The first directory that can be used; it is created where it is missing.
     pub(crate) fn create(&self) -> Result<PathBuf, NoRuntimeDir> {
         create_first_usable(self.candidates.iter())
@@ -99,7 +107,10 @@ fn create_own(directory: &Path) -> io::Result<()> {
     if !is_owned_by_user(directory) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not a directory of this user"));
     }
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
+    // A service that is confined can't set them, nor need it.
+    let permissions = fs::Permissions::from_mode(0o700);
+    let has_others = fs::metadata(directory)?.permissions().mode() & 0o7777 != permissions.mode();
+    if has_others { fs::set_permissions(directory, permissions) } else { Ok(()) }
 }
 
 fn is_owned_by_user(directory: &Path) -> bool {

@@ -7,8 +7,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+const METRICS: &str = "# TYPE seen counter\nseen_total 1\n# EOF\n";
+
 fn start() -> Exporter {
-    Exporter::start("127.0.0.1:0".parse().unwrap(), || "up 1\n# EOF\n".to_owned()).unwrap()
+    Exporter::start("127.0.0.1:0".parse().unwrap(), || METRICS.to_owned()).unwrap()
 }
 
 fn send_request(exporter: &Exporter, text: &[u8]) -> String {
@@ -20,11 +22,27 @@ fn send_request(exporter: &Exporter, text: &[u8]) -> String {
 }
 
 #[test]
-fn metrics_are_fetched_in_their_format() {
-    let response = send_request(&start(), b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-    let (head, body) = response.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains("openmetrics-text; version=1.0.0"), "{head}");
-    assert_eq!(body, "up 1\n# EOF\n");
+fn metrics_are_fetched_in_the_format_that_is_accepted() {
+    let exporter = start();
+    let text = (" text/plain; version=0.0.4;", "# TYPE seen_total counter\nseen_total 1\n");
+    for (accept, (kind, expected)) in [
+        ("", text),
+        ("Accept: */*\r\n", text),
+        ("accept: application/openmetrics-text\r\n", (" application/openmetrics-text; version=1.0.0;", METRICS)),
+    ] {
+        let ask = |method: &str, target: &str| {
+            let response =
+                send_request(&exporter, format!("{method} {target} HTTP/1.1\r\nHost: x\r\n{accept}\r\n").as_bytes());
+            let (head, body) = response.split_once("\r\n\r\n").unwrap();
+            let length = format!("Content-Length: {}\r\n", expected.len());
+            assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains(kind) && head.contains(&length), "{head}");
+            body.to_owned()
+        };
+        for target in ["/metrics", "/metrics?name=seen", "/?", "http://x:1/metrics?", "http://x"] {
+            assert_eq!(ask("GET", target), expected);
+            assert_eq!(ask("HEAD", target), "");
+        }
+    }
 }
 
 #[test]
@@ -32,6 +50,8 @@ fn other_requests_are_refused() {
     let exporter = start();
     for (text, status) in [
         (&b"GET /secrets HTTP/1.1\r\n\r\n"[..], "404"),
+        (b"GET /metrics/ HTTP/1.1\r\n\r\n", "404"),
+        (b"GET https://x/metrics HTTP/1.1\r\n\r\n", "404"),
         (b"POST /metrics HTTP/1.1\r\n\r\n", "405"),
         (b"SSH-2.0-OpenSSH\r\n\r\n", "400"),
         (b"\x16\x03\x01\x02\x00\x01", "400"),
@@ -41,7 +61,7 @@ fn other_requests_are_refused() {
     }
     // Whatever becomes of the rest of this one, the next is served.
     send_request(&exporter, &vec![b'G'; 1 << 20]);
-    assert!(send_request(&exporter, b"GET / HTTP/1.0\r\n\r\n").contains("up 1"));
+    assert!(send_request(&exporter, b"GET / HTTP/1.0\r\n\r\n").contains("seen_total 1"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use kumade_daemon::{Journal, Leftover, NameLock, NameLockError, RuntimeDir};
 use kumade_net::namespace::{Namespace, NamespaceId};
+use kumade_net::privileges;
 use kumade_netns_testbed::{eventually, in_namespaces};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read};
@@ -142,7 +143,7 @@ fn what_was_changed_in_a_namespace_is_undone_there_alone_and_forgotten_with_it()
         leave(&second, 2);
         recover_here();
         assert_eq!(left(), (true, 2), "neither is of this namespace");
-        let is_followed = second.run(|| NamespaceId::current().unwrap().has_handle()).unwrap();
+        let is_followed = second.run(|| NamespaceId::current().unwrap().can_be_known_gone()).unwrap();
         drop(second);
         // The kernel takes namespaces down later.
         let is_forgotten = eventually(|| {
@@ -152,6 +153,51 @@ fn what_was_changed_in_a_namespace_is_undone_there_alone_and_forgotten_with_it()
         assert!(is_forgotten || !is_followed, "{:?}", left());
         first.run(recover_here).unwrap();
         assert!(!directory.join("file").exists());
+    });
+}
+
+/// A gateway that was killed in a namespace that `ip netns add` has made could not start again, once another one had run
+/// elsewhere.
+#[test]
+fn a_record_of_a_namespace_that_must_not_be_entered_stays() {
+    in_namespaces("a_record_of_a_namespace_that_must_not_be_entered_stays", || {
+        let directory = directory("forbidden-journal");
+        let (first, second) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+        let text = first.run(|| written(&directory, "file")).unwrap();
+        fs::write(directory.join("run/created-1-0.json"), text).unwrap();
+        fs::write(directory.join("file"), "").unwrap();
+        let others = || {
+            privileges::drop_capabilities_except(&[privileges::NET_ADMIN]).unwrap();
+            journal(&directory).recover::<Created>();
+            journal(&directory).forget_gone_namespaces();
+            records(&directory)
+        };
+        assert_eq!(second.run(others).unwrap(), 1);
+        first.run(|| journal(&directory).recover::<Created>()).unwrap();
+        assert_eq!((directory.join("file").exists(), records(&directory)), (false, 0));
+    });
+}
+
+#[test]
+fn who_may_enter_namespaces_forgets_what_went_with_them_whatever_its_kind() {
+    in_namespaces("who_may_enter_namespaces_forgets_what_went_with_them_whatever_its_kind", || {
+        let directory = directory("forgotten-journal");
+        let (first, second) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+        let leave = |inside: &Namespace, name: &str| {
+            let text = inside.run(|| written(&directory, "file")).unwrap();
+            fs::write(directory.join("run").join(name), text).unwrap();
+        };
+        leave(&first, "created-1-0.json");
+        leave(&second, "created-2-0.json");
+        leave(&second, "other-kind-2-0.json");
+        fs::write(directory.join("run/made-by-somebody.json"), "{}").unwrap();
+        let can_be_known = second.run(|| NamespaceId::current().unwrap().can_be_known_gone()).unwrap();
+        drop(second);
+        let is_forgotten = eventually(|| {
+            journal(&directory).forget_gone_namespaces();
+            records(&directory) == 2
+        });
+        assert!(is_forgotten || !can_be_known);
     });
 }
 

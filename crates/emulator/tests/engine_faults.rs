@@ -129,7 +129,7 @@ fn what_a_killed_emulator_noted_is_forgotten_once_its_namespace_is_gone() {
         killed.wait().unwrap();
         let noted = || notes_of(killed.id());
         assert_eq!(noted().len(), PORTS.len());
-        if !gone.middle.run(|| NamespaceId::current().unwrap().has_handle()).unwrap() {
+        if !gone.middle.run(|| NamespaceId::current().unwrap().can_be_known_gone()).unwrap() {
             return println!("this system does not tell of namespaces that are gone");
         }
         drop(gone);

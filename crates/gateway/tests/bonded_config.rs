@@ -3,6 +3,7 @@
 use kumade_gateway::config::Plane;
 use kumade_gateway::{ConfigError, GatewayConfig};
 use kumade_multipath::{PathPolicy, ShareUnit};
+use kumade_net::ScopedAddress;
 
 const KEY: &str = "85d3f0b4c1a2968777665544332211000123456789abcdef0123456789abcdef";
 
@@ -50,6 +51,10 @@ fn a_valid_file_becomes_what_it_says() {
     let default_port = read(&VALID.replace("[2001:db8::2]:9000", "192.0.2.2")).unwrap();
     let Plane::Bonded(bonded) = &default_port.plane else { panic!("another plane") };
     assert_eq!(bonded.peers[0].addresses[1], Some("192.0.2.2:7273".parse().unwrap()));
+    let of_a_link = read(&VALID.replace("[2001:db8::2]:9000", "fe80::2%lo")).unwrap();
+    let Plane::Bonded(bonded) = &of_a_link.plane else { panic!("another plane") };
+    let address: ScopedAddress = "fe80::2%lo".parse().unwrap();
+    assert_eq!(bonded.peers[0].addresses[1], Some(address.with_port(7273)));
 }
 
 #[test]
@@ -68,6 +73,7 @@ fn faults_are_told_with_the_line_and_what_to_try() {
         ("public-key = \"85d3", "public-key = \"x", 24, "64 hexadecimal digits"),
         (&format!("public-key = \"{KEY}\"\n"), "", 22, "kumade key public"),
         ("[2001:db8::2]:9000", "example.org", 25, "example.org"),
+        ("[2001:db8::2]:9000", "[fe80::2%absent0]:9000", 25, "no interface `absent0`"),
         ("addresses = [\"\", ", "addresses = [\"\", \"\", ", 25, "more addresses than paths"),
         ("plane = \"bonded\"", "", 6, "plane = \"bonded\""),
         ("interface = \"path2\"", "interface = \"path9\"", 17, "no interface `path9`: there are path1, path2"),

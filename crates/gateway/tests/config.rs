@@ -119,6 +119,8 @@ fn faults_are_told_with_the_line_and_what_to_try() {
     refused("\"10.9.2.2\"", "\"10.9.2.2\", \"10.9.2.3\"", 17, "second gateway of its IP version");
     refused("\"10.9.2.2\"", "\"gw\"", 17, "`gw` is no IP address");
     refused("\"10.9.2.2\"", "\"127.0.0.1\"", 17, "no address of a router");
+    refused("\"10.9.2.2\"", "\"fe80::2%lo\"", 17, "is not at the path's interface, path2");
+    refused("\"10.9.2.2\"", "\"fe80::2%absent0\"", 17, "no interface `absent0`");
     refused("[\"10.9.2.2\"]", "[\"fd09:2::2\"]", 22, "path `two` has no IPv4 gateway");
     refused("10.2.0.0/24\"]", "10.1.0.128/25\"]", 23, "10.1.0.128/25 overlaps 10.1.0.0/24");
     refused("fd01::/64", "::/0", 27, "::/0 overlaps ::/0");

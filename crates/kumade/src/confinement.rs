@@ -1,6 +1,7 @@
 //! What a program that serves others gives up once it needs it no more, and says so.
 
 use crate::output::note;
+use kumade_daemon::{Journal, RuntimeDir};
 use kumade_net::SetupError;
 use kumade_net::privileges::{self, FIRST_UNPRIVILEGED_PORT, NET_ADMIN, NET_BIND_SERVICE, NET_RAW};
 use kumade_net::sandbox;
@@ -11,6 +12,8 @@ pub(crate) struct Confinement {
     restrictions: Vec<String>,
 }
 
+const NO_LANDLOCK: &str = "no Landlock in this kernel";
+
 /// A capability with its name: capabilities(7).
 pub(crate) type Capability = (u32, &'static str);
 
@@ -20,12 +23,21 @@ impl Confinement {
         (!keeps_privileges).then(Self::default)
     }
 
-    /// All capabilities but those that it takes to have interfaces, routes and rules and to restore them at the end, and to
-    /// bind to these ports; of this thread and of those that it starts from now on.
-    pub(crate) fn keep_network_capabilities(&mut self, ports: impl IntoIterator<Item = u16>) {
+    /// All that moving packets does not take: capabilities but those to have interfaces, routes and rules, to restore them at
+    /// the end, and to bind to these ports; writes but those of control sockets and records; of this thread and of those that it
+    /// starts from now on.
+    pub(crate) fn keep_network_privileges(&mut self, ports: impl IntoIterator<Item = u16>) {
+        let directory = RuntimeDir::standard("kumade");
+        Journal::new(directory.clone()).forget_gone_namespaces();
         let mut kept = vec![(NET_ADMIN, "CAP_NET_ADMIN"), (NET_RAW, "CAP_NET_RAW")];
         kept.extend(port_capability(ports));
         self.drop_capabilities(&kept);
+        let writable = directory.create_writable();
+        let names: Vec<_> = writable.iter().map(|directory| directory.display().to_string()).collect();
+        self.record_restriction(sandbox::deny_writes_outside(&writable).map(|confined| match confined {
+            true => format!("no writes but in {} and for networks (Landlock)", names.join(", ")),
+            false => NO_LANDLOCK.to_owned(),
+        }));
     }
 
     /// All capabilities but these, of this thread and of those that it starts from now on.
@@ -39,20 +51,20 @@ impl Confinement {
     pub(crate) fn deny_files_and_connections(&mut self) {
         self.record_restriction(sandbox::deny_files_and_connections().map(|confined| match confined {
             true => "no files or outgoing connections (Landlock)".to_owned(),
-            false => "no Landlock in this kernel".to_owned(),
+            false => NO_LANDLOCK.to_owned(),
         }));
     }
 
-    /// System calls that are not needed, of all threads.
-    pub(crate) fn restrict_system_calls(&mut self) {
+    /// Once all threads have been started: their system calls that are not needed; and says what was given up.
+    pub(crate) fn finish(mut self) {
+        self.restrict_system_calls();
+        note!("confined: {}", self.restrictions.join("; "));
+    }
+
+    fn restrict_system_calls(&mut self) {
         self.record_restriction(
             sandbox::deny_unneeded_calls().map(|()| "no unneeded system calls (seccomp)".to_owned()),
         );
-    }
-
-    /// Says what was given up.
-    pub(crate) fn report(self) {
-        note!("confined: {}", self.restrictions.join("; "));
     }
 
     fn record_restriction(&mut self, outcome: Result<String, SetupError>) {

@@ -69,7 +69,7 @@ pub struct GatewayArgs {
     /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     prometheus: Option<String>,
-    /// Keep capabilities and system calls that the gateway does not need
+    /// Keep capabilities, writes and system calls that the gateway does not need
     #[arg(long)]
     keep_privileges: bool,
 }

@@ -3,6 +3,7 @@
 use crate::output::StandardOutput;
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
+use kumade_net::privileges;
 use kumade_noise_session::{KeyError, PresharedKey, PrivateKey};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -57,6 +58,7 @@ const MAX_INPUT_BYTES: u64 = 4096;
 /// # Errors
 /// If the file is there already or cannot be written, or the input is no private key.
 pub fn run(args: &KeyArgs) -> anyhow::Result<ExitCode> {
+    privileges::hide_memory()?;
     match &args.command {
         KeyCommand::New { file } => {
             let key = PrivateKey::from_bytes(random_bytes()?);
@@ -119,8 +121,10 @@ pub fn read_private_key(path: &Path) -> anyhow::Result<PrivateKey> {
     read_key_file(path, PrivateKey::parse)
 }
 
-/// Reads a key file, which not everybody may read, and only its user may write.
+/// Reads a key file, which not everybody may read, and only its user may write. From then on, the memory of this process is
+/// hidden, too.
 fn read_key_file<K>(path: &Path, parse: fn(&str) -> Result<K, KeyError>) -> anyhow::Result<K> {
+    privileges::hide_memory()?;
     let name = path.display();
     let mut text = String::new();
     let cannot_read = || format!("cannot read the key file {name}");

@@ -84,7 +84,7 @@ struct StartArgs {
     /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics_address)]
     prometheus: Option<SocketAddr>,
-    /// Keep capabilities and system calls that the link does not need
+    /// Keep capabilities, writes and system calls that the link does not need
     #[arg(long)]
     keep_privileges: bool,
     #[command(flatten)]
@@ -134,7 +134,7 @@ fn start_link(args: &StartArgs) -> anyhow::Result<ExitCode> {
     let has_screen = Screen::is_available();
     let mut confinement = Confinement::unless_kept(args.keep_privileges);
     if let Some(confinement) = &mut confinement {
-        confinement.keep_network_capabilities(args.prometheus.map(|address| address.port()));
+        confinement.keep_network_privileges(args.prometheus.map(|address| address.port()));
     }
     let session = match LinkSession::start(&args.name, ports, settings) {
         Ok(session) => Arc::new(session),
@@ -151,9 +151,8 @@ fn start_link(args: &StartArgs) -> anyhow::Result<ExitCode> {
     if let Some(exporter) = &exporter {
         note!("metrics: http://{}/metrics", exporter.address());
     }
-    if let Some(mut confinement) = confinement {
-        confinement.restrict_system_calls();
-        confinement.report();
+    if let Some(confinement) = confinement {
+        confinement.finish();
     }
     let name = if args.name == DEFAULT_NAME { String::new() } else { format!(" --name {}", args.name) };
     note!("{} and {} are bridged; `kumade link set{name}` changes the link, Ctrl-C stops it", args.first, args.second);

@@ -116,6 +116,19 @@ const PAGES: &[ManualPage] = &[
         exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
+        command: "tunnel block",
+        examples: &[(
+            "kumade tunnel block",
+            "before the network comes up, for a host that is to use its tunnel or nothing",
+        )],
+        exit_statuses: COMMAND_EXIT_STATUSES,
+    },
+    ManualPage {
+        command: "tunnel unblock",
+        examples: &[("kumade tunnel unblock", "all may leave again")],
+        exit_statuses: COMMAND_EXIT_STATUSES,
+    },
+    ManualPage {
         command: "key new",
         examples: &[("kumade key new gateway.key", "a private key; prints the public key to tell the other end")],
         exit_statuses: COMMAND_EXIT_STATUSES,

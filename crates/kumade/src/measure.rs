@@ -19,11 +19,11 @@ use kumade_client::{DEFAULT_PORT, Family, MeasureConfig, NtpServer, SocketBindin
 use kumade_client::{STAMP_PORT, StampConfig, measure_stamp};
 use kumade_estimate::{MethodSettings, RequestedBudget};
 use kumade_measurement::{Directions, MeasurementPlan, TransportChoice};
+use kumade_net::ScopedAddress;
 use kumade_probe_train::Transport;
 use kumade_units::{Span, parse};
 use show::{MeasureOutput, OutputSettings};
 use std::fmt;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -79,9 +79,9 @@ pub struct MeasureArgs {
     /// Fail if the whole measurement takes longer than this, such as 30s
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     deadline: Option<Span>,
-    /// Source address of all packets: one of this host's addresses
+    /// Source address of all packets: one of this host's addresses, such as 192.0.2.1 or fe80::1%eth0
     #[arg(long, value_name = "ADDRESS")]
-    source: Option<IpAddr>,
+    source: Option<ScopedAddress>,
     /// Bind all sockets to this interface
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
@@ -210,7 +210,9 @@ impl MeasureArgs {
     }
 
     fn binding(&self) -> SocketBinding {
-        SocketBinding { source: self.source, interface: self.interface.clone(), mark: self.mark }
+        // An address of one link is one of its interface.
+        let interface = self.interface.clone().or_else(|| self.source?.interface());
+        SocketBinding { source: self.source.map(ScopedAddress::ip), interface, mark: self.mark }
     }
 
     fn family(&self) -> Family {

@@ -96,8 +96,7 @@ fn confine_server(port: u16) {
     let mut confinement = Confinement::default();
     confinement.drop_capabilities(port_capability([port]).as_slice());
     confinement.deny_files_and_connections();
-    confinement.restrict_system_calls();
-    confinement.report();
+    confinement.finish();
 }
 
 /// The options that set the addresses, for error messages.

@@ -9,7 +9,8 @@ use crate::usage::usage_error;
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
-use kumade_daemon::listen_address;
+use kumade_daemon::{RuntimeDir, listen_address};
+use kumade_net::{ScopedAddress, ScopedAddressError};
 use kumade_noise_session::PublicKey;
 use kumade_tunnel::{
     AllowedTargets, ConnectionTuning, DEFAULT_PORT, Forward, PeerConfig, RelayedConfig, RtoLimits, TransportMode,
@@ -45,6 +46,15 @@ enum TunnelCommand {
     #[command(flatten)]
     RunEnd(Box<TunnelEndCommand>),
     Status(status::StatusArgs),
+    /// Let nothing leave this host but through a tunnel that takes all traffic
+    ///
+    /// From now on, with or without a running tunnel and until `kumade tunnel unblock` or a restart, packets of this host and those that
+    /// it forwards are refused, of IPv4 and IPv6, unless a tunnel with --network 0.0.0.0/0 and ::/0 takes them, or they are for
+    /// networks of its own, such as the LAN. The DNS goes through the tunnel or nowhere, so give the tunnel's host by its
+    /// address. Needs root or CAP_NET_ADMIN.
+    Block,
+    /// End what `kumade tunnel block` began, and remove what a killed tunnel has left
+    Unblock,
 }
 
 #[derive(Debug, Subcommand)]
@@ -59,7 +69,8 @@ enum TunnelEndCommand {
         #[arg(long = "peer", value_name = "KEY[=NETWORK[,NETWORK]]", required = true)]
         peers: Vec<PeerConfig>,
         /// Let the other ends' --forward reach this host or network, seen from here: a name, address or network, and a port
-        /// or all. Repeatable [default: nothing]
+        /// or all. A network that contains loopback, link-local or this host's own addresses does not open these: give
+        /// them by themselves, like 127.0.0.1:80. Repeatable [default: nothing]
         #[arg(long = "allow", value_name = "HOST[:PORT]")]
         allowed: Vec<AllowedTargets>,
         #[command(flatten)]
@@ -81,6 +92,10 @@ enum TunnelEndCommand {
         /// which has to --allow that. Repeatable
         #[arg(long = "forward", value_name = "[ADDRESS:]PORT:HOST:PORT")]
         forwards: Vec<Forward>,
+        /// With `--carrier relay`, relay also the TCP connections of hosts in this network that this host is the router of. The
+        /// other end takes them for this host's own. Repeatable [default: only those of this host's programs]
+        #[arg(long = "relay-from", value_name = "NETWORK")]
+        relay_sources: Vec<IpNet>,
         /// TCP connections that carry packets with `rake` and `relay`, and with `auto`, which has 15 at most
         #[arg(long, value_name = "NUMBER", default_value_t = TransportMode::DEFAULT_CONNECTIONS)]
         connections: usize,
@@ -187,6 +202,10 @@ enum TransportName {
 pub fn run(args: TunnelArgs) -> anyhow::Result<ExitCode> {
     let command = match args.command {
         TunnelCommand::Status(args) => return status::run(&args),
+        TunnelCommand::Block => return Ok(kumade_tunnel::block_traffic().map(|()| ExitCode::SUCCESS)?),
+        TunnelCommand::Unblock => {
+            return Ok(kumade_tunnel::unblock_traffic(RuntimeDir::standard("kumade")).map(|()| ExitCode::SUCCESS)?);
+        }
         TunnelCommand::RunEnd(command) => *command,
     };
     let (config, visibility) = tunnel_config(command)?;
@@ -203,11 +222,11 @@ fn tunnel_config(command: TunnelEndCommand) -> anyhow::Result<(TunnelConfig, Mon
             let address = listen_address(&text, DEFAULT_PORT)?;
             (TunnelEnd::Listen(address), peers, 1, RelayedConfig { allowed, ..RelayedConfig::default() }, common)
         }
-        TunnelEndCommand::Connect { host, peer, networks, forwards, connections, common } => {
+        TunnelEndCommand::Connect { host, peer, networks, forwards, relay_sources, connections, common } => {
             let key = peer.parse::<PublicKey>().context("the key of --peer")?;
             let networks = if networks.is_empty() { &common.addresses } else { &networks };
             let networks = networks.iter().map(IpNet::trunc).collect();
-            let relayed = RelayedConfig { forwards, ..RelayedConfig::default() };
+            let relayed = RelayedConfig { forwards, sources: relay_sources, ..RelayedConfig::default() };
             (TunnelEnd::Connect(resolve_host(&host)?), vec![PeerConfig { key, networks }], connections, relayed, common)
         }
     };
@@ -236,6 +255,12 @@ fn tunnel_config(command: TunnelEndCommand) -> anyhow::Result<(TunnelConfig, Mon
 
 fn resolve_host(host: &str) -> anyhow::Result<SocketAddr> {
     let failed = || format!("cannot find the address of {host}");
+    match ScopedAddress::parse_with_port(host) {
+        Ok((address, port)) => return Ok(address.with_port(port.unwrap_or(DEFAULT_PORT))),
+        // A name.
+        Err(ScopedAddressError::Malformed(_)) => {}
+        Err(error) => return Err(error).with_context(failed),
+    }
     let with_port = host.to_socket_addrs();
     let found = with_port.or_else(|_| (host, DEFAULT_PORT).to_socket_addrs()).with_context(failed)?.next();
     found.with_context(failed)

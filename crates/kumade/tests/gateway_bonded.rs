@@ -8,7 +8,7 @@ use kumade_netns_testbed::{eventually, in_namespaces, run_ip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -138,7 +138,7 @@ fn program() -> String {
     assert_cmd::cargo::cargo_bin("kumade").display().to_string()
 }
 
-/// Waits for its first line, which says that it runs, and ends it. Returns that line.
+/// Waits for its first line, which says that it runs, and ends it. Returns all that it has said.
 fn started_and_ended(mut child: Child, while_running: impl FnOnce()) -> String {
     let mut line = String::new();
     let mut said = BufReader::new(child.stderr.take().unwrap());
@@ -146,7 +146,8 @@ fn started_and_ended(mut child: Child, while_running: impl FnOnce()) -> String {
     while_running();
     let ended = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
     let status = child.wait().unwrap();
-    assert!(ended.is_ok() && status.success(), "{line}{}", said.lines().map_while(Result::ok).collect::<String>());
+    said.read_to_string(&mut line).unwrap();
+    assert!(ended.is_ok() && status.success(), "{line}");
     line
 }
 
@@ -188,7 +189,9 @@ fn a_gateway_runs_with_what_it_needs_alone() {
             let child = host.command(&[], &program(), config).spawn().unwrap();
             let process = child.id();
             let is_confined = || privileges::of(process) == privileges::confined();
-            started_and_ended(child, || assert!(eventually(is_confined), "{config}: {:?}", privileges::of(process)));
+            let while_running = || assert!(eventually(is_confined), "{config}: {:?}", privileges::of(process));
+            let said = started_and_ended(child, while_running);
+            assert!(said.contains("Landlock") && !said.contains("warning"), "{said}");
             // It has put all back nevertheless.
             assert_eq!((host.network(), host.records()), (before.clone(), Vec::new()));
         }

@@ -197,7 +197,8 @@ fn a_link_runs_with_what_it_needs_alone() {
         let running = network.start(&["--prometheus", "0"]);
         assert_eq!(privileges::of(running.child.id()), privileges::confined());
         network.round_trip();
-        assert_eq!(running.interrupted().0, Some(0));
+        let (status, _, said) = running.interrupted();
+        assert_eq!((status, said.as_str()), (Some(0), ""));
         let keeping = network.start(&["--keep-privileges"]);
         assert!(privileges::are_kept(keeping.child.id()));
         assert_eq!(keeping.interrupted().0, Some(0));

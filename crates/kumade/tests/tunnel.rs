@@ -3,8 +3,9 @@
 mod privileges;
 mod tunnel_ends;
 
-use kumade_netns_testbed::{VethHosts, eventually, in_namespaces};
+use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, run_ip};
 use nix::sys::signal::Signal;
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command};
@@ -77,6 +78,39 @@ fn an_end_runs_with_what_it_needs_alone() {
         wait_for(&lines(&mut keeping), "waiting at");
         assert!(privileges::are_kept(keeping.id()));
         end_with(&mut keeping, Signal::SIGTERM);
+    });
+}
+
+/// With `net.ipv6.bindv6only = 1`, TCP connections over IPv4 once did not reach it.
+#[test]
+fn an_end_that_listens_everywhere_hears_ipv4_whatever_the_system_does() {
+    in_namespaces("an_end_that_listens_everywhere_hears_ipv4_whatever_the_system_does", || {
+        let keys = Keys::new("an_end_that_listens_everywhere_hears_ipv4_whatever_the_system_does");
+        let hosts = hosts();
+        hosts.right.run(|| fs::write("/proc/sys/net/ipv6/bindv6only", "1").unwrap()).unwrap();
+        let mut ends = [2, 1].map(|number| end(&keys, &hosts, number, &["--carrier", "tcp"]).spawn().unwrap());
+        ends.iter_mut().for_each(wait_until_connected);
+        transfer(&hosts);
+        assert!(ends.iter_mut().all(|end| end_with(end, Signal::SIGTERM)));
+    });
+}
+
+#[test]
+fn an_end_connects_to_an_address_of_its_link() {
+    in_namespaces("an_end_connects_to_an_address_of_its_link", || {
+        let (hosts, keys) = (hosts(), Keys::new("an_end_connects_to_an_address_of_its_link"));
+        run_ip(&hosts.left, &["-6", "addr", "add", "fe80::1/64", "dev", VethHosts::DEVICE, "nodad"]).unwrap();
+        run_ip(&hosts.right, &["-6", "addr", "add", "fe80::2/64", "dev", VethHosts::DEVICE, "nodad"]).unwrap();
+        let to = format!("[fe80::2%{}]:443", VethHosts::DEVICE);
+        for carrier in ["udp", "tcp"] {
+            let connects =
+                ["connect", &to, "--peer", &keys.public(2), "--address", "10.77.0.1/24", "--carrier", carrier];
+            let mut ends = [end(&keys, &hosts, 2, &[]), keys.command(&hosts.left, 1, &connects)];
+            let mut ends = ends.each_mut().map(|end| end.spawn().unwrap());
+            ends.iter_mut().for_each(wait_until_connected);
+            transfer(&hosts);
+            assert!(ends.iter_mut().all(|end| end_with(end, Signal::SIGTERM)));
+        }
     });
 }
 

@@ -6,7 +6,7 @@ use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, run_ip};
 use nix::sys::signal::Signal;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::process::Child;
 use std::time::Duration;
@@ -106,12 +106,40 @@ fn reaches(from: &Namespace, to: &Namespace, address: &str, source: &str) {
     assert_eq!(reach(from, to, address).to_string(), source, "to {address}");
 }
 
+/// Whether nothing of a connection to this address leaves, in the clear or otherwise.
+fn is_refused(from: &Namespace, address: &str) -> bool {
+    let address: SocketAddr = address.parse().unwrap();
+    let tried = from.run(|| TcpStream::connect_timeout(&address, Duration::from_secs(2))).unwrap();
+    tried.is_err_and(|error| matches!(error.kind(), ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable))
+}
+
 /// What is behind the tunnel, and what beside it.
 fn all_but_neighbours_go_into_the_tunnel(hosts: &VethHosts) {
     reaches(&hosts.left, &hosts.right, "203.0.113.1:9", "10.77.0.1");
     reaches(&hosts.left, &hosts.right, "[fd20::1]:9", "fd77::1");
+    // Also what has the address of the tunnel's far end, whoever said that it has.
+    reaches(&hosts.left, &hosts.right, "198.51.100.2:9", "10.77.0.1");
+    reaches(&hosts.left, &hosts.right, "[fd98::2]:9", "fd77::1");
     reaches(&hosts.left, &hosts.middle, "10.79.0.9:9", "10.79.0.1");
     reaches(&hosts.left, &hosts.middle, "[fd79::9]:9", "fd79::1");
+}
+
+/// As an administrator does it, or a network manager: the kernel drops routes and IPv6 addresses then.
+fn take_the_device_down_and_up(hosts: &VethHosts) {
+    run_ip(&hosts.left, &["link", "set", "kumade0", "down"]).unwrap();
+    assert!(is_refused(&hosts.left, "198.51.100.9:9") && is_refused(&hosts.left, "[fd98::9]:9"));
+    reaches(&hosts.left, &hosts.middle, "10.79.0.9:9", "10.79.0.1");
+    run_ip(&hosts.left, &["link", "set", "kumade0", "up"]).unwrap();
+    all_but_neighbours_go_into_the_tunnel(hosts);
+}
+
+/// Neighbours that find out an address of this host in the tunnel have no answer from it.
+fn neighbours_reach_no_address_of_the_tunnel(hosts: &VethHosts) {
+    run_ip(&hosts.middle, &["route", "add", "10.77.0.1", "via", "10.79.0.1"]).unwrap();
+    let address: SocketAddr = "10.77.0.1:9".parse().unwrap();
+    let tried = hosts.middle.run(|| TcpStream::connect_timeout(&address, Duration::from_millis(500))).unwrap();
+    assert_eq!(tried.unwrap_err().kind(), ErrorKind::TimedOut);
+    run_ip(&hosts.middle, &["route", "del", "10.77.0.1"]).unwrap();
 }
 
 fn takes_all_traffic_and_gives_it_back(test: &str, far: &str, carrier: &str) {
@@ -121,6 +149,8 @@ fn takes_all_traffic_and_gives_it_back(test: &str, far: &str, carrier: &str) {
         let mut right = listen(&keys, &hosts, &["--carrier", carrier]);
         let mut left = connect(&keys, &hosts, far, &["--carrier", carrier]);
         all_but_neighbours_go_into_the_tunnel(&hosts);
+        neighbours_reach_no_address_of_the_tunnel(&hosts);
+        take_the_device_down_and_up(&hosts);
 
         // The path is cut, and comes back.
         run_ip(&hosts.middle, &["link", "set", VethHosts::MIDDLE_INTERFACES[1], "down"]).unwrap();
@@ -139,15 +169,48 @@ fn takes_all_traffic_and_gives_it_back(test: &str, far: &str, carrier: &str) {
         assert!(end_with(&mut left, Signal::SIGTERM));
         assert_eq!(routing(&hosts.left), before);
 
-        // What a killed one leaves does nothing, and goes with the next one.
+        // What a killed one leaves refuses what went into the tunnel, and goes with the next one or at a word.
         let mut left = connect(&keys, &hosts, far, &["--carrier", carrier]);
         assert!(!end_with(&mut left, Signal::SIGKILL));
         assert!(eventually(|| !tunnel_ends::has_device(&hosts.left)));
-        assert_ne!(routing(&hosts.left), before);
-        reaches(&hosts.left, &hosts.middle, "198.51.100.9:9", "10.79.0.1");
+        assert!(is_refused(&hosts.left, "198.51.100.9:9") && is_refused(&hosts.left, "[fd98::9]:9"));
         let mut left = connect(&keys, &hosts, far, &["--carrier", carrier]);
         all_but_neighbours_go_into_the_tunnel(&hosts);
-        assert!(end_with(&mut left, Signal::SIGINT));
+        assert!(!end_with(&mut left, Signal::SIGKILL));
+        assert!(eventually(|| !tunnel_ends::has_device(&hosts.left)));
+        assert!(keys.plain_command(&hosts.left, &["unblock"]).status().unwrap().success());
+        assert_eq!(routing(&hosts.left), before);
+        reaches(&hosts.left, &hosts.middle, "198.51.100.9:9", "10.79.0.1");
+        assert!(end_with(&mut right, Signal::SIGTERM));
+    });
+}
+
+#[test]
+fn a_blocked_host_uses_its_tunnel_or_nothing() {
+    let test = "a_blocked_host_uses_its_tunnel_or_nothing";
+    in_namespaces(test, || {
+        let (hosts, keys) = (network(), Keys::new(test));
+        let before = routing(&hosts.left);
+        let tunnel = |command: &str| assert!(keys.plain_command(&hosts.left, &[command]).status().unwrap().success());
+        // Twice is once.
+        ["block", "block"].into_iter().for_each(tunnel);
+        let nothing_leaves = || {
+            assert!(["198.51.100.9:9", "[fd98::9]:9"].into_iter().all(|address| is_refused(&hosts.left, address)));
+            reaches(&hosts.left, &hosts.middle, "10.79.0.9:9", "10.79.0.1");
+            // A resolver in the LAN would hear of all names.
+            assert!(is_refused(&hosts.left, "10.79.0.9:53"));
+        };
+        nothing_leaves();
+        let mut right = listen(&keys, &hosts, &[]);
+        let mut left = connect(&keys, &hosts, "198.51.100.2:443", &[]);
+        all_but_neighbours_go_into_the_tunnel(&hosts);
+        reaches(&hosts.left, &hosts.right, "203.0.113.1:53", "10.77.0.1");
+        assert!(end_with(&mut left, Signal::SIGTERM));
+        nothing_leaves();
+        let mut left = connect(&keys, &hosts, "198.51.100.2:443", &[]);
+        assert!(!end_with(&mut left, Signal::SIGKILL));
+        nothing_leaves();
+        tunnel("unblock");
         assert_eq!(routing(&hosts.left), before);
         assert!(end_with(&mut right, Signal::SIGTERM));
     });
@@ -179,9 +242,19 @@ fn connections_into_the_tunnel_are_relayed_and_no_others() {
     in_namespaces(test, || {
         let (hosts, keys) = (network(), Keys::new(test));
         let before = routing(&hosts.left);
-        let allow = ["--carrier", "relay", "--allow", "0.0.0.0/0", "--allow", "::/0"];
+        // All networks do not mean the far host's own addresses, which are named.
+        let networks = ["--allow", "0.0.0.0/0", "--allow", "::/0", "--allow", "203.0.113.1", "--allow", "fd20::1"];
+        let allow = [&["--carrier", "relay"], &networks[..]].concat();
         let mut right = listen(&keys, &hosts, &allow);
+        // Whoever else sends connections to this host is relayed only where that is wanted.
+        run_ip(&hosts.middle, &["route", "add", "203.0.113.0/24", "via", "10.79.0.1"]).unwrap();
         let mut left = connect(&keys, &hosts, "198.51.100.2:443", &["--carrier", "relay"]);
+        let stranger = || TcpStream::connect_timeout(&"203.0.113.1:9".parse().unwrap(), Duration::from_millis(500));
+        reaches(&hosts.left, &hosts.right, "203.0.113.1:9", "203.0.113.1");
+        assert!(hosts.middle.run(stranger).unwrap().is_err());
+        assert!(end_with(&mut left, Signal::SIGTERM));
+        let relay_from = ["--carrier", "relay", "--relay-from", "10.79.0.9/32"];
+        let mut left = connect(&keys, &hosts, "198.51.100.2:443", &relay_from);
         reaches(&hosts.left, &hosts.right, "203.0.113.1:9", "203.0.113.1");
         reaches(&hosts.left, &hosts.right, "[fd20::1]:9", "fd20::1");
         // What lies behind the far end, as that reaches it.
@@ -190,7 +263,6 @@ fn connections_into_the_tunnel_are_relayed_and_no_others() {
         reaches(&hosts.left, &hosts.left, "127.0.0.1:9", "127.0.0.1");
         // A host that this one forwards for.
         set(&hosts.left, "ipv4/ip_forward", "1");
-        run_ip(&hosts.middle, &["route", "add", "203.0.113.0/24", "via", "10.79.0.1"]).unwrap();
         reaches(&hosts.middle, &hosts.right, "203.0.113.1:9", "203.0.113.1");
         reaches(&hosts.middle, &hosts.left, "10.79.0.1:9", "10.79.0.9");
         assert!(end_with(&mut left, Signal::SIGTERM));

@@ -184,6 +184,7 @@ fn connections_are_relayed_unasked_and_other_packets_carried() {
         let (hosts, keys) = (hosts(), Keys::new("tunnel-relay"));
         let listening = ["--carrier", "relay", "--address", "10.77.0.2/24", "--address", "fd77::2/64"];
         let connecting = ["--carrier", "relay", "--address", "10.77.0.1/24", "--address", "fd77::1/64"];
+        let connecting = [&connecting[..], &["--relay-from", "10.79.0.9/32"]].concat();
         let mut ends = Ends::start(&keys, &hosts, &listening, &connecting);
         ends.lines.iter().for_each(|lines| drop(wait_for(lines, ": connected")));
         for address in ["10.77.0.2:9", "[fd77::2]:9"] {

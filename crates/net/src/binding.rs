@@ -1,10 +1,14 @@
 //! From where on this host sockets send: for hosts with several addresses, interfaces or routing tables.
 
+use crate::index::index_of;
 use crate::interface::Family;
+use crate::scoped_address::is_of_one_link;
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::SockaddrStorage;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsFd;
 
 /// What sockets are bound to before they connect. By default nothing: the system's routes decide.
@@ -28,11 +32,25 @@ impl SocketBinding {
         let options = SockRef::from(socket);
         self.set_mark_and_interface(&options)?;
         match self.source {
-            Some(source) => options.bind(&SocketAddr::new(source, 0).into()),
+            Some(source) => options.bind(&self.scoped(source, 0, Some(peer)).into()),
             None if options.r#type()? == Type::DGRAM => {
                 options.bind(&SocketAddr::new(unspecified_address(Family::from_address(peer.ip())), 0).into())
             }
             None => Ok(()),
+        }
+    }
+
+    /// An address of one link is one of the interface's, or of the link where the peer is.
+    fn scoped(&self, ip: IpAddr, port: u16, peer: Option<SocketAddr>) -> SocketAddr {
+        let interface = self.interface.as_deref().and_then(|name| index_of(name).ok());
+        match (ip, peer) {
+            (IpAddr::V6(v6), Some(SocketAddr::V6(peer))) if is_of_one_link(ip) => {
+                SocketAddrV6::new(v6, port, 0, interface.unwrap_or(peer.scope_id())).into()
+            }
+            (IpAddr::V6(v6), _) if is_of_one_link(ip) => {
+                SocketAddrV6::new(v6, port, 0, interface.unwrap_or_default()).into()
+            }
+            _ => SocketAddr::new(ip, port),
         }
     }
 
@@ -51,7 +69,7 @@ impl SocketBinding {
     /// # Errors
     /// As [`apply`](Self::apply), or where the port is taken.
     pub fn bind_udp(&self, family: Family, port: u16) -> io::Result<UdpSocket> {
-        let address = SocketAddr::new(self.source.unwrap_or_else(|| unspecified_address(family)), port);
+        let address = self.scoped(self.source.unwrap_or_else(|| unspecified_address(family)), port, None);
         if Family::from_address(address.ip()) != family {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the source address is of the other IP version"));
         }
@@ -93,6 +111,29 @@ pub fn is_address_gone(own: IpAddr) -> bool {
     UdpSocket::bind((own, 0)).is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
 }
 
+/// Whether packets to this address arrive at this host itself: those of its interfaces, of loopback, and of `local` routes.
+/// Where the system does not tell, as without descriptors, it counts as one of these.
+pub fn is_own_address(address: IpAddr) -> bool {
+    if is_address_gone(address) {
+        return false;
+    }
+    // Never of a host (RFC 1112 §4, RFC 6666): who can take these can take any (`ip_nonlocal_bind`).
+    let nobodys: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::new(240, 0, 0, 1).into(),
+        IpAddr::V6(_) => Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1).into(),
+    };
+    UdpSocket::bind((nobodys, 0)).is_err() || is_interface_address(address)
+}
+
+fn is_interface_address(address: IpAddr) -> bool {
+    let own = |storage: &SockaddrStorage| {
+        let v4 = storage.as_sockaddr_in().map(|found| IpAddr::from(found.ip()));
+        v4.or_else(|| storage.as_sockaddr_in6().map(|found| found.ip().into()))
+    };
+    let mut interfaces = getifaddrs().into_iter().flatten();
+    address.is_loopback() || interfaces.any(|interface| interface.address.as_ref().and_then(own) == Some(address))
+}
+
 fn unspecified_address(family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
@@ -103,6 +144,22 @@ fn unspecified_address(family: Family) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::namespace::Namespace;
+    use crate::scoped_address::ScopedAddress;
+    use kumade_netns_testbed::in_namespaces;
+
+    #[test]
+    fn own_addresses_are_told_from_others() {
+        for own in ["127.0.0.1", "127.9.9.9"] {
+            assert!(is_own_address(own.parse().unwrap()) && is_interface_address(own.parse().unwrap()), "{own}");
+        }
+        for other in ["192.0.2.77", "2001:db8::77"] {
+            assert!(
+                !is_own_address(other.parse().unwrap()) && !is_interface_address(other.parse().unwrap()),
+                "{other}"
+            );
+        }
+    }
 
     #[test]
     fn packets_come_from_the_address_that_was_chosen() {
@@ -112,6 +169,28 @@ mod tests {
         let near = binding.connect_udp(far.local_addr().unwrap()).unwrap();
         near.send(b"hello").unwrap();
         assert_eq!(far.recv_from(&mut [0; 9]).unwrap().1.ip(), source);
+    }
+
+    #[test]
+    fn an_address_of_one_link_is_of_the_interface_or_of_the_peers_link() {
+        in_namespaces("binding::tests::an_address_of_one_link_is_of_the_interface_or_of_the_peers_link", || {
+            let namespace = Namespace::new().unwrap();
+            let add = ["-6", "addr", "add", "fe80::7/64", "dev", "lo", "nodad"];
+            assert!(namespace.command("ip").args(add).status().unwrap().success());
+            let reached = || {
+                let address: ScopedAddress = "fe80::7%lo".parse().unwrap();
+                let far = UdpSocket::bind(address.with_port(0)).unwrap();
+                let interface = Some("lo".to_owned());
+                let bound = SocketBinding { source: Some(address.ip()), interface, mark: None };
+                let sources = [&bound, &SocketBinding { interface: None, ..bound.clone() }].map(|binding| {
+                    binding.connect_udp(far.local_addr().unwrap()).unwrap().send(b"hello").unwrap();
+                    far.recv_from(&mut [0; 9]).unwrap().1.ip()
+                });
+                (sources, bound.bind_udp(Family::V6, 0).unwrap().local_addr().unwrap().ip())
+            };
+            let source: IpAddr = "fe80::7".parse().unwrap();
+            assert_eq!(namespace.run(reached).unwrap(), ([source; 2], source));
+        });
     }
 
     #[test]

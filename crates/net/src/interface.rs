@@ -134,23 +134,29 @@ pub fn add_default_route(name: &str, family: Family) -> Result<(), SetupError> {
 /// # Errors
 /// No such interface, the route exists, the family is switched off, or not allowed.
 pub fn add_route(name: &str, network: IpNet) -> Result<(), SetupError> {
+    add_route_in_table(name, network, libc::RT_TABLE_MAIN.into())
+}
+
+/// The same in a routing table of this number.
+pub(crate) fn add_route_in_table(name: &str, network: IpNet, table: u32) -> Result<(), SetupError> {
     let header = rt_route::Rtmsg {
         rtm_family: Family::from_address(network.addr()).address_family(),
         rtm_dst_len: network.prefix_len(),
-        rtm_table: libc::RT_TABLE_MAIN,
         rtm_protocol: libc::RTPROT_STATIC,
         rtm_scope: libc::RT_SCOPE_LINK,
         rtm_type: libc::RTN_UNICAST,
         ..Default::default()
     };
     let mut body = Vec::new();
-    let route = rt_route::OpNewrouteDo::encode_request(&mut body, &header).push_oif(index_of(name)?);
+    let route = rt_route::OpNewrouteDo::encode_request(&mut body, &header).push_table(table);
+    let route = route.push_oif(index_of(name)?);
     match network.prefix_len() {
         0 => drop(route),
         _ => drop(route.push_dst(network.network())),
     }
-    request(libc::RTM_NEWROUTE, CREATE_FLAGS, &body)
-        .map_err(|error| SetupError::new(format!("route {network} through the interface {name}"), error))
+    request(libc::RTM_NEWROUTE, CREATE_FLAGS, &body).map_err(|error| {
+        SetupError::new(format!("route {network} through the interface {name} in the table {table}"), error)
+    })
 }
 
 /// Switches off what joins, splits or leaves packets unfinished: TSO, GSO, GRO, LRO, scatter-gather and checksum offload.

@@ -35,6 +35,22 @@ sockopt_impl!(
     bool
 );
 sockopt_impl!(
+    /// Which of a socket's buffers keep their size: `SOCK_RCVBUF_LOCK`, `SOCK_SNDBUF_LOCK` (Linux 5.16).
+    BufferLock,
+    SetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_BUF_LOCK,
+    u32
+);
+sockopt_impl!(
+    /// What a socket holds in the kernel: the beginning of its `SK_MEMINFO_*` fields, up to `WMEM_QUEUED`.
+    SocketMemory,
+    GetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_MEMINFO,
+    [u32; 6]
+);
+sockopt_impl!(
     /// The state of a TCP connection; the beginning of the kernel's struct, which newer kernels append to.
     TcpInfo,
     GetOnly,

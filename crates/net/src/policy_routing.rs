@@ -1,26 +1,112 @@
 //! Policy routing: packets with a mark take the routes of a table of their own, by rtnetlink(7).
 
 use crate::index::index_of;
-use crate::interface::Family;
+use crate::interface::{self, Family};
 use crate::netlink::NetlinkSocket;
 use crate::setup::SetupError;
 use ipnet::IpNet;
 use netlink_bindings::{rt_route, rt_rule};
 use nix::sys::socket::SockProtocol;
+use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::net::IpAddr;
 
-/// A routing table with the rules that lead packets to it.
+/// A route that this process adds, with what leads packets to it.
 pub trait PolicyRoute {
-    /// The number of the table, and its family.
-    fn table(&self) -> (u32, Family);
+    /// What of it stays when its process is killed.
+    fn remnants(&self) -> Vec<RouteRemnant>;
 
     /// Adds the route, then the rules.
     ///
     /// # Errors
     /// No such interface, a route that it cannot have, something has that number, or not allowed.
     fn install(&self) -> Result<(), SetupError>;
+
+    /// Adds the route again if it is gone: the kernel drops it when its interface goes down, and nobody puts it back. Returns
+    /// whether it was gone.
+    ///
+    /// # Errors
+    /// The interface is down, or gone.
+    fn restore(&self) -> Result<bool, SetupError>;
+}
+
+/// What is to be removed once nobody uses a route any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RouteRemnant {
+    /// A routing table, with the rules of this priority.
+    Table(u32, Family),
+    /// A refusal in a table.
+    Refusal(NetworkRefusal),
+}
+
+impl RouteRemnant {
+    /// Removes what there is of it.
+    ///
+    /// # Errors
+    /// Not allowed.
+    pub fn remove(&self) -> Result<(), SetupError> {
+        match *self {
+            RouteRemnant::Table(number, family) => remove_table(number, family),
+            RouteRemnant::Refusal(refusal) => refusal.remove(),
+        }
+    }
+}
+
+/// Packets for a network are refused (the route type `unreachable`) where no other route of the table takes them: so they do
+/// not leave unprotected where the kernel has dropped the route through a tunnel's device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkRefusal {
+    /// The number of the routing table.
+    pub table: u32,
+    /// Which packets.
+    pub network: IpNet,
+    /// The metric: less than this is preferred.
+    pub metric: u32,
+}
+
+impl NetworkRefusal {
+    /// Below all other routes, with a metric that no refusal for another interface has.
+    fn below_routes_through(interface: &str, table: u32, network: IpNet) -> Result<Self, SetupError> {
+        Ok(NetworkRefusal { table, network, metric: u32::MAX - index_of(interface)? })
+    }
+
+    fn add(&self) -> Result<(), SetupError> {
+        let flags = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
+        request(libc::RTM_NEWROUTE, flags, &self.encode()).map_err(|error| {
+            let operation =
+                format!("refuse packets for {} that have no other route in the table {}", self.network, self.table);
+            SetupError::new(operation, error)
+        })
+    }
+
+    fn remove(&self) -> Result<(), SetupError> {
+        delete_all(libc::RTM_DELROUTE, &self.encode()).map_err(|error| {
+            SetupError::new(
+                format!("remove the route of the type unreachable for {} in the table {}", self.network, self.table),
+                error,
+            )
+        })
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let header = rt_route::Rtmsg {
+            rtm_family: Family::from_address(self.network.addr()).address_family(),
+            rtm_dst_len: self.network.prefix_len(),
+            rtm_protocol: libc::RTPROT_STATIC,
+            rtm_scope: libc::RT_SCOPE_UNIVERSE,
+            rtm_type: libc::RTN_UNREACHABLE,
+            ..Default::default()
+        };
+        let mut body = Vec::new();
+        let route = rt_route::OpNewrouteDo::encode_request(&mut body, &header);
+        let route = route.push_table(self.table).push_priority(self.metric);
+        match self.network.prefix_len() {
+            0 => drop(route),
+            _ => drop(route.push_dst(self.network.network())),
+        }
+        body
+    }
 }
 
 /// All packets with a mark leave through one interface.
@@ -107,8 +193,15 @@ impl MarkedRoute {
 }
 
 impl PolicyRoute for MarkedRoute {
-    fn table(&self) -> (u32, Family) {
-        (self.number, self.family)
+    fn remnants(&self) -> Vec<RouteRemnant> {
+        vec![RouteRemnant::Table(self.number, self.family)]
+    }
+
+    fn restore(&self) -> Result<bool, SetupError> {
+        if self.has_route()? {
+            return Ok(false);
+        }
+        self.set_route().map(|()| true)
     }
 
     fn install(&self) -> Result<(), SetupError> {
@@ -128,9 +221,9 @@ impl Display for MarkedRoute {
     }
 }
 
-/// All packets for a network leave through one interface, but for those to one host and those for which the main table has
-/// a route to a smaller network: as those to neighbours, where the network is the default route. If the interface goes, the
-/// rules do nothing.
+/// All packets for a network leave through one interface, but for those of sockets with a mark and those for which the main
+/// table has a route to a smaller network: as those to neighbours, where the network is the default route. While the interface
+/// is down or gone, they are refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkRoute {
     /// The number of the routing table, and the priority of the rules. Rules are tried from the least number on; 32766 is
@@ -138,8 +231,10 @@ pub struct NetworkRoute {
     pub number: u32,
     /// Which packets.
     pub network: IpNet,
-    /// Of these, not those to this host, if any: whatever the main table has for it.
-    pub excluded_host: Option<IpAddr>,
+    /// Of these, not those with this mark: the main table routes them. By the mark and not by the far end's address, which
+    /// somebody on the path can choose where it comes from the DNS, so that other programs' traffic to a host of that
+    /// address would not be protected (TunnelCrack, ServerIP).
+    pub excluded_mark: u32,
     /// Where they leave; the network is on its link.
     pub interface: String,
 }
@@ -147,25 +242,6 @@ pub struct NetworkRoute {
 impl NetworkRoute {
     fn family(&self) -> Family {
         Family::from_address(self.network.addr())
-    }
-
-    fn encode_route(&self) -> Result<Vec<u8>, SetupError> {
-        let header = rt_route::Rtmsg {
-            rtm_family: self.family().address_family(),
-            rtm_dst_len: self.network.prefix_len(),
-            rtm_protocol: libc::RTPROT_STATIC,
-            rtm_scope: libc::RT_SCOPE_LINK,
-            rtm_type: libc::RTN_UNICAST,
-            ..Default::default()
-        };
-        let mut body = Vec::new();
-        let route = rt_route::OpNewrouteDo::encode_request(&mut body, &header);
-        let route = route.push_table(self.number).push_oif(index_of(&self.interface)?);
-        match self.network.prefix_len() {
-            0 => drop(route),
-            _ => drop(route.push_dst(self.network.network())),
-        }
-        Ok(body)
     }
 
     /// The main table comes first with its routes to smaller networks.
@@ -182,55 +258,199 @@ impl NetworkRoute {
         body
     }
 
-    /// Then the table of its own, which has nothing but the network. By destination and not by a mark of sockets, so that
-    /// strict reverse path filtering (RFC 3704), which sees no marks, takes the answers.
+    /// Then the table of its own, which has nothing but the network.
     fn encode_own_table_rule(&self) -> Vec<u8> {
-        let mut header = rule_header(self.family());
-        if let Some(except) = self.excluded_host {
-            header.dst_len = IpNet::from(except).prefix_len();
-            header.flags = RULE_INVERT;
-        }
+        let header = rt_rule::FibRuleHdr { flags: RULE_INVERT, ..rule_header(self.family()) };
         let mut body = Vec::new();
         let rule = rt_rule::OpNewruleDo::encode_request(&mut body, &header);
-        let rule = rule.push_priority(self.number).push_table(self.number);
-        match self.excluded_host {
-            Some(except) => drop(rule.push_dst(except)),
-            None => drop(rule),
-        }
+        rule.push_priority(self.number).push_table(self.number).push_fwmark(self.excluded_mark);
         body
+    }
+
+    fn refusal(&self) -> Result<NetworkRefusal, SetupError> {
+        NetworkRefusal::below_routes_through(&self.interface, self.number, self.network)
     }
 }
 
 impl PolicyRoute for NetworkRoute {
-    fn table(&self) -> (u32, Family) {
-        (self.number, self.family())
+    fn remnants(&self) -> Vec<RouteRemnant> {
+        let refusal = self.refusal().ok().map(RouteRemnant::Refusal);
+        [RouteRemnant::Table(self.number, self.family())].into_iter().chain(refusal).collect()
     }
 
     fn install(&self) -> Result<(), SetupError> {
-        let flags = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
-        request(libc::RTM_NEWROUTE, flags, &self.encode_route()?).map_err(|error| {
-            let operation = format!("route {} through {} in the table {}", self.network, self.interface, self.number);
-            SetupError::new(operation, error)
-        })?;
+        interface::add_route_in_table(&self.interface, self.network, self.number)?;
+        self.refusal()?.add()?;
         add_rule(self.number, &self.encode_main_table_rule())?;
         add_rule(self.number, &self.encode_own_table_rule())
+    }
+
+    fn restore(&self) -> Result<bool, SetupError> {
+        restore_route(&self.interface, self.network, self.number)
+    }
+}
+
+/// A route of the main table to a network behind a device of this process. While the device is down or gone, packets for it
+/// are refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceRoute {
+    /// Which packets.
+    pub network: IpNet,
+    /// Where they leave; the network is on its link.
+    pub interface: String,
+    /// Whether the kernel adds the route itself, with an address of the interface.
+    pub is_from_address: bool,
+}
+
+impl DeviceRoute {
+    const TABLE: u32 = libc::RT_TABLE_MAIN as u32;
+
+    fn refusal(&self) -> Result<NetworkRefusal, SetupError> {
+        NetworkRefusal::below_routes_through(&self.interface, Self::TABLE, self.network)
+    }
+}
+
+impl PolicyRoute for DeviceRoute {
+    fn remnants(&self) -> Vec<RouteRemnant> {
+        self.refusal().ok().map(RouteRemnant::Refusal).into_iter().collect()
+    }
+
+    fn install(&self) -> Result<(), SetupError> {
+        if !self.is_from_address {
+            interface::add_route(&self.interface, self.network)?;
+        }
+        self.refusal()?.add()
+    }
+
+    fn restore(&self) -> Result<bool, SetupError> {
+        if self.is_from_address {
+            return Ok(false);
+        }
+        restore_route(&self.interface, self.network, Self::TABLE)
+    }
+}
+
+/// Adds it where it is gone. Returns whether it was.
+fn restore_route(interface: &str, network: IpNet, table: u32) -> Result<bool, SetupError> {
+    match interface::add_route_in_table(interface, network, table) {
+        Ok(()) => Ok(true),
+        Err(error) if error.io_error().kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
 impl Display for NetworkRoute {
     /// As ip(8) adds the rules and the route, on three lines.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let NetworkRoute { number, network, excluded_host: except, interface } = self;
+        let NetworkRoute { number, network, excluded_mark: mark, interface } = self;
         let (ip, length) = (ip_command(self.family()), network.prefix_len());
         let to = if length == 0 { String::new() } else { format!("to {network} ") };
         writeln!(f, "{ip} rule add priority {number} {to}table main suppress_prefixlength {length}")?;
-        let except = except.map(|except| format!("not to {except} ")).unwrap_or_default();
-        writeln!(f, "{ip} rule add priority {number} {except}table {number}")?;
+        writeln!(f, "{ip} rule add priority {number} not fwmark {mark:#x} table {number}")?;
         write!(f, "{ip} route add {network} dev {interface} table {number}")
     }
 }
 
-/// Deletes the rules and the routes of one number, where there are any.
+/// A routing rule. Those of one priority are tried in the order in which they were added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoutingRule {
+    /// Rules are tried from the least number on; 32766 is that of the main table.
+    pub priority: u32,
+    /// Of which packets.
+    pub family: Family,
+    /// Which of them.
+    pub condition: RuleCondition,
+    /// What becomes of these.
+    pub action: RuleAction,
+}
+
+/// Which packets a [`RoutingRule`] is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleCondition {
+    /// All.
+    Any,
+    /// Those with this mark.
+    Mark(u32),
+    /// Those of this protocol, as in the IP header, to this port.
+    Port(u8, u16),
+}
+
+/// What becomes of packets that a [`RoutingRule`] is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleAction {
+    /// The routing table of this number has their route, or the next rule.
+    Lookup(u32),
+    /// The same, but for default routes.
+    LookupWithoutDefault(u32),
+    /// They are refused: no route to the host.
+    Refuse,
+}
+
+impl RoutingRule {
+    /// Adds the rule, unless it is there.
+    ///
+    /// # Errors
+    /// Not allowed, or the system has no such IP version.
+    pub fn add(&self) -> Result<(), SetupError> {
+        match add_rule(self.priority, &self.encode()) {
+            Err(error) if error.io_error().kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        const REFUSE: u8 = rt_rule::FrAct::Unreachable as u8;
+        let action = if self.action == RuleAction::Refuse { REFUSE } else { rule_header(self.family).action };
+        let mut body = Vec::new();
+        let header = rt_rule::FibRuleHdr { action, ..rule_header(self.family) };
+        let rule = rt_rule::OpNewruleDo::encode_request(&mut body, &header).push_priority(self.priority);
+        let rule = match self.condition {
+            RuleCondition::Any => rule,
+            RuleCondition::Mark(mark) => rule.push_fwmark(mark),
+            RuleCondition::Port(protocol, port) => {
+                let ports = rt_rule::FibRulePortRange { start: port, end: port };
+                rule.push_ip_proto(protocol).push_dport_range(ports)
+            }
+        };
+        match self.action {
+            RuleAction::Lookup(table) => drop(rule.push_table(table)),
+            RuleAction::LookupWithoutDefault(table) => drop(rule.push_table(table).push_suppress_prefixlen(0)),
+            RuleAction::Refuse => drop(rule),
+        }
+        body
+    }
+}
+
+impl Display for RoutingRule {
+    /// As ip(8) adds it.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rule add priority {}", ip_command(self.family), self.priority)?;
+        match self.condition {
+            RuleCondition::Any => {}
+            RuleCondition::Mark(mark) => write!(f, " fwmark {mark:#x}")?,
+            RuleCondition::Port(protocol, port) => write!(f, " ipproto {protocol} dport {port}")?,
+        }
+        match self.action {
+            RuleAction::Lookup(table) => write!(f, " table {table}"),
+            RuleAction::LookupWithoutDefault(table) => write!(f, " table {table} suppress_prefixlength 0"),
+            RuleAction::Refuse => write!(f, " unreachable"),
+        }
+    }
+}
+
+/// Deletes all routing rules of a priority.
+///
+/// # Errors
+/// Not allowed.
+pub fn remove_rules(priority: u32, family: Family) -> Result<(), SetupError> {
+    let mut rule = Vec::new();
+    let any_action = rt_rule::FibRuleHdr { action: 0, ..rule_header(family) };
+    rt_rule::OpDelruleDo::encode_request(&mut rule, &any_action).push_priority(priority);
+    delete_all(libc::RTM_DELRULE, &rule)
+        .map_err(|error| SetupError::new(format!("remove the routing rules {priority}"), error))
+}
+
+/// Deletes the rules and the default routes of one number, where there are any.
 ///
 /// # Errors
 /// Not allowed.

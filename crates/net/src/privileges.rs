@@ -9,6 +9,8 @@ pub const NET_BIND_SERVICE: u32 = 10;
 pub const NET_ADMIN: u32 = 12;
 /// To use packet sockets, and to bind sockets to interfaces.
 pub const NET_RAW: u32 = 13;
+/// To enter namespaces, among much else.
+pub const SYS_ADMIN: u32 = 21;
 /// Where the system is not configured otherwise.
 pub const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
@@ -51,6 +53,19 @@ pub fn drop_capabilities_except(kept: &[u32]) -> Result<(), SetupError> {
     if held == left { Ok(()) } else { set_capabilities(&left).map_err(failed("give up capabilities")) }
 }
 
+/// Whether the calling thread has this capability, in its user namespace.
+pub fn has_capability(capability: u32) -> bool {
+    get_capabilities().is_ok_and(|held| held[capability as usize / 32].effective & 1 << (capability % 32) != 0)
+}
+
+/// From now on, no core dump is made of this process, and other processes of its user cannot look into its memory.
+///
+/// # Errors
+/// The system refuses.
+pub fn hide_memory() -> Result<(), SetupError> {
+    nix::sys::prctl::set_dumpable(false).map_err(|error| SetupError::new("forbid core dumps", error))
+}
+
 fn capability_header() -> CapabilityHeader {
     CapabilityHeader { version: VERSION_3, process: 0 }
 }
@@ -80,6 +95,22 @@ mod tests {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).unwrap();
         line.trim().to_owned()
+    }
+
+    /// In a process of its own: others go on as they are.
+    #[test]
+    fn a_process_whose_memory_is_hidden_leaves_no_core_dump() {
+        const TEST: &str = "privileges::tests::a_process_whose_memory_is_hidden_leaves_no_core_dump";
+        const COPY: &str = "KUMADE_TEST_HIDDEN_MEMORY";
+        if std::env::var_os(COPY).is_some() {
+            assert!(nix::sys::prctl::get_dumpable().unwrap());
+            hide_memory().unwrap();
+            assert!(!nix::sys::prctl::get_dumpable().unwrap());
+            // It still sees itself.
+            return assert!(std::fs::read_dir("/proc/self/fd").unwrap().count() > 0);
+        }
+        let mut copy = std::process::Command::new(std::env::current_exe().unwrap());
+        assert!(copy.args([TEST, "--exact"]).env(COPY, "1").output().unwrap().status.success());
     }
 
     #[test]

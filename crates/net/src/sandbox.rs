@@ -3,11 +3,23 @@
 //! Both confinements hold for good, and for all that is started from then on.
 
 use crate::setup::SetupError;
-use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetStatus, Scope};
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
+    RulesetStatus, Scope, make_bitflags,
+};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
 use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+/// What kernels of that version know; older ones do what they can.
+const KNOWN_ACCESSES: ABI = ABI::V6;
+/// Where whoever moves packets writes: TUN devices, settings of the network (which take CAP_NET_ADMIN), and the terminal.
+const WRITABLE_PLACES: [&str; 4] = ["/dev/net/tun", "/proc/sys/net", "/dev/null", "/dev/tty"];
 
 /// Denies the calling thread, and the threads that it starts from now on, all files that are not open yet, TCP connections to
 /// others, new TCP ports, and signals to other processes (Landlock). False where the kernel has no Landlock; an older one may
@@ -16,40 +28,121 @@ use std::io;
 /// # Errors
 /// The system refuses.
 pub fn deny_files_and_connections() -> Result<bool, SetupError> {
-    // What kernels of that version know; older ones do what they can.
-    let known = ABI::V6;
     let restrict = || {
         Ruleset::default()
-            .handle_access(AccessFs::from_all(known))?
-            .handle_access(AccessNet::from_all(known))?
-            .scope(Scope::from_all(known))?
+            .handle_access(AccessFs::from_all(KNOWN_ACCESSES))?
+            .handle_access(AccessNet::from_all(KNOWN_ACCESSES))?
+            .scope(Scope::from_all(KNOWN_ACCESSES))?
             .create()?
             .restrict_self()
     };
-    let status =
-        restrict().map_err(|error| SetupError::new("confine this process by Landlock", io::Error::other(error)))?;
-    Ok(status.ruleset != RulesetStatus::NotEnforced)
+    Ok(restrict().map_err(landlock_refusal)?.ruleset != RulesetStatus::NotEnforced)
+}
+
+/// Denies the calling thread, and the threads that it starts from now on, to change files (also devices and settings of the
+/// kernel) but those below `directories` and those that it takes to move packets, and denies programs, and signals to other
+/// processes (Landlock). Files can be read. False where the kernel has no Landlock.
+///
+/// # Errors
+/// The system refuses.
+pub fn deny_writes_outside(directories: &[PathBuf]) -> Result<bool, SetupError> {
+    let writes = AccessFs::from_write(KNOWN_ACCESSES);
+    let on_files = AccessFs::from_file(KNOWN_ACCESSES);
+    // Nobody who trusts these directories finds a link there that leads out of them, nor a device.
+    let written_below = make_bitflags!(AccessFs::{
+        WriteFile | Truncate | IoctlDev | MakeReg | MakeSock | RemoveFile
+    });
+    let restrict = || {
+        let mut ruleset =
+            Ruleset::default().handle_access(writes | AccessFs::Execute)?.scope(Scope::Signal)?.create()?;
+        let places = WRITABLE_PLACES.iter().map(Path::new).chain(directories.iter().map(PathBuf::as_path));
+        // What is not there needs no rule.
+        for place in places.filter_map(|place| PathFd::new(place).ok()) {
+            let allowed = if is_directory(&place) { written_below } else { written_below & on_files };
+            ruleset = ruleset.add_rule(PathBeneath::new(&place, allowed))?;
+            // A directory of /proc that nobody has open may be another one the next time, which no rule is about.
+            std::mem::forget(place);
+        }
+        ruleset.restrict_self()
+    };
+    Ok(restrict().map_err(landlock_refusal)?.ruleset != RulesetStatus::NotEnforced)
+}
+
+fn is_directory(file: &PathFd) -> bool {
+    nix::sys::stat::fstat(file.as_fd()).is_ok_and(|found| found.st_mode & libc::S_IFMT == libc::S_IFDIR)
+}
+
+fn landlock_refusal(error: RulesetError) -> SetupError {
+    SetupError::new("confine this process by Landlock", io::Error::other(error))
 }
 
 /// Denies all threads of this process the system calls that no program here makes once it has started (seccomp, EPERM):
-/// executing programs, looking into other processes, mounting, namespaces, kernel modules, BPF and the like.
+/// executing programs and starting processes, looking into other processes, mounting, namespaces, kernel modules, BPF,
+/// permissions of files, sockets of other families than those of networks, and the like.
 ///
 /// # Errors
 /// The system refuses.
 pub fn deny_unneeded_calls() -> Result<(), SetupError> {
     let refused =
         |error: seccompiler::Error| SetupError::new("confine this process by seccomp", io::Error::other(error));
-    seccompiler::apply_filter_all_threads(&build_filter().map_err(refused)?).map_err(refused)
+    let apply = || build_filters()?.iter().try_for_each(|filter| seccompiler::apply_filter_all_threads(filter));
+    apply().map_err(refused)
 }
 
-fn build_filter() -> Result<BpfProgram, seccompiler::Error> {
-    let needed: BTreeMap<_, _> = ALLOWED_CALLS.iter().map(|call| (*call, Vec::new())).collect();
+/// Each call passes both.
+fn build_filters() -> Result<[BpfProgram; 2], seccompiler::Error> {
+    let unconditional = ALLOWED_CALLS.iter().map(|call| (*call, Vec::new()));
+    let needed: BTreeMap<_, _> = unconditional.chain(conditional_calls()?).collect();
     let denied = SeccompAction::Errno(libc::EPERM as u32);
-    let filter = SeccompFilter::new(needed, denied, SeccompAction::Allow, ARCH.try_into()?)?;
-    Ok(filter.try_into()?)
+    let allowed = SeccompFilter::new(needed, denied, SeccompAction::Allow, ARCH.try_into()?)?;
+    // Its flags are in memory, where no filter reads them. C libraries take this answer for an older kernel's, and call clone.
+    let absent = SeccompAction::Errno(libc::ENOSYS as u32);
+    let clone3 = [(libc::SYS_clone3, Vec::new())].into();
+    let absent = SeccompFilter::new(clone3, SeccompAction::Allow, absent, ARCH.try_into()?)?;
+    // The second one denies further filters.
+    Ok([absent.try_into()?, allowed.try_into()?])
 }
 
-/// What sockets, waiting, files, memory, threads and their end take.
+/// Calls that depend on their arguments: one of the rules has to hold, with all its conditions.
+fn conditional_calls() -> Result<[(libc::c_long, Vec<SeccompRule>); 5], seccompiler::Error> {
+    use SeccompCmpArgLen::{Dword, Qword};
+    use SeccompCmpOp::{Eq, MaskedEq, Ne};
+    let rule = |conditions: Vec<SeccompCondition>| SeccompRule::new(conditions);
+    let families =
+        SOCKET_FAMILIES.iter().map(|family| rule(vec![SeccompCondition::new(0, Dword, Eq, *family as u64)?]));
+    let flags = (libc::CLONE_THREAD | NAMESPACE_FLAGS) as u64;
+    let is_thread = SeccompCondition::new(0, Qword, MaskedEq(flags), libc::CLONE_THREAD as u64)?;
+    let is_local = SeccompCondition::new(0, Dword, Eq, libc::AF_UNIX as u64)?;
+    let is_stream = SeccompCondition::new(1, Dword, MaskedEq(SOCKET_TYPE_MASK), libc::SOCK_STREAM as u64)?;
+    let is_own_process = SeccompCondition::new(0, Dword, Eq, 0)?;
+    let types_nothing = TERMINAL_INPUT_REQUESTS.map(|code| SeccompCondition::new(1, Dword, Ne, code));
+    Ok([
+        (libc::SYS_clone, vec![rule(vec![is_thread])?]),
+        (libc::SYS_socket, families.collect::<Result<_, _>>()?),
+        // One end of a pair of datagram sockets could be connected to a service of the system.
+        (libc::SYS_socketpair, vec![rule(vec![is_local, is_stream])?]),
+        (libc::SYS_prlimit64, vec![rule(vec![is_own_process])?]),
+        // To type for the user of the terminal.
+        (libc::SYS_ioctl, vec![rule(types_nothing.into_iter().collect::<Result<_, _>>()?)?]),
+    ])
+}
+
+/// Local sockets are not among them: services of the system do what a user's number entitles to, whatever its capabilities.
+const SOCKET_FAMILIES: [libc::c_int; 4] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_PACKET];
+/// Without SOCK_CLOEXEC and SOCK_NONBLOCK: socket(2).
+const SOCKET_TYPE_MASK: u64 = 0xf;
+/// TIOCSTI and TIOCLINUX, which put input into a terminal: ioctl_tty(2). (The C libraries give them different types.)
+const TERMINAL_INPUT_REQUESTS: [u64; 2] = [0x5412, 0x541c];
+/// Those of clone(2).
+const NAMESPACE_FLAGS: libc::c_int = libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET;
+
+/// What sockets, waiting, files, memory, threads and their end take, whatever the arguments.
 const ALLOWED_CALLS: &[libc::c_long] = &[
     // Sockets.
     libc::SYS_accept4,
@@ -67,8 +160,6 @@ const ALLOWED_CALLS: &[libc::c_long] = &[
     libc::SYS_sendto,
     libc::SYS_setsockopt,
     libc::SYS_shutdown,
-    libc::SYS_socket,
-    libc::SYS_socketpair,
     // Waiting, and clocks.
     libc::SYS_clock_adjtime,
     libc::SYS_adjtimex,
@@ -92,8 +183,6 @@ const ALLOWED_CALLS: &[libc::c_long] = &[
     libc::SYS_dup3,
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
-    libc::SYS_fchmod,
-    libc::SYS_fchmodat,
     libc::SYS_fcntl,
     libc::SYS_flock,
     libc::SYS_fstat,
@@ -101,7 +190,6 @@ const ALLOWED_CALLS: &[libc::c_long] = &[
     libc::SYS_ftruncate,
     libc::SYS_getcwd,
     libc::SYS_getdents64,
-    libc::SYS_ioctl,
     libc::SYS_lseek,
     libc::SYS_mkdirat,
     libc::SYS_newfstatat,
@@ -128,7 +216,6 @@ const ALLOWED_CALLS: &[libc::c_long] = &[
     libc::SYS_munlock,
     libc::SYS_munmap,
     // Threads, and what they are told.
-    libc::SYS_clone,
     libc::SYS_clone3,
     libc::SYS_futex,
     libc::SYS_getcpu,
@@ -143,7 +230,6 @@ const ALLOWED_CALLS: &[libc::c_long] = &[
     libc::SYS_gettid,
     libc::SYS_getuid,
     libc::SYS_prctl,
-    libc::SYS_prlimit64,
     libc::SYS_restart_syscall,
     libc::SYS_rseq,
     libc::SYS_sched_getaffinity,
@@ -166,8 +252,6 @@ const ALLOWED_CALLS: &[libc::c_long] = &[
     // What newer architectures have no more.
     #[cfg(target_arch = "x86_64")]
     libc::SYS_access,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_chmod,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_dup2,
     #[cfg(target_arch = "x86_64")]
@@ -198,7 +282,10 @@ const ALLOWED_CALLS: &[libc::c_long] = &[
 mod tests {
     use super::*;
     use std::fs::File;
+    use std::fs::Permissions;
     use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
     use std::process::Command;
     use std::thread;
 
@@ -227,13 +314,95 @@ mod tests {
         assert!(File::open("/proc/self/status").is_ok());
     }
 
+    fn filtered<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+        on_a_thread(|| {
+            build_filters().unwrap().iter().for_each(|filter| seccompiler::apply_filter(filter).unwrap());
+            work()
+        })
+    }
+
+    fn kind<T>(outcome: io::Result<T>) -> Result<(), io::ErrorKind> {
+        outcome.map(drop).map_err(|error| error.kind())
+    }
+
+    const DENIED: Result<(), io::ErrorKind> = Err(io::ErrorKind::PermissionDenied);
+
     #[test]
     fn a_confined_thread_starts_threads_but_no_program() {
-        let (program, thread) = on_a_thread(|| {
-            seccompiler::apply_filter(&build_filter().unwrap()).unwrap();
-            let program = Command::new("/bin/true").status().map(drop).map_err(|error| error.kind());
-            (program, thread::spawn(|| 7).join().unwrap())
+        let (program, thread) =
+            filtered(|| (kind(Command::new("/bin/true").status()), thread::spawn(|| 7).join().unwrap()));
+        assert_eq!((program, thread), (DENIED, 7));
+    }
+
+    /// A copy of the process that is made nevertheless ends at once.
+    fn clone_error(flags: libc::c_int) -> Option<i32> {
+        // SAFETY: without a stack of its own, and without CLONE_VM, the copy goes on with a copy of this one's memory as after
+        // fork(2); it makes one system call, which ends it.
+        let process = unsafe { libc::syscall(libc::SYS_clone, flags | libc::SIGCHLD, 0, 0, 0, 0) };
+        if process == 0 {
+            // SAFETY: it ends the copy without running anything of this process.
+            unsafe { libc::_exit(0) };
+        }
+        (process < 0).then(|| io::Error::last_os_error().raw_os_error().unwrap())
+    }
+
+    #[test]
+    fn a_confined_thread_makes_no_namespace_and_no_process() {
+        let (cloned, cloned3) = filtered(|| {
+            let flags = [0, libc::CLONE_NEWUSER, libc::CLONE_NEWUSER | libc::CLONE_NEWNET, libc::CLONE_NEWNS];
+            // SAFETY: without arguments, the kernel refuses it in any case.
+            let cloned3 = unsafe { libc::syscall(libc::SYS_clone3, 0, 0) };
+            let cloned3 = (cloned3, io::Error::last_os_error().raw_os_error());
+            (flags.map(clone_error), cloned3)
         });
-        assert_eq!((program, thread), (Err(io::ErrorKind::PermissionDenied), 7));
+        assert_eq!(cloned, [Some(libc::EPERM); 4]);
+        assert_eq!(cloned3, (-1, Some(libc::ENOSYS)));
+    }
+
+    #[test]
+    fn a_confined_thread_reaches_no_service_of_the_system_and_opens_no_file_to_others() {
+        let directory = tempdir("calls");
+        let (socket, file) = (directory.join("socket"), directory.join("file"));
+        let _service = UnixListener::bind(&socket).unwrap();
+        std::fs::write(&file, "").unwrap();
+        let seen = filtered(move || {
+            let permissions = std::fs::set_permissions(&file, Permissions::from_mode(0o666));
+            UnixStream::pair().unwrap();
+            UdpSocket::bind("127.0.0.1:0").unwrap();
+            [kind(UnixStream::connect(&socket)), kind(UnixDatagram::pair()), kind(permissions)]
+        });
+        assert_eq!(seen, [DENIED; 3]);
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    fn tempdir(name: &str) -> PathBuf {
+        let directory = std::env::temp_dir().join(format!("kumade-sandbox-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        directory
+    }
+
+    #[test]
+    fn a_confined_thread_writes_where_it_may_alone() {
+        let (own, other) = (tempdir("own"), tempdir("other"));
+        let there = other.join("there");
+        std::fs::write(&there, "as it was").unwrap();
+        let (in_own, in_other) = ([own.join("new")], [other.join("new"), there.clone()]);
+        let given = own.clone();
+        let confined = on_a_thread(move || {
+            let has_landlock = deny_writes_outside(&[given]).unwrap();
+            assert_eq!(std::fs::read_to_string(&there).unwrap(), "as it was");
+            let write = |path: &PathBuf| kind(std::fs::write(path, "new"));
+            let pattern = kind(File::options().write(true).open("/proc/sys/kernel/core_pattern"));
+            let links = kind(std::os::unix::fs::symlink("/etc/passwd", in_own[0].with_extension("link")));
+            assert_eq!(links, if has_landlock { DENIED } else { Ok(()) });
+            let written = (in_own.each_ref().map(write), in_other.each_ref().map(write), pattern);
+            std::fs::remove_file(&in_own[0]).unwrap();
+            let removed = kind(std::fs::remove_file(&in_other[1]));
+            let inherited = thread::spawn(move || write(&in_other[0])).join().unwrap();
+            has_landlock.then_some((written, removed, inherited))
+        });
+        // A kernel without it denies nothing.
+        assert!(confined.is_none_or(|seen| seen == (([Ok(())], [DENIED; 2], DENIED), DENIED, DENIED)), "{confined:?}");
+        [own, other].iter().for_each(|directory| std::fs::remove_dir_all(directory).unwrap());
     }
 }

@@ -161,8 +161,8 @@ fn routes_of_a_mark_are_added_once_and_removed() {
 
 /// As the kernel says where a packet would go.
 #[test]
-fn a_network_leaves_by_its_own_table_but_for_one_host_and_smaller_networks() {
-    in_namespaces("a_network_leaves_by_its_own_table_but_for_one_host_and_smaller_networks", || {
+fn a_network_leaves_by_its_own_table_but_for_a_mark_and_smaller_networks() {
+    in_namespaces("a_network_leaves_by_its_own_table_but_for_a_mark_and_smaller_networks", || {
         let namespace = Namespace::new().unwrap();
         run_ip(&namespace, &["link", "add", "lan", "type", "veth", "peer", "name", "tunnel"]).unwrap();
         namespace.run(|| ["lan", "tunnel"].map(|name| interface::set_up(name).unwrap())).unwrap();
@@ -172,50 +172,57 @@ fn a_network_leaves_by_its_own_table_but_for_one_host_and_smaller_networks() {
         run_ip(&namespace, &["route", "add", "default", "via", "192.0.2.9"]).unwrap();
         run_ip(&namespace, &["-6", "route", "add", "default", "via", "fd00::9"]).unwrap();
         let shown = || [["-4", "rule"], ["-6", "rule"]].map(|kind| run_ip(&namespace, &kind).unwrap());
-        let leads_by = |to: &str, interface: &str| {
-            let route = run_ip(&namespace, &["route", "get", to]).unwrap();
+        let leads_by = |to: &[&str], interface: &str| {
+            let route = run_ip(&namespace, &[&["route", "get"], to].concat()).unwrap();
             assert!(route.contains(&format!("dev {interface} ")), "{route}");
         };
         let before = shown();
-        let route = |number, network: &str, except: &str| NetworkRoute {
+        let route = |number, network: &str| NetworkRoute {
             number,
             network: network.parse().unwrap(),
-            excluded_host: except.parse().ok(),
+            excluded_mark: 7,
             interface: "tunnel".into(),
         };
-        let routes = [
-            route(27489, "198.51.100.0/24", "198.51.100.7"),
-            route(27490, "0.0.0.0/0", "198.51.100.7"),
-            route(27490, "::/0", ""),
-        ];
+        let routes = [route(27489, "198.51.100.0/24"), route(27490, "0.0.0.0/0"), route(27490, "::/0")];
+        let remnants: Vec<_> = namespace.run(|| routes.iter().flat_map(PolicyRoute::remnants).collect()).unwrap();
         for route in &routes {
             namespace.run(|| route.install()).unwrap().unwrap();
+            assert!(!namespace.run(|| route.restore()).unwrap().unwrap());
         }
         for (to, interface) in [
             ("203.0.113.1", "tunnel"),
             ("198.51.100.8", "tunnel"),
-            ("198.51.100.7", "lan"),
             ("192.0.2.5", "lan"),
             ("fd00::5", "lan"),
             ("2001:db8::1", "tunnel"),
         ] {
-            leads_by(to, interface);
+            leads_by(&[to], interface);
+            leads_by(&[to, "mark", "7"], "lan");
         }
         // As large as the network of the tunnel, and smaller ones.
         run_ip(&namespace, &["route", "add", "198.51.100.0/24", "dev", "lan"]).unwrap();
-        leads_by("198.51.100.8", "tunnel");
+        leads_by(&["198.51.100.8"], "tunnel");
         run_ip(&namespace, &["route", "add", "198.51.100.0/25", "dev", "lan"]).unwrap();
-        leads_by("198.51.100.8", "lan");
-        // Without a route to the one host, its packets go nowhere.
-        for network in ["default", "198.51.100.0/24", "198.51.100.0/25"] {
-            run_ip(&namespace, &["route", "del", network]).unwrap();
-        }
-        assert!(run_ip(&namespace, &["route", "get", "198.51.100.7"]).is_err());
-        for route in &routes {
-            let (number, family) = route.table();
-            namespace.run(|| policy_routing::remove_table(number, family)).unwrap().unwrap();
+        leads_by(&["198.51.100.8"], "lan");
+        run_ip(&namespace, &["route", "del", "198.51.100.0/25"]).unwrap();
+        // Nothing leaves past an interface that is down, nor after it came up again until the routes are back.
+        run_ip(&namespace, &["link", "set", "tunnel", "down"]).unwrap();
+        let is_refused = |to: &str| run_ip(&namespace, &["route", "get", to]).is_err();
+        let all_are_refused = || ["203.0.113.1", "198.51.100.8", "2001:db8::1"].into_iter().all(is_refused);
+        assert!(all_are_refused() && !is_refused("192.0.2.5"));
+        assert!(routes.iter().all(|route| namespace.run(|| route.restore()).unwrap().is_err()));
+        run_ip(&namespace, &["link", "set", "tunnel", "up"]).unwrap();
+        assert!(all_are_refused());
+        assert!(routes.iter().all(|route| namespace.run(|| route.restore()).unwrap().unwrap()));
+        leads_by(&["198.51.100.8"], "tunnel");
+        leads_by(&["2001:db8::1"], "tunnel");
+        for remnant in &remnants {
+            namespace.run(|| remnant.remove()).unwrap().unwrap();
         }
         assert_eq!(shown(), before);
+        let tables =
+            ["-4", "-6"].map(|ip| run_ip(&namespace, &[ip, "route", "show", "table", "all", "type", "unreachable"]));
+        assert!(tables.into_iter().all(|routes| !routes.unwrap_or_default().contains("274")));
     });
 }
 

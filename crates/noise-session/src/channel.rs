@@ -16,6 +16,26 @@
 //! elsewhere does not open, and the stream is over. After every 2²⁰ records the key is replaced (Noise §4.2, REKEY). That a
 //! stream was cut short shows only above: by a last record that says so.
 //!
+//! # New keys
+//!
+//! Streams last for days, and who gets hold of their keys at one time is not to read what comes later, nor what has been
+//! before. So keys can be exchanged again ([`Channel::begin_rekey`]): each host sends a new ephemeral public key in a record
+//! (as in TLS's Extended Key Update, draft-ietf-tls-extended-key-update), and the new keys are made of the secret that both
+//! have in common and of all that has gone into the keys before. Each direction changes at a record that says so:
+//!
+//! | who | sends, as the last record of the old key | and then |
+//! | --- | --- | --- |
+//! | who has begun the stream | its public key, with the old key as before and after | |
+//! | who has accepted it | its public key | [sends](Channel::switch_send) with the new key |
+//! | who has begun it | that it has changed | [sends](Channel::switch_send) with the new key |
+//!
+//! What these records look like is the caller's. Both hosts have to be able to: they say so in bit 0 of byte 13 of the
+//! initiation's text and of byte 1 of the response's, which older ones leave zero and do not read.
+//!
+//! The hosts' own keys are not proven anew: whoever takes part as a peer is the one that was proven at the beginning.
+//!
+//! # Strangers
+//!
 //! Whoever accepts a stream sends nothing to who does not know its public key or is no peer. To an initiation that is older than
 //! the last 4096 of the peer it answers with a record that only the peer can read: where its clock is behind, it begins the
 //! stream anew. It must
@@ -23,18 +43,28 @@
 
 mod handshake;
 mod initiation_log;
+mod rekey;
 
 use crate::cipher::{Cipher, DataKey};
+use crate::limits;
 use crate::message::TAG_BYTES;
-use crate::noise::SessionKeys;
+use crate::noise::{NoiseError, SessionKeys};
 use crate::session::{OpenError, SealError};
 use crate::stream::{self, PREFIX_BYTES};
+use kumade_units::Span;
+use rand_core::CryptoRng;
+use rekey::Rekeying;
+use thiserror::Error;
 use zeroize::Zeroizing;
 
 pub use handshake::{AcceptedStream, PendingStream, StreamAcceptor, StreamAnswer, StreamInitiator, is_initiation};
 
 /// What a record is longer than its text, in bytes: its length before it, its tag behind.
 pub const OVERHEAD_BYTES: usize = PREFIX_BYTES + TAG_BYTES;
+
+/// The age of keys at which the host that has begun the stream exchanges new ones, as sessions do (WireGuard §6.1); it is for
+/// the caller to keep.
+pub const REKEY_AFTER: Span = limits::REKEY_AFTER;
 
 /// Records after which a key is replaced: 16 GiB at most of records of 16 kB, far below what AES-GCM stands
 /// (RFC 9001 §B.1.1).
@@ -45,8 +75,23 @@ const REKEY_NONCE: u64 = u64::MAX;
 /// What seals and opens the records of one stream.
 #[derive(Debug)]
 pub struct Channel {
+    cipher: Cipher,
     send: DirectionKey,
     receive: DirectionKey,
+    /// None where one of the hosts cannot.
+    rekeying: Option<Rekeying>,
+    rekey_count: u64,
+}
+
+/// An exchange of new keys that is not possible now, or not with this public key: the stream is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("new keys are exchanged out of turn, or with a key that is none")]
+pub struct RekeyError;
+
+impl From<NoiseError> for RekeyError {
+    fn from(_: NoiseError) -> Self {
+        RekeyError
+    }
 }
 
 #[derive(Debug)]
@@ -58,9 +103,68 @@ struct DirectionKey {
 }
 
 impl Channel {
-    fn new(cipher: Cipher, keys: &SessionKeys) -> Self {
+    fn new(cipher: Cipher, keys: &SessionKeys, rekeying: Option<Rekeying>) -> Self {
         let direction = |key| DirectionKey { cipher, key: DataKey::new(cipher, key), record_count: 0 };
-        Channel { send: direction(&keys.send), receive: direction(&keys.receive) }
+        Channel { cipher, send: direction(&keys.send), receive: direction(&keys.receive), rekeying, rekey_count: 0 }
+    }
+
+    /// Whether this host may [begin](Self::begin_rekey) to exchange keys now: both hosts can, and no exchange is under way.
+    pub fn can_rekey(&self) -> bool {
+        self.rekeying.as_ref().is_some_and(Rekeying::is_idle)
+    }
+
+    /// How often the keys were exchanged.
+    pub fn rekey_count(&self) -> u64 {
+        self.rekey_count
+    }
+
+    /// Begins to exchange keys, at the host that has begun the stream. Returns its public key, which the peer has to
+    /// [answer](Self::answer_rekey).
+    ///
+    /// # Errors
+    /// This host has accepted the stream, or an exchange is under way, or the peer cannot.
+    pub fn begin_rekey(&mut self, random: &mut dyn CryptoRng) -> Result<[u8; 32], RekeyError> {
+        Ok(self.rekeying.as_mut().ok_or(RekeyError)?.begin(random)?)
+    }
+
+    /// Takes the public key of the peer that has begun an exchange. Returns this host's, which is to be sent next; then
+    /// [`switch_send`](Self::switch_send). What the peer sends stays under the old key until [`switch_receive`](Self::switch_receive).
+    ///
+    /// # Errors
+    /// This host has begun the stream, or an exchange is under way, or the key is none.
+    pub fn answer_rekey(&mut self, offer: &[u8; 32], random: &mut dyn CryptoRng) -> Result<[u8; 32], RekeyError> {
+        Ok(self.rekeying.as_mut().ok_or(RekeyError)?.answer(offer, self.cipher, random)?)
+    }
+
+    /// Takes the answer. What the peer sends from now on is under the new key. To be told next, and then
+    /// [`switch_send`](Self::switch_send).
+    ///
+    /// # Errors
+    /// No exchange was begun, or the key is none.
+    pub fn finish_rekey(&mut self, answer: &[u8; 32]) -> Result<(), RekeyError> {
+        self.rekeying.as_mut().ok_or(RekeyError)?.finish(answer, self.cipher)?;
+        self.switch_receive()
+    }
+
+    /// Seals the records that follow with the new key.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn switch_send(&mut self) -> Result<(), RekeyError> {
+        let next = self.rekeying.as_mut().and_then(|rekeying| rekeying.next_send.take()).ok_or(RekeyError)?;
+        self.send.replace(next);
+        self.rekey_count += 1;
+        Ok(())
+    }
+
+    /// Opens the records that follow with the new key: the peer has said that it seals with it.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn switch_receive(&mut self) -> Result<(), RekeyError> {
+        let next = self.rekeying.as_mut().and_then(|rekeying| rekeying.next_receive.take()).ok_or(RekeyError)?;
+        self.receive.replace(next);
+        Ok(())
     }
 
     /// Seals a record in place, as the next one of the stream. The text stands in `record` with [`PREFIX_BYTES`] bytes before it
@@ -91,6 +195,10 @@ impl Channel {
 }
 
 impl DirectionKey {
+    fn replace(&mut self, key: DataKey) {
+        (self.key, self.record_count) = (key, 0);
+    }
+
     fn advance_key(&mut self) -> Result<(), SealError> {
         self.record_count += 1;
         if self.record_count.is_multiple_of(RECORDS_PER_KEY) {
@@ -264,6 +372,89 @@ mod tests {
         let mut old = pair().0;
         old.send.record_count = near.send.record_count;
         assert_eq!(far.open(&mut sealed(&mut old, b"x")[PREFIX_BYTES..]), Err(OpenError::Forged));
+    }
+
+    /// The three records of an exchange, each as the last of its key. Returns the keys that went over.
+    fn exchange(near: &mut Channel, far: &mut Channel, seed: u64) -> [[u8; 32]; 2] {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let pass = |from: &mut Channel, to: &mut Channel, text: &[u8]| {
+            let mut record = sealed(from, text);
+            assert_eq!(to.open(&mut record[PREFIX_BYTES..]).unwrap(), text);
+        };
+        let offer = near.begin_rekey(random).unwrap();
+        assert!(!near.can_rekey());
+        pass(near, far, &offer);
+        // What is on its way meanwhile is under the old keys.
+        pass(far, near, b"data");
+        let answer = far.answer_rekey(&offer, random).unwrap();
+        pass(far, near, &answer);
+        far.switch_send().unwrap();
+        pass(near, far, b"data");
+        near.finish_rekey(&answer).unwrap();
+        pass(far, near, b"data under the new key");
+        pass(near, far, b"changed");
+        near.switch_send().unwrap();
+        far.switch_receive().unwrap();
+        pass(near, far, b"data under the new key");
+        assert!(near.can_rekey() && far.can_rekey());
+        [offer, answer]
+    }
+
+    #[test]
+    fn keys_are_exchanged_again_and_again() {
+        let (mut near, mut far) = pair();
+        for round in 0..5 {
+            let mut old = pair().0;
+            let public = exchange(&mut near, &mut far, round);
+            assert_ne!(public[0], public[1]);
+            // The first keys open nothing any more.
+            assert_eq!(far.open(&mut sealed(&mut old, b"x")[PREFIX_BYTES..]), Err(OpenError::Forged));
+        }
+        assert_eq!((near.rekey_count(), far.rekey_count()), (5, 5));
+    }
+
+    /// Who has all that one end had before, and reads all that passes, has not the new keys.
+    #[test]
+    fn who_knows_the_old_keys_does_not_know_the_new_ones() {
+        let ((mut near, mut far), (mut copy, _)) = (pair(), pair());
+        let [_, answer] = exchange(&mut near, &mut far, 7);
+        copy.begin_rekey(&mut StdRng::seed_from_u64(8)).unwrap();
+        copy.finish_rekey(&answer).unwrap();
+        copy.switch_send().unwrap();
+        copy.send.record_count = near.send.record_count;
+        assert_eq!(far.open(&mut sealed(&mut copy, b"x")[PREFIX_BYTES..]), Err(OpenError::Forged));
+    }
+
+    #[test]
+    fn keys_are_exchanged_in_turn_or_not_at_all() {
+        let random = &mut StdRng::seed_from_u64(1);
+        let (mut near, mut far) = pair();
+        assert_eq!(far.begin_rekey(random), Err(RekeyError));
+        assert_eq!(near.answer_rekey(&[9; 32], random), Err(RekeyError));
+        assert_eq!(near.finish_rekey(&[9; 32]), Err(RekeyError));
+        assert_eq!((near.switch_send(), far.switch_receive()), (Err(RekeyError), Err(RekeyError)));
+        assert_eq!(far.answer_rekey(&[0; 32], random), Err(RekeyError), "a key of small order");
+        let offer = near.begin_rekey(random).unwrap();
+        assert_eq!(near.begin_rekey(random), Err(RekeyError));
+        far.answer_rekey(&offer, random).unwrap();
+        assert_eq!(far.answer_rekey(&offer, random), Err(RekeyError), "the last one is not done");
+        assert_eq!(near.finish_rekey(&[0; 32]), Err(RekeyError));
+    }
+
+    /// Neither says that it can, as hosts of before this could.
+    #[test]
+    fn an_older_peer_keeps_its_keys() {
+        let random = &mut StdRng::seed_from_u64(1);
+        let (mut older, mut acceptor) = (initiator().without_rekeying(), acceptor());
+        let (offer, initiation) = older.begin(Time::ZERO, random).unwrap();
+        let accepted = accept(&mut acceptor, &initiation, random);
+        assert!(!accepted.channel.can_rekey());
+        // The response is the one that it knows: a cipher and zeros.
+        assert!(!offer.finish(contents(&accepted.response)).unwrap().can_rekey());
+        let (offer, initiation) = initiator().begin(Time::ZERO + Span::from_secs(1), random).unwrap();
+        let accepted = accept(&mut acceptor.without_rekeying(), &initiation, random);
+        let mut near = offer.finish(contents(&accepted.response)).unwrap();
+        assert!(!near.can_rekey() && near.begin_rekey(random).is_err());
     }
 
     #[test]

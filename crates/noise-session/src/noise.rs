@@ -132,6 +132,40 @@ pub(crate) fn shared_secret(identity: &PrivateKey, peer: &PublicKey) -> Result<Z
     Ok(secret)
 }
 
+/// One half of a Diffie-Hellman exchange, with a key that is used once.
+pub(crate) struct EphemeralKey(Box<dyn Dh>);
+
+impl EphemeralKey {
+    pub(crate) fn generate(random: &mut dyn CryptoRng) -> Result<Self, NoiseError> {
+        let mut bytes = Zeroizing::new([0; 32]);
+        random.fill_bytes(&mut *bytes);
+        let resolver = PrimitiveResolver { ephemeral: bytes };
+        let (mut source, dh) = (resolver.resolve_rng(), resolver.resolve_dh(&DHChoice::Curve25519));
+        let (source, mut dh) = (source.as_mut().ok_or(NoiseError)?, dh.ok_or(NoiseError)?);
+        dh.generate(&mut **source)?;
+        Ok(EphemeralKey(dh))
+    }
+
+    pub(crate) fn public_key(&self) -> Result<[u8; 32], NoiseError> {
+        self.0.pubkey().try_into().map_err(|_| NoiseError)
+    }
+
+    /// What both halves have in common.
+    pub(crate) fn shared_secret(&self, public_key: &[u8; 32]) -> Result<Zeroizing<[u8; 32]>, NoiseError> {
+        let mut secret = Zeroizing::new([0; 32]);
+        self.0.dh(public_key, &mut *secret)?;
+        Ok(secret)
+    }
+}
+
+/// Three keys of a chaining key and a new secret (Noise §4.3, HKDF).
+pub(crate) fn derive_keys(chain: &[u8; 32], secret: &[u8; 32]) -> Result<[Zeroizing<[u8; 32]>; 3], NoiseError> {
+    let mut hash = DefaultResolver.resolve_hash(&HashChoice::Blake2s).ok_or(NoiseError)?;
+    let [mut one, mut two, mut three] = std::array::from_fn(|_| Zeroizing::new([0; 32]));
+    hash.hkdf(chain, secret, 3, &mut *one, &mut *two, &mut *three);
+    Ok([one, two, three])
+}
+
 fn builder<'k>(
     prologue: Prologue,
     identity: &'k PrivateKey,

@@ -47,7 +47,7 @@ pub fn record_prefix(length: usize) -> Result<[u8; PREFIX_BYTES], RecordError> {
 /// does not authenticate, the stream is over.
 ///
 /// Before a peer has shown who it is, no more than an initiation is held for it; [`raise_record_limit`](Self::raise_record_limit) raises
-/// the limit.
+/// the limit. It has no memory before something is to be read, nor [later](Self::release_if_empty) while nothing is there.
 #[derive(Debug)]
 pub struct RecordReader {
     /// Received bytes, and room for more behind them.
@@ -73,6 +73,7 @@ impl RecordReader {
     /// Where the next bytes of the stream are to be read into. It is empty only while whole records stand there that
     /// have not been taken.
     pub fn free_space(&mut self) -> &mut [u8] {
+        self.buffer.resize(2 * (PREFIX_BYTES + self.max_record_bytes), 0);
         if self.received.start > 0 && self.buffer.len() - self.received.end < self.max_record_bytes {
             self.buffer.copy_within(self.received.clone(), 0);
             self.received = 0..self.received.len();
@@ -107,6 +108,18 @@ impl RecordReader {
         Ok(Some(&mut self.buffer[start..start + length]))
     }
 
+    /// Frees its memory, if all that was received has been taken: for streams that are silent for long.
+    pub fn release_if_empty(&mut self) {
+        if self.received.is_empty() {
+            (self.buffer, self.received) = (Vec::new(), 0..0);
+        }
+    }
+
+    /// Bytes of memory that it has.
+    pub fn held_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     /// What has been received and not been taken: for a message that says why a stream is over.
     pub fn received(&self) -> &[u8] {
         &self.buffer[self.received.clone()]
@@ -114,7 +127,6 @@ impl RecordReader {
 
     fn set_max_record_bytes(&mut self, max: usize) {
         self.max_record_bytes = max;
-        self.buffer.resize(2 * (PREFIX_BYTES + max), 0);
     }
 }
 
@@ -155,6 +167,7 @@ mod tests {
         let too_long = RecordError::TooLong { length: 0x4745, max: INITIATION_BYTES };
         assert_eq!(records(&mut reader, b"GET / HTTP/1.1", &[1]), Err(too_long));
         reader.raise_record_limit(usize::MAX);
+        reader.free_space();
         assert_eq!(reader.buffer.len(), 2 * (PREFIX_BYTES + MAX_RECORD_BYTES));
         assert_eq!(record_prefix(0), Err(RecordError::Empty));
         assert!(record_prefix(MAX_RECORD_BYTES).is_ok() && record_prefix(MAX_RECORD_BYTES + 1).is_err());
@@ -169,6 +182,21 @@ mod tests {
         reader.add_filled(3);
         assert_eq!(reader.next_record(), Ok(None));
         assert_eq!(reader.received(), [0, 9, 5]);
+    }
+
+    #[test]
+    fn a_silent_stream_has_no_memory() {
+        let mut reader = RecordReader::new();
+        assert_eq!(reader.held_bytes(), 0);
+        assert_eq!(records(&mut reader, &[0, 2, 7, 7], &[4]), Ok(vec![vec![7, 7]]));
+        reader.free_space()[0] = 0;
+        reader.add_filled(1);
+        reader.release_if_empty();
+        assert!(reader.held_bytes() > 0 && reader.received() == [0]);
+        assert_eq!(records(&mut reader, &[1, 9], &[2]), Ok(vec![vec![9]]));
+        reader.release_if_empty();
+        assert_eq!(reader.held_bytes(), 0);
+        assert_eq!(records(&mut reader, &[0, 1, 5], &[1]), Ok(vec![vec![5]]));
     }
 
     proptest! {

@@ -5,11 +5,11 @@ use kumade_daemon::{FairAdmission, Network};
 use kumade_dataplane::{Node, Outbound};
 use kumade_multipath::{PathId, StreamWriter};
 use kumade_net::readiness::{EpollSet, Event};
-use kumade_net::{SetupError, clock, congestion};
+use kumade_net::{SetupError, clock, congestion, listener};
 use kumade_noise_session::{Route, channel};
 use kumade_packet_loop::Buffer;
 use kumade_units::{Span, Time};
-use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use socket2::{SockRef, Socket, TcpKeepalive, Type};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -287,10 +287,9 @@ impl Connections {
 
 fn listen(config: &ConnectionConfig, address: SocketAddr) -> Result<TcpListener, SetupError> {
     let listener = || -> io::Result<TcpListener> {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_reuse_address(true)?;
-        socket.bind(&address.into())?;
-        set_socket_options(config, &socket)?;
+        let prepare =
+            |socket: &Socket| socket.set_reuse_address(true).and_then(|()| set_socket_options(config, socket));
+        let socket = listener::bind(address, Type::STREAM, prepare)?;
         socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)?;
         Ok(socket.into())

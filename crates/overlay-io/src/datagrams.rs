@@ -1,9 +1,10 @@
 use crate::config::{BondedConfig, DatagramConfig};
 use crate::error::BondedError;
-use crate::policy_routes::PathRoutes;
+use crate::policy_routes::{KeptRoutes, install_path_routes};
 use kumade_dataplane::{Node, Outbound, OuterHeaders};
 use kumade_multipath::OuterTransport;
 use kumade_net::interface::{self, Family};
+use kumade_net::policy_routing::MarkedRoute;
 use kumade_net::udp::{BatchReceiver, BatchSocket, SendRefusal};
 use kumade_net::{SetupError, SocketBinding, clock};
 use kumade_noise_session::Route;
@@ -19,7 +20,7 @@ pub(crate) struct Datagrams {
     stamp_clock: StampClock,
     next_clock_check: Time,
     /// Of the first shard, for all.
-    routes: Option<PathRoutes>,
+    routes: Option<KeptRoutes<MarkedRoute>>,
 }
 
 struct PathSocket {
@@ -36,8 +37,8 @@ const CLOCK_CHECK_INTERVAL: Span = Span::from_millis(500);
 impl Datagrams {
     pub(crate) fn open(config: &BondedConfig, datagrams: &DatagramConfig, shard: usize) -> Result<Self, BondedError> {
         let now = clock::monotonic();
-        let install = || PathRoutes::install(&datagrams.routes, &config.directory, now);
-        let routes = (shard == 0).then(install).transpose()?;
+        let install = || install_path_routes(&datagrams.routes, &config.directory);
+        let routes = if shard == 0 { install()? } else { None };
         let port = if datagrams.port == 0 { 0 } else { datagrams.port.saturating_add(shard as u16) };
         let mut sockets = Vec::new();
         for (place, (binding, _)) in datagrams.paths.iter().enumerate() {

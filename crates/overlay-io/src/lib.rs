@@ -35,6 +35,7 @@ mod config;
 mod connection;
 mod connections;
 mod datagrams;
+mod device_routes;
 mod dialer;
 mod error;
 mod handover;

@@ -1,23 +1,19 @@
 use kumade_daemon::{InstalledRoutes, Journal, NameLockError, NamespaceLock, RuntimeDir};
-use kumade_net::SetupError;
-use kumade_net::policy_routing::{MarkedRoute, NetworkRoute, PolicyRoute};
+use kumade_net::policy_routing::{MarkedRoute, PolicyRoute};
+use kumade_net::{SetupError, clock};
 use kumade_units::{Span, Time};
 use std::io;
 use thiserror::Error;
 
-/// Policy routes that no other process can have in this network namespace, until this is dropped; then they are as before.
+/// Routes of this process until this is dropped, which are added again where the kernel has dropped them.
 #[derive(Debug)]
-pub(crate) struct LockedRoutes<R> {
+pub(crate) struct KeptRoutes<R> {
     // In the order in which they go.
     routes: InstalledRoutes<R>,
-    _lock: NamespaceLock,
-}
-
-/// The routes of datagrams by their paths' next hops.
-#[derive(Debug)]
-pub(crate) struct PathRoutes {
-    routes: Option<LockedRoutes<MarkedRoute>>,
+    /// What no other process of this network namespace can have meanwhile.
+    _lock: Option<NamespaceLock>,
     next_restore: Time,
+    missing: usize,
 }
 
 /// Why the system does not route as it is to.
@@ -45,52 +41,56 @@ pub enum RouteError {
 /// Between two looks at whether all are there.
 const RESTORE_INTERVAL: Span = Span::from_secs(1);
 
-impl<R: PolicyRoute> LockedRoutes<R> {
-    /// Removes what killed processes have left here, and adds these, if there are any.
-    fn install(
+/// Removes what killed processes have left here.
+pub(crate) fn recover(directory: &RuntimeDir) {
+    InstalledRoutes::recover(&Journal::new(directory.clone()));
+}
+
+impl<R: PolicyRoute> KeptRoutes<R> {
+    /// Adds these, if there are any. `lock` is what no other process can do meanwhile: a name for it, and in words.
+    pub(crate) fn install(
         routes: Vec<R>,
-        (name, what): (&str, &'static str),
+        lock: Option<(&str, &'static str)>,
         directory: &RuntimeDir,
     ) -> Result<Option<Self>, RouteError> {
-        let journal = Journal::new(directory.clone());
-        InstalledRoutes::recover(&journal);
         if routes.is_empty() {
             return Ok(None);
         }
-        let claim = NamespaceLock::new(name).map_err(|error| match error {
-            NameLockError::Taken { process, .. } => RouteError::Taken { activity: what, process },
-            error => RouteError::Lock(error),
-        })?;
+        let lock_name = |(name, activity)| {
+            NamespaceLock::new(name).map_err(|error| match error {
+                NameLockError::Taken { process, .. } => RouteError::Taken { activity, process },
+                error => RouteError::Lock(error),
+            })
+        };
+        let lock = lock.map(lock_name).transpose()?;
         // From here on, dropped where something fails.
-        let routes = InstalledRoutes::record(routes, &journal).map_err(RouteError::Record)?;
+        let routes = InstalledRoutes::record(routes, &Journal::new(directory.clone())).map_err(RouteError::Record)?;
         routes.install()?;
-        Ok(Some(LockedRoutes { routes, _lock: claim }))
-    }
-}
-
-impl LockedRoutes<NetworkRoute> {
-    /// Those of networks, once the device is there.
-    pub(crate) fn install_for_networks(
-        routes: &[NetworkRoute],
-        directory: &RuntimeDir,
-    ) -> Result<Option<Self>, RouteError> {
-        let what = "a tunnel takes traffic for all other networks, or for those around its far end,";
-        LockedRoutes::install(routes.to_vec(), ("tunnel-networks", what), directory)
-    }
-}
-
-impl PathRoutes {
-    pub(crate) fn install(routes: &[MarkedRoute], directory: &RuntimeDir, now: Time) -> Result<Self, RouteError> {
-        let what = "a bonded gateway routes datagrams";
-        let routes = LockedRoutes::install(routes.to_vec(), ("gateway-bonded", what), directory)?;
-        Ok(PathRoutes { routes, next_restore: now + RESTORE_INTERVAL })
+        Ok(Some(KeptRoutes { routes, _lock: lock, next_restore: clock::monotonic() + RESTORE_INTERVAL, missing: 0 }))
     }
 
-    /// Now and then, sets those again that the kernel has dropped with an interface. To be called at any time.
+    /// Now and then, adds those again that the kernel has dropped with an interface; says so. To be called at any time.
     pub(crate) fn restore_if_due(&mut self, now: Time) {
-        if let Some(claimed) = self.routes.as_ref().filter(|_| now >= self.next_restore) {
-            claimed.routes.restore();
-            self.next_restore = now + RESTORE_INTERVAL;
+        if now < self.next_restore {
+            return;
         }
+        self.next_restore = now + RESTORE_INTERVAL;
+        let (restored, missing) = self.routes.restore();
+        if restored > 0 {
+            tracing::warn!("added {restored} routes again, which the kernel had dropped or somebody had removed");
+        }
+        if missing > self.missing {
+            tracing::warn!("{missing} routes are gone while their interface is down: what they are for does not leave");
+        }
+        self.missing = missing;
     }
+}
+
+/// The routes of datagrams by their paths' next hops.
+pub(crate) fn install_path_routes(
+    routes: &[MarkedRoute],
+    directory: &RuntimeDir,
+) -> Result<Option<KeptRoutes<MarkedRoute>>, RouteError> {
+    let what = "a bonded gateway routes datagrams";
+    KeptRoutes::install(routes.to_vec(), Some(("gateway-bonded", what)), directory)
 }

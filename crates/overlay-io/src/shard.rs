@@ -1,13 +1,13 @@
 use crate::config::BondedConfig;
+use crate::device_routes::DeviceRoutes;
 use crate::error::BondedError;
 use crate::node::new_node;
 use crate::outer_transports::OuterTransports;
-use crate::policy_routes::LockedRoutes;
+use crate::policy_routes::recover;
 use crate::shard_link::ShardLink;
 use crate::status::BondedStatus;
 use kumade_dataplane::{HEADROOM_BYTES, Node, Output, PacketBuffer, ShardSeed};
 use kumade_multipath::{TrafficClass, UnorderedFlows};
-use kumade_net::policy_routing::NetworkRoute;
 use kumade_net::tun::TunQueue;
 use kumade_net::{clock, interface};
 use kumade_packet::{Classification, FlowDetail};
@@ -34,7 +34,7 @@ pub(crate) struct BondedShard {
     /// The device's other queues, until other shards take them.
     queues: Vec<TunQueue>,
     /// Of the first shard, for all.
-    _routes: Option<LockedRoutes<NetworkRoute>>,
+    routes: Option<DeviceRoutes>,
     link: ShardLink,
     transports: OuterTransports,
     node: Node<Buffer>,
@@ -49,19 +49,20 @@ pub(crate) struct BondedShard {
 impl BondedShard {
     /// The first one.
     pub(crate) fn new(config: BondedConfig, link: ShardLink) -> Result<Self, BondedError> {
+        recover(&config.directory);
         let carriers = OuterTransports::open(&config, 0)?;
         let pool = BufferPool::default();
         let node = new_node(&config, pool.clone())?;
         let device_mtu = config.mtu.map_or_else(|| device_mtu(&node), u32::from);
-        let mut queues = open_device(&config, device_mtu as u16)?;
-        let routes = LockedRoutes::install_for_networks(&config.network_routes, &config.directory)?;
+        let mut queues = TunQueue::open(&config.device, device_mtu as u16, config.thread_count())?;
+        let routes = DeviceRoutes::install(&config, clock::monotonic())?;
         let mtu = config.mtu.is_none().then_some(device_mtu);
         // There is one at least.
         let tun = queues.remove(0);
         Ok(BondedShard {
             device_mtu: mtu,
             queues,
-            _routes: routes,
+            routes: Some(routes),
             ..BondedShard::with_parts(config, tun, carriers, node, pool, link)
         })
     }
@@ -90,13 +91,13 @@ impl BondedShard {
     ) -> Self {
         let BondedConfig { device, unordered_flows: unordered, .. } = config;
         let (flows, output) = (FlowHasher::new(), Output::default());
-        let (mtu, queues, _routes) = (None, Vec::new(), None);
+        let (mtu, queues, routes) = (None, Vec::new(), None);
         BondedShard {
             device,
             device_mtu: mtu,
             tun,
             queues,
-            _routes,
+            routes,
             link,
             transports: carriers,
             node,
@@ -220,6 +221,7 @@ impl Shard for BondedShard {
         self.node.drain(now, clock::realtime(), &mut self.output);
         self.send_output(now);
         self.update_device_mtu();
+        self.routes.iter_mut().for_each(|routes| routes.restore_if_due(now));
         let carriers = self.transports.advance(&mut self.node, now);
         let latest = carriers.map_or(now + MAX_SLEEP, |deadline| deadline.min(now + MAX_SLEEP));
         let earliest = now + BATCH_INTERVAL;
@@ -238,21 +240,6 @@ fn delivery_order(unordered: &UnorderedFlows, packet: &[u8], classification: &Cl
         _ => None,
     };
     unordered.classify(dscp, ports)
-}
-
-fn open_device(config: &BondedConfig, mtu: u16) -> Result<Vec<TunQueue>, BondedError> {
-    let queues = TunQueue::open(&config.device, mtu, config.thread_count())?;
-    for address in &config.addresses {
-        interface::add_address(&config.device, *address)?;
-    }
-    for network in config.remotes.iter().flat_map(|remote| &remote.networks) {
-        // The kernel has routes to the device's own networks.
-        let has_route = config.addresses.iter().any(|own| own.trunc() == *network);
-        if !has_route && !config.network_routes.iter().any(|route| route.network == *network) {
-            interface::add_route(&config.device, *network)?;
-        }
-    }
-    Ok(queues)
 }
 
 /// The longest packet that all paths pass; at least what IPv6 needs.

@@ -32,6 +32,9 @@ pub struct PartialChecksum {
 
 /// A TCP or UDP packet that stands for segments: its receiver takes them as one, or leaves it to its network card to
 /// divide them. Its transport checksum need not be valid.
+///
+/// Segments have as much payload as headers at least, but for the last one: whoever sends a large packet has no more than
+/// twice its bytes sent on. What would be shorter is no large packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LargePacket {
     /// TCP or UDP.
@@ -92,19 +95,20 @@ impl LargePacket {
     /// A packet without anything behind it.
     ///
     /// # Errors
-    /// It is incomplete, a fragment, or neither TCP nor UDP, or there is something behind it.
+    /// It is incomplete, a fragment, or neither TCP nor UDP, or there is something behind it; or it has UDP datagrams that are
+    /// shorter than segments may be. Those of TCP are made as long as they have to be: they are parts of a stream.
     pub fn from_packet(packet: &[u8], segment_bytes: NonZeroU16) -> Result<Self, OffloadError> {
         let segments = Segments::from_frame(packet, 0, segment_bytes.get(), None)?;
         let Headers { protocol, transport_offset, total_len, .. } = segments.headers;
-        if total_len != packet.len() {
+        let payload_offset = segments.data_offset;
+        // Headers of IP have less than 64 kB.
+        let longer = segment_bytes.get().max(payload_offset as u16);
+        let is_short = longer > segment_bytes.get() && packet.len() - payload_offset > usize::from(segment_bytes.get());
+        if total_len != packet.len() || is_short && protocol != protocol::TCP {
             return Err(OffloadError::Unsupported { len: packet.len(), segment_bytes: segment_bytes.get() });
         }
-        Ok(LargePacket {
-            protocol,
-            transport_offset,
-            payload_offset: segments.data_offset,
-            segment_bytes: segment_bytes.get(),
-        })
+        let segment_bytes = if is_short { longer } else { segment_bytes.get() };
+        Ok(LargePacket { protocol, transport_offset, payload_offset, segment_bytes })
     }
 
     /// `struct virtio_net_hdr` of it, whose checksum [`Self::set_partial_checksum`] has prepared; `packet` are its headers at least.
@@ -261,7 +265,7 @@ impl<'a> Segments<'a> {
         let headers = self.data_offset - self.network_offset;
         let count = max_bytes.saturating_sub(headers) / self.segment_bytes;
         let left = self.frame.len() - self.data_offset - self.written_bytes;
-        if count <= 1 || left <= self.segment_bytes {
+        if count <= 1 || left <= self.segment_bytes || self.segment_bytes < headers {
             return self.write_next(out).then_some(None);
         }
         self.write_payload(count * self.segment_bytes, out);

@@ -1,7 +1,9 @@
 use crate::allowed::AllowedTargets;
 use crate::redirect::ConnectionRedirect;
 use crate::target::{Target, TargetError};
+use kumade_net::SocketBinding;
 use kumade_net::tcp::RtoLimits;
+use kumade_net::{ScopedAddress, ScopedAddressError};
 use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -31,6 +33,8 @@ pub enum RelayRole {
         address: SocketAddr,
         /// Its key.
         peer: PublicKey,
+        /// From where on this host the connections to it leave.
+        binding: SocketBinding,
         /// The congestion control of the connections to it; the system's default, if none.
         congestion_control: Option<String>,
         /// What is carried: connections to local ports, …
@@ -70,6 +74,9 @@ pub enum ForwardError {
     /// What stands behind the local port.
     #[error(transparent)]
     Target(#[from] TargetError),
+    /// Where programs are to connect.
+    #[error(transparent)]
+    Address(#[from] ScopedAddressError),
 }
 
 impl FromStr for Forward {
@@ -84,11 +91,17 @@ impl FromStr for Forward {
             _ => return Err(form()),
         };
         let address = match address {
-            None => Ipv4Addr::LOCALHOST.into(),
-            Some(address) => unbracketed(address).parse::<IpAddr>().map_err(|_| form())?,
+            None => IpAddr::from(Ipv4Addr::LOCALHOST).into(),
+            Some(address) => unbracketed(address).parse().map_err(|error| match error {
+                ScopedAddressError::Malformed(_) => form(),
+                error => error.into(),
+            })?,
         };
         let port = port.parse().map_err(|_| form())?;
-        Ok(Forward { listen: SocketAddr::new(address, port), target: format!("{host}:{target_port}").parse()? })
+        Ok(Forward {
+            listen: ScopedAddress::with_port(address, port),
+            target: format!("{host}:{target_port}").parse()?,
+        })
     }
 }
 

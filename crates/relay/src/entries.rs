@@ -19,6 +19,13 @@ pub(crate) struct RelayEntry {
     pub(crate) deadline: Option<Time>,
 }
 
+impl RelayEntry {
+    /// It may stay what it is for as long as if it had just become that.
+    pub(crate) fn renew_deadline(&mut self) {
+        self.deadline = self.stage.timeout().map(|patience| clock::monotonic() + patience);
+    }
+}
+
 /// All connections of one end, by their numbers in the set: an even one for that between the ends, the next one for that
 /// which is carried.
 pub(crate) struct RelayEntries {
@@ -28,6 +35,8 @@ pub(crate) struct RelayEntries {
     pub(crate) entries: BTreeMap<u32, RelayEntry>,
     /// Those that have not shown to be a peer's.
     unauthenticated: FairAdmission<u32>,
+    /// Those of each peer, at the far end.
+    peer_streams: BTreeMap<PublicKey, BTreeSet<u32>>,
     /// Those that may have something to do.
     busy: BTreeSet<u32>,
     next_number: u32,
@@ -44,6 +53,7 @@ impl RelayEntries {
             status: RelayStatus::default(),
             entries: BTreeMap::new(),
             unauthenticated: FairAdmission::default(),
+            peer_streams: BTreeMap::new(),
             busy: BTreeSet::new(),
             next_number: FIRST_CONNECTION_NUMBER,
         }
@@ -84,21 +94,25 @@ impl RelayEntries {
 
     /// Keeps what a connection has become.
     pub(crate) fn replace_stage(&mut self, number: u32, slot: ConnectionSlot, peer: Option<PublicKey>) {
-        let deadline = slot.timeout().map(|patience| clock::monotonic() + patience);
-        self.restore_entry(number, RelayEntry { stage: slot, peer, deadline });
+        let mut entry = RelayEntry { stage: slot, peer, deadline: None };
+        entry.renew_deadline();
+        self.restore_entry(number, entry);
     }
 
     pub(crate) fn restore_entry(&mut self, number: u32, entry: RelayEntry) {
         if let Some(network) = entry.stage.unauthenticated_network() {
             self.unauthenticated.insert(network, number);
         }
+        if let Some(peer) = entry.peer {
+            self.peer_streams.entry(peer).or_default().insert(number);
+        }
         self.entries.insert(number, entry);
     }
 
     /// Those through which bytes pass.
-    pub(crate) fn relayed_mut(&mut self) -> impl Iterator<Item = &mut RelayedStream> {
-        self.entries.values_mut().filter_map(|entry| match &mut entry.stage {
-            ConnectionSlot::Relayed(carried) => Some(&mut **carried),
+    pub(crate) fn relayed_mut(&mut self) -> impl Iterator<Item = (u32, &mut RelayedStream)> {
+        self.entries.iter_mut().filter_map(|(number, entry)| match &mut entry.stage {
+            ConnectionSlot::Relayed(carried) => Some((*number, &mut **carried)),
             _ => None,
         })
     }
@@ -112,7 +126,40 @@ impl RelayEntries {
         if let Some(network) = entry.stage.unauthenticated_network() {
             self.unauthenticated.remove(network, &number);
         }
+        if let Some(streams) = entry.peer.as_ref().and_then(|peer| self.peer_streams.get_mut(peer)) {
+            streams.remove(&number);
+            if streams.is_empty() {
+                entry.peer.as_ref().map(|peer| self.peer_streams.remove(peer));
+            }
+        }
         Some(entry)
+    }
+
+    /// Forgets a connection. Of a peer's, the kernel keeps nothing, whatever the peer has not taken.
+    pub(crate) fn discard(&mut self, number: u32) -> Option<RelayEntry> {
+        let entry = self.remove(number)?;
+        if entry.peer.is_some() {
+            entry.stage.reset_when_dropped();
+        }
+        Some(entry)
+    }
+
+    /// The streams of a peer, oldest first as a rule.
+    pub(crate) fn streams_of_peer(&self, peer: &PublicKey) -> impl Iterator<Item = (u32, &RelayEntry)> {
+        let numbers = self.peer_streams.get(peer).into_iter().flatten();
+        numbers.filter_map(|number| Some((*number, self.entries.get(number)?)))
+    }
+
+    /// Lets the kernel's buffers of a stream grow, if it has carried bytes.
+    pub(crate) fn release_buffer_sizes(&mut self, number: u32) {
+        if let Some(RelayEntry { stage: ConnectionSlot::Relayed(carried), .. }) = self.entries.get_mut(&number) {
+            carried.release_buffer_sizes();
+        }
+    }
+
+    /// Peers that have streams.
+    pub(crate) fn peers(&self) -> Vec<PublicKey> {
+        self.peer_streams.keys().copied().collect()
     }
 
     /// Has the connection that is carried under this number looked at, too.
@@ -130,7 +177,7 @@ impl RelayEntries {
     /// A connection is not carried, for this reason.
     pub(crate) fn record_refusal(&mut self, report: Option<RelayReport>) {
         self.status.refused += 1;
-        report.into_iter().for_each(|report| self.reports.push(report));
+        report.into_iter().for_each(|report| self.reports.push(report, clock::monotonic()));
     }
 
     /// Has a connection looked at.

@@ -36,6 +36,12 @@ pub enum MessageAction<'m> {
     ShutdownWrite,
     /// Reset the connection: the far end could not connect.
     Refuse(ConnectRefusal),
+    /// Answer this public key with another, and send under the new key then.
+    AnswerRekey([u8; 32]),
+    /// What follows is under the new key. Say that what is sent is so, too, and send it so.
+    FinishRekey([u8; 32]),
+    /// What follows is under the new key.
+    SwitchReceive,
 }
 
 /// A message that may not come now: the stream is over.
@@ -77,8 +83,17 @@ impl MessageExchange {
                 self.has_received_end = true;
                 Ok(MessageAction::ShutdownWrite)
             }
+            // Whose turn it is, the keys themselves know; the other direction may go on for long.
+            (Phase::Open, Message::RekeyOffer(key)) => Ok(MessageAction::AnswerRekey(key)),
+            (Phase::Open, Message::RekeyAnswer(key)) => Ok(MessageAction::FinishRekey(key)),
+            (Phase::Open, Message::Rekeyed) => Ok(MessageAction::SwitchReceive),
             _ => Err(UnexpectedMessage),
         }
+    }
+
+    /// Whether bytes pass: the far end has said that it is connected, or was asked to connect.
+    pub fn is_open(&self) -> bool {
+        self.phase == Phase::Open
     }
 
     /// Notes that [`Message::End`] was sent.
@@ -140,6 +155,9 @@ mod tests {
             Just(Message::Refused(ConnectRefusal::Refused)),
             Just(Message::Data(b"x")),
             Just(Message::End),
+            Just(Message::RekeyOffer([7; 32])),
+            Just(Message::RekeyAnswer([7; 32])),
+            Just(Message::Rekeyed),
         ]
     }
 
@@ -154,7 +172,10 @@ mod tests {
             prop_assert!(actions.iter().filter(|action| begins(action)).count() <= 1);
             prop_assert!(actions.first().is_none_or(begins));
             let end = place(|action| *action == MessageAction::ShutdownWrite);
-            prop_assert!(end.is_none_or(|end| end + 1 == actions.len()));
+            let is_rekeying = |action: &MessageAction<'_>| {
+                matches!(action, MessageAction::AnswerRekey(_) | MessageAction::FinishRekey(_) | MessageAction::SwitchReceive)
+            };
+            prop_assert!(end.is_none_or(|end| actions[end + 1..].iter().all(is_rekeying)));
             let refused = place(|action| matches!(action, MessageAction::Refuse(_)));
             prop_assert!(refused.is_none_or(|refused| refused + 1 == actions.len()));
         }

@@ -1,24 +1,26 @@
-use crate::allowed::AllowedTargets;
+use crate::allowed::{AllowedTargets, is_reachable_by_name};
 use crate::exchange::{MessageAction, MessageExchange};
 use crate::message::{ConnectRefusal, Message};
+use crate::relayed_stream::SMALL_BUFFER_BYTES;
 use crate::resolver::NameResolver;
 use crate::sealed::{ReadResult, SealedStream, read_handshake_record};
 use crate::stream_end::StreamEndReason;
 use crate::target::{Target, TargetHost};
 use kumade_daemon::Network;
 use kumade_net::tcp::{PendingConnection, RtoLimits};
-use kumade_net::{SocketBinding, clock};
-use kumade_noise_session::RefusedDatagram;
+use kumade_net::{SocketBinding, clock, is_own_address, readiness};
 pub(crate) use kumade_noise_session::channel::AcceptedStream;
 use kumade_noise_session::channel::{StreamAcceptor, StreamAnswer};
 use kumade_noise_session::stream::RecordReader;
+use kumade_noise_session::{PublicKey, RefusedDatagram};
 use kumade_units::{Span, Time};
 use rand::rngs::StdRng;
-use socket2::Socket;
+use socket2::{SockRef, Socket};
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::mem;
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The far end: accepts streams of its peers, and connects to what they ask for.
@@ -44,15 +46,19 @@ pub(crate) struct UnauthenticatedConnection {
 pub(crate) struct OpeningStream {
     pub(crate) sealed: SealedStream,
     pub(crate) protocol: MessageExchange,
+    pub(crate) has_small_buffers: bool,
+    peer: PublicKey,
     state: OpeningState,
 }
 
 enum OpeningState {
-    AwaitingOpen {
-        has_too_many_streams: bool,
-    },
+    AwaitingOpen,
     /// Its name is being looked up.
-    Resolving(Target),
+    Resolving {
+        target: Target,
+        /// As long as this lives.
+        _is_wanted: Arc<()>,
+    },
     Connecting {
         target: Target,
         pending: PendingConnection,
@@ -82,22 +88,24 @@ impl<E: Into<StreamEndReason>> From<E> for OpenFailure {
 }
 
 impl FarEnd {
-    fn permits(&self, target: &Target) -> bool {
-        self.allowed.iter().any(|allowed| allowed.permits(target))
+    fn permits_address(&self, address: SocketAddr) -> bool {
+        let is_own = is_own_address(address.ip());
+        self.allowed.iter().any(|allowed| allowed.permits_address(address, is_own))
     }
 
     /// Of the addresses of a target's name, those that may be reached.
     fn permitted_addresses(
         &self,
-        target: &Target,
+        name: &str,
         mut addresses: Vec<SocketAddr>,
     ) -> Result<VecDeque<SocketAddr>, ConnectRefusal> {
         if addresses.is_empty() {
             return Err(ConnectRefusal::UnknownHost);
         }
-        if !self.permits(target) {
-            addresses.retain(|address| self.allowed.iter().any(|allowed| allowed.permits_address(*address)));
-        }
+        addresses.retain(|address| {
+            let is_by_name = self.allowed.iter().any(|allowed| allowed.permits_name(name, address.port()));
+            is_by_name && is_reachable_by_name(address.ip()) || self.permits_address(*address)
+        });
         if addresses.is_empty() { Err(ConnectRefusal::NotAllowed) } else { Ok(addresses.into()) }
     }
 }
@@ -169,18 +177,22 @@ impl UnauthenticatedConnection {
         self.deferred_initiation.is_some()
     }
 
-    /// The stream of a peer, who has too many if it is full.
+    /// The stream of a peer.
     pub(crate) fn into_opening(
         self,
         accepted: AcceptedStream,
-        is_full: bool,
+        has_small_buffers: bool,
         rto: RtoLimits,
     ) -> io::Result<OpeningStream> {
-        let sealed = SealedStream::new(self.stream, accepted.channel, self.reader, rto)?;
+        if has_small_buffers {
+            SockRef::from(&self.stream).set_recv_buffer_size(SMALL_BUFFER_BYTES)?;
+        }
         Ok(OpeningStream {
-            sealed,
+            sealed: SealedStream::new(self.stream, accepted.channel, self.reader, rto)?,
             protocol: MessageExchange::for_far_end(),
-            state: OpeningState::AwaitingOpen { has_too_many_streams: is_full },
+            has_small_buffers,
+            peer: accepted.peer,
+            state: OpeningState::AwaitingOpen,
         })
     }
 }
@@ -193,15 +205,13 @@ impl OpeningStream {
         far: &mut FarEnd,
     ) -> Result<Option<(TcpStream, Target)>, OpenFailure> {
         match &mut self.state {
-            OpeningState::AwaitingOpen { has_too_many_streams: is_full } => {
-                let is_full = *is_full;
-                match self.next_target()? {
-                    Some(target) if is_full => Err(OpenFailure::Refused(target, ConnectRefusal::TooManyConnections)),
-                    Some(target) => self.connect_to_target(number, target, far).map(|()| None),
-                    None => Ok(None),
-                }
-            }
-            OpeningState::Resolving(_) => Ok(None),
+            OpeningState::AwaitingOpen => match self.next_target()? {
+                Some(target) => self.connect_to_target(number, target, far).map(|()| None),
+                None => Ok(None),
+            },
+            // A peer that waits ends nothing by itself.
+            _ if readiness::is_closed(&self.sealed.stream)? => Err(OpenFailure::Ended),
+            OpeningState::Resolving { .. } => Ok(None),
             OpeningState::Connecting { target, pending: attempt, since, remaining_addresses: rest, .. } => {
                 match attempt.wait(Time::ZERO) {
                     Ok(Some(stream)) => {
@@ -230,6 +240,7 @@ impl OpeningStream {
                 return Ok(Some(target));
             }
             if self.sealed.read_records()? == ReadResult::WouldBlock {
+                self.sealed.release_memory();
                 return Ok(None);
             }
         }
@@ -237,14 +248,17 @@ impl OpeningStream {
 
     fn connect_to_target(&mut self, number: u32, target: Target, far: &mut FarEnd) -> Result<(), OpenFailure> {
         match target.host {
-            TargetHost::Address(address) if far.permits(&target) => {
+            TargetHost::Address(address) => {
                 let address = SocketAddr::new(address, target.port);
+                if !far.permits_address(address) {
+                    return Err(OpenFailure::Refused(target, ConnectRefusal::NotAllowed));
+                }
                 self.connect_to_next(target, VecDeque::from([address]), ConnectRefusal::Unreachable)
             }
-            TargetHost::Address(_) => Err(OpenFailure::Refused(target, ConnectRefusal::NotAllowed)),
             TargetHost::Name(ref name) => {
-                far.resolver.look_up(number, name, target.port);
-                self.state = OpeningState::Resolving(target);
+                let is_wanted = Arc::new(());
+                far.resolver.look_up(self.peer, number, name, target.port, Arc::downgrade(&is_wanted));
+                self.state = OpeningState::Resolving { target, _is_wanted: is_wanted };
                 Ok(())
             }
         }
@@ -252,9 +266,10 @@ impl OpeningStream {
 
     /// The name of the target has these addresses.
     pub(crate) fn connect_to_addresses(&mut self, addresses: Vec<SocketAddr>, far: &FarEnd) -> Result<(), OpenFailure> {
-        let OpeningState::Resolving(target) = &self.state else { return Ok(()) };
+        let OpeningState::Resolving { target, .. } = &self.state else { return Ok(()) };
         let target = target.clone();
-        match far.permitted_addresses(&target, addresses) {
+        let TargetHost::Name(name) = &target.host else { return Ok(()) };
+        match far.permitted_addresses(name, addresses) {
             Ok(addresses) => self.connect_to_next(target, addresses, ConnectRefusal::Unreachable),
             Err(refusal) => Err(OpenFailure::Refused(target, refusal)),
         }
@@ -269,7 +284,12 @@ impl OpeningStream {
     ) -> Result<(), OpenFailure> {
         while let Some(address) = rest.pop_front() {
             // From its first moment, whatever comes between.
-            let prepare = |socket: &Socket| socket.set_linger(Some(Duration::ZERO));
+            let prepare = |socket: &Socket| {
+                if self.has_small_buffers {
+                    socket.set_recv_buffer_size(SMALL_BUFFER_BYTES)?;
+                }
+                socket.set_linger(Some(Duration::ZERO))
+            };
             match PendingConnection::begin_prepared(address, &SocketBinding::default(), prepare) {
                 Ok(attempt) => {
                     self.state = OpeningState::Connecting {

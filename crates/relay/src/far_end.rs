@@ -11,11 +11,28 @@ use crate::slot::{ConnectionSlot, closing};
 use crate::stream_end::StreamEndReason;
 use crate::target::Target;
 use kumade_noise_session::PublicKey;
+use kumade_units::{Span, Time};
 use std::io;
 use std::net::TcpStream;
 
-/// Connections of one peer.
-const MAX_CONNECTIONS_PER_PEER: usize = 1024;
+/// Streams of one peer, whatever their state.
+const MAX_STREAMS_PER_PEER: usize = 1024;
+/// Of these, streams that were refused and whose peer may not have read that. Others of these give way for them, oldest
+/// first. A near end has 1000 connections at most, so that it is told.
+const MAX_REFUSED_STREAMS_PER_PEER: usize = 24;
+/// A peer's streams beyond these have small buffers in the kernel until bytes pass.
+const STREAMS_WITH_FULL_BUFFERS: usize = 64;
+/// What is held for a peer, here and in the kernel, of bytes that somebody does not take: of the streams of a peer for which
+/// more is held, those with most are reset. One stream has 6 MB in a direction at most (`tcp_rmem`), mostly far less.
+const MAX_HELD_BYTES_PER_PEER: usize = 32 << 20;
+/// Small buffers may grow while less than this is held.
+const CALM_HELD_BYTES_PER_PEER: usize = 8 << 20;
+/// What looking at one stream's buffers may cost of the time: some 2 µs are needed.
+const CHECK_INTERVAL_PER_STREAM: Span = Span::from_micros(50);
+/// The least interval in which they are looked at.
+const MIN_CHECK_INTERVAL: Span = Span::from_millis(50);
+/// The same while there are none.
+const IDLE_CHECK_INTERVAL: Span = Span::from_millis(250);
 /// So many who have not shown to be a peer are waited for; for a further one, the oldest of the network with most of them is
 /// left.
 const MAX_UNAUTHENTICATED_CONNECTIONS: usize = 256;
@@ -83,11 +100,16 @@ fn record_handshake(
         Ok(None) => {}
         Ok(Some(accepted)) => {
             let peer = accepted.peer;
-            let is_full =
-                entries.iter().filter(|(_, entry)| entry.peer == Some(peer)).count() >= MAX_CONNECTIONS_PER_PEER;
-            if let Ok(opening) = stranger.into_opening(accepted, is_full, far.rto) {
-                entries.replace_stage(number, ConnectionSlot::Opening(Box::new(opening)), Some(peer));
+            let (streams, refused) = (entries.streams_of_peer(&peer), refused_streams(entries, &peer));
+            let open = streams.count() - refused.len();
+            let Ok(opening) = stranger.into_opening(accepted, open >= STREAMS_WITH_FULL_BUFFERS, far.rto) else {
+                return;
+            };
+            entries.replace_stage(number, ConnectionSlot::Opening(Box::new(opening)), Some(peer));
+            if open < MAX_STREAMS_PER_PEER - MAX_REFUSED_STREAMS_PER_PEER {
                 entries.schedule(number);
+            } else {
+                tell_refusal(entries, number, ConnectRefusal::TooManyConnections);
             }
         }
         // Who sends anything else gets the same silence as who sends nothing.
@@ -128,6 +150,49 @@ pub(crate) fn name_resolved(far: &mut FarEnd, entries: &mut RelayEntries, (numbe
     }
 }
 
+/// Those of a peer that were refused, oldest first.
+fn refused_streams(entries: &RelayEntries, peer: &PublicKey) -> Vec<u32> {
+    let is_refused = |entry: &RelayEntry| matches!(entry.stage, ConnectionSlot::Draining(_));
+    entries.streams_of_peer(peer).filter(|(_, entry)| is_refused(entry)).map(|(number, _)| number).collect()
+}
+
+/// Goes on with a stream of which all has been sent.
+pub(crate) fn advance_lingering(entries: &mut RelayEntries, number: u32) {
+    let Some(entry) = entries.get_mut(number) else { return };
+    let ConnectionSlot::Lingering(lingering) = &mut entry.stage else { return };
+    if lingering.is_done() {
+        entries.remove(number);
+    } else if lingering.has_progressed() {
+        entry.renew_deadline();
+    }
+}
+
+/// Bounds what is held for each peer. Returns when to look next.
+pub(crate) fn bound_held_bytes(entries: &mut RelayEntries, now: Time) -> Time {
+    let mut streams = 0;
+    for peer in entries.peers() {
+        let mut held: Vec<_> =
+            entries.streams_of_peer(&peer).map(|(number, entry)| (entry.stage.held_bytes(), number)).collect();
+        streams += held.len() as i64;
+        let mut total: usize = held.iter().map(|(bytes, _)| bytes).sum();
+        if total < CALM_HELD_BYTES_PER_PEER {
+            held.iter().for_each(|(_, number)| entries.release_buffer_sizes(*number));
+        }
+        held.sort_unstable();
+        let mut reset = 0;
+        while let Some((bytes, number)) = held.pop().filter(|_| total > MAX_HELD_BYTES_PER_PEER) {
+            entries.discard(number);
+            total -= bytes;
+            reset += 1;
+        }
+        if reset > 0 {
+            entries.record_refusal(Some(RelayReport::TooMuchHeld { peer, streams: reset }));
+        }
+    }
+    let interval = (CHECK_INTERVAL_PER_STREAM * streams).max(MIN_CHECK_INTERVAL);
+    now + if streams == 0 { IDLE_CHECK_INTERVAL } else { interval }
+}
+
 fn start_relaying(
     entries: &mut RelayEntries,
     number: u32,
@@ -138,22 +203,40 @@ fn start_relaying(
     let Some(RelayEntry { stage: ConnectionSlot::Opening(opening), .. }) = entries.remove(number) else {
         return Ok(());
     };
-    let OpeningStream { sealed, protocol: exchange, .. } = *opening;
+    let OpeningStream { sealed, protocol, has_small_buffers, .. } = *opening;
     let plain = PlainStream::new(plain)?;
-    entries.relay(number, RelayedStream { plain, sealed, protocol: exchange, target, uncounted_bytes: (0, 0) }, peer);
+    let mut carried = RelayedStream::new(plain, sealed, protocol, target);
+    carried.has_small_buffers = has_small_buffers;
+    entries.relay(number, carried, peer);
     Ok(())
 }
 
 fn refuse_stream(entries: &mut RelayEntries, number: u32, peer: Option<PublicKey>, error: OpenFailure) {
-    let Some(RelayEntry { stage: ConnectionSlot::Opening(mut opening), .. }) = entries.remove(number) else { return };
-    let OpenFailure::Refused(target, refusal) = error else { return };
+    let OpenFailure::Refused(target, refusal) = error else {
+        entries.discard(number);
+        return;
+    };
     let report =
         peer.filter(|_| refusal == ConnectRefusal::NotAllowed).map(|peer| RelayReport::NotAllowed { peer, target });
     entries.record_refusal(report);
+    tell_refusal(entries, number, refusal);
+}
+
+fn tell_refusal(entries: &mut RelayEntries, number: u32, refusal: ConnectRefusal) {
+    let Some(RelayEntry { stage: ConnectionSlot::Opening(mut opening), peer, .. }) = entries.remove(number) else {
+        return;
+    };
     // A few bytes, which the send buffer takes.
     let is_told = opening.sealed.queue_message(&Message::Refused(refusal)).is_ok() && opening.sealed.flush().is_ok();
-    if is_told {
-        entries.replace_stage(number, closing(opening.sealed.stream), peer);
-        entries.schedule(number);
+    if !is_told {
+        plain::reset_when_dropped(&opening.sealed.stream);
+        return;
     }
+    if let Some(peer) = peer {
+        let refused = refused_streams(entries, &peer);
+        let too_many = (refused.len() + 1).saturating_sub(MAX_REFUSED_STREAMS_PER_PEER);
+        refused.into_iter().take(too_many).for_each(|oldest| drop(entries.discard(oldest)));
+    }
+    entries.replace_stage(number, closing(opening.sealed.stream), peer);
+    entries.schedule(number);
 }

@@ -23,9 +23,17 @@
 //! # What it costs
 //!
 //! One thread, `epoll` and no copy but those of the kernel: data is read to where it is sealed, and written from where it was
-//! opened. Per connection an end holds 33 kB, and up to 82 kB more while a side takes nothing; then it reads no more from the
-//! other, so that TCP slows the sender down. A peer has 1024 connections at most. Strangers get no byte, are left after
-//! 10 s, and are 256 at most: for a further one, the oldest of the network (IPv4 /24, IPv6 /48) with most of them is left.
+//! opened. Per connection an end holds nothing while it is silent, and up to 115 kB while a side takes nothing; then it reads no
+//! more from the other, so that TCP slows the sender down.
+//!
+//! # What is bounded
+//!
+//! A peer has 1024 streams at most at the far end, whatever their state: those that it has not asked for anything yet, those
+//! that are refused, and those that are complete but not all of which has been acknowledged. What is held for it, the
+//! kernel's buffers included, is 32 MiB at most: beyond that, the streams for which most is held are reset. Names are looked
+//! up for each peer in its turn, 8 at a time. Of each peer, ten reports are made in a minute. Strangers get no byte, are left
+//! after 10 s, and are 256 at most: for a further one, the oldest of the network (IPv4 /24, IPv6 /48) with most of them is
+//! left.
 #![forbid(unsafe_code)]
 
 mod allowed;
@@ -36,6 +44,7 @@ mod exchange;
 mod far;
 mod far_end;
 mod listeners;
+mod lookup_queue;
 mod message;
 mod near;
 mod near_end;

@@ -1,9 +1,10 @@
 use crate::config::Forward;
 use crate::redirect::ConnectionRedirect;
 use crate::target::{Target, TargetHost};
+use kumade_net::interface::Family;
 use kumade_net::readiness::EpollSet;
-use kumade_net::{SetupError, tcp};
-use socket2::{Domain, Protocol, Socket, Type};
+use kumade_net::{SetupError, listener, tcp};
+use socket2::{Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 
@@ -46,8 +47,11 @@ impl Listeners {
         let any = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
         let redirected =
             any.map(|any| Some((SocketAddr::new(any, 0), ConnectionTarget::Redirected(redirect?.clone()))));
-        let all = forwards.chain(redirected.into_iter().flatten());
-        all.map(|(address, leads)| listen(address, leads)).collect::<Result<_, _>>().map(Listeners)
+        let redirected = redirected.into_iter().flatten().map(|(address, leads)| listen(address, leads));
+        // Where there is no IPv6, no program connects by it.
+        let redirected = redirected.filter(|outcome| !is_ipv6_missing(outcome));
+        let forwards = forwards.map(|(address, leads)| listen(address, leads));
+        forwards.chain(redirected).collect::<Result<_, _>>().map(Listeners)
     }
 
     /// That of a far end, if it has one.
@@ -128,15 +132,18 @@ impl ConnectionTarget {
     }
 }
 
+fn is_ipv6_missing(outcome: &Result<Listener, SetupError>) -> bool {
+    outcome.as_ref().is_err_and(|error| Family::is_unsupported(error.io_error()))
+}
+
 fn listen(address: SocketAddr, leads: ConnectionTarget) -> Result<Listener, SetupError> {
     let listener = || -> io::Result<Listener> {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_reuse_address(true)?;
-        if let (true, ConnectionTarget::Redirected(_)) = (address.is_ipv6(), &leads) {
+        let reusable = |socket: &Socket| socket.set_reuse_address(true);
+        let socket = match &leads {
             // The other one has a socket of its own, which alone knows where its connections were to go.
-            socket.set_only_v6(true)?;
-        }
-        socket.bind(&address.into())?;
+            ConnectionTarget::Redirected(_) => listener::bind_one_family(address, Type::STREAM, reusable)?,
+            _ => listener::bind(address, Type::STREAM, reusable)?,
+        };
         socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)?;
         let listener = TcpListener::from(socket);

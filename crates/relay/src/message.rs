@@ -15,6 +15,8 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 1 + MAX_DATA_BYTES;
 /// | refused | 3, [`ConnectRefusal`] 1 |
 /// | data | 4, up to 16 kB |
 /// | end | 5 |
+/// | rekey offer, rekey answer | 6, 7, each with a public key 32 |
+/// | rekeyed | 8 |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message<'m> {
     /// To the far end: connect there. The first message of a stream.
@@ -27,6 +29,12 @@ pub enum Message<'m> {
     Data(&'m [u8]),
     /// No more bytes follow, as TCP's FIN says. A stream without it was cut: the connection is reset.
     End,
+    /// From the near end: this public key begins an exchange of new keys ([`kumade_noise_session::channel`]).
+    RekeyOffer([u8; 32]),
+    /// From the far end: its public key. What follows is under the new key.
+    RekeyAnswer([u8; 32]),
+    /// From the near end: what follows is under the new key.
+    Rekeyed,
 }
 
 /// Why the far end did not connect.
@@ -60,6 +68,9 @@ const REFUSED_KIND: u8 = 3;
 /// What stands before data.
 pub(crate) const DATA_KIND: u8 = 4;
 const END_KIND: u8 = 5;
+const REKEY_OFFER_KIND: u8 = 6;
+const REKEY_ANSWER_KIND: u8 = 7;
+const REKEYED_KIND: u8 = 8;
 
 const REFUSALS: [ConnectRefusal; 5] = [
     ConnectRefusal::NotAllowed,
@@ -87,6 +98,9 @@ impl<'m> Message<'m> {
             }
             (DATA_KIND, [_, ..]) if rest.len() <= MAX_DATA_BYTES => Ok(Message::Data(rest)),
             (END_KIND, []) => Ok(Message::End),
+            (REKEY_OFFER_KIND, key) => key.try_into().map(Message::RekeyOffer).map_err(|_| MalformedMessage),
+            (REKEY_ANSWER_KIND, key) => key.try_into().map(Message::RekeyAnswer).map_err(|_| MalformedMessage),
+            (REKEYED_KIND, []) => Ok(Message::Rekeyed),
             _ => Err(MalformedMessage),
         }
     }
@@ -104,6 +118,9 @@ impl<'m> Message<'m> {
             }
             Message::Data(bytes) => [&[DATA_KIND], *bytes].concat(),
             Message::End => vec![END_KIND],
+            Message::RekeyOffer(key) => [&[REKEY_OFFER_KIND][..], key].concat(),
+            Message::RekeyAnswer(key) => [&[REKEY_ANSWER_KIND][..], key].concat(),
+            Message::Rekeyed => vec![REKEYED_KIND],
         }
     }
 }
@@ -117,8 +134,16 @@ mod tests {
     fn messages_are_read_as_they_were_written() {
         let open = |text: &str| Message::Open(text.parse().unwrap());
         let refused = REFUSALS.map(Message::Refused);
-        let others =
-            [open("db.example:1"), open("[fd77::1]:65535"), Message::Opened, Message::Data(b"x"), Message::End];
+        let others = [
+            open("db.example:1"),
+            open("[fd77::1]:65535"),
+            Message::Opened,
+            Message::Data(b"x"),
+            Message::End,
+            Message::RekeyOffer([7; 32]),
+            Message::RekeyAnswer([8; 32]),
+            Message::Rekeyed,
+        ];
         for message in refused.into_iter().chain(others) {
             assert_eq!(Message::decode(&message.encode()).as_ref(), Ok(&message));
         }
@@ -131,7 +156,10 @@ mod tests {
             &[REFUSED_KIND, 5],
             &[DATA_KIND],
             &[END_KIND, 0],
-            &[6],
+            &[REKEY_OFFER_KIND; 32],
+            &[REKEY_ANSWER_KIND; 34],
+            &[REKEYED_KIND, 0],
+            &[9],
             &long,
         ] {
             assert_eq!(Message::decode(bytes), Err(MalformedMessage));

@@ -18,6 +18,7 @@ use std::net::{SocketAddr, TcpStream};
 /// The near end: begins a stream for each connection that a local program opens.
 pub(crate) struct NearEnd {
     pub(crate) address: SocketAddr,
+    pub(crate) binding: SocketBinding,
     pub(crate) initiator: StreamInitiator,
     pub(crate) random: StdRng,
     pub(crate) congestion_control: Option<String>,
@@ -50,13 +51,11 @@ enum DialState {
 impl NearEnd {
     pub(crate) fn dial(&self, plain: TcpStream, target: Target) -> io::Result<DialingStream> {
         let connecting =
-            PendingConnection::begin_prepared(self.address, &SocketBinding::default(), |socket| {
-                match &self.congestion_control {
-                    Some(name) => {
-                        congestion::set(socket, name).map_err(|error| io::Error::new(error.io_error().kind(), error))
-                    }
-                    None => Ok(()),
+            PendingConnection::begin_prepared(self.address, &self.binding, |socket| match &self.congestion_control {
+                Some(name) => {
+                    congestion::set(socket, name).map_err(|error| io::Error::new(error.io_error().kind(), error))
                 }
+                None => Ok(()),
             })?;
         Ok(DialingStream { state: DialState::Connecting(connecting), plain, target })
     }

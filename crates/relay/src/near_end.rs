@@ -42,10 +42,6 @@ fn start_relaying(entries: &mut RelayEntries, number: u32, sealed: SealedStream)
     };
     let plain = PlainStream::new(plain)?;
     entries.watch_plain(&plain.stream, number)?;
-    entries.relay(
-        number,
-        RelayedStream { plain, sealed, protocol: MessageExchange::for_near_end(), target, uncounted_bytes: (0, 0) },
-        None,
-    );
+    entries.relay(number, RelayedStream::new(plain, sealed, MessageExchange::for_near_end(), target), None);
     Ok(())
 }

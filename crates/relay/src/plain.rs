@@ -1,3 +1,4 @@
+use kumade_net::tcp;
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Write};
 use std::net::{Shutdown, TcpStream};
@@ -14,6 +15,9 @@ pub(crate) struct PlainStream {
     written_bytes: usize,
 }
 
+/// What waits in the kernel's buffer behind the congestion window: a few milliseconds of a fast path.
+pub(crate) const MAX_UNSENT_BYTES: u32 = 128 << 10;
+
 /// A connection whose other end is gone without a word is noticed after half a minute more.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
@@ -25,6 +29,7 @@ impl PlainStream {
     /// The connection is no more.
     pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
         set_socket_options(&stream)?;
+        tcp::limit_unsent(&stream, MAX_UNSENT_BYTES)?;
         reset_when_dropped(&stream);
         Ok(PlainStream { stream, is_readable: true, is_writable: true, pending: Vec::new(), written_bytes: 0 })
     }
@@ -61,10 +66,27 @@ impl PlainStream {
         }
     }
 
-    /// Ends it as one that is complete.
-    pub(crate) fn close(self) {
+    /// Ends it as one that is complete, once the result is dropped.
+    pub(crate) fn into_closing(self) -> TcpStream {
         let _ = SockRef::from(&self.stream).set_linger(None);
+        self.stream
     }
+
+    /// Bytes that are held for it, here and in the kernel.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.pending.capacity() + kernel_bytes(&self.stream)
+    }
+}
+
+/// Bytes that the kernel holds for a connection.
+pub(crate) fn kernel_bytes(stream: &TcpStream) -> usize {
+    let held = tcp::buffered_bytes(stream).unwrap_or_default();
+    held.unread as usize + held.unacknowledged as usize
+}
+
+/// Whether the other end of a connection has all that was sent to it.
+pub(crate) fn is_all_acknowledged(stream: &TcpStream) -> bool {
+    tcp::buffered_bytes(stream).is_ok_and(|held| held.unacknowledged == 0)
 }
 
 /// Has a connection end with an RST, however it ends, even by the death of this process, so that nobody takes what has come

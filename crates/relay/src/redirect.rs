@@ -2,9 +2,9 @@ use ipnet::IpNet;
 use kumade_net::nftables::{Chain, Hook, Rule, Statement, Table};
 use std::net::SocketAddr;
 
-/// Connections of local programs, and of hosts that this one forwards for, that are relayed without knowing it: those to some
-/// networks whose packets would leave through the tunnel's device. Packet rules lead their first packets to a port of this
-/// end; they go when this end does, however it ends.
+/// Connections of local programs, and of hosts that are named, that are relayed without knowing it: those to some networks
+/// whose packets would leave through the tunnel's device. Packet rules lead their first packets to a port of this end; they go
+/// when this end does, however it ends.
 #[derive(Debug, Clone)]
 pub struct ConnectionRedirect {
     /// What goes to these networks is relayed, …
@@ -12,6 +12,9 @@ pub struct ConnectionRedirect {
     /// … if routes lead through this interface, the tunnel's: not what goes to this host itself, to neighbours or to the far
     /// end, be these in the networks or not.
     pub device: String,
+    /// Which other hosts' connections are relayed as well, where they arrive at this host: those from these networks. No
+    /// others, since the far end takes whatever is relayed for that of this host's key.
+    pub sources: Vec<IpNet>,
 }
 
 /// Of destination NAT (nft(8), "priority").
@@ -21,13 +24,13 @@ const TCP_PROTOCOL: u8 = 6;
 impl ConnectionRedirect {
     /// The rules, for ports of both IP versions.
     pub(crate) fn packet_rules(&self, ports: &[SocketAddr]) -> Table {
-        let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-        let device: String = self.device.chars().map(|c| if is_word(c) { c } else { '_' }).collect();
-        let arriving = self.rules(ports, Statement::RoutedToInterface(self.device.clone()));
-        let sent = self.rules(ports, Statement::OutputInterface(self.device.clone()));
+        let routed = Statement::RoutedToInterface(self.device.clone());
+        let from = |source: &IpNet| self.rules(ports, &[Statement::Source(*source), routed.clone()]);
+        let arriving = self.sources.iter().flat_map(from).collect();
+        let sent = self.rules(ports, &[Statement::OutputInterface(self.device.clone())]);
         let chain = |name: &str, hook, rules| Chain { name: name.into(), hook: Some(hook), rules };
         Table {
-            name: format!("kumade-relay-{device}"),
+            name: Table::name_with_interface("kumade-relay", &self.device),
             counters: Vec::new(),
             flow_lists: Vec::new(),
             chains: vec![
@@ -37,11 +40,19 @@ impl ConnectionRedirect {
         }
     }
 
-    fn rules(&self, ports: &[SocketAddr], leaves: Statement) -> Vec<Rule> {
+    fn rules(&self, ports: &[SocketAddr], conditions: &[Statement]) -> Vec<Rule> {
         let redirected = self.networks.iter().filter_map(|network| {
             let port = ports.iter().find(|port| port.is_ipv4() == network.addr().is_ipv4())?.port();
+            let is_possible = |condition: &Statement| match condition {
+                Statement::Source(source) => source.addr().is_ipv4() == network.addr().is_ipv4(),
+                _ => true,
+            };
+            if !conditions.iter().all(is_possible) {
+                return None;
+            }
             let (is_tcp, is_inside) = (Statement::Protocol(TCP_PROTOCOL), Statement::Destination(*network));
-            Some(Rule(vec![is_tcp, is_inside, leaves.clone(), Statement::Redirect(port)]))
+            let target = [Statement::Redirect(port)];
+            Some(Rule([is_tcp, is_inside].iter().chain(conditions).chain(&target).cloned().collect()))
         });
         redirected.collect()
     }
@@ -61,12 +72,12 @@ mod tests {
         let redirect = ConnectionRedirect {
             networks: ["10.77.0.0/24", "::/0"].map(|network| network.parse().unwrap()).into(),
             device: "tunnel.0".into(),
+            sources: ["192.0.2.0/24"].map(|network| network.parse().unwrap()).into(),
         };
         let ports = ["0.0.0.0:4000", "[::]:5000"].map(|address| address.parse().unwrap());
         let expected = "table inet kumade-relay-tunnel_0 {\n\tflags owner\n\tchain arriving {\n\
             \t\ttype nat hook prerouting priority -100; policy accept;\n\
-            \t\tmeta l4proto 6 ip daddr 10.77.0.0/24 fib daddr oifname \"tunnel.0\" redirect to :4000\n\
-            \t\tmeta l4proto 6 meta nfproto ipv6 fib daddr oifname \"tunnel.0\" redirect to :5000\n\t}\n\
+            \t\tmeta l4proto 6 ip daddr 10.77.0.0/24 ip saddr 192.0.2.0/24 fib daddr oifname \"tunnel.0\" redirect to :4000\n\t}\n\
             \tchain sent {\n\
             \t\ttype nat hook output priority -100; policy accept;\n\
             \t\tmeta l4proto 6 ip daddr 10.77.0.0/24 oifname \"tunnel.0\" redirect to :4000\n\
@@ -76,7 +87,11 @@ mod tests {
 
     #[test]
     fn who_connects_to_the_port_itself_is_not_relayed() {
-        let redirect = ConnectionRedirect { networks: vec!["0.0.0.0/0".parse().unwrap()], device: "tunnel".into() };
+        let redirect = ConnectionRedirect {
+            networks: vec!["0.0.0.0/0".parse().unwrap()],
+            device: "tunnel".into(),
+            sources: Vec::new(),
+        };
         let [far, own, v6] = ["192.0.2.1:80", "127.0.0.1:4000", "[::1]:4000"].map(|text| text.parse().unwrap());
         assert!(
             redirect.is_redirected(far, own) && !redirect.is_redirected(own, own) && !redirect.is_redirected(v6, own)

@@ -1,28 +1,25 @@
+use crate::lookup_queue::{Lookup, LookupQueue};
 use kumade_net::SetupError;
-use std::collections::VecDeque;
+use kumade_noise_session::PublicKey;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Weak};
 use std::thread;
 
 /// Looks names up as the system does, on threads of their own, for that takes its time. Readable when an answer is there.
 pub(crate) struct NameResolver {
-    answers: Receiver<ResolvedAddresses>,
-    answer_sender: Sender<ResolvedAddresses>,
+    answers: Receiver<(PublicKey, ResolvedAddresses)>,
+    answer_sender: Sender<(PublicKey, ResolvedAddresses)>,
     wake_receiver: UnixStream,
     wake_sender: Arc<UnixStream>,
-    running_lookups: usize,
-    waiting: VecDeque<(u32, String, u16)>,
+    queue: LookupQueue<PublicKey>,
 }
 
 /// Who asked, and what was found.
 pub(crate) type ResolvedAddresses = (u32, Vec<SocketAddr>);
-
-/// Looked up at a time.
-const MAX_RUNNING_LOOKUPS: usize = 16;
 
 impl NameResolver {
     pub(crate) fn new() -> Result<Self, SetupError> {
@@ -35,14 +32,13 @@ impl NameResolver {
             answer_sender: answer,
             wake_receiver: rung,
             wake_sender: Arc::new(bell),
-            running_lookups: 0,
-            waiting: VecDeque::new(),
+            queue: LookupQueue::default(),
         })
     }
 
-    /// Looks up a name for who has this number.
-    pub(crate) fn look_up(&mut self, number: u32, name: &str, port: u16) {
-        self.waiting.push_back((number, name.to_owned(), port));
+    /// Looks up a name for the stream of a peer that has this number, for as long as `is_wanted` lives.
+    pub(crate) fn look_up(&mut self, peer: PublicKey, number: u32, name: &str, port: u16, is_wanted: Weak<()>) {
+        self.queue.push(peer, Lookup { number, name: name.to_owned(), port, is_wanted });
         self.start_lookups();
     }
 
@@ -50,24 +46,22 @@ impl NameResolver {
     pub(crate) fn take_answers(&mut self) -> Vec<ResolvedAddresses> {
         while matches!((&self.wake_receiver).read(&mut [0; 64]), Ok(64)) {}
         let answers: Vec<_> = self.answers.try_iter().collect();
-        self.running_lookups -= answers.len();
+        answers.iter().for_each(|(peer, _)| self.queue.finish(*peer));
         self.start_lookups();
-        answers
+        answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
     fn start_lookups(&mut self) {
-        while self.running_lookups < MAX_RUNNING_LOOKUPS {
-            let Some((number, name, port)) = self.waiting.pop_front() else { return };
+        while let Some((peer, Lookup { number, name, port, .. })) = self.queue.start_next() {
             let (answer, bell) = (self.answer_sender.clone(), Arc::clone(&self.wake_sender));
             let work = move || {
                 let found = (name.as_str(), port).to_socket_addrs().map(Iterator::collect);
-                let _ = answer.send((number, found.unwrap_or_default()));
+                let _ = answer.send((peer, (number, found.unwrap_or_default())));
                 // Where its buffer is full, it has been rung.
                 let _ = (&*bell).write(&[1]);
             };
-            self.running_lookups += 1;
             if thread::Builder::new().name("resolver".into()).spawn(work).is_err() {
-                let _ = self.answer_sender.send((number, Vec::new()));
+                let _ = self.answer_sender.send((peer, (number, Vec::new())));
                 let _ = (&*self.wake_sender).write(&[1]);
             }
         }
@@ -89,9 +83,11 @@ mod tests {
 
     #[test]
     fn every_name_is_answered_for() {
-        let mut resolver = NameResolver::new().unwrap();
+        let (mut resolver, stream) = (NameResolver::new().unwrap(), Arc::new(()));
+        let peer = PublicKey::from_bytes([1; 32]);
         for number in 0..40 {
-            resolver.look_up(number, if number % 2 == 0 { "127.0.0.1" } else { "no such name" }, 80);
+            let name = if number % 2 == 0 { "127.0.0.1" } else { "no such name" };
+            resolver.look_up(peer, number, name, 80, Arc::downgrade(&stream));
         }
         let deadline = clock::monotonic() + Span::from_secs(120);
         let mut answers = BTreeMap::new();

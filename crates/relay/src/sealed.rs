@@ -21,9 +21,6 @@ pub(crate) struct SealedStream {
     written_bytes: usize,
 }
 
-/// What waits in the kernel's buffer behind the congestion window: a few milliseconds of a fast path.
-const MAX_UNSENT_BYTES: u32 = 128 << 10;
-
 /// What reading has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadResult {
@@ -42,7 +39,7 @@ impl SealedStream {
         mut reader: RecordReader,
         rto: RtoLimits,
     ) -> io::Result<Self> {
-        tcp::limit_unsent(&stream, MAX_UNSENT_BYTES)?;
+        tcp::limit_unsent(&stream, plain::MAX_UNSENT_BYTES)?;
         rto.apply(&stream)?;
         reader.raise_record_limit(MAX_MESSAGE_BYTES + TAG_BYTES);
         Ok(SealedStream {
@@ -77,6 +74,16 @@ impl SealedStream {
         let filled = read_into(&self.stream, &mut self.reader)?;
         self.is_readable = filled == ReadResult::Progress;
         Ok(filled)
+    }
+
+    /// Frees what is not in use.
+    pub(crate) fn release_memory(&mut self) {
+        self.reader.release_if_empty();
+    }
+
+    /// Bytes that are held for it, here and in the kernel.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.reader.held_bytes() + self.pending.capacity() + plain::kernel_bytes(&self.stream)
     }
 
     /// Adds a message to what is to be sent.

@@ -7,7 +7,7 @@ use crate::near::NearEnd;
 use crate::plain;
 use crate::report::{RelayReport, RelayStatus};
 use crate::resolver::NameResolver;
-use crate::slot::{ConnectionSlot, discard_input};
+use crate::slot::{ConnectionSlot, LingeringStream, discard_input};
 use crate::stream_end::StreamEndReason;
 use crate::{far_end, near_end};
 use kumade_net::nftables::InstalledTable;
@@ -37,11 +37,22 @@ pub(crate) struct RelayShard {
     batch: RecordBatch,
     /// When to look next at what takes too long.
     next_check: Time,
+    /// When to look next at what is held for peers.
+    next_memory_check: Time,
 }
 
 enum RelayEnd {
     Near(NearEnd),
     Far(FarEnd),
+}
+
+impl RelayEnd {
+    fn random(&mut self) -> &mut StdRng {
+        match self {
+            RelayEnd::Near(near) => &mut near.random,
+            RelayEnd::Far(far) => &mut far.random,
+        }
+    }
 }
 
 /// The resolver's number in the set; listeners have the next ones.
@@ -72,6 +83,7 @@ impl RelayShard {
             events: Vec::new(),
             batch,
             next_check: Time::ZERO,
+            next_memory_check: Time::ZERO,
         })
     }
 
@@ -82,7 +94,7 @@ impl RelayShard {
     }
 
     pub(crate) fn take_reports(&mut self) -> Vec<RelayReport> {
-        self.connections.reports.take()
+        self.connections.reports.take(clock::monotonic())
     }
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
@@ -137,7 +149,8 @@ impl RelayShard {
                 far_end::advance_unauthenticated(far, entries, number)
             }
             (ConnectionSlot::Opening(_), RelayEnd::Far(far)) => far_end::advance_opening(far, entries, number),
-            (ConnectionSlot::Draining(stream), _) if discard_input(stream) => drop(entries.remove(number)),
+            (ConnectionSlot::Draining(stream), _) if discard_input(stream) => drop(entries.discard(number)),
+            (ConnectionSlot::Lingering(_), _) => far_end::advance_lingering(entries, number),
             _ => {}
         }
     }
@@ -145,7 +158,7 @@ impl RelayShard {
     fn advance_connection(&mut self, number: u32) {
         let RelayShard { end, connections: entries, batch, .. } = self;
         let Some(RelayEntry { stage: ConnectionSlot::Relayed(carried), .. }) = entries.get_mut(number) else { return };
-        let outcome = carried.relay_bytes(batch);
+        let outcome = carried.relay_bytes(batch, end.random());
         let (sent, received) = mem::take(&mut carried.uncounted_bytes);
         entries.status.sent_bytes += sent;
         entries.status.received_bytes += received;
@@ -153,11 +166,16 @@ impl RelayShard {
             Ok(false) => {}
             Ok(true) => entries.schedule(number),
             Err(ended) => {
-                let Some(RelayEntry { stage: ConnectionSlot::Relayed(carried), .. }) = entries.remove(number) else {
-                    return;
-                };
+                let is_complete = matches!(ended, StreamEndReason::Complete);
+                let removed = if is_complete { entries.remove(number) } else { entries.discard(number) };
+                let Some(RelayEntry { stage: ConnectionSlot::Relayed(carried), peer, .. }) = removed else { return };
                 match (end, ended) {
-                    (_, StreamEndReason::Complete) => carried.plain.close(),
+                    (RelayEnd::Far(_), StreamEndReason::Complete) => {
+                        let lingering = Box::new(LingeringStream::new(*carried));
+                        entries.replace_stage(number, ConnectionSlot::Lingering(lingering), peer);
+                        entries.schedule(number);
+                    }
+                    (RelayEnd::Near(_), StreamEndReason::Complete) => drop(carried.plain.into_closing()),
                     (RelayEnd::Near(near), ended) => {
                         if let Some(report) = near.report_end(&carried.target, &ended) {
                             entries.record_refusal(Some(report));
@@ -187,6 +205,18 @@ impl RelayShard {
         }
     }
 
+    /// The near end has new keys for streams that have used theirs for long.
+    fn exchange_keys(&mut self, now: Time) {
+        let RelayEnd::Near(near) = &mut self.end else { return };
+        let due = self.connections.relayed_mut().filter_map(|(number, carried)| {
+            // One that has failed says so when it is looked at.
+            let is_begun = carried.begin_rekey_if_due(now, &mut near.random).unwrap_or(true);
+            is_begun.then_some(number)
+        });
+        let due: Vec<_> = due.collect();
+        due.into_iter().for_each(|number| self.connections.schedule(number));
+    }
+
     /// Gives up what takes too long.
     fn expire_connections(&mut self, now: Time) {
         self.listeners.resume(&self.connections.epoll_set, FIRST_LISTENER_NUMBER);
@@ -194,7 +224,7 @@ impl RelayShard {
             self.connections.iter().filter(|(_, entry)| entry.deadline.is_some_and(|at| at <= now)).collect();
         let late: Vec<_> = late.into_iter().map(|(number, _)| number).collect();
         for number in late {
-            let entry = self.connections.remove(number);
+            let entry = self.connections.discard(number);
             if let (Some(RelayEntry { stage: ConnectionSlot::Dialing(_), .. }), RelayEnd::Near(near)) =
                 (entry, &self.end)
             {
@@ -202,10 +232,12 @@ impl RelayShard {
             }
         }
         self.drop_streams_of_lost_addresses();
-        self.connections.relayed_mut().for_each(|carried| carried.sealed.update_retransmission_timeout());
-        // An address that does not answer is left for the next one, and a handshake that others came before has its turn.
+        self.connections.relayed_mut().for_each(|(_, carried)| carried.sealed.update_retransmission_timeout());
+        self.exchange_keys(now);
+        // An address that does not answer is left for the next one, a complete stream once all has arrived, and a
+        // handshake that others came before has its turn.
         let waits = |entry: &RelayEntry| match &entry.stage {
-            ConnectionSlot::Opening(_) => true,
+            ConnectionSlot::Opening(_) | ConnectionSlot::Lingering(_) => true,
             ConnectionSlot::Unauthenticated(stranger) => stranger.is_deferred(),
             _ => false,
         };
@@ -234,13 +266,16 @@ impl Shard for RelayShard {
             self.advance(number);
         }
         let now = clock::monotonic();
+        if now >= self.next_memory_check {
+            self.next_memory_check = far_end::bound_held_bytes(&mut self.connections, now);
+        }
         if now >= self.next_check {
             self.expire_connections(now);
             self.next_check = now + CHECK_INTERVAL;
         }
         // Without any, nothing can take too long.
         let is_idle = self.connections.len() == 0 && !self.listeners.is_any_paused();
-        let next_look = if is_idle { now + IDLE_INTERVAL } else { self.next_check };
+        let next_look = if is_idle { now + IDLE_INTERVAL } else { self.next_check.min(self.next_memory_check) };
         Ok(if self.connections.is_busy() { now } else { next_look })
     }
 }
@@ -257,9 +292,10 @@ fn open_end(config: RelayConfig) -> Result<(RelayEnd, Listeners, Option<Installe
         .map_err(|error| SetupError::new("get random bytes for keys", io::Error::other(error.to_string())))?;
     let mut random = StdRng::from_seed(seed);
     match role {
-        RelayRole::Near { address, peer, congestion_control, forwards, redirect } => {
+        RelayRole::Near { address, peer, binding, congestion_control, forwards, redirect } => {
             let initiator = StreamInitiator::new(identity, peer, psk);
-            let near = NearEnd { address, initiator, random, congestion_control, rto, has_reported_clock: false };
+            let near =
+                NearEnd { address, binding, initiator, random, congestion_control, rto, has_reported_clock: false };
             let listeners = Listeners::near_end(forwards, redirect.as_ref())?;
             let table = redirect.map(|redirect| redirect.packet_rules(&listeners.redirected_addresses()));
             let installed = table.as_ref().map(InstalledTable::install).transpose()?;

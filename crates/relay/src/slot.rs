@@ -1,9 +1,11 @@
 use crate::far::{OpeningStream, UnauthenticatedConnection};
 use crate::near::DialingStream;
+use crate::plain;
 use crate::relayed_stream::RelayedStream;
 use kumade_daemon::Network;
 use kumade_units::Span;
 use std::io::{self, Read};
+use std::mem;
 use std::net::{Shutdown, TcpStream};
 
 /// What became of a connection so far.
@@ -20,6 +22,36 @@ pub(crate) enum ConnectionSlot {
     Relayed(Box<RelayedStream>),
     /// At the far end: it was refused, and what the peer still sends must not keep it from reading that.
     Draining(TcpStream),
+    /// At the far end: both directions have ended, and somebody has not acknowledged all of it.
+    Lingering(Box<LingeringStream>),
+}
+
+/// The connections of a complete stream, until all that was sent has arrived: the kernel would hold it for whoever does not
+/// take it, and for however many.
+pub(crate) struct LingeringStream {
+    sealed: TcpStream,
+    plain: TcpStream,
+    held_bytes: usize,
+}
+
+impl LingeringStream {
+    pub(crate) fn new(carried: RelayedStream) -> Self {
+        let (sealed, plain) = (carried.sealed.stream, carried.plain.into_closing());
+        let _ = sealed.shutdown(Shutdown::Write);
+        LingeringStream { sealed, plain, held_bytes: usize::MAX }
+    }
+
+    /// Whether all has arrived, or the peer has closed it.
+    pub(crate) fn is_done(&self) -> bool {
+        discard_input(&self.sealed);
+        [&self.sealed, &self.plain].into_iter().all(plain::is_all_acknowledged)
+    }
+
+    /// Whether less is left than when this was last asked.
+    pub(crate) fn has_progressed(&mut self) -> bool {
+        let held = plain::kernel_bytes(&self.sealed) + plain::kernel_bytes(&self.plain);
+        held < mem::replace(&mut self.held_bytes, held)
+    }
 }
 
 impl ConnectionSlot {
@@ -30,6 +62,8 @@ impl ConnectionSlot {
             ConnectionSlot::Opening(_) => 30,
             ConnectionSlot::Relayed(_) => return None,
             ConnectionSlot::Draining(_) => 5,
+            // Since it has progressed.
+            ConnectionSlot::Lingering(_) => 60,
         };
         Some(Span::from_secs(seconds))
     }
@@ -50,7 +84,28 @@ impl ConnectionSlot {
             ConnectionSlot::Unauthenticated(stranger) => Some(&stranger.stream),
             ConnectionSlot::Opening(opening) => Some(&opening.sealed.stream),
             ConnectionSlot::Relayed(carried) => Some(&carried.sealed.stream),
+            ConnectionSlot::Lingering(lingering) => Some(&lingering.sealed),
             ConnectionSlot::Silent(stream, _) | ConnectionSlot::Draining(stream) => Some(stream),
+        }
+    }
+
+    /// Bytes that are held for it, here and in the kernel.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            ConnectionSlot::Relayed(carried) => carried.held_bytes(),
+            ConnectionSlot::Opening(opening) => opening.sealed.held_bytes(),
+            ConnectionSlot::Lingering(lingering) => {
+                plain::kernel_bytes(&lingering.sealed) + plain::kernel_bytes(&lingering.plain)
+            }
+            other => other.socket().map_or(0, plain::kernel_bytes),
+        }
+    }
+
+    /// Has all end with an RST, so that the kernel holds nothing of it any more.
+    pub(crate) fn reset_when_dropped(&self) {
+        self.socket().into_iter().for_each(plain::reset_when_dropped);
+        if let ConnectionSlot::Lingering(lingering) = self {
+            plain::reset_when_dropped(&lingering.plain);
         }
     }
 }

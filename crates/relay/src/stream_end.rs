@@ -1,5 +1,6 @@
 use crate::exchange::UnexpectedMessage;
 use crate::message::{ConnectRefusal, MalformedMessage};
+use kumade_noise_session::channel::RekeyError;
 use kumade_noise_session::stream::RecordError;
 use kumade_noise_session::{OpenError, RefusedDatagram, SealError};
 use std::io;
@@ -44,6 +45,12 @@ impl From<RecordError> for StreamEndReason {
 
 impl From<OpenError> for StreamEndReason {
     fn from(error: OpenError) -> Self {
+        StreamEndReason::NotAPeer(error.to_string())
+    }
+}
+
+impl From<RekeyError> for StreamEndReason {
+    fn from(error: RekeyError) -> Self {
         StreamEndReason::NotAPeer(error.to_string())
     }
 }

@@ -1,9 +1,13 @@
 //! Both ends over loopback: what passes is what was sent, and each end of a connection is the end that was meant.
 
+use kumade_net::SocketBinding;
 use kumade_net::tcp::RtoLimits;
-use kumade_noise_session::channel::StreamInitiator;
-use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
-use kumade_relay::{AllowedTargets, ConnectRefusal, Forward, Relay, RelayConfig, RelayReport, RelayRole, RelayStatus};
+use kumade_noise_session::channel::{Channel, StreamInitiator};
+use kumade_noise_session::stream::{PREFIX_BYTES, RecordReader};
+use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey, TAG_BYTES};
+use kumade_relay::{
+    AllowedTargets, ConnectRefusal, Forward, Message, Relay, RelayConfig, RelayReport, RelayRole, RelayStatus,
+};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use socket2::{Domain, SockRef, Socket, Type};
@@ -35,6 +39,7 @@ fn near_end(address: SocketAddr, peer: u8, target: &str) -> Relay {
     let role = RelayRole::Near {
         address,
         peer: identity(peer).public_key(),
+        binding: SocketBinding::default(),
         congestion_control: None,
         forwards,
         redirect: None,
@@ -240,6 +245,20 @@ fn what_is_not_allowed_or_does_not_listen_is_reset_and_named() {
 }
 
 #[test]
+fn all_networks_do_not_mean_the_far_host_itself() {
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for host in ["127.0.0.1", "127.9.9.9", "[::ffff:127.0.0.1]", "0.0.0.0", "[::1]", "localhost", "169.254.169.254"] {
+        let pair = Pair::new(&format!("{host}:{port}"), &["0.0.0.0/0", "::/0"]);
+        assert!(is_reset(&mut pair.connect()));
+        let report = report(&pair.near);
+        assert!(matches!(report, RelayReport::Refused { refusal: ConnectRefusal::NotAllowed, .. }), "{report:?}");
+    }
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "it was not connected");
+}
+
+#[test]
 fn other_keys_get_nothing() {
     let listener = TcpListener::bind(local()).unwrap();
     let target = listener.local_addr().unwrap().to_string();
@@ -346,6 +365,135 @@ fn strangers_of_one_network_keep_out_no_peer_that_connected_before_them() {
     // They are accepted in their order.
     eventually(|| is_left(&strangers[600 - 256 - 1]).then_some(()));
     assert!(is_answered(&peer));
+}
+
+/// A peer that speaks for itself.
+struct RawPeer {
+    initiator: StreamInitiator,
+    random: StdRng,
+    address: SocketAddr,
+}
+
+struct RawStream {
+    stream: TcpStream,
+    channel: Channel,
+    reader: RecordReader,
+}
+
+impl RawPeer {
+    fn new(number: u8, address: SocketAddr) -> Self {
+        let initiator = StreamInitiator::new(identity(number), identity(2).public_key(), PresharedKey::default());
+        RawPeer { initiator, random: StdRng::seed_from_u64(number.into()), address }
+    }
+
+    fn open(&mut self) -> RawStream {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (pending, initiation) = self.initiator.begin(kumade_net::clock::realtime(), &mut self.random).unwrap();
+        stream.write_all(&initiation).unwrap();
+        let mut reader = RecordReader::new();
+        let response = read_record(&mut stream, &mut reader).unwrap();
+        let channel = pending.finish(&response).unwrap();
+        reader.raise_record_limit(20_000);
+        RawStream { stream, channel, reader }
+    }
+}
+
+fn read_record(stream: &mut TcpStream, reader: &mut RecordReader) -> Option<Vec<u8>> {
+    loop {
+        if let Some(record) = reader.next_record().unwrap() {
+            return Some(record.to_vec());
+        }
+        match stream.read(reader.free_space()) {
+            Ok(count @ 1..) => reader.add_filled(count),
+            _ => return None,
+        }
+    }
+}
+
+impl RawStream {
+    fn record(&mut self, message: &Message<'_>) -> Vec<u8> {
+        let text = message.encode();
+        let mut record = [&[0; PREFIX_BYTES], &text[..], &[0; TAG_BYTES]].concat();
+        self.channel.seal(&mut record).unwrap();
+        record
+    }
+
+    fn ask(&mut self, target: &str) {
+        let open = self.record(&Message::Open(target.parse().unwrap()));
+        self.stream.write_all(&open).unwrap();
+    }
+
+    /// The next message, as text for comparison; none once the stream is over.
+    fn next_message(&mut self) -> Option<String> {
+        let mut record = read_record(&mut self.stream, &mut self.reader)?;
+        Some(format!("{:?}", Message::decode(self.channel.open(&mut record).unwrap()).unwrap()))
+    }
+}
+
+#[test]
+fn a_peer_has_no_more_streams_than_promised_whatever_their_state() {
+    let listener = TcpListener::bind(local()).unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let far = far_end(vec![identity(1).public_key(), identity(5).public_key()], &[&target]);
+    let mut hostile = RawPeer::new(1, far.addresses().unwrap()[0]);
+    // They ask for nothing.
+    let mut streams: Vec<_> = (0..1000).map(|_| hostile.open()).collect();
+    for _ in 0..100 {
+        let mut stream = hostile.open();
+        // It is told at once, and not waited for.
+        assert_eq!(stream.next_message().as_deref(), Some("Refused(TooManyConnections)"));
+        streams.push(stream);
+    }
+    // The last that were refused are waited for, others are left.
+    let is_open = |stream: &&RawStream| stream.stream.peer_addr().is_ok();
+    eventually(|| (streams.iter().filter(is_open).count() <= 1024).then_some(()));
+    // Another peer has what it had.
+    let mut honest = RawPeer::new(5, hostile.address).open();
+    honest.ask(&target);
+    assert_eq!(honest.next_message().as_deref(), Some("Opened"));
+    // And so has this one, once it has fewer.
+    drop(streams);
+    eventually(|| {
+        let mut stream = hostile.open();
+        stream.ask(&target);
+        (stream.next_message().as_deref() == Some("Opened")).then_some(())
+    });
+}
+
+#[test]
+fn what_a_peer_lets_wait_is_bounded() {
+    let listener = TcpListener::bind(local()).unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let far = far_end(vec![identity(1).public_key(), identity(5).public_key()], &[&target]);
+    let mut hostile = RawPeer::new(1, far.addresses().unwrap()[0]);
+    let mut streams: Vec<_> = (0..64).map(|_| hostile.open()).collect();
+    // The target takes nothing.
+    let _targets: Vec<_> = streams
+        .iter_mut()
+        .map(|stream| {
+            stream.ask(&target);
+            assert_eq!(stream.next_message().as_deref(), Some("Opened"));
+            stream.stream.set_nonblocking(true).unwrap();
+            listener.accept().unwrap().0
+        })
+        .collect();
+    let mut unsent: Vec<_> = streams.iter_mut().map(|stream| stream.record(&Message::Data(b"7"))).collect();
+    let report = eventually(|| {
+        for (stream, unsent) in streams.iter_mut().zip(&mut unsent) {
+            while let Ok(count @ 1..) = stream.stream.write(unsent) {
+                unsent.drain(..count);
+                if unsent.is_empty() {
+                    *unsent = stream.record(&Message::Data(&[7; 1 << 14]));
+                }
+            }
+        }
+        far.take_reports().unwrap().into_iter().next()
+    });
+    assert!(matches!(report, RelayReport::TooMuchHeld { .. }), "{report:?}");
+    let mut honest = RawPeer::new(5, hostile.address).open();
+    honest.ask(&target);
+    assert_eq!(honest.next_message().as_deref(), Some("Opened"));
 }
 
 #[test]

@@ -3,15 +3,15 @@ use crate::error::ServeError;
 use crate::source_limits::{SourceLimits, TestPacketId};
 use kumade_net::datagram::{self, Datagram};
 use kumade_net::responder::Responder;
-use kumade_net::{clock, readiness};
+use kumade_net::{clock, listener, readiness};
 use kumade_units::{Span, Time};
 use kumade_wire::PresharedKey;
 use kumade_wire::stamp::{ClockFormat, ErrorEstimate, PORT, Probe, Reflection, Reply, StampKey};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBufForce;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Socket, Type};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Interval between checks of the stop flag and of the clock's error.
@@ -64,9 +64,9 @@ impl Reflector {
     /// # Errors
     /// If the address is in use, not available, or requires privileges.
     pub fn bind(config: &ReflectorConfig) -> Result<Self, ServeError> {
-        let (address, socket) = listen(config.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, PORT).into()));
+        let address = config.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, PORT).into());
         let failed = |cause| ServeError::Listen { address, protocol: "STAMP", cause };
-        let socket = socket.map_err(failed)?;
+        let socket = bind(address).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         let clock = config.clock;
         let key = config.key.as_ref().map(StampKey::new);
@@ -172,35 +172,18 @@ fn is_reply(payload: &[u8], now: Time) -> bool {
     })
 }
 
-/// The unspecified address means IPv6 and IPv4 on one socket, or IPv4 only if the system has no IPv6.
-fn listen(address: SocketAddr) -> (SocketAddr, io::Result<UdpSocket>) {
-    let result = listen_on(address);
-    match &result {
-        Err(error) if is_ipv6_unavailable(error) && address.ip() == Ipv6Addr::UNSPECIFIED => {
-            let v4 = (Ipv4Addr::UNSPECIFIED, address.port()).into();
-            (v4, listen_on(v4))
-        }
-        _ => (address, result),
-    }
-}
-
-fn is_ipv6_unavailable(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(nix::libc::EAFNOSUPPORT | nix::libc::EADDRNOTAVAIL))
-}
-
-fn listen_on(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    if address.is_ipv6() {
-        socket.set_only_v6(false)?;
-    }
-    // Beyond the system's limit it takes CAP_NET_ADMIN; less room without it is no error.
-    if setsockopt(&socket, RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
-        socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
-    }
-    socket.bind(&address.into())?;
-    let socket = socket.into();
+fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = listener::bind(address, Type::DGRAM, enlarge_receive_buffer)?.into();
     datagram::prepare_socket(&socket)?;
     Ok(socket)
+}
+
+fn enlarge_receive_buffer(socket: &Socket) -> io::Result<()> {
+    // Beyond the system's limit it takes CAP_NET_ADMIN; less room without it is no error.
+    if setsockopt(socket, RcvBufForce, &RECEIVE_BUFFER_BYTES).is_err() {
+        socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

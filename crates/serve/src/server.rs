@@ -2,10 +2,11 @@ use crate::acceptor::Acceptor;
 use crate::config::ServerConfig;
 use crate::error::ServeError;
 use crate::server_state::ServerState;
+use kumade_net::listener;
 use kumade_wire::DEFAULT_PORT;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::Type;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -21,12 +22,9 @@ impl Server {
     /// # Errors
     /// If the address is in use, not available, or requires privileges.
     pub fn bind(config: ServerConfig) -> Result<Self, ServeError> {
-        let (address, listener) = match config.listen {
-            Some(address) => (address, listen(address)),
-            None => listen_on_all_addresses(),
-        };
+        let address = config.listen.unwrap_or((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into());
         let failed = |protocol, address| move |cause| ServeError::Listen { address, protocol, cause };
-        let listener = listener.map_err(failed("TCP", address))?;
+        let listener = listen(address).map_err(failed("TCP", address))?;
         let address = listener.local_addr().map_err(failed("TCP", address))?;
         let udp = bind_udp(address).map_err(failed("UDP", address))?;
         let shared = Arc::new(ServerState::new(config));
@@ -48,27 +46,10 @@ impl Server {
     }
 }
 
-/// IPv6 and IPv4 on one socket; IPv4 only if the system has no IPv6.
-fn listen_on_all_addresses() -> (SocketAddr, io::Result<TcpListener>) {
-    let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
-    match listen(both) {
-        Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-            let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT));
-            (v4, listen(v4))
-        }
-        result => (both, result),
-    }
-}
-
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     // Lets a restarted server bind despite connections in TIME_WAIT; a port with a listener remains in use.
-    socket.set_reuse_address(true)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(false)?;
-    }
+    let socket = listener::bind(address, Type::STREAM, |socket| socket.set_reuse_address(true))?;
     socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
     socket.listen(1024)?;
     let listener = socket.into();
     kumade_net::tcp::prepare_listener(&listener)?;
@@ -76,13 +57,9 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    if address.is_ipv6() {
-        socket.set_only_v6(false)?;
-    }
-    socket.set_nonblocking(true)?;
     // Alone on its port at first: a port that anybody shares is an error.
-    socket.bind(&address.into())?;
+    let socket = listener::bind(address, Type::DGRAM, |_| Ok(()))?;
+    socket.set_nonblocking(true)?;
     // Each client's connected socket shares the port: with this option, only sockets of the same user may.
     socket.set_reuse_port(true)?;
     Ok(socket.into())

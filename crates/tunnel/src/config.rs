@@ -52,6 +52,8 @@ pub struct TunnelConfig {
 pub struct RelayedConfig {
     /// Local ports, where this end connects.
     pub forwards: Vec<Forward>,
+    /// Other hosts whose connections are relayed as this host's are, where [`TransportMode::Relay`] carries.
+    pub sources: Vec<IpNet>,
     /// What the other ends may reach, where this end listens.
     pub allowed: Vec<AllowedTargets>,
 }
@@ -110,7 +112,11 @@ pub enum TunnelConfigError {
 const TCP_MTU_BYTES: u16 = 1500;
 /// Routing table and rule priority of the first network that has its own; those of further ones follow. Behind those of
 /// gateways.
-const FIRST_ROUTE_TABLE: u32 = 0x6b61;
+pub(crate) const FIRST_ROUTE_TABLE: u32 = 0x6b61;
+/// Those of the default routes of IPv4 and IPv6: behind all others, since smaller networks come first.
+pub(crate) const DEFAULT_ROUTE_TABLES: [u32; 2] = [FIRST_ROUTE_TABLE + 62, FIRST_ROUTE_TABLE + 63];
+/// The mark of packets between the ends, of IPv4 and IPv6.
+pub(crate) const OUTER_MARK: u32 = FIRST_ROUTE_TABLE;
 /// What the kernel takes for one socket (`TCP_RTO_MIN_US`).
 const MIN_RTO_RANGE: RangeInclusive<Span> = Span::from_micros(1)..=Span::from_millis(200);
 /// The same of the greatest (`TCP_RTO_MAX_MS`).
@@ -186,7 +192,7 @@ impl TunnelConfig {
         let role = match self.end {
             TunnelEnd::Listen(address) => ConnectionRole::Listen { address, handover: None },
             TunnelEnd::Connect(address) => {
-                ConnectionRole::Connect { address, binding: SocketBinding::default(), connections }
+                ConnectionRole::Connect { address, binding: self.outer_binding(), connections }
             }
         };
         ConnectionConfig { role, congestion_control: self.congestion_control.clone(), tuning: self.tuning }
@@ -197,8 +203,15 @@ impl TunnelConfig {
             TunnelEnd::Listen(address) => (address.port(), Some(address.ip())),
             TunnelEnd::Connect(_) => (0, None),
         };
-        let paths = vec![(SocketBinding { source, ..SocketBinding::default() }, None)];
+        let paths = vec![(SocketBinding { source, ..self.outer_binding() }, None)];
         DatagramConfig { port, threads: 1, paths, routes: Vec::new() }
+    }
+
+    /// Where this end connects and has a device, the sockets to the far end have a mark: no route leads their packets into
+    /// the tunnel.
+    fn outer_binding(&self) -> SocketBinding {
+        let is_marked = self.has_device() && matches!(self.end, TunnelEnd::Connect(_));
+        SocketBinding { mark: is_marked.then_some(OUTER_MARK), ..SocketBinding::default() }
     }
 
     /// Routes in tables of their own. The default route, which the main table mostly has already, and networks in which the
@@ -212,12 +225,16 @@ impl TunnelConfig {
         networks.sort_by_key(|network| (Reverse(network.prefix_len()), *network));
         networks.dedup();
         let route = |(number, network): (u32, IpNet)| NetworkRoute {
-            number,
+            number: if network.prefix_len() > 0 {
+                number
+            } else {
+                DEFAULT_ROUTE_TABLES[usize::from(network.addr().is_ipv6())]
+            },
             network,
-            excluded_host: Some(far).filter(|far| network.contains(far)),
+            excluded_mark: OUTER_MARK,
             interface: self.device.clone(),
         };
-        (FIRST_ROUTE_TABLE..).zip(networks).map(route).collect()
+        (FIRST_ROUTE_TABLE..DEFAULT_ROUTE_TABLES[0]).zip(networks).map(route).collect()
     }
 
     /// The relay that it comes to, if any. A listening end has one for what its connections may ask of it, be it to refuse
@@ -232,13 +249,16 @@ impl TunnelConfig {
 
     fn near_role(&self, address: SocketAddr) -> Option<RelayRole> {
         let peer = self.peers.first()?;
-        let redirect = self
-            .is_relaying()
-            .then(|| ConnectionRedirect { networks: peer.networks.clone(), device: self.device.clone() });
+        let redirect = self.is_relaying().then(|| ConnectionRedirect {
+            networks: peer.networks.clone(),
+            device: self.device.clone(),
+            sources: self.relayed_connections.sources.clone(),
+        });
         let forwards = self.relayed_connections.forwards.clone();
         let congestion_control = self.congestion_control.clone();
         let has_any = redirect.is_some() || !forwards.is_empty();
-        has_any.then_some(RelayRole::Near { address, peer: peer.key, congestion_control, forwards, redirect })
+        let (peer, binding) = (peer.key, self.outer_binding());
+        has_any.then_some(RelayRole::Near { address, peer, binding, congestion_control, forwards, redirect })
     }
 
     fn far_role(&self, address: SocketAddr) -> Option<RelayRole> {
@@ -351,14 +371,14 @@ mod tests {
             config(TransportMode::Tcp, "0.0.0.0/0,10.77.0.0/24,192.0.2.0/24,::/0").bonded_config(directory()).unwrap();
         let routes: Vec<_> = plane.network_routes.iter().map(ToString::to_string).collect();
         let expected = "ip -4 rule add priority 27489 to 192.0.2.0/24 table main suppress_prefixlength 24\n\
-            ip -4 rule add priority 27489 not to 192.0.2.1 table 27489\n\
+            ip -4 rule add priority 27489 not fwmark 0x6b61 table 27489\n\
             ip -4 route add 192.0.2.0/24 dev tunnel table 27489\n\
-            ip -4 rule add priority 27490 table main suppress_prefixlength 0\n\
-            ip -4 rule add priority 27490 not to 192.0.2.1 table 27490\n\
-            ip -4 route add 0.0.0.0/0 dev tunnel table 27490\n\
-            ip -6 rule add priority 27491 table main suppress_prefixlength 0\n\
-            ip -6 rule add priority 27491 table 27491\n\
-            ip -6 route add ::/0 dev tunnel table 27491";
+            ip -4 rule add priority 27551 table main suppress_prefixlength 0\n\
+            ip -4 rule add priority 27551 not fwmark 0x6b61 table 27551\n\
+            ip -4 route add 0.0.0.0/0 dev tunnel table 27551\n\
+            ip -6 rule add priority 27552 table main suppress_prefixlength 0\n\
+            ip -6 rule add priority 27552 not fwmark 0x6b61 table 27552\n\
+            ip -6 route add ::/0 dev tunnel table 27552";
         assert_eq!(routes.join("\n"), expected);
         assert_eq!(config(TransportMode::Tcp, "10.77.0.0/24").bonded_config(directory()).unwrap().network_routes, []);
     }

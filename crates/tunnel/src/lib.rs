@@ -25,6 +25,7 @@
 //! A [`status`] says what an end does, to [programs](control), to [Prometheus](prometheus) and to people.
 #![forbid(unsafe_code)]
 
+mod block;
 mod config;
 pub mod control;
 mod peer;
@@ -32,6 +33,7 @@ pub mod prometheus;
 pub mod status;
 mod tunnel;
 
+pub use block::{block_traffic, unblock_traffic};
 pub use config::{DEFAULT_PORT, RelayedConfig, TransportMode, TunnelConfig, TunnelConfigError, TunnelEnd};
 pub use kumade_multipath::OuterTransport;
 pub use kumade_net::tcp::RtoLimits;

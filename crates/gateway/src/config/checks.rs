@@ -3,6 +3,7 @@
 use super::error::ConfigFault;
 use super::types::GatewayPath;
 use ipnet::IpNet;
+use kumade_net::{ScopedAddress, ScopedAddressError};
 use std::net::{IpAddr, SocketAddr};
 use toml::Spanned;
 
@@ -79,7 +80,14 @@ pub(super) fn parse_endpoint(text: &Spanned<String>, port: u16) -> Result<Option
     if written.is_empty() {
         return Ok(None);
     }
-    let address = written.parse::<IpAddr>().map(|address| SocketAddr::new(address, port));
-    let problem = || format!("`{written}` is no address: write it like 192.0.2.1 or [2001:db8::1]:{port}");
-    address.or_else(|_| written.parse()).map(Some).map_err(|_| ConfigFault::new(text.span(), problem()))
+    let (address, own_port) = ScopedAddress::parse_with_port(written).map_err(|error| {
+        let problem = match error {
+            ScopedAddressError::Malformed(_) => {
+                format!("`{written}` is no address: write it like 192.0.2.1 or [2001:db8::1]:{port}")
+            }
+            error => error.to_string(),
+        };
+        ConfigFault::new(text.span(), problem)
+    })?;
+    Ok(Some(address.with_port(own_port.unwrap_or(port))))
 }

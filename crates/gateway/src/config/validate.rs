@@ -10,6 +10,7 @@ use super::types::{GatewayConfig, GatewayPath, LocalSite, Plane, RemoteSite, Ses
 use crate::ratio::PathRatio;
 use ipnet::IpNet;
 use kumade_net::interface::Family;
+use kumade_net::{ScopedAddress, ScopedAddressError};
 use kumade_units::{Rate, parse};
 use std::net::{IpAddr, SocketAddr};
 use toml::Spanned;
@@ -137,7 +138,7 @@ fn validate_path(section: &PathSection, interfaces: &[String]) -> Result<Gateway
     check_name(&section.name)?;
     let (mut gateway_v4, mut gateway_v6) = (None, None);
     for text in &section.gateways {
-        let is_first = match parse_next_hop(text)? {
+        let is_first = match parse_next_hop(text, section.interface.get_ref())? {
             IpAddr::V4(address) => gateway_v4.replace(address).is_none(),
             IpAddr::V6(address) => gateway_v6.replace(address).is_none(),
         };
@@ -156,10 +157,17 @@ fn validate_path(section: &PathSection, interfaces: &[String]) -> Result<Gateway
     })
 }
 
-fn parse_next_hop(text: &Spanned<String>) -> Result<IpAddr, ConfigFault> {
+/// That of the path through this interface.
+fn parse_next_hop(text: &Spanned<String>, interface: &str) -> Result<IpAddr, ConfigFault> {
     let fault = |problem: &str| ConfigFault::new(text.span(), format!("`{}` {problem}", text.get_ref()));
-    let address: IpAddr =
-        text.get_ref().parse().map_err(|_| fault("is no IP address: give the next hop's, like 192.0.2.1"))?;
+    let address: ScopedAddress = text.get_ref().parse().map_err(|error| match error {
+        ScopedAddressError::Malformed(_) => fault("is no IP address: give the next hop's, like 192.0.2.1"),
+        error => ConfigFault::new(text.span(), error.to_string()),
+    })?;
+    if address.interface().is_some_and(|named| named != interface) {
+        return Err(fault(&format!("is not at the path's interface, {interface}")));
+    }
+    let address = address.ip();
     if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
         return Err(fault("is no address of a router: give the next hop's on this path"));
     }

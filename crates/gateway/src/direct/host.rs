@@ -2,7 +2,7 @@
 
 use super::plan::DirectPlan;
 use kumade_net::interface::Family;
-use std::fs;
+use kumade_net::sysctl;
 use thiserror::Error;
 
 /// This host does not forward packets.
@@ -31,7 +31,7 @@ pub fn check_forwarding(plan: &DirectPlan) -> Result<Vec<String>, ForwardingErro
     for route in plan.routes.iter().filter(|route| route.family == Family::V4) {
         let key = format!("net/ipv4/conf/{}/rp_filter", route.interface);
         // The greater of the two counts; 1 is strict (ip-sysctl).
-        if read_setting(&key).max(all) == Some(1) {
+        if read_sysctl(&key).max(all) == Some(1) {
             let warning = format!(
                 "{0} drops packets whose return path is another interface; `sysctl -w net/ipv4/conf/{0}/rp_filter=2` lets them in",
                 route.interface
@@ -44,11 +44,7 @@ pub fn check_forwarding(plan: &DirectPlan) -> Result<Vec<String>, ForwardingErro
     Ok(warnings)
 }
 
-fn read_sysctl(key: &str) -> Option<u32> {
-    read_setting(&key.replace('.', "/"))
-}
-
 /// None where there is no such setting.
-fn read_setting(path: &str) -> Option<u32> {
-    fs::read_to_string(format!("/proc/sys/{path}")).ok()?.trim().parse().ok()
+fn read_sysctl(key: &str) -> Option<u32> {
+    sysctl::read(key).ok()?.parse().ok()
 }

@@ -37,7 +37,7 @@ pub fn run(config: &GatewayConfig, keeps_privileges: bool) -> anyhow::Result<Exi
     let claim = gateway_registry().lock_name(&config.name).map_err(with_hint)?;
     let mut confinement = Confinement::unless_kept(keeps_privileges);
     if let Some(confinement) = &mut confinement {
-        confinement.keep_network_capabilities(bound_ports(config));
+        confinement.keep_network_privileges(bound_ports(config));
     }
     let begun = RunContext { claimed_name: claim, stop: &stop, confinement };
     match &config.plane {
@@ -66,14 +66,6 @@ fn bound_ports(config: &GatewayConfig) -> Vec<u16> {
     [bonded, sessions, measurement, prometheus].into_iter().flatten().collect()
 }
 
-/// Of all threads, once they have been started.
-fn confine_system_calls(confinement: Option<Confinement>) {
-    if let Some(mut confinement) = confinement {
-        confinement.restrict_system_calls();
-        confinement.report();
-    }
-}
-
 fn run_direct(
     config: &GatewayConfig,
     RunContext { claimed_name: claim, stop, confinement }: RunContext,
@@ -90,7 +82,9 @@ fn run_direct(
     recorder.renew(|status, now| plane.fill_status(status, now))?;
     note!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
     let _answering = start_status_services(config, claim, &recorder.latest())?;
-    confine_system_calls(confinement);
+    if let Some(confinement) = confinement {
+        confinement.finish();
+    }
     // Sessions that have ended say why when they are stopped.
     while !stop.load(Ordering::Relaxed) && sessions.as_ref().is_none_or(SessionPlane::is_running) {
         plane.update_interfaces()?;
@@ -131,7 +125,9 @@ fn run_bonded(config: &GatewayConfig, bonded: &BondedSettings, begun: RunContext
     let mut recorder = new_recorder(config);
     note!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
     let _answering = start_status_services(config, claim, &recorder.latest())?;
-    confine_system_calls(confinement);
+    if let Some(confinement) = confinement {
+        confinement.finish();
+    }
     let mut connected = vec![false; config.remotes.len()];
     let mut threads = vec![None; config.remotes.len()];
     while !stop.load(Ordering::Relaxed) && plane.is_running() {

@@ -33,7 +33,7 @@ pub struct MonitoringArgs {
     /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics_address)]
     prometheus: Option<SocketAddr>,
-    /// Keep capabilities and system calls that the tunnel does not need
+    /// Keep capabilities, writes and system calls that the tunnel does not need
     #[arg(long)]
     keep_privileges: bool,
 }
@@ -63,7 +63,7 @@ pub fn run(config: TunnelConfig, visibility: &MonitoringArgs) -> anyhow::Result<
     raise_descriptor_limit();
     let mut confinement = Confinement::unless_kept(visibility.keep_privileges);
     if let Some(confinement) = &mut confinement {
-        confinement.keep_network_capabilities(bound_ports(&config, visibility));
+        confinement.keep_network_privileges(bound_ports(&config, visibility));
     }
     let tunnel = Tunnel::start(config, RuntimeDir::standard("kumade"))?;
     let _answering = start_status_services(visibility, claim, &recorder.latest())?;
@@ -71,9 +71,8 @@ pub fn run(config: TunnelConfig, visibility: &MonitoringArgs) -> anyhow::Result<
         TunnelEnd::Listen(address) => note!("{what}: waiting at {address}; Ctrl-C ends it"),
         TunnelEnd::Connect(address) => note!("{what}: connecting to {address}; Ctrl-C ends it"),
     }
-    if let Some(mut confinement) = confinement {
-        confinement.restrict_system_calls();
-        confinement.report();
+    if let Some(confinement) = confinement {
+        confinement.finish();
     }
     let mut seen = vec![ReportedPeerState::default(); names.len()];
     let mut last = (None, None);
@@ -183,6 +182,16 @@ fn print_relay_report(report: &RelayReport) {
     match report {
         RelayReport::NotAllowed { peer, target } => {
             note!("{}: wants to reach {target}, which is not allowed; --allow {target} would let it", key_prefix(peer));
+        }
+        RelayReport::TooMuchHeld { peer, streams } => {
+            let peer = key_prefix(peer);
+            note!(
+                "{peer}: {streams} of its connections were reset: too much waits that it or their targets do not read"
+            );
+        }
+        RelayReport::LeftOut { peer, count } => {
+            let peer = peer.as_ref().map(|peer| format!("{}: ", key_prefix(peer))).unwrap_or_default();
+            note!("{peer}{count} more connections were refused in the last minute");
         }
         RelayReport::Refused { target, refusal: refusal @ ConnectRefusal::NotAllowed } => {
             note!("{target}: {refusal}; `--allow {target}` there would let this end reach it");

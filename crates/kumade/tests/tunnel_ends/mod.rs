@@ -49,9 +49,15 @@ impl Keys {
 
     /// `kumade tunnel` with this end's key.
     pub fn command(&self, inside: &Namespace, number: u8, arguments: &[&str]) -> Command {
+        let mut command = self.plain_command(inside, arguments);
+        command.arg("--key").arg(self.file(number)).stderr(Stdio::piped());
+        command
+    }
+
+    /// `kumade tunnel` without a key.
+    pub fn plain_command(&self, inside: &Namespace, arguments: &[&str]) -> Command {
         let mut command = inside.command(assert_cmd::cargo::cargo_bin("kumade"));
-        command.arg("tunnel").args(arguments).arg("--key").arg(self.file(number));
-        command.env("XDG_RUNTIME_DIR", &self.0).stderr(Stdio::piped());
+        command.arg("tunnel").args(arguments).env("XDG_RUNTIME_DIR", &self.0);
         command
     }
 }

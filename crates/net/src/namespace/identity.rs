@@ -1,11 +1,12 @@
 use crate::option::NamespaceCookie;
+use crate::privileges::{self, SYS_ADMIN};
 use nix::sys::socket::getsockopt;
 use serde::{Deserialize, Serialize};
+use socket2::{Domain, Socket, Type};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::UnixDatagram;
 
 /// A network namespace, as another process recognises it until the system restarts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +17,8 @@ pub struct NamespaceId {
     cookie: Option<u64>,
     /// By which the kernel finds it. None before Linux 6.18, or where the system forbids it.
     handle: Option<Handle>,
+    /// The inode of the user namespace that it belongs to, as far as the calling thread may know it.
+    owner: Option<u64>,
 }
 
 /// Where a namespace is, seen from the calling thread.
@@ -36,9 +39,11 @@ impl NamespaceId {
     /// /proc is not mounted.
     pub fn current() -> io::Result<Self> {
         let inode = current_inode()?;
-        let socket = UnixDatagram::unbound()?;
+        // Of a family that confined processes may use, too.
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
         let handle = Handle::current().ok().filter(|handle| handle.open().is_ok());
-        Ok(NamespaceId { inode, cookie: getsockopt(&socket, NamespaceCookie).ok(), handle })
+        let owner = current_owner().ok();
+        Ok(NamespaceId { inode, cookie: getsockopt(&socket, NamespaceCookie).ok(), handle, owner })
     }
 
     /// Where it is. Before Linux 5.14, one with the same inode is taken for it.
@@ -52,15 +57,39 @@ impl NamespaceId {
         // Of two that are there, each has an inode of its own.
         match is_same {
             true => Presence::Here,
-            false if has_same_inode || self.handle.as_ref().is_some_and(Handle::is_stale) => Presence::Gone,
+            false if has_same_inode || self.is_stale() => Presence::Gone,
             false => Presence::Elsewhere,
         }
     }
 
-    /// Whether the system tells of each that is gone.
-    pub fn has_handle(&self) -> bool {
-        self.handle.is_some()
+    /// Whether the calling thread can find out that it is gone: it takes the right to enter it.
+    pub fn can_be_known_gone(&self) -> bool {
+        self.handle.is_some() && self.may_be_entered()
     }
+
+    /// The kernel gives the same answer (ESTALE) for what is no more and for what must not be entered.
+    fn is_stale(&self) -> bool {
+        self.may_be_entered() && self.handle.as_ref().is_some_and(Handle::is_stale)
+    }
+
+    /// What belongs to a user namespace that is no more, so that another one has its inode, is no more itself.
+    fn may_be_entered(&self) -> bool {
+        let own = fs::metadata(CURRENT_USER_PATH).map(|data| data.ino()).ok();
+        privileges::has_capability(SYS_ADMIN)
+            && own.is_some_and(|own| own == INITIAL_USER_INODE || self.owner == Some(own))
+    }
+}
+
+/// The inode of the user namespace that the network namespace of the calling thread belongs to.
+fn current_owner() -> io::Result<u64> {
+    let file = File::open(CURRENT_PATH)?;
+    // SAFETY: this request (ioctl_ns(2)) has no argument, and returns a descriptor.
+    let fd = unsafe { libc::ioctl(file.as_raw_fd(), NS_GET_USERNS) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has just opened it, and nothing else has it.
+    File::from(unsafe { OwnedFd::from_raw_fd(fd) }).metadata().map(|data| data.ino())
 }
 
 /// The inode of the network namespace that the calling thread is in.
@@ -69,6 +98,11 @@ pub(super) fn current_inode() -> io::Result<u64> {
 }
 
 const CURRENT_PATH: &str = "/proc/thread-self/ns/net";
+const CURRENT_USER_PATH: &str = "/proc/thread-self/ns/user";
+/// PROC_USER_INIT_INO of the kernel. Who may administer that may enter all.
+const INITIAL_USER_INODE: u64 = 0xEFFF_FFFD;
+/// In linux/nsfs.h.
+const NS_GET_USERNS: libc::Ioctl = 0xb701;
 
 /// A file handle of a namespace: name_to_handle_at(2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,8 +161,7 @@ impl Handle {
         Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
     }
 
-    /// Whether the kernel says that there is nothing of this handle any more. Whoever may not enter a namespace is told that
-    /// it is there (EPERM).
+    /// Whether the kernel finds nothing by this handle, or nothing that the calling thread may enter.
     fn is_stale(&self) -> bool {
         self.open().is_err_and(|error| error.raw_os_error() == Some(libc::ESTALE))
     }
@@ -152,7 +185,26 @@ mod tests {
             drop(namespace);
             // The kernel takes namespaces down later.
             let is_gone = || inside.presence() == Presence::Gone;
-            assert!(!inside.has_handle() || eventually(is_gone));
+            assert!(!inside.can_be_known_gone() || eventually(is_gone));
+        });
+    }
+
+    /// A gateway that had given up its capabilities once took each namespace that was not its own for gone.
+    #[test]
+    fn who_must_not_enter_a_namespace_does_not_take_it_for_gone() {
+        in_namespaces("namespace::identity::tests::who_must_not_enter_a_namespace_does_not_take_it_for_gone", || {
+            let (namespace, other) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+            let inside = namespace.run(|| NamespaceId::current().unwrap()).unwrap();
+            let confined = other.run(|| {
+                let before = inside.presence();
+                privileges::drop_capabilities_except(&[privileges::NET_ADMIN]).unwrap();
+                (before, inside.presence(), inside.can_be_known_gone())
+            });
+            assert_eq!(confined.unwrap(), (Presence::Elsewhere, Presence::Elsewhere, false));
+            // Nor does it where it may administer another user namespace.
+            let foreign = NamespaceId { owner: Some(inside.inode), ..inside.clone() };
+            let is_initial = fs::metadata(CURRENT_USER_PATH).unwrap().ino() == INITIAL_USER_INODE;
+            assert_eq!(foreign.can_be_known_gone(), is_initial && inside.handle.is_some());
         });
     }
 

@@ -58,6 +58,7 @@ impl<P: Pusher> Expressions<P> {
             Statement::ToOtherHost => self.look_up_route(ADDRESS_TYPE).compare(&RTN_UNICAST.to_ne_bytes()),
             Statement::Count(counter) => self.count_packet(counter),
             Statement::Untrack => Expressions(self.0.nested_elem().push_name(c"notrack").end_nested()),
+            Statement::SetMark(mark) => self.load_immediate(&mark.to_ne_bytes()).set_mark(),
             Statement::MarkRoundRobin(marks) => {
                 let id = *map;
                 *map += 1;
@@ -87,6 +88,7 @@ impl<P: Pusher> Expressions<P> {
             Statement::Goto(chain) => self.verdict(VerdictCode::Goto, Some(chain)),
             Statement::Return => self.verdict(VerdictCode::Return, None),
             Statement::Accept => self.verdict(VerdictCode::Accept, None),
+            Statement::Drop => self.verdict(VerdictCode::Drop, None),
         }
     }
 
@@ -236,11 +238,14 @@ impl<P: Pusher> Expressions<P> {
         self.push_list_expression(c"dynset", list, &attributes)
     }
 
-    fn redirect(self, port: u16) -> Self {
+    fn load_immediate(self, value: &[u8]) -> Self {
         let immediate = self.0.nested_elem().nested_data_immediate().push_dreg(REGISTER);
-        let port = immediate.nested_data().push_value(&port.to_be_bytes()).end_nested().end_nested().end_nested();
+        Expressions(immediate.nested_data().push_value(value).end_nested().end_nested().end_nested())
+    }
+
+    fn redirect(self, port: u16) -> Self {
         let attributes = [(REDIRECT_PORT, REGISTER), (REDIRECT_FLAGS, PORT_IS_SPECIFIED)];
-        Expressions(port).push_expression(c"redir", None, &attributes)
+        self.load_immediate(&port.to_be_bytes()).push_expression(c"redir", None, &attributes)
     }
 
     /// An expression on a set or map, whose name is its first attribute. The library spells the attributes of one of these in

@@ -18,6 +18,15 @@ pub struct Table {
     pub chains: Vec<Chain>,
 }
 
+impl Table {
+    /// A name for the table of an interface: characters that it cannot have are replaced.
+    pub fn name_with_interface(prefix: &str, interface: &str) -> String {
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        let interface: String = interface.chars().map(|c| if is_allowed(c) { c } else { '_' }).collect();
+        format!("{prefix}-{interface}")
+    }
+}
+
 /// Rules that are tried in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
@@ -67,6 +76,8 @@ pub enum Statement {
     Count(String),
     /// Connection tracking passes over it.
     Untrack,
+    /// Gives it this mark.
+    SetMark(u32),
     /// Marks packets with these in turn, then from the beginning again.
     MarkRoundRobin(Vec<u32>),
     /// Moves its source to the address of the same place in this network, and mends the checksums. A condition on the
@@ -110,6 +121,8 @@ pub enum Statement {
     Return,
     /// Is done with the packet in this table.
     Accept,
+    /// Discards it.
+    Drop,
 }
 
 /// Which address of a packet.
@@ -179,6 +192,7 @@ impl Display for Statement {
             Statement::ToOtherHost => write!(f, "fib daddr type unicast"),
             Statement::Count(counter) => write!(f, "counter name \"{counter}\""),
             Statement::Untrack => write!(f, "notrack"),
+            Statement::SetMark(mark) => write!(f, "meta mark set {mark}"),
             Statement::MarkRoundRobin(marks) => show_round_robin(f, marks),
             Statement::SetSource(network) => show_set(f, *network, AddressField::Source),
             Statement::SetDestination(network) => show_set(f, *network, AddressField::Destination),
@@ -199,6 +213,7 @@ impl Display for Statement {
             Statement::Goto(chain) => write!(f, "goto {chain}"),
             Statement::Return => write!(f, "return"),
             Statement::Accept => write!(f, "accept"),
+            Statement::Drop => write!(f, "drop"),
         }
     }
 }

@@ -1,4 +1,4 @@
-use crate::option::{ExtendedTcpInfo, MaxRto, MinRto, NotSentLowat};
+use crate::option::{BufferLock, ExtendedTcpInfo, MaxRto, MinRto, NotSentLowat, SocketMemory};
 use kumade_units::{Rate, Span};
 use nix::errno::Errno;
 use nix::libc;
@@ -58,6 +58,30 @@ pub fn send_state(stream: &TcpStream) -> io::Result<SendState> {
         excess_round_trip: Span::from_micros(info.rtt.saturating_sub(info.min_rtt).into()),
         delivery_rate: Rate::from_bits_per_second(info.delivery_rate.saturating_mul(8)),
     })
+}
+
+/// The kernel's memory for the bytes of a connection (`SO_MEMINFO`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BufferedBytes {
+    /// For what has come and was not read, with the kernel's own headers of it.
+    pub unread: u32,
+    /// For what was not sent or not acknowledged, FIN included, likewise.
+    pub unacknowledged: u32,
+}
+
+/// What the kernel holds for a connection.
+///
+/// # Errors
+/// Where the system does not tell.
+pub fn buffered_bytes(stream: &TcpStream) -> io::Result<BufferedBytes> {
+    let [unread, _, _, _, _, unacknowledged] = getsockopt(stream, SocketMemory)?;
+    Ok(BufferedBytes { unread, unacknowledged })
+}
+
+/// Has the kernel's buffers of a connection grow with what it carries again, after a size was set. Kernels before Linux 5.16
+/// leave them as they are.
+pub fn release_buffer_sizes(stream: &TcpStream) {
+    let _ = setsockopt(stream, BufferLock, &0);
 }
 
 /// The connection takes more, and reports that it does, only while fewer bytes than this have not left yet
@@ -130,6 +154,18 @@ mod tests {
         assert!(delivered > 0);
         // The kernel takes the buffer whole that it has begun.
         assert!((1..200_000).contains(&unsent), "{unsent}");
+    }
+
+    #[test]
+    fn what_the_kernel_holds_is_known_at_both_ends() {
+        let (near, mut far) = pair();
+        assert_eq!(buffered_bytes(&near).unwrap(), BufferedBytes::default());
+        while crate::tcp::send(&near, &[0; 10_000], false).is_ok() {}
+        assert!(buffered_bytes(&near).unwrap().unacknowledged > 10_000);
+        assert!(buffered_bytes(&far).unwrap().unread > 10_000);
+        near.shutdown(std::net::Shutdown::Write).unwrap();
+        std::io::copy(&mut far, &mut io::sink()).unwrap();
+        assert_eq!(buffered_bytes(&near).unwrap(), BufferedBytes::default());
     }
 
     #[test]

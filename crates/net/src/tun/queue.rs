@@ -136,7 +136,7 @@ impl TunQueue {
         if is_taken {
             return Ok(());
         }
-        let mut segments = Segments::from_frame(packet, 0, segment_bytes.get(), None).map_err(invalid)?;
+        let mut segments = Segments::from_frame(packet, 0, large.segment_bytes, None).map_err(invalid)?;
         let mut segment = Vec::new();
         while segments.write_next(&mut segment) {
             self.device.send_vectored(&[IoSlice::new(Group::NO_OFFLOAD), IoSlice::new(&segment)])?;

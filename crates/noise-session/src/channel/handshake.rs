@@ -1,5 +1,6 @@
 use super::Channel;
 use super::initiation_log::InitiationLog;
+use super::rekey::Rekeying;
 use crate::admission::{Admission, HostPrefix};
 use crate::cipher::Cipher;
 use crate::event::RefusedDatagram;
@@ -8,7 +9,7 @@ use crate::message::{
     COOKIE_NONCE_BYTES, DatagramKind, INITIATION_NOISE_RANGE, INITIATION_PAYLOAD_BYTES, MAC_BYTES,
     RESPONSE_NOISE_RANGE, RESPONSE_PAYLOAD_BYTES, to_array,
 };
-use crate::noise::{self, NoiseResponder, Prologue};
+use crate::noise::{self, NoiseResponder, Prologue, SessionKeys};
 use crate::stream::{self, PREFIX_BYTES};
 use crate::timestamp::{self, Timestamp, TimestampFloor, TimestampSource};
 use crate::timestamp_reply::TimestampReplyKey;
@@ -29,6 +30,13 @@ const MAC_OFFSET: usize = TYPE_BYTES + INITIATION_NOISE_RANGE.end - INITIATION_N
 const INITIATION_BYTES: usize = MAC_OFFSET + MAC_BYTES;
 const RESPONSE_BYTES: usize = TYPE_BYTES + RESPONSE_NOISE_RANGE.end - RESPONSE_NOISE_RANGE.start;
 
+/// Where the text of an initiation says what its sender can, behind the time stamp and the cipher; and that of a response,
+/// behind the cipher, what both can.
+const INITIATION_FEATURES_OFFSET: usize = timestamp::TIMESTAMP_BYTES + 1;
+const RESPONSE_FEATURES_OFFSET: usize = 1;
+/// New keys can be exchanged.
+const REKEY_FEATURE: u8 = 1;
+
 /// Whether a record is an initiation of this handshake, and none of [`DatagramKind`](crate::DatagramKind).
 pub fn is_initiation(record: &[u8]) -> bool {
     record.len() == INITIATION_BYTES && record.starts_with(&INITIATION_TYPE)
@@ -44,6 +52,7 @@ pub struct StreamInitiator {
     timestamps: TimestampSource,
     timestamp_floor: TimestampFloor,
     cipher: Cipher,
+    features: u8,
 }
 
 /// An initiation that waits for its response.
@@ -60,7 +69,13 @@ impl StreamInitiator {
     pub fn new(identity: PrivateKey, peer: PublicKey, psk: PresharedKey) -> Self {
         let (macs, stamper) = (MacKeys::for_receiver(&peer), TimestampSource::new());
         let timestamp_floor = TimestampFloor::default();
-        StreamInitiator { identity, peer, psk, macs, timestamps: stamper, timestamp_floor, cipher: Cipher::fastest() }
+        let (cipher, features) = (Cipher::fastest(), REKEY_FEATURE);
+        StreamInitiator { identity, peer, psk, macs, timestamps: stamper, timestamp_floor, cipher, features }
+    }
+
+    #[cfg(test)]
+    pub(super) fn without_rekeying(self) -> Self {
+        StreamInitiator { features: 0, ..self }
     }
 
     /// The first record of a stream, with its prefix. `wall` is the time since the Unix epoch; it may step.
@@ -77,6 +92,7 @@ impl StreamInitiator {
         let stamp = self.timestamp_floor.next_timestamp(clock);
         payload[..timestamp::TIMESTAMP_BYTES].copy_from_slice(&stamp.0);
         payload[timestamp::TIMESTAMP_BYTES] = self.cipher.to_byte();
+        payload[INITIATION_FEATURES_OFFSET] = self.features;
         let begun =
             noise::NoiseInitiator::begin(Prologue::Stream, &self.identity, &self.peer, &self.psk, &payload, random);
         let (noise, message) = begun.map_err(|_| RefusedDatagram::Forged)?;
@@ -114,7 +130,8 @@ impl PendingStream {
         let (payload, keys) =
             self.noise.finish(&to_array(&response[TYPE_BYTES..])).map_err(|_| RefusedDatagram::Forged)?;
         let cipher = Cipher::from_byte(payload[0]).filter(|chosen| *chosen == self.cipher.agree_with(*chosen));
-        Ok(Channel::new(cipher.ok_or(RefusedDatagram::Forged)?, &keys))
+        let rekeying = new_rekeying(payload[RESPONSE_FEATURES_OFFSET], &keys, true)?;
+        Ok(Channel::new(cipher.ok_or(RefusedDatagram::Forged)?, &keys, rekeying))
     }
 }
 
@@ -124,6 +141,7 @@ pub struct StreamAcceptor {
     identity: PrivateKey,
     macs: MacKeys,
     cipher: Cipher,
+    features: u8,
     peers: BTreeMap<PublicKey, AcceptedPeer>,
     admission: Admission,
     /// Where peers were when they last began a stream.
@@ -180,10 +198,16 @@ impl StreamAcceptor {
             identity,
             macs,
             cipher: policy.cipher,
+            features: REKEY_FEATURE,
             peers: peers.into_iter().map(|(key, psk)| (key, peer(psk))).collect(),
             admission: Admission::new(policy, random),
             known_hosts: BTreeSet::new(),
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn without_rekeying(self) -> Self {
+        StreamAcceptor { features: 0, ..self }
     }
 
     /// Takes in the first record of a stream, which came over a connection from this address. It costs some 200 µs if its
@@ -257,12 +281,20 @@ impl StreamAcceptor {
         }
         let mut payload = [0; RESPONSE_PAYLOAD_BYTES];
         payload[0] = cipher.to_byte();
+        let features = self.features & offered[INITIATION_FEATURES_OFFSET - timestamp::TIMESTAMP_BYTES];
+        payload[RESPONSE_FEATURES_OFFSET] = features;
         let (message, keys) = responder.respond(&peer.psk, &payload).map_err(|_| RefusedDatagram::Forged)?;
         let prefix = stream::record_prefix(RESPONSE_BYTES).map_err(|_| RefusedDatagram::Malformed)?;
         let response = [&prefix[..], &RESPONSE_TYPE, &message].concat();
-        let channel = Channel::new(cipher, &keys);
+        let rekeying = new_rekeying(features, &keys, false)?;
+        let channel = Channel::new(cipher, &keys, rekeying);
         Ok(StreamAnswer::Accepted(Box::new(AcceptedStream { peer: key, response, channel })))
     }
+}
+
+fn new_rekeying(features: u8, keys: &SessionKeys, is_initiator: bool) -> Result<Option<Rekeying>, RefusedDatagram> {
+    let is_agreed = features & REKEY_FEATURE != 0;
+    is_agreed.then(|| Rekeying::new(keys, is_initiator)).transpose().map_err(|_| RefusedDatagram::Forged)
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ pub struct MergePart<'a> {
 /// Has a packet, the content of `buffer` from `start` on, stand for `next`, too, if that follows it directly in its TCP
 /// connection or UDP flow, and [segmentation](super::Segments) of the result gives both again. Returns the payload of each
 /// segment then; its transport checksum means nothing any more. Packets with an invalid checksum are not merged, since
-/// it would become valid.
+/// it would become valid, nor those with less payload than headers, since that would be no
+/// [large packet](super::LargePacket).
 pub fn merge(
     buffer: &mut Vec<u8>,
     start: usize,
@@ -25,7 +26,9 @@ pub fn merge(
     let (shape, other) = (MergeProfile::from_packet(packet)?, MergeProfile::from_packet(next.packet)?);
     let segment = segment_bytes.or_else(|| NonZeroU16::new(u16::try_from(shape.payload_bytes).ok()?))?;
     let len = packet.len() + other.payload_bytes;
-    let is_next = is_continuation(&shape, &other, segment, next.segment_bytes) && len <= usize::from(u16::MAX);
+    let is_short = usize::from(segment.get()) < shape.payload_offset;
+    let is_next =
+        !is_short && is_continuation(&shape, &other, segment, next.segment_bytes) && len <= usize::from(u16::MAX);
     if !is_next || !has_trusted_checksum(MergePart { packet, segment_bytes }) || !has_trusted_checksum(next) {
         return None;
     }

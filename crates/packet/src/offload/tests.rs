@@ -207,6 +207,45 @@ fn the_header_is_written_as_the_kernel_reads_it() {
     }
 }
 
+/// Whoever sends a packet that stands for segments has not many times its bytes sent on.
+#[test]
+fn a_large_packet_stands_for_twice_its_bytes_at_most() {
+    for ends in [samples::V4, samples::V6] {
+        let tcp = Sample::new(ends, SampleKind::Tcp(1, Some(1), [false; 3]), &[7; 1300]).packet();
+        for segment_bytes in 1..200 {
+            let large = LargePacket::from_packet(&tcp, NonZeroU16::new(segment_bytes).unwrap()).unwrap();
+            let parts = divided(&tcp, large.segment_bytes);
+            let bytes: usize = parts.iter().map(Vec::len).sum();
+            assert!(bytes <= 2 * tcp.len(), "{ends:?}, {segment_bytes}: {bytes}");
+            assert!(usize::from(segment_bytes) < large.payload_offset || large.segment_bytes == segment_bytes);
+        }
+        let udp = Sample::new(ends, SampleKind::Udp, &[7; 1300]).packet();
+        let headers = udp.len() as u16 - 1300;
+        for (segment_bytes, is_large) in [(1, false), (headers - 1, false), (headers, true), (1300, true)] {
+            assert_eq!(LargePacket::from_packet(&udp, NonZeroU16::new(segment_bytes).unwrap()).is_ok(), is_large);
+        }
+        // What is one segment by itself is that, however short.
+        let short = Sample::new(ends, SampleKind::Udp, b"7").packet();
+        assert_eq!(LargePacket::from_packet(&short, NonZeroU16::MIN).unwrap().segment_bytes, 1);
+    }
+}
+
+#[test]
+fn what_is_shorter_than_its_headers_stays_a_packet_of_its_own() {
+    for ends in [samples::V4, samples::V6] {
+        let headers = Sample::new(ends, SampleKind::Udp, b"").packet().len();
+        for (payload_bytes, is_large) in [(1, false), (headers - 1, false), (headers, true)] {
+            let packet = Sample::new(ends, SampleKind::Udp, &vec![7; payload_bytes]).packet();
+            let joined = merge(&mut packet.clone(), 0, None, MergePart { packet: &packet, segment_bytes: None });
+            assert_eq!(joined.is_some(), is_large, "{ends:?}, {payload_bytes}");
+            let whole = Sample::new(ends, SampleKind::Udp, &vec![7; 10 * payload_bytes]).packet();
+            let mut segments = Segments::from_frame(&whole, 0, payload_bytes as u16, None).unwrap();
+            let first = segments.write_next_large(9000, &mut Vec::new()).unwrap();
+            assert_eq!(first.is_some(), is_large, "{ends:?}, {payload_bytes}");
+        }
+    }
+}
+
 #[test]
 fn what_is_behind_a_packet_is_not_divided_and_no_length_is_refused() {
     let packet = Sample::new(samples::V4, SampleKind::Udp, &[0; 3000]).packet();
@@ -217,8 +256,8 @@ fn what_is_behind_a_packet_is_not_divided_and_no_length_is_refused() {
     let padded = [&packet[..], &[9; 5]].concat();
     assert_eq!(Segments::from_frame(&padded, 0, 1000, None).unwrap().frame(), packet);
     assert!(
-        LargePacket::from_packet(&packet, NonZeroU16::MIN).is_ok()
-            && LargePacket::from_packet(&padded, NonZeroU16::MIN).is_err()
+        LargePacket::from_packet(&packet, NonZeroU16::new(1000).unwrap()).is_ok()
+            && LargePacket::from_packet(&padded, NonZeroU16::new(1000).unwrap()).is_err()
     );
 }
 

@@ -3,6 +3,7 @@
 
 mod ssh;
 
+use kumade_net::SocketBinding;
 use kumade_net::tcp::RtoLimits;
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_relay::{AllowedTargets, Forward, Relay, RelayConfig, RelayRole};
@@ -27,8 +28,8 @@ fn main() {
     let far = start(&far_key, RelayRole::Far { listen: Some(local), peers: vec![near_key.public_key()], allowed });
     let forwards = vec![Forward { listen: local, target: target.to_string().parse().expect("a target") }];
     let address = far.addresses().expect("it runs")[0];
-    let (peer, congestion_control, redirect) = (far_key.public_key(), None, None);
-    let near = start(&near_key, RelayRole::Near { address, peer, congestion_control, forwards, redirect });
+    let (peer, binding, congestion_control, redirect) = (far_key.public_key(), SocketBinding::default(), None, None);
+    let near = start(&near_key, RelayRole::Near { address, peer, binding, congestion_control, forwards, redirect });
     let through = near.addresses().expect("it runs")[0];
     let ssh = ssh::Forwarding::start(target);
     if let Err(error) = &ssh {

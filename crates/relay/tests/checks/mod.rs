@@ -15,7 +15,11 @@ pub fn messages(data: &[u8]) {
         let encoded = message.encode();
         assert_eq!(Message::decode(&encoded).as_ref(), Ok(&message));
         let Ok(action) = exchange.receive(message) else { return };
-        assert!(!ended, "nothing follows the end");
+        let is_rekeying = matches!(
+            action,
+            MessageAction::AnswerRekey(_) | MessageAction::FinishRekey(_) | MessageAction::SwitchReceive
+        );
+        assert!(!ended || is_rekeying, "nothing else follows the end");
         match action {
             MessageAction::Opened | MessageAction::Connect(_) => {
                 assert!(!std::mem::replace(&mut begun, true), "it begins once")
@@ -28,6 +32,9 @@ pub fn messages(data: &[u8]) {
             MessageAction::Refuse(_) => {
                 assert!(!begun);
                 ended = true;
+            }
+            MessageAction::AnswerRekey(_) | MessageAction::FinishRekey(_) | MessageAction::SwitchReceive => {
+                assert!(begun)
             }
         }
     }

@@ -1,0 +1,177 @@
+use crate::config::BondedConfig;
+use crate::policy_routes::{KeptRoutes, RouteError};
+use ipnet::IpNet;
+use kumade_daemon::{Journal, ValidMarks};
+use kumade_net::interface;
+use kumade_net::nftables::{Chain, Hook, InstalledTable, Rule, Statement, Table};
+use kumade_net::policy_routing::{DeviceRoute, NetworkRoute};
+use kumade_units::{Span, Time};
+
+/// The addresses of a TUN device and the routes through it, which stay what they are whatever becomes of the device: the kernel
+/// drops routes and IPv6 addresses when somebody takes it down.
+#[derive(Debug)]
+pub(crate) struct DeviceRoutes {
+    device: String,
+    addresses: Vec<IpNet>,
+    next_address_check: Time,
+    own_tables: Option<KeptRoutes<NetworkRoute>>,
+    main_table: Option<KeptRoutes<DeviceRoute>>,
+    _arrival_marks: Option<ArrivalMarks>,
+}
+
+/// Packet rules for what arrives.
+#[derive(Debug)]
+struct ArrivalMarks {
+    // In the order in which they go.
+    _table: InstalledTable,
+    _valid_marks: Option<ValidMarks>,
+}
+
+const ADDRESS_CHECK_INTERVAL: Span = Span::from_secs(1);
+/// That of `raw` (nft(8), "priority"): before connection tracking.
+const RAW_PRIORITY: i32 = -300;
+
+impl DeviceRoutes {
+    /// Once the device is there.
+    pub(crate) fn install(config: &BondedConfig, now: Time) -> Result<Self, RouteError> {
+        let BondedConfig { device, addresses, network_routes, directory, .. } = config;
+        for address in addresses {
+            interface::add_address(device, *address)?;
+        }
+        let networks = config.remotes.iter().flat_map(|remote| &remote.networks);
+        let in_main = networks.filter(|network| !network_routes.iter().any(|route| route.network == **network));
+        let route = |network: &IpNet| DeviceRoute {
+            network: *network,
+            interface: device.clone(),
+            is_from_address: addresses.iter().any(|own| own.trunc() == *network),
+        };
+        let main_table = KeptRoutes::install(in_main.map(route).collect(), None, directory)?;
+        let arrival_marks = ArrivalMarks::install(config);
+        let what = "a tunnel takes traffic for all other networks, or for those around its far end,";
+        let own_tables = KeptRoutes::install(network_routes.clone(), Some(("tunnel-networks", what)), directory)?;
+        Ok(DeviceRoutes {
+            device: device.clone(),
+            addresses: addresses.clone(),
+            next_address_check: now + ADDRESS_CHECK_INTERVAL,
+            own_tables,
+            main_table,
+            _arrival_marks: arrival_marks,
+        })
+    }
+
+    /// Now and then, puts back what is gone. To be called at any time.
+    pub(crate) fn restore_if_due(&mut self, now: Time) {
+        if now >= self.next_address_check {
+            self.next_address_check = now + ADDRESS_CHECK_INTERVAL;
+            for address in &self.addresses {
+                if interface::add_address(&self.device, *address).is_ok() {
+                    tracing::warn!("gave {} its address {address} again, which was gone", self.device);
+                }
+            }
+        }
+        self.own_tables.iter_mut().for_each(|routes| routes.restore_if_due(now));
+        self.main_table.iter_mut().for_each(|routes| routes.restore_if_due(now));
+    }
+}
+
+impl ArrivalMarks {
+    fn install(config: &BondedConfig) -> Option<Self> {
+        let rules = arrival_rules(config)?;
+        let hint = "what reverse path filtering (rp_filter) takes for forged gets lost, and neighbours reach the addresses of a \
+            tunnel that takes all traffic";
+        let table = InstalledTable::install(&rules);
+        let table = table.inspect_err(|error| tracing::warn!("{error}; without it, {hint}")).ok()?;
+        let valid_marks = ValidMarks::install(&Journal::new(config.directory.clone()));
+        let valid_marks = valid_marks.inspect_err(|error| tracing::warn!("{error}; without it, {hint}"));
+        Some(ArrivalMarks { _table: table, _valid_marks: valid_marks.ok().flatten() })
+    }
+}
+
+/// What arrives for this host gets the mark of what leaves the other way, so that reverse path filtering (RFC 3704), which asks
+/// by which interface its source would be reached, follows the same routes. None where nothing is routed by marks.
+fn arrival_rules(config: &BondedConfig) -> Option<Table> {
+    let accept = |statement| Rule(vec![statement, Statement::Accept]);
+    let mut rules = Vec::new();
+    if let Some(route) = config.network_routes.first() {
+        // All traffic of the host goes through the device. Its addresses there are nobody else's business: a neighbour that
+        // finds one could go on to infer what this host's connections are, and inject into them (CVE-2019-14899).
+        let host = |address: &IpNet| IpNet::from(address.addr());
+        rules.push(accept(Statement::InputInterface(config.device.clone())));
+        rules.push(accept(Statement::InputInterface("lo".to_owned())));
+        rules.extend(config.addresses.iter().map(|own| Rule(vec![Statement::Destination(host(own)), Statement::Drop])));
+        rules.push(accept(Statement::ToOtherHost));
+        rules.push(Rule(vec![Statement::SetMark(route.excluded_mark)]));
+    } else {
+        let routes =
+            config.transports.datagrams().map(|datagrams| &datagrams.routes).filter(|routes| !routes.is_empty())?;
+        rules.push(accept(Statement::ToOtherHost));
+        let mut marks: Vec<_> = routes.iter().map(|route| (route.interface.clone(), route.number)).collect();
+        marks.dedup();
+        let mark = |(interface, mark)| Rule(vec![Statement::InputInterface(interface), Statement::SetMark(mark)]);
+        rules.extend(marks.into_iter().map(mark));
+    }
+    let arriving = Chain { name: "arriving".into(), hook: Some(Hook::Prerouting(RAW_PRIORITY)), rules };
+    Some(Table {
+        name: Table::name_with_interface("kumade", &config.device),
+        counters: Vec::new(),
+        flow_lists: Vec::new(),
+        chains: vec![arriving],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{DatagramConfig, OuterTransportConfig};
+    use kumade_daemon::RuntimeDir;
+    use kumade_multipath::{PathPolicy, UnorderedFlows};
+    use kumade_net::interface::Family;
+    use kumade_net::policy_routing::MarkedRoute;
+    use kumade_noise_session::PrivateKey;
+
+    fn config(network_routes: Vec<NetworkRoute>, routes: Vec<MarkedRoute>) -> BondedConfig {
+        BondedConfig {
+            device: "tunnel.0".into(),
+            mtu: None,
+            addresses: ["10.77.0.2/24", "fd77::2/64"].map(|text| text.parse().unwrap()).into(),
+            identity: PrivateKey::from_bytes([1; 32]),
+            transports: OuterTransportConfig::Udp(DatagramConfig { port: 0, threads: 1, paths: Vec::new(), routes }),
+            policy: PathPolicy::Weighted,
+            unordered_flows: UnorderedFlows::default(),
+            remotes: Vec::new(),
+            network_routes,
+            directory: RuntimeDir::from_path(std::path::PathBuf::from("unused")),
+        }
+    }
+
+    fn shown(config: &BondedConfig) -> Option<String> {
+        Some(arrival_rules(config)?.chains[0].to_string())
+    }
+
+    const HEAD: &str = "\tchain arriving {\n\t\ttype filter hook prerouting priority -300; policy accept;\n";
+
+    #[test]
+    fn what_arrives_elsewhere_reaches_no_address_of_a_device_that_takes_all_traffic() {
+        let network = "0.0.0.0/0".parse().unwrap();
+        let route = NetworkRoute { number: 9, network, excluded_mark: 7, interface: "tunnel.0".into() };
+        let rules = "\t\tiifname \"tunnel.0\" accept\n\t\tiifname \"lo\" accept\n\
+            \t\tip daddr 10.77.0.2/32 drop\n\t\tip6 daddr fd77::2/128 drop\n\
+            \t\tfib daddr type unicast accept\n\t\tmeta mark set 7\n\t}\n";
+        assert_eq!(shown(&config(vec![route], Vec::new())), Some(format!("{HEAD}{rules}")));
+    }
+
+    #[test]
+    fn what_arrives_by_a_path_is_filtered_by_the_routes_of_that_path() {
+        let route = |family, number, interface: &str| MarkedRoute {
+            number,
+            family,
+            interface: interface.into(),
+            gateway: None,
+        };
+        let routes = vec![route(Family::V4, 8, "wan1"), route(Family::V6, 8, "wan1"), route(Family::V4, 9, "wan2")];
+        let rules = "\t\tfib daddr type unicast accept\n\t\tiifname \"wan1\" meta mark set 8\n\
+            \t\tiifname \"wan2\" meta mark set 9\n\t}\n";
+        assert_eq!(shown(&config(Vec::new(), routes)), Some(format!("{HEAD}{rules}")));
+        assert_eq!(shown(&config(Vec::new(), Vec::new())), None);
+    }
+}
