@@ -316,7 +316,7 @@ impl SiteSide {
     fn offer(&mut self, packet: SitePacket, flow: &SiteFlow, now: Time) {
         let (label, class) = (flow.label(&packet), flow.traffic_class());
         match &mut self.gateway {
-            GatewayModel::Tunnel(_) if flow.is_relayed() => {
+            GatewayModel::Bonded(_) | GatewayModel::Tunnel(_) if flow.bypasses_plane() => {
                 self.outgoing.push((FIRST_PATH, OuterPacket::unencrypted(packet, now)))
             }
             GatewayModel::Direct(direct) => self.outgoing.push(direct.send(packet, now)),

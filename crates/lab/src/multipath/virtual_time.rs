@@ -120,7 +120,7 @@ fn run_transfer(
     };
     let met = Time::ZERO + if is_tunnel { TUNNEL_SETUP_TIME } else { Span::ZERO };
     let start = met + START_STEP * i64::from(point.run);
-    let flow = sites.add_flow(FlowConfig { start, is_relayed, ..FlowConfig::tcp(tcp) })?;
+    let flow = sites.add_flow(FlowConfig { start, bypasses_plane: is_relayed, ..FlowConfig::tcp(tcp) })?;
     let beside = |interval| FlowConfig {
         start: met,
         ..FlowConfig::udp(Rate::from_bytes_over(PACKET_BYTES.into(), interval), PACKET_BYTES)

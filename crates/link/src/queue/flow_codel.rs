@@ -59,6 +59,11 @@ impl FlowCoDel {
         self.signal_count
     }
 
+    /// Whether it has had to pay, and was above the target, at or after this time.
+    pub(super) fn was_signalled_since(&self, time: Time) -> bool {
+        self.signal_count > 0 || (self.below_target_since > Time::ZERO && self.below_target_since >= time)
+    }
+
     /// Until it next has to pay: as CoDel's, by the inverse square root of how often it has paid.
     fn signal_interval(&self) -> Span {
         // The machine's square root is exact to the last bit (IEEE 754), thus the same everywhere.

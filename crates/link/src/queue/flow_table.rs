@@ -25,13 +25,11 @@ impl<T: Copy + Default> FlowTable<T> {
         self.flows.len()
     }
 
-    /// The place of a flow.
+    /// The place of a flow, which gets one if it has none.
     #[inline]
     pub(super) fn slot_of(&mut self, flow: u64, idle: impl Fn(&T) -> bool) -> u32 {
         let hash = mix_bits(flow ^ self.seed);
-        let set = hash as usize & (self.keys.len() - 1);
-        // Zero is for places that nobody has used.
-        let key = (hash >> 32) as u32 | 1;
+        let (set, key) = self.set_and_key(hash);
         let first = set * SLOTS_PER_SET;
         if let Some(way) = self.keys[set].iter().position(|other| *other == key) {
             return (first + way) as u32;
@@ -46,6 +44,19 @@ impl<T: Copy + Default> FlowTable<T> {
         self.keys[set][way] = key;
         self.flows[first + way] = T::default();
         (first + way) as u32
+    }
+
+    /// The place of a flow that has one of its own.
+    pub(super) fn find(&self, flow: u64) -> Option<u32> {
+        let (set, key) = self.set_and_key(mix_bits(flow ^ self.seed));
+        let way = self.keys[set].iter().position(|other| *other == key)?;
+        Some((set * SLOTS_PER_SET + way) as u32)
+    }
+
+    /// Where a flow of this hash would be, and by what it is told from others there. Zero is for places that nobody has used.
+    #[inline]
+    fn set_and_key(&self, hash: u64) -> (usize, u32) {
+        (hash as usize & (self.keys.len() - 1), (hash >> 32) as u32 | 1)
     }
 
     /// What is known of the flow at this place.

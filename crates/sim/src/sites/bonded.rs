@@ -1,5 +1,5 @@
 use super::config::{OUTER_BYTES, OVERHEAD_BYTES, PathModel};
-use super::packet::{OuterPacket, PacketBatch};
+use super::packet::{OuterContent, OuterPacket, PacketBatch};
 use super::shard::SimulatedShard;
 use kumade_link::Label;
 use kumade_multipath::{BondConfig, PathConfig, PathId, PathPolicy, SharedPaths, TrafficClass};
@@ -47,7 +47,10 @@ impl BondedGateway {
 
     /// A datagram has arrived. Appends what is delivered now.
     pub(super) fn receive(&mut self, path: PathId, wire: OuterPacket, now: Time, out: &mut Vec<PacketBatch>) {
-        self.0[wire.shard].receive(path, wire, now, out);
+        match wire.content {
+            OuterContent::Plain(packet) => out.push(PacketBatch::single(packet)),
+            _ => self.0[wire.shard].receive(path, wire, now, out),
+        }
     }
 
     /// Ends what waits for paths that have failed, and for too long. Appends what is delivered now.

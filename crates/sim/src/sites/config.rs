@@ -81,9 +81,9 @@ pub struct FlowConfig {
     pub stop: Option<Time>,
     /// Whether the receiving host sends its UDP packets back: their delays are round trips then.
     pub is_echoed: bool,
-    /// Whether it passes the gateways of a tunnel as it is, over the first path: a connection that they relay, which is one of
-    /// theirs.
-    pub is_relayed: bool,
+    /// Whether it passes the gateways of the bonded plane or of a tunnel as it is, over the first path: a connection that they relay,
+    /// which is one of theirs, or one of somebody else who shares that path.
+    pub bypasses_plane: bool,
 }
 
 /// Bytes that the bonded plane adds to each packet: IPv4 and UDP headers, those of a sealed datagram, those of a data
@@ -171,7 +171,7 @@ impl FlowConfig {
     }
 
     fn from_source(source: TrafficSource) -> Self {
-        let (is_echoed, is_relayed) = (false, false);
-        FlowConfig { source, class: TrafficClass::Ordered, start: Time::ZERO, stop: None, is_echoed, is_relayed }
+        let (is_echoed, bypasses_plane) = (false, false);
+        FlowConfig { source, class: TrafficClass::Ordered, start: Time::ZERO, stop: None, is_echoed, bypasses_plane }
     }
 }

@@ -93,8 +93,8 @@ impl SiteFlow {
         self.config.class
     }
 
-    pub(super) fn is_relayed(&self) -> bool {
-        self.config.is_relayed
+    pub(super) fn bypasses_plane(&self) -> bool {
+        self.config.bypasses_plane
     }
 
     /// A path is back that has this delay.

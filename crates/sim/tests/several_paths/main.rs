@@ -3,6 +3,7 @@
 
 mod bonded;
 mod bonded_auto;
+mod bonded_competition;
 mod bonded_flaps;
 mod bonded_paths;
 mod bonded_redundant;

@@ -106,11 +106,14 @@ enum FlowAqm {
 #[derive(Debug)]
 struct QueueState {
     last_update: Time,
-    /// Bytes that have left since then, without the link falling idle.
+    /// Bytes that have left since then, and those of them that are of flows which had to pay a short while ago.
     served_bytes: u64,
-    /// The link's rate lately while busy, and the most that it was, which fades; in bytes per target.
+    signalled_bytes: u64,
+    /// The link's rate lately while busy, and the most that it was, which fades; in bytes per second.
     recent_rate: f64,
     peak_rate: f64,
+    /// What part of the peak rate was used lately.
+    load: f64,
     /// Whether the link was idle since the last update, and when a flow last had to pay.
     was_idle: bool,
     last_drop: Time,
@@ -140,16 +143,21 @@ const MAX_PACKET_BYTES: u32 = 65_535;
 /// than this part of its peak rate.
 const MAX_DELAY_TARGETS: i64 = 5;
 const SLOW_RATE_RATIO: f64 = 0.5;
-/// How many bytes must have left for a rate, what weight it has, and what of the peak remains at each update.
+/// How many bytes must have left for a rate, over how many targets it is smoothed, and for how many windows the peak is remembered.
 const MIN_RATE_SAMPLE_BYTES: u64 = 4 * ROUND_BYTES;
-const RATE_SMOOTHING_WEIGHT: f64 = 0.5;
-const PEAK_DECAY_FACTOR: f64 = 0.9975;
-/// How much the delay that flows may keep rises at each update if the link was idle though flows had to pay a short while
-/// ago, in windows; how much it falls at each other, and the maximum in targets.
-const TARGET_SCALE_INCREASE: f64 = 0.05;
-const TARGET_SCALE_DECREASE: f64 = 0.0003;
-const MAX_TARGET_SCALE: f64 = 5.0;
+const RATE_SMOOTHING_TARGETS: f64 = 0.5;
+const PEAK_MEMORY_WINDOWS: f64 = 2.0;
+/// Flows that had to pay at most so many windows ago are those that may leave the link idle for that.
 const RECENT_WINDOWS: i64 = 4;
+/// How much the delay that flows may keep rises for each window of the link's time that such flows use while the link falls idle
+/// in between, how much it falls in each window, and the maximum in targets.
+const TARGET_SCALE_INCREASE: f64 = 10.0;
+const TARGET_SCALE_DECREASE: f64 = 0.06;
+const MAX_TARGET_SCALE: f64 = 5.0;
+/// Who has slowed down too much still uses half of the link. Where less than this is used, over the longest round trip, those for whom
+/// the delay has risen are gone: it falls as fast as it has risen.
+const MIN_LOAD: f64 = 0.25;
+const ABSENT_SCALE_DECREASE: f64 = 10.0;
 
 impl Default for FairShareConfig {
     fn default() -> Self {
@@ -307,6 +315,18 @@ impl<P> FairShare<P> {
         AqmDecision::Served
     }
 
+    /// Whether any flow had to pay a short while ago.
+    fn has_signalled_recently(&self, now: Time) -> bool {
+        now - self.queue_state.last_drop < self.config.window * RECENT_WINDOWS
+    }
+
+    /// Whether the flow at this place had to.
+    fn was_signalled_recently(&mut self, place: u32, now: Time) -> bool {
+        self.has_signalled_recently(now)
+            && self.flows.get(place).aqm != FlowAqm::Unused
+            && self.delays[place as usize].was_signalled_since(now - self.config.window * RECENT_WINDOWS)
+    }
+
     /// Drops packets of those that are furthest ahead until the rest fits, and tells whether the one at `arrived` is among them.
     fn drop_to_limit(&mut self, arrived: u32, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
         let mut outcome = Ok(());
@@ -357,7 +377,8 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
                 AqmDecision::Dropped => false,
             };
             if served {
-                self.queue_state.served_bytes += u64::from(taken.packet.size);
+                let is_signalled = self.was_signalled_recently(taken.owner, now);
+                self.queue_state.record_departure(taken.packet.size, is_signalled);
                 return Some(taken.packet);
             }
             // What is not served is not charged, else who has to lose much would get less than a share.
@@ -375,8 +396,12 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
             drops.push(DroppedPacket { packet, cause: DropCause::QueueFull });
             return Err(DropCause::QueueFull);
         }
+        let now = packet.arrival;
         self.queue_state.was_idle = true;
-        self.queue_state.update_target_scale(packet.arrival, &self.config);
+        self.queue_state.update_target_scale(now, &self.config);
+        let owner = if self.has_signalled_recently(now) { self.flows.find(packet.flow) } else { None };
+        let is_signalled = owner.is_some_and(|owner| self.was_signalled_recently(owner, now));
+        self.queue_state.record_departure(packet.size, is_signalled);
         Ok(packet)
     }
 
@@ -434,8 +459,10 @@ impl QueueState {
         QueueState {
             last_update: Time::ZERO,
             served_bytes: 0,
+            signalled_bytes: 0,
             recent_rate: 0.0,
             peak_rate: 0.0,
+            load: 0.0,
             was_idle: false,
             last_drop: Time::ZERO,
             last_signal_start: Time::ZERO,
@@ -448,24 +475,50 @@ impl QueueState {
         self.recent_rate < SLOW_RATE_RATIO * self.peak_rate
     }
 
+    /// A packet leaves that is of a flow which had to pay a short while ago, or of another one.
+    fn record_departure(&mut self, size: u32, is_signalled: bool) {
+        self.served_bytes += u64::from(size);
+        self.signalled_bytes += if is_signalled { size.into() } else { 0 };
+    }
+
     /// Takes account of what has happened since the last update, if that is half a target ago.
+    ///
+    /// A link that is idle is wasted only if those still send who had to slow down: what they send in the meantime raises the
+    /// target, and an idle link on which they send nothing does not.
     fn update_target_scale(&mut self, now: Time, config: &FairShareConfig) {
         let elapsed = now - self.last_update;
         if elapsed < config.target / 2 || (self.served_bytes < MIN_RATE_SAMPLE_BYTES && !self.was_idle) {
             return;
         }
         self.last_update = now;
+        let (seconds, target, window) =
+            (elapsed.as_secs_f64(), config.target.as_secs_f64(), config.window.as_secs_f64());
         let served = std::mem::take(&mut self.served_bytes) as f64;
+        let signalled = std::mem::take(&mut self.signalled_bytes) as f64;
         let idled = std::mem::take(&mut self.was_idle);
+        self.peak_rate *= kept_part(seconds, window * PEAK_MEMORY_WINDOWS);
         if !idled {
-            let rate = served * config.target.as_nanos() as f64 / elapsed.as_nanos() as f64;
-            self.recent_rate += RATE_SMOOTHING_WEIGHT * (rate - self.recent_rate);
-            self.peak_rate = (self.peak_rate * PEAK_DECAY_FACTOR).max(self.recent_rate);
+            let kept = kept_part(seconds, target * RATE_SMOOTHING_TARGETS);
+            self.recent_rate = served / seconds + kept * (self.recent_rate - served / seconds);
         }
-        let wasted = idled && now - self.last_drop < config.window * RECENT_WINDOWS;
-        let change = if wasted { TARGET_SCALE_INCREASE } else { -TARGET_SCALE_DECREASE };
-        self.target_scale = (self.target_scale * (1.0 + change)).clamp(1.0, MAX_TARGET_SCALE);
+        self.peak_rate = self.peak_rate.max(self.recent_rate);
+        if self.peak_rate <= 0.0 {
+            // It was never busy: nobody has had to pay.
+            return;
+        }
+        let load = served / (self.peak_rate * seconds);
+        self.load = load + kept_part(seconds, window / SHORTEST_GAP_DIVISOR as f64) * (self.load - load);
+        let rise = if idled { TARGET_SCALE_INCREASE * signalled / (self.peak_rate * window) } else { 0.0 };
+        let fall = if self.load < MIN_LOAD { ABSENT_SCALE_DECREASE } else { TARGET_SCALE_DECREASE };
+        let scale = self.target_scale * (1.0 + rise) * kept_part(seconds * fall, window);
+        self.target_scale = scale.clamp(1.0, MAX_TARGET_SCALE);
     }
+}
+
+/// What remains after a time of what fades within `memory`: close to an exponential where the steps are short, and the same on all
+/// machines.
+fn kept_part(elapsed: f64, memory: f64) -> f64 {
+    memory / (memory + elapsed)
 }
 
 #[cfg(test)]
@@ -473,6 +526,7 @@ mod tests {
     use super::*;
     use crate::random::mix_bits;
     use kumade_packet::Ecn;
+    use kumade_units::Rate;
 
     /// Offers packets of 1000 bytes, one each millisecond of ten flows in turn, to a link that serves one in
     /// `service` for 20 s. Flow 0 sends in addition `extra` packets in each turn. Returns the packets that each flow
@@ -642,6 +696,102 @@ mod tests {
             })
             .collect();
         assert!(first_marks.iter().all(|millis| (200..250).contains(millis)), "{first_marks:?}");
+    }
+
+    /// Serves a link of this rate from `now` for `length`: flow `bulk` keeps so much queue, and flow `sparse` sends packets of 200
+    /// bytes each 10 ms in the mean. Returns when the bulk flow was first marked.
+    fn keep_queue(
+        queue: &mut FairShare<()>,
+        (now, length): (&mut Time, Span),
+        rate: Rate,
+        (bulk, kept, sparse): (u64, Span, u64),
+        seed: u64,
+    ) -> Option<Span> {
+        let (begin, mut drops, mut first_mark) = (*now, Vec::new(), None);
+        let packet = |flow, size, now| QueuedPacket { ecn: Ecn::Ect0, ..QueuedPacket::new((), size, flow, now) };
+        let (mut waiting, mut draws) = (0, seed << 32);
+        let mut next_sparse = *now;
+        while *now - begin < length {
+            while waiting < rate.bytes_in(kept) {
+                let _ = queue.enqueue(packet(bulk, 1500, *now), &mut drops);
+                waiting += 1500;
+            }
+            if next_sparse <= *now {
+                draws += 1;
+                next_sparse = *now + Span::from_micros((mix_bits(draws) % 20_000) as i64);
+                let offered = packet(sparse, 200, *now);
+                let _ = match queue.packets() {
+                    0 => queue.pass_through(offered, &mut drops).map(drop),
+                    _ => queue.enqueue(offered, &mut drops),
+                };
+            }
+            let Some(left) = queue.dequeue(*now, &mut drops) else {
+                *now = next_sparse;
+                continue;
+            };
+            if left.flow == bulk {
+                waiting -= 1500;
+                first_mark = first_mark.or(left.marked.then_some(*now - begin));
+            }
+            *now += rate.time_for(left.size.into());
+        }
+        // What waits leaves.
+        while let Some(left) = queue.dequeue(*now, &mut drops) {
+            *now += rate.time_for(left.size.into());
+        }
+        first_mark
+    }
+
+    /// A link that is idle since nobody has anything to send once gave all flows five times the target, for half a minute.
+    #[test]
+    fn idle_time_after_a_bulk_transfer_does_not_raise_the_target() {
+        for seed in 1..=3 {
+            for mbit in [10, 100, 1000] {
+                // What is sparse is another flow, or the connection that has sent bulk.
+                for sparse in [2, 1] {
+                    for idle in [0.2, 2.0, 20.0].map(Span::from_secs_f64) {
+                        let config = FairShareConfig { ecn: true, ..FairShareConfig::default() };
+                        let (mut queue, mut now) = (config.new_queue(QueueLimit::Packets(10_000), seed), Time::ZERO);
+                        let (rate, kept) = (Rate::from_mbit(mbit), Span::from_millis(30));
+                        let second = Span::from_secs(1);
+                        let marked = keep_queue(&mut queue, (&mut now, second * 2), rate, (1, kept, 2), seed);
+                        assert!(marked.is_some(), "seed {seed}: the first transfer pays");
+                        keep_queue(&mut queue, (&mut now, idle), rate, (1, Span::ZERO, sparse), seed);
+                        let scale = queue.queue_state.target_scale;
+                        let marked = keep_queue(&mut queue, (&mut now, second * 20), rate, (3, kept, 2), seed);
+                        let first = marked.unwrap_or(Span::MAX);
+                        let text = format!("seed {seed}, {mbit} Mbit/s, sparse flow {sparse}, {idle} idle");
+                        println!("{text}: scale {scale:.2}, first signal after {first}");
+                        assert!(first <= Span::from_millis(400), "{text}: {first}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is remembered of the peak once halved in 7 ms with a target of 50 us, and in 13 s at 1 Mbit/s.
+    #[test]
+    fn the_peak_rate_is_remembered_for_as_long_at_any_target_and_rate() {
+        for (target_micros, mbit) in [(10_000, 100.0), (50, 100.0), (10_000, 1.0), (10_000, 10_000.0)] {
+            let config = FairShareConfig { target: Span::from_micros(target_micros), ..FairShareConfig::default() };
+            let (mut state, mut now) = (QueueState::new(), Time::ZERO);
+            let mut serve_packet = |state: &mut QueueState, mbit: f64| {
+                now += Span::from_secs_f64(1500.0 * 8.0 / (mbit * 1e6));
+                state.record_departure(1500, false);
+                state.update_target_scale(now, &config);
+                now
+            };
+            while serve_packet(&mut state, mbit) < Time::ZERO + Span::from_secs(3) {}
+            let (peak, slow_from) = (state.peak_rate, state.last_update);
+            let mut slow_until = slow_from;
+            while state.peak_rate > peak / 2.0 {
+                slow_until = serve_packet(&mut state, mbit / 4.0);
+            }
+            let slow_for = slow_until - slow_from;
+            println!("target {target_micros} us, {mbit} Mbit/s: half of the peak after {slow_for}");
+            let wanted = Span::from_millis(1000)..=Span::from_millis(2500);
+            assert!(wanted.contains(&slow_for), "target {target_micros} us, {mbit} Mbit/s: {slow_for}");
+        }
     }
 
     #[test]
