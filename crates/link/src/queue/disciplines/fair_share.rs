@@ -32,7 +32,7 @@ pub struct FairShareConfig {
 /// 4. A flow whose own delay stays above the target pays: with packets that leave, so that its sender learns of it soon, by
 ///    CoDel's law with an interval that suits its path ([`FairShareConfig::window`]); with packets that arrive, where it does not
 ///    react to four of these, to marks neither. Flows begin to pay one after the other, so that they do not slow down together;
-///    if the link falls idle all the same, the target rises for all, up to five times.
+///    if the link falls idle all the same while they send, the target rises for all, up to five times, until they are gone.
 /// 5. On a link that has become slow, packets that have waited for five targets are dropped instead of sent.
 /// 6. What exceeds the limit is dropped from the last round: of those who are furthest ahead of the others.
 ///
@@ -151,7 +151,7 @@ const PEAK_MEMORY_WINDOWS: f64 = 2.0;
 const RECENT_WINDOWS: i64 = 4;
 /// How much the delay that flows may keep rises for each window of the link's time that such flows use while the link falls idle
 /// in between, how much it falls in each window, and the maximum in targets.
-const TARGET_SCALE_INCREASE: f64 = 10.0;
+const TARGET_SCALE_INCREASE: f64 = 60.0;
 const TARGET_SCALE_DECREASE: f64 = 0.06;
 const MAX_TARGET_SCALE: f64 = 5.0;
 /// Who has slowed down too much still uses half of the link. Where less than this is used, over the longest round trip, those for whom
