@@ -2,6 +2,7 @@
 
 pub(crate) mod background_loss;
 pub(crate) mod base_delay;
+pub(crate) mod competition;
 pub(crate) mod control;
 pub(crate) mod queue_delay;
 pub(crate) mod shared_rate;

@@ -1,6 +1,7 @@
 //! At which rate a path is paced, so that its queue is ours and not the provider's.
 
 use crate::congestion_control::background_loss::{BackgroundLoss, PacketLosses};
+use crate::congestion_control::competition::{CompetitionSample, CompetitiveWindow, OverflowHistory};
 use crate::congestion_control::queue_delay::QueueDelay;
 use crate::path::sent_log::AcknowledgedPackets;
 use kumade_units::{Rate, Span, Time};
@@ -20,6 +21,10 @@ use kumade_units::{Rate, Span, Time};
 /// Loss is no reason to go slower by itself: the rate counts what was sent up to the packet reported. Only where clearly
 /// more is lost than usually, as a short buffer or a policer does above its rate, does what *arrived* set the pace, and it is
 /// not raised for a while.
+///
+/// **Others.** Who keeps the queue short gets next to nothing beside senders that fill it. If packets still wait on the drained path
+/// twice in succession, or if losses go with a full queue, others fill it: the path then has the rate of a [`CompetitiveWindow`]. It
+/// ends where a drained path is empty again, and after [`MAX_COMPETITION`], to begin again at once if the others are still there.
 ///
 /// Wrong at the start by a factor of ten, it is right after a few round trips of a backlog. Nothing is concluded
 /// from a path with less to carry than it could, except that a queue on it must shrink.
@@ -60,6 +65,22 @@ pub(crate) struct PathCongestionControl {
     noise_updated: Time,
     /// Drains in succession after which the queue was as long as before.
     futile_drains: u32,
+    /// What is sent while others keep the queue filled.
+    competition: Option<CompetitiveWindow>,
+    /// The last one, which may have ended though the others are there.
+    last_competition: Option<CompetitiveWindow>,
+    overflows: OverflowHistory,
+    /// What was sent before was sent at a pace that has turned out to be far too high.
+    overestimated_until: Time,
+    /// The most that the path carried in this period and in the one before.
+    recent_rates: [f64; 2],
+    recent_start: Time,
+    /// Drains in succession that have shown a queue of others, or, with a competition, none.
+    contrary_drains: u32,
+    /// How long the queue was when it was last drained.
+    drained_queue: Span,
+    /// Waits in succession on the drained path that were alike.
+    alike_waits: u32,
 }
 
 /// What a report says of a packet and all before it.
@@ -142,6 +163,17 @@ const SLOWED_PERIOD: Span = Span::from_secs(1);
 const MAX_HOLD_DOWN: Span = Span::from_secs(8);
 /// A measurement that differs by less tells nothing new.
 const MIN_CORRECTION_FRACTION: f64 = 0.1;
+/// More loss is not taken for what a path has whatever the rate.
+const MAX_USUAL_LOSS: f64 = 0.15;
+/// One may show what is there by chance.
+const MIN_CONTRARY_DRAINS: u32 = 2;
+/// If the path carries less than this part of what was believed, what is lost is one's own fault.
+const MAX_OVERESTIMATE_FRACTION: f64 = 0.9;
+/// After so long a competition it is tried whether it is still needed; if it begins again soon, it goes on.
+const MAX_COMPETITION: Span = Span::from_secs(30);
+const RESUME_PERIOD: Span = Span::from_secs(5);
+/// Before a competition, a path carried what it did in the last one or two of these.
+const RECENT_PERIOD: Span = Span::from_secs(10);
 const TARGET_QUEUE_DELAY: Span = Span::from_micros(1000);
 
 impl PathCongestionControl {
@@ -173,6 +205,15 @@ impl PathCongestionControl {
             delay_noise: Span::ZERO,
             noise_updated: now,
             futile_drains: 0,
+            competition: None,
+            last_competition: None,
+            overflows: OverflowHistory::default(),
+            overestimated_until: now,
+            recent_rates: [0.0; 2],
+            recent_start: now,
+            contrary_drains: 0,
+            drained_queue: Span::ZERO,
+            alike_waits: 0,
         }
     }
 
@@ -242,6 +283,8 @@ impl PathCongestionControl {
     pub fn path_interrupted(&mut self, now: Time) {
         self.restart_round(now);
         self.busy_period = None;
+        self.competition = None;
+        self.contrary_drains = 0;
         self.probe_step = 0;
         self.gain = 1.0;
         self.delay_tracker.queue_drained();
@@ -254,7 +297,7 @@ impl PathCongestionControl {
             delay,
             sample.sent.size,
             self.capacity(),
-            sample.sent.found_empty_path,
+            sample.sent.found_empty_path && self.competition.is_none(),
             sample.now,
         );
         // It waits, it is transmitted itself, and so is what was sent after it.
@@ -271,6 +314,23 @@ impl PathCongestionControl {
     /// Takes what a report says.
     pub fn record_sample(&mut self, sample: &DeliverySample) {
         let queue = self.record_probe(sample);
+        self.record_overflow(sample, queue);
+        if sample.sent.found_empty_path {
+            self.check_competition(sample, queue);
+        }
+        if self.competition.is_some() {
+            return self.compete(sample, queue);
+        }
+        let believed = self.capacity;
+        self.record_delay_sample(sample, queue);
+        if self.capacity < believed * MAX_OVERESTIMATE_FRACTION {
+            self.overestimated_until = sample.now;
+            self.overflows.forget_losses();
+        }
+    }
+
+    /// Keeps the queue short, as long as it is one's own.
+    fn record_delay_sample(&mut self, sample: &DeliverySample, queue: Span) {
         self.update_busy_period(sample, queue);
         if sample.now - self.noise_updated > NOISE_PERIOD {
             self.delay_noise = self.delay_noise / 2;
@@ -287,6 +347,109 @@ impl PathCongestionControl {
             self.begin_drain(sample);
         }
         self.update_pacing_rate(sample.round_trip);
+    }
+
+    /// A buffer that overflows though the pace is not too high is filled by others.
+    fn record_overflow(&mut self, sample: &DeliverySample, queue: Span) {
+        let is_pace_right = self.is_capacity_known && self.probe_step == 0 && sample.now >= self.slowed_until;
+        let counts = is_pace_right && sample.sent.time >= self.overestimated_until;
+        self.overflows.record_sample(queue, sample.lost_packets, counts, sample.now);
+        if self.competition.is_none() && self.overflows.overflows() {
+            self.begin_competition(sample, queue);
+        }
+    }
+
+    /// So much arrived in a round.
+    fn record_recent_rate(&mut self, passed: f64, now: Time) {
+        if now - self.recent_start > RECENT_PERIOD {
+            let is_next = now - self.recent_start < RECENT_PERIOD * 2;
+            self.recent_rates = [0.0, if is_next { self.recent_rates[0] } else { 0.0 }];
+            self.recent_start = now;
+        }
+        self.recent_rates[0] = self.recent_rates[0].max(passed);
+    }
+
+    fn begin_competition(&mut self, sample: &DeliverySample, queue: Span) {
+        let seen = self.competition_sample(sample, queue);
+        let recent = self.recent_rates[0].max(self.recent_rates[1]);
+        let resumed =
+            self.last_competition.take().filter(|last| sample.now - last.begin() < MAX_COMPETITION + RESUME_PERIOD);
+        let window = match resumed {
+            Some(mut window) => {
+                window.resume(&seen);
+                window
+            }
+            None => CompetitiveWindow::new(self.capacity, recent, &seen),
+        };
+        self.competition = Some(window);
+        self.contrary_drains = 0;
+        self.overflows.forget_losses();
+        self.is_capacity_known = true;
+        self.probe_step = 0;
+    }
+
+    /// What waits on the drained path is of others.
+    fn check_competition(&mut self, sample: &DeliverySample, queue: Span) {
+        let threshold = self.max_queue_delay();
+        let is_contrary = match self.competition {
+            // It may be one's own, which could not be drained.
+            None if sample.now - self.overestimated_until < SLOWED_PERIOD => return,
+            None => queue > self.target_queue_delay() * 3 + self.delay_noise.max(self.delay_tracker.variation()),
+            // A short queue tells nothing of who has filled it.
+            Some(_) if self.drained_queue < threshold * 2 => return,
+            Some(_) => queue < (threshold / 2).max(self.drained_queue / 8),
+        };
+        self.contrary_drains = if is_contrary { self.contrary_drains + 1 } else { 0 };
+        if self.contrary_drains < MIN_CONTRARY_DRAINS {
+            return;
+        }
+        match self.competition {
+            None => self.begin_competition(sample, queue),
+            Some(_) => self.end_competition(sample.now),
+        }
+    }
+
+    fn end_competition(&mut self, now: Time) {
+        self.competition = None;
+        self.contrary_drains = 0;
+        self.busy_period = None;
+        self.probe_step = 0;
+        self.gain = 1.0;
+        self.restart_round(now);
+    }
+
+    /// Sends what another sender would that fills the queue.
+    fn compete(&mut self, sample: &DeliverySample, queue: Span) {
+        let seen = self.competition_sample(sample, queue);
+        let Some(window) = &mut self.competition else { return };
+        window.record_sample(&seen);
+        let (rate, begin) = (window.bits_per_second(), window.begin());
+        self.set_capacity(rate);
+        if sample.now - begin > MAX_COMPETITION {
+            // Whether the others are still there shows soon.
+            self.last_competition = self.competition;
+            return self.end_competition(sample.now);
+        }
+        self.gain = 1.0;
+        let (since, threshold) = (sample.now - self.last_empty_path, self.max_queue_delay());
+        let is_due = since > DRAIN_INTERVAL && (queue > threshold * 2 || since > DRAIN_INTERVAL * 3);
+        if is_due && sample.now >= self.drained_at {
+            self.last_empty_path = sample.now;
+            self.drained_queue = queue;
+            self.begin_drain(sample);
+        }
+    }
+
+    fn competition_sample(&self, sample: &DeliverySample, queue: Span) -> CompetitionSample {
+        CompetitionSample {
+            now: sample.now,
+            sent: sample.sent.time,
+            round_trip: sample.round_trip,
+            is_queue_full: self.overflows.is_full(queue),
+            packets: sample.counter,
+            lost_packets: sample.lost_packets,
+            idle_time: sample.sent.idle_time,
+        }
     }
 
     /// A longer queue was not intended.
@@ -359,12 +522,10 @@ impl PathCongestionControl {
         };
         let idle = (end.sent.idle_time - start.sent.idle_time).as_secs_f64();
         let limited = idle > 0.03 * (end.sent.time - start.sent.time).as_secs_f64();
+        let received = rate_between(start, end, end.received_bytes.saturating_sub(start.received_bytes));
+        self.record_recent_rate(received, end.now);
         if self.loss_floor.exceeds_background(losses, end.now < self.slowed_until, limited) {
-            self.capacity_exceeded(
-                rate_between(start, end, end.received_bytes.saturating_sub(start.received_bytes)),
-                round.max_queue,
-                end.now,
-            );
+            self.capacity_exceeded(received, round.max_queue, end.now);
         } else if self.is_busy(round.min_queue) {
             self.probe_step = 0;
             self.is_capacity_known = true;
@@ -439,17 +600,30 @@ impl PathCongestionControl {
     /// next; a path that has become longer has not.
     fn check_base_delay(&mut self, queue: Span) {
         let before = self.empty_path_wait.take();
-        if queue < MIN_BASE_DELAY_RAISE + self.delay_tracker.variation() {
+        let competes = self.competition.is_some();
+        let min_raise = if competes { self.max_queue_delay() } else { MIN_BASE_DELAY_RAISE };
+        if queue < min_raise + self.delay_tracker.variation() {
+            self.alike_waits = 0;
             return;
         }
-        let alike =
-            |before: &Span| (queue - *before).max(*before - queue) <= (queue / 5).max(self.delay_tracker.variation());
-        match before.filter(alike) {
-            Some(before) => {
+        // Others' queue is alike twice by chance.
+        let (part, min_alike) = if competes { (20, 2) } else { (5, 1) };
+        let alike = |before: &Span| {
+            (queue - *before).max(*before - queue) <= (queue / part).max(self.delay_tracker.variation() * 5 / part)
+        };
+        let is_alike = before.as_ref().is_some_and(alike);
+        self.alike_waits = if is_alike { self.alike_waits + 1 } else { 0 };
+        match before {
+            Some(before) if self.alike_waits >= min_alike => {
                 self.delay_tracker.raise_base(queue.min(before));
                 self.delay_noise = Span::ZERO;
+                self.overflows.forget_queues();
+                self.alike_waits = 0;
+                if competes {
+                    self.end_competition(self.valid_from);
+                }
             }
-            None => self.empty_path_wait = Some(queue),
+            _ => self.empty_path_wait = Some(queue),
         }
     }
 
@@ -477,8 +651,10 @@ impl PathCongestionControl {
     /// that has become longer, less has arrived only in one part of that time; and on one that carried nothing for a while, far less.
     fn lower_to_slower(&mut self, sample: &DeliverySample) {
         let Some((first, middle)) = self.busy_period else { return };
+        // What is lost whatever the rate has passed the bottleneck, or would have.
+        let usual = 1.0 - self.loss_ratio().min(MAX_USUAL_LOSS);
         let passed = |start: &DeliverySample, end: &DeliverySample| {
-            rate_between(start, end, end.received_bytes.saturating_sub(start.received_bytes))
+            rate_between(start, end, end.received_bytes.saturating_sub(start.received_bytes)) / usual
         };
         let (whole, slowest) = (passed(&first, sample), passed(&first, &middle).max(passed(&middle, sample)));
         let is_long = sample.arrival - first.arrival >= MIN_ROUND_DURATION;
