@@ -324,7 +324,7 @@ impl<P> FairShare<P> {
     fn was_signalled_recently(&mut self, place: u32, now: Time) -> bool {
         self.has_signalled_recently(now)
             && self.flows.get(place).aqm != FlowAqm::Unused
-            && self.delays[place as usize].was_signalled_since(now - self.config.window * RECENT_WINDOWS)
+            && self.codel_states[place as usize].was_signalled_since(now - self.config.window * RECENT_WINDOWS)
     }
 
     /// Drops packets of those that are furthest ahead until the rest fits, and tells whether the one at `arrived` is among them.
