@@ -113,8 +113,12 @@ fn create_own(directory: &Path) -> io::Result<()> {
     if has_others { fs::set_permissions(directory, permissions) } else { Ok(()) }
 }
 
+/// One that all users share, as `/tmp`, is not root's own although it belongs to root: nobody else could enter it any more.
 fn is_owned_by_user(directory: &Path) -> bool {
-    fs::symlink_metadata(directory).is_ok_and(|found| found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw())
+    const STICKY: u32 = 0o1000;
+    fs::symlink_metadata(directory).is_ok_and(|found| {
+        found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw() && found.mode() & STICKY == 0
+    })
 }
 
 /// The user's number outside of this user namespace, by the namespace's map: user_namespaces(7).
@@ -142,6 +146,16 @@ mod tests {
         assert_eq!(record, unit.join("kumade"));
         assert!(RuntimeDir::from_environment("kumade", in_unit).own_candidates().any(|directory| directory == record));
         fs::remove_dir_all(&unit).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_all_users_share_is_not_taken_from_them() {
+        let shared = std::env::temp_dir().join(format!("kumade-shared-{}", std::process::id()));
+        fs::create_dir(&shared).unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
+        assert!(RuntimeDir::from_path(&shared).create().is_err());
+        assert_eq!(fs::metadata(&shared).unwrap().mode() & 0o7777, 0o1777);
+        fs::remove_dir(&shared).unwrap();
     }
 
     #[test]

@@ -27,6 +27,8 @@ struct ArrivalMarks {
     _valid_marks: Option<ValidMarks>,
 }
 
+/// The name of what one tunnel in a network namespace has at a time: the routing tables of [`BondedConfig::network_routes`].
+pub const ROUTES_LOCK: &str = "tunnel-networks";
 const ADDRESS_CHECK_INTERVAL: Span = Span::from_secs(1);
 /// That of `raw` (nft(8), "priority"): before connection tracking.
 const RAW_PRIORITY: i32 = -300;
@@ -48,7 +50,7 @@ impl DeviceRoutes {
         let main_table = KeptRoutes::install(in_main.map(route).collect(), None, directory)?;
         let arrival_marks = ArrivalMarks::install(config);
         let what = "a tunnel takes traffic for all other networks, or for those around its far end,";
-        let own_tables = KeptRoutes::install(network_routes.clone(), Some(("tunnel-networks", what)), directory)?;
+        let own_tables = KeptRoutes::install(network_routes.clone(), Some((ROUTES_LOCK, what)), directory)?;
         Ok(DeviceRoutes {
             device: device.clone(),
             addresses: addresses.clone(),

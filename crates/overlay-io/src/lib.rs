@@ -51,6 +51,7 @@ pub use config::{
     BondedConfig, BondedRemote, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig, MAX_THREADS,
     OuterTransportConfig,
 };
+pub use device_routes::ROUTES_LOCK;
 pub use error::BondedError;
 pub use handover::Handover;
 pub use plane::BondedPlane;

@@ -49,7 +49,7 @@ fn config(end: u8, connections: usize) -> BondedConfig {
         }],
         network_routes: Vec::new(),
         // Nothing is written down where there are no routes.
-        directory: RuntimeDir::from_path(std::env::temp_dir()),
+        directory: RuntimeDir::from_path(std::env::temp_dir().join("kumade-overlay-io")),
     }
 }
 

@@ -2,10 +2,11 @@
 //! the kernel, which need no process.
 
 use crate::config::{DEFAULT_ROUTE_TABLES, FIRST_ROUTE_TABLE, OUTER_MARK};
-use kumade_daemon::{InstalledRoutes, Journal, RuntimeDir};
+use kumade_daemon::{InstalledRoutes, Journal, NamespaceLock, RuntimeDir};
 use kumade_net::SetupError;
 use kumade_net::interface::Family;
 use kumade_net::policy_routing::{self, RoutingRule, RuleAction, RuleCondition};
+use kumade_overlay_io::ROUTES_LOCK;
 
 const MAIN_TABLE: u32 = 254;
 const DNS_PORT: u16 = 53;
@@ -54,6 +55,13 @@ pub fn block_traffic() -> Result<(), SetupError> {
 /// Not allowed.
 pub fn unblock_traffic(directory: RuntimeDir) -> Result<(), SetupError> {
     InstalledRoutes::recover(&Journal::new(directory));
+    // A service has its record in a directory of its own. No tunnel has these tables while this can be had.
+    let is_unused = NamespaceLock::new(ROUTES_LOCK).is_ok();
+    let tables = (FIRST_ROUTE_TABLE..LAST_PRIORITY).filter(|_| is_unused);
+    for number in tables {
+        policy_routing::remove_table(number, Family::V4)?;
+        policy_routing::remove_table(number, Family::V6)?;
+    }
     for family in [Family::V4, Family::V6] {
         policy_routing::remove_rules(FIRST_PRIORITY, family)?;
         policy_routing::remove_rules(LAST_PRIORITY, family)?;

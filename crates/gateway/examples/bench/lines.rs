@@ -133,7 +133,7 @@ impl Lines {
             }],
             network_routes: Vec::new(),
             // Nothing is written down where there are no routes.
-            directory: RuntimeDir::from_path(std::env::temp_dir()),
+            directory: RuntimeDir::from_path(std::env::temp_dir().join("kumade-bench")),
         }
     }
 }
