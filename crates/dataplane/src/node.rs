@@ -465,6 +465,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         }
     }
 
+    /// The interface of a path, by its place, takes packets of another length than before, or is another one.
+    pub fn set_interface_mtu(&mut self, path: usize, mtu: u32, now: Time) {
+        self.remotes.iter_mut().for_each(|remote| remote.set_interface_mtu(path, mtu, now));
+    }
+
     /// Whether packets of hosts wait until a path has room.
     pub fn is_backlogged(&self) -> bool {
         self.remotes.iter().any(Remote::is_backlogged)

@@ -238,6 +238,21 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         }
     }
 
+    /// A path's interface takes packets of this length from now on.
+    pub(crate) fn set_interface_mtu(&mut self, path: usize, mtu: u32, now: Time) {
+        let Some(Some(before)) = self.config.interface_mtus.get_mut(path) else { return };
+        let is_other = std::mem::replace(before, mtu) != mtu;
+        let Some(path) = PathId::all().nth(path).filter(|_| is_other) else { return };
+        let config = &self.config.bond.paths[path.index()];
+        if config.flow_control != FlowControl::Backpressure {
+            self.mtus.set_transport(path, Some(mtu), config.overhead_bytes, now);
+            if self.bond.status(path).is_some_and(|status| status.state == PathState::Up) {
+                self.mtus.path_up(path, now);
+            }
+            self.apply_mtu(path, now);
+        }
+    }
+
     /// Has only those packets sent on a path that it passes.
     fn apply_mtu(&mut self, path: PathId, now: Time) {
         self.bond.set_max_bytes(path, self.mtus.max_packet_bytes(path), now);

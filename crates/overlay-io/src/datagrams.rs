@@ -18,7 +18,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub(crate) struct Datagrams {
     sockets: Vec<PathSocket>,
     stamp_clock: StampClock,
-    next_clock_check: Time,
+    next_system_check: Time,
+    interface_mtus: Vec<u32>,
     /// Of the first shard, for all.
     routes: Option<KeptRoutes<MarkedRoute>>,
 }
@@ -28,11 +29,15 @@ struct PathSocket {
     family: Family,
     socket: BatchSocket,
     receiver: BatchReceiver,
+    interface: Option<String>,
+    /// What was said last of why it cannot follow its interface.
+    reported: Option<String>,
 }
 
 /// Reads of a socket in a turn, of 16 messages each, so that none keeps the thread from the others.
 const MAX_READS: usize = 2;
-const CLOCK_CHECK_INTERVAL: Span = Span::from_millis(500);
+/// Between two looks at the clock and at the interfaces.
+const SYSTEM_CHECK_INTERVAL: Span = Span::from_millis(500);
 
 impl Datagrams {
     pub(crate) fn open(config: &BondedConfig, datagrams: &DatagramConfig, shard: usize) -> Result<Self, BondedError> {
@@ -48,7 +53,13 @@ impl Datagrams {
                 sockets.push(PathSocket::bind(place, binding, config.path_family(datagrams, place), port)?);
             }
         }
-        Ok(Datagrams { sockets, stamp_clock: StampClock::new(), next_clock_check: now, routes })
+        Ok(Datagrams {
+            sockets,
+            stamp_clock: StampClock::new(),
+            next_system_check: now + SYSTEM_CHECK_INTERVAL,
+            interface_mtus: interface_mtus(datagrams)?,
+            routes,
+        })
     }
 
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
@@ -112,11 +123,41 @@ impl Datagrams {
     }
 
     /// Follows clocks and interfaces.
-    pub(crate) fn advance(&mut self, now: Time) {
+    pub(crate) fn advance(&mut self, node: &mut Node<Buffer>, now: Time) {
         self.routes.iter_mut().for_each(|routes| routes.restore_if_due(now));
-        if now >= self.next_clock_check {
-            self.next_clock_check = now + CLOCK_CHECK_INTERVAL;
+        if now >= self.next_system_check {
+            self.next_system_check = now + SYSTEM_CHECK_INTERVAL;
             self.stamp_clock.check_for_step();
+            self.follow_interfaces(node, now);
+        }
+    }
+
+    /// An interface may be deleted and made again, as each PPP connection does, and may have another MTU then or at any time.
+    fn follow_interfaces(&mut self, node: &mut Node<Buffer>, now: Time) {
+        for PathSocket { path, interface, socket, reported, .. } in &mut self.sockets {
+            let Some(interface) = interface else { continue };
+            match socket.follow_interface() {
+                Ok(None) => {}
+                Ok(Some(index)) => {
+                    *reported = None;
+                    tracing::info!(
+                        "path {path}: {interface} is a new interface (number {index}); the path uses it now"
+                    );
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    if reported.as_deref() != Some(&text) {
+                        tracing::warn!("path {path}: {text}");
+                        *reported = Some(text);
+                    }
+                }
+            }
+            // One that is gone has none.
+            let Ok(mtu) = interface::mtu(interface) else { continue };
+            if self.interface_mtus[*path] != mtu {
+                self.interface_mtus[*path] = mtu;
+                node.set_interface_mtu(*path, mtu, now);
+            }
         }
     }
 }
@@ -124,7 +165,8 @@ impl Datagrams {
 impl PathSocket {
     fn bind(path: usize, binding: &SocketBinding, family: Family, port: u16) -> Result<Self, SetupError> {
         let socket = BatchSocket::bind(binding, family, port)?;
-        Ok(PathSocket { path, family, receiver: BatchReceiver::new(&socket), socket })
+        let receiver = BatchReceiver::new(&socket);
+        Ok(PathSocket { path, family, receiver, socket, interface: binding.interface.clone(), reported: None })
     }
 
     /// On all addresses of this host; of IPv4 only, where the system has no IPv6.

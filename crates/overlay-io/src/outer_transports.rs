@@ -59,7 +59,7 @@ impl OuterTransports {
     /// Does what time brings. Returns when to be called again at the latest.
     pub(crate) fn advance(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {
         if let Some(datagrams) = &mut self.datagrams {
-            datagrams.advance(now);
+            datagrams.advance(node, now);
         }
         self.connections.as_mut().and_then(|connections| connections.advance(node, now))
     }

@@ -9,6 +9,10 @@ use std::io;
 #[derive(Debug)]
 pub(super) struct GroLimitGuard {
     original: OriginalGroLimits,
+    /// What the interface may merge.
+    bytes: u32,
+    /// The number of an interface of that name whose limits could not be set.
+    refused_index: Option<u32>,
     // Goes once the limits are restored.
     record: Option<Record>,
 }
@@ -35,9 +39,29 @@ impl GroLimitGuard {
         };
         let failed = |error: io::Error| SetupError::new(format!("write down the batch limits of {interface}"), error);
         let record = journal.record(&found).map_err(failed)?;
-        let guard = GroLimitGuard { original: found, record: Some(record) };
+        let guard = GroLimitGuard { original: found, bytes, refused_index: None, record: Some(record) };
         limits.capped_at(bytes).set(interface)?;
         Ok(guard)
+    }
+
+    /// Bounds the batches of an interface that was deleted and made again, too. To be called at any time.
+    pub(super) fn follow_interface(&mut self, journal: &Journal) {
+        let name = &self.original.interface;
+        // Until it is back, there is nothing to bound.
+        let Ok(index) = interface::index(name) else { return };
+        if index == self.original.index || self.refused_index == Some(index) {
+            return;
+        }
+        match GroLimitGuard::new(name, self.bytes, journal) {
+            Ok(renewed) => {
+                tracing::info!("{name} is a new interface (number {index}): its batches are bounded again");
+                *self = renewed;
+            }
+            Err(error) => {
+                tracing::warn!("{name} is a new interface (number {index}), whose batches are not bounded: {error}");
+                self.refused_index = Some(index);
+            }
+        }
     }
 }
 

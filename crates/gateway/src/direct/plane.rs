@@ -30,8 +30,9 @@ pub struct DirectPlane {
     state_since: Vec<Time>,
     // In the order in which they go: rules that mark packets, the routes of the marks with the record of them, and the claim.
     table: Arc<InstalledTable>,
-    _gro_limits: Vec<GroLimitGuard>,
+    gro_limits: Vec<GroLimitGuard>,
     _routes: InstalledRoutes<MarkedRoute>,
+    journal: Journal,
     _namespace_lock: NamespaceLock,
 }
 
@@ -102,7 +103,8 @@ impl DirectPlane {
             config: Arc::new(config.clone()),
             plan,
             table,
-            _gro_limits: batches,
+            gro_limits: batches,
+            journal,
             _routes: routes,
             _namespace_lock: claim,
         })
@@ -141,6 +143,7 @@ impl DirectPlane {
     /// # Errors
     /// The rules are gone.
     pub fn update_interfaces(&mut self) -> Result<(), DirectError> {
+        self.gro_limits.iter_mut().for_each(|guard| guard.follow_interface(&self.journal));
         let is_up: Vec<bool> =
             (0..self.config.paths.len()).map(|path| is_usable(&self.config, &self.plan, path)).collect();
         if is_up == self.is_up {

@@ -41,6 +41,8 @@ const MIN_POLL_INTERVAL_RATIO: i64 = 10;
 /// looked for.
 const READS_PER_IDLE_TIME: i64 = 16;
 const MAX_READ_INTERVAL: Span = Span::from_secs(5);
+/// Between two looks at whether interfaces were made again.
+const INTERFACE_CHECK_INTERVAL: Span = Span::from_secs(1);
 /// Times that each socket is read in a turn.
 const MAX_READS_PER_SOCKET: usize = 8;
 
@@ -53,6 +55,9 @@ pub(super) struct SessionShard {
     idle: Span,
     next_flow_poll: Time,
     next_counter_read: Time,
+    next_interface_check: Time,
+    /// What was said last of why a socket cannot follow its interface, by path.
+    reported: Vec<Option<String>>,
 }
 
 impl SessionShard {
@@ -77,6 +82,8 @@ impl SessionShard {
             idle: sessions.limits.idle_timeout,
             next_flow_poll: Time::ZERO,
             next_counter_read: Time::ZERO,
+            next_interface_check: Time::ZERO,
+            reported: vec![None; config.paths.len()],
         })
     }
 
@@ -102,6 +109,26 @@ impl SessionShard {
             }
         }
         Ok(())
+    }
+
+    /// An interface that was deleted and made again is another one.
+    fn follow_interfaces(&mut self) {
+        for ((path, socket), reported) in self.paths.iter().zip(&self.sockets).zip(&mut self.reported) {
+            match socket.follow_interface() {
+                Ok(None) => {}
+                Ok(Some(index)) => {
+                    *reported = None;
+                    tracing::info!("path {path}: its interface is a new one (number {index}); sessions use it now");
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    if reported.as_deref() != Some(&text) {
+                        tracing::warn!("path {path}: {text}");
+                        *reported = Some(text);
+                    }
+                }
+            }
+        }
     }
 
     fn send_outbound(&mut self) {
@@ -132,6 +159,10 @@ impl Shard for SessionShard {
             self.node.request_sessions(now)?;
             let after = clock::monotonic();
             self.next_flow_poll = after + FLOW_POLL_INTERVAL.max((after - now) * MIN_POLL_INTERVAL_RATIO);
+        }
+        if now >= self.next_interface_check {
+            self.next_interface_check = now + INTERFACE_CHECK_INTERVAL;
+            self.follow_interfaces();
         }
         self.node.advance(now, clock::realtime());
         self.send_outbound();

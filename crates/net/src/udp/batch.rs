@@ -1,18 +1,20 @@
 use super::send::{SendFailure, send_messages};
+use crate::index::index_of;
 use crate::interface::Family;
 use crate::option::{Ipv4MtuDiscover, Ipv6MtuDiscover};
+use crate::scoped_address::is_of_one_link;
 use crate::setup::SetupError;
 use crate::{SocketBinding, stamp};
 use kumade_packet::Ecn;
 use nix::libc;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{IpRecvTos, Ipv6RecvTClass, RcvBuf, RcvBufForce, SndBuf, SndBufForce, UdpGroSegment};
-use socket2::SockAddr;
+use socket2::{SockAddr, SockRef};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// A bound UDP socket of one IP version for many datagrams at a time. Datagrams that follow each other and are of equal
 /// length go to the kernel, and by many devices to the network card, as one packet (UDP segmentation offload). No datagram
@@ -28,6 +30,14 @@ pub struct BatchSocket(Arc<Shared>);
 struct Shared {
     socket: UdpSocket,
     is_segmenting: AtomicBool,
+    interface: Option<BoundInterface>,
+}
+
+/// The interface of a socket, which the kernel knows by its number.
+#[derive(Debug)]
+struct BoundInterface {
+    name: String,
+    index: AtomicU32,
 }
 
 /// Why the kernel did not take a datagram.
@@ -54,7 +64,40 @@ impl BatchSocket {
             let hint = hint(&error);
             SetupError::new(format!("open UDP port {port} at {binding}"), error).with_hint(hint)
         })?;
-        Ok(BatchSocket(Arc::new(Shared { socket, is_segmenting: AtomicBool::new(true) })))
+        let interface = binding.interface.as_ref().map(|name| {
+            index_of(name).map(|index| BoundInterface { name: name.clone(), index: AtomicU32::new(index) })
+        });
+        let interface = interface.transpose()?;
+        Ok(BatchSocket(Arc::new(Shared { socket, is_segmenting: AtomicBool::new(true), interface })))
+    }
+
+    /// Binds the socket anew where its interface was deleted and made again, which has another number then: until this, nothing
+    /// leaves or comes. Returns the number, if it is another one; none while there is no interface of that name.
+    ///
+    /// # Errors
+    /// The process lacks `CAP_NET_RAW`, which it takes to bind a socket to another interface than before.
+    pub fn follow_interface(&self) -> Result<Option<u32>, SetupError> {
+        let Some(BoundInterface { name, index }) = &self.0.interface else { return Ok(None) };
+        let Ok(current) = index_of(name) else { return Ok(None) };
+        if current == index.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        SockRef::from(&self.0.socket).bind_device(Some(name.as_bytes())).map_err(|error| {
+            let hint = hint(&error);
+            SetupError::new(format!("bind a UDP socket to the new interface {name}"), error).with_hint(hint)
+        })?;
+        index.store(current, Ordering::Relaxed);
+        Ok(Some(current))
+    }
+
+    /// An address of one link is one at the link of the socket's interface, whatever number that had before.
+    fn destination(&self, mut to: SocketAddr) -> SockAddr {
+        if let (Some(interface), SocketAddr::V6(v6)) = (&self.0.interface, &mut to)
+            && is_of_one_link((*v6.ip()).into())
+        {
+            v6.set_scope_id(interface.index.load(Ordering::Relaxed));
+        }
+        to.into()
     }
 
     /// Where it is bound.
@@ -80,7 +123,7 @@ impl BatchSocket {
         datagrams: &[D],
         mut refused: impl FnMut(usize, SendRefusal),
     ) -> usize {
-        let to = SockAddr::from(to);
+        let to = self.destination(to);
         // Datagrams before this one are tried one by one, because together they were refused.
         let mut singly_until = 0;
         let mut is_segmentation_in_doubt = false;
