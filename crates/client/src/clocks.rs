@@ -79,7 +79,7 @@ impl HostClocks {
         NtpServer { host, port }: &NtpServer,
         limit: &StopCondition,
     ) -> Result<Option<ClockError>, Error> {
-        match query_addresses(&resolve(host, *port, Family::Any, limit)?) {
+        match query_any(&resolve(host, *port, Family::Any, limit)?) {
             Ok(answer) => Ok(Some(answer)),
             Err(error) => {
                 self.is_any_unreachable = true;
@@ -90,9 +90,21 @@ impl HostClocks {
     }
 }
 
+/// What the first of an NTP server's addresses says that answers.
+fn query_any(addresses: &[SocketAddr]) -> io::Result<ClockError> {
+    let mut outcome = Err(io::ErrorKind::AddrNotAvailable.into());
+    for address in addresses {
+        outcome = query_address(*address);
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome
+}
+
 /// This host's clock error by all answers of an NTP server together.
-fn query_addresses(addresses: &[SocketAddr]) -> io::Result<ClockError> {
-    let socket = datagram::connect(addresses, &SocketBinding::default())?;
+fn query_address(address: SocketAddr) -> io::Result<ClockError> {
+    let socket = datagram::connect(&[address], &SocketBinding::default())?;
     let deadline = deadline_after(NTP_TIMEOUT);
     let mut known: Option<(ClockError, Time)> = None;
     for _ in 0..REQUESTS_PER_SERVER {

@@ -334,6 +334,23 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         }
     }
 
+    /// Whether a path carries packets to a peer, by its place.
+    pub fn is_reachable(&self, remote: usize) -> bool {
+        self.remotes.get(remote).is_some_and(Remote::is_reachable)
+    }
+
+    /// A peer is to be reached by this route from now on, on the path that the route is of, by datagrams with so many bytes besides
+    /// the packet ([`OVERHEAD_BYTES`](crate::OVERHEAD_BYTES) and outer headers): it does not answer where it was before.
+    pub fn set_datagram_route(&mut self, remote: usize, route: Route, overhead_bytes: u32, now: Time) {
+        let Some(remote) = self.remotes.get_mut(remote) else { return };
+        remote.set_datagram_route(route, overhead_bytes, now);
+        if let Some(endpoint) = self.handshakes.endpoint() {
+            endpoint.reconnect(remote.peer, now);
+            // By the route that is new.
+            endpoint.set_routes(remote.peer, remote.routes().collect(), now);
+        }
+    }
+
     /// Whether connections carry packets to a peer, or from it: if not, few need be open.
     pub fn uses_connections(&self, remote: usize, now: Time) -> bool {
         self.remotes.get(remote).is_some_and(|remote| remote.uses_connections(now))

@@ -433,6 +433,24 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         }
     }
 
+    /// A path begins anew, by another route, with datagrams.
+    pub(crate) fn set_datagram_route(&mut self, route: Route, overhead_bytes: u32, now: Time) {
+        let Some(path) = PathId::new(route.path).filter(|path| path.index() < self.routes.len()) else { return };
+        self.set_route(path, None, now);
+        self.mtus.path_down(path);
+        let config = &mut self.config.bond.paths[path.index()];
+        let flow_control = OuterTransport::Udp.into();
+        if (config.flow_control, config.overhead_bytes) != (flow_control, overhead_bytes) {
+            (config.flow_control, config.overhead_bytes) = (flow_control, overhead_bytes);
+            self.bond.set_flow_control(path, flow_control, overhead_bytes, now);
+            let mtu = self.config.interface_mtus.get(path.index()).copied().flatten();
+            self.mtus.set_transport(path, mtu, overhead_bytes, now);
+        }
+        self.apply_mtu(path, now);
+        self.routes[path.index()] = Some(route);
+        self.bond.set_enabled(path, true, now);
+    }
+
     /// How the carrier of a path does now.
     pub(crate) fn update_stream_delivery(&mut self, path: PathId, state: StreamDelivery, now: Time) {
         self.bond.update_transport(path, state, now);

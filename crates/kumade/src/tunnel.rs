@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use kumade_daemon::{RuntimeDir, listen_address};
-use kumade_net::{ScopedAddress, ScopedAddressError};
+use kumade_net::{ResolvedHost, ScopedAddress, ScopedAddressError};
 use kumade_noise_session::PublicKey;
 use kumade_tunnel::{
     AllowedTargets, ConnectionTuning, DEFAULT_PORT, Forward, PeerConfig, RelayedConfig, RtoLimits, TransportMode,
@@ -18,7 +18,6 @@ use kumade_tunnel::{
 };
 use kumade_units::{Span, parse};
 use run::MonitoringArgs;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -253,15 +252,15 @@ fn tunnel_config(command: TunnelEndCommand) -> anyhow::Result<(TunnelConfig, Mon
     Ok((config, common.monitoring))
 }
 
-fn resolve_host(host: &str) -> anyhow::Result<SocketAddr> {
+fn resolve_host(host: &str) -> anyhow::Result<ResolvedHost> {
     let failed = || format!("cannot find the address of {host}");
     match ScopedAddress::parse_with_port(host) {
-        Ok((address, port)) => return Ok(address.with_port(port.unwrap_or(DEFAULT_PORT))),
+        Ok((address, port)) => return Ok(address.with_port(port.unwrap_or(DEFAULT_PORT)).into()),
         // A name.
         Err(ScopedAddressError::Malformed(_)) => {}
         Err(error) => return Err(error).with_context(failed),
     }
-    let with_port = host.to_socket_addrs();
-    let found = with_port.or_else(|_| (host, DEFAULT_PORT).to_socket_addrs()).with_context(failed)?.next();
-    found.with_context(failed)
+    let with_port = host.rsplit_once(':').and_then(|(name, port)| Some((name, port.parse().ok()?)));
+    let (name, port) = with_port.unwrap_or((host, DEFAULT_PORT));
+    ResolvedHost::resolve(name, port).with_context(failed)
 }

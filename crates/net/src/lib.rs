@@ -32,6 +32,7 @@ pub mod packet_socket;
 pub mod policy_routing;
 pub mod privileges;
 pub mod readiness;
+mod resolved_host;
 pub mod responder;
 mod ring;
 pub mod sandbox;
@@ -44,5 +45,6 @@ pub mod tun;
 pub mod udp;
 
 pub use binding::{SocketBinding, is_address_gone, is_own_address};
+pub use resolved_host::ResolvedHost;
 pub use scoped_address::{ScopedAddress, ScopedAddressError};
 pub use setup::SetupError;

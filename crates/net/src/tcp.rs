@@ -69,6 +69,21 @@ fn prepare_unconnected(socket: &impl AsFd) -> io::Result<()> {
     refusal.map_or(Ok(()), Err)
 }
 
+/// Payload bytes of a TCP segment that passes wherever IPv6 does (1280-byte packets, RFC 8200 §5), with the timestamps option: what
+/// a path passes of longer ones may become less at any time, and nobody may say so (RFC 2923, 2.1).
+const MAX_SAFE_SEGMENT_BYTES: usize = 1200;
+
+/// Writes the first bytes of what is to be sent as one packet that every path passes, and waits for room as the connection is set to.
+/// Returns how many bytes it took.
+///
+/// # Errors
+/// What the connection reports; `WouldBlock` where there was no room in time.
+pub fn write_short_segment(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    let first = &bytes[..bytes.len().min(MAX_SAFE_SEGMENT_BYTES)];
+    // The kernel joins it with no other, also where it sends again.
+    SockRef::from(stream).send_with_flags(first, libc::MSG_NOSIGNAL | libc::MSG_EOR)
+}
+
 /// A connection's sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentSizes {

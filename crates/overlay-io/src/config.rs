@@ -2,10 +2,10 @@ use crate::handover::Handover;
 use ipnet::IpNet;
 use kumade_daemon::RuntimeDir;
 use kumade_multipath::{PathId, PathPolicy, TcpOverTcpTuning, UnorderedFlows};
-use kumade_net::SocketBinding;
 use kumade_net::interface::Family;
 use kumade_net::policy_routing::{MarkedRoute, NetworkRoute};
 use kumade_net::tcp::RtoLimits;
+use kumade_net::{ResolvedHost, SocketBinding};
 use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
 use kumade_units::{Rate, Span};
 use std::net::SocketAddr;
@@ -47,6 +47,9 @@ pub struct BondedRemote {
     pub networks: Vec<IpNet>,
     /// Where it is reached on each path by UDP; `None` until it writes first. None at all, where only connections carry.
     pub addresses: Vec<Option<SocketAddr>>,
+    /// The only remote may be known by its name: while it does not answer, other addresses of that take the place of the one by
+    /// UDP on the first path, and of that of connections.
+    pub host: Option<ResolvedHost>,
 }
 
 /// What carries the packets between the ends.

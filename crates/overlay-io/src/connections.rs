@@ -269,6 +269,18 @@ impl Connections {
         deadline
     }
 
+    /// The only remote listens elsewhere from now on.
+    pub(crate) fn set_far_address(&mut self, address: SocketAddr, node: &mut Node<Buffer>, now: Time) {
+        let Some(mut dialer) = self.dialer.take() else { return };
+        let numbers: Vec<_> = self.connections.keys().copied().collect();
+        for number in numbers {
+            self.connections.get(&number).into_iter().for_each(Connection::discard_unsent);
+            self.close(number, node);
+        }
+        dialer.set_address(address, now);
+        self.dialer = Some(dialer);
+    }
+
     /// Leaves connections from an address that this host has moved away from, where the kernel would go on for long.
     fn close_stale_addresses(&mut self, dialer: &mut Dialer, node: &mut Node<Buffer>, now: Time) {
         let Some(source) = dialer.check_source(now) else { return };

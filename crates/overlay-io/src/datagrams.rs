@@ -11,7 +11,7 @@ use kumade_noise_session::Route;
 use kumade_packet_loop::{Buffer, StampClock};
 use kumade_units::{Span, Time};
 use std::io;
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Paths by UDP: a socket on each, or one for either version of IP.
@@ -120,6 +120,13 @@ impl Datagrams {
         }
         datagrams.clear();
         refused
+    }
+
+    /// The only remote is reached elsewhere from now on, on its first path.
+    pub(crate) fn set_far_address(address: SocketAddr, node: &mut Node<Buffer>, now: Time) {
+        let family = Family::from_address(address.ip());
+        let overhead_bytes = outer_header_bytes(family) + kumade_dataplane::OVERHEAD_BYTES;
+        node.set_datagram_route(0, Route { path: 0, address }, overhead_bytes, now);
     }
 
     /// Follows clocks and interfaces.

@@ -86,6 +86,14 @@ impl Dialer {
         self.address
     }
 
+    /// The far end listens elsewhere from now on: all connections are opened anew.
+    pub(crate) fn set_address(&mut self, address: SocketAddr, now: Time) {
+        self.address = address;
+        self.source = source_address(address, &self.binding);
+        self.attempts.iter_mut().for_each(|attempt| *attempt = Attempt::Waiting { until: now, tries: 0 });
+        self.last_reported = None;
+    }
+
     /// Follows whether connections carry packets. Returns the paths whose connections are to be closed.
     pub(crate) fn update_use(&mut self, are_used: bool, now: Time) -> Vec<PathId> {
         if self.use_since.0 != are_used {

@@ -31,6 +31,7 @@
 //! Connections are all on one thread. If a thread ends, the plane does, with its error.
 #![forbid(unsafe_code)]
 
+mod address_follower;
 mod config;
 mod connection;
 mod connections;

@@ -5,6 +5,7 @@ use crate::error::BondedError;
 use kumade_dataplane::{Node, Outbound};
 use kumade_packet_loop::Buffer;
 use kumade_units::Time;
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 /// What carries sealed datagrams between the ends.
@@ -54,6 +55,16 @@ impl OuterTransports {
             refused += datagrams.send(outbound, node, now);
         }
         refused
+    }
+
+    /// The only remote is elsewhere from now on.
+    pub(crate) fn set_far_address(&mut self, address: SocketAddr, node: &mut Node<Buffer>, now: Time) {
+        if self.datagrams.is_some() {
+            Datagrams::set_far_address(address, node, now);
+        }
+        if let Some(connections) = &mut self.connections {
+            connections.set_far_address(address, node, now);
+        }
     }
 
     /// Does what time brings. Returns when to be called again at the latest.

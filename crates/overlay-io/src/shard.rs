@@ -1,3 +1,4 @@
+use crate::address_follower::AddressFollower;
 use crate::config::BondedConfig;
 use crate::device_routes::DeviceRoutes;
 use crate::error::BondedError;
@@ -9,7 +10,7 @@ use crate::status::BondedStatus;
 use kumade_dataplane::{HEADROOM_BYTES, Node, Output, PacketBuffer, ShardSeed};
 use kumade_multipath::{TrafficClass, UnorderedFlows};
 use kumade_net::tun::TunQueue;
-use kumade_net::{clock, interface};
+use kumade_net::{ResolvedHost, clock, interface};
 use kumade_packet::{Classification, FlowDetail};
 use kumade_packet_loop::{Buffer, BufferPool, FlowHasher, Shard, WakeReason};
 use kumade_units::{Span, Time};
@@ -37,6 +38,8 @@ pub(crate) struct BondedShard {
     routes: Option<DeviceRoutes>,
     link: ShardLink,
     transports: OuterTransports,
+    /// Of the first shard, where the only remote is known by its name.
+    address_follower: Option<AddressFollower>,
     node: Node<Buffer>,
     unordered_flows: UnorderedFlows,
     flow_hasher: FlowHasher,
@@ -57,12 +60,15 @@ impl BondedShard {
         let mut queues = TunQueue::open(&config.device, device_mtu as u16, config.thread_count())?;
         let routes = DeviceRoutes::install(&config, clock::monotonic())?;
         let mtu = config.mtu.is_none().then_some(device_mtu);
+        let named = config.remotes.first().and_then(|remote| remote.host.clone()).filter(ResolvedHost::is_named);
+        let address_follower = named.map(|host| AddressFollower::new(host, clock::monotonic()));
         // There is one at least.
         let tun = queues.remove(0);
         Ok(BondedShard {
             device_mtu: mtu,
             queues,
             routes: Some(routes),
+            address_follower,
             ..BondedShard::with_parts(config, tun, carriers, node, pool, link)
         })
     }
@@ -100,6 +106,7 @@ impl BondedShard {
             routes,
             link,
             transports: carriers,
+            address_follower: None,
             node,
             unordered_flows: unordered,
             flow_hasher: flows,
@@ -187,6 +194,14 @@ impl BondedShard {
         output.notices.drain(..).for_each(|notice| tracing::warn!("{notice}"));
     }
 
+    fn follow_far_address(&mut self, now: Time) {
+        let BondedShard { address_follower, node, transports, .. } = self;
+        let Some(follower) = address_follower else { return };
+        if let Some(address) = follower.advance(node.is_reachable(0), now) {
+            transports.set_far_address(address, node, now);
+        }
+    }
+
     /// The device takes from hosts what all paths pass.
     fn update_device_mtu(&mut self) {
         // While no path's is known to be bounded, it stays as it is.
@@ -222,6 +237,7 @@ impl Shard for BondedShard {
         self.send_output(now);
         self.update_device_mtu();
         self.routes.iter_mut().for_each(|routes| routes.restore_if_due(now));
+        self.follow_far_address(now);
         let carriers = self.transports.advance(&mut self.node, now);
         let latest = carriers.map_or(now + MAX_SLEEP, |deadline| deadline.min(now + MAX_SLEEP));
         let earliest = now + BATCH_INTERVAL;

@@ -46,6 +46,7 @@ fn config(end: u8, connections: usize) -> BondedConfig {
             psk: PresharedKey::default(),
             networks: vec!["10.77.0.0/24".parse().unwrap()],
             addresses: Vec::new(),
+            host: None,
         }],
         network_routes: Vec::new(),
         // Nothing is written down where there are no routes.

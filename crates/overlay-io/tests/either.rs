@@ -92,6 +92,7 @@ fn config(end: u8, uses: Uses, far: IpAddr) -> BondedConfig {
             psk: PresharedKey::default(),
             networks: vec!["10.78.0.0/24".parse().unwrap()],
             addresses,
+            host: None,
         }],
         network_routes: Vec::new(),
         // Nothing is written down where there are no routes.

@@ -3,7 +3,7 @@ use crate::redirect::ConnectionRedirect;
 use crate::target::{Target, TargetError};
 use kumade_net::SocketBinding;
 use kumade_net::tcp::RtoLimits;
-use kumade_net::{ScopedAddress, ScopedAddressError};
+use kumade_net::{ResolvedHost, ScopedAddress, ScopedAddressError};
 use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -30,7 +30,7 @@ pub enum RelayRole {
     /// Where they begin: accepts connections of local programs.
     Near {
         /// Where the far end listens.
-        address: SocketAddr,
+        host: ResolvedHost,
         /// Its key.
         peer: PublicKey,
         /// From where on this host the connections to it leave.

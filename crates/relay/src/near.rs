@@ -5,7 +5,7 @@ use crate::sealed::{SealedStream, read_handshake_record};
 use crate::stream_end::StreamEndReason;
 use crate::target::Target;
 use kumade_net::tcp::{PendingConnection, RtoLimits};
-use kumade_net::{SocketBinding, clock, congestion};
+use kumade_net::{ResolvedHost, SocketBinding, clock, congestion};
 use kumade_noise_session::RefusedDatagram;
 use kumade_noise_session::channel::{PendingStream, StreamInitiator};
 use kumade_noise_session::stream::RecordReader;
@@ -17,7 +17,7 @@ use std::net::{SocketAddr, TcpStream};
 
 /// The near end: begins a stream for each connection that a local program opens.
 pub(crate) struct NearEnd {
-    pub(crate) address: SocketAddr,
+    pub(crate) host: ResolvedHost,
     pub(crate) binding: SocketBinding,
     pub(crate) initiator: StreamInitiator,
     pub(crate) random: StdRng,
@@ -30,9 +30,24 @@ pub(crate) struct NearEnd {
 /// A stream that is being begun.
 pub(crate) struct DialingStream {
     state: DialState,
+    attempt: DialAttempt,
     pub(crate) plain: TcpStream,
     pub(crate) target: Target,
 }
+
+/// An attempt to connect to one of the far end's addresses.
+struct DialAttempt {
+    address: SocketAddr,
+    since: Time,
+    /// So many were made before.
+    attempts_before: u32,
+    /// It has been said that the address does not answer.
+    is_failure_recorded: bool,
+    is_unwatched: bool,
+}
+
+/// Attempts for a stream at most: a name may have several addresses that refuse at once.
+const MAX_ATTEMPTS: u32 = 8;
 
 enum DialState {
     Connecting(PendingConnection),
@@ -50,14 +65,23 @@ enum DialState {
 
 impl NearEnd {
     pub(crate) fn dial(&self, plain: TcpStream, target: Target) -> io::Result<DialingStream> {
-        let connecting =
-            PendingConnection::begin_prepared(self.address, &self.binding, |socket| match &self.congestion_control {
+        let (connecting, attempt) = self.begin_attempt(0)?;
+        Ok(DialingStream { state: DialState::Connecting(connecting), attempt, plain, target })
+    }
+
+    fn begin_attempt(&self, attempts_before: u32) -> io::Result<(PendingConnection, DialAttempt)> {
+        let address = self.host.address();
+        let connecting = PendingConnection::begin_prepared(address, &self.binding, |socket| {
+            match &self.congestion_control {
                 Some(name) => {
                     congestion::set(socket, name).map_err(|error| io::Error::new(error.io_error().kind(), error))
                 }
                 None => Ok(()),
-            })?;
-        Ok(DialingStream { state: DialState::Connecting(connecting), plain, target })
+            }
+        })?;
+        let since = clock::monotonic();
+        let attempt = DialAttempt { address, since, attempts_before, is_failure_recorded: false, is_unwatched: true };
+        Ok((connecting, attempt))
     }
 
     /// What is to be said about a stream that is over; most ends are none of the user's concern.
@@ -80,7 +104,7 @@ impl NearEnd {
             }
             ended => ended.to_string(),
         };
-        RelayReport::Unreachable { address: self.address, cause }
+        RelayReport::Unreachable { address: self.host.address(), cause }
     }
 }
 
@@ -97,12 +121,22 @@ impl DialingStream {
     /// Goes on. Returns the connection to the far end, which is asked for the target, once there is one.
     pub(crate) fn advance(&mut self, near: &mut NearEnd) -> Result<Option<SealedStream>, StreamEndReason> {
         if let DialState::Connecting(connecting) = &mut self.state {
-            let Some(stream) = connecting.wait(Time::ZERO)? else { return Ok(None) };
-            self.state = begin_stream(stream, near)?;
+            match connecting.wait(Time::ZERO) {
+                Ok(Some(stream)) => self.state = begin_stream(stream, near)?,
+                outcome => {
+                    self.try_next_address(outcome.err(), near)?;
+                    return Ok(None);
+                }
+            }
         }
         let DialState::AwaitingResponse { stream, reader, .. } = &mut self.state else { return Ok(None) };
         let Some(answer) = read_handshake_record(stream, reader)? else { return Ok(None) };
-        if self.begin_anew(&answer, near)? { Ok(None) } else { self.finish_handshake(&answer, near.rto).map(Some) }
+        if self.begin_anew(&answer, near)? {
+            return Ok(None);
+        }
+        let sealed = self.finish_handshake(&answer, near.rto)?;
+        near.host.record_answer(self.attempt.address);
+        Ok(Some(sealed))
     }
 
     /// Begins the stream once more where the far end says that this host's clock is behind.
@@ -116,12 +150,37 @@ impl DialingStream {
             tracing::warn!(
                 "the clock of this host is {behind} behind the last stream that {} has had from it: \
              the stream is begun nevertheless, but set the clock (for example by NTP)",
-                near.address
+                self.attempt.address
             );
         }
         **initiation = send_initiation(stream, near)?;
         *has_begun_anew = true;
         Ok(true)
+    }
+
+    /// Leaves an address that has refused, or does not answer, for another one that the far end has.
+    fn try_next_address(&mut self, refusal: Option<io::Error>, near: &NearEnd) -> io::Result<()> {
+        let now = clock::monotonic();
+        let attempt = &mut self.attempt;
+        if refusal.is_some() || now - attempt.since >= near.host.attempt_timeout() {
+            attempt.record_failure(near, now);
+        }
+        if near.host.address() == attempt.address || attempt.attempts_before + 1 >= MAX_ATTEMPTS {
+            return refusal.map_or(Ok(()), Err);
+        }
+        let (connecting, attempt) = near.begin_attempt(attempt.attempts_before + 1)?;
+        (self.state, self.attempt) = (DialState::Connecting(connecting), attempt);
+        Ok(())
+    }
+
+    /// The socket to wait for, once.
+    pub(crate) fn take_unwatched_socket(&mut self) -> Option<&TcpStream> {
+        mem::take(&mut self.attempt.is_unwatched).then(|| self.socket()).flatten()
+    }
+
+    /// Nothing that a peer would send has come from the address.
+    pub(crate) fn record_failure(&mut self, near: &NearEnd) {
+        self.attempt.record_failure(near, clock::monotonic());
     }
 
     fn finish_handshake(&mut self, response: &[u8], rto: RtoLimits) -> Result<SealedStream, StreamEndReason> {
@@ -139,6 +198,14 @@ impl DialingStream {
         let mut sealed = SealedStream::new(stream, channel, reader, rto)?;
         sealed.queue_message(&Message::Open(self.target.clone()))?;
         Ok(sealed)
+    }
+}
+
+impl DialAttempt {
+    fn record_failure(&mut self, near: &NearEnd, now: Time) {
+        if !mem::replace(&mut self.is_failure_recorded, true) {
+            near.host.record_failure(self.address, now);
+        }
     }
 }
 

@@ -15,18 +15,30 @@ use std::net::TcpStream;
 pub(crate) fn begin_stream(near: &NearEnd, entries: &mut RelayEntries, plain: TcpStream, target: Target) {
     plain::reset_when_dropped(&plain);
     match near.dial(plain, target) {
-        Ok(dialing) => entries.add_connection(ConnectionSlot::Dialing(dialing)),
+        Ok(mut dialing) => {
+            // The entries see to that.
+            dialing.take_unwatched_socket();
+            entries.add_connection(ConnectionSlot::Dialing(dialing));
+        }
         Err(error) => entries.record_refusal(Some(near.unreachable_report(&StreamEndReason::Io(error)))),
     }
 }
 
 /// Goes on with a connection to the far end.
 pub(crate) fn advance_stream(near: &mut NearEnd, entries: &mut RelayEntries, number: u32) {
-    let Some(RelayEntry { stage: ConnectionSlot::Dialing(dialing), .. }) = entries.get_mut(number) else { return };
-    let outcome = match dialing.advance(near) {
-        Ok(None) => return,
-        Ok(Some(sealed)) => start_relaying(entries, number, sealed),
-        Err(ended) => Err(ended),
+    let RelayEntries { epoll_set: set, entries: all, .. } = entries;
+    let Some(RelayEntry { stage: ConnectionSlot::Dialing(dialing), .. }) = all.get_mut(&number) else { return };
+    let outcome = dialing.advance(near);
+    let new = dialing.take_unwatched_socket();
+    let watched = new.map_or(Ok(()), |socket| set.add_edge_triggered(socket, number));
+    let outcome = match (watched, outcome) {
+        (Ok(()), Ok(None)) => return,
+        (Ok(()), Ok(Some(sealed))) => start_relaying(entries, number, sealed),
+        (Ok(()), Err(ended)) => {
+            dialing.record_failure(near);
+            Err(ended)
+        }
+        (Err(error), _) => Err(error.into()),
     };
     if let Err(ended) = outcome {
         entries.remove(number);

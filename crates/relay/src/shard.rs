@@ -225,9 +225,10 @@ impl RelayShard {
         let late: Vec<_> = late.into_iter().map(|(number, _)| number).collect();
         for number in late {
             let entry = self.connections.discard(number);
-            if let (Some(RelayEntry { stage: ConnectionSlot::Dialing(_), .. }), RelayEnd::Near(near)) =
+            if let (Some(RelayEntry { stage: ConnectionSlot::Dialing(mut dialing), .. }), RelayEnd::Near(near)) =
                 (entry, &self.end)
             {
+                dialing.record_failure(near);
                 self.connections.record_refusal(Some(near.unreachable_report(&StreamEndReason::Timeout)));
             }
         }
@@ -237,7 +238,7 @@ impl RelayShard {
         // An address that does not answer is left for the next one, a complete stream once all has arrived, and a
         // handshake that others came before has its turn.
         let waits = |entry: &RelayEntry| match &entry.stage {
-            ConnectionSlot::Opening(_) | ConnectionSlot::Lingering(_) => true,
+            ConnectionSlot::Dialing(_) | ConnectionSlot::Opening(_) | ConnectionSlot::Lingering(_) => true,
             ConnectionSlot::Unauthenticated(stranger) => stranger.is_deferred(),
             _ => false,
         };
@@ -292,10 +293,9 @@ fn open_end(config: RelayConfig) -> Result<(RelayEnd, Listeners, Option<Installe
         .map_err(|error| SetupError::new("get random bytes for keys", io::Error::other(error.to_string())))?;
     let mut random = StdRng::from_seed(seed);
     match role {
-        RelayRole::Near { address, peer, binding, congestion_control, forwards, redirect } => {
+        RelayRole::Near { host, peer, binding, congestion_control, forwards, redirect } => {
             let initiator = StreamInitiator::new(identity, peer, psk);
-            let near =
-                NearEnd { address, binding, initiator, random, congestion_control, rto, has_reported_clock: false };
+            let near = NearEnd { host, binding, initiator, random, congestion_control, rto, has_reported_clock: false };
             let listeners = Listeners::near_end(forwards, redirect.as_ref())?;
             let table = redirect.map(|redirect| redirect.packet_rules(&listeners.redirected_addresses()));
             let installed = table.as_ref().map(InstalledTable::install).transpose()?;

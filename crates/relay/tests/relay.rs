@@ -37,7 +37,7 @@ fn far_end(peers: Vec<PublicKey>, allowed: &[&str]) -> Relay {
 fn near_end(address: SocketAddr, peer: u8, target: &str) -> Relay {
     let forwards = vec![Forward { listen: local(), target: target.parse().unwrap() }];
     let role = RelayRole::Near {
-        address,
+        host: address.into(),
         peer: identity(peer).public_key(),
         binding: SocketBinding::default(),
         congestion_control: None,

@@ -1,10 +1,10 @@
 //! A control connection: the sans-I/O session of `wire` over a blocking TCP stream.
 
-use kumade_net::{clock, readiness};
+use kumade_net::{clock, readiness, tcp};
 use kumade_units::{Span, Time};
 use kumade_wire::{Credential, Message, Session, SessionError, Token, Version};
 use socket2::{SockRef, TcpKeepalive};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::TcpStream;
 use std::time::Duration;
 use thiserror::Error;
@@ -178,7 +178,7 @@ impl<In: Message, Out: Message> ControlConnection<In, Out> {
         // Bounded as a whole, even if the peer reads a few bytes now and then.
         let deadline = deadline_after(WRITE_TIMEOUT);
         while !left.is_empty() {
-            match (&self.stream).write(left) {
+            match tcp::write_short_segment(&self.stream, left) {
                 Ok(count) if clock::monotonic() < deadline => left = &left[count..],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(_) => return Err(ControlError::TimedOut),

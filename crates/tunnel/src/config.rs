@@ -2,8 +2,8 @@ use crate::peer::PeerConfig;
 use ipnet::IpNet;
 use kumade_daemon::RuntimeDir;
 use kumade_multipath::{PathId, PathPolicy, UnorderedFlows};
-use kumade_net::SocketBinding;
 use kumade_net::policy_routing::NetworkRoute;
+use kumade_net::{ResolvedHost, SocketBinding};
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_overlay_io::{
     BondedConfig, BondedRemote, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig,
@@ -12,7 +12,7 @@ use kumade_overlay_io::{
 use kumade_relay::{AllowedTargets, ConnectionRedirect, Forward, RelayConfig, RelayRole};
 use kumade_units::Span;
 use std::cmp::Reverse;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use thiserror::Error;
 
@@ -59,12 +59,12 @@ pub struct RelayedConfig {
 }
 
 /// Which end of a tunnel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum TunnelEnd {
     /// It waits for others at this address.
     Listen(SocketAddr),
     /// It connects to the one that waits there.
-    Connect(SocketAddr),
+    Connect(ResolvedHost),
 }
 
 /// What carries the packets of a tunnel.
@@ -147,10 +147,11 @@ impl TunnelConfig {
         self.validate_packets()?;
         let has_datagrams = matches!(self.transport, TransportMode::Auto(_) | TransportMode::Udp);
         let mtu = if has_datagrams { self.mtu } else { self.mtu.or(Some(TCP_MTU_BYTES)) };
-        let far = match self.end {
-            TunnelEnd::Connect(address) => Some(address),
+        let host = match &self.end {
+            TunnelEnd::Connect(host) => Some(host.clone()),
             TunnelEnd::Listen(_) => None,
         };
+        let far = host.as_ref().map(ResolvedHost::address);
         let choice =
             if self.transport == TransportMode::Udp { PathPolicy::EarliestArrival } else { PathPolicy::LeastSent };
         let (carriers, network_routes) = (self.transport_config(), self.network_routes());
@@ -160,6 +161,7 @@ impl TunnelConfig {
             psk: self.psk.clone(),
             networks: peer.networks,
             addresses: addresses.clone(),
+            host: host.clone(),
         });
         Ok(BondedConfig {
             device: self.device,
@@ -189,18 +191,20 @@ impl TunnelConfig {
     }
 
     fn connection_config(&self, connections: usize) -> ConnectionConfig {
-        let role = match self.end {
-            TunnelEnd::Listen(address) => ConnectionRole::Listen { address, handover: None },
-            TunnelEnd::Connect(address) => {
-                ConnectionRole::Connect { address, binding: self.outer_binding(), connections }
+        let role = match &self.end {
+            TunnelEnd::Listen(address) => ConnectionRole::Listen { address: *address, handover: None },
+            TunnelEnd::Connect(host) => {
+                ConnectionRole::Connect { address: host.address(), binding: self.outer_binding(), connections }
             }
         };
         ConnectionConfig { role, congestion_control: self.congestion_control.clone(), tuning: self.tuning }
     }
 
     fn datagram_config(&self) -> DatagramConfig {
-        let (port, source) = match self.end {
+        let (port, source) = match &self.end {
             TunnelEnd::Listen(address) => (address.port(), Some(address.ip())),
+            // Its next address may be of the other IP version.
+            TunnelEnd::Connect(host) if host.is_named() => (0, Some(Ipv6Addr::UNSPECIFIED.into())),
             TunnelEnd::Connect(_) => (0, None),
         };
         let paths = vec![(SocketBinding { source, ..self.outer_binding() }, None)];
@@ -217,8 +221,8 @@ impl TunnelConfig {
     /// Routes in tables of their own. The default route, which the main table mostly has already, and networks in which the
     /// far end itself is reached: the tunnel's own packets must not go into the tunnel.
     fn network_routes(&self) -> Vec<NetworkRoute> {
-        let TunnelEnd::Connect(address) = self.end else { return Vec::new() };
-        let far = address.ip().to_canonical();
+        let TunnelEnd::Connect(host) = &self.end else { return Vec::new() };
+        let far = host.address().ip().to_canonical();
         let networks = self.peers.iter().flat_map(|peer| &peer.networks).copied();
         let mut networks: Vec<_> = networks.filter(|own| own.prefix_len() == 0 || own.contains(&far)).collect();
         // The smallest come first.
@@ -240,14 +244,14 @@ impl TunnelConfig {
     /// The relay that it comes to, if any. A listening end has one for what its connections may ask of it, be it to refuse
     /// that. Whether packets are carried says whether connections come by way of these.
     pub(crate) fn relay_config(&self) -> Option<RelayConfig> {
-        let role = match self.end {
-            TunnelEnd::Connect(address) => self.near_role(address)?,
-            TunnelEnd::Listen(address) => self.far_role(address)?,
+        let role = match &self.end {
+            TunnelEnd::Connect(host) => self.near_role(host)?,
+            TunnelEnd::Listen(address) => self.far_role(*address)?,
         };
         Some(RelayConfig { identity: self.identity.clone(), psk: self.psk.clone(), rto: self.tuning.rto, role })
     }
 
-    fn near_role(&self, address: SocketAddr) -> Option<RelayRole> {
+    fn near_role(&self, host: &ResolvedHost) -> Option<RelayRole> {
         let peer = self.peers.first()?;
         let redirect = self.is_relaying().then(|| ConnectionRedirect {
             networks: peer.networks.clone(),
@@ -257,8 +261,8 @@ impl TunnelConfig {
         let forwards = self.relayed_connections.forwards.clone();
         let congestion_control = self.congestion_control.clone();
         let has_any = redirect.is_some() || !forwards.is_empty();
-        let (peer, binding) = (peer.key, self.outer_binding());
-        has_any.then_some(RelayRole::Near { address, peer, binding, congestion_control, forwards, redirect })
+        let (host, peer, binding) = (host.clone(), peer.key, self.outer_binding());
+        has_any.then_some(RelayRole::Near { host, peer, binding, congestion_control, forwards, redirect })
     }
 
     fn far_role(&self, address: SocketAddr) -> Option<RelayRole> {
@@ -292,7 +296,7 @@ impl TunnelConfig {
     /// # Errors
     /// Settings that contradict each other.
     pub fn validate(&self) -> Result<(), TunnelConfigError> {
-        match self.end {
+        match &self.end {
             _ if self.has_device() => {}
             TunnelEnd::Connect(_) if self.relayed_connections.forwards.is_empty() => {
                 return Err(TunnelConfigError::NothingToCarry("ports whose connections are carried (--forward)"));
@@ -306,7 +310,7 @@ impl TunnelConfig {
     }
 
     fn validate_packets(&self) -> Result<(), TunnelConfigError> {
-        match (self.end, self.peers.len()) {
+        match (&self.end, self.peers.len()) {
             (_, 0) => return Err(TunnelConfigError::NoPeer),
             (TunnelEnd::Connect(_), peers @ 2..) => return Err(TunnelConfigError::SeveralPeers(peers)),
             _ => {}
@@ -339,7 +343,7 @@ mod tests {
     fn config(carrier: TransportMode, networks: &str) -> TunnelConfig {
         let key = PrivateKey::from_bytes([7; 32]).public_key();
         TunnelConfig {
-            end: TunnelEnd::Connect("192.0.2.1:443".parse().unwrap()),
+            end: TunnelEnd::Connect("192.0.2.1:443".parse::<SocketAddr>().unwrap().into()),
             transport: carrier,
             device: "tunnel".into(),
             mtu: None,

@@ -127,9 +127,9 @@ impl Status {
     }
 
     fn initial(config: &TunnelConfig, name: &str) -> Self {
-        let (end, address) = match config.end {
-            TunnelEnd::Listen(address) => (EndKind::Listens, address),
-            TunnelEnd::Connect(address) => (EndKind::Connects, address),
+        let (end, address) = match &config.end {
+            TunnelEnd::Listen(address) => (EndKind::Listens, *address),
+            TunnelEnd::Connect(host) => (EndKind::Connects, host.address()),
         };
         let peers = config.peers.iter().map(|peer| PeerStatus {
             public_key: peer.key.to_string(),

@@ -85,8 +85,7 @@ impl StampExchange {
     /// Sends all test packets and waits for the replies: for the last ones twice `late_after`, to distinguish late from
     /// lost ones.
     pub(super) fn run(&mut self, config: &StampConfig, limit: &StopCondition) -> io::Result<()> {
-        let mut payload =
-            vec![0; config.size.max(if self.key.is_some() { AUTHENTICATED_PACKET_BYTES } else { PACKET_BYTES })];
+        let mut payload = self.new_payload(config);
         let start = clock::monotonic();
         for (number, turn) in (0..config.count).zip(0i64..) {
             let due = start + Span::from_nanos(config.interval.as_nanos().saturating_mul(turn));
@@ -103,6 +102,16 @@ impl StampExchange {
             self.wait_for_replies(end.min(deadline_after(StopCondition::CHECK_INTERVAL)))?;
         }
         self.collect_stamps()
+    }
+
+    /// Sends the first test packet alone.
+    pub(super) fn send_first(&mut self, config: &StampConfig) -> io::Result<()> {
+        let mut payload = self.new_payload(config);
+        self.send(0, &mut payload)
+    }
+
+    fn new_payload(&self, config: &StampConfig) -> Vec<u8> {
+        vec![0; config.size.max(if self.key.is_some() { AUTHENTICATED_PACKET_BYTES } else { PACKET_BYTES })]
     }
 
     /// All test packets by sequence number.
@@ -168,7 +177,8 @@ impl StampExchange {
         Ok(())
     }
 
-    fn wait_for_replies(&mut self, deadline: Time) -> io::Result<()> {
+    /// Takes replies that are there, or come until then.
+    pub(super) fn wait_for_replies(&mut self, deadline: Time) -> io::Result<()> {
         if readiness::wait_readable(&self.socket, deadline)? {
             self.collect_stamps()?;
             self.collect_replies()?;

@@ -8,11 +8,14 @@ use crate::resolve::resolve;
 use kumade_estimate::delay::round_trips;
 use kumade_measurement::report::{DelayFigures, DelayReport, SCHEMA};
 use kumade_measurement::{Clocks, Report, report_one_way};
-use kumade_net::datagram;
+use kumade_net::{clock, datagram};
 use kumade_probe_train::ClockError;
+use kumade_transport::deadline_after;
 use kumade_units::Span;
 use kumade_wire::stamp::ErrorEstimate;
 use std::io;
+use std::net::SocketAddr;
+use std::slice;
 
 /// Minimum plausible clock error: a reflector that states less does not fill in the field correctly.
 const MIN_CLOCK_ERROR: Span = Span::from_micros(1);
@@ -26,10 +29,13 @@ pub fn measure_stamp(config: &StampConfig) -> Result<Report, Error> {
     let limit = StopCondition::new(&config.cancel, None);
     let addresses = resolve(&config.host, config.port, config.family, &limit)?;
     let failed = |address| move |cause| Error::NoReflector { address, cause };
-    let socket = datagram::connect(&addresses, &config.binding).map_err(failed(addresses[0]))?;
-    let address = socket.peer_addr().map_err(failed(addresses[0]))?;
     let known = clocks::read_host_clocks(&config.ntp, &limit)?.clocks;
     let mine = ErrorEstimate::new(known.near.is_some(), known.near_error().unwrap_or(Span::from_secs(1)));
+    let answering = first_answering(&addresses, config, mine, &limit);
+    limit.check()?;
+    let usable = answering.as_ref().map_or(&addresses[..], slice::from_ref);
+    let socket = datagram::connect(usable, &config.binding).map_err(failed(usable[0]))?;
+    let address = socket.peer_addr().map_err(failed(usable[0]))?;
     let mut exchange = StampExchange::new(socket, config, mine);
     exchange.run(config, &limit).map_err(failed(address))?;
     limit.check()?;
@@ -46,6 +52,51 @@ pub fn measure_stamp(config: &StampConfig) -> Result<Report, Error> {
         delay: Some(delay_report(config, &exchange, &known)),
         error: None,
     })
+}
+
+/// Until the next address of a name is tried beside those before it: the Connection Attempt Delay of RFC 8305 §5.
+const ATTEMPT_DELAY: Span = Span::from_millis(250);
+/// Between two looks at who has answered.
+const ANSWER_POLL_INTERVAL: Span = Span::from_millis(5);
+
+/// Of several addresses of a reflector, the one that is first to answer a test packet, of a session of its own; none where there
+/// is one address anyway, or nobody answers in time.
+fn first_answering(
+    addresses: &[SocketAddr],
+    config: &StampConfig,
+    clock_error: ErrorEstimate,
+    limit: &StopCondition,
+) -> Option<SocketAddr> {
+    if addresses.len() < 2 {
+        return None;
+    }
+    let probe = StampConfig { count: 1, ..config.clone() };
+    let mut remaining = addresses.iter();
+    let mut exchanges: Vec<(SocketAddr, StampExchange)> = Vec::new();
+    let mut next_attempt = clock::monotonic();
+    let mut end = deadline_after(config.late_after * 2);
+    while (clock::monotonic() < end || !remaining.as_slice().is_empty()) && limit.check().is_ok() {
+        if clock::monotonic() >= next_attempt
+            && let Some(&address) = remaining.next()
+        {
+            // One to which no way leads is passed over at once.
+            if let Ok(socket) = datagram::connect(&[address], &config.binding) {
+                let mut exchange = StampExchange::new(socket, &probe, clock_error);
+                if exchange.send_first(&probe).is_ok() {
+                    next_attempt = deadline_after(ATTEMPT_DELAY);
+                    end = deadline_after(config.late_after * 2);
+                    exchanges.push((address, exchange));
+                }
+            }
+        }
+        exchanges.retain_mut(|(_, exchange)| exchange.wait_for_replies(clock::monotonic()).is_ok());
+        if let Some((address, _)) = exchanges.iter().find(|(_, exchange)| !exchange.replies().is_empty()) {
+            return Some(*address);
+        }
+        let pause = deadline_after(ANSWER_POLL_INTERVAL);
+        limit.sleep_until(pause).ok()?;
+    }
+    None
 }
 
 /// The largest error that the reflector states of its clock; none if its clock is unsynchronised.

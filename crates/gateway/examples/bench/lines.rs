@@ -130,6 +130,7 @@ impl Lines {
                 psk: PresharedKey::default(),
                 networks: vec![format!("10.2.0.{}/32", 2 - own).parse().expect("a network")],
                 addresses: (1..=self.counts[own]).map(address).collect(),
+                host: None,
             }],
             network_routes: Vec::new(),
             // Nothing is written down where there are no routes.

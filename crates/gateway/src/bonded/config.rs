@@ -22,6 +22,7 @@ pub fn plane_config(
         psk,
         networks: remote.networks.clone(),
         addresses: peer.addresses.clone(),
+        host: None,
     });
     BondedConfig {
         device: bonded.device.clone(),

@@ -35,6 +35,7 @@ pub fn config(own: u8, keys: &[PrivateKey; 2], knows_far: bool) -> BondedConfig 
             psk: PresharedKey::default(),
             networks: [format!("10.{far}.0.0/24"), format!("fd0{far}::/64")].map(|text| text.parse().unwrap()).into(),
             addresses: (0..PATHS.len()).map(|path| knows_far.then(|| address(path))).collect(),
+            host: None,
         }],
         network_routes: Vec::new(),
         directory: directory(),

@@ -56,7 +56,7 @@ const MAX_NAME_NUMBER: u32 = 1000;
 /// Its name is taken, or the system refuses something.
 pub fn run(config: TunnelConfig, visibility: &MonitoringArgs) -> anyhow::Result<ExitCode> {
     let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
-    let (end, names) = (config.end, config.peers.iter().map(|peer| key_prefix(&peer.key)).collect::<Vec<_>>());
+    let (end, names) = (config.end.clone(), config.peers.iter().map(|peer| key_prefix(&peer.key)).collect::<Vec<_>>());
     let what = describe_transport(&config);
     let (own_name, claim) = lock_name(visibility, &config)?;
     let mut recorder = Status::recorder(&config, &own_name);
@@ -69,7 +69,7 @@ pub fn run(config: TunnelConfig, visibility: &MonitoringArgs) -> anyhow::Result<
     let _answering = start_status_services(visibility, claim, &recorder.latest())?;
     match end {
         TunnelEnd::Listen(address) => note!("{what}: waiting at {address}; Ctrl-C ends it"),
-        TunnelEnd::Connect(address) => note!("{what}: connecting to {address}; Ctrl-C ends it"),
+        TunnelEnd::Connect(host) => note!("{what}: connecting to {}; Ctrl-C ends it", host.address()),
     }
     if let Some(confinement) = confinement {
         confinement.finish();
@@ -99,8 +99,8 @@ pub fn run(config: TunnelConfig, visibility: &MonitoringArgs) -> anyhow::Result<
 
 /// Those that are bound.
 fn bound_ports(config: &TunnelConfig, visibility: &MonitoringArgs) -> Vec<u16> {
-    let own = match config.end {
-        TunnelEnd::Listen(address) => Some(address),
+    let own = match &config.end {
+        TunnelEnd::Listen(address) => Some(*address),
         TunnelEnd::Connect(_) => None,
     };
     let forwards = config.relayed_connections.forwards.iter().map(|forward| forward.listen);

@@ -20,6 +20,7 @@ use kumade_tunnel::{
     AllowedTargets, ConnectionTuning, PeerConfig, RelayedConfig, TransportMode, Tunnel, TunnelConfig, TunnelEnd,
 };
 use std::fmt::Write;
+use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
@@ -242,12 +243,12 @@ fn bonded_config(side: GatewaySide, point: &MultipathPoint<'_>) -> String {
 
 /// The left side connects to the right one, over the first path.
 fn tunnel_config(side: GatewaySide, carrier: TransportMode, control: &str, tuning: ConnectionTuning) -> TunnelConfig {
-    let address = (Sites::gateway_address(0, GatewaySide::Right.address_number()), TUNNEL_PORT).into();
+    let address = SocketAddr::new(Sites::gateway_address(0, GatewaySide::Right.address_number()).into(), TUNNEL_PORT);
     let far = side.other_side();
     let network = |side: GatewaySide| format!("10.{}.0.0/24", side.address_number()).parse().expect("a network");
     let own = network(side);
     TunnelConfig {
-        end: if side == GatewaySide::Left { TunnelEnd::Connect(address) } else { TunnelEnd::Listen(address) },
+        end: if side == GatewaySide::Left { TunnelEnd::Connect(address.into()) } else { TunnelEnd::Listen(address) },
         transport: carrier,
         device: "tunnel".into(),
         mtu: None,

@@ -29,7 +29,8 @@ fn main() {
     let forwards = vec![Forward { listen: local, target: target.to_string().parse().expect("a target") }];
     let address = far.addresses().expect("it runs")[0];
     let (peer, binding, congestion_control, redirect) = (far_key.public_key(), SocketBinding::default(), None, None);
-    let near = start(&near_key, RelayRole::Near { address, peer, binding, congestion_control, forwards, redirect });
+    let host = address.into();
+    let near = start(&near_key, RelayRole::Near { host, peer, binding, congestion_control, forwards, redirect });
     let through = near.addresses().expect("it runs")[0];
     let ssh = ssh::Forwarding::start(target);
     if let Err(error) = &ssh {
