@@ -64,7 +64,9 @@ sockopt_impl!(
 pub struct TcpInfoWithDelivered {
     _state: u8,
     pub ca_state: u8,
-    _bytes: [u8; 6],
+    /// Timeouts in a row.
+    pub retransmits: u8,
+    _bytes: [u8; 5],
     _rto_ato: [u32; 2],
     pub snd_mss: u32,
     _rcv_mss: u32,

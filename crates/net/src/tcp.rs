@@ -19,7 +19,7 @@ use crate::{congestion, stamp};
 use kumade_units::{Rate, Span};
 use nix::libc;
 use nix::sys::socket::{getsockopt, setsockopt};
-use socket2::SockRef;
+use socket2::{SockRef, Socket};
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
@@ -72,6 +72,18 @@ fn prepare_unconnected(socket: &impl AsFd) -> io::Result<()> {
 /// Payload bytes of a TCP segment that passes wherever IPv6 does (1280-byte packets, RFC 8200 §5), with the timestamps option: what
 /// a path passes of longer ones may become less at any time, and nobody may say so (RFC 2923, 2.1).
 const MAX_SAFE_SEGMENT_BYTES: usize = 1200;
+
+/// The same as what [`limit_segments`] sets: an MSS does not count the options.
+pub const SHORT_SEGMENT_BYTES: u32 = 1220;
+
+/// Has a connection, in both directions, use segments of [`SHORT_SEGMENT_BYTES`] at most, so that it passes wherever IPv6 does.
+/// Comes in time only before it is opened.
+///
+/// # Errors
+/// Where the socket is no more.
+pub fn limit_segments(socket: &Socket) -> io::Result<()> {
+    socket.set_tcp_mss(SHORT_SEGMENT_BYTES)
+}
 
 /// Writes the first bytes of what is to be sent as one packet that every path passes, and waits for room as the connection is set to.
 /// Returns how many bytes it took.

@@ -32,6 +32,9 @@ pub(crate) struct Connection {
     /// Bytes that have arrived in all, and when that was more than before, or there was nothing on the way.
     acknowledged_bytes: u64,
     last_progress: Time,
+    last_received: Time,
+    /// A long segment is being repeated, and was in vain so far.
+    is_repeating_long_segment: bool,
     writer: StreamWriter,
     max_rto: Option<tcp::AdaptiveMaxRto>,
     /// Whether its set reports when it can be written.
@@ -53,6 +56,10 @@ const MAX_RECORD_BYTES: usize = 10_000;
 const MAX_READS: usize = 4;
 /// Without an acknowledgement for so long, a connection from an address that others would not have is left for another one.
 const STALL_TIMEOUT: Span = Span::from_millis(500);
+/// As long as that, and repeated so often, a long segment must have been in vain to be taken for too long for the path: the streams
+/// inside, which have waited as well, are to go on within a few seconds.
+const MTU_STALL_TIMEOUT: Span = Span::from_millis(500);
+const MIN_VAIN_TIMEOUTS: u32 = 2;
 /// Beyond this, handshakes and reports, which no room holds back, are dropped.
 const MAX_PENDING_BYTES: usize = 64 << 10;
 
@@ -83,6 +90,8 @@ impl Connection {
             sent_pending_bytes: 0,
             acknowledged_bytes: 0,
             last_progress: now,
+            last_received: now,
+            is_repeating_long_segment: false,
             writer: carrier,
             max_rto: tuning.rto.connection_max_rto(),
             reports_writable: false,
@@ -104,6 +113,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(ConnectionEnd::Closed(error)),
             };
+            self.last_received = clock::monotonic();
             self.reader.add_filled(count);
             self.take_records(node)?;
         }
@@ -157,6 +167,8 @@ impl Connection {
         if acknowledged != self.acknowledged_bytes || self.writer.is_all_acknowledged(acknowledged) {
             (self.acknowledged_bytes, self.last_progress) = (acknowledged, now);
         }
+        self.is_repeating_long_segment =
+            sent.timeouts >= MIN_VAIN_TIMEOUTS && sent.segment_bytes > tcp::SHORT_SEGMENT_BYTES;
         let limit = self.writer.max_unsent_bytes();
         let pending = (self.pending.len() - self.sent_pending_bytes) as u64;
         let stream = TcpSenderState {
@@ -185,6 +197,14 @@ impl Connection {
         own.is_ok_and(|own| {
             own != source && (now - self.last_progress >= STALL_TIMEOUT || kumade_net::is_address_gone(own))
         })
+    }
+
+    /// Whether the path seems to have dropped long segments for a while, without a word, and to pass what is short: nothing is
+    /// acknowledged any more, and yet the far end's packets come.
+    pub(crate) fn drops_long_segments(&self, now: Time) -> bool {
+        self.is_repeating_long_segment
+            && now - self.last_progress >= MTU_STALL_TIMEOUT
+            && self.last_received - self.last_progress >= MTU_STALL_TIMEOUT / 2
     }
 
     /// Has it leave nothing behind in the kernel, which would go on for minutes.

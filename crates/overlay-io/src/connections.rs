@@ -158,7 +158,12 @@ impl Connections {
         }
         let owner = self.connections.get(&number).and_then(|connection| connection.owner);
         if let (Some(dialer), Some((_, path))) = (&mut self.dialer, owner) {
-            dialer.record_end(path, &ended.to_string(), clock::monotonic());
+            let now = clock::monotonic();
+            // The far end may have found that its long segments do not pass.
+            if matches!(ended, ConnectionEnd::Closed(cause) if cause.kind() == io::ErrorKind::ConnectionReset) {
+                dialer.use_short_segments(now);
+            }
+            dialer.record_end(path, &ended.to_string(), now);
         }
         self.close(number, node);
     }
@@ -237,8 +242,30 @@ impl Connections {
             oldest = self.oldest_unauthenticated();
         }
         let oldest = oldest.map(|(_, until)| until);
+        self.leave_black_holes(node, now);
         let look = node.is_backlogged().then_some(now + StreamWriter::SAMPLE_INTERVAL);
         self.dial(node, now).into_iter().chain(oldest).chain(look).min()
+    }
+
+    /// Leaves connections whose long segments do not pass; the end that opens them does so again, with short ones.
+    fn leave_black_holes(&mut self, node: &mut Node<Buffer>, now: Time) {
+        let left = self.connections.iter().filter(|(_, connection)| connection.drops_long_segments(now));
+        let left: Vec<_> = left.map(|(number, _)| *number).collect();
+        for number in left {
+            let Some(connection) = self.connections.get(&number) else { continue };
+            let (far, owner) = (connection.route.address, connection.owner);
+            connection.discard_unsent();
+            self.close(number, node);
+            let is_new = self.dialer.as_mut().is_none_or(|dialer| {
+                owner.into_iter().for_each(|(_, path)| dialer.retry(path, now));
+                dialer.use_short_segments(now)
+            });
+            if is_new {
+                tracing::info!(
+                    "long packets do not reach {far}, and short ones do: connecting again with short segments"
+                );
+            }
+        }
     }
 
     /// And when it is left.

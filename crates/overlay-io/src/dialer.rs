@@ -1,6 +1,6 @@
 use kumade_multipath::PathId;
 use kumade_net::SocketBinding;
-use kumade_net::tcp::PendingConnection;
+use kumade_net::tcp::{self, PendingConnection};
 use kumade_units::{Span, Time};
 use socket2::Socket;
 use std::io;
@@ -24,6 +24,8 @@ pub(crate) struct Dialer {
     /// The address of this host towards the far end, and when to look next.
     source: Option<IpAddr>,
     next_source_check: Time,
+    /// Until then connections are opened with short segments.
+    short_segments_until: Option<Time>,
     /// What was said last of why not.
     last_reported: Option<String>,
 }
@@ -58,6 +60,8 @@ const STANDBY_CONNECTIONS: usize = 2;
 /// At the beginning, connections may be there before datagrams.
 const OPEN_DELAY: Span = Span::from_millis(250);
 const CLOSE_DELAY: Span = Span::from_secs(30);
+/// As long as a path's MTU is believed to be small (PMTU_RAISE_TIMER of RFC 8899 §5.1.1).
+const SHORT_SEGMENTS_DURATION: Span = Span::from_secs(600);
 const SOURCE_CHECK_INTERVAL: Span = Span::from_millis(100);
 const CONNECT_POLL_INTERVAL: Span = Span::from_millis(5);
 
@@ -78,6 +82,7 @@ impl Dialer {
             use_since: (false, start),
             source,
             next_source_check: start,
+            short_segments_until: None,
             last_reported: None,
         }
     }
@@ -136,12 +141,17 @@ impl Dialer {
         now: Time,
         prepare: &impl Fn(&Socket) -> io::Result<()>,
     ) -> io::Result<Option<TcpStream>> {
+        let has_short_segments = self.short_segments_until.is_some_and(|until| now < until);
         let attempt = &mut self.attempts[path.index() - self.first_path];
         match attempt {
             Attempt::Waiting { until, tries } if *until <= now => {
                 let tries = *tries;
                 // Should that fail, it has been tried.
                 *attempt = Attempt::Waiting { until: now, tries };
+                let prepare = |socket: &Socket| {
+                    prepare(socket)?;
+                    if has_short_segments { tcp::limit_segments(socket) } else { Ok(()) }
+                };
                 let connecting = PendingConnection::begin_prepared(self.address, &self.binding, prepare)?;
                 *attempt = Attempt::Opening { connecting, since: now, tries };
             }
@@ -174,6 +184,14 @@ impl Dialer {
         }
         self.source = source;
         source
+    }
+
+    /// The path does not pass long segments, or may not: connections are opened with short ones for a while. Returns whether that
+    /// is new.
+    pub(crate) fn use_short_segments(&mut self, now: Time) -> bool {
+        let is_new = self.short_segments_until.is_none_or(|until| until <= now);
+        self.short_segments_until = Some(now + SHORT_SEGMENTS_DURATION);
+        is_new
     }
 
     /// The connection of a path is left for another one.

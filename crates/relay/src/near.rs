@@ -4,7 +4,7 @@ use crate::report::RelayReport;
 use crate::sealed::{SealedStream, read_handshake_record};
 use crate::stream_end::StreamEndReason;
 use crate::target::Target;
-use kumade_net::tcp::{PendingConnection, RtoLimits};
+use kumade_net::tcp::{self, PendingConnection, RtoLimits};
 use kumade_net::{ResolvedHost, SocketBinding, clock, congestion};
 use kumade_noise_session::RefusedDatagram;
 use kumade_noise_session::channel::{PendingStream, StreamInitiator};
@@ -72,6 +72,8 @@ impl NearEnd {
     fn begin_attempt(&self, attempts_before: u32) -> io::Result<(PendingConnection, DialAttempt)> {
         let address = self.host.address();
         let connecting = PendingConnection::begin_prepared(address, &self.binding, |socket| {
+            // A stream cannot be begun anew where the path's MTU becomes less.
+            tcp::limit_segments(socket)?;
             match &self.congestion_control {
                 Some(name) => {
                     congestion::set(socket, name).map_err(|error| io::Error::new(error.io_error().kind(), error))

@@ -22,6 +22,10 @@ pub struct SendState {
     pub bytes_in_flight: u64,
     /// Bytes that were repeated in all, in full segments.
     pub retransmitted_bytes: u64,
+    /// Payload bytes of the longest segments.
+    pub segment_bytes: u32,
+    /// How many retransmission timeouts have passed in a row: the oldest segment was repeated so often in vain.
+    pub timeouts: u32,
     /// Lost data is being repeated (Linux: any state but Open and Disorder).
     pub is_recovering: bool,
     /// Smoothed round-trip time; 0 until there is one.
@@ -53,6 +57,8 @@ pub fn send_state(stream: &TcpStream) -> io::Result<SendState> {
         delivered_bytes: u64::from(info.delivered) * u64::from(info.snd_mss),
         bytes_in_flight: u64::from(in_flight) * u64::from(info.snd_mss),
         retransmitted_bytes: u64::from(info.total_retrans) * u64::from(info.snd_mss),
+        segment_bytes: info.snd_mss,
+        timeouts: info.retransmits.into(),
         is_recovering: info.ca_state > TCP_CA_DISORDER,
         round_trip: Span::from_micros(info.rtt.into()),
         excess_round_trip: Span::from_micros(info.rtt.saturating_sub(info.min_rtt).into()),
