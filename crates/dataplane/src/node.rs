@@ -487,6 +487,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         self.remotes.iter_mut().for_each(|remote| remote.set_interface_mtu(path, mtu, now));
     }
 
+    /// The peers, by their places, to which a path by datagrams was found to pass less than before, since this was last asked.
+    pub fn take_mtu_reductions(&mut self) -> Vec<usize> {
+        let remotes = self.remotes.iter_mut().enumerate();
+        remotes.filter_map(|(place, remote)| remote.take_mtu_reduction().then_some(place)).collect()
+    }
+
     /// Whether packets of hosts wait until a path has room.
     pub fn is_backlogged(&self) -> bool {
         self.remotes.iter().any(Remote::is_backlogged)

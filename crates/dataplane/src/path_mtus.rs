@@ -18,6 +18,8 @@ pub(crate) struct PathMtus {
     /// [`Self::common_max_packet_bytes`], which each packet asks for.
     common_max_packet_bytes: Option<u32>,
     next_probe: Option<Time>,
+    /// A path has come to pass less than before, and nobody has asked for that yet.
+    has_reduction: bool,
 }
 
 /// Until a round trip has been measured.
@@ -34,6 +36,7 @@ impl PathMtus {
             unanswered_probes: vec![None; bond.paths.len()],
             common_max_packet_bytes: None,
             next_probe: None,
+            has_reduction: false,
         };
         mtus.update_common_max();
         mtus
@@ -72,6 +75,11 @@ impl PathMtus {
     /// The MTU of a path, if it is known.
     pub(crate) fn mtu(&self, path: PathId) -> Option<u32> {
         self.discovery(path)?.limit_bytes()
+    }
+
+    /// Whether a path has come to pass less than before, since this was last asked.
+    pub(crate) fn take_reduction(&mut self) -> bool {
+        std::mem::take(&mut self.has_reduction)
     }
 
     /// Whether nothing is being found out of a path.
@@ -142,7 +150,10 @@ impl PathMtus {
     }
 
     fn update_discovery<R>(&mut self, path: PathId, change: impl FnOnce(&mut PathMtuDiscovery) -> R) -> Option<R> {
-        let result = change(self.discoveries.get_mut(path.index())?.as_mut()?);
+        let discovery = self.discoveries.get_mut(path.index())?.as_mut()?;
+        let before = discovery.reductions();
+        let result = change(discovery);
+        self.has_reduction |= discovery.reductions() != before;
         self.update_common_max();
         Some(result)
     }

@@ -253,6 +253,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         }
     }
 
+    /// Whether a path passes less than before, since this was last asked.
+    pub(crate) fn take_mtu_reduction(&mut self) -> bool {
+        self.mtus.take_reduction()
+    }
+
     /// Has only those packets sent on a path that it passes.
     fn apply_mtu(&mut self, path: PathId, now: Time) {
         self.bond.set_max_bytes(path, self.mtus.max_packet_bytes(path), now);

@@ -89,6 +89,9 @@ pub struct TrainSeries {
     trains: u32,
     packets: u64,
     missing_packets: u64,
+    /// Packets longer than every path passes: those that were sent, and whether one has arrived.
+    long_packets: u64,
+    has_long_arrivals: bool,
     bytes: u64,
     has_kernel_stamps: bool,
     is_held_back: bool,
@@ -98,6 +101,8 @@ pub struct TrainSeries {
     burst_rate: Option<Rate>,
 }
 
+/// Of IPv6 (RFC 8200 §5).
+const MIN_MTU_BYTES: u32 = 1280;
 /// Shorter trains tell nothing of the order of packets.
 const MIN_PACKETS: usize = 20;
 
@@ -111,6 +116,8 @@ impl TrainSeries {
             trains: 0,
             packets: 0,
             missing_packets: 0,
+            long_packets: 0,
+            has_long_arrivals: false,
             bytes: 0,
             has_kernel_stamps: true,
             is_held_back: false,
@@ -131,6 +138,11 @@ impl TrainSeries {
         (self.ended + gap - now).max(Span::ZERO)
     }
 
+    /// Whether long packets were sent, and none has arrived.
+    pub(crate) fn loses_all_long_packets(&self) -> bool {
+        self.long_packets > 0 && !self.has_long_arrivals
+    }
+
     /// Adds a train.
     pub fn add_train(&mut self, carried: &DeliveredTrain) {
         self.add_sparse_train(carried);
@@ -146,6 +158,12 @@ impl TrainSeries {
         self.ended = carried.ended;
         self.trains += 1;
         self.packets += carried.packets;
+        let packets = &carried.record.packets;
+        let is_long = |packet: &&PacketRecord| packet.size > MIN_MTU_BYTES;
+        self.long_packets += packets.iter().filter(is_long).filter(|packet| packet.sent.is_some()).count() as u64;
+        let unstamped = carried.unstamped_packets.iter().filter_map(|place| packets.get(*place as usize));
+        let arrived = packets.iter().filter(|packet| packet.received.is_some()).chain(unstamped);
+        self.has_long_arrivals |= arrived.filter(is_long).count() > 0;
         self.missing_packets += carried.missing_packets() as u64;
         self.bytes += carried.bytes;
         self.has_kernel_stamps &= carried.has_kernel_stamps;
@@ -260,6 +278,26 @@ mod tests {
         let unsent = PacketRecord { size: 1500, sent: None, submitted: None, received: None };
         let held_back = DeliveredTrain::over_connections(TrainRecord { packets: vec![unsent; 20] }, vec![]);
         assert!(held_back.recovery_time() > Span::from_millis(600));
+    }
+
+    #[test]
+    fn a_path_that_passes_short_packets_alone_is_told_from_one_that_loses_much() {
+        let packet =
+            |size, received: Option<Time>| PacketRecord { size, sent: Some(Time::ZERO), submitted: None, received };
+        let train = |last: Option<Time>, unstamped| {
+            let short = vec![packet(400, Some(Time::ZERO)); 5];
+            let packets = [short, vec![packet(1500, None); 19], vec![packet(1500, last)]].concat();
+            DeliveredTrain::over_connections(TrainRecord { packets }, unstamped)
+        };
+        let mut series = TrainSeries::new(Direction::Up, Time::ZERO);
+        assert!(!series.loses_all_long_packets());
+        series.add_train(&train(None, vec![]));
+        assert!(series.loses_all_long_packets());
+        for arrived in [train(Some(Time::ZERO), vec![]), train(None, vec![7])] {
+            let mut series = series.clone();
+            series.add_train(&arrived);
+            assert!(!series.loses_all_long_packets());
+        }
     }
 
     #[test]

@@ -33,8 +33,10 @@ pub(crate) struct Connection {
     acknowledged_bytes: u64,
     last_progress: Time,
     last_received: Time,
-    /// A long segment is being repeated, and was in vain so far.
-    is_repeating_long_segment: bool,
+    /// Its segments may be longer than short ones.
+    pub(crate) has_long_segments: bool,
+    /// The oldest segment is being repeated, and was in vain so far.
+    is_repeating_in_vain: bool,
     writer: StreamWriter,
     max_rto: Option<tcp::AdaptiveMaxRto>,
     /// Whether its set reports when it can be written.
@@ -91,7 +93,8 @@ impl Connection {
             acknowledged_bytes: 0,
             last_progress: now,
             last_received: now,
-            is_repeating_long_segment: false,
+            has_long_segments: true,
+            is_repeating_in_vain: false,
             writer: carrier,
             max_rto: tuning.rto.connection_max_rto(),
             reports_writable: false,
@@ -167,8 +170,8 @@ impl Connection {
         if acknowledged != self.acknowledged_bytes || self.writer.is_all_acknowledged(acknowledged) {
             (self.acknowledged_bytes, self.last_progress) = (acknowledged, now);
         }
-        self.is_repeating_long_segment =
-            sent.timeouts >= MIN_VAIN_TIMEOUTS && sent.segment_bytes > tcp::SHORT_SEGMENT_BYTES;
+        self.has_long_segments = sent.segment_bytes > tcp::SHORT_SEGMENT_BYTES;
+        self.is_repeating_in_vain = sent.timeouts >= MIN_VAIN_TIMEOUTS;
         let limit = self.writer.max_unsent_bytes();
         let pending = (self.pending.len() - self.sent_pending_bytes) as u64;
         let stream = TcpSenderState {
@@ -202,7 +205,8 @@ impl Connection {
     /// Whether the path seems to have dropped long segments for a while, without a word, and to pass what is short: nothing is
     /// acknowledged any more, and yet the far end's packets come.
     pub(crate) fn drops_long_segments(&self, now: Time) -> bool {
-        self.is_repeating_long_segment
+        self.has_long_segments
+            && self.is_repeating_in_vain
             && now - self.last_progress >= MTU_STALL_TIMEOUT
             && self.last_received - self.last_progress >= MTU_STALL_TIMEOUT / 2
     }

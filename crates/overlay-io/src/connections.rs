@@ -249,7 +249,13 @@ impl Connections {
 
     /// Leaves connections whose long segments do not pass; the end that opens them does so again, with short ones.
     fn leave_black_holes(&mut self, node: &mut Node<Buffer>, now: Time) {
-        let left = self.connections.iter().filter(|(_, connection)| connection.drops_long_segments(now));
+        // What datagrams have found holds for connections, too.
+        let reduced = node.take_mtu_reductions();
+        let is_reduced = |connection: &Connection| {
+            connection.has_long_segments && connection.owner.is_some_and(|(remote, _)| reduced.contains(&remote))
+        };
+        let left = self.connections.iter();
+        let left = left.filter(|(_, connection)| is_reduced(connection) || connection.drops_long_segments(now));
         let left: Vec<_> = left.map(|(number, _)| *number).collect();
         for number in left {
             let Some(connection) = self.connections.get(&number) else { continue };

@@ -161,6 +161,7 @@ impl MeasurementContext<'_> {
             capacity.warn_if_below_bursts(&outcome);
         }
         let mut warnings = self.transport.warnings();
+        warnings.extend(self.black_hole_warning(&phase.series));
         warnings.extend((!phase.series.has_kernel_stamps()).then(|| NO_KERNEL_STAMPS_WARNING.to_owned()));
         let own_shaper = capacity.as_ref().and_then(|capacity| capacity.shaper.as_ref()).is_some_and(|s| s.at_sender);
         warnings.extend((phase.series.is_held_back() && !own_shaper).then(|| HELD_BACK_WARNING.to_owned()));
@@ -179,6 +180,18 @@ impl MeasurementContext<'_> {
             sustained_bytes: policing::bucket_bytes(sustained),
             ..report
         }
+    }
+
+    /// Connections are open, and nothing long that a train has sent on them arrives.
+    fn black_hole_warning(&self, series: &TrainSeries) -> Option<String> {
+        let is_likely = self.transport.kind() != Transport::Udp && series.loses_all_long_packets();
+        is_likely.then(|| {
+            let bytes = self.transport.max_ethernet_packet();
+            format!(
+                "connections opened, and no packet of {bytes} bytes arrived on them: the MTU of a link on the path may be less, and the \
+                 ICMP messages that say so dropped; UDP finds out which length passes"
+            )
+        })
     }
 
     /// Names this host's own interface where it may be what made packets arrive in batches.
