@@ -201,6 +201,29 @@ fn a_gateway_runs_with_what_it_needs_alone() {
     });
 }
 
+/// As a PPP connection does, or a modem that is plugged in again.
+#[test]
+fn a_path_follows_an_interface_that_is_deleted_and_made_again() {
+    in_namespaces("a_path_follows_an_interface_that_is_deleted_and_made_again", || {
+        let host = Host::new("bonded-interface");
+        for config in ["bonded.toml", "threads.toml"] {
+            let child = host.command(&[], &program(), config).spawn().unwrap();
+            let said = started_and_ended(child, || {
+                host.ip(&["link", "del", "path2"]);
+                host.ip(&["link", "add", "path2", "type", "veth", "peer", "name", "far-path2"]);
+                for name in ["path2", "far-path2"] {
+                    host.namespace.run(|| interface::set_up(name).unwrap()).unwrap();
+                }
+                host.ip(&["addr", "add", "10.9.2.1/24", "dev", "path2"]);
+                // The kernel looks for the next hop once the gateway sends by it.
+                let is_used = || host.ip(&["neigh", "show", "dev", "path2"]).contains("10.9.2.2");
+                assert!(eventually(is_used));
+            });
+            assert!(said.contains("path2 is a new interface"), "{said}");
+        }
+    });
+}
+
 /// As the unit in docs/gateway.md has it.
 #[test]
 fn two_capabilities_are_all_that_either_plane_takes() {
