@@ -17,9 +17,8 @@ fn is_found_by_its_name(test: &str, carrier: &str) {
         let (hosts, keys) = (hosts(), Keys::new(test));
         let names = keys.file(1).with_file_name("hosts");
         fs::write(&names, "fd79::99 far.example\n10.79.0.99 far.example\n10.79.0.2 far.example\n").unwrap();
-        let listen = || -> Child {
-            keys.end(&hosts, 2, &["--address", "10.77.0.2/24", "--carrier", carrier]).spawn().unwrap()
-        };
+        let listen =
+            || -> Child { keys.end(&hosts, 2, &["--address", "10.77.0.2/24", "--carrier", carrier]).spawn().unwrap() };
         let mut far = listen();
         wait_for(&lines(&mut far), "waiting at");
         // The names of this process are its own.
@@ -28,15 +27,17 @@ fn is_found_by_its_name(test: &str, carrier: &str) {
         let script = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
         let mut near = hosts.left.command("unshare");
         near.args(["--mount", "sh", "-c", script]).arg(&names).env("XDG_RUNTIME_DIR", names.parent().unwrap());
-        near.args(connect.into_iter().map(|word| if word == "10.79.0.2:443" { "far.example:443".as_ref() } else { word }));
+        near.args(
+            connect.into_iter().map(|word| if word == "10.79.0.2:443" { "far.example:443".as_ref() } else { word }),
+        );
         let mut near = near.stderr(Stdio::piped()).spawn().unwrap();
         wait_for(&lines(&mut near), ": connected");
         let has_passed = || {
             let listener = hosts.right.run(|| TcpListener::bind("10.77.0.2:9"));
             let Ok(Ok(listener)) = listener else { return false };
-            let opened = hosts.left.run(|| {
-                TcpStream::connect_timeout(&"10.77.0.2:9".parse().unwrap(), Duration::from_secs(2)).map(drop)
-            });
+            let opened = hosts
+                .left
+                .run(|| TcpStream::connect_timeout(&"10.77.0.2:9".parse().unwrap(), Duration::from_secs(2)).map(drop));
             opened.is_ok_and(|opened| opened.is_ok()) && listener.accept().unwrap().0.read(&mut [0; 1]).is_ok()
         };
         assert!(eventually(has_passed));
