@@ -267,7 +267,7 @@ impl Connections {
                 dialer.use_short_segments(now)
             });
             if is_new {
-                tracing::info!(
+                tracing::warn!(
                     "long packets do not reach {far}, and short ones do: connecting again with short segments"
                 );
             }

@@ -147,7 +147,7 @@ impl Datagrams {
                 Ok(None) => {}
                 Ok(Some(index)) => {
                     *reported = None;
-                    tracing::info!(
+                    tracing::warn!(
                         "path {path}: {interface} is a new interface (number {index}); the path uses it now"
                     );
                 }

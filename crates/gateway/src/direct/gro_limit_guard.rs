@@ -54,7 +54,7 @@ impl GroLimitGuard {
         }
         match GroLimitGuard::new(name, self.bytes, journal) {
             Ok(renewed) => {
-                tracing::info!("{name} is a new interface (number {index}): its batches are bounded again");
+                tracing::warn!("{name} is a new interface (number {index}): its batches are bounded again");
                 *self = renewed;
             }
             Err(error) => {

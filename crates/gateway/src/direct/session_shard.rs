@@ -118,7 +118,7 @@ impl SessionShard {
                 Ok(None) => {}
                 Ok(Some(index)) => {
                     *reported = None;
-                    tracing::info!("path {path}: its interface is a new one (number {index}); sessions use it now");
+                    tracing::warn!("path {path}: its interface is a new one (number {index}); sessions use it now");
                 }
                 Err(error) => {
                     let text = error.to_string();
