@@ -7,7 +7,7 @@ use kumade_units::{Span, Time};
 /// answered or overdue, the path is not used; then what is known to pass is used, [`PathMtuDiscovery::BASE_BYTES`] at least, and longer
 /// packets are searched for: the lengths that are common first, from the shortest on, then the middle between what passed
 /// and what did not, until less than 8 bytes lie between. A length does not pass where three probes are not answered. Found,
-/// it is confirmed every second while long packets leave; where that fails, all begins anew from the base. Whether more
+/// it is confirmed every 2 s while long packets leave; where that fails, all begins anew from the base. Whether more
 /// passes is asked again after 10 min. Reports of routers are not trusted and not needed.
 ///
 /// A path that does not even pass the base is not used, and is probed again a second later.
@@ -79,9 +79,8 @@ const SEARCH_RESOLUTION_BYTES: u32 = 8;
 const MAX_PROBES: u32 = 3;
 /// PMTU_RAISE_TIMER of RFC 8899 §5.1.1.
 const PMTU_RAISE_TIMER: Span = Span::from_secs(600);
-/// CONFIRMATION_TIMER of RFC 8899 §5.1.1, which leaves it to the implementation: a path that drops long packets all at once is noticed
-/// before the streams inside have waited for their fourth retransmission, which comes 3 s after the first.
-const CONFIRMATION_TIMER: Span = Span::from_secs(1);
+/// CONFIRMATION_TIMER of RFC 8899 §5.1.1.
+const CONFIRMATION_TIMER: Span = Span::from_secs(2);
 const BASE_RETRY_INTERVAL: Span = Span::from_secs(1);
 
 impl PathMtuDiscovery {
