@@ -52,6 +52,7 @@ mod config;
 mod handshakes;
 mod networks;
 mod node;
+mod notice;
 mod outer_headers;
 mod packet_buffer;
 mod path_mtus;
@@ -60,7 +61,8 @@ mod shard_message;
 mod statistics;
 
 pub use config::{NodeConfig, NodeError, RemoteConfig};
-pub use node::{Node, NodeNotice, Outbound, Output, Received};
+pub use node::{Node, Outbound, Output, Received};
+pub use notice::{NodeNotice, NoticeContent, RemoteChange};
 pub use outer_headers::OuterHeaders;
 pub use packet_buffer::{HEADROOM_BYTES, OVERHEAD_BYTES, PacketBuffer};
 pub use shard_message::{MAX_SHARDS, ShardMessage, ShardSeed};

@@ -1,6 +1,7 @@
 use crate::config::{NodeConfig, NodeError, RemoteConfig};
 use crate::handshakes::Handshakes;
 use crate::networks::Networks;
+use crate::notice::{NodeNotice, NoticeContent};
 use crate::outer_headers::OuterHeaders;
 use crate::packet_buffer::{HEADROOM_BYTES, PacketBuffer};
 use crate::remote::{Remote, UnsealedDatagram};
@@ -10,12 +11,13 @@ use crate::shard_message::{
 use crate::statistics::{NodeStatistics, RemoteStatus};
 use kumade_link::Label;
 use kumade_multipath::{PathId, SharedPaths, StreamDelivery, TrafficClass};
-use kumade_noise_session::{DatagramKind, Endpoint, EndpointEvent, PeerId, PublicKey, Route, Session, SessionTable};
+use kumade_noise_session::{
+    DatagramKind, Endpoint, EndpointEvent, PeerId, RefusedDatagram, Route, Session, SessionTable,
+};
 use kumade_packet::{Classification, Ecn};
-use kumade_units::{Rate, Span, Time};
+use kumade_units::{Rate, Time};
 use rand_core::CryptoRng;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::IpAddr;
 use std::ops::DerefMut;
 
@@ -73,32 +75,8 @@ pub struct Output<B> {
     pub datagrams: Vec<Outbound<B>>,
     /// Hand these to the hosts.
     pub packets: Vec<PacketBuffer<B>>,
-    /// Tell the administrator.
+    /// Tell the administrator, in the order in which they happened.
     pub notices: Vec<NodeNotice>,
-}
-
-/// What an administrator has to know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NodeNotice {
-    /// A peer has seen later timestamps of this host than its clock shows.
-    OwnClockBehind {
-        /// The peer's key.
-        peer: PublicKey,
-        /// By how much, at least.
-        behind: Span,
-    },
-}
-
-impl fmt::Display for NodeNotice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NodeNotice::OwnClockBehind { peer, behind } => write!(
-                f,
-                "the clock of this host is {behind} behind the last handshake that the peer {peer} has had from it: \
-                 the connection is made nevertheless, but set the clock (for example by NTP)"
-            ),
-        }
-    }
 }
 
 impl<B> Default for Output<B> {
@@ -277,6 +255,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                 Ok(()) => Received::Handshake,
                 Err(refusal) => {
                     self.statistics.refused_handshakes += 1;
+                    let has_wrong_key = matches!(refusal, RefusedDatagram::UnknownPeer | RefusedDatagram::InvalidMac);
+                    self.statistics.wrong_key_handshakes += u64::from(has_wrong_key);
                     return if refusal.may_be_followed() { Received::Handshake } else { Received::Refused };
                 }
             },
@@ -292,12 +272,16 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         let Ok((peer, opened)) = self.sessions.open(datagram, now) else { return Received::Refused };
         if opened.plaintext.is_empty() {
             self.handshakes.notify(peer, HandshakeTrigger::KeepaliveReceived, now);
+            if let Some(place) = self.remote_by_peer.get(&peer) {
+                self.remotes[*place].record_heard(now);
+            }
             return Received::Handshake;
         }
         let (Some(&place), Some(path)) = (self.remote_by_peer.get(&peer), shard_path(self.shard, opened.path)) else {
             return Received::Refused;
         };
         let remote = &mut self.remotes[place];
+        remote.record_heard(now);
         if remote.is_data_received_notice_due(now) {
             self.handshakes.notify(peer, HandshakeTrigger::DataReceived, now);
         }
@@ -383,12 +367,24 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             self.remotes[place].expire(now, &mut self.resequenced);
             self.send_due(place, now, output);
             self.remotes[place].handle_path_events(now, &mut self.resequenced);
+            let has_session = self.sessions.has_session(self.remotes[place].peer, now);
+            self.remotes[place].update_connection(has_session, now);
+            self.take_changes(place, output);
             self.deliver_with_valid_source(place);
             self.report_oversized(place);
         }
         self.drive_handshakes(now, wall, output);
         self.statistics.delivered_packets += self.delivered.len() as u64;
         output.packets.append(&mut self.delivered);
+    }
+
+    /// Of several shards, the first one tells.
+    fn take_changes(&mut self, place: usize, output: &mut Output<B>) {
+        let changes = self.remotes[place].take_changes();
+        if self.shard == 0 {
+            let notice = |(time, change)| NodeNotice { time, content: NoticeContent::Remote { remote: place, change } };
+            output.notices.extend(changes.into_iter().map(notice));
+        }
     }
 
     /// Tells hosts of packets that are too long for all paths.
@@ -420,10 +416,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                     self.install_session(peer, session, instance, now)
                 }
                 EndpointEvent::Unreachable { .. } => {}
-                EndpointEvent::OwnClockBehind { peer, behind } => {
-                    let remote = self.remote_by_peer.get(&peer).map(|place| &self.remotes[*place]);
-                    let notice = remote.map(|remote| NodeNotice::OwnClockBehind { peer: remote.key(), behind });
-                    output.notices.extend(notice);
+                EndpointEvent::Notice(notice) => {
+                    output.notices.push(NodeNotice { time: now, content: NoticeContent::Handshake(notice) });
                 }
             }
         }
@@ -432,6 +426,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     fn install_session(&mut self, peer: PeerId, mut session: Session, instance: u64, now: Time) {
         if let Some(&place) = self.remote_by_peer.get(&peer) {
             let remote = &mut self.remotes[place];
+            remote.record_heard(now);
             if remote.record_session(instance) {
                 let paths = remote.renewed_paths(now);
                 remote.restart(paths, now, &mut self.resequenced);
@@ -450,9 +445,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     fn send_due(&mut self, place: usize, now: Time, output: &mut Output<B>) {
         let remote = &mut self.remotes[place];
         let peer = remote.peer;
-        let is_connected = self.sessions.has_session(peer, now);
-        remote.set_connected(is_connected, now);
-        if !is_connected {
+        if !self.sessions.has_session(peer, now) {
             if self.shard == 0 && remote.routes().next().is_some() {
                 self.handshakes.notify(peer, HandshakeTrigger::SessionNeeded, now);
             }

@@ -1,5 +1,6 @@
 use crate::config::{NodeError, RemoteConfig};
 use crate::outer_headers::OuterHeaders;
+use crate::notice::RemoteChange;
 use crate::packet_buffer::PacketBuffer;
 use crate::path_mtus::PathMtus;
 use crate::statistics::{RemotePath, RemoteStatus};
@@ -9,7 +10,7 @@ use kumade_multipath::{
     ArrivedData, Bond, DelayRange, FlowControl, OuterTransport, OutgoingPacket, PathEvent, PathId, PathReceiver,
     PathState, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
 };
-use kumade_noise_session::{PeerId, PublicKey, Route};
+use kumade_noise_session::{PeerId, Route};
 use kumade_packet::{Ecn, PayloadKind};
 use kumade_units::{ConfigError, Rate, Span, Time};
 use std::ops::DerefMut;
@@ -48,8 +49,18 @@ pub(crate) struct Remote<B> {
     /// When one last brought a packet.
     last_connection_data: Option<Time>,
     instance: Option<u64>,
-    /// Whether there is a session, and since when.
+    /// Whether there is a session and a path is up, and since when.
     connection_state: (bool, Time),
+    /// When anything authentic came from the peer last.
+    last_heard: Option<Time>,
+    /// How often the peer was lost.
+    losses: u64,
+    /// How often each path failed or ended.
+    path_failures: Vec<u64>,
+    /// Whether each path has failed or ended, and has not returned yet.
+    has_path_failed: Vec<bool>,
+    /// What is to be told.
+    changes: Vec<(Time, RemoteChange)>,
     handshakes: u64,
     restarts: u64,
     last_data_sent_notice: Option<Time>,
@@ -72,11 +83,16 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             bond,
             resequencer: Resequencer::new(config.resequencer),
             receivers: vec![PathReceiver::new(); routes.len()],
+            path_failures: vec![0; routes.len()],
+            has_path_failed: vec![false; routes.len()],
             routes,
             had_connection: false,
             last_connection_data: None,
             instance: None,
             connection_state: (false, now),
+            last_heard: None,
+            losses: 0,
+            changes: Vec::new(),
             handshakes: 0,
             restarts: 0,
             last_data_sent_notice: None,
@@ -118,6 +134,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     /// The peer has restarted.
     pub(crate) fn restart(&mut self, paths: SharedPaths, now: Time, delivered: &mut Vec<PacketBuffer<B>>) {
         self.restarts += 1;
+        self.changes.push((now, RemoteChange::Restarted));
+        // It is connected again once a path is up.
+        self.connection_state = (false, now);
+        self.has_path_failed.fill(false);
         self.resequencer.flush(now, delivered);
         self.resequencer = Resequencer::new(self.config.resequencer);
         self.receivers.fill(PathReceiver::new());
@@ -146,11 +166,38 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.bond.queued_packets() > 0
     }
 
-    /// Takes note of whether there is a session.
-    pub(crate) fn set_connected(&mut self, is_connected: bool, now: Time) {
-        if self.connection_state.0 != is_connected {
-            self.connection_state = (is_connected, now);
+    /// Something authentic has come from the peer.
+    pub(crate) fn record_heard(&mut self, now: Time) {
+        self.last_heard = Some(now);
+    }
+
+    /// Takes note of whether the peer is connected: there is a session, and it answers on a path. One that is lost has been so since
+    /// it was heard last. A path that answers while its MTU is found out anew is no loss.
+    pub(crate) fn update_connection(&mut self, has_session: bool, now: Time) {
+        let is_connected =
+            has_session && (self.bond.is_up() || self.connection_state.0 && self.answers_on_a_path());
+        if self.connection_state.0 == is_connected {
+            return;
         }
+        if is_connected {
+            self.connection_state = (true, now);
+            self.changes.push((now, RemoteChange::Connected));
+        } else {
+            let last_heard = self.last_heard;
+            self.connection_state = (false, last_heard.unwrap_or(now));
+            self.losses += 1;
+            self.changes.push((now, RemoteChange::Lost { last_heard }));
+        }
+    }
+
+    fn answers_on_a_path(&self) -> bool {
+        let mut states = PathId::all().take(self.routes.len()).filter_map(|path| self.bond.status(path));
+        states.any(|status| status.state == PathState::Up)
+    }
+
+    /// What has become of the peer and its paths since this was last asked.
+    pub(crate) fn take_changes(&mut self) -> Vec<(Time, RemoteChange)> {
+        std::mem::take(&mut self.changes)
     }
 
     /// Where the peer is reached on each path, as far as known.
@@ -172,8 +219,14 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     pub(crate) fn handle_path_events(&mut self, now: Time, delivered: &mut Vec<PacketBuffer<B>>) {
         while let Some(event) = self.bond.poll_event() {
             match event {
-                PathEvent::Up(path) => self.mtus.path_up(path, now),
+                PathEvent::Up(path) => {
+                    self.mtus.path_up(path, now);
+                    if std::mem::take(&mut self.has_path_failed[path.index()]) {
+                        self.changes.push((now, RemoteChange::PathReturned(path)));
+                    }
+                }
                 PathEvent::Down(path) => {
+                    self.record_path_failure(path, now);
                     // Paths are judged in both directions together.
                     self.resequencer.path_down(path, now, delivered);
                     self.mtus.path_down(path);
@@ -181,6 +234,14 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                 }
             }
         }
+    }
+
+    fn record_path_failure(&mut self, path: PathId, now: Time) {
+        self.path_failures[path.index()] += 1;
+        let has_ended = self.routes[path.index()].is_none();
+        self.has_path_failed[path.index()] |= !has_ended;
+        let change = if has_ended { RemoteChange::PathEnded(path) } else { RemoteChange::PathFailed(path) };
+        self.changes.push((now, change));
     }
 
     /// The next datagram that is due.
@@ -492,22 +553,20 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         }
     }
 
-    pub(crate) fn key(&self) -> PublicKey {
-        self.config.key
-    }
-
     pub(crate) fn status(&self) -> RemoteStatus {
-        let paths = PathId::all().zip(&self.routes).zip(&self.receivers);
-        let paths = paths.filter_map(|((path, route), receiver)| {
+        let paths = PathId::all().zip(&self.routes).zip(&self.receivers).zip(&self.path_failures);
+        let paths = paths.filter_map(|(((path, route), receiver), &failures)| {
             let (received_packets, received_bytes) = receiver.received_totals();
             let (address, status) = (route.map(|route| route.address), self.bond.status(path)?);
-            Some(RemotePath { address, status, mtu: self.mtus.mtu(path), received_packets, received_bytes })
+            Some(RemotePath { address, status, mtu: self.mtus.mtu(path), received_packets, received_bytes, failures })
         });
         let (is_connected, since) = self.connection_state;
         RemoteStatus {
             key: self.config.key,
             is_connected,
             state_since: since,
+            last_heard: self.last_heard,
+            losses: self.losses,
             handshakes: self.handshakes,
             restarts: self.restarts,
             paths: paths.collect(),

@@ -12,6 +12,8 @@ pub struct NodeStatistics {
     pub refused_datagrams: u64,
     /// Handshake messages that were not taken.
     pub refused_handshakes: u64,
+    /// Those of them whose sender has no key of a peer, or takes this host for another.
+    pub wrong_key_handshakes: u64,
     /// Packets from a peer whose source is in no network of that peer.
     pub foreign_source_packets: u64,
     /// Packets of hosts that are too long for all paths.
@@ -25,10 +27,14 @@ pub struct NodeStatistics {
 pub struct RemoteStatus {
     /// Who.
     pub key: PublicKey,
-    /// Whether there is a session.
+    /// Whether there is a session, and the peer answers on a path.
     pub is_connected: bool,
-    /// Since when.
+    /// Since when; where it was lost, since it was heard last.
     pub state_since: Time,
+    /// When anything authentic came from it last.
+    pub last_heard: Option<Time>,
+    /// How often it was lost: it had been connected, and answered on no path any longer.
+    pub losses: u64,
     /// How often keys were agreed on.
     pub handshakes: u64,
     /// How often the peer has restarted. Both ends begin anew then, and with them what is counted of paths, queue and order.
@@ -59,6 +65,7 @@ impl NodeStatistics {
         self.unroutable_packets += other.unroutable_packets;
         self.refused_datagrams += other.refused_datagrams;
         self.refused_handshakes += other.refused_handshakes;
+        self.wrong_key_handshakes += other.wrong_key_handshakes;
         self.foreign_source_packets += other.foreign_source_packets;
         self.oversized_packets += other.oversized_packets;
         self.delivered_packets += other.delivered_packets;
@@ -68,6 +75,7 @@ impl NodeStatistics {
 impl RemoteStatus {
     /// Counts what another shard has done. What can have one value only stays as it is.
     pub fn merge(&mut self, other: &RemoteStatus) {
+        self.last_heard = self.last_heard.max(other.last_heard);
         self.queued_packets += other.queued_packets;
         self.dropped_packets += other.dropped_packets;
         self.suppressed_retransmissions += other.suppressed_retransmissions;
@@ -101,4 +109,6 @@ pub struct RemotePath {
     pub received_packets: u64,
     /// Their bytes.
     pub received_bytes: u64,
+    /// How often it failed after it had carried packets, or its TCP connection ended.
+    pub failures: u64,
 }

@@ -3,9 +3,10 @@
 mod faulty;
 
 use faulty::{FaultyNetwork, path};
-use kumade_dataplane::RemoteStatus;
+use kumade_dataplane::{NodeNotice, NoticeContent, RemoteChange, RemoteStatus};
+use kumade_multipath::PathId;
 use kumade_packet::{Headers, checksum};
-use kumade_units::Span;
+use kumade_units::{Span, Time};
 use std::net::Ipv4Addr;
 
 fn seconds(seconds: i64) -> Span {
@@ -188,4 +189,61 @@ fn a_peer_that_restarts_with_its_clock_an_hour_behind_is_connected_again_within_
         world.run(seconds(1));
         assert_eq!(world.numbers().len(), numbers.len(), "node {own} has restarted");
     }
+}
+
+/// What was told of the peer of a node since the last call.
+fn take_changes(world: &mut FaultyNetwork, own: usize) -> Vec<(Time, RemoteChange)> {
+    let notices = std::mem::take(&mut world.notices[own]);
+    let change = |notice: NodeNotice| match notice.content {
+        NoticeContent::Remote { remote: 0, change } => Some((notice.time, change)),
+        // One that is not answered for long.
+        _ => None,
+    };
+    notices.into_iter().filter_map(change).collect()
+}
+
+#[test]
+fn it_is_told_when_a_path_or_the_peer_is_lost_and_back_and_a_status_counts_from_the_last_word() {
+    let second = PathId::all().nth(1).unwrap();
+    let mut world = connected(vec![path(10, 1500), path(20, 1500)], u32::MAX);
+    for own in 0..2 {
+        let changes = take_changes(&mut world, own);
+        assert!(matches!(changes[..], [(_, RemoteChange::Connected)]), "{changes:?}");
+    }
+    // A path, while nothing but probes passes.
+    world.paths[1].is_cut = true;
+    world.run(seconds(5));
+    world.paths[1].is_cut = false;
+    world.run(seconds(15));
+    for own in 0..2 {
+        let changes: Vec<_> = take_changes(&mut world, own).into_iter().map(|(_, change)| change).collect();
+        assert_eq!(changes, [RemoteChange::PathFailed(second), RemoteChange::PathReturned(second)]);
+        let status = &world.nodes[own].remote_statuses()[0];
+        assert_eq!((status.losses, [0, 1].map(|path| status.paths[path].failures)), (0, [0, 1]));
+    }
+    // All of them, although the keys are valid for minutes.
+    world.paths.iter_mut().for_each(|path| path.is_cut = true);
+    let cut = world.now;
+    world.run(seconds(35));
+    for own in 0..2 {
+        let (told, change) = *take_changes(&mut world, own).last().unwrap();
+        let RemoteChange::Lost { last_heard: Some(last_heard) } = change else { panic!("{change:?}") };
+        assert!(told - cut < seconds(5) && (last_heard - cut).as_secs_f64().abs() < 1.1, "{}", told - cut);
+        let status = &world.nodes[own].remote_statuses()[0];
+        assert_eq!((status.is_connected, status.state_since, status.losses), (false, last_heard, 1));
+        assert_eq!(status.last_heard, Some(last_heard));
+    }
+    world.paths.iter_mut().for_each(|path| path.is_cut = false);
+    world.run(seconds(30));
+    for own in 0..2 {
+        let changes = take_changes(&mut world, own);
+        let connected = changes.iter().filter(|(_, change)| *change == RemoteChange::Connected).count();
+        assert!(connected == 1 && world.is_connected(), "{changes:?}");
+    }
+    // One that restarts is not lost.
+    world.restart(0);
+    world.run(seconds(30));
+    let changes = take_changes(&mut world, 1);
+    assert!(changes.iter().any(|(_, change)| *change == RemoteChange::Restarted), "{changes:?}");
+    assert_eq!(changes.last().map(|(_, change)| *change), Some(RemoteChange::Connected));
 }

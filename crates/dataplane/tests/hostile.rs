@@ -212,7 +212,7 @@ impl Hostile {
                     self.table.install(peer, session, self.now);
                     self.is_connected = true;
                 }
-                EndpointEvent::Unreachable { .. } | EndpointEvent::OwnClockBehind { .. } => {}
+                EndpointEvent::Unreachable { .. } | EndpointEvent::Notice(_) => {}
             }
         }
         let mut output = Output::default();

@@ -24,6 +24,11 @@ const PATH_GAUGES: [Gauge<GatewayPathStatus>; 2] = [
     ("path_up", "Whether packets take the path", |path| Some(bool_as_f64(path.up))),
     ("path_share_ratio", "The path's part of the bytes that left in the last second", |path| path.share_ratio),
 ];
+const PATH_COUNTERS: [Counter<GatewayPathStatus>; 1] = [(
+    "path_failures",
+    "How often the interface or the routes of a path of the direct plane were gone",
+    |path| path.failures,
+)];
 const PATH_TRAFFIC_COUNTERS: [TrafficCounter<GatewayPathStatus>; 1] =
     [("path_sent", "that left by the path", |path| &path.sent)];
 
@@ -85,6 +90,9 @@ impl Collector for GatewayMetrics {
         let paths = paths.map(|path| (vec![gateway, ("path", &*path.name), ("interface", &*path.interface)], path));
         let paths: Vec<_> = paths.collect();
         encoder.encode_gauges(&paths, &PATH_GAUGES)?;
+        if self.0.plane == crate::status::PlaneKind::Direct {
+            encoder.encode_counters(&paths, &PATH_COUNTERS)?;
+        }
         encoder.encode_traffic(&paths, &PATH_TRAFFIC_COUNTERS)?;
         self.encode_remote_paths(&mut encoder)?;
         Tunnel::encode_metrics(&mut descriptors, "tunnel_", &self.labelled_remotes(|remote| remote.tunnel.as_ref()))?;

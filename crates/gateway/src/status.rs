@@ -76,6 +76,9 @@ pub struct GatewayPathStatus {
     pub up: bool,
     /// For how long that has been so.
     pub state_seconds: f64,
+    /// In the direct plane: how often its interface or its routes were gone. The bonded plane counts it for each remote gateway.
+    #[serde(default)]
+    pub failures: u64,
     /// What left by it. In the bonded plane with all that encapsulation adds.
     pub sent: Traffic,
     /// Its part of the bytes that left by all paths in the last interval; null where none did.

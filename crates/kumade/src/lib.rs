@@ -11,8 +11,10 @@ mod key;
 mod lab;
 mod link;
 mod live;
+mod log;
 mod manual;
 mod measure;
+mod notices;
 mod output;
 mod serve;
 mod terminal;
@@ -29,9 +31,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::filter::LevelFilter;
 
 /// Measure available bandwidth, capacity, one-way delay and loss of network paths, even through firewalls that pass only
 /// TCP, and emulate links
@@ -78,7 +78,8 @@ pub fn main() -> ExitCode {
         let arguments = env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect::<Vec<_>>();
         tips::with_tips(error, &arguments).exit()
     });
-    init_logging(if matches!(cli.command, Command::Serve(_)) { LevelFilter::INFO } else { LevelFilter::WARN });
+    let is_service = matches!(cli.command, Command::Serve(_) | Command::Gateway(_) | Command::Tunnel(_));
+    log::init_logging(if is_service { LevelFilter::INFO } else { LevelFilter::WARN });
     run(cli.command).unwrap_or_else(|error| {
         // A reader that closes the pipe, as `head` does, is not an error.
         if is_closed_output(&error) {
@@ -87,18 +88,6 @@ pub fn main() -> ExitCode {
         note!("kumade: {error:#}");
         ExitCode::FAILURE
     })
-}
-
-/// Writes messages to standard error: those of KUMADE_LOG (`debug`, or `kumade_client=debug,info`), otherwise from this level on.
-fn init_logging(default: LevelFilter) {
-    let wanted = env::var("KUMADE_LOG").ok().filter(|wanted| !wanted.is_empty());
-    let filter =
-        wanted.as_deref().map_or(Ok(Targets::new().with_default(default)), str::parse).unwrap_or_else(|error| {
-            note!("kumade: can't read KUMADE_LOG: {error}: try debug, or kumade_client=debug,info");
-            Targets::new().with_default(default)
-        });
-    let messages = tracing_subscriber::fmt::layer().with_writer(|| output::UnfailingStderr).with_target(false);
-    tracing_subscriber::registry().with(filter).with(messages).init();
 }
 
 fn is_closed_output(error: &anyhow::Error) -> bool {

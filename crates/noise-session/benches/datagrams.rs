@@ -36,7 +36,7 @@ fn exchange(from: &mut Endpoint, to: &mut Endpoint) -> Vec<Session> {
         match event {
             EndpointEvent::Transmit { datagram, .. } => drop(to.receive(&datagram, route(), NOW)),
             EndpointEvent::Established { session, .. } => sessions.push(session),
-            EndpointEvent::Unreachable { .. } | EndpointEvent::OwnClockBehind { .. } => {}
+            EndpointEvent::Unreachable { .. } | EndpointEvent::Notice(_) => {}
         }
     }
     sessions

@@ -7,6 +7,7 @@ use crate::message::{
     COOKIE_NONCE_BYTES, DatagramKind, INITIATION_BYTES, INITIATION_NOISE_RANGE, INITIATION_PAYLOAD_BYTES,
     INSTANCE_BYTES, OVERHEAD_BYTES, RESPONSE_BYTES, RESPONSE_NOISE_RANGE, RESPONSE_PAYLOAD_BYTES, read_u32, to_array,
 };
+use crate::notice::{HandshakeNotice, ToldRefusals};
 use crate::noise::{NoiseInitiator, NoiseResponder, Prologue};
 use crate::peer::{DueAction, PeerHandshakes, PeerId, PeerState, Route, SentMessage};
 use crate::policy::HandshakePolicy;
@@ -17,6 +18,7 @@ use crate::{PresharedKey, PrivateKey, PublicKey};
 use kumade_units::{Span, Time};
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
 
 /// The number of the path on which an endpoint seals its own keepalives. The sessions that it hands out own all others.
 pub const ENDPOINT_PATH: u8 = u8::MAX;
@@ -55,6 +57,10 @@ pub struct Endpoint {
     expected_hosts: BTreeSet<HostPrefix>,
     timers: BTreeSet<(Time, PeerId)>,
     events: VecDeque<EndpointEvent>,
+    /// Hosts without a key of a peer, by the keys that they offered.
+    unknown_peers: ToldRefusals<PublicKey>,
+    /// Hosts that take this one for another.
+    mistaken_senders: ToldRefusals<IpAddr>,
     next_id: u32,
 }
 
@@ -77,6 +83,8 @@ impl Endpoint {
             expected_hosts: BTreeSet::new(),
             timers: BTreeSet::new(),
             events: VecDeque::new(),
+            unknown_peers: ToldRefusals::new(),
+            mistaken_senders: ToldRefusals::new(),
             next_id: 0,
         }
     }
@@ -215,7 +223,10 @@ impl Endpoint {
         let noise = to_array(&message[INITIATION_NOISE_RANGE]);
         let responder = NoiseResponder::read(Prologue::Session, &self.identity, &noise, &mut *self.random)
             .map_err(|_| RefusedDatagram::Forged)?;
-        let id = *self.by_key.get(&responder.initiator).ok_or(RefusedDatagram::UnknownPeer)?;
+        let Some(&id) = self.by_key.get(&responder.initiator) else {
+            self.report_unknown_peer(responder.initiator, from, now);
+            return Err(RefusedDatagram::UnknownPeer);
+        };
         let (instance, rest) = responder.payload.split_at(INSTANCE_BYTES);
         let instance = u64::from_le_bytes(to_array(instance));
         let (stamp, offer) = rest.split_at(timestamp::TIMESTAMP_BYTES);
@@ -231,6 +242,18 @@ impl Endpoint {
         let answered = AnsweredInitiation { id, index: read_u32(message, 4), instance };
         self.send_response(answered, responder, self.policy.cipher.agree_with(offer), from, now)?;
         Ok(id)
+    }
+
+    fn report_unknown_peer(&mut self, offered: PublicKey, from: MessageOrigin, now: Time) {
+        let Some(untold) = self.unknown_peers.record(offered, now) else { return };
+        let mut peers = self.by_key.keys();
+        let expected = peers.next().copied().filter(|_| peers.next().is_none());
+        let address = from.route.address;
+        self.report(HandshakeNotice::UnknownPeer { offered, address, expected, untold });
+    }
+
+    fn report(&mut self, notice: HandshakeNotice) {
+        self.events.push_back(EndpointEvent::Notice(notice));
     }
 
     /// A peer has restarted with a clock that is behind, or somebody copies its messages. Nothing may come of a copy; but it may
@@ -314,13 +337,24 @@ impl Endpoint {
     ) -> Result<(), RefusedDatagram> {
         let sender = read_u32(message, 4);
         let initiator = self.outstanding_initiator(id, index).ok_or(RefusedDatagram::Unexpected)?;
-        let (payload, keys) =
-            initiator.finish(&to_array(&message[RESPONSE_NOISE_RANGE])).map_err(|_| RefusedDatagram::Forged)?;
+        let Ok((payload, keys)) = initiator.finish(&to_array(&message[RESPONSE_NOISE_RANGE])) else {
+            self.report_forged_answer(id, from);
+            return Err(RefusedDatagram::Forged);
+        };
         let (instance, choice) = payload.split_at(INSTANCE_BYTES);
         let cipher = Cipher::from_byte(choice[0]).filter(|chosen| *chosen == self.policy.cipher.agree_with(*chosen));
         let session = Session::new(cipher.ok_or(RefusedDatagram::Forged)?, &keys, (index, sender), true, now);
         self.finish_handshake(id, session, u64::from_le_bytes(to_array(instance)), from, now);
         Ok(())
+    }
+
+    fn report_forged_answer(&mut self, id: PeerId, from: Route) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        if let Some(attempt) = peer.attempt.as_mut().filter(|attempt| !attempt.has_reported_forgery) {
+            attempt.has_reported_forgery = true;
+            let notice = HandshakeNotice::AnswerForged { peer: peer.key, address: from.address };
+            self.report(notice);
+        }
     }
 
     /// The peer has answered our initiation.
@@ -354,9 +388,10 @@ impl Endpoint {
         let sent = peer.last_sent.filter(|sent| sent.index == index).ok_or(RefusedDatagram::Unexpected)?;
         let own = self.identity.public_key();
         let key = TimestampReplyKey::derive(&self.identity, &peer.key, &peer.psk, &own);
+        let peer_key = peer.key;
         let greatest = key.and_then(|key| key.open(message, &sent.mac1)).ok_or(RefusedDatagram::Forged)?;
         if let Some(behind) = self.update_peer(id, |peer| peer.learn_timestamp(greatest, now)).flatten() {
-            self.events.push_back(EndpointEvent::OwnClockBehind { peer: id, behind });
+            self.report(HandshakeNotice::OwnClockBehind { peer: peer_key, behind });
         }
         Ok(())
     }
@@ -369,6 +404,10 @@ impl Endpoint {
     /// Whether a handshake message is worth computing on.
     fn admit_message(&mut self, message: &[u8], from: MessageOrigin, now: Time) -> Result<Admitted, RefusedDatagram> {
         if !self.own_macs.has_valid_mac1(message) {
+            let address = from.route.address;
+            if let Some(untold) = self.mistaken_senders.record(address.ip(), now) {
+                self.report(HandshakeNotice::OtherReceiver { address, own: self.identity.public_key(), untold });
+            }
             return Err(RefusedDatagram::InvalidMac);
         }
         let source = self.message_source(from);
@@ -456,6 +495,11 @@ impl Endpoint {
         let (stamp, rest) = payload[INSTANCE_BYTES..].split_at_mut(timestamp::TIMESTAMP_BYTES);
         stamp.copy_from_slice(&timestamp.0);
         rest[0] = self.policy.cipher.to_byte();
+        if let Some(tried) = attempt.take_silence_to_report(now) {
+            let own = self.identity.public_key();
+            let notice = HandshakeNotice::Unanswered { peer: peer.key, own, address: to.address, tried };
+            self.events.push_back(EndpointEvent::Notice(notice));
+        }
         attempt.record_initiation(now, jitter);
         attempt.clock = Some(clock);
         let begun =

@@ -1,7 +1,7 @@
 use crate::PublicKey;
+use crate::notice::HandshakeNotice;
 use crate::peer::{PeerId, Route};
 use crate::session::Session;
-use kumade_units::Span;
 use thiserror::Error;
 
 /// What an endpoint wants done.
@@ -32,14 +32,8 @@ pub enum EndpointEvent {
         /// Who.
         peer: PeerId,
     },
-    /// The peer has seen a later timestamp of this host than its clock shows now: the clock was set back, or the host has none that
-    /// runs while it is off. Handshakes with the peer go on from there. Said once for each attempt to reach the peer.
-    OwnClockBehind {
-        /// Who.
-        peer: PeerId,
-        /// By how much, at least.
-        behind: Span,
-    },
+    /// Tell the administrator. Of strangers, little is told.
+    Notice(HandshakeNotice),
 }
 
 /// Why a datagram was dropped. Nothing is answered, but for a cookie reply where it says so.

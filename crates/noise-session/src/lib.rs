@@ -67,7 +67,7 @@
 //!             EndpointEvent::Transmit { to, datagram } => transmit(to, &datagram),
 //!             EndpointEvent::Established { peer, session, .. } => table.install(peer, session, now),
 //!             EndpointEvent::Unreachable { peer } => println!("{peer:?} does not answer"),
-//!             EndpointEvent::OwnClockBehind { .. } => println!("this host's clock is behind"),
+//!             EndpointEvent::Notice(notice) => println!("{notice}"),
 //!         }
 //!     }
 //! }
@@ -93,7 +93,7 @@
 //!   peer. A copied initiation is refused by its timestamp: it makes no session, and moves no address. If it is not the last
 //!   one of the peer, what the timestamp has to exceed is answered, sealed for the peer alone and for this initiation
 //!   (a timestamp reply, which WireGuard does not have): a peer that has restarted with its clock behind goes on from there, and
-//!   is told so ([`EndpointEvent::OwnClockBehind`]).
+//!   is told so ([`HandshakeNotice::OwnClockBehind`]).
 //! - Strangers cost constant memory, and computation as [`HandshakePolicy`] says: beyond a rate, handshake messages are computed on
 //!   only if they carry a cookie (`mac2`) or come over a TCP connection, which proves that the sender receives at its address.
 //!   Among those, the network that has sent most in vain lately is refused first, and addresses of peers last. Peers' own
@@ -134,6 +134,7 @@ mod limits;
 mod mac;
 mod message;
 mod noise;
+mod notice;
 mod peer;
 mod policy;
 mod replay;
@@ -153,6 +154,7 @@ pub use message::{
     COOKIE_REPLY_BYTES, DatagramKind, HEADER_BYTES, INITIATION_BYTES, OVERHEAD_BYTES, RESPONSE_BYTES, TAG_BYTES,
     receiver_index,
 };
+pub use notice::HandshakeNotice;
 pub use peer::{PeerId, PeerState, Route};
 pub use policy::HandshakePolicy;
 pub use replay::ReplayWindow;

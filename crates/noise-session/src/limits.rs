@@ -17,6 +17,9 @@ pub(crate) const RESPONSE_TIMEOUT: Span = Span::from_secs(15);
 pub(crate) const GIVE_UP_AFTER: Span = Span::from_secs(90);
 /// The first interval between two initiations; each further one is twice as long.
 pub(crate) const FIRST_RETRY_INTERVAL: Span = Span::from_secs(1);
+/// Initiations without an answer after which it is told that the peer does not answer: 7 s, when one or two may have been lost,
+/// and before people give up waiting.
+pub(crate) const UNANSWERED_INITIATIONS: u32 = 3;
 /// The longest interval between two initiations.
 pub(crate) const MAX_RETRY_INTERVAL: Span = Span::from_secs(16);
 /// A session is not replaced by another before this age, other than by the peer's wish.

@@ -2,7 +2,7 @@ use crate::cipher::Cipher;
 use crate::keyring::Keyring;
 use crate::limits::{
     COOKIE_LIFETIME, FIRST_RETRY_INTERVAL, GIVE_UP_AFTER, KEEPALIVE_AFTER, MAX_RETRY_INTERVAL, MIN_SESSION_AGE,
-    PEER_HANDSHAKES_PER_SECOND, REKEY_AFTER, RESPONDER_REKEY_DELAY, RESPONSE_TIMEOUT,
+    PEER_HANDSHAKES_PER_SECOND, REKEY_AFTER, RESPONDER_REKEY_DELAY, RESPONSE_TIMEOUT, UNANSWERED_INITIATIONS,
 };
 use crate::mac::{Cookie, MacKeys};
 use crate::message::MAC_BYTES;
@@ -83,6 +83,12 @@ pub(crate) struct HandshakeAttempt {
     has_retried_early: bool,
     /// A timestamp reply has.
     has_learned_timestamp: bool,
+    /// It was told that the peer does not answer.
+    has_reported_silence: bool,
+    /// It was told that an answer is not authentic.
+    pub(crate) has_reported_forgery: bool,
+    /// When the first initiation left.
+    first_initiation_at: Option<Time>,
     /// What this host's clock showed at the last initiation.
     pub(crate) clock: Option<Timestamp>,
     /// The route for the next initiation, where it is not just the next one.
@@ -173,6 +179,9 @@ impl PeerHandshakes {
                     initiations_sent: 0,
                     has_retried_early: false,
                     has_learned_timestamp: false,
+                    has_reported_silence: false,
+                    has_reported_forgery: false,
+                    first_initiation_at: None,
                     clock: None,
                     next_route: None,
                     outstanding: None,
@@ -300,6 +309,14 @@ impl HandshakeAttempt {
         self.initiations_sent = self.initiations_sent.saturating_add(1);
         self.next_route = None;
         self.next_initiation_at = now + interval + interval / 4 * i64::from(jitter >> 16) / (1 << 16);
+    }
+
+    /// If enough initiations are unanswered now, and that was not told yet: for how long they have been.
+    pub(crate) fn take_silence_to_report(&mut self, now: Time) -> Option<Span> {
+        let first = *self.first_initiation_at.get_or_insert(now);
+        let is_told = self.initiations_sent >= UNANSWERED_INITIATIONS && !self.has_reported_silence;
+        self.has_reported_silence |= is_told;
+        is_told.then(|| now - first)
     }
 
     /// Sends the last initiation anew at once, by the same route.

@@ -64,7 +64,7 @@ impl End {
                     self.reader.raise_record_limit(2000);
                     was_established = true;
                 }
-                EndpointEvent::Unreachable { .. } | EndpointEvent::OwnClockBehind { .. } => {}
+                EndpointEvent::Unreachable { .. } | EndpointEvent::Notice(_) => {}
             }
         }
         was_established
@@ -127,7 +127,7 @@ fn sessions() -> [Session; 2] {
                     _ = ends[1 - turn].endpoint.receive(&datagram, route(), NOW);
                 }
                 EndpointEvent::Established { session, .. } => sessions[turn].push(session),
-                EndpointEvent::Unreachable { .. } | EndpointEvent::OwnClockBehind { .. } => {}
+                EndpointEvent::Unreachable { .. } | EndpointEvent::Notice(_) => {}
             }
         }
     }

@@ -4,7 +4,7 @@
 mod network;
 
 use kumade_noise_session::{
-    COOKIE_REPLY_BYTES, DatagramKind, Endpoint, EndpointEvent, HandshakePolicy, PeerError, PeerId, PresharedKey,
+    COOKIE_REPLY_BYTES, DatagramKind, Endpoint, EndpointEvent, HandshakeNotice, HandshakePolicy, PeerError, PeerId, PresharedKey,
     PrivateKey, RefusedDatagram, Route,
 };
 use kumade_units::{Span, Time};
@@ -213,10 +213,79 @@ fn a_peer_restarted_with_its_clock_behind_goes_on_from_the_time_that_the_other_e
         assert!(first.is_some_and(|first| first < millis(500)), "{first:?}");
         assert_eq!(network.missing(1, restarted, network.now - secs(1)), NOTHING);
         // It is said once, and keys change as ever.
-        let said = &network.hosts[1].clock_behind;
+        let of_clock = |notice: &HandshakeNotice| match notice {
+            HandshakeNotice::OwnClockBehind { behind, .. } => Some(*behind),
+            _ => None,
+        };
+        let said: Vec<_> = network.hosts[1].notices.iter().filter_map(of_clock).collect();
         assert!(said.len() == 1 && (said[0] - behind).as_nanos().abs() < secs(2).as_nanos(), "{said:?}");
         assert!(network.hosts[1].established.len() >= 3);
     }
+}
+
+/// Two hosts that handshake for so long, over a path without delay; the first begins. Returns what the administrators were told.
+fn told_of_handshakes(
+    identities: [&PrivateKey; 2],
+    peers: [&PrivateKey; 2],
+    psks: [[u8; 32]; 2],
+    lasting: Span,
+) -> [Vec<HandshakeNotice>; 2] {
+    let mut ids = Vec::new();
+    let mut endpoints = [0, 1].map(|end| {
+        let random = Box::new(StdRng::seed_from_u64(end as u64));
+        let mut endpoint = Endpoint::new(identities[end].clone(), HandshakePolicy::default(), random);
+        let psk = PresharedKey::from_bytes(psks[end]);
+        ids.push(endpoint.add_peer(peers[end].public_key(), psk).unwrap());
+        endpoint
+    });
+    endpoints[0].set_routes(ids[0], vec![Route { path: 0, address: address(1, 0) }], Time::ZERO);
+    endpoints[0].connect(ids[0], Time::ZERO);
+    let mut told = [Vec::new(), Vec::new()];
+    let mut now = Time::ZERO;
+    while now < Time::ZERO + lasting {
+        for end in [0, 1, 0] {
+            endpoints[end].advance(now, WALL + (now - Time::ZERO));
+            while let Some(event) = endpoints[end].next_event() {
+                match event {
+                    EndpointEvent::Transmit { datagram, .. } => {
+                        let from = Route { path: 0, address: address(end, 0) };
+                        let _ = endpoints[1 - end].receive(&datagram, from, now);
+                    }
+                    EndpointEvent::Notice(notice) => told[end].push(notice),
+                    EndpointEvent::Established { .. } | EndpointEvent::Unreachable { .. } => {}
+                }
+            }
+        }
+        now += millis(100);
+    }
+    told
+}
+
+#[test]
+fn both_ends_are_told_which_key_is_wrong_and_once() {
+    let [one, two, other] = [1, 2, 3].map(|byte| PrivateKey::from_bytes([byte; 32]));
+    let told = |identities, peers| told_of_handshakes(identities, peers, [[0; 32]; 2], secs(300));
+    assert_eq!(told([&one, &two], [&two, &one]), [vec![], vec![]]);
+    let unanswered = |told: &[HandshakeNotice], peer: &PrivateKey| {
+        let [HandshakeNotice::Unanswered { peer: said, own, address: to, tried }] = told else { panic!("{told:?}") };
+        assert_eq!((*said, *own, *to), (peer.public_key(), one.public_key(), address(1, 0)));
+        assert!((secs(7)..secs(10)).contains(tried), "{tried}");
+        assert!(told[0].to_string().contains(&one.public_key().to_string()));
+    };
+    // The far end has another peer.
+    let [near, far] = told([&one, &two], [&two, &other]);
+    unanswered(&near, &two);
+    let [HandshakeNotice::UnknownPeer { offered, address: from, expected, untold: 0 }] = far[..] else { panic!("{far:?}") };
+    assert_eq!((offered, expected, from), (one.public_key(), Some(other.public_key()), address(0, 0)));
+    // This end takes the far one for another.
+    let [near, far] = told([&one, &two], [&other, &one]);
+    unanswered(&near, &other);
+    let from = address(0, 0);
+    assert_eq!(far, [HandshakeNotice::OtherReceiver { address: from, own: two.public_key(), untold: 0 }]);
+    // The second keys differ.
+    let [near, _] = told_of_handshakes([&one, &two], [&two, &one], [[1; 32], [2; 32]], secs(60));
+    assert_eq!(near[0], HandshakeNotice::AnswerForged { peer: two.public_key(), address: address(1, 0) });
+    assert_eq!(near.iter().filter(|notice| matches!(notice, HandshakeNotice::AnswerForged { .. })).count(), 1);
 }
 
 #[test]
@@ -399,7 +468,9 @@ fn strangers_hear_nothing() {
     message[20] ^= 1;
     assert_eq!(endpoint.receive(&message, route, Time::ZERO), Err(RefusedDatagram::InvalidMac));
     assert_eq!(endpoint.receive(&[4; 100], route, Time::ZERO), Err(RefusedDatagram::Malformed));
-    assert!(endpoint.next_event().is_none());
+    // The administrator is told of the first two.
+    let events: Vec<_> = std::iter::from_fn(|| endpoint.next_event()).collect();
+    assert!(matches!(events[..], [EndpointEvent::Notice(_), EndpointEvent::Notice(_)]), "{events:?}");
 }
 
 /// Strangers have used up what is computed on without further proof.

@@ -57,4 +57,5 @@ pub use error::BondedError;
 pub use handover::Handover;
 pub use plane::BondedPlane;
 pub use policy_routes::RouteError;
+pub use kumade_dataplane::{NodeNotice, NoticeContent, RemoteChange};
 pub use status::BondedStatus;

@@ -3,6 +3,7 @@ use crate::error::BondedError;
 use crate::shard::BondedShard;
 use crate::shard_link::{ShardLink, shard_links};
 use crate::status::BondedStatus;
+use kumade_dataplane::NodeNotice;
 use kumade_net::clock;
 use kumade_packet_loop::{PacketThread, ThreadEnded};
 use kumade_units::Rate;
@@ -57,6 +58,15 @@ impl BondedPlane {
             status.merge(&part?);
         }
         Ok(status)
+    }
+
+    /// What an administrator has to know of handshakes, peers and paths, since this was last asked; of what is not asked for, the
+    /// last 256.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn take_notices(&self) -> Result<Vec<NodeNotice>, ThreadEnded> {
+        self.threads[0].run_on_thread(BondedShard::take_notices)
     }
 
     /// A measurement says what a path to a remote site carries; both by their places.

@@ -7,7 +7,7 @@ use crate::outer_transports::OuterTransports;
 use crate::policy_routes::recover;
 use crate::shard_link::ShardLink;
 use crate::status::BondedStatus;
-use kumade_dataplane::{HEADROOM_BYTES, Node, Output, PacketBuffer, ShardSeed};
+use kumade_dataplane::{HEADROOM_BYTES, Node, NodeNotice, Output, PacketBuffer, ShardSeed};
 use kumade_multipath::{TrafficClass, UnorderedFlows};
 use kumade_net::tun::TunQueue;
 use kumade_net::{ResolvedHost, clock, interface};
@@ -15,6 +15,7 @@ use kumade_packet::{Classification, FlowDetail};
 use kumade_packet_loop::{Buffer, BufferPool, FlowHasher, Shard, WakeReason};
 use kumade_units::{Span, Time};
 use std::io;
+use std::mem;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Reads of the TUN device in a turn, of a packet of up to 64 kB each, so that it does not keep the thread from others.
@@ -23,6 +24,8 @@ const MAX_TUN_READS: usize = 8;
 const BATCH_INTERVAL: Span = Span::from_micros(150);
 /// What IPv6 needs (RFC 8200 §5), in bytes.
 const MIN_MTU: u32 = 1280;
+/// Notices that are kept until they are asked for, the last ones: of all paths of a tunnel several times over.
+const MAX_NOTICES: usize = 256;
 /// The longest time between two turns.
 const MAX_SLEEP: Span = Span::from_millis(500);
 
@@ -45,6 +48,8 @@ pub(crate) struct BondedShard {
     flow_hasher: FlowHasher,
     pool: BufferPool,
     output: Output<Buffer>,
+    /// What nobody has been told yet.
+    notices: Vec<NodeNotice>,
     /// Datagrams and packets that the system did not take.
     refused_packets: u64,
 }
@@ -112,6 +117,7 @@ impl BondedShard {
             flow_hasher: flows,
             pool,
             output,
+            notices: Vec::new(),
             refused_packets: 0,
         }
     }
@@ -125,6 +131,11 @@ impl BondedShard {
 
     pub(crate) fn node_mut(&mut self) -> &mut Node<Buffer> {
         &mut self.node
+    }
+
+    /// What an administrator has to know, since this was last asked.
+    pub(crate) fn take_notices(&mut self) -> Vec<NodeNotice> {
+        mem::take(&mut self.notices)
     }
 
     /// What it has done so far.
@@ -191,7 +202,9 @@ impl BondedShard {
             }
         }
         output.packets.clear();
-        output.notices.drain(..).for_each(|notice| tracing::warn!("{notice}"));
+        let excess = (self.notices.len() + output.notices.len()).saturating_sub(MAX_NOTICES);
+        self.notices.extend(output.notices.drain(..));
+        self.notices.drain(..excess.min(self.notices.len()));
     }
 
     fn follow_far_address(&mut self, now: Time) {

@@ -19,6 +19,12 @@ pub type Counter<T> = (&'static str, &'static str, fn(&T) -> u64);
 /// The beginning of the names, the end of the help texts, value.
 pub type TrafficCounter<T> = (&'static str, &'static str, fn(&T) -> &Traffic);
 
+const REFUSED_COUNTERS: [Counter<RefusedTraffic>; 1] = [(
+    "wrong_key_handshakes",
+    "Handshakes of senders that have no key of a peer, or take this end for another",
+    |refused| refused.wrong_key_handshakes,
+)];
+
 /// A document as OpenMetrics text. The names of metrics begin with `prefix`.
 pub fn encode_text(prefix: &str, metrics: impl Collector + 'static) -> String {
     let mut registry = Registry::with_prefix(prefix);
@@ -120,7 +126,8 @@ impl<'a, 'e> Encoder<'a, 'e> {
         ];
         self.encode_metric("refused_packets", help, MetricType::Counter, |metric| {
             encode_counts(metric, causes.into_iter().map(|(cause, count)| (vec![of, ("cause", cause)], count)))
-        })
+        })?;
+        self.encode_counters(&[(vec![of], refused)], &REFUSED_COUNTERS)
     }
 }
 

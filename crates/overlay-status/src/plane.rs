@@ -27,6 +27,8 @@ impl Tunnel {
             public_key: known.key.to_string(),
             connected: known.is_connected,
             state_seconds: seconds(now - known.state_since),
+            last_heard_seconds: known.last_heard.map(|heard| seconds(now - heard)),
+            losses: known.losses,
             key_changes: known.handshakes.saturating_sub(1),
             restarts: known.restarts,
             paths: names.iter().zip(&known.paths).map(|(name, known)| tunnel_path(name.as_ref(), known, now)).collect(),
@@ -47,6 +49,7 @@ impl RefusedTraffic {
             foreign_source_packets: plane.node.foreign_source_packets,
             datagrams: plane.node.refused_datagrams,
             handshakes: plane.node.refused_handshakes,
+            wrong_key_handshakes: plane.node.wrong_key_handshakes,
             output_packets: plane.refused_packets,
         }
     }
@@ -65,6 +68,7 @@ fn tunnel_path(name: &str, known: &RemotePath, now: Time) -> TunnelPath {
             kumade_multipath::PathState::Down { .. } => PathState::Down,
         },
         state_seconds: seconds(now - status.state_since),
+        failures: known.failures,
         rate_bits_per_second: status.rate.as_f64(),
         round_trip_seconds: status.round_trip.map(seconds),
         min_round_trip_seconds: status.min_round_trip.map(seconds),

@@ -15,17 +15,22 @@ pub struct RefusedTraffic {
     pub datagrams: u64,
     /// Handshake messages that were not taken.
     pub handshakes: u64,
+    /// Those of them whose sender has no key of a peer, or takes this end for another.
+    #[serde(default)]
+    pub wrong_key_handshakes: u64,
     /// Datagrams and packets that the system did not take.
     pub output_packets: u64,
 }
 
 impl Display for RefusedTraffic {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let handshakes = self.handshakes.saturating_sub(self.wrong_key_handshakes);
         let counts = [
             (self.unroutable_packets, "packets to no remote network"),
             (self.foreign_source_packets, "packets with sources of no network of their site"),
             (self.datagrams, "datagrams that are not authentic"),
-            (self.handshakes, "handshakes"),
+            (handshakes, "handshakes"),
+            (self.wrong_key_handshakes, "handshakes with a wrong key"),
             (self.output_packets, "packets by the system"),
         ];
         let said: Vec<_> =

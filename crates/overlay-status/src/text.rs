@@ -7,10 +7,21 @@ impl Display for Tunnel {
     /// A line, a table of the paths, and lines about queue and order, without an end of line after the last.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Tunnel {
-            connected, state_seconds, key_changes, restarts, queued_packets, dropped_packets, threads, ..
+            connected,
+            state_seconds,
+            key_changes,
+            losses,
+            restarts,
+            queued_packets,
+            dropped_packets,
+            threads,
+            ..
         } = self;
         let state = if *connected { "connected" } else { "not connected" };
         write!(f, "{state} for {}, key changes: {key_changes}", format_age(*state_seconds))?;
+        if *losses > 0 {
+            write!(f, ", losses: {losses}")?;
+        }
         if *restarts > 0 {
             write!(f, ", restarts: {restarts}")?;
         }

@@ -12,10 +12,16 @@ use std::fmt::{self, Display, Formatter};
 pub struct Tunnel {
     /// The far end's public key.
     pub public_key: String,
-    /// Whether both have agreed on keys that are still valid.
+    /// Whether both have agreed on keys that are still valid, and the far end answers on a path.
     pub connected: bool,
-    /// For how long that has been so.
+    /// For how long that has been so; where the far end was lost, since it was heard last.
     pub state_seconds: f64,
+    /// How long ago anything authentic came from the far end; null if nothing has.
+    #[serde(default)]
+    pub last_heard_seconds: Option<f64>,
+    /// How often the far end was lost: it had been connected, and answered on no path any longer.
+    #[serde(default)]
+    pub losses: u64,
     /// How often keys have changed since the first were agreed on.
     pub key_changes: u64,
     /// How often the far end has restarted.
@@ -52,6 +58,9 @@ pub struct TunnelPath {
     pub state: PathState,
     /// For how long that has been so.
     pub state_seconds: f64,
+    /// How often the path has failed after it had carried packets, or its TCP connection ended.
+    #[serde(default)]
+    pub failures: u64,
     /// What the path carries, as far as its traffic has shown.
     pub rate_bits_per_second: f64,
     /// Smoothed round-trip time (RFC 6298); null until it was measured.

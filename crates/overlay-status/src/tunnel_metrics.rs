@@ -5,12 +5,16 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use std::fmt;
 
-const TUNNEL_GAUGES: [Gauge<Tunnel>; 3] = [
-    ("connected", "Whether both ends have agreed on keys", |tunnel| Some(bool_as_f64(tunnel.connected))),
+const TUNNEL_GAUGES: [Gauge<Tunnel>; 4] = [
+    ("connected", "Whether both ends have agreed on keys, and the far end answers", |tunnel| {
+        Some(bool_as_f64(tunnel.connected))
+    }),
+    ("last_heard_seconds", "How long ago anything came from the far end", |tunnel| tunnel.last_heard_seconds),
     ("queued_packets", "Packets that wait until a path has room", |tunnel| Some(tunnel.queued_packets as f64)),
     ("threads", "Of several threads, how many carry packets to the far end", |tunnel| tunnel.threads.map(f64::from)),
 ];
-const TUNNEL_COUNTERS: [Counter<Tunnel>; 3] = [
+const TUNNEL_COUNTERS: [Counter<Tunnel>; 4] = [
+    ("losses", "How often the far end was lost", |tunnel| tunnel.losses),
     ("key_changes", "How often keys have changed", |tunnel| tunnel.key_changes),
     ("restarts", "How often the far end has restarted", |tunnel| tunnel.restarts),
     ("dropped_packets", "Packets that the queue discipline has dropped", |tunnel| tunnel.dropped_packets),
@@ -31,8 +35,10 @@ const PATH_GAUGES: [Gauge<TunnelPath>; 7] = [
     }),
     ("path_share_ratio", "The path's part of the bytes that left in the last second", |path| path.share_ratio),
 ];
-const PATH_COUNTERS: [Counter<TunnelPath>; 1] =
-    [("path_lost_packets", "Packets that did not arrive, for whatever cause", |path| path.lost_packets)];
+const PATH_COUNTERS: [Counter<TunnelPath>; 2] = [
+    ("path_failures", "How often the path has failed, or its TCP connection ended", |path| path.failures),
+    ("path_lost_packets", "Packets that did not arrive, for whatever cause", |path| path.lost_packets),
+];
 const PATH_TRAFFIC: [TrafficCounter<TunnelPath>; 3] = [
     ("path_sent", "that left by the path", |path| &path.sent),
     ("path_delivered", "that arrived at the far end", |path| &path.delivered),

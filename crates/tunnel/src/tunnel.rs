@@ -2,7 +2,7 @@ use crate::config::{TunnelConfig, TunnelConfigError};
 use kumade_daemon::RuntimeDir;
 use kumade_net::SetupError;
 use kumade_overlay_io::{
-    BondedConfig, BondedError, BondedPlane, BondedStatus, ConnectionConfig, ConnectionRole, Handover,
+    BondedConfig, BondedError, BondedPlane, BondedStatus, ConnectionConfig, ConnectionRole, Handover, NodeNotice,
 };
 use kumade_packet_loop::ThreadEnded;
 use kumade_relay::{Relay, RelayReport, RelayStatus};
@@ -52,6 +52,14 @@ impl Tunnel {
     /// It has ended.
     pub fn packet_status(&self) -> Result<Option<BondedStatus>, ThreadEnded> {
         self.plane.as_ref().map(BondedPlane::status).transpose()
+    }
+
+    /// What an administrator has to know of handshakes, peers and paths, since this was last asked.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn take_notices(&self) -> Result<Vec<NodeNotice>, ThreadEnded> {
+        self.plane.as_ref().map_or(Ok(Vec::new()), BondedPlane::take_notices)
     }
 
     /// What has become of relayed connections; none where none are relayed.

@@ -1,7 +1,7 @@
 //! Two nodes under a virtual clock, and between them paths that shrink, are cut, lead elsewhere, or spoil what they carry.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use kumade_dataplane::{HEADROOM_BYTES, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
+use kumade_dataplane::{HEADROOM_BYTES, Node, NodeConfig, NodeNotice, OuterHeaders, Output, PacketBuffer, RemoteConfig};
 use kumade_link::Label;
 use kumade_multipath::{BondConfig, OuterTransport, PathConfig, PathPolicy, ResequencerConfig, TrafficClass};
 use kumade_noise_session::{HandshakePolicy, PresharedKey, PrivateKey, Route};
@@ -48,6 +48,8 @@ pub struct FaultyNetwork {
     pub address_of_first: Ipv4Addr,
     /// By receiving node, in their order.
     pub received: [Vec<Vec<u8>>; 2],
+    /// What each node's administrator was told.
+    pub notices: [Vec<NodeNotice>; 2],
     max_packet: u32,
     keys: [PrivateKey; 2],
     random: StdRng,
@@ -82,6 +84,7 @@ impl FaultyNetwork {
             clock_offsets: [Span::ZERO; 2],
             address_of_first: Ipv4Addr::new(192, 0, 2, 1),
             received: [Vec::new(), Vec::new()],
+            notices: [Vec::new(), Vec::new()],
             max_packet,
             keys,
             random,
@@ -156,6 +159,7 @@ impl FaultyNetwork {
             for outbound in output.datagrams {
                 self.carry(own, outbound.route, outbound.datagram.bytes().to_vec());
             }
+            self.notices[own].append(&mut output.notices);
             self.received[own].extend(output.packets.iter().map(|packet| packet.bytes().to_vec()));
         }
         let deadlines = self.nodes.iter().filter_map(|node| node.deadline(self.now));

@@ -61,7 +61,7 @@ mod tests {
             delivered_packets: 9,
             delivered_bytes: 900,
         };
-        RemotePath { address: None, status, mtu: Some(1500), received_packets: 3, received_bytes: 300 }
+        RemotePath { address: None, status, mtu: Some(1500), received_packets: 3, received_bytes: 300, failures: 1 }
     }
 
     fn remote(paths: Vec<RemotePath>) -> RemoteStatus {
@@ -69,6 +69,8 @@ mod tests {
             key: PrivateKey::from_bytes([7; 32]).public_key(),
             is_connected: true,
             state_since: time_at_seconds(1),
+            last_heard: Some(time_at_seconds(8)),
+            losses: 2,
             handshakes: 3,
             restarts: 0,
             paths,
@@ -107,6 +109,7 @@ mod tests {
         assert_eq!((second.up, second.state_seconds, second.sent.bytes), (false, 2.0, 30));
         let tunnel = status.remotes[0].tunnel.as_ref().unwrap();
         assert_eq!((tunnel.connected, tunnel.state_seconds, tunnel.key_changes), (true, 9.0, 2));
+        assert_eq!((tunnel.last_heard_seconds, tunnel.losses, tunnel.paths[0].failures), (Some(2.0), 2, 1));
         assert_eq!((tunnel.resequencing.waiting_packets, tunnel.resequencing.waits), (5, None));
         assert_eq!((tunnel.paths[1].state, tunnel.paths[1].round_trip_seconds), (PathState::Down, Some(0.02)));
         let refused = status.refused.unwrap();

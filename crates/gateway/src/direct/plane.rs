@@ -28,6 +28,8 @@ pub struct DirectPlane {
     is_up: Vec<bool>,
     /// When each came into that state.
     state_since: Vec<Time>,
+    /// How often each was gone.
+    failures: Vec<u64>,
     // In the order in which they go: rules that mark packets, the routes of the marks with the record of them, and the claim.
     table: Arc<InstalledTable>,
     gro_limits: Vec<GroLimitGuard>,
@@ -100,6 +102,7 @@ impl DirectPlane {
             weights: config.remotes.iter().map(|remote| configured_weights(config, remote)).collect(),
             is_up: vec![true; config.paths.len()],
             state_since: vec![clock::monotonic(); config.paths.len()],
+            failures: vec![0; config.paths.len()],
             config: Arc::new(config.clone()),
             plan,
             table,
@@ -153,6 +156,7 @@ impl DirectPlane {
             let (before, now) = (self.is_up[place], is_up[place]);
             if before != now {
                 self.state_since[place] = clock::monotonic();
+                self.failures[place] += u64::from(before);
             }
             match (before, now) {
                 (true, false) => tracing::warn!("path {} is down: no packets take it until it is back", path.name),
@@ -206,6 +210,7 @@ impl DirectPlane {
         for (place, (path, PathCount { sent, .. })) in status.paths.iter_mut().zip(self.path_counts()?).enumerate() {
             path.up = self.is_up[place];
             path.state_seconds = (now - self.state_since[place]).as_secs_f64();
+            path.failures = self.failures[place];
             path.sent = Traffic { packets: sent.packets, bytes: sent.bytes, bits_per_second: None };
         }
         for (remote, weights) in status.remotes.iter_mut().zip(&self.weights) {

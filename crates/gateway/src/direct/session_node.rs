@@ -2,7 +2,6 @@ use super::flow_lists::FlowLists;
 use super::session_rules::{candidate_rules, is_permitted};
 use super::session_status::{RemoteSessions, SessionsStatus};
 use crate::config::{GatewayConfig, RemotePeer, SessionsConfig};
-use kumade_dataplane::NodeNotice;
 use kumade_multipath::message::Message;
 use kumade_multipath::nat_session::{Incarnation, NatAction, NatMessage, NatPeer};
 use kumade_net::SetupError;
@@ -142,11 +141,7 @@ impl SessionNode {
                     self.peer_connected(peer, route, now);
                 }
                 EndpointEvent::Unreachable { .. } => {}
-                EndpointEvent::OwnClockBehind { peer, behind } => {
-                    let key = self.endpoint.peer_state(peer, now).map(|state| state.key);
-                    let notice = key.map(|peer| NodeNotice::OwnClockBehind { peer, behind });
-                    notice.into_iter().for_each(|notice| tracing::warn!("{notice}"));
-                }
+                EndpointEvent::Notice(notice) => tracing::warn!("{notice}"),
             }
         }
     }

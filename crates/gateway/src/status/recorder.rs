@@ -29,6 +29,7 @@ fn blank_status(config: &GatewayConfig) -> GatewayStatus {
         interface: path.interface.clone(),
         up: false,
         state_seconds: 0.0,
+        failures: 0,
         sent: Default::default(),
         share_ratio: None,
     });

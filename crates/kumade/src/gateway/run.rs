@@ -3,6 +3,7 @@
 use super::registry::{gateway_registry, with_hint};
 use crate::confinement::Confinement;
 use crate::key;
+use crate::notices::log_notices;
 use crate::output::note;
 use ::kumade_overlay_status::LatestStatus;
 use anyhow::Context;
@@ -113,7 +114,10 @@ fn report_session_peers(sessions: &SessionPlane, reachable: &mut [bool]) {
     for ((remote, now), before) in sessions.reachable_peers().into_iter().flatten().zip(reachable) {
         if *before != now {
             *before = now;
-            note!("{remote}: {}", if now { "connected" } else { "not connected" });
+            match now {
+                true => tracing::info!("{remote}: connected"),
+                false => tracing::warn!("{remote}: not connected"),
+            }
         }
     }
 }
@@ -128,23 +132,19 @@ fn run_bonded(config: &GatewayConfig, bonded: &BondedSettings, begun: RunContext
     if let Some(confinement) = confinement {
         confinement.finish();
     }
-    let mut connected = vec![false; config.remotes.len()];
+    let names: Vec<_> = config.remotes.iter().map(|remote| remote.name.clone()).collect();
+    let name_path = |path: usize| config.paths.get(path).map(|path| path.name.clone()).unwrap_or_default();
     let mut threads = vec![None; config.remotes.len()];
     while !stop.load(Ordering::Relaxed) && plane.is_running() {
         // One that has ended says why when it is stopped.
-        let Ok(known) = plane.status() else { break };
+        let (Ok(notices), Ok(known)) = (plane.take_notices(), plane.status()) else { break };
+        log_notices(&notices, &names, name_path);
         let filled = recorder.renew(|status, now| {
             measurer.iter().for_each(|measurer| measurer.fill_status(status, now));
             kumade_gateway::bonded::fill_bonded_status(&known, status, now);
             Ok::<_, Infallible>(())
         });
         let Ok(()) = filled;
-        for ((remote, now), before) in config.remotes.iter().zip(&known.remotes).zip(&mut connected) {
-            if *before != now.is_connected {
-                *before = now.is_connected;
-                note!("{}: {}", remote.name, if now.is_connected { "connected" } else { "not connected" });
-            }
-        }
         for ((remote, known), told) in config.remotes.iter().zip(&known.remotes).zip(&mut threads) {
             let is_settled = known.is_connected && clock::monotonic() - known.state_since > THREADS_SETTLE_TIME;
             if bonded.threads > 1 && is_settled && known.reaching_shards > 0 && *told != Some(known.reaching_shards) {
@@ -176,9 +176,9 @@ fn run_bonded(config: &GatewayConfig, bonded: &BondedSettings, begun: RunContext
 fn report_threads(remote: &str, threads: u32, all: usize, was_told: bool) {
     if (threads as usize) < all {
         let hint = "has it as many, and does the firewall pass their ports?";
-        note!("{remote}: {threads} of {all} threads carry packets, since the others are not answered: {hint}");
+        tracing::warn!("{remote}: {threads} of {all} threads carry packets, since the others are not answered: {hint}");
     } else if was_told {
-        note!("{remote}: all {all} threads carry packets");
+        tracing::info!("{remote}: all {all} threads carry packets");
     }
 }
 

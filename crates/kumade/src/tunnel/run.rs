@@ -3,6 +3,7 @@
 use super::registry::{tunnel_registry, with_hint};
 use crate::confinement::Confinement;
 use crate::descriptors::raise_descriptor_limit;
+use crate::notices::log_notices;
 use crate::output::note;
 use ::kumade_overlay_status::LatestStatus;
 use anyhow::Context;
@@ -38,13 +39,6 @@ pub struct MonitoringArgs {
     keep_privileges: bool,
 }
 
-/// What was said last of a peer.
-#[derive(Debug, Clone, Default)]
-struct ReportedPeerState {
-    is_connected: bool,
-    outer_transport: Option<OuterTransport>,
-}
-
 /// Maximum time until a signal or a change is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Names that are tried where none is given.
@@ -74,17 +68,18 @@ pub fn run(config: TunnelConfig, visibility: &MonitoringArgs) -> anyhow::Result<
     if let Some(confinement) = confinement {
         confinement.finish();
     }
-    let mut seen = vec![ReportedPeerState::default(); names.len()];
+    let mut seen = vec![None; names.len()];
     let mut last = (None, None);
     while !stop.load(Ordering::Relaxed) && tunnel.is_running() {
         // One that has ended says why when it is stopped.
-        let (Ok(packets), Ok(relayed), Ok(reports)) =
-            (tunnel.packet_status(), tunnel.relay_status(), tunnel.take_reports())
+        let (Ok(notices), Ok(packets), Ok(relayed), Ok(reports)) =
+            (tunnel.take_notices(), tunnel.packet_status(), tunnel.relay_status(), tunnel.take_reports())
         else {
             break;
         };
-        packets.iter().for_each(|status| print_changes(&names, status, &mut seen));
-        reports.iter().for_each(print_relay_report);
+        log_notices(&notices, &names, |path| (path + 1).to_string());
+        packets.iter().for_each(|status| log_transports(&names, status, &mut seen));
+        reports.iter().for_each(log_relay_report);
         let Ok(()) = recorder.renew(|status, now| {
             status.fill(packets.as_ref(), relayed.as_ref(), now);
             Ok::<_, Infallible>(())
@@ -178,38 +173,35 @@ fn print_totals(names: &[String], (packets, relayed): &(Option<BondedStatus>, Op
 }
 
 /// Why a connection was not relayed, and what to do about it.
-fn print_relay_report(report: &RelayReport) {
+fn log_relay_report(report: &RelayReport) {
     match report {
         RelayReport::NotAllowed { peer, target } => {
-            note!("{}: wants to reach {target}, which is not allowed; --allow {target} would let it", key_prefix(peer));
+            tracing::warn!("{}: wants to reach {target}, which is not allowed; --allow {target} would let it", key_prefix(peer));
         }
         RelayReport::TooMuchHeld { peer, streams } => {
             let peer = key_prefix(peer);
-            note!(
+            tracing::warn!(
                 "{peer}: {streams} of its connections were reset: too much waits that it or their targets do not read"
             );
         }
         RelayReport::LeftOut { peer, count } => {
             let peer = peer.as_ref().map(|peer| format!("{}: ", key_prefix(peer))).unwrap_or_default();
-            note!("{peer}{count} more connections were refused in the last minute");
+            tracing::warn!("{peer}{count} more connections were refused in the last minute");
         }
         RelayReport::Refused { target, refusal: refusal @ ConnectRefusal::NotAllowed } => {
-            note!("{target}: {refusal}; `--allow {target}` there would let this end reach it");
+            tracing::warn!("{target}: {refusal}; `--allow {target}` there would let this end reach it");
         }
-        RelayReport::Refused { target, refusal } => note!("{target}: {refusal}"),
-        RelayReport::Unreachable { address, cause } => note!("a connection to {address}: {cause}"),
+        RelayReport::Refused { target, refusal } => tracing::warn!("{target}: {refusal}"),
+        RelayReport::Unreachable { address, cause } => tracing::warn!("a connection to {address}: {cause}"),
     }
 }
 
-fn print_changes(names: &[String], status: &BondedStatus, seen: &mut [ReportedPeerState]) {
+/// Says what carries packets to each peer, where that has changed.
+fn log_transports(names: &[String], status: &BondedStatus, seen: &mut [Option<OuterTransport>]) {
     for ((name, now), seen) in names.iter().zip(&status.remotes).zip(seen) {
-        if seen.is_connected != now.is_connected {
-            seen.is_connected = now.is_connected;
-            note!("{name}: {}", if now.is_connected { "connected" } else { "not connected" });
-        }
-        if let Some(carrier) = now.outer_transport.filter(|carrier| seen.outer_transport != Some(*carrier)) {
-            seen.outer_transport = Some(carrier);
-            note!("{name}: over {}", carrier);
+        if let Some(carrier) = now.outer_transport.filter(|carrier| *seen != Some(*carrier)) {
+            *seen = Some(carrier);
+            tracing::info!("{name}: over {carrier}");
         }
     }
 }

@@ -93,7 +93,7 @@ impl Host {
             match event {
                 EndpointEvent::Transmit { datagram, .. } => datagrams.push(datagram),
                 EndpointEvent::Established { peer, session, .. } => self.table.install(peer, session, now),
-                EndpointEvent::Unreachable { .. } | EndpointEvent::OwnClockBehind { .. } => {}
+                EndpointEvent::Unreachable { .. } | EndpointEvent::Notice(_) => {}
             }
         }
         assert!(datagrams.len() <= 4, "one call, few datagrams");

@@ -1,7 +1,7 @@
 //! Two hosts under a virtual clock, and between them paths that lose, delay, duplicate and alter datagrams.
 
 use kumade_noise_session::{
-    DatagramKind, Endpoint, EndpointEvent, HEADER_BYTES, HandshakePolicy, PeerId, PresharedKey, PrivateKey,
+    DatagramKind, Endpoint, EndpointEvent, HEADER_BYTES, HandshakeNotice, HandshakePolicy, PeerId, PresharedKey, PrivateKey,
     RefusedDatagram, Route, SealError, SessionTable, TAG_BYTES,
 };
 use kumade_units::{Span, Time};
@@ -45,8 +45,8 @@ pub struct Host {
     /// What the peer's handshakes told of its life, one for each session.
     pub instances: Vec<u64>,
     pub is_unreachable: bool,
-    /// By how much its clock was said to be behind.
-    pub clock_behind: Vec<Span>,
+    /// What its administrator was told.
+    pub notices: Vec<HandshakeNotice>,
 }
 
 pub struct Network {
@@ -228,7 +228,7 @@ impl Network {
                     host.instances.push(instance);
                 }
                 EndpointEvent::Unreachable { .. } => host.is_unreachable = true,
-                EndpointEvent::OwnClockBehind { behind, .. } => host.clock_behind.push(behind),
+                EndpointEvent::Notice(notice) => host.notices.push(notice),
             }
         }
     }
@@ -254,7 +254,7 @@ fn host(number: usize, keys: &[PrivateKey; 2], psk: PresharedKey, random: &mut S
         established: Vec::new(),
         instances: Vec::new(),
         is_unreachable: false,
-        clock_behind: Vec::new(),
+        notices: Vec::new(),
     }
 }
 

@@ -1,0 +1,30 @@
+//! What happens to peers and paths, in the log.
+
+use kumade_overlay_io::{NodeNotice, NoticeContent, RemoteChange};
+
+/// Logs what has happened. `peers` are the names of the far ends, `name_path` names a path by its place.
+pub(crate) fn log_notices(notices: &[NodeNotice], peers: &[String], name_path: impl Fn(usize) -> String) {
+    for NodeNotice { time, content } in notices {
+        match content {
+            NoticeContent::Handshake(notice) => tracing::warn!("{notice}"),
+            NoticeContent::Remote { remote, change } => {
+                let Some(peer) = peers.get(*remote) else { continue };
+                match change {
+                    RemoteChange::Connected => tracing::info!("{peer}: connected"),
+                    RemoteChange::Lost { last_heard: Some(heard) } => {
+                        tracing::warn!("{peer}: not connected: it has sent nothing for {}", *time - *heard);
+                    }
+                    RemoteChange::Lost { last_heard: None } => tracing::warn!("{peer}: not connected"),
+                    RemoteChange::Restarted => tracing::info!("{peer}: has restarted"),
+                    RemoteChange::PathFailed(path) => {
+                        tracing::warn!("{peer}: path {} has failed: its packets are not answered", name_path(path.index()));
+                    }
+                    RemoteChange::PathEnded(path) => {
+                        tracing::debug!("{peer}: the TCP connection of path {} has ended", name_path(path.index()));
+                    }
+                    RemoteChange::PathReturned(path) => tracing::info!("{peer}: path {} is back", name_path(path.index())),
+                }
+            }
+        }
+    }
+}
