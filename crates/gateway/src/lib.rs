@@ -12,6 +12,7 @@ pub mod bonded;
 pub mod config;
 pub mod control;
 pub mod direct;
+pub mod host;
 pub mod measure;
 pub mod prometheus;
 mod ratio;

@@ -124,10 +124,13 @@ fn check_config(config: &GatewayConfig) -> anyhow::Result<ExitCode> {
         let targets: Vec<_> = remote.measurement_addresses.iter().map(ToString::to_string).collect();
         writeln!(output, "# {}: weights are measured, to {}", remote.name, targets.join(", "))?;
     }
+    config.check_next_hops()?;
     run::measurement_key(config)?;
     match &config.plane {
         Plane::Bonded(bonded) => {
             let keyed = run::bonded_config(config, bonded)?;
+            config.check_own_key(keyed.identity.public_key())?;
+            config.forwarding_warnings().iter().for_each(|warning| note!("warning: {warning}"));
             writeln!(output, "# public key of this gateway: {}", keyed.identity.public_key())?;
             if let OuterTransportConfig::Udp(datagrams) = &keyed.transports {
                 datagrams.routes.iter().try_for_each(|route| writeln!(output, "{route}"))?;
@@ -139,6 +142,7 @@ fn check_config(config: &GatewayConfig) -> anyhow::Result<ExitCode> {
         Plane::Direct => {
             if let Some(sessions) = &config.sessions {
                 let (identity, _) = run::session_keys(sessions)?;
+                config.check_own_key(identity.public_key())?;
                 writeln!(output, "# public key of this gateway: {}", identity.public_key())?;
             }
             let plan = DirectPlan::new(config);

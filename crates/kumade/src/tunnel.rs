@@ -18,6 +18,7 @@ use kumade_tunnel::{
 };
 use kumade_units::{Span, parse};
 use run::MonitoringArgs;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -112,7 +113,7 @@ struct CommonArgs {
     #[arg(long, value_name = "FILE")]
     preshared_key: Option<PathBuf>,
     /// Address of this end in the tunnel, with the length of its network's prefix. Repeatable [default: no packets are carried]
-    #[arg(long = "address", value_name = "ADDRESS/LENGTH")]
+    #[arg(long = "address", value_name = "ADDRESS/LENGTH", value_parser = parse_tunnel_address)]
     addresses: Vec<IpNet>,
     /// What carries the packets; the same at both ends, but that `auto` understands all, and `tcp`, `rake` and `relay` each other
     #[arg(long, value_enum, default_value_t = TransportName::Auto)]
@@ -169,6 +170,17 @@ impl TuningArgs {
             ..ConnectionTuning::default()
         }
     }
+}
+
+/// An address and the length of its network's prefix.
+fn parse_tunnel_address(text: &str) -> Result<IpNet, String> {
+    text.parse().map_err(|_| match text.parse::<IpAddr>() {
+        Ok(address) => {
+            let length = if address.is_ipv4() { 24 } else { 64 };
+            format!("the length of its network's prefix is missing: write {address}/{length}")
+        }
+        Err(_) => "write an address and the length of its network's prefix, like 10.77.0.1/24 or fd77::1/64".to_owned(),
+    })
 }
 
 /// A number of bytes, such as 256kb.

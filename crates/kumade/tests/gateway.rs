@@ -226,6 +226,13 @@ fn check_prints_the_plan_and_faults_are_told_with_their_line() {
             );
         }
         assert_eq!(host.call(&["check", "absent.toml"]).status.code(), Some(1));
+        fs::write(host.directory.join("off-link.toml"), CONFIG.replace("10.9.2.2", "10.8.2.2")).unwrap();
+        for arguments in [&["check", "off-link.toml"][..], &["--config", "off-link.toml"]] {
+            let refused = host.call(arguments);
+            let said = text(&refused.stderr);
+            assert_eq!(refused.status.code(), Some(1));
+            assert!(said.contains("the next hop 10.8.2.2 of path `two` is not on the link of path2"), "{said}");
+        }
         for arguments in [&[][..], &["--path", "path1"], &["--path", "path1:x", "--local", "lan"], &["--local", "lan"]]
         {
             assert_eq!(host.call(arguments).status.code(), Some(2), "{arguments:?}");

@@ -163,6 +163,39 @@ fn a_peer_that_is_none_is_named() {
 }
 
 #[test]
+fn a_port_that_is_taken_is_told_with_what_to_try() {
+    let keys = Keys::new("tunnel-port");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, peer) = (taken.local_addr().unwrap().to_string(), keys.public(2));
+    let arguments = ["tunnel", "listen", &address, "--peer", &peer, "--allow", "127.0.0.1:9", "--key"];
+    let output = program().args(arguments).arg(keys.file(1)).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains(&address) && said.contains("choose another one"), "{said}");
+}
+
+/// Each end is told which key is wrong, with time and level.
+#[test]
+fn a_wrong_key_is_told_at_both_ends() {
+    in_namespaces("a_wrong_key_is_told_at_both_ends", || {
+        let (hosts, keys, others) = (hosts(), Keys::new("wrong-key"), Keys::new("wrong-key-others"));
+        let expected = others.public(1);
+        let peer = format!("{expected}=10.77.0.1");
+        let listen = ["listen", "443", "--address", "10.77.0.2/24", "--peer", peer.as_str()];
+        let mut far = keys.command(&hosts.right, 2, &listen).spawn().unwrap();
+        let mut near = end(&keys, &hosts, 1, &[]).spawn().unwrap();
+        let refused = wait_for(&lines(&mut far), "refused a handshake from 10.79.0.1:");
+        for part in [" WARN ", keys.public(1).as_str(), expected.as_str()] {
+            assert!(refused.contains(part), "{part}: {refused}");
+        }
+        let unanswered = wait_for(&lines(&mut near), "has not answered");
+        for part in [" WARN ", keys.public(1).as_str(), keys.public(2).as_str(), "10.79.0.2:443"] {
+            assert!(unanswered.contains(part), "{part}: {unanswered}");
+        }
+        [&mut near, &mut far].into_iter().for_each(|child| assert!(end_with(child, Signal::SIGTERM)));
+    });
+}
+
+#[test]
 fn settings_that_cannot_be_are_refused_with_what_to_do() {
     let keys = Keys::new("tunnel-usage");
     let refused = |arguments: &[&str], said: &str| {
@@ -184,6 +217,11 @@ fn settings_that_cannot_be_are_refused_with_what_to_do() {
         refused(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), said);
     }
     refused(&["listen", "443", "--peer", "none", "--address", "10.77.0.1/24"], "like KEY=");
+    refused(&["listen", "443", "--peer", "none", "--address", "10.77.0.1/24"], "`kumade key public` prints it");
+    refused(&["listen", "443", "--peer", &peer, "--address", "10.77.0.1"], "write 10.77.0.1/24");
+    refused(&["listen", "443", "--peer", &peer, "--address", "10.77.0.1/24"], "like KEY=10.77.0.2");
+    let own = keys.public(1);
+    refused(&["connect", "192.0.2.1", "--peer", &own, "--address", "10.77.0.1/24"], "this end's own public key");
     refused(&["listen", "443", "--peer", &peer], "(--allow)");
     refused(&["connect", "192.0.2.1", "--peer", &peer], "(--forward)");
     refused(&["listen", "443", "--peer", &peer, "--allow", "a b"], "HOST[:PORT]");

@@ -19,6 +19,32 @@ fn document(keys: &Keys, name: &str) -> Value {
     serde_json::from_slice(&status(keys, &[name, "--json"]).stdout).unwrap_or_default()
 }
 
+/// The other end is killed, while the keys are valid for minutes.
+#[test]
+fn a_peer_that_is_gone_is_not_connected() {
+    in_namespaces("a_peer_that_is_gone_is_not_connected", || {
+        let (hosts, keys) = (hosts(), Keys::new("a_peer_that_is_gone_is_not_connected"));
+        let mut far = keys.end(&hosts, 2, &["--address", "10.77.0.2/24", "--name", "far"]).spawn().unwrap();
+        wait_for(&lines(&mut far), "Ctrl-C");
+        let mut near = keys.end(&hosts, 1, &["--address", "10.77.0.1/24"]).spawn().unwrap();
+        let said = lines(&mut near);
+        assert!(wait_for(&said, ": connected").contains(" INFO "));
+        end_with(&mut far, Signal::SIGKILL);
+        assert!(wait_for(&said, ": not connected").contains(" WARN "));
+        let mut tunnel = Value::Null;
+        let is_told = || {
+            tunnel = document(&keys, "kumade0")["peers"][0]["packets"]["tunnel"].clone();
+            tunnel["connected"] == false
+        };
+        assert!(eventually(is_told));
+        assert!(tunnel["losses"] == 1 && tunnel["last_heard_seconds"].is_number(), "{tunnel}");
+        let mut far = keys.end(&hosts, 2, &["--address", "10.77.0.2/24", "--name", "far"]).spawn().unwrap();
+        wait_for(&lines(&mut far), "Ctrl-C");
+        wait_for(&said, ": connected");
+        [&mut near, &mut far].into_iter().for_each(|child| assert!(end_with(child, Signal::SIGTERM)));
+    });
+}
+
 #[test]
 fn both_ends_tell_what_they_do() {
     in_namespaces("both_ends_tell_what_they_do", || {

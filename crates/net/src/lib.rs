@@ -19,6 +19,7 @@ pub mod fault_injection;
 pub mod gro;
 mod index;
 pub mod interface;
+pub mod interface_address;
 pub mod listener;
 pub mod low_latency;
 mod messages;

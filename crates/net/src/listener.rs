@@ -46,6 +46,18 @@ fn bind_families(
     Ok(socket)
 }
 
+/// What to try where a socket cannot be bound; empty where nothing is known.
+pub fn bind_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "another program uses that port (`ss -lntup` shows which): choose another one, or end that program",
+        io::ErrorKind::AddrNotAvailable => "this host does not have that address: `ip address` lists those that it has",
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 require privileges: choose a higher one, or run setcap cap_net_bind_service+ep on the program"
+        }
+        _ => "",
+    }
+}
+
 /// The kernel has none, or nothing of it is set up.
 fn is_ipv6_unavailable(error: &io::Error) -> bool {
     Family::is_unsupported(error) || error.raw_os_error() == Some(libc::EADDRNOTAVAIL)

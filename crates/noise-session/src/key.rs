@@ -27,6 +27,11 @@ pub struct PresharedKey(Zeroizing<[u8; KEY_BYTES]>);
 #[error("a key is 64 hexadecimal digits on one line; make one with `openssl rand -hex 32`")]
 pub struct KeyError;
 
+/// The text is no public key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("a public key is 64 hexadecimal digits: `kumade key public` prints it at the host whose key it is")]
+pub struct PublicKeyError;
+
 impl PrivateKey {
     /// A new identity.
     pub fn generate(random: &mut dyn CryptoRng) -> Self {
@@ -121,10 +126,10 @@ impl PartialEq for PresharedKey {
 impl Eq for PresharedKey {}
 
 impl FromStr for PublicKey {
-    type Err = KeyError;
+    type Err = PublicKeyError;
 
-    fn from_str(text: &str) -> Result<Self, KeyError> {
-        parse_hex(text).map(|bytes| PublicKey(*bytes))
+    fn from_str(text: &str) -> Result<Self, PublicKeyError> {
+        parse_hex(text).map(|bytes| PublicKey(*bytes)).map_err(|KeyError| PublicKeyError)
     }
 }
 

@@ -148,7 +148,7 @@ mod token_bucket;
 pub use cipher::Cipher;
 pub use endpoint::{ENDPOINT_PATH, Endpoint};
 pub use event::{EndpointEvent, PeerError, RefusedDatagram};
-pub use key::{KeyError, PresharedKey, PrivateKey, PublicKey};
+pub use key::{KeyError, PresharedKey, PrivateKey, PublicKey, PublicKeyError};
 pub use mac::{is_equal, keyed_hash};
 pub use message::{
     COOKIE_REPLY_BYTES, DatagramKind, HEADER_BYTES, INITIATION_BYTES, OVERHEAD_BYTES, RESPONSE_BYTES, TAG_BYTES,

@@ -4,7 +4,7 @@ use kumade_daemon::RuntimeDir;
 use kumade_multipath::{PathId, PathPolicy, UnorderedFlows};
 use kumade_net::policy_routing::NetworkRoute;
 use kumade_net::{ResolvedHost, SocketBinding};
-use kumade_noise_session::{PresharedKey, PrivateKey};
+use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
 use kumade_overlay_io::{
     BondedConfig, BondedRemote, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig,
     OuterTransportConfig,
@@ -92,6 +92,20 @@ pub enum TunnelConfigError {
     /// More than one peer at one address.
     #[error("{0} peers, where this end connects to one")]
     SeveralPeers(usize),
+    /// A peer has this end's own key.
+    #[error(
+        "{0} is this end's own public key: give the one that `kumade key public` prints at the other end, from the key file there"
+    )]
+    OwnKey(PublicKey),
+    /// A key is given twice.
+    #[error("two peers have the key {0}: give each end a key of its own, or one peer all networks, like KEY=10.77.0.2,10.2.0.0/16")]
+    SameKey(PublicKey),
+    /// Packets are carried, but none to this peer.
+    #[error(
+        "no packet could reach the peer {0}: write its addresses in the tunnel behind its key, like KEY=10.77.0.2 or \
+         KEY=10.77.0.2,10.2.0.0/16"
+    )]
+    NoNetworks(PublicKey),
     /// Too many connections, or none.
     #[error("{0} connections: give 1 to {max}", max = PathId::MAX_PATHS)]
     ConnectionCount(usize),
@@ -315,6 +329,7 @@ impl TunnelConfig {
             (TunnelEnd::Connect(_), peers @ 2..) => return Err(TunnelConfigError::SeveralPeers(peers)),
             _ => {}
         }
+        self.validate_peers()?;
         self.validate_timeouts()?;
         match self.transport {
             TransportMode::Auto(connections) | TransportMode::Rake(connections) | TransportMode::Relay(connections)
@@ -324,6 +339,22 @@ impl TunnelConfig {
             }
             _ => Ok(()),
         }
+    }
+
+    fn validate_peers(&self) -> Result<(), TunnelConfigError> {
+        let own = self.identity.public_key();
+        for (place, PeerConfig { key, networks }) in self.peers.iter().enumerate() {
+            if *key == own {
+                return Err(TunnelConfigError::OwnKey(own));
+            }
+            if self.peers[..place].iter().any(|other| other.key == *key) {
+                return Err(TunnelConfigError::SameKey(*key));
+            }
+            if self.has_device() && networks.is_empty() {
+                return Err(TunnelConfigError::NoNetworks(*key));
+            }
+        }
+        Ok(())
     }
 
     fn validate_timeouts(&self) -> Result<(), TunnelConfigError> {
@@ -336,11 +367,11 @@ impl TunnelConfig {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use kumade_net::tcp::RtoLimits;
 
-    fn config(carrier: TransportMode, networks: &str) -> TunnelConfig {
+    pub(crate) fn config(carrier: TransportMode, networks: &str) -> TunnelConfig {
         let key = PrivateKey::from_bytes([7; 32]).public_key();
         TunnelConfig {
             end: TunnelEnd::Connect("192.0.2.1:443".parse::<SocketAddr>().unwrap().into()),
@@ -398,5 +429,15 @@ mod tests {
         assert!(timeouts(Some(Span::from_secs(3)), None).contains("sysctl net.ipv4.tcp_rto_min_us"));
         assert!(timeouts(None, Some(Span::from_millis(20))).contains("give 1 s to 120 s"));
         assert!(refused(TunnelConfig { peers: vec![], ..config(TransportMode::Tcp, "10.0.0.1") }).contains("no peer"));
+        let peers = |peers: &[&str]| {
+            let peers = peers.iter().map(|peer| peer.parse().unwrap()).collect();
+            let end = TunnelEnd::Listen("192.0.2.1:443".parse().unwrap());
+            refused(TunnelConfig { end, peers, ..config(TransportMode::Tcp, "10.0.0.1") })
+        };
+        let [own, other] = [8, 7].map(|byte| PrivateKey::from_bytes([byte; 32]).public_key().to_string());
+        assert!(peers(&[&format!("{own}=10.0.0.1")]).contains("`kumade key public` prints at the other end"));
+        assert!(peers(&[&other]).contains("like KEY=10.77.0.2"));
+        let twice = [format!("{other}=10.0.0.1"), format!("{other}=10.0.0.2")];
+        assert!(peers(&[&twice[0], &twice[1]]).contains("a key of its own"));
     }
 }

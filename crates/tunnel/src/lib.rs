@@ -28,6 +28,7 @@
 mod block;
 mod config;
 pub mod control;
+mod host;
 mod peer;
 pub mod prometheus;
 pub mod status;
@@ -35,6 +36,7 @@ mod tunnel;
 
 pub use block::{block_traffic, unblock_traffic};
 pub use config::{DEFAULT_PORT, RelayedConfig, TransportMode, TunnelConfig, TunnelConfigError, TunnelEnd};
+pub use host::HostRefusal;
 pub use kumade_multipath::OuterTransport;
 pub use kumade_net::tcp::RtoLimits;
 pub use kumade_overlay_io::ConnectionTuning;

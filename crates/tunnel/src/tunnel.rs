@@ -1,4 +1,5 @@
 use crate::config::{TunnelConfig, TunnelConfigError};
+use crate::host::HostRefusal;
 use kumade_daemon::RuntimeDir;
 use kumade_net::SetupError;
 use kumade_overlay_io::{
@@ -21,6 +22,9 @@ pub enum TunnelError {
     /// Settings that contradict each other.
     #[error(transparent)]
     Config(#[from] TunnelConfigError),
+    /// Settings that cannot be on this host.
+    #[error(transparent)]
+    Host(#[from] HostRefusal),
     /// Packets are not carried.
     #[error(transparent)]
     Packets(#[from] BondedError),
@@ -37,6 +41,7 @@ impl Tunnel {
     /// Settings that contradict each other, or the system refuses a device, a socket or a route.
     pub fn start(config: TunnelConfig, directory: RuntimeDir) -> Result<Self, TunnelError> {
         config.validate()?;
+        config.check_host()?;
         let relay = config.relay_config().map(Relay::start).transpose()?;
         let has_device = config.has_device();
         let mut plane = has_device.then(|| config.bonded_config(directory)).transpose()?;

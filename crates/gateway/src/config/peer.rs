@@ -51,7 +51,7 @@ pub(super) fn validate_peer(
         key: key
             .get_ref()
             .parse()
-            .map_err(|error: kumade_noise_session::KeyError| ConfigFault::new(key.span(), error.to_string()))?,
+            .map_err(|error: kumade_noise_session::PublicKeyError| ConfigFault::new(key.span(), error.to_string()))?,
         psk_file: section.preshared_key.as_ref().map(PathBuf::from),
         addresses,
     })

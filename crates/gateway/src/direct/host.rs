@@ -1,8 +1,8 @@
 //! What this host must be like, whatever the configuration says: settings that the gateway leaves to the administrator.
 
 use super::plan::DirectPlan;
+use crate::host::read_sysctl;
 use kumade_net::interface::Family;
-use kumade_net::sysctl;
 use thiserror::Error;
 
 /// This host does not forward packets.
@@ -42,9 +42,4 @@ pub fn check_forwarding(plan: &DirectPlan) -> Result<Vec<String>, ForwardingErro
         }
     }
     Ok(warnings)
-}
-
-/// None where there is no such setting.
-fn read_sysctl(key: &str) -> Option<u32> {
-    sysctl::read(key).ok()?.parse().ok()
 }

@@ -35,6 +35,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// If its name is taken, its keys cannot be read, or the system refuses something.
 pub fn run(config: &GatewayConfig, keeps_privileges: bool) -> anyhow::Result<ExitCode> {
     let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
+    config.check_next_hops()?;
     let claim = gateway_registry().lock_name(&config.name).map_err(with_hint)?;
     let mut confinement = Confinement::unless_kept(keeps_privileges);
     if let Some(confinement) = &mut confinement {
@@ -72,6 +73,7 @@ fn run_direct(
     RunContext { claimed_name: claim, stop, confinement }: RunContext,
 ) -> anyhow::Result<()> {
     let keys = config.sessions.as_ref().map(session_keys).transpose()?;
+    keys.iter().try_for_each(|(identity, _)| config.check_own_key(identity.public_key()))?;
     let mut plane = DirectPlane::start(config, RuntimeDir::standard("kumade"))?;
     let sessions = match (&config.sessions, keys) {
         (Some(sessions), Some((identity, psks))) => Some(SessionPlane::start(&plane, sessions, identity, psks)?),
@@ -124,7 +126,10 @@ fn report_session_peers(sessions: &SessionPlane, reachable: &mut [bool]) {
 
 fn run_bonded(config: &GatewayConfig, bonded: &BondedSettings, begun: RunContext) -> anyhow::Result<()> {
     let RunContext { claimed_name: claim, stop, confinement } = begun;
-    let plane = BondedPlane::start(bonded_config(config, bonded)?)?;
+    let keyed = bonded_config(config, bonded)?;
+    config.check_own_key(keyed.identity.public_key())?;
+    config.forwarding_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    let plane = BondedPlane::start(keyed)?;
     let (_server, mut measurer) = start_measurement_server(config)?;
     let mut recorder = new_recorder(config);
     note!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);

@@ -1,0 +1,92 @@
+//! What this host has to have, whatever plane carries.
+
+use crate::config::{GatewayConfig, GatewayPath, Plane, network_family};
+use kumade_net::interface::Family;
+use kumade_net::interface_address::is_on_link;
+use kumade_net::sysctl;
+use kumade_noise_session::PublicKey;
+use std::net::IpAddr;
+use thiserror::Error;
+
+/// A configuration that cannot be on this host.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum HostRefusal {
+    /// A path's next hop is not on its interface's link.
+    #[error(
+        "the next hop {gateway} of path `{path}` is not on the link of {interface}: give the router's address in a network of \
+         {interface} (`ip address show {interface}`), or first `ip route add {gateway} dev {interface}`"
+    )]
+    NextHopOffLink {
+        /// The path's name.
+        path: String,
+        /// Its interface.
+        interface: String,
+        /// Its next hop.
+        gateway: IpAddr,
+    },
+    /// A remote has this gateway's own key.
+    #[error("{key} of remote `{remote}` is this gateway's own public key: give the one that `kumade key public` prints there")]
+    OwnKey {
+        /// The remote's name.
+        remote: String,
+        /// The key.
+        key: PublicKey,
+    },
+}
+
+impl GatewayConfig {
+    /// Whether each next hop is on its path's link. What the system does not tell is taken for right.
+    ///
+    /// # Errors
+    /// One is not.
+    pub fn check_next_hops(&self) -> Result<(), HostRefusal> {
+        let next_hops = |path: &GatewayPath| [Family::V4, Family::V6].map(|family| path.next_hop(family));
+        for path in &self.paths {
+            for gateway in next_hops(path).into_iter().flatten() {
+                if !is_on_link(&path.interface, gateway).unwrap_or(true) {
+                    let (path, interface) = (path.name.clone(), path.interface.clone());
+                    return Err(HostRefusal::NextHopOffLink { path, interface, gateway });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether no remote has this gateway's key, which is `own`.
+    ///
+    /// # Errors
+    /// One has.
+    pub fn check_own_key(&self, own: PublicKey) -> Result<(), HostRefusal> {
+        let bonded = match &self.plane {
+            Plane::Bonded(bonded) => bonded.peers.iter().map(Some).collect(),
+            Plane::Direct => Vec::new(),
+        };
+        let sessions = self.sessions.iter().flat_map(|sessions| sessions.peers.iter().map(Option::as_ref));
+        for (remote, peer) in self.remotes.iter().zip(bonded.into_iter().chain(sessions)) {
+            if peer.is_some_and(|peer| peer.key == own) {
+                return Err(HostRefusal::OwnKey { remote: remote.name.clone(), key: own });
+            }
+        }
+        Ok(())
+    }
+
+    /// What a bonded gateway may lack to pass on the packets of its site's hosts, and what to try.
+    pub fn forwarding_warnings(&self) -> Vec<String> {
+        let networks = || self.remotes.iter().flat_map(|remote| &remote.networks);
+        let settings =
+            [(Family::V4, "IPv4", "net.ipv4.ip_forward"), (Family::V6, "IPv6", "net.ipv6.conf.all.forwarding")];
+        let lacks = |(family, version, key): (Family, &str, &str)| {
+            let is_needed = networks().any(|network| network_family(*network) == family);
+            let lacks = is_needed && read_sysctl(key) == Some(0);
+            lacks.then(|| {
+                format!("this host does not forward {version} packets, so that only its own pass: `sysctl -w {key}=1` changes that")
+            })
+        };
+        settings.into_iter().filter_map(lacks).collect()
+    }
+}
+
+/// None where there is no such setting.
+pub(crate) fn read_sysctl(key: &str) -> Option<u32> {
+    sysctl::read(key).ok()?.parse().ok()
+}
