@@ -214,7 +214,7 @@ impl DirectionKey {
 mod tests {
     use super::*;
     use crate::stream::RecordReader;
-    use crate::{HandshakePolicy, PresharedKey, PrivateKey, RefusedDatagram};
+    use crate::{HandshakeNotice, HandshakePolicy, PresharedKey, PrivateKey, RefusedDatagram};
     use kumade_units::{Span, Time};
     use proptest::prelude::*;
     use rand::SeedableRng;
@@ -285,6 +285,12 @@ mod tests {
         }
         assert_eq!(refusal(&initiation), None);
         assert_eq!(refusal(&initiation), Some(RefusedDatagram::Replayed));
+        // The administrator is told of the first two, once.
+        let told = acceptor.take_notices();
+        let is_told = |told: &[HandshakeNotice]| {
+            matches!(told, [HandshakeNotice::UnknownPeer { .. }, HandshakeNotice::OtherReceiver { .. }])
+        };
+        assert!(is_told(&told), "{told:?}");
     }
 
     #[test]

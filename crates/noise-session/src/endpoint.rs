@@ -7,7 +7,7 @@ use crate::message::{
     COOKIE_NONCE_BYTES, DatagramKind, INITIATION_BYTES, INITIATION_NOISE_RANGE, INITIATION_PAYLOAD_BYTES,
     INSTANCE_BYTES, OVERHEAD_BYTES, RESPONSE_BYTES, RESPONSE_NOISE_RANGE, RESPONSE_PAYLOAD_BYTES, read_u32, to_array,
 };
-use crate::notice::{HandshakeNotice, ToldRefusals};
+use crate::notice::{HandshakeNotice, KeyRefusals};
 use crate::noise::{NoiseInitiator, NoiseResponder, Prologue};
 use crate::peer::{DueAction, PeerHandshakes, PeerId, PeerState, Route, SentMessage};
 use crate::policy::HandshakePolicy;
@@ -18,7 +18,6 @@ use crate::{PresharedKey, PrivateKey, PublicKey};
 use kumade_units::{Span, Time};
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::IpAddr;
 
 /// The number of the path on which an endpoint seals its own keepalives. The sessions that it hands out own all others.
 pub const ENDPOINT_PATH: u8 = u8::MAX;
@@ -57,10 +56,7 @@ pub struct Endpoint {
     expected_hosts: BTreeSet<HostPrefix>,
     timers: BTreeSet<(Time, PeerId)>,
     events: VecDeque<EndpointEvent>,
-    /// Hosts without a key of a peer, by the keys that they offered.
-    unknown_peers: ToldRefusals<PublicKey>,
-    /// Hosts that take this one for another.
-    mistaken_senders: ToldRefusals<IpAddr>,
+    key_refusals: KeyRefusals,
     next_id: u32,
 }
 
@@ -83,8 +79,7 @@ impl Endpoint {
             expected_hosts: BTreeSet::new(),
             timers: BTreeSet::new(),
             events: VecDeque::new(),
-            unknown_peers: ToldRefusals::new(),
-            mistaken_senders: ToldRefusals::new(),
+            key_refusals: KeyRefusals::new(),
             next_id: 0,
         }
     }
@@ -224,7 +219,9 @@ impl Endpoint {
         let responder = NoiseResponder::read(Prologue::Session, &self.identity, &noise, &mut *self.random)
             .map_err(|_| RefusedDatagram::Forged)?;
         let Some(&id) = self.by_key.get(&responder.initiator) else {
-            self.report_unknown_peer(responder.initiator, from, now);
+            let (offered, address) = (responder.initiator, from.route.address.ip());
+            let notice = self.key_refusals.unknown_peer(offered, address, self.by_key.keys(), now);
+            notice.into_iter().for_each(|notice| self.report(notice));
             return Err(RefusedDatagram::UnknownPeer);
         };
         let (instance, rest) = responder.payload.split_at(INSTANCE_BYTES);
@@ -242,14 +239,6 @@ impl Endpoint {
         let answered = AnsweredInitiation { id, index: read_u32(message, 4), instance };
         self.send_response(answered, responder, self.policy.cipher.agree_with(offer), from, now)?;
         Ok(id)
-    }
-
-    fn report_unknown_peer(&mut self, offered: PublicKey, from: MessageOrigin, now: Time) {
-        let Some(untold) = self.unknown_peers.record(offered, now) else { return };
-        let mut peers = self.by_key.keys();
-        let expected = peers.next().copied().filter(|_| peers.next().is_none());
-        let address = from.route.address;
-        self.report(HandshakeNotice::UnknownPeer { offered, address, expected, untold });
     }
 
     fn report(&mut self, notice: HandshakeNotice) {
@@ -404,10 +393,9 @@ impl Endpoint {
     /// Whether a handshake message is worth computing on.
     fn admit_message(&mut self, message: &[u8], from: MessageOrigin, now: Time) -> Result<Admitted, RefusedDatagram> {
         if !self.own_macs.has_valid_mac1(message) {
-            let address = from.route.address;
-            if let Some(untold) = self.mistaken_senders.record(address.ip(), now) {
-                self.report(HandshakeNotice::OtherReceiver { address, own: self.identity.public_key(), untold });
-            }
+            let own = self.identity.public_key();
+            let notice = self.key_refusals.other_receiver(from.route.address.ip(), own, now);
+            notice.into_iter().for_each(|notice| self.report(notice));
             return Err(RefusedDatagram::InvalidMac);
         }
         let source = self.message_source(from);

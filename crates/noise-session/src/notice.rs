@@ -4,7 +4,7 @@ use crate::PublicKey;
 use kumade_units::{Span, Time};
 use std::collections::VecDeque;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// What an administrator has to know of handshakes. Its text says what to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum HandshakeNotice {
         /// The key that it offered.
         offered: PublicKey,
         /// Where it came from.
-        address: SocketAddr,
+        address: IpAddr,
         /// The key that is expected, where there is one peer.
         expected: Option<PublicKey>,
         /// Further refusals since the last such notice, of which none was told.
@@ -49,7 +49,7 @@ pub enum HandshakeNotice {
     /// A host was refused that takes this one for another: it has another public key for it.
     OtherReceiver {
         /// Where it came from.
-        address: SocketAddr,
+        address: IpAddr,
         /// This host's own key.
         own: PublicKey,
         /// Further refusals since the last such notice, of which none was told.
@@ -101,9 +101,43 @@ fn write_untold(f: &mut fmt::Formatter<'_>, untold: u64) -> fmt::Result {
     }
 }
 
+/// Refusals of hosts that have a wrong key, of which an administrator is told.
+#[derive(Debug)]
+pub(crate) struct KeyRefusals {
+    /// Hosts without a key of a peer, by the keys that they offered.
+    unknown_peers: ToldRefusals<PublicKey>,
+    /// Hosts that take this one for another.
+    mistaken_senders: ToldRefusals<IpAddr>,
+}
+
+impl KeyRefusals {
+    pub(crate) fn new() -> Self {
+        KeyRefusals { unknown_peers: ToldRefusals::new(), mistaken_senders: ToldRefusals::new() }
+    }
+
+    /// A host has offered a key that none of the `peers` has.
+    pub(crate) fn unknown_peer<'p>(
+        &mut self,
+        offered: PublicKey,
+        address: IpAddr,
+        mut peers: impl Iterator<Item = &'p PublicKey>,
+        now: Time,
+    ) -> Option<HandshakeNotice> {
+        let untold = self.unknown_peers.record(offered, now)?;
+        let expected = peers.next().copied().filter(|_| peers.next().is_none());
+        Some(HandshakeNotice::UnknownPeer { offered, address, expected, untold })
+    }
+
+    /// A host has sent what is for another key than `own`.
+    pub(crate) fn other_receiver(&mut self, address: IpAddr, own: PublicKey, now: Time) -> Option<HandshakeNotice> {
+        let untold = self.mistaken_senders.record(address, now)?;
+        Some(HandshakeNotice::OtherReceiver { address, own, untold })
+    }
+}
+
 /// Which refusals were told: each sender's once in [`REPEAT_INTERVAL`], and of so many senders at most.
 #[derive(Debug)]
-pub(crate) struct ToldRefusals<T> {
+struct ToldRefusals<T> {
     /// The oldest first.
     told: VecDeque<(T, Time)>,
     untold: u64,
@@ -115,12 +149,12 @@ const MAX_TOLD_SENDERS: usize = 16;
 const REPEAT_INTERVAL: Span = Span::from_secs(600);
 
 impl<T: PartialEq> ToldRefusals<T> {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         ToldRefusals { told: VecDeque::new(), untold: 0 }
     }
 
     /// A sender was refused. If that is to be told: with how many further refusals since the last such one.
-    pub(crate) fn record(&mut self, sender: T, now: Time) -> Option<u64> {
+    fn record(&mut self, sender: T, now: Time) -> Option<u64> {
         while self.told.front().is_some_and(|(_, told_at)| now - *told_at >= REPEAT_INTERVAL) {
             self.told.pop_front();
         }

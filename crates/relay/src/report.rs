@@ -1,6 +1,6 @@
 use crate::message::ConnectRefusal;
 use crate::target::Target;
-use kumade_noise_session::PublicKey;
+use kumade_noise_session::{HandshakeNotice, PublicKey};
 use kumade_units::{Span, Time};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -31,6 +31,8 @@ pub enum RelayReport {
         /// How many.
         count: u64,
     },
+    /// At the far end: a host has a wrong key. Few are told of.
+    Handshake(HandshakeNotice),
     /// At the near end: the far end could not or would not connect.
     Refused {
         /// Where to.
@@ -67,7 +69,7 @@ impl RelayReport {
         match self {
             RelayReport::NotAllowed { peer, .. } | RelayReport::TooMuchHeld { peer, .. } => Some(*peer),
             RelayReport::LeftOut { peer, .. } => *peer,
-            RelayReport::Refused { .. } | RelayReport::Unreachable { .. } => None,
+            RelayReport::Handshake(_) | RelayReport::Refused { .. } | RelayReport::Unreachable { .. } => None,
         }
     }
 }

@@ -94,7 +94,12 @@ impl RelayShard {
     }
 
     pub(crate) fn take_reports(&mut self) -> Vec<RelayReport> {
-        self.connections.reports.take(clock::monotonic())
+        let handshakes = match &mut self.end {
+            RelayEnd::Far(far) => far.acceptor.take_notices(),
+            RelayEnd::Near(_) => Vec::new(),
+        };
+        let reports = self.connections.reports.take(clock::monotonic());
+        handshakes.into_iter().map(RelayReport::Handshake).chain(reports).collect()
     }
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {

@@ -188,6 +188,7 @@ fn log_relay_report(report: &RelayReport) {
             let peer = peer.as_ref().map(|peer| format!("{}: ", key_prefix(peer))).unwrap_or_default();
             tracing::warn!("{peer}{count} more connections were refused in the last minute");
         }
+        RelayReport::Handshake(notice) => tracing::warn!("{notice}"),
         RelayReport::Refused { target, refusal: refusal @ ConnectRefusal::NotAllowed } => {
             tracing::warn!("{target}: {refusal}; `--allow {target}` there would let this end reach it");
         }

@@ -9,6 +9,7 @@ use crate::message::{
     COOKIE_NONCE_BYTES, DatagramKind, INITIATION_NOISE_RANGE, INITIATION_PAYLOAD_BYTES, MAC_BYTES,
     RESPONSE_NOISE_RANGE, RESPONSE_PAYLOAD_BYTES, to_array,
 };
+use crate::notice::{HandshakeNotice, KeyRefusals};
 use crate::noise::{self, NoiseResponder, Prologue, SessionKeys};
 use crate::stream::{self, PREFIX_BYTES};
 use crate::timestamp::{self, Timestamp, TimestampFloor, TimestampSource};
@@ -146,6 +147,10 @@ pub struct StreamAcceptor {
     admission: Admission,
     /// Where peers were when they last began a stream.
     known_hosts: BTreeSet<HostPrefix>,
+    /// This host's public key.
+    own: PublicKey,
+    key_refusals: KeyRefusals,
+    notices: Vec<HandshakeNotice>,
 }
 
 #[derive(Debug)]
@@ -160,6 +165,9 @@ struct AcceptedPeer {
 /// Streams of one peer per second, and at once, whose handshakes are computed on whatever strangers do: a fifth of one
 /// processor's time. Programs open some hundred at once.
 const PEER_STREAMS_PER_SECOND: u32 = 1000;
+
+/// Notices that are kept where nobody asks for them.
+const MAX_WAITING_NOTICES: usize = 32;
 
 /// What is answered to an initiation.
 #[derive(Debug)]
@@ -191,7 +199,8 @@ impl StreamAcceptor {
         peers: impl IntoIterator<Item = (PublicKey, PresharedKey)>,
         random: &mut dyn CryptoRng,
     ) -> Self {
-        let macs = MacKeys::for_receiver(&identity.public_key());
+        let own = identity.public_key();
+        let macs = MacKeys::for_receiver(&own);
         let peer =
             |psk| AcceptedPeer { psk, seen: InitiationLog::default(), host: None, stream_bucket: TokenBucket::FULL };
         StreamAcceptor {
@@ -202,6 +211,9 @@ impl StreamAcceptor {
             peers: peers.into_iter().map(|(key, psk)| (key, peer(psk))).collect(),
             admission: Admission::new(policy, random),
             known_hosts: BTreeSet::new(),
+            own,
+            key_refusals: KeyRefusals::new(),
+            notices: Vec::new(),
         }
     }
 
@@ -227,12 +239,14 @@ impl StreamAcceptor {
         }
         let (message, mac) = initiation.split_at(MAC_OFFSET);
         if !self.macs.is_valid_mac1(message, mac) {
+            let notice = self.key_refusals.other_receiver(from, self.own, now);
+            self.keep_notice(notice);
             return Err(RefusedDatagram::InvalidMac);
         }
         let host = HostPrefix::containing(from);
         let admitted = self.admission.admit_proven(from, self.known_hosts.contains(&host), now);
         let admitted = admitted.ok_or(RefusedDatagram::RateLimited)?;
-        let answer = self.answer(message, mac, random);
+        let answer = self.answer(message, mac, (from, now), random);
         let peer = match &answer {
             Ok(StreamAnswer::Accepted(stream)) => self.peers.get_mut(&stream.peer),
             Ok(StreamAnswer::Outdated(_)) | Err(_) => None,
@@ -252,17 +266,31 @@ impl StreamAcceptor {
         answer
     }
 
+    /// What an administrator has to know, since this was last asked. Of strangers, little is told.
+    pub fn take_notices(&mut self) -> Vec<HandshakeNotice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    fn keep_notice(&mut self, notice: Option<HandshakeNotice>) {
+        self.notices.extend(notice.filter(|_| self.notices.len() < MAX_WAITING_NOTICES));
+    }
+
     /// The answer to what stands before `mac1`.
     fn answer(
         &mut self,
         message: &[u8],
         mac1: &[u8],
+        (from, now): (IpAddr, Time),
         random: &mut dyn CryptoRng,
     ) -> Result<StreamAnswer, RefusedDatagram> {
         let responder =
             NoiseResponder::read(Prologue::Stream, &self.identity, &to_array(&message[TYPE_BYTES..]), random);
         let responder = responder.map_err(|_| RefusedDatagram::Forged)?;
         let key = responder.initiator;
+        if !self.peers.contains_key(&key) {
+            let notice = self.key_refusals.unknown_peer(key, from, self.peers.keys(), now);
+            self.keep_notice(notice);
+        }
         let peer = self.peers.get_mut(&key).ok_or(RefusedDatagram::UnknownPeer)?;
         let (stamp, offered) = responder.payload.split_at(timestamp::TIMESTAMP_BYTES);
         let cipher = self.cipher.agree_with(Cipher::from_byte(offered[0]).ok_or(RefusedDatagram::Forged)?);
