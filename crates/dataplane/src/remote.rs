@@ -1,6 +1,6 @@
 use crate::config::{NodeError, RemoteConfig};
-use crate::outer_headers::OuterHeaders;
 use crate::notice::RemoteChange;
+use crate::outer_headers::OuterHeaders;
 use crate::packet_buffer::PacketBuffer;
 use crate::path_mtus::PathMtus;
 use crate::statistics::{RemotePath, RemoteStatus};
@@ -174,8 +174,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     /// Takes note of whether the peer is connected: there is a session, and it answers on a path. One that is lost has been so since
     /// it was heard last. A path that answers while its MTU is found out anew is no loss.
     pub(crate) fn update_connection(&mut self, has_session: bool, now: Time) {
-        let is_connected =
-            has_session && (self.bond.is_up() || self.connection_state.0 && self.answers_on_a_path());
+        let is_connected = has_session && (self.bond.is_up() || self.connection_state.0 && self.answers_on_a_path());
         if self.connection_state.0 == is_connected {
             return;
         }

@@ -25,7 +25,9 @@ pub enum HostRefusal {
         gateway: IpAddr,
     },
     /// A remote has this gateway's own key.
-    #[error("{key} of remote `{remote}` is this gateway's own public key: give the one that `kumade key public` prints there")]
+    #[error(
+        "{key} of remote `{remote}` is this gateway's own public key: give the one that `kumade key public` prints there"
+    )]
     OwnKey {
         /// The remote's name.
         remote: String,

@@ -24,11 +24,10 @@ const PATH_GAUGES: [Gauge<GatewayPathStatus>; 2] = [
     ("path_up", "Whether packets take the path", |path| Some(bool_as_f64(path.up))),
     ("path_share_ratio", "The path's part of the bytes that left in the last second", |path| path.share_ratio),
 ];
-const PATH_COUNTERS: [Counter<GatewayPathStatus>; 1] = [(
-    "path_failures",
-    "How often the interface or the routes of a path of the direct plane were gone",
-    |path| path.failures,
-)];
+const PATH_COUNTERS: [Counter<GatewayPathStatus>; 1] =
+    [("path_failures", "How often the interface or the routes of a path of the direct plane were gone", |path| {
+        path.failures
+    })];
 const PATH_TRAFFIC_COUNTERS: [TrafficCounter<GatewayPathStatus>; 1] =
     [("path_sent", "that left by the path", |path| &path.sent)];
 

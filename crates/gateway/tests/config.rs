@@ -202,6 +202,7 @@ fn a_gateway_on_one_cable_needs_to_know_its_hosts() {
 fn options_say_the_same_as_a_file() {
     let options = |paths: &[&str], locals: &[&str]| SimpleConfig {
         name: "gateway".into(),
+        on_event: None,
         prometheus: Some("9273".into()),
         bonded: None,
         locals: locals.iter().map(|name| (*name).to_owned()).collect(),

@@ -69,6 +69,11 @@ pub struct GatewayArgs {
     /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     prometheus: Option<String>,
+    /// Run this command, by the shell, when the remote gateway is connected or lost or has restarted, or a path fails or is back. It
+    /// finds what has happened in KUMADE_EVENT (peer-connected, peer-lost, peer-restarted, path-failed, path-returned), KUMADE_PEER and
+    /// KUMADE_PATH, runs with the rights that the gateway was started with, one at a time, and is ended after 30 s
+    #[arg(long, value_name = "COMMAND", requires = "paths")]
+    on_event: Option<String>,
     /// Keep capabilities, writes and system calls that the gateway does not need
     #[arg(long)]
     keep_privileges: bool,
@@ -169,6 +174,7 @@ impl GatewayArgs {
         SimpleConfig {
             name: self.name.clone(),
             prometheus: self.prometheus.clone(),
+            on_event: self.on_event.clone(),
             locals: self.locals.clone(),
             paths: self.paths.clone(),
             remotes: self.remotes.clone(),

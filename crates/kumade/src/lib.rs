@@ -6,6 +6,7 @@
 mod choice;
 mod confinement;
 mod descriptors;
+mod event_hook;
 mod gateway;
 mod key;
 mod lab;
@@ -53,6 +54,9 @@ enum Command {
     Gateway(gateway::GatewayArgs),
     Tunnel(tunnel::TunnelArgs),
     Key(key::KeyArgs),
+    /// Run a command for each event on standard input
+    #[command(name = event_hook::HELPER_COMMAND, hide = true)]
+    RunOnEvents(event_hook::HelperArgs),
     /// Print a shell completion script
     Completions {
         /// Shell to generate the script for
@@ -103,6 +107,7 @@ fn run(request: Command) -> anyhow::Result<ExitCode> {
         Command::Gateway(args) => gateway::run(&args),
         Command::Tunnel(args) => tunnel::run(args),
         Command::Key(args) => key::run(&args),
+        Command::RunOnEvents(args) => Ok(event_hook::run_helper(&args)),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut build_command(), "kumade", &mut script);

@@ -21,7 +21,8 @@ pub(crate) fn init_logging(default: LevelFilter) {
             note!("kumade: can't read KUMADE_LOG: {error}: try debug, or kumade_client=debug,info");
             Targets::new().with_default(default)
         });
-    let format = if is_journal(env::var("JOURNAL_STREAM").ok().as_deref()) { LogFormat::Journal } else { LogFormat::Plain };
+    let format =
+        if is_journal(env::var("JOURNAL_STREAM").ok().as_deref()) { LogFormat::Journal } else { LogFormat::Plain };
     let messages = tracing_subscriber::fmt::layer().with_writer(|| UnfailingStderr).event_format(format);
     tracing_subscriber::registry().with(filter).with(messages).init();
 }

@@ -114,6 +114,11 @@ impl Host {
         let mut line = String::new();
         let mut said = BufReader::new(child.stderr.take().unwrap());
         said.read_line(&mut line).unwrap();
+        // What a killed one has left is undone first.
+        while line.contains(" INFO undid a change ") {
+            line.clear();
+            said.read_line(&mut line).unwrap();
+        }
         assert!(line.contains("packets are divided among 2 paths"), "{line}");
         Running { child, _said: said }
     }

@@ -138,11 +138,13 @@ fn program() -> String {
     assert_cmd::cargo::cargo_bin("kumade").display().to_string()
 }
 
-/// Waits for its first line, which says that it runs, and ends it. Returns all that it has said.
+/// Waits for the line that says that it runs, and ends it. Returns all that it has said.
 fn started_and_ended(mut child: Child, while_running: impl FnOnce()) -> String {
     let mut line = String::new();
     let mut said = BufReader::new(child.stderr.take().unwrap());
-    said.read_line(&mut line).unwrap();
+    while !line.contains("Ctrl-C ends it") {
+        assert!(said.read_line(&mut line).unwrap() > 0, "it ended: {line}");
+    }
     while_running();
     let ended = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
     let status = child.wait().unwrap();

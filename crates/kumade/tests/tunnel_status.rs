@@ -26,9 +26,16 @@ fn a_peer_that_is_gone_is_not_connected() {
         let (hosts, keys) = (hosts(), Keys::new("a_peer_that_is_gone_is_not_connected"));
         let mut far = keys.end(&hosts, 2, &["--address", "10.77.0.2/24", "--name", "far"]).spawn().unwrap();
         wait_for(&lines(&mut far), "Ctrl-C");
-        let mut near = keys.end(&hosts, 1, &["--address", "10.77.0.1/24"]).spawn().unwrap();
+        let events = keys.file(1).with_file_name("events");
+        let command = format!("echo $KUMADE_EVENT $KUMADE_PEER >> {}", events.display());
+        let mut near = keys.end(&hosts, 1, &["--address", "10.77.0.1/24", "--on-event", &command]).spawn().unwrap();
         let said = lines(&mut near);
         assert!(wait_for(&said, ": connected").contains(" INFO "));
+        let peer = keys.public(2)[..8].to_owned();
+        let has_event = |kind: &str| {
+            eventually(|| std::fs::read_to_string(&events).is_ok_and(|run| run.contains(&format!("{kind} {peer}\n"))))
+        };
+        assert!(has_event("peer-connected"));
         end_with(&mut far, Signal::SIGKILL);
         assert!(wait_for(&said, ": not connected").contains(" WARN "));
         let mut tunnel = Value::Null;
@@ -36,12 +43,21 @@ fn a_peer_that_is_gone_is_not_connected() {
             tunnel = document(&keys, "kumade0")["peers"][0]["packets"]["tunnel"].clone();
             tunnel["connected"] == false
         };
-        assert!(eventually(is_told));
+        assert!(eventually(is_told) && has_event("peer-lost"));
         assert!(tunnel["losses"] == 1 && tunnel["last_heard_seconds"].is_number(), "{tunnel}");
         let mut far = keys.end(&hosts, 2, &["--address", "10.77.0.2/24", "--name", "far"]).spawn().unwrap();
         wait_for(&lines(&mut far), "Ctrl-C");
         wait_for(&said, ": connected");
-        [&mut near, &mut far].into_iter().for_each(|child| assert!(end_with(child, Signal::SIGTERM)));
+        // The process that runs the command ends with the one that carries packets, also where that is killed.
+        let is_helper = |entry: &std::fs::DirEntry| {
+            let line = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+            line.contains("run-on-events") && line.contains(&command)
+        };
+        let helpers = || std::fs::read_dir("/proc").unwrap().flatten().filter(is_helper).count();
+        assert_eq!(helpers(), 1);
+        end_with(&mut near, Signal::SIGKILL);
+        assert!(eventually(|| helpers() == 0));
+        [&mut far].into_iter().for_each(|child| assert!(end_with(child, Signal::SIGTERM)));
     });
 }
 

@@ -64,8 +64,8 @@ fn has_direct_route(interface: &str, address: IpAddr) -> bool {
     };
     let mut body = Vec::new();
     rt_route::OpGetrouteDo::encode_request(&mut body, &header).push_dst(address);
-    let answer = NetlinkSocket::open(SockProtocol::NetlinkRoute)
-        .and_then(|netlink| netlink.query(libc::RTM_GETROUTE, 0, &body));
+    let answer =
+        NetlinkSocket::open(SockProtocol::NetlinkRoute).and_then(|netlink| netlink.query(libc::RTM_GETROUTE, 0, &body));
     let (Ok(answer), Ok(index)) = (answer, index_of(interface)) else { return false };
     let attributes = answer.get(HEADER_BYTES + RTMSG_BYTES..).unwrap_or_default();
     let leaves_by = find_attr(attributes, libc::RTA_OIF).and_then(|value| value.first_chunk().copied());
@@ -89,8 +89,9 @@ mod tests {
         in_namespaces("interface_address::tests::on_a_link_is_what_an_address_or_a_route_says", || {
             let namespace = Namespace::new().unwrap();
             for command in [
-                "link add wan type dummy",
+                "link add wan type veth peer name far",
                 "link set wan up",
+                "link set far up",
                 "address add 192.0.2.7/24 dev wan",
                 "address add 10.3.0.1 peer 10.4.0.1 dev wan",
                 "route add 203.0.113.1 dev wan",

@@ -1,6 +1,7 @@
 //! Sockets at which others are waited for.
 
 use crate::interface::Family;
+use crate::setup::SetupError;
 use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -46,16 +47,19 @@ fn bind_families(
     Ok(socket)
 }
 
-/// What to try where a socket cannot be bound; empty where nothing is known.
-pub fn bind_hint(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => "another program uses that port (`ss -lntup` shows which): choose another one, or end that program",
+/// A socket cannot be bound: the operation, which reads on from "cannot", the system's answer, and what to try.
+pub fn bind_error(operation: String, cause: io::Error) -> SetupError {
+    let hint = match cause.kind() {
+        io::ErrorKind::AddrInUse => {
+            "another program uses that port (`ss -lntup` shows which): choose another one, or end that program"
+        }
         io::ErrorKind::AddrNotAvailable => "this host does not have that address: `ip address` lists those that it has",
         io::ErrorKind::PermissionDenied => {
             "ports below 1024 require privileges: choose a higher one, or run setcap cap_net_bind_service+ep on the program"
         }
-        _ => "",
-    }
+        _ => return SetupError::new(operation, cause),
+    };
+    SetupError::new(operation, cause).with_hint(hint)
 }
 
 /// The kernel has none, or nothing of it is set up.

@@ -17,13 +17,6 @@ impl SetupError {
         SetupError { operation: operation.into(), cause: cause.into(), hint: String::new() }
     }
 
-    /// That a socket of this kind is not bound, with what to try ([`bind_hint`](crate::listener::bind_hint)).
-    pub fn for_bind(operation: impl Into<String>, cause: io::Error) -> Self {
-        let hint = crate::listener::bind_hint(&cause);
-        let error = SetupError::new(operation, cause);
-        if hint.is_empty() { error } else { error.with_hint(hint) }
-    }
-
     /// Adds what the user may try.
     #[must_use]
     pub fn with_hint(mut self, hint: &str) -> Self {

@@ -7,8 +7,8 @@ use crate::message::{
     COOKIE_NONCE_BYTES, DatagramKind, INITIATION_BYTES, INITIATION_NOISE_RANGE, INITIATION_PAYLOAD_BYTES,
     INSTANCE_BYTES, OVERHEAD_BYTES, RESPONSE_BYTES, RESPONSE_NOISE_RANGE, RESPONSE_PAYLOAD_BYTES, read_u32, to_array,
 };
-use crate::notice::{HandshakeNotice, KeyRefusals};
 use crate::noise::{NoiseInitiator, NoiseResponder, Prologue};
+use crate::notice::{HandshakeNotice, KeyRefusals};
 use crate::peer::{DueAction, PeerHandshakes, PeerId, PeerState, Route, SentMessage};
 use crate::policy::HandshakePolicy;
 use crate::session::Session;

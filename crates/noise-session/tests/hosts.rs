@@ -4,8 +4,8 @@
 mod network;
 
 use kumade_noise_session::{
-    COOKIE_REPLY_BYTES, DatagramKind, Endpoint, EndpointEvent, HandshakeNotice, HandshakePolicy, PeerError, PeerId, PresharedKey,
-    PrivateKey, RefusedDatagram, Route,
+    COOKIE_REPLY_BYTES, DatagramKind, Endpoint, EndpointEvent, HandshakeNotice, HandshakePolicy, PeerError, PeerId,
+    PresharedKey, PrivateKey, RefusedDatagram, Route,
 };
 use kumade_units::{Span, Time};
 use network::{Network, PathConfig, WALL, address};
@@ -275,7 +275,9 @@ fn both_ends_are_told_which_key_is_wrong_and_once() {
     // The far end has another peer.
     let [near, far] = told([&one, &two], [&two, &other]);
     unanswered(&near, &two);
-    let [HandshakeNotice::UnknownPeer { offered, address: from, expected, untold: 0 }] = far[..] else { panic!("{far:?}") };
+    let [HandshakeNotice::UnknownPeer { offered, address: from, expected, untold: 0 }] = far[..] else {
+        panic!("{far:?}")
+    };
     assert_eq!((offered, expected, from), (one.public_key(), Some(other.public_key()), address(0, 0).ip()));
     // This end takes the far one for another.
     let [near, far] = told([&one, &two], [&other, &one]);

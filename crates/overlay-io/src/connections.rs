@@ -339,7 +339,7 @@ fn listen(config: &ConnectionConfig, address: SocketAddr) -> Result<TcpListener,
         socket.set_nonblocking(true)?;
         Ok(socket.into())
     };
-    listener().map_err(|error| SetupError::for_bind(format!("listen for TCP connections on {address}"), error))
+    listener().map_err(|error| listener::bind_error(format!("listen for TCP connections on {address}"), error))
 }
 
 /// Sets what a connection must have before it is opened; those that a listener accepts inherit it.

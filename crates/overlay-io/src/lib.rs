@@ -55,7 +55,7 @@ pub use config::{
 pub use device_routes::ROUTES_LOCK;
 pub use error::BondedError;
 pub use handover::Handover;
+pub use kumade_dataplane::{NodeNotice, NoticeContent, RemoteChange};
 pub use plane::BondedPlane;
 pub use policy_routes::RouteError;
-pub use kumade_dataplane::{NodeNotice, NoticeContent, RemoteChange};
 pub use status::BondedStatus;

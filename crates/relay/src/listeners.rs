@@ -150,5 +150,5 @@ fn listen(address: SocketAddr, leads: ConnectionTarget) -> Result<Listener, Setu
         let address = listener.local_addr()?;
         Ok(Listener { listener, address, destination: leads, is_paused: false })
     };
-    listener().map_err(|error| SetupError::for_bind(format!("listen for TCP connections on {address}"), error))
+    listener().map_err(|error| listener::bind_error(format!("listen for TCP connections on {address}"), error))
 }

@@ -98,7 +98,9 @@ pub enum TunnelConfigError {
     )]
     OwnKey(PublicKey),
     /// A key is given twice.
-    #[error("two peers have the key {0}: give each end a key of its own, or one peer all networks, like KEY=10.77.0.2,10.2.0.0/16")]
+    #[error(
+        "two peers have the key {0}: give each end a key of its own, or one peer all networks, like KEY=10.77.0.2,10.2.0.0/16"
+    )]
     SameKey(PublicKey),
     /// Packets are carried, but none to this peer.
     #[error(

@@ -109,7 +109,8 @@ mod tests {
             TunnelConfig { addresses, ..config(TransportMode::Udp, "10.77.0.2") }.check_addresses(known)
         };
         for own in ["192.0.2.9/24", "192.0.2.7/32"] {
-            let refused = check(own, &[known("lo", "127.0.0.1/8"), known("eth0", "192.0.2.7/24")]).unwrap_err().to_string();
+            let refused =
+                check(own, &[known("lo", "127.0.0.1/8"), known("eth0", "192.0.2.7/24")]).unwrap_err().to_string();
             assert!(refused.contains("eth0") && refused.contains("192.0.2.7/24"), "{refused}");
         }
         assert!(check("10.77.0.1/24", &[known("eth0", "10.0.0.1/8")]).is_ok());

@@ -39,6 +39,9 @@ pub(super) struct GatewaySection {
     /// Where Prometheus fetches metrics: `9273`, or with an address.
     #[serde(default)]
     pub(super) prometheus: Option<Spanned<String>>,
+    /// What is run when a remote gateway or a path changes.
+    #[serde(default)]
+    pub(super) on_event: Option<String>,
     /// How packets go from site to site.
     #[serde(default)]
     pub(super) plane: PlaneName,

@@ -13,6 +13,8 @@ pub struct SimpleConfig {
     pub name: String,
     /// Where Prometheus fetches metrics.
     pub prometheus: Option<String>,
+    /// The command that is run when the remote gateway or a path changes.
+    pub on_event: Option<String>,
     /// Interfaces behind which all hosts are local.
     pub locals: Vec<String>,
     /// In their order.
@@ -81,6 +83,7 @@ impl SimpleConfig {
         ConfigFile {
             gateway: GatewaySection {
                 name: unspanned(&self.name),
+                on_event: self.on_event.clone(),
                 prometheus: self.prometheus.as_ref().map(unspanned),
                 plane,
                 weights: WeightsName::Fixed,
@@ -175,7 +178,8 @@ mod tests {
             let paths = paths.iter().map(|text| text.parse().unwrap()).collect();
             let (name, locals, remotes) = (String::new(), vec![], vec![]);
             let networks =
-                SimpleConfig { name, prometheus: None, locals, paths, remotes, bonded: None }.remote_networks();
+                SimpleConfig { name, prometheus: None, on_event: None, locals, paths, remotes, bonded: None }
+                    .remote_networks();
             networks.into_iter().map(Spanned::into_inner).collect::<Vec<_>>()
         };
         assert_eq!(networks(&["a", "b"]), ["0.0.0.0/0", "::/0"]);

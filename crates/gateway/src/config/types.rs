@@ -19,6 +19,8 @@ pub struct GatewayConfig {
     pub measurement: MeasurementConfig,
     /// Where Prometheus fetches metrics.
     pub prometheus: Option<SocketAddr>,
+    /// The command, for the shell, that is run when a remote gateway or a path changes.
+    pub on_event: Option<String>,
     /// What NAT sessions need, if a remote has them; in the direct plane only.
     pub sessions: Option<SessionsConfig>,
     /// Networks behind this gateway. They do not overlap each other or those of remote sites.

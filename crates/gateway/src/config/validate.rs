@@ -90,6 +90,7 @@ fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<GatewayConfig, C
         name: file.gateway.name.get_ref().clone(),
         plane,
         prometheus: file.gateway.prometheus.as_ref().map(validate_prometheus).transpose()?,
+        on_event: file.gateway.on_event.clone(),
         measurement,
         sessions,
         locals,

@@ -168,6 +168,11 @@ impl DirectPlane {
         self.install_division()
     }
 
+    /// Whether packets take each path, as last looked at.
+    pub fn paths_up(&self) -> &[bool] {
+        &self.is_up
+    }
+
     /// Divides packets among the paths that are up. Where a remote site has none, it is left as it is.
     fn install_division(&self) -> Result<(), DirectError> {
         for (remote, weights) in self.config.remotes.iter().zip(&self.weights) {

@@ -2,6 +2,7 @@
 
 use super::registry::{gateway_registry, with_hint};
 use crate::confinement::Confinement;
+use crate::event_hook::{EventHook, EventKind};
 use crate::key;
 use crate::notices::log_notices;
 use crate::output::note;
@@ -37,11 +38,12 @@ pub fn run(config: &GatewayConfig, keeps_privileges: bool) -> anyhow::Result<Exi
     let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
     config.check_next_hops()?;
     let claim = gateway_registry().lock_name(&config.name).map_err(with_hint)?;
+    let hook = config.on_event.as_deref().map(EventHook::start).transpose()?;
     let mut confinement = Confinement::unless_kept(keeps_privileges);
     if let Some(confinement) = &mut confinement {
         confinement.keep_network_privileges(bound_ports(config));
     }
-    let begun = RunContext { claimed_name: claim, stop: &stop, confinement };
+    let begun = RunContext { claimed_name: claim, stop: &stop, hook, confinement };
     match &config.plane {
         Plane::Direct => run_direct(config, begun)?,
         Plane::Bonded(bonded) => run_bonded(config, bonded, begun)?,
@@ -53,6 +55,7 @@ pub fn run(config: &GatewayConfig, keeps_privileges: bool) -> anyhow::Result<Exi
 struct RunContext<'s> {
     claimed_name: ClaimedName<GatewayProtocol>,
     stop: &'s AtomicBool,
+    hook: Option<EventHook>,
     confinement: Option<Confinement>,
 }
 
@@ -70,7 +73,7 @@ fn bound_ports(config: &GatewayConfig) -> Vec<u16> {
 
 fn run_direct(
     config: &GatewayConfig,
-    RunContext { claimed_name: claim, stop, confinement }: RunContext,
+    RunContext { claimed_name: claim, stop, mut hook, confinement }: RunContext,
 ) -> anyhow::Result<()> {
     let keys = config.sessions.as_ref().map(session_keys).transpose()?;
     keys.iter().try_for_each(|(identity, _)| config.check_own_key(identity.public_key()))?;
@@ -80,6 +83,7 @@ fn run_direct(
         _ => None,
     };
     let mut reachable = vec![false; config.remotes.len()];
+    let mut up = plane.paths_up().to_vec();
     let (_server, mut measurer) = start_measurement_server(config)?;
     let mut recorder = new_recorder(config);
     recorder.renew(|status, now| plane.fill_status(status, now))?;
@@ -91,7 +95,8 @@ fn run_direct(
     // Sessions that have ended say why when they are stopped.
     while !stop.load(Ordering::Relaxed) && sessions.as_ref().is_none_or(SessionPlane::is_running) {
         plane.update_interfaces()?;
-        sessions.iter().for_each(|sessions| report_session_peers(sessions, &mut reachable));
+        report_paths(config, &plane, &mut up, &mut hook);
+        sessions.iter().for_each(|sessions| report_session_peers(sessions, &mut reachable, &mut hook));
         if let Some(measurer) = &mut measurer {
             measurer.update_direct_weights(&mut plane)?;
         }
@@ -111,11 +116,24 @@ fn run_direct(
     Ok(())
 }
 
+/// Tells the hook of paths that have failed or are back; the plane logs them.
+fn report_paths(config: &GatewayConfig, plane: &DirectPlane, before: &mut Vec<bool>, hook: &mut Option<EventHook>) {
+    for ((path, now), before) in config.paths.iter().zip(plane.paths_up()).zip(before.iter()) {
+        if now != before {
+            let kind = if *now { EventKind::PathReturned } else { EventKind::PathFailed };
+            hook.iter_mut().for_each(|hook| hook.send(kind, "", &path.name));
+        }
+    }
+    before.clone_from_slice(plane.paths_up());
+}
+
 /// Says which remote gateways answer, where that has changed.
-fn report_session_peers(sessions: &SessionPlane, reachable: &mut [bool]) {
+fn report_session_peers(sessions: &SessionPlane, reachable: &mut [bool], hook: &mut Option<EventHook>) {
     for ((remote, now), before) in sessions.reachable_peers().into_iter().flatten().zip(reachable) {
         if *before != now {
             *before = now;
+            let kind = if now { EventKind::PeerConnected } else { EventKind::PeerLost };
+            hook.iter_mut().for_each(|hook| hook.send(kind, &remote, ""));
             match now {
                 true => tracing::info!("{remote}: connected"),
                 false => tracing::warn!("{remote}: not connected"),
@@ -125,7 +143,7 @@ fn report_session_peers(sessions: &SessionPlane, reachable: &mut [bool]) {
 }
 
 fn run_bonded(config: &GatewayConfig, bonded: &BondedSettings, begun: RunContext) -> anyhow::Result<()> {
-    let RunContext { claimed_name: claim, stop, confinement } = begun;
+    let RunContext { claimed_name: claim, stop, mut hook, confinement } = begun;
     let keyed = bonded_config(config, bonded)?;
     config.check_own_key(keyed.identity.public_key())?;
     config.forwarding_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -143,7 +161,7 @@ fn run_bonded(config: &GatewayConfig, bonded: &BondedSettings, begun: RunContext
     while !stop.load(Ordering::Relaxed) && plane.is_running() {
         // One that has ended says why when it is stopped.
         let (Ok(notices), Ok(known)) = (plane.take_notices(), plane.status()) else { break };
-        log_notices(&notices, &names, name_path);
+        log_notices(&notices, &names, name_path, &mut hook);
         let filled = recorder.renew(|status, now| {
             measurer.iter().for_each(|measurer| measurer.fill_status(status, now));
             kumade_gateway::bonded::fill_bonded_status(&known, status, now);

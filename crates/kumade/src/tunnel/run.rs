@@ -3,6 +3,7 @@
 use super::registry::{tunnel_registry, with_hint};
 use crate::confinement::Confinement;
 use crate::descriptors::raise_descriptor_limit;
+use crate::event_hook::EventHook;
 use crate::notices::log_notices;
 use crate::output::note;
 use ::kumade_overlay_status::LatestStatus;
@@ -34,6 +35,11 @@ pub struct MonitoringArgs {
     /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics_address)]
     prometheus: Option<SocketAddr>,
+    /// Run this command, by the shell, when another end is connected or lost or has restarted, or a path to it fails or is back. It
+    /// finds what has happened in KUMADE_EVENT (peer-connected, peer-lost, peer-restarted, path-failed, path-returned), KUMADE_PEER and
+    /// KUMADE_PATH, runs with the rights that the tunnel was started with, one at a time, and is ended after 30 s
+    #[arg(long, value_name = "COMMAND")]
+    on_event: Option<String>,
     /// Keep capabilities, writes and system calls that the tunnel does not need
     #[arg(long)]
     keep_privileges: bool,
@@ -55,6 +61,7 @@ pub fn run(config: TunnelConfig, visibility: &MonitoringArgs) -> anyhow::Result<
     let (own_name, claim) = lock_name(visibility, &config)?;
     let mut recorder = Status::recorder(&config, &own_name);
     raise_descriptor_limit();
+    let mut hook = visibility.on_event.as_deref().map(EventHook::start).transpose()?;
     let mut confinement = Confinement::unless_kept(visibility.keep_privileges);
     if let Some(confinement) = &mut confinement {
         confinement.keep_network_privileges(bound_ports(&config, visibility));
@@ -77,7 +84,7 @@ pub fn run(config: TunnelConfig, visibility: &MonitoringArgs) -> anyhow::Result<
         else {
             break;
         };
-        log_notices(&notices, &names, |path| (path + 1).to_string());
+        log_notices(&notices, &names, |path| (path + 1).to_string(), &mut hook);
         packets.iter().for_each(|status| log_transports(&names, status, &mut seen));
         reports.iter().for_each(log_relay_report);
         let Ok(()) = recorder.renew(|status, now| {
@@ -176,7 +183,10 @@ fn print_totals(names: &[String], (packets, relayed): &(Option<BondedStatus>, Op
 fn log_relay_report(report: &RelayReport) {
     match report {
         RelayReport::NotAllowed { peer, target } => {
-            tracing::warn!("{}: wants to reach {target}, which is not allowed; --allow {target} would let it", key_prefix(peer));
+            tracing::warn!(
+                "{}: wants to reach {target}, which is not allowed; --allow {target} would let it",
+                key_prefix(peer)
+            );
         }
         RelayReport::TooMuchHeld { peer, streams } => {
             let peer = key_prefix(peer);

@@ -9,8 +9,8 @@ use crate::message::{
     COOKIE_NONCE_BYTES, DatagramKind, INITIATION_NOISE_RANGE, INITIATION_PAYLOAD_BYTES, MAC_BYTES,
     RESPONSE_NOISE_RANGE, RESPONSE_PAYLOAD_BYTES, to_array,
 };
-use crate::notice::{HandshakeNotice, KeyRefusals};
 use crate::noise::{self, NoiseResponder, Prologue, SessionKeys};
+use crate::notice::{HandshakeNotice, KeyRefusals};
 use crate::stream::{self, PREFIX_BYTES};
 use crate::timestamp::{self, Timestamp, TimestampFloor, TimestampSource};
 use crate::timestamp_reply::TimestampReplyKey;

@@ -1,8 +1,8 @@
 //! Two hosts under a virtual clock, and between them paths that lose, delay, duplicate and alter datagrams.
 
 use kumade_noise_session::{
-    DatagramKind, Endpoint, EndpointEvent, HEADER_BYTES, HandshakeNotice, HandshakePolicy, PeerId, PresharedKey, PrivateKey,
-    RefusedDatagram, Route, SealError, SessionTable, TAG_BYTES,
+    DatagramKind, Endpoint, EndpointEvent, HEADER_BYTES, HandshakeNotice, HandshakePolicy, PeerId, PresharedKey,
+    PrivateKey, RefusedDatagram, Route, SealError, SessionTable, TAG_BYTES,
 };
 use kumade_units::{Span, Time};
 use rand::rngs::StdRng;
