@@ -51,7 +51,7 @@ enum Command {
     Measure(Box<measure::MeasureArgs>),
     Lab(lab::LabArgs),
     Link(link::LinkArgs),
-    Gateway(gateway::GatewayArgs),
+    Gateway(Box<gateway::GatewayArgs>),
     Tunnel(tunnel::TunnelArgs),
     Key(key::KeyArgs),
     /// Run a command for each event on standard input

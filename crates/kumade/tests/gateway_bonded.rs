@@ -226,6 +226,39 @@ fn a_path_follows_an_interface_that_is_deleted_and_made_again() {
     });
 }
 
+#[test]
+fn check_and_start_refuse_what_cannot_work_and_say_what_may_not() {
+    in_namespaces("check_and_start_refuse_what_cannot_work_and_say_what_may_not", || {
+        let host = Host::new("gateway-refused");
+        let key = fs::File::open(host.directory.join("gateway.key")).unwrap();
+        let own = Command::new(program()).args(["key", "public"]).stdin(key).output().unwrap();
+        let own = String::from_utf8(own.stdout).unwrap().trim().to_owned();
+        let other = "85d3f0b4c1a2968777665544332211000123456789abcdef0123456789abcd6f";
+        let check = |config: &str| {
+            let arguments = ["gateway", "check", config];
+            let output =
+                host.namespace.command(program()).args(arguments).current_dir(&host.directory).output().unwrap();
+            (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        };
+        for (name, from, to, said) in [
+            ("own.toml", other, own.as_str(), "is this gateway's own public key"),
+            ("off.toml", "10.9.2.2", "192.0.2.254", "is not on the link of path2"),
+        ] {
+            fs::write(host.directory.join(name), CONFIG.replace(from, to)).unwrap();
+            let (status, checked) = check(name);
+            let started = host.command(&[], &program(), name).output().unwrap();
+            let started_text = String::from_utf8(started.stderr).unwrap();
+            assert_eq!((status, started.status.code()), (Some(1), Some(1)), "{checked}{started_text}");
+            assert!(checked.contains(said) && started_text.contains(said), "{checked}{started_text}");
+        }
+        assert_eq!(check("bonded.toml"), (Some(0), String::new()));
+        host.namespace.run(|| fs::write("/proc/sys/net/ipv4/ip_forward", "0")).unwrap().unwrap();
+        let (status, warned) = check("bonded.toml");
+        assert!(status == Some(0) && warned.contains("warning: this host does not forward IPv4 packets"), "{warned}");
+        assert!(warned.contains("sysctl -w net.ipv4.ip_forward=1"), "{warned}");
+    });
+}
+
 /// As the unit in docs/gateway.md has it.
 #[test]
 fn two_capabilities_are_all_that_either_plane_takes() {

@@ -203,7 +203,7 @@ impl BondedShard {
         }
         output.packets.clear();
         let excess = (self.notices.len() + output.notices.len()).saturating_sub(MAX_NOTICES);
-        self.notices.extend(output.notices.drain(..));
+        self.notices.append(&mut output.notices);
         self.notices.drain(..excess.min(self.notices.len()));
     }
 

@@ -42,8 +42,8 @@ pub(crate) struct RelayShard {
 }
 
 enum RelayEnd {
-    Near(NearEnd),
-    Far(FarEnd),
+    Near(Box<NearEnd>),
+    Far(Box<FarEnd>),
 }
 
 impl RelayEnd {
@@ -304,13 +304,13 @@ fn open_end(config: RelayConfig) -> Result<(RelayEnd, Listeners, Option<Installe
             let listeners = Listeners::near_end(forwards, redirect.as_ref())?;
             let table = redirect.map(|redirect| redirect.packet_rules(&listeners.redirected_addresses()));
             let installed = table.as_ref().map(InstalledTable::install).transpose()?;
-            Ok((RelayEnd::Near(near), listeners, installed))
+            Ok((RelayEnd::Near(Box::new(near)), listeners, installed))
         }
         RelayRole::Far { listen, peers, allowed } => {
             let peers = peers.into_iter().map(|peer| (peer, psk.clone()));
             let acceptor = StreamAcceptor::new(identity, &HandshakePolicy::default(), peers, &mut random);
             let far = FarEnd { acceptor, random, allowed, resolver: NameResolver::new()?, rto };
-            Ok((RelayEnd::Far(far), Listeners::far_end(listen)?, None))
+            Ok((RelayEnd::Far(Box::new(far)), Listeners::far_end(listen)?, None))
         }
     }
 }

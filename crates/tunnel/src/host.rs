@@ -86,9 +86,8 @@ impl TunnelConfig {
         let Some((wanted, cause)) = self.tuning.rto.min.and_then(|wanted| Some((wanted, apply(wanted).err()?))) else {
             return Ok(());
         };
-        let millis = (1..=MAX_MIN_RTO_MILLIS).map(Span::from_millis);
-        let least = millis.clone().find(|least| apply(*least).is_ok()).or_else(|| millis.last());
-        Err(HostRefusal::MinRto { wanted, least: least.unwrap_or_default(), cause })
+        let least = (1..MAX_MIN_RTO_MILLIS).map(Span::from_millis).find(|least| apply(*least).is_ok());
+        Err(HostRefusal::MinRto { wanted, least: least.unwrap_or(Span::from_millis(MAX_MIN_RTO_MILLIS)), cause })
     }
 }
 

@@ -117,7 +117,7 @@ fn run_direct(
 }
 
 /// Tells the hook of paths that have failed or are back; the plane logs them.
-fn report_paths(config: &GatewayConfig, plane: &DirectPlane, before: &mut Vec<bool>, hook: &mut Option<EventHook>) {
+fn report_paths(config: &GatewayConfig, plane: &DirectPlane, before: &mut [bool], hook: &mut Option<EventHook>) {
     for ((path, now), before) in config.paths.iter().zip(plane.paths_up()).zip(before.iter()) {
         if now != before {
             let kind = if *now { EventKind::PathReturned } else { EventKind::PathFailed };
