@@ -31,8 +31,9 @@ pub enum HostRefusal {
     CongestionControl(SetupError),
     /// The kernel takes no such timeout.
     #[error(
-        "this kernel refuses a minimum retransmission timeout of {wanted} ({cause}): give --min-rto {least} or more, or 0 for the \
-         system's"
+        "this kernel refuses a minimum retransmission timeout of {wanted} ({cause}): give --min-rto {}ms or more, or 0 for the \
+         system's",
+        .least.as_nanos() / 1_000_000
     )]
     MinRto {
         /// As given.
@@ -127,7 +128,10 @@ mod tests {
         short.tuning.rto.min = Some(Span::from_micros(1));
         if let Err(refused) = short.check_host() {
             let HostRefusal::MinRto { least, .. } = &refused else { panic!("{refused}") };
-            assert!(refused.to_string().contains(&format!("--min-rto {least} or more")), "{refused}");
+            assert!(
+                refused.to_string().contains(&format!("--min-rto {}ms or more", least.as_nanos() / 1_000_000)),
+                "{refused}"
+            );
             short.tuning.rto.min = Some(*least);
             assert!(short.check_host().is_ok());
         }
