@@ -5,7 +5,7 @@ mod common;
 use common::{config, emulate};
 use kumade_net::packet_socket::{Receiver, Sender};
 use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, in_namespaces, run_ip};
-use kumade_packet::ethertype::{IPV4, IPV6, PROVIDER_VLAN, VLAN};
+use kumade_packet::ethertype::{IPV4, IPV6, MPLS, PPPOE_SESSION, PROVIDER_VLAN, VLAN};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -75,6 +75,12 @@ fn frames() -> Vec<Vec<u8>> {
         frame(&[VLAN, IPV4], &[&v4([0, 0], 28)[..], &udp].concat()),
         frame(&[PROVIDER_VLAN, VLAN, IPV4], &[&v4([0, 0], 28)[..], &udp].concat()),
         frame(&[VLAN, EXPERIMENT], &[9; 100]),
+        // A PPPoE session with IP, and with its own control protocol; MPLS with IP, and with something else.
+        frame(&[VLAN, PPPOE_SESSION], &[&[0x11, 0, 0, 7, 0, 30, 0, 0x21][..], &v4([0, 0], 28), &udp].concat()),
+        frame(&[PPPOE_SESSION], &[&[0x11, 0, 0, 7, 0, 49, 0x57][..], &v6(17, &udp)].concat()),
+        frame(&[PPPOE_SESSION], &[0x11, 0, 0, 7, 0, 10, 0xc0, 0x21, 9, 1, 0, 8, 1, 2, 3, 4]),
+        frame(&[MPLS], &[&[0, 1, 0, 64, 0, 2, 1, 64][..], &v6(17, &udp)].concat()),
+        frame(&[MPLS], &[&[0, 1, 1, 64][..], &[0x45; 100]].concat()),
         // Something else than IP, hardly anything, and nothing.
         frame(&[EXPERIMENT], &[1; 1400]),
         frame(&[EXPERIMENT], &[1]),

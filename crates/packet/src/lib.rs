@@ -35,7 +35,7 @@ mod stream_data;
 
 pub use classification::Classification;
 pub use ecn::Ecn;
-pub use ethernet::{Ethernet, ethertype};
+pub use ethernet::{Encapsulation, Ethernet, ethertype};
 pub use flow::{Addresses, FlowKey};
 pub use headers::{Fragment, Headers, Icmp, PacketEnd, ParseError, Tcp, Transport, Udp, protocol};
 pub use mss::clamp_mss;

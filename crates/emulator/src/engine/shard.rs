@@ -101,9 +101,8 @@ impl EmulatorShard {
             match arrived {
                 Ok(received) => {
                     let header = received.frame.link_header;
-                    if let Some(reply) = link.offer(received, stamp, recorder) {
-                        replies.push(Frame::new(pool, header.reversed(), &reply));
-                    }
+                    let reply = link.offer(received, stamp, recorder);
+                    replies.extend(reply.zip(header.reversed()).map(|(reply, link)| Frame::new(pool, link, &reply)));
                 }
                 Err(size) => {
                     recorder.record_offered(UNKNOWN_FLOW, size);

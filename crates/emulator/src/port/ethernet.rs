@@ -81,8 +81,7 @@ fn complete_offloads(
     let malformed = Err(frame.len().saturating_sub(Ethernet::HEADER_BYTES) as u32);
     let Some(ethernet) = Ethernet::parse(frame) else { return take(malformed) };
     let (before, packet) = frame.split_at(ethernet.payload_offset);
-    let tag: &[u8] = tag.as_ref().map_or(&[], |tag| tag);
-    let Some(link) = LinkHeader::from_parts([&before[..12], tag, &before[12..]]) else { return take(malformed) };
+    let Some(link) = LinkHeader::from_frame(before, tag, ethernet.encapsulation) else { return take(malformed) };
     let classification =
         if ethernet.is_ip() { Classification::from_packet(packet) } else { Classification::not_ip(packet.len()) };
     if let Some(bytes) = offload.segment_bytes {
@@ -92,6 +91,7 @@ fn complete_offloads(
         let longest = segments.max_segment_bytes();
         let mut part = Frame::with_capacity(pool, link, longest);
         while segments.write_next(&mut part.packet) {
+            part.update_link_header();
             let total_len = part.packet.len();
             take(Ok(ClassifiedFrame { frame: part, classification: Classification { total_len, ..classification } }));
             part = Frame::with_capacity(pool, link, longest);

@@ -7,6 +7,7 @@ use kumade_packet::{Classification, Ecn, Ethernet, FlowDetail, Headers, checksum
 pub fn frame(data: &[u8]) {
     let Some((header, bytes)) = data.split_first_chunk::<{ Offload::HEADER_BYTES }>() else { return };
     let Some(ethernet) = Ethernet::parse(bytes) else { return };
+    assert!(ethernet.payload_offset <= Ethernet::MAX_PAYLOAD_OFFSET);
     let (_, packet) = bytes.split_at(ethernet.payload_offset);
     check_classification(packet);
     marked(packet);

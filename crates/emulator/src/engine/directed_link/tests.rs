@@ -3,7 +3,7 @@ use crate::frame::LinkHeader;
 use kumade_link::queue::{CoDelConfig, Discipline, QueueConfig, QueueLimit};
 use kumade_link::{LinkConfig, Medium, Trace};
 use kumade_middlebox::{FilterRule, PacketMatch, RefusalKind};
-use kumade_packet::{Ecn, Ethernet, checksum};
+use kumade_packet::{Ecn, Encapsulation, Ethernet, checksum};
 use kumade_packet_loop::BufferPool;
 use kumade_units::{Rate, Span};
 
@@ -32,7 +32,8 @@ fn udp(payload: usize) -> Vec<u8> {
 fn frame(pool: &BufferPool, header: &[u8], packet: &[u8]) -> ClassifiedFrame {
     let is_ip = Ethernet::parse(header).is_none_or(|header| header.is_ip());
     let classification = if is_ip { Classification::from_packet(packet) } else { Classification::not_ip(packet.len()) };
-    ClassifiedFrame::new(pool, LinkHeader::from_parts([header, &[], &[]]).unwrap(), packet, classification)
+    let link = LinkHeader::from_frame(header, None, Encapsulation::None).unwrap_or(LinkHeader::NONE);
+    ClassifiedFrame::new(pool, link, packet, classification)
 }
 
 #[test]
