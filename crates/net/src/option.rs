@@ -58,10 +58,10 @@ sockopt_impl!(
     libc::TCP_INFO,
     libc::tcp_info
 );
-/// The kernel's `struct tcp_info` up to the counters of deliveries (Linux 4.18), which libc's ends before.
+/// The kernel's `struct tcp_info` up to the counters of bytes sent (Linux 4.19), which libc's ends before.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct TcpInfoWithDelivered {
+pub struct TcpInfoWithBytesSent {
     _state: u8,
     pub ca_state: u8,
     /// Timeouts in a row.
@@ -94,15 +94,18 @@ pub struct TcpInfoWithDelivered {
     /// Segments, in order or not; begins anew after 2³².
     pub delivered: u32,
     _delivered_with_ce: u32,
+    /// Of data, what was repeated included.
+    pub bytes_sent: u64,
+    pub bytes_retrans: u64,
 }
 
 sockopt_impl!(
-    /// The state of a TCP connection, up to the counters of deliveries.
+    /// The state of a TCP connection, up to the counters of bytes sent.
     ExtendedTcpInfo,
     GetOnly,
     libc::SOL_TCP,
     libc::TCP_INFO,
-    TcpInfoWithDelivered
+    TcpInfoWithBytesSent
 );
 sockopt_impl!(
     /// Bytes not sent yet above which a TCP connection takes no more.

@@ -125,6 +125,15 @@ pub fn smoothed_round_trip(stream: &TcpStream) -> io::Result<Span> {
     Ok(Span::from_micros(info.tcpi_rtt.into()))
 }
 
+/// The kernel's present retransmission timeout (RFC 6298): the smoothed round trip, four times its variation, and twice as long for
+/// each repetition that was not answered either.
+///
+/// # Errors
+/// Where the connection is no more.
+pub fn retransmission_timeout(stream: &TcpStream) -> io::Result<Span> {
+    Ok(Span::from_micros(getsockopt(stream, TcpInfo)?.tcpi_rto.into()))
+}
+
 /// Lets the connection send no faster than `rate`, counted in IP packets: the kernel spaces them (`SO_MAX_PACING_RATE`).
 ///
 /// # Errors

@@ -10,11 +10,11 @@ pub struct TcpSenderState {
     pub window_bytes: u64,
     /// Those that were acknowledged in all.
     pub acknowledged_bytes: u64,
-    /// Those that have arrived in all, in order or not, in full segments.
+    /// Those that have arrived in all, in order or not.
     pub delivered_bytes: u64,
-    /// Those that are believed to be on their way, in full segments: neither delivered nor lost.
+    /// Those that are believed to be on their way: neither delivered nor lost.
     pub in_flight_bytes: u64,
-    /// Those that were repeated in all, in full segments.
+    /// Those that were repeated in all.
     pub retransmitted_bytes: u64,
     /// Lost data is being repeated.
     pub is_recovering: bool,

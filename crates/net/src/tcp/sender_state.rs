@@ -1,4 +1,4 @@
-use crate::option::{BufferLock, ExtendedTcpInfo, MaxRto, MinRto, NotSentLowat, SocketMemory};
+use crate::option::{BufferLock, ExtendedTcpInfo, MaxRto, MinRto, NotSentLowat, SocketMemory, TcpInfoWithBytesSent};
 use kumade_units::{Rate, Span};
 use nix::errno::Errno;
 use nix::libc;
@@ -16,11 +16,12 @@ pub struct SendState {
     pub available_window_bytes: u64,
     /// Bytes that were acknowledged in all.
     pub acknowledged_bytes: u64,
-    /// Bytes that have arrived in all, in order or not, in full segments.
+    /// Bytes that have arrived in all, in order or not. Segments that arrived out of order count as many as those that are not
+    /// acknowledged have on average.
     pub delivered_bytes: u64,
-    /// Bytes that are believed to be on their way, in full segments: neither delivered nor lost.
+    /// Bytes that are believed to be on their way, likewise: neither delivered nor lost.
     pub bytes_in_flight: u64,
-    /// Bytes that were repeated in all, in full segments.
+    /// Bytes that were repeated in all.
     pub retransmitted_bytes: u64,
     /// Payload bytes of the longest segments.
     pub segment_bytes: u32,
@@ -46,24 +47,57 @@ const MAX_RTO_RANGE_MILLIS: std::ops::RangeInclusive<i64> = 1000..=120_000;
 /// # Errors
 /// Where the connection is no more.
 pub fn send_state(stream: &TcpStream) -> io::Result<SendState> {
-    let info = getsockopt(stream, ExtendedTcpInfo)?;
-    // RFC 6675's pipe, as Linux counts it.
-    let in_flight = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
-    let free = info.snd_cwnd.saturating_sub(in_flight);
-    Ok(SendState {
-        unsent_bytes: info.notsent_bytes.into(),
-        available_window_bytes: u64::from(free) * u64::from(info.snd_mss),
-        acknowledged_bytes: info.bytes_acked,
-        delivered_bytes: u64::from(info.delivered) * u64::from(info.snd_mss),
-        bytes_in_flight: u64::from(in_flight) * u64::from(info.snd_mss),
-        retransmitted_bytes: u64::from(info.total_retrans) * u64::from(info.snd_mss),
-        segment_bytes: info.snd_mss,
-        timeouts: info.retransmits.into(),
-        is_recovering: info.ca_state > TCP_CA_DISORDER,
-        round_trip: Span::from_micros(info.rtt.into()),
-        excess_round_trip: Span::from_micros(info.rtt.saturating_sub(info.min_rtt).into()),
-        delivery_rate: Rate::from_bits_per_second(info.delivery_rate.saturating_mul(8)),
-    })
+    Ok(SendState::from(&getsockopt(stream, ExtendedTcpInfo)?))
+}
+
+impl From<&TcpInfoWithBytesSent> for SendState {
+    fn from(info: &TcpInfoWithBytesSent) -> Self {
+        // RFC 6675's pipe, as Linux counts it.
+        let in_flight = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
+        let free = info.snd_cwnd.saturating_sub(in_flight);
+        SendState {
+            unsent_bytes: info.notsent_bytes.into(),
+            available_window_bytes: u64::from(free) * u64::from(info.snd_mss),
+            acknowledged_bytes: info.bytes_acked,
+            delivered_bytes: info.bytes_acked + unacknowledged_bytes_in(info, info.sacked),
+            bytes_in_flight: unacknowledged_bytes_in(info, in_flight),
+            retransmitted_bytes: info.bytes_retrans,
+            segment_bytes: info.snd_mss,
+            timeouts: info.retransmits.into(),
+            is_recovering: info.ca_state > TCP_CA_DISORDER,
+            round_trip: Span::from_micros(info.rtt.into()),
+            excess_round_trip: Span::from_micros(info.rtt.saturating_sub(info.min_rtt).into()),
+            delivery_rate: delivery_rate(info),
+        }
+    }
+}
+
+/// Bytes that have left and are not acknowledged.
+fn unacknowledged_bytes(info: &TcpInfoWithBytesSent) -> u64 {
+    info.bytes_sent.saturating_sub(info.bytes_retrans).saturating_sub(info.bytes_acked)
+}
+
+/// How many bytes so many of the segments that are not acknowledged have, on average: the kernel counts segments here, which
+/// are seldom full where few or short packets are carried.
+fn unacknowledged_bytes_in(info: &TcpInfoWithBytesSent, segments: u32) -> u64 {
+    scale(unacknowledged_bytes(info), segments.into(), info.unacked.into())
+}
+
+/// The kernel takes each segment to be full.
+fn delivery_rate(info: &TcpInfoWithBytesSent) -> Rate {
+    let (bytes, segments) = match info.unacked {
+        0 => (info.bytes_acked, info.delivered),
+        unacked => (unacknowledged_bytes(info), unacked),
+    };
+    let full_bytes = u64::from(segments) * u64::from(info.snd_mss);
+    let rate = scale(info.delivery_rate, bytes.min(full_bytes), full_bytes);
+    Rate::from_bits_per_second(rate.saturating_mul(8))
+}
+
+/// `value * part / whole`; nothing of nothing.
+fn scale(value: u64, part: u64, whole: u64) -> u64 {
+    let scaled = u128::from(value) * u128::from(part) / u128::from(whole.max(1));
+    u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
 /// The kernel's memory for the bytes of a connection (`SO_MEMINFO`).
@@ -160,6 +194,55 @@ mod tests {
         assert!(delivered > 0);
         // The kernel takes the buffer whole that it has begun.
         assert!((1..200_000).contains(&unsent), "{unsent}");
+    }
+
+    /// Each was taken for a full segment: on the loopback interface, 65 kB for 50 bytes.
+    #[test]
+    fn short_segments_count_with_their_own_bytes() {
+        const SEGMENT_BYTES: usize = 50;
+        const SEGMENTS: usize = 200;
+        let (near, mut far) = pair();
+        near.set_nodelay(true).unwrap();
+        let mut written = 0;
+        let check = |written| {
+            let state = send_state(&near).unwrap();
+            // SYN counts as one.
+            assert!(state.delivered_bytes <= written + 1, "{state:?}");
+            assert!(state.bytes_in_flight + state.acknowledged_bytes <= written + 1, "{state:?}");
+            assert!(state.retransmitted_bytes <= written, "{state:?}");
+            state
+        };
+        for _ in 0..SEGMENTS {
+            crate::tcp::send(&near, &[7; SEGMENT_BYTES], false).unwrap();
+            written += SEGMENT_BYTES as u64;
+            check(written);
+            io::Read::read_exact(&mut far, &mut [0; SEGMENT_BYTES]).unwrap();
+        }
+        while check(written).acknowledged_bytes < written {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(check(written).delivered_bytes >= written);
+    }
+
+    #[test]
+    fn rates_and_what_is_in_flight_are_in_bytes() {
+        let stream = pair().0;
+        let mut info = getsockopt(&stream, ExtendedTcpInfo).unwrap();
+        info.snd_mss = 1400;
+        // Forty segments of 70 bytes, of which ten arrived out of order and five are lost.
+        (info.unacked, info.sacked, info.lost, info.retrans) = (40, 10, 5, 0);
+        (info.bytes_sent, info.bytes_retrans, info.bytes_acked) = (10_000 + 40 * 70 + 700, 700, 10_000);
+        info.delivery_rate = 1_400_000;
+        let state = SendState::from(&info);
+        assert_eq!((state.delivered_bytes, state.bytes_in_flight), (10_000 + 700, 25 * 70));
+        assert_eq!((state.retransmitted_bytes, state.delivery_rate), (700, Rate::from_bits_per_second(70_000 * 8)));
+        // Nothing is on its way: as those before.
+        (info.unacked, info.sacked, info.lost, info.delivered) = (0, 0, 0, 100);
+        info.bytes_acked = info.bytes_sent - info.bytes_retrans;
+        info.bytes_acked -= info.bytes_acked % 100;
+        let state = SendState::from(&info);
+        assert_eq!((state.delivered_bytes, state.bytes_in_flight), (12_800, 0));
+        assert_eq!(state.delivery_rate, Rate::from_bits_per_second(128_000 * 8));
     }
 
     #[test]
