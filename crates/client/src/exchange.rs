@@ -5,7 +5,7 @@ use crate::server_connection::ServerConnection;
 use kumade_measurement::{DeliveredTrain, SendRequest};
 use kumade_net::{clock, pacing};
 use kumade_probe_train::{PacketRecord, Train, TrainRecord};
-use kumade_transport::{Probes, ReceivedTrain, SEND_SLACK, STAMP_WAIT, SentTrain, StampSource, deadline_after};
+use kumade_transport::{Probes, ReceivedTrain, SEND_SLACK, STAMP_WAIT, SentTrain, StampSource};
 use kumade_units::{Direction, Rate, Span, Time};
 use kumade_wire::{Arrival, ClientMessage, Departure, ServerMessage};
 use std::iter;
@@ -77,8 +77,8 @@ fn send_upstream(
     let began = clock::monotonic();
     let sent = probes.send(number, train);
     let ended = began + train.duration();
-    let deadline = ended.max(clock::monotonic()) + timeout + ANSWER_TIMEOUT;
-    let received = match peer.receive(deadline, OPERATION)? {
+    let left = (ended - clock::monotonic()).max(Span::ZERO);
+    let received = match peer.receive(peer.answer_deadline(left + timeout + ANSWER_TIMEOUT), OPERATION)? {
         ServerMessage::Received { number: n, arrivals, kernel_stamps } if n == number => {
             Some(ReceivedTrain { arrivals, stamp_source: stamp_source(kernel_stamps) })
         }
@@ -120,17 +120,17 @@ fn receive_downstream(
     peer.send(&ClientMessage::Send { number, train: train.clone() }, OPERATION)?;
     let received = probes.receive(number, train, timeout + peer.round_trip);
     let ended = clock::monotonic();
-    let mut heard = peer.receive(deadline_after(SEND_SLACK + STAMP_WAIT + ANSWER_TIMEOUT), OPERATION)?;
+    let mut heard = peer.receive(peer.answer_deadline(SEND_SLACK + STAMP_WAIT + ANSWER_TIMEOUT), OPERATION)?;
     let held_back = heard == ServerMessage::QueuedLocally { number };
     if held_back {
-        heard = peer.receive(deadline_after(ANSWER_TIMEOUT), OPERATION)?;
+        heard = peer.receive(peer.answer_deadline(ANSWER_TIMEOUT), OPERATION)?;
     }
     let mut submissions = Vec::new();
     if let ServerMessage::Submitted { number: n, submitted_before_sent: earlier } = &heard
         && *n == number
     {
         submissions.clone_from(earlier);
-        heard = peer.receive(deadline_after(ANSWER_TIMEOUT), OPERATION)?;
+        heard = peer.receive(peer.answer_deadline(ANSWER_TIMEOUT), OPERATION)?;
     }
     let sent = match heard {
         ServerMessage::Sent { number: n, departures, kernel_stamps } if n == number => {

@@ -17,8 +17,9 @@ const UDP_REQUEST_OFFSETS: [Span; 4] =
     [Span::ZERO, Span::from_millis(60), Span::from_millis(150), Span::from_millis(300)];
 /// UDP is taken to be dropped without an answer for this long, or for three round trips if that is longer.
 const UDP_TIMEOUT: Span = Span::from_millis(600);
-/// Connections that have not been established by then are most likely dropped by a firewall.
+/// Connections that have not been established by then, or within so many round trips, are most likely dropped by a firewall.
 const CONNECT_TIMEOUT: Span = Span::from_secs(2);
+const CONNECT_ROUND_TRIPS: i64 = 3;
 /// Timeout of the last connection's preamble at the server, beyond a round trip: one may be retransmitted.
 pub(crate) const PREAMBLE_TIMEOUT: Span = Span::from_secs(1);
 /// Timeout of the server's answer.
@@ -98,7 +99,7 @@ pub(crate) fn open_tcp(
     } = request;
     let address = peer.address;
     let opened = open_probe_connections(peer, binding, (count, first), spacing)?;
-    let missing = describe_missing(&opened);
+    let missing = describe_missing(&opened, connect_timeout(peer));
     let mut streams: BTreeMap<u16, _> =
         opened.streams.into_iter().map(|(number, stream)| (first.wrapping_add(number), stream)).collect();
     let doing = "opening probe connections";
@@ -166,12 +167,16 @@ pub(crate) fn open_probe_connections(
         let shown = credential.authenticator_for(CredentialBearer::Connection { index });
         Preamble::Probe { authenticator: shown, index }.encode(version).to_vec()
     };
-    let deadline = CONNECT_TIMEOUT + spacing * i64::from(count);
+    let deadline = connect_timeout(peer) + spacing * i64::from(count);
     let opened = open_connections(address, binding, count, peer.round_trip, spacing, deadline, hello);
     opened.map_err(|cause| Error::Transport {
         address,
         cause: kumade_transport::Error::Io { operation: "open connections to", peer: address, cause },
     })
+}
+
+fn connect_timeout(peer: &ServerConnection) -> Span {
+    CONNECT_TIMEOUT.max(peer.round_trip * CONNECT_ROUND_TRIPS)
 }
 
 /// Makes trains end early when the server is gone.
@@ -181,10 +186,10 @@ fn with_control_watch(peer: &ServerConnection, mut probes: Probes) -> Result<Pro
 }
 
 /// Why connections did not open; none if all did.
-fn describe_missing(opened: &OpenedConnections) -> Option<String> {
+fn describe_missing(opened: &OpenedConnections, timeout: Span) -> Option<String> {
     let mut parts = Vec::new();
     if opened.timed_out > 0 {
-        parts.push(format!("{} timed out after {CONNECT_TIMEOUT}", opened.timed_out));
+        parts.push(format!("{} timed out after {timeout}", opened.timed_out));
     }
     if opened.refused > 0 {
         let why = opened.refusal.as_ref().map_or_else(|| "refused".to_owned(), ToString::to_string);

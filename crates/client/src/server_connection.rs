@@ -15,11 +15,11 @@ use kumade_wire::{ClientMessage, ClientSession, Credential, Limits, ServerMessag
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 
-/// Timeout from the start until the round-trip time is known.
+/// Timeout from the start until the session is open, beyond what a long path takes.
 const TOTAL_TIMEOUT: Span = Span::from_millis(9500);
 /// Timeout of the connection, for all addresses together.
 const CONNECT_TIMEOUT: Span = Span::from_secs(4);
-/// Timeout of the server's first message.
+/// Timeout of the server's first message, beyond what a long path takes. So are all that follow.
 const WELCOME_TIMEOUT: Span = Span::from_secs(4);
 /// Timeout of the answer to [`ClientMessage::AskClock`].
 const CLOCK_TIMEOUT: Span = Span::from_secs(3);
@@ -78,7 +78,7 @@ impl ServerConnection {
             _watched: watched,
         };
         for _ in 0..PING_COUNT {
-            peer.round_trip = peer.round_trip.min(peer.ping(end)?);
+            peer.round_trip = peer.round_trip.min(peer.ping()?);
         }
         Ok(peer)
     }
@@ -172,7 +172,13 @@ impl ServerConnection {
         doing: &'static str,
     ) -> Result<ServerMessage, Error> {
         self.send(message, doing)?;
-        self.receive(deadline_after(timeout), doing)
+        self.receive(self.answer_deadline(timeout), doing)
+    }
+
+    /// The time `span` from now, and later on a path whose round trip is long: its handshake has shown how long it is, and all
+    /// that went over the connection since (RFC 6298).
+    pub(crate) fn answer_deadline(&self, span: Span) -> Time {
+        deadline_after(span + self.control.timeout_allowance())
     }
 
     /// Sends a message.
@@ -218,21 +224,21 @@ impl ServerConnection {
     pub(crate) fn wait_for_drain(&mut self) -> Result<(), Error> {
         let end = deadline_after(DRAIN_TIMEOUT);
         let drained = self.round_trip * 2 + DRAINED_QUEUE_MARGIN;
-        while clock::monotonic() < end && self.ping(deadline_after(PING_TIMEOUT))? > drained {}
+        while clock::monotonic() < end && self.ping()? > drained {}
         Ok(())
     }
 
     /// Allows for a long queue on the path, or no longer.
-    pub(crate) fn set_path_loaded(&self, is_loaded: bool, doing: &'static str) -> Result<(), Error> {
+    pub(crate) fn set_path_loaded(&mut self, is_loaded: bool, doing: &'static str) -> Result<(), Error> {
         self.control.set_path_loaded(is_loaded).map_err(Error::connection_lost(self.address, doing))
     }
 
     /// One round trip of the control connection.
-    fn ping(&mut self, end: Time) -> Result<Span, Error> {
+    fn ping(&mut self) -> Result<Span, Error> {
         let doing = "measuring the round-trip time";
         let asked = clock::monotonic();
         self.send(&ClientMessage::Ping, doing)?;
-        match self.receive_or_timeout(end.min(asked + PING_TIMEOUT), doing)? {
+        match self.receive_or_timeout(self.answer_deadline(PING_TIMEOUT), doing)? {
             Some(ServerMessage::Pong) => Ok(clock::monotonic() - asked),
             Some(_) => Err(self.protocol_violation(doing)),
             None => Err(Error::connection_lost(self.address, doing)(ControlError::TimedOut)),
@@ -260,7 +266,8 @@ fn open_session(
     let watched = limit.watch(&stream).map_err(|cause| Error::Connect { address, cause })?;
     let handshake = || {
         let mut control = ControlConnection::begin(stream, ClientSession::client(config.key.as_ref(), version))?;
-        let welcome = control.receive(end.min(deadline_after(WELCOME_TIMEOUT)))?;
+        let allowance = control.timeout_allowance();
+        let welcome = control.receive((end + allowance).min(deadline_after(WELCOME_TIMEOUT + allowance)))?;
         Ok((control, welcome))
     };
     let (control, welcome) = handshake().map_err(Error::handshake(address))?;

@@ -3,6 +3,7 @@
 mod config;
 mod deliveries;
 mod exchange;
+mod reply_timeout;
 mod sender;
 
 pub use config::StampConfig;

@@ -192,6 +192,11 @@ impl ServerState {
 }
 
 impl ClientRegistration {
+    /// How much longer than on a short path the client may be idle in its turn.
+    pub(super) fn set_idle_allowance(&self, allowance: Span) {
+        self.shared.lock().turns.set_idle_allowance(self.id, allowance);
+    }
+
     /// Queues for a turn.
     pub(super) fn enter_queue(&self) {
         self.shared.lock().turns.enter_queue(self.id, self.network, clock::monotonic());

@@ -12,8 +12,10 @@ use kumade_wire::{ClientMessage, ServerMessage, Version};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 
-/// Maximum time without a message from the client.
+/// Maximum time without a message from the client, on paths whose round trip is short,
 const SILENCE_TIMEOUT: Span = Span::from_secs(10);
+/// and on any path.
+const MAX_SILENCE_TIMEOUT: Span = Span::from_secs(20);
 /// Maximum time in which a client neither measures nor queues.
 const IDLE_TIMEOUT: Span = Span::from_secs(30);
 /// Interval between reports of a queued client's position.
@@ -140,9 +142,10 @@ impl<'s> Session<'s> {
     /// Checks the timeouts; returns the time of the next check.
     fn check_timeouts(&self) -> Result<Time, SessionEnd> {
         let now = clock::monotonic();
-        let silent = self.control.last_received() + SILENCE_TIMEOUT;
+        let timeout = (SILENCE_TIMEOUT + self.control.timeout_allowance()).min(MAX_SILENCE_TIMEOUT);
+        let silent = self.control.last_received() + timeout;
         if now >= silent {
-            return Err(SessionEnd::Refused(format!("no message for {SILENCE_TIMEOUT}")));
+            return Err(SessionEnd::Refused(format!("no message for {timeout}")));
         }
         match &self.state {
             SessionState::Idle { deadline: until } if now >= *until => {
@@ -161,6 +164,7 @@ impl<'s> Session<'s> {
             Some(0) => {
                 let turn = MeasurementTurn::begin(&self.registration, self.control.stream(), &self.shared.config);
                 self.state = SessionState::Turn(Box::new(turn.map_err(ControlError::Io)?));
+                self.registration.set_idle_allowance(self.control.timeout_allowance());
                 self.control.send(&ServerMessage::TurnBegins)?;
             }
             Some(place) if clock::monotonic() >= again => {
@@ -182,7 +186,10 @@ impl<'s> Session<'s> {
     }
 
     fn handle_message(&mut self, message: ClientMessage) -> Result<(), SessionEnd> {
-        if !matches!(self.state, SessionState::Turn(_)) {
+        if matches!(self.state, SessionState::Turn(_)) {
+            // The path's queue may have grown since.
+            self.registration.set_idle_allowance(self.control.timeout_allowance());
+        } else {
             self.messages_outside_turn += 1;
             if self.messages_outside_turn > MAX_MESSAGES_OUTSIDE_TURN {
                 return Err(SessionEnd::Refused("too many messages".into()));

@@ -16,6 +16,8 @@ use std::fmt;
 
 /// A turn ends this long after the last train (or the last opening of a transport).
 pub(super) const IDLE_TIMEOUT: Span = Span::from_secs(5);
+/// Whatever the path, so that nobody is kept waiting by a client that acknowledges late.
+const MAX_IDLE_TIMEOUT: Span = Span::from_secs(20);
 /// While clients of several networks wait, they share this time: a turn lasts as long as it leaves for each,
 const CONTENDED_TIME: Span = Span::from_secs(30);
 /// but no less than this.
@@ -39,8 +41,8 @@ const MAX_NETWORKS: usize = 1024;
 pub(super) enum TurnEnd {
     /// It has lasted as long as a turn may.
     Limit(Span),
-    /// No train for [`IDLE_TIMEOUT`].
-    Idle,
+    /// No train for so long.
+    Idle(Span),
     /// Others wait, and it has had its share of the time, which is this.
     Contended(Span),
 }
@@ -49,7 +51,7 @@ impl fmt::Display for TurnEnd {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             TurnEnd::Limit(limit) => write!(f, "the time limit of the turn, {limit}, is exceeded"),
-            TurnEnd::Idle => write!(f, "no packet train for {IDLE_TIMEOUT}"),
+            TurnEnd::Idle(limit) => write!(f, "no packet train for {limit}"),
             TurnEnd::Contended(share) => {
                 write!(
                     f,
@@ -81,6 +83,7 @@ struct TurnHolder {
     began: Time,
     /// Since when it has sent no train; none while one is on its way.
     idle_since: Option<Time>,
+    idle_limit: Span,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -131,6 +134,13 @@ impl TurnQueue {
         }
     }
 
+    /// How much longer than on a short path the client with the turn may be idle: round trips pass between two trains.
+    pub(super) fn set_idle_allowance(&mut self, id: u64, allowance: Span) {
+        if let Some(holder) = self.holder.as_mut().filter(|holder| holder.id == id) {
+            holder.idle_limit = (IDLE_TIMEOUT + allowance).min(MAX_IDLE_TIMEOUT);
+        }
+    }
+
     /// The client whose turn it is.
     pub(super) fn holder(&self) -> Option<u64> {
         self.holder.map(|holder| holder.id)
@@ -145,7 +155,7 @@ impl TurnQueue {
     pub(super) fn turn_end(&self) -> Option<(Time, TurnEnd)> {
         let holder = self.holder?;
         let limit = (holder.began + self.limit, TurnEnd::Limit(self.limit));
-        let idle = holder.idle_since.map(|since| (since + IDLE_TIMEOUT, TurnEnd::Idle));
+        let idle = holder.idle_since.map(|since| (since + holder.idle_limit, TurnEnd::Idle(holder.idle_limit)));
         let first = self.waiting.values().flatten().map(|entry| entry.since).min();
         let contended = first.map(|since| {
             let share = (CONTENDED_TIME / self.waiting.len() as i64).max(MIN_TURN);
@@ -193,8 +203,13 @@ impl TurnQueue {
         if queue.is_empty() {
             self.waiting.remove(&network);
         }
-        self.holder =
-            next.map(|WaitingClient { id, .. }| TurnHolder { id, network, began: now, idle_since: Some(now) });
+        self.holder = next.map(|WaitingClient { id, .. }| TurnHolder {
+            id,
+            network,
+            began: now,
+            idle_since: Some(now),
+            idle_limit: IDLE_TIMEOUT,
+        });
     }
 
     fn charge_network(&mut self, network: Network, turn: Span, now: Time) {
@@ -238,6 +253,25 @@ mod tests {
     }
 
     #[test]
+    fn a_client_far_away_may_be_idle_for_longer_within_bounds() {
+        let mut queue = queue(&[(1, 0), (2, 1)]);
+        let idle = |queue: &TurnQueue| queue.turn_end().filter(|(_, why)| matches!(why, TurnEnd::Idle(_)));
+        for (allowance, limit) in [(0, 5), (6, 11)] {
+            queue.set_idle_allowance(1, Span::from_secs(allowance));
+            // Of one that has no turn it says nothing.
+            queue.set_idle_allowance(2, Span::from_secs(9));
+            assert_eq!(idle(&queue), Some((time_at_seconds(limit), TurnEnd::Idle(Span::from_secs(limit)))));
+        }
+        queue.leave_queue(2, time_at_seconds(0));
+        queue.set_idle_allowance(1, Span::from_secs(1000));
+        assert_eq!(idle(&queue), Some((time_at_seconds(20), TurnEnd::Idle(MAX_IDLE_TIMEOUT))));
+        // The next turn begins anew.
+        queue.enter_queue(2, network(1), time_at_seconds(1));
+        queue.leave_queue(1, time_at_seconds(1));
+        assert_eq!(idle(&queue), Some((time_at_seconds(6), TurnEnd::Idle(IDLE_TIMEOUT))));
+    }
+
+    #[test]
     fn turns_of_one_network_go_in_the_order_of_entering() {
         let mut queue = queue(&[(7, 0), (3, 0), (5, 0), (3, 0)]);
         assert_eq!(places(&queue, &[7, 3, 5], time_at_seconds(0)), [Some(0), Some(1), Some(2)]);
@@ -265,11 +299,11 @@ mod tests {
     #[test]
     fn a_turn_ends_by_its_limit_or_after_idleness_or_sooner_while_others_wait() {
         let mut queue = queue(&[(1, 0)]);
-        assert_eq!(queue.turn_end(), Some((time_at_seconds(5), TurnEnd::Idle)));
+        assert_eq!(queue.turn_end(), Some((time_at_seconds(5), TurnEnd::Idle(IDLE_TIMEOUT))));
         queue.set_working(1, true, time_at_seconds(4));
         assert_eq!(queue.turn_end(), Some((time_at_seconds(180), TurnEnd::Limit(LIMIT))), "a train is on its way");
         queue.set_working(1, false, time_at_seconds(20));
-        assert_eq!(queue.turn_end(), Some((time_at_seconds(25), TurnEnd::Idle)));
+        assert_eq!(queue.turn_end(), Some((time_at_seconds(25), TurnEnd::Idle(IDLE_TIMEOUT))));
         queue.set_working(1, true, time_at_seconds(25));
         let shared = |queue: &TurnQueue| queue.turn_end().unwrap();
         queue.enter_queue(2, network(1), time_at_seconds(100));
@@ -379,7 +413,7 @@ mod tests {
                 prop_assert_eq!(places, (0..queued.len()).collect::<Vec<_>>());
                 prop_assert_eq!(queue.holder().is_some(), !queued.is_empty());
                 if let Some((end, why)) = queue.turn_end() {
-                    prop_assert!(why == TurnEnd::Idle || end >= began + MIN_TURN);
+                    prop_assert!(why == TurnEnd::Idle(IDLE_TIMEOUT) || end >= began + MIN_TURN);
                 }
             }
         }

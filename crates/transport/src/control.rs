@@ -9,12 +9,17 @@ use std::net::TcpStream;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Maximum time that sent data may remain unacknowledged (`TCP_USER_TIMEOUT`, RFC 5482).
-const USER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum time that sent data may remain unacknowledged (`TCP_USER_TIMEOUT`, RFC 5482), on paths whose round trip is short.
+const USER_TIMEOUT: Span = Span::from_secs(5);
 /// The same while transfers fill the path, whose queue may take so long.
-const LOADED_USER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Timeout of a write to a peer that does not read.
+const LOADED_USER_TIMEOUT: Span = Span::from_secs(30);
+/// Timeout of a write to a peer that does not read, likewise.
 const WRITE_TIMEOUT: Span = Span::from_secs(5);
+/// What takes longer than a fixed time on long or slow paths gets so many retransmission timeouts of the connection (RFC 6298)
+/// besides: a question, its answer, and one of them repeated.
+const ALLOWED_RETRANSMISSION_TIMEOUTS: i64 = 3;
+/// Bounds that: a path with a longer queue is of no use.
+const MAX_ALLOWANCE: Span = Span::from_secs(30);
 
 /// Why a control connection failed.
 #[derive(Debug, Error)]
@@ -52,6 +57,9 @@ pub struct ControlConnection<In, Out> {
     stream: TcpStream,
     session: Session<In, Out>,
     last_received: Time,
+    is_path_loaded: bool,
+    /// As it is set.
+    user_timeout: Span,
 }
 
 impl<In: Message, Out: Message> ControlConnection<In, Out> {
@@ -72,13 +80,33 @@ impl<In: Message, Out: Message> ControlConnection<In, Out> {
     pub fn resume(stream: TcpStream, session: Session<In, Out>) -> Result<Self, ControlError> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(WRITE_TIMEOUT.to_duration()))?;
         let options = SockRef::from(&stream);
-        options.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
         let keepalive =
             TcpKeepalive::new().with_time(Duration::from_secs(2)).with_interval(Duration::from_secs(1)).with_retries(3);
         options.set_tcp_keepalive(&keepalive)?;
-        Ok(ControlConnection { stream, session, last_received: clock::monotonic() })
+        let (last_received, is_path_loaded, user_timeout) = (clock::monotonic(), false, Span::ZERO);
+        let mut control = ControlConnection { stream, session, last_received, is_path_loaded, user_timeout };
+        control.update_user_timeout()?;
+        Ok(control)
+    }
+
+    /// What is to be added to the time that an answer takes on a short path: nothing much there, but seconds where the round
+    /// trip has been seen to take as long.
+    pub fn timeout_allowance(&self) -> Span {
+        let timeout = tcp::retransmission_timeout(&self.stream).unwrap_or(Span::ZERO);
+        (timeout * ALLOWED_RETRANSMISSION_TIMEOUTS).min(MAX_ALLOWANCE)
+    }
+
+    /// Has the system wait for acknowledgements as long as the path, as it is now, makes it necessary.
+    fn update_user_timeout(&mut self) -> Result<(), ControlError> {
+        let least = if self.is_path_loaded { LOADED_USER_TIMEOUT } else { USER_TIMEOUT };
+        let timeout = least.max(self.timeout_allowance());
+        if timeout != self.user_timeout {
+            SockRef::from(&self.stream).set_tcp_user_timeout(Some(timeout.to_duration()))?;
+            self.stream.set_write_timeout(Some(WRITE_TIMEOUT.max(timeout).to_duration()))?;
+            self.user_timeout = timeout;
+        }
+        Ok(())
     }
 
     /// The connection, for polling.
@@ -110,9 +138,9 @@ impl<In: Message, Out: Message> ControlConnection<In, Out> {
     ///
     /// # Errors
     /// If the option can't be set.
-    pub fn set_path_loaded(&self, is_loaded: bool) -> Result<(), ControlError> {
-        let timeout = if is_loaded { LOADED_USER_TIMEOUT } else { USER_TIMEOUT };
-        Ok(SockRef::from(&self.stream).set_tcp_user_timeout(Some(timeout))?)
+    pub fn set_path_loaded(&mut self, is_loaded: bool) -> Result<(), ControlError> {
+        self.is_path_loaded = is_loaded;
+        self.update_user_timeout()
     }
 
     /// Sends a message.
@@ -156,7 +184,7 @@ impl<In: Message, Out: Message> ControlConnection<In, Out> {
             Ok(count) => {
                 self.last_received = clock::monotonic();
                 self.session.feed(&buffer[..count]);
-                Ok(())
+                self.update_user_timeout()
             }
         }
     }
@@ -176,7 +204,7 @@ impl<In: Message, Out: Message> ControlConnection<In, Out> {
         let bytes = self.session.take_outgoing();
         let mut left = &bytes[..];
         // Bounded as a whole, even if the peer reads a few bytes now and then.
-        let deadline = deadline_after(WRITE_TIMEOUT);
+        let deadline = deadline_after(WRITE_TIMEOUT + self.timeout_allowance());
         while !left.is_empty() {
             match tcp::write_short_segment(&self.stream, left) {
                 Ok(count) if clock::monotonic() < deadline => left = &left[count..],

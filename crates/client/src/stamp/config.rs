@@ -19,8 +19,8 @@ pub struct StampConfig {
     pub count: u32,
     /// Interval between test packets.
     pub interval: Span,
-    /// Round-trip time above which a reply counts as late. Replies to the last test packets are
-    /// awaited for twice that time.
+    /// Round-trip time above which a reply counts as late. Replies to the last test packets are awaited for twice that time, and longer
+    /// on a path whose round trips are longer: half a minute at most. If no reply at all has come, for five times that time.
     pub late_after: Span,
     /// Size of the UDP payload in bytes: 44, or more with padding.
     pub size: usize,

@@ -1,6 +1,7 @@
 //! The exchange of test packets and replies with a reflector.
 
 use super::config::StampConfig;
+use super::reply_timeout::ReplyTimeout;
 use crate::cancel::StopCondition;
 use kumade_estimate::delay::{OneWaySample, RoundTrip};
 use kumade_net::datagram::{self, Datagram};
@@ -61,6 +62,7 @@ pub(super) struct StampExchange {
     /// Whether the kernel's stamp keys match the sequence numbers, which a failed send makes uncertain.
     are_timestamp_ids_valid: bool,
     missing_replies: u32,
+    timeout: ReplyTimeout,
     error_count: u32,
 }
 
@@ -78,11 +80,12 @@ impl StampExchange {
             replies: Vec::new(),
             are_timestamp_ids_valid: keys_valid,
             missing_replies: count,
+            timeout: ReplyTimeout::new(config.late_after),
             error_count: 0,
         }
     }
 
-    /// Sends all test packets and waits for the replies: for the last ones twice `late_after`, to distinguish late from
+    /// Sends all test packets and waits for the replies: for the last ones as long as [`ReplyTimeout`] says, to distinguish late from
     /// lost ones.
     pub(super) fn run(&mut self, config: &StampConfig, limit: &StopCondition) -> io::Result<()> {
         let mut payload = self.new_payload(config);
@@ -97,8 +100,13 @@ impl StampExchange {
             }
             self.send(number, &mut payload)?;
         }
-        let end = clock::monotonic() + config.late_after * 2;
-        while self.missing_replies > 0 && clock::monotonic() < end && limit.check().is_ok() {
+        let sent = clock::monotonic();
+        while self.missing_replies > 0 && limit.check().is_ok() {
+            // With each reply more is known of how long they take.
+            let end = sent + self.timeout.after_last_probe();
+            if clock::monotonic() >= end {
+                break;
+            }
             self.wait_for_replies(end.min(deadline_after(StopCondition::CHECK_INTERVAL)))?;
         }
         self.collect_stamps()
@@ -238,6 +246,7 @@ impl StampExchange {
             round_trip: user - sent,
         });
         if probe.reply.is_none() {
+            self.timeout.record_round_trip(user - sent);
             let returned = PacketTimestamps { kernel: datagram.stamp, user: Some(user) };
             *probe = ProbeRecord { reply: Some(reply), reply_received: returned, reply_ttl: datagram.ttl, ..*probe };
             self.missing_replies -= 1;
