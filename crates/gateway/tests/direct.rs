@@ -99,6 +99,35 @@ fn packets_are_divided_exactly_in_the_ratio_of_the_weights() {
     });
 }
 
+/// Batches that a sender's own stack has not split alternate with short packets: one path got the batches, the other one the rest.
+#[test]
+fn large_batches_and_short_packets_that_alternate_are_divided_each_in_the_ratio() {
+    const SEGMENT_BYTES: u16 = 1000;
+    const SEGMENTS: usize = 40;
+    const ROUNDS: u64 = 20;
+    in_namespaces("large_batches_and_short_packets_that_alternate_are_divided_each_in_the_ratio", || {
+        let sites = Sites::new();
+        let config = read(&LEFT.replace("weight = 16", "weight = 1").replace("weight = 3", "weight = 1"));
+        let plane = start(&sites.left, &config, &runtime("batches"));
+        let _far = sites.b.run(|| UdpSocket::bind("10.2.0.2:9").unwrap()).unwrap();
+        let near = sites.a.run(|| UdpSocket::bind("10.1.0.2:0").unwrap()).unwrap();
+        near.connect("10.2.0.2:9").unwrap();
+        let mut is_segmenting = true;
+        for _ in 0..ROUNDS {
+            let batch = vec![7; usize::from(SEGMENT_BYTES) * SEGMENTS];
+            kumade_net::udp::send_burst(&near, &batch, SEGMENT_BYTES, &mut is_segmenting).unwrap();
+            near.send(b"short").unwrap();
+        }
+        let sent = || plane.path_counts().unwrap().into_iter().map(|count| count.sent).collect::<Vec<_>>();
+        let all = ROUNDS * u64::from(SEGMENT_BYTES) * SEGMENTS as u64;
+        assert!(eventually(|| sent().iter().map(|count| count.bytes).sum::<u64>() > all), "{:?}", sent());
+        let counts = sent();
+        let [one, two] = [&counts[0], &counts[1]].map(|count| count.bytes);
+        // Hosts that hand over no batches send 41 packets a round, which are divided alike.
+        assert!(one.abs_diff(two) * 20 <= one + two, "{counts:?}");
+    });
+}
+
 #[test]
 fn each_remote_site_has_its_own_ratio_and_all_other_addresses_theirs() {
     in_namespaces("each_remote_site_has_its_own_ratio_and_all_other_addresses_theirs", || {

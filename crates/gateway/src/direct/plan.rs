@@ -26,6 +26,10 @@ pub struct DirectPlan {
 /// The slowest path sends a batch within this time: 25 kB at 100 Mbit/s, and no two packets below 12 Mbit/s.
 const MAX_BATCH_TIME: Span = Span::from_millis(2);
 
+/// Batches of packets that arrive as one (GRO, and TSO of senders on this host) take the ratio's places in turn as packets do. Those of
+/// each size do so by themselves: where large and small ones alternate, one path would get all large ones.
+const BATCH_CLASSES_FROM_BYTES: [u32; 3] = [2048, 8192, 32_768];
+
 /// Mark, routing table and rule priority of the first path; those of the others follow. Before the main table, whose rule
 /// has the priority 32766.
 const FIRST_MARK: u32 = 0x6b01;
@@ -140,19 +144,34 @@ fn division_chain_name(remote: &RemoteSite) -> String {
 pub(super) fn division_chain(config: &GatewayConfig, remote: &RemoteSite, ratio: &PathRatio) -> Chain {
     let is_translated =
         |translation: &AddressTranslation| translation.path.is_some_and(|path| remote.paths.contains(&path));
-    let mut statements = Vec::new();
+    let mut untrack = Vec::new();
     if remote.divides_single_flows || config.translations.iter().any(is_translated) {
-        statements.push(Statement::Untrack);
+        untrack.push(Statement::Untrack);
     }
-    statements
-        .push(Statement::MarkRoundRobin(ratio.round_paths().map(|place| path_mark(remote.paths[place])).collect()));
+    let marks: Vec<u32> = ratio.round_paths().map(|place| path_mark(remote.paths[place])).collect();
+    let divide = |mut conditions: Vec<Statement>| {
+        conditions.extend(untrack.iter().cloned().chain([Statement::MarkRoundRobin(marks.clone())]));
+        Rule(conditions)
+    };
+    let has_choice = marks.iter().any(|mark| *mark != marks[0]);
+    let divisions = if has_choice { batch_classes().map(divide).collect() } else { vec![divide(Vec::new())] };
     // Counted here, so that packets that are not translated pass no second hook.
     let count = |place: &usize| {
         let counter = DirectPlan::path_counter_name(&config.paths[*place]);
         Rule(vec![Statement::Mark(path_mark(*place)), Statement::Count(counter)])
     };
-    let rules = [Rule(statements)].into_iter().chain(remote.paths.iter().map(count)).collect();
+    let rules = divisions.into_iter().chain(remote.paths.iter().map(count)).collect();
     Chain { name: division_chain_name(remote), hook: None, rules }
+}
+
+/// Conditions on the length, of which each packet or batch meets one; single packets the first.
+fn batch_classes() -> impl Iterator<Item = Vec<Statement>> {
+    let ends = BATCH_CLASSES_FROM_BYTES.map(Some).into_iter().chain([None]);
+    [None]
+        .into_iter()
+        .chain(BATCH_CLASSES_FROM_BYTES.map(Some))
+        .zip(ends)
+        .map(|(from, to)| from.map(Statement::AsLongAs).into_iter().chain(to.map(Statement::ShorterThan)).collect())
 }
 
 fn has_restoration(config: &GatewayConfig) -> bool {

@@ -1,7 +1,7 @@
 //! The expressions of linux/netfilter/nf_tables.h that statements come to.
 
 use super::flow::octets;
-use super::table::{AddressField, Statement};
+use super::table::{AddressField, Statement, length_mask};
 use crate::interface::Family;
 use ipnet::IpNet;
 use netlink_bindings::nftables::{
@@ -56,6 +56,8 @@ impl<P: Pusher> Expressions<P> {
             Statement::Source(network) => self.match_network(*network, AddressField::Source),
             Statement::Destination(network) => self.match_network(*network, AddressField::Destination),
             Statement::ToOtherHost => self.look_up_route(ADDRESS_TYPE).compare(&RTN_UNICAST.to_ne_bytes()),
+            Statement::ShorterThan(bytes) => self.load_length(*bytes).compare(&0_u32.to_ne_bytes()),
+            Statement::AsLongAs(bytes) => self.load_length(*bytes).compare_by(CmpOps::Neq, &0_u32.to_ne_bytes()),
             Statement::Count(counter) => self.count_packet(counter),
             Statement::Untrack => Expressions(self.0.nested_elem().push_name(c"notrack").end_nested()),
             Statement::SetMark(mark) => self.load_immediate(&mark.to_ne_bytes()).set_mark(),
@@ -102,8 +104,17 @@ impl<P: Pusher> Expressions<P> {
         Expressions(meta.end_nested().end_nested())
     }
 
+    /// The bits of its length that are not 0 in what is as long as this.
+    fn load_length(self, bytes: u32) -> Self {
+        self.load_meta(MetaKeys::Len).mask_register(&length_mask(bytes).to_ne_bytes(), &[0; 4])
+    }
+
     fn compare(self, value: &[u8]) -> Self {
-        let compare = self.0.nested_elem().nested_data_cmp().push_sreg(REGISTER).push_op(CmpOps::Eq as u32);
+        self.compare_by(CmpOps::Eq, value)
+    }
+
+    fn compare_by(self, operator: CmpOps, value: &[u8]) -> Self {
+        let compare = self.0.nested_elem().nested_data_cmp().push_sreg(REGISTER).push_op(operator as u32);
         Expressions(compare.nested_data().push_value(value).end_nested().end_nested().end_nested())
     }
 

@@ -72,6 +72,11 @@ pub enum Statement {
     Destination(IpNet),
     /// It is to be forwarded to one host: its destination is no address of this host, no broadcast or multicast address.
     ToOtherHost,
+    /// It has fewer bytes than this, a power of two, from the IP header on; all bytes of a batch of packets that the kernel handles as
+    /// one (GSO, GRO).
+    ShorterThan(u32),
+    /// It has as many bytes as this, a power of two, or more, counted likewise.
+    AsLongAs(u32),
     /// Adds it to the counter of this name.
     Count(String),
     /// Connection tracking passes over it.
@@ -190,6 +195,8 @@ impl Display for Statement {
             Statement::Source(network) => show_match(f, *network, AddressField::Source),
             Statement::Destination(network) => show_match(f, *network, AddressField::Destination),
             Statement::ToOtherHost => write!(f, "fib daddr type unicast"),
+            Statement::ShorterThan(bytes) => write!(f, "meta length & {} == 0", length_mask(*bytes)),
+            Statement::AsLongAs(bytes) => write!(f, "meta length & {} != 0", length_mask(*bytes)),
             Statement::Count(counter) => write!(f, "counter name \"{counter}\""),
             Statement::Untrack => write!(f, "notrack"),
             Statement::SetMark(mark) => write!(f, "meta mark set {mark}"),
@@ -229,6 +236,12 @@ fn show_list(f: &mut Formatter<'_>, list: &FlowList) -> fmt::Result {
             writeln!(f, "; timeout {timeout_millis}ms; size {max_entries}; }}")
         }
     }
+}
+
+/// The bits of a length that are 0 in all that are shorter than a power of two: no comparison of the kernel's is by the host's order
+/// of bytes, but for equality.
+pub(super) fn length_mask(bytes: u32) -> u32 {
+    !(bytes.next_power_of_two() - 1)
 }
 
 fn show_family(family: Family) -> &'static str {
