@@ -24,8 +24,12 @@ use phase::{AvailablePhase, CapacityPhase, CapacityResult, FullnessPhase, Interp
 use std::collections::VecDeque;
 use std::mem;
 
-/// Receive timeout of a packet size test, beyond a round trip.
+/// Receive timeout of a packet size test, beyond a round trip, …
 const PACKET_SIZE_TIMEOUT: Span = Span::from_millis(500);
+/// … and beyond so many, up to a bound: on a slow link the round trip of a short message is its transmission, and a long packet takes
+/// as many times that as it is longer.
+const PACKET_SIZE_ROUND_TRIPS: i64 = 16;
+const MAX_PACKET_SIZE_TIMEOUT: Span = Span::from_millis(1500);
 /// Approximate number of trains of a capacity measurement, each of which takes a round trip beyond its duration.
 const EXPECTED_CAPACITY_TRAINS: i64 = 10;
 
@@ -98,7 +102,9 @@ impl Measurement {
             match need {
                 TransportNeed::Open(request) => return Step::Open(request),
                 TransportNeed::TestPacketSize(direction, train) => {
-                    let timeout = self.session.round_trip + PACKET_SIZE_TIMEOUT;
+                    let round_trip = self.session.round_trip;
+                    let transmission = (round_trip * PACKET_SIZE_ROUND_TRIPS).min(MAX_PACKET_SIZE_TIMEOUT);
+                    let timeout = round_trip + transmission.max(PACKET_SIZE_TIMEOUT);
                     return self.request_train(direction, Purpose::PacketSize, Span::ZERO, train, timeout);
                 }
                 TransportNeed::Failed(failure) => return Step::Failed(failure),
