@@ -15,9 +15,11 @@ const USER_TIMEOUT: Span = Span::from_secs(5);
 const LOADED_USER_TIMEOUT: Span = Span::from_secs(30);
 /// Timeout of a write to a peer that does not read, likewise.
 const WRITE_TIMEOUT: Span = Span::from_secs(5);
-/// What takes longer than a fixed time on long or slow paths gets so many retransmission timeouts of the connection (RFC 6298)
-/// besides: a question, its answer, and one of them repeated.
+/// What takes longer than a fixed time on long or slow paths gets so many times what its connection's retransmission timeout exceeds the
+/// usual by: a question, its answer, and one of them repeated.
 const ALLOWED_RETRANSMISSION_TIMEOUTS: i64 = 3;
+/// That of a path of which nothing is known (RFC 6298 §2.1): fixed times allow for it.
+const USUAL_RETRANSMISSION_TIMEOUT: Span = Span::from_secs(1);
 /// Bounds that: a path with a longer queue is of no use.
 const MAX_ALLOWANCE: Span = Span::from_secs(30);
 
@@ -90,11 +92,11 @@ impl<In: Message, Out: Message> ControlConnection<In, Out> {
         Ok(control)
     }
 
-    /// What is to be added to the time that an answer takes on a short path: nothing much there, but seconds where the round
-    /// trip has been seen to take as long.
+    /// What is to be added to the time in which an answer is expected: nothing on most paths, but seconds where the round trip has been
+    /// seen to take as long.
     pub fn timeout_allowance(&self) -> Span {
         let timeout = tcp::retransmission_timeout(&self.stream).unwrap_or(Span::ZERO);
-        (timeout * ALLOWED_RETRANSMISSION_TIMEOUTS).min(MAX_ALLOWANCE)
+        allowance_beyond_usual(timeout)
     }
 
     /// Has the system wait for acknowledgements as long as the path, as it is now, makes it necessary.
@@ -217,7 +219,27 @@ impl<In: Message, Out: Message> ControlConnection<In, Out> {
     }
 }
 
+fn allowance_beyond_usual(retransmission_timeout: Span) -> Span {
+    let excess = (retransmission_timeout - USUAL_RETRANSMISSION_TIMEOUT).max(Span::ZERO);
+    (excess * ALLOWED_RETRANSMISSION_TIMEOUTS).min(MAX_ALLOWANCE)
+}
+
 /// The time `span` from now, on [`clock::monotonic`].
 pub fn deadline_after(span: Span) -> Time {
     clock::monotonic() + span
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_paths_are_allowed_more_time_within_bounds() {
+        // Round trip of 100 ms; 2 s, first and later; and what is no path any more.
+        for (timeout_millis, allowance_millis) in [(300, 0), (1000, 0), (6000, 15_000), (2200, 3600), (120_000, 30_000)]
+        {
+            let allowance = allowance_beyond_usual(Span::from_millis(timeout_millis));
+            assert_eq!(allowance, Span::from_millis(allowance_millis));
+        }
+    }
 }
