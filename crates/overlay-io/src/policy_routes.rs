@@ -77,10 +77,10 @@ impl<R: PolicyRoute> KeptRoutes<R> {
         self.next_restore = now + RESTORE_INTERVAL;
         let (restored, missing) = self.routes.restore();
         if restored > 0 {
-            tracing::warn!("added {restored} routes again, which the kernel had dropped or somebody had removed");
+            tracing::warn!("routes that were gone and have been added again: {restored}");
         }
         if missing > self.missing {
-            tracing::warn!("{missing} routes are gone while their interface is down: what they are for does not leave");
+            tracing::warn!("routes that are gone while their interface is down: {missing}");
         }
         self.missing = missing;
     }
