@@ -159,15 +159,16 @@ impl Hosts {
 }
 
 /// When each path is cut, restored and given another MTU.
-struct Weather {
+struct PathDisturbances {
     random: Pcg64Mcg,
     flips: [Time; PATHS],
     shrinks: [Time; PATHS],
 }
 
-impl Weather {
+impl PathDisturbances {
     fn new(seed: u64, now: Time) -> Self {
-        let mut weather = Weather { random: Pcg64Mcg::seed_from_u64(seed), flips: [now; PATHS], shrinks: [now; PATHS] };
+        let mut weather =
+            PathDisturbances { random: Pcg64Mcg::seed_from_u64(seed), flips: [now; PATHS], shrinks: [now; PATHS] };
         for path in 0..PATHS {
             weather.flips[path] = weather.after(now, 3.0, 20.0);
             weather.shrinks[path] = weather.after(now, 10.0, 60.0);
@@ -208,7 +209,7 @@ fn waiting(world: &FaultyNetwork) -> usize {
 }
 
 /// One minute; returns the most packets that waited at once.
-fn minute(world: &mut FaultyNetwork, hosts: &mut Hosts, weather: &mut Weather) -> usize {
+fn minute(world: &mut FaultyNetwork, hosts: &mut Hosts, weather: &mut PathDisturbances) -> usize {
     let end = world.now + Span::from_secs(60);
     let (mut most, mut ticks) = (0, 0);
     while world.now < end {
@@ -236,7 +237,7 @@ fn soak(seed: u64) {
     let mut world = FaultyNetwork::with_seed(seed, paths.to_vec(), MAX_PACKET);
     world.run(Span::from_secs(8));
     let mut hosts = Hosts::new(seed);
-    let mut weather = Weather::new(seed + 1, world.now);
+    let mut weather = PathDisturbances::new(seed + 1, world.now);
     let (mut held, mut growth) = (Vec::new(), Vec::new());
     let minutes = minutes();
     for _ in 0..minutes {

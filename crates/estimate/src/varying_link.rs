@@ -119,7 +119,7 @@ impl VaryingLinkProbe {
         let passages = packet_timings(record);
         self.losses.add_train(&passages);
         if let Some((_, waited)) = &mut self.last_train_seconds {
-            *waited = sample::packets_left_waiting(&passages);
+            *waited = sample::last_packet_wait(&passages);
         }
         let read = VaryingTrainSample::from_arrivals(&passages, self.fast_packets as usize);
         let sent = record.packets.iter().find_map(|packet| packet.sent);

@@ -49,8 +49,8 @@ struct End {
     /// Which call was to have a fault.
     call: &'static str,
     code: Option<i32>,
-    said: String,
-    printed: String,
+    stderr: String,
+    stdout: String,
     seen: FaultReport,
     /// It and all processes that it has started.
     ended: bool,
@@ -96,12 +96,12 @@ fn run(subject: &dyn Subject, plan: FaultPlan) -> End {
     drop(faulty);
     // Whatever still holds the other ends of the pipes would keep this from ending, too.
     let text = |collector: JoinHandle<String>| if ended { collector.join().unwrap() } else { String::new() };
-    End { call: plan.call, code, said: text(said), printed: text(printed), seen, ended }
+    End { call: plan.call, code, stderr: text(said), stdout: text(printed), seen, ended }
 }
 
 /// What is wrong with how it ended, if anything.
 fn fault_of(end: &End) -> Option<String> {
-    let told = end.said.lines().chain(end.printed.lines()).any(|line| {
+    let told = end.stderr.lines().chain(end.stdout.lines()).any(|line| {
         line.starts_with("kumade: ")
             || line.starts_with("error: ")
             // A document without a value says why there is none.
@@ -111,7 +111,7 @@ fn fault_of(end: &End) -> Option<String> {
     });
     match end.code {
         _ if !end.ended => Some("it or one of its processes does not end".into()),
-        _ if end.said.contains("panicked") => Some("it panics".into()),
+        _ if end.stderr.contains("panicked") => Some("it panics".into()),
         Some(0) => None,
         Some(1 | 127) if told => None,
         Some(1 | 127) => Some("it says nothing".into()),
@@ -137,7 +137,7 @@ fn sweep(subject: &dyn Subject, plans: impl Iterator<Item = FaultPlan>) {
         let end = run(subject, plan.clone());
         let faults: Vec<_> = fault_of(&end).into_iter().chain(subject.harm(&end)).collect();
         let last = end
-            .said
+            .stderr
             .lines()
             .rfind(|line| line.starts_with("kumade: ") || line.starts_with("warning"))
             .unwrap_or_default();
@@ -150,8 +150,8 @@ fn sweep(subject: &dyn Subject, plans: impl Iterator<Item = FaultPlan>) {
         println!("{:.1} s {line}", began.elapsed().as_secs_f64());
         (tried, injected) = (tried + 1, injected + usize::from(end.seen.is_injected));
         if !faults.is_empty() {
-            println!("{}\n{}", end.said, end.printed);
-            wrong.push(format!("{line}\n{}\n{}", end.said, end.printed));
+            println!("{}\n{}", end.stderr, end.stdout);
+            wrong.push(format!("{line}\n{}\n{}", end.stderr, end.stdout));
         }
     }
     // Threads and the network decide how many calls of a name a run makes.
@@ -162,7 +162,7 @@ fn sweep(subject: &dyn Subject, plans: impl Iterator<Item = FaultPlan>) {
 /// Of the program without a fault.
 fn counts(subject: &dyn Subject) -> BTreeMap<&'static str, u64> {
     let end = run(subject, FaultPlan { call: "", number: 0, fault: Fault::Error });
-    assert_eq!((end.code, subject.harm(&end)), (Some(0), Vec::new()), "{}", end.said);
+    assert_eq!((end.code, subject.harm(&end)), (Some(0), Vec::new()), "{}", end.stderr);
     println!("{:?}", end.seen.counts);
     end.seen.counts
 }
@@ -230,8 +230,8 @@ impl Subject for Measure {
         None
     }
     fn harm(&self, end: &End) -> Vec<String> {
-        let is_document = serde_json::from_str::<serde_json::Value>(&end.printed).is_ok();
-        let harm = (end.code == Some(0) && !is_document).then(|| format!("no document: {}", end.printed));
+        let is_document = serde_json::from_str::<serde_json::Value>(&end.stdout).is_ok();
+        let harm = (end.code == Some(0) && !is_document).then(|| format!("no document: {}", end.stdout));
         harm.into_iter().collect()
     }
 }
@@ -271,7 +271,7 @@ impl Link {
     const PUT_BACK_BY: [&str; 4] = ["flock", "ioctl", "statx", "unlink"];
 
     /// The records of changes are of the whole directory.
-    fn is_told(left: &[String], said: &str) -> bool {
+    fn names_all_leftovers(left: &[String], said: &str) -> bool {
         let is_told =
             |left: &String| said.contains(left) || left.contains("journal") && said.contains("for leftovers in");
         left.iter().all(is_told)
@@ -315,7 +315,7 @@ impl Subject for Link {
             return first;
         }
         println!("left to the next one: {first:?}");
-        if !Self::PUT_BACK_BY.contains(&end.call) || !Self::is_told(&first, &end.said) {
+        if !Self::PUT_BACK_BY.contains(&end.call) || !Self::names_all_leftovers(&first, &end.stderr) {
             return first;
         }
         let next = run(self, FaultPlan { call: "", number: 0, fault: Fault::Error });
@@ -367,7 +367,7 @@ impl Subject for Lab {
     }
     fn harm(&self, end: &End) -> Vec<String> {
         let found = Self::contents(&self.out);
-        let is_said = |path: &Path| end.said.contains(&format!("cannot remove the temporary file {}", name(path)));
+        let is_said = |path: &Path| end.stderr.contains(&format!("cannot remove the temporary file {}", name(path)));
         let stray = found.keys().filter(|path| !self.earlier.contains_key(*path) && !is_said(path));
         let stray = stray.map(|path| format!("{} is left", path.display()));
         let harmed = self

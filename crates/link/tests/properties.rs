@@ -133,7 +133,7 @@ fn finish(link: &mut Link<usize>, from: i64) -> Vec<Delivery<usize>> {
     pop(link, Time::MAX)
 }
 
-fn decided(counters: &Counters) -> (u64, u64) {
+fn forwarded_and_dropped(counters: &Counters) -> (u64, u64) {
     let Counters { forwarded, queue_full, aqm_dropped: managed, policed, lost, in_flight_full, .. } = counters;
     let parts = [forwarded, queue_full, managed, policed, lost, in_flight_full];
     (parts.iter().map(|count| count.packets).sum(), parts.iter().map(|count| count.bytes).sum())
@@ -147,7 +147,7 @@ proptest! {
         let mut link = build(&settings);
         for (number, (time, event)) in events.iter().enumerate() {
             apply(&mut link, number, *time, event);
-            let (packets, cross) = (decided(link.ledger().packet_counters()), decided(link.ledger().cross_counters()));
+            let (packets, cross) = (forwarded_and_dropped(link.ledger().packet_counters()), forwarded_and_dropped(link.ledger().cross_counters()));
             let offered = link.ledger().packet_counters().offered.bytes + link.ledger().cross_counters().offered.bytes;
             prop_assert_eq!(offered, packets.1 + cross.1 + link.queued_bytes());
         }
@@ -155,7 +155,7 @@ proptest! {
         let counters = *link.ledger().packet_counters();
         let offered = events.iter().filter(|(_, event)| matches!(event, Event::Packet(_))).count() as u64;
         prop_assert_eq!(counters.offered.packets, offered);
-        prop_assert_eq!(decided(&counters), (counters.offered.packets, counters.offered.bytes));
+        prop_assert_eq!(forwarded_and_dropped(&counters), (counters.offered.packets, counters.offered.bytes));
         let copies = came.iter().filter(|delivery| delivery.is_duplicate).count() as u64;
         prop_assert_eq!(copies, counters.duplicated.packets);
         prop_assert_eq!(came.len() as u64, counters.forwarded.packets + copies);
@@ -252,6 +252,6 @@ proptest! {
             prop_assert!(sleeps < 100_000, "it wakes for nothing at {:?}", now);
         }
         let counters = link.ledger().packet_counters();
-        prop_assert_eq!(decided(counters).0, counters.offered.packets);
+        prop_assert_eq!(forwarded_and_dropped(counters).0, counters.offered.packets);
     }
 }

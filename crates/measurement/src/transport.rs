@@ -11,7 +11,7 @@ const MAX_REPLACEMENTS: u32 = 4;
 /// Maximum total time of replacements, which are slow behind a firewall that limits the rate of new connections.
 const MAX_REPLACEMENT_TIME: Span = Span::from_secs(2);
 /// Servers take so many times the connections in a turn that they allow at once.
-const CONNECTIONS_PER_TURN: u32 = 4;
+const CONNECTIONS_FACTOR: u32 = 4;
 /// Connections for the load at the end, and more.
 const RESERVED_CONNECTIONS: u32 = 32;
 /// Connections that lost packets are not made anew once that has taken so long in all.
@@ -106,7 +106,7 @@ impl TransportInUse {
             renewal_time: Span::ZERO,
             lost_packets: 0,
             arrival_gap: Span::ZERO,
-            max_connections: max_connections.saturating_mul(CONNECTIONS_PER_TURN),
+            max_connections: max_connections.saturating_mul(CONNECTIONS_FACTOR),
             warnings: Vec::new(),
         }
     }

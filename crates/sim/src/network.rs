@@ -345,7 +345,7 @@ impl Network {
     /// A packet reaches the gateway behind several paths.
     fn arrive_at_gateways(
         &mut self,
-        GatewayEncapsulation { gateways: index, path, tag }: GatewayEncapsulation,
+        GatewayEncapsulation { gateway_pair: index, path, tag }: GatewayEncapsulation,
         packet: NetworkPacket,
     ) {
         let state = &mut self.gateways[index as usize];

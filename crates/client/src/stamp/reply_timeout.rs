@@ -19,9 +19,9 @@ struct RoundTripEstimate {
 }
 
 /// A floor for replies that are as regular as those before.
-const LATE_TIMES: i64 = 2;
+const REPLY_LATENESS_FACTOR: i64 = 2;
 /// Before any reply has come, nothing is known of the path: at the default of 1 s, 5 s.
-const LATE_TIMES_WITHOUT_REPLY: i64 = 5;
+const FIRST_REPLY_LATENESS_FACTOR: i64 = 5;
 /// RFC 6298 §2: K, and the inverse of β and α.
 const VARIATIONS: i64 = 4;
 const VARIATION_SMOOTHING: i64 = 4;
@@ -50,10 +50,10 @@ impl ReplyTimeout {
 
     /// From the last test packet on, as far as is known now.
     pub(super) fn after_last_probe(&self) -> Span {
-        let least = self.late_after * LATE_TIMES;
+        let least = self.late_after * REPLY_LATENESS_FACTOR;
         let measured = match self.estimate {
             Some(estimate) => estimate.longest + estimate.variation * VARIATIONS,
-            None => self.late_after * LATE_TIMES_WITHOUT_REPLY,
+            None => self.late_after * FIRST_REPLY_LATENESS_FACTOR,
         };
         // A user who waits for late replies for longer than the bound is to have that.
         measured.min(MAX_TIMEOUT).max(least)

@@ -109,7 +109,7 @@ impl VaryingTrainSample {
 }
 
 /// How long a train's last packet still waited, in seconds.
-pub(super) fn packets_left_waiting(passages: &[PacketTiming]) -> f64 {
+pub(super) fn last_packet_wait(passages: &[PacketTiming]) -> f64 {
     let delay = |passage: &PacketTiming| passage.arrival.map(|came| came - passage.sent);
     let last = passages.iter().rev().find_map(delay).unwrap_or(0.0);
     (last - min_delay(passages)).max(0.0)

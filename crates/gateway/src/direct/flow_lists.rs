@@ -43,7 +43,7 @@ impl FlowLists {
     /// It is divided already, or its addresses do not fit the remote site or the paths.
     pub fn divide_flow(&self, remote: usize, rule: &DividedRule) -> Result<(), SetupError> {
         let translation = |(list, alias)| FlowChange::Add(list, rule.flow, Some(alias));
-        let mut changes: Vec<_> = self.changed_aliases(rule).map(translation).collect();
+        let mut changes: Vec<_> = self.aliases_unlike_flow(rule).map(translation).collect();
         let errors = error_list_name(flow_family(&rule.flow));
         let back = |leaving| FlowChange::Add(errors.clone(), leaving, Some(rule.flow.addresses()));
         changes.extend(rule.restored_rule().arriving_flows().map(back));
@@ -57,7 +57,7 @@ impl FlowLists {
     /// It is not divided so.
     pub fn stop_dividing(&self, remote: usize, rule: &DividedRule) -> Result<(), SetupError> {
         let mut changes = vec![FlowChange::Remove(self.divided_list_of(remote, rule), rule.flow)];
-        changes.extend(self.changed_aliases(rule).map(|(list, _)| FlowChange::Remove(list, rule.flow)));
+        changes.extend(self.aliases_unlike_flow(rule).map(|(list, _)| FlowChange::Remove(list, rule.flow)));
         let errors = error_list_name(flow_family(&rule.flow));
         changes
             .extend(rule.restored_rule().arriving_flows().map(|leaving| FlowChange::Remove(errors.clone(), leaving)));
@@ -113,7 +113,7 @@ impl FlowLists {
         divided_list_name(&self.config.remotes[remote], flow_family(&rule.flow))
     }
 
-    fn changed_aliases(&self, rule: &DividedRule) -> impl Iterator<Item = (String, Addresses)> {
+    fn aliases_unlike_flow(&self, rule: &DividedRule) -> impl Iterator<Item = (String, Addresses)> {
         let family = flow_family(&rule.flow);
         let name = move |path: u8| translated_list_name(&self.config.paths[usize::from(path)], family);
         let other = rule.aliases.iter().filter(|(_, alias)| *alias != rule.flow.addresses());

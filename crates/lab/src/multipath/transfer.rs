@@ -109,8 +109,8 @@ fn wait_for_transfer(
 
 /// The segments that leave the sending host, and its gateway where others carry them.
 struct LeavingSegments {
-    upper_arrivals: ArrivalRecorder,
-    lower_arrivals: Option<ArrivalRecorder>,
+    host_departures: ArrivalRecorder,
+    gateway_departures: Option<ArrivalRecorder>,
 }
 
 impl LeavingSegments {
@@ -118,15 +118,15 @@ impl LeavingSegments {
         let lower = || ArrivalRecorder::record_leaving(&sites.left, &Sites::path_interface(0));
         let upper = ArrivalRecorder::record_leaving(&sites.a.namespace, Sites::LAN)?;
         Ok(LeavingSegments {
-            upper_arrivals: upper,
-            lower_arrivals: point.contender.plane.lower_congestion_control().map(|_| lower()).transpose()?,
+            host_departures: upper,
+            gateway_departures: point.contender.plane.lower_congestion_control().map(|_| lower()).transpose()?,
         })
     }
 
     fn trace(&self, start: Time) -> Vec<TraceSegment> {
-        let mut trace = trace_segments(TcpLayer::Upper, &self.upper_arrivals.take_packets().0, start);
+        let mut trace = trace_segments(TcpLayer::Upper, &self.host_departures.take_packets().0, start);
         let lower = self
-            .lower_arrivals
+            .gateway_departures
             .iter()
             .flat_map(|lower| trace_segments(TcpLayer::Lower, &lower.take_packets().0, start));
         trace.extend(lower);

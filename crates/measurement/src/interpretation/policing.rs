@@ -195,7 +195,7 @@ pub(crate) fn interpret_mean_rate(found: &PolicingResult, outcome: Outcome) -> O
 /// available, V: (C − V) / C. So T = C · (C − A) / (C − V), which is at most C² / (C − V); and at the tried rate, growth by g means
 /// that g · T less is available.
 fn lower_estimate(rate: Rate, max_growth: f64, outcome: Outcome) -> Outcome {
-    let Some(found) = outcome.available else { return lower_bound(rate, outcome) };
+    let Some(found) = outcome.available else { return without_sender_bound_of_bursts(rate, outcome) };
     let [value, low, high] = [found.value, found.low, found.high].map(Rate::as_f64);
     let narrow = outcome.capacity.map_or(high, Rate::as_f64).max(high);
     let tight = narrow * narrow / (narrow - value).max(MIN_CROSS_PART * narrow);
@@ -205,7 +205,7 @@ fn lower_estimate(rate: Rate, max_growth: f64, outcome: Outcome) -> Outcome {
 }
 
 /// What could be sent in short trains is no lower bound where longer ones left at less; where they left at far less, it is not known why.
-fn lower_bound(rate: Rate, outcome: Outcome) -> Outcome {
+fn without_sender_bound_of_bursts(rate: Rate, outcome: Outcome) -> Outcome {
     if let Some(Bound::AtLeast(least, BoundKind::Sender)) = outcome.bound
         && rate.as_f64() < HELD_UP_RATE_PART * least.as_f64()
     {

@@ -22,7 +22,7 @@ const SIZE_CLASSES: usize = 6;
 /// The least of so many samples counts, so that jitter does not pass for a queue.
 const SMOOTHED_SAMPLES: usize = 3;
 const VARIATION_INTERVAL: Span = Span::from_millis(40);
-const MAX_UNEXPECTED_DELAY: Span = Span::from_millis(2);
+const CLIPPING_MARGIN: Span = Span::from_millis(2);
 const MIN_FILTER_PERIOD: Span = Span::from_secs(4);
 
 impl QueueDelay {
@@ -69,7 +69,7 @@ impl QueueDelay {
             Some((last, _)) => {
                 let change = queue - last;
                 // A change that is far out of the usual is none of chance.
-                let change = change.max(-change).min(self.variation * 4 + MAX_UNEXPECTED_DELAY);
+                let change = change.max(-change).min(self.variation * 4 + CLIPPING_MARGIN);
                 self.variation += (change - self.variation) / 8;
             }
             None => {}

@@ -29,7 +29,7 @@ impl Rules {
                     peer.divide_failed(id, now);
                 }
             }
-            NatAction::StopDividing(rule) => self.leave(&rule),
+            NatAction::StopDividing(rule) => self.stop_dividing(&rule),
             NatAction::Restore { id, rule } => {
                 let is_done = self.restore(&rule);
                 peer.rule_restored(id, is_done);
@@ -46,7 +46,7 @@ impl Rules {
         !self.refuses
     }
 
-    fn leave(&mut self, rule: &DividedRule) {
+    fn stop_dividing(&mut self, rule: &DividedRule) {
         assert_eq!(self.divided.remove(&rule.flow).as_ref(), Some(rule));
     }
 
@@ -67,13 +67,13 @@ impl Rules {
 }
 
 const MAX_SESSIONS: usize = 8;
-const OWN_LIFE: u32 = 7;
+const OWN_INCARNATION: u32 = 7;
 
 /// Messages that arrive one after the other, each behind what it begins with, the time since the one before, and its length.
 pub fn messages(mut data: &[u8]) {
     let mut now = Time::ZERO;
     let config = NatConfig { idle_timeout: Span::from_secs(10), max_sessions: MAX_SESSIONS };
-    let mut peer = NatPeer::new(config, Incarnation::new(OWN_LIFE).unwrap(), now);
+    let mut peer = NatPeer::new(config, Incarnation::new(OWN_INCARNATION).unwrap(), now);
     let mut rules = Rules::default();
     while let Some(([head, gap, length], rest)) = data.split_first_chunk() {
         let (body, rest) = rest.split_at(rest.len().min(usize::from(*length)));
@@ -85,7 +85,7 @@ pub fn messages(mut data: &[u8]) {
         match head & 0xf {
             // Kinds 8 to 15 of one of two lives, to this one.
             kind @ 8.. => {
-                let lives = [0, 0, 0, 1 + (head >> 4 & 1), 0, 0, 0, OWN_LIFE as u8];
+                let lives = [0, 0, 0, 1 + (head >> 4 & 1), 0, 0, 0, OWN_INCARNATION as u8];
                 receive(&mut peer, &[&[0x10 | kind], &lives[..], body].concat(), now);
             }
             number @ ..4 => see(&mut peer, u16::from(number), now),

@@ -48,7 +48,7 @@ impl Datagram {
 
     /// On its path, with the bytes that it takes there.
     pub(super) fn into_packet(self, gateways: u32, path: usize) -> (NetworkPacket, u32) {
-        let carried = Some(GatewayEncapsulation { gateways, path: path as u32, tag: self.tag });
+        let carried = Some(GatewayEncapsulation { gateway_pair: gateways, path: path as u32, tag: self.tag });
         (NetworkPacket { encapsulation: carried, ..self.packet }, self.packet.size + self.overhead_bytes)
     }
 }

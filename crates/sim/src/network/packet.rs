@@ -21,7 +21,7 @@ pub(super) struct NetworkPacket {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GatewayEncapsulation {
-    pub(super) gateways: u32,
+    pub(super) gateway_pair: u32,
     pub(super) path: u32,
     pub(super) tag: u64,
 }

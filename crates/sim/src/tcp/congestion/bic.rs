@@ -14,7 +14,7 @@ const SMOOTHING_ROUNDS: u32 = 20;
 /// What is left of the window after a loss, in 1024ths: 0.8.
 const BETA_1024THS: u64 = 819;
 /// The longest wait for a segment's growth while no loss has shown the path's limit.
-const UNKNOWN_LIMIT_STEP: u32 = 20;
+const MAX_SEGMENTS_PER_INCREASE: u32 = 20;
 /// The steps stay as they are while the window does, for this long.
 const STEADY_INTERVAL: Span = Span::from_nanos(1_000_000_000 / 32);
 /// The mean number of segments per acknowledgement is counted in sixteenths, and follows as slowly.
@@ -69,10 +69,10 @@ impl Bic {
             return window;
         }
         let count = match window < self.last_max {
-            true => binary_search_count(window, (self.last_max - window) / SEARCH_DIVISOR),
-            false => max_probing_count(window, window - self.last_max),
+            true => binary_search_segments_per_increase(window, (self.last_max - window) / SEARCH_DIVISOR),
+            false => max_probing_segments_per_increase(window, window - self.last_max),
         };
-        let count = if self.last_max == 0 { count.min(UNKNOWN_LIMIT_STEP) } else { count };
+        let count = if self.last_max == 0 { count.min(MAX_SEGMENTS_PER_INCREASE) } else { count };
         (u64::from(count) * u64::from(FIXED_POINT_SCALE) / u64::from(self.segments_per_ack_16ths.max(1)))
             .clamp(1, u64::from(u32::MAX)) as u32
     }
@@ -85,18 +85,18 @@ impl Default for Bic {
 }
 
 /// Below the last maximum: `step` segments per round trip, but not too many, and slowly near it.
-fn binary_search_count(window: u32, step: u32) -> u32 {
+fn binary_search_segments_per_increase(window: u32, step: u32) -> u32 {
     match step {
-        0..=1 => max_count(window),
+        0..=1 => slowest_segments_per_increase(window),
         2..=MAX_INCREASE_SEGMENTS => window / step,
         _ => window / MAX_INCREASE_SEGMENTS,
     }
 }
 
 /// At the last maximum and `beyond` it: away from it ever faster.
-fn max_probing_count(window: u32, beyond: u32) -> u32 {
+fn max_probing_segments_per_increase(window: u32, beyond: u32) -> u32 {
     if beyond < SEARCH_DIVISOR {
-        max_count(window)
+        slowest_segments_per_increase(window)
     } else if beyond < MAX_INCREASE_SEGMENTS * (SEARCH_DIVISOR - 1) {
         window.saturating_mul(SEARCH_DIVISOR - 1) / beyond
     } else {
@@ -104,7 +104,7 @@ fn max_probing_count(window: u32, beyond: u32) -> u32 {
     }
 }
 
-fn max_count(window: u32) -> u32 {
+fn slowest_segments_per_increase(window: u32) -> u32 {
     window.saturating_mul(SMOOTHING_ROUNDS) / SEARCH_DIVISOR
 }
 
