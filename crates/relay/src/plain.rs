@@ -23,7 +23,7 @@ const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
 impl PlainStream {
-    /// It ends with an RST unless it is [closed](Self::close).
+    /// It ends with an RST unless it is [closed](Self::into_closing).
     ///
     /// # Errors
     /// The connection is no more.

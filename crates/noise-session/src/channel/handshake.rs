@@ -38,7 +38,7 @@ const RESPONSE_FEATURES_OFFSET: usize = 1;
 /// New keys can be exchanged.
 const REKEY_FEATURE: u8 = 1;
 
-/// Whether a record is an initiation of this handshake, and none of [`DatagramKind`](crate::DatagramKind).
+/// Whether a record is an initiation of this handshake, and none of [`DatagramKind`].
 pub fn is_initiation(record: &[u8]) -> bool {
     record.len() == INITIATION_BYTES && record.starts_with(&INITIATION_TYPE)
 }
