@@ -2,8 +2,8 @@
 
 use anyhow::Context;
 use kumade_net::namespace::Namespace;
+use kumade_net::sysctl;
 use kumade_netns_testbed::Host;
-use std::fs;
 
 /// Receive windows as in the papers, enough for 128 ms at 1 Gbit/s.
 pub(crate) const WINDOW_BYTES: u64 = 32 << 20;
@@ -23,8 +23,9 @@ pub(crate) fn set_tcp_buffers(host: &Host, buffer_bytes: u64) -> anyhow::Result<
 pub(crate) fn write_sysctls(inside: &Namespace, settings: &[(&str, String)]) -> anyhow::Result<()> {
     let write = || {
         settings.iter().try_for_each(|(name, value)| {
-            let path = format!("/proc/sys/net/ipv4/{name}");
-            fs::write(&path, value).with_context(|| format!("set {path}; the lab needs it writable in its namespaces"))
+            let name = format!("net.ipv4.{name}");
+            sysctl::write(&name, value)
+                .with_context(|| format!("set {name}; the lab needs it writable in its namespaces"))
         })
     };
     inside.run(write)?

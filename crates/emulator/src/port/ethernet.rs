@@ -1,13 +1,12 @@
 use crate::error::EmulatorError;
 use crate::frame::{ClassifiedFrame, Frame, LinkHeader};
 use crate::offload_guard::OffloadGuard;
-use kumade_net::interface;
 use kumade_net::packet_socket::{InterfaceFault, ReceivedFrame, Receiver, Sender};
+use kumade_net::{interface, sysctl};
 use kumade_packet::offload::{PartialChecksum, Segments};
 use kumade_packet::{Classification, Ethernet};
 use kumade_packet_loop::BufferPool;
 use kumade_units::Time;
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -114,8 +113,7 @@ fn complete_offloads(
 /// What is addressed to this host itself may then go both ways.
 fn warn_of_forwarding(name: &str) {
     for family in ["ipv4", "ipv6"] {
-        let path = format!("/proc/sys/net/{family}/conf/{name}/forwarding");
-        if fs::read_to_string(path).is_ok_and(|value| value.trim() != "0") {
+        if sysctl::read(&format!("net/{family}/conf/{name}/forwarding")).is_ok_and(|value| value != "0") {
             tracing::warn!(
                 "this host itself forwards {family} that arrives at {name}: what is addressed to it may pass twice; \
                  `sysctl net.{family}.conf.{name}.forwarding=0` keeps it from that"

@@ -7,7 +7,7 @@ use crate::ratio::{PathRatio, RatioError};
 use crate::status::{GatewayStatus, Traffic};
 use kumade_daemon::{InstalledRoutes, Journal, NameLockError, NamespaceLock, RuntimeDir};
 use kumade_net::nftables::{CounterValue, InstalledTable};
-use kumade_net::policy_routing::MarkedRoute;
+use kumade_net::policy_routing::{MarkedRoute, PolicyRoute};
 use kumade_net::{SetupError, clock, interface};
 use kumade_units::Time;
 use std::io;
@@ -231,11 +231,7 @@ fn configured_weights(config: &GatewayConfig, remote: &RemoteSite) -> Vec<u32> {
 
 /// Whether packets can leave by a path: its interface is up, and its routes are there, or can be set again.
 fn is_usable(config: &GatewayConfig, plan: &DirectPlan, path: usize) -> bool {
-    let is_set = |route: &MarkedRoute| match route.has_route() {
-        Ok(true) => Ok(()),
-        _ => route.set_route(),
-    };
-    let try_all = || plan.path_routes(path).try_for_each(is_set);
+    let try_all = || plan.path_routes(path).try_for_each(|route| route.restore().map(drop));
     interface::is_running(&config.paths[path].interface)
         && try_all().inspect_err(|error| tracing::debug!("path {}: {error}", config.paths[path].name)).is_ok()
 }
