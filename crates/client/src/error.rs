@@ -1,4 +1,5 @@
 use crate::hint::Hint;
+use kumade_net::ScopedAddress;
 use kumade_probe_train::Transport;
 use kumade_transport::ControlError;
 use kumade_units::Span;
@@ -210,6 +211,9 @@ impl Error {
         match self {
             Error::ResolutionFailed { .. } => Some(Hint::CheckName),
             Error::NoInterface { .. } => Some(Hint::NameInterface),
+            Error::NoAddressOfFamily { host, .. } if host.parse::<ScopedAddress>().is_ok() => {
+                Some(Hint::AddressOfOtherFamily)
+            }
             Error::NoAddressOfFamily { .. } => Some(Hint::AllowOtherFamily),
             Error::Bind { .. } => Some(Hint::CheckBinding),
             Error::Connect { cause, .. } => connect_hint(cause),

@@ -6,6 +6,8 @@ pub enum Hint {
     CheckName,
     /// Allow both IP versions, or another source address.
     AllowOtherFamily,
+    /// An address is given, and the other IP version asked for: leave one of the two out.
+    AddressOfOtherFamily,
     /// Name the interface of a link-local address: `fe80::1%eth0`.
     NameInterface,
     /// Nothing listens on that port: check the port, and that the server is running.

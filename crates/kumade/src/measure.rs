@@ -162,6 +162,7 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
             styles: Styles::new(args.color),
             width: terminal::terminal_width(),
             verbose: args.verbose,
+            clock_notes: !args.ntp.is_empty(),
         }),
     };
     let target = args.stamp.as_ref().or(args.target.as_ref()).map_or_else(String::new, Target::to_string);

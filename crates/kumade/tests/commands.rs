@@ -373,6 +373,39 @@ fn a_measurement_is_a_table_and_metrics() {
     assert!(metrics.lines().all(is_metric) && metrics.contains("kumade_measure_success{"), "{metrics}");
 }
 
+/// The file was tried once all was measured, and the result was gone with it.
+#[test]
+fn metrics_that_cannot_be_written_are_found_out_before_measuring() {
+    let server = Serving::start(&[]);
+    let output = kumade(&["measure", &server.address, "--prometheus", "/proc/nowhere/kumade.prom"]).code(1);
+    let text = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+    assert!(text.contains("cannot write metrics to /proc/nowhere/kumade.prom"), "{text}");
+    assert!(output.get_output().stdout.is_empty() && !text.contains("Available"), "{text}");
+}
+
+/// It was advised to choose another source address.
+#[test]
+fn an_address_of_the_other_ip_version_is_told_as_such() {
+    for (option, address) in [("-6", "192.0.2.1"), ("-4", "2001:db8::1")] {
+        let output = kumade(&["measure", option, address]).code(1);
+        let text = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+        assert!(text.contains("it is an address of the other IP version: omit -4 or -6"), "{text}");
+    }
+}
+
+/// A server that does not answer was only told of with -v.
+#[test]
+fn a_clock_server_without_an_answer_is_told_of() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let server = Serving::start(&[]);
+    let measure = ["measure", &server.address, "--ntp", &address, "--no-capacity"];
+    let output = kumade(&[&measure, &SCAN[..]].concat());
+    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    assert!(text.contains("the NTP server 127.0.0.1 could not be used: no answer"), "{text}");
+    drop(silent);
+}
+
 /// The peer dies, without goodbye, while a train of half a minute is under way.
 #[test]
 fn a_server_that_is_killed_in_mid_run_is_noticed() {

@@ -13,12 +13,30 @@ pub fn measured_directions(report: &Report) -> Vec<(Direction, &DirectionReport)
 
 /// The available bandwidth, or its bound.
 pub fn available_cell(found: &DirectionReport) -> String {
-    match (found.at_least_bits_per_second, found.at_most_bits_per_second, found.available_bits_per_second) {
-        (Some(rate), ..) => format!("≥ {rate}"),
-        (_, Some(rate), _) => format!("≤ {rate}"),
-        (.., Some(estimate)) => rate_cell(estimate),
-        _ => "no value".to_owned(),
+    bound_cell(found)
+        .unwrap_or_else(|| found.available_bits_per_second.map_or_else(|| "no value".to_owned(), rate_cell))
+}
+
+/// The same in at most 20 columns: an interval is always in percent.
+pub fn narrow_available_cell(found: &DirectionReport) -> String {
+    let narrow = |estimate: Estimate<Rate>| match half_interval_percent(estimate) {
+        percent if percent > 999.0 => format!("{} ±> 999 %", estimate.value),
+        percent => format!("{}{}", estimate.value, format_percent(percent)),
+    };
+    bound_cell(found).unwrap_or_else(|| found.available_bits_per_second.map_or_else(|| "no value".to_owned(), narrow))
+}
+
+fn bound_cell(found: &DirectionReport) -> Option<String> {
+    match (found.at_least_bits_per_second, found.at_most_bits_per_second) {
+        (Some(rate), _) => Some(format!("≥ {rate}")),
+        (_, Some(rate)) => Some(format!("≤ {rate}")),
+        _ => None,
     }
+}
+
+/// What a direction sent, and the time that it took.
+pub fn cost_cell(found: &DirectionReport) -> String {
+    format!("{} in {}", Bytes(found.bytes_sent), Span::from_secs_f64(found.duration_seconds))
 }
 
 /// What one flow can have, where flows have queues of their own.
@@ -136,14 +154,24 @@ pub fn delay_with_bound(delay: Estimate<f64>) -> String {
 }
 
 /// A rate with the half of its interval, in percent.
-fn rate_cell(estimate: Estimate<Rate>) -> String {
+pub fn rate_cell(estimate: Estimate<Rate>) -> String {
     let Estimate { value, low, high, .. } = estimate;
-    let [middle, least, most] = [value, low, high].map(Rate::as_f64);
-    let percent = (middle - least).max(most - middle) / middle.max(1.0) * 100.0;
-    match percent {
-        percent if percent <= 0.0 => value.to_string(),
+    match half_interval_percent(estimate) {
         percent if percent >= 99.5 => format!("{value} ({low} … {high})"),
-        percent if percent >= 9.95 => format!("{value} ±{percent:.0} %"),
-        percent => format!("{value} ±{:.1} %", percent.max(0.1)),
+        percent => format!("{value}{}", format_percent(percent)),
+    }
+}
+
+/// The longer part of the interval, in percent of the value.
+pub fn half_interval_percent(estimate: Estimate<Rate>) -> f64 {
+    let [middle, least, most] = [estimate.value, estimate.low, estimate.high].map(Rate::as_f64);
+    (middle - least).max(most - middle) / middle.max(1.0) * 100.0
+}
+
+fn format_percent(percent: f64) -> String {
+    match percent {
+        percent if percent <= 0.0 => String::new(),
+        percent if percent >= 9.95 => format!(" ±{percent:.0} %"),
+        percent => format!(" ±{:.1} %", percent.max(0.1)),
     }
 }

@@ -21,6 +21,9 @@ fn hint_text(hint: Hint) -> Option<&'static str> {
     Some(match hint {
         Hint::CheckName => "check the host name",
         Hint::AllowOtherFamily => "omit -4 or -6, or choose another --source",
+        Hint::AddressOfOtherFamily => {
+            "it is an address of the other IP version: omit -4 or -6, or give the host's name"
+        }
         Hint::NameInterface => "append the interface, as in fe80::1%eth0",
         Hint::StartServer => "nothing listens on that port: check the port, and that `kumade serve` is running",
         Hint::CheckAddressAndFirewall => "no answer: check the address, and that firewalls pass the port",

@@ -1,10 +1,13 @@
 //! A report in one sentence.
 
-use super::cells::{available_cell, measured_directions};
+use super::cells::{available_cell, half_interval_percent, measured_directions, rate_cell};
 use kumade_measurement::Report;
 use kumade_measurement::report::DirectionReport;
 use kumade_probe_train::Transport;
 use kumade_units::Direction;
+
+/// An interval that is wider to either side stands in the sentence, too: who reads nothing else must not take the value for exact.
+const MAX_UNSAID_PERCENT: f64 = 20.0;
 
 /// `Available: 18.2 Mbit/s of 20 Mbit/s up, 94.1 Mbit/s down, over UDP.`
 pub fn result_sentence(report: &Report) -> String {
@@ -60,7 +63,11 @@ fn direction_clause(direction: Direction, found: &DirectionReport) -> String {
     // Equal within what either is accurate to.
     let busy = capacity.filter(|capacity| capacity.low > estimate.high);
     let of = busy.map_or_else(String::new, |capacity| format!(" of {}", capacity.value));
-    format!("{}{of} {direction}", estimate.value)
+    let value = match half_interval_percent(estimate) {
+        percent if percent > MAX_UNSAID_PERCENT => rate_cell(estimate),
+        _ => estimate.value.to_string(),
+    };
+    format!("{value}{of} {direction}")
 }
 
 /// Why there is no more than a bound.
@@ -86,5 +93,28 @@ fn transport_text(transport: Transport) -> &'static str {
         Transport::Udp => "UDP",
         Transport::Rake => "many TCP connections",
         Transport::Single => "one TCP connection",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_estimate::Outcome;
+    use kumade_measurement::Cost;
+    use kumade_probe_train::Estimate;
+    use kumade_units::Rate;
+
+    /// "19 Mbit/s" was all that the sentence said of 5 to 33.
+    #[test]
+    fn a_wide_interval_stands_in_the_sentence() {
+        let clause = |low, high| {
+            let [value, low, high] = [19, low, high].map(Rate::from_mbit);
+            let available = Some(Estimate { value, low, high, confidence: 0.95 });
+            let outcome = Outcome { available, reason: None, ..Outcome::without_value(String::new()) };
+            let found = DirectionReport::new(Transport::Udp, 0, "primed", outcome, None, &Cost::default());
+            direction_clause(Direction::Up, &found)
+        };
+        assert_eq!(clause(18, 20), "19 Mbit/s up");
+        assert_eq!(clause(5, 33), "19 Mbit/s ±74 % up");
     }
 }

@@ -52,6 +52,11 @@ pub type RunMeasurement<'m> = dyn Fn(&mut dyn FnMut(&Event)) -> Result<Report, k
 /// # Errors
 /// If a single measurement fails, or the output can't be written.
 pub fn run(shown: &OutputSettings, measuring: &RunMeasurement<'_>) -> anyhow::Result<ExitCode> {
+    // Better known before a measurement than after it.
+    if let Some(file) = &shown.prometheus {
+        kumade_daemon::check_writable(split_path(file)?.0)
+            .with_context(|| format!("cannot write metrics to {}", file.display()))?;
+    }
     let Some(interval) = shown.watch else { return measure_once(shown, measuring, true) };
     let mut history = WatchHistory::new(terminal::line_width());
     for first in std::iter::once(true).chain(std::iter::repeat(false)) {
@@ -59,7 +64,8 @@ pub fn run(shown: &OutputSettings, measuring: &RunMeasurement<'_>) -> anyhow::Re
         match &shown.output {
             MeasureOutput::Text(view) => {
                 let report = measure_and_print(shown, measuring)?.0;
-                writeln!(StandardOutput, "{}", history.next_line(report, view))?;
+                writeln!(StandardOutput, "{}", history.next_line(&report, view))?;
+                write_metrics(shown, &report)?;
             }
             // The document has the error.
             _ => match measure_once(shown, measuring, first) {
@@ -84,6 +90,7 @@ fn measure_once(shown: &OutputSettings, measuring: &RunMeasurement<'_>, first: b
         MeasureOutput::Csv => csv::write_csv(&mut out, &shown.target, &report, first)?,
         MeasureOutput::Text(_) | MeasureOutput::Stream => {}
     }
+    write_metrics(shown, &report)?;
     match failure {
         Some(failure) => Err(anyhow!(failure)),
         None => Ok(if report.has_result() { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
@@ -122,19 +129,23 @@ fn measure_and_print(
             Some(hints::describe_error(&error)),
         ),
     };
-    if let Some(file) = &shown.prometheus {
-        write_metrics(file, &prometheus::encode_metrics(&shown.target, &report))?;
-    }
     Ok((report, failure))
 }
 
-/// In one step, so that a reader finds a whole file.
-fn write_metrics(file: &Path, text: &str) -> anyhow::Result<()> {
-    let name = file.file_name().and_then(|name| name.to_str());
-    let name = name.with_context(|| format!("cannot write metrics to {}: it is no file name", file.display()))?;
-    let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+/// Once all else is printed: a file that cannot be written takes nothing with it. In one step, so that a reader finds a whole file.
+fn write_metrics(shown: &OutputSettings, report: &Report) -> anyhow::Result<()> {
+    let Some(file) = &shown.prometheus else { return Ok(()) };
+    let (directory, name) = split_path(file)?;
+    let text = prometheus::encode_metrics(&shown.target, report);
     replace_files(directory, &[(name, text.as_bytes())])?;
     Ok(())
+}
+
+/// The directory and the name of a file.
+fn split_path(file: &Path) -> anyhow::Result<(&Path, &str)> {
+    let name = file.file_name().and_then(|name| name.to_str());
+    let name = name.with_context(|| format!("cannot write metrics to {}: it is no file name", file.display()))?;
+    Ok((file.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new(".")), name))
 }
 
 fn print_line(line: &StreamLine<'_>) -> io::Result<()> {

@@ -1,8 +1,8 @@
 //! A report for people: a line for each quantity, with both directions side by side, the verdict, and what limits it.
 
 use super::cells::{
-    available_cell, bufferbloat_cell, capacity_cell, delay_with_bound, fair_share_cell, goodput_cell, loss_cell,
-    lost_cell, measured_directions, one_way_cell, one_way_figures, round_trip_cell, shaping_cell,
+    available_cell, bufferbloat_cell, capacity_cell, cost_cell, delay_with_bound, fair_share_cell, goodput_cell,
+    loss_cell, lost_cell, measured_directions, one_way_cell, one_way_figures, round_trip_cell, shaping_cell,
 };
 use super::result_sentence;
 use crate::terminal::Styles;
@@ -19,6 +19,8 @@ pub struct SummaryView {
     pub width: usize,
     /// With all details.
     pub verbose: bool,
+    /// With what limits one-way delays: who asks for the clock's error wants to know where it was not had.
+    pub clock_notes: bool,
 }
 
 /// The report's lines.
@@ -67,6 +69,7 @@ fn bandwidth_lines(report: &Report, view: &SummaryView) -> Vec<String> {
         row("TCP goodput", &|_, found| goodput_cell(found));
         row("bufferbloat", &|_, found| bufferbloat_cell(found));
     }
+    grid.push_row("sent", directions.iter().map(|(_, found)| cost_cell(found)).collect());
     paint_grid(&grid, view)
 }
 
@@ -122,6 +125,10 @@ fn note_lines(report: &Report, view: &SummaryView) -> Vec<String> {
     for (direction, found) in &directions {
         let reason = found.load.as_ref().and_then(|load| load.reason.as_ref());
         notes.extend(reason.map(|reason| ("warning: ", format!("{direction}: bufferbloat: {reason}"))));
+    }
+    if view.clock_notes {
+        let warnings = report.delay.iter().flat_map(|delay| &delay.warnings);
+        notes.extend(warnings.map(|warning| ("warning: ", warning.clone())));
     }
     if let Some(reason) = report.delay.as_ref().and_then(|delay| delay.reason.as_ref()) {
         notes.push(("no delay: ", reason.clone()));
@@ -185,7 +192,7 @@ mod tests {
             error: None,
             delay: None,
         };
-        let view = SummaryView { styles: Styles::new(ColorWhen::Never), width: 80, verbose: false };
+        let view = SummaryView { styles: Styles::new(ColorWhen::Never), width: 80, verbose: false, clock_notes: false };
         let text = summary_lines(&report, &view).join("\n");
         assert!(text.contains("one flow's share") && text.contains("25 Mbit/s ±4.0 %"), "{text}");
         let mut table = Vec::new();

@@ -1,6 +1,6 @@
 //! One measurement after the other, a line each.
 
-use super::cells::{available_cell, loaded_round_trip_figures, measured_directions};
+use super::cells::{loaded_round_trip_figures, measured_directions, narrow_available_cell};
 use super::summary::SummaryView;
 use crate::text::{display_width, sparkline, wrap_text};
 use console::measure_text_width;
@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 
 /// The last so many values are drawn.
 const MAX_VALUE_BARS: usize = 20;
+/// The widest cell is `18.2 Mbit/s ±> 999 %`.
+const MAX_CELL_COLUMNS: usize = 20;
 /// Between two parts of a line.
 const PART_SEPARATOR: &str = "  ";
 
@@ -30,16 +32,17 @@ impl WatchHistory {
 
     /// The line of the next report: `12:00:05  up 18.2 Mbit/s ▇▇█  down 94.1 Mbit/s ▇█▇  RTT 25 ms → 28 ms`. What has no room goes
     /// on below.
-    pub fn next_line(&mut self, report: Report, view: &SummaryView) -> String {
+    pub fn next_line(&mut self, report: &Report, view: &SummaryView) -> String {
         let styles = &view.styles;
         let time = report.started.get(11..19).unwrap_or(&report.started);
         let mut parts = Vec::new();
-        for (direction, found) in measured_directions(&report) {
+        for (direction, found) in measured_directions(report) {
             let estimate = found.available_bits_per_second.map(|estimate| estimate.value);
             let rate = found.at_least_bits_per_second.or(found.at_most_bits_per_second).or(estimate);
             let bars = self.push_value(direction, rate.map(|rate| rate.as_f64()));
             let style = if found.has_result() { &styles.value } else { &styles.fault };
-            parts.push(format!("{direction} {} {bars}", style.apply_to(format!("{:<20}", available_cell(found)))));
+            let cell = format!("{:<MAX_CELL_COLUMNS$}", narrow_available_cell(found));
+            parts.push(format!("{direction} {} {bars}", style.apply_to(cell)));
         }
         if let Some(error) = &report.error {
             let lines =
@@ -89,6 +92,45 @@ impl WatchHistory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terminal::{ColorWhen, Styles};
+    use kumade_estimate::Outcome;
+    use kumade_measurement::Cost;
+    use kumade_measurement::report::DirectionReport;
+    use kumade_probe_train::{Estimate, Transport};
+    use kumade_units::Rate;
+
+    fn direction(outcome: Outcome) -> Option<DirectionReport> {
+        Some(DirectionReport::new(Transport::Udp, 0, "primed", outcome, None, &Cost::default()))
+    }
+
+    /// A wide interval took more room than others, and moved all that stood behind it.
+    #[test]
+    fn columns_stay_where_they_are_whatever_was_found() {
+        let none = || Outcome::without_value("host delays".to_owned());
+        let found = |value, low, high| {
+            let [value, low, high] = [value, low, high].map(|kbit: u64| Rate::from_bits_per_second(kbit * 1000));
+            let available = Some(Estimate { value, low, high, confidence: 0.95 });
+            Outcome { available, reason: None, ..none() }
+        };
+        let view =
+            SummaryView { styles: Styles::new(ColorWhen::Never), width: 200, verbose: false, clock_notes: false };
+        let mut history = WatchHistory::new(usize::MAX);
+        let mut places = Vec::new();
+        for outcome in [found(94_123, 94_000, 94_200), found(18_200, 1_000, 90_000), found(999, 0, 900_000), none()] {
+            let report = Report {
+                schema: kumade_measurement::report::SCHEMA.to_owned(),
+                peer: String::new(),
+                started: "2026-11-23T01:00:00.500Z".to_owned(),
+                up: direction(outcome),
+                down: direction(none()),
+                error: None,
+                delay: None,
+            };
+            let line = history.next_line(&report, &view);
+            places.push(display_width(line.split("down").next().unwrap()));
+        }
+        assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
+    }
 
     #[test]
     fn what_has_no_room_goes_below_and_no_number_is_parted() {
