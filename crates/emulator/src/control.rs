@@ -28,6 +28,8 @@ pub enum Request {
     Show,
     /// Report settings and what happened in the last interval of statistics.
     Recent,
+    /// End the link, and leave its interfaces as they were found.
+    Stop,
 }
 
 /// What it replies.

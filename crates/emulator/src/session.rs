@@ -122,6 +122,8 @@ impl LinkSession {
                 .map_err(|error| error.to_string()),
             Request::Show => shown_reply(&self.total()),
             Request::Recent => shown_reply(&self.recent()),
+            // The program that holds the link ends it.
+            Request::Stop => Ok(Reply::Done { settings: lock(&self.settings).to_texts() }),
         };
         reply.unwrap_or_else(|reason| Reply::Refused { reason })
     }

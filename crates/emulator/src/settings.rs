@@ -69,6 +69,16 @@ impl Settings {
         &self.configs
     }
 
+    /// What has no effect, each in a sentence.
+    pub fn warnings(&self) -> Vec<String> {
+        let idle: Vec<&str> = self.directions.iter().filter_map(DirectionSettings::discipline_without_rate).collect();
+        let Some(name) = idle.first() else { return Vec::new() };
+        let place = if idle.len() == 2 { "" } else { " in one direction" };
+        vec![format!(
+            "without a rate{place}, no packet waits, and the queue discipline {name} does nothing: give one with --rate"
+        )]
+    }
+
     /// The settings of each direction that differ from the default, as [`SettingsChange::parse`] reads them, or `no impairments`.
     pub fn to_texts(&self) -> [String; 2] {
         self.directions.each_ref().map(DirectionSettings::to_string)

@@ -33,6 +33,8 @@ use view::{LinkOutput, LinkView};
 
 /// Maximum time until a signal or a removed interface is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Restoring two interfaces takes milliseconds.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Emulate a link between two interfaces (rate, delay, loss, queue discipline), or manage a bottleneck's queue fairly
 #[derive(Debug, Args)]
@@ -46,6 +48,9 @@ enum LinkCommand {
     Start(Box<StartArgs>),
     Set(Box<SetArgs>),
     Show(show::ShowArgs),
+    /// List the running links of this user: name, interfaces, settings
+    List,
+    Stop(StopArgs),
 }
 
 /// Bridge two interfaces by an emulated link, until Ctrl-C
@@ -103,6 +108,16 @@ struct SetArgs {
     settings: SettingOptions,
 }
 
+/// End a running link, as Ctrl-C does, and wait until its interfaces are as they were
+///
+/// Example: kumade link stop
+#[derive(Debug, Args)]
+struct StopArgs {
+    /// Name of the link
+    #[arg(long, default_value = DEFAULT_NAME, value_parser = link_name)]
+    name: String,
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -112,6 +127,8 @@ pub fn run(args: LinkArgs) -> anyhow::Result<ExitCode> {
         LinkCommand::Start(args) => start_link(&args),
         LinkCommand::Set(args) => send_settings(&args),
         LinkCommand::Show(args) => show::run(&args),
+        LinkCommand::List => show::list_links(),
+        LinkCommand::Stop(args) => stop_link(&args.name),
     }
 }
 
@@ -123,6 +140,7 @@ fn start_link(args: &StartArgs) -> anyhow::Result<ExitCode> {
         Ok(settings) => settings,
         Err(error) => return Ok(usage_error(&error)),
     };
+    settings.warnings().iter().for_each(|warning| note!("warning: {warning}"));
     let mut schedule = match read_schedule(args, &settings)? {
         Ok(schedule) => schedule,
         Err(reason) => return Ok(usage_error(&reason)),
@@ -141,8 +159,11 @@ fn start_link(args: &StartArgs) -> anyhow::Result<ExitCode> {
         Err(error @ EmulatorError::SameInterface(_)) => return Ok(usage_error(&error)),
         Err(error) => return Err(error.into()),
     };
-    let answering = Arc::clone(&session);
-    let control = claim.serve(move |request| answering.handle_request(&request))?;
+    let (answering, asked_to_stop) = (Arc::clone(&session), Arc::clone(&stop));
+    let control = claim.serve(move |request| {
+        asked_to_stop.fetch_or(request == Request::Stop, Ordering::Relaxed);
+        answering.handle_request(&request)
+    })?;
     let counting = Arc::clone(&session);
     let exporter = args
         .prometheus
@@ -158,8 +179,9 @@ fn start_link(args: &StartArgs) -> anyhow::Result<ExitCode> {
     note!("{} and {} are bridged; `kumade link set{name}` changes the link, Ctrl-C stops it", args.first, args.second);
     let mut view = LinkView::new(args.output(), has_screen)?;
     let watched = follow_session(&session, &mut schedule, args.every, &stop, &mut view);
-    drop((control, exporter));
     let ended = session.stop();
+    // Who has asked for the end waits until nobody answers.
+    drop((control, exporter));
     view.finish(&session.total())?;
     watched?;
     ended?;
@@ -218,6 +240,21 @@ fn send_settings(args: &SetArgs) -> anyhow::Result<ExitCode> {
         Reply::Refused { reason } => Ok(usage_error(&reason)),
         Reply::Shown { .. } => anyhow::bail!("unexpected answer of the running link: use the same version of kumade"),
     }
+}
+
+/// Ends the link, and returns once it is gone.
+fn stop_link(name: &str) -> anyhow::Result<ExitCode> {
+    let links = link_registry();
+    links.send_request(name, &Request::Stop).map_err(with_hint)?;
+    let deadline = Instant::now() + STOP_TIMEOUT;
+    while links.running_names().iter().any(|running| running == name) {
+        anyhow::ensure!(
+            Instant::now() < deadline,
+            "the link {name} has not ended within {STOP_TIMEOUT:?}: see its own messages"
+        );
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The inner error is for the file's content.

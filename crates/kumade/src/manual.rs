@@ -79,6 +79,16 @@ const PAGES: &[ManualPage] = &[
         exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
+        command: "link list",
+        examples: &[("kumade link list", "a line for each link: name, interfaces, settings")],
+        exit_statuses: COMMAND_EXIT_STATUSES,
+    },
+    ManualPage {
+        command: "link stop",
+        examples: &[("kumade link stop --name uplink", "end that link, and leave its interfaces as they were")],
+        exit_statuses: COMMAND_EXIT_STATUSES,
+    },
+    ManualPage {
         command: "gateway check",
         examples: &[("kumade gateway check gateway.toml", "what a configuration file comes to")],
         exit_statuses: "0 the gateway can start so; 1 the host does not forward packets, or failure; 2 the file is invalid",

@@ -191,6 +191,22 @@ fn a_link_is_started_changed_shown_and_ended() {
 }
 
 #[test]
+fn a_link_is_listed_and_stopped() {
+    in_namespaces("a_link_is_listed_and_stopped", || {
+        let network = Network::new("listed");
+        assert!(network.call(&["list"]).stdout.is_empty());
+        let running = network.start(&["--delay", "20ms", "--down", "rate 10mbit"]);
+        let listed = String::from_utf8(network.call(&["list"]).stdout).unwrap();
+        assert_eq!(listed, "link  one two  up: delay 20ms; down: rate 10mbit delay 20ms\n");
+        let stopped = network.call(&["stop"]);
+        assert_eq!((stopped.status.code(), stderr(&stopped)), (Some(0), String::new()));
+        assert!(network.call(&["list"]).stdout.is_empty());
+        assert_eq!(running.end().0, Some(0));
+        assert!(stderr(&network.call(&["stop"])).contains("no link called `link` runs here"));
+    });
+}
+
+#[test]
 fn a_link_runs_with_what_it_needs_alone() {
     in_namespaces("a_link_runs_with_what_it_needs_alone", || {
         let network = Network::new("confined");

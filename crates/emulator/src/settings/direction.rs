@@ -137,6 +137,11 @@ impl DirectionSettings {
         Ok(DirectionConfig::new(link, queue, self.rules.clone())?)
     }
 
+    /// The name of a queue discipline that is set though nothing limits the rate: there is never a queue.
+    pub(super) fn discipline_without_rate(&self) -> Option<&'static str> {
+        (!self.queue.is_tail_drop() && self.service_rate == ServiceRate::Rate(None)).then(|| self.queue.name())
+    }
+
     /// The settings that differ from the default, as they are read.
     fn to_words(&self) -> Vec<(&'static str, String)> {
         let plain = DirectionSettings::default();

@@ -26,6 +26,10 @@ impl QueueSettings {
         [(QUEUE_KEY, self.0.name().to_owned())].into_iter().chain(parameters).collect()
     }
 
+    pub(super) fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
     pub(super) fn is_tail_drop(&self) -> bool {
         self.0.name() == DisciplineSettings::default().name()
     }

@@ -209,6 +209,19 @@ fn nonsense_is_refused_with_the_reason() {
     }
 }
 
+/// Nothing said that such a queue never holds a packet.
+#[test]
+fn a_queue_discipline_without_a_rate_is_told_of() {
+    let warnings = |words| settings(words).unwrap().warnings().join("\n");
+    assert!(
+        warnings("queue fair-share")
+            .starts_with("without a rate, no packet waits, and the queue discipline fair-share")
+    );
+    for quiet in ["queue fair-share rate 10mbit", "delay 5ms", "queue codel wireless 3-9"] {
+        assert_eq!(warnings(quiet), "", "{quiet}");
+    }
+}
+
 /// Any settings, as words that make sense.
 fn any_words() -> impl Strategy<Value = String> {
     let rate = (1u64..100_000_000).prop_map(|rate| format!("rate {rate}bit"));

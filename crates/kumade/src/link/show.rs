@@ -60,6 +60,25 @@ pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Prints the running links of this user.
+///
+/// # Errors
+/// A link cannot be asked, or the output can't be written.
+pub fn list_links() -> anyhow::Result<ExitCode> {
+    let mut names = link_registry().running_names();
+    names.sort();
+    for name in names {
+        // One that has just ended is left out.
+        let Ok(Document { up, down, .. }) = request_document(&name, &Request::Show) else { continue };
+        let settings = match up.settings == down.settings {
+            true => up.settings,
+            false => format!("up: {}; down: {}", up.settings, down.settings),
+        };
+        writeln!(StandardOutput, "{name}  {} {}  {settings}", up.from, up.to)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Prints a line for each interval of a running link, until it ends or a signal comes.
 fn show_lines(name: &str) -> anyhow::Result<()> {
     let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;

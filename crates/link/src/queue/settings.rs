@@ -25,7 +25,7 @@ pub struct DisciplineSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ParameterError {
     /// There is no discipline of this name.
-    #[error("`{0}` is not a queue discipline; choose one of {names}", names = names())]
+    #[error("`{0}` is not a queue discipline; {nearest}choose one of {names}", nearest = describe_nearest(.0), names = names())]
     UnknownDiscipline(String),
     /// The discipline has no such parameter.
     #[error(
@@ -46,6 +46,19 @@ pub enum ParameterError {
     /// What follows the name is not a list of parameters.
     #[error(transparent)]
     Form(#[from] parse::ParseError),
+}
+
+/// Disciplines of other programs, and what comes nearest here.
+const NEAREST: &[(&[&str], &str)] = &[
+    (&["cake"], "nearest to CAKE is `fq-codel` with `hosts on`, or `fair-share`, with a rate; "),
+    (&["fq_codel", "fqcodel", "sfq", "fq", "drr"], "nearest is `fq-codel`; "),
+    (&["fq_pie"], "nearest are `fq-codel` and `pie`; "),
+    (&["pfifo", "bfifo", "pfifo_fast", "fifo", "droptail", "noqueue"], "nearest is `tail-drop`; "),
+];
+
+fn describe_nearest(name: &str) -> &'static str {
+    let name = name.to_ascii_lowercase();
+    NEAREST.iter().find(|(names, _)| names.contains(&name.as_str())).map_or("", |(_, text)| text)
 }
 
 impl DisciplineSettings {
@@ -203,6 +216,8 @@ mod tests {
     fn what_is_wrong_is_named_with_what_may_stand_there() {
         for (text, part) in [
             ("coddle", "`coddle` is not a queue discipline; choose one of tail-drop, codel, red, "),
+            ("cake", "nearest to CAKE is `fq-codel` with `hosts on`"),
+            ("fq_codel", "nearest is `fq-codel`; choose one of"),
             ("tail-drop target=5ms", "tail-drop has no parameter `target`: it has none; name a discipline before"),
             ("codel speed=1", "codel has no parameter `speed`: it has target, interval, mtu, law, ecn; "),
             ("codel target=soon", "`soon` is not a time"),
