@@ -9,6 +9,7 @@
 //! conversation a deadline.
 #![forbid(unsafe_code)]
 
+mod config_fault;
 mod control;
 mod deadline_stream;
 mod exporter;
@@ -30,6 +31,7 @@ mod socket_file;
 mod text_file;
 mod valid_marks;
 
+pub use config_fault::{ConfigError, ConfigFault, parse_config};
 pub use control::{ClaimedName, ControlError, ControlServer, Protocol, Registry};
 pub use exporter::{Exporter, ExporterError};
 pub use fair_admission::FairAdmission;
