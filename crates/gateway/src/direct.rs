@@ -37,7 +37,7 @@ mod session_shard;
 mod session_status;
 
 pub use flow_lists::FlowLists;
-pub use host::{ForwardingError, check_forwarding};
+pub use host::check_forwarding;
 pub use plan::DirectPlan;
 pub(crate) use plan::path_mark as mark;
 pub use plane::{DirectError, DirectPlane, PathCount};

@@ -31,6 +31,9 @@ pub enum TunnelError {
     /// Connections are not relayed.
     #[error(transparent)]
     Relay(#[from] SetupError),
+    /// It has ended.
+    #[error(transparent)]
+    Ended(#[from] ThreadEnded),
 }
 
 impl Tunnel {

@@ -1,11 +1,12 @@
 use super::flow_lists::FlowLists;
 use super::gro_limit_guard::{GroLimitGuard, OriginalGroLimits};
-use super::host::{ForwardingError, check_forwarding};
+use super::host::check_forwarding;
 use super::plan::{DirectPlan, division_chain};
 use crate::config::{GatewayConfig, RemoteSite};
 use crate::ratio::{PathRatio, RatioError};
 use crate::status::{GatewayStatus, Traffic};
 use kumade_daemon::{InstalledRoutes, Journal, NameLockError, NamespaceLock, RuntimeDir};
+use kumade_net::forwarding::MissingForwarding;
 use kumade_net::nftables::{CounterValue, InstalledTable};
 use kumade_net::policy_routing::{MarkedRoute, PolicyRoute};
 use kumade_net::{SetupError, clock, interface};
@@ -52,7 +53,7 @@ pub struct PathCount {
 pub enum DirectError {
     /// The host does not forward.
     #[error(transparent)]
-    Forwarding(#[from] ForwardingError),
+    Forwarding(#[from] MissingForwarding),
     /// The system refuses a rule or a route.
     #[error(transparent)]
     Setup(#[from] SetupError),

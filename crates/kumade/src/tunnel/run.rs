@@ -1,23 +1,21 @@
 //! One end of a tunnel that runs until a signal comes.
 
 use super::registry::{tunnel_registry, with_hint};
+use super::source::SettingsSource;
 use crate::confinement::Confinement;
 use crate::descriptors::raise_descriptor_limit;
 use crate::event_hook::EventHook;
 use crate::notices::log_notices;
 use crate::output::note;
 use ::kumade_overlay_status::LatestStatus;
-use anyhow::Context;
-use clap::Args;
-use kumade_daemon::{
-    ClaimedName, ControlError, ControlServer, Exporter, NameLockError, RuntimeDir, check_name, metrics_address, signals,
-};
-use kumade_noise_session::PublicKey;
+use anyhow::{Context, anyhow};
+use kumade_daemon::{ClaimedName, ControlError, ControlServer, Exporter, RuntimeDir, check_name, signals};
 use kumade_overlay_io::BondedStatus;
 use kumade_tunnel::control::{Reply, Request, TunnelProtocol};
+use kumade_tunnel::prometheus::encode_metrics;
 use kumade_tunnel::status::Status;
 use kumade_tunnel::{
-    ConnectRefusal, OuterTransport, RelayReport, RelayStatus, Tunnel, TunnelConfig, TunnelEnd, prometheus,
+    ConnectRefusal, OuterTransport, PeerConfig, RelayReport, RelayStatus, Tunnel, TunnelConfig, TunnelEnd, short_key,
 };
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -25,25 +23,6 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
-
-/// How others see what an end does.
-#[derive(Debug, Args)]
-pub struct MonitoringArgs {
-    /// Name of this end, for `kumade tunnel status` [default: that of the device, or `tunnel`, with a number if it is taken]
-    #[arg(long, value_parser = parse_end_name)]
-    name: Option<String>,
-    /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
-    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics_address)]
-    prometheus: Option<SocketAddr>,
-    /// Run this command, by the shell, when another end is connected or lost or has restarted, or a path to it fails or is back. It
-    /// finds what has happened in KUMADE_EVENT (peer-connected, peer-lost, peer-restarted, path-failed, path-returned), KUMADE_PEER and
-    /// KUMADE_PATH, runs with the rights that the tunnel was started with, one at a time, and is ended after 30 s
-    #[arg(long, value_name = "COMMAND")]
-    on_event: Option<String>,
-    /// Keep capabilities, writes and system calls that the tunnel does not need
-    #[arg(long)]
-    keep_privileges: bool,
-}
 
 /// Maximum time until a signal or a change is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -54,20 +33,22 @@ const MAX_NAME_NUMBER: u32 = 1000;
 ///
 /// # Errors
 /// Its name is taken, or the system refuses something.
-pub fn run(config: TunnelConfig, visibility: &MonitoringArgs) -> anyhow::Result<ExitCode> {
+pub fn run(source: SettingsSource, config: TunnelConfig, keeps_privileges: bool) -> anyhow::Result<ExitCode> {
     let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
-    let (end, names) = (config.end.clone(), config.peers.iter().map(|peer| key_prefix(&peer.key)).collect::<Vec<_>>());
+    let settings = source.settings();
+    let (end, names) = (config.end.clone(), config.peers.iter().map(PeerConfig::label).collect::<Vec<_>>());
     let what = describe_transport(&config);
-    let (own_name, claim) = lock_name(visibility, &config)?;
+    let (own_name, claim) = lock_name(settings.name.as_deref(), &config)?;
     let mut recorder = Status::recorder(&config, &own_name);
     raise_descriptor_limit();
-    let mut hook = visibility.on_event.as_deref().map(EventHook::start).transpose()?;
-    let mut confinement = Confinement::unless_kept(visibility.keep_privileges);
+    let mut hook = settings.on_event.as_deref().map(EventHook::start).transpose()?;
+    let mut confinement = Confinement::unless_kept(keeps_privileges);
     if let Some(confinement) = &mut confinement {
-        confinement.keep_network_privileges(bound_ports(&config, visibility));
+        confinement.keep_network_privileges(bound_ports(&config, settings.prometheus));
     }
-    let tunnel = Tunnel::start(config, RuntimeDir::standard("kumade"))?;
-    let _answering = start_status_services(visibility, claim, &recorder.latest())?;
+    let tunnel =
+        Tunnel::start(config, RuntimeDir::standard("kumade")).map_err(|error| anyhow!(source.locate(error)))?;
+    let _answering = start_status_services(settings.prometheus, claim, &recorder.latest())?;
     match end {
         TunnelEnd::Listen(address) => note!("{what}: waiting at {address}; Ctrl-C ends it"),
         TunnelEnd::Connect(host) => note!("{what}: connecting to {}; Ctrl-C ends it", host.address()),
@@ -100,27 +81,23 @@ pub fn run(config: TunnelConfig, visibility: &MonitoringArgs) -> anyhow::Result<
 }
 
 /// Those that are bound.
-fn bound_ports(config: &TunnelConfig, visibility: &MonitoringArgs) -> Vec<u16> {
+fn bound_ports(config: &TunnelConfig, prometheus: Option<SocketAddr>) -> Vec<u16> {
     let own = match &config.end {
         TunnelEnd::Listen(address) => Some(*address),
         TunnelEnd::Connect(_) => None,
     };
     let forwards = config.relayed_connections.forwards.iter().map(|forward| forward.listen);
-    own.into_iter().chain(visibility.prometheus).chain(forwards).map(|address| address.port()).collect()
-}
-
-fn parse_end_name(text: &str) -> Result<String, NameLockError> {
-    check_name(text).map(|()| text.to_owned())
+    own.into_iter().chain(prometheus).chain(forwards).map(|address| address.port()).collect()
 }
 
 /// The name that was asked for, or a free one. Without one that was asked for, a tunnel runs even where it cannot be asked.
 fn lock_name(
-    visibility: &MonitoringArgs,
+    asked: Option<&str>,
     config: &TunnelConfig,
 ) -> anyhow::Result<(String, Option<ClaimedName<TunnelProtocol>>)> {
-    if let Some(name) = &visibility.name {
+    if let Some(name) = asked {
         let claim = tunnel_registry().lock_name(name).map_err(with_hint)?;
-        return Ok((name.clone(), Some(claim)));
+        return Ok((name.to_owned(), Some(claim)));
     }
     let device = Some(config.device.as_str()).filter(|device| config.has_device() && check_name(device).is_ok());
     let first = device.unwrap_or("tunnel").to_owned();
@@ -140,7 +117,7 @@ fn lock_name(
 
 /// Lets others ask for the status, and Prometheus fetch it, until the result is dropped.
 fn start_status_services(
-    visibility: &MonitoringArgs,
+    prometheus: Option<SocketAddr>,
     claim: Option<ClaimedName<TunnelProtocol>>,
     status: &LatestStatus<Status>,
 ) -> anyhow::Result<(Option<ControlServer>, Option<Exporter>)> {
@@ -150,9 +127,7 @@ fn start_status_services(
     };
     let control = claim.map(|claim| claim.serve(reply)).transpose()?;
     let fetched = status.clone();
-    let exporter = visibility
-        .prometheus
-        .map(|address| Exporter::start(address, move || prometheus::encode_metrics(fetched.get())));
+    let exporter = prometheus.map(|address| Exporter::start(address, move || encode_metrics(fetched.get())));
     let exporter = exporter.transpose()?;
     if let Some(exporter) = &exporter {
         note!("metrics: http://{}/metrics", exporter.address());
@@ -185,17 +160,17 @@ fn log_relay_report(report: &RelayReport) {
         RelayReport::NotAllowed { peer, target } => {
             tracing::warn!(
                 "{}: wants to reach {target}, which is not allowed; --allow {target} would let it",
-                key_prefix(peer)
+                short_key(peer)
             );
         }
         RelayReport::TooMuchHeld { peer, streams } => {
-            let peer = key_prefix(peer);
+            let peer = short_key(peer);
             tracing::warn!(
                 "{peer}: {streams} of its connections were reset: too much waits that it or their targets do not read"
             );
         }
         RelayReport::LeftOut { peer, count } => {
-            let peer = peer.as_ref().map(|peer| format!("{}: ", key_prefix(peer))).unwrap_or_default();
+            let peer = peer.as_ref().map(|peer| format!("{}: ", short_key(peer))).unwrap_or_default();
             tracing::warn!("{peer}{count} more connections were refused in the last minute");
         }
         RelayReport::Handshake(notice) => tracing::warn!("{notice}"),
@@ -215,9 +190,4 @@ fn log_transports(names: &[String], status: &BondedStatus, seen: &mut [Option<Ou
             tracing::info!("{name}: over {carrier}");
         }
     }
-}
-
-/// A key's first digits, enough to tell peers apart.
-fn key_prefix(key: &PublicKey) -> String {
-    key.to_string().chars().take(8).collect()
 }

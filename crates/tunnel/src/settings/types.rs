@@ -1,0 +1,156 @@
+use crate::config::{DEFAULT_PORT, RelayedConfig, TransportMode, TunnelConfig, TunnelEnd};
+use crate::peer::PeerConfig;
+use ipnet::IpNet;
+use kumade_net::{ResolvedHost, ScopedAddress, ScopedAddressError};
+use kumade_noise_session::{PresharedKey, PrivateKey};
+use kumade_overlay_io::ConnectionTuning;
+use kumade_units::parse;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// The settings of one end of a tunnel as they are given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TunnelSettings {
+    /// Its name, for who asks for its status; one is chosen, if none.
+    pub name: Option<String>,
+    /// The file of its private key.
+    pub key_file: PathBuf,
+    /// The file of a second key that both ends have.
+    pub preshared_key_file: Option<PathBuf>,
+    /// Which end, and where the other one is.
+    pub end: EndSettings,
+    /// As in [`TunnelConfig`], and so are all others that are not described here.
+    pub transport: TransportMode,
+    /// As there.
+    pub device: String,
+    /// As there.
+    pub mtu: Option<u16>,
+    /// As there.
+    pub addresses: Vec<IpNet>,
+    /// As there. An end that connects and carries packets reaches the networks of its addresses, where the peer has none here.
+    pub peers: Vec<PeerConfig>,
+    /// As there.
+    pub congestion_control: Option<String>,
+    /// As there.
+    pub tuning: ConnectionTuning,
+    /// As there.
+    pub relayed_connections: RelayedConfig,
+    /// Where Prometheus fetches metrics.
+    pub prometheus: Option<SocketAddr>,
+    /// What is run, by the shell, when a peer or a path changes.
+    pub on_event: Option<String>,
+}
+
+/// Which end of a tunnel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EndSettings {
+    /// It waits for others at this address.
+    Listen(SocketAddr),
+    /// It connects to the one that waits there: `HOST[:PORT]`.
+    Connect(String),
+}
+
+/// The far end is not found.
+#[derive(Debug, Error)]
+#[error("cannot find the address of {host}: {cause}")]
+pub struct FarEndError {
+    host: String,
+    cause: io::Error,
+}
+
+/// The name of the TUN device where none is given.
+pub const DEFAULT_DEVICE: &str = "kumade0";
+
+impl TunnelSettings {
+    /// Looks up the far end's name, if it has one. That may take its time.
+    ///
+    /// # Errors
+    /// The name is not found.
+    pub fn resolve_end(&self) -> Result<TunnelEnd, FarEndError> {
+        match &self.end {
+            EndSettings::Listen(address) => Ok(TunnelEnd::Listen(*address)),
+            EndSettings::Connect(host) => {
+                let failed = |cause| FarEndError { host: host.clone(), cause };
+                resolve_host(host).map(TunnelEnd::Connect).map_err(failed)
+            }
+        }
+    }
+
+    /// With what stands elsewhere: the keys of its files, and the far end's address.
+    pub fn to_config(&self, identity: PrivateKey, psk: PresharedKey, end: TunnelEnd) -> TunnelConfig {
+        let mut peers = self.peers.clone();
+        if let EndSettings::Connect(_) = self.end {
+            let unsaid = peers.iter_mut().filter(|peer| peer.networks.is_empty());
+            unsaid.for_each(|peer| peer.networks = self.addresses.iter().map(IpNet::trunc).collect());
+        }
+        TunnelConfig {
+            end,
+            transport: self.transport,
+            device: self.device.clone(),
+            mtu: self.mtu,
+            addresses: self.addresses.clone(),
+            identity,
+            psk,
+            peers,
+            congestion_control: self.congestion_control.clone(),
+            tuning: self.tuning,
+            relayed_connections: self.relayed_connections.clone(),
+        }
+    }
+
+    /// What a running end cannot change to become this: the name that it has in a file.
+    pub fn unchangeable_since(&self, running: &TunnelSettings) -> Option<&'static str> {
+        let role = |settings: &TunnelSettings| matches!(settings.end, EndSettings::Listen(_));
+        let changes = [
+            ("name", self.name != running.name),
+            ("key", self.key_file != running.key_file),
+            (if role(self) { "listen" } else { "connect" }, self.end != running.end),
+            ("connections", self.transport != running.transport && self.transport.name() == running.transport.name()),
+            ("carrier", self.transport != running.transport),
+            ("device", self.device != running.device),
+            // With a device, other things are started than without one.
+            ("addresses", self.addresses.is_empty() != running.addresses.is_empty()),
+            // The process that runs it is started before this one gives up starting others.
+            ("on-event", self.on_event != running.on_event),
+        ];
+        changes.into_iter().find_map(|(key, is_changed)| is_changed.then_some(key))
+    }
+}
+
+fn resolve_host(host: &str) -> io::Result<ResolvedHost> {
+    match ScopedAddress::parse_with_port(host) {
+        Ok((address, port)) => return Ok(address.with_port(port.unwrap_or(DEFAULT_PORT)).into()),
+        // A name.
+        Err(ScopedAddressError::Malformed(_)) => {}
+        Err(error) => return Err(io::Error::other(error)),
+    }
+    let with_port = host.rsplit_once(':').and_then(|(name, port)| Some((name, port.parse().ok()?)));
+    let (name, port) = with_port.unwrap_or((host, DEFAULT_PORT));
+    ResolvedHost::resolve(name, port)
+}
+
+/// An address of a tunnel's device and the length of its network's prefix.
+///
+/// # Errors
+/// Says what is missing, with an example.
+pub fn parse_device_address(text: &str) -> Result<IpNet, String> {
+    text.parse().map_err(|_| match text.parse::<IpAddr>() {
+        Ok(address) => {
+            let length = if address.is_ipv4() { 24 } else { 64 };
+            format!("the length of its network's prefix is missing: write {address}/{length}")
+        }
+        Err(_) => "write an address and the length of its network's prefix, like 10.77.0.1/24 or fd77::1/64".to_owned(),
+    })
+}
+
+/// The bytes of a buffer of a TCP connection, such as `256kb`.
+///
+/// # Errors
+/// Says what it may be.
+pub fn parse_buffer_size(text: &str) -> Result<u32, String> {
+    let bytes = parse::bytes(text).map_err(|error| error.to_string())?;
+    let in_range = u32::try_from(bytes).ok().filter(|bytes| (4096..=1 << 30).contains(bytes));
+    in_range.ok_or_else(|| format!("{text}: give 4 kB to 1 GB"))
+}
