@@ -40,7 +40,7 @@ pub use listen_address::{ListenAddressError, listen_address, metrics_address};
 pub use name_lock::{NameLock, NameLockError, check_name};
 pub use namespace_lock::NamespaceLock;
 pub use network::Network;
-pub use policy_routes::InstalledRoutes;
+pub use policy_routes::{InstalledRoutes, RouteChangeError};
 pub use private_directory::PrivateDirectory;
 pub use replace_files::{ReplaceError, check_writable, replace_files};
 pub use runtime_dir::{NoRuntimeDir, RuntimeDir};

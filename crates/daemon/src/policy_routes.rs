@@ -4,6 +4,7 @@ use kumade_net::interface::Family;
 use kumade_net::policy_routing::{NetworkRefusal, PolicyRoute, RouteRemnant};
 use serde::{Deserialize, Serialize};
 use std::io;
+use thiserror::Error;
 
 /// Policy routes of this process: routing rules and tables, of which a [`Journal`] knows in case it is killed. They are
 /// removed when this is dropped, in the namespace of the thread that does.
@@ -47,6 +48,37 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
         self.routes.iter().try_for_each(PolicyRoute::install)
     }
 
+    /// Has these routes in place of those before; routes that are among both stay as they are.
+    ///
+    /// # Errors
+    /// They cannot be written down, or the system refuses one. Then those before are there, as far as the system takes them again.
+    pub fn replace(&mut self, routes: Vec<R>, journal: &Journal) -> Result<(), RouteChangeError>
+    where
+        R: PartialEq,
+    {
+        let leftover = RoutesLeftover::new(&routes);
+        let both = self.leftover.clone().with(leftover.clone());
+        // Whatever happens on the way.
+        self.record = Some(journal.record(&both)?);
+        self.leftover = both;
+        let before = std::mem::replace(&mut self.routes, routes);
+        let gone: Vec<_> = before.iter().filter(|route| !self.routes.contains(route)).collect();
+        let new: Vec<_> = self.routes.iter().filter(|route| !before.contains(route)).collect();
+        // Another one may have had the number of a new one.
+        let changed = gone.iter().try_for_each(|route| route.remove());
+        let changed = changed.and_then(|()| new.iter().try_for_each(|route| route.install()));
+        if let Err(error) = changed {
+            // Of what is not there, nothing is removed, and what is there already is not added.
+            new.iter().for_each(|route| drop(route.remove()));
+            gone.iter().for_each(|route| drop(route.install()));
+            self.routes = before;
+            return Err(error.into());
+        }
+        self.record = Some(journal.record(&leftover)?);
+        self.leftover = leftover;
+        Ok(())
+    }
+
     /// Adds those again that the kernel has dropped with an interface. Returns how many were gone and are back, and how many
     /// still are gone, since their interface is.
     pub fn restore(&self) -> (usize, usize) {
@@ -55,6 +87,17 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
             |is_counted: fn(&Result<bool, SetupError>) -> bool| restored.iter().filter(|one| is_counted(one)).count();
         (count(|one| matches!(one, Ok(true))), count(Result::is_err))
     }
+}
+
+/// Why routes are not changed.
+#[derive(Debug, Error)]
+pub enum RouteChangeError {
+    /// What is to be undone cannot be written down.
+    #[error("cannot write down which routes are added, so that they could be removed after a crash: {0}")]
+    Record(#[from] io::Error),
+    /// The system refuses a route.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
 }
 
 impl<R> Drop for InstalledRoutes<R> {
@@ -76,6 +119,12 @@ impl RoutesLeftover {
             }
         }
         leftover
+    }
+
+    fn with(mut self, other: Self) -> Self {
+        self.tables.extend(other.tables.into_iter().filter(|table| !self.tables.contains(table)).collect::<Vec<_>>());
+        self.refusals.extend(other.refusals.into_iter().filter(|one| !self.refusals.contains(one)).collect::<Vec<_>>());
+        self
     }
 }
 

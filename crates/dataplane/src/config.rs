@@ -37,6 +37,25 @@ pub struct RemoteConfig {
     pub resequencer: ResequencerConfig,
 }
 
+impl RemoteConfig {
+    /// Whether as many routes and interfaces are there as paths.
+    pub(crate) fn check_paths(&self) -> Result<(), NodeError> {
+        let (routes, paths, interfaces) = (self.routes.len(), self.bond.paths.len(), self.interface_mtus.len());
+        if routes != paths {
+            return Err(NodeError::RouteCount { routes, paths });
+        }
+        if interfaces != paths && interfaces != 0 {
+            return Err(NodeError::InterfaceMtuCount { interfaces, paths });
+        }
+        Ok(())
+    }
+
+    /// Whether both are about one peer, with one second key.
+    pub(crate) fn is_same_peer(&self, other: &RemoteConfig) -> bool {
+        self.key == other.key && self.psk == other.psk
+    }
+}
+
 /// Why there is no node.
 #[derive(Debug, Error)]
 pub enum NodeError {
@@ -62,6 +81,9 @@ pub enum NodeError {
         /// How many paths.
         paths: usize,
     },
+    /// A peer is to come or to go, and the node is one of several threads.
+    #[error("peers come and go while packets pass only where one thread carries them: restart")]
+    SeveralShards,
     /// Two peers have the same network.
     #[error("two peers have the network {0}: a packet to it goes to one of them only")]
     SharedNetwork(IpNet),

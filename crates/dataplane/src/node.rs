@@ -10,9 +10,9 @@ use crate::shard_message::{
 };
 use crate::statistics::{NodeStatistics, RemoteStatus};
 use kumade_link::Label;
-use kumade_multipath::{PathId, SharedPaths, StreamDelivery, TrafficClass};
+use kumade_multipath::{Bond, PathId, SharedPaths, StreamDelivery, TrafficClass};
 use kumade_noise_session::{
-    DatagramKind, Endpoint, EndpointEvent, PeerId, RefusedDatagram, Route, Session, SessionTable,
+    DatagramKind, Endpoint, EndpointEvent, PeerError, PeerId, RefusedDatagram, Route, Session, SessionTable,
 };
 use kumade_packet::{Classification, Ecn};
 use kumade_units::{Rate, Time};
@@ -117,14 +117,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         let mut endpoint = Endpoint::new(config.identity, config.policy, random);
         let mut remotes = Vec::new();
         for remote in config.remotes {
-            let (routes, paths) = (remote.routes.len(), remote.bond.paths.len());
-            if routes != paths {
-                return Err(NodeError::RouteCount { routes, paths });
-            }
-            let interfaces = remote.interface_mtus.len();
-            if interfaces != paths && interfaces != 0 {
-                return Err(NodeError::InterfaceMtuCount { interfaces, paths });
-            }
+            remote.check_paths()?;
             let peer = endpoint.add_peer(remote.key, remote.psk.clone())?;
             endpoint.set_routes(peer, remote.routes.iter().flatten().copied().collect(), now);
             let paths = SharedPaths::new(&remote.bond.paths, shards, now);
@@ -180,6 +173,82 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             delivered: Vec::new(),
             statistics: NodeStatistics::default(),
         })
+    }
+
+    /// These are the peers from now on, in this order. One that has the key and the second key of a peer before is that peer: its
+    /// session, its paths and all that is under way stay, and of its settings, only the networks and the longest packet become
+    /// others. All others begin, or are forgotten with all that waits for them. Returns the new places of the peers before; `None` for
+    /// those that are gone. To be called when all events before are [drained](Node::drain).
+    ///
+    /// # Errors
+    /// As [`Node::new`], or a peer comes or goes in a node of several shards; nothing is changed then.
+    pub fn set_remotes(&mut self, configs: Vec<RemoteConfig>, now: Time) -> Result<Vec<Option<usize>>, NodeError> {
+        let networks = Networks::new(configs.iter().map(|remote| remote.networks.as_slice()))?;
+        let find = |remote: &Remote<B>| configs.iter().position(|config| config.is_same_peer(remote.config()));
+        let places: Vec<_> = self.remotes.iter().map(find).collect();
+        let added = configs.iter().enumerate().filter(|(place, _)| !places.contains(&Some(*place)));
+        let added: Vec<_> = added.collect();
+        let is_moved = places.iter().enumerate().any(|(before, now)| *now != Some(before));
+        if self.shard_count > 1 && (is_moved || !added.is_empty()) {
+            return Err(NodeError::SeveralShards);
+        }
+        self.check_added(&configs, &added, now)?;
+        let mut kept: BTreeMap<_, _> = BTreeMap::new();
+        for (remote, place) in self.remotes.drain(..).zip(&places) {
+            match place {
+                Some(place) => drop(kept.insert(*place, remote)),
+                None => {
+                    self.sessions.remove(remote.peer);
+                    self.handshakes.endpoint().into_iter().for_each(|endpoint| endpoint.remove_peer(remote.peer));
+                }
+            }
+        }
+        for (place, config) in configs.into_iter().enumerate() {
+            let remote = match (kept.remove(&place), self.handshakes.endpoint()) {
+                (Some(mut remote), _) => {
+                    remote.set_networks(config.networks, config.max_packet_bytes);
+                    remote
+                }
+                (None, Some(endpoint)) => {
+                    let peer = endpoint.add_peer(config.key, config.psk.clone())?;
+                    endpoint.set_routes(peer, config.routes.iter().flatten().copied().collect(), now);
+                    let paths = SharedPaths::new(&config.bond.paths, self.shard_count, now);
+                    Remote::new(config, peer, paths, self.shard, now)?
+                }
+                (None, None) => return Err(NodeError::SeveralShards),
+            };
+            self.remotes.push(remote);
+        }
+        self.networks = networks;
+        self.remote_by_peer = self.remotes.iter().enumerate().map(|(place, remote)| (remote.peer, place)).collect();
+        Ok(places)
+    }
+
+    /// Whether peers could begin so, beside the others.
+    fn check_added(
+        &mut self,
+        configs: &[RemoteConfig],
+        added: &[(usize, &RemoteConfig)],
+        now: Time,
+    ) -> Result<(), NodeError> {
+        let own = self.handshakes.endpoint().map(|endpoint| endpoint.public_key());
+        for (place, config) in added {
+            let is_repeated = configs.iter().enumerate().any(|(other, its)| other != *place && its.key == config.key);
+            if is_repeated {
+                return Err(PeerError::Duplicate(config.key).into());
+            }
+            if own == Some(config.key) {
+                return Err(PeerError::OwnKey(config.key).into());
+            }
+            config.check_paths()?;
+            Bond::<PacketBuffer<B>>::for_shard(
+                &config.bond,
+                &SharedPaths::new(&config.bond.paths, self.shard_count, now),
+                self.shard,
+                now,
+            )?;
+        }
+        Ok(())
     }
 
     /// Whether there are others to tell and to be told by.

@@ -4,6 +4,7 @@ use crate::outer_headers::OuterHeaders;
 use crate::packet_buffer::PacketBuffer;
 use crate::path_mtus::PathMtus;
 use crate::statistics::{RemotePath, RemoteStatus};
+use ipnet::IpNet;
 use kumade_link::Label;
 use kumade_multipath::message::{Data, DataHeader, Message, Probe};
 use kumade_multipath::{
@@ -104,6 +105,16 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         };
         remote.enable_known_paths(now);
         Ok(remote)
+    }
+
+    pub(crate) fn config(&self) -> &RemoteConfig {
+        &self.config
+    }
+
+    /// Which networks the peer has from now on, and how long packets are that hosts send.
+    pub(crate) fn set_networks(&mut self, networks: Vec<IpNet>, max_packet_bytes: u32) {
+        self.config.networks = networks;
+        self.config.max_packet_bytes = max_packet_bytes;
     }
 
     /// What another shard begins with.

@@ -23,6 +23,14 @@ pub trait PolicyRoute {
     /// No such interface, a route that it cannot have, something has that number, or not allowed.
     fn install(&self) -> Result<(), SetupError>;
 
+    /// Removes the route and what leads packets to it.
+    ///
+    /// # Errors
+    /// Not allowed.
+    fn remove(&self) -> Result<(), SetupError> {
+        self.remnants().iter().try_for_each(RouteRemnant::remove)
+    }
+
     /// Adds the route again if it is gone: the kernel drops it when its interface goes down, and nobody puts it back. Returns
     /// whether it was gone.
     ///
@@ -320,6 +328,13 @@ impl PolicyRoute for DeviceRoute {
             interface::add_route(&self.interface, self.network)?;
         }
         self.refusal()?.add()
+    }
+
+    fn remove(&self) -> Result<(), SetupError> {
+        // The kernel may have dropped it.
+        let removed = if self.is_from_address { Ok(()) } else { interface::remove_route(&self.interface, self.network) };
+        removed.or_else(|error| if is_not_found(error.io_error()) { Ok(()) } else { Err(error) })?;
+        self.refusal()?.remove()
     }
 
     fn restore(&self) -> Result<bool, SetupError> {

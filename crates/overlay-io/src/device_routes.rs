@@ -16,12 +16,13 @@ pub(crate) struct DeviceRoutes {
     next_address_check: Time,
     own_tables: Option<KeptRoutes<NetworkRoute>>,
     main_table: Option<KeptRoutes<DeviceRoute>>,
-    _arrival_marks: Option<ArrivalMarks>,
+    arrival_marks: Option<ArrivalMarks>,
 }
 
 /// Packet rules for what arrives.
 #[derive(Debug)]
 struct ArrivalMarks {
+    rules: Table,
     // In the order in which they go.
     _table: InstalledTable,
     _valid_marks: Option<ValidMarks>,
@@ -36,29 +37,41 @@ const RAW_PRIORITY: i32 = -300;
 impl DeviceRoutes {
     /// Once the device is there.
     pub(crate) fn install(config: &BondedConfig, now: Time) -> Result<Self, RouteError> {
-        let BondedConfig { device, addresses, network_routes, directory, .. } = config;
-        for address in addresses {
-            interface::add_address(device, *address)?;
-        }
-        let networks = config.remotes.iter().flat_map(|remote| &remote.networks);
-        let in_main = networks.filter(|network| !network_routes.iter().any(|route| route.network == **network));
-        let route = |network: &IpNet| DeviceRoute {
-            network: *network,
-            interface: device.clone(),
-            is_from_address: addresses.iter().any(|own| own.trunc() == *network),
-        };
-        let main_table = KeptRoutes::install(in_main.map(route).collect(), None, directory)?;
-        let arrival_marks = ArrivalMarks::install(config);
-        let what = "a tunnel takes traffic for all other networks, or for those around its far end,";
-        let own_tables = KeptRoutes::install(network_routes.clone(), Some((ROUTES_LOCK, what)), directory)?;
-        Ok(DeviceRoutes {
-            device: device.clone(),
-            addresses: addresses.clone(),
+        let mut routes = DeviceRoutes {
+            device: config.device.clone(),
+            addresses: Vec::new(),
             next_address_check: now + ADDRESS_CHECK_INTERVAL,
-            own_tables,
-            main_table,
-            _arrival_marks: arrival_marks,
-        })
+            own_tables: None,
+            main_table: None,
+            arrival_marks: None,
+        };
+        routes.replace(config)?;
+        Ok(routes)
+    }
+
+    /// Has the addresses and routes of these settings, of the same device. Those that are there already stay as they are.
+    ///
+    /// # Errors
+    /// The system refuses one: some are there then.
+    pub(crate) fn replace(&mut self, config: &BondedConfig) -> Result<(), RouteError> {
+        let BondedConfig { device, addresses, network_routes, directory, .. } = config;
+        for address in self.addresses.extract_if(.., |address| !addresses.contains(address)) {
+            interface::remove_address(device, address)?;
+        }
+        for address in addresses {
+            if !self.addresses.contains(address) {
+                interface::add_address(device, *address)?;
+                self.addresses.push(*address);
+            }
+        }
+        KeptRoutes::replace(&mut self.main_table, main_table_routes(config), None, directory)?;
+        if self.arrival_marks.as_ref().map(|marks| &marks.rules) != arrival_rules(config).as_ref() {
+            // Two cannot have one name.
+            self.arrival_marks = None;
+            self.arrival_marks = ArrivalMarks::install(config);
+        }
+        let what = "a tunnel takes traffic for all other networks, or for those around its far end,";
+        KeptRoutes::replace(&mut self.own_tables, network_routes.clone(), Some((ROUTES_LOCK, what)), directory)
     }
 
     /// Now and then, puts back what is gone. To be called at any time.
@@ -76,6 +89,19 @@ impl DeviceRoutes {
     }
 }
 
+/// The routes of networks that have none in a table of their own.
+fn main_table_routes(config: &BondedConfig) -> Vec<DeviceRoute> {
+    let BondedConfig { device, addresses, network_routes, .. } = config;
+    let networks = config.remotes.iter().flat_map(|remote| &remote.networks);
+    let in_main = networks.filter(|network| !network_routes.iter().any(|route| route.network == **network));
+    let route = |network: &IpNet| DeviceRoute {
+        network: *network,
+        interface: device.clone(),
+        is_from_address: addresses.iter().any(|own| own.trunc() == *network),
+    };
+    in_main.map(route).collect()
+}
+
 impl ArrivalMarks {
     fn install(config: &BondedConfig) -> Option<Self> {
         let rules = arrival_rules(config)?;
@@ -85,7 +111,7 @@ impl ArrivalMarks {
         let table = table.inspect_err(|error| tracing::warn!("{error}; without it, {hint}")).ok()?;
         let valid_marks = ValidMarks::install(&Journal::new(config.directory.clone()));
         let valid_marks = valid_marks.inspect_err(|error| tracing::warn!("{error}; without it, {hint}"));
-        Some(ArrivalMarks { _table: table, _valid_marks: valid_marks.ok().flatten() })
+        Some(ArrivalMarks { rules, _table: table, _valid_marks: valid_marks.ok().flatten() })
     }
 }
 

@@ -11,6 +11,20 @@ use rand::rngs::StdRng;
 
 /// What lies between the device and the carriers; its first shard.
 pub(crate) fn new_node(config: &BondedConfig, pool: BufferPool) -> Result<Node<Buffer>, BondedError> {
+    let node = NodeConfig {
+        identity: config.identity.clone(),
+        policy: HandshakePolicy::default(),
+        remotes: remote_configs(config)?,
+    };
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(BondedError::Random)?;
+    let random = Box::new(StdRng::from_seed(seed));
+    let buffers = Box::new(move |bytes| pool.with_capacity(bytes));
+    Ok(Node::first_shard(config.thread_count(), node, random, buffers, clock::monotonic())?)
+}
+
+/// The peers of a node.
+pub(crate) fn remote_configs(config: &BondedConfig) -> Result<Vec<RemoteConfig>, SetupError> {
     let paths = path_configs(config);
     let interface_mtus = interface_mtus(config, paths.len())?;
     let is_managed = config.transports.connections().is_none_or(|connections| connections.tuning.has_aqm);
@@ -29,16 +43,7 @@ pub(crate) fn new_node(config: &BondedConfig, pool: BufferPool) -> Result<Node<B
         },
         resequencer: ResequencerConfig::default(),
     });
-    let node = NodeConfig {
-        identity: config.identity.clone(),
-        policy: HandshakePolicy::default(),
-        remotes: remotes.collect(),
-    };
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(BondedError::Random)?;
-    let random = Box::new(StdRng::from_seed(seed));
-    let buffers = Box::new(move |bytes| pool.with_capacity(bytes));
-    Ok(Node::first_shard(config.thread_count(), node, random, buffers, clock::monotonic())?)
+    Ok(remotes.collect())
 }
 
 fn path_configs(config: &BondedConfig) -> Vec<PathConfig> {

@@ -67,6 +67,20 @@ impl OuterTransports {
         }
     }
 
+    /// The remotes have other places from now on, by those before; `None` for those that are gone.
+    pub(crate) fn move_remotes(&mut self, places: &[Option<usize>], node: &mut Node<Buffer>, now: Time) {
+        if let Some(connections) = &mut self.connections {
+            connections.move_remotes(places, node, now);
+        }
+    }
+
+    /// What is set on connections from now on.
+    pub(crate) fn set_tuning(&mut self, config: &BondedConfig) {
+        if let (Some(connections), Some(config)) = (&mut self.connections, config.transports.connections()) {
+            connections.set_tuning(config);
+        }
+    }
+
     /// Does what time brings. Returns when to be called again at the latest.
     pub(crate) fn advance(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {
         if let Some(datagrams) = &mut self.datagrams {

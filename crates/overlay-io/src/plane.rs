@@ -69,6 +69,21 @@ impl BondedPlane {
         self.threads[0].run_on_thread(BondedShard::take_notices)
     }
 
+    /// Has the remotes, networks, routes, addresses, MTU and tuning of these settings from now on; all else is to be as in `before`,
+    /// with which it runs. A remote whose keys stay keeps its session and its paths, and loses no packet. Returns the notices
+    /// before, whose remotes are those of before.
+    ///
+    /// # Errors
+    /// The system refuses a route or an address, two remotes share a network, or it has ended. The settings before are in force then.
+    pub fn update(&self, config: BondedConfig, before: BondedConfig) -> Result<Vec<NodeNotice>, BondedError> {
+        let mut notices = Vec::new();
+        for thread in &self.threads {
+            let (config, before) = (config.clone(), before.clone());
+            notices.extend(thread.run_on_thread(move |shard| shard.update(&config, &before))??);
+        }
+        Ok(notices)
+    }
+
     /// A measurement says what a path to a remote site carries; both by their places.
     ///
     /// # Errors

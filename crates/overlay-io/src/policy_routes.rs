@@ -1,4 +1,4 @@
-use kumade_daemon::{InstalledRoutes, Journal, NameLockError, NamespaceLock, RuntimeDir};
+use kumade_daemon::{InstalledRoutes, Journal, NameLockError, NamespaceLock, RouteChangeError, RuntimeDir};
 use kumade_net::policy_routing::{MarkedRoute, PolicyRoute};
 use kumade_net::{SetupError, clock};
 use kumade_units::{Span, Time};
@@ -35,7 +35,7 @@ pub enum RouteError {
     Lock(NameLockError),
     /// What is to be undone cannot be written down.
     #[error("cannot write down which routes are added, so that they could be removed after a crash: {0}")]
-    Record(io::Error),
+    Record(#[from] io::Error),
 }
 
 /// Between two looks at whether all are there.
@@ -44,6 +44,39 @@ const RESTORE_INTERVAL: Span = Span::from_secs(1);
 /// Removes what killed processes have left here.
 pub(crate) fn recover(directory: &RuntimeDir) {
     InstalledRoutes::recover(&Journal::new(directory.clone()));
+}
+
+impl From<RouteChangeError> for RouteError {
+    fn from(error: RouteChangeError) -> Self {
+        match error {
+            RouteChangeError::Record(error) => RouteError::Record(error),
+            RouteChangeError::Setup(error) => RouteError::Setup(error),
+        }
+    }
+}
+
+impl<R: PolicyRoute + PartialEq> KeptRoutes<R> {
+    /// Has `kept` be these; routes that are there already stay as they are. `lock` as in [`install`](Self::install).
+    ///
+    /// # Errors
+    /// As there; those before are there then, as far as the system takes them again.
+    pub(crate) fn replace(
+        kept: &mut Option<Self>,
+        routes: Vec<R>,
+        lock: Option<(&str, &'static str)>,
+        directory: &RuntimeDir,
+    ) -> Result<(), RouteError> {
+        match kept {
+            None => *kept = KeptRoutes::install(routes, lock, directory)?,
+            Some(_) if routes.is_empty() => *kept = None,
+            Some(kept) => {
+                kept.routes.replace(routes, &Journal::new(directory.clone()))?;
+                // Where the last address of an interface is another one, the kernel has dropped all.
+                kept.next_restore = clock::monotonic();
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<R: PolicyRoute> KeptRoutes<R> {
@@ -64,7 +97,7 @@ impl<R: PolicyRoute> KeptRoutes<R> {
         };
         let lock = lock.map(lock_name).transpose()?;
         // From here on, dropped where something fails.
-        let routes = InstalledRoutes::record(routes, &Journal::new(directory.clone())).map_err(RouteError::Record)?;
+        let routes = InstalledRoutes::record(routes, &Journal::new(directory.clone()))?;
         routes.install()?;
         Ok(Some(KeptRoutes { routes, _lock: lock, next_restore: clock::monotonic() + RESTORE_INTERVAL, missing: 0 }))
     }

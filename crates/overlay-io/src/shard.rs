@@ -2,7 +2,7 @@ use crate::address_follower::AddressFollower;
 use crate::config::BondedConfig;
 use crate::device_routes::DeviceRoutes;
 use crate::error::BondedError;
-use crate::node::new_node;
+use crate::node::{new_node, remote_configs};
 use crate::outer_transports::OuterTransports;
 use crate::policy_routes::recover;
 use crate::shard_link::ShardLink;
@@ -127,6 +127,36 @@ impl BondedShard {
         let tun = self.queues.pop()?;
         // Queues are taken from the last on.
         Some((self.node.shard_seed(self.queues.len() + 1), tun))
+    }
+
+    /// Has the remotes, routes, addresses and MTU of these settings, whose other parts are as they were. Returns the notices before.
+    ///
+    /// # Errors
+    /// The system refuses a route or an address, or a remote cannot be. The settings before are in force then, as far as the system
+    /// takes them again.
+    pub(crate) fn update(&mut self, config: &BondedConfig, before: &BondedConfig) -> Result<Vec<NodeNotice>, BondedError> {
+        let now = clock::monotonic();
+        if let Err(error) = self.update_remotes(config, now) {
+            if let Err(error) = self.routes.as_mut().map_or(Ok(()), |routes| routes.replace(before)) {
+                tracing::warn!("the routes of before are not whole again: {error}");
+            }
+            return Err(error);
+        }
+        self.transports.set_tuning(config);
+        Ok(mem::take(&mut self.notices))
+    }
+
+    fn update_remotes(&mut self, config: &BondedConfig, now: Time) -> Result<(), BondedError> {
+        let remotes = remote_configs(config)?;
+        self.routes.as_mut().map_or(Ok(()), |routes| routes.replace(config))?;
+        let places = self.node.set_remotes(remotes, now)?;
+        self.transports.move_remotes(&places, &mut self.node, now);
+        if self.routes.is_some() {
+            let mtu = config.mtu.map_or_else(|| device_mtu(&self.node), u32::from);
+            self.device_mtu = config.mtu.is_none().then_some(mtu);
+            interface::set_mtu(&self.device, mtu as u16).unwrap_or_else(|error| tracing::warn!("{error}"));
+        }
+        Ok(())
     }
 
     pub(crate) fn node_mut(&mut self) -> &mut Node<Buffer> {

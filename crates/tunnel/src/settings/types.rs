@@ -114,9 +114,22 @@ impl TunnelSettings {
             ("addresses", self.addresses.is_empty() != running.addresses.is_empty()),
             // The process that runs it is started before this one gives up starting others.
             ("on-event", self.on_event != running.on_event),
+            // A port where others connect keeps what was set on it.
+            ("congestion-control", role(self) && is_left_out(&self.congestion_control, &running.congestion_control)),
+            ("min-rto", role(self) && is_left_out(&self.tuning.rto.min, &running.tuning.rto.min)),
+            ("max-rto", role(self) && is_left_out(&self.tuning.rto.max, &running.tuning.rto.max)),
+            (
+                "send-buffer",
+                role(self) && is_left_out(&self.tuning.send_buffer_bytes, &running.tuning.send_buffer_bytes),
+            ),
         ];
         changes.into_iter().find_map(|(key, is_changed)| is_changed.then_some(key))
     }
+}
+
+/// Whether the system's own takes the place of what was given.
+fn is_left_out<T>(now: &Option<T>, running: &Option<T>) -> bool {
+    now.is_none() && running.is_some()
 }
 
 fn resolve_host(host: &str) -> io::Result<ResolvedHost> {
