@@ -332,7 +332,8 @@ impl PolicyRoute for DeviceRoute {
 
     fn remove(&self) -> Result<(), SetupError> {
         // The kernel may have dropped it.
-        let removed = if self.is_from_address { Ok(()) } else { interface::remove_route(&self.interface, self.network) };
+        let removed =
+            if self.is_from_address { Ok(()) } else { interface::remove_route(&self.interface, self.network) };
         removed.or_else(|error| if is_not_found(error.io_error()) { Ok(()) } else { Err(error) })?;
         self.refusal()?.remove()
     }

@@ -134,7 +134,11 @@ impl BondedShard {
     /// # Errors
     /// The system refuses a route or an address, or a remote cannot be. The settings before are in force then, as far as the system
     /// takes them again.
-    pub(crate) fn update(&mut self, config: &BondedConfig, before: &BondedConfig) -> Result<Vec<NodeNotice>, BondedError> {
+    pub(crate) fn update(
+        &mut self,
+        config: &BondedConfig,
+        before: &BondedConfig,
+    ) -> Result<Vec<NodeNotice>, BondedError> {
         let now = clock::monotonic();
         if let Err(error) = self.update_remotes(config, now) {
             if let Err(error) = self.routes.as_mut().map_or(Ok(()), |routes| routes.replace(before)) {

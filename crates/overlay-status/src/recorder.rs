@@ -42,6 +42,11 @@ impl<D: StatusDocument> Recorder<D> {
         self.latest.clone()
     }
 
+    /// Changes what is filled each time.
+    pub fn change_template(&mut self, change: impl FnOnce(&mut D)) {
+        change(&mut self.template);
+    }
+
     /// Renews it where a second has passed; to be called more often. `fill` enters what is known at this time of the
     /// monotonic clock.
     ///

@@ -45,6 +45,14 @@ impl SettingsSource {
         }
     }
 
+    /// The file, if there is one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            SettingsSource::Options(_) => None,
+            SettingsSource::File { path, .. } => Some(path),
+        }
+    }
+
     /// The file as it is now; none where there is no file. The inner error is for its content.
     ///
     /// # Errors

@@ -215,7 +215,7 @@ impl Sections {
                 HostRefusal::CongestionControl(_) => of_text(congestion_control),
                 HostRefusal::MinRto { .. } => of_text(&self.tuning.min_rto),
             },
-            TunnelError::Packets(_) | TunnelError::Relay(_) | TunnelError::Ended(_) => None,
+            TunnelError::Packets(_) | TunnelError::Relay(_) | TunnelError::RelayUpdate(_) => None,
         }
     }
 }
