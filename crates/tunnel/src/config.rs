@@ -130,7 +130,7 @@ pub enum TunnelConfigError {
     #[error("a maximum retransmission timeout of {0}: give 1 s to 120 s")]
     MaxRto(Span),
     /// Neither an address of a device nor anything to relay.
-    #[error("nothing to carry: give this end an address in the tunnel (--address, in a file `addresses`), or {0}")]
+    #[error("nothing to carry: give this end an address in the tunnel (--address), in a file `addresses`, or {0}")]
     NothingToCarry(&'static str),
 }
 
@@ -327,11 +327,13 @@ impl TunnelConfig {
             _ if self.has_device() => {}
             TunnelEnd::Connect(_) if self.relayed_connections.forwards.is_empty() => {
                 return Err(TunnelConfigError::NothingToCarry(
-                    "ports whose connections are carried (--forward, `forwards`)",
+                    "ports whose connections are carried (--forward), in a file `forwards`",
                 ));
             }
             TunnelEnd::Listen(_) if self.relayed_connections.allowed.is_empty() => {
-                return Err(TunnelConfigError::NothingToCarry("what the other ends may connect to (--allow, `allow`)"));
+                return Err(TunnelConfigError::NothingToCarry(
+                    "what the other ends may connect to (--allow), in a file `allow`",
+                ));
             }
             TunnelEnd::Connect(_) | TunnelEnd::Listen(_) => {}
         }
