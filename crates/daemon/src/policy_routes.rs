@@ -62,15 +62,11 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
         self.record = Some(journal.record(&both)?);
         self.leftover = both;
         let before = std::mem::replace(&mut self.routes, routes);
-        let gone: Vec<_> = before.iter().filter(|route| !self.routes.contains(route)).collect();
-        let new: Vec<_> = self.routes.iter().filter(|route| !before.contains(route)).collect();
-        // Another one may have had the number of a new one.
-        let changed = gone.iter().try_for_each(|route| route.remove());
-        let changed = changed.and_then(|()| new.iter().try_for_each(|route| route.install()));
-        if let Err(error) = changed {
+        if let Err(error) = change_routes(&before, &self.routes) {
             // Of what is not there, nothing is removed, and what is there already is not added.
-            new.iter().for_each(|route| drop(route.remove()));
-            gone.iter().for_each(|route| drop(route.install()));
+            if let Err(error) = change_routes(&self.routes, &before) {
+                tracing::warn!("the routes of before are not whole again: {error}");
+            }
             self.routes = before;
             return Err(error.into());
         }
@@ -87,6 +83,19 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
             |is_counted: fn(&Result<bool, SetupError>) -> bool| restored.iter().filter(|one| is_counted(one)).count();
         (count(|one| matches!(one, Ok(true))), count(Result::is_err))
     }
+}
+
+/// Has some routes in place of others; what is in both stays as it is, and a route that only changes is there at any time.
+fn change_routes<R: PolicyRoute + PartialEq>(before: &[R], after: &[R]) -> Result<(), SetupError> {
+    let is_successor = |one: &R, other: &R| one.remnants() == other.remnants();
+    // Another one may have had the number of a new one.
+    for gone in before.iter().filter(|old| !after.iter().any(|new| new == *old || is_successor(new, old))) {
+        gone.remove()?;
+    }
+    for new in after.iter().filter(|new| !before.contains(new)) {
+        if before.iter().any(|old| is_successor(new, old)) { new.replace()? } else { new.install()? }
+    }
+    Ok(())
 }
 
 /// Why routes are not changed.

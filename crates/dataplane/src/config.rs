@@ -38,8 +38,8 @@ pub struct RemoteConfig {
 }
 
 impl RemoteConfig {
-    /// Whether as many routes and interfaces are there as paths.
-    pub(crate) fn check_paths(&self) -> Result<(), NodeError> {
+    /// Whether there is a route, and an interface, for each path.
+    pub(crate) fn check_counts(&self) -> Result<(), NodeError> {
         let (routes, paths, interfaces) = (self.routes.len(), self.bond.paths.len(), self.interface_mtus.len());
         if routes != paths {
             return Err(NodeError::RouteCount { routes, paths });
@@ -81,9 +81,6 @@ pub enum NodeError {
         /// How many paths.
         paths: usize,
     },
-    /// A peer is to come or to go, and the node is one of several threads.
-    #[error("peers come and go while packets pass only where one thread carries them: restart")]
-    SeveralShards,
     /// Two peers have the same network.
     #[error("two peers have the network {0}: a packet to it goes to one of them only")]
     SharedNetwork(IpNet),

@@ -10,7 +10,7 @@ use crate::shard_message::{
 };
 use crate::statistics::{NodeStatistics, RemoteStatus};
 use kumade_link::Label;
-use kumade_multipath::{Bond, PathId, SharedPaths, StreamDelivery, TrafficClass};
+use kumade_multipath::{PathId, PathSet, SharedPaths, StreamDelivery, TrafficClass};
 use kumade_noise_session::{
     DatagramKind, Endpoint, EndpointEvent, PeerError, PeerId, RefusedDatagram, Route, Session, SessionTable,
 };
@@ -117,7 +117,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         let mut endpoint = Endpoint::new(config.identity, config.policy, random);
         let mut remotes = Vec::new();
         for remote in config.remotes {
-            remote.check_paths()?;
+            remote.check_counts()?;
             let peer = endpoint.add_peer(remote.key, remote.psk.clone())?;
             endpoint.set_routes(peer, remote.routes.iter().flatten().copied().collect(), now);
             let paths = SharedPaths::new(&remote.bond.paths, shards, now);
@@ -130,13 +130,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     /// sockets of its own, those for the peers' shards of the same number: their ports are that of the first one and that
     /// number, until they write from elsewhere.
     pub fn shard_seed(&self, shard: usize) -> ShardSeed {
-        let port = |route: &mut Route| route.address.set_port(route.address.port().wrapping_add(shard as u16));
-        let remotes = self.remotes.iter().map(|remote| {
-            let (mut config, peer, paths) = remote.shard_seed();
-            config.routes.iter_mut().flatten().for_each(port);
-            (config, peer, paths)
-        });
-        ShardSeed { shard, remotes: remotes.collect() }
+        ShardSeed::new(shard, self.remotes.iter().map(Remote::shard_seed))
     }
 
     /// Another shard than the first. It is told of sessions by that one ([`Node::take_messages`]).
@@ -175,80 +169,92 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         })
     }
 
-    /// These are the peers from now on, in this order. One that has the key and the second key of a peer before is that peer: its
-    /// session, its paths and all that is under way stay, and of its settings, only the networks and the longest packet become
-    /// others. All others begin, or are forgotten with all that waits for them. Returns the new places of the peers before; `None` for
-    /// those that are gone. To be called when all events before are [drained](Node::drain).
+    /// From now on has these peers, in this order. One with the key and the second key of a peer that there is stays connected,
+    /// keeps what it knows of its paths, and is reached where it was last, but on paths on which another address is given than
+    /// before; these begin anew, and those that are `changed`, since something else carries them now. A path behind those that a
+    /// peer has is used no more. The own key and the admission of handshakes stay as they are. For the first shard, which tells
+    /// the others ([`Node::take_messages`]). Returns the new places of the peers before; `None` for those that are gone. To be called
+    /// when all events before are [drained](Node::drain).
     ///
     /// # Errors
-    /// As [`Node::new`], or a peer comes or goes in a node of several shards; nothing is changed then.
-    pub fn set_remotes(&mut self, configs: Vec<RemoteConfig>, now: Time) -> Result<Vec<Option<usize>>, NodeError> {
-        let networks = Networks::new(configs.iter().map(|remote| remote.networks.as_slice()))?;
-        let find = |remote: &Remote<B>| configs.iter().position(|config| config.is_same_peer(remote.config()));
-        let places: Vec<_> = self.remotes.iter().map(find).collect();
-        let added = configs.iter().enumerate().filter(|(place, _)| !places.contains(&Some(*place)));
-        let added: Vec<_> = added.collect();
-        let is_moved = places.iter().enumerate().any(|(before, now)| *now != Some(before));
-        if self.shard_count > 1 && (is_moved || !added.is_empty()) {
-            return Err(NodeError::SeveralShards);
+    /// As [`Node::new`]; then nothing is changed.
+    pub fn reconfigure(
+        &mut self,
+        remotes: Vec<RemoteConfig>,
+        changed: PathSet,
+        now: Time,
+    ) -> Result<Vec<Option<usize>>, NodeError> {
+        self.check_remotes(&remotes)?;
+        let place = |old: &Remote<B>| remotes.iter().position(|new| new.is_same_peer(old.config()));
+        let places: Vec<_> = self.remotes.iter().map(place).collect();
+        let Some(endpoint) = self.handshakes.endpoint() else { return Ok(places) };
+        for (gone, _) in self.remotes.iter().zip(&places).filter(|(_, place)| place.is_none()) {
+            endpoint.remove_peer(gone.peer);
         }
-        self.check_added(&configs, &added, now)?;
-        let mut kept: BTreeMap<_, _> = BTreeMap::new();
-        for (remote, place) in self.remotes.drain(..).zip(&places) {
-            match place {
-                Some(place) => drop(kept.insert(*place, remote)),
-                None => {
-                    self.sessions.remove(remote.peer);
-                    self.handshakes.endpoint().into_iter().for_each(|endpoint| endpoint.remove_peer(remote.peer));
+        let mut parts = Vec::new();
+        for config in remotes {
+            let part = match self.remotes.iter().find(|old| config.is_same_peer(old.config())) {
+                Some(old) => {
+                    let mut paths = old.shared_paths().clone();
+                    paths.add_paths(config.bond.paths.get(paths.path_count()..).unwrap_or_default(), now);
+                    (config, old.peer, paths)
                 }
+                None => {
+                    let peer = endpoint.add_peer(config.key, config.psk.clone())?;
+                    let paths = SharedPaths::new(&config.bond.paths, self.shard_count, now);
+                    (config, peer, paths)
+                }
+            };
+            parts.push(part);
+        }
+        for shard in 1..self.shard_count {
+            let content =
+                ShardMessageContent::Reconfigured { seed: ShardSeed::new(shard, parts.iter().cloned()), changed };
+            self.messages.push((shard, ShardMessage(content)));
+        }
+        self.replace_remotes(parts, changed, now);
+        if let Some(endpoint) = self.handshakes.endpoint() {
+            for remote in &self.remotes {
+                endpoint.set_routes(remote.peer, remote.routes().collect(), now);
             }
         }
-        for (place, config) in configs.into_iter().enumerate() {
-            let remote = match (kept.remove(&place), self.handshakes.endpoint()) {
-                (Some(mut remote), _) => {
-                    remote.set_networks(config.networks, config.max_packet_bytes);
-                    remote
-                }
-                (None, Some(endpoint)) => {
-                    let peer = endpoint.add_peer(config.key, config.psk.clone())?;
-                    endpoint.set_routes(peer, config.routes.iter().flatten().copied().collect(), now);
-                    let paths = SharedPaths::new(&config.bond.paths, self.shard_count, now);
-                    Remote::new(config, peer, paths, self.shard, now)?
-                }
-                (None, None) => return Err(NodeError::SeveralShards),
-            };
-            self.remotes.push(remote);
-        }
-        self.networks = networks;
-        self.remote_by_peer = self.remotes.iter().enumerate().map(|(place, remote)| (remote.peer, place)).collect();
         Ok(places)
     }
 
-    /// Whether peers could begin so, beside the others.
-    fn check_added(
-        &mut self,
-        configs: &[RemoteConfig],
-        added: &[(usize, &RemoteConfig)],
-        now: Time,
-    ) -> Result<(), NodeError> {
-        let own = self.handshakes.endpoint().map(|endpoint| endpoint.public_key());
-        for (place, config) in added {
-            let is_repeated = configs.iter().enumerate().any(|(other, its)| other != *place && its.key == config.key);
-            if is_repeated {
-                return Err(PeerError::Duplicate(config.key).into());
+    /// Whether these can be its peers.
+    fn check_remotes(&mut self, remotes: &[RemoteConfig]) -> Result<(), NodeError> {
+        Networks::new(remotes.iter().map(|remote| remote.networks.as_slice()))?;
+        for (place, remote) in remotes.iter().enumerate() {
+            remote.check_counts()?;
+            remote.bond.check()?;
+            if remotes[..place].iter().any(|other| other.key == remote.key) {
+                return Err(PeerError::Duplicate(remote.key).into());
             }
-            if own == Some(config.key) {
-                return Err(PeerError::OwnKey(config.key).into());
+            if self.handshakes.endpoint().is_some_and(|endpoint| endpoint.public_key() == remote.key) {
+                return Err(PeerError::OwnKey(remote.key).into());
             }
-            config.check_paths()?;
-            Bond::<PacketBuffer<B>>::for_shard(
-                &config.bond,
-                &SharedPaths::new(&config.bond.paths, self.shard_count, now),
-                self.shard,
-                now,
-            )?;
         }
         Ok(())
+    }
+
+    /// Takes these in place of the peers that there were. They have been checked.
+    fn replace_remotes(&mut self, parts: Vec<(RemoteConfig, PeerId, SharedPaths)>, changed: PathSet, now: Time) {
+        let Ok(networks) = Networks::new(parts.iter().map(|(remote, ..)| remote.networks.as_slice())) else { return };
+        let mut before: BTreeMap<_, _> =
+            std::mem::take(&mut self.remotes).into_iter().map(|remote| (remote.peer, remote)).collect();
+        for (config, peer, paths) in parts {
+            let remote = match before.remove(&peer) {
+                Some(mut remote) => {
+                    remote.reconfigure(config, paths, changed, now);
+                    Ok(remote)
+                }
+                None => Remote::new(config, peer, paths, self.shard, now),
+            };
+            self.remotes.extend(remote);
+        }
+        before.into_keys().for_each(|gone| self.sessions.remove(gone));
+        self.networks = networks;
+        self.remote_by_peer = self.remotes.iter().enumerate().map(|(place, remote)| (remote.peer, place)).collect();
     }
 
     /// Whether there are others to tell and to be told by.
@@ -273,9 +279,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                 buffer.extend_from_slice(&bytes);
                 self.send(PacketBuffer::new(buffer, HEADROOM_BYTES), Some(destination), label, class, now);
             }
-            ShardMessageContent::Established { remote: place, session, instance, paths } => {
-                let Some(remote) = self.remotes.get_mut(place) else { return };
-                self.sessions.install(remote.peer, session, now);
+            ShardMessageContent::Reconfigured { seed, changed } => self.replace_remotes(seed.remotes, changed, now),
+            ShardMessageContent::Established { peer, session, instance, paths } => {
+                let Some(&place) = self.remote_by_peer.get(&peer) else { return };
+                let remote = &mut self.remotes[place];
+                self.sessions.install(peer, session, now);
                 if remote.record_session(instance) {
                     remote.restart(paths, now, &mut self.resequenced);
                     self.deliver_with_valid_source(place);
@@ -503,7 +511,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             for shard in 1..self.shard_count {
                 let Ok(session) = session.take_paths(session_paths(shard)) else { continue };
                 let paths = remote.shared_paths().clone();
-                let content = ShardMessageContent::Established { remote: place, session, instance, paths };
+                let content = ShardMessageContent::Established { peer, session, instance, paths };
                 self.messages.push((shard, ShardMessage(content)));
             }
             self.deliver_with_valid_source(place);

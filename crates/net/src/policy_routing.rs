@@ -31,6 +31,15 @@ pub trait PolicyRoute {
         self.remnants().iter().try_for_each(RouteRemnant::remove)
     }
 
+    /// Puts the route in the place of another one that has the same [remnants](Self::remnants), so that packets have one or the
+    /// other at any time.
+    ///
+    /// # Errors
+    /// As [`install`](Self::install).
+    fn replace(&self) -> Result<(), SetupError> {
+        self.restore().map(drop)
+    }
+
     /// Adds the route again if it is gone: the kernel drops it when its interface goes down, and nobody puts it back. Returns
     /// whether it was gone.
     ///
@@ -210,6 +219,10 @@ impl PolicyRoute for MarkedRoute {
             return Ok(false);
         }
         self.set_route().map(|()| true)
+    }
+
+    fn replace(&self) -> Result<(), SetupError> {
+        self.set_route()
     }
 
     fn install(&self) -> Result<(), SetupError> {

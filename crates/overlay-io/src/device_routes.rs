@@ -2,9 +2,9 @@ use crate::config::BondedConfig;
 use crate::policy_routes::{KeptRoutes, RouteError};
 use ipnet::IpNet;
 use kumade_daemon::{Journal, ValidMarks};
-use kumade_net::interface;
 use kumade_net::nftables::{Chain, Hook, InstalledTable, Rule, Statement, Table};
 use kumade_net::policy_routing::{DeviceRoute, NetworkRoute};
+use kumade_net::{SetupError, interface};
 use kumade_units::{Span, Time};
 
 /// The addresses of a TUN device and the routes through it, which stay what they are whatever becomes of the device: the kernel
@@ -24,7 +24,7 @@ pub(crate) struct DeviceRoutes {
 struct ArrivalMarks {
     rules: Table,
     // In the order in which they go.
-    _table: InstalledTable,
+    table: InstalledTable,
     _valid_marks: Option<ValidMarks>,
 }
 
@@ -65,11 +65,7 @@ impl DeviceRoutes {
             }
         }
         KeptRoutes::replace(&mut self.main_table, main_table_routes(config), None, directory)?;
-        if self.arrival_marks.as_ref().map(|marks| &marks.rules) != arrival_rules(config).as_ref() {
-            // Two cannot have one name.
-            self.arrival_marks = None;
-            self.arrival_marks = ArrivalMarks::install(config);
-        }
+        ArrivalMarks::replace(&mut self.arrival_marks, config);
         let what = "a tunnel takes traffic for all other networks, or for those around its far end,";
         KeptRoutes::replace(&mut self.own_tables, network_routes.clone(), Some((ROUTES_LOCK, what)), directory)
     }
@@ -103,15 +99,24 @@ fn main_table_routes(config: &BondedConfig) -> Vec<DeviceRoute> {
 }
 
 impl ArrivalMarks {
-    fn install(config: &BondedConfig) -> Option<Self> {
-        let rules = arrival_rules(config)?;
+    /// Has the rules of these settings in place of those that there are, at one instant.
+    fn replace(kept: &mut Option<Self>, config: &BondedConfig) {
+        let Some(rules) = arrival_rules(config) else {
+            *kept = None;
+            return;
+        };
         let hint = "what reverse path filtering (rp_filter) takes for forged gets lost, and neighbours reach the addresses of a \
             tunnel that takes all traffic";
-        let table = InstalledTable::install(&rules);
-        let table = table.inspect_err(|error| tracing::warn!("{error}; without it, {hint}")).ok()?;
-        let valid_marks = ValidMarks::install(&Journal::new(config.directory.clone()));
-        let valid_marks = valid_marks.inspect_err(|error| tracing::warn!("{error}; without it, {hint}"));
-        Some(ArrivalMarks { rules, _table: table, _valid_marks: valid_marks.ok().flatten() })
+        let warn = |error: &SetupError| tracing::warn!("{error}; without it, {hint}");
+        if let Some(kept) = kept {
+            if kept.table.change(&kept.rules, &rules).inspect_err(warn).is_ok() {
+                kept.rules = rules;
+            }
+            return;
+        }
+        let Ok(table) = InstalledTable::install(&rules).inspect_err(warn) else { return };
+        let valid_marks = ValidMarks::install(&Journal::new(config.directory.clone())).inspect_err(warn);
+        *kept = Some(ArrivalMarks { rules, table, _valid_marks: valid_marks.ok().flatten() });
     }
 }
 

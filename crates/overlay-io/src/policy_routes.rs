@@ -119,11 +119,12 @@ impl<R: PolicyRoute> KeptRoutes<R> {
     }
 }
 
-/// The routes of datagrams by their paths' next hops.
-pub(crate) fn install_path_routes(
+/// Has these routes of datagrams by their paths' next hops in place of those that there are.
+pub(crate) fn replace_path_routes(
+    kept: &mut Option<KeptRoutes<MarkedRoute>>,
     routes: &[MarkedRoute],
     directory: &RuntimeDir,
-) -> Result<Option<KeptRoutes<MarkedRoute>>, RouteError> {
+) -> Result<(), RouteError> {
     let what = "a bonded gateway routes datagrams";
-    KeptRoutes::install(routes.to_vec(), Some(("gateway-bonded", what)), directory)
+    KeptRoutes::replace(kept, routes.to_vec(), Some(("gateway-bonded", what)), directory)
 }

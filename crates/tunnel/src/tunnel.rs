@@ -76,11 +76,11 @@ impl Tunnel {
             (None, Some(config)) => RelayChange::Replace(Some(Relay::start(config)?)),
             (_, None) => RelayChange::Replace(None),
         };
-        let notices = self.update_plane(&self.config, &config)?;
+        let notices = update_plane(&mut self.plane, &config, &self.directory)?;
         match (relay, &self.relay) {
             (RelayChange::Update(update), Some(relay)) => {
                 if let Err(error) = relay.finish_update(update) {
-                    self.update_plane(&config, &self.config)?;
+                    update_plane(&mut self.plane, &self.config, &self.directory)?;
                     return Err(error.into());
                 }
             }
@@ -89,12 +89,6 @@ impl Tunnel {
         }
         self.config = config;
         Ok(notices)
-    }
-
-    fn update_plane(&self, before: &TunnelConfig, config: &TunnelConfig) -> Result<Vec<NodeNotice>, TunnelError> {
-        let Some(plane) = &self.plane else { return Ok(Vec::new()) };
-        let [before, config] = [before, config].map(|config| config.clone().bonded_config(self.directory.clone()));
-        Ok(plane.update(config?, before?)?)
     }
 
     /// What has become of packets; none where none are carried.
@@ -142,6 +136,15 @@ impl Tunnel {
         self.plane.as_ref().map_or(Ok(()), BondedPlane::stop)?;
         Ok(self.relay.as_ref().map_or(Ok(()), Relay::stop)?)
     }
+}
+
+fn update_plane(
+    plane: &mut Option<BondedPlane>,
+    config: &TunnelConfig,
+    directory: &RuntimeDir,
+) -> Result<Vec<NodeNotice>, TunnelError> {
+    let Some(plane) = plane else { return Ok(Vec::new()) };
+    Ok(plane.reconfigure(config.clone().bonded_config(directory.clone())?)?)
 }
 
 /// What becomes of the relay where settings change.

@@ -6,7 +6,9 @@ use kumade_dataplane::{
 };
 use kumade_link::Label;
 use kumade_link::queue::{FqCoDelConfig, QueueConfig, QueueLimit};
-use kumade_multipath::{BondConfig, OuterTransport, PathConfig, PathPolicy, ResequencerConfig, TrafficClass};
+use kumade_multipath::{
+    BondConfig, OuterTransport, PathConfig, PathId, PathPolicy, PathSet, ResequencerConfig, TrafficClass,
+};
 use kumade_noise_session::{HandshakePolicy, PresharedKey, PrivateKey, Route};
 use kumade_packet::{Classification, Ecn};
 use kumade_units::{Rate, Span, Time};
@@ -112,6 +114,21 @@ impl World {
         let mut world = World::new(seed, choice, paths);
         (0..2).for_each(|own| world.restart_with(own, shards[own]));
         world
+    }
+
+    /// Another path between the nodes, which neither uses yet.
+    pub fn add_path(&mut self, path: PathModel) {
+        self.paths.push(path);
+        self.free.iter_mut().for_each(|free| free.push(self.now));
+    }
+
+    /// A node has the first paths, so many, from now on, shares packets so, and has the other one for these networks; the paths that
+    /// are `changed` are others than before.
+    pub fn reconfigure(&mut self, own: usize, choice: &PathPolicy, paths: usize, networks: &[&str], changed: &[u8]) {
+        let mut remote = remote_config(own, &self.keys, choice, &self.paths[..paths], self.random.random());
+        remote.networks.extend(networks.iter().map(|network| network.parse::<ipnet::IpNet>().unwrap()));
+        let changed = PathSet::from_paths(changed.iter().filter_map(|number| PathId::new(*number)));
+        self.nodes[own].reconfigure(vec![remote], changed, self.now).unwrap();
     }
 
     /// The node loses all that it knows.
@@ -263,6 +280,19 @@ fn node(
     seed: u64,
     now: Time,
 ) -> Node<Buffer> {
+    let remotes = vec![remote_config(own, keys, choice, paths, seed)];
+    let config = NodeConfig { identity: keys[own].clone(), policy: HandshakePolicy::default(), remotes };
+    let random = Box::new(rand::rngs::StdRng::seed_from_u64(seed));
+    Node::first_shard(shards, config, random, Box::new(buffer), now).unwrap()
+}
+
+fn remote_config(
+    own: usize,
+    keys: &[PrivateKey; 2],
+    choice: &PathPolicy,
+    paths: &[PathModel],
+    seed: u64,
+) -> RemoteConfig {
     let config = |path: &PathModel| PathConfig {
         rate: Some(path.rate),
         max_rate: None,
@@ -276,7 +306,7 @@ fn node(
         paths: paths.iter().map(config).collect(),
         seed,
     };
-    let remote = RemoteConfig {
+    RemoteConfig {
         key: keys[1 - own].public_key(),
         psk: PresharedKey::default(),
         networks: vec![format!("10.0.{}.0/24", 1 - own).parse().unwrap()],
@@ -285,10 +315,7 @@ fn node(
         max_packet_bytes: u32::MAX,
         bond,
         resequencer: ResequencerConfig::default(),
-    };
-    let config = NodeConfig { identity: keys[own].clone(), policy: HandshakePolicy::default(), remotes: vec![remote] };
-    let random = Box::new(rand::rngs::StdRng::seed_from_u64(seed));
-    Node::first_shard(shards, config, random, Box::new(buffer), now).unwrap()
+    }
 }
 
 fn buffer(bytes: usize) -> Buffer {
