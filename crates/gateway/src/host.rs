@@ -42,8 +42,21 @@ impl GatewayConfig {
     /// # Errors
     /// One is not.
     pub fn check_next_hops(&self) -> Result<(), HostRefusal> {
+        self.check_next_hops_unlike(&[])
+    }
+
+    /// The same of paths that are not among these: a running gateway's are not refused because an interface is down for a while.
+    ///
+    /// # Errors
+    /// As [`check_next_hops`](Self::check_next_hops).
+    pub fn check_next_hops_unlike(&self, known: &[GatewayPath]) -> Result<(), HostRefusal> {
         let next_hops = |path: &GatewayPath| [Family::V4, Family::V6].map(|family| path.next_hop(family));
-        for path in &self.paths {
+        let is_known = |path: &GatewayPath| {
+            let is_alike =
+                |other: &GatewayPath| other.interface == path.interface && next_hops(other) == next_hops(path);
+            known.iter().any(is_alike)
+        };
+        for path in self.paths.iter().filter(|path| !is_known(path)) {
             for gateway in next_hops(path).into_iter().flatten() {
                 if !is_on_link(&path.interface, gateway).unwrap_or(true) {
                     let (path, interface) = (path.name.clone(), path.interface.clone());
