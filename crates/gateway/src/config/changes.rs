@@ -46,7 +46,7 @@ impl GatewayConfig {
             translations,
         } = self;
         check(name == &after.name, "`name` in [gateway]", "its control socket has it")?;
-        check(on_event == &after.on_event, "`on_event` in [gateway]", "a running gateway starts no program")?;
+        check(on_event == &after.on_event, "`on-event` in [gateway]", "a running gateway starts no program")?;
         let mut lines = Vec::new();
         lines.extend(change("prometheus", show(prometheus.as_ref()), show(after.prometheus.as_ref())));
         lines.extend(measurement_changes(measurement, &after.measurement));
