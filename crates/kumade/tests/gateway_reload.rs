@@ -303,3 +303,103 @@ fn a_bonded_gateway_takes_over_what_changes_while_a_transfer_passes() {
         }
     });
 }
+
+/// What a direct gateway's file may differ in.
+struct Direct<'c> {
+    /// By the numbers of the paths.
+    weights: &'c [u32],
+    networks: &'c [&'c str],
+    more: &'c str,
+}
+
+impl Direct<'_> {
+    fn config(&self) -> String {
+        let path = |(number, weight): (usize, &u32)| {
+            format!(
+                "[[path]]\nname = \"path{number}\"\ninterface = \"path{number}\"\ngateways = [\"10.9.{number}.2\"]\n\
+                 weight = {weight}\n"
+            )
+        };
+        let paths: String = (1..).zip(self.weights).map(path).collect();
+        let networks: Vec<_> = self.networks.iter().map(|network| format!("\"{network}\"")).collect();
+        format!(
+            "[gateway]\nname = \"site\"\n[[local]]\ninterface = \"lan\"\nnetworks = [\"10.1.0.0/24\"]\n{paths}\
+             [[remote]]\nname = \"far\"\nnetworks = [{}]\n{}",
+            networks.join(", "),
+            self.more
+        )
+    }
+}
+
+#[test]
+fn a_direct_gateway_takes_over_what_changes_while_a_transfer_passes() {
+    in_namespaces("a_direct_gateway_takes_over_what_changes_while_a_transfer_passes", || {
+        let [host, gateway, far] = [1, 2, 3].map(|number| Site::new("reload-direct", number));
+        host.join(&gateway, "lan", ["10.1.0.2/24", "10.1.0.1/24"]);
+        for path in 1..=3 {
+            let addresses = [1, 2].map(|number| format!("10.9.{path}.{number}/24"));
+            gateway.join(&far, &format!("path{path}"), [&addresses[0], &addresses[1]]);
+        }
+        host.ip("route add default via 10.1.0.1");
+        far.ip("route add 10.1.0.0/24 via 10.9.1.1");
+        far.namespace.run(|| interface::set_up("lo")).unwrap().unwrap();
+        far.ip("addr add 10.2.0.1/32 dev lo");
+        far.ip("addr add 10.3.0.1/32 dev lo");
+        gateway.namespace.run(|| fs::write("/proc/sys/net/ipv4/ip_forward", "1")).unwrap().unwrap();
+        let network = || gateway.ip("rule") + &gateway.ip("route show table all");
+        let before = network();
+        let own = ["10.2.0.0/24"];
+        let first = Direct { weights: &[1, 1], networks: &own, more: "" }.config();
+        let running = gateway.start(&first);
+        let transfer = Transfer::start(&host, &far, "10.2.0.1");
+        assert!(transfer.goes_on());
+        let sent = |path: usize| gateway.status()["paths"][path]["sent"]["packets"].as_u64().unwrap_or(0);
+        let is_used = |path: usize| {
+            let before = sent(path);
+            eventually(|| sent(path) > before)
+        };
+        running.reload(&first, &["site.toml: read again, nothing has changed"]);
+        // A network, with another transfer that it has divided.
+        let networks = ["10.2.0.0/24", "10.3.0.0/24"];
+        let config = Direct { weights: &[1, 1], networks: &networks, more: "" }.config();
+        running.reload(&config, &["changed: remote far: network 10.3.0.0/24: added"]);
+        let other = Transfer::start(&host, &far, "10.3.0.1");
+        assert!(transfer.goes_on() && other.goes_on());
+        other.end();
+        running.reload(&first, &["changed: remote far: network 10.3.0.0/24: removed"]);
+        assert!(transfer.goes_on());
+        // A path; counts go on.
+        let counted = sent(0);
+        let config = Direct { weights: &[1, 1, 1], networks: &own, more: "" }.config();
+        running.reload(&config, &["changed: path path3: added"]);
+        assert!(is_used(2) && transfer.goes_on() && sent(0) > counted);
+        // Weights: one of 0 takes nothing any more.
+        let config = Direct { weights: &[0, 3, 1], networks: &own, more: "" }.config();
+        running
+            .reload(&config, &["changed: path path1: weight: 0 in place of 1", "path path2: weight: 3 in place of 1"]);
+        assert!(is_used(1) && transfer.goes_on());
+        // A remote, and one less path than before.
+        let third = "[[remote]]\nname = \"third\"\nnetworks = [\"10.3.0.0/24\"]\npaths = [\"path2\"]\n";
+        let config = Direct { weights: &[1, 3], networks: &own, more: third }.config();
+        running.reload(&config, &["changed: remote third: added", "changed: path path3: removed"]);
+        assert_eq!(gateway.status()["remotes"].as_array().map(Vec::len), Some(2), "{}", gateway.status());
+        assert!(is_used(0) && transfer.goes_on());
+        // What makes no sense, and what cannot be, changes nothing.
+        for (from, to, key) in [
+            ("name = \"site\"", "name = \"other\"", "`name` in [gateway] cannot change"),
+            ("10.9.2.2", "192.0.2.1", "is not on the link of path2"),
+            ("weight = 3", "weight = -3", "site.toml:"),
+        ] {
+            let config = Direct { weights: &[5, 3, 5], networks: &own, more: "" }.config().replacen(from, to, 1);
+            running.reload(&config, &["the configuration stays as it was", key]);
+            assert_eq!(gateway.status()["paths"].as_array().map(Vec::len), Some(2), "{}", gateway.status());
+        }
+        assert!(transfer.goes_on());
+        running.reload(&first, &["changed: remote third: removed"]);
+        assert!(is_used(1) && transfer.goes_on());
+        transfer.end();
+        let said = running.end();
+        assert!(!said.contains("is down"), "{said}");
+        assert_eq!(network(), before);
+    });
+}
