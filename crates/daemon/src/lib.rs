@@ -9,6 +9,7 @@
 //! conversation a deadline.
 #![forbid(unsafe_code)]
 
+mod changed_setting;
 mod config_fault;
 mod control;
 mod deadline_stream;
@@ -29,8 +30,8 @@ mod runtime_dir;
 pub mod signals;
 mod socket_file;
 mod text_file;
-mod valid_marks;
 
+pub use changed_setting::ChangedSetting;
 pub use config_fault::{ConfigError, ConfigFault, parse_config};
 pub use control::{ClaimedName, ControlError, ControlServer, Protocol, Registry};
 pub use exporter::{Exporter, ExporterError};
@@ -45,4 +46,3 @@ pub use private_directory::PrivateDirectory;
 pub use replace_files::{ReplaceError, check_writable, replace_files};
 pub use runtime_dir::{NoRuntimeDir, RuntimeDir};
 pub use text_file::read_text;
-pub use valid_marks::ValidMarks;

@@ -30,6 +30,7 @@ mod gro_limit_guard;
 mod host;
 mod plan;
 mod plane;
+mod reverse_path;
 mod session_node;
 mod session_plane;
 mod session_rules;

@@ -1,7 +1,7 @@
 use crate::config::BondedConfig;
 use crate::policy_routes::{KeptRoutes, RouteError};
 use ipnet::IpNet;
-use kumade_daemon::{Journal, ValidMarks};
+use kumade_daemon::{ChangedSetting, Journal};
 use kumade_net::nftables::{Chain, Hook, InstalledTable, Rule, Statement, Table};
 use kumade_net::policy_routing::{DeviceRoute, NetworkRoute};
 use kumade_net::{SetupError, interface};
@@ -25,7 +25,7 @@ struct ArrivalMarks {
     rules: Table,
     // In the order in which they go.
     table: InstalledTable,
-    _valid_marks: Option<ValidMarks>,
+    _valid_marks: Option<ChangedSetting>,
 }
 
 /// The name of what one tunnel in a network namespace has at a time: the routing tables of [`BondedConfig::network_routes`].
@@ -115,7 +115,7 @@ impl ArrivalMarks {
             return;
         }
         let Ok(table) = InstalledTable::install(&rules).inspect_err(warn) else { return };
-        let valid_marks = ValidMarks::install(&Journal::new(config.directory.clone())).inspect_err(warn);
+        let valid_marks = ChangedSetting::valid_marks(&Journal::new(config.directory.clone())).inspect_err(warn);
         *kept = Some(ArrivalMarks { rules, table, _valid_marks: valid_marks.ok().flatten() });
     }
 }

@@ -1,8 +1,8 @@
 //! What this host must be like, whatever the configuration says: settings that the gateway leaves to the administrator.
 
 use super::plan::DirectPlan;
-use kumade_net::forwarding::{MissingForwarding, has_strict_reverse_path_filter, missing_forwarding};
-use kumade_net::interface::Family;
+use super::reverse_path::FilterSettings;
+use kumade_net::forwarding::{MissingForwarding, missing_forwarding};
 
 /// Checks that the host forwards what the plan needs. Returns warnings, with what to try.
 ///
@@ -12,16 +12,8 @@ pub fn check_forwarding(plan: &DirectPlan) -> Result<Vec<String>, MissingForward
     let families: Vec<_> = plan.routes.iter().map(|route| route.family).collect();
     missing_forwarding(&families).first().map_or(Ok(()), |missing| Err(*missing))?;
     let mut warnings = Vec::new();
-    for route in plan.routes.iter().filter(|route| route.family == Family::V4) {
-        if has_strict_reverse_path_filter(&route.interface) {
-            let warning = format!(
-                "{0} drops packets whose return path is another interface; `sysctl -w net/ipv4/conf/{0}/rp_filter=2` lets them in",
-                route.interface
-            );
-            if !warnings.contains(&warning) {
-                warnings.push(warning);
-            }
-        }
+    for interface in plan.filtered_interfaces() {
+        warnings.extend(FilterSettings::read(interface).and_then(|settings| settings.warning(interface)));
     }
     Ok(warnings)
 }

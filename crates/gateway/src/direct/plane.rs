@@ -2,10 +2,13 @@ use super::flow_lists::FlowLists;
 use super::gro_limit_guard::{GroLimitGuard, OriginalGroLimits};
 use super::host::check_forwarding;
 use super::plan::{DirectPlan, division_chain};
+use super::reverse_path::ReversePathGuards;
 use crate::config::{GatewayConfig, GatewayPath, RemoteSite};
 use crate::ratio::{PathRatio, RatioError};
 use crate::status::{GatewayStatus, Traffic};
-use kumade_daemon::{InstalledRoutes, Journal, NameLockError, NamespaceLock, RouteChangeError, RuntimeDir};
+use kumade_daemon::{
+    ChangedSetting, InstalledRoutes, Journal, NameLockError, NamespaceLock, RouteChangeError, RuntimeDir,
+};
 use kumade_net::forwarding::MissingForwarding;
 use kumade_net::nftables::{CounterValue, InstalledTable, Table};
 use kumade_net::policy_routing::{MarkedRoute, PolicyRoute};
@@ -36,6 +39,7 @@ pub struct DirectPlane {
     // In the order in which they go: rules that mark packets, the routes of the marks with the record of them, and the claim.
     table: Arc<InstalledTable>,
     gro_limits: Vec<GroLimitGuard>,
+    reverse_paths: ReversePathGuards,
     routes: InstalledRoutes<MarkedRoute>,
     journal: Journal,
     _namespace_lock: NamespaceLock,
@@ -93,14 +97,15 @@ impl DirectPlane {
         let journal = Journal::new(directory);
         InstalledRoutes::recover(&journal);
         journal.recover::<OriginalGroLimits>();
-        for warning in check_forwarding(&plan)? {
-            tracing::warn!("{warning}");
-        }
+        ChangedSetting::recover(&journal);
+        check_forwarding(&plan)?;
         // From here on, dropped where something fails.
         let routes = InstalledRoutes::record(plan.routes.clone(), &journal).map_err(DirectError::Journal)?;
         routes.install()?;
         let mut batches = Vec::new();
         limit_batch_sizes(&mut batches, &plan, &journal)?;
+        let mut reverse_paths = ReversePathGuards::default();
+        reverse_paths.set_interfaces(plan.filtered_interfaces(), &journal);
         let table = Arc::new(InstalledTable::install(&plan.table)?);
         Ok(DirectPlane {
             weights: config.remotes.iter().map(|remote| configured_weights(config, remote)).collect(),
@@ -112,6 +117,7 @@ impl DirectPlane {
             plan,
             table,
             gro_limits: batches,
+            reverse_paths,
             journal,
             routes,
             _namespace_lock: claim,
@@ -152,6 +158,7 @@ impl DirectPlane {
     /// The rules are gone.
     pub fn update_interfaces(&mut self) -> Result<(), DirectError> {
         self.gro_limits.iter_mut().for_each(|guard| guard.follow_interface(&self.journal));
+        self.reverse_paths.follow_interfaces(&self.journal);
         let is_up: Vec<bool> =
             (0..self.config.paths.len()).map(|path| is_usable(&self.config, &self.plan, path)).collect();
         if is_up == self.is_up {
@@ -210,9 +217,7 @@ impl DirectPlane {
     /// As [`start`](Self::start); then it is as before.
     pub fn reconfigure(&mut self, config: &GatewayConfig) -> Result<(), DirectError> {
         let plan = DirectPlan::new(config);
-        for warning in check_forwarding(&plan)? {
-            tracing::warn!("{warning}");
-        }
+        check_forwarding(&plan)?;
         let before = (self.config.clone(), self.plan.clone());
         let outcome = self.apply_config(Arc::new(config.clone()), plan);
         if outcome.is_err()
@@ -229,6 +234,7 @@ impl DirectPlane {
             RouteChangeError::Setup(error) => error.into(),
         })?;
         limit_batch_sizes(&mut self.gro_limits, &plan, &self.journal)?;
+        self.reverse_paths.set_interfaces(plan.filtered_interfaces(), &self.journal);
         let weights = config.remotes.iter().map(|remote| self.weights_for(&config, remote)).collect();
         let before = |path: &GatewayPath| self.config.paths.iter().position(|old| old.name == path.name);
         let now = clock::monotonic();
