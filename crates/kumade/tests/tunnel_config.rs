@@ -214,12 +214,6 @@ fn changes_others_while_a_transfer_goes_on(test: &str, carrier: &str) {
             let counts = [&before, &peer].map(|peer| &peer["packets"]["tunnel"][count]);
             assert!(counts[0].is_number() && counts[0] == counts[1], "{count}: {counts:?}");
         }
-        let failed =
-            said.try_iter().chain(near_said.try_iter()).filter(|line| line.contains("fail")).collect::<Vec<_>>();
-        eprintln!(
-            "DEBUG {failed:?} {:?}",
-            [&before, &peer].map(|peer| peer["packets"]["tunnel"]["paths"][0]["failures"].clone())
-        );
         transfer.end();
         for end in [&mut another, &mut near, &mut far] {
             end_with(end, Signal::SIGTERM);

@@ -347,3 +347,61 @@ fn validate_mtu(mtu: &Spanned<u16>) -> Result<u16, ConfigFault> {
     let problem = format!("an MTU is from {} to {} bytes", VALID_MTUS.start(), VALID_MTUS.end());
     Err(ConfigFault::new(mtu.span(), problem))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "85d3f0b4c1a2968777665544332211000123456789abcdef0123456789abcd6f";
+
+    fn read(tunnel: &str, more: &str) -> Result<TunnelFile, ConfigError> {
+        let text = format!("[tunnel]\nkey = \"a.key\"\n{tunnel}\n[[peer]]\npublic-key = \"{KEY}\"\n{more}");
+        TunnelFile::from_toml(&text, "t.toml", &FileOptions::default())
+    }
+
+    #[test]
+    fn what_is_left_out_is_as_on_the_command_line() {
+        let TunnelSettings { transport, device, tuning, key_file, .. } =
+            read("connect = \"host.example\"", "").unwrap().settings;
+        assert_eq!((transport, device.as_str()), (TransportMode::Auto(16), "kumade0"));
+        assert!(tuning == ConnectionTuning::default() && key_file == PathBuf::from("a.key"));
+        assert_eq!(read("listen = \"443\"", "").unwrap().settings.transport, TransportMode::Auto(1));
+        let options = FileOptions { name: Some("b".into()), key_file: Some("b.key".into()) };
+        let file = TunnelFile::from_toml("[tunnel]\nname = \"a\"\nlisten = \"443\"\n", "t.toml", &options).unwrap();
+        assert_eq!((file.settings.name.as_deref(), file.settings.key_file), (Some("b"), PathBuf::from("b.key")));
+    }
+
+    #[test]
+    fn zero_leaves_the_system_its_timeouts() {
+        let tuning = "[tuning]\nmin-rto = \"0s\"\nmax-rto = \"2s\"\ndelay-short-segments = true";
+        let tuning = read("listen = \"443\"", tuning).unwrap().settings.tuning;
+        assert_eq!(tuning.rto, RtoLimits { min: None, max: Some(Span::from_secs(2)) });
+        assert!(!tuning.has_no_delay);
+    }
+
+    #[test]
+    fn what_a_running_end_cannot_become_is_named() {
+        let settings = |text: &str| read(text, "").unwrap().settings;
+        let listens = settings("listen = \"443\"");
+        let since = |text: &str| settings(text).unchangeable_since(&listens);
+        for (text, key) in [
+            ("listen = \"444\"", "listen"),
+            ("connect = \"a\"", "connect"),
+            ("listen = \"443\"\nname = \"a\"", "name"),
+            ("listen = \"443\"\ncarrier = \"udp\"", "carrier"),
+            ("listen = \"443\"\ndevice = \"a\"", "device"),
+            ("listen = \"443\"\naddresses = [\"10.0.0.1/24\"]", "addresses"),
+            ("listen = \"443\"\non-event = \"true\"", "on-event"),
+        ] {
+            assert_eq!(since(text), Some(key), "{text}");
+        }
+        for text in ["mtu = 1400", "prometheus = \"9272\"", "congestion-control = \"cubic\"", "allow = [\"10.0.0.1\"]"]
+        {
+            assert_eq!(since(&format!("listen = \"443\"\n{text}")), None, "{text}");
+        }
+        let has_congestion_control = settings("listen = \"443\"\ncongestion-control = \"cubic\"");
+        assert_eq!(listens.unchangeable_since(&has_congestion_control), Some("congestion-control"));
+        let [few, many] = [8, 9].map(|number| settings(&format!("connect = \"a\"\nconnections = {number}")));
+        assert_eq!(many.unchangeable_since(&few), Some("connections"));
+    }
+}
