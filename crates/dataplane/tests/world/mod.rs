@@ -9,7 +9,7 @@ use kumade_link::queue::{FqCoDelConfig, QueueConfig, QueueLimit};
 use kumade_multipath::{
     BondConfig, OuterTransport, PathConfig, PathId, PathPolicy, PathSet, ResequencerConfig, TrafficClass,
 };
-use kumade_noise_session::{HandshakePolicy, PresharedKey, PrivateKey, Route};
+use kumade_noise_session::{HandshakePolicy, PresharedKey, PrivateKey, PublicKey, Route};
 use kumade_packet::{Classification, Ecn};
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -143,6 +143,22 @@ impl World {
         let other = |shard| Node::from_seed(self.nodes[own].shard_seed(shard), Box::new(buffer), self.now).unwrap();
         self.others[own] = (1..shards).map(other).collect();
         self.told.retain(|(_, of, ..)| *of != own);
+    }
+
+    /// The other node, as this one has it.
+    pub fn remote(&mut self, own: usize) -> RemoteConfig {
+        remote_config(own, &self.keys, &self.choice, &self.paths, self.random.random())
+    }
+
+    /// A node that is none of them, for this one, with this network.
+    pub fn stranger(&mut self, own: usize, network: &str) -> RemoteConfig {
+        let key = PrivateKey::from_bytes(self.random.random()).public_key();
+        RemoteConfig { key, networks: vec![network.parse().unwrap()], ..self.remote(own) }
+    }
+
+    /// The node's own key.
+    pub fn public_key(&self, own: usize) -> PublicKey {
+        self.keys[own].public_key()
     }
 
     fn shard(&mut self, own: usize, shard: usize) -> Option<&mut Node<Buffer>> {
