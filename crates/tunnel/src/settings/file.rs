@@ -179,7 +179,7 @@ impl Sections {
         let of_text = |text: &Option<Spanned<String>>| text.as_ref().map(Spanned::span);
         let peers_with = |key: &PublicKey| {
             let has_key = |peer: &&PeerSection| peer.public_key.get_ref().parse() == Ok(*key);
-            self.peer.iter().filter(has_key).map(|peer| peer.public_key.span()).last()
+            self.peer.iter().filter(has_key).map(|peer| peer.public_key.span()).next_back()
         };
         match error {
             TunnelError::Config(error) => match error {
@@ -190,7 +190,7 @@ impl Sections {
                 | TunnelConfigError::NoNetworks(key) => peers_with(key),
                 TunnelConfigError::SharedNetwork(network) => {
                     let texts = self.peer.iter().flat_map(|peer| &peer.networks);
-                    texts.filter(|text| parse_network(text.get_ref()) == Ok(*network)).map(Spanned::span).last()
+                    texts.filter(|text| parse_network(text.get_ref()) == Ok(*network)).map(Spanned::span).next_back()
                 }
                 TunnelConfigError::ConnectionCount(_) => connections.as_ref().map(Spanned::span),
                 TunnelConfigError::DeviceName(_) => of_text(device),
@@ -198,7 +198,7 @@ impl Sections {
                     let is_there = |text: &&Spanned<String>| {
                         text.get_ref().parse().is_ok_and(|forward: kumade_relay::Forward| forward.listen == *address)
                     };
-                    forwards.iter().filter(is_there).map(Spanned::span).last()
+                    forwards.iter().filter(is_there).map(Spanned::span).next_back()
                 }
                 TunnelConfigError::MinRto(_) => of_text(&self.tuning.min_rto),
                 TunnelConfigError::MaxRto(_) => of_text(&self.tuning.max_rto),
