@@ -43,9 +43,10 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
     }
 
     /// # Errors
-    /// The system refuses one; the others are removed with this.
+    /// The system refuses one; the others are removed.
     pub fn install(&self) -> Result<(), SetupError> {
-        self.routes.iter().try_for_each(PolicyRoute::install)
+        let installed = self.routes.iter().try_for_each(PolicyRoute::install);
+        installed.inspect_err(|_| self.routes.iter().for_each(|route| drop(route.remove())))
     }
 
     /// Has these routes in place of those before; routes that are among both stay as they are.

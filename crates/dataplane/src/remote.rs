@@ -159,9 +159,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             let (is_used, was_used) = (place < self.path_count, place < before);
             let given_before = given.routes.get(place).copied().flatten().filter(|_| was_used);
             let route = self.config.routes[place];
+            // The far end's name may have led there already.
+            let is_elsewhere = route.is_some() && route != given_before && route != self.routes[place];
             if !is_used {
                 self.give_up_path(path, now);
-            } else if !was_used || changed.contains(path) || (route != given_before && route.is_some()) {
+            } else if !was_used || changed.contains(path) || is_elsewhere {
                 self.restart_path(path, route.or(self.routes[place].filter(|_| was_used)), now);
             }
             let rate = self.config.bond.paths[place].rate;

@@ -72,7 +72,10 @@ fn others_come_and_go_without_a_trace() {
         RemoteConfig { networks: kept.networks.iter().copied().chain(networks).collect(), ..kept.clone() }
     };
     let now = world.now;
-    assert_eq!(world.nodes[1].reconfigure(vec![other.clone(), networks(&[])], PathSet::default(), now).unwrap(), [Some(1)]);
+    assert_eq!(
+        world.nodes[1].reconfigure(vec![other.clone(), networks(&[])], PathSet::default(), now).unwrap(),
+        [Some(1)]
+    );
     run(&mut world);
     assert_eq!(world.nodes[1].remote_statuses()[1].key, kept.key);
     // A fault changes nothing.
@@ -90,7 +93,10 @@ fn others_come_and_go_without_a_trace() {
     run(&mut world);
     assert_eq!(world.nodes[1].remote_statuses().len(), 2);
     let now = world.now;
-    assert_eq!(world.nodes[1].reconfigure(vec![networks(&["10.0.8.0/24"])], PathSet::default(), now).unwrap(), [None, Some(0)]);
+    assert_eq!(
+        world.nodes[1].reconfigure(vec![networks(&["10.0.8.0/24"])], PathSet::default(), now).unwrap(),
+        [None, Some(0)]
+    );
     run(&mut world);
     world.run(0, 0, world.now + Span::from_secs(1));
     let status = world.nodes[1].remote_statuses()[0].clone();

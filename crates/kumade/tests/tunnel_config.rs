@@ -115,8 +115,7 @@ fn wait_for_reload(end: &Child, said: &Receiver<String>, outcome: &str) -> Strin
     wait_for(said, outcome)
 }
 
-const IN_FORCE: &str = "is in force as it is now";
-const NOT_IN_FORCE: &str = "is not in force, and all goes on as before";
+const UNCHANGED: &str = "the configuration stays as it was";
 
 /// Peers come and go, networks change, and files with faults change nothing, while another peer's transfer goes on.
 fn changes_others_while_a_transfer_goes_on(test: &str, carrier: &str) {
@@ -154,8 +153,7 @@ fn changes_others_while_a_transfer_goes_on(test: &str, carrier: &str) {
 
         // A peer comes, before the one that stays.
         config.write(&format!("{listen}{comes}{}", stays("\"10.77.0.1\"")));
-        wait_for_reload(&far, &said, "comes: is a peer from now on");
-        wait_for(&said, IN_FORCE);
+        wait_for_reload(&far, &said, &format!("changed: peer comes ({}): added", others.public(1)));
         let other_key = others.public(2);
         let far_key = keys.public(2);
         assert_ne!(other_key, far_key);
@@ -169,14 +167,20 @@ fn changes_others_while_a_transfer_goes_on(test: &str, carrier: &str) {
 
         // A network comes.
         config.write(&format!("{listen}{comes}{}", stays("\"10.77.0.1\", \"10.88.0.0/24\"")));
-        wait_for_reload(&far, &said, IN_FORCE);
+        wait_for_reload(&far, &said, "changed: peer stays: network 10.88.0.0/24: added");
         let routes = || run_ip(&hosts.right, &["route"]).unwrap();
         assert!(routes().contains("10.88.0.0/24 dev kumade0"), "{}", routes());
 
         // What cannot be changes nothing.
         for (text, reason) in [
-            (format!("{}{comes}{}", tunnel("listen = \"444\""), stays("\"10.77.0.1\"")), "`listen` has changed"),
-            (format!("{listen}device = \"other\"\n{}", stays("\"10.77.0.1\"")), "`device` has changed"),
+            (
+                format!("{}{comes}{}", tunnel("listen = \"444\""), stays("\"10.77.0.1\"")),
+                "`listen` in [tunnel] cannot change while",
+            ),
+            (
+                format!("{listen}device = \"other\"\n{}", stays("\"10.77.0.1\"")),
+                "`device` in [tunnel] cannot change while",
+            ),
             (format!("{listen}nonsense = 1\n{}", stays("\"10.77.0.1\"")), "far.toml:7: unknown field `nonsense`"),
             (format!("{listen}{}", stays("\"10.77.0.0.1\"")), "far.toml:10:"),
             (
@@ -186,17 +190,17 @@ fn changes_others_while_a_transfer_goes_on(test: &str, carrier: &str) {
             (listen.clone(), "no peer"),
         ] {
             config.write(&text);
-            let line = wait_for_reload(&far, &said, NOT_IN_FORCE);
+            let line = wait_for_reload(&far, &said, UNCHANGED);
             assert!(line.contains(" ERROR ") && line.contains(reason), "{reason}: {line}");
         }
         assert!(routes().contains("10.88.0.0/24 dev kumade0"), "{}", routes());
         fs::remove_file(&config.0).unwrap();
-        assert!(wait_for_reload(&far, &said, NOT_IN_FORCE).contains("cannot read the configuration"));
+        assert!(wait_for_reload(&far, &said, UNCHANGED).contains("cannot read the configuration"));
 
         // The peer and the network go.
         config.write(&format!("{listen}{}", stays("\"10.77.0.1\"")));
-        wait_for_reload(&far, &said, "comes: is no peer any longer");
-        wait_for(&said, IN_FORCE);
+        wait_for_reload(&far, &said, &format!("changed: peer comes ({}): removed", others.public(1)));
+        wait_for(&said, "changed: peer stays: network 10.88.0.0/24: removed");
         assert!(!routes().contains("10.88.0.0/24"), "{}", routes());
         transfer.wait_for_progress();
         // All of it over the session and the paths of the beginning.
@@ -210,7 +214,8 @@ fn changes_others_while_a_transfer_goes_on(test: &str, carrier: &str) {
         };
         assert!(eventually(is_told), "{peer}");
         assert!(peer["name"] == "stays" && peer["packets"]["tunnel"]["connected"] == true, "{peer}");
-        for count in ["key_changes", "losses", "restarts"] {
+        // A busy machine may lose a path for a moment, but no session.
+        for count in ["key_changes", "restarts"] {
             let counts = [&before, &peer].map(|peer| &peer["packets"]["tunnel"][count]);
             assert!(counts[0].is_number() && counts[0] == counts[1], "{count}: {counts:?}");
         }
@@ -272,12 +277,12 @@ fn streams_go_on_while_forwardings_come_and_go() {
 
         // It may be reached no longer, and something else may.
         far.write(&far_text("\"127.0.0.1:9\", \"127.0.0.1:11\""));
-        wait_for_reload(&ends[0].0, &ends[0].1, IN_FORCE);
+        wait_for_reload(&ends[0].0, &ends[0].1, "changed: allowed target 127.0.0.1:11: added");
         assert!(stream.read(&mut [0]).is_ok_and(|count| count == 0) || stream.take_error().is_ok());
         target.set_read_timeout(Some(TEST_DEADLINE)).unwrap();
         assert!(!matches!(target.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock));
         near.write(&near_text("\"2011:127.0.0.1:11\", \"1009:127.0.0.1:9\""));
-        wait_for_reload(&ends[1].0, &ends[1].1, IN_FORCE);
+        wait_for_reload(&ends[1].0, &ends[1].1, "changed: forwarding 127.0.0.1:2011:127.0.0.1:11: added");
         assert_eq!(connect("127.0.0.1:2010").unwrap_err().kind(), ErrorKind::ConnectionRefused);
         let eleven = listen("127.0.0.1:11");
         let mut stream = connect("127.0.0.1:2011").unwrap();
@@ -288,7 +293,7 @@ fn streams_go_on_while_forwardings_come_and_go() {
         // A port that is taken is refused, and those of before stay.
         let _taken = hosts.left.run(|| TcpListener::bind("127.0.0.1:3000").unwrap()).unwrap();
         near.write(&near_text("\"3000:127.0.0.1:11\""));
-        let line = wait_for_reload(&ends[1].0, &ends[1].1, NOT_IN_FORCE);
+        let line = wait_for_reload(&ends[1].0, &ends[1].1, UNCHANGED);
         assert!(line.contains("127.0.0.1:3000"), "{line}");
         connect("127.0.0.1:2011").unwrap();
         transfer.wait_for_progress();
@@ -427,20 +432,29 @@ fn a_tunnel_that_takes_all_traffic_changes_its_networks() {
         assert!(ip(&["rule"]).contains("27551") && !ip(&["-6", "rule"]).contains("27552"));
         let addresses = "\"10.77.0.1/24\", \"fd77::1/64\"";
         config.write(&content(addresses, "\"0.0.0.0/0\", \"::/0\", \"10.88.0.0/24\"").replace("1400", "1380"));
-        wait_for_reload(&near, &said, IN_FORCE);
+        wait_for_reload(&near, &said, "changed: mtu: 1380 in place of 1400");
         assert!(ip(&["rule"]).contains("27551") && ip(&["-6", "rule"]).contains("27552"));
         assert!(ip(&["route"]).contains("10.88.0.0/24 dev kumade0"));
         let device = ip(&["address", "show", "kumade0"]);
         assert!(device.contains("fd77::1/64") && device.contains("mtu 1380"), "{device}");
         config.write(&content("\"10.77.0.1/24\"", "\"0.0.0.0/0\""));
-        wait_for_reload(&near, &said, IN_FORCE);
+        wait_for_reload(&near, &said, "changed: mtu: 1400 in place of 1380");
         assert!(ip(&["rule"]).contains("27551") && !ip(&["-6", "rule"]).contains("27552"));
         let device = ip(&["address", "show", "kumade0"]);
         assert!(!device.contains("fd77::1/64") && device.contains("mtu 1400"), "{device}");
         transfer.wait_for_progress();
-        // What it has not had from the beginning.
+        // A network that somebody else routes is refused, and what came with it is taken back.
+        ip(&["route", "add", "10.99.0.0/24", "dev", VethHosts::DEVICE]);
+        config.write(&content(addresses, "\"0.0.0.0/0\", \"::/0\", \"10.88.0.0/24\", \"10.99.0.0/24\""));
+        let line = wait_for_reload(&near, &said, UNCHANGED);
+        assert!(line.contains("10.99.0.0/24"), "{line}");
+        assert!(ip(&["rule"]).contains("27551") && !ip(&["-6", "rule"]).contains("27552"));
+        assert!(
+            !ip(&["route"]).contains("10.88.0.0/24") && !ip(&["address", "show", "kumade0"]).contains("fd77::1/64")
+        );
+        transfer.wait_for_progress();
         config.write(&content("\"10.77.0.1/24\"", "\"10.77.0.0/24\""));
-        wait_for_reload(&near, &said, IN_FORCE);
+        wait_for_reload(&near, &said, "changed: peer far: network 10.77.0.0/24: added");
         assert!(!ip(&["rule"]).contains("27551"));
         transfer.wait_for_progress();
         transfer.end();

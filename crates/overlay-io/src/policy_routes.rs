@@ -68,11 +68,15 @@ impl<R: PolicyRoute + PartialEq> KeptRoutes<R> {
     ) -> Result<(), RouteError> {
         match kept {
             None => *kept = KeptRoutes::install(routes, lock, directory)?,
-            Some(_) if routes.is_empty() => *kept = None,
-            Some(kept) => {
-                kept.routes.replace(routes, &Journal::new(directory.clone()))?;
+            Some(installed) => {
+                let is_last = routes.is_empty();
+                installed.routes.replace(routes, &Journal::new(directory.clone()))?;
                 // Where the last address of an interface is another one, the kernel has dropped all.
-                kept.next_restore = clock::monotonic();
+                installed.next_restore = clock::monotonic();
+                if is_last {
+                    // Others may have such routes.
+                    *kept = None;
+                }
             }
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! A running gateway that reads its configuration again.
 
+use crate::notices::log_reload;
 use kumade_gateway::GatewayConfig;
 use kumade_net::interface;
 use std::path::{Path, PathBuf};
@@ -39,11 +40,6 @@ impl ConfigFile {
 
     /// Says what has come of it.
     pub(super) fn log_outcome(&self, outcome: &anyhow::Result<Vec<String>>) {
-        let file = self.path.display();
-        match outcome {
-            Ok(changes) if changes.is_empty() => tracing::info!("{file}: read again, nothing has changed"),
-            Ok(changes) => changes.iter().for_each(|change| tracing::info!("changed: {change}")),
-            Err(error) => tracing::error!("{file}: the configuration stays as it was: {error:#}"),
-        }
+        log_reload(&self.path, outcome);
     }
 }

@@ -5,7 +5,7 @@ use super::source::SettingsSource;
 use crate::confinement::Confinement;
 use crate::descriptors::raise_descriptor_limit;
 use crate::event_hook::EventHook;
-use crate::notices::log_notices;
+use crate::notices::{log_notices, log_reload};
 use crate::output::note;
 use ::kumade_overlay_status::{LatestStatus, Recorder};
 use anyhow::{Context, anyhow};
@@ -21,6 +21,7 @@ use kumade_tunnel::{
 };
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
@@ -109,30 +110,31 @@ impl RunningEnd {
 
     /// Becomes as the configuration file says now; or says why not, and goes on as before.
     fn reload(&mut self) {
-        let Some(path) = self.source.path().map(|path| path.display().to_string()) else { return };
-        match self.try_reload() {
-            Ok(()) => tracing::info!("the configuration {path} is in force as it is now"),
-            Err(error) => {
-                tracing::error!("the configuration {path} is not in force, and all goes on as before: {error:#}");
-            }
-        }
+        let Some(file) = self.source.path().map(Path::to_owned) else { return };
+        log_reload(&file, &self.try_reload());
     }
 
-    fn try_reload(&mut self) -> anyhow::Result<()> {
-        let Some(source) = self.source.read_again()? else { return Ok(()) };
+    /// Returns what has changed.
+    fn try_reload(&mut self) -> anyhow::Result<Vec<String>> {
+        let Some(source) = self.source.read_again()? else { return Ok(Vec::new()) };
         let source = source?;
         let (settings, before) = (source.settings(), self.source.settings());
         if let Some(key) = settings.unchangeable_since(before) {
             return Err(unchangeable(key));
         }
-        let config = source.load_with_end(self.tunnel.config().end.clone())?.map_err(|error| anyhow!(error))?;
-        if config.identity.public_key() != self.tunnel.config().identity.public_key() {
-            return Err(unchangeable("key"));
+        let running = self.tunnel.config();
+        let config = source.load_with_end(running.end.clone())?.map_err(|error| anyhow!(error))?;
+        if config.identity.public_key() != running.identity.public_key() {
+            return Err(unchangeable("`key` in [tunnel]"));
+        }
+        let mut changes = settings.changes_since(before);
+        if config.psk != running.psk && settings.preshared_key_file == before.preshared_key_file {
+            changes.push("preshared-key: another key in its file".to_owned());
         }
         let is_same = settings.prometheus == before.prometheus;
         let exporter = settings.prometheus.filter(|_| !is_same);
         let exporter = exporter.map(|address| serve_metrics(address, self.recorder.latest())).transpose()?;
-        let peers = self.tunnel.config().peers.clone();
+        let peers = running.peers.clone();
         let notices = self.tunnel.update(config).map_err(|error| anyhow!(source.locate(error)))?;
         log_notices(&notices, &self.names, |path| (path + 1).to_string(), &mut self.hook);
         if !is_same {
@@ -140,19 +142,13 @@ impl RunningEnd {
         }
         self.source = source;
         self.follow_peers(&peers);
-        Ok(())
+        Ok(changes)
     }
 
     /// The peers were these before.
     fn follow_peers(&mut self, before: &[PeerConfig]) {
         let peers = &self.tunnel.config().peers;
         let place_in = |peers: &[PeerConfig], peer: &PeerConfig| peers.iter().position(|other| other.key == peer.key);
-        for (peer, name) in before.iter().zip(&self.names).filter(|(peer, _)| place_in(peers, peer).is_none()) {
-            tracing::info!("{name}: is no peer any longer ({})", short_key(&peer.key));
-        }
-        for peer in peers.iter().filter(|peer| place_in(before, peer).is_none()) {
-            tracing::info!("{}: is a peer from now on ({})", peer.label(), short_key(&peer.key));
-        }
         self.transports = peers.iter().map(|peer| self.transports[place_in(before, peer)?]).collect();
         self.names = peers.iter().map(PeerConfig::label).collect();
         self.recorder.change_template(|status| status.set_peers(peers));
@@ -174,7 +170,7 @@ impl RunningEnd {
 }
 
 fn unchangeable(key: &str) -> anyhow::Error {
-    anyhow!("`{key}` has changed, and cannot while the tunnel runs: restart the tunnel, or change it back")
+    anyhow!("{key} cannot change while the tunnel runs: restart it for that")
 }
 
 /// Those that are bound.

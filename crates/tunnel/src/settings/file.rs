@@ -385,13 +385,13 @@ mod tests {
         let listens = settings("listen = \"443\"");
         let since = |text: &str| settings(text).unchangeable_since(&listens);
         for (text, key) in [
-            ("listen = \"444\"", "listen"),
-            ("connect = \"a\"", "connect"),
-            ("listen = \"443\"\nname = \"a\"", "name"),
-            ("listen = \"443\"\ncarrier = \"udp\"", "carrier"),
-            ("listen = \"443\"\ndevice = \"a\"", "device"),
-            ("listen = \"443\"\naddresses = [\"10.0.0.1/24\"]", "addresses"),
-            ("listen = \"443\"\non-event = \"true\"", "on-event"),
+            ("listen = \"444\"", "`listen` in [tunnel]"),
+            ("connect = \"a\"", "`connect` in [tunnel]"),
+            ("listen = \"443\"\nname = \"a\"", "`name` in [tunnel]"),
+            ("listen = \"443\"\ncarrier = \"udp\"", "`carrier` in [tunnel]"),
+            ("listen = \"443\"\ndevice = \"a\"", "`device` in [tunnel]"),
+            ("listen = \"443\"\naddresses = [\"10.0.0.1/24\"]", "`addresses` in [tunnel]"),
+            ("listen = \"443\"\non-event = \"true\"", "`on-event` in [tunnel]"),
         ] {
             assert_eq!(since(text), Some(key), "{text}");
         }
@@ -400,8 +400,8 @@ mod tests {
             assert_eq!(since(&format!("listen = \"443\"\n{text}")), None, "{text}");
         }
         let has_congestion_control = settings("listen = \"443\"\ncongestion-control = \"cubic\"");
-        assert_eq!(listens.unchangeable_since(&has_congestion_control), Some("congestion-control"));
+        assert_eq!(listens.unchangeable_since(&has_congestion_control), Some("`congestion-control` in [tunnel]"));
         let [few, many] = [8, 9].map(|number| settings(&format!("connect = \"a\"\nconnections = {number}")));
-        assert_eq!(many.unchangeable_since(&few), Some("connections"));
+        assert_eq!(many.unchangeable_since(&few), Some("`connections` in [tunnel]"));
     }
 }

@@ -5,6 +5,7 @@ use kumade_net::{ResolvedHost, ScopedAddress, ScopedAddressError};
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_overlay_io::ConnectionTuning;
 use kumade_units::parse;
+use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -100,31 +101,88 @@ impl TunnelSettings {
         }
     }
 
-    /// What a running end cannot change to become this: the name that it has in a file.
+    /// What a running end cannot change to become this, as it stands in a file; none where it can.
     pub fn unchangeable_since(&self, running: &TunnelSettings) -> Option<&'static str> {
-        let role = |settings: &TunnelSettings| matches!(settings.end, EndSettings::Listen(_));
+        let is_listening = matches!(self.end, EndSettings::Listen(_));
+        let keeps = |is_left_out| is_listening && is_left_out;
+        let (transport, rto) = ((self.transport, running.transport), (self.tuning.rto, running.tuning.rto));
         let changes = [
-            ("name", self.name != running.name),
-            ("key", self.key_file != running.key_file),
-            (if role(self) { "listen" } else { "connect" }, self.end != running.end),
-            ("connections", self.transport != running.transport && self.transport.name() == running.transport.name()),
-            ("carrier", self.transport != running.transport),
-            ("device", self.device != running.device),
+            ("`name` in [tunnel]", self.name != running.name),
+            ("`key` in [tunnel]", self.key_file != running.key_file),
+            (if is_listening { "`listen` in [tunnel]" } else { "`connect` in [tunnel]" }, self.end != running.end),
+            ("`connections` in [tunnel]", transport.0 != transport.1 && transport.0.name() == transport.1.name()),
+            ("`carrier` in [tunnel]", transport.0 != transport.1),
+            ("`device` in [tunnel]", self.device != running.device),
             // With a device, other things are started than without one.
-            ("addresses", self.addresses.is_empty() != running.addresses.is_empty()),
+            ("`addresses` in [tunnel]", self.addresses.is_empty() != running.addresses.is_empty()),
             // The process that runs it is started before this one gives up starting others.
-            ("on-event", self.on_event != running.on_event),
+            ("`on-event` in [tunnel]", self.on_event != running.on_event),
             // A port where others connect keeps what was set on it.
-            ("congestion-control", role(self) && is_left_out(&self.congestion_control, &running.congestion_control)),
-            ("min-rto", role(self) && is_left_out(&self.tuning.rto.min, &running.tuning.rto.min)),
-            ("max-rto", role(self) && is_left_out(&self.tuning.rto.max, &running.tuning.rto.max)),
             (
-                "send-buffer",
-                role(self) && is_left_out(&self.tuning.send_buffer_bytes, &running.tuning.send_buffer_bytes),
+                "`congestion-control` in [tunnel]",
+                keeps(is_left_out(&self.congestion_control, &running.congestion_control)),
+            ),
+            ("`min-rto` in [tuning]", keeps(is_left_out(&rto.0.min, &rto.1.min))),
+            ("`max-rto` in [tuning]", keeps(is_left_out(&rto.0.max, &rto.1.max))),
+            (
+                "`send-buffer` in [tuning]",
+                keeps(is_left_out(&self.tuning.send_buffer_bytes, &running.tuning.send_buffer_bytes)),
             ),
         ];
         changes.into_iter().find_map(|(key, is_changed)| is_changed.then_some(key))
     }
+
+    /// What a running end changes to become this, a line for each.
+    pub fn changes_since(&self, running: &TunnelSettings) -> Vec<String> {
+        let (now, before) = (&self.relayed_connections, &running.relayed_connections);
+        let mut lines = peer_changes(&running.peers, &self.peers);
+        lines.extend(list_changes("address", &running.addresses, &self.addresses));
+        lines.extend(list_changes("forwarding", &before.forwards, &now.forwards));
+        lines.extend(list_changes("allowed target", &before.allowed, &now.allowed));
+        lines.extend(list_changes("relayed source", &before.sources, &now.sources));
+        let file =
+            |settings: &TunnelSettings| settings.preshared_key_file.as_ref().map(|file| file.display().to_string());
+        let others = [
+            ("preshared-key", file(running), file(self)),
+            ("mtu", running.mtu.map(|mtu| mtu.to_string()), self.mtu.map(|mtu| mtu.to_string())),
+            ("congestion-control", running.congestion_control.clone(), self.congestion_control.clone()),
+            ("prometheus", running.prometheus.map(|at| at.to_string()), self.prometheus.map(|at| at.to_string())),
+        ];
+        let show = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+        let others = others.into_iter().filter(|(_, before, now)| before != now);
+        lines.extend(others.map(|(key, before, now)| format!("{key}: {} in place of {}", show(now), show(before))));
+        if self.tuning != running.tuning {
+            lines.push("tuning: other values for connections that are opened from now on".to_owned());
+        }
+        lines
+    }
+}
+
+/// Lines for peers that come, go or have other networks or names.
+fn peer_changes(before: &[PeerConfig], now: &[PeerConfig]) -> Vec<String> {
+    let find = |peers: &[PeerConfig], key| peers.iter().find(|peer| peer.key == key).cloned();
+    let gone = before.iter().filter(|peer| find(now, peer.key).is_none());
+    let mut lines: Vec<_> = gone.map(|peer| format!("peer {} ({}): removed", peer.label(), peer.key)).collect();
+    for peer in now {
+        match find(before, peer.key) {
+            None => lines.push(format!("peer {} ({}): added", peer.label(), peer.key)),
+            Some(before) => {
+                if before.name != peer.name {
+                    lines.push(format!("peer {}: called {} from now on", before.label(), peer.label()));
+                }
+                let changes = list_changes("network", &before.networks, &peer.networks);
+                lines.extend(changes.into_iter().map(|line| format!("peer {}: {line}", peer.label())));
+            }
+        }
+    }
+    lines
+}
+
+/// Lines for what was added to a list and what was removed, whatever its order.
+fn list_changes<T: PartialEq + Display>(what: &str, before: &[T], now: &[T]) -> Vec<String> {
+    let removed = before.iter().filter(|one| !now.contains(one)).map(|one| format!("{what} {one}: removed"));
+    let added = now.iter().filter(|one| !before.contains(one)).map(|one| format!("{what} {one}: added"));
+    removed.chain(added).collect()
 }
 
 /// Whether the system's own takes the place of what was given.
