@@ -302,6 +302,22 @@ fn streams_go_on_while_forwardings_come_and_go() {
     });
 }
 
+#[test]
+fn the_manuals_file_is_a_tunnels() {
+    let manual = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tunnel.md")).unwrap();
+    let example = manual.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let keys = Keys::new("the_manuals_file_is_a_tunnels");
+    let config = ConfigFile::new(&keys, "tunnel.toml");
+    config.write(&example.replace("/etc/kumade/tunnel.key", keys.file(1).to_str().unwrap()));
+    let checked = program().args(["tunnel", "check", config.name()]).output().unwrap();
+    assert!(checked.status.success(), "{}", text(&checked.stderr));
+    // The others are comments there.
+    let others =
+        ["preshared-key", "carrier", "mtu", "congestion-control", "prometheus", "on-event", "allow", "connections"];
+    let more = ["forwards", "relay-from", "min-rto", "max-rto", "send-buffer", "unsent", "delay-short-segments"];
+    assert!(others.iter().chain(&more).all(|key| example.contains(&format!("{key} = "))));
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -457,6 +473,10 @@ fn a_tunnel_that_takes_all_traffic_changes_its_networks() {
         wait_for_reload(&near, &said, "changed: peer far: network 10.77.0.0/24: added");
         assert!(!ip(&["rule"]).contains("27551"));
         transfer.wait_for_progress();
+        // One tunnel at a time has such routes: a running one cannot find out whether another has them.
+        config.write(&content("\"10.77.0.1/24\"", "\"0.0.0.0/0\""));
+        let line = wait_for_reload(&near, &said, UNCHANGED);
+        assert!(line.contains("restart it for that"), "{line}");
         transfer.end();
         assert!(end_with(&mut near, Signal::SIGTERM));
         assert!(ip(&["-4", "rule"]).lines().count() <= 3 && !ip(&["route"]).contains("10.88"), "{}", ip(&["rule"]));

@@ -30,6 +30,12 @@ pub enum RouteError {
         /// Its process, or `unknown`.
         process: String,
     },
+    /// The process has given up what it takes to find that out.
+    #[error(
+        "cannot find out whether {0} in this network namespace already, since this process has given up local sockets: restart \
+         it for that"
+    )]
+    Unknown(&'static str),
     /// The system refuses the name that stands for it.
     #[error(transparent)]
     Lock(NameLockError),
@@ -96,6 +102,9 @@ impl<R: PolicyRoute> KeptRoutes<R> {
         let lock_name = |(name, activity)| {
             NamespaceLock::new(name).map_err(|error| match error {
                 NameLockError::Taken { process, .. } => RouteError::Taken { activity, process },
+                NameLockError::Io { cause, .. } if cause.kind() == io::ErrorKind::PermissionDenied => {
+                    RouteError::Unknown(activity)
+                }
                 error => RouteError::Lock(error),
             })
         };

@@ -72,14 +72,14 @@ impl Tunnel {
         config.check_host()?;
         // What may be refused comes first.
         let relay = match (&self.relay, config.relay_config()) {
-            (Some(relay), Some(config)) => RelayChange::Update(relay.prepare_update(config)?),
+            (Some(relay), Some(config)) => RelayChange::Update(Box::new(relay.prepare_update(config)?)),
             (None, Some(config)) => RelayChange::Replace(Some(Relay::start(config)?)),
             (_, None) => RelayChange::Replace(None),
         };
         let notices = update_plane(&mut self.plane, &config, &self.directory)?;
         match (relay, &self.relay) {
             (RelayChange::Update(update), Some(relay)) => {
-                if let Err(error) = relay.finish_update(update) {
+                if let Err(error) = relay.finish_update(*update) {
                     update_plane(&mut self.plane, &self.config, &self.directory)?;
                     return Err(error.into());
                 }
@@ -149,7 +149,7 @@ fn update_plane(
 
 /// What becomes of the relay where settings change.
 enum RelayChange {
-    Update(RelayUpdate),
+    Update(Box<RelayUpdate>),
     Replace(Option<Relay>),
 }
 

@@ -364,7 +364,7 @@ mod tests {
         let TunnelSettings { transport, device, tuning, key_file, .. } =
             read("connect = \"host.example\"", "").unwrap().settings;
         assert_eq!((transport, device.as_str()), (TransportMode::Auto(16), "kumade0"));
-        assert!(tuning == ConnectionTuning::default() && key_file == PathBuf::from("a.key"));
+        assert!(tuning == ConnectionTuning::default() && key_file == *"a.key");
         assert_eq!(read("listen = \"443\"", "").unwrap().settings.transport, TransportMode::Auto(1));
         let options = FileOptions { name: Some("b".into()), key_file: Some("b.key".into()) };
         let file = TunnelFile::from_toml("[tunnel]\nname = \"a\"\nlisten = \"443\"\n", "t.toml", &options).unwrap();
