@@ -87,11 +87,11 @@ impl SettingsSource {
         })
     }
 
-    /// With the line of the file that says it.
+    /// With the line of the file that says it, if one does.
     pub fn locate(&self, error: TunnelError) -> SettingsError {
         match self {
             SettingsSource::Options(_) => error.into(),
-            SettingsSource::File { file, .. } => file.locate(&error).into(),
+            SettingsSource::File { file, .. } => file.locate(&error).map_or_else(|| error.into(), Into::into),
         }
     }
 }

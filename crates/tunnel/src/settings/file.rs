@@ -131,12 +131,10 @@ impl TunnelFile {
         Ok(TunnelFile { settings, sections, origin: origin.to_owned(), text: text.to_owned() })
     }
 
-    /// Why an end cannot be as the file says, with the line that says it.
-    pub fn locate(&self, error: &TunnelError) -> ConfigError {
-        let span = self.sections.span_of(error);
-        let located = ConfigFault::new(span.clone().unwrap_or_default(), error.to_string());
-        let located = located.with_line(&self.origin, &self.text);
-        ConfigError { line: located.line.filter(|_| span.is_some()), ..located }
+    /// Why an end cannot be as the file says, with the line that says it; none where no line does.
+    pub fn locate(&self, error: &TunnelError) -> Option<ConfigError> {
+        let span = self.sections.span_of(error)?;
+        Some(ConfigFault::new(span, error.to_string()).with_line(&self.origin, &self.text))
     }
 }
 
