@@ -9,6 +9,8 @@
 //! conversation a deadline.
 #![forbid(unsafe_code)]
 
+mod changed_setting;
+mod config_fault;
 mod control;
 mod deadline_stream;
 mod exporter;
@@ -28,8 +30,9 @@ mod runtime_dir;
 pub mod signals;
 mod socket_file;
 mod text_file;
-mod valid_marks;
 
+pub use changed_setting::ChangedSetting;
+pub use config_fault::{ConfigError, ConfigFault, parse_config};
 pub use control::{ClaimedName, ControlError, ControlServer, Protocol, Registry};
 pub use exporter::{Exporter, ExporterError};
 pub use fair_admission::FairAdmission;
@@ -38,9 +41,8 @@ pub use listen_address::{ListenAddressError, listen_address, metrics_address};
 pub use name_lock::{NameLock, NameLockError, check_name};
 pub use namespace_lock::NamespaceLock;
 pub use network::Network;
-pub use policy_routes::InstalledRoutes;
+pub use policy_routes::{InstalledRoutes, RouteChangeError};
 pub use private_directory::PrivateDirectory;
 pub use replace_files::{ReplaceError, check_writable, replace_files};
 pub use runtime_dir::{NoRuntimeDir, RuntimeDir};
 pub use text_file::read_text;
-pub use valid_marks::ValidMarks;

@@ -4,6 +4,7 @@ use kumade_net::interface::Family;
 use kumade_net::policy_routing::{NetworkRefusal, PolicyRoute, RouteRemnant};
 use serde::{Deserialize, Serialize};
 use std::io;
+use thiserror::Error;
 
 /// Policy routes of this process: routing rules and tables, of which a [`Journal`] knows in case it is killed. They are
 /// removed when this is dropped, in the namespace of the thread that does.
@@ -42,9 +43,37 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
     }
 
     /// # Errors
-    /// The system refuses one; the others are removed with this.
+    /// The system refuses one; the others are removed.
     pub fn install(&self) -> Result<(), SetupError> {
-        self.routes.iter().try_for_each(PolicyRoute::install)
+        let installed = self.routes.iter().try_for_each(PolicyRoute::install);
+        installed.inspect_err(|_| self.routes.iter().for_each(|route| drop(route.remove())))
+    }
+
+    /// Has these routes in place of those before; routes that are among both stay as they are.
+    ///
+    /// # Errors
+    /// They cannot be written down, or the system refuses one. Then those before are there, as far as the system takes them again.
+    pub fn replace(&mut self, routes: Vec<R>, journal: &Journal) -> Result<(), RouteChangeError>
+    where
+        R: PartialEq,
+    {
+        let leftover = RoutesLeftover::new(&routes);
+        let both = self.leftover.clone().with(leftover.clone());
+        // Whatever happens on the way.
+        self.record = Some(journal.record(&both)?);
+        self.leftover = both;
+        let before = std::mem::replace(&mut self.routes, routes);
+        if let Err(error) = change_routes(&before, &self.routes) {
+            // Of what is not there, nothing is removed, and what is there already is not added.
+            if let Err(error) = change_routes(&self.routes, &before) {
+                tracing::warn!("the routes of before are not whole again: {error}");
+            }
+            self.routes = before;
+            return Err(error.into());
+        }
+        self.record = Some(journal.record(&leftover)?);
+        self.leftover = leftover;
+        Ok(())
     }
 
     /// Adds those again that the kernel has dropped with an interface. Returns how many were gone and are back, and how many
@@ -55,6 +84,30 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
             |is_counted: fn(&Result<bool, SetupError>) -> bool| restored.iter().filter(|one| is_counted(one)).count();
         (count(|one| matches!(one, Ok(true))), count(Result::is_err))
     }
+}
+
+/// Has some routes in place of others; what is in both stays as it is, and a route that only changes is there at any time.
+fn change_routes<R: PolicyRoute + PartialEq>(before: &[R], after: &[R]) -> Result<(), SetupError> {
+    let is_successor = |one: &R, other: &R| one.remnants() == other.remnants();
+    // Another one may have had the number of a new one.
+    for gone in before.iter().filter(|old| !after.iter().any(|new| new == *old || is_successor(new, old))) {
+        gone.remove()?;
+    }
+    for new in after.iter().filter(|new| !before.contains(new)) {
+        if before.iter().any(|old| is_successor(new, old)) { new.replace()? } else { new.install()? }
+    }
+    Ok(())
+}
+
+/// Why routes are not changed.
+#[derive(Debug, Error)]
+pub enum RouteChangeError {
+    /// What is to be undone cannot be written down.
+    #[error("cannot write down which routes are added, so that they could be removed after a crash: {0}")]
+    Record(#[from] io::Error),
+    /// The system refuses a route.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
 }
 
 impl<R> Drop for InstalledRoutes<R> {
@@ -76,6 +129,12 @@ impl RoutesLeftover {
             }
         }
         leftover
+    }
+
+    fn with(mut self, other: Self) -> Self {
+        self.tables.extend(other.tables.into_iter().filter(|table| !self.tables.contains(table)).collect::<Vec<_>>());
+        self.refusals.extend(other.refusals.into_iter().filter(|one| !self.refusals.contains(one)).collect::<Vec<_>>());
+        self
     }
 }
 

@@ -37,6 +37,25 @@ pub struct RemoteConfig {
     pub resequencer: ResequencerConfig,
 }
 
+impl RemoteConfig {
+    /// Whether there is a route, and an interface, for each path.
+    pub(crate) fn check_counts(&self) -> Result<(), NodeError> {
+        let (routes, paths, interfaces) = (self.routes.len(), self.bond.paths.len(), self.interface_mtus.len());
+        if routes != paths {
+            return Err(NodeError::RouteCount { routes, paths });
+        }
+        if interfaces != paths && interfaces != 0 {
+            return Err(NodeError::InterfaceMtuCount { interfaces, paths });
+        }
+        Ok(())
+    }
+
+    /// Whether both are about one peer, with one second key.
+    pub(crate) fn is_same_peer(&self, other: &RemoteConfig) -> bool {
+        self.key == other.key && self.psk == other.psk
+    }
+}
+
 /// Why there is no node.
 #[derive(Debug, Error)]
 pub enum NodeError {

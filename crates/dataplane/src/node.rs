@@ -10,9 +10,9 @@ use crate::shard_message::{
 };
 use crate::statistics::{NodeStatistics, RemoteStatus};
 use kumade_link::Label;
-use kumade_multipath::{PathId, SharedPaths, StreamDelivery, TrafficClass};
+use kumade_multipath::{PathId, PathSet, SharedPaths, StreamDelivery, TrafficClass};
 use kumade_noise_session::{
-    DatagramKind, Endpoint, EndpointEvent, PeerId, RefusedDatagram, Route, Session, SessionTable,
+    DatagramKind, Endpoint, EndpointEvent, PeerError, PeerId, RefusedDatagram, Route, Session, SessionTable,
 };
 use kumade_packet::{Classification, Ecn};
 use kumade_units::{Rate, Time};
@@ -117,14 +117,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         let mut endpoint = Endpoint::new(config.identity, config.policy, random);
         let mut remotes = Vec::new();
         for remote in config.remotes {
-            let (routes, paths) = (remote.routes.len(), remote.bond.paths.len());
-            if routes != paths {
-                return Err(NodeError::RouteCount { routes, paths });
-            }
-            let interfaces = remote.interface_mtus.len();
-            if interfaces != paths && interfaces != 0 {
-                return Err(NodeError::InterfaceMtuCount { interfaces, paths });
-            }
+            remote.check_counts()?;
             let peer = endpoint.add_peer(remote.key, remote.psk.clone())?;
             endpoint.set_routes(peer, remote.routes.iter().flatten().copied().collect(), now);
             let paths = SharedPaths::new(&remote.bond.paths, shards, now);
@@ -137,13 +130,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     /// sockets of its own, those for the peers' shards of the same number: their ports are that of the first one and that
     /// number, until they write from elsewhere.
     pub fn shard_seed(&self, shard: usize) -> ShardSeed {
-        let port = |route: &mut Route| route.address.set_port(route.address.port().wrapping_add(shard as u16));
-        let remotes = self.remotes.iter().map(|remote| {
-            let (mut config, peer, paths) = remote.shard_seed();
-            config.routes.iter_mut().flatten().for_each(port);
-            (config, peer, paths)
-        });
-        ShardSeed { shard, remotes: remotes.collect() }
+        ShardSeed::new(shard, self.remotes.iter().map(Remote::shard_seed))
     }
 
     /// Another shard than the first. It is told of sessions by that one ([`Node::take_messages`]).
@@ -182,6 +169,94 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         })
     }
 
+    /// From now on has these peers, in this order. One with the key and the second key of a peer that there is stays connected,
+    /// keeps what it knows of its paths, and is reached where it was last, but on paths on which another address is given than
+    /// before; these begin anew, and those that are `changed`, since something else carries them now. A path behind those that a
+    /// peer has is used no more. The own key and the admission of handshakes stay as they are. For the first shard, which tells
+    /// the others ([`Node::take_messages`]). Returns the new places of the peers before; `None` for those that are gone. To be called
+    /// when all events before are [drained](Node::drain).
+    ///
+    /// # Errors
+    /// As [`Node::new`]; then nothing is changed.
+    pub fn reconfigure(
+        &mut self,
+        remotes: Vec<RemoteConfig>,
+        changed: PathSet,
+        now: Time,
+    ) -> Result<Vec<Option<usize>>, NodeError> {
+        self.check_remotes(&remotes)?;
+        let place = |old: &Remote<B>| remotes.iter().position(|new| new.is_same_peer(old.config()));
+        let places: Vec<_> = self.remotes.iter().map(place).collect();
+        let Some(endpoint) = self.handshakes.endpoint() else { return Ok(places) };
+        for (gone, _) in self.remotes.iter().zip(&places).filter(|(_, place)| place.is_none()) {
+            endpoint.remove_peer(gone.peer);
+        }
+        let mut parts = Vec::new();
+        for config in remotes {
+            let part = match self.remotes.iter().find(|old| config.is_same_peer(old.config())) {
+                Some(old) => {
+                    let mut paths = old.shared_paths().clone();
+                    paths.add_paths(config.bond.paths.get(paths.path_count()..).unwrap_or_default(), now);
+                    (config, old.peer, paths)
+                }
+                None => {
+                    let peer = endpoint.add_peer(config.key, config.psk.clone())?;
+                    let paths = SharedPaths::new(&config.bond.paths, self.shard_count, now);
+                    (config, peer, paths)
+                }
+            };
+            parts.push(part);
+        }
+        for shard in 1..self.shard_count {
+            let content =
+                ShardMessageContent::Reconfigured { seed: ShardSeed::new(shard, parts.iter().cloned()), changed };
+            self.messages.push((shard, ShardMessage(content)));
+        }
+        self.replace_remotes(parts, changed, now);
+        if let Some(endpoint) = self.handshakes.endpoint() {
+            for remote in &self.remotes {
+                endpoint.set_routes(remote.peer, remote.routes().collect(), now);
+            }
+        }
+        Ok(places)
+    }
+
+    /// Whether these can be its peers.
+    fn check_remotes(&mut self, remotes: &[RemoteConfig]) -> Result<(), NodeError> {
+        Networks::new(remotes.iter().map(|remote| remote.networks.as_slice()))?;
+        for (place, remote) in remotes.iter().enumerate() {
+            remote.check_counts()?;
+            remote.bond.check()?;
+            if remotes[..place].iter().any(|other| other.key == remote.key) {
+                return Err(PeerError::Duplicate(remote.key).into());
+            }
+            if self.handshakes.endpoint().is_some_and(|endpoint| endpoint.public_key() == remote.key) {
+                return Err(PeerError::OwnKey(remote.key).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes these in place of the peers that there were. They have been checked.
+    fn replace_remotes(&mut self, parts: Vec<(RemoteConfig, PeerId, SharedPaths)>, changed: PathSet, now: Time) {
+        let Ok(networks) = Networks::new(parts.iter().map(|(remote, ..)| remote.networks.as_slice())) else { return };
+        let mut before: BTreeMap<_, _> =
+            std::mem::take(&mut self.remotes).into_iter().map(|remote| (remote.peer, remote)).collect();
+        for (config, peer, paths) in parts {
+            let remote = match before.remove(&peer) {
+                Some(mut remote) => {
+                    remote.reconfigure(config, paths, changed, now);
+                    Ok(remote)
+                }
+                None => Remote::new(config, peer, paths, self.shard, now),
+            };
+            self.remotes.extend(remote);
+        }
+        before.into_keys().for_each(|gone| self.sessions.remove(gone));
+        self.networks = networks;
+        self.remote_by_peer = self.remotes.iter().enumerate().map(|(place, remote)| (remote.peer, place)).collect();
+    }
+
     /// Whether there are others to tell and to be told by.
     pub fn has_other_shards(&self) -> bool {
         self.shard_count > 1
@@ -204,9 +279,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                 buffer.extend_from_slice(&bytes);
                 self.send(PacketBuffer::new(buffer, HEADROOM_BYTES), Some(destination), label, class, now);
             }
-            ShardMessageContent::Established { remote: place, session, instance, paths } => {
-                let Some(remote) = self.remotes.get_mut(place) else { return };
-                self.sessions.install(remote.peer, session, now);
+            ShardMessageContent::Reconfigured { seed, changed } => self.replace_remotes(seed.remotes, changed, now),
+            ShardMessageContent::Established { peer, session, instance, paths } => {
+                let Some(&place) = self.remote_by_peer.get(&peer) else { return };
+                let remote = &mut self.remotes[place];
+                self.sessions.install(peer, session, now);
                 if remote.record_session(instance) {
                     remote.restart(paths, now, &mut self.resequenced);
                     self.deliver_with_valid_source(place);
@@ -434,7 +511,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             for shard in 1..self.shard_count {
                 let Ok(session) = session.take_paths(session_paths(shard)) else { continue };
                 let paths = remote.shared_paths().clone();
-                let content = ShardMessageContent::Established { remote: place, session, instance, paths };
+                let content = ShardMessageContent::Established { peer, session, instance, paths };
                 self.messages.push((shard, ShardMessage(content)));
             }
             self.deliver_with_valid_source(place);

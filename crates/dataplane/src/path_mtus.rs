@@ -45,9 +45,25 @@ impl PathMtus {
     /// Something else carries a path from now on, which adds so many bytes to each packet: up to this MTU its own is
     /// discovered, if there is one.
     pub(crate) fn set_transport(&mut self, path: PathId, mtu: Option<u32>, overhead_bytes: u32, now: Time) {
+        if let Some(overhead) = self.datagram_overhead.get_mut(path.index()) {
+            *overhead = overhead_without_message(overhead_bytes);
+        }
         if let Some(place) = self.discoveries.get_mut(path.index()) {
             *place = mtu.map(|mtu| PathMtuDiscovery::new(mtu, now));
-            self.datagram_overhead[path.index()] = overhead_without_message(overhead_bytes);
+            self.update_common_max();
+        }
+    }
+
+    /// There are so many paths, if there were fewer; of further ones nothing is known until their
+    /// [transport](Self::set_transport) is set.
+    pub(crate) fn set_path_count(&mut self, paths: usize) {
+        if paths > self.datagram_overhead.len() {
+            if !self.discoveries.is_empty() {
+                self.discoveries.resize(paths, None);
+            }
+            self.datagram_overhead.resize(paths, 0);
+            self.unanswered_probes.resize(paths, None);
+            self.message_overhead = DataHeader::size_for_paths(paths);
             self.update_common_max();
         }
     }

@@ -7,8 +7,8 @@ use crate::statistics::{RemotePath, RemoteStatus};
 use kumade_link::Label;
 use kumade_multipath::message::{Data, DataHeader, Message, Probe};
 use kumade_multipath::{
-    ArrivedData, Bond, DelayRange, FlowControl, OuterTransport, OutgoingPacket, PathEvent, PathId, PathReceiver,
-    PathState, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
+    ArrivedData, Bond, DelayRange, FlowControl, OuterTransport, OutgoingPacket, PathEvent, PathId, PathPolicy,
+    PathReceiver, PathSet, PathState, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
 };
 use kumade_noise_session::{PeerId, Route};
 use kumade_packet::{Ecn, PayloadKind};
@@ -33,7 +33,10 @@ pub(crate) struct UnsealedDatagram<B> {
 
 /// All that belongs to one peer.
 pub(crate) struct Remote<B> {
+    /// With all paths that there have been.
     config: RemoteConfig,
+    /// So many of them are in use; those behind have been given up, and keep their counters.
+    path_count: usize,
     /// What the shards of the node have in common.
     shared_paths: SharedPaths,
     /// Which of them this is.
@@ -59,6 +62,8 @@ pub(crate) struct Remote<B> {
     path_failures: Vec<u64>,
     /// Whether each path has failed or ended, and has not returned yet.
     has_path_failed: Vec<bool>,
+    /// Whether each path was taken down for other settings, which is no failure.
+    is_restarting: Vec<bool>,
     /// What is to be told.
     changes: Vec<(Time, RemoteChange)>,
     handshakes: u64,
@@ -85,6 +90,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             receivers: vec![PathReceiver::new(); routes.len()],
             path_failures: vec![0; routes.len()],
             has_path_failed: vec![false; routes.len()],
+            is_restarting: vec![false; routes.len()],
             routes,
             had_connection: false,
             last_connection_data: None,
@@ -98,12 +104,92 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             last_data_sent_notice: None,
             last_data_received_notice: None,
             mtus,
+            path_count: config.bond.paths.len(),
             config,
             shared_paths: paths,
             shard,
         };
         remote.enable_known_paths(now);
         Ok(remote)
+    }
+
+    pub(crate) fn config(&self) -> &RemoteConfig {
+        &self.config
+    }
+
+    /// Takes over other settings of the same peer: [`Node::reconfigure`](crate::Node::reconfigure). `paths` are those that there
+    /// were and further ones.
+    pub(crate) fn reconfigure(&mut self, new: RemoteConfig, paths: SharedPaths, changed: PathSet, now: Time) {
+        let (before, count) = (std::mem::replace(&mut self.path_count, new.bond.paths.len()), paths.path_count());
+        let given = std::mem::replace(&mut self.config, new);
+        let config = &mut self.config;
+        let kept = (before.min(self.path_count), PathId::all().take(given.bond.paths.len()));
+        for path in kept.1.map(PathId::index) {
+            if path >= self.path_count {
+                config.bond.paths.push(given.bond.paths[path]);
+                config.routes.push(None);
+            } else if path < kept.0 && !PathId::all().nth(path).is_some_and(|id| changed.contains(id)) {
+                // As found out since.
+                let (old, new) = (&given.bond.paths[path], &mut config.bond.paths[path]);
+                (new.overhead_bytes, new.flow_control) = (old.overhead_bytes, old.flow_control);
+                if let (Some(new), Some(old)) = (config.interface_mtus.get_mut(path), given.interface_mtus.get(path)) {
+                    *new = *old;
+                }
+            }
+        }
+        if let PathPolicy::Ratio { shares, .. } = &mut config.bond.policy {
+            shares.resize(count, 0);
+        }
+        if !config.interface_mtus.is_empty() {
+            config.interface_mtus.resize(count, None);
+        }
+        // Its settings have been checked, so that nothing is out of range.
+        if self.bond.reconfigure(&config.bond, &paths, self.shard, now).is_err() {
+            return;
+        }
+        self.shared_paths = paths;
+        self.routes.resize(count, None);
+        self.receivers.resize(count, PathReceiver::new());
+        self.path_failures.resize(count, 0);
+        self.has_path_failed.resize(count, false);
+        self.is_restarting.resize(count, false);
+        self.mtus.set_path_count(count);
+        for path in PathId::all().take(count) {
+            let place = path.index();
+            let (is_used, was_used) = (place < self.path_count, place < before);
+            let given_before = given.routes.get(place).copied().flatten().filter(|_| was_used);
+            let route = self.config.routes[place];
+            // The far end's name may have led there already.
+            let is_elsewhere = route.is_some() && route != given_before && route != self.routes[place];
+            if !is_used {
+                self.give_up_path(path, now);
+            } else if !was_used || changed.contains(path) || is_elsewhere {
+                self.restart_path(path, route.or(self.routes[place].filter(|_| was_used)), now);
+            }
+            let rate = self.config.bond.paths[place].rate;
+            if is_used && was_used && rate != given.bond.paths[place].rate {
+                rate.into_iter().for_each(|rate| self.bond.suggest_rate(path, rate, now));
+            }
+        }
+    }
+
+    /// A path is used no more.
+    fn give_up_path(&mut self, path: PathId, now: Time) {
+        self.set_route(path, None, now);
+        self.has_path_failed[path.index()] = false;
+        self.mtus.set_transport(path, None, 0, now);
+    }
+
+    /// A path begins anew by this route, or waits for the peer to write first.
+    fn restart_path(&mut self, path: PathId, route: Option<Route>, now: Time) {
+        self.is_restarting[path.index()] |= self.bond.set_enabled(path, false, now);
+        self.has_path_failed[path.index()] = false;
+        let overhead_bytes = self.config.bond.paths[path.index()].overhead_bytes;
+        self.bond.set_flow_control(path, self.flow_control(path), overhead_bytes, now);
+        let mtu = self.config.interface_mtus.get(path.index()).copied().flatten();
+        self.mtus.set_transport(path, mtu, overhead_bytes, now);
+        self.apply_mtu(path, now);
+        self.set_route(path, route, now);
     }
 
     /// What another shard begins with.
@@ -190,7 +276,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     }
 
     fn answers_on_a_path(&self) -> bool {
-        let mut states = PathId::all().take(self.routes.len()).filter_map(|path| self.bond.status(path));
+        let mut states = PathId::all().take(self.path_count).filter_map(|path| self.bond.status(path));
         states.any(|status| status.state == PathState::Up)
     }
 
@@ -225,7 +311,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                     }
                 }
                 PathEvent::Down(path) => {
-                    self.record_path_failure(path, now);
+                    let is_restarting = std::mem::take(&mut self.is_restarting[path.index()]);
+                    if path.index() < self.path_count && !is_restarting {
+                        self.record_path_failure(path, now);
+                    }
                     // Paths are judged in both directions together.
                     self.resequencer.path_down(path, now, delivered);
                     self.mtus.path_down(path);
@@ -366,7 +455,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         buffers: &dyn Fn(usize) -> B,
         delivered: &mut Vec<PacketBuffer<B>>,
     ) -> bool {
-        if path.index() >= self.routes.len() {
+        if path.index() >= self.path_count {
             return false;
         }
         self.update_route(path, &outer, text.len(), now);
@@ -431,7 +520,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             self.update_path_transport(path, outer, text, now);
         }
         match before {
-            None => self.bond.set_enabled(path, true, now),
+            None => {
+                self.bond.set_enabled(path, true, now);
+            }
             // Another address is another path, another port is not.
             Some(before) if before.address.ip() != from.address.ip() => {
                 self.mtus.path_down(path);
@@ -500,7 +591,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 
     /// A path begins anew, by another route, with datagrams.
     pub(crate) fn set_datagram_route(&mut self, route: Route, overhead_bytes: u32, now: Time) {
-        let Some(path) = PathId::new(route.path).filter(|path| path.index() < self.routes.len()) else { return };
+        let Some(path) = PathId::new(route.path).filter(|path| path.index() < self.path_count) else { return };
         self.set_route(path, None, now);
         self.mtus.path_down(path);
         let config = &mut self.config.bond.paths[path.index()];
@@ -554,7 +645,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 
     pub(crate) fn status(&self) -> RemoteStatus {
         let paths = PathId::all().zip(&self.routes).zip(&self.receivers).zip(&self.path_failures);
-        let paths = paths.filter_map(|(((path, route), receiver), &failures)| {
+        let paths = paths.take(self.path_count).filter_map(|(((path, route), receiver), &failures)| {
             let (received_packets, received_bytes) = receiver.received_totals();
             let (address, status) = (route.map(|route| route.address), self.bond.status(path)?);
             Some(RemotePath { address, status, mtu: self.mtus.mtu(path), received_packets, received_bytes, failures })

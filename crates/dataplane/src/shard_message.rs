@@ -1,7 +1,7 @@
 use crate::config::RemoteConfig;
 use kumade_link::Label;
-use kumade_multipath::{PathId, SharedPaths, TrafficClass};
-use kumade_noise_session::{PeerId, Session};
+use kumade_multipath::{PathId, PathSet, SharedPaths, TrafficClass};
+use kumade_noise_session::{PeerId, Route, Session};
 use std::net::IpAddr;
 
 /// How many shards a node can have: with the number of a path, theirs makes one of a session
@@ -16,12 +16,18 @@ pub struct ShardMessage(pub(crate) ShardMessageContent);
 pub(crate) enum ShardMessageContent {
     /// From the first one: a handshake has made a session, of which this is the other's part.
     Established {
-        remote: usize,
+        peer: PeerId,
         session: Session,
         /// The peer's life.
         instance: u64,
         /// What the shards have in common from then on, if it is another life than before.
         paths: SharedPaths,
+    },
+    /// From the first one: there are these peers from then on.
+    Reconfigured {
+        seed: ShardSeed,
+        /// The paths that are others than before.
+        changed: PathSet,
     },
     /// To the first one, of a peer.
     Handshake(PeerId, HandshakeTrigger),
@@ -47,6 +53,16 @@ pub struct ShardSeed {
 }
 
 impl ShardSeed {
+    /// With what the first shard begins with.
+    pub(crate) fn new(shard: usize, remotes: impl Iterator<Item = (RemoteConfig, PeerId, SharedPaths)>) -> Self {
+        let port = |route: &mut Route| route.address.set_port(route.address.port().wrapping_add(shard as u16));
+        let remotes = remotes.map(|(mut config, peer, paths)| {
+            config.routes.iter_mut().flatten().for_each(port);
+            (config, peer, paths)
+        });
+        ShardSeed { shard, remotes: remotes.collect() }
+    }
+
     /// Its number; that of the first shard is 0.
     pub fn shard(&self) -> usize {
         self.shard

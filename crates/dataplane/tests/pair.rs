@@ -2,7 +2,9 @@
 
 mod world;
 
-use kumade_multipath::PathPolicy;
+use kumade_dataplane::RemoteConfig;
+use kumade_multipath::{PathPolicy, PathSet};
+use kumade_noise_session::PresharedKey;
 use kumade_packet::Ecn;
 use kumade_units::{Span, Time};
 use proptest::prelude::*;
@@ -55,6 +57,78 @@ fn a_peer_that_restarts_is_served_again() {
         world.run(0, 4, Time::ZERO + Span::from_secs(32));
         assert!(world.goodput(1, before, Span::from_secs(2)) > 3.9, "node {own} restarted");
     }
+}
+
+#[test]
+fn others_come_and_go_without_a_trace() {
+    let mut world = World::new(8, PathPolicy::Weighted, vec![model(8, 10)]);
+    let run = |world: &mut World| world.run(0, 4, world.now + Span::from_secs(1));
+    run(&mut world);
+    let before = world.received[1].len();
+    let handshakes = world.nodes[1].remote_statuses()[0].handshakes;
+    let (kept, other) = (world.remote(1), world.stranger(1, "10.0.7.0/24"));
+    let networks = |more: &[&str]| {
+        let networks = more.iter().map(|network| network.parse().unwrap());
+        RemoteConfig { networks: kept.networks.iter().copied().chain(networks).collect(), ..kept.clone() }
+    };
+    let now = world.now;
+    assert_eq!(
+        world.nodes[1].reconfigure(vec![other.clone(), networks(&[])], PathSet::default(), now).unwrap(),
+        [Some(1)]
+    );
+    run(&mut world);
+    assert_eq!(world.nodes[1].remote_statuses()[1].key, kept.key);
+    // A fault changes nothing.
+    let new = world.stranger(1, "10.0.9.0/24");
+    let (own, now) = (RemoteConfig { key: world.public_key(1), ..other.clone() }, world.now);
+    for (remotes, said) in [
+        (vec![networks(&["10.0.7.0/24"]), other.clone()], "the network 10.0.7.0/24"),
+        (vec![own, networks(&[])], "own"),
+        (vec![other.clone(), RemoteConfig { networks: Vec::new(), ..other.clone() }], &other.key.to_string()),
+        (vec![RemoteConfig { routes: Vec::new(), ..new }], "0 routes for 1 paths"),
+    ] {
+        let refused = world.nodes[1].reconfigure(remotes, PathSet::default(), now).map_err(|error| error.to_string());
+        assert!(refused.as_ref().is_err_and(|error| error.contains(said)), "{said}: {refused:?}");
+    }
+    run(&mut world);
+    assert_eq!(world.nodes[1].remote_statuses().len(), 2);
+    let now = world.now;
+    assert_eq!(
+        world.nodes[1].reconfigure(vec![networks(&["10.0.8.0/24"])], PathSet::default(), now).unwrap(),
+        [None, Some(0)]
+    );
+    run(&mut world);
+    world.run(0, 0, world.now + Span::from_secs(1));
+    let status = world.nodes[1].remote_statuses()[0].clone();
+    let since = &world.received[1][before..];
+    assert!(since.iter().copied().eq(since[0]..world.offered[0]), "all in order");
+    assert_eq!((status.handshakes, status.restarts, status.losses), (handshakes, 0, 0));
+    // Who is gone is not heard, and is served again once it is a peer again.
+    let (before, now) = (world.received[1].len(), world.now);
+    assert_eq!(world.nodes[1].reconfigure(vec![other], PathSet::default(), now).unwrap(), [None]);
+    run(&mut world);
+    assert_eq!(world.received[1].len(), before);
+    let now = world.now;
+    assert_eq!(world.nodes[1].reconfigure(vec![kept.clone()], PathSet::default(), now).unwrap(), [None]);
+    world.run(0, 4, world.now + Span::from_secs(20));
+    let before = world.received[1].len();
+    run(&mut world);
+    assert!(world.goodput(1, before, Span::from_secs(1)) > 3.9);
+}
+
+#[test]
+fn another_second_key_makes_another_peer() {
+    let mut world = World::new(9, PathPolicy::Weighted, vec![model(8, 10)]);
+    world.run(0, 4, Time::ZERO + Span::from_secs(1));
+    for own in 0..2 {
+        let (remote, now) = (world.remote(own), world.now);
+        let remote = RemoteConfig { psk: PresharedKey::from_bytes([5; 32]), ..remote };
+        assert_eq!(world.nodes[own].reconfigure(vec![remote], PathSet::default(), now).unwrap(), [None]);
+    }
+    world.run(0, 4, world.now + Span::from_secs(20));
+    let before = world.received[1].len();
+    world.run(0, 4, world.now + Span::from_secs(1));
+    assert!(world.goodput(1, before, Span::from_secs(1)) > 3.9);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a gateway's configuration file may say, and what it means once it is valid.
 
 mod bonded;
+mod changes;
 mod checks;
 mod error;
 mod file;
@@ -12,6 +13,7 @@ mod translations;
 mod types;
 mod validate;
 
+pub use changes::FixedSetting;
 pub use error::ConfigError;
 pub use options::{PathOption, PathOptionError, SimpleBonded, SimpleConfig};
 pub(crate) use types::network_family;

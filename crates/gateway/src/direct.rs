@@ -30,6 +30,7 @@ mod gro_limit_guard;
 mod host;
 mod plan;
 mod plane;
+mod reverse_path;
 mod session_node;
 mod session_plane;
 mod session_rules;
@@ -37,7 +38,7 @@ mod session_shard;
 mod session_status;
 
 pub use flow_lists::FlowLists;
-pub use host::{ForwardingError, check_forwarding};
+pub use host::check_forwarding;
 pub use plan::DirectPlan;
 pub(crate) use plan::path_mark as mark;
 pub use plane::{DirectError, DirectPlane, PathCount};

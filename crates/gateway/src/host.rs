@@ -1,9 +1,9 @@
 //! What this host has to have, whatever plane carries.
 
 use crate::config::{GatewayConfig, GatewayPath, Plane, network_family};
+use kumade_net::forwarding::{MissingForwarding, missing_forwarding};
 use kumade_net::interface::Family;
 use kumade_net::interface_address::is_on_link;
-use kumade_net::sysctl;
 use kumade_noise_session::PublicKey;
 use std::net::IpAddr;
 use thiserror::Error;
@@ -42,8 +42,21 @@ impl GatewayConfig {
     /// # Errors
     /// One is not.
     pub fn check_next_hops(&self) -> Result<(), HostRefusal> {
+        self.check_next_hops_unlike(&[])
+    }
+
+    /// The same of paths that are not among these: a running gateway's are not refused because an interface is down for a while.
+    ///
+    /// # Errors
+    /// As [`check_next_hops`](Self::check_next_hops).
+    pub fn check_next_hops_unlike(&self, known: &[GatewayPath]) -> Result<(), HostRefusal> {
         let next_hops = |path: &GatewayPath| [Family::V4, Family::V6].map(|family| path.next_hop(family));
-        for path in &self.paths {
+        let is_known = |path: &GatewayPath| {
+            let is_alike =
+                |other: &GatewayPath| other.interface == path.interface && next_hops(other) == next_hops(path);
+            known.iter().any(is_alike)
+        };
+        for path in self.paths.iter().filter(|path| !is_known(path)) {
             for gateway in next_hops(path).into_iter().flatten() {
                 if !is_on_link(&path.interface, gateway).unwrap_or(true) {
                     let (path, interface) = (path.name.clone(), path.interface.clone());
@@ -74,21 +87,14 @@ impl GatewayConfig {
 
     /// What a bonded gateway may lack to pass on the packets of its site's hosts, and what to try.
     pub fn forwarding_warnings(&self) -> Vec<String> {
-        let networks = || self.remotes.iter().flat_map(|remote| &remote.networks);
-        let settings =
-            [(Family::V4, "IPv4", "net.ipv4.ip_forward"), (Family::V6, "IPv6", "net.ipv6.conf.all.forwarding")];
-        let lacks = |(family, version, key): (Family, &str, &str)| {
-            let is_needed = networks().any(|network| network_family(*network) == family);
-            let lacks = is_needed && read_sysctl(key) == Some(0);
-            lacks.then(|| {
-                format!("this host does not forward {version} packets, so that only its own pass: `sysctl -w {key}=1` changes that")
-            })
+        let networks = self.remotes.iter().flat_map(|remote| &remote.networks);
+        let families: Vec<_> = networks.map(|network| network_family(*network)).collect();
+        let warning = |missing: &MissingForwarding| {
+            let MissingForwarding { version, key } = missing;
+            format!(
+                "this host does not forward {version} packets, so that only its own pass: `sysctl -w {key}=1` changes that"
+            )
         };
-        settings.into_iter().filter_map(lacks).collect()
+        missing_forwarding(&families).iter().map(warning).collect()
     }
-}
-
-/// None where there is no such setting.
-pub(crate) fn read_sysctl(key: &str) -> Option<u32> {
-    sysctl::read(key).ok()?.parse().ok()
 }

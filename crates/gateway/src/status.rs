@@ -14,7 +14,7 @@ pub use ::kumade_overlay_status::{
     HistogramBucket, PathState, RefusedTraffic, Resequencing, Traffic, Tunnel, TunnelPath, Waits, format_age,
     format_percent,
 };
-pub use recorder::new_recorder;
+pub use recorder::{blank_status, new_recorder};
 pub use sessions::{NatSessionStatus, PhaseCounts, RemoteSessions, SessionCounters, SessionPhase, SessionRole};
 
 use kumade_probe_train::Estimate;

@@ -269,6 +269,56 @@ fn a_path_that_is_down_gets_no_packets_until_it_is_up_again_and_weights_change_a
     });
 }
 
+/// The route to the other site in the main table is by the first path, and goes with it.
+#[test]
+fn packets_arrive_by_the_path_that_is_left_whatever_reverse_path_filtering_paths_have() {
+    in_namespaces("packets_arrive_by_the_path_that_is_left_whatever_reverse_path_filtering_paths_have", || {
+        for filter in ["1", "2"] {
+            let sites = Sites::new();
+            let settings = |gateway: &Namespace| {
+                let read = |path| fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{path}/rp_filter")).unwrap();
+                gateway.run(|| ["path1", "path2"].map(|path| read(path).trim().to_owned())).unwrap()
+            };
+            let set = |gateway: &Namespace, of: &str, value: &str| {
+                gateway.run(|| fs::write(format!("/proc/sys/net/ipv4/conf/{of}/rp_filter"), value)).unwrap().unwrap();
+            };
+            let gateways = [&sites.left, &sites.right];
+            for gateway in gateways {
+                set(gateway, "all", "0");
+                ["path1", "path2"].map(|path| set(gateway, path, filter));
+            }
+            let right = LEFT.replace("\"left\"", "\"right\"").replace("10.1.0", "10.X.0").replace("10.2.0", "10.1.0");
+            let right = right.replace("10.X.0", "10.2.0").replace("fd01::", "fdX::").replace("fd02::", "fd01::");
+            let right =
+                right.replace("fdX::", "fd02::").replace(".2\", \"fd09", ".1\", \"fd09").replace("::2\"]", "::1\"]");
+            let right = read(&right);
+            let configs = [read(LEFT), right];
+            let directories = ["filter-left", "filter-right"].map(runtime);
+            let mut planes = [0, 1].map(|place| start(gateways[place], &configs[place], &directories[place]));
+            assert_eq!(gateways.map(settings), [["0", "0"]; 2].map(|both| both.map(String::from)));
+            let send = |packets| sites.send(&sites.a, "10.1.0.2", &sites.b, "10.2.0.2", packets);
+            send(19);
+            run_ip(&sites.left, &["link", "set", "path1", "down"]).unwrap();
+            assert!(eventually(|| !is_up(&sites.right, "path1")));
+            for (plane, gateway) in planes.iter_mut().zip(gateways) {
+                gateway.run(|| plane.update_interfaces()).unwrap().unwrap();
+            }
+            send(19);
+            for (plane, gateway) in planes.into_iter().zip(gateways) {
+                gateway.run(|| drop(plane)).unwrap();
+            }
+            let before = [filter, filter].map(String::from);
+            assert_eq!(gateways.map(settings), [before.clone(), before]);
+            // With the strict one for all interfaces, a path's may be the loose one.
+            set(&sites.right, "all", "1");
+            let plane = start(&sites.right, &configs[1], &directories[1]);
+            assert_eq!(settings(&sites.right), ["2", "2"].map(String::from));
+            sites.right.run(|| drop(plane)).unwrap();
+            assert_eq!(settings(&sites.right), [filter, filter].map(String::from));
+        }
+    });
+}
+
 /// What has been merged before it arrives takes one path; what the gateway's own interface merges is bounded.
 #[test]
 fn batches_are_bounded_by_the_rate_of_the_slowest_path_and_as_before_at_the_end() {

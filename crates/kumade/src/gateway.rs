@@ -2,7 +2,9 @@
 
 mod live;
 mod registry;
+mod reload;
 mod run;
+mod services;
 mod status;
 
 use crate::output::{StandardOutput, note};
@@ -100,21 +102,21 @@ enum GatewayCommand {
 pub fn run(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
     let config = match (&args.command, &args.config) {
         (Some(GatewayCommand::Status(args)), _) => return status::run(args),
-        (Some(GatewayCommand::Check { file }), _) | (None, Some(file)) => read_config(file)?,
+        (Some(GatewayCommand::Check { file }), _) | (None, Some(file)) => read_config(file, &interface::names()?)?,
         (None, None) => GatewayConfig::from_options(&args.to_simple_config(), &interface::names()?),
     };
     match (config, &args.command) {
         (Err(error), _) => Ok(usage_error(&error)),
         (Ok(config), Some(_)) => check_config(&config),
-        (Ok(config), None) => run::run(&config, args.keep_privileges),
+        (Ok(config), None) => run::run(config, args.config.as_deref(), args.keep_privileges),
     }
 }
 
-/// The inner error is for the file's content.
-fn read_config(file: &Path) -> anyhow::Result<Result<GatewayConfig, ConfigError>> {
+/// With these interfaces. The inner error is for the file's content.
+fn read_config(file: &Path, interfaces: &[String]) -> anyhow::Result<Result<GatewayConfig, ConfigError>> {
     let name = file.display().to_string();
     let text = kumade_daemon::read_text(file).with_context(|| format!("cannot read the configuration {name}"))?;
-    Ok(GatewayConfig::from_toml(&text, &name, &interface::names()?))
+    Ok(GatewayConfig::from_toml(&text, &name, interfaces))
 }
 
 fn check_config(config: &GatewayConfig) -> anyhow::Result<ExitCode> {

@@ -1,7 +1,8 @@
-//! What happens to peers and paths, in the log.
+//! What happens to peers, paths and configurations, in the log.
 
 use crate::event_hook::{EventHook, EventKind};
 use kumade_overlay_io::{NodeNotice, NoticeContent, RemoteChange};
+use std::path::Path;
 
 /// Logs what has happened, and tells the hook of it. `peers` are the names of the far ends, `name_path` names a path by its place.
 pub(crate) fn log_notices(
@@ -48,5 +49,15 @@ pub(crate) fn log_notices(
                 }
             }
         }
+    }
+}
+
+/// Says what has come of reading a configuration file again: which changes, or why none.
+pub(crate) fn log_reload(file: &Path, outcome: &anyhow::Result<Vec<String>>) {
+    let file = file.display();
+    match outcome {
+        Ok(changes) if changes.is_empty() => tracing::info!("{file}: read again, nothing has changed"),
+        Ok(changes) => changes.iter().for_each(|change| tracing::info!("changed: {change}")),
+        Err(error) => tracing::error!("{file}: the configuration stays as it was: {error:#}"),
     }
 }

@@ -1,24 +1,24 @@
 //! `kumade tunnel`: carries IP over TCP or UDP between hosts.
 
+mod check;
 mod registry;
 mod run;
+mod source;
 mod status;
 
-use crate::key;
 use crate::usage::usage_error;
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
-use kumade_daemon::{RuntimeDir, listen_address};
-use kumade_net::{ResolvedHost, ScopedAddress, ScopedAddressError};
+use kumade_daemon::{NameLockError, RuntimeDir, check_name, listen_address, metrics_address};
 use kumade_noise_session::PublicKey;
 use kumade_tunnel::{
-    AllowedTargets, ConnectionTuning, DEFAULT_PORT, Forward, PeerConfig, RelayedConfig, RtoLimits, TransportMode,
-    TunnelConfig, TunnelEnd,
+    AllowedTargets, ConnectionTuning, DEFAULT_DEVICE, DEFAULT_PORT, EndSettings, FileOptions, Forward, PeerConfig,
+    RelayedConfig, RtoLimits, TransportMode, TunnelSettings, parse_buffer_size, parse_device_address,
 };
 use kumade_units::{Span, parse};
-use run::MonitoringArgs;
-use std::net::IpAddr;
+use source::{SettingsSource, read_file};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -35,16 +35,50 @@ use std::process::ExitCode;
 /// Example: kumade tunnel listen 443 --key host.key --peer KEY --allow 127.0.0.1:80
 ///
 /// Example: kumade tunnel connect host.example:443 --key my.key --peer KEY --forward 8080:127.0.0.1:80
+///
+/// Example: kumade tunnel --config /etc/kumade/tunnel.toml
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub struct TunnelArgs {
     #[command(subcommand)]
-    command: TunnelCommand,
+    command: Option<TunnelCommand>,
+    /// Configuration file (TOML) of an end that listens or connects. SIGHUP has it read again: peers, networks, forwardings and
+    /// what may be reached change without an interruption of all others
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    in_place_of_file: FileArgs,
+    /// Keep capabilities, writes and system calls that the tunnel does not need
+    #[arg(long, requires = "config")]
+    keep_privileges: bool,
+}
+
+/// What may be said on the command line in place of a file.
+#[derive(Debug, Args)]
+struct FileArgs {
+    /// File of this end's private key, in place of `key` in the configuration
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Name of this end, in place of `name` in the configuration
+    #[arg(long, value_parser = parse_end_name)]
+    name: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 enum TunnelCommand {
     #[command(flatten)]
     RunEnd(Box<TunnelEndCommand>),
+    /// Validate a configuration file against this host, without changing anything, and print the routes it comes to, as ip would
+    /// list them
+    ///
+    /// Exit status: 0 if the tunnel can start so, 1 if a file cannot be read or the host refuses something, 2 if the configuration
+    /// is invalid.
+    Check {
+        /// Configuration file
+        file: PathBuf,
+        #[command(flatten)]
+        in_place_of_file: FileArgs,
+    },
     Status(status::StatusArgs),
     /// Let nothing leave this host but through a tunnel that takes all traffic
     ///
@@ -113,13 +147,13 @@ struct CommonArgs {
     #[arg(long, value_name = "FILE")]
     preshared_key: Option<PathBuf>,
     /// Address of this end in the tunnel, with the length of its network's prefix. Repeatable [default: no packets are carried]
-    #[arg(long = "address", value_name = "ADDRESS/LENGTH", value_parser = parse_tunnel_address)]
+    #[arg(long = "address", value_name = "ADDRESS/LENGTH", value_parser = parse_device_address)]
     addresses: Vec<IpNet>,
     /// What carries the packets; the same at both ends, but that `auto` understands all, and `tcp`, `rake` and `relay` each other
     #[arg(long, value_enum, default_value_t = TransportName::Auto)]
     carrier: TransportName,
     /// Name of the TUN device
-    #[arg(long, value_name = "NAME", default_value = "kumade0")]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_DEVICE)]
     device: String,
     /// Maximum length of packets in the tunnel, in bytes [default: what the path passes over UDP; 1500 over TCP alone]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1280..=9000))]
@@ -131,6 +165,29 @@ struct CommonArgs {
     tuning: TuningArgs,
     #[command(flatten)]
     monitoring: MonitoringArgs,
+}
+
+/// How others see what an end does.
+#[derive(Debug, Args)]
+struct MonitoringArgs {
+    /// Name of this end, for `kumade tunnel status` [default: that of the device, or `tunnel`, with a number if it is taken]
+    #[arg(long, value_parser = parse_end_name)]
+    name: Option<String>,
+    /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics_address)]
+    prometheus: Option<SocketAddr>,
+    /// Run this command, by the shell, when another end is connected or lost or has restarted, or a path to it fails or is back. It
+    /// finds what has happened in KUMADE_EVENT (peer-connected, peer-lost, peer-restarted, path-failed, path-returned), KUMADE_PEER and
+    /// KUMADE_PATH, runs with the rights that the tunnel was started with, one at a time, and is ended after 30 s
+    #[arg(long, value_name = "COMMAND")]
+    on_event: Option<String>,
+    /// Keep capabilities, writes and system calls that the tunnel does not need
+    #[arg(long)]
+    keep_privileges: bool,
+}
+
+fn parse_end_name(text: &str) -> Result<String, NameLockError> {
+    check_name(text).map(|()| text.to_owned())
 }
 
 /// What is set on the TCP connections. The defaults suit most paths.
@@ -172,24 +229,6 @@ impl TuningArgs {
     }
 }
 
-/// An address and the length of its network's prefix.
-fn parse_tunnel_address(text: &str) -> Result<IpNet, String> {
-    text.parse().map_err(|_| match text.parse::<IpAddr>() {
-        Ok(address) => {
-            let length = if address.is_ipv4() { 24 } else { 64 };
-            format!("the length of its network's prefix is missing: write {address}/{length}")
-        }
-        Err(_) => "write an address and the length of its network's prefix, like 10.77.0.1/24 or fd77::1/64".to_owned(),
-    })
-}
-
-/// A number of bytes, such as 256kb.
-fn parse_buffer_size(text: &str) -> Result<u32, String> {
-    let bytes = parse::bytes(text).map_err(|error| error.to_string())?;
-    let in_range = u32::try_from(bytes).ok().filter(|bytes| (4096..=1 << 30).contains(bytes));
-    in_range.ok_or_else(|| format!("{text}: give 4 kB to 1 GB"))
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum TransportName {
     /// UDP where it passes and performs, else many TCP connections; whatever comes, at the end that listens
@@ -205,74 +244,88 @@ enum TransportName {
     Relay,
 }
 
-/// Runs one end of a tunnel until a signal comes, or shows what one does.
+/// Runs one end of a tunnel until a signal comes, or shows or validates what one does.
 ///
 /// # Errors
-/// A key or an address cannot be read, the system refuses something, or no tunnel can be asked. Settings that contradict each
-/// other give exit status 2.
+/// A file, a key or an address cannot be read, the system refuses something, or no tunnel can be asked. Settings that contradict
+/// each other give exit status 2.
 pub fn run(args: TunnelArgs) -> anyhow::Result<ExitCode> {
-    let command = match args.command {
-        TunnelCommand::Status(args) => return status::run(&args),
-        TunnelCommand::Block => return Ok(kumade_tunnel::block_traffic().map(|()| ExitCode::SUCCESS)?),
-        TunnelCommand::Unblock => {
+    let (source, keeps_privileges) = match (args.command, args.config) {
+        (Some(TunnelCommand::Status(args)), _) => return status::run(&args),
+        (Some(TunnelCommand::Block), _) => return Ok(kumade_tunnel::block_traffic().map(|()| ExitCode::SUCCESS)?),
+        (Some(TunnelCommand::Unblock), _) => {
             return Ok(kumade_tunnel::unblock_traffic(RuntimeDir::standard("kumade")).map(|()| ExitCode::SUCCESS)?);
         }
-        TunnelCommand::RunEnd(command) => *command,
+        (Some(TunnelCommand::Check { file, in_place_of_file }), _) => {
+            return match read_file(&file, in_place_of_file.into())? {
+                Ok(source) => check::run(&source),
+                Err(error) => Ok(usage_error(&error)),
+            };
+        }
+        (Some(TunnelCommand::RunEnd(command)), _) => {
+            let (settings, keeps_privileges) = command.into_settings()?;
+            (SettingsSource::Options(settings), keeps_privileges)
+        }
+        (None, Some(file)) => match read_file(&file, args.in_place_of_file.into())? {
+            Ok(source) => (source, args.keep_privileges),
+            Err(error) => return Ok(usage_error(&error)),
+        },
+        (None, None) => {
+            return Ok(usage_error(&"give --config FILE, or one of the commands that `kumade tunnel --help` lists"));
+        }
     };
-    let (config, visibility) = tunnel_config(command)?;
-    match config.validate() {
-        Ok(()) => run::run(config, &visibility),
+    match source.load()? {
+        Ok(config) => run::run(source, config, keeps_privileges),
         Err(error) => Ok(usage_error(&error)),
     }
 }
 
-fn tunnel_config(command: TunnelEndCommand) -> anyhow::Result<(TunnelConfig, MonitoringArgs)> {
-    let (end, peers, connections, relayed, common) = match command {
-        TunnelEndCommand::Listen { listen, peers, allowed, common } => {
-            let text = listen.unwrap_or_else(|| DEFAULT_PORT.to_string());
-            let address = listen_address(&text, DEFAULT_PORT)?;
-            (TunnelEnd::Listen(address), peers, 1, RelayedConfig { allowed, ..RelayedConfig::default() }, common)
-        }
-        TunnelEndCommand::Connect { host, peer, networks, forwards, relay_sources, connections, common } => {
-            let key = peer.parse::<PublicKey>().context("the key of --peer")?;
-            let networks = if networks.is_empty() { &common.addresses } else { &networks };
-            let networks = networks.iter().map(IpNet::trunc).collect();
-            let relayed = RelayedConfig { forwards, sources: relay_sources, ..RelayedConfig::default() };
-            (TunnelEnd::Connect(resolve_host(&host)?), vec![PeerConfig { key, networks }], connections, relayed, common)
-        }
-    };
-    let psk = common.preshared_key.as_deref().map(key::read_preshared_key).transpose()?;
-    let config = TunnelConfig {
-        end,
-        transport: match common.carrier {
-            TransportName::Auto => TransportMode::Auto(connections),
-            TransportName::Udp => TransportMode::Udp,
-            TransportName::Tcp => TransportMode::Tcp,
-            TransportName::Rake => TransportMode::Rake(connections),
-            TransportName::Relay => TransportMode::Relay(connections),
-        },
-        device: common.device,
-        mtu: common.mtu,
-        addresses: common.addresses,
-        identity: key::read_private_key(&common.key)?,
-        psk: psk.unwrap_or_default(),
-        peers,
-        congestion_control: common.congestion_control,
-        tuning: common.tuning.to_connection_tuning(),
-        relayed_connections: relayed,
-    };
-    Ok((config, common.monitoring))
+impl From<FileArgs> for FileOptions {
+    fn from(FileArgs { key, name }: FileArgs) -> Self {
+        FileOptions { name, key_file: key }
+    }
 }
 
-fn resolve_host(host: &str) -> anyhow::Result<ResolvedHost> {
-    let failed = || format!("cannot find the address of {host}");
-    match ScopedAddress::parse_with_port(host) {
-        Ok((address, port)) => return Ok(address.with_port(port.unwrap_or(DEFAULT_PORT)).into()),
-        // A name.
-        Err(ScopedAddressError::Malformed(_)) => {}
-        Err(error) => return Err(error).with_context(failed),
+impl TunnelEndCommand {
+    /// As a file would say it, and whether to keep privileges.
+    fn into_settings(self) -> anyhow::Result<(TunnelSettings, bool)> {
+        let (end, peers, connections, relayed, common) = match self {
+            TunnelEndCommand::Listen { listen, peers, allowed, common } => {
+                let text = listen.unwrap_or_else(|| DEFAULT_PORT.to_string());
+                let end = EndSettings::Listen(listen_address(&text, DEFAULT_PORT)?);
+                (end, peers, 1, RelayedConfig { allowed, ..RelayedConfig::default() }, common)
+            }
+            TunnelEndCommand::Connect { host, peer, networks, forwards, relay_sources, connections, common } => {
+                let key = peer.parse::<PublicKey>().context("the key of --peer")?;
+                let networks = networks.iter().map(IpNet::trunc).collect();
+                let relayed = RelayedConfig { forwards, sources: relay_sources, ..RelayedConfig::default() };
+                let peers = vec![PeerConfig { name: None, key, networks }];
+                (EndSettings::Connect(host), peers, connections, relayed, common)
+            }
+        };
+        let MonitoringArgs { name, prometheus, on_event, keep_privileges } = common.monitoring;
+        let settings = TunnelSettings {
+            name,
+            key_file: common.key,
+            preshared_key_file: common.preshared_key,
+            end,
+            transport: match common.carrier {
+                TransportName::Auto => TransportMode::Auto(connections),
+                TransportName::Udp => TransportMode::Udp,
+                TransportName::Tcp => TransportMode::Tcp,
+                TransportName::Rake => TransportMode::Rake(connections),
+                TransportName::Relay => TransportMode::Relay(connections),
+            },
+            device: common.device,
+            mtu: common.mtu,
+            addresses: common.addresses,
+            peers,
+            congestion_control: common.congestion_control,
+            tuning: common.tuning.to_connection_tuning(),
+            relayed_connections: relayed,
+            prometheus,
+            on_event,
+        };
+        Ok((settings, keep_privileges))
     }
-    let with_port = host.rsplit_once(':').and_then(|(name, port)| Some((name, port.parse().ok()?)));
-    let (name, port) = with_port.unwrap_or((host, DEFAULT_PORT));
-    ResolvedHost::resolve(name, port).with_context(failed)
 }

@@ -131,21 +131,8 @@ impl<P: Clone> Bond<P> {
     /// # Errors
     /// As [`Bond::new`]; or there are other numbers of paths or fewer shards in `paths`.
     pub fn for_shard(config: &BondConfig, paths: &SharedPaths, shard: usize, now: Time) -> Result<Self, ConfigError> {
+        check_paths(config, paths, shard)?;
         let count = config.paths.len();
-        if !(1..=PathId::MAX_PATHS).contains(&count) {
-            let error = ConfigError::for_part("gateway");
-            return Err(error("number of paths", count.to_string(), "out of range", "give 1 to 16 paths"));
-        }
-        if paths.path_count() != count || shard >= paths.shard_count() {
-            let error = ConfigError::for_part("gateway");
-            let value = format!("{} for shard {shard} of {}", paths.path_count(), paths.shard_count());
-            return Err(error("shared paths", value, "do not match", "give as many as the bond has"));
-        }
-        config.policy.check_policy(count)?;
-        let turns = match &config.policy {
-            PathPolicy::Ratio { shares, unit } => WeightedRoundRobin::new(shares, *unit),
-            _ => WeightedRoundRobin::new(&[1], Default::default()),
-        };
         let mut bond = Bond {
             policy: config.policy.clone(),
             paths: config
@@ -163,7 +150,7 @@ impl<P: Clone> Bond<P> {
             sequencer: Sequencer::new(),
             flows: FlowTable::new(now),
             path_selector: PathScheduler::default(),
-            round_robin: turns,
+            round_robin: round_robin(&config.policy),
             served_seconds: vec![0.0; count],
             next_decision: now,
             fastest_capacity: Rate::default(),
@@ -185,6 +172,37 @@ impl<P: Clone> Bond<P> {
         };
         bond.record_transport_views(now);
         Ok(bond)
+    }
+
+    /// From now on packets are shared so, over these paths: those that there are, which keep what is known of them, and perhaps
+    /// further ones behind them. A path that is to be used no more is [taken out of use](Self::set_enabled): its number stays. The
+    /// queue stays as it is.
+    ///
+    /// # Errors
+    /// As [`Bond::for_shard`], or there are fewer paths than before; then nothing is changed.
+    pub fn reconfigure(
+        &mut self,
+        config: &BondConfig,
+        paths: &SharedPaths,
+        shard: usize,
+        now: Time,
+    ) -> Result<(), ConfigError> {
+        let (before, count) = (self.paths.len(), config.paths.len());
+        check_paths(config, paths, shard)?;
+        if count < before {
+            let error = ConfigError::for_part("gateway");
+            return Err(error("number of paths", count.to_string(), "less than before", "disable paths instead"));
+        }
+        let added = config.paths.iter().zip(paths.shard_paths(shard)).skip(before);
+        self.paths.extend(added.map(|(path, part)| PathSender::new(*path, part, now)));
+        self.served_seconds.resize(count, 0.0);
+        self.queues.set_path_count(count);
+        if self.policy != config.policy || count > before {
+            self.round_robin = round_robin(&config.policy);
+            self.policy = config.policy.clone();
+        }
+        self.record_transport_views(now);
+        Ok(())
     }
 
     /// A packet arrives. The queue discipline may drop it, or another one.
@@ -259,11 +277,14 @@ impl<P: Clone> Bond<P> {
         self.update_scheduler(now);
     }
 
-    /// Takes a path out of use, or back into it, whatever it answers: its interface went, or an operator wants it so.
-    pub fn set_enabled(&mut self, path: PathId, enabled: bool, now: Time) {
-        if self.paths.get_mut(path.index()).is_some_and(|path| path.set_enabled(enabled, now)) {
+    /// Takes a path out of use, or back into it, whatever it answers: its interface went, or an operator wants it so. Returns
+    /// whether it is down because of that.
+    pub fn set_enabled(&mut self, path: PathId, enabled: bool, now: Time) -> bool {
+        let is_ended = self.paths.get_mut(path.index()).is_some_and(|path| path.set_enabled(enabled, now));
+        if is_ended {
             self.handle_path_failure(path, now);
         }
+        is_ended
     }
 
     /// How the carrier of a path does now, where that controls the flow
@@ -502,6 +523,23 @@ impl<P: Clone> Bond<P> {
     /// Whether the path's carrier repeats what was lost.
     fn is_recovering(&self, path: PathId) -> bool {
         self.path(path).in_flight_control().is_some_and(|carrier| carrier.is_recovering())
+    }
+}
+
+/// Whether a bond can have these paths.
+fn check_paths(config: &BondConfig, paths: &SharedPaths, shard: usize) -> Result<(), ConfigError> {
+    if paths.path_count() != config.paths.len() || shard >= paths.shard_count() {
+        let error = ConfigError::for_part("gateway");
+        let value = format!("{} for shard {shard} of {}", paths.path_count(), paths.shard_count());
+        return Err(error("shared paths", value, "do not match", "give as many as the bond has"));
+    }
+    config.check()
+}
+
+fn round_robin(policy: &PathPolicy) -> WeightedRoundRobin {
+    match policy {
+        PathPolicy::Ratio { shares, unit } => WeightedRoundRobin::new(shares, *unit),
+        _ => WeightedRoundRobin::new(&[1], Default::default()),
     }
 }
 

@@ -89,6 +89,23 @@ pub fn add_address(name: &str, address: IpNet) -> Result<(), SetupError> {
         .map_err(|error| SetupError::new(format!("give the interface {name} the address {address}"), error))
 }
 
+/// Takes an address away from an interface, and with it the route to the rest of the network.
+///
+/// # Errors
+/// No such interface, it does not have the address, or not allowed.
+pub fn remove_address(name: &str, address: IpNet) -> Result<(), SetupError> {
+    let header = rt_addr::Ifaddrmsg {
+        ifa_family: Family::from_address(address.addr()).address_family(),
+        ifa_prefixlen: address.prefix_len(),
+        ifa_index: index_of(name)?,
+        ..Default::default()
+    };
+    let mut body = Vec::new();
+    rt_addr::OpDeladdrDo::encode_request(&mut body, &header).push_local(address.addr()).push_address(address.addr());
+    request(libc::RTM_DELADDR, 0, &body)
+        .map_err(|error| SetupError::new(format!("take the address {address} away from the interface {name}"), error))
+}
+
 /// Which internet protocol a route is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
@@ -139,6 +156,23 @@ pub fn add_route(name: &str, network: IpNet) -> Result<(), SetupError> {
 
 /// The same in a routing table of this number.
 pub(crate) fn add_route_in_table(name: &str, network: IpNet, table: u32) -> Result<(), SetupError> {
+    let body = encode_route(name, network, table)?;
+    request(libc::RTM_NEWROUTE, CREATE_FLAGS, &body).map_err(|error| {
+        SetupError::new(format!("route {network} through the interface {name} in the table {table}"), error)
+    })
+}
+
+/// Removes the route of a network through an interface.
+///
+/// # Errors
+/// No such interface, no such route, or not allowed.
+pub fn remove_route(name: &str, network: IpNet) -> Result<(), SetupError> {
+    let body = encode_route(name, network, libc::RT_TABLE_MAIN.into())?;
+    request(libc::RTM_DELROUTE, 0, &body)
+        .map_err(|error| SetupError::new(format!("remove the route of {network} through the interface {name}"), error))
+}
+
+fn encode_route(name: &str, network: IpNet, table: u32) -> Result<Vec<u8>, SetupError> {
     let header = rt_route::Rtmsg {
         rtm_family: Family::from_address(network.addr()).address_family(),
         rtm_dst_len: network.prefix_len(),
@@ -154,9 +188,7 @@ pub(crate) fn add_route_in_table(name: &str, network: IpNet, table: u32) -> Resu
         0 => drop(route),
         _ => drop(route.push_dst(network.network())),
     }
-    request(libc::RTM_NEWROUTE, CREATE_FLAGS, &body).map_err(|error| {
-        SetupError::new(format!("route {network} through the interface {name} in the table {table}"), error)
-    })
+    Ok(body)
 }
 
 /// Switches off what joins, splits or leaves packets unfinished: TSO, GSO, GRO, LRO, scatter-gather and checksum offload.

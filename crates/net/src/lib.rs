@@ -16,6 +16,7 @@ pub mod cpu;
 pub mod datagram;
 #[cfg(feature = "fault-injection")]
 pub mod fault_injection;
+pub mod forwarding;
 pub mod gro;
 mod index;
 pub mod interface;

@@ -23,6 +23,23 @@ pub trait PolicyRoute {
     /// No such interface, a route that it cannot have, something has that number, or not allowed.
     fn install(&self) -> Result<(), SetupError>;
 
+    /// Removes the route and what leads packets to it.
+    ///
+    /// # Errors
+    /// Not allowed.
+    fn remove(&self) -> Result<(), SetupError> {
+        self.remnants().iter().try_for_each(RouteRemnant::remove)
+    }
+
+    /// Puts the route in the place of another one that has the same [remnants](Self::remnants), so that packets have one or the
+    /// other at any time.
+    ///
+    /// # Errors
+    /// As [`install`](Self::install).
+    fn replace(&self) -> Result<(), SetupError> {
+        self.restore().map(drop)
+    }
+
     /// Adds the route again if it is gone: the kernel drops it when its interface goes down, and nobody puts it back. Returns
     /// whether it was gone.
     ///
@@ -204,6 +221,10 @@ impl PolicyRoute for MarkedRoute {
         self.set_route().map(|()| true)
     }
 
+    fn replace(&self) -> Result<(), SetupError> {
+        self.set_route()
+    }
+
     fn install(&self) -> Result<(), SetupError> {
         self.set_route()?;
         add_rule(self.number, &self.encode_rule())
@@ -320,6 +341,14 @@ impl PolicyRoute for DeviceRoute {
             interface::add_route(&self.interface, self.network)?;
         }
         self.refusal()?.add()
+    }
+
+    fn remove(&self) -> Result<(), SetupError> {
+        // The kernel may have dropped it.
+        let removed =
+            if self.is_from_address { Ok(()) } else { interface::remove_route(&self.interface, self.network) };
+        removed.or_else(|error| if is_not_found(error.io_error()) { Ok(()) } else { Err(error) })?;
+        self.refusal()?.remove()
     }
 
     fn restore(&self) -> Result<bool, SetupError> {

@@ -11,6 +11,17 @@ pub fn read(name: &str) -> io::Result<String> {
     Ok(fs::read_to_string(path(name))?.trim().to_owned())
 }
 
+/// The same of a setting that is a number; none where there is no such setting.
+pub fn read_number(name: &str) -> Option<u32> {
+    read(name).ok()?.parse().ok()
+}
+
+/// Whether a setting can have no other value, since it is of a part of the file system that can only be read, as in many containers.
+pub fn is_read_only(name: &str) -> bool {
+    let opened = fs::OpenOptions::new().write(true).open(path(name));
+    opened.is_err_and(|error| error.kind() == io::ErrorKind::ReadOnlyFilesystem)
+}
+
 /// Gives a setting a value.
 ///
 /// # Errors

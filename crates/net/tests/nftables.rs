@@ -45,6 +45,47 @@ fn packets(table: &InstalledTable) -> [u64; 2] {
 }
 
 #[test]
+fn a_table_becomes_another_one_and_what_is_in_both_keeps_its_counts() {
+    in_namespaces("a_table_becomes_another_one_and_what_is_in_both_keeps_its_counts", || {
+        let outcome = Namespace::new().unwrap().run(|| {
+            let to = |text, chain: &str| vec![Statement::Destination(network(text)), Statement::Goto(chain.into())];
+            let before = table(vec![to("127.0.0.0/8", "divide")], vec![1, 2]);
+            let installed = InstalledTable::install(&before).unwrap();
+            send(19, "127.0.0.1:9");
+            let counted = packets(&installed);
+            assert!(counted.iter().sum::<u64>() >= 19, "{counted:?}");
+            // A chain, a counter and a list come, others go, and rules change.
+            let mut after = before.clone();
+            after.counters = vec!["mark-2".into(), "third".into()];
+            let list = FlowList { name: "flows4".into(), family: Family::V4, kind: FlowListKind::Set };
+            after.flow_lists = vec![list];
+            let in_list = vec![Statement::FlowInList(Family::V4, "flows4".into()), Statement::Drop];
+            let third = vec![Statement::SetMark(2), Statement::Count("third".into())];
+            let count = vec![Statement::Mark(2), Statement::Count("mark-2".into())];
+            let arriving = vec![to("127.0.0.0/8", "new")];
+            after.chains = vec![
+                before.chains[0].clone(),
+                chain("new", None, vec![in_list, third, count]),
+                chain("arriving", Some(Hook::Prerouting(-300)), arriving),
+            ];
+            installed.change(&before, &after).unwrap();
+            send(19, "127.0.0.1:9");
+            let counts = installed.counter_values().unwrap();
+            let third = counts["third"].packets;
+            assert!(third >= 19 && counts["mark-2"].packets == counted[1] + third, "{counts:?} after {counted:?}");
+            assert!(!counts.contains_key("mark-1"), "{counts:?}");
+            // What it is not is refused as a whole.
+            assert!(installed.change(&before, &after).is_err());
+            installed.change(&after, &before).unwrap();
+            send(19, "127.0.0.1:9");
+            assert_eq!(installed.counter_values().unwrap().len(), 2);
+            assert!(packets(&installed)[0] > 0);
+        });
+        outcome.unwrap();
+    });
+}
+
+#[test]
 fn packets_of_both_versions_are_counted_in_turn_and_rules_replaced() {
     in_namespaces("packets_of_both_versions_are_counted_in_turn_and_rules_replaced", || {
         let namespace = Namespace::new().unwrap();

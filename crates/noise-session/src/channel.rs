@@ -245,6 +245,21 @@ mod tests {
         &record[PREFIX_BYTES..]
     }
 
+    #[test]
+    fn what_has_come_from_a_peer_that_stays_counts_once() {
+        let (mut acceptor, mut random) = (acceptor(), StdRng::seed_from_u64(1));
+        let (_, initiation) = initiator().begin(Time::ZERO, &mut random).unwrap();
+        accept(&mut acceptor, &initiation, &mut random);
+        let mut again = |acceptor: &mut StreamAcceptor| {
+            acceptor.accept(contents(&initiation), SOURCE, Time::ZERO, &mut random).map(|_| ())
+        };
+        let peers = [1, 3].map(|number| (identity(number).public_key(), psk()));
+        acceptor.set_peers(peers.clone());
+        assert_eq!(again(&mut acceptor), Err(RefusedDatagram::Replayed));
+        acceptor.set_peers(peers[1..].to_vec());
+        assert_eq!(again(&mut acceptor), Err(RefusedDatagram::UnknownPeer));
+    }
+
     fn accept(acceptor: &mut StreamAcceptor, initiation: &[u8], random: &mut StdRng) -> AcceptedStream {
         match acceptor.accept(contents(initiation), SOURCE, Time::ZERO, random) {
             Ok(StreamAnswer::Accepted(accepted)) => *accepted,

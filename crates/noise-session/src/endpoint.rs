@@ -84,6 +84,11 @@ impl Endpoint {
         }
     }
 
+    /// This host's own key.
+    pub fn public_key(&self) -> PublicKey {
+        self.identity.public_key()
+    }
+
     /// Adds a peer. Without a pre-shared key, give the default one.
     ///
     /// # Errors

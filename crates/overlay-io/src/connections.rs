@@ -314,6 +314,37 @@ impl Connections {
         self.dialer = Some(dialer);
     }
 
+    /// The remotes have other places from now on, by those before; `None` for those that are gone: their connections are closed, and
+    /// opened anew where this end does that.
+    pub(crate) fn move_remotes(&mut self, places: &[Option<usize>], node: &mut Node<Buffer>, now: Time) {
+        let mut closed = Vec::new();
+        self.number_by_owner.clear();
+        for (number, connection) in &mut self.connections {
+            let Some((before, path)) = connection.owner else { continue };
+            connection.owner = places.get(before).copied().flatten().map(|place| (place, path));
+            match connection.owner {
+                Some((place, path)) => drop(self.number_by_owner.insert((place, path.number()), *number)),
+                None => closed.push((*number, path)),
+            }
+        }
+        for (number, path) in closed {
+            self.connections.get(&number).into_iter().for_each(Connection::discard_unsent);
+            self.close(number, node);
+            self.dialer.iter_mut().for_each(|dialer| dialer.retry(path, now));
+        }
+    }
+
+    /// What is set on connections that are opened from now on.
+    pub(crate) fn set_tuning(&mut self, config: &ConnectionConfig) {
+        self.config.tuning = config.tuning;
+        self.config.congestion_control.clone_from(&config.congestion_control);
+        if let Some(listener) = &self.listener
+            && let Err(error) = set_listener_options(&self.config, listener)
+        {
+            tracing::warn!("connections from other ends keep what was set on them: {error}");
+        }
+    }
+
     /// Leaves connections from an address that this host has moved away from, where the kernel would go on for long.
     fn close_stale_addresses(&mut self, dialer: &mut Dialer, node: &mut Node<Buffer>, now: Time) {
         let Some(source) = dialer.check_source(now) else { return };
@@ -340,6 +371,10 @@ fn listen(config: &ConnectionConfig, address: SocketAddr) -> Result<TcpListener,
         Ok(socket.into())
     };
     listener().map_err(|error| listener::bind_error(format!("listen for TCP connections on {address}"), error))
+}
+
+fn set_listener_options(config: &ConnectionConfig, listener: &TcpListener) -> io::Result<()> {
+    set_socket_options(config, &Socket::from(listener.try_clone()?))
 }
 
 /// Sets what a connection must have before it is opened; those that a listener accepts inherit it.

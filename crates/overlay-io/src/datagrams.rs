@@ -1,6 +1,6 @@
 use crate::config::{BondedConfig, DatagramConfig};
 use crate::error::BondedError;
-use crate::policy_routes::{KeptRoutes, install_path_routes};
+use crate::policy_routes::{KeptRoutes, replace_path_routes};
 use kumade_dataplane::{Node, Outbound, OuterHeaders};
 use kumade_multipath::OuterTransport;
 use kumade_net::interface::{self, Family};
@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Paths by UDP: a socket on each, or one for either version of IP.
 pub(crate) struct Datagrams {
+    shard: usize,
     sockets: Vec<PathSocket>,
     stamp_clock: StampClock,
     next_system_check: Time,
@@ -25,13 +26,21 @@ pub(crate) struct Datagrams {
 }
 
 struct PathSocket {
-    path: usize,
+    place: PathPlace,
     family: Family,
     socket: BatchSocket,
     receiver: BatchReceiver,
-    interface: Option<String>,
     /// What was said last of why it cannot follow its interface.
     reported: Option<String>,
+}
+
+/// Where the datagrams of a path leave and arrive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PathPlace {
+    path: usize,
+    binding: SocketBinding,
+    /// None for both, on all addresses of this host.
+    family: Option<Family>,
 }
 
 /// Reads of a socket in a turn, of 16 messages each, so that none keeps the thread from the others.
@@ -41,25 +50,44 @@ const SYSTEM_CHECK_INTERVAL: Span = Span::from_millis(500);
 
 impl Datagrams {
     pub(crate) fn open(config: &BondedConfig, datagrams: &DatagramConfig, shard: usize) -> Result<Self, BondedError> {
-        let now = clock::monotonic();
-        let install = || install_path_routes(&datagrams.routes, &config.directory);
-        let routes = if shard == 0 { install()? } else { None };
-        let port = if datagrams.port == 0 { 0 } else { datagrams.port.saturating_add(shard as u16) };
-        let mut sockets = Vec::new();
-        for (place, (binding, _)) in datagrams.paths.iter().enumerate() {
-            if binding.source == Some(Ipv6Addr::UNSPECIFIED.into()) {
-                sockets.extend(PathSocket::bind_both_families(place, binding, port)?);
-            } else {
-                sockets.push(PathSocket::bind(place, binding, config.path_family(datagrams, place), port)?);
+        let mut opened = Datagrams {
+            shard,
+            sockets: Vec::new(),
+            stamp_clock: StampClock::new(),
+            next_system_check: clock::monotonic() + SYSTEM_CHECK_INTERVAL,
+            interface_mtus: Vec::new(),
+            routes: None,
+        };
+        opened.reconfigure(config, datagrams)?;
+        Ok(opened)
+    }
+
+    /// Has the paths of this configuration from now on. The sockets of those that are as they were stay as they are.
+    ///
+    /// # Errors
+    /// The system refuses a route or a socket. What came before it is done; to take over the earlier configuration again undoes
+    /// it.
+    pub(crate) fn reconfigure(&mut self, config: &BondedConfig, datagrams: &DatagramConfig) -> Result<(), BondedError> {
+        self.interface_mtus = interface_mtus(datagrams);
+        if self.shard == 0 {
+            replace_path_routes(&mut self.routes, &datagrams.routes, &config.directory)?;
+        }
+        let port = if datagrams.port == 0 { 0 } else { datagrams.port.saturating_add(self.shard as u16) };
+        let place_of = |(place, (binding, _)): (usize, &(SocketBinding, _))| PathPlace {
+            path: place,
+            binding: binding.clone(),
+            family: (binding.source != Some(Ipv6Addr::UNSPECIFIED.into()))
+                .then(|| config.path_family(datagrams, place)),
+        };
+        let places: Vec<_> = datagrams.paths.iter().enumerate().map(place_of).collect();
+        // A path may have the port that another one had.
+        self.sockets.retain(|socket| places.contains(&socket.place));
+        for place in places {
+            if !self.sockets.iter().any(|socket| socket.place == place) {
+                self.sockets.extend(PathSocket::bind(&place, port)?);
             }
         }
-        Ok(Datagrams {
-            sockets,
-            stamp_clock: StampClock::new(),
-            next_system_check: now + SYSTEM_CHECK_INTERVAL,
-            interface_mtus: interface_mtus(datagrams)?,
-            routes,
-        })
+        Ok(())
     }
 
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
@@ -68,8 +96,8 @@ impl Datagrams {
 
     pub(crate) fn receive(&mut self, node: &mut Node<Buffer>) -> Result<(), BondedError> {
         let Datagrams { sockets, stamp_clock: stamps, .. } = self;
-        for PathSocket { path, receiver, .. } in sockets {
-            let path = *path;
+        for PathSocket { place, receiver, .. } in sockets {
+            let path = place.path;
             for _ in 0..MAX_READS {
                 let count = receiver.receive(|received| {
                     let now = clock::monotonic();
@@ -108,7 +136,9 @@ impl Datagrams {
             let Some(Outbound { route: to, ecn, .. }) = run.first() else { continue };
             let (path, family) = (usize::from(to.path), Family::from_address(to.address.ip()));
             let mut sockets = self.sockets.iter();
-            let Some(of_path) = sockets.find(|socket| socket.path == path && socket.family == family) else { continue };
+            let Some(of_path) = sockets.find(|socket| socket.place.path == path && socket.family == family) else {
+                continue;
+            };
             let sent = of_path.socket.send(to.address, *ecn, run, |index, refusal| {
                 refused += 1;
                 if matches!(refusal, SendRefusal::TooLong) {
@@ -141,8 +171,8 @@ impl Datagrams {
 
     /// An interface may be deleted and made again, as each PPP connection does, and may have another MTU then or at any time.
     fn follow_interfaces(&mut self, node: &mut Node<Buffer>, now: Time) {
-        for PathSocket { path, interface, socket, reported, .. } in &mut self.sockets {
-            let Some(interface) = interface else { continue };
+        for PathSocket { place: PathPlace { path, binding, .. }, socket, reported, .. } in &mut self.sockets {
+            let Some(interface) = &binding.interface else { continue };
             match socket.follow_interface() {
                 Ok(None) => {}
                 Ok(Some(index)) => {
@@ -170,21 +200,24 @@ impl Datagrams {
 }
 
 impl PathSocket {
-    fn bind(path: usize, binding: &SocketBinding, family: Family, port: u16) -> Result<Self, SetupError> {
-        let socket = BatchSocket::bind(binding, family, port)?;
-        let receiver = BatchReceiver::new(&socket);
-        Ok(PathSocket { path, family, receiver, socket, interface: binding.interface.clone(), reported: None })
-    }
-
-    /// On all addresses of this host; of IPv4 only, where the system has no IPv6.
-    fn bind_both_families(path: usize, binding: &SocketBinding, port: u16) -> Result<Vec<Self>, SetupError> {
-        let binding = SocketBinding { source: None, ..binding.clone() };
-        let v6 = match PathSocket::bind(path, &binding, Family::V6, port) {
+    /// On all addresses of this host, one for either version of IP; of IPv4 only, where the system has no IPv6.
+    fn bind(place: &PathPlace, port: u16) -> Result<Vec<Self>, SetupError> {
+        if let Some(family) = place.family {
+            return Ok(vec![PathSocket::bind_family(place, &place.binding, family, port)?]);
+        }
+        let binding = SocketBinding { source: None, ..place.binding.clone() };
+        let v6 = match PathSocket::bind_family(place, &binding, Family::V6, port) {
             Err(error) if Family::is_unsupported(error.io_error()) => None,
             outcome => Some(outcome?),
         };
-        let v4 = PathSocket::bind(path, &binding, Family::V4, port)?;
+        let v4 = PathSocket::bind_family(place, &binding, Family::V4, port)?;
         Ok(v6.into_iter().chain([v4]).collect())
+    }
+
+    fn bind_family(place: &PathPlace, binding: &SocketBinding, family: Family, port: u16) -> Result<Self, SetupError> {
+        let socket = BatchSocket::bind(binding, family, port)?;
+        let receiver = BatchReceiver::new(&socket);
+        Ok(PathSocket { place: place.clone(), family, receiver, socket, reported: None })
     }
 }
 
@@ -196,9 +229,9 @@ pub(crate) fn outer_header_bytes(family: Family) -> u32 {
     }
 }
 
-/// The MTUs of the paths' interfaces.
-pub(crate) fn interface_mtus(datagrams: &DatagramConfig) -> Result<Vec<u32>, SetupError> {
+/// The MTUs of the paths' interfaces; of one that is gone, that of Ethernet until it is back.
+pub(crate) fn interface_mtus(datagrams: &DatagramConfig) -> Vec<u32> {
     const ETHERNET_MTU: u32 = 1500;
-    let mtu = |binding: &SocketBinding| binding.interface.as_deref().map_or(Ok(ETHERNET_MTU), interface::mtu);
-    datagrams.paths.iter().map(|(binding, _)| mtu(binding)).collect()
+    let mtu = |binding: &SocketBinding| binding.interface.as_deref().and_then(|name| interface::mtu(name).ok());
+    datagrams.paths.iter().map(|(binding, _)| mtu(binding).unwrap_or(ETHERNET_MTU)).collect()
 }

@@ -1,10 +1,10 @@
 use crate::config::BondedConfig;
 use crate::policy_routes::{KeptRoutes, RouteError};
 use ipnet::IpNet;
-use kumade_daemon::{Journal, ValidMarks};
-use kumade_net::interface;
+use kumade_daemon::{ChangedSetting, Journal};
 use kumade_net::nftables::{Chain, Hook, InstalledTable, Rule, Statement, Table};
 use kumade_net::policy_routing::{DeviceRoute, NetworkRoute};
+use kumade_net::{SetupError, interface};
 use kumade_units::{Span, Time};
 
 /// The addresses of a TUN device and the routes through it, which stay what they are whatever becomes of the device: the kernel
@@ -16,15 +16,16 @@ pub(crate) struct DeviceRoutes {
     next_address_check: Time,
     own_tables: Option<KeptRoutes<NetworkRoute>>,
     main_table: Option<KeptRoutes<DeviceRoute>>,
-    _arrival_marks: Option<ArrivalMarks>,
+    arrival_marks: Option<ArrivalMarks>,
 }
 
 /// Packet rules for what arrives.
 #[derive(Debug)]
 struct ArrivalMarks {
+    rules: Table,
     // In the order in which they go.
-    _table: InstalledTable,
-    _valid_marks: Option<ValidMarks>,
+    table: InstalledTable,
+    _valid_marks: Option<ChangedSetting>,
 }
 
 /// The name of what one tunnel in a network namespace has at a time: the routing tables of [`BondedConfig::network_routes`].
@@ -36,29 +37,37 @@ const RAW_PRIORITY: i32 = -300;
 impl DeviceRoutes {
     /// Once the device is there.
     pub(crate) fn install(config: &BondedConfig, now: Time) -> Result<Self, RouteError> {
-        let BondedConfig { device, addresses, network_routes, directory, .. } = config;
-        for address in addresses {
-            interface::add_address(device, *address)?;
-        }
-        let networks = config.remotes.iter().flat_map(|remote| &remote.networks);
-        let in_main = networks.filter(|network| !network_routes.iter().any(|route| route.network == **network));
-        let route = |network: &IpNet| DeviceRoute {
-            network: *network,
-            interface: device.clone(),
-            is_from_address: addresses.iter().any(|own| own.trunc() == *network),
-        };
-        let main_table = KeptRoutes::install(in_main.map(route).collect(), None, directory)?;
-        let arrival_marks = ArrivalMarks::install(config);
-        let what = "a tunnel takes traffic for all other networks, or for those around its far end,";
-        let own_tables = KeptRoutes::install(network_routes.clone(), Some((ROUTES_LOCK, what)), directory)?;
-        Ok(DeviceRoutes {
-            device: device.clone(),
-            addresses: addresses.clone(),
+        let mut routes = DeviceRoutes {
+            device: config.device.clone(),
+            addresses: Vec::new(),
             next_address_check: now + ADDRESS_CHECK_INTERVAL,
-            own_tables,
-            main_table,
-            _arrival_marks: arrival_marks,
-        })
+            own_tables: None,
+            main_table: None,
+            arrival_marks: None,
+        };
+        routes.replace(config)?;
+        Ok(routes)
+    }
+
+    /// Has the addresses and routes of these settings, of the same device. Those that are there already stay as they are.
+    ///
+    /// # Errors
+    /// The system refuses one: some are there then.
+    pub(crate) fn replace(&mut self, config: &BondedConfig) -> Result<(), RouteError> {
+        let BondedConfig { device, addresses, network_routes, directory, .. } = config;
+        for address in self.addresses.extract_if(.., |address| !addresses.contains(address)) {
+            interface::remove_address(device, address)?;
+        }
+        for address in addresses {
+            if !self.addresses.contains(address) {
+                interface::add_address(device, *address)?;
+                self.addresses.push(*address);
+            }
+        }
+        KeptRoutes::replace(&mut self.main_table, main_table_routes(config), None, directory)?;
+        ArrivalMarks::replace(&mut self.arrival_marks, config);
+        let what = "a tunnel takes traffic for all other networks, or for those around its far end,";
+        KeptRoutes::replace(&mut self.own_tables, network_routes.clone(), Some((ROUTES_LOCK, what)), directory)
     }
 
     /// Now and then, puts back what is gone. To be called at any time.
@@ -76,16 +85,38 @@ impl DeviceRoutes {
     }
 }
 
+/// The routes of networks that have none in a table of their own.
+fn main_table_routes(config: &BondedConfig) -> Vec<DeviceRoute> {
+    let BondedConfig { device, addresses, network_routes, .. } = config;
+    let networks = config.remotes.iter().flat_map(|remote| &remote.networks);
+    let in_main = networks.filter(|network| !network_routes.iter().any(|route| route.network == **network));
+    let route = |network: &IpNet| DeviceRoute {
+        network: *network,
+        interface: device.clone(),
+        is_from_address: addresses.iter().any(|own| own.trunc() == *network),
+    };
+    in_main.map(route).collect()
+}
+
 impl ArrivalMarks {
-    fn install(config: &BondedConfig) -> Option<Self> {
-        let rules = arrival_rules(config)?;
+    /// Has the rules of these settings in place of those that there are, at one instant.
+    fn replace(kept: &mut Option<Self>, config: &BondedConfig) {
+        let Some(rules) = arrival_rules(config) else {
+            *kept = None;
+            return;
+        };
         let hint = "what reverse path filtering (rp_filter) takes for forged gets lost, and neighbours reach the addresses of a \
             tunnel that takes all traffic";
-        let table = InstalledTable::install(&rules);
-        let table = table.inspect_err(|error| tracing::warn!("{error}; without it, {hint}")).ok()?;
-        let valid_marks = ValidMarks::install(&Journal::new(config.directory.clone()));
-        let valid_marks = valid_marks.inspect_err(|error| tracing::warn!("{error}; without it, {hint}"));
-        Some(ArrivalMarks { _table: table, _valid_marks: valid_marks.ok().flatten() })
+        let warn = |error: &SetupError| tracing::warn!("{error}; without it, {hint}");
+        if let Some(kept) = kept {
+            if kept.table.change(&kept.rules, &rules).inspect_err(warn).is_ok() {
+                kept.rules = rules;
+            }
+            return;
+        }
+        let Ok(table) = InstalledTable::install(&rules).inspect_err(warn) else { return };
+        let valid_marks = ChangedSetting::valid_marks(&Journal::new(config.directory.clone())).inspect_err(warn);
+        *kept = Some(ArrivalMarks { rules, table, _valid_marks: valid_marks.ok().flatten() });
     }
 }
 

@@ -1,6 +1,7 @@
 use crate::policy_routes::RouteError;
 use kumade_dataplane::NodeError;
 use kumade_net::SetupError;
+use kumade_packet_loop::ThreadEnded;
 use std::io;
 use thiserror::Error;
 
@@ -16,6 +17,9 @@ pub enum BondedError {
     /// Two remotes share what only one can have.
     #[error(transparent)]
     Node(#[from] NodeError),
+    /// It is to be changed, and has ended.
+    #[error(transparent)]
+    Ended(#[from] ThreadEnded),
     /// The TUN device has gone.
     #[error("cannot read packets of local hosts from {device}: {cause}")]
     Device {

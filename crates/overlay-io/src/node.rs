@@ -3,7 +3,7 @@ use crate::datagrams::{self, outer_header_bytes};
 use crate::error::BondedError;
 use kumade_dataplane::{Node, NodeConfig, RemoteConfig};
 use kumade_multipath::{BondConfig, FlowControl, PathConfig, ResequencerConfig};
-use kumade_net::{SetupError, clock};
+use kumade_net::clock;
 use kumade_noise_session::{HandshakePolicy, Route};
 use kumade_packet_loop::{Buffer, BufferPool};
 use rand::SeedableRng;
@@ -11,8 +11,22 @@ use rand::rngs::StdRng;
 
 /// What lies between the device and the carriers; its first shard.
 pub(crate) fn new_node(config: &BondedConfig, pool: BufferPool) -> Result<Node<Buffer>, BondedError> {
+    let node = NodeConfig {
+        identity: config.identity.clone(),
+        policy: HandshakePolicy::default(),
+        remotes: remote_configs(config),
+    };
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(BondedError::Random)?;
+    let random = Box::new(StdRng::from_seed(seed));
+    let buffers = Box::new(move |bytes| pool.with_capacity(bytes));
+    Ok(Node::first_shard(config.thread_count(), node, random, buffers, clock::monotonic())?)
+}
+
+/// The far ends, as the node sees them.
+pub(crate) fn remote_configs(config: &BondedConfig) -> Vec<RemoteConfig> {
     let paths = path_configs(config);
-    let interface_mtus = interface_mtus(config, paths.len())?;
+    let interface_mtus = interface_mtus(config, paths.len());
     let is_managed = config.transports.connections().is_none_or(|connections| connections.tuning.has_aqm);
     let remotes = config.remotes.iter().enumerate().map(|(number, remote)| RemoteConfig {
         key: remote.key,
@@ -29,16 +43,7 @@ pub(crate) fn new_node(config: &BondedConfig, pool: BufferPool) -> Result<Node<B
         },
         resequencer: ResequencerConfig::default(),
     });
-    let node = NodeConfig {
-        identity: config.identity.clone(),
-        policy: HandshakePolicy::default(),
-        remotes: remotes.collect(),
-    };
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(BondedError::Random)?;
-    let random = Box::new(StdRng::from_seed(seed));
-    let buffers = Box::new(move |bytes| pool.with_capacity(bytes));
-    Ok(Node::first_shard(config.thread_count(), node, random, buffers, clock::monotonic())?)
+    remotes.collect()
 }
 
 fn path_configs(config: &BondedConfig) -> Vec<PathConfig> {
@@ -65,12 +70,12 @@ fn path_configs(config: &BondedConfig) -> Vec<PathConfig> {
 
 /// The MTUs of the interfaces of so many paths. Streams pass packets of every length. To an end that listens, each path may
 /// come either way.
-fn interface_mtus(config: &BondedConfig, paths: usize) -> Result<Vec<Option<u32>>, SetupError> {
-    let Some(datagrams) = config.transports.datagrams() else { return Ok(Vec::new()) };
-    let mtus = datagrams::interface_mtus(datagrams)?;
+fn interface_mtus(config: &BondedConfig, paths: usize) -> Vec<Option<u32>> {
+    let Some(datagrams) = config.transports.datagrams() else { return Vec::new() };
+    let mtus = datagrams::interface_mtus(datagrams);
     let mut mtus: Vec<_> = mtus.into_iter().map(Some).collect();
     mtus.resize(paths, None);
-    Ok(mtus)
+    mtus
 }
 
 fn remote_routes(remote: &BondedRemote, paths: usize) -> Vec<Option<Route>> {

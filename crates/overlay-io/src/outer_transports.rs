@@ -26,6 +26,20 @@ impl OuterTransports {
         })
     }
 
+    /// Has the paths by datagrams of this configuration from now on, and sets on connections what it says.
+    ///
+    /// # Errors
+    /// As [`Datagrams::reconfigure`].
+    pub(crate) fn reconfigure(&mut self, config: &BondedConfig) -> Result<(), BondedError> {
+        if let (Some(datagrams), Some(settings)) = (&mut self.datagrams, config.transports.datagrams()) {
+            datagrams.reconfigure(config, settings)?;
+        }
+        if let (Some(connections), Some(settings)) = (&mut self.connections, config.transports.connections()) {
+            connections.set_tuning(settings);
+        }
+        Ok(())
+    }
+
     /// What becomes readable when there is something to do.
     pub(crate) fn sources(&self) -> Vec<BorrowedFd<'_>> {
         let datagrams = self.datagrams.iter().flat_map(|datagrams| datagrams.sources());
@@ -64,6 +78,13 @@ impl OuterTransports {
         }
         if let Some(connections) = &mut self.connections {
             connections.set_far_address(address, node, now);
+        }
+    }
+
+    /// The remotes have other places from now on, by those before; `None` for those that are gone.
+    pub(crate) fn move_remotes(&mut self, places: &[Option<usize>], node: &mut Node<Buffer>, now: Time) {
+        if let Some(connections) = &mut self.connections {
+            connections.move_remotes(places, node, now);
         }
     }
 

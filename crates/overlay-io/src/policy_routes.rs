@@ -1,4 +1,4 @@
-use kumade_daemon::{InstalledRoutes, Journal, NameLockError, NamespaceLock, RuntimeDir};
+use kumade_daemon::{InstalledRoutes, Journal, NameLockError, NamespaceLock, RouteChangeError, RuntimeDir};
 use kumade_net::policy_routing::{MarkedRoute, PolicyRoute};
 use kumade_net::{SetupError, clock};
 use kumade_units::{Span, Time};
@@ -30,12 +30,18 @@ pub enum RouteError {
         /// Its process, or `unknown`.
         process: String,
     },
+    /// The process has given up what it takes to find that out.
+    #[error(
+        "cannot find out whether {0} in this network namespace already, since this process has given up local sockets: restart \
+         it for that"
+    )]
+    Unknown(&'static str),
     /// The system refuses the name that stands for it.
     #[error(transparent)]
     Lock(NameLockError),
     /// What is to be undone cannot be written down.
     #[error("cannot write down which routes are added, so that they could be removed after a crash: {0}")]
-    Record(io::Error),
+    Record(#[from] io::Error),
 }
 
 /// Between two looks at whether all are there.
@@ -44,6 +50,43 @@ const RESTORE_INTERVAL: Span = Span::from_secs(1);
 /// Removes what killed processes have left here.
 pub(crate) fn recover(directory: &RuntimeDir) {
     InstalledRoutes::recover(&Journal::new(directory.clone()));
+}
+
+impl From<RouteChangeError> for RouteError {
+    fn from(error: RouteChangeError) -> Self {
+        match error {
+            RouteChangeError::Record(error) => RouteError::Record(error),
+            RouteChangeError::Setup(error) => RouteError::Setup(error),
+        }
+    }
+}
+
+impl<R: PolicyRoute + PartialEq> KeptRoutes<R> {
+    /// Has `kept` be these; routes that are there already stay as they are. `lock` as in [`install`](Self::install).
+    ///
+    /// # Errors
+    /// As there; those before are there then, as far as the system takes them again.
+    pub(crate) fn replace(
+        kept: &mut Option<Self>,
+        routes: Vec<R>,
+        lock: Option<(&str, &'static str)>,
+        directory: &RuntimeDir,
+    ) -> Result<(), RouteError> {
+        match kept {
+            None => *kept = KeptRoutes::install(routes, lock, directory)?,
+            Some(installed) => {
+                let is_last = routes.is_empty();
+                installed.routes.replace(routes, &Journal::new(directory.clone()))?;
+                // Where the last address of an interface is another one, the kernel has dropped all.
+                installed.next_restore = clock::monotonic();
+                if is_last {
+                    // Others may have such routes.
+                    *kept = None;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<R: PolicyRoute> KeptRoutes<R> {
@@ -59,12 +102,15 @@ impl<R: PolicyRoute> KeptRoutes<R> {
         let lock_name = |(name, activity)| {
             NamespaceLock::new(name).map_err(|error| match error {
                 NameLockError::Taken { process, .. } => RouteError::Taken { activity, process },
+                NameLockError::Io { cause, .. } if cause.kind() == io::ErrorKind::PermissionDenied => {
+                    RouteError::Unknown(activity)
+                }
                 error => RouteError::Lock(error),
             })
         };
         let lock = lock.map(lock_name).transpose()?;
         // From here on, dropped where something fails.
-        let routes = InstalledRoutes::record(routes, &Journal::new(directory.clone())).map_err(RouteError::Record)?;
+        let routes = InstalledRoutes::record(routes, &Journal::new(directory.clone()))?;
         routes.install()?;
         Ok(Some(KeptRoutes { routes, _lock: lock, next_restore: clock::monotonic() + RESTORE_INTERVAL, missing: 0 }))
     }
@@ -86,11 +132,12 @@ impl<R: PolicyRoute> KeptRoutes<R> {
     }
 }
 
-/// The routes of datagrams by their paths' next hops.
-pub(crate) fn install_path_routes(
+/// Has these routes of datagrams by their paths' next hops in place of those that there are.
+pub(crate) fn replace_path_routes(
+    kept: &mut Option<KeptRoutes<MarkedRoute>>,
     routes: &[MarkedRoute],
     directory: &RuntimeDir,
-) -> Result<Option<KeptRoutes<MarkedRoute>>, RouteError> {
+) -> Result<(), RouteError> {
     let what = "a bonded gateway routes datagrams";
-    KeptRoutes::install(routes.to_vec(), Some(("gateway-bonded", what)), directory)
+    KeptRoutes::replace(kept, routes.to_vec(), Some(("gateway-bonded", what)), directory)
 }

@@ -2,13 +2,13 @@ use crate::address_follower::AddressFollower;
 use crate::config::BondedConfig;
 use crate::device_routes::DeviceRoutes;
 use crate::error::BondedError;
-use crate::node::new_node;
+use crate::node::{new_node, remote_configs};
 use crate::outer_transports::OuterTransports;
 use crate::policy_routes::recover;
 use crate::shard_link::ShardLink;
 use crate::status::BondedStatus;
 use kumade_dataplane::{HEADROOM_BYTES, Node, NodeNotice, Output, PacketBuffer, ShardSeed};
-use kumade_multipath::{TrafficClass, UnorderedFlows};
+use kumade_multipath::{PathSet, TrafficClass, UnorderedFlows};
 use kumade_net::tun::TunQueue;
 use kumade_net::{ResolvedHost, clock, interface};
 use kumade_packet::{Classification, FlowDetail};
@@ -48,6 +48,8 @@ pub(crate) struct BondedShard {
     flow_hasher: FlowHasher,
     pool: BufferPool,
     output: Output<Buffer>,
+    /// Since it was last asked.
+    has_other_sources: bool,
     /// What nobody has been told yet.
     notices: Vec<NodeNotice>,
     /// Datagrams and packets that the system did not take.
@@ -117,9 +119,36 @@ impl BondedShard {
             flow_hasher: flows,
             pool,
             output,
+            has_other_sources: false,
             notices: Vec::new(),
             refused_packets: 0,
         }
+    }
+
+    /// Takes over what may change while it runs: the far ends with their networks, the paths, the policy, which flows prefer speed to
+    /// order, the device's addresses and MTU. Of several shards, the first one tells the others of far ends. The paths that are
+    /// `changed` begin anew.
+    ///
+    /// # Errors
+    /// As when it was made. What came before the error is done; to take over the earlier configuration again undoes it.
+    pub(crate) fn reconfigure(&mut self, config: &BondedConfig, changed: PathSet) -> Result<(), BondedError> {
+        self.transports.reconfigure(config)?;
+        self.has_other_sources = true;
+        self.unordered_flows = config.unordered_flows.clone();
+        let Some(routes) = &mut self.routes else { return Ok(()) };
+        routes.replace(config)?;
+        let now = clock::monotonic();
+        let places = self.node.reconfigure(remote_configs(config), changed, now)?;
+        self.transports.move_remotes(&places, &mut self.node, now);
+        match config.mtu {
+            // The next turn sets it.
+            None => self.device_mtu = self.device_mtu.or(Some(0)),
+            Some(mtu) => {
+                self.device_mtu = None;
+                interface::set_mtu(&self.device, mtu).unwrap_or_else(|error| tracing::warn!("{error}"));
+            }
+        }
+        Ok(())
     }
 
     /// What another shard begins with; none if it has been asked for all.
@@ -235,6 +264,10 @@ impl Shard for BondedShard {
 
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
         self.transports.sources().into_iter().chain([self.tun.as_fd(), self.link.source()]).collect()
+    }
+
+    fn take_sources_change(&mut self) -> bool {
+        mem::take(&mut self.has_other_sources)
     }
 
     fn process(&mut self, wake: WakeReason) -> Result<Time, BondedError> {

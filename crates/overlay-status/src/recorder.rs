@@ -42,6 +42,13 @@ impl<D: StatusDocument> Recorder<D> {
         self.latest.clone()
     }
 
+    /// Changes what is filled each time, from the next call of [`renew`](Self::renew) on.
+    pub fn change_template(&mut self, change: impl FnOnce(&mut D)) {
+        change(&mut self.template);
+        // What there was before may not be comparable.
+        self.last_renewal = None;
+    }
+
     /// Renews it where a second has passed; to be called more often. `fill` enters what is known at this time of the
     /// monotonic clock.
     ///

@@ -165,6 +165,9 @@ fn run<S: Shard>(
         if !answer_requests(&mut shard, inbox) {
             return Ok(());
         }
+        if shard.take_sources_change() {
+            watch = SourceWatch::new(descriptors(&shard, wake_receiver))?;
+        }
         let next = shard.process(wake)?;
         watch.exclude_sources(shard.deferrable_sources(), || descriptors(&shard, wake_receiver));
         wake = watch.wait(next, S::MIN_SPIN..=S::MAX_SPIN, || shard.has_work());

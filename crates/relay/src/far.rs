@@ -12,7 +12,7 @@ use kumade_net::{SocketBinding, clock, is_own_address, readiness};
 pub(crate) use kumade_noise_session::channel::AcceptedStream;
 use kumade_noise_session::channel::{StreamAcceptor, StreamAnswer};
 use kumade_noise_session::stream::RecordReader;
-use kumade_noise_session::{PublicKey, RefusedDatagram};
+use kumade_noise_session::{PresharedKey, PublicKey, RefusedDatagram};
 use kumade_units::{Span, Time};
 use rand::rngs::StdRng;
 use socket2::{SockRef, Socket};
@@ -26,6 +26,8 @@ use std::time::Duration;
 /// The far end: accepts streams of its peers, and connects to what they ask for.
 pub(crate) struct FarEnd {
     pub(crate) acceptor: StreamAcceptor,
+    /// Who may begin streams, and the second key that all have.
+    pub(crate) peers: (Vec<PublicKey>, PresharedKey),
     pub(crate) random: StdRng,
     pub(crate) allowed: Vec<AllowedTargets>,
     pub(crate) resolver: NameResolver,
@@ -91,6 +93,18 @@ impl FarEnd {
     fn permits_address(&self, address: SocketAddr) -> bool {
         let is_own = is_own_address(address.ip());
         self.allowed.iter().any(|allowed| allowed.permits_address(address, is_own))
+    }
+
+    /// Whether a target may be reached at this address; where that is not known yet, whether it may by its name.
+    pub(crate) fn permits_target(&self, target: &Target, address: Option<SocketAddr>) -> bool {
+        match &target.host {
+            TargetHost::Address(host) => self.permits_address(SocketAddr::new(*host, target.port)),
+            TargetHost::Name(name) => {
+                let is_by_name = self.allowed.iter().any(|allowed| allowed.permits_name(name, target.port));
+                is_by_name && address.is_none_or(|address| is_reachable_by_name(address.ip()))
+                    || address.is_some_and(|address| self.permits_address(address))
+            }
+        }
     }
 
     /// Of the addresses of a target's name, those that may be reached.
@@ -227,6 +241,14 @@ impl OpeningStream {
                     }
                 }
             }
+        }
+    }
+
+    /// What is being connected.
+    pub(crate) fn connecting_target(&self) -> Option<&Target> {
+        match &self.state {
+            OpeningState::Connecting { target, .. } => Some(target),
+            OpeningState::AwaitingOpen | OpeningState::Resolving { .. } => None,
         }
     }
 

@@ -150,6 +150,27 @@ pub(crate) fn name_resolved(far: &mut FarEnd, entries: &mut RelayEntries, (numbe
     }
 }
 
+/// Ends streams of who is no peer any longer, all of them where the second key is another one, and those to what may be reached no
+/// longer.
+pub(crate) fn drop_refused_streams(far: &FarEnd, entries: &mut RelayEntries, has_other_psk: bool) {
+    let is_refused = |entry: &RelayEntry| {
+        let is_peer = entry.peer.is_none_or(|peer| !has_other_psk && far.peers.0.contains(&peer));
+        let is_permitted = match &entry.stage {
+            ConnectionSlot::Relayed(carried) => {
+                far.permits_target(&carried.target, carried.plain.stream.peer_addr().ok())
+            }
+            ConnectionSlot::Opening(opening) => {
+                opening.connecting_target().is_none_or(|target| far.permits_target(target, None))
+            }
+            _ => true,
+        };
+        !is_peer || !is_permitted
+    };
+    let refused = entries.iter().filter(|(_, entry)| is_refused(entry)).map(|(number, _)| number);
+    let refused: Vec<_> = refused.collect();
+    refused.into_iter().for_each(|number| drop(entries.discard(number)));
+}
+
 /// Those of a peer that were refused, oldest first.
 fn refused_streams(entries: &RelayEntries, peer: &PublicKey) -> Vec<u32> {
     let is_refused = |entry: &RelayEntry| matches!(entry.stage, ConnectionSlot::Draining(_));

@@ -65,6 +65,6 @@ pub use config::{Forward, ForwardError, RelayConfig, RelayRole};
 pub use exchange::{MessageAction, MessageExchange, UnexpectedMessage};
 pub use message::{ConnectRefusal, MalformedMessage, Message};
 pub use redirect::ConnectionRedirect;
-pub use relay::Relay;
+pub use relay::{Relay, RelayUpdate, RelayUpdateError};
 pub use report::{RelayReport, RelayStatus};
 pub use target::{Target, TargetError, TargetHost};

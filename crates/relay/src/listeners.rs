@@ -11,8 +11,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 /// The ports at which connections are accepted.
 pub(crate) struct Listeners(Vec<Listener>);
 
-struct Listener {
+pub(crate) struct Listener {
     listener: TcpListener,
+    /// As it was asked for: the port may be any.
+    asked_address: SocketAddr,
     address: SocketAddr,
     destination: ConnectionTarget,
     is_paused: bool,
@@ -58,6 +60,42 @@ impl Listeners {
     pub(crate) fn far_end(address: Option<SocketAddr>) -> Result<Self, SetupError> {
         let listeners = address.into_iter().map(|address| listen(address, ConnectionTarget::FromPeer));
         listeners.collect::<Result<_, _>>().map(Listeners)
+    }
+
+    /// Opens the ports of those forwardings that have none yet, for [`replace_forwards`](Self::replace_forwards).
+    pub(crate) fn open_missing(&self, forwards: &[Forward]) -> Result<Vec<Listener>, SetupError> {
+        let is_open = |forward: &&Forward| self.0.iter().any(|listener| listener.is_of(forward));
+        let missing = forwards.iter().filter(|forward| !is_open(forward));
+        missing.map(|forward| listen(forward.listen, ConnectionTarget::Fixed(forward.target.clone()))).collect()
+    }
+
+    /// Has the ports of these forwardings from now on, of which `opened` are new, and leads connections of `redirect` on. Ports
+    /// that stay are not closed. The set reports as [`watch`](Self::watch) says.
+    pub(crate) fn replace_forwards(
+        &mut self,
+        forwards: Vec<Forward>,
+        opened: Vec<Listener>,
+        redirect: Option<&ConnectionRedirect>,
+        (set, first): (&EpollSet, u32),
+    ) -> io::Result<()> {
+        self.0.iter().filter(|listener| !listener.is_paused).try_for_each(|listener| set.remove(&listener.listener))?;
+        let (mut known, redirected): (Vec<_>, Vec<_>) = std::mem::take(&mut self.0)
+            .into_iter()
+            .chain(opened)
+            .partition(|listener| matches!(listener.destination, ConnectionTarget::Fixed(_)));
+        for forward in forwards {
+            let Some(place) = known.iter().position(|listener| listener.is_of(&forward)) else { continue };
+            let destination = ConnectionTarget::Fixed(forward.target);
+            self.0.push(Listener { destination, is_paused: false, ..known.swap_remove(place) });
+        }
+        for listener in redirected {
+            let destination = match redirect {
+                Some(redirect) => ConnectionTarget::Redirected(redirect.clone()),
+                None => listener.destination,
+            };
+            self.0.push(Listener { destination, is_paused: false, ..listener });
+        }
+        self.watch(set, first)
     }
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
@@ -113,6 +151,13 @@ impl Listeners {
     }
 }
 
+impl Listener {
+    /// Whether it is the port of a forwarding, wherever that leads.
+    fn is_of(&self, forward: &Forward) -> bool {
+        matches!(self.destination, ConnectionTarget::Fixed(_)) && self.asked_address == forward.listen
+    }
+}
+
 impl ConnectionTarget {
     fn classify(&self, stream: &TcpStream) -> AcceptedConnection {
         match self {
@@ -136,19 +181,19 @@ fn is_ipv6_missing(outcome: &Result<Listener, SetupError>) -> bool {
     outcome.as_ref().is_err_and(|error| Family::is_unsupported(error.io_error()))
 }
 
-fn listen(address: SocketAddr, leads: ConnectionTarget) -> Result<Listener, SetupError> {
+fn listen(asked_address: SocketAddr, leads: ConnectionTarget) -> Result<Listener, SetupError> {
     let listener = || -> io::Result<Listener> {
         let reusable = |socket: &Socket| socket.set_reuse_address(true);
         let socket = match &leads {
             // The other one has a socket of its own, which alone knows where its connections were to go.
-            ConnectionTarget::Redirected(_) => listener::bind_one_family(address, Type::STREAM, reusable)?,
-            _ => listener::bind(address, Type::STREAM, reusable)?,
+            ConnectionTarget::Redirected(_) => listener::bind_one_family(asked_address, Type::STREAM, reusable)?,
+            _ => listener::bind(asked_address, Type::STREAM, reusable)?,
         };
         socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)?;
         let listener = TcpListener::from(socket);
         let address = listener.local_addr()?;
-        Ok(Listener { listener, address, destination: leads, is_paused: false })
+        Ok(Listener { listener, asked_address, address, destination: leads, is_paused: false })
     };
-    listener().map_err(|error| listener::bind_error(format!("listen for TCP connections on {address}"), error))
+    listener().map_err(|error| listener::bind_error(format!("listen for TCP connections on {asked_address}"), error))
 }

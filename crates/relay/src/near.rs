@@ -6,9 +6,9 @@ use crate::stream_end::StreamEndReason;
 use crate::target::Target;
 use kumade_net::tcp::{self, PendingConnection, RtoLimits};
 use kumade_net::{ResolvedHost, SocketBinding, clock, congestion};
-use kumade_noise_session::RefusedDatagram;
 use kumade_noise_session::channel::{PendingStream, StreamInitiator};
 use kumade_noise_session::stream::RecordReader;
+use kumade_noise_session::{PresharedKey, PublicKey, RefusedDatagram};
 use kumade_units::Time;
 use rand::rngs::StdRng;
 use std::io::{self, Write};
@@ -19,6 +19,8 @@ use std::net::{SocketAddr, TcpStream};
 pub(crate) struct NearEnd {
     pub(crate) host: ResolvedHost,
     pub(crate) binding: SocketBinding,
+    /// The far end's key, and the second one that both have.
+    pub(crate) peer: (PublicKey, PresharedKey),
     pub(crate) initiator: StreamInitiator,
     pub(crate) random: StdRng,
     pub(crate) congestion_control: Option<String>,

@@ -1,15 +1,37 @@
 use crate::config::RelayConfig;
 use crate::report::{RelayReport, RelayStatus};
-use crate::shard::RelayShard;
+use crate::shard::{PreparedUpdate, RelayShard};
 use kumade_net::SetupError;
 use kumade_packet_loop::{PacketThread, ThreadEnded};
+use std::fmt;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use thiserror::Error;
 
 /// One end of relayed connections, until this is dropped: a thread. The connections that it carries are reset then.
 #[derive(Debug)]
 pub struct Relay {
     thread: Arc<PacketThread<RelayShard>>,
+}
+
+/// What a running end is to become.
+pub struct RelayUpdate(PreparedUpdate);
+
+/// Why an end does not become what it is to.
+#[derive(Debug, Error)]
+pub enum RelayUpdateError {
+    /// The system refuses something.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// It has ended.
+    #[error(transparent)]
+    Ended(#[from] ThreadEnded),
+}
+
+impl fmt::Debug for RelayUpdate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RelayUpdate").finish_non_exhaustive()
+    }
 }
 
 impl Relay {
@@ -20,6 +42,24 @@ impl Relay {
     pub fn start(config: RelayConfig) -> Result<Self, SetupError> {
         let thread = PacketThread::start("relay", move || RelayShard::new(config))?;
         Ok(Relay { thread: Arc::new(thread) })
+    }
+
+    /// Opens what it takes to become as these settings say, and changes nothing yet: for [`finish_update`](Self::finish_update). Role,
+    /// far host, the far end's port and this end's key are to be as they were.
+    ///
+    /// # Errors
+    /// The system refuses a local port, or it has ended.
+    pub fn prepare_update(&self, config: RelayConfig) -> Result<RelayUpdate, RelayUpdateError> {
+        Ok(RelayUpdate(self.thread.run_on_thread(|shard| shard.prepare_update(config))??))
+    }
+
+    /// Becomes as the settings say. Streams of peers that stay go on, but for those to what may be reached no longer; ports of
+    /// forwardings that stay are not closed.
+    ///
+    /// # Errors
+    /// The system refuses to lead connections to it, and it goes on as before; or it has ended.
+    pub fn finish_update(&self, RelayUpdate(prepared): RelayUpdate) -> Result<(), RelayUpdateError> {
+        Ok(self.thread.run_on_thread(|shard| shard.finish_update(prepared))??)
     }
 
     /// Where it listens, in the order of the forwardings.

@@ -2,7 +2,7 @@ use crate::batch::RecordBatch;
 use crate::config::{RelayConfig, RelayRole};
 use crate::entries::{FIRST_CONNECTION_NUMBER, RelayEntries, RelayEntry};
 use crate::far::FarEnd;
-use crate::listeners::{AcceptedConnection, Listeners};
+use crate::listeners::{AcceptedConnection, Listener, Listeners};
 use crate::near::NearEnd;
 use crate::plain;
 use crate::report::{RelayReport, RelayStatus};
@@ -31,7 +31,7 @@ pub(crate) struct RelayShard {
     end: RelayEnd,
     listeners: Listeners,
     /// The rules that lead connections here, while this lives.
-    _redirection: Option<InstalledTable>,
+    redirection: Option<InstalledTable>,
     connections: RelayEntries,
     events: Vec<Event>,
     batch: RecordBatch,
@@ -78,7 +78,7 @@ impl RelayShard {
         Ok(RelayShard {
             end,
             listeners,
-            _redirection: redirection,
+            redirection,
             connections: entries,
             events: Vec::new(),
             batch,
@@ -100,6 +100,56 @@ impl RelayShard {
         };
         let reports = self.connections.reports.take(clock::monotonic());
         handshakes.into_iter().map(RelayReport::Handshake).chain(reports).collect()
+    }
+
+    /// Opens what it takes to become this, and changes nothing.
+    pub(crate) fn prepare_update(&self, config: RelayConfig) -> Result<PreparedUpdate, SetupError> {
+        let opened = match &config.role {
+            RelayRole::Near { forwards, .. } => self.listeners.open_missing(forwards)?,
+            RelayRole::Far { .. } => Vec::new(),
+        };
+        Ok(PreparedUpdate { config, opened })
+    }
+
+    /// Becomes what was prepared, of the same role, host, ports of the far end and key. Streams of peers that stay go on, and end
+    /// where the far end lets their targets be reached no longer.
+    ///
+    /// # Errors
+    /// The system refuses to lead connections here as the settings say; then those of before are in force.
+    pub(crate) fn finish_update(
+        &mut self,
+        PreparedUpdate { config, opened }: PreparedUpdate,
+    ) -> Result<(), SetupError> {
+        let RelayConfig { identity, psk, rto, role } = config;
+        let rto = bounded_rto(rto);
+        match (role, &mut self.end) {
+            (RelayRole::Near { peer, congestion_control, forwards, redirect, .. }, RelayEnd::Near(near)) => {
+                if let (Some(table), Some(redirect)) = (&self.redirection, &redirect) {
+                    let rules = redirect.packet_rules(&self.listeners.redirected_addresses());
+                    rules.chains.iter().try_for_each(|chain| table.replace_rules(chain))?;
+                }
+                let set = (&self.connections.epoll_set, FIRST_LISTENER_NUMBER);
+                let replaced = self.listeners.replace_forwards(forwards, opened, redirect.as_ref(), set);
+                replaced.map_err(|error| SetupError::new("wait for TCP connections", error))?;
+                (near.congestion_control, near.rto) = (congestion_control, rto);
+                let peer = (peer, psk);
+                if near.peer != peer {
+                    near.initiator = StreamInitiator::new(identity, peer.0, peer.1.clone());
+                    near.peer = peer;
+                    let all: Vec<_> = self.connections.iter().map(|(number, _)| number).collect();
+                    all.into_iter().for_each(|number| drop(self.connections.discard(number)));
+                }
+            }
+            (RelayRole::Far { peers, allowed, .. }, RelayEnd::Far(far)) => {
+                far.acceptor.set_peers(peers.iter().map(|peer| (*peer, psk.clone())));
+                let has_other_psk = far.peers.1 != psk;
+                (far.peers, far.allowed, far.rto) = ((peers, psk), allowed, rto);
+                far_end::drop_refused_streams(far, &mut self.connections, has_other_psk);
+            }
+            // A running end stays what it is.
+            _ => {}
+        }
+        Ok(())
     }
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
@@ -286,30 +336,41 @@ impl Shard for RelayShard {
     }
 }
 
+/// What a running end becomes, with the ports that it needs for that.
+pub(crate) struct PreparedUpdate {
+    config: RelayConfig,
+    opened: Vec<Listener>,
+}
+
 /// Linux delays acknowledgements of lone segments, such as those of a terminal, by this at least (`TCP_DELACK_MIN`): a timeout that
 /// is shorter would take them for lost.
 const MIN_DELAYED_ACKNOWLEDGEMENT: Span = Span::from_millis(40);
 
+fn bounded_rto(rto: RtoLimits) -> RtoLimits {
+    RtoLimits { min: rto.min.map(|least| least.max(MIN_DELAYED_ACKNOWLEDGEMENT)), ..rto }
+}
+
 fn open_end(config: RelayConfig) -> Result<(RelayEnd, Listeners, Option<InstalledTable>), SetupError> {
     let RelayConfig { identity, psk, rto, role } = config;
-    let rto = RtoLimits { min: rto.min.map(|least| least.max(MIN_DELAYED_ACKNOWLEDGEMENT)), ..rto };
+    let rto = bounded_rto(rto);
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)
         .map_err(|error| SetupError::new("get random bytes for keys", io::Error::other(error.to_string())))?;
     let mut random = StdRng::from_seed(seed);
     match role {
         RelayRole::Near { host, peer, binding, congestion_control, forwards, redirect } => {
-            let initiator = StreamInitiator::new(identity, peer, psk);
-            let near = NearEnd { host, binding, initiator, random, congestion_control, rto, has_reported_clock: false };
+            let (initiator, peer) = (StreamInitiator::new(identity, peer, psk.clone()), (peer, psk));
+            let near =
+                NearEnd { host, binding, peer, initiator, random, congestion_control, rto, has_reported_clock: false };
             let listeners = Listeners::near_end(forwards, redirect.as_ref())?;
             let table = redirect.map(|redirect| redirect.packet_rules(&listeners.redirected_addresses()));
             let installed = table.as_ref().map(InstalledTable::install).transpose()?;
             Ok((RelayEnd::Near(Box::new(near)), listeners, installed))
         }
         RelayRole::Far { listen, peers, allowed } => {
-            let peers = peers.into_iter().map(|peer| (peer, psk.clone()));
-            let acceptor = StreamAcceptor::new(identity, &HandshakePolicy::default(), peers, &mut random);
-            let far = FarEnd { acceptor, random, allowed, resolver: NameResolver::new()?, rto };
+            let keyed = peers.iter().map(|peer| (*peer, psk.clone()));
+            let acceptor = StreamAcceptor::new(identity, &HandshakePolicy::default(), keyed, &mut random);
+            let far = FarEnd { acceptor, peers: (peers, psk), random, allowed, resolver: NameResolver::new()?, rto };
             Ok((RelayEnd::Far(Box::new(far)), Listeners::far_end(listen)?, None))
         }
     }

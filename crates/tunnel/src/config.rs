@@ -48,7 +48,7 @@ pub struct TunnelConfig {
 }
 
 /// TCP connections that are ended at this end and carried as streams: no device is needed for them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RelayedConfig {
     /// Local ports, where this end connects.
     pub forwards: Vec<Forward>,
@@ -105,9 +105,18 @@ pub enum TunnelConfigError {
     /// Packets are carried, but none to this peer.
     #[error(
         "no packet could reach the peer {0}: write its addresses in the tunnel behind its key, like KEY=10.77.0.2 or \
-         KEY=10.77.0.2,10.2.0.0/16"
+         KEY=10.77.0.2,10.2.0.0/16; in a file, as its `networks`"
     )]
     NoNetworks(PublicKey),
+    /// A packet to a network goes to one peer.
+    #[error("two peers have the network {0}: a packet to it goes to one of them only")]
+    SharedNetwork(IpNet),
+    /// No interface can be called so.
+    #[error("`{0}` is no name of a device: give 1 to 15 characters without spaces and slashes")]
+    DeviceName(String),
+    /// Two forwardings begin at one port.
+    #[error("two forwardings begin at {0}: connections to it go to one of their targets only")]
+    SamePort(SocketAddr),
     /// Too many connections, or none.
     #[error("{0} connections: give 1 to {max}", max = PathId::MAX_PATHS)]
     ConnectionCount(usize),
@@ -121,7 +130,7 @@ pub enum TunnelConfigError {
     #[error("a maximum retransmission timeout of {0}: give 1 s to 120 s")]
     MaxRto(Span),
     /// Neither an address of a device nor anything to relay.
-    #[error("nothing to carry: give this end an address in the tunnel (--address), or {0}")]
+    #[error("nothing to carry: give this end an address in the tunnel (--address), in a file `addresses`, or {0}")]
     NothingToCarry(&'static str),
 }
 
@@ -133,6 +142,8 @@ pub(crate) const FIRST_ROUTE_TABLE: u32 = 0x6b61;
 pub(crate) const DEFAULT_ROUTE_TABLES: [u32; 2] = [FIRST_ROUTE_TABLE + 62, FIRST_ROUTE_TABLE + 63];
 /// The mark of packets between the ends, of IPv4 and IPv6.
 pub(crate) const OUTER_MARK: u32 = FIRST_ROUTE_TABLE;
+/// `IFNAMSIZ`, without the byte that ends it.
+const MAX_DEVICE_NAME_BYTES: usize = 15;
 /// What the kernel takes for one socket (`TCP_RTO_MIN_US`).
 const MIN_RTO_RANGE: RangeInclusive<Span> = Span::from_micros(1)..=Span::from_millis(200);
 /// The same of the greatest (`TCP_RTO_MAX_MS`).
@@ -236,7 +247,7 @@ impl TunnelConfig {
 
     /// Routes in tables of their own. The default route, which the main table mostly has already, and networks in which the
     /// far end itself is reached: the tunnel's own packets must not go into the tunnel.
-    fn network_routes(&self) -> Vec<NetworkRoute> {
+    pub fn network_routes(&self) -> Vec<NetworkRoute> {
         let TunnelEnd::Connect(host) = &self.end else { return Vec::new() };
         let far = host.address().ip().to_canonical();
         let networks = self.peers.iter().flat_map(|peer| &peer.networks).copied();
@@ -315,10 +326,14 @@ impl TunnelConfig {
         match &self.end {
             _ if self.has_device() => {}
             TunnelEnd::Connect(_) if self.relayed_connections.forwards.is_empty() => {
-                return Err(TunnelConfigError::NothingToCarry("ports whose connections are carried (--forward)"));
+                return Err(TunnelConfigError::NothingToCarry(
+                    "ports whose connections are carried (--forward), in a file `forwards`",
+                ));
             }
             TunnelEnd::Listen(_) if self.relayed_connections.allowed.is_empty() => {
-                return Err(TunnelConfigError::NothingToCarry("what the other ends may connect to (--allow)"));
+                return Err(TunnelConfigError::NothingToCarry(
+                    "what the other ends may connect to (--allow), in a file `allow`",
+                ));
             }
             TunnelEnd::Connect(_) | TunnelEnd::Listen(_) => {}
         }
@@ -333,6 +348,7 @@ impl TunnelConfig {
         }
         self.validate_peers()?;
         self.validate_timeouts()?;
+        self.validate_names()?;
         match self.transport {
             TransportMode::Auto(connections) | TransportMode::Rake(connections) | TransportMode::Relay(connections)
                 if !(1..=PathId::MAX_PATHS).contains(&connections) =>
@@ -345,7 +361,7 @@ impl TunnelConfig {
 
     fn validate_peers(&self) -> Result<(), TunnelConfigError> {
         let own = self.identity.public_key();
-        for (place, PeerConfig { key, networks }) in self.peers.iter().enumerate() {
+        for (place, PeerConfig { key, networks, .. }) in self.peers.iter().enumerate() {
             if *key == own {
                 return Err(TunnelConfigError::OwnKey(own));
             }
@@ -356,7 +372,23 @@ impl TunnelConfig {
                 return Err(TunnelConfigError::NoNetworks(*key));
             }
         }
+        if self.has_device() {
+            let networks = self.peers.iter().flat_map(|peer| &peer.networks).map(IpNet::trunc);
+            find_repeated(networks).map_or(Ok(()), |shared| Err(TunnelConfigError::SharedNetwork(shared)))?;
+        }
         Ok(())
+    }
+
+    fn validate_names(&self) -> Result<(), TunnelConfigError> {
+        let fits = |c: char| !c.is_whitespace() && c != '/' && c != '\0';
+        let is_name = (1..=MAX_DEVICE_NAME_BYTES).contains(&self.device.len()) && self.device.chars().all(fits);
+        if self.has_device() && (!is_name || [".", ".."].contains(&self.device.as_str())) {
+            return Err(TunnelConfigError::DeviceName(self.device.clone()));
+        }
+        // The system chooses one for each where it is 0.
+        let listened = self.relayed_connections.forwards.iter().map(|forward| forward.listen);
+        let repeated = find_repeated(listened.filter(|address| address.port() > 0));
+        repeated.map_or(Ok(()), |address| Err(TunnelConfigError::SamePort(address)))
     }
 
     fn validate_timeouts(&self) -> Result<(), TunnelConfigError> {
@@ -366,6 +398,14 @@ impl TunnelConfig {
             _ => Ok(()),
         }
     }
+}
+
+/// What comes more than once.
+fn find_repeated<T: Ord>(items: impl Iterator<Item = T>) -> Option<T> {
+    let mut items: Vec<_> = items.collect();
+    items.sort();
+    let place = items.windows(2).position(|pair| pair[0] == pair[1])?;
+    Some(items.swap_remove(place))
 }
 
 #[cfg(test)]

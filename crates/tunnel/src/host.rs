@@ -1,13 +1,16 @@
 //! What this host refuses, before anything is begun.
 
-use crate::config::{TransportMode, TunnelConfig};
+use crate::config::{TransportMode, TunnelConfig, TunnelEnd};
 use ipnet::IpNet;
+use kumade_net::forwarding::{MissingForwarding, has_strict_reverse_path_filter, missing_forwarding};
+use kumade_net::interface::{self, Family};
 use kumade_net::interface_address::{InterfaceAddress, interface_addresses};
 use kumade_net::tcp::RtoLimits;
-use kumade_net::{SetupError, congestion};
+use kumade_net::{SetupError, congestion, is_address_gone, sysctl};
 use kumade_units::Span;
 use socket2::{Domain, Socket, Type};
 use std::io;
+use std::net::IpAddr;
 use thiserror::Error;
 
 /// Settings that cannot be on this host.
@@ -25,6 +28,12 @@ pub enum HostRefusal {
         interface: String,
         /// Its own address.
         other: IpNet,
+    },
+    /// Somebody else has the address where this end is to wait.
+    #[error("{address} is no address of this host, so that nothing can wait there: `ip address` lists those that are")]
+    ForeignAddress {
+        /// As given.
+        address: IpAddr,
     },
     /// There is no such congestion control.
     #[error(transparent)]
@@ -48,6 +57,17 @@ pub enum HostRefusal {
 /// The greatest timeout that the kernel takes (`TCP_RTO_MIN_US`).
 const MAX_MIN_RTO_MILLIS: i64 = 200;
 
+/// Whether reverse path filtering sees the marks of packets.
+const VALID_MARKS_KEY: &str = "net.ipv4.conf.all.src_valid_mark";
+
+/// Whether packets are filtered by their sources without regard to their marks, and this cannot be changed.
+fn is_mark_ignored() -> bool {
+    let is_strict = |interfaces: Vec<String>| interfaces.iter().any(|name| has_strict_reverse_path_filter(name));
+    sysctl::read_number(VALID_MARKS_KEY) == Some(0)
+        && sysctl::is_read_only(VALID_MARKS_KEY)
+        && interface::names().is_ok_and(is_strict)
+}
+
 impl TunnelConfig {
     /// Whether this host takes the settings.
     ///
@@ -58,11 +78,40 @@ impl TunnelConfig {
             // Without a list, nothing is known to be wrong.
             self.check_addresses(&interface_addresses().unwrap_or_default())?;
         }
+        self.check_listened_addresses()?;
         let opens_connections = self.transport != TransportMode::Udp || !self.has_device();
         match Socket::new(Domain::IPV4, Type::STREAM, None) {
             Ok(socket) if opens_connections => self.check_connection_options(&socket),
             _ => Ok(()),
         }
+    }
+
+    /// What is in the way of packets on this host, and what to try. Nothing is changed.
+    pub fn host_warnings(&self) -> Vec<String> {
+        if !self.has_device() {
+            return Vec::new();
+        }
+        let is_gone_through = match &self.end {
+            TunnelEnd::Listen(_) => true,
+            TunnelEnd::Connect(_) => !self.relayed_connections.sources.is_empty(),
+        };
+        let families = self.addresses.iter().map(|own| Family::from_address(own.addr()));
+        let families: Vec<_> = families.filter(|_| is_gone_through).collect();
+        let warning = |missing: &MissingForwarding| {
+            let MissingForwarding { version, key } = missing;
+            format!(
+                "this host does not forward {version} packets, so that only its own pass the tunnel, and the other ends reach \
+                 nothing behind it: `sysctl -w {key}=1` changes that"
+            )
+        };
+        let mut warnings: Vec<_> = missing_forwarding(&families).iter().map(warning).collect();
+        if !self.network_routes().is_empty() && is_mark_ignored() {
+            warnings.push(format!(
+                "reverse path filtering takes for forged what arrives beside a tunnel that takes all traffic, and this system lets \
+                 nobody change {VALID_MARKS_KEY}: set it to 1 where this system is started from"
+            ));
+        }
+        warnings
     }
 
     fn check_addresses(&self, known: &[InterfaceAddress]) -> Result<(), HostRefusal> {
@@ -77,6 +126,18 @@ impl TunnelConfig {
             }
         }
         Ok(())
+    }
+
+    /// Where it waits for others, and for local programs.
+    fn check_listened_addresses(&self) -> Result<(), HostRefusal> {
+        let own = match &self.end {
+            TunnelEnd::Listen(address) => Some(address.ip()),
+            TunnelEnd::Connect(_) => None,
+        };
+        let forwards = self.relayed_connections.forwards.iter().map(|forward| forward.listen.ip());
+        let mut listened = own.into_iter().chain(forwards);
+        let is_foreign = |address: &IpAddr| !address.is_unspecified() && is_address_gone(*address);
+        listened.find(is_foreign).map_or(Ok(()), |address| Err(HostRefusal::ForeignAddress { address }))
     }
 
     fn check_connection_options(&self, socket: &Socket) -> Result<(), HostRefusal> {

@@ -31,6 +31,7 @@ pub mod control;
 mod host;
 mod peer;
 pub mod prometheus;
+mod settings;
 pub mod status;
 mod tunnel;
 
@@ -41,5 +42,9 @@ pub use kumade_multipath::OuterTransport;
 pub use kumade_net::tcp::RtoLimits;
 pub use kumade_overlay_io::ConnectionTuning;
 pub use kumade_relay::{AllowedTargets, ConnectRefusal, Forward, RelayReport, RelayStatus};
-pub use peer::{PeerConfig, PeerConfigError};
+pub use peer::{PeerConfig, PeerConfigError, short_key};
+pub use settings::{
+    DEFAULT_DEVICE, EndSettings, FarEndError, FileOptions, TunnelFile, TunnelSettings, parse_buffer_size,
+    parse_device_address,
+};
 pub use tunnel::{Tunnel, TunnelError};

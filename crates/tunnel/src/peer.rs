@@ -8,6 +8,8 @@ use thiserror::Error;
 /// sends no packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerConfig {
+    /// What it is called, besides by its key.
+    pub name: Option<String>,
     /// Its public key.
     pub key: PublicKey,
     /// Packets to these go there, and from these may come from there.
@@ -33,6 +35,18 @@ pub enum PeerConfigError {
     Network(String),
 }
 
+impl PeerConfig {
+    /// Its name, or the first digits of its key, enough to tell peers apart.
+    pub fn label(&self) -> String {
+        self.name.clone().unwrap_or_else(|| short_key(&self.key))
+    }
+}
+
+/// A key's first digits, enough to tell peers apart.
+pub fn short_key(key: &PublicKey) -> String {
+    key.to_string().chars().take(8).collect()
+}
+
 impl FromStr for PeerConfig {
     type Err = PeerConfigError;
 
@@ -43,11 +57,12 @@ impl FromStr for PeerConfig {
         let key = key.trim();
         let key = key.parse::<PublicKey>();
         let key = key.map_err(|cause| PeerConfigError::Key { text: text.to_owned(), cause: cause.to_string() })?;
-        Ok(PeerConfig { key, networks })
+        Ok(PeerConfig { name: None, key, networks })
     }
 }
 
-fn parse_network(text: &str) -> Result<IpNet, PeerConfigError> {
+/// An address or a network.
+pub(crate) fn parse_network(text: &str) -> Result<IpNet, PeerConfigError> {
     let text = text.trim();
     let address = || text.parse::<IpAddr>().map(IpNet::from);
     text.parse()

@@ -40,7 +40,7 @@ impl Collector for Metrics {
     fn encode(&self, mut descriptors: DescriptorEncoder) -> fmt::Result {
         let tunnel = ("tunnel", self.0.name.as_str());
         let peers = self.0.peers.iter().filter_map(|peer| {
-            let labels = vec![tunnel, ("peer", peer.short_key())];
+            let labels = vec![tunnel, ("peer", peer.label())];
             Some((labels, peer.packets.as_ref()?))
         });
         let peers: Vec<_> = peers.collect();

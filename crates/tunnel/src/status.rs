@@ -8,6 +8,7 @@ mod interval_rates;
 mod text;
 
 use crate::config::{TunnelConfig, TunnelEnd};
+use crate::peer::PeerConfig;
 use ::kumade_overlay_status::Recorder;
 pub use ::kumade_overlay_status::{
     OuterTransport, PathState, RefusedTraffic, Resequencing, Traffic, Tunnel, TunnelPath,
@@ -62,6 +63,9 @@ pub enum EndKind {
 #[serde(deny_unknown_fields)]
 #[serde(rename = "Peer")]
 pub struct PeerStatus {
+    /// What it is called in this end's configuration file; null where it has no name.
+    #[serde(default)]
+    pub name: Option<String>,
     /// Its public key.
     pub public_key: String,
     /// The networks that are reached there.
@@ -131,11 +135,6 @@ impl Status {
             TunnelEnd::Listen(address) => (EndKind::Listens, *address),
             TunnelEnd::Connect(host) => (EndKind::Connects, host.address()),
         };
-        let peers = config.peers.iter().map(|peer| PeerStatus {
-            public_key: peer.key.to_string(),
-            networks: peer.networks.iter().map(ToString::to_string).collect(),
-            packets: None,
-        });
         Status {
             schema: Status::SCHEMA.to_owned(),
             name: name.to_owned(),
@@ -146,10 +145,15 @@ impl Status {
             address: address.to_string(),
             device: config.has_device().then(|| config.device.clone()),
             carrier: config.transport.name().to_owned(),
-            peers: peers.collect(),
+            peers: config.peers.iter().map(PeerStatus::new).collect(),
             relayed: None,
             refused: None,
         }
+    }
+
+    /// Has these peers from now on.
+    pub fn set_peers(&mut self, peers: &[PeerConfig]) {
+        self.peers = peers.iter().map(PeerStatus::new).collect();
     }
 
     /// The JSON Schema of such documents.
@@ -159,9 +163,18 @@ impl Status {
 }
 
 impl PeerStatus {
-    /// The key's first digits, enough to tell peers apart.
-    pub fn short_key(&self) -> &str {
-        self.public_key.get(..8).unwrap_or(&self.public_key)
+    fn new(peer: &PeerConfig) -> Self {
+        PeerStatus {
+            name: peer.name.clone(),
+            public_key: peer.key.to_string(),
+            networks: peer.networks.iter().map(ToString::to_string).collect(),
+            packets: None,
+        }
+    }
+
+    /// Its name, or the key's first digits, enough to tell peers apart.
+    pub fn label(&self) -> &str {
+        self.name.as_deref().unwrap_or_else(|| self.public_key.get(..8).unwrap_or(&self.public_key))
     }
 }
 

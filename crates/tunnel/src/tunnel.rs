@@ -6,7 +6,7 @@ use kumade_overlay_io::{
     BondedConfig, BondedError, BondedPlane, BondedStatus, ConnectionConfig, ConnectionRole, Handover, NodeNotice,
 };
 use kumade_packet_loop::ThreadEnded;
-use kumade_relay::{Relay, RelayReport, RelayStatus};
+use kumade_relay::{Relay, RelayReport, RelayStatus, RelayUpdate, RelayUpdateError};
 use thiserror::Error;
 
 /// One end of a tunnel, until this is dropped.
@@ -14,6 +14,8 @@ use thiserror::Error;
 pub struct Tunnel {
     plane: Option<BondedPlane>,
     relay: Option<Relay>,
+    config: TunnelConfig,
+    directory: RuntimeDir,
 }
 
 /// Why a tunnel cannot start, or ended.
@@ -31,6 +33,9 @@ pub enum TunnelError {
     /// Connections are not relayed.
     #[error(transparent)]
     Relay(#[from] SetupError),
+    /// They are not relayed as they are to be from now on.
+    #[error(transparent)]
+    RelayUpdate(#[from] RelayUpdateError),
 }
 
 impl Tunnel {
@@ -44,11 +49,46 @@ impl Tunnel {
         config.check_host()?;
         let relay = config.relay_config().map(Relay::start).transpose()?;
         let has_device = config.has_device();
-        let mut plane = has_device.then(|| config.bonded_config(directory)).transpose()?;
+        let mut plane = has_device.then(|| config.clone().bonded_config(directory.clone())).transpose()?;
         if let (Some(relay), Some(handover)) = (&relay, plane.as_mut().and_then(other_stream_receiver)) {
             *handover = Some(Handover::new(relay.acceptor()));
         }
-        Ok(Tunnel { plane: plane.map(BondedPlane::start).transpose()?, relay })
+        Ok(Tunnel { plane: plane.map(BondedPlane::start).transpose()?, relay, config, directory })
+    }
+
+    /// The settings with which it runs.
+    pub fn config(&self) -> &TunnelConfig {
+        &self.config
+    }
+
+    /// Becomes as these settings say; end, transport, device and key are to be as they were. What stays is not interrupted: sessions
+    /// and paths of peers, connections to local ports, relayed streams. Returns the notices before, which are about the peers of
+    /// before.
+    ///
+    /// # Errors
+    /// Settings that contradict each other, or the system refuses something. Then all goes on as before.
+    pub fn update(&mut self, config: TunnelConfig) -> Result<Vec<NodeNotice>, TunnelError> {
+        config.validate()?;
+        config.check_host()?;
+        // What may be refused comes first.
+        let relay = match (&self.relay, config.relay_config()) {
+            (Some(relay), Some(config)) => RelayChange::Update(Box::new(relay.prepare_update(config)?)),
+            (None, Some(config)) => RelayChange::Replace(Some(Relay::start(config)?)),
+            (_, None) => RelayChange::Replace(None),
+        };
+        let notices = update_plane(&mut self.plane, &config, &self.directory)?;
+        match (relay, &self.relay) {
+            (RelayChange::Update(update), Some(relay)) => {
+                if let Err(error) = relay.finish_update(*update) {
+                    update_plane(&mut self.plane, &self.config, &self.directory)?;
+                    return Err(error.into());
+                }
+            }
+            (RelayChange::Update(_), None) => {}
+            (RelayChange::Replace(relay), _) => self.relay = relay,
+        }
+        self.config = config;
+        Ok(notices)
     }
 
     /// What has become of packets; none where none are carried.
@@ -96,6 +136,21 @@ impl Tunnel {
         self.plane.as_ref().map_or(Ok(()), BondedPlane::stop)?;
         Ok(self.relay.as_ref().map_or(Ok(()), Relay::stop)?)
     }
+}
+
+fn update_plane(
+    plane: &mut Option<BondedPlane>,
+    config: &TunnelConfig,
+    directory: &RuntimeDir,
+) -> Result<Vec<NodeNotice>, TunnelError> {
+    let Some(plane) = plane else { return Ok(Vec::new()) };
+    Ok(plane.reconfigure(config.clone().bonded_config(directory.clone())?)?)
+}
+
+/// What becomes of the relay where settings change.
+enum RelayChange {
+    Update(Box<RelayUpdate>),
+    Replace(Option<Relay>),
 }
 
 /// Who takes what comes to a listening end besides packets.

@@ -6,8 +6,10 @@ use kumade_dataplane::{
 };
 use kumade_link::Label;
 use kumade_link::queue::{FqCoDelConfig, QueueConfig, QueueLimit};
-use kumade_multipath::{BondConfig, OuterTransport, PathConfig, PathPolicy, ResequencerConfig, TrafficClass};
-use kumade_noise_session::{HandshakePolicy, PresharedKey, PrivateKey, Route};
+use kumade_multipath::{
+    BondConfig, OuterTransport, PathConfig, PathId, PathPolicy, PathSet, ResequencerConfig, TrafficClass,
+};
+use kumade_noise_session::{HandshakePolicy, PresharedKey, PrivateKey, PublicKey, Route};
 use kumade_packet::{Classification, Ecn};
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -114,6 +116,21 @@ impl World {
         world
     }
 
+    /// Another path between the nodes, which neither uses yet.
+    pub fn add_path(&mut self, path: PathModel) {
+        self.paths.push(path);
+        self.free.iter_mut().for_each(|free| free.push(self.now));
+    }
+
+    /// A node has the first paths, so many, from now on, shares packets so, and has the other one for these networks; the paths that
+    /// are `changed` are others than before.
+    pub fn reconfigure(&mut self, own: usize, choice: &PathPolicy, paths: usize, networks: &[&str], changed: &[u8]) {
+        let mut remote = remote_config(own, &self.keys, choice, &self.paths[..paths], self.random.random());
+        remote.networks.extend(networks.iter().map(|network| network.parse::<ipnet::IpNet>().unwrap()));
+        let changed = PathSet::from_paths(changed.iter().filter_map(|number| PathId::new(*number)));
+        self.nodes[own].reconfigure(vec![remote], changed, self.now).unwrap();
+    }
+
     /// The node loses all that it knows.
     pub fn restart(&mut self, own: usize) {
         self.restart_with(own, self.others[own].len() + 1);
@@ -126,6 +143,22 @@ impl World {
         let other = |shard| Node::from_seed(self.nodes[own].shard_seed(shard), Box::new(buffer), self.now).unwrap();
         self.others[own] = (1..shards).map(other).collect();
         self.told.retain(|(_, of, ..)| *of != own);
+    }
+
+    /// The other node, as this one has it.
+    pub fn remote(&mut self, own: usize) -> RemoteConfig {
+        remote_config(own, &self.keys, &self.choice, &self.paths, self.random.random())
+    }
+
+    /// A node that is none of them, for this one, with this network.
+    pub fn stranger(&mut self, own: usize, network: &str) -> RemoteConfig {
+        let key = PrivateKey::from_bytes(self.random.random()).public_key();
+        RemoteConfig { key, networks: vec![network.parse().unwrap()], ..self.remote(own) }
+    }
+
+    /// The node's own key.
+    pub fn public_key(&self, own: usize) -> PublicKey {
+        self.keys[own].public_key()
     }
 
     fn shard(&mut self, own: usize, shard: usize) -> Option<&mut Node<Buffer>> {
@@ -263,6 +296,19 @@ fn node(
     seed: u64,
     now: Time,
 ) -> Node<Buffer> {
+    let remotes = vec![remote_config(own, keys, choice, paths, seed)];
+    let config = NodeConfig { identity: keys[own].clone(), policy: HandshakePolicy::default(), remotes };
+    let random = Box::new(rand::rngs::StdRng::seed_from_u64(seed));
+    Node::first_shard(shards, config, random, Box::new(buffer), now).unwrap()
+}
+
+fn remote_config(
+    own: usize,
+    keys: &[PrivateKey; 2],
+    choice: &PathPolicy,
+    paths: &[PathModel],
+    seed: u64,
+) -> RemoteConfig {
     let config = |path: &PathModel| PathConfig {
         rate: Some(path.rate),
         max_rate: None,
@@ -276,7 +322,7 @@ fn node(
         paths: paths.iter().map(config).collect(),
         seed,
     };
-    let remote = RemoteConfig {
+    RemoteConfig {
         key: keys[1 - own].public_key(),
         psk: PresharedKey::default(),
         networks: vec![format!("10.0.{}.0/24", 1 - own).parse().unwrap()],
@@ -285,10 +331,7 @@ fn node(
         max_packet_bytes: u32::MAX,
         bond,
         resequencer: ResequencerConfig::default(),
-    };
-    let config = NodeConfig { identity: keys[own].clone(), policy: HandshakePolicy::default(), remotes: vec![remote] };
-    let random = Box::new(rand::rngs::StdRng::seed_from_u64(seed));
-    Node::first_shard(shards, config, random, Box::new(buffer), now).unwrap()
+    }
 }
 
 fn buffer(bytes: usize) -> Buffer {

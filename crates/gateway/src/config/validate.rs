@@ -9,6 +9,7 @@ use super::translations::validate_translations;
 use super::types::{GatewayConfig, GatewayPath, LocalSite, Plane, RemoteSite, SessionsConfig, network_family};
 use crate::ratio::PathRatio;
 use ipnet::IpNet;
+use kumade_daemon::parse_config;
 use kumade_net::interface::Family;
 use kumade_net::{ScopedAddress, ScopedAddressError};
 use kumade_units::{Rate, parse};
@@ -27,7 +28,7 @@ impl GatewayConfig {
     /// # Errors
     /// Names the line, what is wrong there, and what to try.
     pub fn from_toml(text: &str, origin: &str, interfaces: &[String]) -> Result<Self, ConfigError> {
-        parse(text).and_then(|file| validate(&file, interfaces)).map_err(|fault| fault.with_line(origin, text))
+        parse_config(text).and_then(|file| validate(&file, interfaces)).map_err(|fault| fault.with_line(origin, text))
     }
 
     /// The name of the gateway in a file's text, whose other parts need not be valid on this host.
@@ -36,7 +37,7 @@ impl GatewayConfig {
     /// It is no configuration of a gateway, or the name cannot be one.
     pub fn name_in_toml(text: &str, origin: &str) -> Result<String, ConfigError> {
         let named = |file: ConfigFile| check_name(&file.gateway.name).map(|()| file.gateway.name.into_inner());
-        parse(text).and_then(named).map_err(|fault| fault.with_line(origin, text))
+        parse_config(text).and_then(named).map_err(|fault| fault.with_line(origin, text))
     }
 
     /// Validates what was put together otherwise than from a file.
@@ -46,12 +47,6 @@ impl GatewayConfig {
     pub fn from_options(options: &SimpleConfig, interfaces: &[String]) -> Result<Self, ConfigError> {
         validate(&options.to_config_file(), interfaces).map_err(|fault| fault.with_line("command line", ""))
     }
-}
-
-fn parse(text: &str) -> Result<ConfigFile, ConfigFault> {
-    toml::from_str(text).map_err(|error: toml::de::Error| {
-        ConfigFault::new(error.span().unwrap_or_default(), error.message().trim().replace('\n', ", "))
-    })
 }
 
 fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<GatewayConfig, ConfigFault> {

@@ -44,6 +44,11 @@ impl GroLimitGuard {
         Ok(guard)
     }
 
+    /// Whether it lets this interface merge so much.
+    pub(super) fn bounds(&self, interface: &str, bytes: u32) -> bool {
+        self.original.interface == interface && self.bytes == bytes
+    }
+
     /// Bounds the batches of an interface that was deleted and made again, too. To be called at any time.
     pub(super) fn follow_interface(&mut self, journal: &Journal) {
         let name = &self.original.interface;

@@ -64,6 +64,19 @@ impl DirectPlan {
         self.routes.iter().filter(move |route| route.number == path_mark(path))
     }
 
+    /// The interfaces of paths where IPv4 packets arrive, each once.
+    pub(super) fn filtered_interfaces(&self) -> impl Iterator<Item = &str> + Clone {
+        let mut names: Vec<_> = self
+            .routes
+            .iter()
+            .filter(|route| route.family == Family::V4)
+            .map(|route| route.interface.as_str())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names.into_iter()
+    }
+
     /// The counter of the packets that are given to a path.
     pub(super) fn path_counter_name(path: &GatewayPath) -> String {
         format!("path-{}", path.name)

@@ -1,12 +1,16 @@
 use super::flow_lists::FlowLists;
 use super::gro_limit_guard::{GroLimitGuard, OriginalGroLimits};
-use super::host::{ForwardingError, check_forwarding};
+use super::host::check_forwarding;
 use super::plan::{DirectPlan, division_chain};
-use crate::config::{GatewayConfig, RemoteSite};
+use super::reverse_path::ReversePathGuards;
+use crate::config::{GatewayConfig, GatewayPath, RemoteSite};
 use crate::ratio::{PathRatio, RatioError};
 use crate::status::{GatewayStatus, Traffic};
-use kumade_daemon::{InstalledRoutes, Journal, NameLockError, NamespaceLock, RuntimeDir};
-use kumade_net::nftables::{CounterValue, InstalledTable};
+use kumade_daemon::{
+    ChangedSetting, InstalledRoutes, Journal, NameLockError, NamespaceLock, RouteChangeError, RuntimeDir,
+};
+use kumade_net::forwarding::MissingForwarding;
+use kumade_net::nftables::{CounterValue, InstalledTable, Table};
 use kumade_net::policy_routing::{MarkedRoute, PolicyRoute};
 use kumade_net::{SetupError, clock, interface};
 use kumade_units::Time;
@@ -22,6 +26,8 @@ use thiserror::Error;
 pub struct DirectPlane {
     config: Arc<GatewayConfig>,
     plan: DirectPlan,
+    /// The table as it is now.
+    rules: Table,
     /// Of each remote site's paths, as last set.
     weights: Vec<Vec<u32>>,
     /// Whether each path's interface was up when last looked at.
@@ -33,7 +39,8 @@ pub struct DirectPlane {
     // In the order in which they go: rules that mark packets, the routes of the marks with the record of them, and the claim.
     table: Arc<InstalledTable>,
     gro_limits: Vec<GroLimitGuard>,
-    _routes: InstalledRoutes<MarkedRoute>,
+    reverse_paths: ReversePathGuards,
+    routes: InstalledRoutes<MarkedRoute>,
     journal: Journal,
     _namespace_lock: NamespaceLock,
 }
@@ -52,7 +59,7 @@ pub struct PathCount {
 pub enum DirectError {
     /// The host does not forward.
     #[error(transparent)]
-    Forwarding(#[from] ForwardingError),
+    Forwarding(#[from] MissingForwarding),
     /// The system refuses a rule or a route.
     #[error(transparent)]
     Setup(#[from] SetupError),
@@ -90,13 +97,15 @@ impl DirectPlane {
         let journal = Journal::new(directory);
         InstalledRoutes::recover(&journal);
         journal.recover::<OriginalGroLimits>();
-        for warning in check_forwarding(&plan)? {
-            tracing::warn!("{warning}");
-        }
+        ChangedSetting::recover(&journal);
+        check_forwarding(&plan)?;
         // From here on, dropped where something fails.
         let routes = InstalledRoutes::record(plan.routes.clone(), &journal).map_err(DirectError::Journal)?;
         routes.install()?;
-        let batches = limit_batch_sizes(&plan, &journal)?;
+        let mut batches = Vec::new();
+        limit_batch_sizes(&mut batches, &plan, &journal)?;
+        let mut reverse_paths = ReversePathGuards::default();
+        reverse_paths.set_interfaces(plan.filtered_interfaces(), &journal);
         let table = Arc::new(InstalledTable::install(&plan.table)?);
         Ok(DirectPlane {
             weights: config.remotes.iter().map(|remote| configured_weights(config, remote)).collect(),
@@ -104,11 +113,13 @@ impl DirectPlane {
             state_since: vec![clock::monotonic(); config.paths.len()],
             failures: vec![0; config.paths.len()],
             config: Arc::new(config.clone()),
+            rules: plan.table.clone(),
             plan,
             table,
             gro_limits: batches,
+            reverse_paths,
             journal,
-            _routes: routes,
+            routes,
             _namespace_lock: claim,
         })
     }
@@ -147,6 +158,7 @@ impl DirectPlane {
     /// The rules are gone.
     pub fn update_interfaces(&mut self) -> Result<(), DirectError> {
         self.gro_limits.iter_mut().for_each(|guard| guard.follow_interface(&self.journal));
+        self.reverse_paths.follow_interfaces(&self.journal);
         let is_up: Vec<bool> =
             (0..self.config.paths.len()).map(|path| is_usable(&self.config, &self.plan, path)).collect();
         if is_up == self.is_up {
@@ -174,14 +186,84 @@ impl DirectPlane {
     }
 
     /// Divides packets among the paths that are up. Where a remote site has none, it is left as it is.
-    fn install_division(&self) -> Result<(), DirectError> {
+    fn install_division(&mut self) -> Result<(), DirectError> {
+        let rules = self.divide_rules(self.rules.clone())?;
+        self.table.change(&self.rules, &rules)?;
+        self.rules = rules;
+        Ok(())
+    }
+
+    /// These rules, with the division among the paths that are up.
+    fn divide_rules(&self, mut rules: Table) -> Result<Table, DirectError> {
         for (remote, weights) in self.config.remotes.iter().zip(&self.weights) {
             let ratio = self.ratio_of_usable_paths(remote, weights)?;
             if !ratio.is_zero() {
-                self.table.replace_rules(&division_chain(&self.config, remote, &ratio))?;
+                let division = division_chain(&self.config, remote, &ratio);
+                rules
+                    .chains
+                    .iter_mut()
+                    .filter(|chain| chain.name == division.name)
+                    .for_each(|chain| *chain = division.clone());
             }
         }
+        Ok(rules)
+    }
+
+    /// Takes over another configuration while packets pass: what is as it was carries on, with its counts. Weights that were
+    /// [set](Self::set_weights) stay where those of the configuration do. What [`GatewayConfig::changes_to`] refuses must be as it
+    /// was.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start); then it is as before.
+    pub fn reconfigure(&mut self, config: &GatewayConfig) -> Result<(), DirectError> {
+        let plan = DirectPlan::new(config);
+        check_forwarding(&plan)?;
+        let before = (self.config.clone(), self.plan.clone());
+        let outcome = self.apply_config(Arc::new(config.clone()), plan);
+        if outcome.is_err()
+            && let Err(error) = self.apply_config(before.0, before.1)
+        {
+            tracing::error!("cannot go back to the configuration before: {error}");
+        }
+        outcome
+    }
+
+    fn apply_config(&mut self, config: Arc<GatewayConfig>, plan: DirectPlan) -> Result<(), DirectError> {
+        self.routes.replace(plan.routes.clone(), &self.journal).map_err(|error| match error {
+            RouteChangeError::Record(error) => DirectError::Journal(error),
+            RouteChangeError::Setup(error) => error.into(),
+        })?;
+        limit_batch_sizes(&mut self.gro_limits, &plan, &self.journal)?;
+        self.reverse_paths.set_interfaces(plan.filtered_interfaces(), &self.journal);
+        let weights = config.remotes.iter().map(|remote| self.weights_for(&config, remote)).collect();
+        let before = |path: &GatewayPath| self.config.paths.iter().position(|old| old.name == path.name);
+        let now = clock::monotonic();
+        let states = config.paths.iter().map(|path| match before(path) {
+            Some(place) => (self.is_up[place], self.state_since[place], self.failures[place]),
+            // If not, that is noticed soon.
+            None => (true, now, 0),
+        });
+        let (is_up, (state_since, failures)) = states.map(|(up, since, failures)| (up, (since, failures))).unzip();
+        (self.config, self.plan, self.weights) = (config, plan, weights);
+        (self.is_up, self.state_since, self.failures) = (is_up, state_since, failures);
+        let rules = self.divide_rules(self.plan.table.clone())?;
+        self.table.change(&self.rules, &rules)?;
+        self.rules = rules;
         Ok(())
+    }
+
+    /// The weights of a remote site's paths: as they are, where the configuration has the same ones for the same paths.
+    fn weights_for(&self, config: &GatewayConfig, remote: &RemoteSite) -> Vec<u32> {
+        let configured = configured_weights(config, remote);
+        let names = |config: &GatewayConfig, remote: &RemoteSite| -> Vec<String> {
+            remote.paths.iter().map(|path| config.paths[*path].name.clone()).collect()
+        };
+        let place = self.config.remotes.iter().position(|old| old.name == remote.name);
+        let kept = place.filter(|place| {
+            let old = &self.config.remotes[*place];
+            configured_weights(&self.config, old) == configured && names(&self.config, old) == names(config, remote)
+        });
+        kept.map_or(configured, |place| self.weights[place].clone())
     }
 
     /// Where the weights leave out all paths that are up, those of the configuration count.
@@ -236,9 +318,17 @@ fn is_usable(config: &GatewayConfig, plan: &DirectPlan, path: usize) -> bool {
         && try_all().inspect_err(|error| tracing::debug!("path {}: {error}", config.paths[path].name)).is_ok()
 }
 
-fn limit_batch_sizes(plan: &DirectPlan, journal: &Journal) -> Result<Vec<GroLimitGuard>, SetupError> {
-    let bytes = plan.max_batch_bytes.into_iter();
-    bytes
-        .flat_map(|bytes| plan.local_interfaces.iter().map(move |input| GroLimitGuard::new(input, bytes, journal)))
-        .collect()
+/// Has the limits of this plan in place of those that there are.
+fn limit_batch_sizes(guards: &mut Vec<GroLimitGuard>, plan: &DirectPlan, journal: &Journal) -> Result<(), SetupError> {
+    let Some(bytes) = plan.max_batch_bytes else {
+        guards.clear();
+        return Ok(());
+    };
+    guards.retain(|guard| plan.local_interfaces.iter().any(|input| guard.bounds(input, bytes)));
+    for input in &plan.local_interfaces {
+        if !guards.iter().any(|guard| guard.bounds(input, bytes)) {
+            guards.push(GroLimitGuard::new(input, bytes, journal)?);
+        }
+    }
+    Ok(())
 }

@@ -19,7 +19,7 @@ impl StatusDocument for GatewayStatus {
 }
 
 /// The names of all that a configuration has.
-fn blank_status(config: &GatewayConfig) -> GatewayStatus {
+pub fn blank_status(config: &GatewayConfig) -> GatewayStatus {
     let (plane, by_weight) = match &config.plane {
         Plane::Direct => (PlaneKind::Direct, true),
         Plane::Bonded(bonded) => (PlaneKind::Bonded, matches!(bonded.path_policy, PathPolicy::Ratio { .. })),

@@ -1,27 +1,28 @@
 //! A gateway that runs until a signal comes.
 
 use super::registry::{gateway_registry, with_hint};
+use super::reload::{ConfigFile, NewConfig};
+use super::services::Services;
 use crate::confinement::Confinement;
 use crate::event_hook::{EventHook, EventKind};
 use crate::key;
 use crate::notices::log_notices;
 use crate::output::note;
-use ::kumade_overlay_status::LatestStatus;
 use anyhow::Context;
-use kumade_daemon::{ClaimedName, ControlServer, Exporter, RuntimeDir, signals};
-use kumade_gateway::config::{BondedSettings, Plane, RemotePeer, SessionsConfig};
-use kumade_gateway::control::{GatewayProtocol, Reply, Request};
+use kumade_daemon::signals::DaemonSignals;
+use kumade_daemon::{ClaimedName, RuntimeDir};
+use kumade_gateway::GatewayConfig;
+use kumade_gateway::config::{BondedSettings, FixedSetting, Plane, RemotePeer, SessionsConfig};
+use kumade_gateway::control::GatewayProtocol;
 use kumade_gateway::direct::{DirectPlane, SessionPlane};
-use kumade_gateway::measure::{MeasurementServer, PathMeasurer};
-use kumade_gateway::status::{GatewayStatus, new_recorder};
-use kumade_gateway::{GatewayConfig, prometheus};
 use kumade_net::clock;
 use kumade_noise_session::{PresharedKey, PrivateKey};
-use kumade_overlay_io::{BondedConfig, BondedPlane};
+use kumade_overlay_io::{BondedConfig, BondedPlane, BondedStatus, NodeNotice};
 use kumade_units::Span;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -30,31 +31,32 @@ const THREADS_SETTLE_TIME: Span = Span::from_secs(5);
 /// Maximum time until a signal or a failed interface is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Runs a gateway until a signal comes.
+/// Runs a gateway until a signal comes. Where its configuration is from a file, SIGHUP has that read again.
 ///
 /// # Errors
 /// If its name is taken, its keys cannot be read, or the system refuses something.
-pub fn run(config: &GatewayConfig, keeps_privileges: bool) -> anyhow::Result<ExitCode> {
-    let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
+pub fn run(config: GatewayConfig, file: Option<&Path>, keeps_privileges: bool) -> anyhow::Result<ExitCode> {
+    let signals = DaemonSignals::register(file.is_some()).context("cannot listen for Ctrl-C")?;
     config.check_next_hops()?;
     let claim = gateway_registry().lock_name(&config.name).map_err(with_hint)?;
     let hook = config.on_event.as_deref().map(EventHook::start).transpose()?;
     let mut confinement = Confinement::unless_kept(keeps_privileges);
     if let Some(confinement) = &mut confinement {
-        confinement.keep_network_privileges(bound_ports(config));
+        confinement.keep_network_privileges(bound_ports(&config));
     }
-    let begun = RunContext { claimed_name: claim, stop: &stop, hook, confinement };
-    match &config.plane {
+    let begun = RunContext { claimed_name: claim, signals, file: file.map(ConfigFile::new), hook, confinement };
+    match config.plane.clone() {
         Plane::Direct => run_direct(config, begun)?,
-        Plane::Bonded(bonded) => run_bonded(config, bonded, begun)?,
+        Plane::Bonded(bonded) => run_bonded(config, &bonded, begun)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// What every gateway has before it starts.
-struct RunContext<'s> {
+struct RunContext {
     claimed_name: ClaimedName<GatewayProtocol>,
-    stop: &'s AtomicBool,
+    signals: DaemonSignals,
+    file: Option<ConfigFile>,
     hook: Option<EventHook>,
     confinement: Option<Confinement>,
 }
@@ -71,169 +73,251 @@ fn bound_ports(config: &GatewayConfig) -> Vec<u16> {
     [bonded, sessions, measurement, prometheus].into_iter().flatten().collect()
 }
 
-fn run_direct(
-    config: &GatewayConfig,
-    RunContext { claimed_name: claim, stop, mut hook, confinement }: RunContext,
-) -> anyhow::Result<()> {
+/// A direct gateway that runs.
+struct DirectGateway {
+    config: GatewayConfig,
+    // In the order in which they end.
+    services: Services,
+    sessions: Option<SessionPlane>,
+    plane: DirectPlane,
+    hook: Option<EventHook>,
+    /// Whether packets took each path, by its name, when that was last told.
+    paths_up: BTreeMap<String, bool>,
+    /// Whether each remote gateway of NAT sessions answered, in the sessions' order, likewise.
+    reachable: Vec<bool>,
+}
+
+fn run_direct(config: GatewayConfig, begun: RunContext) -> anyhow::Result<()> {
+    let RunContext { claimed_name: claim, signals, file, hook, confinement } = begun;
     let keys = config.sessions.as_ref().map(session_keys).transpose()?;
     keys.iter().try_for_each(|(identity, _)| config.check_own_key(identity.public_key()))?;
-    let mut plane = DirectPlane::start(config, RuntimeDir::standard("kumade"))?;
+    let plane = DirectPlane::start(&config, RuntimeDir::standard("kumade"))?;
     let sessions = match (&config.sessions, keys) {
         (Some(sessions), Some((identity, psks))) => Some(SessionPlane::start(&plane, sessions, identity, psks)?),
         _ => None,
     };
-    let mut reachable = vec![false; config.remotes.len()];
-    let mut up = plane.paths_up().to_vec();
-    let (_server, mut measurer) = start_measurement_server(config)?;
-    let mut recorder = new_recorder(config);
-    recorder.renew(|status, now| plane.fill_status(status, now))?;
+    let mut services = Services::start(&config)?;
+    services.recorder.renew(|status, now| plane.fill_status(status, now))?;
     note!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
-    let _answering = start_status_services(config, claim, &recorder.latest())?;
+    services.answer(&config, claim)?;
+    let reachable = vec![false; config.remotes.len()];
+    let mut gateway = DirectGateway { config, plane, sessions, services, hook, paths_up: BTreeMap::new(), reachable };
     if let Some(confinement) = confinement {
         confinement.finish();
     }
     // Sessions that have ended say why when they are stopped.
-    while !stop.load(Ordering::Relaxed) && sessions.as_ref().is_none_or(SessionPlane::is_running) {
-        plane.update_interfaces()?;
-        report_paths(config, &plane, &mut up, &mut hook);
-        sessions.iter().for_each(|sessions| report_session_peers(sessions, &mut reachable, &mut hook));
-        if let Some(measurer) = &mut measurer {
-            measurer.update_direct_weights(&mut plane)?;
+    while !signals.is_end_requested() && gateway.sessions.as_ref().is_none_or(SessionPlane::is_running) {
+        if let Some(file) = file.as_ref().filter(|_| signals.take_reload_request()) {
+            let outcome = file.read_again(&gateway.config).and_then(|new| gateway.reconfigure(new));
+            file.log_outcome(&outcome);
         }
-        recorder.renew(|status, now| {
-            measurer.iter().for_each(|measurer| measurer.fill_status(status, now));
-            sessions.iter().flat_map(SessionPlane::status).for_each(|known| known.fill_status(status));
-            plane.fill_status(status, now)
-        })?;
+        gateway.advance()?;
         thread::sleep(POLL_INTERVAL);
     }
-    if let Some(sessions) = sessions {
+    if let Some(sessions) = gateway.sessions.take() {
         sessions.stop()?;
     }
-    for count in plane.path_counts()? {
+    for count in gateway.plane.path_counts()? {
         note!("{}: {} packets, {} bytes", count.path, count.sent.packets, count.sent.bytes);
     }
     Ok(())
 }
 
-/// Tells the hook of paths that have failed or are back; the plane logs them.
-fn report_paths(config: &GatewayConfig, plane: &DirectPlane, before: &mut [bool], hook: &mut Option<EventHook>) {
-    for ((path, now), before) in config.paths.iter().zip(plane.paths_up()).zip(before.iter()) {
-        if now != before {
-            let kind = if *now { EventKind::PathReturned } else { EventKind::PathFailed };
-            hook.iter_mut().for_each(|hook| hook.send(kind, "", &path.name));
+impl DirectGateway {
+    fn advance(&mut self) -> anyhow::Result<()> {
+        let DirectGateway { plane, sessions, services, .. } = self;
+        plane.update_interfaces()?;
+        if let Some(measurer) = &mut services.measurer {
+            measurer.update_direct_weights(plane)?;
         }
+        let measurer = &services.measurer;
+        services.recorder.renew(|status, now| {
+            measurer.iter().for_each(|measurer| measurer.fill_status(status, now));
+            sessions.iter().flat_map(SessionPlane::status).for_each(|known| known.fill_status(status));
+            plane.fill_status(status, now)
+        })?;
+        self.report_paths();
+        self.report_session_peers();
+        Ok(())
     }
-    before.clone_from_slice(plane.paths_up());
-}
 
-/// Says which remote gateways answer, where that has changed.
-fn report_session_peers(sessions: &SessionPlane, reachable: &mut [bool], hook: &mut Option<EventHook>) {
-    for ((remote, now), before) in sessions.reachable_peers().into_iter().flatten().zip(reachable) {
-        if *before != now {
-            *before = now;
-            let kind = if now { EventKind::PeerConnected } else { EventKind::PeerLost };
-            hook.iter_mut().for_each(|hook| hook.send(kind, &remote, ""));
-            match now {
-                true => tracing::info!("{remote}: connected"),
-                false => tracing::warn!("{remote}: not connected"),
+    fn reconfigure(&mut self, NewConfig { config, mut changes }: NewConfig) -> anyhow::Result<Vec<String>> {
+        changes.extend(self.services.reconfigure(&self.config, &config)?);
+        if let Err(error) = self.plane.reconfigure(&config) {
+            self.services.reconfigure(&config, &self.config)?;
+            return Err(error.into());
+        }
+        self.config = config;
+        Ok(changes)
+    }
+
+    /// Tells the hook of paths that have failed or are back; the plane logs them.
+    fn report_paths(&mut self) {
+        let names = self.config.paths.iter().map(|path| path.name.clone());
+        let now: BTreeMap<_, _> = names.zip(self.plane.paths_up().iter().copied()).collect();
+        for (path, is_up) in &now {
+            // Of a path that is new, nothing was told yet: it is as if it had been up.
+            if self.paths_up.get(path).copied().unwrap_or(true) != *is_up {
+                let kind = if *is_up { EventKind::PathReturned } else { EventKind::PathFailed };
+                self.hook.iter_mut().for_each(|hook| hook.send(kind, "", path));
+            }
+        }
+        self.paths_up = now;
+    }
+
+    /// Says which remote gateways answer, where that has changed.
+    fn report_session_peers(&mut self) {
+        let known = self.sessions.iter().filter_map(|sessions| sessions.reachable_peers().ok()).flatten();
+        for ((remote, now), before) in known.zip(&mut self.reachable) {
+            if *before != now {
+                *before = now;
+                let kind = if now { EventKind::PeerConnected } else { EventKind::PeerLost };
+                self.hook.iter_mut().for_each(|hook| hook.send(kind, &remote, ""));
+                match now {
+                    true => tracing::info!("{remote}: connected"),
+                    false => tracing::warn!("{remote}: not connected"),
+                }
             }
         }
     }
 }
 
-fn run_bonded(config: &GatewayConfig, bonded: &BondedSettings, begun: RunContext) -> anyhow::Result<()> {
-    let RunContext { claimed_name: claim, stop, mut hook, confinement } = begun;
-    let keyed = bonded_config(config, bonded)?;
+/// A bonded gateway that runs.
+struct BondedGateway {
+    config: GatewayConfig,
+    keys: RemoteKeys,
+    threads: usize,
+    // In the order in which they end.
+    services: Services,
+    plane: BondedPlane,
+    hook: Option<EventHook>,
+    /// How many threads were last said to carry packets to each remote gateway, by its name.
+    threads_told: BTreeMap<String, u32>,
+}
+
+/// What makes remote gateways others than before, though the configuration is the same.
+struct RemoteKeys {
+    identity: PrivateKey,
+    /// By the remotes' names.
+    psks: BTreeMap<String, PresharedKey>,
+}
+
+impl RemoteKeys {
+    fn new(config: &GatewayConfig, keyed: &BondedConfig) -> Self {
+        let names = config.remotes.iter().map(|remote| remote.name.clone());
+        let psks = names.zip(keyed.remotes.iter().map(|remote| remote.psk.clone()));
+        RemoteKeys { identity: keyed.identity.clone(), psks: psks.collect() }
+    }
+}
+
+fn run_bonded(config: GatewayConfig, bonded: &BondedSettings, begun: RunContext) -> anyhow::Result<()> {
+    let RunContext { claimed_name: claim, signals, file, hook, confinement } = begun;
+    let keyed = bonded_config(&config, bonded)?;
     config.check_own_key(keyed.identity.public_key())?;
     config.forwarding_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    let keys = RemoteKeys::new(&config, &keyed);
     let plane = BondedPlane::start(keyed)?;
-    let (_server, mut measurer) = start_measurement_server(config)?;
-    let mut recorder = new_recorder(config);
+    let mut services = Services::start(&config)?;
     note!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
-    let _answering = start_status_services(config, claim, &recorder.latest())?;
+    services.answer(&config, claim)?;
     if let Some(confinement) = confinement {
         confinement.finish();
     }
-    let names: Vec<_> = config.remotes.iter().map(|remote| remote.name.clone()).collect();
-    let name_path = |path: usize| config.paths.get(path).map(|path| path.name.clone()).unwrap_or_default();
-    let mut threads = vec![None; config.remotes.len()];
-    while !stop.load(Ordering::Relaxed) && plane.is_running() {
+    let (threads, threads_told) = (bonded.threads, BTreeMap::new());
+    let mut gateway = BondedGateway { config, plane, keys, threads, services, hook, threads_told };
+    while !signals.is_end_requested() && gateway.plane.is_running() {
+        if let Some(file) = file.as_ref().filter(|_| signals.take_reload_request()) {
+            let outcome = file.read_again(&gateway.config).and_then(|new| gateway.reconfigure(new));
+            file.log_outcome(&outcome);
+        }
         // One that has ended says why when it is stopped.
-        let (Ok(notices), Ok(known)) = (plane.take_notices(), plane.status()) else { break };
-        log_notices(&notices, &names, name_path, &mut hook);
+        let (Ok(notices), Ok(known)) = (gateway.plane.take_notices(), gateway.plane.status()) else { break };
+        gateway.advance(&notices, &known);
+        thread::sleep(POLL_INTERVAL);
+    }
+    gateway.note_counts();
+    Ok(gateway.plane.stop()?)
+}
+
+impl BondedGateway {
+    fn advance(&mut self, notices: &[NodeNotice], known: &BondedStatus) {
+        self.log_notices(notices);
+        let Services { recorder, measurer, .. } = &mut self.services;
         let filled = recorder.renew(|status, now| {
             measurer.iter().for_each(|measurer| measurer.fill_status(status, now));
-            kumade_gateway::bonded::fill_bonded_status(&known, status, now);
+            kumade_gateway::bonded::fill_bonded_status(known, status, now);
             Ok::<_, Infallible>(())
         });
         let Ok(()) = filled;
-        for ((remote, known), told) in config.remotes.iter().zip(&known.remotes).zip(&mut threads) {
-            let is_settled = known.is_connected && clock::monotonic() - known.state_since > THREADS_SETTLE_TIME;
-            if bonded.threads > 1 && is_settled && known.reaching_shards > 0 && *told != Some(known.reaching_shards) {
-                report_threads(
-                    &remote.name,
-                    known.reaching_shards,
-                    bonded.threads,
-                    told.replace(known.reaching_shards).is_some(),
-                );
+        self.report_threads(known);
+        if let Some(measurer) = &mut self.services.measurer {
+            measurer.update_bonded_rates(&self.plane);
+        }
+    }
+
+    fn reconfigure(&mut self, NewConfig { config, mut changes }: NewConfig) -> anyhow::Result<Vec<String>> {
+        let Plane::Bonded(bonded) = &config.plane else { return Err(FixedSetting::OWN_KEY.into()) };
+        let keyed = bonded_config(&config, bonded)?;
+        config.check_own_key(keyed.identity.public_key())?;
+        let keys = RemoteKeys::new(&config, &keyed);
+        if keys.identity.public_key() != self.keys.identity.public_key() {
+            return Err(FixedSetting::OWN_KEY.into());
+        }
+        let has_other_psk =
+            |(name, psk): &(&String, &PresharedKey)| self.keys.psks.get(*name).is_some_and(|old| old != *psk);
+        let rekeyed = keys.psks.iter().filter(has_other_psk);
+        changes.extend(rekeyed.map(|(name, _)| format!("remote {name}: another preshared key in its file")));
+        changes.extend(self.services.reconfigure(&self.config, &config)?);
+        match self.plane.reconfigure(keyed) {
+            Ok(notices) => self.log_notices(&notices),
+            Err(error) => {
+                self.services.reconfigure(&config, &self.config)?;
+                return Err(error.into());
             }
         }
-        if let Some(measurer) = &mut measurer {
-            measurer.update_bonded_rates(&plane);
-        }
-        thread::sleep(POLL_INTERVAL);
+        config.forwarding_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+        self.threads_told.retain(|name, _| config.remotes.iter().any(|remote| remote.name == *name));
+        (self.config, self.keys) = (config, keys);
+        Ok(changes)
     }
-    if let Ok(known) = plane.status() {
-        for (remote, known) in config.remotes.iter().zip(&known.remotes) {
-            for (path, known) in config.paths.iter().zip(&known.paths) {
+
+    fn log_notices(&mut self, notices: &[NodeNotice]) {
+        let BondedGateway { config, hook, .. } = self;
+        let names: Vec<_> = config.remotes.iter().map(|remote| remote.name.clone()).collect();
+        let name_path = |path: usize| config.paths.get(path).map(|path| path.name.clone()).unwrap_or_default();
+        log_notices(notices, &names, name_path, hook);
+    }
+
+    /// Says how many of all threads carry packets to a remote gateway.
+    fn report_threads(&mut self, known: &BondedStatus) {
+        let all = self.threads;
+        for (name, known) in self.config.remotes.iter().map(|remote| &remote.name).zip(&known.remotes) {
+            let (carrying, told) = (known.reaching_shards, self.threads_told.get(name).copied());
+            let is_settled = known.is_connected && clock::monotonic() - known.state_since > THREADS_SETTLE_TIME;
+            if all <= 1 || !is_settled || carrying == 0 || told == Some(carrying) {
+                continue;
+            }
+            self.threads_told.insert(name.clone(), carrying);
+            if (carrying as usize) < all {
+                let hint = "has it as many, and does the firewall pass their ports?";
+                tracing::warn!(
+                    "{name}: {carrying} of {all} threads carry packets, since the others are not answered: {hint}"
+                );
+            } else if told.is_some() {
+                tracing::info!("{name}: all {all} threads carry packets");
+            }
+        }
+    }
+
+    fn note_counts(&self) {
+        let Ok(known) = self.plane.status() else { return };
+        for (remote, known) in self.config.remotes.iter().zip(&known.remotes) {
+            for (path, known) in self.config.paths.iter().zip(&known.paths) {
                 let sent = &known.status;
                 note!("{} {}: {} packets, {} bytes", remote.name, path.name, sent.sent_packets, sent.sent_bytes);
             }
         }
     }
-    Ok(plane.stop()?)
-}
-
-/// Says how many of all threads carry packets to a remote gateway.
-fn report_threads(remote: &str, threads: u32, all: usize, was_told: bool) {
-    if (threads as usize) < all {
-        let hint = "has it as many, and does the firewall pass their ports?";
-        tracing::warn!("{remote}: {threads} of {all} threads carry packets, since the others are not answered: {hint}");
-    } else if was_told {
-        tracing::info!("{remote}: all {all} threads carry packets");
-    }
-}
-
-/// Lets others ask for the status, and Prometheus fetch it, until the result is dropped.
-fn start_status_services(
-    config: &GatewayConfig,
-    claim: ClaimedName<GatewayProtocol>,
-    status: &LatestStatus<GatewayStatus>,
-) -> anyhow::Result<(ControlServer, Option<Exporter>)> {
-    let asked = status.clone();
-    let control = claim.serve(move |request| match request {
-        Request::Status => Reply::Status { status: Box::new(asked.get()) },
-    })?;
-    let fetched = status.clone();
-    let exporter =
-        config.prometheus.map(|address| Exporter::start(address, move || prometheus::encode_metrics(fetched.get())));
-    let exporter = exporter.transpose()?;
-    if let Some(exporter) = &exporter {
-        note!("metrics: http://{}/metrics", exporter.address());
-    }
-    Ok((control, exporter))
-}
-
-/// What answers the measurements of other gateways, and what measures.
-fn start_measurement_server(
-    config: &GatewayConfig,
-) -> anyhow::Result<(Option<MeasurementServer>, Option<PathMeasurer>)> {
-    let settings = &config.measurement;
-    let key = measurement_key(config)?;
-    let server = settings.is_answering.then(|| MeasurementServer::start(settings.port, key.clone())).transpose()?;
-    let seed = getrandom::u64().context("the system gives no random bytes")?;
-    Ok((server, PathMeasurer::new(config, key, seed, clock::monotonic())))
 }
 
 /// That of its file.

@@ -1,73 +1,73 @@
 //! One end of a tunnel that runs until a signal comes.
 
 use super::registry::{tunnel_registry, with_hint};
+use super::source::SettingsSource;
 use crate::confinement::Confinement;
 use crate::descriptors::raise_descriptor_limit;
 use crate::event_hook::EventHook;
-use crate::notices::log_notices;
+use crate::notices::{log_notices, log_reload};
 use crate::output::note;
-use ::kumade_overlay_status::LatestStatus;
-use anyhow::Context;
-use clap::Args;
-use kumade_daemon::{
-    ClaimedName, ControlError, ControlServer, Exporter, NameLockError, RuntimeDir, check_name, metrics_address, signals,
-};
+use ::kumade_overlay_status::{LatestStatus, Recorder};
+use anyhow::{Context, anyhow};
+use kumade_daemon::signals::DaemonSignals;
+use kumade_daemon::{ClaimedName, ControlError, ControlServer, Exporter, ExporterError, RuntimeDir, check_name};
 use kumade_noise_session::PublicKey;
 use kumade_overlay_io::BondedStatus;
 use kumade_tunnel::control::{Reply, Request, TunnelProtocol};
+use kumade_tunnel::prometheus::encode_metrics;
 use kumade_tunnel::status::Status;
 use kumade_tunnel::{
-    ConnectRefusal, OuterTransport, RelayReport, RelayStatus, Tunnel, TunnelConfig, TunnelEnd, prometheus,
+    ConnectRefusal, OuterTransport, PeerConfig, RelayReport, RelayStatus, Tunnel, TunnelConfig, TunnelEnd, short_key,
 };
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
-
-/// How others see what an end does.
-#[derive(Debug, Args)]
-pub struct MonitoringArgs {
-    /// Name of this end, for `kumade tunnel status` [default: that of the device, or `tunnel`, with a number if it is taken]
-    #[arg(long, value_parser = parse_end_name)]
-    name: Option<String>,
-    /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
-    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics_address)]
-    prometheus: Option<SocketAddr>,
-    /// Run this command, by the shell, when another end is connected or lost or has restarted, or a path to it fails or is back. It
-    /// finds what has happened in KUMADE_EVENT (peer-connected, peer-lost, peer-restarted, path-failed, path-returned), KUMADE_PEER and
-    /// KUMADE_PATH, runs with the rights that the tunnel was started with, one at a time, and is ended after 30 s
-    #[arg(long, value_name = "COMMAND")]
-    on_event: Option<String>,
-    /// Keep capabilities, writes and system calls that the tunnel does not need
-    #[arg(long)]
-    keep_privileges: bool,
-}
 
 /// Maximum time until a signal or a change is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Names that are tried where none is given.
 const MAX_NAME_NUMBER: u32 = 1000;
 
+/// An end that runs.
+struct RunningEnd {
+    source: SettingsSource,
+    tunnel: Tunnel,
+    recorder: Recorder<Status>,
+    exporter: Option<Exporter>,
+    hook: Option<EventHook>,
+    /// What its peers are called, in their order.
+    names: Vec<String>,
+    /// What carried packets to each, as was said last.
+    transports: Vec<Option<OuterTransport>>,
+    /// As it was last seen.
+    last: (Option<BondedStatus>, Option<RelayStatus>),
+}
+
 /// Runs one end of a tunnel until a signal comes.
 ///
 /// # Errors
 /// Its name is taken, or the system refuses something.
-pub fn run(config: TunnelConfig, visibility: &MonitoringArgs) -> anyhow::Result<ExitCode> {
-    let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
-    let (end, names) = (config.end.clone(), config.peers.iter().map(|peer| key_prefix(&peer.key)).collect::<Vec<_>>());
+pub fn run(source: SettingsSource, config: TunnelConfig, keeps_privileges: bool) -> anyhow::Result<ExitCode> {
+    let signals = DaemonSignals::register(source.path().is_some()).context("cannot listen for signals")?;
+    let settings = source.settings();
+    let end = config.end.clone();
     let what = describe_transport(&config);
-    let (own_name, claim) = lock_name(visibility, &config)?;
-    let mut recorder = Status::recorder(&config, &own_name);
+    let (own_name, claim) = lock_name(settings.name.as_deref(), &config)?;
+    let recorder = Status::recorder(&config, &own_name);
     raise_descriptor_limit();
-    let mut hook = visibility.on_event.as_deref().map(EventHook::start).transpose()?;
-    let mut confinement = Confinement::unless_kept(visibility.keep_privileges);
+    let hook = settings.on_event.as_deref().map(EventHook::start).transpose()?;
+    let mut confinement = Confinement::unless_kept(keeps_privileges);
     if let Some(confinement) = &mut confinement {
-        confinement.keep_network_privileges(bound_ports(&config, visibility));
+        confinement.keep_network_privileges(bound_ports(&config, settings.prometheus));
     }
-    let tunnel = Tunnel::start(config, RuntimeDir::standard("kumade"))?;
-    let _answering = start_status_services(visibility, claim, &recorder.latest())?;
+    let names: Vec<_> = config.peers.iter().map(PeerConfig::label).collect();
+    let tunnel =
+        Tunnel::start(config, RuntimeDir::standard("kumade")).map_err(|error| anyhow!(source.locate(error)))?;
+    let _control = claim.map(|claim| serve_status(claim, recorder.latest())).transpose()?;
+    let exporter = settings.prometheus.map(|address| serve_metrics(address, recorder.latest())).transpose()?;
     match end {
         TunnelEnd::Listen(address) => note!("{what}: waiting at {address}; Ctrl-C ends it"),
         TunnelEnd::Connect(host) => note!("{what}: connecting to {}; Ctrl-C ends it", host.address()),
@@ -75,52 +75,122 @@ pub fn run(config: TunnelConfig, visibility: &MonitoringArgs) -> anyhow::Result<
     if let Some(confinement) = confinement {
         confinement.finish();
     }
-    let mut seen = vec![None; names.len()];
-    let mut last = (None, None);
-    while !stop.load(Ordering::Relaxed) && tunnel.is_running() {
+    let (transports, last) = (vec![None; names.len()], (None, None));
+    let mut end = RunningEnd { source, tunnel, recorder, exporter, hook, names, transports, last };
+    while !signals.is_end_requested() && end.tunnel.is_running() {
+        if signals.take_reload_request() {
+            end.reload();
+        }
         // One that has ended says why when it is stopped.
-        let (Ok(notices), Ok(packets), Ok(relayed), Ok(reports)) =
-            (tunnel.take_notices(), tunnel.packet_status(), tunnel.relay_status(), tunnel.take_reports())
-        else {
+        if end.report().is_err() {
             break;
-        };
-        log_notices(&notices, &names, |path| (path + 1).to_string(), &mut hook);
-        packets.iter().for_each(|status| log_transports(&names, status, &mut seen));
-        reports.iter().for_each(log_relay_report);
-        let Ok(()) = recorder.renew(|status, now| {
-            status.fill(packets.as_ref(), relayed.as_ref(), now);
-            Ok::<_, Infallible>(())
-        });
-        last = (packets, relayed);
+        }
         thread::sleep(POLL_INTERVAL);
     }
-    print_totals(&names, &last);
-    tunnel.stop()?;
+    end.print_totals();
+    end.tunnel.stop()?;
     Ok(ExitCode::SUCCESS)
 }
 
+impl RunningEnd {
+    /// Says what has happened, and renews the status.
+    fn report(&mut self) -> anyhow::Result<()> {
+        let notices = self.tunnel.take_notices()?;
+        log_notices(&notices, &self.names, |path| (path + 1).to_string(), &mut self.hook);
+        let (packets, relayed) = (self.tunnel.packet_status()?, self.tunnel.relay_status()?);
+        packets.iter().for_each(|status| log_transports(&self.names, status, &mut self.transports));
+        self.tunnel.take_reports()?.iter().for_each(|report| log_relay_report(report, &self.tunnel.config().peers));
+        let Ok(()) = self.recorder.renew(|status, now| {
+            status.fill(packets.as_ref(), relayed.as_ref(), now);
+            Ok::<_, Infallible>(())
+        });
+        self.last = (packets, relayed);
+        Ok(())
+    }
+
+    /// Becomes as the configuration file says now; or says why not, and goes on as before.
+    fn reload(&mut self) {
+        let Some(file) = self.source.path().map(Path::to_owned) else { return };
+        log_reload(&file, &self.try_reload());
+    }
+
+    /// Returns what has changed.
+    fn try_reload(&mut self) -> anyhow::Result<Vec<String>> {
+        let Some(source) = self.source.read_again()? else { return Ok(Vec::new()) };
+        let source = source?;
+        let (settings, before) = (source.settings(), self.source.settings());
+        if let Some(key) = settings.unchangeable_since(before) {
+            return Err(unchangeable(key));
+        }
+        let running = self.tunnel.config();
+        let config = source.load_with_end(running.end.clone())?.map_err(|error| anyhow!(error))?;
+        if config.identity.public_key() != running.identity.public_key() {
+            return Err(unchangeable("`key` in [tunnel]"));
+        }
+        let mut changes = settings.changes_since(before);
+        if config.psk != running.psk && settings.preshared_key_file == before.preshared_key_file {
+            changes.push("preshared-key: another key in its file".to_owned());
+        }
+        let is_same = settings.prometheus == before.prometheus;
+        let exporter = settings.prometheus.filter(|_| !is_same);
+        let exporter = exporter.map(|address| serve_metrics(address, self.recorder.latest())).transpose()?;
+        let peers = running.peers.clone();
+        let notices = self.tunnel.update(config).map_err(|error| anyhow!(source.locate(error)))?;
+        log_notices(&notices, &self.names, |path| (path + 1).to_string(), &mut self.hook);
+        if !is_same {
+            self.exporter = exporter;
+        }
+        self.source = source;
+        self.follow_peers(&peers);
+        Ok(changes)
+    }
+
+    /// The peers were these before.
+    fn follow_peers(&mut self, before: &[PeerConfig]) {
+        let peers = &self.tunnel.config().peers;
+        let place_in = |peers: &[PeerConfig], peer: &PeerConfig| peers.iter().position(|other| other.key == peer.key);
+        self.transports = peers.iter().map(|peer| self.transports[place_in(before, peer)?]).collect();
+        self.names = peers.iter().map(PeerConfig::label).collect();
+        self.recorder.change_template(|status| status.set_peers(peers));
+    }
+
+    fn print_totals(&self) {
+        let (packets, relayed) = &self.last;
+        for (name, remote) in self.names.iter().zip(packets.iter().flat_map(|status| &status.remotes)) {
+            let sent: u64 = remote.paths.iter().map(|path| path.status.sent_bytes).sum();
+            let received: u64 = remote.paths.iter().map(|path| path.received_bytes).sum();
+            note!("{name}: {sent} bytes sent, {received} received");
+        }
+        if let Some(RelayStatus { opened, sent_bytes, received_bytes, .. }) =
+            relayed.as_ref().filter(|status| status.opened > 0)
+        {
+            note!("{opened} relayed connections: {sent_bytes} bytes sent, {received_bytes} received");
+        }
+    }
+}
+
+fn unchangeable(key: &str) -> anyhow::Error {
+    anyhow!("{key} cannot change while the tunnel runs: restart it for that")
+}
+
 /// Those that are bound.
-fn bound_ports(config: &TunnelConfig, visibility: &MonitoringArgs) -> Vec<u16> {
+fn bound_ports(config: &TunnelConfig, prometheus: Option<SocketAddr>) -> Vec<u16> {
     let own = match &config.end {
         TunnelEnd::Listen(address) => Some(*address),
         TunnelEnd::Connect(_) => None,
     };
     let forwards = config.relayed_connections.forwards.iter().map(|forward| forward.listen);
-    own.into_iter().chain(visibility.prometheus).chain(forwards).map(|address| address.port()).collect()
-}
-
-fn parse_end_name(text: &str) -> Result<String, NameLockError> {
-    check_name(text).map(|()| text.to_owned())
+    own.into_iter().chain(prometheus).chain(forwards).map(|address| address.port()).collect()
 }
 
 /// The name that was asked for, or a free one. Without one that was asked for, a tunnel runs even where it cannot be asked.
 fn lock_name(
-    visibility: &MonitoringArgs,
+    asked: Option<&str>,
     config: &TunnelConfig,
 ) -> anyhow::Result<(String, Option<ClaimedName<TunnelProtocol>>)> {
-    if let Some(name) = &visibility.name {
+    if let Some(name) = asked {
         let claim = tunnel_registry().lock_name(name).map_err(with_hint)?;
-        return Ok((name.clone(), Some(claim)));
+        return Ok((name.to_owned(), Some(claim)));
     }
     let device = Some(config.device.as_str()).filter(|device| config.has_device() && check_name(device).is_ok());
     let first = device.unwrap_or("tunnel").to_owned();
@@ -138,26 +208,21 @@ fn lock_name(
     Ok((first, None))
 }
 
-/// Lets others ask for the status, and Prometheus fetch it, until the result is dropped.
-fn start_status_services(
-    visibility: &MonitoringArgs,
-    claim: Option<ClaimedName<TunnelProtocol>>,
-    status: &LatestStatus<Status>,
-) -> anyhow::Result<(Option<ControlServer>, Option<Exporter>)> {
-    let asked = status.clone();
-    let reply = move |request| match request {
-        Request::Status => Reply::Status { status: Box::new(asked.get()) },
-    };
-    let control = claim.map(|claim| claim.serve(reply)).transpose()?;
-    let fetched = status.clone();
-    let exporter = visibility
-        .prometheus
-        .map(|address| Exporter::start(address, move || prometheus::encode_metrics(fetched.get())));
-    let exporter = exporter.transpose()?;
-    if let Some(exporter) = &exporter {
-        note!("metrics: http://{}/metrics", exporter.address());
-    }
-    Ok((control, exporter))
+/// Lets others ask for the status, until the result is dropped.
+fn serve_status(
+    claim: ClaimedName<TunnelProtocol>,
+    status: LatestStatus<Status>,
+) -> Result<ControlServer, ControlError> {
+    claim.serve(move |request| match request {
+        Request::Status => Reply::Status { status: Box::new(status.get()) },
+    })
+}
+
+/// Lets Prometheus fetch the status, until the result is dropped.
+fn serve_metrics(address: SocketAddr, status: LatestStatus<Status>) -> Result<Exporter, ExporterError> {
+    let exporter = Exporter::start(address, move || encode_metrics(status.get()))?;
+    note!("metrics: http://{}/metrics", exporter.address());
+    Ok(exporter)
 }
 
 /// What is carried, in few words.
@@ -168,34 +233,27 @@ fn describe_transport(config: &TunnelConfig) -> String {
     if what.is_empty() { "TCP connections".into() } else { what.join(", ") }
 }
 
-fn print_totals(names: &[String], (packets, relayed): &(Option<BondedStatus>, Option<RelayStatus>)) {
-    for (name, remote) in names.iter().zip(packets.iter().flat_map(|status| &status.remotes)) {
-        let sent: u64 = remote.paths.iter().map(|path| path.status.sent_bytes).sum();
-        let received: u64 = remote.paths.iter().map(|path| path.received_bytes).sum();
-        note!("{name}: {sent} bytes sent, {received} received");
-    }
-    if let Some(RelayStatus { opened, sent_bytes, received_bytes, .. }) = relayed.filter(|status| status.opened > 0) {
-        note!("{opened} relayed connections: {sent_bytes} bytes sent, {received_bytes} received");
-    }
-}
-
 /// Why a connection was not relayed, and what to do about it.
-fn log_relay_report(report: &RelayReport) {
+fn log_relay_report(report: &RelayReport, peers: &[PeerConfig]) {
+    let name = |key: &PublicKey| {
+        let peer = peers.iter().find(|peer| peer.key == *key);
+        peer.map_or_else(|| short_key(key), PeerConfig::label)
+    };
     match report {
         RelayReport::NotAllowed { peer, target } => {
             tracing::warn!(
                 "{}: wants to reach {target}, which is not allowed; --allow {target} would let it",
-                key_prefix(peer)
+                name(peer)
             );
         }
         RelayReport::TooMuchHeld { peer, streams } => {
-            let peer = key_prefix(peer);
+            let peer = name(peer);
             tracing::warn!(
                 "{peer}: {streams} of its connections were reset: too much waits that it or their targets do not read"
             );
         }
         RelayReport::LeftOut { peer, count } => {
-            let peer = peer.as_ref().map(|peer| format!("{}: ", key_prefix(peer))).unwrap_or_default();
+            let peer = peer.as_ref().map(|peer| format!("{}: ", name(peer))).unwrap_or_default();
             tracing::warn!("{peer}{count} more connections were refused in the last minute");
         }
         RelayReport::Handshake(notice) => tracing::warn!("{notice}"),
@@ -215,9 +273,4 @@ fn log_transports(names: &[String], status: &BondedStatus, seen: &mut [Option<Ou
             tracing::info!("{name}: over {carrier}");
         }
     }
-}
-
-/// A key's first digits, enough to tell peers apart.
-fn key_prefix(key: &PublicKey) -> String {
-    key.to_string().chars().take(8).collect()
 }

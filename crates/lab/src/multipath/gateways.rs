@@ -255,7 +255,7 @@ fn tunnel_config(side: GatewaySide, carrier: TransportMode, control: &str, tunin
         addresses: vec![format!("10.88.0.{}/24", side.address_number()).parse().expect("an address")],
         identity: side.private_key(),
         psk: PresharedKey::default(),
-        peers: vec![PeerConfig { key: far.private_key().public_key(), networks: vec![network(far)] }],
+        peers: vec![PeerConfig { name: None, key: far.private_key().public_key(), networks: vec![network(far)] }],
         congestion_control: Some(control.to_owned()),
         tuning,
         relayed_connections: RelayedConfig {

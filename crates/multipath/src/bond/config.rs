@@ -1,7 +1,8 @@
+use crate::path::id::PathId;
 use crate::path::state::PathConfig;
 use crate::scheduler::policy::PathPolicy;
 use kumade_link::queue::{CoDelConfig, FqCoDelConfig, QueueConfig, QueueLimit, TailDropConfig};
-use kumade_units::Span;
+use kumade_units::{ConfigError, Span};
 
 /// The settings of a [`Bond`](crate::Bond).
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +28,19 @@ const TARGETS_PER_ROUND_TRIP: i64 = 8;
 const ROUND_TRIPS_PER_INTERVAL: i64 = 2;
 
 impl BondConfig {
+    /// Whether a bond can have these paths and share packets so.
+    ///
+    /// # Errors
+    /// There is no path or more than [`PathId::MAX_PATHS`], or the choice does not suit them.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let count = self.paths.len();
+        if !(1..=PathId::MAX_PATHS).contains(&count) {
+            let error = ConfigError::for_part("gateway");
+            return Err(error("number of paths", count.to_string(), "out of range", "give 1 to 16 paths"));
+        }
+        self.policy.check_policy(count)
+    }
+
     /// A queue that is managed: FQ-CoDel whose times follow the paths' round trips. Sparse flows do not wait for long ones, so
     /// that it may be longer than on a single link.
     pub fn managed_queue() -> QueueConfig {

@@ -1,13 +1,16 @@
 use crate::bond::outgoing::WaitingPacket;
 use crate::path::id::PathId;
-use kumade_link::Label;
 use kumade_link::queue::{DroppedPacket, Queue, QueueConfig, QueueDiscipline, QueuedPacket};
+use kumade_link::{Label, Valid};
 use kumade_units::{ConfigError, Span, Time};
 use std::collections::VecDeque;
 
 /// Where packets wait: a queue for all paths, and one for each path of what is bound to it.
 #[derive(Debug)]
 pub(crate) struct BondQueues<P> {
+    /// Of all queues; each has a seed of its own.
+    config: Valid<QueueConfig>,
+    seed: u64,
     shared: Queue<WaitingPacket<P>>,
     /// The next of it, where that has been looked at.
     peeked: Option<QueuedPacket<WaitingPacket<P>>>,
@@ -31,19 +34,32 @@ struct PathQueue<P> {
 impl<P: Clone> BondQueues<P> {
     pub fn new(config: &QueueConfig, paths: usize, seed: u64) -> Result<Self, ConfigError> {
         let config = config.clone().validate()?;
-        let own = |path| {
-            let queue = Queue::new(&config, seed.wrapping_add(1 + path as u64));
-            PathQueue { queue, copies: VecDeque::new(), served_bytes_per_flow: 0.0, served_shared_bytes_per_flow: 0.0 }
-        };
-        let own = (0..paths).map(own).collect();
-        Ok(BondQueues {
+        let mut queues = BondQueues {
             shared: Queue::new(&config, seed),
+            config,
+            seed,
             peeked: None,
-            per_path: own,
+            per_path: Vec::new(),
             drops: Vec::new(),
             dropped_packets: 0,
             dropped_flows: Vec::new(),
-        })
+        };
+        queues.set_path_count(paths);
+        Ok(queues)
+    }
+
+    /// There are so many paths, if there were fewer.
+    pub fn set_path_count(&mut self, paths: usize) {
+        for path in self.per_path.len()..paths {
+            let queue = Queue::new(&self.config, self.seed.wrapping_add(1 + path as u64));
+            let (copies, none_served) = (VecDeque::new(), 0.0);
+            self.per_path.push(PathQueue {
+                queue,
+                copies,
+                served_bytes_per_flow: none_served,
+                served_shared_bytes_per_flow: none_served,
+            });
+        }
     }
 
     pub fn enqueue(&mut self, packet: WaitingPacket<P>, label: Label, path: Option<PathId>, now: Time) {

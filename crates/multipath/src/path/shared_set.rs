@@ -20,13 +20,18 @@ impl SharedPaths {
         SharedPaths { paths: paths.iter().map(path).collect(), shard_count: shards.max(1) }
     }
 
+    /// The same paths, and these behind them.
+    pub fn add_paths(&mut self, paths: &[PathConfig], now: Time) {
+        self.paths.extend(SharedPaths::new(paths, self.shard_count, now).paths);
+    }
+
     /// How many bonds there are for.
     pub fn shard_count(&self) -> usize {
         self.shard_count
     }
 
     /// How many paths.
-    pub(crate) fn path_count(&self) -> usize {
+    pub fn path_count(&self) -> usize {
         self.paths.len()
     }
 

@@ -38,6 +38,29 @@ pub(super) fn encode_replacement(table: &str, chain: &Chain) -> (Vec<u8>, u32) {
     batch.end()
 }
 
+/// Encodes a transaction that makes one table of another one of its name, by what differs: what is in both keeps its counts and
+/// entries.
+pub(super) fn encode_change(before: &Table, after: &Table) -> (Vec<u8>, u32) {
+    let mut batch = Transaction::begin_transaction(&after.name);
+    let has_chain = |table: &Table, name: &str| table.chains.iter().any(|chain| chain.name == name);
+    after.counters.iter().filter(|name| !before.counters.contains(name)).for_each(|name| batch.add_counter(name));
+    after.flow_lists.iter().filter(|list| !before.flow_lists.contains(list)).for_each(|list| batch.add_flow_list(list));
+    after.chains.iter().filter(|chain| !has_chain(before, &chain.name)).for_each(|chain| batch.add_chain(chain));
+    // Rules first, so that nothing refers to what is deleted then.
+    for chain in before.chains.iter().filter(|chain| !after.chains.contains(chain)) {
+        batch.flush_chain(&chain.name);
+    }
+    for chain in after.chains.iter().filter(|chain| !before.chains.contains(chain)) {
+        chain.rules.iter().for_each(|rule| batch.add_rule(&chain.name, rule));
+    }
+    for chain in before.chains.iter().filter(|chain| !has_chain(after, &chain.name)) {
+        batch.delete_chain(&chain.name);
+    }
+    before.flow_lists.iter().filter(|list| !after.flow_lists.contains(list)).for_each(|list| batch.delete_list(list));
+    before.counters.iter().filter(|name| !after.counters.contains(name)).for_each(|name| batch.delete_counter(name));
+    batch.end()
+}
+
 /// A change of the entries of a list of flows, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FlowChange {
@@ -137,6 +160,29 @@ impl<'a> Transaction<'a> {
         self.request(|request, table| {
             let mut request = request.op_delrule_do(&inet_header());
             request.encode().push_table_bytes(table).push_chain_bytes(chain.as_bytes());
+        });
+    }
+
+    fn delete_chain(&mut self, chain: &str) {
+        self.request(|request, table| {
+            let mut request = request.op_delchain_do(&inet_header());
+            request.encode().push_table_bytes(table).push_name_bytes(chain.as_bytes());
+        });
+    }
+
+    fn delete_list(&mut self, list: &FlowList) {
+        self.request(|request, table| {
+            let mut request = request.op_delset_do(&inet_header());
+            request.encode().push_table_bytes(table).push_name_bytes(list.name.as_bytes());
+        });
+    }
+
+    fn delete_counter(&mut self, name: &str) {
+        /// NFT_OBJECT_COUNTER of linux/netfilter/nf_tables.h.
+        const COUNTER: u32 = 1;
+        self.request(|request, table| {
+            let mut request = request.op_delobj_do(&inet_header());
+            request.encode().push_table_bytes(table).push_name_bytes(name.as_bytes()).push_type(COUNTER);
         });
     }
 

@@ -1,5 +1,7 @@
 pub use super::encode::FlowChange;
-use super::encode::{encode_creation, encode_deletion, encode_flow_changes, encode_replacement, inet_header};
+use super::encode::{
+    encode_change, encode_creation, encode_deletion, encode_flow_changes, encode_replacement, inet_header,
+};
 use super::flow::decode_flow_key;
 use super::table::{Chain, Table};
 use crate::netlink::NetlinkSocket;
@@ -66,6 +68,21 @@ impl InstalledTable {
         let (batch, last) = encode_replacement(&self.name, chain);
         let operation = || format!("change the chain `{}` of the table `{}`", chain.name, self.name);
         self.lock_netlink().transact(&batch, last).map_err(|error| SetupError::new(operation(), error))
+    }
+
+    /// Makes another table of it, of the same name, at one instant. `before` is what it is now: as it was installed, with the rules
+    /// that were [replaced](Self::replace_rules) since. Chains, counters and lists that are in both keep their counts and entries.
+    ///
+    /// # Errors
+    /// `before` is not what it is, or the kernel refuses the rules; then nothing is changed.
+    pub fn change(&self, before: &Table, after: &Table) -> Result<(), SetupError> {
+        if before == after {
+            return Ok(());
+        }
+        let (batch, last) = encode_change(before, after);
+        self.lock_netlink()
+            .transact(&batch, last)
+            .map_err(|error| SetupError::new(format!("change the table `{}`", self.name), error))
     }
 
     /// Changes its lists of flows, all at one instant.

@@ -162,6 +162,12 @@ struct AcceptedPeer {
     stream_bucket: TokenBucket,
 }
 
+impl AcceptedPeer {
+    fn new(psk: PresharedKey) -> Self {
+        AcceptedPeer { psk, seen: InitiationLog::default(), host: None, stream_bucket: TokenBucket::FULL }
+    }
+}
+
 /// Streams of one peer per second, and at once, whose handshakes are computed on whatever strangers do: a fifth of one
 /// processor's time. Programs open some hundred at once.
 const PEER_STREAMS_PER_SECOND: u32 = 1000;
@@ -201,20 +207,30 @@ impl StreamAcceptor {
     ) -> Self {
         let own = identity.public_key();
         let macs = MacKeys::for_receiver(&own);
-        let peer =
-            |psk| AcceptedPeer { psk, seen: InitiationLog::default(), host: None, stream_bucket: TokenBucket::FULL };
         StreamAcceptor {
             identity,
             macs,
             cipher: policy.cipher,
             features: REKEY_FEATURE,
-            peers: peers.into_iter().map(|(key, psk)| (key, peer(psk))).collect(),
+            peers: peers.into_iter().map(|(key, psk)| (key, AcceptedPeer::new(psk))).collect(),
             admission: Admission::new(policy, random),
             known_hosts: BTreeSet::new(),
             own,
             key_refusals: KeyRefusals::new(),
             notices: Vec::new(),
         }
+    }
+
+    /// These are the peers from now on. What is known of those that stay, with their second keys, is kept: their initiations count
+    /// once.
+    pub fn set_peers(&mut self, peers: impl IntoIterator<Item = (PublicKey, PresharedKey)>) {
+        let mut before = std::mem::take(&mut self.peers);
+        let known = |(key, psk)| {
+            let kept = before.remove(&key).filter(|peer| peer.psk == psk);
+            (key, kept.unwrap_or_else(|| AcceptedPeer::new(psk)))
+        };
+        self.peers = peers.into_iter().map(known).collect();
+        self.known_hosts = self.peers.values().filter_map(|peer| peer.host).collect();
     }
 
     #[cfg(test)]

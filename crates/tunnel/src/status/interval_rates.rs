@@ -12,8 +12,12 @@ impl StatusDocument for Status {
             return self;
         }
         self.interval_seconds = Some(seconds);
-        for (peer, before) in self.peers.iter_mut().zip(&earlier.peers) {
-            if let (Some(packets), Some(before)) = (&mut peer.packets, &before.packets) {
+        for peer in &mut self.peers {
+            // Peers come and go.
+            let before = earlier.peers.iter().find(|before| before.public_key == peer.public_key);
+            if let (Some(packets), Some(before)) =
+                (&mut peer.packets, before.and_then(|before| before.packets.as_ref()))
+            {
                 packets.set_rates_since(before, seconds);
             }
         }

@@ -21,7 +21,7 @@ impl Display for Status {
             write_table(f, "", heads, known.iter().map(|(peer, packets)| peer_row(peer, packets)))?;
         }
         for (peer, PacketCarriage { tunnel, .. }) in known.iter().filter(|(_, packets)| packets.tunnel.connected) {
-            write!(f, "\n\n{}: {}", peer.short_key(), tunnel.resequencing)?;
+            write!(f, "\n\n{}: {}", peer.label(), tunnel.resequencing)?;
         }
         if let Some(relayed) = &self.relayed {
             write!(f, "\n\nrelayed connections: {relayed}")?;
@@ -35,7 +35,7 @@ fn peer_row(peer: &PeerStatus, packets: &PacketCarriage) -> [String; 10] {
     let state = if tunnel.connected { "connected" } else { "not connected" };
     let none = || UNKNOWN_VALUE.to_owned();
     [
-        peer.short_key().to_owned(),
+        peer.label().to_owned(),
         format!("{state} {}", format_age(tunnel.state_seconds)),
         address.clone().unwrap_or_else(none),
         carrier.map_or_else(none, |carrier| transport_text(carrier, tunnel)),

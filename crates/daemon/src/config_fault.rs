@@ -1,0 +1,49 @@
+use serde::de::DeserializeOwned;
+use std::ops::Range;
+use thiserror::Error;
+
+/// A configuration that makes no sense: where, what, and what to try.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{origin}{}: {problem}", line.map(|line| format!(":{line}")).unwrap_or_default())]
+pub struct ConfigError {
+    /// The file, or `command line`.
+    pub origin: String,
+    /// Counted from 1.
+    pub line: Option<usize>,
+    /// What is wrong, and what to try.
+    pub problem: String,
+}
+
+/// What is wrong with a part of a configuration's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigFault {
+    /// Where it stands, in bytes.
+    pub span: Range<usize>,
+    /// What is wrong, and what to try.
+    pub problem: String,
+}
+
+impl ConfigFault {
+    /// What is wrong there.
+    pub fn new(span: Range<usize>, problem: impl Into<String>) -> Self {
+        ConfigFault { span, problem: problem.into() }
+    }
+
+    /// With the line in the text; none where there is no text.
+    #[must_use]
+    pub fn with_line(self, origin: &str, text: &str) -> ConfigError {
+        let before = text.get(..self.span.start).unwrap_or(text);
+        let line = (!text.is_empty()).then(|| before.matches('\n').count() + 1);
+        ConfigError { origin: origin.to_owned(), line, problem: self.problem }
+    }
+}
+
+/// Reads a configuration's text (TOML).
+///
+/// # Errors
+/// It is none, or says what no such configuration has.
+pub fn parse_config<T: DeserializeOwned>(text: &str) -> Result<T, ConfigFault> {
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        ConfigFault::new(error.span().unwrap_or_default(), error.message().trim().replace('\n', ", "))
+    })
+}

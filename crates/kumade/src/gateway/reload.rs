@@ -1,0 +1,45 @@
+//! A running gateway that reads its configuration again.
+
+use crate::notices::log_reload;
+use kumade_gateway::GatewayConfig;
+use kumade_net::interface;
+use std::path::{Path, PathBuf};
+
+/// Where the configuration is read again.
+#[derive(Debug)]
+pub(super) struct ConfigFile {
+    path: PathBuf,
+}
+
+/// What a running gateway is to become.
+#[derive(Debug)]
+pub(super) struct NewConfig {
+    pub(super) config: GatewayConfig,
+    /// What is to change, a line each.
+    pub(super) changes: Vec<String>,
+}
+
+impl ConfigFile {
+    pub(super) fn new(path: &Path) -> Self {
+        ConfigFile { path: path.to_owned() }
+    }
+
+    /// Reads and checks it as at the start.
+    ///
+    /// # Errors
+    /// It cannot be read, makes no sense, or differs from the configuration of now in what cannot change.
+    pub(super) fn read_again(&self, now: &GatewayConfig) -> anyhow::Result<NewConfig> {
+        // One that is gone for a while is no reason to refuse what is about others.
+        let known = now.paths.iter().map(|path| &path.interface).chain(now.locals.iter().map(|local| &local.interface));
+        let interfaces: Vec<_> = interface::names()?.into_iter().chain(known.cloned()).collect();
+        let config = super::read_config(&self.path, &interfaces)??;
+        let changes = now.changes_to(&config)?;
+        config.check_next_hops_unlike(&now.paths)?;
+        Ok(NewConfig { config, changes })
+    }
+
+    /// Says what has come of it.
+    pub(super) fn log_outcome(&self, outcome: &anyhow::Result<Vec<String>>) {
+        log_reload(&self.path, outcome);
+    }
+}
