@@ -7,12 +7,17 @@ use crate::output::note;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use kumade_serve::{DEFAULT_PORT, Reflector, ReflectorConfig, STAMP_PORT, ServeError, Server, ServerConfig};
+use kumade_serve::{
+    DEFAULT_PORT, NamedClient, Reflector, ReflectorConfig, STAMP_PORT, ServeError, Server, ServerConfig, parse_clients,
+};
 use kumade_units::{Span, parse};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::ScopedJoinHandle;
 
@@ -34,6 +39,14 @@ pub struct ServeArgs {
     /// digits (`kumade key preshared --output FILE`)
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// Serve only the clients that this file names (TOML). Each has a key of its own, which it gives to `kumade measure --key`,
+    /// and may have quotas: [[client]] name = "campus", key = "FILE" (or inline-key = "64 digits"), bytes-per-day = "20gb",
+    /// measurements-per-hour = 12, load = false
+    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    clients: Option<PathBuf>,
+    /// Append a line of JSON to this file for each measurement at its end, and for clients without a valid key
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
     /// Maximum number of clients at once, queued ones included; beyond it, the network (IPv4 /24, IPv6 /48) with most of
     /// them gives way
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
@@ -48,9 +61,12 @@ pub struct ServeArgs {
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     max_time: Option<Span>,
     /// Also run a STAMP reflector (RFC 8762) for any STAMP or TWAMP Light sender with test packets of at least 44 octets; with
-    /// --key, for authenticated STAMP alone [default port: 862, which requires privileges]
+    /// --key or --stamp-key, for authenticated STAMP alone [default port: 862, which requires privileges]
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = STAMP_PORT_TEXT)]
     stamp: Option<u16>,
+    /// Pre-shared key of authenticated STAMP; required by --stamp with --clients [default: that of --key]
+    #[arg(long, value_name = "FILE", requires = "stamp")]
+    stamp_key: Option<PathBuf>,
     /// Keep what is not needed once the server listens: capabilities, files, outgoing connections, other system calls
     #[arg(long)]
     keep_privileges: bool,
@@ -59,17 +75,21 @@ pub struct ServeArgs {
 /// Serves until a signal arrives.
 ///
 /// # Errors
-/// If the key can't be read, a port can't be bound, or waiting for sockets fails.
+/// If a key or the access log can't be opened, a port can't be bound, or waiting for sockets fails.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
-    let (stamp, keeps_privileges) = (args.stamp, args.keep_privileges);
-    let mut config = server_config(args)?;
-    let reflector = stamp.map(|port| bind_reflector(port, &config)).transpose()?;
+    let keeps_privileges = args.keep_privileges;
+    let mut config = server_config(&args)?;
+    let reflector = bind_reflector(&args, &config)?;
     config.max_pending = config.max_pending.min(raise_descriptor_limit() / 2);
+    let is_open = config.key.is_none() && config.clients.is_empty();
     let stop = kumade_daemon::signals::termination_flag().context("cannot listen for Ctrl-C")?;
     let server = Server::bind(config).map_err(|error| with_hint(&error, LISTEN_OPTION))?;
     let address = server.local_addr();
     let port = if address.port() == DEFAULT_PORT { String::new() } else { format!(":{}", address.port()) };
     note!("listening on {address} (TCP and UDP); measure with: kumade measure HOST{port}");
+    if is_open {
+        note!("everybody who reaches this port may measure; --key FILE or --clients FILE serves only who has a key");
+    }
     if !keeps_privileges {
         confine_server(address.port());
     }
@@ -120,22 +140,46 @@ fn with_hint(error: &ServeError, option: &str) -> anyhow::Error {
     anyhow!("{error}{hint}")
 }
 
-/// Binds the reflector to the server's address.
-fn bind_reflector(port: u16, server: &ServerConfig) -> anyhow::Result<Reflector> {
+/// Binds the reflector, if there is to be one, to the server's address.
+fn bind_reflector(args: &ServeArgs, server: &ServerConfig) -> anyhow::Result<Option<Reflector>> {
+    let Some(port) = args.stamp else { return Ok(None) };
     let ip = server.listen.map_or(Ipv6Addr::UNSPECIFIED.into(), |address| address.ip());
     let listen = Some((ip, port).into());
-    let config = ReflectorConfig { listen, key: server.key.clone(), ..ReflectorConfig::default() };
+    let key = match args.stamp_key.as_deref().map(key::read_preshared_key).transpose()? {
+        None if !server.clients.is_empty() => {
+            return Err(anyhow!(
+                "--stamp has one key for all its senders, which is none of the clients': give it by --stamp-key FILE"
+            ));
+        }
+        key => key.or_else(|| server.key.clone()),
+    };
+    let config = ReflectorConfig { listen, key, ..ReflectorConfig::default() };
     let reflector = Reflector::bind(&config).map_err(|error| with_hint(&error, STAMP_OPTION))?;
     let address = reflector.local_addr();
     let port = if address.port() == STAMP_PORT { String::new() } else { format!(":{}", address.port()) };
     note!("reflecting STAMP on {address} (UDP); measure with: kumade measure --stamp HOST{port}");
-    Ok(reflector)
+    Ok(Some(reflector))
 }
 
-fn server_config(args: ServeArgs) -> anyhow::Result<ServerConfig> {
+/// Reads the file of clients, and the keys that it names.
+fn read_clients(path: &Path) -> anyhow::Result<Vec<NamedClient>> {
+    let text = key::read_clients_file(path)?;
+    let read_key = |file: &Path| key::read_preshared_key(file).map_err(|error| format!("{error:#}"));
+    Ok(parse_clients(&text, &path.display().to_string(), read_key)?)
+}
+
+/// Opens the file for appending, or makes one that only its owner and group may read: it names clients.
+fn open_access_log(path: &Path) -> anyhow::Result<Arc<File>> {
+    let opened = OpenOptions::new().append(true).create(true).mode(0o640).open(path);
+    opened.map(Arc::new).with_context(|| format!("cannot open the access log {}", path.display()))
+}
+
+fn server_config(args: &ServeArgs) -> anyhow::Result<ServerConfig> {
     let mut config = ServerConfig {
         listen: args.listen,
         key: args.key.as_deref().map(key::read_preshared_key).transpose()?,
+        clients: args.clients.as_deref().map(read_clients).transpose()?.unwrap_or_default(),
+        access_log: args.access_log.as_deref().map(open_access_log).transpose()?,
         max_clients: args.max_clients,
         ..ServerConfig::default()
     };
