@@ -83,7 +83,7 @@ impl ClientAccount {
     /// Whether the client may fill the path. The error says why not.
     pub(super) fn check_load(&self) -> Result<(), String> {
         if self.quota.denies_load {
-            return Err(format!("the client {} may not fill the path", self.name));
+            return Err(format!("the client {} may not fill the path: measure without --load", self.name));
         }
         Ok(())
     }
