@@ -60,7 +60,7 @@ pub struct ServeArgs {
     /// Maximum time of one client's turn, such as 60s; 10 to 30 s while other clients wait [default: 180s]
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     max_time: Option<Span>,
-    /// Also run a STAMP reflector (RFC 8762) for any STAMP or TWAMP Light sender with test packets of at least 44 octets; with
+    /// Also run a STAMP reflector (RFC 8762) for any STAMP or TWAMP Light sender; an answer has the size of its test packet. With
     /// --key or --stamp-key, for authenticated STAMP alone [default port: 862, which requires privileges]
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = STAMP_PORT_TEXT)]
     stamp: Option<u16>,
