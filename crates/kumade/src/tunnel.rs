@@ -12,6 +12,7 @@ use ipnet::IpNet;
 use kumade_daemon::{RuntimeDir, listen_address};
 use kumade_net::{ResolvedHost, ScopedAddress, ScopedAddressError};
 use kumade_noise_session::PublicKey;
+use kumade_overlay_io::OuterDscp;
 use kumade_tunnel::{
     AllowedTargets, ConnectionTuning, DEFAULT_PORT, Forward, PeerConfig, RelayedConfig, RtoLimits, TransportMode,
     TunnelConfig, TunnelEnd,
@@ -127,6 +128,10 @@ struct CommonArgs {
     /// Congestion control of the TCP connections, one of net.ipv4.tcp_available_congestion_control [default: the system's]
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
+    /// DSCP of the packets between the ends: `inherit` for that of the packet inside (not over TCP, where a segment is of several),
+    /// which tells networks on the path how it is marked; or one for all, 0 to 63 or a name such as ef or cs1 [default: 0]
+    #[arg(long, value_name = "inherit|DSCP")]
+    dscp: Option<OuterDscp>,
     #[command(flatten)]
     tuning: TuningArgs,
     #[command(flatten)]
@@ -243,6 +248,7 @@ fn tunnel_config(command: TunnelEndCommand) -> anyhow::Result<(TunnelConfig, Mon
     };
     let psk = common.preshared_key.as_deref().map(key::read_preshared_key).transpose()?;
     let config = TunnelConfig {
+        dscp: common.dscp.unwrap_or_default(),
         end,
         transport: match common.carrier {
             TransportName::Auto => TransportMode::Auto(connections),

@@ -2,12 +2,12 @@
 
 use super::checks::check_unique;
 use super::error::ConfigFault;
-use super::file::{BondedSection, ChoiceName, ConfigFile, RemoteSection};
+use super::file::{BondedSection, ChoiceName, ConfigFile, DscpValue, RemoteSection};
 use super::peer::{validate_peer, validate_port};
 use super::types::{BondedSettings, GatewayPath, RemotePeer};
 use ipnet::IpNet;
 use kumade_multipath::{PathId, PathPolicy, ShareUnit, UnorderedFlows};
-use kumade_overlay_io::MAX_THREADS;
+use kumade_overlay_io::{MAX_THREADS, OuterDscp, ParseOuterDscpError};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use toml::Spanned;
@@ -48,6 +48,7 @@ pub(super) fn validate_bonded(file: &ConfigFile, paths: &[GatewayPath]) -> Resul
         addresses: section.addresses.iter().map(parse_device_network).collect::<Result<_, _>>()?,
         path_policy: path_policy(section, paths),
         unordered_flows: unordered_flows(section)?,
+        dscp: validate_outer_dscp(section)?,
         peers,
     })
 }
@@ -67,6 +68,15 @@ fn validate_mtu(section: &BondedSection) -> Result<Option<u16>, ConfigFault> {
             format!("an MTU is from {} to {} bytes", VALID_MTUS.start(), VALID_MTUS.end()),
         )),
     }
+}
+
+fn validate_outer_dscp(section: &BondedSection) -> Result<OuterDscp, ConfigFault> {
+    let Some(dscp) = &section.dscp else { return Ok(OuterDscp::default()) };
+    let text = match dscp.get_ref() {
+        DscpValue::Number(number) => number.to_string(),
+        DscpValue::Name(name) => name.clone(),
+    };
+    text.parse().map_err(|error: ParseOuterDscpError| ConfigFault::new(dscp.span(), format!("dscp: {error}")))
 }
 
 fn validate_threads(section: &BondedSection, port: u16) -> Result<usize, ConfigFault> {

@@ -76,6 +76,16 @@ pub(super) struct MeasureSection {
     pub(super) port: Option<Spanned<u16>>,
 }
 
+/// A DSCP as it is written: `46`, or `"ef"`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(super) enum DscpValue {
+    /// Its number.
+    Number(u8),
+    /// Its name, or `inherit`.
+    Name(String),
+}
+
 /// How packets go from site to site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -111,6 +121,9 @@ pub(super) struct BondedSection {
     /// Which path takes the next packet.
     #[serde(default)]
     pub(super) choice: ChoiceName,
+    /// The DSCP of packets between the gateways: `"inherit"`, or one for all.
+    #[serde(default)]
+    pub(super) dscp: Option<Spanned<DscpValue>>,
     /// Flows that prefer speed to order, by their DSCP.
     #[serde(default)]
     pub(super) unordered_dscps: Vec<Spanned<u8>>,
