@@ -81,7 +81,7 @@ pub(super) struct MeasureSection {
 #[serde(untagged)]
 pub(super) enum DscpValue {
     /// Its number.
-    Number(u8),
+    Number(i64),
     /// Its name, or `inherit`.
     Name(String),
 }
