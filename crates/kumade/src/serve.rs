@@ -3,7 +3,6 @@
 use crate::confinement::{Confinement, port_capability};
 use crate::descriptors::raise_descriptor_limit;
 use crate::key;
-use crate::output::note;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -86,9 +85,11 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let server = Server::bind(config).map_err(|error| with_hint(&error, LISTEN_OPTION))?;
     let address = server.local_addr();
     let port = if address.port() == DEFAULT_PORT { String::new() } else { format!(":{}", address.port()) };
-    note!("listening on {address} (TCP and UDP); measure with: kumade measure HOST{port}");
+    tracing::info!("listening on {address} (TCP and UDP); measure with: kumade measure HOST{port}");
     if is_open {
-        note!("everybody who reaches this port may measure; --key FILE or --clients FILE serves only who has a key");
+        tracing::info!(
+            "everybody who reaches this port may measure: --key FILE or --clients FILE serves only who has a key"
+        );
     }
     if !keeps_privileges {
         confine_server(address.port());
@@ -157,7 +158,7 @@ fn bind_reflector(args: &ServeArgs, server: &ServerConfig) -> anyhow::Result<Opt
     let reflector = Reflector::bind(&config).map_err(|error| with_hint(&error, STAMP_OPTION))?;
     let address = reflector.local_addr();
     let port = if address.port() == STAMP_PORT { String::new() } else { format!(":{}", address.port()) };
-    note!("reflecting STAMP on {address} (UDP); measure with: kumade measure --stamp HOST{port}");
+    tracing::info!("reflecting STAMP on {address} (UDP); measure with: kumade measure --stamp HOST{port}");
     Ok(Some(reflector))
 }
 

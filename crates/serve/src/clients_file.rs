@@ -98,7 +98,7 @@ fn parse_sections(text: &str) -> Result<Vec<ClientSection>, Fault> {
         toml::from_str(text).map_err(|error: toml::de::Error| (error.span(), error.message().to_owned()))?;
     match file.client.len() {
         0 => return Err((None, "names no client: add [[client]] sections with name and key".to_owned())),
-        ..=MAX_NAMED_CLIENTS => {}
+        1..=MAX_NAMED_CLIENTS => {}
         count => return Err((None, format!("names {count} clients: {MAX_NAMED_CLIENTS} are the maximum"))),
     }
     let mut names = BTreeSet::new();
