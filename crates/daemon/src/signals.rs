@@ -1,11 +1,62 @@
-//! The signals that ask a process to end.
+//! The signals that ask a process to end, or to read its configuration again.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::fs;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What signals ask of a daemon, to be looked at in its loop.
+#[derive(Debug)]
+pub struct DaemonSignals {
+    stop: Arc<AtomicBool>,
+    reload: Option<ReloadSignal>,
+}
+
+/// SIGHUP where it may mean that the configuration is to be read again.
+#[derive(Debug)]
+struct ReloadSignal {
+    is_pending: Arc<AtomicBool>,
+    /// The process has a terminal that may hang up, which is told by the same signal.
+    has_terminal: bool,
+}
+
+impl DaemonSignals {
+    /// Listens for them. Ctrl-C (SIGINT) and SIGTERM ask to end, always. SIGHUP asks a daemon that has a configuration file
+    /// to read it again, unless the process has lost its controlling terminal with it; that, and SIGHUP without a file, asks to
+    /// end as it does by [`termination_flag`].
+    ///
+    /// # Errors
+    /// The system refuses a handler.
+    pub fn register(has_configuration_file: bool) -> io::Result<Self> {
+        if !has_configuration_file {
+            return Ok(DaemonSignals { stop: termination_flag()?, reload: None });
+        }
+        let has_terminal = !is_ignored(SIGHUP) && has_controlling_terminal();
+        let (stop, is_pending) = (register_handlers(&[SIGINT, SIGTERM], None)?, Arc::new(AtomicBool::new(false)));
+        flag::register(SIGHUP, Arc::clone(&is_pending))?;
+        Ok(DaemonSignals { stop, reload: Some(ReloadSignal { is_pending, has_terminal }) })
+    }
+
+    /// Whether the daemon is to end.
+    pub fn is_end_requested(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.reload.as_ref().is_some_and(ReloadSignal::is_hangup)
+    }
+
+    /// Whether the configuration is to be read again, once for each time that this was asked for.
+    pub fn take_reload_request(&self) -> bool {
+        let is_due = |reload: &ReloadSignal| !reload.is_hangup() && reload.is_pending.swap(false, Ordering::Relaxed);
+        self.reload.as_ref().is_some_and(is_due)
+    }
+}
+
+impl ReloadSignal {
+    /// Whether the signal has come since the terminal has gone. The kernel takes the terminal away before it sends the signal.
+    fn is_hangup(&self) -> bool {
+        self.has_terminal && self.is_pending.load(Ordering::Relaxed) && !has_controlling_terminal()
+    }
+}
 
 /// A flag that becomes true once the process is asked to end: by Ctrl-C (SIGINT), by SIGTERM, or because its terminal has
 /// gone (SIGHUP), unless it was started to ignore that, as nohup(1) does.
@@ -13,7 +64,7 @@ use std::sync::atomic::AtomicBool;
 /// # Errors
 /// The system refuses a handler.
 pub fn termination_flag() -> io::Result<Arc<AtomicBool>> {
-    register_handlers(None)
+    register_handlers(&ENDING, None)
 }
 
 /// As [`termination_flag`]; a second signal ends the process at once, with this exit status.
@@ -21,12 +72,15 @@ pub fn termination_flag() -> io::Result<Arc<AtomicBool>> {
 /// # Errors
 /// The system refuses a handler.
 pub fn termination_flag_or_exit(status: i32) -> io::Result<Arc<AtomicBool>> {
-    register_handlers(Some(status))
+    register_handlers(&ENDING, Some(status))
 }
 
-fn register_handlers(second: Option<i32>) -> io::Result<Arc<AtomicBool>> {
+/// Those that end a process which cannot be reloaded.
+const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
+fn register_handlers(signals: &[i32], second: Option<i32>) -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for &signal in signals {
         if signal == SIGHUP && is_ignored(signal) {
             continue;
         }
@@ -46,16 +100,33 @@ fn is_ignored(signal: i32) -> bool {
     mask.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask >> (signal - 1) & 1 == 1))
 }
 
+/// Whether this process has one: proc(5), `tty_nr` of stat. Behind the program's name, which may contain anything.
+fn has_controlling_terminal() -> bool {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    behind_name.split_whitespace().nth(4).is_some_and(|number| number != "0")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::Ordering;
 
+    /// One test, since all of the process get the signals.
     #[test]
-    fn a_signal_sets_the_flag() {
+    fn signals_ask_to_end_and_a_hangup_to_reload_while_the_terminal_is_there() {
         let stop = termination_flag().unwrap();
-        assert!(!stop.load(Ordering::SeqCst));
+        let signals = DaemonSignals::register(true).unwrap();
+        assert!(!stop.load(Ordering::SeqCst) && !signals.take_reload_request() && !signals.is_end_requested());
+        signal_hook::low_level::raise(SIGHUP).unwrap();
+        assert!(signals.take_reload_request() && !signals.take_reload_request() && !signals.is_end_requested());
+        assert_eq!(stop.load(Ordering::SeqCst), !is_ignored(SIGHUP), "without a file it ends");
         signal_hook::low_level::raise(SIGTERM).unwrap();
-        assert!(stop.load(Ordering::SeqCst));
+        assert!(stop.load(Ordering::SeqCst) && signals.is_end_requested() && !signals.take_reload_request());
+        // A process whose terminal is gone, unless these tests are run at one.
+        let is_pending = Arc::new(AtomicBool::new(true));
+        let reload = Some(ReloadSignal { is_pending, has_terminal: true });
+        let signals = DaemonSignals { stop: Arc::default(), reload };
+        assert_eq!(signals.is_end_requested(), !has_controlling_terminal());
+        assert_eq!(signals.take_reload_request(), has_controlling_terminal());
     }
 }
