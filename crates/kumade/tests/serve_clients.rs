@@ -4,10 +4,13 @@ mod server;
 
 use assert_cmd::Command;
 use kumade_netns_testbed::{TEST_DEADLINE, eventually};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use server::Serving;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 fn kumade(args: &[&str]) -> assert_cmd::assert::Assert {
     Command::cargo_bin("kumade").unwrap().args(args).timeout(TEST_DEADLINE).assert()
@@ -83,6 +86,34 @@ fn clients_have_quotas_and_the_operator_has_a_log_of_them() {
     );
     assert_eq!(lines().iter().filter(|line| line["event"] == "key-refused").count(), 1);
     assert_eq!(fs::metadata(&log).unwrap().permissions().mode() & 0o007, 0, "others can't read who measures");
+}
+
+#[test]
+fn a_confined_server_reads_its_clients_again_at_sighup() {
+    let directory = directory("clients-reloaded");
+    let keys = directory.join("keys");
+    fs::create_dir(&keys).unwrap();
+    for name in ["a.key", "b.key"] {
+        kumade(&["key", "preshared", "--output", keys.join(name).to_str().unwrap()]).success();
+    }
+    let file = directory.join("clients.toml");
+    let client = |name: &str| format!("[[client]]\nname = \"{name}\"\nkey = \"{}/{name}.key\"\n", keys.display());
+    write_private(&file, &client("a"));
+    let server = Serving::start(&["--clients", file.to_str().unwrap()]);
+    let is_served =
+        |name: &str| !stderr(&measure(&server, &keys.join(name), &[])).contains("keys of client and server differ");
+    let reload = || kill(Pid::from_raw(server.process().cast_signed()), Signal::SIGHUP).unwrap();
+    assert!(is_served("a.key") && !is_served("b.key"));
+    // As editors do: another file takes its place.
+    write_private(&directory.join("new.toml"), &client("b"));
+    fs::rename(directory.join("new.toml"), &file).unwrap();
+    reload();
+    assert!(eventually(|| is_served("b.key")));
+    assert!(!is_served("a.key"));
+    write_private(&file, "nonsense");
+    reload();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(is_served("b.key"), "it goes on as before");
 }
 
 #[test]

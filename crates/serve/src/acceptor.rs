@@ -103,7 +103,7 @@ impl Acceptor {
         let peer = opening.stream.peer_addr().map(|peer| peer.ip());
         let shared = &self.shared;
         let tries_keys = peer.as_ref().is_ok_and(|peer| shared.tries_keys(*peer));
-        let context = AdmissionContext { config: &shared.config, clients: &shared.clients, tries_keys };
+        let context = AdmissionContext { config: &shared.config, clients: shared.clients(), tries_keys };
         let opened = opening.advance(&context, || peer.as_ref().is_ok_and(|peer| shared.has_room(*peer)));
         if matches!(opened, IdentificationResult::Pending) {
             return;

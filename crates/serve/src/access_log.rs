@@ -232,15 +232,20 @@ impl fmt::Display for MeasurementRecord {
         if let Some(reason) = &self.reason {
             write!(f, ": {reason}")?;
         }
-        let words = |items: Vec<String>| if items.is_empty() { "nothing".to_owned() } else { items.join(" and ") };
-        let directions = words(self.directions.iter().map(ToString::to_string).collect());
         let load = self.load.then(|| "load".to_owned());
-        let carriers = words(self.transports.iter().map(ToString::to_string).chain(load).collect());
-        write!(
-            f,
-            " ({directions} by {carriers}; {} bytes received, {} sent; {:.1} s)",
-            self.received_bytes, self.sent_bytes, self.duration_seconds
-        )?;
+        let carriers: Vec<_> = self.transports.iter().map(ToString::to_string).chain(load).collect();
+        if !carriers.is_empty() {
+            let directions: Vec<_> = self.directions.iter().map(ToString::to_string).collect();
+            write!(
+                f,
+                " ({} by {}; {} bytes received, {} sent; {:.1} s)",
+                directions.join(" and "),
+                carriers.join(" and "),
+                self.received_bytes,
+                self.sent_bytes,
+                self.duration_seconds
+            )?;
+        }
         write_unlogged(f, self.unlogged_before, "measurements before have no line")
     }
 }
@@ -280,8 +285,7 @@ mod tests {
         refused.unlogged_before = 3;
         assert_eq!(
             refused.to_string(),
-            "192.0.2.1:40000: measurement refused: too much (nothing by nothing; 0 bytes received, 0 sent; 0.0 s) (3 measurements \
-             before have no line)"
+            "192.0.2.1:40000: measurement refused: too much (3 measurements before have no line)"
         );
         let refusal = KeyRefusal { address: "192.0.2.7".to_owned(), key: RefusedKey::Unknown, unlogged_before: 2 };
         assert_eq!(

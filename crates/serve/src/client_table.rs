@@ -21,17 +21,49 @@ pub(super) struct ClientTable {
 pub(super) struct ClientAccount {
     pub(super) name: String,
     quota: Quota,
-    usage: Mutex<QuotaUsage>,
+    /// Of the name: it outlasts other quotas, and another key.
+    usage: Arc<Mutex<QuotaUsage>>,
+}
+
+/// Which clients were replaced by others, by their names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClientChanges {
+    /// Those that were not there before.
+    pub added: Vec<String>,
+    /// Those that are there no more.
+    pub removed: Vec<String>,
 }
 
 impl ClientTable {
     pub(super) fn new(config: &ServerConfig) -> Self {
-        let keys = config.clients.iter().map(|client| &client.key).chain(&config.key).cloned().collect();
+        let nobody = ClientTable { keys: [].into(), accounts: Vec::new() };
+        nobody.with_clients(&config.clients, config.key.as_ref())
+    }
+
+    /// The one of this name, if it is served.
+    pub(super) fn find_account_named(&self, name: &str) -> Option<Arc<ClientAccount>> {
+        self.accounts.iter().find(|account| account.name == name).cloned()
+    }
+
+    /// These clients in place of those before; who has the same name has used what it had used.
+    pub(super) fn with_clients(&self, clients: &[NamedClient], key: Option<&PresharedKey>) -> Self {
+        let keys = clients.iter().map(|client| &client.key).chain(key).cloned().collect();
         let account = |client: &NamedClient| {
-            let usage = Mutex::new(QuotaUsage::new());
+            let before = self.find_account_named(&client.name);
+            let usage =
+                before.map_or_else(|| Arc::new(Mutex::new(QuotaUsage::new())), |account| Arc::clone(&account.usage));
             Arc::new(ClientAccount { name: client.name.clone(), quota: client.quota, usage })
         };
-        ClientTable { keys, accounts: config.clients.iter().map(account).collect() }
+        ClientTable { keys, accounts: clients.iter().map(account).collect() }
+    }
+
+    /// Who is in this one and not in the one `before`, and the reverse.
+    pub(super) fn changes_since(&self, before: &ClientTable) -> ClientChanges {
+        let names_missing = |from: &ClientTable, of: &ClientTable| {
+            let is_missing = |account: &&Arc<ClientAccount>| from.find_account_named(&account.name).is_none();
+            of.accounts.iter().filter(is_missing).map(|account| account.name.clone()).collect()
+        };
+        ClientChanges { added: names_missing(before, self), removed: names_missing(self, before) }
     }
 
     /// Whether only who has a key is served.

@@ -32,6 +32,7 @@ mod udp;
 mod unidentified_connection;
 
 pub use access_log::{AccessEvent, AccessRecord, KeyRefusal, MeasurementRecord, MeasurementResult, RefusedKey};
+pub use client_table::ClientChanges;
 pub use clients_file::{ClientsFileError, MAX_NAMED_CLIENTS, parse_clients};
 pub use clock::HostClock;
 pub use config::ServerConfig;
@@ -40,4 +41,4 @@ pub use kumade_wire::DEFAULT_PORT;
 pub use kumade_wire::stamp::PORT as STAMP_PORT;
 pub use named_client::{NamedClient, Quota};
 pub use reflector::{Reflector, ReflectorConfig};
-pub use server::Server;
+pub use server::{ClientReplacer, Server};

@@ -1,8 +1,9 @@
 //! What the acceptor and the sessions share.
 
 use crate::access_log::{AccessLog, RefusedKey};
-use crate::client_table::ClientTable;
+use crate::client_table::{ClientChanges, ClientTable};
 use crate::config::ServerConfig;
+use crate::named_client::NamedClient;
 use crate::network_budgets::NetworkBudgets;
 use crate::turn_queue::TurnQueue;
 use kumade_daemon::{FairAdmission, Network};
@@ -34,7 +35,7 @@ const DISPLACED_REASON: &str = "the server has as many clients as it accepts, an
 /// What the acceptor and the sessions share.
 pub(super) struct ServerState {
     pub(super) config: ServerConfig,
-    pub(super) clients: ClientTable,
+    clients: Mutex<Arc<ClientTable>>,
     pub(super) access_log: AccessLog,
     pub(super) stopping: AtomicBool,
     key_trials: Mutex<NetworkBudgets>,
@@ -94,7 +95,7 @@ impl ServerState {
         let state =
             ClientRegistry { turns, clients: BTreeMap::new(), ids_by_network: FairAdmission::default(), next_id: 0 };
         ServerState {
-            clients: ClientTable::new(&config),
+            clients: Mutex::new(Arc::new(ClientTable::new(&config))),
             access_log: AccessLog::new(config.access_log.clone()),
             config,
             stopping: AtomicBool::new(false),
@@ -115,10 +116,29 @@ impl ServerState {
 
     /// Tells of a client without a valid key, and counts what it has cost to find that out.
     pub(super) fn record_refused_key(&self, peer: IpAddr, key: RefusedKey) {
-        let trials = if key == RefusedKey::Unknown { self.clients.keys.len() } else { 0 };
+        let trials = if key == RefusedKey::Unknown { self.clients().keys.len() } else { 0 };
         let cost = KEY_TRIAL_COST * trials as i64;
         self.lock_key_trials().charge(Network::containing(peer), cost, clock::monotonic());
         self.access_log.record_refused_key(peer.to_canonical(), key);
+    }
+
+    /// Whom it serves now.
+    pub(super) fn clients(&self) -> Arc<ClientTable> {
+        Arc::clone(&self.lock_clients())
+    }
+
+    /// Serves these clients from now on, in place of those before.
+    pub(super) fn replace_clients(&self, clients: &[NamedClient]) -> ClientChanges {
+        let mut table = self.lock_clients();
+        let replaced = Arc::new(table.with_clients(clients, self.config.key.as_ref()));
+        let changes = replaced.changes_since(&table);
+        *table = replaced;
+        changes
+    }
+
+    fn lock_clients(&self) -> MutexGuard<'_, Arc<ClientTable>> {
+        // Every change under this lock is consistent even if its thread panics.
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_key_trials(&self) -> MutexGuard<'_, NetworkBudgets> {
@@ -180,7 +200,7 @@ impl ServerState {
         };
         // Whoever sees the path knows what it shows: with a key, that serves only the client that has proved to have it.
         let is_client = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical() == client.peer);
-        let Some(turn) = client.turn.as_mut().filter(|_| is_client || !self.clients.requires_key()) else { return };
+        let Some(turn) = client.turn.as_mut().filter(|_| is_client || !self.clients().requires_key()) else { return };
         if let Some(rest) = turn.remaining_connections.checked_sub(1) {
             turn.remaining_connections = rest;
             // A session that has just ended closes the connection by dropping it.

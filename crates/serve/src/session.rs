@@ -241,8 +241,14 @@ impl<'s> Session<'s> {
             }
             ClientMessage::EnterQueue => {
                 if matches!(self.state, SessionState::Idle { .. }) {
-                    let account = self.account.as_ref();
-                    account.map_or(Ok(()), |account| account.check_measurement()).map_err(SessionEnd::Refused)?;
+                    if let Some(account) = &mut self.account {
+                        // Clients may have been replaced since.
+                        let current = self.shared.clients().find_account_named(&account.name);
+                        *account = current.ok_or_else(|| {
+                            SessionEnd::Refused(format!("the client {} is not served any more", account.name))
+                        })?;
+                        account.check_measurement().map_err(SessionEnd::Refused)?;
+                    }
                     self.registration.enter_queue();
                     self.state = SessionState::Queued { next_report: clock::monotonic() };
                 }

@@ -28,6 +28,8 @@ enum IdentificationStage {
 
 struct Handshake {
     session: ServerSession,
+    /// Whose keys are tried: those from when it began.
+    clients: Arc<ClientTable>,
     token: Token,
     is_welcomed: bool,
     received_bytes: usize,
@@ -60,7 +62,7 @@ pub(super) struct IdentifiedClient {
 /// What a connection is compared with.
 pub(super) struct AdmissionContext<'s> {
     pub(super) config: &'s ServerConfig,
-    pub(super) clients: &'s ClientTable,
+    pub(super) clients: Arc<ClientTable>,
     /// Whether the keys of its network are tried.
     pub(super) tries_keys: bool,
 }
@@ -120,7 +122,8 @@ impl UnidentifiedConnection {
                 });
             }
             self.stream.set_nodelay(true)?;
-            self.stage = IdentificationStage::Session(Box::new(Handshake::begin(context.clients, version)?));
+            self.stage =
+                IdentificationStage::Session(Box::new(Handshake::begin(Arc::clone(&context.clients), version)?));
         }
         let IdentificationStage::Session(handshake) = &mut self.stage else { return Ok(IdentificationResult::Pending) };
         // Many may have been accepted before the first was refused.
@@ -134,18 +137,18 @@ impl UnidentifiedConnection {
         let IdentificationStage::Session(handshake) = std::mem::replace(&mut self.stage, placeholder) else {
             return Ok(IdentificationResult::Discarded);
         };
-        let Handshake { session, token, .. } = *handshake;
-        let account = context.clients.find_account(session.key_index());
+        let Handshake { session, token, clients, .. } = *handshake;
+        let account = clients.find_account(session.key_index());
         Ok(IdentificationResult::Client(Box::new(IdentifiedClient { session, token, account, first_message: first })))
     }
 }
 
 impl Handshake {
-    fn begin(clients: &ClientTable, version: Version) -> io::Result<Self> {
+    fn begin(clients: Arc<ClientTable>, version: Version) -> io::Result<Self> {
         let mut token = Token([0; 16]);
         getrandom::fill(&mut token.0).map_err(io::Error::other)?;
         let session = ServerSession::server_with_keys(Arc::clone(&clients.keys), version);
-        Ok(Handshake { session, token, is_welcomed: false, received_bytes: 0 })
+        Ok(Handshake { session, clients, token, is_welcomed: false, received_bytes: 0 })
     }
 
     /// Answers what has arrived; returns the first message once it is complete.

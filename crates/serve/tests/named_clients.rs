@@ -178,6 +178,26 @@ fn a_client_that_may_not_fill_the_path_is_refused_and_told_of() {
     assert_eq!((&line["result"], &line["load"]), (&"refused".into(), &false.into()));
 }
 
+#[test]
+fn clients_are_replaced_while_the_server_runs_and_what_they_have_used_remains() {
+    let quota = |measurements| Quota { measurements_per_hour: Some(measurements), ..Quota::default() };
+    let site = Site::start("replaced", vec![client("campus", 1, quota(1)), client("lab", 2, Quota::default())]);
+    site.measure(1).unwrap();
+    let mut lab = RawClient::with_key_and_turn(site.server.address, &key(2)).0;
+    let changes = site.server.clients.replace(&[client("campus", 4, quota(2)), client("office", 3, Quota::default())]);
+    assert_eq!((changes.added, changes.removed), (vec!["office".to_owned()], vec!["lab".to_owned()]));
+    for gone in [1, 2] {
+        assert!(matches!(site.measure(gone), Err(Error::Handshake { .. })), "{gone}");
+    }
+    lab.send_all(&[ClientMessage::Ping, ClientMessage::EndTurn, ClientMessage::EnterQueue]);
+    assert_eq!(lab.receive(), Ok(ServerMessage::Pong), "its turn goes on");
+    let why = "the client lab is not served any more".to_owned();
+    assert_eq!(lab.receive(), Ok(ServerMessage::Refused(why)));
+    site.measure(3).unwrap();
+    site.measure(4).unwrap();
+    assert!(reason(site.measure(4)).contains("2 measurements in an hour"), "with one before");
+}
+
 /// What a connection with a wrong key is answered before it is closed.
 fn try_wrong_key(server: SocketAddr) -> Vec<u8> {
     let mut stream = TcpStream::connect(server).unwrap();

@@ -17,6 +17,8 @@ pub fn control(data: &[u8]) {
     let key = PresharedKey::from_bytes([7; 32]);
     arrives_alike(|| ServerSession::server(None, Version::NEWEST), bytes, piece);
     arrives_alike(|| ServerSession::server(Some(&key), Version::NEWEST), bytes, piece);
+    let keys = || [[8; 32], [7; 32]].map(PresharedKey::from_bytes).into_iter().collect();
+    arrives_alike(|| ServerSession::server_with_keys(keys(), Version::NEWEST), bytes, piece);
     arrives_alike(|| ClientSession::client(None, Version::NEWEST), bytes, piece);
     arrives_alike(|| ClientSession::client(Some(&key), Version::NEWEST), bytes, piece);
 }
