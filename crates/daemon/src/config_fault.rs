@@ -1,4 +1,6 @@
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use std::fmt;
 use std::ops::Range;
 use thiserror::Error;
 
@@ -35,6 +37,25 @@ impl ConfigFault {
         let before = text.get(..self.span.start).unwrap_or(text);
         let line = (!text.is_empty()).then(|| before.matches('\n').count() + 1);
         ConfigError { origin: origin.to_owned(), line, problem: self.problem }
+    }
+}
+
+/// A value that may be written as a number or as a text, such as a DSCP: `46`, or `"ef"`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum NumberOrText {
+    /// `46`
+    Number(i64),
+    /// `"ef"`
+    Text(String),
+}
+
+impl fmt::Display for NumberOrText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NumberOrText::Number(number) => number.fmt(f),
+            NumberOrText::Text(text) => text.fmt(f),
+        }
     }
 }
 

@@ -32,7 +32,7 @@ mod socket_file;
 mod text_file;
 
 pub use changed_setting::ChangedSetting;
-pub use config_fault::{ConfigError, ConfigFault, parse_config};
+pub use config_fault::{ConfigError, ConfigFault, NumberOrText, parse_config};
 pub use control::{ClaimedName, ControlError, ControlServer, Protocol, Registry};
 pub use exporter::{Exporter, ExporterError};
 pub use fair_admission::FairAdmission;

@@ -14,7 +14,7 @@ use kumade_multipath::{PathId, PathSet, SharedPaths, StreamDelivery, TrafficClas
 use kumade_noise_session::{
     DatagramKind, Endpoint, EndpointEvent, PeerError, PeerId, RefusedDatagram, Route, Session, SessionTable,
 };
-use kumade_packet::{Classification, Ecn};
+use kumade_packet::{Classification, DsField};
 use kumade_units::{Rate, Time};
 use rand_core::CryptoRng;
 use std::collections::BTreeMap;
@@ -45,9 +45,9 @@ pub struct Node<B> {
 pub struct Outbound<B> {
     /// From which socket ([`Route::path`]), and where.
     pub route: Route,
-    /// What the ECN field of its IP header says: that of the packet in it, so that queues on the path may mark it instead of
-    /// dropping it (RFC 6040 §4.1).
-    pub ecn: Ecn,
+    /// DSCP and ECN of the packet in it; zero for what this node says itself. ECN is to stand in the header, so that queues on the
+    /// path may mark the datagram instead of dropping it (RFC 6040 §4.1); DSCP may (RFC 2983).
+    pub ds_field: DsField,
     /// Its bytes.
     pub datagram: PacketBuffer<B>,
 }
@@ -485,7 +485,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                     buffer.extend_from_slice(&datagram);
                     output.datagrams.push(Outbound {
                         route: to,
-                        ecn: Ecn::NotEct,
+                        ds_field: DsField::default(),
                         datagram: PacketBuffer::new(buffer, 0),
                     });
                 }
@@ -528,7 +528,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             }
             return;
         }
-        while let Some(UnsealedDatagram { path, route: to, ecn, mut datagram }) = remote.next(now, &self.new_buffer) {
+        while let Some(UnsealedDatagram { path, route: to, ds_field, mut datagram }) =
+            remote.next(now, &self.new_buffer)
+        {
             match self.sessions.seal(peer, session_path(self.shard, path), datagram.bytes_mut(), now) {
                 Ok(sealed) => {
                     if sealed.is_rekey_due {
@@ -537,7 +539,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                     if remote.is_data_sent_notice_due(now) {
                         self.handshakes.notify(peer, HandshakeTrigger::DataSent, now);
                     }
-                    output.datagrams.push(Outbound { route: to, ecn, datagram });
+                    output.datagrams.push(Outbound { route: to, ds_field, datagram });
                 }
                 Err(_) => return self.handshakes.notify(peer, HandshakeTrigger::SessionNeeded, now),
             }

@@ -11,7 +11,7 @@ use kumade_multipath::{
     PathReceiver, PathSet, PathState, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
 };
 use kumade_noise_session::{PeerId, Route};
-use kumade_packet::{Ecn, PayloadKind};
+use kumade_packet::{DsField, Ecn, PayloadKind};
 use kumade_units::{ConfigError, Rate, Span, Time};
 use std::ops::DerefMut;
 
@@ -27,7 +27,7 @@ const NOTICE_INTERVAL: Span = Span::from_secs(1);
 pub(crate) struct UnsealedDatagram<B> {
     pub(crate) path: PathId,
     pub(crate) route: Route,
-    pub(crate) ecn: Ecn,
+    pub(crate) ds_field: DsField,
     pub(crate) datagram: PacketBuffer<B>,
 }
 
@@ -342,7 +342,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         for (path, receiver) in PathId::all().zip(&mut self.receivers) {
             if let (Some(report), Some(to)) = (receiver.poll(now), self.routes[path.index()]) {
                 let datagram = encode_message(&Message::Report(report), buffers);
-                return Some(UnsealedDatagram { path, route: to, ecn: Ecn::NotEct, datagram });
+                return Some(UnsealedDatagram { path, route: to, ds_field: DsField::default(), datagram });
             }
         }
         None
@@ -355,7 +355,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                 return Some(UnsealedDatagram {
                     path,
                     route: to,
-                    ecn: Ecn::NotEct,
+                    ds_field: DsField::default(),
                     datagram: encode_message(&Message::MtuAnswer(number), buffers),
                 });
             }
@@ -371,7 +371,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                 return Some(UnsealedDatagram {
                     path,
                     route: to,
-                    ecn: Ecn::NotEct,
+                    ds_field: DsField::default(),
                     datagram: encode_message(&Message::MtuProbe(query), buffers),
                 });
             }
@@ -433,15 +433,15 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             let Transmission { path, counter, packet, .. } = self.bond.next_transmission(now)?;
             // A path without an address is not enabled.
             let Some(to) = self.routes[path.index()] else { continue };
-            let (ecn, datagram) = match packet {
+            let (ds_field, datagram) = match packet {
                 None => {
                     let probe = Message::Probe(Probe { counter: counter as u32, size: PROBE_BYTES });
-                    (Ecn::NotEct, encode_message(&probe, buffers))
+                    (DsField::default(), encode_message(&probe, buffers))
                 }
                 Some(packet) => encapsulate(packet, path),
             };
             self.mtus.record_sent(path, datagram.len());
-            return Some(UnsealedDatagram { path, route: to, ecn, datagram });
+            return Some(UnsealedDatagram { path, route: to, ds_field, datagram });
         }
     }
 
@@ -692,18 +692,18 @@ fn is_notice_due(last: &mut Option<Time>, now: Time) -> bool {
     is_due
 }
 
-/// The ECN field of a packet, and the packet with what stands before it.
-fn encapsulate<B>(mut packet: OutgoingPacket<PacketBuffer<B>>, path: PathId) -> (Ecn, PacketBuffer<B>)
+/// DSCP and ECN of a packet, and the packet with what stands before it.
+fn encapsulate<B>(mut packet: OutgoingPacket<PacketBuffer<B>>, path: PathId) -> (DsField, PacketBuffer<B>)
 where
     B: DerefMut<Target = Vec<u8>>,
 {
     if packet.is_ecn_marked {
         kumade_packet::ecn::mark(packet.content.bytes_mut());
     }
-    let ecn = kumade_packet::ecn::read(packet.content.bytes());
+    let ds_field = DsField::read(packet.content.bytes());
     let predecessors = packet.predecessors(path);
     let header = DataHeader { segment_bytes: packet.content.segment_bytes(), ..packet.header };
-    (ecn, packet.content.encapsulate(&header, predecessors))
+    (ds_field, packet.content.encapsulate(&header, predecessors))
 }
 
 /// The packet as it leaves the tunnel; `None` where it has to be dropped for its ECN field.

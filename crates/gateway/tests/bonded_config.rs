@@ -4,6 +4,7 @@ use kumade_gateway::config::Plane;
 use kumade_gateway::{ConfigError, GatewayConfig};
 use kumade_multipath::{PathPolicy, ShareUnit};
 use kumade_net::ScopedAddress;
+use kumade_overlay_io::OuterDscp;
 
 const KEY: &str = "85d3f0b4c1a2968777665544332211000123456789abcdef0123456789abcdef";
 
@@ -51,6 +52,16 @@ fn a_valid_file_becomes_what_it_says() {
     let default_port = read(&VALID.replace("[2001:db8::2]:9000", "192.0.2.2")).unwrap();
     let Plane::Bonded(bonded) = &default_port.plane else { panic!("another plane") };
     assert_eq!(bonded.peers[0].addresses[1], Some("192.0.2.2:7273".parse().unwrap()));
+    assert_eq!(bonded.dscp, OuterDscp::Zero);
+    for (dscp, expected) in [
+        ("\"inherit\"", OuterDscp::Inherit),
+        ("\"ef\"", OuterDscp::Fixed("46".parse().unwrap())),
+        ("46", OuterDscp::Fixed("46".parse().unwrap())),
+    ] {
+        let given = read(&VALID.replace("choice = \"ratio\"", &format!("dscp = {dscp}"))).unwrap();
+        let Plane::Bonded(bonded) = &given.plane else { panic!("another plane") };
+        assert_eq!(bonded.dscp, expected);
+    }
     let of_a_link = read(&VALID.replace("[2001:db8::2]:9000", "fe80::2%lo")).unwrap();
     let Plane::Bonded(bonded) = &of_a_link.plane else { panic!("another plane") };
     let address: ScopedAddress = "fe80::2%lo".parse().unwrap();
@@ -67,6 +78,8 @@ fn faults_are_told_with_the_line_and_what_to_try() {
         ("choice = \"ratio\"", "threads = 0", 7, "1 to 8 threads"),
         ("choice = \"ratio\"", "threads = 9", 7, "1 to 8 threads"),
         ("choice = \"ratio\"", "port = 65535\nthreads = 2", 8, "2 threads need as many ports from 65535 on"),
+        ("choice = \"ratio\"", "dscp = 64", 7, "a number from 0 to 63, or a name"),
+        ("choice = \"ratio\"", "dscp = \"copy\"", 7, "write `inherit`"),
         ("choice = \"ratio\"", "unordered-dscps = [46, 64]", 7, "from 0 to 63"),
         ("10.8.0.1/24", "10.8.0.1.2", 8, "10.8.0.1.2"),
         ("weight = 3", "gateways = [\"192.0.2.1\"]", 25, "2001:db8::2 is not reached by path `two`"),

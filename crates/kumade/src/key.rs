@@ -52,6 +52,8 @@ struct KeyOutput {
 
 /// Longer than any key file.
 const MAX_INPUT_BYTES: u64 = 4096;
+/// Longer than any file of clients with their keys.
+const MAX_CLIENTS_BYTES: u64 = 1 << 20;
 
 /// Runs the command.
 ///
@@ -121,24 +123,41 @@ pub fn read_private_key(path: &Path) -> anyhow::Result<PrivateKey> {
     read_key_file(path, PrivateKey::parse)
 }
 
-/// Reads a key file, which not everybody may read, and only its user may write. From then on, the memory of this process is
-/// hidden, too.
+/// Reads the file of a server's clients, in which keys may stand: as a key file.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read_clients_file(path: &Path) -> anyhow::Result<String> {
+    let text = read_secret(path, "file of clients", MAX_CLIENTS_BYTES + 1)?;
+    if text.len() as u64 > MAX_CLIENTS_BYTES {
+        return Err(anyhow!("the file of clients {} is longer than {MAX_CLIENTS_BYTES} bytes", path.display()));
+    }
+    Ok(text)
+}
+
 fn read_key_file<K>(path: &Path, parse: fn(&str) -> Result<K, KeyError>) -> anyhow::Result<K> {
+    let text = read_secret(path, "key file", MAX_INPUT_BYTES)?;
+    parse(&text).map_err(|error| anyhow!("the key file {} is invalid: {error}", path.display()))
+}
+
+/// Reads a file with secrets, which not everybody may read, and only its user may write. From then on, the memory of this
+/// process is hidden, too.
+fn read_secret(path: &Path, kind: &str, max_bytes: u64) -> anyhow::Result<String> {
     privileges::hide_memory()?;
     let name = path.display();
     let mut text = String::new();
-    let cannot_read = || format!("cannot read the key file {name}");
+    let cannot_read = || format!("cannot read the {kind} {name}");
     let file = File::open(path).with_context(cannot_read)?;
     let found = file.metadata().with_context(cannot_read)?;
     // A pipe or a device has other means. A group may be trusted on purpose, and the group's bits may stand for an access
     // list of one user (acl(5)), as that of a service manager's credentials does.
     let mode = if found.is_file() { found.permissions().mode() } else { 0 };
     if mode & 0o027 != 0 {
-        return Err(anyhow!("all users can read, or others can write, the key file {name}: run chmod 600 on it"));
+        return Err(anyhow!("all users can read, or others can write, the {kind} {name}: run chmod 600 on it"));
     }
     if mode & 0o040 != 0 {
-        tracing::warn!("a group can read the key file {name}: unless that is meant to be, run chmod 600 on it");
+        tracing::warn!("a group can read the {kind} {name}: unless that is meant to be, run chmod 600 on it");
     }
-    file.take(MAX_INPUT_BYTES).read_to_string(&mut text).with_context(cannot_read)?;
-    parse(&text).map_err(|error| anyhow!("the key file {name} is invalid: {error}"))
+    file.take(max_bytes).read_to_string(&mut text).with_context(cannot_read)?;
+    Ok(text)
 }

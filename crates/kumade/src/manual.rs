@@ -21,6 +21,10 @@ const PAGES: &[ManualPage] = &[
         examples: &[
             ("kumade serve", "answer measurements on port 7272, TCP and UDP"),
             ("kumade serve --listen 127.0.0.1:7273", "on another address and port"),
+            (
+                "kumade serve --clients clients.toml",
+                "serve the clients that a file names, each with its own key and quotas",
+            ),
             ("kumade serve --stamp", "also reflect STAMP (RFC 8762) on UDP port 862"),
         ],
         exit_statuses: SERVICE_EXIT_STATUSES,

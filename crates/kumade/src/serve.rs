@@ -3,18 +3,26 @@
 use crate::confinement::{Confinement, port_capability};
 use crate::descriptors::raise_descriptor_limit;
 use crate::key;
-use crate::output::note;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use kumade_serve::{DEFAULT_PORT, Reflector, ReflectorConfig, STAMP_PORT, ServeError, Server, ServerConfig};
+use kumade_daemon::signals::DaemonSignals;
+use kumade_serve::{
+    ClientChanges, ClientReplacer, DEFAULT_PORT, NamedClient, Reflector, ReflectorConfig, STAMP_PORT, ServeError,
+    Server, ServerConfig, parse_clients,
+};
 use kumade_units::{Span, parse};
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
+use std::time::Duration;
 
 /// [`STAMP_PORT`] as an option's default.
 const STAMP_PORT_TEXT: &str = "862";
@@ -34,6 +42,14 @@ pub struct ServeArgs {
     /// digits (`kumade key preshared --output FILE`)
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// Serve only the clients that this file names (TOML). Each has a key of its own, which it gives to `kumade measure --key`,
+    /// and may have quotas: [[client]] name = "campus", key = "FILE" (or inline-key = "64 digits"), bytes-per-day = "20gb",
+    /// measurements-per-hour = 12, load = false. SIGHUP has it read again
+    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    clients: Option<PathBuf>,
+    /// Append a line of JSON to this file for each measurement at its end, and for clients without a valid key
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
     /// Maximum number of clients at once, queued ones included; beyond it, the network (IPv4 /24, IPv6 /48) with most of
     /// them gives way
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
@@ -47,10 +63,13 @@ pub struct ServeArgs {
     /// Maximum time of one client's turn, such as 60s; 10 to 30 s while other clients wait [default: 180s]
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     max_time: Option<Span>,
-    /// Also run a STAMP reflector (RFC 8762) for any STAMP or TWAMP Light sender with test packets of at least 44 octets; with
-    /// --key, for authenticated STAMP alone [default port: 862, which requires privileges]
+    /// Also run a STAMP reflector (RFC 8762) for any STAMP or TWAMP Light sender; an answer has the size of its test packet. With
+    /// --key or --stamp-key, for authenticated STAMP alone [default port: 862, which requires privileges]
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = STAMP_PORT_TEXT)]
     stamp: Option<u16>,
+    /// Pre-shared key of authenticated STAMP; required by --stamp with --clients [default: that of --key]
+    #[arg(long, value_name = "FILE", requires = "stamp")]
+    stamp_key: Option<PathBuf>,
     /// Keep what is not needed once the server listens: capabilities, files, outgoing connections, other system calls
     #[arg(long)]
     keep_privileges: bool,
@@ -59,27 +78,53 @@ pub struct ServeArgs {
 /// Serves until a signal arrives.
 ///
 /// # Errors
-/// If the key can't be read, a port can't be bound, or waiting for sockets fails.
+/// If a key or the access log can't be opened, a port can't be bound, or waiting for sockets fails.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
-    let (stamp, keeps_privileges) = (args.stamp, args.keep_privileges);
-    let mut config = server_config(args)?;
-    let reflector = stamp.map(|port| bind_reflector(port, &config)).transpose()?;
+    let keeps_privileges = args.keep_privileges;
+    let (mut config, readable) = server_config(&args)?;
+    let reflector = bind_reflector(&args, &config)?;
     config.max_pending = config.max_pending.min(raise_descriptor_limit() / 2);
-    let stop = kumade_daemon::signals::termination_flag().context("cannot listen for Ctrl-C")?;
+    let is_open = config.key.is_none() && config.clients.is_empty();
+    let signals = DaemonSignals::register(args.clients.is_some()).context("cannot listen for signals")?;
+    let stop = AtomicBool::new(false);
     let server = Server::bind(config).map_err(|error| with_hint(&error, LISTEN_OPTION))?;
-    let address = server.local_addr();
+    let (address, replacer) = (server.local_addr(), server.client_replacer());
     let port = if address.port() == DEFAULT_PORT { String::new() } else { format!(":{}", address.port()) };
-    note!("listening on {address} (TCP and UDP); measure with: kumade measure HOST{port}");
+    tracing::info!("listening on {address} (TCP and UDP); measure with: kumade measure HOST{port}");
+    if is_open {
+        tracing::info!(
+            "everybody who reaches this port may measure: --key FILE or --clients FILE serves only who has a key"
+        );
+    }
     if !keeps_privileges {
-        confine_server(address.port());
+        confine_server(address.port(), &readable);
     }
     std::thread::scope(|scope| {
+        let watch = || {
+            while !stop.load(Ordering::SeqCst) {
+                std::thread::sleep(SIGNAL_CHECK_INTERVAL);
+                if signals.take_reload_request()
+                    && let Some(file) = &args.clients
+                {
+                    reload_clients(file, &replacer);
+                }
+                if signals.is_end_requested() {
+                    stop.store(true, Ordering::SeqCst);
+                }
+            }
+        };
+        let watching = std::thread::Builder::new().name("signals".into()).spawn_scoped(scope, watch);
+        watching.context("cannot start a thread for signals")?;
         let start = |reflector: Reflector| {
             std::thread::Builder::new().name("stamp".into()).spawn_scoped(scope, || reflector.run(&stop))
         };
-        let reflecting = reflector.map(start).transpose().context("cannot start a thread for the STAMP reflector")?;
+        let reflecting = reflector.map(start).transpose();
+        // The one above would wait for it for ever.
+        let reflecting = reflecting
+            .inspect_err(|_| stop.store(true, Ordering::SeqCst))
+            .context("cannot start a thread for the STAMP reflector")?;
         let served = server.run(&stop).map_err(|error| anyhow!("{error}"));
-        // The reflector stops with the server, for whatever reason.
+        // The others stop with the server, for whatever reason.
         stop.store(true, Ordering::SeqCst);
         served?;
         match reflecting.map(ScopedJoinHandle::join) {
@@ -91,11 +136,33 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Each client has a socket on the server's port, which may be a privileged one; more is not needed.
-fn confine_server(port: u16) {
+/// Between two looks at what signals have asked for.
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Serves those that the file of clients names now; if it makes no sense, those that it named before.
+fn reload_clients(file: &Path, replacer: &ClientReplacer) {
+    match read_clients(file) {
+        Ok(NamedClients { clients, .. }) => {
+            let ClientChanges { added, removed } = replacer.replace(&clients);
+            let words = |names: Vec<String>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            tracing::info!(
+                "{}: read again: {} clients; added: {}; removed: {}",
+                file.display(),
+                clients.len(),
+                words(added),
+                words(removed)
+            );
+        }
+        Err(error) => tracing::error!("the clients stay as they were: {error:#}"),
+    }
+}
+
+/// Each client has a socket on the server's port, which may be a privileged one; more is not needed but to read the file of clients
+/// again, and the keys that it names.
+fn confine_server(port: u16, readable: &[PathBuf]) {
     let mut confinement = Confinement::default();
     confinement.drop_capabilities(port_capability([port]).as_slice());
-    confinement.deny_files_and_connections();
+    confinement.deny_files_and_connections(readable);
     confinement.finish();
 }
 
@@ -120,27 +187,74 @@ fn with_hint(error: &ServeError, option: &str) -> anyhow::Error {
     anyhow!("{error}{hint}")
 }
 
-/// Binds the reflector to the server's address.
-fn bind_reflector(port: u16, server: &ServerConfig) -> anyhow::Result<Reflector> {
+/// Binds the reflector, if there is to be one, to the server's address.
+fn bind_reflector(args: &ServeArgs, server: &ServerConfig) -> anyhow::Result<Option<Reflector>> {
+    let Some(port) = args.stamp else { return Ok(None) };
     let ip = server.listen.map_or(Ipv6Addr::UNSPECIFIED.into(), |address| address.ip());
     let listen = Some((ip, port).into());
-    let config = ReflectorConfig { listen, key: server.key.clone(), ..ReflectorConfig::default() };
+    let key = match args.stamp_key.as_deref().map(key::read_preshared_key).transpose()? {
+        None if !server.clients.is_empty() => {
+            return Err(anyhow!(
+                "--stamp has one key for all its senders, which is none of the clients': give it by --stamp-key FILE"
+            ));
+        }
+        key => key.or_else(|| server.key.clone()),
+    };
+    let config = ReflectorConfig { listen, key, ..ReflectorConfig::default() };
     let reflector = Reflector::bind(&config).map_err(|error| with_hint(&error, STAMP_OPTION))?;
     let address = reflector.local_addr();
     let port = if address.port() == STAMP_PORT { String::new() } else { format!(":{}", address.port()) };
-    note!("reflecting STAMP on {address} (UDP); measure with: kumade measure --stamp HOST{port}");
-    Ok(reflector)
+    tracing::info!("reflecting STAMP on {address} (UDP); measure with: kumade measure --stamp HOST{port}");
+    Ok(Some(reflector))
 }
 
-fn server_config(args: ServeArgs) -> anyhow::Result<ServerConfig> {
+/// The clients of a file.
+#[derive(Default)]
+struct NamedClients {
+    clients: Vec<NamedClient>,
+    /// Where the file is, and those of the keys that it names.
+    directories: BTreeSet<PathBuf>,
+}
+
+/// Reads the file of clients, and the keys that it names.
+fn read_clients(path: &Path) -> anyhow::Result<NamedClients> {
+    let text = key::read_clients_file(path)?;
+    let mut directories = BTreeSet::from([directory_of(path)]);
+    let read_key = |file: &Path| {
+        directories.insert(directory_of(file));
+        key::read_preshared_key(file).map_err(|error| format!("{error:#}"))
+    };
+    let clients = parse_clients(&text, &path.display().to_string(), read_key)?;
+    Ok(NamedClients { clients, directories })
+}
+
+fn directory_of(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Opens the file for appending, or makes one that only its owner and group may read: it names clients.
+fn open_access_log(path: &Path) -> anyhow::Result<Arc<File>> {
+    let opened = OpenOptions::new().append(true).create(true).mode(0o640).open(path);
+    opened.map(Arc::new).with_context(|| format!("cannot open the access log {}", path.display()))
+}
+
+/// With it, where the files are that may be read again.
+fn server_config(args: &ServeArgs) -> anyhow::Result<(ServerConfig, Vec<PathBuf>)> {
+    let named = args.clients.as_deref().map(read_clients).transpose()?;
+    let NamedClients { clients, directories } = named.unwrap_or_default();
     let mut config = ServerConfig {
         listen: args.listen,
         key: args.key.as_deref().map(key::read_preshared_key).transpose()?,
+        clients,
+        access_log: args.access_log.as_deref().map(open_access_log).transpose()?,
         max_clients: args.max_clients,
         ..ServerConfig::default()
     };
     config.limits.connections = args.max_connections;
     config.limits.bytes = args.max_bytes.unwrap_or(config.limits.bytes);
     config.limits.turn = args.max_time.unwrap_or(config.limits.turn);
-    Ok(config)
+    Ok((config, directories.into_iter().collect()))
 }

@@ -12,6 +12,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use kumade_daemon::{NameLockError, RuntimeDir, check_name, listen_address, metrics_address};
 use kumade_noise_session::PublicKey;
+use kumade_overlay_io::OuterDscp;
 use kumade_tunnel::{
     AllowedTargets, ConnectionTuning, DEFAULT_DEVICE, DEFAULT_PORT, EndSettings, FileOptions, Forward, PeerConfig,
     RelayedConfig, RtoLimits, TransportMode, TunnelSettings, parse_buffer_size, parse_device_address,
@@ -161,6 +162,10 @@ struct CommonArgs {
     /// Congestion control of the TCP connections, one of net.ipv4.tcp_available_congestion_control [default: the system's]
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
+    /// DSCP of the packets between the ends: `inherit` for that of the packet inside (not over TCP, where a segment is of several),
+    /// which tells networks on the path how it is marked; or one for all, 0 to 63 or a name such as ef or cs1 [default: 0]
+    #[arg(long, value_name = "inherit|DSCP")]
+    dscp: Option<OuterDscp>,
     #[command(flatten)]
     tuning: TuningArgs,
     #[command(flatten)]
@@ -322,6 +327,7 @@ impl TunnelEndCommand {
             peers,
             congestion_control: common.congestion_control,
             tuning: common.tuning.to_connection_tuning(),
+            dscp: common.dscp.unwrap_or_default(),
             relayed_connections: relayed,
             prometheus,
             on_event,

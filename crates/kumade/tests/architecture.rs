@@ -43,8 +43,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("netns-testbed", &["link", "middlebox", "net", "packet", "packet-loop", "units", "wire"]),
     // The STAMP client fits the clocks itself (`kumade_estimate::delay`).
     ("client", &["estimate", "measurement", "net", "probe-train", "transport", "units", "wire"]),
-    // Who gives way where there is not room for all.
-    ("serve", &["net", "daemon", "probe-train", "transport", "units", "wire"]),
+    // Who gives way where there is not room for all; of whose wrong keys is told.
+    ("serve", &["net", "daemon", "noise-session", "probe-train", "transport", "units", "wire"]),
     ("emulator", &["link", "middlebox", "net", "packet", "packet-loop", "daemon", "units"]),
     (
         "tunnel",

@@ -247,7 +247,7 @@ impl Subject for Serve {
         Some("listening on ")
     }
     fn use_it(&self, line: &str) {
-        let address = line.split(' ').nth(2).unwrap();
+        let address = line.split_once("listening on ").and_then(|(_, behind)| behind.split(' ').next()).unwrap();
         kumade(&["measure", "--direction", "up", "--deadline", "10s", address]).output().unwrap();
     }
     fn harm(&self, _end: &End) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Control messages of cmsg(3), written and read as bytes: of many datagrams at once, which nix keeps no room for.
 
 use crate::stamp;
-use kumade_packet::Ecn;
+use kumade_packet::{DsField, Ecn};
 use kumade_units::Time;
 use nix::libc;
 use nix::sys::time::TimeSpec;
@@ -30,13 +30,13 @@ impl ControlMessages {
         len + (HEADER_BYTES + data.len()).next_multiple_of(WORD_BYTES)
     }
 
-    /// What a message to be sent says: its ECN field, and how long each of its datagrams is but the last. Returns the
+    /// What a message to be sent says: DSCP and ECN, and how long each of its datagrams is but the last. Returns the
     /// length.
-    pub(crate) fn write(&mut self, is_v4: bool, ecn: Ecn, segment_bytes: Option<u16>) -> usize {
+    pub(crate) fn write(&mut self, is_v4: bool, field: DsField, segment_bytes: Option<u16>) -> usize {
         let mut len = 0;
-        if ecn != Ecn::NotEct {
+        if field != DsField::default() {
             let (level, kind) = if is_v4 { (libc::SOL_IP, libc::IP_TOS) } else { (libc::SOL_IPV6, libc::IPV6_TCLASS) };
-            len = self.push(len, level, kind, &libc::c_int::from(ecn as u8).to_ne_bytes());
+            len = self.push(len, level, kind, &libc::c_int::from(field.octet()).to_ne_bytes());
         }
         if let Some(bytes) = segment_bytes {
             len = self.push(len, libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes());
@@ -133,8 +133,8 @@ mod tests {
     fn what_is_written_is_read() {
         for is_v4 in [true, false] {
             let mut control = ControlMessages::EMPTY;
-            assert_eq!(control.write(is_v4, Ecn::NotEct, None), 0);
-            let len = control.write(is_v4, Ecn::Ect0, Some(1200));
+            assert_eq!(control.write(is_v4, DsField::default(), None), 0);
+            let len = control.write(is_v4, Ecn::Ect0.into(), Some(1200));
             // The kernel reports the segment size as an integer, and by another name.
             let gro = control.push(len, libc::SOL_UDP, libc::UDP_GRO, &1200_i32.to_ne_bytes());
             let now = clock::realtime();

@@ -21,20 +21,26 @@ const KNOWN_ACCESSES: ABI = ABI::V6;
 /// Where whoever moves packets writes: TUN devices, settings of the network (which take CAP_NET_ADMIN), and the terminal.
 const WRITABLE_PLACES: [&str; 4] = ["/dev/net/tun", "/proc/sys/net", "/dev/null", "/dev/tty"];
 
-/// Denies the calling thread, and the threads that it starts from now on, all files that are not open yet, TCP connections to
-/// others, new TCP ports, and signals to other processes (Landlock). False where the kernel has no Landlock; an older one may
+/// Denies the calling thread, and the threads that it starts from now on, all files that are not open yet but to read those at or
+/// below `readable`, TCP connections to others, new TCP ports, and signals to other processes (Landlock). False where the kernel has no Landlock; an older one may
 /// deny files alone.
 ///
 /// # Errors
 /// The system refuses.
-pub fn deny_files_and_connections() -> Result<bool, SetupError> {
+pub fn deny_files_and_connections(readable: &[PathBuf]) -> Result<bool, SetupError> {
     let restrict = || {
-        Ruleset::default()
+        let mut ruleset = Ruleset::default()
             .handle_access(AccessFs::from_all(KNOWN_ACCESSES))?
             .handle_access(AccessNet::from_all(KNOWN_ACCESSES))?
             .scope(Scope::from_all(KNOWN_ACCESSES))?
-            .create()?
-            .restrict_self()
+            .create()?;
+        // What is not there needs no rule.
+        for place in readable.iter().filter_map(|place| PathFd::new(place).ok()) {
+            ruleset = ruleset.add_rule(PathBeneath::new(&place, AccessFs::ReadFile))?;
+            // A file of /proc that nobody has open may be another one the next time, which no rule is about.
+            std::mem::forget(place);
+        }
+        ruleset.restrict_self()
     };
     Ok(restrict().map_err(landlock_refusal)?.ruleset != RulesetStatus::NotEnforced)
 }
@@ -300,7 +306,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let open = File::open("/proc/self/status").unwrap();
         let confined = on_a_thread(move || {
-            let has_landlock = deny_files_and_connections().unwrap();
+            let has_landlock = deny_files_and_connections(&[]).unwrap();
             let file = File::open("/proc/self/status").map_err(|error| error.kind());
             let inherited = thread::spawn(move || TcpStream::connect(address).map(drop).map_err(|error| error.kind()));
             assert!(open.metadata().unwrap().is_file());
@@ -312,6 +318,25 @@ mod tests {
         assert!(confined.is_none_or(|(file, connected)| file == denied && (connected == denied || connected.is_ok())));
         drop(listener);
         assert!(File::open("/proc/self/status").is_ok());
+    }
+
+    #[test]
+    fn a_confined_thread_reads_what_is_named_and_writes_nothing() {
+        let directory = std::env::temp_dir().join(format!("kumade-readable-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let (file, new) = (directory.join("file"), directory.join("new"));
+        std::fs::write(&file, "text").unwrap();
+        let readable = [directory.clone(), "/proc/self/stat".into()];
+        let outcomes = on_a_thread(move || {
+            let has_landlock = deny_files_and_connections(&readable).unwrap();
+            let read = [&file, Path::new("/proc/self/stat"), Path::new("/proc/self/status")]
+                .map(|path| kind(File::open(path)));
+            let written =
+                [std::fs::write(&file, "other"), std::fs::write(&new, ""), std::fs::remove_file(&file)].map(kind);
+            has_landlock.then_some((read, written))
+        });
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert!(outcomes.is_none_or(|outcomes| outcomes == ([Ok(()), Ok(()), DENIED], [DENIED; 3])), "{outcomes:?}");
     }
 
     fn filtered<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {

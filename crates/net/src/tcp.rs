@@ -11,7 +11,9 @@ pub use open::{OpenedConnections, open_connections};
 pub use original_destination::original_destination;
 pub use pending::PendingConnection;
 pub use rto::{AdaptiveMaxRto, RtoLimits};
-pub use sender_state::{BufferedBytes, SendState, buffered_bytes, limit_unsent, release_buffer_sizes, send_state};
+pub use sender_state::{
+    BufferedBytes, SendState, buffered_bytes, limit_unsent, release_buffer_sizes, send_state, set_dscp,
+};
 
 use crate::option::{MaxPacingRate, TcpInfo};
 use crate::udp::ip_header_bytes;

@@ -1,11 +1,12 @@
 //! Many datagrams at a time, over loopback and over a cable.
 
+use kumade_net::capture::Capture;
 use kumade_net::interface::{self, Family};
 use kumade_net::namespace::Namespace;
 use kumade_net::udp::{BatchReceiver, BatchSocket, SendRefusal};
 use kumade_net::{SocketBinding, clock, readiness};
 use kumade_netns_testbed::{eventually, in_namespaces, run_ip};
-use kumade_packet::Ecn;
+use kumade_packet::{DsField, Ecn};
 use kumade_units::Span;
 use std::net::{IpAddr, SocketAddr};
 
@@ -149,6 +150,33 @@ fn datagrams_cross_a_cable_in_order() {
                 assert_eq!(done, sent.len());
                 let found = received(&mut receiver, sent.len(), address(&near, near_host), Ecn::Ect1).0;
                 assert_eq!(found, sent);
+            }
+        }
+    });
+}
+
+/// Of datagrams that travel as one packet, and of one alone; seen as they leave.
+#[test]
+fn dscp_and_ecn_stand_in_the_header_of_either_version_of_ip() {
+    in_namespaces("dscp_and_ecn_stand_in_the_header_of_either_version_of_ip", || {
+        let host = Namespace::new().unwrap();
+        run_ip(&host, &["link", "set", "lo", "up"]).unwrap();
+        for (family, loopback) in FAMILIES {
+            let (near, far) = host.run(|| (open(family), open(family))).unwrap();
+            let mut capture = host.run(|| Capture::outgoing("lo").unwrap()).unwrap();
+            for (dscp, ecn) in [("ef", Ecn::Ect0), ("cs1", Ecn::NotEct), ("0", Ecn::Ect1), ("0", Ecn::NotEct)] {
+                let field = DsField::new(dscp.parse().unwrap(), ecn);
+                for count in [1, 20] {
+                    let sent = numbered(count, 300);
+                    let done = near.send(address(&far, loopback), field, &sent, |_, refusal| panic!("{refusal:?}"));
+                    assert_eq!(done, sent.len());
+                    let mut shown = Vec::new();
+                    assert!(eventually(|| {
+                        shown.extend(std::iter::from_fn(|| capture.next(|_, packet| DsField::read(packet))));
+                        !shown.is_empty()
+                    }));
+                    assert!(shown.iter().all(|shown| *shown == field), "{family:?}: {shown:?} in place of {field:?}");
+                }
             }
         }
     });

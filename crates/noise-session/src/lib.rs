@@ -154,7 +154,7 @@ pub use message::{
     COOKIE_REPLY_BYTES, DatagramKind, HEADER_BYTES, INITIATION_BYTES, OVERHEAD_BYTES, RESPONSE_BYTES, TAG_BYTES,
     receiver_index,
 };
-pub use notice::HandshakeNotice;
+pub use notice::{HandshakeNotice, ToldRefusals};
 pub use peer::{PeerId, PeerState, Route};
 pub use policy::HandshakePolicy;
 pub use replay::ReplayWindow;

@@ -135,9 +135,9 @@ impl KeyRefusals {
     }
 }
 
-/// Which refusals were told: each sender's once in [`REPEAT_INTERVAL`], and of so many senders at most.
+/// Which refusals were told of: each sender's once in ten minutes, and those of 16 senders at most, so that strangers fill no log.
 #[derive(Debug)]
-struct ToldRefusals<T> {
+pub struct ToldRefusals<T> {
     /// The oldest first.
     told: VecDeque<(T, Time)>,
     untold: u64,
@@ -148,13 +148,20 @@ const MAX_TOLD_SENDERS: usize = 16;
 /// A sender that goes on is told of again after this.
 const REPEAT_INTERVAL: Span = Span::from_secs(600);
 
-impl<T: PartialEq> ToldRefusals<T> {
-    fn new() -> Self {
+impl<T> Default for ToldRefusals<T> {
+    fn default() -> Self {
         ToldRefusals { told: VecDeque::new(), untold: 0 }
+    }
+}
+
+impl<T: PartialEq> ToldRefusals<T> {
+    /// None was told of.
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// A sender was refused. If that is to be told: with how many further refusals since the last such one.
-    fn record(&mut self, sender: T, now: Time) -> Option<u64> {
+    pub fn record(&mut self, sender: T, now: Time) -> Option<u64> {
         while self.told.front().is_some_and(|(_, told_at)| now - *told_at >= REPEAT_INTERVAL) {
             self.told.pop_front();
         }

@@ -1,4 +1,5 @@
 use crate::handover::Handover;
+use crate::outer_dscp::OuterDscp;
 use ipnet::IpNet;
 use kumade_daemon::RuntimeDir;
 use kumade_multipath::{PathId, PathPolicy, TcpOverTcpTuning, UnorderedFlows};
@@ -7,6 +8,7 @@ use kumade_net::policy_routing::{MarkedRoute, NetworkRoute};
 use kumade_net::tcp::RtoLimits;
 use kumade_net::{ResolvedHost, SocketBinding};
 use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
+use kumade_packet::Dscp;
 use kumade_units::{Rate, Span};
 use std::net::SocketAddr;
 
@@ -105,6 +107,8 @@ pub struct DatagramConfig {
     pub paths: Vec<(SocketBinding, Option<Rate>)>,
     /// The next hops of the paths: the routes of those packets that have the mark of a path's binding.
     pub routes: Vec<MarkedRoute>,
+    /// The DSCP of the datagrams.
+    pub dscp: OuterDscp,
 }
 
 /// Paths by TCP.
@@ -114,6 +118,8 @@ pub struct ConnectionConfig {
     pub role: ConnectionRole,
     /// Their congestion control; the system's default, if none.
     pub congestion_control: Option<String>,
+    /// The DSCP of their packets: one for each connection, whatever it carries.
+    pub dscp: Dscp,
     /// What else is set on them.
     pub tuning: ConnectionTuning,
 }

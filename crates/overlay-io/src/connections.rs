@@ -5,8 +5,9 @@ use kumade_daemon::{FairAdmission, Network};
 use kumade_dataplane::{Node, Outbound};
 use kumade_multipath::{PathId, StreamWriter};
 use kumade_net::readiness::{EpollSet, Event};
-use kumade_net::{SetupError, clock, congestion, listener};
+use kumade_net::{SetupError, clock, congestion, listener, tcp};
 use kumade_noise_session::{Route, channel};
+use kumade_packet::Dscp;
 use kumade_packet_loop::Buffer;
 use kumade_units::{Span, Time};
 use socket2::{SockRef, Socket, TcpKeepalive, Type};
@@ -381,6 +382,9 @@ fn set_listener_options(config: &ConnectionConfig, listener: &TcpListener) -> io
 fn set_socket_options(config: &ConnectionConfig, socket: &Socket) -> io::Result<()> {
     if let Some(name) = &config.congestion_control {
         congestion::set(socket, name).map_err(|error| io::Error::new(error.io_error().kind(), error))?;
+    }
+    if config.dscp != Dscp::default() {
+        tcp::set_dscp(socket, config.dscp)?;
     }
     let tuning = &config.tuning;
     tuning.rto.apply(socket)?;

@@ -1,5 +1,6 @@
 use crate::config::{BondedConfig, DatagramConfig};
 use crate::error::BondedError;
+use crate::outer_dscp::OuterDscp;
 use crate::policy_routes::{KeptRoutes, replace_path_routes};
 use kumade_dataplane::{Node, Outbound, OuterHeaders};
 use kumade_multipath::OuterTransport;
@@ -18,6 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub(crate) struct Datagrams {
     shard: usize,
     sockets: Vec<PathSocket>,
+    dscp: OuterDscp,
     stamp_clock: StampClock,
     next_system_check: Time,
     interface_mtus: Vec<u32>,
@@ -53,6 +55,7 @@ impl Datagrams {
         let mut opened = Datagrams {
             shard,
             sockets: Vec::new(),
+            dscp: datagrams.dscp,
             stamp_clock: StampClock::new(),
             next_system_check: clock::monotonic() + SYSTEM_CHECK_INTERVAL,
             interface_mtus: Vec::new(),
@@ -68,6 +71,7 @@ impl Datagrams {
     /// The system refuses a route or a socket. What came before it is done; to take over the earlier configuration again undoes
     /// it.
     pub(crate) fn reconfigure(&mut self, config: &BondedConfig, datagrams: &DatagramConfig) -> Result<(), BondedError> {
+        self.dscp = datagrams.dscp;
         self.interface_mtus = interface_mtus(datagrams);
         if self.shard == 0 {
             replace_path_routes(&mut self.routes, &datagrams.routes, &config.directory)?;
@@ -132,17 +136,19 @@ impl Datagrams {
         let mut refused = 0;
         // Only those of one path need their order, and what goes to one address leaves together.
         datagrams.sort_by_key(|datagram| datagram.route.path);
-        for run in datagrams.chunk_by(|one, other| one.route == other.route && one.ecn == other.ecn) {
-            let Some(Outbound { route: to, ecn, .. }) = run.first() else { continue };
+        let dscp = self.dscp;
+        let header = |datagram: &Outbound<Buffer>| (datagram.route, dscp.outer_field(datagram.ds_field));
+        for run in datagrams.chunk_by(|one, other| header(one) == header(other)) {
+            let Some((to, ds_field)) = run.first().map(header) else { continue };
             let (path, family) = (usize::from(to.path), Family::from_address(to.address.ip()));
             let mut sockets = self.sockets.iter();
             let Some(of_path) = sockets.find(|socket| socket.place.path == path && socket.family == family) else {
                 continue;
             };
-            let sent = of_path.socket.send(to.address, *ecn, run, |index, refusal| {
+            let sent = of_path.socket.send(to.address, ds_field, run, |index, refusal| {
                 refused += 1;
                 if matches!(refusal, SendRefusal::TooLong) {
-                    node.record_send_refusal(*to, run[index].datagram.len(), now);
+                    node.record_send_refusal(to, run[index].datagram.len(), now);
                 }
             });
             // A full send buffer is a full queue.

@@ -156,6 +156,7 @@ fn arrival_rules(config: &BondedConfig) -> Option<Table> {
 mod tests {
     use super::*;
     use crate::config::{DatagramConfig, OuterTransportConfig};
+    use crate::outer_dscp::OuterDscp;
     use kumade_daemon::RuntimeDir;
     use kumade_multipath::{PathPolicy, UnorderedFlows};
     use kumade_net::interface::Family;
@@ -168,7 +169,13 @@ mod tests {
             mtu: None,
             addresses: ["10.77.0.2/24", "fd77::2/64"].map(|text| text.parse().unwrap()).into(),
             identity: PrivateKey::from_bytes([1; 32]),
-            transports: OuterTransportConfig::Udp(DatagramConfig { port: 0, threads: 1, paths: Vec::new(), routes }),
+            transports: OuterTransportConfig::Udp(DatagramConfig {
+                port: 0,
+                threads: 1,
+                paths: Vec::new(),
+                routes,
+                dscp: OuterDscp::default(),
+            }),
             policy: PathPolicy::Weighted,
             unordered_flows: UnorderedFlows::default(),
             remotes: Vec::new(),

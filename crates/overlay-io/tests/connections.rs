@@ -37,6 +37,7 @@ fn config(end: u8, connections: usize) -> BondedConfig {
         transports: OuterTransportConfig::Tcp(ConnectionConfig {
             role,
             congestion_control: None,
+            dscp: Default::default(),
             tuning: ConnectionTuning::default(),
         }),
         policy: PathPolicy::LeastSent,

@@ -62,13 +62,19 @@ fn config(end: u8, uses: Uses, far: IpAddr) -> BondedConfig {
         1 => ConnectionRole::Connect { address, binding: SocketBinding::default(), connections },
         _ => ConnectionRole::Listen { address, handover: None },
     };
-    let connections = ConnectionConfig { role, congestion_control: None, tuning: ConnectionTuning::default() };
+    let connections = ConnectionConfig {
+        role,
+        congestion_control: None,
+        dscp: Default::default(),
+        tuning: ConnectionTuning::default(),
+    };
     let source = (end == 2).then_some(address.ip());
     let datagrams = DatagramConfig {
         port: if end == 2 { PORT } else { 0 },
         threads: 1,
         paths: vec![(SocketBinding { source, ..SocketBinding::default() }, None)],
         routes: Vec::new(),
+        dscp: Default::default(),
     };
     let (carriers, mtu) = match uses {
         Uses::Either => (OuterTransportConfig::UdpOrTcp(datagrams, connections), None),

@@ -6,7 +6,7 @@
 //! - [`Headers::parse`] reads IPv4 and IPv6 with extension headers, TCP, UDP and ICMP; [`Classification`] what a
 //!   queue needs of it; [`FlowSelector`] and [`FlowKey`] identify flows.
 //! - [`rewrite`](fn@rewrite) gives a packet other addresses and ports in place, and [`rewrite_quote`] the packet that an ICMP error
-//!   quotes; [`checksum`] computes, verifies and updates checksums, [`ecn`] the ECN field.
+//!   quotes; [`checksum`] computes, verifies and updates checksums, [`ecn`] the ECN field, [`DsField`] the octet that it is a part of.
 //! - [`clamp_mss`] lowers the maximum segment size that TCP announces; [`StreamSegment`] says which octets a segment carries.
 //! - [`reject`], [`prohibit`] and [`reset_both`] build the replies of a firewall, [`packet_too_big`] that of a tunnel. Only they
 //!   allocate.
@@ -20,6 +20,7 @@
 
 pub mod checksum;
 mod classification;
+mod ds_field;
 pub mod ecn;
 mod ethernet;
 mod flow;
@@ -34,6 +35,7 @@ mod selector;
 mod stream_data;
 
 pub use classification::Classification;
+pub use ds_field::{DsField, Dscp, ParseDscpError};
 pub use ecn::Ecn;
 pub use ethernet::{Encapsulation, Ethernet, ethertype};
 pub use flow::{Addresses, FlowKey};

@@ -4,7 +4,7 @@ use crate::pending::PendingConnections;
 use crate::server_state::{SERVER_FULL_REASON, ServerState};
 use crate::session;
 use crate::udp;
-use crate::unidentified_connection::{IdentificationResult, IdentifiedClient};
+use crate::unidentified_connection::{AdmissionContext, IdentificationResult, IdentifiedClient};
 use kumade_net::clock;
 use kumade_net::readiness::EpollSet;
 use kumade_units::Span;
@@ -102,7 +102,9 @@ impl Acceptor {
         let Some(opening) = self.pending.get(place) else { return };
         let peer = opening.stream.peer_addr().map(|peer| peer.ip());
         let shared = &self.shared;
-        let opened = opening.advance(&shared.config, || peer.is_ok_and(|peer| shared.has_room(peer)));
+        let tries_keys = peer.as_ref().is_ok_and(|peer| shared.tries_keys(*peer));
+        let context = AdmissionContext { config: &shared.config, clients: shared.clients(), tries_keys };
+        let opened = opening.advance(&context, || peer.as_ref().is_ok_and(|peer| shared.has_room(*peer)));
         if matches!(opened, IdentificationResult::Pending) {
             return;
         }
@@ -115,6 +117,11 @@ impl Acceptor {
                 self.shared.deliver_connection(shown, index, stream)
             }
             IdentificationResult::Client(client) => self.start_session(stream, *client),
+            IdentificationResult::KeyRefused(key) => {
+                if let Ok(peer) = peer {
+                    self.shared.record_refused_key(peer, key);
+                }
+            }
             IdentificationResult::Pending | IdentificationResult::Discarded => {}
         }
     }

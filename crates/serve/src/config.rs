@@ -1,15 +1,20 @@
 use crate::clock::HostClock;
+use crate::named_client::NamedClient;
 use kumade_units::Span;
 use kumade_wire::{Limits, PresharedKey};
+use std::fs::File;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-/// Configuration of a server: address, key and limits.
+/// Configuration of a server: address, keys and limits.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
     /// Address and port for TCP and UDP; none means the default port on all addresses, IPv6 and IPv4.
     pub listen: Option<SocketAddr>,
-    /// Pre-shared key: only clients that have it may measure.
+    /// Pre-shared key: only clients that have it, or that are among [`clients`](Self::clients), may measure.
     pub key: Option<PresharedKey>,
+    /// Clients that have keys of their own. If there are none, and there is no [`key`](Self::key), everybody may measure.
+    pub clients: Vec<NamedClient>,
     /// Maximum number of clients at once, queued ones included. When they are that many, a client of the network (IPv4 /24,
     /// IPv6 /48) with most of them gives way to one of another network.
     pub max_clients: usize,
@@ -18,6 +23,9 @@ pub struct ServerConfig {
     pub max_pending: usize,
     /// Limits of one client's turn.
     pub limits: Limits,
+    /// File at whose end a line of JSON is written for each measurement and for refused keys ([`AccessRecord`](crate::AccessRecord));
+    /// to be opened for appending.
+    pub access_log: Option<Arc<File>>,
     /// The clock of the server's time stamps.
     pub clock: HostClock,
 }
@@ -27,9 +35,11 @@ impl Default for ServerConfig {
         ServerConfig {
             listen: None,
             key: None,
+            clients: Vec::new(),
             max_clients: 64,
             max_pending: 2048,
             limits: Limits { connections: 256, bytes: 4_000_000_000, packets: 10_000_000, turn: Span::from_secs(180) },
+            access_log: None,
             clock: HostClock::System,
         }
     }

@@ -6,14 +6,22 @@
 //! client. Turns go round by network (IPv4 /24, IPv6 /48), and where there is no more room, the network that uses most of it
 //! gives way, so that strangers, however many, keep nobody else from measuring.
 //!
+//! Clients may have keys of their own, with quotas. A line of the log tells of each measurement, and of clients without a valid key.
+//!
 //! A [`Reflector`] answers STAMP (RFC 8762) test packets of any sender.
 
 mod acceptor;
+mod access_log;
+mod client_table;
+mod clients_file;
 mod clock;
 mod config;
 mod error;
 mod measurement_turn;
+mod named_client;
+mod network_budgets;
 mod pending;
+mod quota;
 mod reflector;
 mod server;
 mod server_state;
@@ -23,10 +31,14 @@ mod turn_queue;
 mod udp;
 mod unidentified_connection;
 
+pub use access_log::{AccessEvent, AccessRecord, KeyRefusal, MeasurementRecord, MeasurementResult, RefusedKey};
+pub use client_table::ClientChanges;
+pub use clients_file::{ClientsFileError, MAX_NAMED_CLIENTS, parse_clients};
 pub use clock::HostClock;
 pub use config::ServerConfig;
 pub use error::ServeError;
 pub use kumade_wire::DEFAULT_PORT;
 pub use kumade_wire::stamp::PORT as STAMP_PORT;
+pub use named_client::{NamedClient, Quota};
 pub use reflector::{Reflector, ReflectorConfig};
-pub use server::Server;
+pub use server::{ClientReplacer, Server};

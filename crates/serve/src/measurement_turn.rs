@@ -1,5 +1,7 @@
 //! One client's turn: its probe connections, and its trains within the limits.
 
+use crate::access_log::MeasurementRecord;
+use crate::client_table::ClientAccount;
 use crate::clock::HostClock;
 use crate::config::ServerConfig;
 use crate::server_state::ClientRegistration;
@@ -13,7 +15,7 @@ use kumade_units::{Direction, Span, Time};
 use kumade_wire::{Departure, Limits, ServerMessage, SessionEndpoint, Version};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// Maximum receive timeout, and wait for connections, that a client may request.
@@ -32,11 +34,15 @@ pub(super) struct Refusal(pub(super) String);
 /// Resources of a client during its turn.
 pub(super) struct MeasurementTurn {
     arrivals: mpsc::Receiver<(u16, TcpStream)>,
-    probes: Option<Probes>,
-    /// Transfers that fill the path.
-    load: Option<TcpLoad>,
+    probes: Option<(Transport, Probes)>,
+    /// Transfers that fill the path, and in which direction.
+    load: Option<(Direction, TcpLoad)>,
     control: ControlWatch,
     remaining_limits: RemainingLimits,
+    /// Of a client with a quota.
+    account: Option<Arc<ClientAccount>>,
+    began: Time,
+    record: MeasurementRecord,
     clock: HostClock,
 }
 
@@ -49,8 +55,14 @@ struct RemainingLimits {
 }
 
 impl MeasurementTurn {
-    /// Begins the turn of the client with this control connection.
-    pub(super) fn begin(member: &ClientRegistration, control: &TcpStream, config: &ServerConfig) -> io::Result<Self> {
+    /// Begins the turn of the client with this control connection; `record` is that of a client of which nothing was carried.
+    pub(super) fn begin(
+        member: &ClientRegistration,
+        control: &TcpStream,
+        config: &ServerConfig,
+        account: Option<Arc<ClientAccount>>,
+        record: MeasurementRecord,
+    ) -> io::Result<Self> {
         let &ServerConfig { limits, clock, .. } = config;
         let Limits { bytes, packets, turn, .. } = limits;
         let remaining = RemainingLimits { bytes, packets, end_time: deadline_after(turn), limits };
@@ -61,8 +73,18 @@ impl MeasurementTurn {
             load: None,
             control,
             remaining_limits: remaining,
+            account,
+            began: clock::monotonic(),
+            record,
             clock,
         })
+    }
+
+    /// Ends the turn: what was carried in it.
+    pub(super) fn end(mut self) -> MeasurementRecord {
+        self.end_load();
+        self.record.duration_seconds = (clock::monotonic() - self.began).as_secs_f64();
+        self.record
     }
 
     /// The time when the turn ends, on [`clock::monotonic`].
@@ -82,7 +104,7 @@ impl MeasurementTurn {
             udp::connect_to_client(local, peer).map_err(|e| Refusal(format!("cannot open UDP to {peer}: {e}")))?;
         let probes =
             UdpProbes::new(socket, member.credential, SessionEndpoint::Server).map_err(|e| Refusal(e.to_string()))?;
-        self.use_probes(Probes::Udp(probes));
+        self.use_probes(Transport::Udp, Probes::Udp(probes));
         Ok(ServerMessage::UdpOpen)
     }
 
@@ -104,7 +126,7 @@ impl MeasurementTurn {
             Some(mut probes) => {
                 let far = probes.endpoint_info();
                 probes.set_header_bytes(header);
-                self.use_probes(Probes::Tcp(probes));
+                self.use_probes(kind, Probes::Tcp(probes));
                 Ok(ServerMessage::Connections { numbers, server_endpoint: far })
             }
             None => Ok(ServerMessage::Connections { numbers: Vec::new(), server_endpoint: None }),
@@ -148,6 +170,12 @@ impl MeasurementTurn {
             return Err(Refusal(format!("{duration} to fill the path, the limit is {MAX_LOAD_DURATION}")));
         }
         self.remaining_limits.check_time(duration, clock::monotonic())?;
+        let mut max_bytes = self.remaining_limits.bytes;
+        if let Some(account) = &self.account {
+            account.check_load()?;
+            account.check_bytes(1)?;
+            max_bytes = account.bytes_left().map_or(max_bytes, |left| left.min(max_bytes));
+        }
         // Its trains have all been carried.
         (self.probes, self.load) = (None, None);
         let streams: Vec<_> =
@@ -155,23 +183,46 @@ impl MeasurementTurn {
         let connections = streams.len() as u32;
         if connections > 0 {
             let role = if direction == Direction::Up { LoadRole::Receive } else { LoadRole::Send };
-            let load = TcpLoad::begin(streams, role, duration, self.remaining_limits.bytes);
-            self.load = Some(load.map_err(|error| Refusal(format!("cannot fill the path: {error}")))?);
+            let load = TcpLoad::begin(streams, role, duration, max_bytes);
+            self.load = Some((direction, load.map_err(|error| Refusal(format!("cannot fill the path: {error}")))?));
+            self.record.load = true;
+            self.record.directions.insert(direction);
         }
         Ok(ServerMessage::LoadBegins { connections })
     }
 
     /// When to look whether the load has ended; none if there is none.
     pub(super) fn next_load_check(&self) -> Option<Time> {
-        let until = self.load.as_ref()?.end_time();
+        let until = self.load.as_ref()?.1.end_time();
         Some(until.max(deadline_after(LOAD_CHECK_INTERVAL)))
     }
 
     /// What the load has carried, if it has just ended.
     pub(super) fn take_ended_load(&mut self) -> Option<ServerMessage> {
-        let bytes = self.load.take_if(|load| load.has_ended())?.end();
-        self.remaining_limits.bytes = self.remaining_limits.bytes.saturating_sub(bytes.iter().sum());
-        Some(ServerMessage::LoadEnded { bytes })
+        if !self.load.as_ref()?.1.has_ended() {
+            return None;
+        }
+        self.end_load().map(|bytes| ServerMessage::LoadEnded { bytes })
+    }
+
+    /// Ends the load, if there is one; returns the bytes that it has carried, in each tenth of a second.
+    fn end_load(&mut self) -> Option<Vec<u64>> {
+        let (direction, load) = self.load.take()?;
+        let bytes = load.end();
+        let sum = bytes.iter().sum();
+        self.remaining_limits.bytes = self.remaining_limits.bytes.saturating_sub(sum);
+        if let Some(account) = &self.account {
+            account.add_bytes(sum);
+        }
+        *self.carried_bytes(direction) += sum;
+        Some(bytes)
+    }
+
+    fn carried_bytes(&mut self, direction: Direction) -> &mut u64 {
+        match direction {
+            Direction::Up => &mut self.record.received_bytes,
+            Direction::Down => &mut self.record.sent_bytes,
+        }
     }
 
     /// Whether the path is being filled.
@@ -179,17 +230,20 @@ impl MeasurementTurn {
         self.load.is_some()
     }
 
-    fn use_probes(&mut self, mut probes: Probes) {
+    fn use_probes(&mut self, kind: Transport, mut probes: Probes) {
         probes.abort_on_close_of(self.control.clone());
-        self.probes = Some(probes);
+        self.probes = Some((kind, probes));
     }
 
     /// Receives a train.
     pub(super) fn receive(&mut self, number: u32, train: &Train, timeout: Span) -> Result<ServerMessage, Refusal> {
         let clock = self.clock;
-        let probes = self.deduct_train(train)?;
+        let probes = self.begin_train(train, Direction::Up)?;
         Ok(match probes.receive(number, train, timeout.min(MAX_WAIT)) {
             Ok(mut received) => {
+                let sizes: Vec<_> = train.packets().map(|packet| packet.size).collect();
+                let arrived = received.arrivals.iter().filter_map(|arrival| sizes.get(arrival.index as usize));
+                *self.carried_bytes(Direction::Up) += arrived.map(|size| u64::from(*size)).sum::<u64>();
                 for arrival in &mut received.arrivals {
                     arrival.received = arrival.received.map(|at| clock.time_at(at));
                 }
@@ -203,9 +257,11 @@ impl MeasurementTurn {
     /// Sends a train. What a client of this version does not know is not said.
     pub(super) fn send(&mut self, number: u32, train: &Train, version: Version) -> Result<Vec<ServerMessage>, Refusal> {
         let clock = self.clock;
-        let probes = self.deduct_train(train)?;
+        let probes = self.begin_train(train, Direction::Down)?;
         Ok(match probes.send(number, train) {
             Ok(mut sent) => {
+                let sizes = sent.departures.iter().map(|departure| u64::from(departure.size));
+                *self.carried_bytes(Direction::Down) += sizes.sum::<u64>();
                 let held_back = sent.stamp_source == StampSource::Queue && version >= Version::SEND_TIMES;
                 let submitted = (version >= Version::SEND_TIMES).then(|| submission_message(number, &sent));
                 for departure in &mut sent.departures {
@@ -220,12 +276,23 @@ impl MeasurementTurn {
         })
     }
 
-    /// Deducts the train from the remaining limits.
-    fn deduct_train(&mut self, train: &Train) -> Result<&mut Probes, Refusal> {
-        let probes = self.probes.as_mut().ok_or_else(|| Refusal("no transport is open".into()))?;
+    /// Deducts the train from what is left to the turn, and from the client's quota.
+    fn begin_train(&mut self, train: &Train, direction: Direction) -> Result<&mut Probes, Refusal> {
+        let (kind, probes) = self.probes.as_mut().ok_or_else(|| Refusal("no transport is open".into()))?;
         train.check(Train::MAX_PACKET_BYTES).map_err(|e| Refusal(e.to_string()))?;
         self.remaining_limits.deduct_train(train, clock::monotonic())?;
+        if let Some(account) = &self.account {
+            account.charge_bytes(count_bytes(train))?;
+        }
+        self.record.transports.insert(*kind);
+        self.record.directions.insert(direction);
         Ok(probes)
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Self {
+        Refusal(reason)
     }
 }
 
@@ -246,9 +313,7 @@ impl RemainingLimits {
         let Some(packets) = self.packets.checked_sub(u64::from(train.packet_count())) else {
             return refuse(format!("the limit is {} packets", self.limits.packets));
         };
-        // Smaller packets are padded to the transport's minimum: count what is sent.
-        let smallest = u64::from(train.packet_count()) * 64;
-        let Some(bytes) = self.bytes.checked_sub(train.bytes().max(smallest)) else {
+        let Some(bytes) = self.bytes.checked_sub(count_bytes(train)) else {
             return refuse(format!("the limit is {} bytes", self.limits.bytes));
         };
         (self.packets, self.bytes) = (packets, bytes);
@@ -266,6 +331,11 @@ impl RemainingLimits {
     fn limit_exceeded(limit: &str) -> Refusal {
         Refusal(format!("{limit} per turn: measure with a smaller budget"))
     }
+}
+
+/// What a train is counted as. Smaller packets are padded to the transport's minimum: what is sent counts.
+fn count_bytes(train: &Train) -> u64 {
+    train.bytes().max(u64::from(train.packet_count()) * 64)
 }
 
 /// The probes over these connections; none if all of them are closed already.

@@ -6,7 +6,10 @@ use kumade_net::responder::Responder;
 use kumade_net::{clock, listener, readiness};
 use kumade_units::{Span, Time};
 use kumade_wire::PresharedKey;
-use kumade_wire::stamp::{ClockFormat, ErrorEstimate, PORT, Probe, Reflection, Reply, StampKey};
+use kumade_wire::stamp::{
+    BYTES_WITH_PROBE_SEQUENCE, BYTES_WITH_RECEIVE_STAMP, ErrorEstimate, PORT, Probe, Reflection, Reply, StampKey,
+    reply_stamps,
+};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBufForce;
 use socket2::{Socket, Type};
@@ -48,7 +51,7 @@ impl Default for ReflectorConfig {
 }
 
 /// A stateful STAMP reflector (RFC 8762, 4.3), which numbers its replies in each session. Replies have the size of the
-/// test packets, their rate is limited for each source (2000 packets per second, 2 Mbit/s), test packets of more than 1500
+/// test packets, also of those of TWAMP Light that are shorter than STAMP's, their rate is limited for each source (2000 packets per second, 2 Mbit/s), test packets of more than 1500
 /// bytes (IP) are not answered, and replies of other reflectors are not answered, which prevents
 /// loops.
 #[derive(Debug)]
@@ -136,9 +139,11 @@ impl ReflectorState {
             return false;
         }
         let ReflectorState { clock, key, error_estimate: estimate, source_limits: sources } = self;
+        const { assert!(BYTES_WITH_RECEIVE_STAMP <= BYTES_WITH_PROBE_SEQUENCE) };
+        let is_short = payload.len() < BYTES_WITH_PROBE_SEQUENCE;
         let mut is_admitted = false;
         let answer = |question: &Probe| {
-            let test = TestPacketId { session: question.session, sequence: question.sequence };
+            let test = TestPacketId { session: question.session, sequence: question.sequence, is_short };
             let number = sources.admit_packet(probe.source, bytes, test, clock::monotonic());
             is_admitted = number.is_some();
             Reflection {
@@ -165,8 +170,7 @@ fn error_estimate_of(clock: HostClock) -> ErrorEstimate {
 /// Whether this is an answer: it has a recent time stamp of this clock, which shows `now`, as that of the packet that it
 /// answers, or is one of this reflector, sent back as it was (RFC 862).
 fn is_reply(payload: &[u8], now: Time) -> bool {
-    let Ok(Reply { received, probe_timestamp: [stamp @ .., _, _], .. }) = Reply::decode(payload) else { return false };
-    [received, ClockFormat::Ntp.decode(stamp)].into_iter().any(|stamp| {
+    reply_stamps(payload).any(|stamp| {
         let age = now - stamp;
         age >= Span::ZERO && age < MAX_ECHO_AGE
     })
@@ -189,7 +193,47 @@ fn enlarge_receive_buffer(socket: &Socket) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kumade_wire::stamp::{PACKET_BYTES, Probe};
+    use kumade_wire::stamp::{ClockFormat, MIN_PROBE_BYTES, PACKET_BYTES, Probe};
+    use proptest::prelude::*;
+    use std::net::Ipv4Addr;
+
+    fn reflector() -> ReflectorState {
+        let clock = HostClock::System;
+        ReflectorState {
+            clock,
+            key: None,
+            error_estimate: error_estimate_of(clock),
+            source_limits: SourceLimits::default(),
+        }
+    }
+
+    proptest! {
+        /// A forged packet of any size and contents, and two reflectors each of which is given what the other one answers.
+        #[test]
+        fn no_answer_is_longer_than_its_question_and_no_reflectors_answer_each_other_for_long(
+            mut payload in prop::collection::vec(any::<u8>(), 0..100),
+            has_time in any::<bool>(),
+        ) {
+            if let Some(stamp) = payload.get_mut(4..12).filter(|_| has_time) {
+                stamp.copy_from_slice(&ClockFormat::Ntp.encode(clock::realtime()));
+            }
+            let len = payload.len();
+            let mut reflectors = [reflector(), reflector()];
+            let mut answers = 0;
+            for step in 0..20 {
+                let source = (Ipv4Addr::new(192, 0, 2, 1 + step % 2), PORT).into();
+                let question =
+                    Datagram { len, is_truncated: false, source, destination: None, ttl: None, stamp: None };
+                if !reflectors[usize::from(step % 2)].write_reply(&question, &mut payload) {
+                    break;
+                }
+                answers += 1;
+            }
+            prop_assert_eq!(payload.len(), len, "it is written in the question's place");
+            prop_assert!(answers <= 2, "{answers}");
+            prop_assert_eq!(answers > 0, len >= MIN_PROBE_BYTES);
+        }
+    }
 
     #[test]
     fn answers_are_told_from_probes_whatever_their_port() {

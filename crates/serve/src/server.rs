@@ -1,6 +1,8 @@
 use crate::acceptor::Acceptor;
+use crate::client_table::ClientChanges;
 use crate::config::ServerConfig;
 use crate::error::ServeError;
+use crate::named_client::NamedClient;
 use crate::server_state::ServerState;
 use kumade_net::listener;
 use kumade_wire::DEFAULT_PORT;
@@ -10,9 +12,23 @@ use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// Replaces the clients of a server while it runs.
+#[derive(Clone)]
+pub struct ClientReplacer(Arc<ServerState>);
+
+impl ClientReplacer {
+    /// These [`ServerConfig::clients`] are served from now on. A turn goes on to its end, also of a client that is there no more; what a client has used of its quota remains with its name.
+    ///
+    /// If there are none, and the server has no key, everybody may measure from now on.
+    pub fn replace(&self, clients: &[NamedClient]) -> ClientChanges {
+        self.0.replace_clients(clients)
+    }
+}
+
 /// A listening server.
 pub struct Server {
     address: SocketAddr,
+    shared: Arc<ServerState>,
     acceptor: Acceptor,
 }
 
@@ -28,12 +44,18 @@ impl Server {
         let address = listener.local_addr().map_err(failed("TCP", address))?;
         let udp = bind_udp(address).map_err(failed("UDP", address))?;
         let shared = Arc::new(ServerState::new(config));
-        Ok(Server { address, acceptor: Acceptor::new(listener, udp, shared).map_err(ServeError::Wait)? })
+        let acceptor = Acceptor::new(listener, udp, Arc::clone(&shared)).map_err(ServeError::Wait)?;
+        Ok(Server { address, shared, acceptor })
     }
 
     /// The address it listens on, with the actual port if zero was configured.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What replaces its clients while it runs.
+    pub fn client_replacer(&self) -> ClientReplacer {
+        ClientReplacer(Arc::clone(&self.shared))
     }
 
     /// Serves clients until `stop` is set (which is noticed within 100 ms), then ends their sessions and returns once all

@@ -1,6 +1,10 @@
 //! What the acceptor and the sessions share.
 
+use crate::access_log::{AccessLog, RefusedKey};
+use crate::client_table::{ClientChanges, ClientTable};
 use crate::config::ServerConfig;
+use crate::named_client::NamedClient;
+use crate::network_budgets::NetworkBudgets;
 use crate::turn_queue::TurnQueue;
 use kumade_daemon::{FairAdmission, Network};
 use kumade_net::clock;
@@ -19,6 +23,10 @@ const MAX_UDP_CANDIDATES: usize = 4;
 const MAX_UDP_ANSWERS: u32 = 32;
 /// How long a session that is to end may take to tell its client why.
 const ENDING_TIMEOUT: Span = Span::from_secs(1);
+/// What it costs a network of its budget to have a key tried that is refused: on a core of today, a hundredth of it per network.
+const KEY_TRIAL_COST: Span = Span::from_micros(500);
+/// That budget, which one host with a wrong key does not spend.
+const KEY_TRIAL_BURST: Span = Span::from_secs(10);
 /// The reason for which a client is not accepted.
 pub(super) const SERVER_FULL_REASON: &str = "the server has as many clients as it accepts; try again later";
 /// The reason for which a client gives way to another.
@@ -27,7 +35,10 @@ const DISPLACED_REASON: &str = "the server has as many clients as it accepts, an
 /// What the acceptor and the sessions share.
 pub(super) struct ServerState {
     pub(super) config: ServerConfig,
+    clients: Mutex<Arc<ClientTable>>,
+    pub(super) access_log: AccessLog,
     pub(super) stopping: AtomicBool,
+    key_trials: Mutex<NetworkBudgets>,
     state: Mutex<ClientRegistry>,
 }
 
@@ -83,12 +94,56 @@ impl ServerState {
         let turns = TurnQueue::new(config.limits.turn);
         let state =
             ClientRegistry { turns, clients: BTreeMap::new(), ids_by_network: FairAdmission::default(), next_id: 0 };
-        ServerState { config, stopping: AtomicBool::new(false), state: Mutex::new(state) }
+        ServerState {
+            clients: Mutex::new(Arc::new(ClientTable::new(&config))),
+            access_log: AccessLog::new(config.access_log.clone()),
+            config,
+            stopping: AtomicBool::new(false),
+            key_trials: Mutex::new(NetworkBudgets::new(KEY_TRIAL_BURST)),
+            state: Mutex::new(state),
+        }
     }
 
     /// Whether a client from `peer` is accepted, possibly in place of another.
     pub(super) fn has_room(&self, peer: IpAddr) -> bool {
         self.lock().find_room(Network::containing(peer), self.config.max_clients).is_some()
+    }
+
+    /// Whether keys of a client from `peer` are tried: not where its network has had too many refused lately.
+    pub(super) fn tries_keys(&self, peer: IpAddr) -> bool {
+        !self.lock_key_trials().is_spent(Network::containing(peer), clock::monotonic())
+    }
+
+    /// Tells of a client without a valid key, and counts what it has cost to find that out.
+    pub(super) fn record_refused_key(&self, peer: IpAddr, key: RefusedKey) {
+        let trials = if key == RefusedKey::Unknown { self.clients().keys.len() } else { 0 };
+        let cost = KEY_TRIAL_COST * trials as i64;
+        self.lock_key_trials().charge(Network::containing(peer), cost, clock::monotonic());
+        self.access_log.record_refused_key(peer.to_canonical(), key);
+    }
+
+    /// Whom it serves now.
+    pub(super) fn clients(&self) -> Arc<ClientTable> {
+        Arc::clone(&self.lock_clients())
+    }
+
+    /// Serves these clients from now on, in place of those before.
+    pub(super) fn replace_clients(&self, clients: &[NamedClient]) -> ClientChanges {
+        let mut table = self.lock_clients();
+        let replaced = Arc::new(table.with_clients(clients, self.config.key.as_ref()));
+        let changes = replaced.changes_since(&table);
+        *table = replaced;
+        changes
+    }
+
+    fn lock_clients(&self) -> MutexGuard<'_, Arc<ClientTable>> {
+        // Every change under this lock is consistent even if its thread panics.
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_key_trials(&self) -> MutexGuard<'_, NetworkBudgets> {
+        // Every change under this lock is consistent even if its thread panics.
+        self.key_trials.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers a client, which has been told `token`; none if there is no room. If the server is full, the newest client of
@@ -145,7 +200,7 @@ impl ServerState {
         };
         // Whoever sees the path knows what it shows: with a key, that serves only the client that has proved to have it.
         let is_client = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical() == client.peer);
-        let Some(turn) = client.turn.as_mut().filter(|_| is_client || self.config.key.is_none()) else { return };
+        let Some(turn) = client.turn.as_mut().filter(|_| is_client || !self.clients().requires_key()) else { return };
         if let Some(rest) = turn.remaining_connections.checked_sub(1) {
             turn.remaining_connections = rest;
             // A session that has just ended closes the connection by dropping it.

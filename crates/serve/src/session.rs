@@ -1,15 +1,19 @@
 //! One client's session, on its own thread.
 
+use crate::access_log::{MeasurementRecord, MeasurementResult};
+use crate::client_table::ClientAccount;
 use crate::measurement_turn::{MeasurementTurn, Refusal};
 use crate::server_state::{ClientRegistration, ServerState};
 use crate::udp::to_canonical_address;
 use crate::unidentified_connection::IdentifiedClient;
+use kumade_daemon::Network;
 use kumade_net::clock;
 use kumade_net::readiness::{EpollSet, Event};
 use kumade_transport::{ControlConnection, ControlError, deadline_after};
 use kumade_units::{Span, Time};
 use kumade_wire::{ClientMessage, ServerMessage, Version};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Maximum time without a message from the client, on paths whose round trip is short,
@@ -33,17 +37,15 @@ pub(super) fn serve_session(
     stream: TcpStream,
     client: IdentifiedClient,
 ) {
-    let peer = stream
-        .peer_addr()
-        .map_or_else(|_| "a disconnected client".to_owned(), |address| to_canonical_address(address).to_string());
-    tracing::info!("{peer}: connected");
-    let first = client.first_message;
-    let session = ControlConnection::resume(stream, client.session).map_err(SessionEnd::ConnectionFailed);
-    let session = session.and_then(|control| Session::open(shared, member, control));
+    let Ok(peer) = stream.peer_addr().map(to_canonical_address) else { return };
+    tracing::debug!("{peer}: connected");
+    let IdentifiedClient { session, account, first_message: first, .. } = client;
+    let session = ControlConnection::resume(stream, session).map_err(SessionEnd::ConnectionFailed);
+    let session = session.and_then(|control| Session::open(shared, member, control, peer, account));
     match session.and_then(|session| session.serve(first)) {
-        Ok(()) | Err(SessionEnd::ConnectionFailed(ControlError::Closed)) => tracing::info!("{peer}: left"),
-        Err(SessionEnd::ConnectionFailed(error)) => tracing::info!("{peer}: disconnected: {error}"),
-        Err(SessionEnd::Refused(why)) => tracing::info!("{peer}: refused: {why}"),
+        Ok(()) => tracing::debug!("{peer}: left"),
+        Err(SessionEnd::ConnectionFailed(error)) => tracing::debug!("{peer}: disconnected: {error}"),
+        Err(SessionEnd::Refused(why)) => tracing::debug!("{peer}: refused: {why}"),
     }
 }
 
@@ -57,6 +59,9 @@ struct Session<'s> {
     control: ControlConnection<ClientMessage, ServerMessage>,
     readiness: EpollSet,
     registration: ClientRegistration,
+    peer: SocketAddr,
+    /// Of a client that has a key of its own.
+    account: Option<Arc<ClientAccount>>,
     state: SessionState,
     messages_outside_turn: u32,
 }
@@ -84,6 +89,8 @@ impl<'s> Session<'s> {
         shared: &'s ServerState,
         member: ClientRegistration,
         control: ControlConnection<ClientMessage, ServerMessage>,
+        peer: SocketAddr,
+        account: Option<Arc<ClientAccount>>,
     ) -> Result<Self, SessionEnd> {
         let readiness = EpollSet::new().map_err(ControlError::Io)?;
         readiness.add_reader(control.stream(), CONTROL_EVENT).map_err(ControlError::Io)?;
@@ -93,6 +100,8 @@ impl<'s> Session<'s> {
             control,
             readiness,
             registration: member,
+            peer,
+            account,
             state: SessionState::idle(),
             messages_outside_turn: 0,
         })
@@ -100,6 +109,16 @@ impl<'s> Session<'s> {
 
     fn serve(mut self, first: ClientMessage) -> Result<(), SessionEnd> {
         let result = self.handle_message(first).and_then(|()| self.handle_messages());
+        match &result {
+            Ok(()) => self.end_measurement(MeasurementResult::Complete, None),
+            Err(SessionEnd::ConnectionFailed(ControlError::Closed)) => {
+                self.end_measurement(MeasurementResult::Abandoned, None);
+            }
+            Err(SessionEnd::ConnectionFailed(error)) => {
+                self.end_measurement(MeasurementResult::Failed, Some(error.to_string()));
+            }
+            Err(SessionEnd::Refused(why)) => self.end_measurement(MeasurementResult::Refused, Some(why.clone())),
+        }
         if let Err(SessionEnd::Refused(why)) = &result {
             // A client that does not read must not hold up the others.
             self.registration.remove_client();
@@ -107,6 +126,21 @@ impl<'s> Session<'s> {
             let _ = self.control.send(&ServerMessage::Refused(why.clone()));
         }
         result
+    }
+
+    /// Ends the turn, if there is one, and tells of it; also of a client that is refused before.
+    fn end_measurement(&mut self, result: MeasurementResult, reason: Option<String>) {
+        let mut record = match std::mem::replace(&mut self.state, SessionState::idle()) {
+            SessionState::Turn(turn) => turn.end(),
+            _ if result == MeasurementResult::Refused => self.new_record(),
+            _ => return,
+        };
+        (record.result, record.reason) = (result, reason);
+        self.shared.access_log.record_measurement(Network::containing(self.peer.ip()), record);
+    }
+
+    fn new_record(&self) -> MeasurementRecord {
+        MeasurementRecord::new(self.account.as_ref().map(|account| account.name.as_str()), self.peer)
     }
 
     fn handle_messages(&mut self) -> Result<(), SessionEnd> {
@@ -162,7 +196,11 @@ impl<'s> Session<'s> {
         let SessionState::Queued { next_report: again } = self.state else { return Ok(()) };
         match self.registration.queue_position() {
             Some(0) => {
-                let turn = MeasurementTurn::begin(&self.registration, self.control.stream(), &self.shared.config);
+                let account = self.account.clone();
+                account.as_ref().map_or(Ok(()), |account| account.begin_measurement()).map_err(SessionEnd::Refused)?;
+                let (config, record) = (&self.shared.config, self.new_record());
+                let control = self.control.stream();
+                let turn = MeasurementTurn::begin(&self.registration, control, config, account, record);
                 self.state = SessionState::Turn(Box::new(turn.map_err(ControlError::Io)?));
                 self.registration.set_idle_allowance(self.control.timeout_allowance());
                 self.control.send(&ServerMessage::TurnBegins)?;
@@ -203,11 +241,20 @@ impl<'s> Session<'s> {
             }
             ClientMessage::EnterQueue => {
                 if matches!(self.state, SessionState::Idle { .. }) {
+                    if let Some(account) = &mut self.account {
+                        // Clients may have been replaced since.
+                        let current = self.shared.clients().find_account_named(&account.name);
+                        *account = current.ok_or_else(|| {
+                            SessionEnd::Refused(format!("the client {} is not served any more", account.name))
+                        })?;
+                        account.check_measurement().map_err(SessionEnd::Refused)?;
+                    }
                     self.registration.enter_queue();
                     self.state = SessionState::Queued { next_report: clock::monotonic() };
                 }
             }
             ClientMessage::EndTurn => {
+                self.end_measurement(MeasurementResult::Complete, None);
                 self.state = SessionState::idle();
                 self.registration.remove_client();
             }

@@ -40,12 +40,16 @@ pub(super) struct SourceLimits {
 pub(super) struct TestPacketId {
     pub(super) session: u16,
     pub(super) sequence: u32,
+    /// Whether it is so short that its answer has room for one sequence number alone, and may not be known as an answer.
+    pub(super) is_short: bool,
 }
 
 #[derive(Debug)]
 struct ReflectorSession {
     reply_count: u32,
     last_received: Time,
+    /// Of a session of short packets: the number of the last that was answered.
+    last_sequence: Option<u32>,
 }
 
 impl Default for SourceLimits {
@@ -62,6 +66,10 @@ impl Default for SourceLimits {
 impl SourceLimits {
     /// Sequence number of the reply to this test packet of `bytes` (IP), counted from zero in its session; none if the source
     /// exceeds its rate.
+    ///
+    /// The reply to a short one has the sender's number (RFC 8762, 4.3: a stateless reflector), and there is none unless that is
+    /// higher than all before it in a session that is remembered: two reflectors that took each other's short answers for questions
+    /// would repeat a number for ever.
     pub(super) fn admit_packet(
         &mut self,
         from: SocketAddr,
@@ -69,7 +77,7 @@ impl SourceLimits {
         test: TestPacketId,
         now: Time,
     ) -> Option<u32> {
-        let TestPacketId { session, sequence } = test;
+        let TestPacketId { session, sequence, is_short } = test;
         if now - self.last_sweep > SWEEP_INTERVAL {
             self.last_sweep = now;
             self.sessions.retain(|_, session| now - session.last_received < SESSION_TIMEOUT);
@@ -82,9 +90,17 @@ impl SourceLimits {
         *due = (*due).max(now) + (Span::from_secs(1) / MAX_REPLIES_PER_SECOND).max(TIME_PER_BYTE * bytes as i64);
         let key = (from, session);
         if self.sessions.len() >= MAX_SESSIONS && !self.sessions.contains_key(&key) {
+            return (!is_short).then_some(sequence);
+        }
+        let begun = ReflectorSession { reply_count: 0, last_received: now, last_sequence: None };
+        let session = self.sessions.entry(key).or_insert(begun);
+        if is_short {
+            if session.last_sequence.is_some_and(|last| sequence <= last) {
+                return None;
+            }
+            (session.last_sequence, session.last_received) = (Some(sequence), now);
             return Some(sequence);
         }
-        let session = self.sessions.entry(key).or_insert(ReflectorSession { reply_count: 0, last_received: now });
         if sequence == 0 && now - session.last_received > RESTART_AFTER {
             session.reply_count = 0;
         }
@@ -111,13 +127,13 @@ mod tests {
     }
 
     fn admit(sources: &mut SourceLimits, from: SocketAddr, session: u16, sequence: u32, now: Time) -> Option<u32> {
-        sources.admit_packet(from, 72, TestPacketId { session, sequence }, now)
+        sources.admit_packet(from, 72, TestPacketId { session, sequence, is_short: false }, now)
     }
 
     #[test]
     fn large_packets_come_back_at_two_megabits_a_second() {
         let mut sources = SourceLimits::default();
-        let test = TestPacketId { session: 0, sequence: 1 };
+        let test = TestPacketId { session: 0, sequence: 1, is_short: false };
         let count = |from: &str, sources: &mut SourceLimits| {
             let from = SocketAddr::new(from.parse().unwrap(), 5);
             (0..10_000).filter(|i| sources.admit_packet(from, 1500, test, time_at_millis(*i)).is_some()).count()
@@ -139,6 +155,20 @@ mod tests {
         assert!((2_000..2_600).contains(&answered), "{answered} of 10000 in one second");
         let other: SocketAddr = "192.0.2.1:5".parse().unwrap();
         assert!(admit(&mut sources, other, 0, 1, time_at_millis(1000)).is_some(), "other sources are not affected");
+    }
+
+    #[test]
+    fn short_packets_are_answered_by_their_number_while_it_rises() {
+        let mut sources = SourceLimits::default();
+        let from: SocketAddr = "192.0.2.1:5".parse().unwrap();
+        let mut answer = |sequence, seconds: i64| {
+            let test = TestPacketId { session: 0, sequence, is_short: true };
+            sources.admit_packet(from, 42, test, time_at_millis(1000 * seconds))
+        };
+        assert_eq!([5, 6, 9].map(|sequence| answer(sequence, 0)), [Some(5), Some(6), Some(9)]);
+        assert_eq!([9, 6, 0].map(|sequence| answer(sequence, 1)), [None; 3], "copies, or another reflector's answers");
+        assert_eq!(answer(0, 59), None);
+        assert_eq!(answer(0, 61), Some(0), "begun anew");
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! A connection until it is known what it is for, and of a control connection until its client has said something that only
 //! a present client could say: with a key, the first encrypted message, which no recorded handshake can be followed by.
 
+use crate::access_log::RefusedKey;
+use crate::client_table::{ClientAccount, ClientTable};
 use crate::config::ServerConfig;
 use kumade_wire::{
-    AdmissionDecision, ClientMessage, Preamble, PreambleError, PreambleReply, ServerMessage, ServerSession, Token,
-    Version,
+    AdmissionDecision, ClientMessage, Preamble, PreambleError, PreambleReply, ServerMessage, ServerSession,
+    SessionError, Token, Version,
 };
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 
 /// Maximum number of bytes of a client before its first message is complete.
 const MAX_HANDSHAKE_BYTES: usize = 8 << 10;
@@ -25,6 +28,8 @@ enum IdentificationStage {
 
 struct Handshake {
     session: ServerSession,
+    /// Whose keys are tried: those from when it began.
+    clients: Arc<ClientTable>,
     token: Token,
     is_welcomed: bool,
     received_bytes: usize,
@@ -36,6 +41,8 @@ pub(super) enum IdentificationResult {
     Pending,
     /// It is closed, or of no use.
     Discarded,
+    /// The client has no valid key.
+    KeyRefused(RefusedKey),
     /// It carries probe packets.
     Probe { authenticator: Token, index: u16 },
     /// A client, and the first message that it sent.
@@ -47,7 +54,17 @@ pub(super) struct IdentifiedClient {
     pub(super) session: ServerSession,
     /// Which the client has been told.
     pub(super) token: Token,
+    /// Of a client that has a key of its own.
+    pub(super) account: Option<Arc<ClientAccount>>,
     pub(super) first_message: ClientMessage,
+}
+
+/// What a connection is compared with.
+pub(super) struct AdmissionContext<'s> {
+    pub(super) config: &'s ServerConfig,
+    pub(super) clients: Arc<ClientTable>,
+    /// Whether the keys of its network are tried.
+    pub(super) tries_keys: bool,
 }
 
 impl UnidentifiedConnection {
@@ -59,10 +76,15 @@ impl UnidentifiedConnection {
     }
 
     /// Reads what has arrived. `has_room` says whether the server has room for this client.
-    pub(super) fn advance(&mut self, config: &ServerConfig, has_room: impl FnOnce() -> bool) -> IdentificationResult {
-        match self.try_advance(config, has_room) {
+    pub(super) fn advance(
+        &mut self,
+        context: &AdmissionContext<'_>,
+        has_room: impl FnOnce() -> bool,
+    ) -> IdentificationResult {
+        match self.try_advance(context, has_room) {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => IdentificationResult::Pending,
+            Err(error) if is_wrong_key(&error) => IdentificationResult::KeyRefused(RefusedKey::Unknown),
             Err(error) => {
                 tracing::debug!("dropped a connection: {error}");
                 IdentificationResult::Discarded
@@ -72,7 +94,7 @@ impl UnidentifiedConnection {
 
     fn try_advance(
         &mut self,
-        config: &ServerConfig,
+        context: &AdmissionContext<'_>,
         has_room: impl FnOnce() -> bool,
     ) -> io::Result<IdentificationResult> {
         if let IdentificationStage::Preamble { bytes, received_bytes: have } = &mut self.stage {
@@ -90,33 +112,43 @@ impl UnidentifiedConnection {
                 }
                 Err(error) => return Err(io::Error::other(error)),
             };
-            let verdict = kumade_wire::decide_admission(encrypted, config.key.is_some(), has_room());
+            let has_room = has_room() && context.tries_keys;
+            let verdict = kumade_wire::decide_admission(encrypted, context.clients.requires_key(), has_room);
             if verdict != AdmissionDecision::Accepted {
                 reject(&self.stream, verdict, version);
-                return Ok(IdentificationResult::Discarded);
+                return Ok(match verdict {
+                    AdmissionDecision::KeyRequired => IdentificationResult::KeyRefused(RefusedKey::Missing),
+                    _ => IdentificationResult::Discarded,
+                });
             }
             self.stream.set_nodelay(true)?;
-            self.stage = IdentificationStage::Session(Box::new(Handshake::begin(config, version)?));
+            self.stage =
+                IdentificationStage::Session(Box::new(Handshake::begin(Arc::clone(&context.clients), version)?));
         }
         let IdentificationStage::Session(handshake) = &mut self.stage else { return Ok(IdentificationResult::Pending) };
-        let Some(first) = handshake.advance(&mut self.stream, config)? else {
+        // Many may have been accepted before the first was refused.
+        if !context.tries_keys {
+            return Err(io::Error::other("too many keys of this network were refused"));
+        }
+        let Some(first) = handshake.advance(&mut self.stream, context.config)? else {
             return Ok(IdentificationResult::Pending);
         };
         let placeholder = IdentificationStage::Preamble { bytes: [0; Preamble::SIZE], received_bytes: 0 };
         let IdentificationStage::Session(handshake) = std::mem::replace(&mut self.stage, placeholder) else {
             return Ok(IdentificationResult::Discarded);
         };
-        let Handshake { session, token, .. } = *handshake;
-        Ok(IdentificationResult::Client(Box::new(IdentifiedClient { session, token, first_message: first })))
+        let Handshake { session, token, clients, .. } = *handshake;
+        let account = clients.find_account(session.key_index());
+        Ok(IdentificationResult::Client(Box::new(IdentifiedClient { session, token, account, first_message: first })))
     }
 }
 
 impl Handshake {
-    fn begin(config: &ServerConfig, version: Version) -> io::Result<Self> {
+    fn begin(clients: Arc<ClientTable>, version: Version) -> io::Result<Self> {
         let mut token = Token([0; 16]);
         getrandom::fill(&mut token.0).map_err(io::Error::other)?;
-        let session = ServerSession::server(config.key.as_ref(), version);
-        Ok(Handshake { session, token, is_welcomed: false, received_bytes: 0 })
+        let session = ServerSession::server_with_keys(Arc::clone(&clients.keys), version);
+        Ok(Handshake { session, clients, token, is_welcomed: false, received_bytes: 0 })
     }
 
     /// Answers what has arrived; returns the first message once it is complete.
@@ -142,6 +174,11 @@ impl Handshake {
             self.session.feed(&buffer[..count]);
         }
     }
+}
+
+fn is_wrong_key(error: &io::Error) -> bool {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<SessionError>());
+    matches!(cause, Some(SessionError::WrongKey))
 }
 
 fn read_some(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {

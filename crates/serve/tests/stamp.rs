@@ -13,7 +13,7 @@ use kumade_serve::{HostClock, ServerConfig};
 use kumade_serve::{Reflector, ReflectorConfig};
 use kumade_units::{Span, Time};
 use kumade_wire::PresharedKey;
-use kumade_wire::stamp::{ErrorEstimate, PACKET_BYTES, Probe, Reflection, Reply};
+use kumade_wire::stamp::{ErrorEstimate, MIN_PROBE_BYTES, PACKET_BYTES, Probe, Reflection, Reply};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -184,7 +184,7 @@ fn the_reflector_never_answers_more_than_it_was_asked() {
     socket.connect(reflector.address).unwrap();
     let mut buffer = [0; 2000];
     // Longer ones than an Ethernet frame carries would multiply on their way back.
-    for unanswered in [0, 1, PACKET_BYTES - 1, 1473, 60_000] {
+    for unanswered in [0, 1, MIN_PROBE_BYTES - 1, 1473, 60_000] {
         socket.send(&vec![0; unanswered]).unwrap();
         assert!(socket.recv(&mut buffer).is_err(), "{unanswered} octets are answered");
     }
@@ -207,6 +207,34 @@ fn the_reflector_never_answers_more_than_it_was_asked() {
         socket.send(&asked).unwrap();
         socket.recv(&mut buffer).is_ok_and(|length| length == asked.len())
     }));
+}
+
+/// As TWAMP Light senders send them (RFC 5357, 4.1.2): number, stamp and error estimate, and padding that makes both directions'
+/// packets equal, less, or none. Nobody is sent more than it, or whoever forges its address, has sent.
+#[test]
+fn short_packets_of_twamp_light_are_answered_by_as_many_octets() {
+    let reflector = Reflecting::start("127.0.0.1", HostClock::System);
+    for padding in [27, 29, 14, 10, 0] {
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.set_read_timeout(Some(DEADLINE)).unwrap();
+        sender.connect(reflector.address).unwrap();
+        for sequence in 0..3_u8 {
+            let recorded = [0, 0, 0, sequence, 0xec, 0xc2, 0xa1, 0x3c, 0x80, 0, 0, 0, 0x80, 1];
+            sender.send(&[&recorded[..], &vec![0; padding]].concat()).unwrap();
+            let mut answer = [0; 100];
+            assert_eq!(sender.recv(&mut answer).unwrap(), 14 + padding);
+            assert_eq!(answer[..4], [0, 0, 0, sequence]);
+            let reflected = kumade_wire::stamp::ClockFormat::Ntp.decode(answer[4..12].try_into().unwrap());
+            assert!((clock::realtime() - reflected).as_secs_f64().abs() < 3600.0);
+            if padding >= 27 {
+                let reply = Reply::decode(&answer[..14 + padding]).unwrap();
+                assert_eq!(
+                    (reply.probe_sequence, reply.probe_timestamp.to_vec()),
+                    (sequence.into(), recorded[4..].to_vec())
+                );
+            }
+        }
+    }
 }
 
 /// RFC 8762, 4.4: with a key, only its holder is answered, and only its holder's answers count.

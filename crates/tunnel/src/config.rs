@@ -6,7 +6,7 @@ use kumade_net::policy_routing::NetworkRoute;
 use kumade_net::{ResolvedHost, SocketBinding};
 use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
 use kumade_overlay_io::{
-    BondedConfig, BondedRemote, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig,
+    BondedConfig, BondedRemote, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig, OuterDscp,
     OuterTransportConfig,
 };
 use kumade_relay::{AllowedTargets, ConnectionRedirect, Forward, RelayConfig, RelayRole};
@@ -43,6 +43,8 @@ pub struct TunnelConfig {
     pub congestion_control: Option<String>,
     /// What else is set on them.
     pub tuning: ConnectionTuning,
+    /// The DSCP of the packets between the ends; of relayed connections, it is zero.
+    pub dscp: OuterDscp,
     /// TCP connections that are carried without packets.
     pub relayed_connections: RelayedConfig,
 }
@@ -224,7 +226,12 @@ impl TunnelConfig {
                 ConnectionRole::Connect { address: host.address(), binding: self.outer_binding(), connections }
             }
         };
-        ConnectionConfig { role, congestion_control: self.congestion_control.clone(), tuning: self.tuning }
+        ConnectionConfig {
+            role,
+            congestion_control: self.congestion_control.clone(),
+            dscp: self.dscp.connection_dscp(),
+            tuning: self.tuning,
+        }
     }
 
     fn datagram_config(&self) -> DatagramConfig {
@@ -235,7 +242,7 @@ impl TunnelConfig {
             TunnelEnd::Connect(_) => (0, None),
         };
         let paths = vec![(SocketBinding { source, ..self.outer_binding() }, None)];
-        DatagramConfig { port, threads: 1, paths, routes: Vec::new() }
+        DatagramConfig { port, threads: 1, paths, routes: Vec::new(), dscp: self.dscp }
     }
 
     /// Where this end connects and has a device, the sockets to the far end have a mark: no route leads their packets into
@@ -416,6 +423,7 @@ pub(crate) mod tests {
     pub(crate) fn config(carrier: TransportMode, networks: &str) -> TunnelConfig {
         let key = PrivateKey::from_bytes([7; 32]).public_key();
         TunnelConfig {
+            dscp: OuterDscp::default(),
             end: TunnelEnd::Connect("192.0.2.1:443".parse::<SocketAddr>().unwrap().into()),
             transport: carrier,
             device: "tunnel".into(),

@@ -29,9 +29,16 @@ pub(crate) fn initiate(key: &PresharedKey, prologue: &[u8]) -> Result<(Handshake
     Ok((state, record))
 }
 
-/// Begins as the server, which waits for the client's record.
-pub(crate) fn respond(key: &PresharedKey, prologue: &[u8]) -> Result<HandshakeState, CipherError> {
-    builder(key, prologue)?.build_responder().map_err(|_| CipherError)
+/// Finds out which of its clients' `keys` somebody who begins with this message has: the key's place, and the server's state,
+/// which answers it. A message of another length than a client's is not tried.
+pub(crate) fn find_key(keys: &[PresharedKey], prologue: &[u8], message: &[u8]) -> Option<(usize, HandshakeState)> {
+    if message.len() != HANDSHAKE_BYTES {
+        return None;
+    }
+    keys.iter().enumerate().find_map(|(index, key)| {
+        let mut state = builder(key, prologue).ok()?.build_responder().ok()?;
+        read_handshake(&mut state, message).ok().map(|()| (index, state))
+    })
 }
 
 /// The other side's handshake message.

@@ -4,6 +4,7 @@ use crate::{ClientMessage, Credential, ServerMessage, Token, Version, cipher};
 use kumade_noise_session::PresharedKey;
 use snow::{HandshakeState, TransportState};
 use std::marker::PhantomData;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Why a control connection cannot go on.
@@ -62,6 +63,8 @@ pub struct Session<In, Out> {
     /// Received, decrypted, and not yet a whole frame.
     plaintext: Vec<u8>,
     outgoing: Vec<u8>,
+    /// Of a server: which of its keys the client has.
+    key_index: Option<usize>,
     message_types: PhantomData<fn(In) -> Out>,
 }
 
@@ -73,7 +76,9 @@ pub type ServerSession = Session<ClientMessage, ServerMessage>;
 enum Phase {
     /// A client that waits for the server's answer.
     AwaitingReply(Option<Box<HandshakeState>>),
-    /// Waiting for the other side's handshake record.
+    /// A server that waits for the client's handshake record, and the keys of its clients.
+    AwaitingInitiation(Arc<[PresharedKey]>),
+    /// A client that waits for the server's handshake record.
     Handshake(Box<HandshakeState>),
     Plain,
     Encrypted(Box<TransportState>),
@@ -100,12 +105,21 @@ impl ClientSession {
 impl ServerSession {
     /// Goes on as a server behind the preamble of a control connection that [`decide_admission`] has welcomed, in the client's version.
     pub fn server(key: Option<&PresharedKey>, version: Version) -> Self {
-        let phase = match key.map(|k| cipher::respond(k, &cipher::prologue(version))) {
-            None => Phase::Plain,
-            Some(Ok(state)) => Phase::Handshake(Box::new(state)),
-            Some(Err(_)) => Phase::Failed,
-        };
+        Self::server_with_keys(key.cloned().into_iter().collect(), version)
+    }
+
+    /// The same for a server each of whose clients has a key of its own; the session is not encrypted where there is none. The
+    /// client's first record tells which key it has ([`key_index`](Session::key_index)), by trying them: that takes a few hashes for
+    /// each, and says nothing about the client to others, as a name in the preamble would.
+    pub fn server_with_keys(keys: Arc<[PresharedKey]>, version: Version) -> Self {
+        let phase = if keys.is_empty() { Phase::Plain } else { Phase::AwaitingInitiation(keys) };
         Session::with_phase(version, phase, PreambleReply(AdmissionDecision::Accepted).encode(version).to_vec())
+    }
+
+    /// Which of the server's keys the client has, once the session is open; none without keys. Only the first message proves
+    /// it: the record by which a client begins may be a copy of an earlier one.
+    pub fn key_index(&self) -> Option<usize> {
+        self.key_index
     }
 }
 
@@ -121,7 +135,15 @@ pub fn decide_admission(encrypted: bool, has_key: bool, has_room: bool) -> Admis
 
 impl<In: Message, Out: Message> Session<In, Out> {
     fn with_phase(version: Version, phase: Phase, outgoing: Vec<u8>) -> Self {
-        Session { version, phase, ciphertext: Vec::new(), plaintext: Vec::new(), outgoing, message_types: PhantomData }
+        Session {
+            version,
+            phase,
+            ciphertext: Vec::new(),
+            plaintext: Vec::new(),
+            outgoing,
+            key_index: None,
+            message_types: PhantomData,
+        }
     }
 
     /// The version that both ends speak, once the session is open.
@@ -185,7 +207,8 @@ impl<In: Message, Out: Message> Session<In, Out> {
         loop {
             let moved = match std::mem::replace(&mut self.phase, Phase::Failed) {
                 Phase::AwaitingReply(state) => self.read_preamble_reply(state)?,
-                Phase::Handshake(state) => self.continue_handshake(state)?,
+                Phase::AwaitingInitiation(keys) => self.answer_initiation(keys)?,
+                Phase::Handshake(state) => self.finish_handshake(state)?,
                 Phase::Plain => {
                     self.phase = Phase::Plain;
                     self.plaintext.append(&mut self.ciphertext);
@@ -237,22 +260,36 @@ impl<In: Message, Out: Message> Session<In, Out> {
         Ok(true)
     }
 
-    fn continue_handshake(&mut self, mut state: Box<HandshakeState>) -> Result<bool, SessionError> {
+    /// Finds the key of the client that begins, and answers it.
+    fn answer_initiation(&mut self, keys: Arc<[PresharedKey]>) -> Result<bool, SessionError> {
+        let Some(end) = cipher::record_end(&self.ciphertext).map_err(|_| SessionError::WrongKey)? else {
+            self.phase = Phase::AwaitingInitiation(keys);
+            return Ok(false);
+        };
+        let prologue = cipher::prologue(self.version);
+        let opened = cipher::find_key(&keys, &prologue, &self.ciphertext[2..end]);
+        self.ciphertext.drain(..end);
+        let Some((index, mut state)) = opened else {
+            cipher::push_key_refusal(&mut self.outgoing);
+            return Err(SessionError::WrongKey);
+        };
+        cipher::write_handshake(&mut state, &mut self.outgoing).map_err(|_| SessionError::WrongKey)?;
+        self.key_index = Some(index);
+        self.begin_encryption(state)
+    }
+
+    fn finish_handshake(&mut self, mut state: Box<HandshakeState>) -> Result<bool, SessionError> {
         let Some(end) = cipher::record_end(&self.ciphertext).map_err(|_| SessionError::WrongKey)? else {
             self.phase = Phase::Handshake(state);
             return Ok(false);
         };
         let read = cipher::read_handshake(&mut state, &self.ciphertext[2..end]);
         self.ciphertext.drain(..end);
-        if read.is_err() {
-            if !state.is_initiator() {
-                cipher::push_key_refusal(&mut self.outgoing);
-            }
-            return Err(SessionError::WrongKey);
-        }
-        if !state.is_handshake_finished() {
-            cipher::write_handshake(&mut state, &mut self.outgoing).map_err(|_| SessionError::WrongKey)?;
-        }
+        read.map_err(|_| SessionError::WrongKey)?;
+        self.begin_encryption(*state)
+    }
+
+    fn begin_encryption(&mut self, state: HandshakeState) -> Result<bool, SessionError> {
         let transport = state.into_transport_mode().map_err(|_| SessionError::WrongKey)?;
         self.phase = Phase::Encrypted(Box::new(transport));
         Ok(true)

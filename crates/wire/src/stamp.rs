@@ -3,8 +3,10 @@
 //!
 //! A sender's packet and the reflector's answer have the same size, 44 octets and whatever the sender adds: padding, as
 //! in TWAMP Light (RFC 5357, appendix I), or extensions (RFC 8972), which a reflector of this kind sends back as they
-//! came, that is, marked as not understood. A TWAMP Light sender's packet with padding to 44 octets reads as one of STAMP;
-//! a shorter one is not answered, since the answer would be longer. A TWAMP Light reflector's answer may have 41.
+//! came, that is, marked as not understood. A TWAMP Light sender's packet with padding to 44 octets reads as one of STAMP.
+//! A shorter one, of 14 octets at least (RFC 5357, 4.1.2), is answered by as many octets of the answer as it has itself: with 41,
+//! that is all that TWAMP Light has. RFC 8762, 4.6, lets a reflector send the whole answer, which whoever forges a sender's address
+//! could use to have more sent there than it sends itself. A TWAMP Light reflector's answer may have 41.
 
 mod authenticated;
 mod timestamp;
@@ -19,15 +21,23 @@ use thiserror::Error;
 /// The port that IANA has given to STAMP reflectors.
 pub const PORT: u16 = 862;
 
-/// Bytes of the UDP payload without extensions; nothing shorter is sent, and no shorter probe is answered.
+/// Bytes of the UDP payload without extensions; no sender of this crate sends less.
 pub const PACKET_BYTES: usize = 44;
+
+/// What a probe has at least: TWAMP Light's number, stamp and error estimate (RFC 5357, 4.1.2).
+pub const MIN_PROBE_BYTES: usize = 14;
+
+/// How many octets of an answer hold the receive stamp, which no probe has; with less, a reflector can't tell another one's answers.
+pub const BYTES_WITH_RECEIVE_STAMP: usize = 24;
+/// How many hold the probe's number, beside that of the answer.
+pub const BYTES_WITH_PROBE_SEQUENCE: usize = 28;
 
 /// What an answer has at least: TWAMP Light's ends with the TTL (RFC 5357, 4.2.1), without STAMP's three zeroes.
 const MIN_REPLY_BYTES: usize = 41;
 
 /// A payload that is no STAMP packet: it has less octets than one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("{0} octets are too few for a STAMP packet, which has {PACKET_BYTES}")]
+#[error("{0} octets are too few for a STAMP packet")]
 pub struct PacketTooShort(pub usize);
 
 /// What a sender sends (RFC 8762, 4.2.1).
@@ -74,34 +84,35 @@ impl Probe {
         payload[14..16].copy_from_slice(&self.session.to_be_bytes());
     }
 
-    /// Reads a UDP payload; what follows the 44 octets is not looked at.
+    /// Reads a UDP payload; what follows the first 16 octets is not looked at, and where there are less, there is no session.
     ///
     /// # Errors
-    /// A payload that is too short.
+    /// A payload of less than [`MIN_PROBE_BYTES`].
     pub fn decode(payload: &[u8]) -> Result<Self, PacketTooShort> {
-        let packet: &[u8; PACKET_BYTES] = payload.first_chunk().ok_or(PacketTooShort(payload.len()))?;
+        let packet: &[u8; MIN_PROBE_BYTES] = payload.first_chunk().ok_or(PacketTooShort(payload.len()))?;
+        let session = payload.get(MIN_PROBE_BYTES..MIN_PROBE_BYTES + 2).map_or([0; 2], to_array);
         let clock = ErrorEstimate::from_bits(u16::from_be_bytes(to_array(&packet[12..14])));
         Ok(Probe {
             sequence: u32::from_be_bytes(to_array(&packet[..4])),
             sent: clock.format.decode(to_array(&packet[4..12])),
             error_estimate: clock,
-            session: u16::from_be_bytes(to_array(&packet[14..16])),
+            session: u16::from_be_bytes(session),
         })
     }
 }
 
 impl Reply {
-    /// Turns a probe's payload into the answer, in its place and of its size; returns the probe. What follows the 44
-    /// octets stays as it is.
+    /// Turns a probe's payload into the answer, in its place and of its size, cut off where it has less than 44 octets; returns
+    /// the probe. What follows the 44 octets stays as it is.
     ///
     /// # Errors
-    /// A payload that is too short.
+    /// A payload of less than [`MIN_PROBE_BYTES`].
     pub fn reflect(payload: &mut [u8], answer: impl FnOnce(&Probe) -> Reflection) -> Result<Probe, PacketTooShort> {
         let probe = Probe::decode(payload)?;
-        let length = payload.len();
-        let packet: &mut [u8; PACKET_BYTES] = payload.first_chunk_mut().ok_or(PacketTooShort(length))?;
-        let probe_stamp = to_array(&packet[4..14]);
-        answer(&probe).reply_to(&probe, probe_stamp).encode(packet);
+        let mut packet = [0; PACKET_BYTES];
+        answer(&probe).reply_to(&probe, to_array(&payload[4..14])).encode(&mut packet);
+        let length = payload.len().min(PACKET_BYTES);
+        payload[..length].copy_from_slice(&packet[..length]);
         Ok(probe)
     }
 
@@ -137,6 +148,15 @@ impl Reply {
             probe_ttl: packet[40],
         })
     }
+}
+
+/// The stamps that an answer has and a probe has not, as far as this payload goes: when the probe arrived, and when it was sent, as
+/// NTP writes it.
+pub fn reply_stamps(payload: &[u8]) -> impl Iterator<Item = Time> {
+    let stamp = |from: usize, format: ClockFormat| Some(format.decode(to_array(payload.get(from..from + 8)?)));
+    let error_estimate = payload.get(12..14).map(|bits| ErrorEstimate::from_bits(u16::from_be_bytes(to_array(bits))));
+    let received = error_estimate.and_then(|estimate| stamp(16, estimate.format));
+    [received, stamp(28, ClockFormat::Ntp)].into_iter().flatten()
 }
 
 /// What a reflector adds to a probe.
@@ -222,9 +242,35 @@ mod tests {
 
     #[test]
     fn what_is_too_short_is_refused() {
-        assert_eq!(Probe::decode(&[0; 43]), Err(PacketTooShort(43)));
+        assert_eq!(Probe::decode(&[0; 13]), Err(PacketTooShort(13)));
         assert_eq!(Reply::decode(&[]), Err(PacketTooShort(0)));
         assert_eq!(Reply::decode(&[0; 40]), Err(PacketTooShort(40)));
         assert!(Probe::decode(&[0; 44]).is_ok(), "TWAMP Light's zero-filled packets");
+    }
+
+    /// A packet of a TWAMP Light sender without padding, and with as much as makes both directions' packets equal (RFC 5357, 4.1.2).
+    #[test]
+    fn a_short_packet_of_twamp_light_is_answered_by_as_many_octets() {
+        let recorded = [0, 0, 0, 5, 0xec, 0xc2, 0xa1, 0x3c, 0x80, 0, 0, 0, 0x80, 1];
+        let reflection = Reflection {
+            sequence: 5,
+            reflected: NOW + Span::from_micros(30),
+            received: NOW,
+            error_estimate: clock(ClockFormat::Ntp),
+            probe_ttl: 64,
+        };
+        let mut whole = [0; PACKET_BYTES];
+        whole[..14].copy_from_slice(&recorded);
+        Reply::reflect(&mut whole, |_| reflection).unwrap();
+        for length in MIN_PROBE_BYTES..PACKET_BYTES {
+            let mut payload = vec![0; length];
+            payload[..14].copy_from_slice(&recorded);
+            let probe = Reply::reflect(&mut payload, |_| reflection).unwrap();
+            assert_eq!((probe.sequence, probe.session), (5, 0));
+            assert_eq!(payload, whole[..length]);
+        }
+        let reply = Reply::decode(&whole[..41]).unwrap();
+        assert_eq!((reply.probe_sequence, reply.probe_timestamp, reply.probe_ttl), (5, to_array(&recorded[4..]), 64));
+        assert_eq!((reply.received, reply.reflected), (reflection.received, reflection.reflected));
     }
 }

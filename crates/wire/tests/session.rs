@@ -11,6 +11,7 @@ use kumade_wire::{
     decide_admission,
 };
 use proptest::prelude::*;
+use std::sync::Arc;
 
 fn key(byte: u8) -> PresharedKey {
     PresharedKey::from_bytes([byte; 32])
@@ -52,6 +53,29 @@ fn a_full_server_says_so_to_those_that_it_could_serve() {
         [decide_admission(false, true, false), decide_admission(true, false, false)],
         [AdmissionDecision::KeyRequired, AdmissionDecision::NoServerKey]
     );
+}
+
+/// A client needs to know nothing of others: its first record tells which key it has.
+#[test]
+fn a_server_with_several_keys_finds_the_clients_and_refuses_others() {
+    let keys: Arc<[PresharedKey]> = (0..64).map(key).collect();
+    for version in [Version::OLDEST, Version::NEWEST] {
+        for place in [0, 17, 63, 64] {
+            let mut client = ClientSession::client(Some(&key(place)), version);
+            let mut server = ServerSession::server_with_keys(Arc::clone(&keys), version);
+            server.feed(&client.take_outgoing()[Preamble::SIZE..]);
+            let heard = server.receive();
+            client.feed(&server.take_outgoing());
+            if place == 64 {
+                assert_eq!((heard, client.receive()), (Err(SessionError::WrongKey), Err(SessionError::WrongKey)));
+                continue;
+            }
+            assert_eq!((server.key_index(), client.receive()), (Some(place.into()), Ok(None)));
+            client.send(&ClientMessage::Ping).unwrap();
+            server.feed(&client.take_outgoing());
+            assert_eq!(server.receive(), Ok(Some(ClientMessage::Ping)));
+        }
+    }
 }
 
 #[test]

@@ -207,7 +207,7 @@ impl World {
             let messages = node.take_messages().into_iter();
             self.told.extend(messages.map(|(to, message)| (now + TELLING, own, to, message)));
             for outbound in output.datagrams {
-                self.carry((own, shard), outbound.route, outbound.ecn, outbound.datagram.bytes().to_vec());
+                self.carry((own, shard), outbound.route, outbound.ds_field.ecn(), outbound.datagram.bytes().to_vec());
             }
             for packet in output.packets {
                 let number = u32::from_be_bytes(packet.bytes()[20..24].try_into().unwrap());

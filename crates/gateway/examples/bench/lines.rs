@@ -83,8 +83,12 @@ impl Lines {
             let config = self.config(own, Lines::keys()[1 - own].public_key(), 1);
             own += 1;
             let tuning = ConnectionTuning::default();
-            let carriers =
-                OuterTransportConfig::Tcp(ConnectionConfig { role, congestion_control: Some("cubic".into()), tuning });
+            let carriers = OuterTransportConfig::Tcp(ConnectionConfig {
+                role,
+                congestion_control: Some("cubic".into()),
+                dscp: Default::default(),
+                tuning,
+            });
             BondedConfig { mtu: Some(1500), transports: carriers, policy: PathPolicy::LeastSent, ..config }
         });
         self.start(configs)
@@ -122,6 +126,7 @@ impl Lines {
                 threads: self.threads,
                 paths: (1..=self.counts[own]).map(|line| (binding(line), None)).collect(),
                 routes: Vec::new(),
+                dscp: Default::default(),
             }),
             policy: PathPolicy::EarliestArrival,
             unordered_flows: UnorderedFlows::default(),

@@ -34,6 +34,7 @@ pub fn plane_config(
             threads: bonded.threads,
             paths: config.paths.iter().enumerate().map(path).collect(),
             routes: config.paths.iter().enumerate().flat_map(|(place, path)| path_routes(place, path)).collect(),
+            dscp: bonded.dscp,
         }),
         policy: bonded.path_policy.clone(),
         unordered_flows: bonded.unordered_flows.clone(),

@@ -7,7 +7,7 @@ use super::peer::{validate_peer, validate_port};
 use super::types::{BondedSettings, GatewayPath, RemotePeer};
 use ipnet::IpNet;
 use kumade_multipath::{PathId, PathPolicy, ShareUnit, UnorderedFlows};
-use kumade_overlay_io::MAX_THREADS;
+use kumade_overlay_io::{MAX_THREADS, OuterDscp, ParseOuterDscpError};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use toml::Spanned;
@@ -48,6 +48,7 @@ pub(super) fn validate_bonded(file: &ConfigFile, paths: &[GatewayPath]) -> Resul
         addresses: section.addresses.iter().map(parse_device_network).collect::<Result<_, _>>()?,
         path_policy: path_policy(section, paths),
         unordered_flows: unordered_flows(section)?,
+        dscp: validate_outer_dscp(section)?,
         peers,
     })
 }
@@ -67,6 +68,11 @@ fn validate_mtu(section: &BondedSection) -> Result<Option<u16>, ConfigFault> {
             format!("an MTU is from {} to {} bytes", VALID_MTUS.start(), VALID_MTUS.end()),
         )),
     }
+}
+
+fn validate_outer_dscp(section: &BondedSection) -> Result<OuterDscp, ConfigFault> {
+    let Some(dscp) = &section.dscp else { return Ok(OuterDscp::default()) };
+    dscp.get_ref().to_string().parse().map_err(|error: ParseOuterDscpError| ConfigFault::new(dscp.span(), format!("dscp: {error}")))
 }
 
 fn validate_threads(section: &BondedSection, port: u16) -> Result<usize, ConfigFault> {

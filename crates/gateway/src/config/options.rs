@@ -141,6 +141,7 @@ impl SimpleBonded {
             mtu: None,
             addresses: Vec::new(),
             choice: ChoiceName::default(),
+            dscp: None,
             unordered_dscps: Vec::new(),
             unordered_ports: Vec::new(),
         }

@@ -4,6 +4,7 @@ use kumade_multipath::nat_session::NatConfig;
 use kumade_multipath::{PathPolicy, UnorderedFlows};
 use kumade_net::interface::Family;
 use kumade_noise_session::PublicKey;
+use kumade_overlay_io::OuterDscp;
 use kumade_units::Rate;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -72,6 +73,8 @@ pub struct BondedSettings {
     pub path_policy: PathPolicy,
     /// Which flows prefer speed to order.
     pub unordered_flows: UnorderedFlows,
+    /// The DSCP of the packets between the gateways.
+    pub dscp: OuterDscp,
     /// The remote gateways, in the order of [`GatewayConfig::remotes`].
     pub peers: Vec<RemotePeer>,
 }

@@ -27,6 +27,7 @@ pub fn config(own: u8, keys: &[PrivateKey; 2], knows_far: bool) -> BondedConfig 
             threads: 1,
             paths: PATHS.iter().map(|path| (binding(path), None)).collect(),
             routes: Vec::new(),
+            dscp: Default::default(),
         }),
         policy: PathPolicy::Weighted,
         unordered_flows: UnorderedFlows::default(),

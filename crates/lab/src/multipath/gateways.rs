@@ -15,7 +15,7 @@ use kumade_gateway::direct::DirectPlane;
 use kumade_net::clock;
 use kumade_netns_testbed::{Sites, run_ip};
 use kumade_noise_session::PresharedKey;
-use kumade_overlay_io::{BondedConfig, BondedPlane, BondedStatus};
+use kumade_overlay_io::{BondedConfig, BondedPlane, BondedStatus, OuterDscp};
 use kumade_tunnel::{
     AllowedTargets, ConnectionTuning, PeerConfig, RelayedConfig, TransportMode, Tunnel, TunnelConfig, TunnelEnd,
 };
@@ -248,6 +248,7 @@ fn tunnel_config(side: GatewaySide, carrier: TransportMode, control: &str, tunin
     let network = |side: GatewaySide| format!("10.{}.0.0/24", side.address_number()).parse().expect("a network");
     let own = network(side);
     TunnelConfig {
+        dscp: OuterDscp::default(),
         end: if side == GatewaySide::Left { TunnelEnd::Connect(address.into()) } else { TunnelEnd::Listen(address) },
         transport: carrier,
         device: "tunnel".into(),

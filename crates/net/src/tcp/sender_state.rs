@@ -1,8 +1,11 @@
 use crate::option::{BufferLock, ExtendedTcpInfo, MaxRto, MinRto, NotSentLowat, SocketMemory, TcpInfoWithBytesSent};
+use kumade_packet::{DsField, Dscp, Ecn};
 use kumade_units::{Rate, Span};
 use nix::errno::Errno;
 use nix::libc;
+use nix::sys::socket::sockopt::{Ipv4Tos, Ipv6TClass};
 use nix::sys::socket::{getsockopt, setsockopt};
+use socket2::{Domain, Socket};
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -131,6 +134,19 @@ pub fn release_buffer_sizes(stream: &TcpStream) {
 /// Where the connection is no more.
 pub fn limit_unsent(stream: &TcpStream, bytes: u32) -> io::Result<()> {
     Ok(setsockopt(stream, NotSentLowat, &bytes)?)
+}
+
+/// The DSCP of a socket's packets, and of those of the connections that a listener accepts.
+///
+/// # Errors
+/// The system refuses.
+pub fn set_dscp(socket: &Socket, dscp: Dscp) -> io::Result<()> {
+    let octet = DsField::new(dscp, Ecn::NotEct).octet();
+    if socket.domain()? == Domain::IPV6 {
+        setsockopt(socket, Ipv6TClass, &octet.into())?;
+    }
+    // IPv6 sockets carry IPv4 packets, too.
+    Ok(setsockopt(socket, Ipv4Tos, &octet.into())?)
 }
 
 /// The least retransmission timeout (RFC 6298 §2.4) of a socket that is not connected yet, and of those that a listener

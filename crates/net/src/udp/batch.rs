@@ -5,7 +5,7 @@ use crate::option::{Ipv4MtuDiscover, Ipv6MtuDiscover};
 use crate::scoped_address::is_of_one_link;
 use crate::setup::SetupError;
 use crate::{SocketBinding, stamp};
-use kumade_packet::Ecn;
+use kumade_packet::DsField;
 use nix::libc;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{IpRecvTos, Ipv6RecvTClass, RcvBuf, RcvBufForce, SndBuf, SndBufForce, UdpGroSegment};
@@ -115,22 +115,22 @@ impl BatchSocket {
 
     /// Sends datagrams in their order. Returns how many of them have been dealt with: fewer than there are where the
     /// socket's buffer is full; it is writable when there is room again. One that the kernel refuses is reported to
-    /// `refused` by its index, and those after it are sent.
+    /// `refused` by its index, and those after it are sent. The field is DSCP and ECN, or ECN alone.
     pub fn send<D: AsRef<[u8]>>(
         &self,
         to: SocketAddr,
-        ecn: Ecn,
+        field: impl Into<DsField>,
         datagrams: &[D],
         mut refused: impl FnMut(usize, SendRefusal),
     ) -> usize {
-        let to = self.destination(to);
+        let (to, field) = (self.destination(to), field.into());
         // Datagrams before this one are tried one by one, because together they were refused.
         let mut singly_until = 0;
         let mut is_segmentation_in_doubt = false;
         let mut done = 0;
         while done < datagrams.len() {
             let singly = if self.is_segmenting() { singly_until.max(done) - done } else { usize::MAX };
-            match send_messages(self, &to, ecn, &datagrams[done..], singly) {
+            match send_messages(self, &to, field, &datagrams[done..], singly) {
                 Ok(sent) => done += sent,
                 Err(SendFailure { errno: libc::EINTR, .. }) => {}
                 Err(SendFailure { errno: libc::EAGAIN, .. }) => return done,
@@ -225,7 +225,7 @@ mod tests {
         let mut receiver = BatchReceiver::new(&far);
         for _ in 0..2 {
             let sent: Vec<_> = (0..100).map(|number| [number; 300]).collect();
-            assert_eq!(near.send(to, Ecn::NotEct, &sent, |_, refusal| panic!("{refusal:?}")), 100);
+            assert_eq!(near.send(to, DsField::default(), &sent, |_, refusal| panic!("{refusal:?}")), 100);
             assert!(!near.is_segmenting());
             let mut found = Vec::new();
             while found.len() < 100 {

@@ -1,5 +1,5 @@
 use crate::control_messages::ControlMessages;
-use kumade_packet::Ecn;
+use kumade_packet::DsField;
 use nix::errno::Errno;
 use nix::libc;
 use socket2::SockAddr;
@@ -26,7 +26,7 @@ pub(super) struct SendFailure {
 pub(super) fn send_messages<D: AsRef<[u8]>>(
     socket: &impl AsFd,
     to: &SockAddr,
-    ecn: Ecn,
+    field: DsField,
     datagrams: &[D],
     singly: usize,
 ) -> Result<usize, SendFailure> {
@@ -45,7 +45,7 @@ pub(super) fn send_messages<D: AsRef<[u8]>>(
             *place = part(datagram.as_ref());
         }
         let segment_bytes = (run > 1).then_some(parts[0].iov_len as u16);
-        let control = controls[count].write(to.is_ipv4(), ecn, segment_bytes);
+        let control = controls[count].write(to.is_ipv4(), field, segment_bytes);
         let header = &mut messages[count].msg_hdr;
         (header.msg_name, header.msg_namelen) = (to.as_ptr().cast_mut().cast(), to.len());
         (header.msg_iov, header.msg_iovlen) = (parts.as_mut_ptr(), run as _);

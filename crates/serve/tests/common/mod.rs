@@ -6,7 +6,7 @@ pub mod recorder;
 pub use kumade_netns_testbed::TEST_DEADLINE as DEADLINE;
 
 use kumade_client::MeasureConfig;
-use kumade_serve::{Server, ServerConfig};
+use kumade_serve::{ClientReplacer, Server, ServerConfig};
 use kumade_wire::{ClientMessage, ClientSession, PresharedKey, ServerMessage, Token, Version};
 use socket2::{Domain, Socket, Type};
 use std::io::{self, Read, Write};
@@ -18,6 +18,7 @@ use std::thread::JoinHandle;
 /// Stops, and waits for its threads, when dropped.
 pub struct RunningServer {
     pub address: SocketAddr,
+    pub clients: ClientReplacer,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -26,11 +27,11 @@ impl RunningServer {
     pub fn start(config: ServerConfig) -> Self {
         let listen = config.listen.or(Some(SocketAddr::from(([127, 0, 0, 1], 0))));
         let server = Server::bind(ServerConfig { listen, ..config }).unwrap();
-        let address = server.local_addr();
+        let (address, clients) = (server.local_addr(), server.client_replacer());
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         let thread = std::thread::spawn(move || server.run(&flag).unwrap());
-        RunningServer { address, stop, thread: Some(thread) }
+        RunningServer { address, clients, stop, thread: Some(thread) }
     }
 
     /// Measures this server, everything chosen by kumade.

@@ -5,10 +5,10 @@ use crate::config::{DEFAULT_PORT, RelayedConfig, TransportMode, TunnelConfigErro
 use crate::host::HostRefusal;
 use crate::peer::{PeerConfig, parse_network};
 use crate::tunnel::TunnelError;
-use kumade_daemon::{ConfigError, ConfigFault, check_name, listen_address, metrics_address, parse_config};
+use kumade_daemon::{ConfigError, ConfigFault, NumberOrText, check_name, listen_address, metrics_address, parse_config};
 use kumade_net::tcp::RtoLimits;
 use kumade_noise_session::PublicKey;
-use kumade_overlay_io::ConnectionTuning;
+use kumade_overlay_io::{ConnectionTuning, OuterDscp, ParseOuterDscpError};
 use kumade_units::{Span, parse};
 use serde::Deserialize;
 use std::fmt::Display;
@@ -69,6 +69,8 @@ struct TunnelSection {
     device: Option<Spanned<String>>,
     mtu: Option<Spanned<u16>>,
     congestion_control: Option<Spanned<String>>,
+    /// Of the packets between the ends.
+    dscp: Option<Spanned<NumberOrText>>,
     /// What the other ends' forwardings may reach.
     #[serde(default)]
     allow: Vec<Spanned<String>>,
@@ -165,6 +167,7 @@ impl Sections {
             peers,
             congestion_control: congestion_control.as_ref().map(|name| name.get_ref().clone()),
             tuning: self.tuning.to_connection_tuning()?,
+            dscp: self.tunnel.outer_dscp()?,
             relayed_connections: self.tunnel.relayed_connections()?,
             prometheus: self.tunnel.prometheus.as_ref().map(|text| parse_spanned(text, metrics_address)).transpose()?,
             on_event: self.tunnel.on_event.clone(),
@@ -219,6 +222,12 @@ impl Sections {
 }
 
 impl TunnelSection {
+    fn outer_dscp(&self) -> Result<OuterDscp, ConfigFault> {
+        let Some(dscp) = &self.dscp else { return Ok(OuterDscp::default()) };
+        let text = dscp.get_ref().to_string();
+        text.parse().map_err(|error: ParseOuterDscpError| ConfigFault::new(dscp.span(), format!("dscp: {error}")))
+    }
+
     fn end(&self) -> Result<EndSettings, ConfigFault> {
         let first = |list: &[Spanned<String>]| list.first().map(Spanned::span);
         match (&self.listen, &self.connect) {
@@ -389,6 +398,7 @@ mod tests {
             ("listen = \"443\"\ncarrier = \"udp\"", "`carrier` in [tunnel]"),
             ("listen = \"443\"\ndevice = \"a\"", "`device` in [tunnel]"),
             ("listen = \"443\"\naddresses = [\"10.0.0.1/24\"]", "`addresses` in [tunnel]"),
+            ("listen = \"443\"\ndscp = 46", "`dscp` in [tunnel]"),
             ("listen = \"443\"\non-event = \"true\"", "`on-event` in [tunnel]"),
         ] {
             assert_eq!(since(text), Some(key), "{text}");

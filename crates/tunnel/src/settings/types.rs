@@ -3,7 +3,7 @@ use crate::peer::PeerConfig;
 use ipnet::IpNet;
 use kumade_net::{ResolvedHost, ScopedAddress, ScopedAddressError};
 use kumade_noise_session::{PresharedKey, PrivateKey};
-use kumade_overlay_io::ConnectionTuning;
+use kumade_overlay_io::{ConnectionTuning, OuterDscp};
 use kumade_units::parse;
 use std::fmt::Display;
 use std::io;
@@ -36,6 +36,8 @@ pub struct TunnelSettings {
     pub congestion_control: Option<String>,
     /// As there.
     pub tuning: ConnectionTuning,
+    /// As there.
+    pub dscp: OuterDscp,
     /// As there.
     pub relayed_connections: RelayedConfig,
     /// Where Prometheus fetches metrics.
@@ -97,6 +99,7 @@ impl TunnelSettings {
             peers,
             congestion_control: self.congestion_control.clone(),
             tuning: self.tuning,
+            dscp: self.dscp,
             relayed_connections: self.relayed_connections.clone(),
         }
     }
@@ -113,6 +116,8 @@ impl TunnelSettings {
             ("`connections` in [tunnel]", transport.0 != transport.1 && transport.0.name() == transport.1.name()),
             ("`carrier` in [tunnel]", transport.0 != transport.1),
             ("`device` in [tunnel]", self.device != running.device),
+            // Open connections keep theirs.
+            ("`dscp` in [tunnel]", self.dscp != running.dscp),
             // With a device, other things are started than without one.
             ("`addresses` in [tunnel]", self.addresses.is_empty() != running.addresses.is_empty()),
             // The process that runs it is started before this one gives up starting others.

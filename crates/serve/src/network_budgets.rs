@@ -1,0 +1,81 @@
+//! How much of something strangers may cause, by network.
+//!
+//! **Contract.** Pure: times come in, on a clock that never goes back.
+
+use kumade_daemon::Network;
+use kumade_units::{Span, Time};
+use std::collections::BTreeMap;
+
+/// Maximum number of networks that are told apart; beyond it, those that have spent least are forgotten.
+const MAX_NETWORKS: usize = 1024;
+
+/// A budget of time for each network, which refills as time passes (generic cell rate algorithm, ITU-T I.371).
+#[derive(Debug)]
+pub(super) struct NetworkBudgets {
+    /// How much may be spent at once.
+    burst: Span,
+    /// When a network's budget will be full again.
+    full_at: BTreeMap<Network, Time>,
+}
+
+impl NetworkBudgets {
+    /// Budgets of which `burst` may be spent at once.
+    pub(super) fn new(burst: Span) -> Self {
+        NetworkBudgets { burst, full_at: BTreeMap::new() }
+    }
+
+    /// Whether a network has spent its own.
+    pub(super) fn is_spent(&self, network: Network, now: Time) -> bool {
+        self.full_at.get(&network).is_some_and(|full_at| *full_at > now + self.burst)
+    }
+
+    /// Spends so much, also where there is less.
+    pub(super) fn charge(&mut self, network: Network, cost: Span, now: Time) {
+        let full_at = self.full_at.get(&network).map_or(now, |full_at| (*full_at).max(now)) + cost;
+        self.full_at.insert(network, full_at);
+        if self.full_at.len() > MAX_NETWORKS {
+            self.full_at.retain(|_, full_at| *full_at > now);
+        }
+        if self.full_at.len() > MAX_NETWORKS
+            && let Some(least) = self.full_at.iter().min_by_key(|(_, full_at)| **full_at).map(|(network, _)| *network)
+        {
+            self.full_at.remove(&least);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn network(number: u32) -> Network {
+        Network::containing(Ipv4Addr::from_bits(number << 8).into())
+    }
+
+    #[test]
+    fn a_network_spends_its_burst_then_its_rate_and_takes_nothing_from_another() {
+        let mut budgets = NetworkBudgets::new(Span::from_secs(10));
+        let mut spent = 0;
+        for step in 0..100_000 {
+            let now = Time::ZERO + Span::from_millis(step);
+            if !budgets.is_spent(network(1), now) {
+                budgets.charge(network(1), Span::from_secs(1), now);
+                spent += 1;
+            }
+        }
+        assert!((109..=112).contains(&spent), "{spent} in 100 s");
+        assert!(!budgets.is_spent(network(2), Time::ZERO + Span::from_secs(100)));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_who_spends_most_is_remembered() {
+        let mut budgets = NetworkBudgets::new(Span::from_secs(1));
+        budgets.charge(network(0), Span::from_secs(100), Time::ZERO);
+        for number in 1..5000 {
+            budgets.charge(network(number), Span::from_secs(1), Time::ZERO);
+        }
+        assert_eq!(budgets.full_at.len(), MAX_NETWORKS);
+        assert!(budgets.is_spent(network(0), Time::ZERO));
+    }
+}
