@@ -389,13 +389,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
 
     /// Tells hosts of packets that are too long for all paths.
     fn report_oversized(&mut self, place: usize) {
-        while let Some(error) = self.remotes[place].take_oversized() {
-            self.statistics.oversized_packets += 1;
-            if let Some(error) = error {
-                let mut buffer = (self.new_buffer)(error.len());
-                buffer.extend_from_slice(&error);
-                self.delivered.push(PacketBuffer::new(buffer, 0));
-            }
+        let (count, errors) = self.remotes[place].take_oversized();
+        self.statistics.oversized_packets += count;
+        for error in errors {
+            let mut buffer = (self.new_buffer)(error.len());
+            buffer.extend_from_slice(&error);
+            self.delivered.push(PacketBuffer::new(buffer, 0));
         }
     }
 

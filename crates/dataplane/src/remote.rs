@@ -8,10 +8,10 @@ use kumade_link::Label;
 use kumade_multipath::message::{Data, DataHeader, Message, Probe};
 use kumade_multipath::{
     ArrivedData, Bond, DelayRange, FlowControl, OuterTransport, OutgoingPacket, PathEvent, PathId, PathReceiver,
-    PathState, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
+    PathState, PathStatus, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
 };
 use kumade_noise_session::{PeerId, Route};
-use kumade_packet::{Ecn, PayloadKind};
+use kumade_packet::{Classification, Ecn, PayloadKind};
 use kumade_units::{ConfigError, Rate, Span, Time};
 use std::ops::DerefMut;
 
@@ -19,6 +19,8 @@ use std::ops::DerefMut;
 const PROBE_BYTES: u16 = 32;
 /// Connections that bring no packet for so long are not used by the peer.
 const CONNECTION_IDLE_TIMEOUT: Span = Span::from_secs(1);
+/// Of so many flows, one packet each is kept until it is certain what passes.
+const MAX_KEPT_OVERSIZED_PACKETS: usize = 32;
 /// The endpoint needs to be told of data no more often.
 const NOTICE_INTERVAL: Span = Span::from_secs(1);
 
@@ -59,6 +61,8 @@ pub(crate) struct Remote<B> {
     path_failures: Vec<u64>,
     /// Whether each path has failed or ended, and has not returned yet.
     has_path_failed: Vec<bool>,
+    /// Packets too long for all paths, of which hosts are to be told.
+    oversized: Vec<PacketBuffer<B>>,
     /// What is to be told.
     changes: Vec<(Time, RemoteChange)>,
     handshakes: u64,
@@ -92,6 +96,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             connection_state: (false, now),
             last_heard: None,
             losses: 0,
+            oversized: Vec::new(),
             changes: Vec::new(),
             handshakes: 0,
             restarts: 0,
@@ -275,8 +280,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             return None;
         }
         for path in PathId::all().take(self.routes.len()) {
-            let round_trip = self.bond.status(path).and_then(|status| status.round_trip);
-            let query = self.mtus.poll(path, round_trip, now);
+            let Some(PathStatus { round_trip, rate, .. }) = self.bond.status(path) else { continue };
+            let mtu_before = self.mtus.mtu(path);
+            let query = self.mtus.poll(path, round_trip, rate, now);
+            if self.mtus.mtu(path).is_some_and(|mtu| mtu_before.is_some_and(|before| mtu < before)) {
+                self.bond.undo_rate_reduction(path, now);
+            }
             self.apply_mtu(path, now);
             if let (Some(query), Some(to)) = (query, self.routes[path.index()]) {
                 return Some(UnsealedDatagram {
@@ -328,15 +337,36 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.mtus.common_max_packet_bytes().map(|mtu| mtu.min(self.config.max_packet_bytes))
     }
 
-    /// A packet that is too long for all paths. With it the ICMP error that tells its host, once it is certain what passes.
-    pub(crate) fn take_oversized(&mut self) -> Option<Option<Vec<u8>>> {
-        let packet = self.bond.take_oversized()?;
+    /// How many packets were too long for all paths since this was last asked, and the ICMP errors that tell their hosts, once it is
+    /// certain what passes: until then one of each flow is kept, since its host may repeat it only seconds later.
+    pub(crate) fn take_oversized(&mut self) -> (u64, Vec<Vec<u8>>) {
+        let mut count = 0;
+        while let Some(packet) = self.bond.take_oversized() {
+            count += 1;
+            self.keep_oversized(packet);
+        }
+        if self.oversized.is_empty() {
+            return (count, Vec::new());
+        }
         let is_certain = PathId::all().take(self.routes.len()).all(|path| {
             let is_up = self.bond.status(path).is_some_and(|status| status.state == PathState::Up);
             !is_up || self.mtus.is_settled(path)
         });
-        let mtu = self.mtu().filter(|_| is_certain);
-        Some(mtu.and_then(|mtu| kumade_packet::packet_too_big(packet.bytes(), mtu)))
+        if !is_certain {
+            return (count, Vec::new());
+        }
+        let (mtu, packets) = (self.mtu().unwrap_or(u32::MAX), self.oversized.drain(..));
+        let too_long = packets.filter(|packet| packet.len() as u32 > mtu);
+        (count, too_long.filter_map(|packet| kumade_packet::packet_too_big(packet.bytes(), mtu)).collect())
+    }
+
+    fn keep_oversized(&mut self, packet: PacketBuffer<B>) {
+        let flow = |packet: &PacketBuffer<B>| Classification::from_packet(packet.bytes()).selector;
+        let of_packet = flow(&packet);
+        self.oversized.retain(|kept| flow(kept) != of_packet);
+        if self.oversized.len() < MAX_KEPT_OVERSIZED_PACKETS {
+            self.oversized.push(packet);
+        }
     }
 
     fn next_transmission(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
@@ -396,6 +426,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             }
             Ok(Message::Report(report)) => {
                 self.bond.receive_report(path, &report, now);
+                if self.bond.take_long_packet_suspicion(path) {
+                    self.mtus.confirm(path, now);
+                }
                 let most = self.bond.status(path).and_then(|status| status.round_trip);
                 let most = most.map(|most| most * self.max_delay_round_trips());
                 self.resequencer.set_delay(path, most.map(|most| DelayRange { min: Span::ZERO, max: most }));
