@@ -21,6 +21,8 @@ const PROBE_BYTES: u16 = 32;
 const CONNECTION_IDLE_TIMEOUT: Span = Span::from_secs(1);
 /// Of so many flows, one packet each is kept until it is certain what passes.
 const MAX_KEPT_OVERSIZED_PACKETS: usize = 32;
+/// Hosts are told of packets that some path passes no more often.
+const MTU_ADVICE_INTERVAL: Span = Span::from_millis(10);
 /// The endpoint needs to be told of data no more often.
 const NOTICE_INTERVAL: Span = Span::from_secs(1);
 
@@ -61,8 +63,9 @@ pub(crate) struct Remote<B> {
     path_failures: Vec<u64>,
     /// Whether each path has failed or ended, and has not returned yet.
     has_path_failed: Vec<bool>,
-    /// Packets too long for all paths, of which hosts are to be told.
+    /// Packets too long for all paths, or for some, of which hosts are to be told.
     oversized: Vec<PacketBuffer<B>>,
+    next_mtu_advice: Time,
     /// What is to be told.
     changes: Vec<(Time, RemoteChange)>,
     handshakes: u64,
@@ -97,6 +100,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             last_heard: None,
             losses: 0,
             oversized: Vec::new(),
+            next_mtu_advice: now,
             changes: Vec::new(),
             handshakes: 0,
             restarts: 0,
@@ -211,6 +215,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 
     /// A packet for a network of the peer.
     pub(crate) fn send(&mut self, packet: PacketBuffer<B>, label: Label, class: TrafficClass, now: Time) {
+        // It may still pass by a path that is not the best: hosts are to send what passes by all.
+        let is_long = packet.segment_bytes().is_none() && self.mtu().is_some_and(|mtu| packet.len() as u32 > mtu);
+        if is_long && now >= self.next_mtu_advice {
+            self.next_mtu_advice = now + MTU_ADVICE_INTERVAL;
+            self.keep_oversized(packet.clone());
+        }
         self.bond.enqueue(packet, label, class, now);
     }
 

@@ -34,7 +34,11 @@ pub(crate) struct BondedShard {
     device: String,
     /// Of the device, where it follows what the paths pass.
     device_mtu: Option<u32>,
+    /// Where it does not.
+    fixed_mtu: Option<u16>,
     tun: TunQueue,
+    /// It is another one than before.
+    has_new_source: bool,
     /// The device's other queues, until other shards take them.
     queues: Vec<TunQueue>,
     /// Of the first shard, for all.
@@ -100,13 +104,15 @@ impl BondedShard {
         pool: BufferPool,
         link: ShardLink,
     ) -> Self {
-        let BondedConfig { device, unordered_flows: unordered, .. } = config;
+        let BondedConfig { device, unordered_flows: unordered, mtu: fixed_mtu, .. } = config;
         let (flows, output) = (FlowHasher::new(), Output::default());
         let (mtu, queues, routes) = (None, Vec::new(), None);
         BondedShard {
             device,
             device_mtu: mtu,
+            fixed_mtu,
             tun,
+            has_new_source: false,
             queues,
             routes,
             link,
@@ -155,6 +161,7 @@ impl BondedShard {
                 Ok(packets) => packets,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => continue,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return self.replace_device(),
                 Err(cause) => return Err(BondedError::Device { device: self.device.clone(), cause }),
             };
             let now = clock::monotonic();
@@ -175,6 +182,29 @@ impl BondedShard {
                 buffer = pool.with_capacity(longest.min(packets.frame().len() + kumade_noise_session::TAG_BYTES));
             }
         }
+        Ok(())
+    }
+
+    /// Somebody has deleted the device. The first shard makes it again, since hosts are to use the tunnel and nothing else, until
+    /// it is ended.
+    fn replace_device(&mut self) -> Result<(), BondedError> {
+        let Some(routes) = &mut self.routes else {
+            if let Some(queue) = self.link.take_queue() {
+                (self.tun, self.has_new_source) = (queue, true);
+            }
+            return Ok(());
+        };
+        tracing::warn!("somebody has deleted {}: making it again", self.device);
+        let mtu = self.fixed_mtu.map_or_else(|| device_mtu(&self.node), u32::from);
+        let queues = TunQueue::open(&self.device, mtu as u16, self.link.shard_count())?;
+        for (shard, queue) in queues.into_iter().enumerate() {
+            match shard {
+                0 => (self.tun, self.has_new_source) = (queue, true),
+                shard => self.link.hand_over_queue(shard, queue),
+            }
+        }
+        self.device_mtu = self.fixed_mtu.is_none().then_some(mtu);
+        routes.restore(clock::monotonic());
         Ok(())
     }
 
@@ -235,6 +265,10 @@ impl Shard for BondedShard {
 
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
         self.transports.sources().into_iter().chain([self.tun.as_fd(), self.link.source()]).collect()
+    }
+
+    fn take_source_change(&mut self) -> bool {
+        mem::take(&mut self.has_new_source)
     }
 
     fn process(&mut self, wake: WakeReason) -> Result<Time, BondedError> {

@@ -28,8 +28,14 @@ pub trait Shard: 'static {
     /// instants exactly before which it is woken unusually late, at the price of most of a processor.
     const MIN_SPIN: Span = Span::ZERO;
 
-    /// The descriptors that end a wait when they become readable. Asked once, before the first turn.
+    /// The descriptors that end a wait when they become readable. Asked before the first turn, and when they have
+    /// [changed](Self::take_source_change).
     fn sources(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// Whether the last turn has replaced a source by another one in its place.
+    fn take_source_change(&mut self) -> bool {
+        false
+    }
 
     /// Takes packets that have arrived, a bounded number of them, and hands on those that are due. Returns the instant
     /// ([`kumade_net::clock::monotonic`]) of the next turn at the latest; one that has passed begins the next turn at once.

@@ -166,6 +166,9 @@ fn run<S: Shard>(
             return Ok(());
         }
         let next = shard.process(wake)?;
+        if shard.take_source_change() {
+            watch.replace_sources(descriptors(&shard, wake_receiver))?;
+        }
         watch.exclude_sources(shard.deferrable_sources(), || descriptors(&shard, wake_receiver));
         wake = watch.wait(next, S::MIN_SPIN..=S::MAX_SPIN, || shard.has_work());
     }
