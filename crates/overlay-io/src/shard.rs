@@ -37,8 +37,6 @@ pub(crate) struct BondedShard {
     /// Where it does not.
     fixed_mtu: Option<u16>,
     tun: TunQueue,
-    /// It is another one than before.
-    has_new_source: bool,
     /// The device's other queues, until other shards take them.
     queues: Vec<TunQueue>,
     /// Of the first shard, for all.
@@ -52,6 +50,8 @@ pub(crate) struct BondedShard {
     flow_hasher: FlowHasher,
     pool: BufferPool,
     output: Output<Buffer>,
+    /// Since it was last asked.
+    has_other_sources: bool,
     /// What nobody has been told yet.
     notices: Vec<NodeNotice>,
     /// Datagrams and packets that the system did not take.
@@ -112,7 +112,6 @@ impl BondedShard {
             device_mtu: mtu,
             fixed_mtu,
             tun,
-            has_new_source: false,
             queues,
             routes,
             link,
@@ -123,6 +122,7 @@ impl BondedShard {
             flow_hasher: flows,
             pool,
             output,
+            has_other_sources: false,
             notices: Vec::new(),
             refused_packets: 0,
         }
@@ -190,7 +190,7 @@ impl BondedShard {
     fn replace_device(&mut self) -> Result<(), BondedError> {
         let Some(routes) = &mut self.routes else {
             if let Some(queue) = self.link.take_queue() {
-                (self.tun, self.has_new_source) = (queue, true);
+                (self.tun, self.has_other_sources) = (queue, true);
             }
             return Ok(());
         };
@@ -199,7 +199,7 @@ impl BondedShard {
         let queues = TunQueue::open(&self.device, mtu as u16, self.link.shard_count())?;
         for (shard, queue) in queues.into_iter().enumerate() {
             match shard {
-                0 => (self.tun, self.has_new_source) = (queue, true),
+                0 => (self.tun, self.has_other_sources) = (queue, true),
                 shard => self.link.hand_over_queue(shard, queue),
             }
         }
@@ -267,8 +267,8 @@ impl Shard for BondedShard {
         self.transports.sources().into_iter().chain([self.tun.as_fd(), self.link.source()]).collect()
     }
 
-    fn take_source_change(&mut self) -> bool {
-        mem::take(&mut self.has_new_source)
+    fn take_sources_change(&mut self) -> bool {
+        mem::take(&mut self.has_other_sources)
     }
 
     fn process(&mut self, wake: WakeReason) -> Result<Time, BondedError> {
@@ -286,6 +286,10 @@ impl Shard for BondedShard {
         self.routes.iter_mut().for_each(|routes| routes.restore_if_due(now));
         self.follow_far_address(now);
         let carriers = self.transports.advance(&mut self.node, now);
+        if self.has_other_sources {
+            // They are waited for from the next turn on.
+            return Ok(now);
+        }
         let latest = carriers.map_or(now + MAX_SLEEP, |deadline| deadline.min(now + MAX_SLEEP));
         let earliest = now + BATCH_INTERVAL;
         Ok(self.node.deadline(now).map_or(latest, |deadline| deadline.min(latest)).max(earliest))

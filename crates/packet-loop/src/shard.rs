@@ -28,12 +28,12 @@ pub trait Shard: 'static {
     /// instants exactly before which it is woken unusually late, at the price of most of a processor.
     const MIN_SPIN: Span = Span::ZERO;
 
-    /// The descriptors that end a wait when they become readable. Asked before the first turn, and when they have
-    /// [changed](Self::take_source_change).
+    /// The descriptors that end a wait when they become readable. Asked before the first turn, and again where they
+    /// [have changed](Self::take_sources_change).
     fn sources(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Whether the last turn has replaced a source by another one in its place.
-    fn take_source_change(&mut self) -> bool {
+    /// Whether there are other [sources](Self::sources) than when this was last asked. Asked before each turn.
+    fn take_sources_change(&mut self) -> bool {
         false
     }
 

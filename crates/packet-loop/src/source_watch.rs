@@ -36,16 +36,6 @@ impl SourceWatch {
         Ok(SourceWatch { sets: vec![(0, set)], current_set: 0, wake_lead: Span::MAX })
     }
 
-    /// From now on waits for these descriptors, all of them; what was learned of wake-ups stays.
-    pub(crate) fn replace_sources<'a>(
-        &mut self,
-        sources: impl IntoIterator<Item = BorrowedFd<'a>>,
-    ) -> Result<(), SetupError> {
-        let renewed = SourceWatch::new(sources)?;
-        (self.sets, self.current_set) = (renewed.sets, renewed.current_set);
-        Ok(())
-    }
-
     /// From now on waits for all descriptors but these, a bit each by their place; `sources` are all of them, in the same
     /// order as before. Where the process has no descriptor left, none is left out.
     pub(crate) fn exclude_sources<'a, S>(&mut self, left_out: u64, sources: impl FnOnce() -> S)

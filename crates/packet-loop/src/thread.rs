@@ -165,10 +165,10 @@ fn run<S: Shard>(
         if !answer_requests(&mut shard, inbox) {
             return Ok(());
         }
-        let next = shard.process(wake)?;
-        if shard.take_source_change() {
-            watch.replace_sources(descriptors(&shard, wake_receiver))?;
+        if shard.take_sources_change() {
+            watch = SourceWatch::new(descriptors(&shard, wake_receiver))?;
         }
+        let next = shard.process(wake)?;
         watch.exclude_sources(shard.deferrable_sources(), || descriptors(&shard, wake_receiver));
         wake = watch.wait(next, S::MIN_SPIN..=S::MAX_SPIN, || shard.has_work());
     }
