@@ -23,7 +23,7 @@ use rand::rngs::StdRng;
 use std::collections::BTreeMap;
 use std::io;
 use std::mem;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// All connections that one end relays.
