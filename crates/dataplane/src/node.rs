@@ -368,7 +368,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             self.send_due(place, now, output);
             self.remotes[place].handle_path_events(now, &mut self.resequenced);
             let has_session = self.sessions.has_session(self.remotes[place].peer, now);
-            self.remotes[place].update_connection(has_session, now);
+            if self.remotes[place].update_connection(has_session, now)
+                && let Some(endpoint) = self.handshakes.endpoint()
+            {
+                // It may have restarted, and not know where this end is.
+                endpoint.reconnect(self.remotes[place].peer, now);
+            }
             self.take_changes(place, output);
             self.deliver_with_valid_source(place);
             self.report_oversized(place);

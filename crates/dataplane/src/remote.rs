@@ -181,11 +181,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     }
 
     /// Takes note of whether the peer is connected: there is a session, and it answers on a path. One that is lost has been so since
-    /// it was heard last. A path that answers while its MTU is found out anew is no loss.
-    pub(crate) fn update_connection(&mut self, has_session: bool, now: Time) {
+    /// it was heard last. A path that answers while its MTU is found out anew is no loss. Returns whether it was lost just now.
+    pub(crate) fn update_connection(&mut self, has_session: bool, now: Time) -> bool {
         let is_connected = has_session && (self.bond.is_up() || self.connection_state.0 && self.answers_on_a_path());
         if self.connection_state.0 == is_connected {
-            return;
+            return false;
         }
         if is_connected {
             self.connection_state = (true, now);
@@ -196,6 +196,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             self.losses += 1;
             self.changes.push((now, RemoteChange::Lost { last_heard }));
         }
+        !is_connected
     }
 
     fn answers_on_a_path(&self) -> bool {

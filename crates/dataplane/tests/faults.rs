@@ -229,6 +229,22 @@ fn a_peer_whose_address_changes_is_followed_on_every_path() {
     assert!(world.numbers().into_iter().eq(numbers));
 }
 
+/// It took the 15 s after which data without an answer asks for a new session, and what TCP connections backed off meanwhile.
+#[test]
+fn a_listener_that_restarts_is_found_again_within_a_second() {
+    let mut world = connected(vec![path(10, 1500), path(20, 1500)], u32::MAX);
+    world.transfer(1200, seconds(2));
+    world.restart_as_listener(1);
+    let restarted = world.now;
+    while world.numbers().last().is_none_or(|number| *number < 2100) {
+        world.transfer(1200, Span::from_millis(10));
+        assert!(world.now - restarted < seconds(30));
+    }
+    assert!(world.now - restarted < seconds(1), "{}", world.now - restarted);
+    world.run(seconds(1));
+    assert!(world.is_connected());
+}
+
 #[test]
 fn a_clock_that_steps_back_an_hour_stops_nothing() {
     let mut world = connected(vec![path(10, 1500), path(20, 1500)], u32::MAX);
