@@ -445,7 +445,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             self.send_due(place, now, output);
             self.remotes[place].handle_path_events(now, &mut self.resequenced);
             let has_session = self.sessions.has_session(self.remotes[place].peer, now);
-            self.remotes[place].update_connection(has_session, now);
+            if self.remotes[place].update_connection(has_session, now)
+                && let Some(endpoint) = self.handshakes.endpoint()
+            {
+                // It may have restarted, and not know where this end is.
+                endpoint.reconnect(self.remotes[place].peer, now);
+            }
             self.take_changes(place, output);
             self.deliver_with_valid_source(place);
             self.report_oversized(place);
@@ -466,13 +471,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
 
     /// Tells hosts of packets that are too long for all paths.
     fn report_oversized(&mut self, place: usize) {
-        while let Some(error) = self.remotes[place].take_oversized() {
-            self.statistics.oversized_packets += 1;
-            if let Some(error) = error {
-                let mut buffer = (self.new_buffer)(error.len());
-                buffer.extend_from_slice(&error);
-                self.delivered.push(PacketBuffer::new(buffer, 0));
-            }
+        let (count, errors) = self.remotes[place].take_oversized();
+        self.statistics.oversized_packets += count;
+        for error in errors {
+            let mut buffer = (self.new_buffer)(error.len());
+            buffer.extend_from_slice(&error);
+            self.delivered.push(PacketBuffer::new(buffer, 0));
         }
     }
 

@@ -1,6 +1,6 @@
 use kumade_multipath::message::{DataHeader, MtuQuery};
 use kumade_multipath::{BondConfig, PathId, PathMtuDiscovery};
-use kumade_units::{Span, Time};
+use kumade_units::{Rate, Span, Time};
 
 /// What is known of the MTUs of the paths to a peer, and what is still to be said about them.
 ///
@@ -98,13 +98,18 @@ impl PathMtus {
         std::mem::take(&mut self.has_reduction)
     }
 
-    /// Whether nothing is being found out of a path.
+    /// Whether it is known what a path passes, to within the distances of common lengths at least.
     pub(crate) fn is_settled(&self, path: PathId) -> bool {
         self.discovery(path).is_none_or(PathMtuDiscovery::is_settled)
     }
 
     pub(crate) fn path_up(&mut self, path: PathId, now: Time) {
         self.update_discovery(path, |mtu| mtu.path_up(now));
+    }
+
+    /// A path has lost long packets, and passed short ones.
+    pub(crate) fn confirm(&mut self, path: PathId, now: Time) {
+        self.update_discovery(path, |mtu| mtu.confirm(now));
     }
 
     pub(crate) fn path_down(&mut self, path: PathId) {
@@ -145,11 +150,11 @@ impl PathMtus {
         self.next_probe.is_some_and(|due| due <= now)
     }
 
-    /// The probe of a path that is to be sent now.
-    pub(crate) fn poll(&mut self, path: PathId, round_trip: Option<Span>, now: Time) -> Option<MtuQuery> {
+    /// The probe of a path of this rate that is to be sent now.
+    pub(crate) fn poll(&mut self, path: PathId, round_trip: Option<Span>, rate: Rate, now: Time) -> Option<MtuQuery> {
         let overhead = *self.datagram_overhead.get(path.index())?;
         let patience = round_trip.map_or(INITIAL_ANSWER_TIMEOUT, |round_trip| round_trip * 2 + ANSWER_TIMEOUT_SLACK);
-        let probe = self.update_discovery(path, |mtu| mtu.poll(now, patience))??;
+        let probe = self.update_discovery(path, |mtu| mtu.poll(now, patience, rate))??;
         Some(MtuQuery { number: probe.number, size: probe.bytes.saturating_sub(overhead) as u16 })
     }
 

@@ -8,10 +8,10 @@ use kumade_link::Label;
 use kumade_multipath::message::{Data, DataHeader, Message, Probe};
 use kumade_multipath::{
     ArrivedData, Bond, DelayRange, FlowControl, OuterTransport, OutgoingPacket, PathEvent, PathId, PathPolicy,
-    PathReceiver, PathSet, PathState, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
+    PathReceiver, PathSet, PathState, PathStatus, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
 };
 use kumade_noise_session::{PeerId, Route};
-use kumade_packet::{DsField, Ecn, PayloadKind};
+use kumade_packet::{Classification, DsField, Ecn, PayloadKind};
 use kumade_units::{ConfigError, Rate, Span, Time};
 use std::ops::DerefMut;
 
@@ -19,6 +19,10 @@ use std::ops::DerefMut;
 const PROBE_BYTES: u16 = 32;
 /// Connections that bring no packet for so long are not used by the peer.
 const CONNECTION_IDLE_TIMEOUT: Span = Span::from_secs(1);
+/// Of so many flows, one packet each is kept until it is certain what passes.
+const MAX_KEPT_OVERSIZED_PACKETS: usize = 32;
+/// Hosts are told of packets that some path passes no more often.
+const MTU_ADVICE_INTERVAL: Span = Span::from_millis(10);
 /// The endpoint needs to be told of data no more often.
 const NOTICE_INTERVAL: Span = Span::from_secs(1);
 
@@ -64,6 +68,9 @@ pub(crate) struct Remote<B> {
     has_path_failed: Vec<bool>,
     /// Whether each path was taken down for other settings, which is no failure.
     is_restarting: Vec<bool>,
+    /// Packets too long for all paths, or for some, of which hosts are to be told.
+    oversized: Vec<PacketBuffer<B>>,
+    next_mtu_advice: Time,
     /// What is to be told.
     changes: Vec<(Time, RemoteChange)>,
     handshakes: u64,
@@ -98,6 +105,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             connection_state: (false, now),
             last_heard: None,
             losses: 0,
+            oversized: Vec::new(),
+            next_mtu_advice: now,
             changes: Vec::new(),
             handshakes: 0,
             restarts: 0,
@@ -258,11 +267,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     }
 
     /// Takes note of whether the peer is connected: there is a session, and it answers on a path. One that is lost has been so since
-    /// it was heard last. A path that answers while its MTU is found out anew is no loss.
-    pub(crate) fn update_connection(&mut self, has_session: bool, now: Time) {
+    /// it was heard last. A path that answers while its MTU is found out anew is no loss. Returns whether it was lost just now.
+    pub(crate) fn update_connection(&mut self, has_session: bool, now: Time) -> bool {
         let is_connected = has_session && (self.bond.is_up() || self.connection_state.0 && self.answers_on_a_path());
         if self.connection_state.0 == is_connected {
-            return;
+            return false;
         }
         if is_connected {
             self.connection_state = (true, now);
@@ -273,6 +282,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             self.losses += 1;
             self.changes.push((now, RemoteChange::Lost { last_heard }));
         }
+        !is_connected
     }
 
     fn answers_on_a_path(&self) -> bool {
@@ -292,6 +302,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 
     /// A packet for a network of the peer.
     pub(crate) fn send(&mut self, packet: PacketBuffer<B>, label: Label, class: TrafficClass, now: Time) {
+        // It may still pass by a path that is not the best: hosts are to send what passes by all.
+        let is_long = packet.segment_bytes().is_none() && self.mtu().is_some_and(|mtu| packet.len() as u32 > mtu);
+        if is_long && now >= self.next_mtu_advice {
+            self.next_mtu_advice = now + MTU_ADVICE_INTERVAL;
+            self.keep_oversized(packet.clone());
+        }
         self.bond.enqueue(packet, label, class, now);
     }
 
@@ -364,8 +380,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             return None;
         }
         for path in PathId::all().take(self.routes.len()) {
-            let round_trip = self.bond.status(path).and_then(|status| status.round_trip);
-            let query = self.mtus.poll(path, round_trip, now);
+            let Some(PathStatus { round_trip, rate, .. }) = self.bond.status(path) else { continue };
+            let mtu_before = self.mtus.mtu(path);
+            let query = self.mtus.poll(path, round_trip, rate, now);
+            if self.mtus.mtu(path).is_some_and(|mtu| mtu_before.is_some_and(|before| mtu < before)) {
+                self.bond.undo_rate_reduction(path, now);
+            }
             self.apply_mtu(path, now);
             if let (Some(query), Some(to)) = (query, self.routes[path.index()]) {
                 return Some(UnsealedDatagram {
@@ -417,15 +437,36 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.mtus.common_max_packet_bytes().map(|mtu| mtu.min(self.config.max_packet_bytes))
     }
 
-    /// A packet that is too long for all paths. With it the ICMP error that tells its host, once it is certain what passes.
-    pub(crate) fn take_oversized(&mut self) -> Option<Option<Vec<u8>>> {
-        let packet = self.bond.take_oversized()?;
+    /// How many packets were too long for all paths since this was last asked, and the ICMP errors that tell their hosts, once it is
+    /// certain what passes: until then one of each flow is kept, since its host may repeat it only seconds later.
+    pub(crate) fn take_oversized(&mut self) -> (u64, Vec<Vec<u8>>) {
+        let mut count = 0;
+        while let Some(packet) = self.bond.take_oversized() {
+            count += 1;
+            self.keep_oversized(packet);
+        }
+        if self.oversized.is_empty() {
+            return (count, Vec::new());
+        }
         let is_certain = PathId::all().take(self.routes.len()).all(|path| {
             let is_up = self.bond.status(path).is_some_and(|status| status.state == PathState::Up);
             !is_up || self.mtus.is_settled(path)
         });
-        let mtu = self.mtu().filter(|_| is_certain);
-        Some(mtu.and_then(|mtu| kumade_packet::packet_too_big(packet.bytes(), mtu)))
+        if !is_certain {
+            return (count, Vec::new());
+        }
+        let (mtu, packets) = (self.mtu().unwrap_or(u32::MAX), self.oversized.drain(..));
+        let too_long = packets.filter(|packet| packet.len() as u32 > mtu);
+        (count, too_long.filter_map(|packet| kumade_packet::packet_too_big(packet.bytes(), mtu)).collect())
+    }
+
+    fn keep_oversized(&mut self, packet: PacketBuffer<B>) {
+        let flow = |packet: &PacketBuffer<B>| Classification::from_packet(packet.bytes()).selector;
+        let of_packet = flow(&packet);
+        self.oversized.retain(|kept| flow(kept) != of_packet);
+        if self.oversized.len() < MAX_KEPT_OVERSIZED_PACKETS {
+            self.oversized.push(packet);
+        }
     }
 
     fn next_transmission(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
@@ -485,6 +526,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             }
             Ok(Message::Report(report)) => {
                 self.bond.receive_report(path, &report, now);
+                if self.bond.take_long_packet_suspicion(path) {
+                    self.mtus.confirm(path, now);
+                }
                 let most = self.bond.status(path).and_then(|status| status.round_trip);
                 let most = most.map(|most| most * self.max_delay_round_trips());
                 self.resequencer.set_delay(path, most.map(|most| DelayRange { min: Span::ZERO, max: most }));

@@ -7,6 +7,7 @@ use kumade_dataplane::{NodeNotice, NoticeContent, RemoteChange, RemoteStatus};
 use kumade_multipath::PathId;
 use kumade_packet::{Headers, checksum};
 use kumade_units::{Span, Time};
+use proptest::prelude::*;
 use std::net::Ipv4Addr;
 
 fn seconds(seconds: i64) -> Span {
@@ -135,6 +136,68 @@ fn a_single_path_that_shrinks_carries_what_still_passes() {
     assert!(world.numbers().into_iter().eq(numbers));
 }
 
+/// How long a TCP connection of a host pauses when the only path shrinks in mid-flow: its host repeats one packet after 200 ms,
+/// and each time after twice as long, until it is told what passes. Other hosts may send short packets meanwhile.
+fn pause_of_a_connection(seed: u64, delay_millis: i64, mtu: usize, loss: f64, has_short_packets: bool) -> Span {
+    const PACKET_BYTES: usize = 1400;
+    let mut world = FaultyNetwork::with_seed(seed, vec![path(delay_millis, 1500)], u32::MAX);
+    world.run(seconds(8));
+    world.transfer(PACKET_BYTES, seconds(2));
+    world.discard_deliveries();
+    world.transfer(PACKET_BYTES, Span::from_millis(3 * delay_millis));
+    (world.paths[0].mtu, world.paths[0].faults.loss) = (mtu, loss);
+    let shrunk = world.now;
+    // A window is a round trip's worth, and ten packets at least.
+    world.transfer(PACKET_BYTES, Span::from_millis((2 * delay_millis).max(10)));
+    world.received.iter_mut().for_each(Vec::clear);
+    let (mut timeout, mut next_repeat) = (Span::from_millis(200), world.now + Span::from_millis(200));
+    let (mut packet_bytes, mut is_told) = (PACKET_BYTES, false);
+    loop {
+        let told = world.received[0].drain(..).find(|packet| packet[9] == 1 && packet[20..22] == [3, 4]);
+        if let Some(error) = told {
+            packet_bytes = usize::from(u16::from_be_bytes([error[26], error[27]]));
+            is_told = true;
+        }
+        // Then its host repeats all that was lost.
+        if world.now >= next_repeat || is_told {
+            world.offer(0, &faulty::numbered(u32::MAX, packet_bytes));
+            (timeout, next_repeat) = (timeout * 2, world.now + timeout * 2);
+        }
+        if has_short_packets {
+            world.offer(0, &faulty::numbered(0, 60));
+        }
+        world.run(Span::from_millis(2));
+        if world.numbers().contains(&u32::MAX) {
+            return world.now - shrunk;
+        }
+        assert!(world.now - shrunk < seconds(20), "seed {seed}: {delay_millis} ms, {mtu}, {loss}");
+    }
+}
+
+/// Three seconds and more before (issue 40, 7).
+#[test]
+fn a_connection_goes_on_within_a_second_when_its_path_shrinks() {
+    for delay_millis in [1, 10, 25] {
+        for mtu in [1210, 1300, 1352, 1400, 1420] {
+            for has_short_packets in [false, true] {
+                let pause = pause_of_a_connection(1, delay_millis, mtu, 0.0, has_short_packets);
+                assert!(pause <= seconds(1), "{delay_millis} ms, {mtu}, {has_short_packets}: {pause}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn a_connection_goes_on_within_three_seconds_when_its_path_shrinks_and_loses_some(
+        seed: u64, delay_millis in 1i64..60, mtu in 1208usize..1440, loss in 0.0f64..0.05, has_short_packets: bool,
+    ) {
+        let pause = pause_of_a_connection(seed, delay_millis, mtu, loss, has_short_packets);
+        prop_assert!(pause <= seconds(3), "{}", pause);
+    }
+}
+
 /// What is lost when a path goes is what was on it; all else comes, once and in order.
 #[test]
 fn a_path_that_flaps_every_second_stops_nothing() {
@@ -164,6 +227,22 @@ fn a_peer_whose_address_changes_is_followed_on_every_path() {
     let numbers = world.transfer(1400, seconds(2));
     world.run(seconds(1));
     assert!(world.numbers().into_iter().eq(numbers));
+}
+
+/// It took the 15 s after which data without an answer asks for a new session, and what TCP connections backed off meanwhile.
+#[test]
+fn a_listener_that_restarts_is_found_again_within_a_second() {
+    let mut world = connected(vec![path(10, 1500), path(20, 1500)], u32::MAX);
+    world.transfer(1200, seconds(2));
+    world.restart_as_listener(1);
+    let restarted = world.now;
+    while world.numbers().last().is_none_or(|number| *number < 2100) {
+        world.transfer(1200, Span::from_millis(10));
+        assert!(world.now - restarted < seconds(30));
+    }
+    assert!(world.now - restarted < seconds(1), "{}", world.now - restarted);
+    world.run(seconds(1));
+    assert!(world.is_connected());
 }
 
 #[test]

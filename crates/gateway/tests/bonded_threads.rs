@@ -137,14 +137,33 @@ fn a_gateway_that_restarts_is_found_by_all_threads_even_if_it_has_others_then() 
     });
 }
 
+/// It ended with "File descriptor in bad state" before (issue 40, 24).
+#[test]
+fn a_device_that_somebody_deletes_is_made_again_with_its_addresses_routes_and_queues() {
+    in_namespaces("a_device_that_somebody_deletes_is_made_again_with_its_addresses_routes_and_queues", || {
+        let (sites, left, right) = connected([2, 2]);
+        for _ in 0..3 {
+            run_ip(&sites.left, &["link", "del", "tunnel"]).unwrap();
+            assert!(eventually(|| run_ip(&sites.left, &["link", "show", "tunnel"]).is_ok()));
+            transfer_at_once(&sites, 8, 50_000);
+        }
+        assert!(left.is_running() && right.is_running());
+        drop((left, right));
+    });
+}
+
 #[test]
 fn a_plane_ends_with_the_error_of_a_thread() {
     in_namespaces("a_plane_ends_with_the_error_of_a_thread", || {
         let (sites, left, right) = connected([2, 2]);
-        run_ip(&sites.left, &["link", "del", "tunnel"]).unwrap();
+        let on_the_left = |command: &[&str]| run_ip(&sites.left, command).unwrap();
+        on_the_left(&["link", "set", "tunnel", "down"]);
+        on_the_left(&["link", "set", "tunnel", "name", "other"]);
+        on_the_left(&["link", "add", "tunnel", "type", "veth", "peer", "name", "tunnelpeer"]);
+        on_the_left(&["link", "del", "other"]);
         assert!(eventually(|| !left.is_running()));
         let error = left.stop().unwrap_err().to_string();
-        assert!(error.starts_with("cannot read packets of local hosts from tunnel"), "{error}");
+        assert!(error.starts_with("cannot make the TUN device tunnel"), "{error}");
         assert!(right.is_running());
         drop(right);
     });

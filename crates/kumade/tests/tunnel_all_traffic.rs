@@ -133,6 +133,18 @@ fn take_the_device_down_and_up(hosts: &VethHosts) {
     all_but_neighbours_go_into_the_tunnel(hosts);
 }
 
+/// The end that had it ended, and everything left in the clear, before (issue 40, 24).
+fn delete_the_device(hosts: &VethHosts) {
+    run_ip(&hosts.left, &["link", "del", "kumade0"]).unwrap();
+    let leaked = hosts.left.run(|| {
+        let address: SocketAddr = "198.51.100.9:9".parse().unwrap();
+        TcpStream::connect_timeout(&address, Duration::from_millis(100))
+            .is_ok_and(|stream| stream.local_addr().unwrap().ip().to_string() == "10.79.0.1")
+    });
+    assert!(!leaked.unwrap());
+    all_but_neighbours_go_into_the_tunnel(hosts);
+}
+
 /// Neighbours that find out an address of this host in the tunnel have no answer from it.
 fn neighbours_reach_no_address_of_the_tunnel(hosts: &VethHosts) {
     run_ip(&hosts.middle, &["route", "add", "10.77.0.1", "via", "10.79.0.1"]).unwrap();
@@ -151,6 +163,7 @@ fn takes_all_traffic_and_gives_it_back(test: &str, far: &str, carrier: &str) {
         all_but_neighbours_go_into_the_tunnel(&hosts);
         neighbours_reach_no_address_of_the_tunnel(&hosts);
         take_the_device_down_and_up(&hosts);
+        delete_the_device(&hosts);
 
         // The path is cut, and comes back.
         run_ip(&hosts.middle, &["link", "set", VethHosts::MIDDLE_INTERFACES[1], "down"]).unwrap();

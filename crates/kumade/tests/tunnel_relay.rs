@@ -130,6 +130,29 @@ fn connections_from_an_address_that_has_gone_are_reset_and_new_ones_carried() {
     });
 }
 
+/// Its stream was reset before (issue 40, "What it must show").
+#[test]
+fn a_connection_outlives_an_interface_that_goes_and_comes_back_with_its_address() {
+    in_namespaces("a_connection_outlives_an_interface_that_goes_and_comes_back_with_its_address", || {
+        let (hosts, keys) = (hosts(), Keys::new("tunnel-forward-comes-back"));
+        let mut ends = Ends::start(&keys, &hosts, &[], &[]);
+        let listener = hosts.right.run(|| TcpListener::bind(TARGET).unwrap()).unwrap();
+        let mut program = connect(&hosts.left, 1001);
+        let mut reached = listener.accept().unwrap().0;
+        let on_the_left = |command: &[&str]| run_ip(&hosts.left, command).unwrap();
+        on_the_left(&["addr", "del", "10.79.0.1/24", "dev", VethHosts::DEVICE]);
+        // Several looks at whether the address is there.
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        on_the_left(&["addr", "add", "10.79.0.1/24", "dev", VethHosts::DEVICE]);
+        program.write_all(b"still there").unwrap();
+        let mut received = [0; 11];
+        reached.set_read_timeout(Some(PATIENCE)).unwrap();
+        reached.read_exact(&mut received).unwrap();
+        assert_eq!(&received, b"still there");
+        ends.children.iter_mut().for_each(|child| assert!(end_with(child, Signal::SIGTERM)));
+    });
+}
+
 #[test]
 fn ports_are_forwarded_beside_packets_over_the_same_port() {
     in_namespaces("ports_are_forwarded_beside_packets_over_the_same_port", || {

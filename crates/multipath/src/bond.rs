@@ -270,6 +270,19 @@ impl<P: Clone> Bond<P> {
         }
     }
 
+    /// Whether a path may have ceased to pass long packets since this was last asked: several were lost in a row, and short ones
+    /// behind them arrived. [`PathMtuDiscovery::confirm`](crate::PathMtuDiscovery::confirm) finds out.
+    pub fn take_long_packet_suspicion(&mut self, path: PathId) -> bool {
+        self.paths.get_mut(path.index()).is_some_and(PathSender::take_long_packet_suspicion)
+    }
+
+    /// A path has ceased to pass long packets: it carries as much as before they were lost.
+    pub fn undo_rate_reduction(&mut self, path: PathId, now: Time) {
+        if let Some(path) = self.paths.get_mut(path.index()) {
+            path.undo_rate_reduction(now);
+        }
+    }
+
     fn start_path(&mut self, path: PathId, now: Time) {
         // It begins with what the others have already sent.
         let others = self.served_seconds.iter().copied().fold(0.0, f64::max);

@@ -1,9 +1,11 @@
 //! From where on this host sockets send: for hosts with several addresses, interfaces or routing tables.
 
 use crate::index::index_of;
-use crate::interface::Family;
+use crate::interface::{self, Family};
 use crate::scoped_address::is_of_one_link;
+use crate::setup::SetupError;
 use nix::ifaddrs::getifaddrs;
+use nix::libc;
 use nix::sys::socket::SockaddrStorage;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::fmt;
@@ -59,7 +61,7 @@ impl SocketBinding {
             socket.set_mark(mark)?;
         }
         match &self.interface {
-            Some(interface) => socket.bind_device(Some(interface.as_bytes())),
+            Some(interface) => bind_to_interface(socket, interface),
             None => Ok(()),
         }
     }
@@ -92,6 +94,12 @@ impl SocketBinding {
         socket.connect(&peer.into())?;
         Ok(socket.into())
     }
+
+    /// The address that a socket to `peer` would have now, by the system's routes; none where there is no route. Nothing is sent.
+    pub fn source_towards(&self, peer: SocketAddr) -> Option<IpAddr> {
+        let socket = self.connect_udp(peer).ok()?;
+        Some(socket.local_addr().ok()?.ip().to_canonical())
+    }
 }
 
 impl fmt::Display for SocketBinding {
@@ -104,6 +112,17 @@ impl fmt::Display for SocketBinding {
         f.write_str(if parts.is_empty() { "any address" } else { "" })?;
         f.write_str(&parts.join(", "))
     }
+}
+
+/// By any of the interface's names.
+pub(crate) fn bind_to_interface(socket: &SockRef<'_>, interface: &str) -> io::Result<()> {
+    if interface.len() < libc::IFNAMSIZ {
+        return socket.bind_device(Some(interface.as_bytes()));
+    }
+    // The kernel would take the beginning of a longer name for the whole.
+    let code = |error: SetupError| error.io_error().raw_os_error().unwrap_or(libc::ENODEV);
+    let name = interface::kernel_name(interface).map_err(|error| io::Error::from_raw_os_error(code(error)))?;
+    socket.bind_device(Some(name.as_bytes()))
 }
 
 /// Whether this host no longer has an address that it had, as after a move to another network.

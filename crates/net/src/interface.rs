@@ -1,6 +1,6 @@
 //! Interfaces and routes of the namespace that the calling thread is in, by rtnetlink(7).
 
-use crate::index::index_of;
+use crate::index::{index_of, name_of};
 use crate::netlink::{HEADER_BYTES, NetlinkSocket};
 use crate::offloads::OffloadControl;
 use crate::setup::SetupError;
@@ -20,6 +20,16 @@ const CREATE_FLAGS: u16 = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
 /// No such interface.
 pub fn index(name: &str) -> Result<u32, SetupError> {
     index_of(name)
+}
+
+/// The name that the kernel has for an interface, of 15 octets at most, by any of its names: it may have alternative ones, which
+/// are longer (`ip link property add dev eth0 altname …`), and which much of the kernel does not take.
+///
+/// # Errors
+/// No such interface.
+pub fn kernel_name(name: &str) -> Result<String, SetupError> {
+    let gone = || SetupError::new(format!("find the interface {name}"), io::Error::from_raw_os_error(libc::ENODEV));
+    name_of(index_of(name)?).ok_or_else(gone)
 }
 
 /// The names of all interfaces, in the order of their numbers.
@@ -86,7 +96,21 @@ pub fn add_address(name: &str, address: IpNet) -> Result<(), SetupError> {
     let mut body = Vec::new();
     rt_addr::OpNewaddrDo::encode_request(&mut body, &header).push_local(address.addr()).push_address(address.addr());
     request(libc::RTM_NEWADDR, CREATE_FLAGS, &body)
-        .map_err(|error| SetupError::new(format!("give the interface {name} the address {address}"), error))
+        .map_err(|error| refusal(format!("give the interface {name} the address {address}"), name, address, error))
+}
+
+/// Where IPv6 is switched off for an interface, the kernel says no more than for a lack of rights, but another number (EPERM).
+fn refusal(operation: String, name: &str, network: IpNet, error: io::Error) -> SetupError {
+    let is_switched_off = error.raw_os_error() == Some(libc::EACCES) && matches!(network, IpNet::V6(_));
+    let failed = SetupError::new(operation, error);
+    if !is_switched_off {
+        return failed;
+    }
+    failed.with_hint(&format!(
+        "IPv6 is switched off there (net.ipv6.conf.*.disable_ipv6=1): `sysctl -w net/ipv6/conf/{name}/disable_ipv6=0` switches it \
+        on, and `sysctl -w net/ipv6/conf/default/disable_ipv6=0` for devices that are made anew; or leave IPv6 addresses and \
+        networks out"
+    ))
 }
 
 /// Takes an address away from an interface, and with it the route to the rest of the network.
@@ -158,7 +182,7 @@ pub fn add_route(name: &str, network: IpNet) -> Result<(), SetupError> {
 pub(crate) fn add_route_in_table(name: &str, network: IpNet, table: u32) -> Result<(), SetupError> {
     let body = encode_route(name, network, table)?;
     request(libc::RTM_NEWROUTE, CREATE_FLAGS, &body).map_err(|error| {
-        SetupError::new(format!("route {network} through the interface {name} in the table {table}"), error)
+        refusal(format!("route {network} through the interface {name} in the table {table}"), name, network, error)
     })
 }
 

@@ -1,7 +1,6 @@
 //! IP addresses as people write them, those of a link included.
 
-use crate::index::index_of;
-use nix::net::if_::if_nameindex;
+use crate::index::{index_of, name_of};
 use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::str::FromStr;
@@ -125,13 +124,6 @@ impl Display for ScopedAddress {
             None => write!(f, "{ip}"),
         }
     }
-}
-
-/// The interface of this number, in the namespace that the calling thread is in.
-fn name_of(index: u32) -> Option<String> {
-    let interfaces = if_nameindex().ok()?;
-    let found = interfaces.iter().find(|interface| interface.index() == index)?;
-    Some(found.name().to_string_lossy().into_owned())
 }
 
 /// Whether each link may have the address, so that it takes an interface to know which is meant.

@@ -1,11 +1,13 @@
 //! Namespaces, devices in them and the stamps of what leaves: beliefs about the kernel that the lab rests on.
 
+use ipnet::IpNet;
 use kumade_net::capture::Capture;
 use kumade_net::clock;
 use kumade_net::interface::{self, disable_offloads};
 use kumade_net::namespace::Namespace;
 use kumade_net::tun::Tun;
-use kumade_netns_testbed::in_namespaces;
+use kumade_net::{ScopedAddress, SocketBinding};
+use kumade_netns_testbed::{in_namespaces, run_ip};
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::unix::process::ExitStatusExt;
@@ -77,4 +79,54 @@ fn errors_name_what_could_not_be_done() {
     for error in [interface::set_up("nowhere").unwrap_err(), disable_offloads("nowhere").unwrap_err()] {
         assert!(error.to_string().contains("find the interface nowhere"), "{error}");
     }
+}
+
+/// An alternative name of more than 15 letters was refused before (issue 40, 24).
+#[test]
+fn an_interface_is_found_by_its_alternative_names_whatever_their_length() {
+    in_namespaces("an_interface_is_found_by_its_alternative_names_whatever_their_length", || {
+        let namespace = Namespace::new().unwrap();
+        let _tun = namespace.run(|| Tun::new("tun7", 1500, Some(V4), Some(V6))).unwrap().unwrap();
+        let (long, short) = ("uplink-of-the-provider-one", "uplink1");
+        for name in [long, short] {
+            run_ip(&namespace, &["link", "property", "add", "dev", "tun7", "altname", name]).unwrap();
+        }
+        let found = move || {
+            for name in ["tun7", long, short] {
+                assert_eq!(interface::kernel_name(name).unwrap(), "tun7");
+                assert_eq!((interface::mtu(name).unwrap(), interface::exists(name)), (1500, true));
+                let binding = SocketBinding { interface: Some(name.to_owned()), ..SocketBinding::default() };
+                assert_eq!(binding.source_towards("10.99.0.2:9".parse().unwrap()), Some(V4.into()));
+                format!("fe80::1%{name}").parse::<ScopedAddress>().unwrap();
+            }
+            // Neither the beginning of a name nor one that nothing has, nor one that nothing can have.
+            for name in ["uplink-of-the-p", "uplink-of-the-provider-two", &"x".repeat(300), ""] {
+                assert!(interface::kernel_name(name).is_err(), "{name}");
+                let binding = SocketBinding { interface: Some(name.to_owned()), ..SocketBinding::default() };
+                assert!(name.is_empty() || binding.connect_udp("10.99.0.2:9".parse().unwrap()).is_err(), "{name}");
+            }
+        };
+        namespace.run(found).unwrap();
+    });
+}
+
+/// A bare "Permission denied" before (issue 40, 24).
+#[test]
+fn where_ipv6_is_switched_off_it_is_said_and_how_to_switch_it_on() {
+    in_namespaces("where_ipv6_is_switched_off_it_is_said_and_how_to_switch_it_on", || {
+        let namespace = Namespace::new().unwrap();
+        let refuse = || {
+            let _tun = Tun::new("tun7", 1500, Some(V4), None).unwrap();
+            fs::write("/proc/sys/net/ipv6/conf/tun7/disable_ipv6", "1").unwrap();
+            let network: IpNet = "fd99::1/64".parse().unwrap();
+            [
+                interface::add_address("tun7", network).unwrap_err(),
+                interface::add_route("tun7", network.trunc()).unwrap_err(),
+            ]
+        };
+        for error in namespace.run(refuse).unwrap() {
+            let error = error.to_string();
+            assert!(error.contains("sysctl -w net/ipv6/conf/tun7/disable_ipv6=0"), "{error}");
+        }
+    });
 }

@@ -73,15 +73,26 @@ impl DeviceRoutes {
     /// Now and then, puts back what is gone. To be called at any time.
     pub(crate) fn restore_if_due(&mut self, now: Time) {
         if now >= self.next_address_check {
-            self.next_address_check = now + ADDRESS_CHECK_INTERVAL;
-            for address in &self.addresses {
-                if interface::add_address(&self.device, *address).is_ok() {
-                    tracing::warn!("gave {} its address {address} again, which was gone", self.device);
-                }
-            }
+            self.restore_addresses(now);
         }
         self.own_tables.iter_mut().for_each(|routes| routes.restore_if_due(now));
         self.main_table.iter_mut().for_each(|routes| routes.restore_if_due(now));
+    }
+
+    /// At once: the device is a new one.
+    pub(crate) fn restore(&mut self, now: Time) {
+        self.restore_addresses(now);
+        self.own_tables.iter_mut().for_each(|routes| routes.restore(now));
+        self.main_table.iter_mut().for_each(|routes| routes.restore(now));
+    }
+
+    fn restore_addresses(&mut self, now: Time) {
+        self.next_address_check = now + ADDRESS_CHECK_INTERVAL;
+        for address in &self.addresses {
+            if interface::add_address(&self.device, *address).is_ok() {
+                tracing::warn!("gave {} its address {address} again, which was gone", self.device);
+            }
+        }
     }
 }
 

@@ -71,7 +71,7 @@ impl Dialer {
         let (first, count) = (paths.start, paths.len());
         let paths = paths.map(|_| Attempt::Waiting { until: start, tries: 0 }).collect();
         let standby = if first > 0 { count.min(STANDBY_CONNECTIONS) } else { count };
-        let source = source_address(address, &binding);
+        let source = binding.source_towards(address);
         Dialer {
             address,
             binding,
@@ -94,7 +94,7 @@ impl Dialer {
     /// The far end listens elsewhere from now on: all connections are opened anew.
     pub(crate) fn set_address(&mut self, address: SocketAddr, now: Time) {
         self.address = address;
-        self.source = source_address(address, &self.binding);
+        self.source = self.binding.source_towards(address);
         self.attempts.iter_mut().for_each(|attempt| *attempt = Attempt::Waiting { until: now, tries: 0 });
         self.last_reported = None;
     }
@@ -177,7 +177,7 @@ impl Dialer {
             return None;
         }
         self.next_source_check = now + SOURCE_CHECK_INTERVAL;
-        let source = source_address(self.address, &self.binding);
+        let source = self.binding.source_towards(self.address);
         if source.is_some() && source != self.source {
             let not_open = self.attempts.iter_mut().filter(|attempt| !matches!(attempt, Attempt::Open { .. }));
             not_open.for_each(|attempt| *attempt = Attempt::Waiting { until: now, tries: 0 });
@@ -227,10 +227,4 @@ impl Dialer {
         };
         self.attempts.iter().take(self.wanted_count).filter_map(due).min()
     }
-}
-
-/// By the system's routes; nothing is sent.
-fn source_address(far: SocketAddr, binding: &SocketBinding) -> Option<IpAddr> {
-    let socket = binding.connect_udp(far).ok()?;
-    Some(socket.local_addr().ok()?.ip().to_canonical())
 }

@@ -117,9 +117,13 @@ impl<R: PolicyRoute> KeptRoutes<R> {
 
     /// Now and then, adds those again that the kernel has dropped with an interface; says so. To be called at any time.
     pub(crate) fn restore_if_due(&mut self, now: Time) {
-        if now < self.next_restore {
-            return;
+        if now >= self.next_restore {
+            self.restore(now);
         }
+    }
+
+    /// At once.
+    pub(crate) fn restore(&mut self, now: Time) {
         self.next_restore = now + RESTORE_INTERVAL;
         let (restored, missing) = self.routes.restore();
         if restored > 0 {

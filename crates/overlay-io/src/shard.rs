@@ -34,6 +34,8 @@ pub(crate) struct BondedShard {
     device: String,
     /// Of the device, where it follows what the paths pass.
     device_mtu: Option<u32>,
+    /// Where it does not.
+    fixed_mtu: Option<u16>,
     tun: TunQueue,
     /// The device's other queues, until other shards take them.
     queues: Vec<TunQueue>,
@@ -102,12 +104,13 @@ impl BondedShard {
         pool: BufferPool,
         link: ShardLink,
     ) -> Self {
-        let BondedConfig { device, unordered_flows: unordered, .. } = config;
+        let BondedConfig { device, unordered_flows: unordered, mtu: fixed_mtu, .. } = config;
         let (flows, output) = (FlowHasher::new(), Output::default());
         let (mtu, queues, routes) = (None, Vec::new(), None);
         BondedShard {
             device,
             device_mtu: mtu,
+            fixed_mtu,
             tun,
             queues,
             routes,
@@ -184,6 +187,7 @@ impl BondedShard {
                 Ok(packets) => packets,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => continue,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return self.replace_device(),
                 Err(cause) => return Err(BondedError::Device { device: self.device.clone(), cause }),
             };
             let now = clock::monotonic();
@@ -204,6 +208,29 @@ impl BondedShard {
                 buffer = pool.with_capacity(longest.min(packets.frame().len() + kumade_noise_session::TAG_BYTES));
             }
         }
+        Ok(())
+    }
+
+    /// Somebody has deleted the device. The first shard makes it again, since hosts are to use the tunnel and nothing else, until
+    /// it is ended.
+    fn replace_device(&mut self) -> Result<(), BondedError> {
+        let Some(routes) = &mut self.routes else {
+            if let Some(queue) = self.link.take_queue() {
+                (self.tun, self.has_other_sources) = (queue, true);
+            }
+            return Ok(());
+        };
+        tracing::warn!("somebody has deleted {}: making it again", self.device);
+        let mtu = self.fixed_mtu.map_or_else(|| device_mtu(&self.node), u32::from);
+        let queues = TunQueue::open(&self.device, mtu as u16, self.link.shard_count())?;
+        for (shard, queue) in queues.into_iter().enumerate() {
+            match shard {
+                0 => (self.tun, self.has_other_sources) = (queue, true),
+                shard => self.link.hand_over_queue(shard, queue),
+            }
+        }
+        self.device_mtu = self.fixed_mtu.is_none().then_some(mtu);
+        routes.restore(clock::monotonic());
         Ok(())
     }
 
@@ -285,6 +312,10 @@ impl Shard for BondedShard {
         self.routes.iter_mut().for_each(|routes| routes.restore_if_due(now));
         self.follow_far_address(now);
         let carriers = self.transports.advance(&mut self.node, now);
+        if self.has_other_sources {
+            // They are waited for from the next turn on.
+            return Ok(now);
+        }
         let latest = carriers.map_or(now + MAX_SLEEP, |deadline| deadline.min(now + MAX_SLEEP));
         let earliest = now + BATCH_INTERVAL;
         Ok(self.node.deadline(now).map_or(latest, |deadline| deadline.min(latest)).max(earliest))

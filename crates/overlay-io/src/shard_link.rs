@@ -1,12 +1,14 @@
 use kumade_dataplane::ShardMessage;
 use kumade_net::SetupError;
+use kumade_net::tun::TunQueue;
 use kumade_packet_loop::{PacketWaker, WakeReceiver, new_waker};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How a shard tells others something, and is told.
 pub(crate) struct ShardLink {
+    shard: usize,
     inbox: Receiver<ShardMessage>,
     waker_receiver: WakeReceiver,
     /// Of all shards, itself included.
@@ -17,6 +19,8 @@ pub(crate) struct ShardLink {
 struct Outbox {
     messages: SyncSender<ShardMessage>,
     waker: Arc<PacketWaker>,
+    /// A queue of a device that was made again.
+    queue: Arc<Mutex<Option<TunQueue>>>,
 }
 
 /// Messages that wait for a shard at most; packets for which there is no room are lost, as in any queue.
@@ -33,12 +37,13 @@ pub(crate) fn shard_links(shards: usize) -> Result<Vec<ShardLink>, SetupError> {
     let mut inboxes = Vec::new();
     for _ in 0..shards {
         let ((waker, receiver), (messages, inbox)) = (new_waker()?, sync_channel(MAX_QUEUED_MESSAGES));
-        outboxes.push(Outbox { messages, waker: Arc::new(waker) });
+        outboxes.push(Outbox { messages, waker: Arc::new(waker), queue: Arc::default() });
         inboxes.push((inbox, receiver));
     }
     Ok(inboxes
         .into_iter()
-        .map(|(inbox, rung)| ShardLink { inbox, waker_receiver: rung, outboxes: outboxes.clone() })
+        .zip(0..)
+        .map(|((inbox, rung), shard)| ShardLink { shard, inbox, waker_receiver: rung, outboxes: outboxes.clone() })
         .collect())
 }
 
@@ -61,6 +66,24 @@ impl ShardLink {
             }
             self.inbox.try_recv().ok()
         })
+    }
+
+    /// How many shards there are.
+    pub(crate) fn shard_count(&self) -> usize {
+        self.outboxes.len()
+    }
+
+    /// Another shard has this queue from now on.
+    pub(crate) fn hand_over_queue(&self, shard: usize, queue: TunQueue) {
+        if let Some(outbox) = self.outboxes.get(shard) {
+            *outbox.queue.lock().unwrap_or_else(PoisonError::into_inner) = Some(queue);
+            outbox.waker.wake();
+        }
+    }
+
+    /// The queue that this shard was handed.
+    pub(crate) fn take_queue(&self) -> Option<TunQueue> {
+        self.outboxes[self.shard].queue.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Tells others. Returns how many messages found no room.

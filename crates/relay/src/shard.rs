@@ -23,7 +23,7 @@ use rand::rngs::StdRng;
 use std::collections::BTreeMap;
 use std::io;
 use std::mem;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// All connections that one end relays.
@@ -242,17 +242,20 @@ impl RelayShard {
         }
     }
 
-    /// A near end that has moved to another address has streams from which nothing comes any more: their programs are told.
+    /// A near end that has moved to another address has streams from which nothing comes any more: their programs are told. As long
+    /// as there is no way to the far end at all, it may come back to the one that it had, as an interface does that is made again.
     fn drop_streams_of_lost_addresses(&mut self) {
-        if let RelayEnd::Far(_) = self.end {
-            return;
-        }
+        let RelayEnd::Near(near) = &self.end else { return };
         let own = |entry: &RelayEntry| Some(entry.stage.socket()?.local_addr().ok()?.ip());
         let mut by_address = BTreeMap::<_, Vec<_>>::new();
         for (number, entry) in self.connections.iter() {
             own(entry).into_iter().for_each(|own| by_address.entry(own).or_default().push(number));
         }
-        let gone = by_address.into_iter().filter(|(own, _)| !own.is_unspecified() && is_address_gone(*own));
+        let far = near.host.address();
+        let has_moved =
+            |own: IpAddr| near.binding.source_towards(far).is_some_and(|source| source != own.to_canonical());
+        let gone =
+            by_address.into_iter().filter(|(own, _)| !own.is_unspecified() && is_address_gone(*own) && has_moved(*own));
         for number in gone.flat_map(|(_, numbers)| numbers) {
             let left = self.connections.remove(number);
             // The kernel would try to end it for minutes.

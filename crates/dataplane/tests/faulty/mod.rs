@@ -78,7 +78,7 @@ impl FaultyNetwork {
     pub fn with_seed(seed: u64, paths: Vec<Path>, max_packet: u32) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let keys = [0, 1].map(|_| PrivateKey::from_bytes(random.random()));
-        let nodes = [0, 1].map(|own| node(own, &keys, paths.len(), max_packet, &mut random, Time::ZERO));
+        let nodes = [0, 1].map(|own| node(own, &keys, paths.len(), max_packet, true, &mut random, Time::ZERO));
         FaultyNetwork {
             now: Time::ZERO,
             nodes,
@@ -98,7 +98,12 @@ impl FaultyNetwork {
 
     /// The node loses all that it knows but its key.
     pub fn restart(&mut self, own: usize) {
-        self.nodes[own] = node(own, &self.keys, self.paths.len(), self.max_packet, &mut self.random, self.now);
+        self.nodes[own] = node(own, &self.keys, self.paths.len(), self.max_packet, true, &mut self.random, self.now);
+    }
+
+    /// The same of a node that waits for the other one, whose addresses it does not know.
+    pub fn restart_as_listener(&mut self, own: usize) {
+        self.nodes[own] = node(own, &self.keys, self.paths.len(), self.max_packet, false, &mut self.random, self.now);
     }
 
     pub fn run(&mut self, span: Span) {
@@ -225,6 +230,7 @@ fn node(
     keys: &[PrivateKey; 2],
     paths: usize,
     max_packet: u32,
+    knows_other: bool,
     random: &mut StdRng,
     now: Time,
 ) -> Node<Buffer> {
@@ -242,7 +248,7 @@ fn node(
             format!("10.0.{}.0/24", 1 - own).parse().unwrap(),
             format!("fd0{}::/64", 1 - own).parse().unwrap(),
         ],
-        routes: (0..paths as u8).map(|path| Some(Route { path, address: far(path) })).collect(),
+        routes: (0..paths as u8).map(|path| knows_other.then(|| Route { path, address: far(path) })).collect(),
         interface_mtus: vec![Some(INTERFACE_MTU); paths],
         max_packet_bytes: max_packet,
         bond: BondConfig {

@@ -22,6 +22,7 @@ pub(super) struct EthernetPort {
 
 impl EthernetPort {
     pub(super) fn open(name: &str) -> Result<Self, EmulatorError> {
+        let name = &*interface::kernel_name(name)?;
         if interface::master(name)?.is_some() {
             return Err(EmulatorError::HasMaster(name.into()));
         }

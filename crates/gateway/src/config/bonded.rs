@@ -72,7 +72,10 @@ fn validate_mtu(section: &BondedSection) -> Result<Option<u16>, ConfigFault> {
 
 fn validate_outer_dscp(section: &BondedSection) -> Result<OuterDscp, ConfigFault> {
     let Some(dscp) = &section.dscp else { return Ok(OuterDscp::default()) };
-    dscp.get_ref().to_string().parse().map_err(|error: ParseOuterDscpError| ConfigFault::new(dscp.span(), format!("dscp: {error}")))
+    dscp.get_ref()
+        .to_string()
+        .parse()
+        .map_err(|error: ParseOuterDscpError| ConfigFault::new(dscp.span(), format!("dscp: {error}")))
 }
 
 fn validate_threads(section: &BondedSection, port: u16) -> Result<usize, ConfigFault> {

@@ -3,7 +3,7 @@
 use super::error::ConfigFault;
 use super::types::GatewayPath;
 use ipnet::IpNet;
-use kumade_net::{ScopedAddress, ScopedAddressError};
+use kumade_net::{ScopedAddress, ScopedAddressError, interface};
 use std::net::{IpAddr, SocketAddr};
 use toml::Spanned;
 
@@ -54,8 +54,10 @@ pub(super) fn find_path(name: &Spanned<String>, paths: &[GatewayPath]) -> Result
 }
 
 pub(super) fn check_interface(name: &Spanned<String>, interfaces: &[String]) -> Result<String, ConfigFault> {
-    let known = interfaces.iter().find(|known| *known == name.get_ref());
-    known.cloned().ok_or_else(|| {
+    let find = |name: &str| interfaces.iter().find(|known| *known == name).cloned();
+    let known = find(name.get_ref());
+    // It may be an alternative name, which others than netlink do not take.
+    known.or_else(|| find(&interface::kernel_name(name.get_ref()).ok()?)).ok_or_else(|| {
         let problem = format!("this host has no interface `{}`: there are {}", name.get_ref(), interfaces.join(", "));
         ConfigFault::new(name.span(), problem)
     })

@@ -41,7 +41,7 @@ pub(super) struct GatewaySection {
     #[serde(default)]
     pub(super) prometheus: Option<Spanned<String>>,
     /// What is run when a remote gateway or a path changes.
-    #[serde(default, alias = "on-event")]
+    #[serde(default)]
     pub(super) on_event: Option<String>,
     /// How packets go from site to site.
     #[serde(default)]
@@ -75,50 +75,6 @@ pub(super) struct MeasureSection {
     /// Where measurements are answered, here and at remote sites: TCP and UDP.
     #[serde(default)]
     pub(super) port: Option<Spanned<u16>>,
-}
-
-/// How packets go from site to site.
-    #[serde(default)]
-    pub(super) plane: PlaneName,
-    /// Where the paths' weights, or what the bonded plane believes of their rates, come from.
-    #[serde(default)]
-    pub(super) weights: WeightsName,
-}
-
-/// Where weights come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum WeightsName {
-    /// From this file.
-    #[default]
-    Fixed,
-    /// From measurements of the paths; from this file until there are any.
-    Measured,
-}
-
-/// `[measure]`
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct MeasureSection {
-    /// The file of a key that both sites have: only who has it is answered.
-    #[serde(default)]
-    pub(super) key: Option<String>,
-    /// Whether this gateway answers the measurements of others.
-    #[serde(default)]
-    pub(super) answer: bool,
-    /// Where measurements are answered, here and at remote sites: TCP and UDP.
-    #[serde(default)]
-    pub(super) port: Option<Spanned<u16>>,
-}
-
-/// A DSCP as it is written: `46`, or `"ef"`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
-pub(super) enum DscpValue {
-    /// Its number.
-    Number(i64),
-    /// Its name, or `inherit`.
-    Name(String),
 }
 
 /// How packets go from site to site.

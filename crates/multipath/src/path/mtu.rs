@@ -1,14 +1,19 @@
-use kumade_units::{Span, Time};
+use kumade_units::{Rate, Span, Time};
 
 /// The longest packet that a path passes, found out by probes that are padded to a length and answered: Datagram
 /// Packetization Layer Path MTU Discovery (RFC 8899). Lengths are those of IP packets on the path with all their headers.
 ///
 /// **Rule.** When a path begins to answer, what passed before is probed, at first what its interface takes. Until that is
 /// answered or overdue, the path is not used; then what is known to pass is used, [`PathMtuDiscovery::BASE_BYTES`] at least, and longer
-/// packets are searched for: the lengths that are common first, from the shortest on, then the middle between what passed
-/// and what did not, until less than 8 bytes lie between. A length does not pass where three probes are not answered. Found,
-/// it is confirmed every 2 s while long packets leave; where that fails, all begins anew from the base. Whether more
+/// packets are searched for, several lengths at a time: first those that are common, then others between what passed
+/// and what did not, until no more than 8 bytes lie between. A length does not pass where three probes are not answered. Found,
+/// it is confirmed every 2 s while long packets leave, and at once when those that left were lost and short ones were not
+/// ([`PathMtuDiscovery::confirm`]); where that fails, all begins anew from the base. Whether more
 /// passes is asked again after 10 min. Reports of routers are not trusted and not needed.
+///
+/// *Why several at a time.* A length that does not pass costs three times an answer's patience, some 0.5 s. One after the other
+/// they took 3 s and more, in which TCP connections of hosts back off twice; now hosts are told after some 0.2 s which of the common
+/// lengths passes ([`PathMtuDiscovery::is_settled`]), and all is known after a second.
 ///
 /// A path that does not even pass the base is not used, and is probed again a second later.
 ///
@@ -25,13 +30,13 @@ pub struct PathMtuDiscovery {
     failed_bytes: u32,
     /// What passed before, if that has not been found out otherwise.
     previous_bytes: Option<u32>,
-    /// What the last search that was completed has found.
+    /// What a search has found last: what passes, to within the distances of common lengths at least.
     last_found_bytes: Option<u32>,
-    open_probe: Option<ProbedSize>,
-    /// When to probe where nothing is open.
+    round: Option<ProbeRound>,
+    /// When to probe where no round is open.
     next_probe: Time,
     next_number: u32,
-    /// How often a length that had passed was found not to pass any more.
+    /// How often less was found to pass than before.
     reductions: u32,
     /// A packet longer than the base has left since the last confirmation was asked for.
     is_confirmation_needed: bool,
@@ -61,26 +66,35 @@ enum DiscoveryPhase {
     SearchComplete { raise_at: Option<Time> },
 }
 
-/// A length that is being probed.
-#[derive(Debug, Clone, Copy)]
-struct ProbedSize {
-    bytes: u32,
-    /// The numbers of its probes begin with this …
-    first_number: u32,
-    /// … and are so many.
-    tries: u32,
+/// Lengths that are being probed together.
+#[derive(Debug, Clone)]
+struct ProbeRound {
+    /// Those that are not answered, in ascending order …
+    sizes: Vec<u32>,
+    /// … and how many of them have been probed in this turn.
+    probed_sizes: usize,
+    turns: u32,
+    /// All its probes.
+    probes: Vec<MtuProbe>,
+    /// When the answers to this turn are overdue, or, while what passed is confirmed with single probes, when to send the next.
     answer_deadline: Time,
 }
 
 /// Ethernet, and what it leaves behind PPPoE (RFC 2516), IPv6 in IPv4, and other encapsulations; FDDI; jumbo frames.
 const COMMON_MTUS: [u32; 10] = [1280, 1400, 1420, 1440, 1460, 1480, 1492, 1500, 4352, 9000];
 const SEARCH_RESOLUTION_BYTES: u32 = 8;
+/// An interval without common lengths is divided into so many parts.
+const SEARCH_PARTS: u32 = 8;
+/// What the rate of the path adds to the patience, at most: below 50 kbit/s lengths are not told apart.
+const MAX_ROUND_TRANSMISSION_TIME: Span = Span::from_secs(2);
 /// MAX_PROBES of RFC 8899 §5.1.2.
 const MAX_PROBES: u32 = 3;
 /// PMTU_RAISE_TIMER of RFC 8899 §5.1.1.
 const PMTU_RAISE_TIMER: Span = Span::from_secs(600);
 /// CONFIRMATION_TIMER of RFC 8899 §5.1.1.
 const CONFIRMATION_TIMER: Span = Span::from_secs(2);
+/// Lost packets call for no more confirmations than this: those of a path that is congested cost it little.
+const MIN_CONFIRMATION_INTERVAL: Span = Span::from_millis(250);
 const BASE_RETRY_INTERVAL: Span = Span::from_secs(1);
 
 impl PathMtuDiscovery {
@@ -99,7 +113,7 @@ impl PathMtuDiscovery {
             failed_bytes: max + 1,
             previous_bytes: None,
             last_found_bytes: None,
-            open_probe: None,
+            round: None,
             next_probe: now,
             next_number: 0,
             reductions: 0,
@@ -119,12 +133,17 @@ impl PathMtuDiscovery {
         self.last_found_bytes.unwrap_or(self.max_bytes)
     }
 
-    /// Whether nothing is being found out.
+    /// Whether it is known what passes, to within the distances of common lengths at least: the answers to a search's first
+    /// probes are in or overdue.
     pub fn is_settled(&self) -> bool {
-        matches!(self.phase, DiscoveryPhase::SearchComplete { .. })
+        match self.phase {
+            DiscoveryPhase::SearchComplete { .. } => true,
+            DiscoveryPhase::Search => self.last_found_bytes.is_some_and(|found| found <= self.confirmed_bytes),
+            _ => false,
+        }
     }
 
-    /// How often a length that had passed was found not to pass any more.
+    /// How often less was found to pass than before.
     pub fn reductions(&self) -> u32 {
         self.reductions
     }
@@ -133,13 +152,13 @@ impl PathMtuDiscovery {
     pub fn path_up(&mut self, now: Time) {
         if self.phase == DiscoveryPhase::Disabled {
             (self.phase, self.confirmed_bytes, self.failed_bytes) = (DiscoveryPhase::Resuming, 0, self.max_bytes + 1);
-            (self.previous_bytes, self.open_probe, self.next_probe) = (Some(self.expected_bytes()), None, now);
+            (self.previous_bytes, self.round, self.next_probe) = (Some(self.expected_bytes()), None, now);
         }
     }
 
     /// The path does not answer. It may be another one when it does again.
     pub fn path_down(&mut self) {
-        (self.phase, self.open_probe) = (DiscoveryPhase::Disabled, None);
+        (self.phase, self.round) = (DiscoveryPhase::Disabled, None);
     }
 
     /// A packet has left.
@@ -147,29 +166,61 @@ impl PathMtuDiscovery {
         self.is_confirmation_needed |= bytes > Self::BASE_BYTES;
     }
 
-    /// The probe that is to be sent now. Its answer is overdue after `patience`.
-    pub fn poll(&mut self, now: Time, patience: Span) -> Option<MtuProbe> {
+    /// Long packets were lost, and short ones behind them arrived: what passed is confirmed at once.
+    pub fn confirm(&mut self, now: Time) {
+        if let (DiscoveryPhase::SearchComplete { .. }, None) = (self.phase, &self.round) {
+            let earliest = self.next_probe - (CONFIRMATION_TIMER - MIN_CONFIRMATION_INTERVAL);
+            (self.is_confirmation_needed, self.next_probe) = (true, self.next_probe.min(now.max(earliest)));
+        }
+    }
+
+    /// The probe that is to be sent now, on a path of this rate. Once it has left, its answer is overdue after `patience`.
+    pub fn poll(&mut self, now: Time, patience: Span, rate: Rate) -> Option<MtuProbe> {
         if self.deadline()? > now {
             return None;
         }
-        if let Some(open) = self.open_probe.take_if(|open| open.tries >= max_tries(self.phase)) {
-            self.size_failed(open.bytes, now);
-        }
-        let (bytes, first, tries) = match self.open_probe {
-            Some(ProbedSize { bytes, first_number: first, tries, .. }) => (bytes, first, tries),
-            None => (self.next_size(now)?, self.next_number, 0),
+        let mut round = match self.round.take() {
+            Some(mut round) if round.probed_sizes == round.sizes.len() => {
+                if round.turns >= max_turns(self.phase) {
+                    self.size_failed(round.sizes[0], now);
+                    return self.poll(now, patience, rate);
+                }
+                if self.phase == DiscoveryPhase::Search {
+                    self.record_found();
+                }
+                (round.turns, round.probed_sizes) = (round.turns + 1, 0);
+                round
+            }
+            Some(round) => round,
+            None => {
+                let sizes = self.next_sizes(now);
+                if sizes.is_empty() {
+                    return None;
+                }
+                ProbeRound { sizes, probed_sizes: 0, turns: 1, probes: Vec::new(), answer_deadline: now }
+            }
         };
-        let number = self.next_number;
-        self.next_number = number.wrapping_add(1);
-        self.open_probe =
-            Some(ProbedSize { bytes, first_number: first, tries: tries + 1, answer_deadline: now + patience });
-        Some(MtuProbe { number, bytes })
+        let probe = MtuProbe { number: self.next_number, bytes: round.sizes[round.probed_sizes] };
+        self.next_number = self.next_number.wrapping_add(1);
+        round.probes.push(probe);
+        round.probed_sizes += 1;
+        let turn_bytes = round.sizes.iter().map(|bytes| u64::from(*bytes)).sum();
+        let is_confirming = matches!(self.phase, DiscoveryPhase::SearchComplete { .. });
+        round.answer_deadline = if is_confirming && round.turns < MAX_PROBES {
+            now + patience / i64::from(MAX_PROBES)
+        } else {
+            now + patience + rate.time_for(turn_bytes).min(MAX_ROUND_TRANSMISSION_TIME)
+        };
+        self.round = Some(round);
+        Some(probe)
     }
 
     /// When to poll.
     pub fn deadline(&self) -> Option<Time> {
-        match (self.open_probe, self.phase) {
-            (Some(open), _) => Some(open.answer_deadline),
+        match (&self.round, self.phase) {
+            // At once.
+            (Some(round), _) if round.probed_sizes < round.sizes.len() => Some(Time::ZERO),
+            (Some(round), _) => Some(round.answer_deadline),
             (None, DiscoveryPhase::Disabled) => None,
             (None, DiscoveryPhase::SearchComplete { raise_at }) => {
                 self.is_confirmation_needed.then_some(self.next_probe).into_iter().chain(raise_at).min()
@@ -180,9 +231,17 @@ impl PathMtuDiscovery {
 
     /// The far end has received the probe of this number.
     pub fn probe_answered(&mut self, number: u32, now: Time) {
-        let is_open = |open: &mut ProbedSize| number.wrapping_sub(open.first_number) < open.tries;
-        let Some(ProbedSize { bytes, .. }) = self.open_probe.take_if(is_open) else { return };
-        self.confirmed_bytes = bytes;
+        let Some(round) = &mut self.round else { return };
+        let Some(bytes) = round.probes.iter().find(|probe| probe.number == number).map(|probe| probe.bytes) else {
+            return;
+        };
+        let answered = round.sizes.partition_point(|size| *size <= bytes);
+        round.sizes.drain(..answered);
+        round.probed_sizes = round.probed_sizes.saturating_sub(answered);
+        if round.sizes.is_empty() {
+            self.round = None;
+        }
+        self.confirmed_bytes = self.confirmed_bytes.max(bytes);
         self.next_probe = now;
         match self.phase {
             DiscoveryPhase::Resuming if self.last_found_bytes == Some(bytes) => self.complete_search(now),
@@ -197,47 +256,59 @@ impl PathMtuDiscovery {
             return;
         }
         self.failed_bytes = self.failed_bytes.min(bytes);
-        if let Some(open) = self.open_probe.take_if(|open| open.bytes >= bytes) {
-            self.size_failed(open.bytes, now);
+        if self.round.as_ref().is_some_and(|round| round.sizes[0] >= bytes) {
+            self.round = None;
+            if !matches!(self.phase, DiscoveryPhase::SearchComplete { .. }) {
+                self.size_failed(bytes, now);
+            }
+        } else if let Some(round) = &mut self.round {
+            // Nothing is longer than what is refused.
+            round.sizes.truncate(round.sizes.partition_point(|size| *size < bytes));
+            round.probed_sizes = round.probed_sizes.min(round.sizes.len());
         }
         if self.confirmed_bytes >= bytes {
-            self.restart(now);
+            self.restart(None, now);
         }
     }
 
-    /// The next length to be probed, if one is due.
-    fn next_size(&mut self, now: Time) -> Option<u32> {
+    /// The next lengths to be probed, if any are due; in ascending order.
+    fn next_sizes(&mut self, now: Time) -> Vec<u32> {
         match self.phase {
-            DiscoveryPhase::Disabled => None,
-            DiscoveryPhase::Resuming => Some(self.previous_bytes.unwrap_or(self.max_bytes)),
-            DiscoveryPhase::Base => Some(Self::BASE_BYTES),
-            DiscoveryPhase::Search => self.next_candidate().or_else(|| {
-                self.complete_search(now);
-                None
-            }),
+            DiscoveryPhase::Disabled => Vec::new(),
+            DiscoveryPhase::Resuming => vec![self.previous_bytes.unwrap_or(self.max_bytes)],
+            DiscoveryPhase::Base => vec![Self::BASE_BYTES],
+            DiscoveryPhase::Search => {
+                let candidates = self.next_candidates();
+                if candidates.is_empty() {
+                    self.complete_search(now);
+                }
+                candidates
+            }
             DiscoveryPhase::SearchComplete { raise_at } if raise_at.is_some_and(|at| at <= now) => {
                 (self.phase, self.failed_bytes) = (DiscoveryPhase::Search, self.max_bytes + 1);
-                self.next_candidate()
+                self.next_candidates()
             }
             DiscoveryPhase::SearchComplete { .. } => {
                 self.is_confirmation_needed = false;
-                Some(self.confirmed_bytes)
+                vec![self.confirmed_bytes]
             }
         }
     }
 
-    /// A length between what passes and what does not; none where they are close enough.
-    fn next_candidate(&mut self) -> Option<u32> {
-        let is_open = |bytes: &u32| (self.confirmed_bytes + 1..self.failed_bytes).contains(bytes);
-        if let Some(earlier) = self.previous_bytes.take().filter(is_open) {
-            return Some(earlier);
+    /// Lengths between what passes and what does not; none where they are close enough.
+    fn next_candidates(&mut self) -> Vec<u32> {
+        let (confirmed, failed) = (self.confirmed_bytes, self.failed_bytes);
+        let is_untried = failed > self.max_bytes;
+        let others = self.previous_bytes.take().into_iter().chain(is_untried.then_some(self.max_bytes));
+        let mut sizes: Vec<u32> =
+            COMMON_MTUS.into_iter().chain(others).filter(|bytes| (confirmed + 1..failed).contains(bytes)).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        if sizes.is_empty() && failed - confirmed > SEARCH_RESOLUTION_BYTES {
+            let part = (failed - confirmed).div_ceil(SEARCH_PARTS);
+            sizes.extend((confirmed..failed).step_by(part as usize).skip(1));
         }
-        if self.failed_bytes > self.max_bytes {
-            return Some(self.max_bytes).filter(is_open);
-        }
-        let middle = (self.confirmed_bytes + self.failed_bytes) / 2;
-        let common = COMMON_MTUS.into_iter().find(is_open);
-        common.or((self.failed_bytes - self.confirmed_bytes > SEARCH_RESOLUTION_BYTES).then_some(middle))
+        sizes
     }
 
     fn size_failed(&mut self, bytes: u32, now: Time) {
@@ -247,28 +318,38 @@ impl PathMtuDiscovery {
             DiscoveryPhase::Resuming => (self.phase, self.confirmed_bytes) = (DiscoveryPhase::Base, Self::BASE_BYTES),
             DiscoveryPhase::Base => (self.confirmed_bytes, self.next_probe) = (0, now + BASE_RETRY_INTERVAL),
             DiscoveryPhase::Search => self.failed_bytes = self.failed_bytes.min(bytes),
-            DiscoveryPhase::SearchComplete { .. } => {
-                self.failed_bytes = bytes;
-                self.restart(now);
-            }
+            // If the probes were lost by chance, it is found to pass at once.
+            DiscoveryPhase::SearchComplete { .. } => self.restart(Some(bytes), now),
         }
     }
 
-    /// What passed does not any more.
-    fn restart(&mut self, now: Time) {
-        self.reductions = self.reductions.wrapping_add(1);
-        (self.phase, self.confirmed_bytes, self.previous_bytes) = (DiscoveryPhase::Base, Self::BASE_BYTES, None);
-        (self.open_probe, self.next_probe) = (None, now);
+    /// What passed does not any more, or seems not to.
+    fn restart(&mut self, previous: Option<u32>, now: Time) {
+        if previous.is_some() {
+            self.failed_bytes = self.max_bytes + 1;
+        }
+        (self.phase, self.confirmed_bytes, self.previous_bytes) = (DiscoveryPhase::Base, Self::BASE_BYTES, previous);
+        (self.round, self.next_probe) = (None, now);
     }
 
     fn complete_search(&mut self, now: Time) {
         let raise_at = (self.confirmed_bytes < self.max_bytes).then_some(now + PMTU_RAISE_TIMER);
-        (self.phase, self.last_found_bytes) = (DiscoveryPhase::SearchComplete { raise_at }, Some(self.confirmed_bytes));
+        self.phase = DiscoveryPhase::SearchComplete { raise_at };
+        self.record_found();
         self.next_probe = now + CONFIRMATION_TIMER;
+    }
+
+    /// What has passed by now is what is to be expected.
+    fn record_found(&mut self) {
+        let before = self.last_found_bytes.replace(self.confirmed_bytes);
+        if before.is_some_and(|before| before > self.confirmed_bytes) {
+            self.reductions = self.reductions.wrapping_add(1);
+        }
     }
 }
 
-fn max_tries(phase: DiscoveryPhase) -> u32 {
+/// How often the lengths of a round are probed.
+fn max_turns(phase: DiscoveryPhase) -> u32 {
     if phase == DiscoveryPhase::Resuming { 1 } else { MAX_PROBES }
 }
 
@@ -281,6 +362,7 @@ mod tests {
 
     const ROUND_TRIP: Span = Span::from_millis(20);
     const PATIENCE: Span = Span::from_millis(100);
+    const RATE: Rate = Rate::from_mbit(100);
 
     /// A path that passes packets up to a length, and loses some of them.
     struct Path {
@@ -306,7 +388,7 @@ mod tests {
         fn run(&mut self, span: Span) {
             let end = self.now + span;
             loop {
-                while let Some(probe) = self.discovery.poll(self.now, PATIENCE) {
+                while let Some(probe) = self.discovery.poll(self.now, PATIENCE, RATE) {
                     self.probes.push(probe.bytes);
                     if probe.bytes <= self.mtu && !self.random.random_bool(self.loss) {
                         self.answers.push((self.now + ROUND_TRIP, probe.number));
@@ -350,7 +432,7 @@ mod tests {
         assert_eq!(path.discovery.limit_bytes(), Some(1200), "after one probe that was not answered");
         path.run(Span::from_secs(1));
         assert_eq!(path.discover_mtu(), 1492);
-        assert_eq!(path.probes, [1500, 1200, 1500, 1500, 1500, 1280, 1400, 1420, 1440, 1460, 1480, 1492]);
+        assert_eq!(path.probes, [1500, 1200, 1280, 1400, 1420, 1440, 1460, 1480, 1492, 1500, 1500, 1500]);
     }
 
     #[test]
@@ -365,6 +447,38 @@ mod tests {
         path.mtu = 1500;
         path.run(PMTU_RAISE_TIMER);
         assert_eq!(path.discover_mtu(), 1500);
+    }
+
+    /// One length after the other took three seconds, in which a TCP connection backs off twice (issue 40, 7).
+    #[test]
+    fn what_passes_of_the_common_lengths_is_known_at_once_and_all_after_a_second() {
+        for (mtu, common) in [(1300, 1280), (1492, 1492), (1419, 1400), (1280, 1280)] {
+            let mut path = Path::new(1500, 1500, 0.0, 0);
+            path.run(Span::from_secs(1));
+            path.mtu = mtu;
+            path.discovery.confirm(path.now);
+            path.run(PATIENCE * 2 + ROUND_TRIP);
+            assert_eq!((path.discovery.is_settled(), path.discovery.reductions()), (false, 0));
+            path.run(PATIENCE);
+            assert_eq!((path.discovery.is_settled(), path.discovery.expected_bytes()), (true, common), "{mtu}");
+            assert_eq!(path.discovery.reductions(), 1);
+            path.run(PATIENCE * 9);
+            assert!(path.discover_mtu() <= mtu && path.discover_mtu() + SEARCH_RESOLUTION_BYTES > mtu, "{mtu}");
+            assert_eq!(path.discovery.reductions(), 1);
+        }
+    }
+
+    #[test]
+    fn a_path_whose_probes_were_lost_by_chance_is_soon_what_it_was() {
+        let mut path = Path::new(1500, 1500, 0.0, 0);
+        path.run(Span::from_secs(1));
+        path.loss = 1.0;
+        path.discovery.confirm(path.now);
+        path.run(PATIENCE * 2);
+        path.loss = 0.0;
+        assert_eq!(path.discovery.limit_bytes(), Some(1200));
+        path.run(PATIENCE * 2);
+        assert_eq!((path.discover_mtu(), path.discovery.reductions()), (1500, 0));
     }
 
     #[test]
@@ -419,7 +533,7 @@ mod tests {
     fn an_answer_to_nothing_that_was_asked_means_nothing() {
         let mut discovery = PathMtuDiscovery::new(1500, Time::ZERO);
         discovery.path_up(Time::ZERO);
-        let probe = discovery.poll(Time::ZERO, PATIENCE).unwrap();
+        let probe = discovery.poll(Time::ZERO, PATIENCE, RATE).unwrap();
         for number in [probe.number.wrapping_sub(1), probe.number + 1, u32::MAX / 2] {
             discovery.probe_answered(number, Time::ZERO);
             assert_eq!(discovery.limit_bytes(), None);
@@ -435,9 +549,9 @@ mod tests {
         assert!((450..=501).contains(&path.probes.len()), "{}", path.probes.len());
         let mut discovery = PathMtuDiscovery::new(1500, Time::ZERO);
         discovery.path_up(Time::ZERO);
-        let probe = discovery.poll(Time::ZERO, PATIENCE).unwrap();
+        let probe = discovery.poll(Time::ZERO, PATIENCE, RATE).unwrap();
         discovery.probe_answered(probe.number, Time::ZERO);
-        discovery.poll(Time::ZERO, PATIENCE);
+        discovery.poll(Time::ZERO, PATIENCE, RATE);
         assert_eq!(discovery.deadline(), None);
     }
 

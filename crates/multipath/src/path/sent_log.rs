@@ -1,3 +1,4 @@
+use crate::path::long_packets::LongPackets;
 use crate::path::report::PathReport;
 use kumade_units::{Span, Time};
 use std::collections::VecDeque;
@@ -69,14 +70,16 @@ impl SentLog {
         self.first_counter + self.packets.len() as u64 - 1
     }
 
-    /// The packet that a report is about, when it tells anything new. What was sent up to then is no longer open.
-    pub fn take_reported(&mut self, report: &PathReport) -> Option<AcknowledgedPackets> {
+    /// The packet that a report is about, when it tells anything new, and the long ones up to it that were open. What was sent up
+    /// to then is no longer open.
+    pub fn take_reported(&mut self, report: &PathReport) -> Option<(AcknowledgedPackets, LongPackets)> {
         let index = usize::try_from(report.highest_counter.checked_sub(self.first_counter)?).ok()?;
         let sent = *self.packets.get(index)?;
-        self.packets.drain(..=index);
+        let mut long = LongPackets::default();
+        self.packets.drain(..=index).for_each(|packet| long.add(packet.size));
         self.first_counter += index as u64 + 1;
         self.reported_bytes = sent.logged_bytes;
-        Some(sent)
+        Some((sent, long))
     }
 
     /// The counter of the next packet.
@@ -130,7 +133,7 @@ mod tests {
             hold_time: Span::ZERO,
         };
         let sent = log.take_reported(&report(2)).unwrap();
-        assert_eq!((sent.time, sent.total_bytes), (at(2), 300));
+        assert_eq!((sent.0.time, sent.0.total_bytes), (at(2), 300));
         assert_eq!(
             (log.unacknowledged_bytes(), log.nth_unacknowledged(0), log.nth_unacknowledged(2)),
             (200, Some(at(3)), None)

@@ -1,5 +1,6 @@
 use crate::congestion_control::shared_rate::SharedRateView;
 use crate::outer_transport::in_flight_control::{InFlightControl, StreamDelivery};
+use crate::path::long_packets::LongPacketLosses;
 use crate::path::report::PathReport;
 use crate::path::sent_log::{SentLog, SentPacket};
 use crate::path::shared::{PathObservation, ShardPath};
@@ -94,6 +95,7 @@ pub(crate) struct PathSender {
     reported_bytes: u64,
     /// Packets that arrived, and their bytes.
     delivered: (u64, u64),
+    long_packet_losses: LongPacketLosses,
     /// Where that controls the flow.
     in_flight_control: Option<InFlightControl>,
 }
@@ -119,6 +121,7 @@ impl PathSender {
             lost_packets: 0,
             reported_bytes: 0,
             delivered: (0, 0),
+            long_packet_losses: LongPacketLosses::default(),
             in_flight_control: config.new_in_flight_control(now),
         }
     }
@@ -291,19 +294,23 @@ impl PathSender {
 
     /// Takes a report; returns whether the path is up because of it.
     pub fn record_report(&mut self, report: &PathReport, now: Time) -> bool {
-        let Some(sent) = self.sent_log.take_reported(report) else { return false };
+        let Some((sent, long)) = self.sent_log.take_reported(report) else { return false };
         let round_trip = now - sent.time - report.hold_time;
         // What the log has was sent, so that there are no more packets than their counters say, whatever the far end does.
         let sent_packets = report.highest_counter.saturating_add(1);
         let received_packets = report.received_packets.min(sent_packets);
         let lost = sent_packets - received_packets;
+        let sent_bytes = sent.logged_bytes - self.reported_bytes;
+        let received_bytes = report.received_bytes.saturating_sub(self.delivered.1);
+        let capacity = self.rate().capacity();
+        self.long_packet_losses.record_report(long, sent_bytes.saturating_sub(received_bytes), capacity, now);
         let seen = PathObservation {
             now,
             sent,
             arrival: report.arrival,
             round_trip,
-            sent_bytes: sent.logged_bytes - self.reported_bytes,
-            received_bytes: report.received_bytes.saturating_sub(self.delivered.1),
+            sent_bytes,
+            received_bytes,
             lost_packets: lost.wrapping_sub(self.lost_packets) as i64,
             // Probes that are lost tell nothing of the rate.
             is_probing_only: self.is_standby || matches!(self.health.state(), PathState::Down { .. }),
@@ -314,6 +321,18 @@ impl PathSender {
             self.shard.record_observation(&seen);
         }
         self.health.record_answer(round_trip, now) && self.is_enabled
+    }
+
+    /// Whether the path may have ceased to pass long packets, since this was last asked.
+    pub fn take_long_packet_suspicion(&mut self) -> bool {
+        self.long_packet_losses.take_suspicion()
+    }
+
+    /// What was lost was too long for the path, and no sign of what it carries.
+    pub fn undo_rate_reduction(&mut self, now: Time) {
+        if let Some(rate) = self.long_packet_losses.rate_before(now) {
+            self.shard.suggest_capacity(rate, now);
+        }
     }
 
     /// Whether the path has failed by now.

@@ -76,7 +76,7 @@ impl TunQueue {
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] where nothing waits. [`io::ErrorKind::InvalidData`] where the packet cannot be
-    /// segmented; it is dropped.
+    /// segmented; it is dropped. [`io::ErrorKind::NotFound`] where somebody has deleted the device.
     pub fn read(&mut self, headroom: usize) -> io::Result<TunPackets<'_>> {
         self.buffer.resize(headroom + MAX_PACKET_BYTES, 0);
         let mut header = [0; Offload::HEADER_BYTES];
@@ -87,6 +87,10 @@ impl TunQueue {
         {
             handovers.discard_lost();
         }
+        let read = read.map_err(|error| match error.raw_os_error() {
+            Some(libc::EBADFD) => io::Error::new(io::ErrorKind::NotFound, "somebody has deleted the device"),
+            _ => error,
+        });
         let len = read?.checked_sub(Offload::HEADER_BYTES).ok_or(io::ErrorKind::InvalidData)?;
         let frame = &mut self.buffer[..headroom + len];
         let handed_over = self.handovers.as_mut().and_then(|handovers| handovers.stamp_of(&frame[headroom..]));

@@ -1,4 +1,5 @@
 use super::send::{SendFailure, send_messages};
+use crate::binding::bind_to_interface;
 use crate::index::index_of;
 use crate::interface::Family;
 use crate::option::{Ipv4MtuDiscover, Ipv6MtuDiscover};
@@ -82,7 +83,7 @@ impl BatchSocket {
         if current == index.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        SockRef::from(&self.0.socket).bind_device(Some(name.as_bytes())).map_err(|error| {
+        bind_to_interface(&SockRef::from(&self.0.socket), name).map_err(|error| {
             let hint = hint(&error);
             SetupError::new(format!("bind a UDP socket to the new interface {name}"), error).with_hint(hint)
         })?;

@@ -5,7 +5,9 @@ use crate::config::{DEFAULT_PORT, RelayedConfig, TransportMode, TunnelConfigErro
 use crate::host::HostRefusal;
 use crate::peer::{PeerConfig, parse_network};
 use crate::tunnel::TunnelError;
-use kumade_daemon::{ConfigError, ConfigFault, NumberOrText, check_name, listen_address, metrics_address, parse_config};
+use kumade_daemon::{
+    ConfigError, ConfigFault, NumberOrText, check_name, listen_address, metrics_address, parse_config,
+};
 use kumade_net::tcp::RtoLimits;
 use kumade_noise_session::PublicKey;
 use kumade_overlay_io::{ConnectionTuning, OuterDscp, ParseOuterDscpError};
