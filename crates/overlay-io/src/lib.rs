@@ -44,6 +44,7 @@ mod node;
 mod outer_transports;
 mod plane;
 mod policy_routes;
+mod restore_schedule;
 mod shard;
 mod shard_link;
 mod status;
