@@ -19,6 +19,8 @@ use std::ops::DerefMut;
 const PROBE_BYTES: u16 = 32;
 /// Connections that bring no packet for so long are not used by the peer.
 const CONNECTION_IDLE_TIMEOUT: Span = Span::from_secs(1);
+/// A peer is not lost for so long after its paths began anew with other settings: they are probed meanwhile.
+const PATH_RESTART_TIMEOUT: Span = Span::from_secs(2);
 /// The endpoint needs to be told of data no more often.
 const NOTICE_INTERVAL: Span = Span::from_secs(1);
 
@@ -64,6 +66,8 @@ pub(crate) struct Remote<B> {
     has_path_failed: Vec<bool>,
     /// Whether each path was taken down for other settings, which is no failure.
     is_restarting: Vec<bool>,
+    /// When one was last.
+    restarted_at: Option<Time>,
     /// What is to be told.
     changes: Vec<(Time, RemoteChange)>,
     handshakes: u64,
@@ -91,6 +95,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             path_failures: vec![0; routes.len()],
             has_path_failed: vec![false; routes.len()],
             is_restarting: vec![false; routes.len()],
+            restarted_at: None,
             routes,
             had_connection: false,
             last_connection_data: None,
@@ -182,7 +187,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 
     /// A path begins anew by this route, or waits for the peer to write first.
     fn restart_path(&mut self, path: PathId, route: Option<Route>, now: Time) {
-        self.is_restarting[path.index()] |= self.bond.set_enabled(path, false, now);
+        if self.bond.set_enabled(path, false, now) {
+            self.is_restarting[path.index()] = true;
+            self.restarted_at = Some(now);
+        }
         self.has_path_failed[path.index()] = false;
         let overhead_bytes = self.config.bond.paths[path.index()].overhead_bytes;
         self.bond.set_flow_control(path, self.flow_control(path), overhead_bytes, now);
@@ -260,7 +268,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     /// Takes note of whether the peer is connected: there is a session, and it answers on a path. One that is lost has been so since
     /// it was heard last. A path that answers while its MTU is found out anew is no loss.
     pub(crate) fn update_connection(&mut self, has_session: bool, now: Time) {
-        let is_connected = has_session && (self.bond.is_up() || self.connection_state.0 && self.answers_on_a_path());
+        let is_restarting = self.restarted_at.is_some_and(|at| now - at < PATH_RESTART_TIMEOUT);
+        let is_kept = self.connection_state.0 && (is_restarting || self.answers_on_a_path());
+        let is_connected = has_session && (self.bond.is_up() || is_kept);
         if self.connection_state.0 == is_connected {
             return;
         }
