@@ -23,6 +23,8 @@ const CONNECTION_IDLE_TIMEOUT: Span = Span::from_secs(1);
 const MAX_KEPT_OVERSIZED_PACKETS: usize = 32;
 /// Hosts are told of packets that some path passes no more often.
 const MTU_ADVICE_INTERVAL: Span = Span::from_millis(10);
+/// A peer is not lost for so long after its paths began anew with other settings: they are probed meanwhile.
+const PATH_RESTART_TIMEOUT: Span = Span::from_secs(2);
 /// The endpoint needs to be told of data no more often.
 const NOTICE_INTERVAL: Span = Span::from_secs(1);
 
@@ -71,6 +73,8 @@ pub(crate) struct Remote<B> {
     /// Packets too long for all paths, or for some, of which hosts are to be told.
     oversized: Vec<PacketBuffer<B>>,
     next_mtu_advice: Time,
+    /// When one was last.
+    restarted_at: Option<Time>,
     /// What is to be told.
     changes: Vec<(Time, RemoteChange)>,
     handshakes: u64,
@@ -98,6 +102,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             path_failures: vec![0; routes.len()],
             has_path_failed: vec![false; routes.len()],
             is_restarting: vec![false; routes.len()],
+            restarted_at: None,
             routes,
             had_connection: false,
             last_connection_data: None,
@@ -191,7 +196,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 
     /// A path begins anew by this route, or waits for the peer to write first.
     fn restart_path(&mut self, path: PathId, route: Option<Route>, now: Time) {
-        self.is_restarting[path.index()] |= self.bond.set_enabled(path, false, now);
+        if self.bond.set_enabled(path, false, now) {
+            self.is_restarting[path.index()] = true;
+            self.restarted_at = Some(now);
+        }
         self.has_path_failed[path.index()] = false;
         let overhead_bytes = self.config.bond.paths[path.index()].overhead_bytes;
         self.bond.set_flow_control(path, self.flow_control(path), overhead_bytes, now);
@@ -269,7 +277,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     /// Takes note of whether the peer is connected: there is a session, and it answers on a path. One that is lost has been so since
     /// it was heard last. A path that answers while its MTU is found out anew is no loss. Returns whether it was lost just now.
     pub(crate) fn update_connection(&mut self, has_session: bool, now: Time) -> bool {
-        let is_connected = has_session && (self.bond.is_up() || self.connection_state.0 && self.answers_on_a_path());
+        let is_restarting = self.restarted_at.is_some_and(|at| now - at < PATH_RESTART_TIMEOUT);
+        let is_kept = self.connection_state.0 && (is_restarting || self.answers_on_a_path());
+        let is_connected = has_session && (self.bond.is_up() || is_kept);
         if self.connection_state.0 == is_connected {
             return false;
         }

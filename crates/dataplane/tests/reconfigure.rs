@@ -95,6 +95,21 @@ fn a_path_with_other_settings_begins_anew_and_the_others_carry_on() {
 }
 
 #[test]
+fn a_peer_of_which_all_paths_begin_anew_is_not_lost_unless_it_does_not_answer() {
+    let mut world = World::new(25, PathPolicy::Weighted, vec![model(8, 5), model(8, 15)]);
+    world.run(0, 6, at(3));
+    world.reconfigure(0, &PathPolicy::Weighted, 2, &[], &[0, 1]);
+    world.run(0, 6, at(6));
+    let status = &world.nodes[0].remote_statuses()[0];
+    assert_eq!((status.is_connected, status.losses, status.paths[0].failures), (true, 0, 0));
+    world.paths.iter_mut().for_each(|path| path.is_cut = true);
+    world.reconfigure(0, &PathPolicy::Weighted, 2, &[], &[0, 1]);
+    world.run(0, 6, at(10));
+    let status = &world.nodes[0].remote_statuses()[0];
+    assert_eq!((status.is_connected, status.losses), (false, 1));
+}
+
+#[test]
 fn settings_that_cannot_be_change_nothing() {
     let ratio = PathPolicy::Ratio { shares: vec![1], unit: ShareUnit::Packets };
     let mut world = World::new(24, PathPolicy::Weighted, vec![model(8, 5), model(8, 15)]);

@@ -285,7 +285,7 @@ fn packets_arrive_by_the_path_that_is_left_whatever_reverse_path_filtering_paths
             let gateways = [&sites.left, &sites.right];
             for gateway in gateways {
                 set(gateway, "all", "0");
-                ["path1", "path2"].map(|path| set(gateway, path, filter));
+                ["path1", "path2"].iter().for_each(|path| set(gateway, path, filter));
             }
             let right = LEFT.replace("\"left\"", "\"right\"").replace("10.1.0", "10.X.0").replace("10.2.0", "10.1.0");
             let right = right.replace("10.X.0", "10.2.0").replace("fd01::", "fdX::").replace("fd02::", "fd01::");

@@ -1,24 +1,25 @@
 //! `kumade gateway`: shares the traffic of a site over several paths.
 
+mod config_file;
+mod keys;
 mod live;
 mod registry;
-mod reload;
 mod run;
 mod services;
 mod status;
 
 use crate::output::{StandardOutput, note};
 use crate::usage::usage_error;
-use anyhow::Context;
 use clap::{Args, Subcommand};
+use config_file::read_config;
+use kumade_gateway::GatewayConfig;
 use kumade_gateway::config::{PathOption, Plane, SimpleBonded, SimpleConfig};
 use kumade_gateway::direct::{DirectPlan, check_forwarding};
-use kumade_gateway::{ConfigError, GatewayConfig};
 use kumade_net::interface;
 use kumade_overlay_io::OuterTransportConfig;
 use registry::DEFAULT_NAME;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Share the traffic of a site over several paths, until Ctrl-C
@@ -36,7 +37,8 @@ use std::process::ExitCode;
 pub struct GatewayArgs {
     #[command(subcommand)]
     command: Option<GatewayCommand>,
-    /// Configuration file (TOML): sites, paths, address translation
+    /// Configuration file (TOML): sites, paths, address translation. SIGHUP has it read again, and what has changed in it take effect
+    /// while packets pass
     #[arg(long, value_name = "FILE", required_unless_present = "paths", conflicts_with_all = ["paths", "name", "prometheus"])]
     config: Option<PathBuf>,
     /// Interface of local hosts; packets that arrive there are divided. Repeatable
@@ -112,13 +114,6 @@ pub fn run(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// With these interfaces. The inner error is for the file's content.
-fn read_config(file: &Path, interfaces: &[String]) -> anyhow::Result<Result<GatewayConfig, ConfigError>> {
-    let name = file.display().to_string();
-    let text = kumade_daemon::read_text(file).with_context(|| format!("cannot read the configuration {name}"))?;
-    Ok(GatewayConfig::from_toml(&text, &name, interfaces))
-}
-
 fn check_config(config: &GatewayConfig) -> anyhow::Result<ExitCode> {
     let mut output = StandardOutput;
     for remote in &config.remotes {
@@ -132,10 +127,10 @@ fn check_config(config: &GatewayConfig) -> anyhow::Result<ExitCode> {
         writeln!(output, "# {}: weights are measured, to {}", remote.name, targets.join(", "))?;
     }
     config.check_next_hops()?;
-    run::measurement_key(config)?;
+    keys::measurement_key(config)?;
     match &config.plane {
         Plane::Bonded(bonded) => {
-            let keyed = run::bonded_config(config, bonded)?;
+            let keyed = keys::bonded_config(config, bonded)?;
             config.check_own_key(keyed.identity.public_key())?;
             config.forwarding_warnings().iter().for_each(|warning| note!("warning: {warning}"));
             writeln!(output, "# public key of this gateway: {}", keyed.identity.public_key())?;
@@ -148,7 +143,7 @@ fn check_config(config: &GatewayConfig) -> anyhow::Result<ExitCode> {
         }
         Plane::Direct => {
             if let Some(sessions) = &config.sessions {
-                let (identity, _) = run::session_keys(sessions)?;
+                let (identity, _) = keys::session_keys(sessions)?;
                 config.check_own_key(identity.public_key())?;
                 writeln!(output, "# public key of this gateway: {}", identity.public_key())?;
             }

@@ -269,7 +269,7 @@ pub fn run(args: TunnelArgs) -> anyhow::Result<ExitCode> {
         }
         (Some(TunnelCommand::RunEnd(command)), _) => {
             let (settings, keeps_privileges) = command.into_settings()?;
-            (SettingsSource::Options(settings), keeps_privileges)
+            (SettingsSource::Options(Box::new(settings)), keeps_privileges)
         }
         (None, Some(file)) => match read_file(&file, args.in_place_of_file.into())? {
             Ok(source) => (source, args.keep_privileges),

@@ -203,6 +203,43 @@ fn a_gateway_runs_with_what_it_needs_alone() {
     });
 }
 
+#[test]
+fn a_gateway_that_is_killed_after_a_reload_leaves_nothing_to_the_next_start() {
+    in_namespaces("a_gateway_that_is_killed_after_a_reload_leaves_nothing_to_the_next_start", || {
+        let host = Host::new("bonded-reloaded");
+        let before = host.network();
+        fs::write(host.directory.join("site.toml"), CONFIG).unwrap();
+        let mut child = host.command(&[], &program(), "site.toml").spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut wait_for = |text: &str| {
+            let mut line = String::new();
+            while !line.contains(text) {
+                assert!(said.read_line(&mut line).unwrap() > 0, "it ended: {line}");
+            }
+        };
+        wait_for("confined:");
+        let table = |number: &str| host.ip(&["route", "show", "table", number]);
+        assert!(table("27458").contains("via 10.9.2.2 dev path2"), "{}", table("27458"));
+        let next_hop = CONFIG.replace("10.9.2.2", "10.9.2.3");
+        fs::write(host.directory.join("site.toml"), &next_hop).unwrap();
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGHUP).unwrap();
+        wait_for("changed: path two: IPv4 gateway: 10.9.2.3 in place of 10.9.2.2");
+        assert!(table("27458").contains("via 10.9.2.3 dev path2"), "{}", table("27458"));
+        let start = CONFIG.find("[[path]]\nname = \"two\"").unwrap();
+        let end = CONFIG.find("[[remote]]").unwrap();
+        let one_path = [&CONFIG[..start], &CONFIG[end..]].concat().replace(", \"192.0.2.2\"", "");
+        fs::write(host.directory.join("site.toml"), one_path).unwrap();
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGHUP).unwrap();
+        wait_for("changed: path two: removed");
+        assert!(!host.network().contains("27458") && table("27457").contains("via 10.9.1.2"), "{}", host.network());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(eventually(|| !host.ip(&["-br", "link"]).contains("kumade0")));
+        started_and_ended(host.command(&[], &program(), "bonded.toml").spawn().unwrap(), || {});
+        assert_eq!((host.network(), host.records()), (before, Vec::new()));
+    });
+}
+
 /// As a PPP connection does, or a modem that is plugged in again.
 #[test]
 fn a_path_follows_an_interface_that_is_deleted_and_made_again() {

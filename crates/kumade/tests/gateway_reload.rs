@@ -1,5 +1,7 @@
 //! `kumade gateway --config FILE` that reads its file again by SIGHUP, while a transfer passes.
 
+mod privileges;
+
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip};
@@ -296,6 +298,7 @@ fn a_bonded_gateway_takes_over_what_changes_while_a_transfer_passes() {
             let tunnel = left.status()["remotes"][0]["tunnel"].clone();
             assert_eq!((&tunnel["losses"], &tunnel["key_changes"]), (&Value::from(0), &Value::from(0)), "{tunnel}");
             transfer.end();
+            assert_eq!(privileges::of(near.child.id()), privileges::confined());
             let said = near.end();
             assert!(!said.contains("lost") && !said.contains("not connected"), "{said}");
             far.end();

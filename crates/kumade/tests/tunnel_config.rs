@@ -424,6 +424,48 @@ fn check_refuses_what_a_start_refuses_with_the_line() {
     });
 }
 
+/// A second key that has changed in its file makes new sessions, over connections and datagrams, and with streams.
+#[test]
+fn another_second_key_is_taken_over() {
+    const TEST: &str = "another_second_key_is_taken_over";
+    in_namespaces(TEST, || {
+        let (hosts, keys) = (hosts(), Keys::new(TEST));
+        let [near, far, second] = ["near.toml", "far.toml", "second.key"].map(|name| ConfigFile::new(&keys, name));
+        let make_second = || {
+            let _ = fs::remove_file(&second.0);
+            assert!(program().args(["key", "preshared", "--output", second.name()]).status().unwrap().success());
+        };
+        for carrier in ["udp", "relay"] {
+            make_second();
+            let write = |config: &ConfigFile, role: &str, number: u8| {
+                let own = format!("addresses = [\"10.77.0.{number}/24\"]\ncarrier = \"{carrier}\"");
+                let second = format!("preshared-key = \"{}\"", second.name());
+                let peer = peer_text("other", &keys.public(3 - number), &format!("\"10.77.0.{}\"", 3 - number));
+                config.write(&format!("[tunnel]\n{role}\n{own}\n{second}\n{peer}"));
+            };
+            write(&far, "listen = \"443\"", 2);
+            write(&near, "connect = \"10.79.0.2:443\"", 1);
+            let mut ends = [(&hosts.right, 2, &far), (&hosts.left, 1, &near)].map(|(inside, number, config)| {
+                let mut end = keys.command(inside, number, &["--config", config.name()]).spawn().unwrap();
+                let said = lines(&mut end);
+                wait_for(&said, "confined");
+                (end, said)
+            });
+            ends.iter().for_each(|(_, said)| drop(wait_for(said, "other: connected")));
+            make_second();
+            for (end, said) in &ends {
+                wait_for_reload(end, said, "changed: preshared-key: another key in its file");
+            }
+            ends.iter().for_each(|(_, said)| drop(wait_for(said, "other: connected")));
+            let listener = hosts.right.run(|| TcpListener::bind("10.77.0.2:9").unwrap()).unwrap();
+            let transfer = Transfer::begin(&hosts, listener, "10.77.0.2:9");
+            transfer.wait_for_progress();
+            transfer.end();
+            ends.iter_mut().for_each(|(end, _)| assert!(end_with(end, Signal::SIGTERM)));
+        }
+    });
+}
+
 /// The routes of a tunnel that takes all traffic come and go with its networks, but for the first of them, which takes a lock.
 #[test]
 fn a_tunnel_that_takes_all_traffic_changes_its_networks() {

@@ -37,6 +37,7 @@ pub mod readiness;
 mod resolved_host;
 pub mod responder;
 mod ring;
+pub mod route_watch;
 pub mod sandbox;
 mod scoped_address;
 mod setup;

@@ -2,7 +2,8 @@
 
 use crate::option::NetlinkStrictCheck;
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt, socket,
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, sendto, setsockopt, socket,
+    sockopt,
 };
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -30,6 +31,22 @@ impl NetlinkSocket {
     pub(crate) fn open(protocol: SockProtocol) -> io::Result<Self> {
         let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
         Ok(NetlinkSocket { socket })
+    }
+
+    /// Notifications are kept up to so many bytes until they are read.
+    pub(crate) fn set_receive_buffer(&self, bytes: usize) -> io::Result<()> {
+        Ok(setsockopt(&self.socket, sockopt::RcvBuf, &bytes)?)
+    }
+
+    /// From now on, notifications of these groups come, a bit each.
+    pub(crate) fn join_groups(&self, groups: u32) -> io::Result<()> {
+        Ok(bind(self.socket.as_raw_fd(), &NetlinkAddr::new(0, groups))?)
+    }
+
+    /// Takes the next message without looking at it; an error where there is none.
+    pub(crate) fn skip(&self) -> io::Result<()> {
+        // What does not fit is discarded.
+        Ok(recv(self.socket.as_raw_fd(), &mut [0; HEADER_BYTES], MsgFlags::MSG_DONTWAIT).map(drop)?)
     }
 
     /// From now on, lists have only what a request describes (Linux 4.20), where they had everything.

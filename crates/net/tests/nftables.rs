@@ -5,8 +5,9 @@ use kumade_net::interface::{self, Family};
 use kumade_net::namespace::Namespace;
 use kumade_net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
 use kumade_net::policy_routing::{self, MarkedRoute, NetworkRoute, PolicyRoute};
+use kumade_net::route_watch::RouteWatch;
 use kumade_net::tcp::original_destination;
-use kumade_netns_testbed::{TEST_DEADLINE, in_namespaces, run_ip};
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip};
 use kumade_packet::{Addresses, FlowKey};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 
@@ -332,4 +333,41 @@ fn check_flow_lists_and_translation(family: Family, addresses: [&str; 3]) {
     let both = [FlowChange::Remove("known".into(), flow), FlowChange::Remove("to".into(), flow)];
     assert!(installed.change_flows(&both).is_err());
     assert_eq!(installed.flows("known").unwrap().len(), 1);
+}
+
+#[test]
+fn who_watches_routes_learns_of_each_change_and_of_nothing_else() {
+    in_namespaces("who_watches_routes_learns_of_each_change_and_of_nothing_else", || {
+        let namespace = Namespace::new().unwrap();
+        let watch = namespace.run(|| RouteWatch::open().unwrap()).unwrap();
+        let ip = |arguments: &str| run_ip(&namespace, &arguments.split(' ').collect::<Vec<_>>()).unwrap();
+        assert!(!watch.take_change());
+        for change in [
+            "link add one type veth peer name two",
+            "link set one up",
+            "link set two up",
+            "addr add 10.1.0.1/24 dev one",
+            "route add 10.2.0.0/16 dev one",
+            "-6 addr add fd01::1/64 dev one nodad",
+            "-6 route add fd02::/64 dev one",
+            "route add default dev one table 9",
+            "-6 route del fd02::/64",
+            // With it go its routes, of which the kernel tells nothing.
+            "link set one down",
+        ] {
+            ip(change);
+            assert!(eventually(|| watch.take_change()), "{change}");
+            // The kernel goes on for a while: addresses come into use, and links up.
+            assert!(eventually(|| !watch.take_change()), "{change}");
+        }
+        // In another namespace.
+        run_ip(&Namespace::new().unwrap(), &["link", "set", "lo", "up"]).unwrap();
+        assert!(eventually(|| !watch.take_change()));
+        // More than it keeps.
+        ip("link set one up");
+        for number in 0..200 {
+            ip(&format!("route add 10.9.{number}.0/24 dev one"));
+        }
+        assert!(watch.take_change() && eventually(|| !watch.take_change()));
+    });
 }

@@ -1,11 +1,12 @@
 use crate::config::BondedConfig;
 use crate::policy_routes::{KeptRoutes, RouteError};
+use crate::restore_schedule::RestoreSchedule;
 use ipnet::IpNet;
 use kumade_daemon::{ChangedSetting, Journal};
 use kumade_net::nftables::{Chain, Hook, InstalledTable, Rule, Statement, Table};
 use kumade_net::policy_routing::{DeviceRoute, NetworkRoute};
 use kumade_net::{SetupError, interface};
-use kumade_units::{Span, Time};
+use kumade_units::Time;
 
 /// The addresses of a TUN device and the routes through it, which stay what they are whatever becomes of the device: the kernel
 /// drops routes and IPv6 addresses when somebody takes it down.
@@ -13,7 +14,7 @@ use kumade_units::{Span, Time};
 pub(crate) struct DeviceRoutes {
     device: String,
     addresses: Vec<IpNet>,
-    next_address_check: Time,
+    address_schedule: RestoreSchedule,
     own_tables: Option<KeptRoutes<NetworkRoute>>,
     main_table: Option<KeptRoutes<DeviceRoute>>,
     arrival_marks: Option<ArrivalMarks>,
@@ -30,17 +31,16 @@ struct ArrivalMarks {
 
 /// The name of what one tunnel in a network namespace has at a time: the routing tables of [`BondedConfig::network_routes`].
 pub const ROUTES_LOCK: &str = "tunnel-networks";
-const ADDRESS_CHECK_INTERVAL: Span = Span::from_secs(1);
 /// That of `raw` (nft(8), "priority"): before connection tracking.
 const RAW_PRIORITY: i32 = -300;
 
 impl DeviceRoutes {
     /// Once the device is there.
-    pub(crate) fn install(config: &BondedConfig, now: Time) -> Result<Self, RouteError> {
+    pub(crate) fn install(config: &BondedConfig) -> Result<Self, RouteError> {
         let mut routes = DeviceRoutes {
             device: config.device.clone(),
             addresses: Vec::new(),
-            next_address_check: now + ADDRESS_CHECK_INTERVAL,
+            address_schedule: RestoreSchedule::new(),
             own_tables: None,
             main_table: None,
             arrival_marks: None,
@@ -72,22 +72,21 @@ impl DeviceRoutes {
 
     /// Now and then, puts back what is gone. To be called at any time.
     pub(crate) fn restore_if_due(&mut self, now: Time) {
-        if now >= self.next_address_check {
-            self.restore_addresses(now);
+        if self.address_schedule.is_due(false, now) {
+            self.restore_addresses();
         }
         self.own_tables.iter_mut().for_each(|routes| routes.restore_if_due(now));
         self.main_table.iter_mut().for_each(|routes| routes.restore_if_due(now));
     }
 
     /// At once: the device is a new one.
-    pub(crate) fn restore(&mut self, now: Time) {
-        self.restore_addresses(now);
-        self.own_tables.iter_mut().for_each(|routes| routes.restore(now));
-        self.main_table.iter_mut().for_each(|routes| routes.restore(now));
+    pub(crate) fn restore(&mut self) {
+        self.restore_addresses();
+        self.own_tables.iter_mut().for_each(KeptRoutes::restore);
+        self.main_table.iter_mut().for_each(KeptRoutes::restore);
     }
 
-    fn restore_addresses(&mut self, now: Time) {
-        self.next_address_check = now + ADDRESS_CHECK_INTERVAL;
+    fn restore_addresses(&self) {
         for address in &self.addresses {
             if interface::add_address(&self.device, *address).is_ok() {
                 tracing::warn!("gave {} its address {address} again, which was gone", self.device);

@@ -45,6 +45,7 @@ mod outer_dscp;
 mod outer_transports;
 mod plane;
 mod policy_routes;
+mod restore_schedule;
 mod shard;
 mod shard_link;
 mod status;

@@ -1,4 +1,5 @@
 use kumade_packet::{DsField, Dscp, ParseDscpError};
+use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
@@ -37,6 +38,16 @@ impl OuterDscp {
         match self {
             OuterDscp::Fixed(dscp) => dscp,
             OuterDscp::Zero | OuterDscp::Inherit => Dscp::default(),
+        }
+    }
+}
+
+impl fmt::Display for OuterDscp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OuterDscp::Zero => Dscp::default().fmt(f),
+            OuterDscp::Fixed(dscp) => dscp.fmt(f),
+            OuterDscp::Inherit => f.write_str("inherit"),
         }
     }
 }

@@ -13,7 +13,7 @@ use kumade_units::Rate;
 /// routes and addresses.
 #[derive(Debug)]
 pub struct BondedPlane {
-    config: BondedConfig,
+    config: Box<BondedConfig>,
     /// The first one shakes hands. If one ends, all are to.
     threads: Vec<PacketThread<BondedShard>>,
 }
@@ -26,7 +26,7 @@ impl BondedPlane {
     /// The system refuses a device, a socket or a route, or two remote sites share a key or a network.
     pub fn start(config: BondedConfig) -> Result<Self, BondedError> {
         let mut links = shard_links(config.thread_count())?.into_iter();
-        let mut plane = BondedPlane { config: config.clone(), threads: Vec::new() };
+        let mut plane = BondedPlane { config: Box::new(config.clone()), threads: Vec::new() };
         if let Some(link) = links.next() {
             let config = config.clone();
             plane.threads.push(PacketThread::start("gateway", move || BondedShard::new(config, link))?);
@@ -90,10 +90,10 @@ impl BondedPlane {
     /// plane has ended.
     pub fn reconfigure(&mut self, config: BondedConfig) -> Result<Vec<NodeNotice>, BondedError> {
         let notices = self.take_notices()?;
-        let before = std::mem::replace(&mut self.config, config);
+        let before = std::mem::replace(&mut *self.config, config);
         let outcome = self.apply_config(changed_paths(&before, &self.config));
         if outcome.is_err() && self.is_running() {
-            let refused = std::mem::replace(&mut self.config, before);
+            let refused = std::mem::replace(&mut *self.config, before);
             if let Err(error) = self.apply_config(changed_paths(&refused, &self.config)) {
                 tracing::error!("cannot go back to the configuration before: {error}");
             }
@@ -104,7 +104,7 @@ impl BondedPlane {
     fn apply_config(&self, changed: PathSet) -> Result<(), BondedError> {
         // The first one is last: it tells the others of far ends, once nothing can be refused any more.
         for thread in self.threads.iter().rev() {
-            let config = self.config.clone();
+            let config = (*self.config).clone();
             thread.run_on_thread(move |shard| shard.reconfigure(&config, changed))??;
         }
         Ok(())

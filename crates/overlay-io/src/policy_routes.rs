@@ -1,7 +1,8 @@
+use crate::restore_schedule::RestoreSchedule;
 use kumade_daemon::{InstalledRoutes, Journal, NameLockError, NamespaceLock, RouteChangeError, RuntimeDir};
+use kumade_net::SetupError;
 use kumade_net::policy_routing::{MarkedRoute, PolicyRoute};
-use kumade_net::{SetupError, clock};
-use kumade_units::{Span, Time};
+use kumade_units::Time;
 use std::io;
 use thiserror::Error;
 
@@ -12,7 +13,7 @@ pub(crate) struct KeptRoutes<R> {
     routes: InstalledRoutes<R>,
     /// What no other process of this network namespace can have meanwhile.
     _lock: Option<NamespaceLock>,
-    next_restore: Time,
+    schedule: RestoreSchedule,
     missing: usize,
 }
 
@@ -44,9 +45,6 @@ pub enum RouteError {
     Record(#[from] io::Error),
 }
 
-/// Between two looks at whether all are there.
-const RESTORE_INTERVAL: Span = Span::from_secs(1);
-
 /// Removes what killed processes have left here.
 pub(crate) fn recover(directory: &RuntimeDir) {
     InstalledRoutes::recover(&Journal::new(directory.clone()));
@@ -77,8 +75,6 @@ impl<R: PolicyRoute + PartialEq> KeptRoutes<R> {
             Some(installed) => {
                 let is_last = routes.is_empty();
                 installed.routes.replace(routes, &Journal::new(directory.clone()))?;
-                // Where the last address of an interface is another one, the kernel has dropped all.
-                installed.next_restore = clock::monotonic();
                 if is_last {
                     // Others may have such routes.
                     *kept = None;
@@ -109,22 +105,22 @@ impl<R: PolicyRoute> KeptRoutes<R> {
             })
         };
         let lock = lock.map(lock_name).transpose()?;
+        let schedule = RestoreSchedule::new();
         // From here on, dropped where something fails.
         let routes = InstalledRoutes::record(routes, &Journal::new(directory.clone()))?;
         routes.install()?;
-        Ok(Some(KeptRoutes { routes, _lock: lock, next_restore: clock::monotonic() + RESTORE_INTERVAL, missing: 0 }))
+        Ok(Some(KeptRoutes { routes, _lock: lock, schedule, missing: 0 }))
     }
 
     /// Now and then, adds those again that the kernel has dropped with an interface; says so. To be called at any time.
     pub(crate) fn restore_if_due(&mut self, now: Time) {
-        if now >= self.next_restore {
-            self.restore(now);
+        if self.schedule.is_due(self.missing > 0, now) {
+            self.restore();
         }
     }
 
     /// At once.
-    pub(crate) fn restore(&mut self, now: Time) {
-        self.next_restore = now + RESTORE_INTERVAL;
+    pub(crate) fn restore(&mut self) {
         let (restored, missing) = self.routes.restore();
         if restored > 0 {
             tracing::warn!("routes that were gone and have been added again: {restored}");

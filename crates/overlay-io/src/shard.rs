@@ -67,7 +67,7 @@ impl BondedShard {
         let node = new_node(&config, pool.clone())?;
         let device_mtu = config.mtu.map_or_else(|| device_mtu(&node), u32::from);
         let mut queues = TunQueue::open(&config.device, device_mtu as u16, config.thread_count())?;
-        let routes = DeviceRoutes::install(&config, clock::monotonic())?;
+        let routes = DeviceRoutes::install(&config)?;
         let mtu = config.mtu.is_none().then_some(device_mtu);
         let named = config.remotes.first().and_then(|remote| remote.host.clone()).filter(ResolvedHost::is_named);
         let address_follower = named.map(|host| AddressFollower::new(host, clock::monotonic()));
@@ -230,7 +230,7 @@ impl BondedShard {
             }
         }
         self.device_mtu = self.fixed_mtu.is_none().then_some(mtu);
-        routes.restore(clock::monotonic());
+        routes.restore();
         Ok(())
     }
 

@@ -220,13 +220,24 @@ fn translation_changes(
 }
 
 fn bonded_changes(before: &BondedSettings, after: &BondedSettings) -> Result<Vec<String>, FixedSetting> {
-    let BondedSettings { key_file: _, device, mtu, port, threads, addresses, path_policy, unordered_flows, peers: _ } =
-        before;
+    let BondedSettings {
+        key_file: _,
+        device,
+        mtu,
+        port,
+        threads,
+        addresses,
+        path_policy,
+        unordered_flows,
+        peers: _,
+        dscp,
+    } = before;
     check(device == &after.device, "`device` in [bonded]", "routes and rules of others may name it")?;
     check(port == &after.port, "`port` in [bonded]", "remote gateways send to it")?;
     check(threads == &after.threads, "`threads` in [bonded]", "each has a queue of the device")?;
     let mut lines = list_changes("address", addresses, &after.addresses);
     lines.extend(change("MTU", show(mtu.as_ref()), show(after.mtu.as_ref())));
+    lines.extend(change("dscp", dscp.to_string(), after.dscp.to_string()));
     lines.extend(change("choice", choice_name(path_policy).into(), choice_name(&after.path_policy).into()));
     let [old, new] = [unordered_flows, &after.unordered_flows];
     lines.extend(change("unordered DSCPs", show_all(&old.dscps), show_all(&new.dscps)));

@@ -1,6 +1,6 @@
 //! What a gateway has besides its plane: who may ask it and measure to it, and what it measures itself.
 
-use super::run::measurement_key;
+use super::keys::measurement_key;
 use crate::output::note;
 use ::kumade_overlay_status::Recorder;
 use anyhow::Context;

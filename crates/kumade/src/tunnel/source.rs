@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub enum SettingsSource {
     /// The command line.
-    Options(TunnelSettings),
+    Options(Box<TunnelSettings>),
     /// A file, which may be read again.
     File {
         /// What was read.

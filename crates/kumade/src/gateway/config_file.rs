@@ -1,7 +1,8 @@
-//! A running gateway that reads its configuration again.
+//! The configuration file of a gateway, which a running one reads again.
 
 use crate::notices::log_reload;
-use kumade_gateway::GatewayConfig;
+use anyhow::Context;
+use kumade_gateway::{ConfigError, GatewayConfig};
 use kumade_net::interface;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +33,7 @@ impl ConfigFile {
         // One that is gone for a while is no reason to refuse what is about others.
         let known = now.paths.iter().map(|path| &path.interface).chain(now.locals.iter().map(|local| &local.interface));
         let interfaces: Vec<_> = interface::names()?.into_iter().chain(known.cloned()).collect();
-        let config = super::read_config(&self.path, &interfaces)??;
+        let config = read_config(&self.path, &interfaces)??;
         let changes = now.changes_to(&config)?;
         config.check_next_hops_unlike(&now.paths)?;
         Ok(NewConfig { config, changes })
@@ -42,4 +43,11 @@ impl ConfigFile {
     pub(super) fn log_outcome(&self, outcome: &anyhow::Result<Vec<String>>) {
         log_reload(&self.path, outcome);
     }
+}
+
+/// With these interfaces. The inner error is for the file's content.
+pub(super) fn read_config(file: &Path, interfaces: &[String]) -> anyhow::Result<Result<GatewayConfig, ConfigError>> {
+    let name = file.display().to_string();
+    let text = kumade_daemon::read_text(file).with_context(|| format!("cannot read the configuration {name}"))?;
+    Ok(GatewayConfig::from_toml(&text, &name, interfaces))
 }
