@@ -106,6 +106,11 @@ const PAGES: &[ManualPage] = &[
         exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
+        command: "tunnel check",
+        examples: &[("kumade tunnel check tunnel.toml", "whether an end can start so")],
+        exit_statuses: "0 the tunnel can start so; 1 a file cannot be read, or the host refuses something; 2 the configuration is invalid",
+    },
+    ManualPage {
         command: "tunnel listen",
         examples: &[
             ("kumade tunnel listen 443 --key host.key --address 10.77.0.1/24 --peer KEY=10.77.0.2", "carry IP packets"),
