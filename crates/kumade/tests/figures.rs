@@ -6,8 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where a page has a part that this test makes: between `<!-- NAME -->` and `<!-- end -->`.
-const PARTS: &[(&str, &str, fn() -> String)] = &[
+/// A part of a page that this test makes: the page, the part's name, and what makes it.
+type Part = (&'static str, &'static str, fn() -> String);
+/// A row of a table: its label, and what makes the cell of a discipline.
+type DisciplineRow<'r> = (&'static str, &'r dyn Fn(&str) -> String);
+
+/// A part stands between `<!-- NAME -->` and `<!-- end -->`.
+const PARTS: &[Part] = &[
     ("README.md", "figures", summary_table),
     ("README.md", "link show", || recorded_output("link", 0, 3)),
     ("README.md", "gateway status", || recorded_output("gateway", 2, 4)),
@@ -240,9 +245,9 @@ fn mix_table() -> String {
 }
 
 /// Rows of what, with a cell for each discipline.
-fn discipline_table(lines: &[(&str, &dyn Fn(&str) -> String)]) -> String {
+fn discipline_table(lines: &[DisciplineRow<'_>]) -> String {
     const DISCIPLINES: [&str; 3] = ["tail-drop", "fq-codel", "fair-share"];
-    let line = |(what, cell): &(&str, &dyn Fn(&str) -> String)| {
+    let line = |(what, cell): &DisciplineRow<'_>| {
         std::iter::once((*what).to_owned()).chain(DISCIPLINES.iter().map(|discipline| cell(discipline))).collect()
     };
     table(&["", "tail drop", "FQ-CoDel", "fair share"], lines.iter().map(line))
@@ -347,7 +352,7 @@ fn summary_table() -> String {
             ]),
             line([
                 "one TCP connection in a tunnel over TCP, 1 % loss",
-                &format!("{}", tunnel("tunnel-tcp")),
+                &tunnel("tunnel-tcp"),
                 &format!("**{}**", tunnel("tunnel-rake")),
             ]),
         ],
