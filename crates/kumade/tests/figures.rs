@@ -19,10 +19,44 @@ const PARTS: &[Part] = &[
     ("README.md", "tunnel status", || recorded_output("tunnel", 0, 3)),
     ("docs/accuracy.md", "rake-accuracy", accuracy_table),
     ("docs/accuracy.md", "method-comparison", method_table),
+    ("docs/accuracy.md", "path-atlas", atlas_table),
     ("docs/fairness.md", "fair-wired", || index_table("fair-wired")),
     ("docs/fairness.md", "fair-mix", mix_table),
     ("docs/fairness.md", "fair-latency", latency_table),
     ("docs/fairness.md", "fair-attack", attack_table),
+];
+/// The kinds of paths of the atlas, as users of networks call them.
+const PATH_KINDS: &[(&str, &str)] = &[
+    ("fifo", "one queue"),
+    ("jittered-cross", "one queue, steady traffic"),
+    ("packet-mix", "packets of many sizes"),
+    ("mtu", "MTU of 576 to 9000 bytes"),
+    ("long-delay", "round trips of 0.2 to 1.2 s"),
+    ("slow-link", "64 kbit/s to 2 Mbit/s"),
+    ("fast-link", "1 to 100 Gbit/s"),
+    ("codel", "CoDel"),
+    ("pie", "PIE"),
+    ("red", "RED"),
+    ("short-queue", "queue of 2 to 10 packets"),
+    ("small-bucket", "shaper of two to four packets, as HTB"),
+    ("shaper", "shaper, bursts of 20 kB to 1 MB"),
+    ("policer", "policer, bursts of 10 kB to 1 MB"),
+    ("fq-codel", "FQ-CoDel: a queue for each flow"),
+    ("host-fair", "the same, and hosts take turns, as CAKE"),
+    ("fair-share", "fair share"),
+    ("load-balanced", "parallel links, one for each flow"),
+    ("tight-link", "several links, the tight one not the narrow one"),
+    ("loss", "0.1 to 5 % of loss"),
+    ("reordering", "packets that come later than others"),
+    ("duplication", "packets that come twice"),
+    ("jitter", "delays that vary by up to 10 ms"),
+    ("batching", "receivers that collect packets"),
+    ("wifi", "Wi-Fi"),
+    ("cellular", "cellular"),
+    ("proxy", "a proxy that ends TCP connections"),
+    ("bursty-cross", "traffic in bursts of 6 to 64 kB"),
+    ("elastic", "beside TCP connections"),
+    ("combined", "two of these"),
 ];
 /// A screen of reading, and where the first measurement must stand.
 const MAX_README_WORDS: usize = 900;
@@ -206,6 +240,27 @@ fn method_table() -> String {
     };
     let header = ["method", kinds[0].1, kinds[1].1, kinds[2].1, kinds[3].1, "all", "estimates", "seconds"];
     table(&header, rows.values("method").into_iter().map(line))
+}
+
+/// Of each kind of path, over UDP and over TCP: values, intervals that hold, median widths, statements that are wrong with confidence.
+fn atlas_table() -> String {
+    let text = fs::read_to_string(root().join("docs/reports/path-atlas.txt")).unwrap();
+    let lines: Vec<Vec<&str>> = text.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
+    assert!(lines.iter().all(|line| PATH_KINDS.iter().any(|(kind, _)| *kind == line[0])), "{lines:?}");
+    let rows = PATH_KINDS.iter().map(|&(kind, name)| {
+        // One that passes TCP alone has no line for UDP.
+        let cell = |column: usize, unit: &str| {
+            let of = |transport| lines.iter().find(|line| line[0] == kind && line[1] == transport);
+            ["udp", "rake"]
+                .map(|transport| of(transport).map_or_else(|| "–".into(), |line| format!("{}{unit}", line[column])))
+                .join(", ")
+        };
+        vec![format!("{name} (`{kind}`)"), cell(3, ""), cell(4, " %"), cell(6, " %"), cell(7, "")]
+    });
+    let sum = |column: usize| lines.iter().map(|line| line[column].parse::<u32>().unwrap()).sum::<u32>();
+    let header =
+        ["kind of path", "values of 1000, UDP, TCP", "intervals that hold", "median width", "wrong with confidence"];
+    format!("Of {} measurements, {} are wrong with confidence.\n\n{}", sum(2), sum(7), table(&header, rows))
 }
 
 /// Jain's index by delay: the mean of the runs, and the least.
