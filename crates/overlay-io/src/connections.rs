@@ -251,7 +251,11 @@ impl Connections {
     /// Leaves connections whose long segments do not pass; the end that opens them does so again, with short ones.
     fn leave_black_holes(&mut self, node: &mut Node<Buffer>, now: Time) {
         // What datagrams have found holds for connections, too.
-        let reduced = node.take_mtu_reductions();
+        let mut reduced = node.take_mtu_reductions();
+        // And what one connection has found, for those that have carried little since: what hosts repeat would get lost in one after
+        // the other.
+        let dropping = self.connections.values().filter(|connection| connection.drops_long_segments(now));
+        reduced.extend(dropping.filter_map(|connection| Some(connection.owner?.0)));
         let is_reduced = |connection: &Connection| {
             connection.has_long_segments && connection.owner.is_some_and(|(remote, _)| reduced.contains(&remote))
         };
