@@ -18,6 +18,7 @@ fn handler() -> impl FnMut(Request) -> Reply {
             }
             Err(error) => Reply::Refused { reason: error.to_string() },
         },
+        Request::Stop => Reply::Done { settings: settings.to_texts() },
     }
 }
 

@@ -143,6 +143,7 @@ impl BondedShard {
         let now = clock::monotonic();
         let places = self.node.reconfigure(remote_configs(config), changed, now)?;
         self.transports.move_remotes(&places, &mut self.node, now);
+        self.fixed_mtu = config.mtu;
         match config.mtu {
             // The next turn sets it.
             None => self.device_mtu = self.device_mtu.or(Some(0)),
