@@ -167,7 +167,8 @@ fn run_numbered_packets(
     let (interval, bytes) = (experiment.packet_interval(point), payload + HEADER_BYTES);
     let sending = interval * packets as i64;
     let udp = FlowConfig::udp(Rate::from_bytes_over(bytes.into(), interval), bytes);
-    let flow = sites.add_flow(FlowConfig { stop: Some(Time::ZERO + sending), ..udp })?;
+    // Between the last packet and the one that would follow: the simulator's intervals are rounded.
+    let flow = sites.add_flow(FlowConfig { stop: Some(Time::ZERO + sending - interval / 2), ..udp })?;
     let report = &sites.measure(Time::ZERO, Time::ZERO + sending + DRAIN_TIME)[flow];
     Ok(MultipathObservation {
         delivered_bytes: report.goodput_bytes,
