@@ -17,6 +17,7 @@ pub(crate) struct CaseSeries {
 }
 
 /// What all series of a plot have in common.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct PlotFrame<'a> {
     pub(crate) title: &'a str,
     pub(crate) caption: &'a str,
@@ -39,11 +40,23 @@ pub(crate) fn without_interval(value: f64) -> Estimate<f64> {
     Estimate { value, low: value, high: value, confidence: 0.0 }
 }
 
+/// Intervals widen an axis by no more than this part of what the values take: that of two runs can be ten times as long.
+const MAX_INTERVAL_MARGIN: f64 = 0.2;
+
+/// The ends of the y axis, and whether an interval is longer.
+fn value_range(frame: &PlotFrame<'_>, series: &[CaseSeries]) -> (f64, f64, bool) {
+    let values = || series.iter().flat_map(|series| series.values.iter().flatten());
+    let least = values().map(|value| value.value).fold(frame.y_range.0, f64::min);
+    let most = values().map(|value| value.value).fold(frame.y_range.1, f64::max);
+    let margin = (most - least) * MAX_INTERVAL_MARGIN;
+    let low = values().map(|value| value.low).fold(least, f64::min).max(least - margin).max(0.0);
+    let high = values().map(|value| value.high).fold(most, f64::max).min(most + margin);
+    (low, high, values().any(|value| value.low < low || value.high > high))
+}
+
 /// A case without a value leaves a gap.
 pub(crate) fn case_plot(axis: &CaseAxis<'_>, frame: &PlotFrame<'_>, series: &[CaseSeries]) -> PlotResult<Plot> {
-    let values = || series.iter().flat_map(|series| series.values.iter().flatten());
-    let low = values().map(|value| value.low).fold(frame.y_range.0, f64::min).max(0.0);
-    let high = values().map(|value| value.high).fold(frame.y_range.1, f64::max);
+    let (low, high, is_cut) = value_range(frame, series);
     let cases = axis.labels.len();
     let label = |x: &f64| {
         let whole = (x - x.round()).abs() < 0.01 && *x > -0.01;
@@ -75,7 +88,7 @@ pub(crate) fn case_plot(axis: &CaseAxis<'_>, frame: &PlotFrame<'_>, series: &[Ca
             }
             let bars = placed().filter_map(|(x, v)| {
                 v.margin()?;
-                Some(PathElement::new([(x, v.low), (x, v.high)], colour.stroke_width(2)))
+                Some(PathElement::new([(x, v.low.max(low)), (x, v.high.min(high))], colour.stroke_width(2)))
             });
             chart.draw_series(bars)?;
             let mark = if *is_published { published_mark } else { measured_mark };
@@ -83,5 +96,32 @@ pub(crate) fn case_plot(axis: &CaseAxis<'_>, frame: &PlotFrame<'_>, series: &[Ca
         }
         Ok(())
     })?;
-    Ok(Plot { title: frame.title.to_owned(), caption: frame.caption.to_owned(), svg })
+    let cut = if is_cut { " Intervals that reach the edge are longer." } else { "" };
+    Ok(Plot { title: frame.title.to_owned(), caption: format!("{}{cut}", frame.caption), svg })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of shares of about 95 %, one interval of two runs stretched the axis to 260 %.
+    #[test]
+    fn a_long_interval_does_not_shrink_all_values() {
+        let series = |high| CaseSeries {
+            name: "bonded".to_owned(),
+            values: vec![
+                Some(Estimate { value: 95.0, low: 90.0, high, confidence: 0.95 }),
+                Some(without_interval(60.0)),
+            ],
+            colour: RGBColor(0, 0, 0),
+            is_published: false,
+        };
+        let frame = PlotFrame { title: "share", caption: "Shares.", y_axis: "%", y_range: (0.0, 104.0) };
+        assert_eq!(value_range(&frame, &[series(100.0)]), (0.0, 104.0, false));
+        let (low, high, is_cut) = value_range(&frame, &[series(260.0)]);
+        assert!(low == 0.0 && high < 130.0 && is_cut, "{low} to {high}");
+        let axis = CaseAxis { name: "case", labels: vec!["1".to_owned(), "2".to_owned()], is_swept: false };
+        let plot = case_plot(&axis, &frame, &[series(260.0)]).unwrap();
+        assert_eq!(plot.caption, "Shares. Intervals that reach the edge are longer.");
+    }
 }

@@ -21,13 +21,16 @@ pub(crate) type PlotResult<T> = Result<T, Box<dyn Error>>;
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(crate) type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-pub(crate) const SERIES_COLOURS: [RGBColor; 6] = [
+/// As many as there are disciplines or methods in an experiment.
+pub(crate) const SERIES_COLOURS: [RGBColor; 8] = [
     RGBColor(0x2f, 0x80, 0xd0),
     RGBColor(0xd9, 0x6b, 0x1f),
     RGBColor(0x3a, 0x9d, 0x5d),
     RGBColor(0xb0, 0x5a, 0xb8),
     RGBColor(0xb8, 0x93, 0x1a),
     RGBColor(0xc8, 0x48, 0x5a),
+    RGBColor(0x1a, 0x9c, 0xa6),
+    RGBColor(0x8f, 0x73, 0x63),
 ];
 pub(crate) const GREY: RGBColor = RGBColor(0x88, 0x88, 0x88);
 /// Pixels of a plot with its axes.

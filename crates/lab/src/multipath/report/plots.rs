@@ -32,14 +32,13 @@ pub(super) fn draw_plots(report: &MultipathReport) -> PlotResult<Vec<Plot>> {
 
 const SHARE_FRAME: PlotFrame<'_> = PlotFrame {
     title: "share of the paths",
-    caption: "Goodput in % of what the framing leaves of the sum of the paths' rates, with 95 % intervals over the runs. The \
-              cases are numbered as in the table.",
+    caption: "Goodput in % of what the framing leaves of the sum of the paths' rates, with 95 % intervals over the runs.",
     y_axis: "of what the framing leaves, %",
     y_range: (0.0, 104.0),
 };
 const GOODPUT_FRAME: PlotFrame<'_> = PlotFrame {
     title: "goodput",
-    caption: "Goodput, Mbit/s, with 95 % intervals over the runs. The cases are numbered as in the table. Rings are published values.",
+    caption: "Goodput, Mbit/s, with 95 % intervals over the runs. Rings are published values.",
     y_axis: "goodput, Mbit/s",
     y_range: (0.0, 1.0),
 };
@@ -107,8 +106,16 @@ fn series_colour(index: usize) -> RGBColor {
 }
 
 fn cases_plot(report: &MultipathReport, frame: &PlotFrame<'_>, series: Vec<CaseSeries>) -> PlotResult<Plot> {
-    let labels = (1..=report.summary.cases().len()).map(|number| number.to_string()).collect();
-    case_plot(&CaseAxis { name: "case", labels, is_swept: false }, frame, &series)
+    let cases = report.summary.cases();
+    let labels = (1..=cases.len()).map(|number| number.to_string()).collect();
+    let caption = format!("{} The cases: {}.", frame.caption, numbered(&cases));
+    case_plot(&CaseAxis { name: "case", labels, is_swept: false }, &PlotFrame { caption: &caption, ..*frame }, &series)
+}
+
+/// What the numbers along an axis stand for.
+fn numbered(names: &[&str]) -> String {
+    let numbered = names.iter().enumerate().map(|(index, name)| format!("{}: {name}", index + 1));
+    numbered.collect::<Vec<_>>().join("; ")
 }
 
 /// As the paper's Fig. 8: for each tunnel that is run with different settings of its connections, a line for each case.
@@ -152,8 +159,7 @@ fn setting_plot(
         }
     });
     let series: Vec<_> = series.filter(|series| series.values.iter().any(Option::is_some)).collect();
-    let legend = tuned.iter().enumerate().map(|(number, name)| format!("{}: {name}", number + 1));
-    let caption = format!("The settings: {}.", legend.collect::<Vec<_>>().join("; "));
+    let caption = format!("The settings: {}.", numbered(tuned));
     let title = format!("{plane} by setting");
     let frame = PlotFrame { title: &title, caption: &caption, y_axis, y_range: (0.0, 1.0) };
     let labels = (1..=tuned.len()).map(|number| number.to_string()).collect();
