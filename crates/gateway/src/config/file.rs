@@ -41,7 +41,7 @@ pub(super) struct GatewaySection {
     #[serde(default)]
     pub(super) prometheus: Option<Spanned<String>>,
     /// What is run when a remote gateway or a path changes.
-    #[serde(default)]
+    #[serde(default, alias = "on-event")]
     pub(super) on_event: Option<String>,
     /// How packets go from site to site.
     #[serde(default)]
