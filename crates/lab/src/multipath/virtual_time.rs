@@ -177,7 +177,7 @@ fn run_numbered_packets(
         full_packet_bytes: u64::from(bytes + overhead),
         reordering: Some(reordering(report)),
         // Of all: the first one leaves before the report begins, at the same instant.
-        lost_packets: Some(u64::from(packets).saturating_sub(report.delivered_packets)),
+        lost_packets: Some(packets.saturating_sub(report.delivered_packets)),
         forwarded_by_path: report.path_bytes.clone(),
         ..MultipathObservation::default()
     })
