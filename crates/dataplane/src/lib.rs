@@ -48,6 +48,7 @@
 //! has restarted, both ends begin anew: queued packets are lost, learnt rates are kept.
 #![forbid(unsafe_code)]
 
+mod agenda;
 mod config;
 mod handshakes;
 mod networks;

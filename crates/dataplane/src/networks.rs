@@ -1,29 +1,34 @@
 use crate::config::NodeError;
 use ipnet::IpNet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// Which peer has an address: the one with the longest matching prefix.
 #[derive(Debug)]
-pub(crate) struct Networks(Vec<(IpNet, usize)>);
+pub(crate) struct Networks {
+    peers: BTreeMap<IpNet, usize>,
+    /// That there are, the longest first: there are few, however many networks.
+    prefix_lengths: Vec<u8>,
+}
 
 impl Networks {
     /// Of peers in their order.
     pub(crate) fn new<'n>(peers: impl Iterator<Item = &'n [IpNet]>) -> Result<Self, NodeError> {
-        let mut networks: Vec<(IpNet, usize)> = Vec::new();
+        let mut networks = BTreeMap::new();
         for (peer, own) in peers.enumerate() {
             for network in own.iter().map(IpNet::trunc) {
-                if networks.iter().any(|(other, _)| *other == network) {
+                if networks.insert(network, peer).is_some() {
                     return Err(NodeError::SharedNetwork(network));
                 }
-                networks.push((network, peer));
             }
         }
-        networks.sort_by_key(|(network, _)| std::cmp::Reverse(network.prefix_len()));
-        Ok(Networks(networks))
+        let lengths: BTreeSet<_> = networks.keys().map(IpNet::prefix_len).collect();
+        Ok(Networks { peers: networks, prefix_lengths: lengths.into_iter().rev().collect() })
     }
 
     pub(crate) fn find_peer(&self, address: IpAddr) -> Option<usize> {
-        self.0.iter().find(|(network, _)| network.contains(&address)).map(|(_, peer)| *peer)
+        let networks = self.prefix_lengths.iter().filter_map(|length| IpNet::new(address, *length).ok());
+        networks.filter_map(|network| self.peers.get(&network.trunc()).copied()).next()
     }
 }
 

@@ -1,3 +1,4 @@
+use crate::agenda::Agenda;
 use crate::config::{NodeConfig, NodeError, RemoteConfig};
 use crate::handshakes::Handshakes;
 use crate::networks::Networks;
@@ -17,7 +18,7 @@ use kumade_noise_session::{
 use kumade_packet::{Classification, DsField};
 use kumade_units::{Rate, Time};
 use rand_core::CryptoRng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::DerefMut;
 
@@ -33,6 +34,15 @@ pub struct Node<B> {
     networks: Networks,
     remotes: Vec<Remote<B>>,
     remote_by_peer: BTreeMap<PeerId, usize>,
+    /// Whose turn it is when the node is drained.
+    agenda: Agenda,
+    /// What each peer's paths passed at its last turn, and the least of it.
+    mtus: Vec<Option<u32>>,
+    min_mtu: Option<u32>,
+    /// Peers for which packets waited after their last turn.
+    backlogged: BTreeSet<usize>,
+    /// Peers to which a path was found to pass less than before.
+    mtu_reductions: Vec<usize>,
     new_buffer: Box<dyn Fn(usize) -> B>,
     /// In order, and not yet checked for their sources; empty between calls.
     resequenced: Vec<PacketBuffer<B>>,
@@ -151,6 +161,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         now: Time,
     ) -> Result<Self, NodeError> {
         let networks = Networks::new(remotes.iter().map(|(remote, ..)| remote.networks.as_slice()))?;
+        let peers = remotes.len();
         let by_peer = remotes.iter().enumerate().map(|(place, (_, peer, _))| (*peer, place)).collect();
         let remote = |(config, peer, paths)| Remote::new(config, peer, paths, shard, now);
         Ok(Node {
@@ -162,6 +173,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             networks,
             remotes: remotes.into_iter().map(remote).collect::<Result<_, _>>()?,
             remote_by_peer: by_peer,
+            agenda: Agenda::new(peers, now),
+            mtus: vec![None; peers],
+            min_mtu: None,
+            backlogged: BTreeSet::new(),
+            mtu_reductions: Vec::new(),
             new_buffer: buffers,
             resequenced: Vec::new(),
             delivered: Vec::new(),
@@ -255,6 +271,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         before.into_keys().for_each(|gone| self.sessions.remove(gone));
         self.networks = networks;
         self.remote_by_peer = self.remotes.iter().enumerate().map(|(place, remote)| (remote.peer, place)).collect();
+        self.agenda = Agenda::new(self.remotes.len(), now);
+        self.mtus = vec![None; self.remotes.len()];
+        self.backlogged.clear();
+        self.mtu_reductions.clear();
     }
 
     /// Whether there are others to tell and to be told by.
@@ -282,6 +302,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             ShardMessageContent::Reconfigured { seed, changed } => self.replace_remotes(seed.remotes, changed, now),
             ShardMessageContent::Established { peer, session, instance, paths } => {
                 let Some(&place) = self.remote_by_peer.get(&peer) else { return };
+                self.agenda.touch(place);
                 let remote = &mut self.remotes[place];
                 self.sessions.install(peer, session, now);
                 if remote.record_session(instance) {
@@ -302,14 +323,15 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         now: Time,
     ) {
         match destination.and_then(|destination| Some((destination, self.networks.find_peer(destination)?))) {
-            Some((destination, remote)) => {
-                let remote = &mut self.remotes[remote];
+            Some((destination, place)) => {
+                let remote = &mut self.remotes[place];
                 if self.shard > 0 && !remote.is_reachable() {
                     // The peer may have fewer shards, or a firewall pass only the datagrams of the first.
                     let bytes = packet.bytes().to_vec();
                     let content = ShardMessageContent::Packet { bytes, destination, label, class };
                     return self.messages.push((0, ShardMessage(content)));
                 }
+                self.agenda.touch(place);
                 clamp_mss(remote, &mut packet);
                 remote.send(packet, label, class, now);
             }
@@ -351,12 +373,14 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             self.handshakes.notify(peer, HandshakeTrigger::KeepaliveReceived, now);
             if let Some(place) = self.remote_by_peer.get(&peer) {
                 self.remotes[*place].record_heard(now);
+                self.agenda.touch(*place);
             }
             return Received::Handshake;
         }
         let (Some(&place), Some(path)) = (self.remote_by_peer.get(&peer), shard_path(self.shard, opened.path)) else {
             return Received::Refused;
         };
+        self.agenda.touch(place);
         let remote = &mut self.remotes[place];
         remote.record_heard(now);
         if remote.is_data_received_notice_due(now) {
@@ -372,7 +396,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     /// but none is now, the peer may have restarted, and would take what is sealed under the last session for a stranger's: a
     /// new one is made.
     pub fn add_route(&mut self, remote: usize, path: PathId, route: Route, now: Time) {
-        let Some(remote) = self.remotes.get_mut(remote) else { return };
+        let Some(remote) = touched(&mut self.remotes, &mut self.agenda, remote) else { return };
         let may_have_restarted = remote.had_connection() || !self.sessions.has_session(remote.peer, now);
         let needs_session = !remote.has_connection() && may_have_restarted;
         remote.set_route(path, Some(route), now);
@@ -387,7 +411,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
 
     /// A route leads nowhere from now on: its connection has ended.
     pub fn remove_route(&mut self, remote: usize, path: PathId, route: Route, now: Time) {
-        let remote = self.remotes.get_mut(remote);
+        let remote = touched(&mut self.remotes, &mut self.agenda, remote);
         let Some(remote) = remote.filter(|remote| remote.route(path) == Some(route)) else { return };
         remote.set_route(path, None, now);
         if let Some(endpoint) = self.handshakes.endpoint() {
@@ -403,7 +427,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     /// A peer is to be reached by this route from now on, on the path that the route is of, by datagrams with so many bytes besides
     /// the packet ([`OVERHEAD_BYTES`](crate::OVERHEAD_BYTES) and outer headers): it does not answer where it was before.
     pub fn set_datagram_route(&mut self, remote: usize, route: Route, overhead_bytes: u32, now: Time) {
-        let Some(remote) = self.remotes.get_mut(remote) else { return };
+        let Some(remote) = touched(&mut self.remotes, &mut self.agenda, remote) else { return };
         remote.set_datagram_route(route, overhead_bytes, now);
         if let Some(endpoint) = self.handshakes.endpoint() {
             endpoint.reconnect(remote.peer, now);
@@ -419,7 +443,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
 
     /// How the carrier of a path to a peer does now, where that controls the flow. To be told before [`Node::drain`].
     pub fn update_stream_delivery(&mut self, remote: usize, path: PathId, state: StreamDelivery, now: Time) {
-        if let Some(remote) = self.remotes.get_mut(remote) {
+        if let Some(remote) = touched(&mut self.remotes, &mut self.agenda, remote) {
             remote.update_stream_delivery(path, state, now);
         }
     }
@@ -437,10 +461,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         }
     }
 
-    /// Appends all that is due. `wall` is the time since the Unix epoch; it may step.
+    /// Appends all that is due: of peers whose deadline has come, or to which something has happened, and of each one twice a second
+    /// where it is called that often. `wall` is the time since the Unix epoch; it may step.
     pub fn drain(&mut self, now: Time, wall: Time, output: &mut Output<B>) {
         self.drive_handshakes(now, wall, output);
-        for place in 0..self.remotes.len() {
+        for place in self.agenda.take_due(now) {
             self.remotes[place].expire(now, &mut self.resequenced);
             self.send_due(place, now, output);
             self.remotes[place].handle_path_events(now, &mut self.resequenced);
@@ -454,10 +479,27 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             self.take_changes(place, output);
             self.deliver_with_valid_source(place);
             self.report_oversized(place);
+            self.end_turn(place, has_session);
         }
+        self.min_mtu = self.mtus.iter().flatten().min().copied();
         self.drive_handshakes(now, wall, output);
         self.statistics.delivered_packets += self.delivered.len() as u64;
         output.packets.append(&mut self.delivered);
+    }
+
+    /// Takes note of what a peer has come to.
+    fn end_turn(&mut self, place: usize, has_session: bool) {
+        let remote = &mut self.remotes[place];
+        self.agenda.schedule(place, remote.deadline(has_session));
+        self.mtus[place] = remote.mtu();
+        if remote.is_backlogged() {
+            self.backlogged.insert(place)
+        } else {
+            self.backlogged.remove(&place)
+        };
+        if remote.take_mtu_reduction() {
+            self.mtu_reductions.push(place);
+        }
     }
 
     /// Of several shards, the first one tells.
@@ -506,6 +548,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
 
     fn install_session(&mut self, peer: PeerId, mut session: Session, instance: u64, now: Time) {
         if let Some(&place) = self.remote_by_peer.get(&peer) {
+            self.agenda.touch(place);
             let remote = &mut self.remotes[place];
             remote.record_heard(now);
             if remote.record_session(instance) {
@@ -552,44 +595,50 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
 
     /// The kernel has refused to send a datagram of so many bytes, because it is too long for the interface.
     pub fn record_send_refusal(&mut self, to: Route, bytes: usize, now: Time) {
-        let remote = self.remotes.iter_mut().find(|remote| remote.routes().any(|route| route == to));
-        if let Some(remote) = remote {
+        let place = self.remotes.iter().position(|remote| remote.routes().any(|route| route == to));
+        if let Some(remote) = place.and_then(|place| touched(&mut self.remotes, &mut self.agenda, place)) {
             remote.record_send_refusal(to, bytes, now);
         }
     }
 
     /// The interface of a path, by its place, takes packets of another length than before, or is another one.
     pub fn set_interface_mtu(&mut self, path: usize, mtu: u32, now: Time) {
-        self.remotes.iter_mut().for_each(|remote| remote.set_interface_mtu(path, mtu, now));
+        for (place, remote) in self.remotes.iter_mut().enumerate() {
+            self.agenda.touch(place);
+            remote.set_interface_mtu(path, mtu, now);
+        }
     }
 
-    /// The peers, by their places, to which a path by datagrams was found to pass less than before, since this was last asked.
+    /// The peers, by their places, to which a path by datagrams was found to pass less than before, as of the last [`Node::drain`] and
+    /// since this was last asked.
     pub fn take_mtu_reductions(&mut self) -> Vec<usize> {
-        let remotes = self.remotes.iter_mut().enumerate();
-        remotes.filter_map(|(place, remote)| remote.take_mtu_reduction().then_some(place)).collect()
+        std::mem::take(&mut self.mtu_reductions)
     }
 
     /// Whether packets of hosts wait until a path has room.
     pub fn is_backlogged(&self) -> bool {
-        self.remotes.iter().any(Remote::is_backlogged)
+        !self.backlogged.is_empty() || self.agenda.touched().iter().any(|place| self.remotes[*place].is_backlogged())
     }
 
     /// The longest packet of hosts that all paths to all peers pass, in bytes, as far as is known or expected: that is to be
     /// the MTU of the hosts' device. `None` where it is not discovered.
     pub fn mtu(&self) -> Option<u32> {
+        if self.agenda.touched().is_empty() {
+            return self.min_mtu;
+        }
         self.remotes.iter().filter_map(Remote::mtu).min()
     }
 
     /// When to call [`Node::drain`] at the latest.
     pub fn deadline(&self, now: Time) -> Option<Time> {
-        let remotes = self.remotes.iter();
-        let remotes = remotes.filter_map(|remote| remote.deadline(self.sessions.has_session(remote.peer, now)));
-        remotes.chain(self.handshakes.next_deadline()).min()
+        let touched = self.agenda.touched().iter().map(|place| &self.remotes[*place]);
+        let touched = touched.filter_map(|remote| remote.deadline(self.sessions.has_session(remote.peer, now)));
+        touched.chain(self.agenda.next_deadline()).chain(self.handshakes.next_deadline()).min()
     }
 
     /// A measurement says what a path to a peer carries; both by their places.
     pub fn suggest_rate(&mut self, remote: usize, path: usize, measured: Rate, now: Time) {
-        if let Some(remote) = self.remotes.get_mut(remote) {
+        if let Some(remote) = touched(&mut self.remotes, &mut self.agenda, remote) {
             remote.suggest_rate(path, measured, now);
         }
     }
@@ -603,6 +652,13 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     pub fn remote_statuses(&self) -> Vec<RemoteStatus> {
         self.remotes.iter().map(Remote::status).collect()
     }
+}
+
+/// The peer with this place, which something happens to.
+fn touched<'r, B>(remotes: &'r mut [Remote<B>], agenda: &mut Agenda, place: usize) -> Option<&'r mut Remote<B>> {
+    let remote = remotes.get_mut(place)?;
+    agenda.touch(place);
+    Some(remote)
 }
 
 /// Has the ends of TCP connections send what all paths pass.

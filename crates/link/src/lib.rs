@@ -32,6 +32,7 @@ mod medium;
 pub mod queue;
 mod random;
 mod server;
+mod sparse_table;
 mod valid;
 
 pub use config::{LinkConfig, Reordering};
@@ -43,4 +44,5 @@ pub use link::{Delivery, Link};
 pub use loss::Loss;
 pub use medium::{Medium, RateSchedule, TokenBucket, Trace, TraceError, Wireless};
 pub use queue::Label;
+pub use sparse_table::SparseTable;
 pub use valid::Valid;

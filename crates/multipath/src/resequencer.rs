@@ -61,6 +61,7 @@ use crate::path::id::PathId;
 use crate::predecessor::Predecessor;
 use bucket::ReorderBucket;
 use frontier::{AwaitedCounters, Frontier};
+use kumade_link::SparseTable;
 use kumade_units::Time;
 use pool::{PacketPool, WaitingPacket};
 use std::cmp::Ordering;
@@ -76,7 +77,7 @@ use tournament::TournamentTree;
 pub struct Resequencer<T> {
     config: ResequencerConfig,
     frontier: Frontier,
-    buckets: Vec<ReorderBucket>,
+    buckets: SparseTable<ReorderBucket>,
     pool: PacketPool<T>,
     /// For each path, the counters that buckets wait for: each bucket that waits does so on one.
     waiting_buckets: [TournamentTree<u64>; PathId::MAX_PATHS],
@@ -105,7 +106,7 @@ impl<T> Resequencer<T> {
         Resequencer {
             config,
             frontier: Frontier::default(),
-            buckets: (0..BUCKET_COUNT).map(|_| ReorderBucket::new()).collect(),
+            buckets: SparseTable::new(BUCKET_COUNT.into(), ReorderBucket::new),
             pool: PacketPool::new(),
             waiting_buckets: std::array::from_fn(|_| TournamentTree::new(BUCKET_COUNT, u64::MAX)),
             deadlines: TournamentTree::new(BUCKET_COUNT, Time::MAX),
@@ -191,7 +192,7 @@ impl<T> Resequencer<T> {
     }
 
     fn receive_unordered(&mut self, header: &DataHeader, payload: T, out: &mut Vec<T>) {
-        let window = &mut self.buckets[usize::from(header.bucket)].unordered_window;
+        let window = &mut self.buckets.get_mut(header.bucket.into()).unordered_window;
         if header.is_redundant && !window.insert(window.expand_number(header.number)) {
             self.statistics.duplicates += 1;
             return;
@@ -205,11 +206,11 @@ impl<T> Resequencer<T> {
         P: IntoIterator<Item = Predecessor>,
     {
         let DataHeader { bucket: index, number, .. } = arrival.header;
-        let number = self.buckets[usize::from(index)].ordered_window.expand_number(number);
-        if number > self.buckets[usize::from(index)].ordered_window.next() {
+        let number = self.buckets.get_mut(index.into()).ordered_window.expand_number(number);
+        if number > self.buckets.get_mut(index.into()).ordered_window.next() {
             self.free_memory(arrival.bytes, now, out);
         }
-        let bucket = &mut self.buckets[usize::from(index)];
+        let bucket = self.buckets.get_mut(index.into());
         match number.cmp(&bucket.ordered_window.next()) {
             Ordering::Less => self.receive_late(&arrival.header, number, payload, out),
             Ordering::Equal => {
@@ -234,15 +235,15 @@ impl<T> Resequencer<T> {
                 );
             }
         }
-        if self.buckets[usize::from(index)].depth > 0 {
+        if self.buckets.get_mut(index.into()).depth > 0 {
             self.deliver_ready(index, false, now, out);
         }
-        let depth = self.buckets[usize::from(index)].depth;
+        let depth = self.buckets.get_mut(index.into()).depth;
         self.statistics.max_depth = self.statistics.max_depth.max(depth);
     }
 
     fn receive_late(&mut self, header: &DataHeader, number: u64, payload: T, out: &mut Vec<T>) {
-        let window = &mut self.buckets[usize::from(header.bucket)].ordered_window;
+        let window = &mut self.buckets.get_mut(header.bucket.into()).ordered_window;
         let is_alone = !header.is_redundant && window.is_too_old(number);
         if is_alone || window.insert(number) {
             self.statistics.late += 1;
@@ -264,9 +265,9 @@ impl<T> Resequencer<T> {
 
     /// Delivers what a bucket has until there is a gap that is not over; with `force`, the first one is.
     fn deliver_ready(&mut self, index: u16, mut force: bool, now: Time, out: &mut Vec<T>) {
-        while let Some((path, first)) = self.buckets[usize::from(index)].lowest(&self.pool) {
+        while let Some((path, first)) = self.lowest(index) {
             let (number, waits) = (first.number, first.awaited);
-            let next = self.buckets[usize::from(index)].ordered_window.next();
+            let next = self.buckets.get_mut(index.into()).ordered_window.next();
             if number > next {
                 if !force && self.register_waits(index, &waits) {
                     return;
@@ -275,9 +276,9 @@ impl<T> Resequencer<T> {
                 waits.iter().filter(|_| !force).for_each(|(path, counter)| self.frontier.give_up(path, counter));
                 force = false;
                 self.statistics.lost = self.statistics.lost.saturating_add(number - next);
-                self.buckets[usize::from(index)].ordered_window.skip_to(number);
+                self.buckets.get_mut(index.into()).ordered_window.skip_to(number);
             }
-            let bucket = &mut self.buckets[usize::from(index)];
+            let bucket = self.buckets.get_mut(index.into());
             let Some(waiting) = bucket.take(&mut self.pool, path) else { break };
             if bucket.ordered_window.insert(number) {
                 self.statistics.in_order += 1;
@@ -306,7 +307,7 @@ impl<T> Resequencer<T> {
     /// before any of them, thus arrives later than each by the difference of their paths' delays at most; unless there is
     /// a queue of which the last to arrive knew nothing. But then others arrive before it.
     fn bucket_deadline(&self, index: u16, path: PathId) -> Option<Time> {
-        let bucket = &self.buckets[usize::from(index)];
+        let bucket = self.buckets.get(index.into())?;
         let expected = |(over, waiting): (PathId, &WaitingPacket<T>)| {
             let spread = self.frontier.delay_difference(over, path);
             waiting.earliest_arrival_onward
@@ -321,7 +322,7 @@ impl<T> Resequencer<T> {
     /// Notes for which counter of which path a bucket waits.
     fn register_bucket(&mut self, index: u16, what: Option<(PathId, u64)>) {
         let path = what.map(|(path, _)| path);
-        let before = std::mem::replace(&mut self.buckets[usize::from(index)].waiting_for, path);
+        let before = std::mem::replace(&mut self.buckets.get_mut(index.into()).waiting_for, path);
         if let Some(before) = before.filter(|before| Some(*before) != path) {
             self.waiting_buckets[before.index()].set(index, None);
         }
@@ -333,12 +334,17 @@ impl<T> Resequencer<T> {
 
     /// Gives up what a bucket waits for, on each path for all buckets.
     fn give_up_gap(&mut self, index: u16, now: Time, out: &mut Vec<T>) {
-        let Some((_, first)) = self.buckets[usize::from(index)].lowest(&self.pool) else { return };
+        let Some((_, first)) = self.lowest(index) else { return };
         let waits = first.awaited;
         for (path, counter) in waits.iter() {
             self.frontier.give_up(path, counter);
             self.wake_buckets(path, now, out);
         }
+    }
+
+    /// The packet of a bucket with the lowest number, and the path that it came over.
+    fn lowest(&self, index: u16) -> Option<(PathId, &WaitingPacket<T>)> {
+        self.buckets.get(index.into())?.lowest(&self.pool)
     }
 
     fn free_memory(&mut self, bytes: u32, now: Time, out: &mut Vec<T>) {

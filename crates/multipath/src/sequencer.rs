@@ -1,6 +1,7 @@
 use crate::message::BUCKET_COUNT;
 use crate::path::id::PathId;
 use crate::predecessor::Predecessor;
+use kumade_link::SparseTable;
 
 /// Numbers packets where they enter: each bucket by itself, and those that need no order apart from those that do.
 ///
@@ -9,7 +10,7 @@ use crate::predecessor::Predecessor;
 /// with it, when one of the two gateways has restarted; not when only their keys change.
 #[derive(Debug)]
 pub struct Sequencer {
-    buckets: Vec<SequencerBucket>,
+    buckets: SparseTable<SequencerBucket>,
     paths: [PathCounters; PathId::MAX_PATHS],
 }
 
@@ -51,7 +52,10 @@ impl Assignment {
 impl Sequencer {
     /// Begins with number 0 in each bucket.
     pub fn new() -> Self {
-        Sequencer { buckets: vec![SequencerBucket::default(); BUCKET_COUNT.into()], paths: Default::default() }
+        Sequencer {
+            buckets: SparseTable::new(BUCKET_COUNT.into(), SequencerBucket::default),
+            paths: Default::default(),
+        }
     }
 
     /// The number of the next packet of a bucket, which leaves as these datagrams: one, or several copies on different
@@ -62,7 +66,7 @@ impl Sequencer {
     /// # Panics
     /// The bucket is not below [`BUCKET_COUNT`].
     pub fn assign(&mut self, bucket: u16, copies: impl IntoIterator<Item = (PathId, u64)>) -> Assignment {
-        let bucket = &mut self.buckets[usize::from(bucket)];
+        let bucket = self.buckets.get_mut(bucket.into());
         let assignment = bucket.next_assignment(&self.paths);
         for (path, counter) in copies {
             let after = counter + 1;
@@ -79,7 +83,7 @@ impl Sequencer {
     /// # Panics
     /// The bucket is not below [`BUCKET_COUNT`].
     pub fn assign_unordered(&mut self, bucket: u16) -> u32 {
-        let next = &mut self.buckets[usize::from(bucket)].next_unordered;
+        let next = &mut self.buckets.get_mut(bucket.into()).next_unordered;
         let number = *next;
         *next = next.wrapping_add(1);
         number

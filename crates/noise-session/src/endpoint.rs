@@ -53,7 +53,7 @@ pub struct Endpoint {
     /// Of sessions, and of the initiations that wait for a response.
     by_index: BTreeMap<u32, PeerId>,
     /// Where peers may be: by the addresses of their routes.
-    expected_hosts: BTreeSet<HostPrefix>,
+    expected_hosts: BTreeMap<HostPrefix, u32>,
     timers: BTreeSet<(Time, PeerId)>,
     events: VecDeque<EndpointEvent>,
     key_refusals: KeyRefusals,
@@ -76,7 +76,7 @@ impl Endpoint {
             peers: BTreeMap::new(),
             by_key: BTreeMap::new(),
             by_index: BTreeMap::new(),
-            expected_hosts: BTreeSet::new(),
+            expected_hosts: BTreeMap::new(),
             timers: BTreeSet::new(),
             events: VecDeque::new(),
             key_refusals: KeyRefusals::new(),
@@ -113,21 +113,22 @@ impl Endpoint {
             self.by_key.remove(&peer.key);
             self.by_index.retain(|_, of| *of != id);
             self.timers.retain(|(_, of)| *of != id);
-            self.update_addresses();
+            self.forget_addresses(&peer.routes);
         }
     }
 
     /// The routes by which the peer may be reached; initiations try one after the other, a new one at once. Authentic handshake messages
     /// from elsewhere replace the address of their path.
     pub fn set_routes(&mut self, id: PeerId, routes: Vec<Route>, now: Time) {
+        let before = self.peers.get(&id).map(|peer| peer.routes.clone()).unwrap_or_default();
         self.update_peer(id, |peer| {
-            let before = std::mem::replace(&mut peer.routes, routes);
+            peer.routes = routes;
             let new = peer.routes.iter().copied().find(|route| !before.contains(route));
             if let Some(attempt) = &mut peer.attempt {
                 attempt.retry_now(new, now);
             }
         });
-        self.update_addresses();
+        self.replace_addresses(id, &before);
     }
 
     /// Wishes for a session, because there is none to send with, the one in use is worn, or the peer seems to have lost
@@ -391,7 +392,7 @@ impl Endpoint {
     }
 
     fn message_source(&self, MessageOrigin { route, is_proven }: MessageOrigin) -> MessageSource {
-        let is_expected = self.expected_hosts.contains(&HostPrefix::containing(route.address.ip()));
+        let is_expected = self.expected_hosts.contains_key(&HostPrefix::containing(route.address.ip()));
         MessageSource { address: route.address, is_proven, is_expected }
     }
 
@@ -420,18 +421,36 @@ impl Endpoint {
 
     /// An authentic handshake message came from a peer.
     fn record_handshake(&mut self, id: PeerId, from: Route, now: Time) {
+        let before = self.peers.get(&id).map(|peer| peer.routes.clone()).unwrap_or_default();
         let is_new = self.update_peer(id, |peer| {
             peer.record_keepalive(now);
             peer.learn_route(from)
         });
         if is_new == Some(true) {
-            self.update_addresses();
+            self.replace_addresses(id, &before);
         }
     }
 
-    fn update_addresses(&mut self) {
-        let routes = self.peers.values().flat_map(|peer| &peer.routes);
-        self.expected_hosts = routes.map(|route| HostPrefix::containing(route.address.ip())).collect();
+    /// A peer has other routes than before.
+    fn replace_addresses(&mut self, id: PeerId, before: &[Route]) {
+        for route in self.peers.get(&id).into_iter().flat_map(|peer| &peer.routes) {
+            *self.expected_hosts.entry(HostPrefix::containing(route.address.ip())).or_default() += 1;
+        }
+        if self.peers.contains_key(&id) {
+            self.forget_addresses(before);
+        }
+    }
+
+    fn forget_addresses(&mut self, routes: &[Route]) {
+        for route in routes {
+            let prefix = HostPrefix::containing(route.address.ip());
+            if let Some(count) = self.expected_hosts.get_mut(&prefix) {
+                *count -= 1;
+                if *count == 0 {
+                    self.expected_hosts.remove(&prefix);
+                }
+            }
+        }
     }
 
     /// Keeps a new session, and hands it out.

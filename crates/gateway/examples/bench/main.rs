@@ -1,6 +1,7 @@
 //! What gateways carry on this machine, beside their targets: `cargo run --release -p kumade-gateway --example bench`, as root, on a
 //! machine that does nothing else; it takes three minutes. `-- speed`, `-- forged` or `-- flows` (the bonded plane), `-- tunnels` (the same over TCP)
-//! or `-- sessions` (the direct plane) measures only that, and `-- speed 10` repeats it so often.
+//! or `-- sessions` (the direct plane) measures only that, and `-- speed 10` repeats it so often. `-- peers target/release/kumade`
+//! has a thousand peers connect to that program as a tunnel and as a gateway.
 //!
 //! Hosts, gateways and whoever else takes part are all here, in network namespaces, and share its cores. So figures are
 //! compared with those of the same run: wireguard-go, `wg` and OpenVPN are used where they are
@@ -10,6 +11,7 @@ mod flows;
 mod forged;
 mod lines;
 mod outcome;
+mod peers;
 mod process;
 mod sessions;
 mod speed;
@@ -21,6 +23,9 @@ use std::env;
 fn main() -> Outcome<()> {
     kumade_net::namespace::enter_user_namespace_if_needed()?;
     let wanted = env::args().nth(1);
+    if wanted.as_deref() == Some("peers") {
+        return peers::measure(&env::args().nth(2).ok_or("give the path of kumade")?);
+    }
     let repeats = env::args().nth(2).map_or(Ok(5), |text| text.parse())?;
     let is_wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
     if is_wanted("speed") {

@@ -1,8 +1,9 @@
-//! What this process takes: all that takes part.
+//! What a process takes; where it is this one, all that takes part.
 
 use crate::outcome::Outcome;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
+use nix::unistd::{SysconfVar, sysconf};
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,6 +11,26 @@ use std::time::{Duration, Instant};
 /// Resident memory.
 pub fn resident_bytes() -> Outcome<u64> {
     read_size_bytes("/proc/self/status", "VmRSS:")
+}
+
+/// Resident memory of another process.
+pub fn resident_bytes_of(process: u32) -> Outcome<u64> {
+    read_size_bytes(&format!("/proc/{process}/status"), "VmRSS:")
+}
+
+/// The most that it had so far.
+pub fn peak_bytes_of(process: u32) -> Outcome<u64> {
+    read_size_bytes(&format!("/proc/{process}/status"), "VmHWM:")
+}
+
+/// CPU time of all threads of another process, in user and kernel mode.
+pub fn cpu_time_of(process: u32) -> Outcome<Duration> {
+    let ticks_per_second = sysconf(SysconfVar::CLK_TCK)?.ok_or("no clock ticks")? as f64;
+    let text = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // Behind the name, which may contain anything: state, parent …; utime and stime are the fields 14 and 15 of proc(5).
+    let (_, fields) = text.rsplit_once(')').ok_or("no name in stat")?;
+    let ticks: f64 = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
+    Ok(Duration::from_secs_f64(ticks / ticks_per_second))
 }
 
 /// What the kernel takes for itself on the whole machine, with what other programs make it take.

@@ -1,5 +1,7 @@
 /// A key for each of a fixed number of places, and which is lowest: a tournament of two neighbours at a time. A change
-/// costs no more than the matches that it can turn, and nothing is allocated.
+/// costs no more than the matches that it can turn.
+///
+/// Nothing is allocated before the first place has a key.
 #[derive(Debug)]
 pub(super) struct TournamentTree<K> {
     keys: Vec<K>,
@@ -7,23 +9,34 @@ pub(super) struct TournamentTree<K> {
     /// places themselves.
     winners: Vec<u16>,
     no_key: K,
+    places: u16,
 }
 
 impl<K: Ord + Copy> TournamentTree<K> {
     /// So many places, a power of two, none with a key. No key can be `never`.
     pub(super) fn new(places: u16, never: K) -> Self {
-        let count = usize::from(places);
-        assert!(count.is_power_of_two(), "{count} places are no power of two");
+        assert!(places.is_power_of_two(), "{places} places are no power of two");
+        TournamentTree { keys: Vec::new(), winners: Vec::new(), no_key: never, places }
+    }
+
+    fn allocate(&mut self) {
+        let count = usize::from(self.places);
         let mut winners: Vec<u16> = (0..2 * count).map(|node| node.saturating_sub(count) as u16).collect();
         for node in (1..count).rev() {
             winners[node] = winners[2 * node];
         }
-        TournamentTree { keys: vec![never; count], winners, no_key: never }
+        (self.keys, self.winners) = (vec![self.no_key; count], winners);
     }
 
     /// Sets a place's key.
     pub(super) fn set(&mut self, place: u16, key: Option<K>) {
         let key = key.unwrap_or(self.no_key);
+        if self.keys.is_empty() {
+            if key == self.no_key {
+                return;
+            }
+            self.allocate();
+        }
         if std::mem::replace(&mut self.keys[usize::from(place)], key) == key {
             return;
         }
@@ -40,12 +53,12 @@ impl<K: Ord + Copy> TournamentTree<K> {
 
     /// A place's key.
     pub(super) fn get(&self, place: u16) -> Option<K> {
-        Some(self.keys[usize::from(place)]).filter(|key| *key < self.no_key)
+        self.keys.get(usize::from(place)).copied().filter(|key| *key < self.no_key)
     }
 
     /// The lowest key and its place; of equal keys the lower place.
     pub(super) fn lowest(&self) -> Option<(K, u16)> {
-        let place = self.winners[1];
+        let place = *self.winners.get(1)?;
         let key = self.keys[usize::from(place)];
         (key < self.no_key).then_some((key, place))
     }

@@ -1,12 +1,13 @@
 use crate::path::id::PathId;
 use crate::scheduler::rendezvous_hash::mix_bits;
+use kumade_link::SparseTable;
 use kumade_units::{Span, Time};
 
 /// What is remembered of the flows seen last, in a bounded table: a new flow takes the place of the one that was silent
 /// longest among those of its row.
 #[derive(Debug)]
 pub(crate) struct FlowTable {
-    slots: Vec<Slot>,
+    rows: SparseTable<Row>,
     epoch: u32,
     epoch_end: Time,
     /// Long flows of this epoch and of the last.
@@ -14,6 +15,8 @@ pub(crate) struct FlowTable {
     /// Flows of each path's own queue, this epoch and the last.
     bound_flow_counts: [[u32; PathId::MAX_PATHS]; 2],
 }
+
+type Row = [Slot; SLOTS_PER_ROW];
 
 #[derive(Debug, Clone, Copy)]
 struct Slot {
@@ -57,10 +60,10 @@ impl FlowState {
     }
 }
 
-impl FlowTable {
-    pub fn new(now: Time) -> Self {
+impl Slot {
+    fn new(flow: u64, last_seen: Time, epoch: u32) -> Self {
         let state = FlowState {
-            last_seen: Time::from_nanos(i64::MIN),
+            last_seen,
             bytes: 0.0,
             bound_path: None,
             is_long: false,
@@ -68,33 +71,31 @@ impl FlowTable {
             recent_bytes: 0.0,
             largest_packet_bytes: 0,
         };
-        let slots = vec![Slot { flow: 0, state, epoch: 0 }; TABLE_ROWS as usize * SLOTS_PER_ROW];
+        Slot { flow, state, epoch }
+    }
+}
+
+fn row_of(flow: u64) -> usize {
+    (mix_bits(flow) % TABLE_ROWS) as usize
+}
+
+impl FlowTable {
+    pub fn new(now: Time) -> Self {
+        let rows =
+            SparseTable::new(TABLE_ROWS as usize, || [Slot::new(0, Time::from_nanos(i64::MIN), 0); SLOTS_PER_ROW]);
         let own = [[0; PathId::MAX_PATHS]; 2];
-        FlowTable { slots, epoch: 1, epoch_end: now + EPOCH_DURATION, long_flow_counts: [0; 2], bound_flow_counts: own }
+        FlowTable { rows, epoch: 1, epoch_end: now + EPOCH_DURATION, long_flow_counts: [0; 2], bound_flow_counts: own }
     }
 
     /// The flow to which a packet belongs; forgotten if it was silent for longer than `silence`.
     pub fn get_or_insert(&mut self, flow: u64, silence: Span, now: Time) -> &mut FlowState {
-        let start = (mix_bits(flow) % TABLE_ROWS) as usize * SLOTS_PER_ROW;
-        let row = &mut self.slots[start..start + SLOTS_PER_ROW];
+        let row = self.rows.get_mut(row_of(flow));
         let known = row.iter().position(|slot| slot.flow == flow && slot.epoch > 0);
         let oldest = || (0..SLOTS_PER_ROW).min_by_key(|index| row[*index].state.last_seen).unwrap_or(0);
         let index = known.unwrap_or_else(oldest);
         let slot = &mut row[index];
         if known.is_none() || (now - slot.state.last_seen > silence && slot.state.waiting_packets == 0) {
-            *slot = Slot {
-                flow,
-                state: FlowState {
-                    last_seen: now,
-                    bytes: 0.0,
-                    bound_path: None,
-                    is_long: false,
-                    waiting_packets: 0,
-                    recent_bytes: 0.0,
-                    largest_packet_bytes: 0,
-                },
-                epoch: slot.epoch.max(1),
-            };
+            *slot = Slot::new(flow, now, slot.epoch.max(1));
         }
         &mut slot.state
     }
@@ -102,18 +103,15 @@ impl FlowTable {
     /// Whether the flow has sent a few packets of this size within the last 100 ms, and one of them waits besides: it does not
     /// wait for answers, which a connection such as QUIC's does after a few packets.
     pub fn is_steady(&self, flow: u64, size: u32, now: Time) -> bool {
-        let start = (mix_bits(flow) % TABLE_ROWS) as usize * SLOTS_PER_ROW;
-        let state =
-            self.slots[start..start + SLOTS_PER_ROW].iter().find(|slot| slot.flow == flow).map(|slot| slot.state);
-        state.is_some_and(|state| {
+        let slot = self.rows.get(row_of(flow)).and_then(|row| row.iter().find(|slot| slot.flow == flow));
+        slot.map(|slot| slot.state).is_some_and(|state| {
             state.waiting_packets > 1 && state.recent_bytes_with(0, now) >= MIN_STEADY_PACKETS * f64::from(size)
         })
     }
 
     /// A packet of the flow waits no more.
     pub fn packet_left(&mut self, flow: u64) {
-        let start = (mix_bits(flow) % TABLE_ROWS) as usize * SLOTS_PER_ROW;
-        if let Some(slot) = self.slots[start..start + SLOTS_PER_ROW].iter_mut().find(|slot| slot.flow == flow) {
+        if let Some(slot) = self.rows.get_mut(row_of(flow)).iter_mut().find(|slot| slot.flow == flow) {
             slot.state.waiting_packets = slot.state.waiting_packets.saturating_sub(1);
         }
     }
@@ -126,10 +124,8 @@ impl FlowTable {
             self.long_flow_counts = [0, self.long_flow_counts[0]];
             self.bound_flow_counts = [[0; PathId::MAX_PATHS], self.bound_flow_counts[0]];
         }
-        let start = (mix_bits(flow) % TABLE_ROWS) as usize * SLOTS_PER_ROW;
-        let Some(slot) = self.slots[start..start + SLOTS_PER_ROW].iter_mut().find(|slot| slot.flow == flow) else {
-            return;
-        };
+        let row = self.rows.get_mut(row_of(flow));
+        let Some(slot) = row.iter_mut().find(|slot| slot.flow == flow) else { return };
         if slot.epoch == self.epoch {
             return;
         }

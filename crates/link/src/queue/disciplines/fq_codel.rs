@@ -5,6 +5,7 @@ use crate::queue::packet::{DroppedPacket, QueueLimit, QueuedPacket};
 use crate::queue::parameter::{NUMBER_FORMAT, Parameter, SIZE_FORMAT, SMALL_SIZE_FORMAT, SWITCH_FORMAT};
 use crate::queue::slab::{PacketSlab, SlabList};
 use crate::random::mix_bits;
+use crate::sparse_table::SparseTable;
 use kumade_units::{ConfigError, Span, Time};
 use std::collections::VecDeque;
 
@@ -33,7 +34,7 @@ pub struct FqCoDel<P> {
     config: FqCoDelConfig,
     limit: QueueLimit,
     slab: PacketSlab<P>,
-    flow_queues: Vec<FlowQueue>,
+    flow_queues: SparseTable<FlowQueue>,
     /// One for all, unless hosts take turns.
     hosts: Vec<HostQueues>,
     /// Of the hosts.
@@ -145,25 +146,18 @@ impl DisciplineConfig for FqCoDelConfig {
     }
 
     fn new_queue<P>(&self, limit: QueueLimit, seed: u64) -> FqCoDel<P> {
-        let flows = self.flows as usize;
-        let lane = || {
-            let (chain, controller) = (SlabList::default(), CoDelState::new());
-            FlowQueue { chain, controller, credit: Credit::default() }
-        };
         let hosts = if self.isolates_hosts {
             (0..HOST_SLOTS).map(|_| HostQueues::default()).collect()
         } else {
-            vec![HostQueues { round_robin: DeficitRoundRobin::with_capacity(flows), ..HostQueues::default() }]
+            vec![HostQueues::default()]
         };
-        let lanes = (0..flows).map(|_| lane()).collect();
-        let turns = DeficitRoundRobin::with_capacity(hosts.len());
         FqCoDel {
             config: *self,
             limit,
             slab: PacketSlab::new(),
-            flow_queues: lanes,
+            flow_queues: SparseTable::new(self.flows as usize, FlowQueue::new),
             hosts,
-            host_round_robin: turns,
+            host_round_robin: DeficitRoundRobin::default(),
             seed,
         }
     }
@@ -211,7 +205,7 @@ impl<P> FqCoDel<P> {
         let turns = &mut self.hosts[host].round_robin;
         loop {
             let (index, is_new) = turns.next()?;
-            let lane = &mut self.flow_queues[index];
+            let lane = self.flow_queues.get_mut(index);
             if lane.credit.is_spent() {
                 lane.credit.grant(self.config.quantum);
                 turns.end_turn(is_new, true);
@@ -228,11 +222,6 @@ impl<P> FqCoDel<P> {
 }
 
 impl DeficitRoundRobin {
-    fn with_capacity(members: usize) -> Self {
-        let [new, old] = [(); 2].map(|()| VecDeque::with_capacity(members));
-        DeficitRoundRobin { new, old }
-    }
-
     /// Whose turn it is, and whether it is a new one.
     fn next(&self) -> Option<(usize, bool)> {
         let new = self.new.front().map(|member| (*member as usize, true));
@@ -252,6 +241,12 @@ impl DeficitRoundRobin {
         let stays = is_new && !self.old.is_empty();
         self.end_turn(is_new, stays);
         stays
+    }
+}
+
+impl FlowQueue {
+    fn new() -> Self {
+        FlowQueue { chain: SlabList::default(), controller: CoDelState::new(), credit: Credit::default() }
     }
 }
 
@@ -277,7 +272,7 @@ impl Credit {
 impl<P> QueueDiscipline<P> for FqCoDel<P> {
     fn enqueue(&mut self, packet: QueuedPacket<P>, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
         let (index, place) = (self.flow_queue_of(packet.flow), self.host_slot(packet.host));
-        let (lane, quantum) = (&mut self.flow_queues[index], self.config.quantum);
+        let (lane, quantum) = (self.flow_queues.get_mut(index), self.config.quantum);
         self.slab.push(&mut lane.chain, packet);
         if !lane.credit.is_listed {
             lane.credit = Credit::new(quantum);
@@ -292,7 +287,7 @@ impl<P> QueueDiscipline<P> for FqCoDel<P> {
             self.drop_from_longest(drops);
         }
         // Drops are from the front: the arriving packet is gone only with all of its queue.
-        if self.flow_queues[index].chain.packets() == 0 { Err(DropCause::QueueFull) } else { Ok(()) }
+        if self.flow_queues.get_mut(index).chain.packets() == 0 { Err(DropCause::QueueFull) } else { Ok(()) }
     }
 
     fn dequeue(&mut self, now: Time, drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
