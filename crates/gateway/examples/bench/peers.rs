@@ -51,6 +51,9 @@ pub fn measure(program: &str) -> Outcome<()> {
     let outcome = Kind::ALL
         .into_iter()
         .try_for_each(|kind| measure_kind(kind, &Server { kind, program: &program, directory: &directory }));
+    if outcome.is_err() {
+        eprintln!("the program said:\n{}", fs::read_to_string(directory.join("log")).unwrap_or_default());
+    }
     let _ = fs::remove_dir_all(directory);
     outcome
 }
@@ -177,7 +180,8 @@ impl Server<'_> {
 
 fn peer_key(number: usize) -> PrivateKey {
     let mut bytes = [7; 32];
-    bytes[..8].copy_from_slice(&(number as u64 + 1).to_le_bytes());
+    // Of the first byte, bits are cleared.
+    bytes[8..16].copy_from_slice(&(number as u64).to_le_bytes());
     PrivateKey::from_bytes(bytes)
 }
 
