@@ -45,6 +45,8 @@ mod sending;
 pub struct Bond<P> {
     policy: PathPolicy,
     paths: Vec<PathSender>,
+    /// Those that are not taken out of use: of a peer that may have many, most often one or two.
+    enabled_paths: PathSet,
     /// Others send on them, too.
     is_shared: bool,
     /// Which of them take packets, where some are datagrams and some connections.
@@ -141,6 +143,7 @@ impl<P: Clone> Bond<P> {
                 .zip(paths.shard_paths(shard))
                 .map(|(path, part)| PathSender::new(*path, part, now))
                 .collect(),
+            enabled_paths: PathSet::default(),
             is_shared: paths.shard_count() > 1,
             transport_selector: None,
             last_all_down: None,
@@ -170,6 +173,7 @@ impl<P: Clone> Bond<P> {
             in_flight_data: InFlightData::default(),
             suppressed_retransmissions: 0,
         };
+        bond.update_enabled_paths();
         bond.record_transport_views(now);
         Ok(bond)
     }
@@ -195,6 +199,7 @@ impl<P: Clone> Bond<P> {
         }
         let added = config.paths.iter().zip(paths.shard_paths(shard)).skip(before);
         self.paths.extend(added.map(|(path, part)| PathSender::new(*path, part, now)));
+        self.update_enabled_paths();
         self.served_seconds.resize(count, 0.0);
         self.queues.set_path_count(count);
         if self.policy != config.policy || count > before {
@@ -241,7 +246,7 @@ impl<P: Clone> Bond<P> {
             return;
         }
         let up = self.paths_up();
-        for path in self.path_ids() {
+        for path in PathId::all().take(self.paths.len()) {
             let waits = up.contains(path) && self.has_packets_for(path, up);
             let own = if self.queues.has_packets_for_path(path) { self.flows.bound_flows(path) } else { 0 };
             let shared = if self.queues.has_shared() { self.flows.long_flows() } else { 0 };
@@ -251,7 +256,7 @@ impl<P: Clone> Bond<P> {
 
     /// When to call [`Bond::next_transmission`] again.
     pub fn deadline(&self) -> Option<Time> {
-        let states = self.paths.iter().filter_map(PathSender::deadline);
+        let states = self.path_ids().filter_map(|path| self.path(path).deadline());
         let up = self.paths_up();
         let ready = self
             .path_ids()
@@ -294,6 +299,7 @@ impl<P: Clone> Bond<P> {
     /// whether it is down because of that.
     pub fn set_enabled(&mut self, path: PathId, enabled: bool, now: Time) -> bool {
         let is_ended = self.paths.get_mut(path.index()).is_some_and(|path| path.set_enabled(enabled, now));
+        self.update_enabled_paths();
         if is_ended {
             self.handle_path_failure(path, now);
         }
@@ -413,8 +419,14 @@ impl<P: Clone> Bond<P> {
         self.queues.queued_packets() + self.held_packets
     }
 
+    /// The paths that may do anything.
     fn path_ids(&self) -> impl Iterator<Item = PathId> + use<P> {
-        PathId::all().take(self.paths.len())
+        self.enabled_paths.iter()
+    }
+
+    fn update_enabled_paths(&mut self) {
+        let paths = PathId::all().zip(&self.paths).filter(|(_, state)| state.is_enabled());
+        self.enabled_paths = PathSet::from_paths(paths.map(|(path, _)| path));
     }
 
     fn path(&self, path: PathId) -> &PathSender {

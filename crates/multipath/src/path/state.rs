@@ -154,6 +154,11 @@ impl PathSender {
         self.is_enabled && self.health.is_up() && self.max_bytes > 0
     }
 
+    /// Whether it is not taken out of use.
+    pub fn is_enabled(&self) -> bool {
+        self.is_enabled
+    }
+
     /// Whether it may be kept for small packets of sparse flows.
     pub fn duplicates_sparse_flows(&self) -> bool {
         self.config.tuning.duplicates_sparse_flows

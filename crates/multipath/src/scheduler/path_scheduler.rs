@@ -2,6 +2,7 @@
 
 use crate::path::id::PathId;
 use kumade_units::{Span, Time};
+use std::iter;
 
 /// What a decision has to know of a path that is up.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,7 +98,12 @@ impl PathSet {
 
     /// Its paths in order of their numbers.
     pub fn iter(self) -> impl Iterator<Item = PathId> {
-        PathId::all().filter(move |path| self.contains(*path))
+        let mut bits = self.0;
+        iter::from_fn(move || {
+            let path = PathId::new(bits.trailing_zeros() as u8)?;
+            bits &= bits - 1;
+            Some(path)
+        })
     }
 }
 
