@@ -83,9 +83,46 @@ pub struct SealedDatagram {
 pub struct Sealer {
     outbound: Arc<SendingState>,
     /// By path: the next counter, or [`COUNTER_OF_OTHER_SEALER`].
-    next_counters: Box<[u64; MAX_PATHS]>,
+    next_counters: PathCounters,
     /// What is left of the last reservation, in blocks.
     remaining_blocks: u64,
+}
+
+/// A number for each path. Of the 256 that there may be, few are used, and there is a session for each of a host's peers.
+#[derive(Debug)]
+struct PathCounters {
+    /// Made where a number changes.
+    pages: [Option<Box<[u64; PAGE_PATHS]>>; PATH_PAGES],
+    initial: u64,
+}
+
+/// The replay windows of paths that follow each other.
+type WindowPage = Box<[OnceLock<Box<Mutex<ReplayWindow>>>; PAGE_PATHS]>;
+
+/// Paths whose numbers and windows are made together.
+const PAGE_PATHS: usize = 16;
+const PATH_PAGES: usize = MAX_PATHS / PAGE_PATHS;
+
+/// Which page has a path, and where there.
+fn page_of(path: u8) -> (usize, usize) {
+    (usize::from(path) / PAGE_PATHS, usize::from(path) % PAGE_PATHS)
+}
+
+impl PathCounters {
+    fn new(initial: u64) -> Self {
+        PathCounters { pages: [const { None }; PATH_PAGES], initial }
+    }
+
+    fn get(&self, path: u8) -> u64 {
+        let (page, place) = page_of(path);
+        self.pages[page].as_ref().map_or(self.initial, |page| page[place])
+    }
+
+    fn get_mut(&mut self, path: u8) -> &mut u64 {
+        let (page, place) = page_of(path);
+        let initial = self.initial;
+        &mut self.pages[page].get_or_insert_with(|| Box::new([initial; PAGE_PATHS]))[place]
+    }
 }
 
 #[derive(Debug)]
@@ -108,7 +145,7 @@ struct ReceivingState {
     index: u32,
     is_confirmed: AtomicBool,
     /// By path; made when the first authentic datagram of the path comes.
-    windows: Box<[OnceLock<Box<Mutex<ReplayWindow>>>]>,
+    windows: [OnceLock<WindowPage>; PATH_PAGES],
 }
 
 /// What a handshake has agreed on: keys for both directions, until they expire.
@@ -136,10 +173,9 @@ impl Session {
             index,
             // The response has shown the initiator that the responder has the keys.
             is_confirmed: AtomicBool::new(is_initiator),
-            windows: (0..MAX_PATHS).map(|_| OnceLock::new()).collect(),
+            windows: [const { OnceLock::new() }; PATH_PAGES],
         };
-        let sealer =
-            Sealer { outbound: Arc::new(outbound), next_counters: Box::new([0; MAX_PATHS]), remaining_blocks: 0 };
+        let sealer = Sealer { outbound: Arc::new(outbound), next_counters: PathCounters::new(0), remaining_blocks: 0 };
         Session { sealer, opener: Opener(Arc::new(inbound)), is_initiator, established }
     }
 
@@ -208,13 +244,13 @@ impl Sealer {
     pub fn seal(&mut self, path: u8, datagram: &mut [u8]) -> Result<SealedDatagram, SealError> {
         let (header, rest) = datagram.split_first_chunk_mut::<HEADER_BYTES>().ok_or(SealError::TooShort)?;
         let (text, tag) = rest.split_last_chunk_mut::<TAG_BYTES>().ok_or(SealError::TooShort)?;
-        let counter = self.next_counters[usize::from(path)];
+        let counter = self.next_counters.get(path);
         if counter == COUNTER_OF_OTHER_SEALER {
             return Err(SealError::ForeignPath { path });
         }
         // One block more than the text: the tag's.
         let is_worn = self.reserve_blocks(text.len().div_ceil(16) as u64 + 1)?;
-        self.next_counters[usize::from(path)] += 1;
+        *self.next_counters.get_mut(path) += 1;
         let nonce = (u64::from(path) << COUNTER_BITS) + counter;
         *tag = self.outbound.key.seal(nonce, text).map_err(|_| SealError::Exhausted)?;
         *header = data_header(self.outbound.receiver, nonce);
@@ -226,13 +262,12 @@ impl Sealer {
     /// # Errors
     /// One of the paths is not this sealer's own; nothing has changed then.
     pub fn take_paths(&mut self, paths: RangeInclusive<u8>) -> Result<Sealer, SealError> {
-        if let Some(path) = paths.clone().find(|&path| self.next_counters[usize::from(path)] == COUNTER_OF_OTHER_SEALER)
-        {
+        if let Some(path) = paths.clone().find(|&path| self.next_counters.get(path) == COUNTER_OF_OTHER_SEALER) {
             return Err(SealError::ForeignPath { path });
         }
-        let mut next = Box::new([COUNTER_OF_OTHER_SEALER; MAX_PATHS]);
-        for path in paths.map(usize::from) {
-            std::mem::swap(&mut next[path], &mut self.next_counters[path]);
+        let mut next = PathCounters::new(COUNTER_OF_OTHER_SEALER);
+        for path in paths {
+            std::mem::swap(next.get_mut(path), self.next_counters.get_mut(path));
         }
         Ok(Sealer { outbound: Arc::clone(&self.outbound), next_counters: next, remaining_blocks: 0 })
     }
@@ -283,7 +318,8 @@ impl Opener {
 
     /// Notes an authentic datagram.
     fn check_replay(&self, path: u8, counter: u64) -> Result<(), OpenError> {
-        let window = self.0.windows[usize::from(path)].get_or_init(Box::default);
+        let (page, place) = page_of(path);
+        let window = self.0.windows[page].get_or_init(Box::default)[place].get_or_init(Box::default);
         // A window is valid between any two statements: it need not be given up because a thread was.
         if !window.lock().unwrap_or_else(PoisonError::into_inner).accept(counter) {
             return Err(OpenError::Replayed);
@@ -425,7 +461,7 @@ pub(crate) mod tests {
         assert!(a.seal(0, &mut room).unwrap().is_rekey_due);
         a.sealer.outbound.reserved_blocks.store(MAX_BLOCKS, Ordering::Relaxed);
         assert_eq!(other.seal(1, &mut room), Err(SealError::Exhausted));
-        a.sealer.next_counters[0] = COUNTER_OF_OTHER_SEALER - 1;
+        *a.sealer.next_counters.get_mut(0) = COUNTER_OF_OTHER_SEALER - 1;
         let last = sealed(&mut a, 0, b"");
         assert_eq!(last[8..16], [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0]);
         assert_eq!(a.seal(0, &mut room), Err(SealError::ForeignPath { path: 0 }));

@@ -33,7 +33,7 @@ pub(crate) struct ShardPath {
 pub(crate) struct SharedPath {
     pacing: PacingState,
     rate_view: SharedRateView,
-    congestion_state: Mutex<SharedEstimates>,
+    congestion_state: Mutex<LazyEstimates>,
     shard_usages: Box<[ShardUsage]>,
 }
 
@@ -70,6 +70,15 @@ struct ShardUsage {
     /// Bytes for each flow that were sent while packets waited, as the bits of a float; none that it might have sent while
     /// nothing waited.
     served_bytes_per_flow: AtomicU64,
+}
+
+/// What is learned of a path, from the first report on: most paths that a peer may have are never used.
+#[derive(Debug)]
+struct LazyEstimates {
+    measured: Option<Rate>,
+    max: Option<Rate>,
+    made_at: Time,
+    estimates: Option<Box<SharedEstimates>>,
 }
 
 #[derive(Debug)]
@@ -133,12 +142,7 @@ impl SharedPath {
                 lost_packets: AtomicI64::new(0),
             },
             rate_view: SharedRateView::new(&rate),
-            congestion_state: Mutex::new(SharedEstimates {
-                congestion_control: rate,
-                newest_reported: None,
-                reported_sent_bytes: 0,
-                received_bytes: 0,
-            }),
+            congestion_state: Mutex::new(LazyEstimates { measured, max, made_at: now, estimates: None }),
             shard_usages: (0..shards).map(|_| ShardUsage::default()).collect(),
         }
     }
@@ -146,17 +150,45 @@ impl SharedPath {
     /// Has the rate changed by an event, and all shards see what comes of it.
     fn update_rate(&self, change: impl FnOnce(&mut PathCongestionControl)) {
         let mut learned = self.congestion_state.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut learned.congestion_control);
-        self.rate_view.publish(&learned.congestion_control);
+        let rate = &mut learned.get_mut().congestion_control;
+        change(rate);
+        self.rate_view.publish(rate);
+    }
+
+    /// Nothing that began before `now` can be concluded. Of a path that nothing is known of, nothing has begun.
+    fn interrupt_rate(&self, now: Time) {
+        let mut learned = self.congestion_state.lock().unwrap_or_else(PoisonError::into_inner);
+        if learned.estimates.is_some() {
+            let rate = &mut learned.get_mut().congestion_control;
+            rate.path_interrupted(now);
+            self.rate_view.publish(rate);
+        } else {
+            learned.made_at = now;
+            self.rate_view.publish(&PathCongestionControl::new(learned.measured, learned.max, now));
+        }
     }
 
     /// None while another shard looks at a report.
-    fn try_lock(&self) -> Option<MutexGuard<'_, SharedEstimates>> {
+    fn try_lock(&self) -> Option<MutexGuard<'_, LazyEstimates>> {
         match self.congestion_state.try_lock() {
             Ok(learned) => Some(learned),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+}
+
+impl LazyEstimates {
+    fn get_mut(&mut self) -> &mut SharedEstimates {
+        let LazyEstimates { measured, max, made_at, .. } = *self;
+        self.estimates.get_or_insert_with(|| {
+            Box::new(SharedEstimates {
+                congestion_control: PathCongestionControl::new(measured, max, made_at),
+                newest_reported: None,
+                reported_sent_bytes: 0,
+                received_bytes: 0,
+            })
+        })
     }
 }
 
@@ -272,7 +304,8 @@ impl ShardPath {
         let PathObservation { now, sent, arrival, round_trip, is_probing_only: is_down, .. } = *seen;
         let lost = if is_down { 0 } else { seen.lost_packets };
         let lost = pacing.lost_packets.fetch_add(lost, Relaxed) + lost;
-        let Some(mut learned) = self.path.try_lock() else { return };
+        let Some(mut locked) = self.path.try_lock() else { return };
+        let learned = locked.get_mut();
         // What another shard has been told meanwhile is newer; or a thread was stopped while it counted its packet.
         if learned.newest_reported.is_some_and(|newest| newest >= sent.number)
             || sent.total_bytes < learned.reported_sent_bytes
@@ -306,7 +339,7 @@ impl ShardPath {
 
     /// The path has failed, as far as this shard sees: nothing that began before can be concluded.
     pub fn path_interrupted(&self, now: Time) {
-        self.path.update_rate(|rate| rate.path_interrupted(now));
+        self.path.interrupt_rate(now);
         self.path.pacing.bottleneck_clear_time.set(now);
         self.path.pacing.idle_since.set(NOT_IDLE);
     }

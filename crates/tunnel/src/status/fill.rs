@@ -30,6 +30,8 @@ impl Status {
 impl PacketCarriage {
     fn new(known: &RemoteStatus, mut tunnel: Tunnel) -> Self {
         tunnel.paths.retain(|path| path.address.is_some() || path.received.packets > 0);
+        // Most paths of an end that listens are not in use.
+        tunnel.paths.shrink_to_fit();
         let up: Vec<_> = tunnel.paths.iter().filter(|path| path.state == PathState::Up).collect();
         PacketCarriage {
             address: up.iter().find_map(|path| path.address.clone()),
