@@ -12,9 +12,9 @@ fn at(seconds: i64) -> Time {
     Time::ZERO + Span::from_secs(seconds)
 }
 
-/// Packets that were neither delivered nor are under way, of those offered since.
-fn missing(world: &World, before: (u32, usize)) -> u32 {
-    world.offered[0] - before.0 - (world.received[1].len() - before.1) as u32
+/// By how much fewer packets were delivered than offered since; some may have been under way before.
+fn missing(world: &World, before: (u32, usize)) -> i64 {
+    i64::from(world.offered[0] - before.0) - (world.received[1].len() - before.1) as i64
 }
 
 fn counts(world: &World) -> (u32, usize) {

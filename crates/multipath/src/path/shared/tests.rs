@@ -154,7 +154,8 @@ fn reports_that_overtake_each_other_are_left_out() {
     report(1, 51, 50_500, 51);
     report(0, 60, 61_000, 60);
     report(1, 60, 61_000, 60);
-    let learned = world.parts[0].path.try_lock().unwrap();
+    let mut locked = world.parts[0].path.try_lock().unwrap();
+    let learned = locked.get_mut();
     assert_eq!(
         (learned.newest_reported, learned.reported_sent_bytes, learned.received_bytes),
         (Some(60), 61_000, 61_000)
