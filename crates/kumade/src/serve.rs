@@ -3,6 +3,7 @@
 use crate::confinement::{Confinement, port_capability};
 use crate::descriptors::raise_descriptor_limit;
 use crate::key;
+use crate::output::note;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -90,7 +91,8 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let server = Server::bind(config).map_err(|error| with_hint(&error, LISTEN_OPTION))?;
     let (address, replacer) = (server.local_addr(), server.client_replacer());
     let port = if address.port() == DEFAULT_PORT { String::new() } else { format!(":{}", address.port()) };
-    tracing::info!("listening on {address} (TCP and UDP); measure with: kumade measure HOST{port}");
+    // As it was before others had a time: scripts wait for a line that begins so.
+    note!("listening on {address} (TCP and UDP); measure with: kumade measure HOST{port}");
     if is_open {
         tracing::info!(
             "everybody who reaches this port may measure: --key FILE or --clients FILE serves only who has a key"
