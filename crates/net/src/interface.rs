@@ -87,12 +87,7 @@ pub fn mtu(name: &str) -> Result<u32, SetupError> {
 /// # Errors
 /// No such interface, it has the address already, the family is switched off, or not allowed.
 pub fn add_address(name: &str, address: IpNet) -> Result<(), SetupError> {
-    let header = rt_addr::Ifaddrmsg {
-        ifa_family: Family::from_address(address.addr()).address_family(),
-        ifa_prefixlen: address.prefix_len(),
-        ifa_index: index_of(name)?,
-        ..Default::default()
-    };
+    let header = address_header(name, address)?;
     let mut body = Vec::new();
     rt_addr::OpNewaddrDo::encode_request(&mut body, &header).push_local(address.addr()).push_address(address.addr());
     request(libc::RTM_NEWADDR, CREATE_FLAGS, &body)
@@ -118,16 +113,20 @@ fn refusal(operation: String, name: &str, network: IpNet, error: io::Error) -> S
 /// # Errors
 /// No such interface, it does not have the address, or not allowed.
 pub fn remove_address(name: &str, address: IpNet) -> Result<(), SetupError> {
-    let header = rt_addr::Ifaddrmsg {
-        ifa_family: Family::from_address(address.addr()).address_family(),
-        ifa_prefixlen: address.prefix_len(),
-        ifa_index: index_of(name)?,
-        ..Default::default()
-    };
+    let header = address_header(name, address)?;
     let mut body = Vec::new();
     rt_addr::OpDeladdrDo::encode_request(&mut body, &header).push_local(address.addr()).push_address(address.addr());
     request(libc::RTM_DELADDR, 0, &body)
         .map_err(|error| SetupError::new(format!("take the address {address} away from the interface {name}"), error))
+}
+
+fn address_header(name: &str, address: IpNet) -> Result<rt_addr::Ifaddrmsg, SetupError> {
+    Ok(rt_addr::Ifaddrmsg {
+        ifa_family: Family::from_address(address.addr()).address_family(),
+        ifa_prefixlen: address.prefix_len(),
+        ifa_index: index_of(name)?,
+        ..Default::default()
+    })
 }
 
 /// Which internet protocol a route is for.
