@@ -38,7 +38,7 @@ const EDGES: &[(&str, &[&str])] = &[
     // What a gateway and a tunnel do, over sockets.
     ("overlay-io", &["dataplane", "multipath", "net", "packet", "packet-loop", "noise-session", "daemon", "units"]),
     // What is seen of a bonded plane.
-    ("overlay-status", &["overlay-io", "dataplane", "multipath", "net", "units"]),
+    ("overlay-status", &["overlay-io", "daemon", "dataplane", "multipath", "net", "units"]),
     // Its reference clock speaks NTP.
     ("netns-testbed", &["link", "middlebox", "net", "packet", "packet-loop", "units", "wire"]),
     // The STAMP client fits the clocks itself (`kumade_estimate::delay`).

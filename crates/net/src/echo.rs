@@ -92,7 +92,8 @@ impl EchoSocket {
 
     fn reply_in<'b>(&self, packet: &'b [u8], stamp: Option<Time>) -> Option<EchoReply<'b>> {
         // A raw IPv4 socket has the IP header before it.
-        let header = if self.raw_identifier.is_some() && !self.is_v6 { 4 * usize::from(packet.first()? & 0xf) } else { 0 };
+        let header =
+            if self.raw_identifier.is_some() && !self.is_v6 { 4 * usize::from(packet.first()? & 0xf) } else { 0 };
         let message = packet.get(header..)?;
         let (head, data) = message.split_first_chunk::<HEADER_BYTES>()?;
         let expected = if self.is_v6 { V6_REPLY } else { V4_REPLY };

@@ -103,7 +103,8 @@ impl ResolvedHost {
         let (name, shared) = (name.clone(), Arc::clone(&self.0));
         let look_up = move || {
             let found = name.look_up();
-            let found = found.inspect_err(|error| tracing::debug!("look up {}: {error}", name.name)).unwrap_or_default();
+            let found =
+                found.inspect_err(|error| tracing::debug!("look up {}: {error}", name.name)).unwrap_or_default();
             ResolvedHost(shared).rotation().end_lookup(found, clock::monotonic());
         };
         if let Err(error) = thread::Builder::new().name("resolver".into()).spawn(look_up) {
@@ -121,7 +122,8 @@ impl ResolvedHost {
 impl HostName {
     /// At least one address.
     fn look_up(&self) -> io::Result<Vec<SocketAddr>> {
-        let is_usable = |address: &SocketAddr| self.family.is_none_or(|family| Family::from_address(address.ip()) == family);
+        let is_usable =
+            |address: &SocketAddr| self.family.is_none_or(|family| Family::from_address(address.ip()) == family);
         let addresses: Vec<_> = (self.name.as_str(), self.port).to_socket_addrs()?.filter(is_usable).collect();
         let version = self.family.map(|family| format!(" of {family}")).unwrap_or_default();
         let no_address = || io::Error::new(io::ErrorKind::NotFound, format!("the name has no address{version}"));

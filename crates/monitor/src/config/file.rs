@@ -115,7 +115,9 @@ impl Sections {
         let targets = self.target.iter().map(|target| target.validate(read_key));
         let targets: Vec<Vec<MonitoredTarget>> = targets.collect::<Result<_, _>>()?;
         let mut ids = BTreeSet::new();
-        for (section, target) in self.target.iter().zip(&targets).flat_map(|(section, all)| all.iter().map(move |one| (section, one))) {
+        for (section, target) in
+            self.target.iter().zip(&targets).flat_map(|(section, all)| all.iter().map(move |one| (section, one)))
+        {
             if !ids.insert(&target.id) {
                 let span = section.id.as_ref().map_or_else(|| section.host.span(), Spanned::span);
                 let text = format!("two targets have the id {:?}: give one of them another `id`", target.id);
@@ -123,7 +125,10 @@ impl Sections {
             }
         }
         if targets.is_empty() {
-            return Err(ConfigFault::new(0..0, "nothing to monitor: write [[target]] and host = \"HOST\" for each host"));
+            return Err(ConfigFault::new(
+                0..0,
+                "nothing to monitor: write [[target]] and host = \"HOST\" for each host",
+            ));
         }
         let MonitorSection { name, archive, page } = &self.monitor;
         Ok(MonitorConfig {
@@ -184,8 +189,11 @@ impl TargetSection {
             Some((name, port)) => (name, Some(parse::number(port).map_err(|error| fault(error.to_string()))?)),
             None => (text, None),
         };
-        let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
-        let problem = || fault(format!("{text:?} is no host: write a name or an address, perhaps with a port, as host.example:7272"));
+        let is_name =
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+        let problem = || {
+            fault(format!("{text:?} is no host: write a name or an address, perhaps with a port, as host.example:7272"))
+        };
         is_name.then(|| (name.to_owned(), port)).ok_or_else(problem)
     }
 
@@ -197,12 +205,20 @@ impl TargetSection {
         };
         if limits.lost_after < limits.late_after {
             let span = self.lost_after.as_ref().or(self.late_after.as_ref()).map(Spanned::span).unwrap_or_default();
-            return Err(ConfigFault::new(span, "`lost-after` is less than `late-after`: a reply is late before it is lost"));
+            return Err(ConfigFault::new(
+                span,
+                "`lost-after` is less than `late-after`: a reply is late before it is lost",
+            ));
         }
         let kind = match self.probe {
-            ProbeName::Stamp => ProbeKind::Stamp(key_in(self.stamp_key.as_ref(), read_key)?.as_ref().map(StampKey::new)),
+            ProbeName::Stamp => {
+                ProbeKind::Stamp(key_in(self.stamp_key.as_ref(), read_key)?.as_ref().map(StampKey::new))
+            }
             ProbeName::Echo => {
-                let others = [("stamp-port", self.stamp_port.as_ref().map(Spanned::span)), ("stamp-key", self.stamp_key.as_ref().map(Spanned::span))];
+                let others = [
+                    ("stamp-port", self.stamp_port.as_ref().map(Spanned::span)),
+                    ("stamp-key", self.stamp_key.as_ref().map(Spanned::span)),
+                ];
                 if let Some((name, span)) = others.into_iter().find_map(|(name, span)| Some((name, span?))) {
                     return Err(ConfigFault::new(span, format!("`{name}` goes with probe = \"stamp\" alone")));
                 }
@@ -224,7 +240,9 @@ impl TargetSection {
     ) -> Result<Option<MeasurementSchedule>, ConfigFault> {
         let Some(period) = &self.measure else {
             return match &self.key {
-                Some(key) => Err(ConfigFault::new(key.span(), "`key` goes with `measure`, such as measure = \"10min\"")),
+                Some(key) => {
+                    Err(ConfigFault::new(key.span(), "`key` goes with `measure`, such as measure = \"10min\""))
+                }
                 None => Ok(None),
             };
         };
@@ -256,7 +274,8 @@ fn span_within(
 }
 
 fn key_in(path: Option<&Spanned<PathBuf>>, read_key: KeyReader<'_>) -> Result<Option<PresharedKey>, ConfigFault> {
-    let read = |path: &Spanned<PathBuf>| read_key(path.get_ref()).map_err(|problem| ConfigFault::new(path.span(), problem));
+    let read =
+        |path: &Spanned<PathBuf>| read_key(path.get_ref()).map_err(|problem| ConfigFault::new(path.span(), problem));
     path.map(read).transpose()
 }
 

@@ -216,7 +216,9 @@ impl TargetRun {
         self.socket = None;
         let failed = |error: io::Error| format!("cannot probe {address}: {error}{}", self.hint(&error));
         let socket = ProbeSocket::connect(address, &self.target.kind, self.session.next_sequence()).map_err(failed)?;
-        sockets.add_reader(&socket, self.place as u32).map_err(|error| format!("cannot wait for {address}: {error}"))?;
+        sockets
+            .add_reader(&socket, self.place as u32)
+            .map_err(|error| format!("cannot wait for {address}: {error}"))?;
         self.socket = Some((address, socket));
         // As above.
         let _ = reports.send(ProbeReport::Address { target: self.place, address });

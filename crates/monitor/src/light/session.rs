@@ -247,7 +247,8 @@ mod tests {
         session.reply_received(&StampedReply { far: far(540, 510, error), ..reply(2, 50) });
         let replies: Vec<_> = session.take_results().into_iter().filter_map(|result| result.reply).collect();
         assert_eq!((replies[0].round_trip, replies[0].one_way), (Span::from_millis(20), None));
-        let one_way = OneWayDelays { up: Span::from_millis(8), down: Span::from_millis(12), error: Span::from_millis(1) };
+        let one_way =
+            OneWayDelays { up: Span::from_millis(8), down: Span::from_millis(12), error: Span::from_millis(1) };
         assert_eq!((replies[1].round_trip, replies[1].one_way), (Span::from_millis(20), Some(one_way)));
         assert_eq!((replies[2].round_trip, replies[2].one_way), (Span::from_millis(50), None));
     }
