@@ -56,7 +56,7 @@ pub fn run(args: &MonitorArgs) -> anyhow::Result<ExitCode> {
         (Some(MonitorCommand::Check(args)), _) => check::run(args),
         (Some(MonitorCommand::Show(args)), _) => show::run(args),
         (None, Some(file)) => match read_config(file)? {
-            Ok(config) => run::run(file, config, &args.name),
+            Ok(config) => run::run(config, &args.name),
             Err(error) => Ok(usage_error(&error)),
         },
         // Clap asks for one of them.

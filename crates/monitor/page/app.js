@@ -1,11 +1,12 @@
 // The page: what stands in the address is shown, so that a link shows what its sender saw.
 import { element, table } from "./dom.js";
 import * as format from "./format.js";
-import { bandwidthPlot, delayPlot, lossPlot } from "./plots.js";
+import { bandwidthPlot, delayPlot, laneOf, lossPlot } from "./plots.js";
 
 const main = document.getElementById("main");
 const RANGES = [["1h", 3600], ["6h", 21600], ["24h", 86400], ["7d", 604800], ["30d", 2592000], ["1y", 31536000]];
 const MAX_POINTS = 800;
+const LANES = [["round_trip", "Round-trip delay"], ["up", "One-way delay to the target"], ["down", "One-way delay from the target"]];
 let status = null;
 /** Ends what the present view has begun. */
 let endings = [];
@@ -35,15 +36,15 @@ function estimateCell(estimate) {
 }
 
 function pairRow(pair) {
-  const delay = pair.delay;
+  const [delay] = pair.delays;
   const loss = pair.loss;
   return element("tr", {},
     element("td", {}, element("a", { href: `/pair/${encodeURIComponent(pair.id)}` }, pair.name), element("small", {}, pair.address ?? pair.host)),
-    element("td", {}, stateWord(pair.state), element("small", {}, pair.state.since_seconds === null ? "" : `for ${format.age(status.time_seconds - pair.state.since_seconds)}`)),
-    delay ? element("td", { class: "number" }, format.span(delay.median), element("small", {}, `95 % ${format.span(delay.quantile_95)}`)) : element("td", { class: "faint" }, "–"),
-    loss ? element("td", { class: "number" }, format.ratio(loss.value), element("small", {}, `${format.ratio(loss.low)} to ${format.ratio(loss.high)}`)) : element("td", { class: "faint" }, "–"),
+    element("td", {}, stateWord(pair.state), element("small", {}, `for ${format.age(status.time_seconds - pair.state.since_seconds)}`)),
+    delay ? element("td", { class: "number" }, format.span(delay.median_seconds), element("small", {}, `95 % ≤ ${format.span(delay.quantile_95_seconds)}`)) : element("td", { class: "faint" }, "–"),
+    loss ? element("td", { class: "number" }, format.ratio(loss.ratio), element("small", {}, `${format.ratio(loss.low)} to ${format.ratio(loss.high)}`)) : element("td", { class: "faint" }, "–"),
     estimateCell(pair.run?.up), estimateCell(pair.run?.down),
-    element("td", { class: "number faint" }, pair.run ? `${format.age(status.time_seconds - pair.run.start_seconds)} ago` : pair.measured ? "none yet" : "not measured"));
+    element("td", { class: "number faint" }, pair.run ? `${format.age(status.time_seconds - pair.run.start_seconds)} ago` : pair.is_measured ? "none yet" : "not measured"));
 }
 
 const ORDER = { bad: 0, warn: 1, none: 2, good: 3 };
@@ -97,18 +98,21 @@ async function pairView(id) {
   if (mine !== view) return;
   const marks = { gaps: series.gaps.map((gap) => ({ from: gap.from_seconds, to: gap.to_seconds })), disturbed: runs.runs.map((run) => ({ from: run.start_seconds, to: run.start_seconds + run.duration_seconds })) };
   const place = () => element("div", { class: "plot" });
-  const [delay, loss, bandwidth] = [place(), place(), place()];
+  const lanes = LANES.filter(([lane]) => series.buckets.some((bucket) => laneOf(bucket, lane)));
+  const delays = lanes.map(([lane, title]) => [lane, title, place()]);
+  const [loss, bandwidth] = [place(), place()];
   show(pair.name,
     element("h1", {}, `${status.name} → ${pair.name}`), element("p", {}, stateWord(pair.state), ` ${pair.state.detail}`), rangeLinks(range),
     element("p", { class: "faint" }, `${format.time(range.from)} to ${format.time(range.to)} (${format.zone()}), by ${format.age(series.resolution_seconds)} each. `,
       element("span", { class: "key disturbed" }), "while a measurement ran ", element("span", { class: "key gap" }), "no data. Drag over a plot to enlarge a part."),
-    element("h2", {}, "Round-trip delay"), delay, element("h2", {}, "Loss"), loss, element("h2", {}, "Available bandwidth"), bandwidth,
+    delays.flatMap(([, title, where]) => [element("h2", {}, title), where]), element("h2", {}, "Loss"), loss, element("h2", {}, "Available bandwidth"), bandwidth,
     element("h2", {}, "Gaps"), gapTable(series.gaps), element("h2", {}, "Measurements"), runTable(runs.runs));
   const empty = (where, text) => where.replaceChildren(element("p", { class: "empty faint" }, text));
-  if (series.buckets.length > 0) endings.push(delayPlot(delay, series.buckets, range, marks), lossPlot(loss, series.buckets, range, marks));
-  else [delay, loss].forEach((where) => empty(where, "No probes in this range."));
+  for (const [lane, title, where] of delays) endings.push(delayPlot(where, title, lane, series.buckets, range, marks));
+  if (series.buckets.length > 0) endings.push(lossPlot(loss, series.buckets, range, marks));
+  else empty(loss, "No probes in this range.");
   if (runs.runs.length > 0) endings.push(bandwidthPlot(bandwidth, runs.runs, range, marks));
-  else empty(bandwidth, pair.measured ? "No measurements in this range." : "This path is not measured: its target has no `measure` in the configuration.");
+  else empty(bandwidth, pair.is_measured ? "No measurements in this range." : "This path is not measured: its target has no `measure` in the configuration.");
 }
 
 function gapTable(gaps) {

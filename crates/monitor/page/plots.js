@@ -65,12 +65,14 @@ const line = (label, format, extra) => ({
   label, value: (_, value) => (value === null || value === undefined ? "–" : format(value)), spanGaps: false, points: { show: false }, ...extra,
 });
 
+export const laneOf = (bucket, lane) => bucket.delays.find((delay) => delay.lane === lane);
+
 /** Quantiles of the delay: the darker, the nearer to the median. */
-export function delayPlot(place, series, range, marks) {
-  const column = (name) => series.map((bucket) => bucket.delay?.[name] ?? null);
+export function delayPlot(place, title, lane, series, range, marks) {
+  const column = (name) => series.map((bucket) => laneOf(bucket, lane)?.[`${name}_seconds`] ?? null);
   const names = ["minimum", "quantile_25", "median", "quantile_75", "quantile_95", "maximum"];
   const faint = (label, alpha) => line(label, span, { stroke: rgba("--delay", alpha), width: 1 });
-  return draw(place, "Round-trip delay", {
+  return draw(place, title, {
     series: [faint("min", 0.55), faint("25 %", 0.4), line("median", span, { stroke: rgba("--delay", 1), width: 2 }), faint("75 %", 0.4), faint("95 %", 0.4), faint("max", 0.25)],
     bands: [
       { series: [6, 5], fill: rgba("--delay", 0.08) }, { series: [5, 4], fill: rgba("--delay", 0.2) },

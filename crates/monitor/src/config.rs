@@ -4,4 +4,4 @@ mod file;
 mod types;
 
 pub use file::KeyReader;
-pub use types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget, RetentionConfig};
+pub use types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};

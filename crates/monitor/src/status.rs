@@ -1,7 +1,12 @@
 //! What is seen of a monitor: the page, `kumade monitor show`, metrics.
 
+mod table;
+
 use kumade_daemon::Protocol;
 use serde::{Deserialize, Serialize};
+
+/// The name of the schema.
+pub const SCHEMA: &str = "kumade.monitor/1";
 
 /// The document `kumade.monitor/1`. Times are seconds since 1970 (UTC).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +23,20 @@ pub struct MonitorStatus {
     pub archive_failure: Option<String>,
     /// In the configuration's order.
     pub pairs: Vec<PairStatus>,
+}
+
+impl MonitorStatus {
+    /// Of a monitor that has just begun.
+    pub(crate) fn empty(name: &str) -> Self {
+        MonitorStatus {
+            schema: SCHEMA.to_owned(),
+            name: name.to_owned(),
+            time_seconds: 0.0,
+            started_seconds: 0.0,
+            archive_failure: None,
+            pairs: Vec::new(),
+        }
+    }
 }
 
 /// A path from this host to a target.

@@ -1,14 +1,12 @@
 //! A monitor that runs until a signal comes.
 
-use super::{monitor_registry, read_config};
+use super::monitor_registry;
 use crate::descriptors::raise_descriptor_limit;
-use crate::notices::log_reload;
 use crate::output::note;
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use kumade_daemon::signals::DaemonSignals;
 use kumade_monitor::config::MonitorConfig;
-use kumade_monitor::{Monitor, Reply, Request};
-use std::path::Path;
+use kumade_monitor::{Monitor, MonitorStatus, Reply, Request};
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
@@ -16,29 +14,25 @@ use std::time::Duration;
 /// Maximum time until a signal is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Monitors until a signal comes. SIGHUP has the file read again.
+/// Monitors until a signal comes.
 ///
 /// # Errors
 /// The name is taken, the archive cannot be opened, or the page not be served.
-pub(super) fn run(file: &Path, config: MonitorConfig, name: &str) -> anyhow::Result<ExitCode> {
-    let signals = DaemonSignals::register(true).context("cannot listen for signals")?;
+pub(super) fn run(config: MonitorConfig, name: &str) -> anyhow::Result<ExitCode> {
+    let signals = DaemonSignals::register(false).context("cannot listen for signals")?;
     let claim = monitor_registry().lock_name(name)?;
     raise_descriptor_limit();
-    let mut monitor = Monitor::start(config)?;
-    let latest = monitor.latest_status();
+    let count = config.targets.len();
+    let monitor = Monitor::start(config)?;
+    let latest = monitor.status();
     let _control = claim.serve(move |request| match request {
-        Request::Status => Reply::Status(Box::new(latest.get())),
+        Request::Status => Reply::Status(Box::new(MonitorStatus::clone(&latest.borrow()))),
     })?;
-    note!("monitoring {} paths; the page: http://{}/", monitor.pair_count(), monitor.page_address());
+    note!("monitoring {} paths; the page: http://{}/", count, monitor.page_address());
+    if let Some(address) = monitor.metrics_address() {
+        note!("metrics: http://{address}/metrics");
+    }
     while !signals.is_end_requested() {
-        if signals.take_reload_request() {
-            let outcome = match read_config(file) {
-                Ok(Ok(config)) => monitor.reload(config).map_err(anyhow::Error::from),
-                Ok(Err(error)) => Err(anyhow!(error)),
-                Err(error) => Err(error),
-            };
-            log_reload(file, &outcome);
-        }
         thread::sleep(POLL_INTERVAL);
         monitor.check()?;
     }

@@ -1,9 +1,10 @@
-use super::types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget, RetentionConfig};
+use super::types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};
 use crate::light::{ProbeKind, ReplyLimits};
+use kumade_archive::Retention;
 use kumade_client::{DEFAULT_PORT, STAMP_PORT};
 use kumade_daemon::{ConfigError, ConfigFault, metrics_address, parse_config};
 use kumade_net::{ScopedAddress, ScopedAddressError, interface::Family};
-use kumade_units::{Span, exact_text, parse};
+use kumade_units::{Span, parse};
 use kumade_wire::PresharedKey;
 use kumade_wire::stamp::StampKey;
 use serde::Deserialize;
@@ -17,13 +18,16 @@ use toml::Spanned;
 const DEFAULT_PAGE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7280);
 const DEFAULT_ARCHIVE: &str = "/var/lib/kumade-monitor";
 /// One probe in 10 ms is what a measurement sends; none in an hour tells nothing.
-const VALID_PROBE_INTERVALS: RangeInclusive<Span> = Span::from_millis(10)..=Span::from_secs(3600);
+const VALID_PROBE_INTERVALS: ValidSpans = ValidSpans(Span::from_millis(10)..=Span::from_secs(3600), "10ms to 1h");
 /// A measurement takes seconds; after a year, nobody knows what was before.
-const VALID_PERIODS: RangeInclusive<Span> = Span::from_secs(30)..=Span::from_secs(366 * 86_400);
+const VALID_PERIODS: ValidSpans = ValidSpans(Span::from_secs(30)..=Span::from_secs(366 * 86_400), "30s to 366d");
 /// For replies: a full buffer holds seconds, never minutes.
-const VALID_LIMITS: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(60);
+const VALID_LIMITS: ValidSpans = ValidSpans(Span::from_millis(1)..=Span::from_secs(60), "1ms to 60s");
 /// Less than a day is no archive.
-const VALID_RETENTIONS: RangeInclusive<Span> = Span::from_secs(86_400)..=Span::from_secs(100 * 366 * 86_400);
+const VALID_RETENTIONS: ValidSpans = ValidSpans(Span::from_secs(86_400)..=Span::from_secs(36_600 * 86_400), "1d to 36600d");
+
+/// Times that a key may have, and how people write these.
+struct ValidSpans(RangeInclusive<Span>, &'static str);
 
 /// Reads the file of a pre-shared key; says why it cannot.
 pub type KeyReader<'r> = &'r dyn Fn(&Path) -> Result<PresharedKey, String>;
@@ -47,6 +51,7 @@ struct MonitorSection {
     name: Option<String>,
     archive: Option<PathBuf>,
     page: Option<Spanned<String>>,
+    prometheus: Option<Spanned<String>>,
 }
 
 /// `[retention]`
@@ -56,7 +61,10 @@ struct RetentionSection {
     packets: Option<Spanned<String>>,
     minutes: Option<Spanned<String>>,
     hours: Option<Spanned<String>>,
+    days: Option<Spanned<String>>,
     runs: Option<Spanned<String>>,
+    documents: Option<Spanned<String>>,
+    records: Option<Spanned<String>>,
 }
 
 /// `[[target]]`
@@ -130,11 +138,12 @@ impl Sections {
                 "nothing to monitor: write [[target]] and host = \"HOST\" for each host",
             ));
         }
-        let MonitorSection { name, archive, page } = &self.monitor;
+        let MonitorSection { name, archive, page, prometheus } = &self.monitor;
         Ok(MonitorConfig {
             name: name.clone().unwrap_or_else(own_name),
             archive: archive.clone().unwrap_or_else(default_archive),
             page: page.as_ref().map_or(Ok(DEFAULT_PAGE), |text| parse_spanned(text, metrics_address))?,
+            prometheus: prometheus.as_ref().map(|text| parse_spanned(text, metrics_address)).transpose()?,
             retention: self.retention.validate()?,
             targets: targets.into_iter().flatten().collect(),
         })
@@ -142,14 +151,20 @@ impl Sections {
 }
 
 impl RetentionSection {
-    fn validate(&self) -> Result<RetentionConfig, ConfigFault> {
-        let default = RetentionConfig::default();
-        let span = |text: &Option<Spanned<String>>, default| span_within(text.as_ref(), default, VALID_RETENTIONS);
-        Ok(RetentionConfig {
-            packets: span(&self.packets, default.packets)?,
+    fn validate(&self) -> Result<Retention, ConfigFault> {
+        let default = Retention::default();
+        let span = |text: &Option<Spanned<String>>, default: Option<Span>| match text {
+            Some(text) => span_within(Some(text), Span::ZERO, VALID_RETENTIONS).map(Some),
+            None => Ok(default),
+        };
+        Ok(Retention {
+            packets: span_within(self.packets.as_ref(), default.packets, VALID_RETENTIONS)?,
             minutes: span(&self.minutes, default.minutes)?,
             hours: span(&self.hours, default.hours)?,
+            days: span(&self.days, default.days)?,
             runs: span(&self.runs, default.runs)?,
+            documents: span(&self.documents, default.documents)?,
+            records: span(&self.records, default.records)?,
         })
     }
 }
@@ -264,13 +279,12 @@ fn parse_spanned<T, E: ToString>(
 fn span_within(
     text: Option<&Spanned<String>>,
     default: Span,
-    valid: RangeInclusive<Span>,
+    valid: ValidSpans,
 ) -> Result<Span, ConfigFault> {
     let Some(text) = text else { return Ok(default) };
     let span = parse_spanned(text, parse::span)?;
-    let (first, last) = (exact_text::span(*valid.start()), exact_text::span(*valid.end()));
-    let problem = || ConfigFault::new(text.span(), format!("{} is out of range: {first} to {last}", text.get_ref()));
-    valid.contains(&span).then_some(span).ok_or_else(problem)
+    let problem = || ConfigFault::new(text.span(), format!("{} is out of range: {}", text.get_ref(), valid.1));
+    valid.0.contains(&span).then_some(span).ok_or_else(problem)
 }
 
 fn key_in(path: Option<&Spanned<PathBuf>>, read_key: KeyReader<'_>) -> Result<Option<PresharedKey>, ConfigFault> {
@@ -287,4 +301,66 @@ fn default_archive() -> PathBuf {
 fn own_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     if name.trim().is_empty() { "this host".to_owned() } else { name.trim().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_net::interface::Family;
+
+    fn read(text: &str) -> Result<MonitorConfig, String> {
+        let read_key = |path: &Path| match path.to_str() {
+            Some("good.key") => Ok(PresharedKey::parse(&"ab".repeat(32)).unwrap()),
+            _ => Err(format!("cannot read the key file {}", path.display())),
+        };
+        MonitorConfig::from_toml(text, "m.toml", &read_key).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn two_targets_take_six_lines() {
+        let text = "[monitor]\nname = \"here\"\n[[target]]\nhost = \"a.example:7300\"\nmeasure = \"10min\"\n[[target]]\nhost = \"192.0.2.7\"\n";
+        let config = read(text).unwrap();
+        assert_eq!((config.name.as_str(), config.page), ("here", DEFAULT_PAGE));
+        let [first, second] = &config.targets[..] else { panic!() };
+        assert_eq!((first.id.as_str(), first.host.as_str()), ("a.example", "a.example"));
+        let schedule = first.measurement.as_ref().unwrap();
+        assert_eq!((schedule.port, schedule.period), (7300, Span::from_secs(600)));
+        assert!(second.measurement.is_none() && matches!(second.light.kind, ProbeKind::Echo));
+        assert_eq!(second.light.interval, Span::from_secs(1));
+    }
+
+    #[test]
+    fn both_ip_versions_are_two_targets() {
+        let text = "[[target]]\nhost = \"a.example\"\nid = \"a\"\nname = \"Site A\"\nfamily = \"both\"\nprobe = \"stamp\"\nstamp-key = \"good.key\"\n";
+        let config = read(text).unwrap();
+        let names: Vec<_> = config.targets.iter().map(|target| (target.id.as_str(), target.name.as_str(), target.family)).collect();
+        assert_eq!(names, [("a (IPv4)", "Site A (IPv4)", Some(Family::V4)), ("a (IPv6)", "Site A (IPv6)", Some(Family::V6))]);
+        assert!(matches!(config.targets[0].light.kind, ProbeKind::Stamp(Some(_))));
+        assert_eq!(config.targets[0].light.port, STAMP_PORT);
+    }
+
+    #[test]
+    fn faults_name_their_line_and_what_to_write() {
+        let target = "[[target]]\nhost = \"a.example\"\n";
+        for (text, expected) in [
+            ("", "nothing to monitor"),
+            ("[[target]]\nhost = \"a b\"\n", "m.toml:2: \"a b\" is no host"),
+            ("[[target]]\nhost = \"a.example:x\"\n", "m.toml:2: `x` is not a whole number"),
+            ("[[target]]\nhost = \"\"\n", "m.toml:2: \"\" is no host"),
+            (&format!("{target}{target}"), "m.toml:4: two targets have the id \"a.example\""),
+            (&format!("{target}interval = \"1ms\"\n"), "m.toml:3: 1ms is out of range: 10ms to 1h"),
+            (&format!("{target}measure = \"1s\"\n"), "m.toml:3: 1s is out of range"),
+            (&format!("{target}measure = \"10\"\n"), "m.toml:3: `10` is not a time"),
+            (&format!("{target}key = \"good.key\"\n"), "m.toml:3: `key` goes with `measure`"),
+            (&format!("{target}measure = \"1h\"\nkey = \"bad.key\"\n"), "m.toml:4: cannot read the key file bad.key"),
+            (&format!("{target}stamp-port = 8620\n"), "m.toml:3: `stamp-port` goes with probe = \"stamp\""),
+            (&format!("{target}late-after = \"5s\"\n"), "m.toml:3: `lost-after` is less than `late-after`"),
+            (&format!("{target}probes = \"stamp\"\n"), "m.toml:3: unknown field `probes`"),
+            (&format!("[monitor]\npage = \"x\"\n{target}"), "m.toml:2: `x` is neither a port"),
+            (&format!("[retention]\npackets = \"1h\"\n{target}"), "m.toml:2: 1h is out of range"),
+        ] {
+            let error = read(text).expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
 }

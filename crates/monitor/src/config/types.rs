@@ -1,4 +1,5 @@
 use crate::light::{ProbeKind, ReplyLimits};
+use kumade_archive::Retention;
 use kumade_net::interface::Family;
 use kumade_units::Span;
 use kumade_wire::PresharedKey;
@@ -12,33 +13,14 @@ pub struct MonitorConfig {
     pub name: String,
     /// The directory of its archive.
     pub archive: PathBuf,
-    /// Where its page and its metrics are served.
+    /// Where its page is served.
     pub page: SocketAddr,
+    /// Where its metrics are served, if they are.
+    pub prometheus: Option<SocketAddr>,
     /// How long what is kept.
-    pub retention: RetentionConfig,
+    pub retention: Retention,
     /// At least one, with different ids.
     pub targets: Vec<MonitoredTarget>,
-}
-
-/// How long each layer of the archive is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RetentionConfig {
-    /// Single probes.
-    pub packets: Span,
-    /// Figures of each minute.
-    pub minutes: Span,
-    /// Figures of each hour.
-    pub hours: Span,
-    /// Documents of measurements.
-    pub runs: Span,
-}
-
-impl Default for RetentionConfig {
-    /// A pair with a probe a second takes some 2 MB a year so.
-    fn default() -> Self {
-        let days = |days: i64| Span::from_secs(days * 86_400);
-        RetentionConfig { packets: days(7), minutes: days(30), hours: days(3 * 365), runs: days(90) }
-    }
 }
 
 /// A host to which the path is monitored.

@@ -13,7 +13,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
 use std::thread::{self, JoinHandle};
 
 /// A target of light probes.
@@ -76,12 +75,16 @@ const MAX_LOST_IN_A_ROW: u32 = 3;
 const CLOCK_CHECK_INTERVAL: Span = Span::from_secs(16);
 
 impl Prober {
-    /// Starts to probe. Reports go to `reports`; where nobody takes them, probing waits.
+    /// Starts to probe. `report` is called on the prober's thread.
     ///
     /// # Errors
     /// The system has no thread or epoll for it.
-    pub fn start(targets: Vec<ProbedTarget>, seed: u64, reports: SyncSender<ProbeReport>) -> io::Result<Self> {
-        let mut run = ProberRun::new(targets, seed, reports)?;
+    pub fn start(
+        targets: Vec<ProbedTarget>,
+        seed: u64,
+        report: impl FnMut(ProbeReport) + Send + 'static,
+    ) -> io::Result<Self> {
+        let mut run = ProberRun::new(targets, seed, Box::new(report))?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let work = move || {
@@ -105,12 +108,15 @@ impl Drop for Prober {
     }
 }
 
+/// Takes reports.
+type Reporter = Box<dyn FnMut(ProbeReport) + Send>;
+
 struct ProberRun {
     targets: Vec<TargetRun>,
     /// When each target has something to do next, by its place.
     timers: BTreeSet<(Time, usize)>,
     sockets: EpollSet,
-    reports: SyncSender<ProbeReport>,
+    report: Reporter,
     clock_error: Option<Span>,
     next_clock_check: Time,
 }
@@ -129,7 +135,7 @@ struct TargetRun {
 }
 
 impl ProberRun {
-    fn new(targets: Vec<ProbedTarget>, seed: u64, reports: SyncSender<ProbeReport>) -> io::Result<Self> {
+    fn new(targets: Vec<ProbedTarget>, seed: u64, report: Reporter) -> io::Result<Self> {
         let now = clock::monotonic();
         let run = |(place, target): (usize, ProbedTarget)| {
             let mut times = ProbeTimes::new(target.interval, seed ^ place as u64);
@@ -147,7 +153,7 @@ impl ProberRun {
         };
         let targets: Vec<_> = targets.into_iter().enumerate().map(run).collect();
         let timers = targets.iter().map(|target| (target.due, target.place)).collect();
-        Ok(ProberRun { targets, timers, sockets: EpollSet::new()?, reports, clock_error: None, next_clock_check: now })
+        Ok(ProberRun { targets, timers, sockets: EpollSet::new()?, report, clock_error: None, next_clock_check: now })
     }
 
     /// Sends what is due, waits for replies or the next probe, and reports.
@@ -163,9 +169,9 @@ impl ProberRun {
             target.session.expire(now);
             if now >= target.due {
                 target.due = target.times.next(target.due, now);
-                target.send_probe(&self.sockets, self.clock_error, &self.reports);
+                target.send_probe(&self.sockets, self.clock_error, &mut self.report);
             }
-            target.report(&self.reports, now);
+            target.report_results(&mut self.report, now);
             self.timers.insert((target.next_timer(), place));
         }
         let deadline = self.timers.first().map_or(Time::MAX, |(time, _)| *time).min(now + MAX_WAIT);
@@ -174,7 +180,7 @@ impl ProberRun {
         for event in events {
             let Some(target) = self.targets.get_mut(event.number as usize) else { continue };
             target.receive(self.clock_error);
-            target.report(&self.reports, clock::monotonic());
+            target.report_results(&mut self.report, clock::monotonic());
         }
         Ok(())
     }
@@ -186,8 +192,8 @@ impl TargetRun {
         self.session.next_expiry().map_or(self.due, |expiry| expiry.min(self.due))
     }
 
-    fn send_probe(&mut self, sockets: &EpollSet, clock_error: Option<Span>, reports: &SyncSender<ProbeReport>) {
-        let sent = self.connect(sockets, reports).and_then(|is_connected| match &mut self.socket {
+    fn send_probe(&mut self, sockets: &EpollSet, clock_error: Option<Span>, report: &mut Reporter) {
+        let sent = self.connect(sockets, report).and_then(|is_connected| match &mut self.socket {
             Some((_, socket)) if is_connected => {
                 let sent = socket.send(&mut self.session, clock_error);
                 sent.map(|()| true).map_err(|error| format!("cannot send to {}: {error}", self.target.host))
@@ -200,14 +206,13 @@ impl TargetRun {
             Err(reason) if self.reason_not_sent.as_ref() == Some(&reason) => {}
             Err(reason) => {
                 self.reason_not_sent = Some(reason.clone());
-                // The monitor has ended where nobody takes it.
-                let _ = reports.send(ProbeReport::NotSent { target: self.place, reason });
+                report(ProbeReport::NotSent { target: self.place, reason });
             }
         }
     }
 
     /// Has a socket to the target's present address; false where that is not known yet.
-    fn connect(&mut self, sockets: &EpollSet, reports: &SyncSender<ProbeReport>) -> Result<bool, String> {
+    fn connect(&mut self, sockets: &EpollSet, report: &mut Reporter) -> Result<bool, String> {
         let Some(address) = self.address.resolve(clock::monotonic())? else { return Ok(false) };
         if self.socket.as_ref().is_some_and(|(current, _)| *current == address) {
             return Ok(true);
@@ -220,8 +225,7 @@ impl TargetRun {
             .add_reader(&socket, self.place as u32)
             .map_err(|error| format!("cannot wait for {address}: {error}"))?;
         self.socket = Some((address, socket));
-        // As above.
-        let _ = reports.send(ProbeReport::Address { target: self.place, address });
+        report(ProbeReport::Address { target: self.place, address });
         Ok(true)
     }
 
@@ -243,7 +247,7 @@ impl TargetRun {
         }
     }
 
-    fn report(&mut self, reports: &SyncSender<ProbeReport>, now: Time) {
+    fn report_results(&mut self, report: &mut Reporter, now: Time) {
         let (results, duplicates) = (self.session.take_results(), self.session.take_duplicates());
         if results.is_empty() && duplicates == 0 {
             return;
@@ -259,7 +263,6 @@ impl TargetRun {
                 self.address.record(*address, false, now);
             }
         }
-        // As above.
-        let _ = reports.send(ProbeReport::Results { target: self.place, results, duplicates });
+        report(ProbeReport::Results { target: self.place, results, duplicates });
     }
 }

@@ -1,0 +1,351 @@
+//! The thread that knows all: it takes what probes and measurements tell, starts measurements, and is the archive's only writer.
+
+use crate::config::MonitorConfig;
+use crate::exclusive_run::{ExclusiveRun, RunOutcome};
+use crate::light::ProbeReport;
+use crate::page::PairNumbers;
+use crate::pair_recorder::{BusyTime, Outage, PairRecorder};
+use crate::run_document::{failed_document, run_status};
+use crate::schedule::Schedule;
+use crate::status::{MonitorStatus, SCHEMA};
+use kumade_archive::{
+    Archive, ArchiveError, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId, Reader, SqliteStore,
+};
+use kumade_net::clock::{self, RealtimeOffset};
+use kumade_units::{Span, Time};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use tokio::sync::watch;
+
+/// What the recorder is told.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// By the prober.
+    Probe(ProbeReport),
+    /// A measurement has ended.
+    RunEnded(RunOutcome),
+    /// To end.
+    Stop,
+}
+
+/// The archive's file in its directory.
+const FILE_NAME: &str = "archive.db";
+/// This host's id: targets have others.
+const OWN_HOST_ID: &str = "@self";
+
+/// Between two commits; what is not committed is lost with the process.
+const COMMIT_INTERVAL: Span = Span::from_secs(1);
+/// Steps of rolling up and deleting between two commits; each takes some tens of milliseconds.
+const MAX_MAINTENANCE_STEPS: usize = 8;
+/// Measurements whose times are remembered: results of probes come seconds later at most.
+const KEPT_BUSY_TIMES: usize = 16;
+/// A measurement that takes longer is ended: slow and long paths take half a minute.
+const MAX_RUN: Span = Span::from_secs(120);
+/// Less is what NTP does every few minutes.
+const MIN_CLOCK_STEP: Span = Span::from_millis(100);
+/// A pause without probes that is longer was one of the monitor, or of this host.
+const MIN_UNMONITORED_INTERVALS: i64 = 10;
+
+pub(crate) struct Recorder {
+    config: MonitorConfig,
+    archive: Archive<SqliteStore>,
+    own_host: HostId,
+    pairs: Vec<PairRecorder>,
+    busy: VecDeque<BusyTime>,
+    schedule: Schedule,
+    running: Option<RunningRun>,
+    numbers: PairNumbers,
+    instance: String,
+    /// Of the next batch.
+    sequence: u64,
+    events: Vec<Event>,
+    gaps: Vec<Gap>,
+    runs: Vec<NewRun>,
+    clock_offset: RealtimeOffset,
+    started: Time,
+    archive_failure: Option<String>,
+    status: watch::Sender<Arc<MonitorStatus>>,
+    messages: SyncSender<Message>,
+}
+
+struct RunningRun {
+    pair: usize,
+    /// By the clock of the day.
+    started: Time,
+    /// By the monotonic clock.
+    began: Time,
+    _run: ExclusiveRun,
+}
+
+impl Recorder {
+    /// Opens the archive, or makes it.
+    pub(crate) fn open(
+        config: MonitorConfig,
+        status: watch::Sender<Arc<MonitorStatus>>,
+        messages: SyncSender<Message>,
+    ) -> Result<Self, ArchiveError> {
+        let (now, utc) = (clock::monotonic(), clock::realtime());
+        let store = SqliteStore::open(&config.archive.join(FILE_NAME), DEFAULT_RESERVE_BYTES)?;
+        let mut archive = Archive::open(store, config.retention, utc)?;
+        let own_host = archive.put_host(OWN_HOST_ID, &config.name, "", "")?;
+        let periods = config.targets.iter().enumerate();
+        let periods = periods.filter_map(|(place, target)| Some((place, target.measurement.as_ref()?.period)));
+        let mut recorder = Recorder {
+            schedule: Schedule::new(periods, now),
+            pairs: config.targets.iter().map(|target| PairRecorder::new(target.clone(), utc)).collect(),
+            config,
+            archive,
+            own_host,
+            busy: VecDeque::new(),
+            running: None,
+            numbers: PairNumbers::default(),
+            instance: format!("{OWN_HOST_ID}/{}", utc.as_nanos()),
+            sequence: 0,
+            events: Vec::new(),
+            gaps: Vec::new(),
+            runs: Vec::new(),
+            clock_offset: RealtimeOffset::now(),
+            started: utc,
+            archive_failure: None,
+            status,
+            messages,
+        };
+        recorder.note(None, "monitor-started", "the monitor was started".to_owned());
+        Ok(recorder)
+    }
+
+    /// Connections to the archive by which others read.
+    pub(crate) fn readers(&mut self, count: usize) -> Result<Vec<Reader<SqliteStore>>, ArchiveError> {
+        (0..count).map(|_| Ok(Reader::new(self.archive.store().reader()?))).collect()
+    }
+
+    /// The numbers of pairs, which become known one after the other.
+    pub(crate) fn pair_numbers(&self) -> PairNumbers {
+        self.numbers.clone()
+    }
+
+    /// Takes messages until it is told to stop, and writes the rest.
+    pub(crate) fn run(mut self, messages: &Receiver<Message>) {
+        let mut next_tick = clock::monotonic();
+        loop {
+            let wait = (next_tick - clock::monotonic()).max(Span::ZERO).to_duration();
+            match messages.recv_timeout(wait) {
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(message) => self.take(message),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if clock::monotonic() >= next_tick {
+                next_tick = clock::monotonic() + COMMIT_INTERVAL;
+                self.tick();
+            }
+        }
+        self.running = None;
+        let utc = clock::realtime();
+        self.note(None, "monitor-stopped", "the monitor was stopped".to_owned());
+        self.commit(utc);
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Probe(report) => self.take_probe_report(report),
+            Message::RunEnded(outcome) => self.end_run(outcome),
+            Message::Stop => {}
+        }
+    }
+
+    fn take_probe_report(&mut self, report: ProbeReport) {
+        let (now, utc) = (clock::monotonic(), clock::realtime());
+        match report {
+            ProbeReport::Results { target, results, duplicates } => {
+                let busy = self.busy.make_contiguous();
+                let Some(pair) = self.pairs.get_mut(target) else { return };
+                pair.add_results(&results, duplicates, busy, now, utc);
+                let ended = pair.set_outage(None, utc);
+                ended.into_iter().for_each(|outage| self.end_outage(target, &outage, utc));
+            }
+            ProbeReport::Address { target, address } => self.set_address(target, address),
+            ProbeReport::NotSent { target, reason } => {
+                let Some(pair) = self.pairs.get_mut(target) else { return };
+                let ended = pair.set_outage(Some(reason.clone()), utc);
+                ended.into_iter().for_each(|outage| self.end_outage(target, &outage, utc));
+                self.note(Some(target), "not-sent", reason);
+            }
+        }
+    }
+
+    fn set_address(&mut self, target: usize, address: SocketAddr) {
+        let Some(pair) = self.pairs.get_mut(target) else { return };
+        let before = pair.address.replace(address);
+        if before == Some(address) {
+            return;
+        }
+        let family = if address.ip().to_canonical().is_ipv4() { Family::V4 } else { Family::V6 };
+        let (id, name) = (pair.target.id.clone(), pair.target.name.clone());
+        let host = self.archive.put_host(&id, &name, &address.ip().to_string(), "");
+        match host.and_then(|host| self.archive.put_pair(self.own_host, host, family)) {
+            Ok(id) => self.adopt_pair(target, id),
+            Err(error) => self.fail(&error),
+        }
+        if let Some(before) = before {
+            let text = format!("{name} has another address: {} in place of {}", address.ip(), before.ip());
+            self.note(Some(target), "address-changed", text);
+        }
+    }
+
+    /// The pair has a number: what the archive knows of it is known again.
+    fn adopt_pair(&mut self, target: usize, id: PairId) {
+        if self.pairs[target].id == Some(id) {
+            return;
+        }
+        self.pairs[target].id = Some(id);
+        let name = self.pairs[target].target.id.clone();
+        self.numbers.write().unwrap_or_else(PoisonError::into_inner).insert(name, id);
+        let utc = clock::realtime();
+        let reader = self.archive.read();
+        let runs = reader.runs(id, Time::ZERO..Time::MAX, 1).unwrap_or_default();
+        let states = reader.latest().unwrap_or_default();
+        self.pairs[target].last_run = runs.last().map(run_status);
+        let last_sent = states.iter().find(|state| state.pair == id).map(|state| state.last_sent);
+        let tolerated = self.pairs[target].target.light.interval * MIN_UNMONITORED_INTERVALS;
+        if let Some(from) = last_sent.filter(|from| utc - *from > tolerated) {
+            self.gaps.push(Gap { pair: id, from, to: utc, cause: "the monitor did not run".to_owned() });
+        }
+    }
+
+    fn end_outage(&mut self, target: usize, outage: &Outage, utc: Time) {
+        let pair = self.pairs[target].id;
+        let (from, cause) = (outage.from, outage.cause.clone());
+        self.gaps.extend(pair.map(|pair| Gap { pair, from, to: utc.max(from), cause }));
+    }
+
+    fn tick(&mut self) {
+        let (now, utc) = (clock::monotonic(), clock::realtime());
+        if let Some(step) = self.clock_offset.step_since().filter(|step| (*step).max(-*step) >= MIN_CLOCK_STEP) {
+            self.clock_offset = RealtimeOffset::now();
+            let direction = if step > Span::ZERO { "forward" } else { "back" };
+            self.note(None, "clock-step", format!("this host's clock was set {direction} by {}", step.max(-step)));
+        }
+        for target in 0..self.pairs.len() {
+            if let Some(text) = self.pairs[target].update(now, utc) {
+                self.note(Some(target), "state", text);
+            }
+        }
+        self.start_due_run(now, utc);
+        self.commit(utc);
+        for _ in 0..MAX_MAINTENANCE_STEPS {
+            match self.archive.maintain(utc) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    self.fail(&error);
+                    break;
+                }
+            }
+        }
+        self.publish(utc);
+    }
+
+    /// Starts the next measurement, if none runs and one is due.
+    fn start_due_run(&mut self, now: Time, utc: Time) {
+        if self.running.is_some() {
+            return;
+        }
+        let Some(place) = self.schedule.take_due(now) else { return };
+        let target = &self.pairs[place].target;
+        let Some(schedule) = &target.measurement else { return };
+        let messages = self.messages.clone();
+        let on_end = move |outcome| {
+            // The monitor has ended where nobody takes it.
+            let _ = messages.send(Message::RunEnded(outcome));
+        };
+        match ExclusiveRun::start(target, schedule, MAX_RUN, on_end) {
+            Ok(run) => {
+                self.running = Some(RunningRun { pair: place, started: utc, began: now, _run: run });
+                self.busy.push_back(BusyTime { from: now, to: None });
+                self.busy.drain(..self.busy.len().saturating_sub(KEPT_BUSY_TIMES));
+            }
+            Err(error) => self.note(Some(place), "run-failed", format!("cannot start a measurement: {error}")),
+        }
+    }
+
+    fn end_run(&mut self, outcome: RunOutcome) {
+        let Some(running) = self.running.take() else { return };
+        let now = clock::monotonic();
+        self.busy.iter_mut().filter(|busy| busy.to.is_none()).for_each(|busy| busy.to = Some(now));
+        let pair = &self.pairs[running.pair];
+        let (name, id) = (pair.target.name.clone(), pair.id);
+        let report = outcome.unwrap_or_else(|message| {
+            tracing::warn!("{name}: the measurement failed: {message}");
+            Box::new(failed_document(&pair.target.host, running.started, message))
+        });
+        // Reports always can be written.
+        let document = serde_json::to_string(&report).unwrap_or_default();
+        let Some(pair) = id else {
+            tracing::warn!("{name}: a measurement is not kept, since the probes have found no address of it so far");
+            return;
+        };
+        self.runs.push(NewRun { pair, started: running.started, ended: running.started + (now - running.began), document });
+    }
+
+    fn note(&mut self, target: Option<usize>, kind: &str, text: String) {
+        tracing::info!("{text}");
+        let pair = target.and_then(|target| self.pairs[target].id);
+        let at = clock::realtime();
+        self.events.push(Event { at, kind: kind.to_owned(), host: Some(self.own_host), pair, text });
+    }
+
+    /// Hands everything over to the archive, and has it written.
+    fn commit(&mut self, utc: Time) {
+        let batch = Batch {
+            instance: self.instance.clone(),
+            sequence: self.sequence,
+            samples: self.pairs.iter().filter_map(|pair| Some((pair.id?, pair.pending.clone()))).collect(),
+            runs: self.runs.clone(),
+            events: self.events.clone(),
+            gaps: self.gaps.clone(),
+        };
+        // It is kept until the archive has taken it; then the archive keeps it until it is on the disk.
+        match self.archive.ingest(&batch, utc) {
+            Ok(_) => {
+                self.sequence += 1;
+                self.pairs.iter_mut().filter(|pair| pair.id.is_some()).for_each(|pair| pair.pending.clear());
+                self.runs.clear();
+                self.events.clear();
+                self.gaps.clear();
+            }
+            Err(error) => self.fail(&error),
+        }
+        match self.archive.commit(utc) {
+            Ok(_) => self.archive_failure = None,
+            Err(error) => return self.fail(&error),
+        }
+        for pair in batch.runs.iter().map(|run| run.pair) {
+            let latest = self.archive.read().runs(pair, Time::ZERO..Time::MAX, 1).unwrap_or_default();
+            let pairs = self.pairs.iter_mut().filter(|known| known.id == Some(pair));
+            pairs.for_each(|known| known.last_run = latest.last().map(run_status));
+        }
+    }
+
+    /// Says once why nothing is archived.
+    fn fail(&mut self, error: &ArchiveError) {
+        let text = error.to_string();
+        if self.archive_failure.as_ref() != Some(&text) {
+            tracing::error!("{text}");
+            self.archive_failure = Some(text);
+        }
+    }
+
+    fn publish(&self, utc: Time) {
+        let status = MonitorStatus {
+            schema: SCHEMA.to_owned(),
+            name: self.config.name.clone(),
+            time_seconds: utc.as_secs_f64(),
+            started_seconds: self.started.as_secs_f64(),
+            archive_failure: self.archive_failure.clone(),
+            pairs: self.pairs.iter().map(PairRecorder::status).collect(),
+        };
+        self.status.send_replace(Arc::new(status));
+    }
+}
