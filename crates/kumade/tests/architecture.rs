@@ -18,6 +18,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("middlebox", &["packet", "units"]),
     // Packets wait in a queue discipline until a path has room; a measured rate has its interval; NAT sessions are of flows.
     ("multipath", &["link", "packet", "probe-train", "units"]),
+    ("sketch", &["units"]),
     ("noise-session", &["units"]),
     // Client and server may share a key.
     ("wire", &["noise-session", "probe-train", "units"]),
@@ -33,6 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
     // The label that a link wants of each packet: flow and ECN.
     ("packet-loop", &["link", "net", "packet", "units"]),
     ("daemon", &["net", "units"]),
+    ("archive", &["sketch", "units"]),
     // TCP connections of a tunnel that carry no packets.
     ("relay", &["net", "packet-loop", "noise-session", "daemon", "units"]),
     // What a gateway and a tunnel do, over sockets.
@@ -133,7 +135,7 @@ const EDGES: &[(&str, &[&str])] = &[
 const FOR_TESTS: [&str; 2] = ["netns-testbed", "serve"];
 
 /// Crates without clock, socket, thread and global randomness.
-const PURE: [&str; 12] = [
+const PURE: [&str; 13] = [
     "units",
     "packet",
     "probe-train",
@@ -141,6 +143,7 @@ const PURE: [&str; 12] = [
     "link",
     "middlebox",
     "multipath",
+    "sketch",
     "noise-session",
     "wire",
     "measurement",

@@ -1,0 +1,40 @@
+use crate::figures::Figures;
+use crate::{ArchiveError, PairId};
+use kumade_units::Time;
+
+/// An exclusive run that has ended, as it is handed in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewRun {
+    /// Of which pair.
+    pub pair: PairId,
+    /// When it began, UTC.
+    pub started: Time,
+    /// The document as it came: `kumade.measure/1`, or any other JSON object with a `schema`.
+    pub document: String,
+}
+
+/// A run as it is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// Its number.
+    pub id: i64,
+    /// Of which pair.
+    pub pair: PairId,
+    /// When it began, UTC.
+    pub started: Time,
+    /// The name of its document's schema.
+    pub schema: String,
+    /// What was read from the document, by name.
+    pub figures: Figures,
+}
+
+impl NewRun {
+    /// The document's schema and figures.
+    pub(crate) fn read(&self) -> Result<(String, Figures), ArchiveError> {
+        let document: serde_json::Value =
+            serde_json::from_str(&self.document).map_err(|error| ArchiveError::Document(error.to_string()))?;
+        let schema = document.get("schema").and_then(|schema| schema.as_str());
+        let schema = schema.ok_or_else(|| ArchiveError::Document("it names no `schema`".to_owned()))?;
+        Ok((schema.to_owned(), Figures::from_document(&document)))
+    }
+}
