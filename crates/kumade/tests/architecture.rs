@@ -18,6 +18,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("middlebox", &["packet", "units"]),
     // Packets wait in a queue discipline until a path has room; a measured rate has its interval; NAT sessions are of flows.
     ("multipath", &["link", "packet", "probe-train", "units"]),
+    ("planner", &["units"]),
     ("noise-session", &["units"]),
     // Client and server may share a key.
     ("wire", &["noise-session", "probe-train", "units"]),
@@ -133,7 +134,7 @@ const EDGES: &[(&str, &[&str])] = &[
 const FOR_TESTS: [&str; 2] = ["netns-testbed", "serve"];
 
 /// Crates without clock, socket, thread and global randomness.
-const PURE: [&str; 12] = [
+const PURE: [&str; 13] = [
     "units",
     "packet",
     "probe-train",
@@ -141,6 +142,7 @@ const PURE: [&str; 12] = [
     "link",
     "middlebox",
     "multipath",
+    "planner",
     "noise-session",
     "wire",
     "measurement",
