@@ -116,11 +116,14 @@
 mod agent;
 mod coordinator;
 mod cycle;
+mod election;
 mod id;
 mod list_scheduler;
 mod load;
 mod message;
 mod plan;
+mod probe_times;
+mod reachability;
 mod slot;
 mod token;
 
@@ -128,9 +131,12 @@ pub use agent::{Agent, AgentOutput, ClaimError, HEARTBEAT_INTERVAL, HeldGrant};
 pub use coordinator::Coordinator;
 pub use coordinator::event::{CoordinatorInput, CoordinatorOutput, Missed, RunEnd, TokenRecord, Waiting};
 pub use coordinator::view::{CycleView, NextView, RunningView, ScheduleView};
+pub use election::{Election, ElectionStep, LeaderRecord, RENEW_INTERVAL, TAKE_OVER_AFTER};
 pub use id::{AgentId, ClassId, ResourceId, RunId};
 pub use load::{Change, ClassLoad, ClassOnResource, MAX_LOAD_RATIO, Overload, ResourceLoad, ScheduleLoad};
 pub use message::{AgentMessage, Grant, Heartbeat, Outcome, Refusal, Role};
 pub use plan::{Class, MAX_SLOT, MIN_PERIOD, Plan, PlanError, PlannedAgent, Resource, ResourceKind, Run, RunKind};
+pub use probe_times::ProbeTimes;
+pub use reachability::{AddressFamily, End, Endpoint, Reachability, UnreachablePair, choose_initiator};
 pub use slot::DurationHistory;
 pub use token::Token;
