@@ -19,6 +19,7 @@ const EDGES: &[(&str, &[&str])] = &[
     // Packets wait in a queue discipline until a path has room; a measured rate has its interval; NAT sessions are of flows.
     ("multipath", &["link", "packet", "probe-train", "units"]),
     ("sketch", &["units"]),
+    ("planner", &["units"]),
     ("noise-session", &["units"]),
     // Client and server may share a key.
     ("wire", &["noise-session", "probe-train", "units"]),
@@ -135,7 +136,7 @@ const EDGES: &[(&str, &[&str])] = &[
 const FOR_TESTS: [&str; 2] = ["netns-testbed", "serve"];
 
 /// Crates without clock, socket, thread and global randomness.
-const PURE: [&str; 13] = [
+const PURE: [&str; 14] = [
     "units",
     "packet",
     "probe-train",
@@ -144,6 +145,7 @@ const PURE: [&str; 13] = [
     "middlebox",
     "multipath",
     "sketch",
+    "planner",
     "noise-session",
     "wire",
     "measurement",
