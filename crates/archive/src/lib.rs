@@ -30,7 +30,7 @@
 //! };
 //! let document = r#"{"schema": "kumade.measure/1", "up": {"available_bits_per_second":
 //!     {"value": 48000000, "low": 45000000, "high": 51000000, "confidence": 0.95}}}"#;
-//! let run = NewRun { pair, started: now - Span::from_secs(300), document: document.to_owned() };
+//! let run = NewRun { pair, started: now - Span::from_secs(300), ended: now - Span::from_secs(292), document: document.to_owned() };
 //! let batch = Batch {
 //!     instance: "office/1".to_owned(),
 //!     sequence: 1,

@@ -202,7 +202,7 @@ impl<S: ReadStore> Reader<S> {
         }
         let decoded = stored.into_iter().map(|run| {
             let figures = self.names.decode(&run.figures);
-            Run { id: run.id, pair: run.pair, started: run.started, schema: run.schema, figures }
+            Run { id: run.id, pair: run.pair, started: run.started, ended: run.ended, schema: run.schema, figures }
         });
         Ok(decoded.collect())
     }

@@ -9,6 +9,8 @@ pub struct NewRun {
     pub pair: PairId,
     /// When it began, UTC.
     pub started: Time,
+    /// When it ended.
+    pub ended: Time,
     /// The document as it came: `kumade.measure/1`, or any other JSON object with a `schema`.
     pub document: String,
 }
@@ -22,6 +24,8 @@ pub struct Run {
     pub pair: PairId,
     /// When it began, UTC.
     pub started: Time,
+    /// When it ended.
+    pub ended: Time,
     /// The name of its document's schema.
     pub schema: String,
     /// What was read from the document, by name.

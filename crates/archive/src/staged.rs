@@ -39,7 +39,7 @@ impl Staged {
     ) -> Result<(), ArchiveError> {
         let document = zstd::bulk::compress(run.document.as_bytes(), DOCUMENT_COMPRESSION)
             .map_err(|error| ArchiveError::Document(error.to_string()))?;
-        let stored = StoredRun { id, pair: run.pair, started: run.started, schema, figures };
+        let stored = StoredRun { id, pair: run.pair, started: run.started, ended: run.ended, schema, figures };
         self.writes.push(Write::Run(stored, document));
         Ok(())
     }

@@ -79,6 +79,8 @@ pub struct StoredRun {
     pub pair: PairId,
     /// When it began.
     pub started: Time,
+    /// When it ended.
+    pub ended: Time,
     /// The name of its document's schema.
     pub schema: String,
     /// Encoded figures.

@@ -60,7 +60,7 @@ pub fn run(args: &MonitorArgs) -> anyhow::Result<ExitCode> {
             Err(error) => Ok(usage_error(&error)),
         },
         // Clap asks for one of them.
-        (None, None) => Ok(usage_error("give the configuration: kumade monitor --config FILE")),
+        (None, None) => Ok(usage_error(&"give the configuration: kumade monitor --config FILE")),
     }
 }
 

@@ -148,14 +148,16 @@ async function eventsView() {
   show("Events", element("h1", {}, "Events"), events.length === 0 ? element("p", { class: "faint" }, "None so far.") : table(["Time", "Path", "What"], events.map(row), "Events"));
 }
 
-async function scheduleView() {
-  const mine = view;
-  const schedule = await fetchJson("/api/v1/schedule");
-  if (mine !== view) return;
-  const row = (run) => element("tr", {}, element("td", {}, run.pair), element("td", {}, run.is_running ? "now" : `in ${format.age(Math.max(run.in_seconds, 0))}`), element("td", { class: "number" }, format.span(run.slot_seconds)));
+function scheduleView() {
+  const { load_ratio: load, stretch_factor: stretch, runs, missed } = status.schedule;
+  const name = (id) => status.pairs.find((pair) => pair.id === id)?.name ?? id;
+  const row = (run) => element("tr", {}, element("td", {}, name(run.pair)),
+    element("td", {}, run.is_running ? "now" : `in ${format.age(Math.max(run.due_in_seconds, 0))}`), element("td", { class: "number" }, format.span(run.slot_seconds)));
+  const fits = stretch > 1 ? `They do not all fit: periods ${stretch.toFixed(1)} times as long would do.` : "All of them fit.";
   show("Schedule", element("h1", {}, "Schedule"),
-    element("p", {}, `Measurements run one at a time on a host. They take ${format.ratio(schedule.load_ratio)} of this host's time; the shortest period in which all of them fit is ${format.age(schedule.shortest_period_seconds)}.`),
-    schedule.runs.length === 0 ? element("p", { class: "faint" }, "No target is measured.") : table(["Path", "Next", "Time set aside"], schedule.runs.map(row), "Schedule"));
+    element("p", {}, `Measurements run one at a time on a host. They take ${format.ratio(load)} of this host's time. ${fits}`),
+    runs.length === 0 ? element("p", { class: "faint" }, "No target is measured.") : table(["Path", "Next", "Time set aside"], runs.map(row), "Schedule"),
+    missed.length === 0 ? [] : [element("h2", {}, "Missed"), table(["Path", "Why"], missed.map((run) => element("tr", {}, element("td", {}, name(run.pair)), element("td", {}, run.reason))), "Missed")]);
 }
 
 // Which view
@@ -170,7 +172,7 @@ async function render() {
     if (name === "pair") await pairView(id);
     else if (name === "run") await runView(id);
     else if (name === "events") await eventsView();
-    else if (name === "schedule") await scheduleView();
+    else if (name === "schedule") scheduleView();
     else pathsView();
   } catch (error) {
     show("Failure", element("h1", {}, "This could not be fetched"), element("p", {}, String(error.message ?? error)));
@@ -203,7 +205,7 @@ function take(news) {
   lastHeard = performance.now();
   connection.textContent = `live, ${new Date(status.time_seconds * 1000).toLocaleTimeString()}`;
   document.getElementById("monitor-name").textContent = `kumade monitor at ${status.name}`;
-  if (isFirst || location.pathname === "/") render();
+  if (isFirst || ["/", "/schedule"].includes(location.pathname)) render();
 }
 
 /** One tab has the stream and passes on what comes: browsers open six connections to a host at most, for all tabs together. */

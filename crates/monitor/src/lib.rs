@@ -10,6 +10,7 @@ mod exclusive_run;
 pub mod light;
 mod metrics;
 mod monitor;
+mod monitor_error;
 mod page;
 mod pair_recorder;
 mod pair_state;
@@ -18,6 +19,7 @@ mod run_document;
 mod schedule;
 pub mod status;
 
-pub use monitor::{Monitor, MonitorError};
+pub use monitor::Monitor;
+pub use monitor_error::MonitorError;
 pub use page::PageError;
 pub use status::{MonitorProtocol, MonitorStatus, Reply, Request};

@@ -1,6 +1,5 @@
 //! Light probes: single small packets, all day, by which delay and loss of the idle path are known.
 
-mod probe_times;
 mod prober;
 mod session;
 mod socket;

@@ -3,18 +3,16 @@
 use crate::config::{LightProbes, MonitorConfig, MonitoredTarget};
 use crate::light::{ProbedTarget, Prober};
 use crate::metrics::encode_metrics;
-use crate::page::{History, PageError, PageServer};
+use crate::monitor_error::MonitorError;
+use crate::page::{History, PageServer};
 use crate::recorder::{Message, Recorder};
 use crate::status::MonitorStatus;
-use kumade_archive::ArchiveError;
-use kumade_daemon::{Exporter, ExporterError};
+use kumade_daemon::Exporter;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
-use thiserror::Error;
 use tokio::sync::watch;
 
 /// A monitor of one host.
@@ -27,35 +25,6 @@ pub struct Monitor {
     messages: SyncSender<Message>,
     recorder: Option<JoinHandle<()>>,
     status: watch::Receiver<Arc<MonitorStatus>>,
-}
-
-/// Why a monitor cannot start, or has ended.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum MonitorError {
-    /// Its archive cannot be opened.
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
-    /// The archive's directory cannot be made.
-    #[error("cannot make the archive's directory {}: {cause}; choose another with archive = \"DIRECTORY\" in [monitor]", path.display())]
-    Directory {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        cause: io::Error,
-    },
-    /// Its page cannot be served.
-    #[error(transparent)]
-    Page(#[from] PageError),
-    /// Its metrics cannot be served.
-    #[error(transparent)]
-    Metrics(#[from] ExporterError),
-    /// The system has no thread, no epoll or no random number for it.
-    #[error("cannot start to monitor: {0}")]
-    System(io::Error),
-    /// A thread has panicked, which has been reported.
-    #[error("the monitor has ended by a fault of the program")]
-    Ended,
 }
 
 /// Reports of the prober that wait for the recorder: some seconds of ten thousand targets.

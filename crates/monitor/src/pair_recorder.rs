@@ -4,7 +4,7 @@ use crate::config::MonitoredTarget;
 use crate::light::{ProbeKind, ProbeResult};
 use crate::pair_state::{MAX_LOSS_RATIO, PairMonitor, PairState, loss_interval};
 use crate::status::{LaneDelay, LossStatus, PairStatus, RunStatus, StateStatus};
-use kumade_archive::PairId;
+use kumade_archive::{HostId, PairId};
 use kumade_sketch::{Lane, LostIn, Outcome, PairFloors, Sample, Sketch, Summary};
 use kumade_units::{Span, Time};
 use std::net::SocketAddr;
@@ -13,6 +13,8 @@ use std::net::SocketAddr;
 #[derive(Debug)]
 pub(crate) struct PairRecorder {
     pub(crate) target: MonitoredTarget,
+    /// The target's number in the archive.
+    pub(crate) host: HostId,
     /// Its number in the archive; none until its address is known.
     pub(crate) id: Option<PairId>,
     pub(crate) address: Option<SocketAddr>,
@@ -53,11 +55,12 @@ impl BusyTime {
 }
 
 impl PairRecorder {
-    pub(crate) fn new(target: MonitoredTarget, utc: Time) -> Self {
+    pub(crate) fn new(target: MonitoredTarget, host: HostId, utc: Time) -> Self {
         let light = &target.light;
         PairRecorder {
             monitor: PairMonitor::new(light.interval, light.limits.lost_after, utc),
             floors: PairFloors::default(),
+            host,
             id: None,
             address: None,
             last_run: None,

@@ -3,14 +3,16 @@
 use crate::config::MonitorConfig;
 use crate::exclusive_run::{ExclusiveRun, RunOutcome};
 use crate::light::ProbeReport;
+use crate::monitor_error::MonitorError;
 use crate::page::PairNumbers;
 use crate::pair_recorder::{BusyTime, Outage, PairRecorder};
 use crate::run_document::{failed_document, run_status};
-use crate::schedule::Schedule;
-use crate::status::{MonitorStatus, SCHEMA};
+use crate::schedule::{Schedule, ScheduleStep, plan};
+use crate::status::{MissedRun, MonitorStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
     Archive, ArchiveError, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId, Reader, SqliteStore,
 };
+use kumade_planner::{Outcome, RunId, Token, TokenRecord};
 use kumade_net::clock::{self, RealtimeOffset};
 use kumade_units::{Span, Time};
 use std::collections::VecDeque;
@@ -25,13 +27,15 @@ pub(crate) enum Message {
     /// By the prober.
     Probe(ProbeReport),
     /// A measurement has ended.
-    RunEnded(RunOutcome),
+    RunEnded(Token, RunOutcome),
     /// To end.
     Stop,
 }
 
 /// The archive's file in its directory.
 const FILE_NAME: &str = "archive.db";
+/// Under which the archive has the planner's record of tokens.
+const TOKENS_KEY: &str = "planner.tokens";
 /// This host's id: targets have others.
 const OWN_HOST_ID: &str = "@self";
 
@@ -41,8 +45,10 @@ const COMMIT_INTERVAL: Span = Span::from_secs(1);
 const MAX_MAINTENANCE_STEPS: usize = 8;
 /// Measurements whose times are remembered: results of probes come seconds later at most.
 const KEPT_BUSY_TIMES: usize = 16;
-/// A measurement that takes longer is ended: slow and long paths take half a minute.
-const MAX_RUN: Span = Span::from_secs(120);
+/// Measurements by which the time of the next one is told.
+const MAX_EARLIER_RUNS: u32 = 20;
+/// Measurements to come that are shown.
+const MAX_SHOWN_RUNS: usize = 200;
 /// Less is what NTP does every few minutes.
 const MIN_CLOCK_STEP: Span = Span::from_millis(100);
 /// A pause without probes that is longer was one of the monitor, or of this host.
@@ -72,6 +78,7 @@ pub(crate) struct Recorder {
 
 struct RunningRun {
     pair: usize,
+    token: Token,
     /// By the clock of the day.
     started: Time,
     /// By the monotonic clock.
@@ -85,16 +92,24 @@ impl Recorder {
         config: MonitorConfig,
         status: watch::Sender<Arc<MonitorStatus>>,
         messages: SyncSender<Message>,
-    ) -> Result<Self, ArchiveError> {
+    ) -> Result<Self, MonitorError> {
         let (now, utc) = (clock::monotonic(), clock::realtime());
         let store = SqliteStore::open(&config.archive.join(FILE_NAME), DEFAULT_RESERVE_BYTES)?;
         let mut archive = Archive::open(store, config.retention, utc)?;
         let own_host = archive.put_host(OWN_HOST_ID, &config.name, "", "")?;
-        let periods = config.targets.iter().enumerate();
-        let periods = periods.filter_map(|(place, target)| Some((place, target.measurement.as_ref()?.period)));
+        let mut pairs = Vec::new();
+        for target in &config.targets {
+            let host = archive.put_host(&target.id, &target.name, &target.host, "")?;
+            pairs.push(PairRecorder::new(target.clone(), host, utc));
+        }
+        let plan = plan(pairs.iter().map(|pair| (pair.host, &pair.target)));
+        let stored = archive.read().state(TOKENS_KEY)?;
+        let record: TokenRecord = stored.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        let (schedule, record) = Schedule::new(plan, record, utc.as_nanos() as u64, utc, now)?;
+        archive.put_state(TOKENS_KEY, Some(&encode_record(record)))?;
         let mut recorder = Recorder {
-            schedule: Schedule::new(periods, now),
-            pairs: config.targets.iter().map(|target| PairRecorder::new(target.clone(), utc)).collect(),
+            schedule,
+            pairs,
             config,
             archive,
             own_host,
@@ -150,7 +165,7 @@ impl Recorder {
     fn take(&mut self, message: Message) {
         match message {
             Message::Probe(report) => self.take_probe_report(report),
-            Message::RunEnded(outcome) => self.end_run(outcome),
+            Message::RunEnded(token, outcome) => self.end_run(token, outcome),
             Message::Stop => {}
         }
     }
@@ -182,9 +197,8 @@ impl Recorder {
             return;
         }
         let family = if address.ip().to_canonical().is_ipv4() { Family::V4 } else { Family::V6 };
-        let (id, name) = (pair.target.id.clone(), pair.target.name.clone());
-        let host = self.archive.put_host(&id, &name, &address.ip().to_string(), "");
-        match host.and_then(|host| self.archive.put_pair(self.own_host, host, family)) {
+        let (host, name) = (pair.host, pair.target.name.clone());
+        match self.archive.put_pair(self.own_host, host, family) {
             Ok(id) => self.adopt_pair(target, id),
             Err(error) => self.fail(&error),
         }
@@ -204,9 +218,10 @@ impl Recorder {
         self.numbers.write().unwrap_or_else(PoisonError::into_inner).insert(name, id);
         let utc = clock::realtime();
         let reader = self.archive.read();
-        let runs = reader.runs(id, Time::ZERO..Time::MAX, 1).unwrap_or_default();
+        let runs = reader.runs(id, Time::ZERO..Time::MAX, MAX_EARLIER_RUNS).unwrap_or_default();
         let states = reader.latest().unwrap_or_default();
-        self.pairs[target].last_run = runs.last().map(run_status);
+        self.pairs[target].last_run = runs.first().map(run_status);
+        self.schedule.restore(self.pairs[target].host, &runs, utc, clock::monotonic());
         let last_sent = states.iter().find(|state| state.pair == id).map(|state| state.last_sent);
         let tolerated = self.pairs[target].target.light.interval * MIN_UNMONITORED_INTERVALS;
         if let Some(from) = last_sent.filter(|from| utc - *from > tolerated) {
@@ -232,7 +247,7 @@ impl Recorder {
                 self.note(Some(target), "state", text);
             }
         }
-        self.start_due_run(now, utc);
+        self.follow_schedule(now, utc);
         self.commit(utc);
         for _ in 0..MAX_MAINTENANCE_STEPS {
             match self.archive.maintain(utc) {
@@ -247,32 +262,66 @@ impl Recorder {
         self.publish(utc);
     }
 
-    /// Starts the next measurement, if none runs and one is due.
-    fn start_due_run(&mut self, now: Time, utc: Time) {
-        if self.running.is_some() {
-            return;
+    /// Does what the schedule says.
+    fn follow_schedule(&mut self, now: Time, utc: Time) {
+        if let Some(record) = self.schedule.take_unstored() {
+            self.store_tokens(record, now);
         }
-        let Some(place) = self.schedule.take_due(now) else { return };
-        let target = &self.pairs[place].target;
-        let Some(schedule) = &target.measurement else { return };
-        let messages = self.messages.clone();
-        let on_end = move |outcome| {
-            // The monitor has ended where nobody takes it.
-            let _ = messages.send(Message::RunEnded(outcome));
-        };
-        match ExclusiveRun::start(target, schedule, MAX_RUN, on_end) {
-            Ok(run) => {
-                self.running = Some(RunningRun { pair: place, started: utc, began: now, _run: run });
-                self.busy.push_back(BusyTime { from: now, to: None });
-                self.busy.drain(..self.busy.len().saturating_sub(KEPT_BUSY_TIMES));
+        self.schedule.advance(now);
+        while let Some(step) = self.schedule.next_step(now) {
+            match step {
+                ScheduleStep::Store(record) => self.store_tokens(record, now),
+                ScheduleStep::Begin { target, token, end_by } => self.start_run(target, token, end_by - now, now, utc),
+                ScheduleStep::Stop => self.running = None,
+                ScheduleStep::Missed { target, reason } => {
+                    let place = self.pairs.iter().position(|pair| pair.host == target);
+                    self.note(place, "run-missed", format!("not measured in its period: {reason}"));
+                }
             }
-            Err(error) => self.note(Some(place), "run-failed", format!("cannot start a measurement: {error}")),
         }
     }
 
-    fn end_run(&mut self, outcome: RunOutcome) {
-        let Some(running) = self.running.take() else { return };
+    fn store_tokens(&mut self, record: TokenRecord, now: Time) {
+        match self.archive.put_state(TOKENS_KEY, Some(&encode_record(record))) {
+            Ok(()) => self.schedule.stored(record, now),
+            Err(error) => {
+                self.schedule.not_stored(record);
+                self.fail(&error);
+            }
+        }
+    }
+
+    fn start_run(&mut self, host: HostId, token: Token, within: Span, now: Time, utc: Time) {
+        let place = self.pairs.iter().position(|pair| pair.host == host);
+        let known = place.and_then(|place| Some((place, &self.pairs[place].target, self.pairs[place].target.measurement.as_ref()?)));
+        let Some((place, target, schedule)) = known else { return };
+        let messages = self.messages.clone();
+        let on_end = move |outcome| {
+            // The monitor has ended where nobody takes it.
+            let _ = messages.send(Message::RunEnded(token, outcome));
+        };
+        match ExclusiveRun::start(target, schedule, within, on_end) {
+            Ok(run) => {
+                self.running = Some(RunningRun { pair: place, token, started: utc, began: now, _run: run });
+                self.busy.push_back(BusyTime { from: now, to: None });
+                self.busy.drain(..self.busy.len().saturating_sub(KEPT_BUSY_TIMES));
+            }
+            Err(error) => {
+                let text = format!("cannot start a measurement: {error}");
+                self.schedule.end(token, Outcome::Failed(text.clone()), now);
+                self.note(Some(place), "run-failed", text);
+            }
+        }
+    }
+
+    fn end_run(&mut self, token: Token, outcome: RunOutcome) {
         let now = clock::monotonic();
+        let ended = match &outcome {
+            Ok(_) => Outcome::Finished,
+            Err(message) => Outcome::Failed(message.clone()),
+        };
+        self.schedule.end(token, ended, now);
+        let Some(running) = self.running.take_if(|running| running.token == token) else { return };
         self.busy.iter_mut().filter(|busy| busy.to.is_none()).for_each(|busy| busy.to = Some(now));
         let pair = &self.pairs[running.pair];
         let (name, id) = (pair.target.name.clone(), pair.id);
@@ -324,7 +373,7 @@ impl Recorder {
         for pair in batch.runs.iter().map(|run| run.pair) {
             let latest = self.archive.read().runs(pair, Time::ZERO..Time::MAX, 1).unwrap_or_default();
             let pairs = self.pairs.iter_mut().filter(|known| known.id == Some(pair));
-            pairs.for_each(|known| known.last_run = latest.last().map(run_status));
+            pairs.for_each(|known| known.last_run = latest.first().map(run_status));
         }
     }
 
@@ -337,6 +386,33 @@ impl Recorder {
         }
     }
 
+    fn schedule_status(&self, now: Time) -> ScheduleStatus {
+        let view = self.schedule.view(MAX_SHOWN_RUNS, now);
+        let pair = |run: RunId| {
+            let known = self.pairs.iter().find(|pair| pair.host == HostId(run.0));
+            known.map_or_else(String::new, |pair| pair.target.id.clone())
+        };
+        let running = view.running.iter().map(|run| ScheduledRun {
+            pair: pair(run.run),
+            is_running: true,
+            due_in_seconds: 0.0,
+            slot_seconds: run.ends_within.as_secs_f64(),
+        });
+        let next = view.next.iter().map(|run| ScheduledRun {
+            pair: pair(run.run),
+            is_running: false,
+            due_in_seconds: run.due_in.as_secs_f64(),
+            slot_seconds: run.slot.as_secs_f64(),
+        });
+        let missed = view.missed.iter().map(|missed| MissedRun { pair: pair(missed.run), reason: missed.reason.to_string() });
+        ScheduleStatus {
+            load_ratio: view.load.max_load_ratio(),
+            stretch_factor: view.load.stretch_factor(),
+            runs: running.chain(next).collect(),
+            missed: missed.collect(),
+        }
+    }
+
     fn publish(&self, utc: Time) {
         let status = MonitorStatus {
             schema: SCHEMA.to_owned(),
@@ -345,7 +421,13 @@ impl Recorder {
             started_seconds: self.started.as_secs_f64(),
             archive_failure: self.archive_failure.clone(),
             pairs: self.pairs.iter().map(PairRecorder::status).collect(),
+            schedule: self.schedule_status(clock::monotonic()),
         };
         self.status.send_replace(Arc::new(status));
     }
+}
+
+fn encode_record(record: TokenRecord) -> Vec<u8> {
+    // Numbers always can be written.
+    serde_json::to_vec(&record).unwrap_or_default()
 }

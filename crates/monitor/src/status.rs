@@ -23,6 +23,8 @@ pub struct MonitorStatus {
     pub archive_failure: Option<String>,
     /// In the configuration's order.
     pub pairs: Vec<PairStatus>,
+    /// Measurements to come.
+    pub schedule: ScheduleStatus,
 }
 
 impl MonitorStatus {
@@ -35,6 +37,7 @@ impl MonitorStatus {
             started_seconds: 0.0,
             archive_failure: None,
             pairs: Vec::new(),
+            schedule: ScheduleStatus::default(),
         }
     }
 }
@@ -146,6 +149,41 @@ pub enum RunFigure {
         /// Why.
         reason: String,
     },
+}
+
+/// What is measured when.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ScheduleStatus {
+    /// The part of this host's time that measurements take.
+    pub load_ratio: f64,
+    /// The factor by which all periods have to be longer, so that all measurements fit; 1 where they do.
+    pub stretch_factor: f64,
+    /// What runs and what is next, the earliest first.
+    pub runs: Vec<ScheduledRun>,
+    /// The last ones that were not measured in their period, and why.
+    pub missed: Vec<MissedRun>,
+}
+
+/// A measurement to come, or that runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScheduledRun {
+    /// The id of its pair.
+    pub pair: String,
+    /// Whether it runs.
+    pub is_running: bool,
+    /// When it is due, from this document's time on.
+    pub due_in_seconds: f64,
+    /// The time that is set aside for it.
+    pub slot_seconds: f64,
+}
+
+/// A measurement that was not made in its period.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MissedRun {
+    /// The id of its pair.
+    pub pair: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// The protocol of the control sockets of monitors.

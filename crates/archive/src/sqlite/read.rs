@@ -94,18 +94,18 @@ impl ReadStore for SqliteStore {
     }
 
     fn runs(&mut self, pair: PairId, began: Range<Time>, limit: u32) -> Result<Vec<StoredRun>, ArchiveError> {
-        let sql = "SELECT id, pair, started, schema, figures FROM run WHERE pair = ?1 AND started >= ?2 AND started < ?3 \
+        let sql = "SELECT id, pair, started, ended, schema, figures FROM run WHERE pair = ?1 AND started >= ?2 AND started < ?3 \
                    ORDER BY started DESC, id DESC LIMIT ?4";
         self.rows(sql, (pair.0, began.start.as_nanos(), began.end.as_nanos(), limit), stored_run)
     }
 
     fn run(&mut self, run: i64) -> Result<Option<StoredRun>, ArchiveError> {
-        let sql = "SELECT id, pair, started, schema, figures FROM run WHERE id = ?1";
+        let sql = "SELECT id, pair, started, ended, schema, figures FROM run WHERE id = ?1";
         Ok(self.rows(sql, [run], stored_run)?.pop())
     }
 
     fn latest_runs(&mut self) -> Result<Vec<StoredRun>, ArchiveError> {
-        let sql = "SELECT run.id, run.pair, run.started, schema, figures FROM latest_run CROSS JOIN run ON run.id = run \
+        let sql = "SELECT run.id, run.pair, run.started, run.ended, schema, figures FROM latest_run CROSS JOIN run ON run.id = run \
                    ORDER BY latest_run.pair";
         self.rows(sql, [], stored_run)
     }
@@ -216,7 +216,8 @@ pub(super) fn spool_table(segment: SegmentId) -> String {
 
 fn stored_run(row: &Row) -> rusqlite::Result<StoredRun> {
     let (id, pair, started) = (row.get(0)?, PairId(row.get(1)?), Time::from_nanos(row.get(2)?));
-    Ok(StoredRun { id, pair, started, schema: row.get(3)?, figures: row.get(4)? })
+    let ended = Time::from_nanos(row.get(3)?);
+    Ok(StoredRun { id, pair, started, ended, schema: row.get(4)?, figures: row.get(5)? })
 }
 
 impl SqliteStore {

@@ -132,8 +132,9 @@ fn apply_record(transaction: &Transaction, write: &Write) -> rusqlite::Result<()
     };
     match write {
         Write::Run(stored, document) => {
-            run("INSERT INTO run(id, pair, started, schema, figures) VALUES(?1, ?2, ?3, ?4, ?5)", &|sql| {
-                sql.execute((stored.id, stored.pair.0, stored.started.as_nanos(), &stored.schema, &stored.figures))
+            run("INSERT INTO run(id, pair, started, ended, schema, figures) VALUES(?1, ?2, ?3, ?4, ?5, ?6)", &|sql| {
+                let times = (stored.started.as_nanos(), stored.ended.as_nanos());
+                sql.execute((stored.id, stored.pair.0, times.0, times.1, &stored.schema, &stored.figures))
             })?;
             run("INSERT INTO document(run, data) VALUES(?1, ?2)", &|sql| sql.execute((stored.id, document)))?;
             run(

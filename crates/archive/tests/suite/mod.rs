@@ -293,7 +293,7 @@ fn what_is_too_old_goes_and_sums_stay(engine: &impl Engine) {
         let from = START + Span::from_secs(day * 86_400);
         let now = from + HOUR;
         let samples = pairs.iter().map(|pair| (*pair, probes(day as u64, from, 30))).collect();
-        let runs = vec![NewRun { pair: pairs[0], started: from, document: document.clone() }];
+        let runs = vec![NewRun { pair: pairs[0], started: from, ended: from, document: document.clone() }];
         archive.ingest(&Batch { runs, ..batch(day as u64, samples) }, now).unwrap();
         archive.commit(now).unwrap();
         settle(&mut archive, now + HOUR);

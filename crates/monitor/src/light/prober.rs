@@ -1,12 +1,12 @@
 //! The thread that sends light probes to all targets, and receives their replies.
 
-use super::probe_times::ProbeTimes;
 use super::session::{ProbeResult, ProbeSession, ReplyLimits};
 use super::socket::{ProbeKind, ProbeSocket};
 use super::target_address::TargetAddress;
 use kumade_net::interface::Family;
 use kumade_net::readiness::EpollSet;
 use kumade_net::{clock, readiness};
+use kumade_planner::ProbeTimes;
 use kumade_units::{Span, Time};
 use std::collections::BTreeSet;
 use std::io;
@@ -126,7 +126,6 @@ struct TargetRun {
     target: ProbedTarget,
     session: ProbeSession,
     times: ProbeTimes,
-    due: Time,
     address: TargetAddress,
     socket: Option<(SocketAddr, ProbeSocket)>,
     lost_in_a_row: u32,
@@ -138,12 +137,10 @@ impl ProberRun {
     fn new(targets: Vec<ProbedTarget>, seed: u64, report: Reporter) -> io::Result<Self> {
         let now = clock::monotonic();
         let run = |(place, target): (usize, ProbedTarget)| {
-            let mut times = ProbeTimes::new(target.interval, seed ^ place as u64);
             TargetRun {
                 place,
                 session: ProbeSession::new(target.limits),
-                due: times.first(now),
-                times,
+                times: ProbeTimes::new(seed ^ place as u64, target.interval, now),
                 address: TargetAddress::new(&target.host, target.port, target.family),
                 socket: None,
                 lost_in_a_row: 0,
@@ -152,7 +149,7 @@ impl ProberRun {
             }
         };
         let targets: Vec<_> = targets.into_iter().enumerate().map(run).collect();
-        let timers = targets.iter().map(|target| (target.due, target.place)).collect();
+        let timers = targets.iter().map(|target| (target.times.next_time(), target.place)).collect();
         Ok(ProberRun { targets, timers, sockets: EpollSet::new()?, report, clock_error: None, next_clock_check: now })
     }
 
@@ -167,8 +164,8 @@ impl ProberRun {
             self.timers.pop_first();
             let target = &mut self.targets[place];
             target.session.expire(now);
-            if now >= target.due {
-                target.due = target.times.next(target.due, now);
+            if now >= target.times.next_time() {
+                target.times.advance(now);
                 target.send_probe(&self.sockets, self.clock_error, &mut self.report);
             }
             target.report_results(&mut self.report, now);
@@ -189,7 +186,8 @@ impl ProberRun {
 impl TargetRun {
     /// The next probe, or one that is lost then; a timer that is too early does no harm.
     fn next_timer(&self) -> Time {
-        self.session.next_expiry().map_or(self.due, |expiry| expiry.min(self.due))
+        let due = self.times.next_time();
+        self.session.next_expiry().map_or(due, |expiry| expiry.min(due))
     }
 
     fn send_probe(&mut self, sockets: &EpollSet, clock_error: Option<Span>, report: &mut Reporter) {
