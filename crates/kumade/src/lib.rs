@@ -84,7 +84,8 @@ pub fn main() -> ExitCode {
         let arguments = env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect::<Vec<_>>();
         tips::with_tips(error, &arguments).exit()
     });
-    let is_service = matches!(cli.command, Command::Serve(_) | Command::Gateway(_) | Command::Tunnel(_) | Command::Monitor(_));
+    let is_service =
+        matches!(cli.command, Command::Serve(_) | Command::Gateway(_) | Command::Tunnel(_) | Command::Monitor(_));
     log::init_logging(if is_service { LevelFilter::INFO } else { LevelFilter::WARN });
     run(cli.command).unwrap_or_else(|error| {
         // A reader that closes the pipe, as `head` does, is not an error.

@@ -117,14 +117,14 @@ async function pairView(id) {
 
 function gapTable(gaps) {
   if (gaps.length === 0) return element("p", { class: "faint" }, "None.");
-  const row = (gap) => element("tr", {}, element("td", {}, format.time(gap.from_seconds)), element("td", {}, format.age(gap.to_seconds - gap.from_seconds)), element("td", {}, gap.cause));
+  const row = (gap) => element("tr", {}, element("td", { class: "time" }, format.time(gap.from_seconds)), element("td", {}, format.age(gap.to_seconds - gap.from_seconds)), element("td", {}, gap.cause));
   return table(["From", "For", "Cause"], gaps.slice(-100).reverse().map(row), "Gaps");
 }
 
 function runTable(runs) {
   if (runs.length === 0) return element("p", { class: "faint" }, "None.");
   const row = (run) => element("tr", {},
-    element("td", {}, element("a", { href: `/run/${run.id}` }, format.time(run.start_seconds))), element("td", { class: "number" }, format.span(run.duration_seconds)),
+    element("td", { class: "time" }, element("a", { href: `/run/${run.id}` }, format.time(run.start_seconds))), element("td", { class: "number" }, format.span(run.duration_seconds)),
     estimateCell(run.up), estimateCell(run.down), element("td", {}, run.error ?? ""));
   return table(["Time", "Took", "Available, up", "Available, down", "Failure"], runs.slice(-100).reverse().map(row), "Measurements");
 }
@@ -144,7 +144,7 @@ async function eventsView() {
   const mine = view;
   const { events } = await fetchJson("/api/v1/events");
   if (mine !== view) return;
-  const row = (event) => element("tr", {}, element("td", {}, format.time(event.time_seconds)), element("td", {}, event.pair ?? ""), element("td", {}, event.text));
+  const row = (event) => element("tr", {}, element("td", { class: "time" }, format.time(event.time_seconds)), element("td", {}, event.pair ?? ""), element("td", {}, event.text));
   show("Events", element("h1", {}, "Events"), events.length === 0 ? element("p", { class: "faint" }, "None so far.") : table(["Time", "Path", "What"], events.map(row), "Events"));
 }
 
@@ -228,4 +228,6 @@ const ask = () => fetchJson("/api/v1/status").then(take, (error) => {
 ask();
 // Browsers have locks for pages over TLS and from this host alone; others ask.
 if (navigator.locks) follow();
+// A range that ends now goes on.
+setInterval(() => { if (location.pathname.startsWith("/pair/") && !location.search.includes("from=") && !document.hidden) render(); }, 60000);
 setInterval(() => { if (performance.now() - lastHeard > 2 * REFRESH_MILLISECONDS || !navigator.locks) ask(); }, REFRESH_MILLISECONDS);

@@ -100,7 +100,7 @@ export function lossPlot(place, series, range, marks) {
 export function bandwidthPlot(place, runs, range, marks) {
   const times = runs.map((run) => run.start_seconds);
   const value = (name) => runs.map((run) => run[name]?.value ?? null);
-  const high = (name) => runs.map((run) => run[name]?.high ?? null);
+  const highest = Math.max(0, ...runs.flatMap((run) => [run.up?.high ?? 0, run.down?.high ?? 0]));
   const drawIntervals = (chart) => {
     const { ctx } = chart;
     const scale = devicePixelRatio;
@@ -132,8 +132,8 @@ export function bandwidthPlot(place, runs, range, marks) {
   };
   const points = (label, colour) => line(label, rate, { stroke: style(colour), paths: () => null, points: { show: true, size: 7, fill: style(colour) } });
   return draw(place, "Available bandwidth", {
-    series: [points("up", "--up"), points("down", "--down"), { ...line("", rate), show: true, stroke: "transparent", paths: () => null, class: "hidden" }, { ...line("", rate), stroke: "transparent", paths: () => null, class: "hidden" }],
+    series: [points("up", "--up"), points("down", "--down")],
     draw: drawIntervals,
-    y: { range: (_, low, high) => (high === null ? [0, 1] : [0, high * 1.08 || 1]) },
-  }, [times, value("up"), value("down"), high("up"), high("down")], range, rate, marks);
+    y: { range: () => [0, highest * 1.08 || 1] },
+  }, [times, value("up"), value("down")], range, rate, marks);
 }

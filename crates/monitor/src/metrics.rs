@@ -27,17 +27,18 @@ const MONITOR_GAUGES: [Gauge<MonitorStatus>; 2] = [
         Some(f64::from(u8::from(status.archive_failure.is_some())))
     }),
 ];
-const PAIR_GAUGES: [Gauge<PairStatus>; 4] = [
-    ("path_up", "Whether probes are answered: 1, or 0 where the last were lost; absent without data", |pair| {
-        match pair.state.level.as_str() {
-            "none" => None,
-            level => Some(f64::from(u8::from(level != "bad"))),
-        }
-    }),
-    ("loss_ratio", "The part of the last 15 minutes' probes that was lost", |pair| Some(pair.loss?.ratio)),
-    ("loss_low_ratio", "Lower end of its 95 % interval", |pair| Some(pair.loss?.low)),
-    ("loss_high_ratio", "Upper end of its 95 % interval", |pair| Some(pair.loss?.high)),
-];
+const PAIR_GAUGES: [Gauge<PairStatus>; 4] =
+    [
+        ("path_up", "Whether probes are answered: 1, or 0 where the last were lost; absent without data", |pair| {
+            match pair.state.level.as_str() {
+                "none" => None,
+                level => Some(f64::from(u8::from(level != "bad"))),
+            }
+        }),
+        ("loss_ratio", "The part of the last 15 minutes' probes that was lost", |pair| Some(pair.loss?.ratio)),
+        ("loss_low_ratio", "Lower end of its 95 % interval", |pair| Some(pair.loss?.low)),
+        ("loss_high_ratio", "Upper end of its 95 % interval", |pair| Some(pair.loss?.high)),
+    ];
 const DELAY_GAUGES: [Gauge<LaneDelay>; 4] = [
     ("delay_minimum_seconds", "The least delay of the last 15 minutes", |delay| Some(delay.minimum_seconds)),
     ("delay_median_seconds", "The median delay of the last 15 minutes", |delay| Some(delay.median_seconds)),
@@ -47,7 +48,9 @@ const DELAY_GAUGES: [Gauge<LaneDelay>; 4] = [
     ("delay_maximum_seconds", "The greatest delay of the last 15 minutes", |delay| Some(delay.maximum_seconds)),
 ];
 const FIGURE_GAUGES: [Gauge<RunFigure>; 3] = [
-    ("available_bits_per_second", "Available bandwidth by the last measurement", |figure| figure.known().map(|known| known.0)),
+    ("available_bits_per_second", "Available bandwidth by the last measurement", |figure| {
+        figure.known().map(|known| known.0)
+    }),
     ("available_low_bits_per_second", "Lower end of its interval", |figure| figure.known().map(|known| known.1)),
     ("available_high_bits_per_second", "Upper end of its interval", |figure| figure.known().map(|known| known.2)),
 ];
@@ -70,7 +73,9 @@ impl Collector for Metrics {
         let pairs: Vec<_> = status.pairs.iter().map(|pair| (pair_label(pair), pair)).collect();
         encoder.encode_gauges(&pairs, &PAIR_GAUGES)?;
         let delays = status.pairs.iter().flat_map(|pair| pair.delays.iter().map(move |delay| (pair, delay)));
-        let delays: Vec<_> = delays.map(|(pair, delay)| (vec![("pair", pair.id.as_str()), ("lane", delay.lane.as_str())], delay)).collect();
+        let delays: Vec<_> = delays
+            .map(|(pair, delay)| (vec![("pair", pair.id.as_str()), ("lane", delay.lane.as_str())], delay))
+            .collect();
         encoder.encode_gauges(&delays, &DELAY_GAUGES)?;
         let runs: Vec<_> = status.pairs.iter().filter_map(|pair| Some((pair, pair.run.as_ref()?))).collect();
         let figures = runs.iter().flat_map(|(pair, run)| {
@@ -80,8 +85,12 @@ impl Collector for Metrics {
             })
         });
         encoder.encode_gauges(&figures.collect::<Vec<_>>(), &FIGURE_GAUGES)?;
-        let ages: Vec<_> = runs.iter().map(|(pair, run)| (pair_label(pair), status.time_seconds - run.start_seconds)).collect();
+        let ages: Vec<_> =
+            runs.iter().map(|(pair, run)| (pair_label(pair), status.time_seconds - run.start_seconds)).collect();
         let ages: Vec<_> = ages.iter().map(|(labels, age)| (labels.clone(), age)).collect();
-        encoder.encode_gauges(&ages, &[("measurement_age_seconds", "How long ago the last measurement began", |age| Some(*age))])
+        encoder.encode_gauges(
+            &ages,
+            &[("measurement_age_seconds", "How long ago the last measurement began", |age| Some(*age))],
+        )
     }
 }

@@ -48,7 +48,8 @@ impl Monitor {
         let history = History::new(recorder.readers(MAX_QUESTIONS)?, recorder.pair_numbers());
         let page = PageServer::start(page, followed.clone(), history)?;
         let latest = followed.clone();
-        let exporter = prometheus.map(|address| Exporter::start(address, move || encode_metrics(MonitorStatus::clone(&latest.borrow()))));
+        let exporter = prometheus
+            .map(|address| Exporter::start(address, move || encode_metrics(MonitorStatus::clone(&latest.borrow()))));
         let exporter = exporter.transpose()?;
         let work = move || recorder.run(&inbox);
         let recorder = thread::Builder::new().name("recorder".into()).spawn(work).map_err(MonitorError::System)?;

@@ -29,7 +29,9 @@ use tokio::sync::{Semaphore, oneshot, watch};
 
 /// Why the page cannot be served.
 #[derive(Debug, Error)]
-#[error("cannot serve the page at {address}: {cause}; choose another address or port: page = \"[ADDRESS:]PORT\" in [monitor]")]
+#[error(
+    "cannot serve the page at {address}: {cause}; choose another address or port: page = \"[ADDRESS:]PORT\" in [monitor]"
+)]
 pub struct PageError {
     address: SocketAddr,
     cause: io::Error,
@@ -74,7 +76,8 @@ impl PageServer {
         let listener: std::net::TcpListener = socket.into();
         let address = listener.local_addr().map_err(failed)?;
         let questions = history.readers();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(questions).build();
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(questions).build();
         let runtime = runtime.map_err(failed)?;
         let (stop, stopped) = oneshot::channel();
         let sources = Sources { status, history, room: Arc::new(Semaphore::new(questions)) };

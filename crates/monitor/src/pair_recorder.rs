@@ -174,7 +174,8 @@ pub(crate) fn idle_delays(summary: &Summary) -> Vec<LaneDelay> {
 
 fn lane_delay(delays: &Sketch, lane: &str) -> Option<LaneDelay> {
     let found = delays.quantiles(&[0.0, 0.25, 0.5, 0.75, 0.95, 1.0]);
-    let seconds: Vec<f64> = found.into_iter().map(|quantile| Some(quantile?.value.as_secs_f64())).collect::<Option<_>>()?;
+    let seconds: Vec<f64> =
+        found.into_iter().map(|quantile| Some(quantile?.value.as_secs_f64())).collect::<Option<_>>()?;
     let [minimum, quarter, median, three_quarters, quantile_95, maximum] = seconds[..].try_into().ok()?;
     Some(LaneDelay {
         lane: lane.to_owned(),

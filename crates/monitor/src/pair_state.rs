@@ -24,6 +24,7 @@ pub struct PairMonitor {
     max_silence: Span,
     minutes: VecDeque<(i64, Summary)>,
     lost_in_a_row: u32,
+    has_answered: bool,
     /// By the monotonic clock.
     last_result: Option<Time>,
     state: PairState,
@@ -51,6 +52,7 @@ impl PairMonitor {
             max_silence: interval * MAX_SILENT_INTERVALS + lost_after,
             minutes: VecDeque::new(),
             lost_in_a_row: 0,
+            has_answered: false,
             last_result: None,
             state: PairState::NoData,
             since: utc,
@@ -70,7 +72,9 @@ impl PairMonitor {
                 self.minutes.drain(..surplus);
             }
         }
-        self.lost_in_a_row = if matches!(sample.outcome, Outcome::Lost(_)) { self.lost_in_a_row.saturating_add(1) } else { 0 };
+        self.lost_in_a_row =
+            if matches!(sample.outcome, Outcome::Lost(_)) { self.lost_in_a_row.saturating_add(1) } else { 0 };
+        self.has_answered |= self.lost_in_a_row == 0;
         self.last_result = Some(now);
     }
 
@@ -109,6 +113,9 @@ impl PairMonitor {
         if self.lost_in_a_row >= MIN_LOST_IN_A_ROW {
             return PairState::Down;
         }
+        if !self.has_answered {
+            return PairState::NoData;
+        }
         let recent = self.recent();
         let is_lossy = |lane: &Lane| loss_interval(&recent[*lane].idle).is_some_and(|(_, low, _)| low > MAX_LOSS_RATIO);
         if Lane::ALL.iter().any(is_lossy) { PairState::Lossy } else { PairState::Up }
@@ -129,4 +136,92 @@ fn wilson(ratio: f64, count: f64) -> (f64, f64) {
     let half = Z * (ratio * (1.0 - ratio) / count + square / (4.0 * count * count)).sqrt();
     let scale = 1.0 + square / count;
     (((middle - half) / scale).max(0.0), ((middle + half) / scale).min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_sketch::{LostIn, PairFloors};
+
+    const INTERVAL: Span = Span::from_secs(1);
+
+    fn after(seconds: i64) -> Time {
+        Time::ZERO + Span::from_secs(seconds)
+    }
+
+    /// Results of probes, one each second from `first` on; true for an answer.
+    fn add(monitor: &mut PairMonitor, first: i64, answered: impl IntoIterator<Item = bool>) -> i64 {
+        let mut floors = PairFloors::default();
+        let mut second = first;
+        for answered in answered {
+            let outcome =
+                if answered { Outcome::RoundTrip(Span::from_millis(20)) } else { Outcome::Lost(LostIn::RoundTrip) };
+            monitor.add_sample(&floors.quantise(&Sample::new(after(second), outcome)), after(second));
+            second += 1;
+        }
+        second
+    }
+
+    fn judged(monitor: &mut PairMonitor, second: i64) -> PairState {
+        monitor.update(after(second), after(second));
+        monitor.state()
+    }
+
+    #[test]
+    fn a_path_is_down_after_four_losses_and_up_with_the_first_answer() {
+        let mut monitor = PairMonitor::new(INTERVAL, Span::from_secs(4), after(0));
+        assert_eq!(judged(&mut monitor, 1), PairState::NoData);
+        let second = add(&mut monitor, 1, [false, false, false]);
+        assert_eq!(judged(&mut monitor, second), PairState::NoData, "nothing was ever answered, and four are not lost");
+        let second = add(&mut monitor, second, [false]);
+        assert_eq!(judged(&mut monitor, second), PairState::Down);
+        let second = add(&mut monitor, second, [true]);
+        assert_ne!(judged(&mut monitor, second), PairState::Down);
+        assert_eq!(monitor.since(), after(second));
+    }
+
+    #[test]
+    fn silence_is_no_loss() {
+        let mut monitor = PairMonitor::new(INTERVAL, Span::from_secs(4), after(0));
+        let second = add(&mut monitor, 0, [true; 60]);
+        assert_eq!(judged(&mut monitor, second), PairState::Up);
+        assert_eq!(judged(&mut monitor, second + 13), PairState::Up);
+        assert_eq!(judged(&mut monitor, second + 14), PairState::NoData);
+    }
+
+    #[test]
+    fn loss_counts_once_it_is_sure() {
+        let mut monitor = PairMonitor::new(INTERVAL, Span::from_secs(4), after(0));
+        let one_of = |each: usize| (0..600).map(move |number| number % each != 0);
+        let second = add(&mut monitor, 0, one_of(200));
+        assert_eq!(judged(&mut monitor, second), PairState::Up, "half a percent");
+        let second = add(&mut monitor, second, one_of(20));
+        assert_eq!(judged(&mut monitor, second), PairState::Lossy, "five percent");
+        // Twenty minutes later nothing of it is left.
+        let second = add(&mut monitor, second, [true; 1200]);
+        assert_eq!(judged(&mut monitor, second), PairState::Up);
+    }
+
+    #[test]
+    fn the_interval_of_loss_covers_the_ratio_behind_it() {
+        let tally = |lost, answered: u64| {
+            let mut floors = PairFloors::default();
+            let mut tally = Tally { lost, ..Tally::default() };
+            for _ in 0..answered {
+                let Outcome::RoundTrip(delay) =
+                    floors.quantise(&Sample::new(after(0), Outcome::RoundTrip(INTERVAL))).outcome
+                else {
+                    continue;
+                };
+                tally.delays.add(delay, 1);
+            }
+            tally
+        };
+        assert_eq!(loss_interval(&tally(0, 0)), None);
+        let (ratio, low, high) = loss_interval(&tally(0, 100)).unwrap();
+        assert_eq!((ratio, low), (0.0, 0.0));
+        assert!((0.03..0.04).contains(&high), "{high}");
+        let (ratio, low, high) = loss_interval(&tally(5, 95)).unwrap();
+        assert!(low < ratio && ratio < high && low > 0.02 && high < 0.12, "{low} {high}");
+    }
 }

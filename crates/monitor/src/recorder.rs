@@ -10,15 +10,16 @@ use crate::run_document::{failed_document, run_status};
 use crate::schedule::{Schedule, ScheduleStep, plan};
 use crate::status::{MissedRun, MonitorStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
-    Archive, ArchiveError, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId, Reader, SqliteStore,
+    Archive, ArchiveError, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId, Reader,
+    SqliteStore,
 };
-use kumade_planner::{Outcome, RunId, Token, TokenRecord};
 use kumade_net::clock::{self, RealtimeOffset};
+use kumade_planner::{Outcome, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, PoisonError};
 use tokio::sync::watch;
 
 /// What the recorder is told.
@@ -293,7 +294,8 @@ impl Recorder {
 
     fn start_run(&mut self, host: HostId, token: Token, within: Span, now: Time, utc: Time) {
         let place = self.pairs.iter().position(|pair| pair.host == host);
-        let known = place.and_then(|place| Some((place, &self.pairs[place].target, self.pairs[place].target.measurement.as_ref()?)));
+        let known = place
+            .and_then(|place| Some((place, &self.pairs[place].target, self.pairs[place].target.measurement.as_ref()?)));
         let Some((place, target, schedule)) = known else { return };
         let messages = self.messages.clone();
         let on_end = move |outcome| {
@@ -335,7 +337,12 @@ impl Recorder {
             tracing::warn!("{name}: a measurement is not kept, since the probes have found no address of it so far");
             return;
         };
-        self.runs.push(NewRun { pair, started: running.started, ended: running.started + (now - running.began), document });
+        self.runs.push(NewRun {
+            pair,
+            started: running.started,
+            ended: running.started + (now - running.began),
+            document,
+        });
     }
 
     fn note(&mut self, target: Option<usize>, kind: &str, text: String) {
@@ -404,7 +411,8 @@ impl Recorder {
             due_in_seconds: run.due_in.as_secs_f64(),
             slot_seconds: run.slot.as_secs_f64(),
         });
-        let missed = view.missed.iter().map(|missed| MissedRun { pair: pair(missed.run), reason: missed.reason.to_string() });
+        let missed =
+            view.missed.iter().map(|missed| MissedRun { pair: pair(missed.run), reason: missed.reason.to_string() });
         ScheduleStatus {
             load_ratio: view.load.max_load_ratio(),
             stretch_factor: view.load.stretch_factor(),

@@ -2,8 +2,8 @@
 
 use crate::status::{RunFigure, RunStatus};
 use kumade_archive::{Figure, Figures, Run};
-use kumade_client::report::{ErrorReport, SCHEMA};
 use kumade_client::Report;
+use kumade_client::report::{ErrorReport, SCHEMA};
 use kumade_units::Time;
 
 /// The document of a measurement that failed, as `kumade measure --json` prints one.

@@ -3,9 +3,9 @@
 use crate::config::MonitoredTarget;
 use kumade_archive::{HostId, Run as ArchivedRun};
 use kumade_planner::{
-    Agent, AgentId, AgentOutput, Class, ClassId, Coordinator, CoordinatorInput, CoordinatorOutput, DurationHistory, HeldGrant,
-    Outcome, Plan, PlanError, PlannedAgent, Resource, ResourceId, ResourceKind, Run, RunId, RunKind, ScheduleView, Token,
-    TokenRecord,
+    Agent, AgentId, AgentOutput, Class, ClassId, Coordinator, CoordinatorInput, CoordinatorOutput, DurationHistory,
+    HeldGrant, Outcome, Plan, PlanError, PlannedAgent, Resource, ResourceId, ResourceKind, Run, RunId, RunKind,
+    ScheduleView, Token, TokenRecord,
 };
 use kumade_units::{Span, Time};
 
@@ -97,7 +97,9 @@ impl Schedule {
             if let Some(output) = self.agent.next_output() {
                 match output {
                     AgentOutput::Send(message) => self.process(CoordinatorInput::Message(OWN_AGENT, message), now),
-                    AgentOutput::Begin(HeldGrant { grant, end_by, .. }) if self.agent.begin(grant.token, now).is_ok() => {
+                    AgentOutput::Begin(HeldGrant { grant, end_by, .. })
+                        if self.agent.begin(grant.token, now).is_ok() =>
+                    {
                         return Some(ScheduleStep::Begin { target: HostId(grant.run.0), token: grant.token, end_by });
                     }
                     AgentOutput::Begin(_) => {}

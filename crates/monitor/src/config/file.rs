@@ -24,7 +24,8 @@ const VALID_PERIODS: ValidSpans = ValidSpans(Span::from_secs(30)..=Span::from_se
 /// For replies: a full buffer holds seconds, never minutes.
 const VALID_LIMITS: ValidSpans = ValidSpans(Span::from_millis(1)..=Span::from_secs(60), "1ms to 60s");
 /// Less than a day is no archive.
-const VALID_RETENTIONS: ValidSpans = ValidSpans(Span::from_secs(86_400)..=Span::from_secs(36_600 * 86_400), "1d to 36600d");
+const VALID_RETENTIONS: ValidSpans =
+    ValidSpans(Span::from_secs(86_400)..=Span::from_secs(36_600 * 86_400), "1d to 36600d");
 
 /// Times that a key may have, and how people write these.
 struct ValidSpans(RangeInclusive<Span>, &'static str);
@@ -276,11 +277,7 @@ fn parse_spanned<T, E: ToString>(
     parse(text.get_ref()).map_err(|error| ConfigFault::new(text.span(), error.to_string()))
 }
 
-fn span_within(
-    text: Option<&Spanned<String>>,
-    default: Span,
-    valid: ValidSpans,
-) -> Result<Span, ConfigFault> {
+fn span_within(text: Option<&Spanned<String>>, default: Span, valid: ValidSpans) -> Result<Span, ConfigFault> {
     let Some(text) = text else { return Ok(default) };
     let span = parse_spanned(text, parse::span)?;
     let problem = || ConfigFault::new(text.span(), format!("{} is out of range: {}", text.get_ref(), valid.1));
@@ -333,8 +330,12 @@ mod tests {
     fn both_ip_versions_are_two_targets() {
         let text = "[[target]]\nhost = \"a.example\"\nid = \"a\"\nname = \"Site A\"\nfamily = \"both\"\nprobe = \"stamp\"\nstamp-key = \"good.key\"\n";
         let config = read(text).unwrap();
-        let names: Vec<_> = config.targets.iter().map(|target| (target.id.as_str(), target.name.as_str(), target.family)).collect();
-        assert_eq!(names, [("a (IPv4)", "Site A (IPv4)", Some(Family::V4)), ("a (IPv6)", "Site A (IPv6)", Some(Family::V6))]);
+        let names: Vec<_> =
+            config.targets.iter().map(|target| (target.id.as_str(), target.name.as_str(), target.family)).collect();
+        assert_eq!(
+            names,
+            [("a (IPv4)", "Site A (IPv4)", Some(Family::V4)), ("a (IPv6)", "Site A (IPv6)", Some(Family::V6))]
+        );
         assert!(matches!(config.targets[0].light.kind, ProbeKind::Stamp(Some(_))));
         assert_eq!(config.targets[0].light.port, STAMP_PORT);
     }

@@ -136,17 +136,15 @@ struct TargetRun {
 impl ProberRun {
     fn new(targets: Vec<ProbedTarget>, seed: u64, report: Reporter) -> io::Result<Self> {
         let now = clock::monotonic();
-        let run = |(place, target): (usize, ProbedTarget)| {
-            TargetRun {
-                place,
-                session: ProbeSession::new(target.limits),
-                times: ProbeTimes::new(seed ^ place as u64, target.interval, now),
-                address: TargetAddress::new(&target.host, target.port, target.family),
-                socket: None,
-                lost_in_a_row: 0,
-                reason_not_sent: None,
-                target,
-            }
+        let run = |(place, target): (usize, ProbedTarget)| TargetRun {
+            place,
+            session: ProbeSession::new(target.limits),
+            times: ProbeTimes::new(seed ^ place as u64, target.interval, now),
+            address: TargetAddress::new(&target.host, target.port, target.family),
+            socket: None,
+            lost_in_a_row: 0,
+            reason_not_sent: None,
+            target,
         };
         let targets: Vec<_> = targets.into_iter().enumerate().map(run).collect();
         let timers = targets.iter().map(|target| (target.times.next_time(), target.place)).collect();

@@ -1,7 +1,7 @@
 //! The address of a target: looked up until the name has one, and again when it does not answer.
 
-use kumade_net::ResolvedHost;
 use kumade_net::interface::Family;
+use kumade_net::{ResolvedHost, ScopedAddress};
 use kumade_units::{Span, Time};
 use std::net::SocketAddr;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
@@ -29,7 +29,12 @@ const RETRY_INTERVAL: Span = Span::from_secs(10);
 
 impl TargetAddress {
     pub(super) fn new(host: &str, port: u16, family: Option<Family>) -> Self {
-        TargetAddress { host: host.to_owned(), port, family, state: LookUp::Due(Time::ZERO) }
+        // What is an address needs nobody's answer.
+        let known =
+            ScopedAddress::parse_with_port(host).ok().map(|(address, _)| LookUp::Found(address.with_port(port).into()));
+        let mut target = TargetAddress { host: host.to_owned(), port, family, state: LookUp::Due(Time::ZERO) };
+        target.state = known.unwrap_or_else(|| target.start_look_up(Time::ZERO));
+        target
     }
 
     /// The address to use now; none where it is not known yet, with the reason where a look-up has just failed.
