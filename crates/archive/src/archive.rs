@@ -37,7 +37,7 @@ pub struct Archive<S> {
     pub(crate) health: Health,
     pub(crate) schedule: Schedule,
     names: FigureNames,
-    delivered: BTreeMap<String, DeliveredNumbers>,
+    pub(crate) delivered: BTreeMap<String, DeliveredNumbers>,
     floors: Floors,
     recent: Recent,
     staged: Staged,
@@ -58,12 +58,11 @@ impl<S: Store> Archive<S> {
         let pairs = store.pairs()?.into_iter().map(|pair| (pair.id, pair)).collect();
         let mut names = FigureNames::default();
         store.figure_names()?.into_iter().for_each(|(number, name)| names.insert(number, name));
-        let mut ranges: BTreeMap<String, Vec<_>> = BTreeMap::new();
-        for (instance, first, last) in store.delivered()? {
-            ranges.entry(instance).or_default().push((first, last));
+        let mut delivered: BTreeMap<String, DeliveredNumbers> = BTreeMap::new();
+        for (instance, at, first, last) in store.delivered()? {
+            delivered.entry(instance).or_default().add_stored(at, first, last);
         }
-        let delivered = ranges.into_iter().map(|(name, ranges)| (name, DeliveredNumbers::from_ranges(ranges)));
-        let (delivered, next_run) = (delivered.collect(), store.last_run_id()? + 1);
+        let next_run = store.last_run_id()? + 1;
         let schedule = Schedule::load(store)?;
         let mut archive = Archive {
             reader,
@@ -231,7 +230,7 @@ impl<S: Store> Archive<S> {
         }
         let acknowledged = self.staged.take_batches();
         for batch in &acknowledged {
-            self.delivered.entry(batch.instance.clone()).or_default().insert(batch.sequence);
+            self.delivered.entry(batch.instance.clone()).or_default().insert(batch.sequence, now);
         }
         Ok(acknowledged)
     }
@@ -323,8 +322,9 @@ impl<S: Store> Archive<S> {
         }
         for instance in self.staged.instances() {
             let mut numbers = self.delivered.get(instance).cloned().unwrap_or_default();
-            self.staged.numbers(instance).for_each(|number| numbers.insert(number));
-            writes.push(Write::Delivered { instance: instance.clone(), ranges: numbers.ranges().collect() });
+            self.staged.numbers(instance).for_each(|number| numbers.insert(number, now));
+            let ranges = numbers.ranges().collect();
+            writes.push(Write::Delivered { instance: instance.clone(), at: now, ranges });
         }
         (writes, opened)
     }

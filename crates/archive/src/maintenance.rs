@@ -213,6 +213,9 @@ impl<S: Store> Archive<S> {
                 }
                 _ => now - span,
             };
+            if kept == Kept::Delivered {
+                self.delivered.retain(|_, numbers| numbers.at() >= before);
+            }
             if self.store().delete_before(kept, before, ROWS_PER_STEP)? > 0 {
                 return Ok(true);
             }

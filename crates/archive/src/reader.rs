@@ -1,14 +1,12 @@
 use crate::decoding::read_packets;
 use crate::figure_codec::FigureNames;
+use crate::run::MAX_DOCUMENT_BYTES;
 use crate::series::{Series, SeriesQuery, read_series};
 use crate::store::{DiskUsage, Kept, ReadStore, StoredRun};
 use crate::{ArchiveError, AuditEntry, Event, Gap, Host, HostId, Pair, PairId, PairState, Run};
 use kumade_sketch::{ChunkReader, HOUR_NANOS, Sample};
 use kumade_units::Time;
 use std::ops::Range;
-
-/// A document is not unpacked beyond this: `kumade.measure/1` has some tens of kilobytes.
-const MAX_DOCUMENT_BYTES: usize = 16 << 20;
 
 /// Puts questions to an archive.
 #[derive(Debug)]

@@ -45,7 +45,8 @@ impl Retention {
     /// How long one kind is kept.
     pub fn span(&self, kept: Kept) -> Option<Span> {
         match kept {
-            Kept::Packets => Some(self.packets),
+            // An older batch has no samples that would be taken.
+            Kept::Packets | Kept::Delivered => Some(self.packets),
             Kept::Blocks(Layer::Minutes) => self.minutes,
             Kept::Blocks(Layer::Hours) => self.hours,
             Kept::Blocks(Layer::Days) => self.days,

@@ -2,6 +2,9 @@ use crate::figures::Figures;
 use crate::{ArchiveError, PairId};
 use kumade_units::Time;
 
+/// Longer documents are refused: `kumade.measure/1` has some ten kilobytes.
+pub(crate) const MAX_DOCUMENT_BYTES: usize = 1 << 20;
+
 /// An exclusive run that has ended, as it is handed in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewRun {
@@ -35,6 +38,9 @@ pub struct Run {
 impl NewRun {
     /// The document's schema and figures.
     pub(crate) fn read(&self) -> Result<(String, Figures), ArchiveError> {
+        if self.document.len() > MAX_DOCUMENT_BYTES {
+            return Err(ArchiveError::Document(format!("it has more than {MAX_DOCUMENT_BYTES} bytes")));
+        }
         let document: serde_json::Value =
             serde_json::from_str(&self.document).map_err(|error| ArchiveError::Document(error.to_string()))?;
         let schema = document.get("schema").and_then(|schema| schema.as_str());

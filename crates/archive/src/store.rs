@@ -38,11 +38,13 @@ pub enum Kept {
     Gaps,
     /// Who wrote what.
     Audit,
+    /// Numbers of batches.
+    Delivered,
 }
 
 impl Kept {
     /// All, from those that take most room.
-    pub const ALL: [Kept; 9] = [
+    pub const ALL: [Kept; 10] = [
         Kept::Packets,
         Kept::Blocks(Layer::Minutes),
         Kept::Documents,
@@ -52,6 +54,7 @@ impl Kept {
         Kept::Events,
         Kept::Gaps,
         Kept::Audit,
+        Kept::Delivered,
     ];
 
     /// A word for people and programs.
@@ -66,6 +69,7 @@ impl Kept {
             Kept::Events => "events",
             Kept::Gaps => "gaps",
             Kept::Audit => "audit",
+            Kept::Delivered => "delivered",
         }
     }
 }
@@ -98,6 +102,8 @@ pub enum Write {
     Delivered {
         /// Whose.
         instance: String,
+        /// When its last batch came.
+        at: Time,
         /// The ranges.
         ranges: Vec<(u64, u64)>,
     },
@@ -188,12 +194,12 @@ pub trait ReadStore: Send {
     ///
     /// As above.
     fn figure_names(&mut self) -> Result<Vec<(u32, String)>, ArchiveError>;
-    /// Ranges of delivered numbers, by instance.
+    /// Ranges of delivered numbers, by instance, and when each instance's last batch came.
     ///
     /// # Errors
     ///
     /// As above.
-    fn delivered(&mut self) -> Result<Vec<(String, u64, u64)>, ArchiveError>;
+    fn delivered(&mut self) -> Result<Vec<(String, Time, u64, u64)>, ArchiveError>;
     /// All segments, by hour and generation.
     ///
     /// # Errors

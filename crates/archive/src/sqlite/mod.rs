@@ -87,19 +87,19 @@ impl SqliteStore {
         Self::read_only(&self.path, Arc::clone(&self.reader_slot))
     }
 
-    /// Copies the archive, as it is at one moment, into a new file, while it is written to.
+    /// Copies an archive, as it is at one moment, into a new file, while it is written to by this process or another.
     ///
     /// # Errors
     ///
     /// The file exists, can't be written, or the disk is full.
-    pub fn back_up(&self, to: &Path) -> Result<(), ArchiveError> {
+    pub fn back_up(from: &Path, to: &Path) -> Result<(), ArchiveError> {
         let file = |cause| ArchiveError::File { operation: "write the backup", path: to.to_owned(), cause };
         if to.exists() {
             return Err(file(std::io::ErrorKind::AlreadyExists.into()));
         }
         // One statement on a connection of its own: the copy is of one moment, without what is free, and the writer goes
         // on meanwhile.
-        let source = Self::read_only(&self.path, Arc::default())?;
+        let source = Self::read_only(from, Arc::default())?;
         let name = to.display().to_string();
         let written = source.connection.execute("VACUUM INTO ?1", [&name]);
         written.map_err(|error| engine_error("write the backup", &name, error))?;

@@ -44,9 +44,10 @@ impl ReadStore for SqliteStore {
         self.rows("SELECT id, name FROM figure_name ORDER BY id", [], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
-    fn delivered(&mut self) -> Result<Vec<(String, u64, u64)>, ArchiveError> {
-        self.rows("SELECT instance, first, last FROM delivered ORDER BY instance, first", [], |row| {
-            Ok((row.get(0)?, u64::from_be_bytes(row.get(1)?), u64::from_be_bytes(row.get(2)?)))
+    fn delivered(&mut self) -> Result<Vec<(String, Time, u64, u64)>, ArchiveError> {
+        self.rows("SELECT instance, at, first, last FROM delivered ORDER BY instance, first", [], |row| {
+            let (first, last) = (u64::from_be_bytes(row.get(2)?), u64::from_be_bytes(row.get(3)?));
+            Ok((row.get(0)?, Time::from_nanos(row.get(1)?), first, last))
         })
     }
 
@@ -168,7 +169,7 @@ impl ReadStore for SqliteStore {
             Kept::Documents => ("started FROM run WHERE id = (SELECT min(run) FROM document)".to_owned(), 1),
             Kept::Events => ("min(at) FROM event".to_owned(), 1),
             Kept::Gaps => ("min(since) FROM gap".to_owned(), 1),
-            Kept::Audit => ("min(at) FROM audit".to_owned(), 1),
+            Kept::Audit | Kept::Delivered => (format!("min(at) FROM {}", kept.name()), 1),
         };
         let found = self.rows(&format!("SELECT {column}"), [], |row| row.get::<_, Option<i64>>(0))?;
         Ok(found.into_iter().flatten().next().map(|number| Time::from_nanos(number.saturating_mul(scale))))

@@ -1,10 +1,11 @@
 use super::read::spool_table;
-use super::{SqliteStore, block_key};
+use super::{BUSY_TIMEOUT, SqliteStore, block_key};
 use crate::store::{Kept, SegmentId, Store, Write};
 use crate::{ArchiveError, Family, PairId};
 use kumade_sketch::HOUR_NANOS;
 use kumade_units::Time;
 use rusqlite::{Transaction, TransactionBehavior};
+use std::time::Duration;
 
 impl Store for SqliteStore {
     fn commit(&mut self, writes: &[Write]) -> Result<(), ArchiveError> {
@@ -48,6 +49,8 @@ impl Store for SqliteStore {
                 (sql.to_owned(), nanos)
             }
             Kept::Audit => by_time("audit", "at"),
+            // A few rows an instance: all of them go at once.
+            Kept::Delivered => ("DELETE FROM delivered WHERE at < ?1 AND ?2 > 0".to_owned(), nanos),
         };
         let failed = self.failed("delete what is too old");
         let mut statement = self.connection.prepare_cached(&sql).map_err(&failed)?;
@@ -60,7 +63,11 @@ impl Store for SqliteStore {
         // Nobody of this process reads meanwhile, so that the next write begins at the log's front again.
         let _slot = Self::take_slot(&slot);
         let failed = self.failed("move the log into the database");
-        self.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())).map_err(&failed)?;
+        // A backup reads meanwhile, or another process: nobody waits for it here, the next time does.
+        self.connection.busy_timeout(Duration::ZERO).map_err(&failed)?;
+        let done = self.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()));
+        self.connection.busy_timeout(BUSY_TIMEOUT).map_err(&failed)?;
+        done.map_err(&failed)?;
         Ok(length)
     }
 
@@ -99,7 +106,7 @@ fn apply(transaction: &Transaction, write: &Write) -> rusqlite::Result<()> {
             };
             sql.execute((pair.id.0, pair.source.0, pair.target.0, family))
         }),
-        Write::Delivered { instance, ranges } => write_delivered(transaction, instance, ranges),
+        Write::Delivered { instance, at, ranges } => write_delivered(transaction, instance, *at, ranges),
         Write::OpenSegment(id) => open_segment(transaction, *id),
         Write::Spool { segment, slot, chunks } => write_spool(transaction, *segment, *slot, chunks),
         Write::RolledTo(id, pair) => {
@@ -172,12 +179,13 @@ fn apply_record(transaction: &Transaction, write: &Write) -> rusqlite::Result<()
     }
 }
 
-fn write_delivered(transaction: &Transaction, instance: &str, ranges: &[(u64, u64)]) -> rusqlite::Result<()> {
+fn write_delivered(transaction: &Transaction, instance: &str, at: Time, ranges: &[(u64, u64)]) -> rusqlite::Result<()> {
     transaction.prepare_cached("DELETE FROM delivered WHERE instance = ?1")?.execute([instance])?;
-    let mut insert = transaction.prepare_cached("INSERT INTO delivered(instance, first, last) VALUES(?1, ?2, ?3)")?;
+    let mut insert =
+        transaction.prepare_cached("INSERT INTO delivered(instance, first, last, at) VALUES(?1, ?2, ?3, ?4)")?;
     for (first, last) in ranges {
         // Big-endian bytes: SQLite's integers have a sign.
-        insert.execute((instance, first.to_be_bytes(), last.to_be_bytes()))?;
+        insert.execute((instance, first.to_be_bytes(), last.to_be_bytes(), at.as_nanos()))?;
     }
     Ok(())
 }

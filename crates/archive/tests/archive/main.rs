@@ -1,0 +1,6 @@
+//! What every engine must do, and what is particular to each.
+
+mod directory;
+mod faults;
+mod sqlite;
+mod suite;
