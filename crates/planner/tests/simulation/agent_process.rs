@@ -6,7 +6,7 @@ use kumade_units::{Span, Time};
 use rand::{Rng, RngExt};
 use std::collections::BTreeMap;
 
-/// An answer that has not come by then is asked for again.
+/// An answer that has not come by then is asked for again, and allows nothing when it comes later.
 const ANSWER_TIMEOUT: Span = Span::from_secs(1);
 /// The responder may not hold its grant yet.
 const ASK_AGAIN_AFTER: Span = Span::from_millis(200);
@@ -21,6 +21,8 @@ pub struct AgentProcess {
     resources: BTreeMap<Token, Vec<ResourceId>>,
     claimed: bool,
     arrived: u32,
+    /// The last train that this agent has sent as a responder, and when it is out.
+    answering: Option<(Token, Time)>,
 }
 
 /// A run that this agent has begun.
@@ -28,19 +30,21 @@ struct Measuring {
     peer: Option<usize>,
     /// Number of trains that are to come.
     left: u32,
+    /// How often it has asked: an answer to an earlier question is none.
     number: u32,
     train: Span,
     is_waiting: bool,
     has_begun: bool,
     /// Only the last time that was asked for counts.
     wake: u32,
+    asked: Time,
 }
 
 impl AgentProcess {
     pub(super) fn new(random: &mut impl Rng) -> Self {
         let process = Process::new(random);
         let (measuring, resources) = (BTreeMap::new(), BTreeMap::new());
-        AgentProcess { process, agent: None, measuring, resources, claimed: false, arrived: 0 }
+        AgentProcess { process, agent: None, measuring, resources, claimed: false, arrived: 0, answering: None }
     }
 }
 
@@ -95,9 +99,13 @@ impl World {
                     self.ask(number, token, now);
                 }
             }
-            Frame::Bye { token } => {
-                self.agents[number].agent.as_mut().expect("up").end(token, Outcome::Finished, now);
-            }
+            Frame::Bye { token } => match self.agents[number].answering {
+                // A run ends once its last train is out.
+                Some((answered, until)) if answered == token && until > self.now => {
+                    self.schedule(until, super::Event::Arrive(Node::Agent(number), Frame::Bye { token }));
+                }
+                _ => self.agents[number].agent.as_mut().expect("up").end(token, Outcome::Finished, now),
+            },
             _ => {}
         }
         self.drive_agent(number, now);
@@ -151,6 +159,7 @@ impl World {
             is_waiting: false,
             has_begun: false,
             wake: 0,
+            asked: now,
         };
         self.agents[number].measuring.insert(token, measuring);
         self.ask(number, token, now);
@@ -179,7 +188,9 @@ impl World {
             return;
         }
         measuring.is_waiting = true;
-        let (train, down) = (measuring.number, measuring.number % 2 == 1);
+        measuring.asked = now;
+        measuring.number += 1;
+        let (train, down) = (measuring.number, measuring.left % 2 == 1);
         let frame = Frame::Ask { from: number, token, number: train, train: measuring.train, down };
         match peer {
             Some(peer) => {
@@ -201,9 +212,12 @@ impl World {
     fn answer(&mut self, own: usize, from: usize, asked: (Token, u32), train: Span, down: bool, now: Time) {
         let (token, number) = asked;
         let agent = self.agents[own].agent.as_mut().expect("up");
-        let allowed = agent.begin(token, now).and_then(|()| agent.may_carry(token, train, now));
+        // The initiator may send it as late as this.
+        let duration = if down { train } else { train + ANSWER_TIMEOUT };
+        let allowed = agent.begin(token, now).and_then(|()| agent.may_carry(token, duration, now));
         if allowed.is_ok() && down {
             self.carry(own, token, train);
+            self.agents[own].answering = Some((token, self.now + train));
         }
         if matches!(allowed, Ok(()) | Err(Refusal::NotHeld | Refusal::Late)) {
             let frame = Frame::Answer { token, number, carried: allowed.is_ok() };
@@ -214,17 +228,16 @@ impl World {
     fn take_answer(&mut self, number: usize, token: Token, train: u32, carried: bool, now: Time) {
         let this = &mut self.agents[number];
         let Some(measuring) = this.measuring.get_mut(&token) else { return };
-        if !measuring.is_waiting || measuring.number != train {
+        if !measuring.is_waiting || measuring.number != train || now - measuring.asked > ANSWER_TIMEOUT {
             return;
         }
         if !carried {
             return self.wake(number, token, ASK_AGAIN_AFTER);
         }
         measuring.is_waiting = false;
-        measuring.number += 1;
+        let is_up = measuring.left % 2 == 0 || measuring.peer.is_none();
         measuring.left -= 1;
         let span = measuring.train;
-        let is_up = train % 2 == 0 || measuring.peer.is_none();
         // It may have been stopped since it asked.
         let may = this.agent.as_ref().expect("up").may_carry(token, span, now).is_ok();
         if is_up && may {

@@ -67,7 +67,9 @@ impl World {
                 }
             }
             StoreReply::Taken(Some(mut record)) => {
-                election.taken(Some(record.epoch));
+                if !election.taken(Some(record.epoch)) {
+                    return;
+                }
                 if self.settings.ablation == Ablation::NoQuietTime {
                     record.longest = Span::ZERO;
                 }
@@ -76,7 +78,9 @@ impl World {
                 this.persisting = None;
                 this.coordinator = Some(Coordinator::new(self.plan.clone(), record, wall, now).expect("valid plans"));
             }
-            StoreReply::Taken(None) => election.taken(None),
+            StoreReply::Taken(None) => {
+                election.taken(None);
+            }
             StoreReply::Persisted { epoch, number: stored } if epoch == this.epoch => {
                 let input = match stored {
                     Some(stored) => {

@@ -314,13 +314,13 @@ impl World {
     fn send(&mut self, from: Node, to: Node, frame: Frame) {
         let copies = match self.random.random_range(0..1000) {
             0..10 => 0,
-            10..40 => 2,
+            10..60 => 2,
             _ => 1,
         };
         for _ in 0..copies {
             let mut delay = self.log_uniform(0.002, 0.2);
-            if self.random.random_bool(0.01) {
-                delay = self.log_uniform(0.2, 100.0);
+            if self.random.random_bool(0.03) {
+                delay = self.log_uniform(0.2, 1000.0);
             }
             let cut = self.cuts.get(&(from.min(to), from.max(to))).copied().filter(|until| *until > self.now);
             let time = match cut {
