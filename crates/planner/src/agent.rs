@@ -136,8 +136,9 @@ impl Agent {
         Ok(())
     }
 
-    /// Whether this end may send, or have the other end send, a train that takes so long. To be asked before each train, with
-    /// the time as it is then: a process that was stopped for a while asks again.
+    /// Whether this end may send, or let the other end send, a train that is over after so long. To be asked before each train, with
+    /// the time as it is then: a process that was stopped for a while asks again. The time after which the initiator takes no
+    /// answer for an answer counts to the duration of a train that it sends.
     ///
     /// # Errors
     ///

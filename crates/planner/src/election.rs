@@ -44,6 +44,8 @@ pub enum ElectionStep {
 pub struct Election {
     /// The epoch in which this one leads.
     leads: Option<u64>,
+    /// The last one in which it led, or leads.
+    last_epoch: u64,
     /// What is to be taken over.
     stale: Option<u64>,
     next: Time,
@@ -52,7 +54,7 @@ pub struct Election {
 impl Election {
     /// One that begins as a follower.
     pub fn new(now: Time) -> Self {
-        Election { leads: None, stale: None, next: now }
+        Election { leads: None, last_epoch: 0, stale: None, next: now }
     }
 
     /// The epoch in which this one leads, as far as it knows.
@@ -93,9 +95,15 @@ impl Election {
         }
     }
 
-    /// Whether this one has taken over, and with which epoch.
-    pub fn taken(&mut self, epoch: Option<u64>) {
-        self.leads = epoch;
+    /// Whether this one has taken over, and with which epoch. If this returns true, it begins to lead now, with a new
+    /// [`Coordinator`](crate::Coordinator); an answer of the store that is old, or comes twice, begins nothing.
+    pub fn taken(&mut self, epoch: Option<u64>) -> bool {
+        let new = epoch.filter(|epoch| *epoch > self.last_epoch);
+        if let Some(epoch) = new {
+            self.leads = new;
+            self.last_epoch = epoch;
+        }
+        new.is_some()
     }
 }
 
