@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+mod estimate;
 mod exclusive_run;
 pub mod light;
 mod metrics;
@@ -19,6 +20,7 @@ mod run_document;
 mod schedule;
 pub mod status;
 
+pub use estimate::{CostEstimate, Overloaded};
 pub use monitor::Monitor;
 pub use monitor_error::MonitorError;
 pub use page::PageError;

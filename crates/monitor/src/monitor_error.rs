@@ -1,3 +1,4 @@
+use crate::estimate::Overloaded;
 use crate::page::PageError;
 use kumade_archive::ArchiveError;
 use kumade_daemon::ExporterError;
@@ -24,6 +25,9 @@ pub enum MonitorError {
     /// The targets make no plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// The measurements do not fit into their periods.
+    #[error(transparent)]
+    Overload(#[from] Overloaded),
     /// Its page cannot be served.
     #[error(transparent)]
     Page(#[from] PageError),

@@ -1,6 +1,7 @@
 //! The thread that knows all: it takes what probes and measurements tell, starts measurements, and is the archive's only writer.
 
 use crate::config::MonitorConfig;
+use crate::estimate::schedule_load;
 use crate::exclusive_run::{ExclusiveRun, RunOutcome};
 use crate::light::ProbeReport;
 use crate::monitor_error::MonitorError;
@@ -103,7 +104,10 @@ impl Recorder {
             let host = archive.put_host(&target.id, &target.name, &target.host, "")?;
             pairs.push(PairRecorder::new(target.clone(), host, utc));
         }
+        config.check_load()?;
         let plan = plan(pairs.iter().map(|pair| (pair.host, &pair.target)));
+        let factor = schedule_load(&plan).stretch_factor();
+        let plan = plan.stretched(factor);
         let stored = archive.read().state(TOKENS_KEY)?;
         let record: TokenRecord = stored.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
         let (schedule, record) = Schedule::new(plan, record, utc.as_nanos() as u64, utc, now)?;

@@ -225,7 +225,7 @@ fn runs_are_read_by_name_and_kept_as_they_came(engine: &impl Engine) {
     };
     let run = |pair, minute: i64, rate| {
         let started = START + Span::from_secs(minute * 60);
-        NewRun { pair, started, document: document(rate) }
+        NewRun { pair, started, ended: started + Span::from_secs(8), document: document(rate) }
     };
     let runs = vec![run(pairs[0], 1, 1_000), run(pairs[0], 3, 3_000), run(pairs[0], 2, 2_000), run(pairs[1], 9, 9_000)];
     archive.ingest(&Batch { runs, ..batch(1, Vec::new()) }, START).unwrap();

@@ -53,6 +53,8 @@ struct MonitorSection {
     archive: Option<PathBuf>,
     page: Option<Spanned<String>>,
     prometheus: Option<Spanned<String>>,
+    #[serde(default)]
+    stretch: bool,
 }
 
 /// `[retention]`
@@ -139,12 +141,13 @@ impl Sections {
                 "nothing to monitor: write [[target]] and host = \"HOST\" for each host",
             ));
         }
-        let MonitorSection { name, archive, page, prometheus } = &self.monitor;
+        let MonitorSection { name, archive, page, prometheus, stretch } = &self.monitor;
         Ok(MonitorConfig {
             name: name.clone().unwrap_or_else(own_name),
             archive: archive.clone().unwrap_or_else(default_archive),
             page: page.as_ref().map_or(Ok(DEFAULT_PAGE), |text| parse_spanned(text, metrics_address))?,
             prometheus: prometheus.as_ref().map(|text| parse_spanned(text, metrics_address)).transpose()?,
+            stretch: *stretch,
             retention: self.retention.validate()?,
             targets: targets.into_iter().flatten().collect(),
         })

@@ -17,6 +17,8 @@ pub struct MonitorConfig {
     pub page: SocketAddr,
     /// Where its metrics are served, if they are.
     pub prometheus: Option<SocketAddr>,
+    /// Make all periods longer where the measurements would not fit into them.
+    pub stretch: bool,
     /// How long what is kept.
     pub retention: Retention,
     /// At least one, with different ids.
