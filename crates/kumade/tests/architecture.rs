@@ -48,6 +48,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("client", &["estimate", "measurement", "net", "probe-train", "transport", "units", "wire"]),
     // Who gives way where there is not room for all; of whose wrong keys is told.
     ("serve", &["net", "daemon", "noise-session", "probe-train", "transport", "units", "wire"]),
+    // Light probes speak STAMP; what is measured is what `client` measures.
+    ("monitor", &["archive", "client", "daemon", "net", "planner", "sketch", "units", "wire"]),
     ("emulator", &["link", "middlebox", "net", "packet", "packet-loop", "daemon", "units"]),
     (
         "tunnel",
@@ -119,6 +121,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "lab",
             "link",
             "measurement",
+            "monitor",
             "net",
             "client",
             "noise-session",
