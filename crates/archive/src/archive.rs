@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 const MAX_AHEAD: Span = Span::from_millis(1000);
 
 /// States of pairs are written this often: what the matrix shows is no older.
-const STATE_INTERVAL: Span = Span::from_secs(15);
+const STATE_INTERVAL: Span = Span::from_secs(30);
 
 /// Whether the archive takes what comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,6 +159,9 @@ impl<S: Store> Archive<S> {
             return Ok(pair.id);
         }
         let id = PairId(self.pairs.last_key_value().map_or(1, |(last, _)| last.0 + 1));
+        if id > PairId::MAX {
+            return Err(ArchiveError::Unknown { what: "free number for the pair", id: id.0 });
+        }
         let pair = Pair { id, source, target, family };
         self.write_now(vec![Write::Pair(pair.clone())])?;
         self.pairs.insert(id, pair);

@@ -5,10 +5,15 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct HostId(pub u32);
 
-/// The number of a pair. It is never given to another.
+/// The number of a pair, below 2^24. It is never given to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PairId(pub u32);
+
+impl PairId {
+    /// Pairs have numbers up to this: what engines make keys of.
+    pub const MAX: PairId = PairId((1 << 24) - 1);
+}
 
 /// Version of IP. The two are measured apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

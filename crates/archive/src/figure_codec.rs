@@ -1,5 +1,6 @@
 //! Figures in a dozen bytes each: whole numbers as they are, others with 24 significant bits. The document has all digits.
 
+use crate::bytes::{put_unsigned, take, take_unsigned};
 use crate::figures::{Figure, Figures};
 use std::collections::BTreeMap;
 
@@ -119,32 +120,6 @@ fn take_number(bytes: &mut &[u8]) -> Option<f64> {
     }
     let magnitude = (head >> 2) as f64;
     Some(if head & 2 == 2 { -magnitude } else { magnitude })
-}
-
-fn put_unsigned(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-}
-
-fn take_unsigned(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let byte = take(bytes, 1)?[0];
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
-}
-
-fn take<'a>(bytes: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
-    let (taken, rest) = bytes.split_at_checked(length)?;
-    *bytes = rest;
-    Some(taken)
 }
 
 #[cfg(test)]

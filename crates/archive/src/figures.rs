@@ -43,6 +43,9 @@ const UNITS: [&str; 4] = ["_bits_per_second", "_seconds", "_bytes", "_ratio"];
 /// A document gives at most this many; `kumade.measure/1` has some forty.
 const MAX_FIGURES: usize = 256;
 
+/// A reason that is kept longer than its document ends with its first clause, and is cut to this.
+const MAX_BRIEF_REASON_CHARS: usize = 60;
+
 /// Deeper parts of a document are not looked at.
 const MAX_DEPTH: usize = 8;
 
@@ -66,6 +69,26 @@ impl Figures {
             }
         }
         None
+    }
+
+    /// Those that are kept after their document: estimates and bounds of rates, medians of delays, loss ratios, reasons. Light
+    /// probes say more about delays than a run does.
+    pub(crate) fn brief(&self) -> Figures {
+        let brief = self.by_name.iter().filter(|(name, figure)| {
+            let delay = name.starts_with("delay.");
+            let of_idle_path =
+                !name.contains("_loaded") && (name.ends_with(".median_seconds") || name.ends_with(".loss_ratio"));
+            match figure {
+                Figure::Estimate { .. } => !delay || of_idle_path,
+                Figure::Value { .. } => name.ends_with("_bits_per_second"),
+                Figure::Missing { .. } => true,
+            }
+        });
+        let cut = |figure: &Figure| match figure {
+            Figure::Missing { reason } => Figure::Missing { reason: brief_reason(reason) },
+            figure => figure.clone(),
+        };
+        Figures { by_name: brief.map(|(name, figure)| (name.clone(), cut(figure))).collect() }
     }
 
     /// All, by name.
@@ -113,4 +136,13 @@ fn reason_from_object(fields: &Map<String, Value>) -> Option<String> {
     let text = |fields: &Map<String, Value>, name| fields.get(name).and_then(Value::as_str).map(str::to_owned);
     let error = || fields.get("error").and_then(Value::as_object).and_then(|error| text(error, "message"));
     text(fields, "reason").or_else(error)
+}
+
+/// The first clause.
+fn brief_reason(reason: &str) -> String {
+    let clause = reason.split([':', ';']).next().unwrap_or_default();
+    match clause.char_indices().nth(MAX_BRIEF_REASON_CHARS) {
+        Some((end, _)) => format!("{}…", &clause[..end]),
+        None => clause.to_owned(),
+    }
 }

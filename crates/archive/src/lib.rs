@@ -61,9 +61,11 @@
 
 mod archive;
 mod batch;
+mod bytes;
 mod catalogue;
 mod decoding;
 mod delivered;
+mod document_codec;
 mod error;
 mod figure_codec;
 mod figures;

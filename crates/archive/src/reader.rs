@@ -1,6 +1,7 @@
 use crate::decoding::read_packets;
+use crate::document_codec::decompress_document;
 use crate::figure_codec::FigureNames;
-use crate::run::MAX_DOCUMENT_BYTES;
+use crate::figures::Figures;
 use crate::series::{Series, SeriesQuery, read_series};
 use crate::store::{DiskUsage, Kept, ReadStore, StoredRun};
 use crate::{ArchiveError, AuditEntry, Event, Gap, Host, HostId, Pair, PairId, PairState, Run};
@@ -72,14 +73,20 @@ impl<S: ReadStore> Reader<S> {
         self.decoded_runs(stored)
     }
 
-    /// One run.
+    /// One run, with all figures of its document while that is kept.
     ///
     /// # Errors
     ///
     /// As above.
     pub fn run(&mut self, run: i64) -> Result<Option<Run>, ArchiveError> {
         let stored = self.store.read_at_once(|store| store.run(run))?;
-        Ok(self.decoded_runs(stored.into_iter().collect())?.pop())
+        let mut found = self.decoded_runs(stored.into_iter().collect())?.pop();
+        if let (Some(run), Some(document)) = (&mut found, self.document(run)?)
+            && let Ok(document) = serde_json::from_str(&document)
+        {
+            run.figures = Figures::from_document(&document);
+        }
+        Ok(found)
     }
 
     /// The latest run of each pair, by pair.
@@ -99,12 +106,10 @@ impl<S: ReadStore> Reader<S> {
     /// As above, or it is damaged.
     pub fn document(&mut self, run: i64) -> Result<Option<String>, ArchiveError> {
         let Some(packed) = self.store.read_at_once(|store| store.document(run))? else { return Ok(None) };
-        let unpacked = zstd::bulk::decompress(&packed, MAX_DOCUMENT_BYTES).map_err(|error| error.to_string());
-        let text = unpacked.and_then(|bytes| String::from_utf8(bytes).map_err(|error| error.to_string()));
-        text.map(Some).map_err(|cause| ArchiveError::Document(format!("that of run {run} is damaged: {cause}")))
+        decompress_document(run, &packed).map(Some)
     }
 
-    /// How all pairs are now, by pair: no older than a quarter of a minute.
+    /// How all pairs are now, by pair: no older than half a minute.
     ///
     /// # Errors
     ///

@@ -1,5 +1,6 @@
 use crate::PairId;
-use kumade_sketch::{BucketedDelay, Lane, MINUTE_NANOS, Outcome, Sample, Summary};
+use crate::bytes::{put_unsigned, take_unsigned};
+use kumade_sketch::{BucketedDelay, Lane, MINUTE_NANOS, Outcome, QUANTUM_NANOS, Sample, Summary};
 use kumade_units::{Span, Time};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -129,18 +130,17 @@ impl RecentPair {
 }
 
 impl PairState {
-    /// As it is stored: times and delays as 8 bytes, counts as 4.
+    /// As it is stored.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION];
-        let time = |time: Option<i64>| time.unwrap_or(i64::MIN).to_le_bytes();
-        bytes.extend(time(Some(self.last_sent.as_nanos())));
-        bytes.extend(time(self.last_answered.map(Time::as_nanos)));
+        put_signed(&mut bytes, Some(self.last_sent.as_nanos()));
+        put_signed(&mut bytes, self.last_answered.map(|answered| (self.last_sent - answered).as_nanos()));
         for lane in [&self.up, &self.down, &self.round_trip] {
-            bytes.push(u8::from(lane.is_some()));
+            put_signed(&mut bytes, lane.map(|lane| lane.sent as i64));
             let Some(lane) = lane else { continue };
-            [lane.sent, lane.lost, lane.unknown].iter().for_each(|count| bytes.extend(count.to_le_bytes()));
+            [lane.lost, lane.unknown].iter().for_each(|count| put_signed(&mut bytes, Some(*count as i64)));
             for delay in [lane.median, lane.percentile_95, lane.minimum] {
-                bytes.extend(time(delay.map(Span::as_nanos)));
+                put_signed(&mut bytes, delay.map(|delay| delay.as_nanos() / QUANTUM_NANOS));
             }
         }
         bytes
@@ -149,34 +149,32 @@ impl PairState {
     /// None of what is damaged: it is written again soon.
     pub(crate) fn decode(pair: PairId, bytes: &[u8]) -> Option<Self> {
         let mut bytes = bytes.strip_prefix(&[VERSION])?;
-        let mut number = || take_number(&mut bytes);
-        let (last_sent, last_answered) = (number()?, number()?);
+        let last_sent = Time::from_nanos(take_signed(&mut bytes)??);
+        let last_answered = take_signed(&mut bytes)?.map(|before| last_sent - Span::from_nanos(before));
         let mut lanes = [None; 3];
         for lane in &mut lanes {
-            let (present, rest) = bytes.split_first()?;
-            bytes = rest;
-            if *present == 1 {
-                let mut number = || take_number(&mut bytes);
-                let (sent, lost, unknown) = (number()? as u64, number()? as u64, number()? as u64);
-                let mut delay = || Some(present_number(number()?).map(Span::from_nanos));
-                let (median, percentile_95, minimum) = (delay()?, delay()?, delay()?);
-                *lane = Some(LaneState { sent, lost, unknown, median, percentile_95, minimum });
-            }
+            let Some(sent) = take_signed(&mut bytes)? else { continue };
+            let (lost, unknown) = (take_signed(&mut bytes)??, take_signed(&mut bytes)??);
+            let mut delay =
+                || Some(take_signed(&mut bytes)?.map(|quanta| Span::from_nanos(quanta.saturating_mul(QUANTUM_NANOS))));
+            let (median, percentile_95, minimum) = (delay()?, delay()?, delay()?);
+            let (sent, lost, unknown) = (sent as u64, lost as u64, unknown as u64);
+            *lane = Some(LaneState { sent, lost, unknown, median, percentile_95, minimum });
         }
         let [up, down, round_trip] = lanes;
-        let last_answered = present_number(last_answered).map(Time::from_nanos);
-        Some(PairState { pair, last_sent: Time::from_nanos(last_sent), last_answered, up, down, round_trip })
+        Some(PairState { pair, last_sent, last_answered, up, down, round_trip })
     }
 }
 
 const VERSION: u8 = 1;
 
-fn take_number(bytes: &mut &[u8]) -> Option<i64> {
-    let (number, rest) = bytes.split_first_chunk::<8>()?;
-    *bytes = rest;
-    Some(i64::from_le_bytes(*number))
+/// None as 0; others by magnitude, with their sign in the lowest bit.
+fn put_signed(bytes: &mut Vec<u8>, number: Option<i64>) {
+    let zigzag = |number: i64| ((number << 1) ^ (number >> 63)) as u64;
+    put_unsigned(bytes, number.map_or(0, |number| zigzag(number).saturating_add(1)));
 }
 
-fn present_number(number: i64) -> Option<i64> {
-    (number != i64::MIN).then_some(number)
+fn take_signed(bytes: &mut &[u8]) -> Option<Option<i64>> {
+    let number = take_unsigned(bytes)?.checked_sub(1);
+    Some(number.map(|number| (number >> 1) as i64 ^ -((number & 1) as i64)))
 }

@@ -31,12 +31,13 @@ pub struct Run {
     pub ended: Time,
     /// The name of its document's schema.
     pub schema: String,
-    /// What was read from the document, by name.
+    /// What was read from the document, by name. In lists of runs, and once the document is too old: estimates and bounds of
+    /// rates, medians of delays, loss ratios, reasons.
     pub figures: Figures,
 }
 
 impl NewRun {
-    /// The document's schema and figures.
+    /// The document's schema, and the figures that are kept longer.
     pub(crate) fn read(&self) -> Result<(String, Figures), ArchiveError> {
         if self.document.len() > MAX_DOCUMENT_BYTES {
             return Err(ArchiveError::Document(format!("it has more than {MAX_DOCUMENT_BYTES} bytes")));
@@ -45,6 +46,6 @@ impl NewRun {
             serde_json::from_str(&self.document).map_err(|error| ArchiveError::Document(error.to_string()))?;
         let schema = document.get("schema").and_then(|schema| schema.as_str());
         let schema = schema.ok_or_else(|| ArchiveError::Document("it names no `schema`".to_owned()))?;
-        Ok((schema.to_owned(), Figures::from_document(&document)))
+        Ok((schema.to_owned(), Figures::from_document(&document).brief()))
     }
 }

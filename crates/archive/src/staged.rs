@@ -1,12 +1,10 @@
 use crate::batch::Acknowledged;
+use crate::document_codec::compress_document;
 use crate::run::NewRun;
 use crate::store::{StoredRun, Write};
 use crate::{ArchiveError, PairId};
 use kumade_sketch::{BucketedDelay, ChunkWriter, HOUR_NANOS, Sample};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Documents are compressed this much: higher levels cost time and gain little.
-const DOCUMENT_COMPRESSION: i32 = 3;
 
 /// What was taken and is not yet committed.
 #[derive(Debug, Default)]
@@ -37,8 +35,7 @@ impl Staged {
         schema: String,
         figures: Vec<u8>,
     ) -> Result<(), ArchiveError> {
-        let document = zstd::bulk::compress(run.document.as_bytes(), DOCUMENT_COMPRESSION)
-            .map_err(|error| ArchiveError::Document(error.to_string()))?;
+        let document = compress_document(&run.document)?;
         let stored = StoredRun { id, pair: run.pair, started: run.started, ended: run.ended, schema, figures };
         self.writes.push(Write::Run(stored, document));
         Ok(())

@@ -2,7 +2,7 @@
 
 mod checks;
 
-use checks::check_decoders;
+use checks::kept_probes;
 use kumade_sketch::{
     Block, BucketedDelay, ChunkReader, ChunkWriter, HOUR_NANOS, Lane, Layer, LostIn, Outcome, PacketReader, PairFloors,
     QUANTUM_NANOS, Sample, Sketch, Summary, TICK_NANOS, encode_packets,
@@ -168,7 +168,7 @@ proptest! {
         if version && !bytes.is_empty() {
             bytes[0] = 1;
         }
-        check_decoders(&bytes);
+        kept_probes(&bytes);
     }
 
     #[test]
@@ -181,9 +181,9 @@ proptest! {
         for mut bytes in [chunk.bytes().to_vec(), encode_packets(&kept), block_from_samples(&kept).encode()] {
             let place = place.index(bytes.len());
             bytes[place] ^= xor;
-            check_decoders(&bytes);
+            kept_probes(&bytes);
             bytes.truncate(place);
-            check_decoders(&bytes);
+            kept_probes(&bytes);
         }
     }
 

@@ -69,8 +69,14 @@ fn ingest(path: &Path, pairs: u32) {
         let commit = Instant::now();
         archive.commit(now).unwrap();
         longest = longest.max(commit.elapsed());
+        while archive.maintain(now).unwrap() {}
         taking += begin.elapsed();
     }
+    let resident = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
+    let resident = resident.lines().find(|line| line.starts_with("Pss:")).unwrap_or_default().to_owned();
+    let log = archive.store().checkpoint().unwrap();
+    println!("ingest: {} pairs, an hour of a probe a second, {} one-way samples", pairs.len(), 2 * probes);
+    println!("  {} samples in memory, {resident} (with the bench's own), log {log} bytes", archive.open_samples());
     let begin = Instant::now();
     let end = START + Span::from_secs(2 * 3600);
     while archive.maintain(end).unwrap() {}

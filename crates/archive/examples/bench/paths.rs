@@ -3,27 +3,41 @@ use kumade_units::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// A path over the Internet: a route whose delay changes now and then, log-normal variation, queues in working hours, losses, an
-/// exclusive run every six hours.
+/// A path whose route changes now and then, with log-normal variation, queues in working hours, losses, and an exclusive run every
+/// six hours.
 pub struct PathModel {
     random: Pcg64Mcg,
     base_nanos: [f64; 2],
+    kind: &'static Kind,
 }
 
-/// Median of the delay above the route's least, and the spread of its logarithm.
-const VARIATION_NANOS: f64 = 150_000.0;
-const VARIATION_SIGMA: f64 = 0.6;
-/// Queues in working hours add so much on average.
-const QUEUE_NANOS: f64 = 800_000.0;
+/// What a path is like.
+struct Kind {
+    /// Median of the delay above the route's least, and the spread of its logarithm.
+    variation_nanos: f64,
+    sigma: f64,
+    /// Part of the probes that meet a queue in working hours, and how long it is on average.
+    queue_ratio: f64,
+    queue_nanos: f64,
+}
+
+const WIRED: Kind = Kind { variation_nanos: 40e3, sigma: 0.4, queue_ratio: 0.05, queue_nanos: 300e3 };
+const INTERNET: Kind = Kind { variation_nanos: 150e3, sigma: 0.6, queue_ratio: 0.2, queue_nanos: 800e3 };
+const ACCESS_LINE: Kind = Kind { variation_nanos: 600e3, sigma: 0.7, queue_ratio: 0.3, queue_nanos: 5e6 };
+
+/// Of four pairs two are between well-connected sites.
+const KINDS: [&Kind; 4] = [&WIRED, &INTERNET, &WIRED, &ACCESS_LINE];
+
 const LOSS_RATIO: f64 = 0.001;
 /// A route lasts about three days.
 const ROUTE_SECONDS: f64 = 3.0 * 86_400.0;
 /// A real document of this version, over the loopback interface.
-const DOCUMENT: &str = include_str!("measure.json");
+const DOCUMENT: &str = include_str!("../../src/document_dictionary.json");
 
 impl PathModel {
     pub fn new(seed: u64) -> Self {
-        let mut model = PathModel { random: Pcg64Mcg::seed_from_u64(seed), base_nanos: [0.0; 2] };
+        let kind = KINDS[seed as usize % KINDS.len()];
+        let mut model = PathModel { random: Pcg64Mcg::seed_from_u64(seed), base_nanos: [0.0; 2], kind };
         model.change_route();
         model
     }
@@ -64,9 +78,10 @@ impl PathModel {
     fn delay(&mut self, lane: usize, sent: Time) -> Span {
         let hour = sent.as_secs_f64() / 3600.0 % 24.0;
         let busy = (0.0f64).max(((hour - 6.0) / 12.0 * std::f64::consts::PI).sin());
-        let variation = VARIATION_NANOS * (VARIATION_SIGMA * self.normal()).exp();
-        let queue =
-            if self.random.random::<f64>() < busy / 2.0 { QUEUE_NANOS * busy * self.exponential() } else { 0.0 };
+        let kind = self.kind;
+        let variation = kind.variation_nanos * (kind.sigma * self.normal()).exp();
+        let waits = self.random.random::<f64>() < busy * kind.queue_ratio;
+        let queue = if waits { kind.queue_nanos * busy * self.exponential() } else { 0.0 };
         Span::from_nanos((self.base_nanos[lane] + variation + queue) as i64)
     }
 

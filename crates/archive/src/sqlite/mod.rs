@@ -17,7 +17,7 @@ use std::time::Duration;
 /// What is set aside for the time when the disk is full: room for some steps of retention.
 pub const DEFAULT_RESERVE_BYTES: u64 = 64 << 20;
 
-/// Pages of 16 kB: rows of some kilobytes leave little of a page empty.
+/// Pages of 16 kB: pieces of a kilobyte leave little of a page empty.
 const PAGE_BYTES: u32 = 16 << 10;
 
 /// Memory for pages, in KiB.
@@ -151,7 +151,13 @@ impl SqliteStore {
     }
 }
 
-/// The key of a pair's block.
-fn block_key(number: i64, pair: crate::PairId) -> i64 {
-    number << 32 | i64::from(pair.0)
+/// The key of a pair's first piece. Blocks are cut into pieces of a kilobyte, of which a page holds many: whole ones left a
+/// quarter of the pages empty.
+fn first_key(number: i64, pair: crate::PairId) -> i64 {
+    number << 32 | i64::from(pair.0) << 8
+}
+
+/// The key of a pair's last piece, which takes all that is left.
+fn last_key(first: i64) -> i64 {
+    first | 0xff
 }

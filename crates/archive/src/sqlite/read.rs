@@ -1,4 +1,4 @@
-use super::{SqliteStore, block_key};
+use super::{SqliteStore, first_key, last_key};
 use crate::store::{DiskUsage, Kept, ReadStore, Segment, SegmentId, StoredRun};
 use crate::{ArchiveError, AuditEntry, Event, Family, Gap, Host, HostId, Pair, PairId};
 use kumade_sketch::{HOUR_NANOS, Layer};
@@ -59,7 +59,7 @@ impl ReadStore for SqliteStore {
     }
 
     fn spool(&mut self, segment: SegmentId, each: &mut dyn FnMut(u32, PairId, &[u8])) -> Result<(), ArchiveError> {
-        let sql = format!("SELECT slot, pair, chunk FROM {} ORDER BY slot, pair", spool_table(segment));
+        let sql = format!("SELECT key >> 32, key >> 8 & 0xffffff, chunk FROM {} ORDER BY key", spool_table(segment));
         let failed = self.failed("read the spool");
         let mut statement = self.connection.prepare(&sql).map_err(&failed)?;
         let mut rows = statement.query([]).map_err(&failed)?;
@@ -74,13 +74,16 @@ impl ReadStore for SqliteStore {
     fn spool_of_pair(&mut self, segment: SegmentId, pair: PairId) -> Result<Vec<Vec<u8>>, ArchiveError> {
         let table = spool_table(segment);
         let failed = self.failed("read the spool");
-        let last = format!("SELECT max(slot) FROM {table}");
+        let last = format!("SELECT max(key) >> 32 FROM {table}");
         let last: Option<u32> = self.connection.query_row(&last, [], |row| row.get(0)).map_err(&failed)?;
-        let one = format!("SELECT chunk FROM {table} WHERE slot = ?1 AND pair = ?2");
+        let one = format!("SELECT chunk FROM {table} WHERE key = ?1");
         let mut statement = self.connection.prepare_cached(&one).map_err(&failed)?;
         let mut chunks = Vec::new();
         for slot in last.map_or(0..0, |last| 0..last + 1) {
-            let chunk = statement.query_row((slot, pair.0), |row| row.get(0)).optional().map_err(&failed)?;
+            let chunk = statement
+                .query_row([first_key(i64::from(slot), pair)], |row| row.get(0))
+                .optional()
+                .map_err(&failed)?;
             chunks.extend(chunk);
         }
         Ok(chunks)
@@ -181,7 +184,7 @@ impl ReadStore for SqliteStore {
         let failed = self.failed("read how much room is taken");
         let page = number(&self.connection, "PRAGMA page_size").map_err(&failed)?;
         let free = number(&self.connection, "PRAGMA freelist_count").map_err(&failed)?;
-        let sql = "SELECT tbl_name, sum(pgsize) FROM dbstat CROSS JOIN sqlite_schema USING(name) WHERE aggregate \
+        let sql = "SELECT tbl_name, sum(pgsize) FROM dbstat CROSS JOIN sqlite_schema USING(name) WHERE aggregate = TRUE \
                    GROUP BY tbl_name";
         let tables: Vec<(String, u64)> = self.rows(sql, [], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?;
         let table = |name: &str| tables.iter().filter(|(table, _)| table == name).map(|(_, bytes)| *bytes).sum();
@@ -244,12 +247,19 @@ impl SqliteStore {
             statement.query_row([], |row| Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, Option<i64>>(1)?)))
         });
         let (Some(first), Some(last)) = ends.map_err(&failed)? else { return Ok(Vec::new()) };
-        let one = format!("SELECT data FROM {table} WHERE key = ?1");
-        let mut statement = self.connection.prepare_cached(&one).map_err(&failed)?;
+        let pieces = format!("SELECT data FROM {table} WHERE key BETWEEN ?1 AND ?2 ORDER BY key");
+        let mut statement = self.connection.prepare_cached(&pieces).map_err(&failed)?;
         let mut found = Vec::new();
         for number in numbers.start.max(first)..numbers.end.min(last + 1) {
-            let data = statement.query_row([block_key(number, pair)], |row| row.get(0)).optional().map_err(&failed)?;
-            found.extend(data.map(|data| (number, data)));
+            let key = first_key(number, pair);
+            let mut rows = statement.query([key, last_key(key)]).map_err(&failed)?;
+            let mut data = Vec::new();
+            while let Some(row) = rows.next().map_err(&failed)? {
+                data.extend_from_slice(row.get_ref(0).map_err(&failed)?.as_blob().unwrap_or_default());
+            }
+            if !data.is_empty() {
+                found.push((number, data));
+            }
         }
         Ok(found)
     }

@@ -10,7 +10,7 @@ const APPLICATION_ID: i32 = 0x6b75_6d61;
 /// Each step makes the schema of the next number. A step is never changed once it was released.
 const MIGRATIONS: &[&str] = &[FIRST];
 
-/// Blocks are keyed by number · 2^32 + pair: written in the order of time, they fill their pages, and what is too old lies
+/// Blocks, and what is not yet rolled up, are keyed by number · 2^32 + pair · 2^8 + piece: written in the order of time, they fill their pages, and what is too old lies
 /// together. Keyed by pair first, each write would touch a page of its own, half of which stayed empty.
 const FIRST: &str = "
 CREATE TABLE host(id INTEGER PRIMARY KEY, stable_id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, address TEXT NOT NULL,

@@ -1,11 +1,14 @@
 use super::read::spool_table;
-use super::{BUSY_TIMEOUT, SqliteStore, block_key};
+use super::{BUSY_TIMEOUT, SqliteStore, first_key, last_key};
 use crate::store::{Kept, SegmentId, Store, Write};
 use crate::{ArchiveError, Family, PairId};
 use kumade_sketch::HOUR_NANOS;
 use kumade_units::Time;
 use rusqlite::{Transaction, TransactionBehavior};
 use std::time::Duration;
+
+/// Length of a piece of a block: sixteen to a page.
+const PIECE_BYTES: usize = 1000;
 
 impl Store for SqliteStore {
     fn commit(&mut self, writes: &[Write]) -> Result<(), ArchiveError> {
@@ -19,12 +22,6 @@ impl Store for SqliteStore {
 
     fn delete_before(&mut self, kept: Kept, before: Time, limit: u32) -> Result<u32, ArchiveError> {
         let nanos = before.as_nanos();
-        let keyed = |table, number: i64| {
-            let sql = format!(
-                "DELETE FROM {table} WHERE key IN (SELECT key FROM {table} WHERE key < ?1 ORDER BY key LIMIT ?2)"
-            );
-            (sql, number << 32)
-        };
         let by_time = |table, column| {
             let sql = format!(
                 "DELETE FROM {table} WHERE rowid IN \
@@ -33,8 +30,8 @@ impl Store for SqliteStore {
             (sql, nanos)
         };
         let (sql, bound) = match kept {
-            Kept::Packets => keyed("packets", nanos.div_euclid(HOUR_NANOS)),
-            Kept::Blocks(layer) => keyed(kept.name(), layer.block_number(before)),
+            Kept::Packets => return self.delete_blocks(kept, nanos.div_euclid(HOUR_NANOS), limit),
+            Kept::Blocks(layer) => return self.delete_blocks(kept, layer.block_number(before), limit),
             Kept::Runs => by_time("run", "started"),
             Kept::Documents => {
                 let sql = "DELETE FROM document WHERE run IN (SELECT run FROM (SELECT document.run, started FROM document \
@@ -89,6 +86,23 @@ impl Store for SqliteStore {
     }
 }
 
+impl SqliteStore {
+    /// Deletes whole blocks of lower numbers, as long as they have not more than so many pieces together.
+    fn delete_blocks(&mut self, kept: Kept, number: i64, limit: u32) -> Result<u32, ArchiveError> {
+        let (table, failed) = (kept.name(), self.failed("delete what is too old"));
+        let last = format!("SELECT max(key) FROM (SELECT key FROM {table} WHERE key < ?1 ORDER BY key LIMIT ?2)");
+        let found = self
+            .connection
+            .prepare_cached(&last)
+            .and_then(|mut statement| statement.query_row((number << 32, limit), |row| row.get::<_, Option<i64>>(0)));
+        let Some(last) = found.map_err(&failed)? else { return Ok(0) };
+        let delete = format!("DELETE FROM {table} WHERE key <= ?1");
+        let deleted =
+            self.connection.prepare_cached(&delete).and_then(|mut statement| statement.execute([last_key(last)]));
+        deleted.map(|deleted| deleted as u32).map_err(&failed)
+    }
+}
+
 fn apply(transaction: &Transaction, write: &Write) -> rusqlite::Result<()> {
     let run = |sql: &str, parameters: &dyn Fn(&mut rusqlite::Statement) -> rusqlite::Result<usize>| {
         parameters(&mut *transaction.prepare_cached(sql)?).map(drop)
@@ -121,10 +135,10 @@ fn apply(transaction: &Transaction, write: &Write) -> rusqlite::Result<()> {
             transaction.execute_batch(&format!("DROP TABLE {}", spool_table(*id)))
         }
         Write::Block { layer, pair, number, data } => {
-            write_keyed(transaction, Kept::Blocks(*layer).name(), block_key(*number, *pair), data)
+            write_pieces(transaction, Kept::Blocks(*layer).name(), first_key(*number, *pair), data)
         }
         Write::Packets { pair, hour, data } => {
-            write_keyed(transaction, Kept::Packets.name(), block_key(*hour, *pair), data)
+            write_pieces(transaction, Kept::Packets.name(), first_key(*hour, *pair), data)
         }
         Write::FigureName(number, name) => {
             run("INSERT INTO figure_name(id, name) VALUES(?1, ?2)", &|sql| sql.execute((number, name)))
@@ -193,8 +207,7 @@ fn write_delivered(transaction: &Transaction, instance: &str, at: Time, ranges: 
 fn open_segment(transaction: &Transaction, id: SegmentId) -> rusqlite::Result<()> {
     transaction.execute("INSERT INTO segment(hour, generation) VALUES(?1, ?2)", (id.hour, id.generation))?;
     transaction.execute_batch(&format!(
-        "CREATE TABLE {}(slot INTEGER NOT NULL, pair INTEGER NOT NULL, chunk BLOB NOT NULL, PRIMARY KEY(slot, pair)) \
-         STRICT, WITHOUT ROWID",
+        "CREATE TABLE {}(key INTEGER PRIMARY KEY, chunk BLOB NOT NULL) STRICT",
         spool_table(id)
     ))
 }
@@ -205,12 +218,22 @@ fn write_spool(
     slot: u32,
     chunks: &[(PairId, Vec<u8>)],
 ) -> rusqlite::Result<()> {
-    let sql = format!("INSERT INTO {}(slot, pair, chunk) VALUES(?1, ?2, ?3)", spool_table(segment));
+    let sql = format!("INSERT INTO {}(key, chunk) VALUES(?1, ?2)", spool_table(segment));
     let mut insert = transaction.prepare_cached(&sql)?;
-    chunks.iter().try_for_each(|(pair, chunk)| insert.execute((slot, pair.0, chunk)).map(drop))
+    chunks.iter().try_for_each(|(pair, chunk)| insert.execute((first_key(i64::from(slot), *pair), chunk)).map(drop))
 }
 
-fn write_keyed(transaction: &Transaction, table: &str, key: i64, data: impl rusqlite::ToSql) -> rusqlite::Result<()> {
-    let sql = format!("INSERT INTO {table}(key, data) VALUES(?1, ?2) ON CONFLICT(key) DO UPDATE SET data = ?2");
-    transaction.prepare_cached(&sql)?.execute((key, data)).map(drop)
+/// Instead of what was there.
+fn write_pieces(transaction: &Transaction, table: &str, first: i64, data: &[u8]) -> rusqlite::Result<()> {
+    let delete = format!("DELETE FROM {table} WHERE key BETWEEN ?1 AND ?2");
+    transaction.prepare_cached(&delete)?.execute([first, last_key(first)])?;
+    let mut insert = transaction.prepare_cached(&format!("INSERT INTO {table}(key, data) VALUES(?1, ?2)"))?;
+    let (mut key, mut left) = (first, data);
+    while !left.is_empty() {
+        let length = if key == last_key(first) { left.len() } else { left.len().min(PIECE_BYTES) };
+        let (piece, rest) = left.split_at(length);
+        insert.execute((key, piece))?;
+        (key, left) = (key + 1, rest);
+    }
+    Ok(())
 }

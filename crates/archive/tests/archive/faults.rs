@@ -106,14 +106,14 @@ fn rand_seed() -> u64 {
     std::env::var("KUMADE_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(clock.as_nanos() as u64)
 }
 
-/// In a mount namespace of its own, on a file system of 24 MB.
+/// In a mount namespace of its own, on a file system of 12 MB.
 #[test]
 fn a_full_disk_stops_writing_and_loses_nothing() {
     let directory = Directory::new();
     let inside = directory.0.join("small");
     std::fs::create_dir(&inside).unwrap();
     let run = child("faults::archive_on_a_small_disk", &inside.join("archive.db"));
-    let script = "mount -t tmpfs -o size=24m kumade \"$1\" || exit 77; shift; exec \"$@\"";
+    let script = "mount -t tmpfs -o size=12m kumade \"$1\" || exit 77; shift; exec \"$@\"";
     let root = nix::unistd::geteuid().is_root();
     let mut command = Command::new("unshare");
     command.args(if root { &["--mount"][..] } else { &["--mount", "--map-root-user"] });
@@ -137,7 +137,7 @@ fn a_full_disk_stops_writing_and_loses_nothing() {
 #[ignore = "run by `a_full_disk_stops_writing_and_loses_nothing`"]
 fn archive_on_a_small_disk() {
     let path = child_archive();
-    let mut archive = Archive::open(SqliteStore::open(&path, 4 << 20).unwrap(), Retention::default(), START).unwrap();
+    let mut archive = Archive::open(SqliteStore::open(&path, 2 << 20).unwrap(), Retention::default(), START).unwrap();
     let pairs = make_pairs(&mut archive, 20);
     let time = |hour: u64| START + Span::from_secs(hour as i64 * 3600);
     let mut acknowledged = 0;

@@ -220,7 +220,8 @@ fn runs_are_read_by_name_and_kept_as_they_came(engine: &impl Engine) {
         format!(
             r#"{{ "schema":"kumade.measure/1",  "later_field": [1, "ä"], "up": {{"available_bits_per_second":
             {{"value": {rate}, "low": {rate}, "high": 60000000, "confidence": 0.95}}}},
-            "down": {{"reason": "the path carries no UDP", "available_bits_per_second": null}}, "novel_seconds": 0.5}}"#
+            "down": {{"reason": "the path carries no UDP", "available_bits_per_second": null}}, "novel_seconds": 0.5,
+            "novel": {{"value": 2, "low": 1, "high": 3, "confidence": 0.9}}}}"#
         )
     };
     let run = |pair, minute: i64, rate| {
@@ -246,12 +247,17 @@ fn runs_are_read_by_name_and_kept_as_they_came(engine: &impl Engine) {
     assert_eq!(found.iter().map(rate).collect::<Vec<_>>(), [3_000.0, 2_000.0]);
     let missing = Figure::Missing { reason: "the path carries no UDP".to_owned() };
     assert_eq!(found[0].figures.get("down.available_bits_per_second"), Some(&missing));
-    assert_eq!(found[0].figures.get("novel_seconds"), Some(&Figure::Value { value: 0.5 }));
+    assert_eq!(
+        found[0].figures.get("novel"),
+        Some(&Figure::Estimate { value: 2.0, low: 1.0, high: 3.0, confidence: 0.9 })
+    );
     assert_eq!(found[0].schema, "kumade.measure/1");
     assert_eq!(reader.document(found[0].id).unwrap(), Some(document(3_000)));
     assert_eq!(reader.latest_runs().unwrap().iter().map(rate).collect::<Vec<_>>(), [3_000.0, 9_000.0]);
     let id = found[1].id;
-    assert_eq!(reader.run(id).unwrap().as_ref(), Some(&found[1]));
+    let whole = reader.run(id).unwrap().unwrap();
+    assert_eq!(whole.figures.get("novel_seconds"), Some(&Figure::Value { value: 0.5 }));
+    assert!(found[1].figures.iter().all(|(name, figure)| whole.figures.get(name) == Some(figure)));
     // Numbers go on.
     archive.ingest(&Batch { runs: vec![run(pairs[1], 10, 10)], ..batch(3, Vec::new()) }, START).unwrap();
     archive.commit(START).unwrap();

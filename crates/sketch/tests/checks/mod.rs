@@ -1,9 +1,9 @@
-//! What holds for any bytes: shared by the property tests and the fuzz target.
+//! What holds for any bytes: shared by the property tests, the replay of the corpus and the fuzz target.
 
 use kumade_sketch::{Block, ChunkReader, ChunkWriter, Layer, PacketReader, encode_packets};
 
 /// Reads the bytes as each of the formats. What can be read comes back the same once it is written again.
-pub fn check_decoders(bytes: &[u8]) {
+pub fn kept_probes(bytes: &[u8]) {
     let samples: Vec<_> = ChunkReader::new(bytes).map_while(Result::ok).take(100_000).collect();
     let mut writer = ChunkWriter::default();
     samples.iter().for_each(|sample| writer.push(sample));
