@@ -16,6 +16,7 @@ fn main() {
         Topology::FullMesh { sites: 100 },
         Topology::SharedUplinks { sites: 100, sites_per_uplink: 10 },
         Topology::Star { sites: 100, targets: 4 },
+        Topology::Star { sites: 1000, targets: 1000 },
     ];
     for topology in topologies {
         let plan = topology.plan();
