@@ -105,7 +105,7 @@ pub fn choose_initiator(first: Endpoint, second: Endpoint, family: AddressFamily
         (true, true) => {
             let sum = first.agent.zip(second.agent).map_or(0, |(a, b)| u64::from(a.0) + u64::from(b.0));
             let is_first_smaller = first.agent <= second.agent;
-            Ok(if (sum % 2 == 0) == is_first_smaller { End::First } else { End::Second })
+            Ok(if sum.is_multiple_of(2) == is_first_smaller { End::First } else { End::Second })
         }
         (true, false) => Ok(End::First),
         (false, true) => Ok(End::Second),
