@@ -20,7 +20,7 @@ impl DeliveredNumbers {
         self.at = self.at.max(at);
     }
 
-    pub(crate) fn at(&self) -> Time {
+    pub(crate) fn delivered_at(&self) -> Time {
         self.at
     }
 

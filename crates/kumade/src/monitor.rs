@@ -1,17 +1,17 @@
 //! `kumade monitor`: measures paths for years, and shows what came of it.
 
 mod check;
+mod config_file;
+mod registry;
 mod run;
 mod show;
 
-use crate::key;
 use crate::usage::usage_error;
-use anyhow::Context;
 use clap::{Args, Subcommand};
-use kumade_daemon::{ConfigError, NameLockError, Registry, RuntimeDir, check_name, read_text};
-use kumade_monitor::MonitorProtocol;
-use kumade_monitor::config::MonitorConfig;
-use std::path::{Path, PathBuf};
+use config_file::read_config;
+use kumade_daemon::{NameLockError, check_name};
+use registry::DEFAULT_NAME;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Measure paths for years: small probes all day, full measurements on a schedule, an archive, a page
@@ -45,8 +45,6 @@ enum MonitorCommand {
     Show(show::ShowArgs),
 }
 
-const DEFAULT_NAME: &str = "monitor";
-
 /// Runs the command.
 ///
 /// # Errors
@@ -62,18 +60,6 @@ pub fn run(args: &MonitorArgs) -> anyhow::Result<ExitCode> {
         // Clap asks for one of them.
         (None, None) => Ok(usage_error(&"give the configuration: kumade monitor --config FILE")),
     }
-}
-
-/// The inner error is for the file's content.
-fn read_config(file: &Path) -> anyhow::Result<Result<MonitorConfig, ConfigError>> {
-    let name = file.display().to_string();
-    let text = read_text(file).with_context(|| format!("cannot read the configuration {name}"))?;
-    let read_key = |path: &Path| key::read_preshared_key(path).map_err(|error| format!("{error:#}"));
-    Ok(MonitorConfig::from_toml(&text, &name, &read_key))
-}
-
-fn monitor_registry() -> Registry<MonitorProtocol> {
-    Registry::new(RuntimeDir::standard("kumade"))
 }
 
 fn parse_name(text: &str) -> Result<String, NameLockError> {

@@ -46,8 +46,13 @@ impl Site {
 
     /// The head and the body of the answer.
     fn fetch(&self, port: u16, path: &str) -> Option<(String, String)> {
+        self.fetch_as("localhost", port, path)
+    }
+
+    /// By another name of the host.
+    fn fetch_as(&self, host: &str, port: u16, path: &str) -> Option<(String, String)> {
         let mut stream = self.hosts.left.run(|| TcpStream::connect(("127.0.0.1", port))).unwrap().ok()?;
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).ok()?;
         let mut text = String::new();
         stream.read_to_string(&mut text).ok()?;
@@ -179,6 +184,16 @@ fn the_page_loads_nothing_from_elsewhere_and_refuses_what_makes_no_sense() {
         ] {
             let (head, body) = site.fetch(7280, path).unwrap();
             assert!(head.starts_with(&format!("HTTP/1.1 {status}")) && body.contains(text), "{path}: {head} {body}");
+        }
+        // A foreign page whose name leads here.
+        for (name, is_served) in [
+            ("rebound.example", false),
+            ("rebound.example:7280", false),
+            ("127.0.0.1:7280", true),
+            ("[::1]:7280", true),
+        ] {
+            let (head, _) = site.fetch_as(name, 7280, "/api/v1/status").unwrap();
+            assert_eq!(head.starts_with("HTTP/1.1 200"), is_served, "{name}: {head}");
         }
         end_with(&mut monitor, Signal::SIGTERM);
     });

@@ -21,7 +21,7 @@ use query::{RangeQuery, SeriesQuery};
 use serde::Serialize;
 use socket2::Type;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use thiserror::Error;
@@ -52,6 +52,8 @@ struct Sources {
     history: History,
     /// Questions to the archive that are answered at a time.
     room: Arc<Semaphore>,
+    /// It is served on the loopback interface alone.
+    is_loopback: bool,
 }
 
 const BACKLOG: i32 = 128;
@@ -80,7 +82,12 @@ impl PageServer {
             tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(questions).build();
         let runtime = runtime.map_err(failed)?;
         let (stop, stopped) = oneshot::channel();
-        let sources = Sources { status, history, room: Arc::new(Semaphore::new(questions)) };
+        let sources = Sources {
+            status,
+            history,
+            room: Arc::new(Semaphore::new(questions)),
+            is_loopback: address.ip().is_loopback(),
+        };
         let serve = async move {
             let listener = LimitedListener::new(tokio::net::TcpListener::from_std(listener)?);
             tokio::select! {
@@ -118,15 +125,30 @@ fn router(sources: Sources) -> Router {
     Router::new()
         .route("/assets/{name}", get(assets::file))
         .route("/api/v1/status", get(status))
-        .route("/api/v1/stream", get(stream::follow))
+        .route("/api/v1/stream", get(async |State(sources): State<Sources>| stream::follow(sources.status)))
         .route("/api/v1/events", get(events))
         .route("/api/v1/pairs/{id}/series", get(series))
         .route("/api/v1/pairs/{id}/runs", get(runs))
         .route("/api/v1/runs/{id}", get(run))
         .route("/api/{*path}", get(|| async { (StatusCode::NOT_FOUND, "there is no such document\n") }))
         .fallback(get(assets::index))
+        .layer(middleware::from_fn_with_state(sources.clone(), check_host))
         .layer(middleware::from_fn(add_headers))
         .with_state(sources)
+}
+
+/// A page of the loopback interface is asked for under this host's names alone: a foreign page whose name is made to lead here (DNS
+/// rebinding) has another.
+async fn check_host(State(sources): State<Sources>, request: axum::extract::Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, port)| if port.ends_with(']') { host } else { name });
+    let is_own =
+        ["localhost", "127.0.0.1", "[::1]"].contains(&name) || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    if sources.is_loopback && !is_own {
+        let text = "this page is for this host alone: open it as http://localhost, or set page = \"ADDRESS:PORT\" in [monitor]\n";
+        return (StatusCode::MISDIRECTED_REQUEST, text).into_response();
+    }
+    next.run(request).await
 }
 
 async fn add_headers(request: axum::extract::Request, next: Next) -> Response {

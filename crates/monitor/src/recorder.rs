@@ -34,6 +34,10 @@ pub(crate) enum Message {
     Stop,
 }
 
+/// Probes that wait for an archive that takes nothing: some 60 MB.
+const MAX_WAITING_SAMPLES: usize = 1_000_000;
+/// Events, gaps and measurements that wait for it, each.
+const MAX_WAITING_RECORDS: usize = 10_000;
 /// The archive's file in its directory.
 const FILE_NAME: &str = "archive.db";
 /// Under which the archive has the planner's record of tokens.
@@ -379,13 +383,35 @@ impl Recorder {
         }
         match self.archive.commit(utc) {
             Ok(_) => self.archive_failure = None,
-            Err(error) => return self.fail(&error),
+            Err(error) => {
+                self.fail(&error);
+                return self.shed();
+            }
         }
         for pair in batch.runs.iter().map(|run| run.pair) {
             let latest = self.archive.read().runs(pair, Time::ZERO..Time::MAX, 1).unwrap_or_default();
             let pairs = self.pairs.iter_mut().filter(|known| known.id == Some(pair));
             pairs.for_each(|known| known.last_run = latest.first().map(run_status));
         }
+    }
+
+    /// Gives up the older half of what waits for an archive that takes nothing, once that is too much; what it says then is when.
+    fn shed(&mut self) {
+        let waiting: usize = self.pairs.iter().map(|pair| pair.pending.len()).sum();
+        if waiting > MAX_WAITING_SAMPLES {
+            for pair in &mut self.pairs {
+                let older = pair.pending.len().div_ceil(2);
+                let given_up: Vec<_> = pair.pending.drain(..older).collect();
+                if let (Some(id), Some(first), Some(last)) = (pair.id, given_up.first(), given_up.last()) {
+                    let cause = "the archive took nothing".to_owned();
+                    self.gaps.push(Gap { pair: id, from: first.sent, to: last.sent, cause });
+                }
+            }
+        }
+        let surplus = |count: usize| count.saturating_sub(MAX_WAITING_RECORDS);
+        self.events.drain(..surplus(self.events.len()));
+        self.gaps.drain(..surplus(self.gaps.len()));
+        self.runs.drain(..surplus(self.runs.len()));
     }
 
     /// Says once why nothing is archived.

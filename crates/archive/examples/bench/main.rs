@@ -103,6 +103,7 @@ fn year(path: &Path, pairs: u32, days: i64) {
         let run = |(pair, model): (&PairId, &mut PathModel)| NewRun {
             pair: *pair,
             started: from,
+            ended: from + Span::from_secs(8),
             document: model.document(),
         };
         let runs = if hour % 6 == 0 { ids.iter().zip(&mut models).map(run).collect() } else { Vec::new() };
@@ -168,6 +169,7 @@ fn matrix(path: &Path) {
     let runs = pairs.iter().zip(&mut models).map(|(pair, model)| NewRun {
         pair: *pair,
         started: START,
+        ended: START + Span::from_secs(8),
         document: model.document(),
     });
     let batch = Batch { instance: "agent".to_owned(), sequence: 1, samples, runs: runs.collect(), ..Batch::default() };

@@ -1,6 +1,6 @@
 //! `kumade monitor check`: what a monitor would do.
 
-use super::read_config;
+use super::config_file::read_config;
 use crate::output::StandardOutput;
 use crate::usage::usage_error;
 use clap::Args;

@@ -1,6 +1,6 @@
 //! A monitor that runs until a signal comes.
 
-use super::monitor_registry;
+use super::registry::monitor_registry;
 use crate::descriptors::raise_descriptor_limit;
 use crate::output::note;
 use anyhow::Context;

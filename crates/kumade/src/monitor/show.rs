@@ -1,6 +1,6 @@
 //! `kumade monitor show`: how the paths of a running monitor are.
 
-use super::{DEFAULT_NAME, monitor_registry};
+use super::registry::{DEFAULT_NAME, monitor_registry};
 use crate::output::StandardOutput;
 use crate::terminal;
 use anyhow::anyhow;

@@ -1,8 +1,6 @@
 //! News as they happen, by server-sent events.
 
-use super::Sources;
 use crate::status::MonitorStatus;
-use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::stream::{self, Stream};
 use std::convert::Infallible;
@@ -14,8 +12,9 @@ use tokio::sync::watch;
 const MIN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The status at once, and whenever there is another, every five seconds at most.
-pub(super) async fn follow(State(sources): State<Sources>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let mut status = sources.status;
+pub(super) fn follow(
+    mut status: watch::Receiver<Arc<MonitorStatus>>,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     status.mark_changed();
     let events = stream::unfold((status, Duration::ZERO), |(mut status, pause)| async move {
         tokio::time::sleep(pause).await;

@@ -27,7 +27,6 @@ impl fmt::Display for MonitorStatus {
 
 impl PairStatus {
     fn cells(&self, now: f64) -> [String; 6] {
-        let since = Span::from_secs_f64((now - self.state.since_seconds).max(0.0).floor());
         let figure = |figure: fn(&super::RunStatus) -> &Option<RunFigure>| match self.run.as_ref().map(figure) {
             Some(Some(figure)) => figure.to_string(),
             Some(None) => "failed".to_owned(),
@@ -35,12 +34,23 @@ impl PairStatus {
         };
         [
             self.name.clone(),
-            format!("{} for {since}", self.state.word),
+            format!("{} for {}", self.state.word, age(now - self.state.since_seconds)),
             self.delays.first().map_or_else(|| "–".to_owned(), LaneDelay::to_string),
             self.loss.map_or_else(|| "–".to_owned(), |loss| format!("{:.2}%", loss.ratio * 100.0)),
             figure(|run| &run.up),
             figure(|run| &run.down),
         ]
+    }
+}
+
+/// In whole units.
+fn age(seconds: f64) -> String {
+    let seconds = seconds.max(0.0) as u64;
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
     }
 }
 
