@@ -22,14 +22,14 @@ impl PostgresStore {
         for place in places {
             let name = partition_name(table, place);
             let sql = "SELECT to_regclass($1::text) IS NOT NULL";
-            let known = self.query("look for a partition", sql, &[&name])?;
+            let known = self.session.query("look for a partition", sql, &[&name])?;
             if !known.first().is_some_and(|row| row.get(0)) {
                 let (from, to) = (place * each, (place + 1) * each);
                 let sql = format!(
                     "CREATE TABLE {name} PARTITION OF {table} FOR VALUES FROM ({from}) TO ({to}); \
                      ALTER TABLE {name} ALTER COLUMN data SET STORAGE EXTERNAL"
                 );
-                self.execute_all("make a partition", &sql)?;
+                self.session.execute_all("make a partition", &sql)?;
             }
         }
         Ok(())
@@ -40,19 +40,19 @@ impl PostgresStore {
         let (table, each) = (kept.name(), numbers_in_partition(kept));
         let operation = "delete what is too old";
         let sql = "SELECT min(number) FROM ".to_owned() + table;
-        let oldest = self.query(operation, &sql, &[])?.first().and_then(|row| row.get::<_, Option<i64>>(0));
+        let oldest = self.session.query(operation, &sql, &[])?.first().and_then(|row| row.get::<_, Option<i64>>(0));
         let Some(oldest) = oldest.filter(|oldest| *oldest < number) else { return Ok(0) };
         let place = oldest.div_euclid(each);
         if (place + 1) * each <= number {
             let name = partition_name(table, place);
-            self.execute_all(operation, &format!("DROP TABLE {name}"))?;
+            self.session.execute_all(operation, &format!("DROP TABLE {name}"))?;
             return Ok(1);
         }
         let sql = format!(
             "DELETE FROM {table} WHERE (number, pair) IN \
              (SELECT number, pair FROM {table} WHERE number < $1 ORDER BY number, pair LIMIT $2)"
         );
-        self.execute(operation, &sql, &[&number, &i64::from(limit)])
+        self.session.execute(operation, &sql, &[&number, &i64::from(limit)])
     }
 }
 

@@ -11,22 +11,23 @@ const READ: &str = "read";
 
 impl ReadStore for PostgresStore {
     fn name(&self) -> String {
-        self.name.clone()
+        self.session.name.clone()
     }
 
     fn read_at_once<T>(
         &mut self,
         questions: impl FnOnce(&mut Self) -> Result<T, ArchiveError>,
     ) -> Result<T, ArchiveError> {
-        self.execute_all("begin to read", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
+        self.session.execute_all("begin to read", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
         let answers = questions(self);
-        let ended = self.execute_all("end reading", "ROLLBACK");
+        let ended = self.session.execute_all("end reading", "ROLLBACK");
         let answers = answers?;
         ended.map(|()| answers)
     }
 
     fn hosts(&mut self) -> Result<Vec<Host>, ArchiveError> {
-        let rows = self.query(READ, "SELECT id, stable_id, name, address, properties FROM host ORDER BY id", &[])?;
+        let rows =
+            self.session.query(READ, "SELECT id, stable_id, name, address, properties FROM host ORDER BY id", &[])?;
         let host = |row: &Row| {
             let (id, stable_id) = (HostId(number(row, 0)), row.get(1));
             Host { id, stable_id, name: row.get(2), address: row.get(3), properties: row.get(4) }
@@ -35,7 +36,7 @@ impl ReadStore for PostgresStore {
     }
 
     fn pairs(&mut self) -> Result<Vec<Pair>, ArchiveError> {
-        let rows = self.query(READ, "SELECT id, source, target, family FROM pair ORDER BY id", &[])?;
+        let rows = self.session.query(READ, "SELECT id, source, target, family FROM pair ORDER BY id", &[])?;
         let pair = |row: &Row| {
             let family = if row.get::<_, i64>(3) == 4 { Family::V4 } else { Family::V6 };
             Pair { id: pair_id(row, 0), source: HostId(number(row, 1)), target: HostId(number(row, 2)), family }
@@ -44,20 +45,23 @@ impl ReadStore for PostgresStore {
     }
 
     fn figure_names(&mut self) -> Result<Vec<(u32, String)>, ArchiveError> {
-        let rows = self.query(READ, "SELECT id, name FROM figure_name ORDER BY id", &[])?;
+        let rows = self.session.query(READ, "SELECT id, name FROM figure_name ORDER BY id", &[])?;
         Ok(rows.iter().map(|row| (number(row, 0), row.get(1))).collect())
     }
 
     fn delivered(&mut self) -> Result<Vec<(String, Time, u64, u64)>, ArchiveError> {
         let sql = "SELECT instance, at, first, last FROM delivered ORDER BY instance, first";
-        let rows = self.query(READ, sql, &[])?;
+        let rows = self.session.query(READ, sql, &[])?;
         let end = |row: &Row, column| row.get::<_, &[u8]>(column).try_into().map_or(0, u64::from_be_bytes);
         Ok(rows.iter().map(|row| (row.get(0), time(row, 1), end(row, 2), end(row, 3))).collect())
     }
 
     fn segments(&mut self) -> Result<Vec<Segment>, ArchiveError> {
-        let rows =
-            self.query(READ, "SELECT hour, generation, rolled_to FROM segment ORDER BY hour, generation", &[])?;
+        let rows = self.session.query(
+            READ,
+            "SELECT hour, generation, rolled_to FROM segment ORDER BY hour, generation",
+            &[],
+        )?;
         let segment = |row: &Row| {
             let id = SegmentId { hour: row.get(0), generation: number(row, 1) };
             Segment { id, rolled_to: row.get::<_, Option<i64>>(2).map(|pair| PairId(pair as u32)) }
@@ -66,11 +70,11 @@ impl ReadStore for PostgresStore {
     }
 
     fn spool(&mut self, segment: SegmentId, each: &mut dyn FnMut(u32, PairId, &[u8])) -> Result<(), ArchiveError> {
-        let name = self.name.clone();
-        let failed = |error| super::engine_error("read the spool", &name, error);
+        let name = self.session.name.clone();
+        let failed = |error| super::error::engine_error("read the spool", &name, error);
         let sql = format!("SELECT slot, pair, chunk FROM {} ORDER BY slot, pair", spool_table(segment));
         // Row by row: an hour of a large mesh is some hundred megabytes.
-        let mut rows = self.client.query_raw(&sql, [0i64; 0]).map_err(failed)?;
+        let mut rows = self.session.client.query_raw(&sql, [0i64; 0]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
             each(number(&row, 0), pair_id(&row, 1), row.get(2));
         }
@@ -79,7 +83,7 @@ impl ReadStore for PostgresStore {
 
     fn spool_of_pair(&mut self, segment: SegmentId, pair: PairId) -> Result<Vec<Vec<u8>>, ArchiveError> {
         let sql = format!("SELECT chunk FROM {} WHERE pair = $1 ORDER BY slot", spool_table(segment));
-        let rows = self.query("read the spool", &sql, &[&i64::from(pair.0)])?;
+        let rows = self.session.query("read the spool", &sql, &[&i64::from(pair.0)])?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
@@ -95,33 +99,34 @@ impl ReadStore for PostgresStore {
         let sql = "SELECT id, pair, started, schema, figures FROM run WHERE pair = $1 AND started >= $2 AND started < $3 \
                    ORDER BY started DESC, id DESC LIMIT $4";
         let (from, to) = (began.start.as_nanos(), began.end.as_nanos());
-        let rows = self.query(READ, sql, &[&i64::from(pair.0), &from, &to, &i64::from(limit)])?;
+        let rows = self.session.query(READ, sql, &[&i64::from(pair.0), &from, &to, &i64::from(limit)])?;
         Ok(rows.iter().map(stored_run).collect())
     }
 
     fn run(&mut self, run: i64) -> Result<Option<StoredRun>, ArchiveError> {
-        let rows = self.query(READ, "SELECT id, pair, started, schema, figures FROM run WHERE id = $1", &[&run])?;
+        let rows =
+            self.session.query(READ, "SELECT id, pair, started, schema, figures FROM run WHERE id = $1", &[&run])?;
         Ok(rows.first().map(stored_run))
     }
 
     fn latest_runs(&mut self) -> Result<Vec<StoredRun>, ArchiveError> {
         let sql = "SELECT run.id, run.pair, run.started, schema, figures FROM latest_run JOIN run ON run.id = run \
                    ORDER BY latest_run.pair";
-        Ok(self.query(READ, sql, &[])?.iter().map(stored_run).collect())
+        Ok(self.session.query(READ, sql, &[])?.iter().map(stored_run).collect())
     }
 
     fn last_run_id(&mut self) -> Result<i64, ArchiveError> {
         let sql = "SELECT greatest((SELECT max(id) FROM run), (SELECT max(run) FROM latest_run), 0)";
-        Ok(self.query(READ, sql, &[])?.first().map_or(0, |row| row.get(0)))
+        Ok(self.session.query(READ, sql, &[])?.first().map_or(0, |row| row.get(0)))
     }
 
     fn document(&mut self, run: i64) -> Result<Option<Vec<u8>>, ArchiveError> {
-        let rows = self.query(READ, "SELECT data FROM document WHERE run = $1", &[&run])?;
+        let rows = self.session.query(READ, "SELECT data FROM document WHERE run = $1", &[&run])?;
         Ok(rows.first().map(|row| row.get(0)))
     }
 
     fn latest(&mut self) -> Result<Vec<(PairId, Vec<u8>)>, ArchiveError> {
-        let rows = self.query(READ, "SELECT pair, data FROM latest ORDER BY pair", &[])?;
+        let rows = self.session.query(READ, "SELECT pair, data FROM latest ORDER BY pair", &[])?;
         Ok(rows.iter().map(|row| (pair_id(row, 0), row.get(1))).collect())
     }
 
@@ -137,7 +142,7 @@ impl ReadStore for PostgresStore {
                    ORDER BY at DESC, id DESC LIMIT $5";
         let (from, to) = (at.start.as_nanos(), at.end.as_nanos());
         let (host, pair) = (host.map(|host| i64::from(host.0)), pair.map(|pair| i64::from(pair.0)));
-        let rows = self.query(READ, sql, &[&from, &to, &host, &pair, &i64::from(limit)])?;
+        let rows = self.session.query(READ, sql, &[&from, &to, &host, &pair, &i64::from(limit)])?;
         let event = |row: &Row| {
             let optional = |column| row.get::<_, Option<i64>>(column).map(|number| number as u32);
             let (host, pair) = (optional(2).map(HostId), optional(3).map(PairId));
@@ -148,19 +153,20 @@ impl ReadStore for PostgresStore {
 
     fn gaps(&mut self, pair: PairId, range: Range<Time>) -> Result<Vec<Gap>, ArchiveError> {
         let sql = "SELECT since, until, cause FROM gap WHERE pair = $1 AND since < $3 AND until > $2 ORDER BY since";
-        let rows = self.query(READ, sql, &[&i64::from(pair.0), &range.start.as_nanos(), &range.end.as_nanos()])?;
+        let rows =
+            self.session.query(READ, sql, &[&i64::from(pair.0), &range.start.as_nanos(), &range.end.as_nanos()])?;
         let gap = |row: &Row| Gap { pair, from: time(row, 0), to: time(row, 1), cause: row.get(2) };
         Ok(rows.iter().map(gap).collect())
     }
 
     fn audit(&mut self, at: Range<Time>, limit: u32) -> Result<Vec<AuditEntry>, ArchiveError> {
         let sql = "SELECT at, who, what FROM audit WHERE at >= $1 AND at < $2 ORDER BY at DESC, id DESC LIMIT $3";
-        let rows = self.query(READ, sql, &[&at.start.as_nanos(), &at.end.as_nanos(), &i64::from(limit)])?;
+        let rows = self.session.query(READ, sql, &[&at.start.as_nanos(), &at.end.as_nanos(), &i64::from(limit)])?;
         Ok(rows.iter().map(|row| AuditEntry { at: time(row, 0), who: row.get(1), what: row.get(2) }).collect())
     }
 
     fn state(&mut self, key: &str) -> Result<Option<Vec<u8>>, ArchiveError> {
-        let rows = self.query(READ, "SELECT value FROM state WHERE key = $1", &[&key])?;
+        let rows = self.session.query(READ, "SELECT value FROM state WHERE key = $1", &[&key])?;
         Ok(rows.first().map(|row| row.get(0)))
     }
 
@@ -174,7 +180,7 @@ impl ReadStore for PostgresStore {
             Kept::Events => ("min(at) FROM event".to_owned(), 1),
             Kept::Audit | Kept::Delivered => (format!("min(at) FROM {}", kept.name()), 1),
         };
-        let rows = self.query(READ, &format!("SELECT {found}"), &[])?;
+        let rows = self.session.query(READ, &format!("SELECT {found}"), &[])?;
         let number = rows.first().and_then(|row| row.get::<_, Option<i64>>(0));
         Ok(number.map(|number| Time::from_nanos(number.saturating_mul(scale))))
     }
@@ -182,7 +188,7 @@ impl ReadStore for PostgresStore {
     fn disk_usage(&mut self) -> Result<DiskUsage, ArchiveError> {
         let sql = "SELECT relname::text, pg_total_relation_size(oid) FROM pg_class \
                    WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace";
-        let tables = self.query("read how much room is taken", sql, &[])?;
+        let tables = self.session.query("read how much room is taken", sql, &[])?;
         let tables: Vec<(String, i64)> = tables.iter().map(|row| (row.get(0), row.get(1))).collect();
         let sum = |matches: &dyn Fn(&str) -> bool| {
             tables.iter().filter(|(name, _)| matches(name)).map(|(_, bytes)| *bytes as u64).sum::<u64>()
@@ -214,7 +220,7 @@ impl PostgresStore {
             "SELECT number, data FROM {} WHERE number >= $1 AND number < $2 AND pair = $3 ORDER BY number",
             kept.name()
         );
-        let rows = self.query("read blocks", &sql, &[&numbers.start, &numbers.end, &i64::from(pair.0)])?;
+        let rows = self.session.query("read blocks", &sql, &[&numbers.start, &numbers.end, &i64::from(pair.0)])?;
         Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
 }

@@ -1,6 +1,6 @@
 //! Tables, and how those of earlier versions become those of this one.
 
-use super::PostgresStore;
+use super::session::Session;
 use crate::ArchiveError;
 
 /// Each step makes the schema of the next number. A step is never changed once it was released.
@@ -51,8 +51,8 @@ pub(super) fn latest_schema() -> u32 {
 }
 
 /// Creates the tables, or brings those of an earlier version forward. All or nothing; the writer's lock keeps others out.
-pub(super) fn migrate(store: &mut PostgresStore) -> Result<(), ArchiveError> {
-    let found = check(store)?;
+pub(super) fn migrate(session: &mut Session) -> Result<(), ArchiveError> {
+    let found = check(session)?;
     if found == latest_schema() {
         return Ok(());
     }
@@ -62,24 +62,24 @@ pub(super) fn migrate(store: &mut PostgresStore) -> Result<(), ArchiveError> {
          INSERT INTO kumade_schema VALUES({});",
         latest_schema()
     );
-    store.execute_all("create or migrate the tables", &format!("BEGIN; {steps} {number} COMMIT;"))
+    session.execute_all("create or migrate the tables", &format!("BEGIN; {steps} {number} COMMIT;"))
 }
 
 /// The schema that is there, 0 of an empty database; refuses what is later or foreign.
-pub(super) fn check(store: &mut PostgresStore) -> Result<u32, ArchiveError> {
+pub(super) fn check(session: &mut Session) -> Result<u32, ArchiveError> {
     let operation = "read the schema's version";
     let sql = "SELECT count(*), count(*) FILTER (WHERE tablename = 'kumade_schema') FROM pg_tables \
                WHERE schemaname = current_schema()";
-    let rows = store.query(operation, sql, &[])?;
+    let rows = session.query(operation, sql, &[])?;
     let (tables, ours) = rows.first().map_or((0, 0), |row| (row.get::<_, i64>(0), row.get::<_, i64>(1)));
     if ours == 0 {
-        let foreign = || ArchiveError::Foreign { archive: store.name.clone() };
+        let foreign = || ArchiveError::Foreign { archive: session.name.clone() };
         return if tables == 0 { Ok(0) } else { Err(foreign()) };
     }
-    let rows = store.query(operation, "SELECT version FROM kumade_schema", &[])?;
+    let rows = session.query(operation, "SELECT version FROM kumade_schema", &[])?;
     let found = rows.first().map_or(0, |row| u32::try_from(row.get::<_, i64>(0)).unwrap_or(u32::MAX));
     if found > latest_schema() {
-        return Err(ArchiveError::Newer { archive: store.name.clone(), found, known: latest_schema() });
+        return Err(ArchiveError::Newer { archive: session.name.clone(), found, known: latest_schema() });
     }
     Ok(found)
 }

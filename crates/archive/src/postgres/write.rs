@@ -14,12 +14,11 @@ type BlockRow<'a> = (i64, i64, &'a [u8]);
 
 impl Store for PostgresStore {
     fn commit(&mut self, writes: &[Write]) -> Result<(), ArchiveError> {
-        self.execute_all(WRITE, "BEGIN")?;
-        let written = self.apply_all(writes).and_then(|()| self.execute_all(WRITE, "COMMIT"));
+        self.session.execute_all(WRITE, "BEGIN")?;
+        let written = self.apply_all(writes).and_then(|()| self.session.execute_all(WRITE, "COMMIT"));
         if written.is_err() {
-            // Statements that were prepared within it may be gone, too.
-            self.statements.clear();
-            _ = self.execute_all(WRITE, "ROLLBACK");
+            self.session.forget_statements();
+            _ = self.session.execute_all(WRITE, "ROLLBACK");
         }
         written
     }
@@ -48,7 +47,7 @@ impl Store for PostgresStore {
             Kept::Audit => "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < $1 ORDER BY at LIMIT $2)",
             Kept::Delivered => "DELETE FROM delivered WHERE at < $1 AND $2::bigint > 0",
         };
-        let deleted = self.execute("delete what is too old", sql, &[&nanos, &i64::from(limit)])?;
+        let deleted = self.session.execute("delete what is too old", sql, &[&nanos, &i64::from(limit)])?;
         Ok(deleted as u32)
     }
 
@@ -67,13 +66,14 @@ impl Store for PostgresStore {
 
     fn restore_reserve(&mut self) -> Result<bool, ArchiveError> {
         // Whether the server's disk has room shows when it is written to.
-        self.execute(
-            "look whether there is room",
-            "INSERT INTO state(key, value) VALUES('archive/room', '') ON CONFLICT(key) DO UPDATE SET value = ''",
-            &[],
-        )
-        .map(|_| true)
-        .or_else(|error| if matches!(error, ArchiveError::DiskFull { .. }) { Ok(false) } else { Err(error) })
+        self.session
+            .execute(
+                "look whether there is room",
+                "INSERT INTO state(key, value) VALUES('archive/room', '') ON CONFLICT(key) DO UPDATE SET value = ''",
+                &[],
+            )
+            .map(|_| true)
+            .or_else(|error| if matches!(error, ArchiveError::DiskFull { .. }) { Ok(false) } else { Err(error) })
     }
 }
 
@@ -119,7 +119,7 @@ impl PostgresStore {
             Write::DropSegment(id) => {
                 let sql = "DELETE FROM segment WHERE hour = $1 AND generation = $2";
                 self.run(sql, &[&id.hour, &i64::from(id.generation)])?;
-                self.execute_all(WRITE, &format!("DROP TABLE {}", spool_table(*id)))
+                self.session.execute_all(WRITE, &format!("DROP TABLE {}", spool_table(*id)))
             }
             Write::FigureName(number, name) => {
                 self.run("INSERT INTO figure_name(id, name) VALUES($1, $2)", &[&i64::from(*number), name])
@@ -166,7 +166,7 @@ impl PostgresStore {
     }
 
     fn run(&mut self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<(), ArchiveError> {
-        self.execute(WRITE, sql, parameters).map(drop)
+        self.session.execute(WRITE, sql, parameters).map(drop)
     }
 
     fn write_delivered(&mut self, instance: &str, at: Time, ranges: &[(u64, u64)]) -> Result<(), ArchiveError> {
@@ -186,7 +186,7 @@ impl PostgresStore {
             "CREATE TABLE {table}(slot bigint NOT NULL, pair bigint NOT NULL, chunk bytea NOT NULL); \
              CREATE INDEX {table}_of_pair ON {table}(pair, slot)"
         );
-        self.execute_all(WRITE, &sql)
+        self.session.execute_all(WRITE, &sql)
     }
 
     fn write_spool(&mut self, segment: SegmentId, slot: u32, chunks: &[(PairId, Vec<u8>)]) -> Result<(), ArchiveError> {
@@ -218,15 +218,15 @@ impl PostgresStore {
     fn stage<'a>(&mut self, rows: impl Iterator<Item = BlockRow<'a>>) -> Result<(), ArchiveError> {
         let sql = "CREATE TEMP TABLE IF NOT EXISTS staging(number bigint NOT NULL, pair bigint NOT NULL, data bytea NOT NULL) \
                    ON COMMIT DELETE ROWS; TRUNCATE staging";
-        self.execute_all(WRITE, sql)?;
+        self.session.execute_all(WRITE, sql)?;
         self.copy("staging(number, pair, data)", rows)
     }
 
     fn copy<'a>(&mut self, table: &str, rows: impl Iterator<Item = BlockRow<'a>>) -> Result<(), ArchiveError> {
         let sql = format!("COPY {table} FROM STDIN (FORMAT binary)");
-        let name = self.name.clone();
-        let failed = |error| super::engine_error(WRITE, &name, error);
-        let writer = self.client.copy_in(&sql).map_err(failed)?;
+        let name = self.session.name.clone();
+        let failed = |error| super::error::engine_error(WRITE, &name, error);
+        let writer = self.session.client.copy_in(&sql).map_err(failed)?;
         let mut writer = BinaryCopyInWriter::new(writer, &[Type::INT8, Type::INT8, Type::BYTEA]);
         for (first, second, data) in rows {
             writer.write(&[&first, &second, &data]).map_err(failed)?;
