@@ -20,7 +20,7 @@ impl DeliveredNumbers {
         self.at = self.at.max(at);
     }
 
-    pub(crate) fn delivered_at(&self) -> Time {
+    pub(crate) fn last_delivery(&self) -> Time {
         self.at
     }
 

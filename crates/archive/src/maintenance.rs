@@ -214,7 +214,7 @@ impl<S: Store> Archive<S> {
                 _ => now - span,
             };
             if kept == Kept::Delivered {
-                self.delivered.retain(|_, numbers| numbers.delivered_at() >= before);
+                self.delivered.retain(|_, numbers| numbers.last_delivery() >= before);
             }
             if self.store().delete_before(kept, before, ROWS_PER_STEP)? > 0 {
                 return Ok(true);

@@ -2,5 +2,6 @@
 
 mod directory;
 mod faults;
+mod postgres;
 mod sqlite;
 mod suite;

@@ -71,7 +71,7 @@ fn a_backup_of_a_running_archive_has_what_was_acknowledged_before() {
     let mut archive = open(&directory, START);
     let pair = make_pairs(&mut archive, 1)[0];
     let now = START + suite::HOUR;
-    let mut deliver = |archive: &mut Archive<SqliteStore>, sequence| {
+    let deliver = |archive: &mut Archive<SqliteStore>, sequence| {
         archive.ingest(&batch(sequence, vec![(pair, probes(sequence, START, 60))]), now).unwrap();
         archive.commit(now).unwrap();
     };
