@@ -35,9 +35,20 @@ fn simulate_worlds(ablation: Ablation, first_seed: u64, runs: u64) -> Tally {
         if ablation == Ablation::None && tally.overlaps + tally.trains_during_claims > 0 {
             println!("seed {seed}: {} overlaps, {} trains during claims", tally.overlaps, tally.trains_during_claims);
         }
-        sum.add(&tally);
+        add(&mut sum, &tally);
     }
     sum
+}
+
+fn add(sum: &mut Tally, tally: &Tally) {
+    sum.runs += tally.runs;
+    sum.trains += tally.trains;
+    sum.overlaps += tally.overlaps;
+    sum.trains_during_claims += tally.trains_during_claims;
+    sum.virtual_time += tally.virtual_time;
+    sum.events += tally.events;
+    tally.outcomes.iter().for_each(|(name, count)| *sum.outcomes.entry(name).or_default() += count);
+    tally.faults.iter().for_each(|(name, count)| *sum.faults.entry(name).or_default() += count);
 }
 
 fn print(name: &str, tally: &Tally) {

@@ -133,7 +133,7 @@ pub use coordinator::event::{CoordinatorInput, CoordinatorOutput, Missed, RunEnd
 pub use coordinator::view::{CycleView, NextView, RunningView, ScheduleView};
 pub use election::{Election, ElectionStep, LeaderRecord, RENEW_INTERVAL, TAKE_OVER_AFTER};
 pub use id::{AgentId, ClassId, ResourceId, RunId};
-pub use load::{Change, ClassLoad, ClassOnResource, MAX_LOAD_RATIO, Overload, ResourceLoad, ScheduleLoad};
+pub use load::{Change, ClassLoad, ClassOnResource, GroupLoad, MAX_LOAD_RATIO, Overload, ResourceLoad, ScheduleLoad};
 pub use message::{AgentMessage, Grant, Heartbeat, Outcome, Refusal, Role};
 pub use plan::{Class, MAX_SLOT, MIN_PERIOD, Plan, PlanError, PlannedAgent, Resource, ResourceKind, Run, RunKind};
 pub use probe_times::ProbeTimes;

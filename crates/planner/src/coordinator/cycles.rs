@@ -7,7 +7,6 @@ use crate::list_scheduler::{ListPosition, Rank};
 use crate::load::ScheduleLoad;
 use kumade_units::Time;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 /// After so many cycles unserved a run goes before all others.
 const MAX_UNSERVED_CYCLES: u32 = 3;
@@ -79,11 +78,9 @@ impl Coordinator {
 
     /// What each run's busiest resource has to do, with what the runs take now.
     pub(super) fn note_loads(&mut self) {
-        let load = self.load();
-        let ratios: BTreeMap<_, _> = load.resources.iter().map(|load| (load.resource, load.load_ratio)).collect();
-        for (run, state) in self.plan.runs.iter().zip(&mut self.runs) {
-            let ratios = run.resources.iter().filter_map(|resource| ratios.get(resource));
-            state.load_ratio = ratios.fold(0.0, |max, ratio| ratio.max(max));
+        let load_ratios = self.load().by_run(&self.plan.runs);
+        for (state, load_ratio) in self.runs.iter_mut().zip(load_ratios) {
+            state.load_ratio = load_ratio;
         }
     }
 

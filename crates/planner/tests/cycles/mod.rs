@@ -32,7 +32,7 @@ pub enum Topology {
 #[derive(Debug)]
 pub struct CycleResult {
     pub runs: usize,
-    /// The maximum over resources of the sum of the runs' durations as they came.
+    /// The maximum over resources of the sum of the runs' durations as they came; more where an odd group needs more.
     pub lower_bound: Span,
     /// From the begin of the cycle to the end of the last run on the busiest resource. Others are spread over the period.
     pub took: Span,
@@ -111,6 +111,7 @@ struct Cycle<'a> {
     /// What the runs took on each resource, and when the last one ended.
     busy: BTreeMap<ResourceId, (Span, Time)>,
     in_use: BTreeMap<ResourceId, Token>,
+    durations: BTreeMap<RunId, Span>,
     served: usize,
     missed: usize,
     overlaps: usize,
@@ -137,6 +138,7 @@ impl<'a> Cycle<'a> {
             heartbeats,
             busy: BTreeMap::new(),
             in_use: BTreeMap::new(),
+            durations: BTreeMap::new(),
             served: 0,
             missed: 0,
             overlaps: 0,
@@ -151,7 +153,9 @@ impl<'a> Cycle<'a> {
             self.now = self.next_time();
             self.step();
         }
-        let (lower_bound, last_end) = self.busy.values().max().copied().unwrap_or_default();
+        let last_end = self.busy.values().max().map_or(start, |(_, last_end)| *last_end);
+        let took = |run: &Run| self.durations.get(&run.id).copied().unwrap_or_default();
+        let lower_bound = ScheduleLoad::from_plan(self.plan, took).classes[0].lower_bound;
         CycleResult {
             runs: self.plan.runs.len(),
             lower_bound,
@@ -205,6 +209,7 @@ impl<'a> Cycle<'a> {
                         .entry(grant.token)
                         .or_insert_with(|| Span::from_millis(random.random_range(DURATIONS_MS)));
                     self.ends.push(Reverse((self.now + duration, grant.token, agent.0)));
+                    self.durations.insert(grant.run, duration);
                     if grant.role == Role::Initiator {
                         for resource in grant.resources {
                             let (busy, last_end) = self.busy.entry(resource).or_default();

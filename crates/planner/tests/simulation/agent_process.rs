@@ -93,11 +93,11 @@ impl World {
                 self.answer(number, from, (token, train), span, down, now);
             }
             Frame::Answer { token, number: train, carried } => self.take_answer(number, token, train, carried, now),
-            Frame::Wake { token, number: wake } => {
-                // A train is over and the next one is asked for, or an answer has not come.
-                if self.agents[number].measuring.get(&token).is_some_and(|measuring| measuring.wake == wake) {
-                    self.ask(number, token, now);
-                }
+            // A train is over and the next one is asked for, or an answer has not come.
+            Frame::Wake { token, number: wake }
+                if self.agents[number].measuring.get(&token).is_some_and(|measuring| measuring.wake == wake) =>
+            {
+                self.ask(number, token, now);
             }
             Frame::Bye { token } => match self.agents[number].answering {
                 // A run ends once its last train is out.

@@ -125,11 +125,9 @@ impl World {
         }
         let this = &mut self.coordinators[number];
         let mut again = None;
-        if let Some((record, sent)) = &mut this.persisting {
-            if now - *sent >= STORE_TIMEOUT {
-                *sent = now;
-                again = Some(*record);
-            }
+        if let Some((record, sent)) = this.persisting.as_mut().filter(|(_, sent)| now - *sent >= STORE_TIMEOUT) {
+            *sent = now;
+            again = Some(*record);
         }
         let resend = this.persisting.map(|(_, sent)| sent + STORE_TIMEOUT);
         let planned = this.coordinator.as_ref().and_then(Coordinator::next_deadline);

@@ -52,6 +52,7 @@ impl Ablation {
 
 /// What came of it.
 #[derive(Debug, Default)]
+#[allow(dead_code, reason = "the test prints what the example reads")]
 pub struct Tally {
     pub runs: u64,
     pub trains: u64,
@@ -168,20 +169,6 @@ pub fn simulate(settings: Settings) -> Tally {
         trains_during_claims: observer.trains_during_claims,
         virtual_time: world.now - Time::ZERO,
         ..world.tally
-    }
-}
-
-impl Tally {
-    /// Sums.
-    pub fn add(&mut self, other: &Tally) {
-        self.runs += other.runs;
-        self.trains += other.trains;
-        self.overlaps += other.overlaps;
-        self.trains_during_claims += other.trains_during_claims;
-        self.virtual_time += other.virtual_time;
-        self.events += other.events;
-        other.outcomes.iter().for_each(|(name, count)| *self.outcomes.entry(name).or_default() += count);
-        other.faults.iter().for_each(|(name, count)| *self.faults.entry(name).or_default() += count);
     }
 }
 
