@@ -96,7 +96,7 @@ impl ReadStore for PostgresStore {
     }
 
     fn runs(&mut self, pair: PairId, began: Range<Time>, limit: u32) -> Result<Vec<StoredRun>, ArchiveError> {
-        let sql = "SELECT id, pair, started, schema, figures FROM run WHERE pair = $1 AND started >= $2 AND started < $3 \
+        let sql = "SELECT id, pair, started, ended, schema, figures FROM run WHERE pair = $1 AND started >= $2 AND started < $3 \
                    ORDER BY started DESC, id DESC LIMIT $4";
         let (from, to) = (began.start.as_nanos(), began.end.as_nanos());
         let rows = self.session.query(READ, sql, &[&i64::from(pair.0), &from, &to, &i64::from(limit)])?;
@@ -104,13 +104,16 @@ impl ReadStore for PostgresStore {
     }
 
     fn run(&mut self, run: i64) -> Result<Option<StoredRun>, ArchiveError> {
-        let rows =
-            self.session.query(READ, "SELECT id, pair, started, schema, figures FROM run WHERE id = $1", &[&run])?;
+        let rows = self.session.query(
+            READ,
+            "SELECT id, pair, started, ended, schema, figures FROM run WHERE id = $1",
+            &[&run],
+        )?;
         Ok(rows.first().map(stored_run))
     }
 
     fn latest_runs(&mut self) -> Result<Vec<StoredRun>, ArchiveError> {
-        let sql = "SELECT run.id, run.pair, run.started, schema, figures FROM latest_run JOIN run ON run.id = run \
+        let sql = "SELECT run.id, run.pair, run.started, run.ended, schema, figures FROM latest_run JOIN run ON run.id = run \
                    ORDER BY latest_run.pair";
         Ok(self.session.query(READ, sql, &[])?.iter().map(stored_run).collect())
     }
@@ -238,5 +241,6 @@ fn time(row: &Row, column: usize) -> Time {
 }
 
 fn stored_run(row: &Row) -> StoredRun {
-    StoredRun { id: row.get(0), pair: pair_id(row, 1), started: time(row, 2), schema: row.get(3), figures: row.get(4) }
+    let (started, ended) = (time(row, 2), time(row, 3));
+    StoredRun { id: row.get(0), pair: pair_id(row, 1), started, ended, schema: row.get(4), figures: row.get(5) }
 }

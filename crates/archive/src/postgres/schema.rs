@@ -25,7 +25,7 @@ CREATE TABLE hours(number bigint NOT NULL, pair bigint NOT NULL, data bytea NOT 
 CREATE TABLE days(number bigint NOT NULL, pair bigint NOT NULL, data bytea NOT NULL, PRIMARY KEY(number, pair))
     PARTITION BY RANGE(number);
 CREATE TABLE figure_name(id bigint PRIMARY KEY, name text NOT NULL UNIQUE);
-CREATE TABLE run(id bigint PRIMARY KEY, pair bigint NOT NULL, started bigint NOT NULL, schema text NOT NULL,
+CREATE TABLE run(id bigint PRIMARY KEY, pair bigint NOT NULL, started bigint NOT NULL, ended bigint NOT NULL, schema text NOT NULL,
     figures bytea NOT NULL);
 CREATE INDEX run_of_pair ON run(pair, started);
 CREATE INDEX run_by_time ON run(started);

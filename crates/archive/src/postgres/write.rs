@@ -131,9 +131,10 @@ impl PostgresStore {
     fn apply_record(&mut self, write: &Write) -> Result<(), ArchiveError> {
         match write {
             Write::Run(stored, document) => {
-                let (pair, started) = (i64::from(stored.pair.0), stored.started.as_nanos());
-                let sql = "INSERT INTO run(id, pair, started, schema, figures) VALUES($1, $2, $3, $4, $5)";
-                self.run(sql, &[&stored.id, &pair, &started, &stored.schema, &stored.figures])?;
+                let pair = i64::from(stored.pair.0);
+                let (started, ended) = (stored.started.as_nanos(), stored.ended.as_nanos());
+                let sql = "INSERT INTO run(id, pair, started, ended, schema, figures) VALUES($1, $2, $3, $4, $5, $6)";
+                self.run(sql, &[&stored.id, &pair, &started, &ended, &stored.schema, &stored.figures])?;
                 self.run("INSERT INTO document(run, data) VALUES($1, $2)", &[&stored.id, document])?;
                 self.run(
                     "INSERT INTO latest_run(pair, run, started) VALUES($1, $2, $3) ON CONFLICT(pair) DO UPDATE SET \
