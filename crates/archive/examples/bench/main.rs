@@ -58,7 +58,7 @@ fn ingest(path: &Path, pairs: u32) {
             .enumerate()
             .map(|(agent, (pairs, models))| Batch {
                 instance: format!("agent-{agent}"),
-                sequence: second as u64,
+                sequence: (second / step) as u64,
                 samples: pairs.iter().zip(models).map(|(pair, model)| (*pair, model.probes(from, step))).collect(),
                 ..Batch::default()
             })
