@@ -32,15 +32,19 @@ impl ForecastBytes {
 
 const DAY_SECONDS: f64 = 86_400.0;
 
-/// Bytes of a probe, both directions.
-const PROBE_BYTES: f64 = 2.5;
+/// Bytes of a probe, both directions. All figures are those of the bench's mixed paths, over a year.
+const PROBE_BYTES: f64 = 2.14;
 /// Bytes of a minute, an hour and a day of a probe a second, both directions.
-const MINUTE_BYTES: f64 = 30.0;
-const HOUR_BYTES: f64 = 100.0;
-const DAY_BYTES: f64 = 200.0;
+const MINUTE_BYTES: f64 = 22.9;
+const HOUR_BYTES: f64 = 116.0;
+const DAY_BYTES: f64 = 880.0;
+/// Other rates fill fewer or more buckets, the less so the longer the time.
+const MINUTE_EXPONENT: f64 = 0.7;
+const HOUR_EXPONENT: f64 = 0.3;
+const DAY_EXPONENT: f64 = 0.2;
 /// Bytes of a run's figures and of its document.
-const FIGURES_BYTES: f64 = 800.0;
-const DOCUMENT_BYTES: f64 = 1_800.0;
+const FIGURES_BYTES: f64 = 343.0;
+const DOCUMENT_BYTES: f64 = 774.0;
 
 impl Forecast {
     /// What is kept once it has run for so long.
@@ -50,11 +54,12 @@ impl Forecast {
             kept.as_secs_f64() / DAY_SECONDS
         };
         let probes = self.probes_per_second * DAY_SECONDS;
+        let scaled = |exponent| self.probes_per_second.powf(exponent);
         let per_day = [
             (Kept::Packets, probes * PROBE_BYTES),
-            (Kept::Blocks(Layer::Minutes), 24.0 * 60.0 * MINUTE_BYTES),
-            (Kept::Blocks(Layer::Hours), 24.0 * HOUR_BYTES),
-            (Kept::Blocks(Layer::Days), DAY_BYTES),
+            (Kept::Blocks(Layer::Minutes), 24.0 * 60.0 * MINUTE_BYTES * scaled(MINUTE_EXPONENT)),
+            (Kept::Blocks(Layer::Hours), 24.0 * HOUR_BYTES * scaled(HOUR_EXPONENT)),
+            (Kept::Blocks(Layer::Days), DAY_BYTES * scaled(DAY_EXPONENT)),
             (Kept::Runs, self.runs_per_day * FIGURES_BYTES),
             (Kept::Documents, self.runs_per_day * DOCUMENT_BYTES),
         ];

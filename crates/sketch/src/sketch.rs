@@ -39,6 +39,7 @@ impl Sketch {
         // Most delays have the floor of the last.
         let place = match self.parts.last() {
             Some(part) if part.floor == delay.floor => Ok(self.parts.len() - 1),
+            Some(part) if part.floor < delay.floor => Err(self.parts.len()),
             _ => self.parts.binary_search_by_key(&delay.floor, |part| part.floor),
         };
         let place = place.unwrap_or_else(|place| {
@@ -46,6 +47,11 @@ impl Sketch {
             place
         });
         let counts = &mut self.parts[place].counts;
+        // What is read comes in order.
+        if counts.last().is_none_or(|(last, _)| *last < delay.bucket) {
+            counts.push((delay.bucket, times));
+            return;
+        }
         match counts.binary_search_by_key(&delay.bucket, |(bucket, _)| *bucket) {
             Ok(found) => counts[found].1 = counts[found].1.saturating_add(times),
             Err(place) => counts.insert(place, (delay.bucket, times)),

@@ -46,7 +46,7 @@ fn ingest(path: &Path, pairs: u32) {
     let (mut archive, pairs) = new_archive(path, pairs);
     let mut models: Vec<_> = pairs.iter().map(|pair| PathModel::new(u64::from(pair.0))).collect();
     let (seconds, step) = (3600, 5);
-    let (mut probes, mut taking, mut longest) = (0u64, Duration::ZERO, Duration::ZERO);
+    let (mut probes, mut taking, mut longest) = (0u64, Cost::default(), Duration::ZERO);
     for second in (0..seconds).step_by(step as usize) {
         let from = START + Span::from_secs(second);
         let now = from + Span::from_secs(step);
@@ -58,37 +58,62 @@ fn ingest(path: &Path, pairs: u32) {
             .enumerate()
             .map(|(agent, (pairs, models))| Batch {
                 instance: format!("agent-{agent}"),
-                sequence: second as u64,
+                sequence: (second / step) as u64,
                 samples: pairs.iter().zip(models).map(|(pair, model)| (*pair, model.probes(from, step))).collect(),
                 ..Batch::default()
             })
             .collect();
         probes += batches.iter().flat_map(|batch| &batch.samples).map(|(_, samples)| samples.len() as u64).sum::<u64>();
-        let begin = Instant::now();
+        let begin = Cost::now();
         batches.iter().for_each(|batch| _ = archive.ingest(batch, now).unwrap());
         let commit = Instant::now();
         archive.commit(now).unwrap();
         longest = longest.max(commit.elapsed());
         while archive.maintain(now).unwrap() {}
-        taking += begin.elapsed();
+        taking.add(begin.elapsed());
     }
     let resident = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
     let resident = resident.lines().find(|line| line.starts_with("Pss:")).unwrap_or_default().to_owned();
     let log = archive.store().checkpoint().unwrap();
     println!("ingest: {} pairs, an hour of a probe a second, {} one-way samples", pairs.len(), 2 * probes);
     println!("  {} samples in memory, {resident} (with the bench's own), log {log} bytes", archive.open_samples());
-    let begin = Instant::now();
+    let begin = Cost::now();
     let end = START + Span::from_secs(2 * 3600);
     while archive.maintain(end).unwrap() {}
-    let rolling = begin.elapsed();
+    let mut all = begin.elapsed();
+    all.add(taking);
     let rate = |time: Duration| 2.0 * probes as f64 / time.as_secs_f64() / 1e3;
-    println!("ingest: {} pairs, an hour of a probe a second, {} one-way samples", pairs.len(), 2 * probes);
-    println!(
-        "  taken and committed   {:8.0} k samples/s, longest commit {:.1} ms",
-        rate(taking),
-        longest.as_secs_f64() * 1e3
-    );
-    println!("  and rolled up         {:8.0} k samples/s", rate(taking + rolling));
+    println!("  longest commit {:.1} ms", longest.as_secs_f64() * 1e3);
+    for (name, cost) in [("taken and committed", taking), ("and rolled up", all)] {
+        println!("  {name:20} {:6.0} k samples/s; {:6.0} k samples/s of a core", rate(cost.wall), rate(cost.cpu));
+    }
+}
+
+/// Time that passed, and of a core.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    wall: Duration,
+    cpu: Duration,
+}
+
+/// When something began.
+struct Begin(Instant, Duration);
+
+impl Cost {
+    fn now() -> Begin {
+        Begin(Instant::now(), cpu_time())
+    }
+
+    fn add(&mut self, other: Cost) {
+        self.wall += other.wall;
+        self.cpu += other.cpu;
+    }
+}
+
+impl Begin {
+    fn elapsed(&self) -> Cost {
+        Cost { wall: self.0.elapsed(), cpu: cpu_time() - self.1 }
+    }
 }
 
 /// A virtual year of some pairs, with runs every six hours; what it takes, for a mesh of 100 sites.
@@ -126,11 +151,16 @@ fn year(path: &Path, pairs: u32, days: i64) {
         [("the year", START, 1000), ("30 days", end - Span::from_secs(30 * 86_400), 1000), ("a day", end - DAY, 1440)]
     {
         drop_pages(path);
-        let begin = Instant::now();
+        let (begin, cpu) = (Instant::now(), cpu_time());
         let series = reader.series(&SeriesQuery { pair: ids[0], from, to: end, points }).unwrap();
         let runs = reader.runs(ids[0], from..end, 2000).unwrap();
-        let (time, points) = (begin.elapsed(), series.points.len());
-        println!("  pair's page of {name:8} {:6.1} ms, {points} points, {} runs", time.as_secs_f64() * 1e3, runs.len());
+        let (time, points, cpu) = (begin.elapsed(), series.points.len(), cpu_time() - cpu);
+        println!(
+            "  pair's page of {name:8} {:6.1} ms ({:.1} ms of a core), {points} points, {} runs",
+            time.as_secs_f64() * 1e3,
+            cpu.as_secs_f64() * 1e3,
+            runs.len()
+        );
     }
 }
 
@@ -196,6 +226,12 @@ fn new_archive(path: &Path, pairs: u32) -> (Archive<SqliteStore>, Vec<PairId>) {
     let ids = all.into_iter().map(|(source, target)| archive.put_pair(source, target, Family::V4).unwrap()).collect();
     archive.store().checkpoint().unwrap();
     (archive, ids)
+}
+
+/// What this thread has used of a core: other work on the machine does not count.
+fn cpu_time() -> Duration {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
+    Duration::new(time.tv_sec() as u64, time.tv_nsec() as u32)
 }
 
 /// Out of the system's cache, so that the next question reads the disk.
