@@ -109,7 +109,8 @@
 //! - Someone else who measures at a host [claims](Agent::claim) it there: a planned run that has not begun gives its slot up, one that has is
 //!   named to the claimant. The coordinator plans around the claim.
 //!
-//! What does not: a train that is on its way when its sender is stopped leaves when it goes on. A claim is made on a host: it closes
+//! What does not: an end that was not told that the other one has ended may answer a late question with a train, until its
+//! grant is void: no run starts there meanwhile, but someone may have claimed the other end's host. A train that is on its way when its sender is stopped leaves when it goes on. A claim is made on a host: it closes
 //! the links of the host for planned runs from the next heartbeat on, but does not end a run of another host that uses them.
 #![forbid(unsafe_code)]
 

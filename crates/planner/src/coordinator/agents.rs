@@ -4,12 +4,15 @@ use super::Coordinator;
 use super::state::{AgentState, GrantEnd, HeartbeatEcho};
 use crate::agent::HEARTBEAT_INTERVAL;
 use crate::id::AgentId;
-use crate::message::{AgentMessage, Heartbeat, Outcome, Role};
+use crate::message::{AgentMessage, Heartbeat, Outcome, Refusal, Role};
 use crate::token::Token;
 use kumade_units::{Span, Time};
 
 /// An agent that has sent no heartbeat for so long is given nothing.
 const SILENT_AFTER: Span = Span::from_nanos(HEARTBEAT_INTERVAL.as_nanos() * 3);
+
+/// Of what an agent says in words, so much is kept.
+const MAX_TEXT_CHARS: usize = 200;
 
 impl Coordinator {
     pub(super) fn disconnect(&mut self, agent: AgentId) {
@@ -76,7 +79,7 @@ impl Coordinator {
                 state.closed.iter().for_each(|resource| self.list.close(*resource));
             }
         }
-        state.claim = claim;
+        state.claim = claim.map(|holder| holder.chars().take(MAX_TEXT_CHARS).collect());
     }
 
     /// What an agent does not hold after the time in which it may begin, it will never begin.
@@ -98,6 +101,13 @@ impl Coordinator {
         let Some(grant) = self.grants.get_mut(&token) else { return };
         let Some(end) = grant.ends.iter_mut().flatten().find(|end| end.agent == agent && !end.is_done) else { return };
         end.is_done = true;
+        let outcome = match outcome {
+            Outcome::Failed(reason) => Outcome::Failed(reason.chars().take(MAX_TEXT_CHARS).collect()),
+            Outcome::Refused(Refusal::Claimed(holder)) => {
+                Outcome::Refused(Refusal::Claimed(holder.chars().take(MAX_TEXT_CHARS).collect()))
+            }
+            outcome => outcome,
+        };
         let is_refused = |outcome: &Option<Outcome>| matches!(outcome, Some(Outcome::Refused(_)));
         match end.role {
             // That the other end gave the slot up says more than that it could not be begun.

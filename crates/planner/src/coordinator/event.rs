@@ -13,12 +13,13 @@ pub struct TokenRecord {
     pub epoch: u64,
     /// No token with a greater number was granted in this epoch.
     pub number: u64,
-    /// Each grant is void this long after it was asked to be persisted, and the longest of an earlier epoch after this epoch began.
+    /// Each grant is void so long after its token was asked to be stored. Before the first one of this epoch: that of the
+    /// epoch before.
     pub longest: Span,
 }
 
 impl TokenRecord {
-    /// What to store when a coordinator begins to lead: in the same transaction in which the old record is read, so that the
+    /// What to store when a coordinator begins to lead, also after a restart: in the same transaction in which the old record is read, so that the
     /// former leader can persist nothing more. With it, [`Coordinator::new`](crate::Coordinator::new).
     pub fn next_epoch(self) -> TokenRecord {
         TokenRecord { epoch: self.epoch + 1, number: 0, longest: self.longest }
@@ -46,7 +47,7 @@ pub enum CoordinatorInput {
 /// What is to be done, or is told, by the coordinator.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CoordinatorOutput {
-    /// Store this record durably **if the store's epoch is the same**, then report [`CoordinatorInput::Persisted`]; if the
+    /// Store this record durably **if the store's epoch is the same** (and its number not greater), then report [`CoordinatorInput::Persisted`]; if the
     /// epoch is greater there, [`CoordinatorInput::Deposed`]. Try again where the store can't be reached. Only then grants leave.
     Persist(TokenRecord),
     /// Send this to an agent.

@@ -12,7 +12,7 @@ pub struct Observer {
     pub trains: u64,
     /// Pairs of runs that used the same resource at once, or one between the trains of the other.
     pub overlaps: BTreeSet<(Token, Token)>,
-    /// Trains beside someone who had claimed the host.
+    /// Trains beside someone who had claimed the host: late ones of an end that was not told that the run has ended.
     pub trains_during_claims: u64,
     last: BTreeMap<ResourceId, Token>,
 }
