@@ -19,6 +19,7 @@ mod journal;
 mod listen_address;
 mod listener_thread;
 mod lock_file;
+pub mod metrics;
 mod metrics_format;
 mod name_lock;
 mod namespace_lock;

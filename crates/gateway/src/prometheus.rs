@@ -1,7 +1,8 @@
 //! The status of a gateway in Prometheus' text format (OpenMetrics).
 
 use crate::status::{GatewayPathStatus, GatewayStatus, RemotePath, RemoteSessions, RemoteSiteStatus, Tunnel};
-use ::kumade_overlay_status::metrics::{Counter, Encoder, Gauge, Labels, TrafficCounter, bool_as_f64, encode_text};
+use ::kumade_overlay_status::metrics::{TrafficCounter, encode_refused, encode_traffic};
+use kumade_daemon::metrics::{Counter, Encoder, Gauge, Labels, bool_as_f64, encode_text};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
@@ -92,12 +93,12 @@ impl Collector for GatewayMetrics {
         if self.0.plane == crate::status::PlaneKind::Direct {
             encoder.encode_counters(&paths, &PATH_COUNTERS)?;
         }
-        encoder.encode_traffic(&paths, &PATH_TRAFFIC_COUNTERS)?;
+        encode_traffic(&mut encoder, &paths, &PATH_TRAFFIC_COUNTERS)?;
         self.encode_remote_paths(&mut encoder)?;
         Tunnel::encode_metrics(&mut descriptors, "tunnel_", &self.labelled_remotes(|remote| remote.tunnel.as_ref()))?;
         let mut encoder = Encoder::new(&mut descriptors, "");
         self.encode_sessions(&mut encoder)?;
-        self.0.refused.iter().try_for_each(|refused| encoder.encode_refused(gateway, refused))
+        self.0.refused.iter().try_for_each(|refused| encode_refused(&mut encoder, gateway, refused))
     }
 }
 

@@ -15,6 +15,7 @@ mod live;
 mod log;
 mod manual;
 mod measure;
+mod monitor;
 mod notices;
 mod output;
 mod serve;
@@ -53,6 +54,7 @@ enum Command {
     Link(link::LinkArgs),
     Gateway(Box<gateway::GatewayArgs>),
     Tunnel(tunnel::TunnelArgs),
+    Monitor(monitor::MonitorArgs),
     Key(key::KeyArgs),
     /// Run a command for each event on standard input
     #[command(name = event_hook::HELPER_COMMAND, hide = true)]
@@ -82,7 +84,8 @@ pub fn main() -> ExitCode {
         let arguments = env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect::<Vec<_>>();
         tips::with_tips(error, &arguments).exit()
     });
-    let is_service = matches!(cli.command, Command::Serve(_) | Command::Gateway(_) | Command::Tunnel(_));
+    let is_service =
+        matches!(cli.command, Command::Serve(_) | Command::Gateway(_) | Command::Tunnel(_) | Command::Monitor(_));
     log::init_logging(if is_service { LevelFilter::INFO } else { LevelFilter::WARN });
     run(cli.command).unwrap_or_else(|error| {
         // A reader that closes the pipe, as `head` does, is not an error.
@@ -106,6 +109,7 @@ fn run(request: Command) -> anyhow::Result<ExitCode> {
         Command::Link(args) => link::run(args),
         Command::Gateway(args) => gateway::run(&args),
         Command::Tunnel(args) => tunnel::run(args),
+        Command::Monitor(args) => monitor::run(&args),
         Command::Key(args) => key::run(&args),
         Command::RunOnEvents(args) => Ok(event_hook::run_helper(&args)),
         Command::Completions { shell } => {

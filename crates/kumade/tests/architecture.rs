@@ -18,6 +18,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("middlebox", &["packet", "units"]),
     // Packets wait in a queue discipline until a path has room; a measured rate has its interval; NAT sessions are of flows.
     ("multipath", &["link", "packet", "probe-train", "units"]),
+    ("sketch", &["units"]),
+    ("planner", &["units"]),
     ("noise-session", &["units"]),
     // Client and server may share a key.
     ("wire", &["noise-session", "probe-train", "units"]),
@@ -33,18 +35,21 @@ const EDGES: &[(&str, &[&str])] = &[
     // The label that a link wants of each packet: flow and ECN.
     ("packet-loop", &["link", "net", "packet", "units"]),
     ("daemon", &["net", "units"]),
+    ("archive", &["sketch", "units"]),
     // TCP connections of a tunnel that carry no packets.
     ("relay", &["net", "packet-loop", "noise-session", "daemon", "units"]),
     // What a gateway and a tunnel do, over sockets.
     ("overlay-io", &["dataplane", "multipath", "net", "packet", "packet-loop", "noise-session", "daemon", "units"]),
     // What is seen of a bonded plane.
-    ("overlay-status", &["overlay-io", "dataplane", "multipath", "net", "units"]),
+    ("overlay-status", &["overlay-io", "daemon", "dataplane", "multipath", "net", "units"]),
     // Its reference clock speaks NTP.
     ("netns-testbed", &["link", "middlebox", "net", "packet", "packet-loop", "units", "wire"]),
     // The STAMP client fits the clocks itself (`kumade_estimate::delay`).
     ("client", &["estimate", "measurement", "net", "probe-train", "transport", "units", "wire"]),
     // Who gives way where there is not room for all; of whose wrong keys is told.
     ("serve", &["net", "daemon", "noise-session", "probe-train", "transport", "units", "wire"]),
+    // Light probes speak STAMP; what is measured is what `client` measures.
+    ("monitor", &["archive", "client", "daemon", "net", "planner", "sketch", "units", "wire"]),
     ("emulator", &["link", "middlebox", "net", "packet", "packet-loop", "daemon", "units"]),
     (
         "tunnel",
@@ -116,6 +121,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "lab",
             "link",
             "measurement",
+            "monitor",
             "net",
             "client",
             "noise-session",
@@ -133,7 +139,7 @@ const EDGES: &[(&str, &[&str])] = &[
 const FOR_TESTS: [&str; 2] = ["netns-testbed", "serve"];
 
 /// Crates without clock, socket, thread and global randomness.
-const PURE: [&str; 12] = [
+const PURE: [&str; 14] = [
     "units",
     "packet",
     "probe-train",
@@ -141,6 +147,8 @@ const PURE: [&str; 12] = [
     "link",
     "middlebox",
     "multipath",
+    "sketch",
+    "planner",
     "noise-session",
     "wire",
     "measurement",

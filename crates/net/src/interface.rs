@@ -8,6 +8,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netlink_bindings::utils::{find_attr, push_header};
 use netlink_bindings::{rt_addr, rt_route};
 use nix::sys::socket::SockProtocol;
+use std::fmt;
 use std::io;
 use std::net::IpAddr;
 
@@ -154,6 +155,12 @@ impl Family {
             Family::V4 => libc::AF_INET as u8,
             Family::V6 => libc::AF_INET6 as u8,
         }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Family::V4 { "IPv4" } else { "IPv6" })
     }
 }
 

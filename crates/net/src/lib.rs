@@ -14,6 +14,7 @@ pub mod congestion;
 mod control_messages;
 pub mod cpu;
 pub mod datagram;
+mod echo;
 #[cfg(feature = "fault-injection")]
 pub mod fault_injection;
 pub mod forwarding;
@@ -48,6 +49,7 @@ pub mod tun;
 pub mod udp;
 
 pub use binding::{SocketBinding, is_address_gone, is_own_address};
+pub use echo::{EchoReply, EchoSocket};
 pub use resolved_host::ResolvedHost;
 pub use scoped_address::{ScopedAddress, ScopedAddressError};
 pub use setup::SetupError;

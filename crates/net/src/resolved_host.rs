@@ -1,6 +1,7 @@
 //! A far host that is known by its name: one of its addresses after the other, and the name again.
 
 use crate::clock;
+use crate::interface::Family;
 use kumade_units::{Span, Time};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -18,8 +19,17 @@ pub struct ResolvedHost(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     /// What is looked up; none where the address itself was given.
-    name: Option<(String, u16)>,
+    name: Option<HostName>,
     rotation: Mutex<AddressRotation>,
+}
+
+/// What is looked up.
+#[derive(Debug, Clone)]
+struct HostName {
+    name: String,
+    port: u16,
+    /// Which of its addresses are used; none for all.
+    family: Option<Family>,
 }
 
 /// Which address is tried, and when the name is looked up again. Pure: it takes the time.
@@ -48,19 +58,18 @@ const MAX_ATTEMPT_TIMEOUT: Span = Span::from_secs(6);
 const MIN_LOOKUP_INTERVAL: Span = Span::from_secs(5);
 
 impl ResolvedHost {
-    /// Looks up a name, as the system does. That may take its time.
+    /// Looks up a name, as the system does; of its addresses, only those of one IP version are used where one is given. That may take
+    /// its time.
     ///
     /// # Errors
-    /// The name service does not know the name, or does not answer.
-    pub fn resolve(name: &str, port: u16) -> io::Result<Self> {
-        let addresses: Vec<_> = (name, port).to_socket_addrs()?.collect();
-        if addresses.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
-        }
-        Ok(ResolvedHost::new(Some((name.to_owned(), port)), addresses))
+    /// The name service does not know the name, or does not answer; or the name has no address of that version.
+    pub fn resolve(name: &str, port: u16, family: Option<Family>) -> io::Result<Self> {
+        let name = HostName { name: name.to_owned(), port, family };
+        let addresses = name.look_up()?;
+        Ok(ResolvedHost::new(Some(name), addresses))
     }
 
-    fn new(name: Option<(String, u16)>, addresses: Vec<SocketAddr>) -> Self {
+    fn new(name: Option<HostName>, addresses: Vec<SocketAddr>) -> Self {
         ResolvedHost(Arc::new(Shared { name, rotation: Mutex::new(AddressRotation::new(addresses)) }))
     }
 
@@ -87,14 +96,15 @@ impl ResolvedHost {
     /// The far end does not answer at this address, or no longer. If it is the one in use, another one is from now on, if there
     /// is one. Returns at once.
     pub fn record_failure(&self, address: SocketAddr, now: Time) {
-        let Some((name, port)) = &self.0.name else { return };
+        let Some(name) = &self.0.name else { return };
         if !self.rotation().record_failure(address, now) {
             return;
         }
-        let (name, port, shared) = (name.clone(), *port, Arc::clone(&self.0));
+        let (name, shared) = (name.clone(), Arc::clone(&self.0));
         let look_up = move || {
-            let found = (name.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
-            let found = found.inspect_err(|error| tracing::debug!("look up {name}: {error}")).unwrap_or_default();
+            let found = name.look_up();
+            let found =
+                found.inspect_err(|error| tracing::debug!("look up {}: {error}", name.name)).unwrap_or_default();
             ResolvedHost(shared).rotation().end_lookup(found, clock::monotonic());
         };
         if let Err(error) = thread::Builder::new().name("resolver".into()).spawn(look_up) {
@@ -106,6 +116,18 @@ impl ResolvedHost {
     fn rotation(&self) -> MutexGuard<'_, AddressRotation> {
         // It is whole at any time.
         self.0.rotation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HostName {
+    /// At least one address.
+    fn look_up(&self) -> io::Result<Vec<SocketAddr>> {
+        let is_usable =
+            |address: &SocketAddr| self.family.is_none_or(|family| Family::from_address(address.ip()) == family);
+        let addresses: Vec<_> = (self.name.as_str(), self.port).to_socket_addrs()?.filter(is_usable).collect();
+        let version = self.family.map(|family| format!(" of {family}")).unwrap_or_default();
+        let no_address = || io::Error::new(io::ErrorKind::NotFound, format!("the name has no address{version}"));
+        (!addresses.is_empty()).then_some(addresses).ok_or_else(no_address)
     }
 }
 
@@ -271,8 +293,16 @@ mod tests {
     }
 
     #[test]
+    fn only_addresses_of_the_wanted_version_are_used() {
+        let host = ResolvedHost::resolve("127.0.0.1", 1, Some(Family::V4)).unwrap();
+        assert!(host.address().is_ipv4());
+        let refusal = ResolvedHost::resolve("127.0.0.1", 1, Some(Family::V6)).unwrap_err();
+        assert_eq!(refusal.to_string(), "the name has no address of IPv6");
+    }
+
+    #[test]
     fn a_name_is_looked_up_on_a_thread_and_an_address_never() {
-        let host = ResolvedHost::resolve("localhost", 1).unwrap();
+        let host = ResolvedHost::resolve("localhost", 1, None).unwrap();
         assert!(host.is_named() && host.address().ip().is_loopback());
         for _ in 0..4 {
             host.record_failure(host.address(), clock::monotonic());

@@ -74,7 +74,7 @@ mod tests {
         let address: SocketAddr = "192.0.2.1:1".parse().unwrap();
         let mut follower = AddressFollower::new(address.into(), start);
         assert!((0..100).all(|seconds| follower.advance(false, start + Span::from_secs(seconds)).is_none()));
-        let host = ResolvedHost::resolve("localhost", 1).unwrap();
+        let host = ResolvedHost::resolve("localhost", 1, None).unwrap();
         let first = host.address();
         let mut follower = AddressFollower::new(host.clone(), start);
         assert!((0..100).all(|seconds| follower.advance(true, start + Span::from_secs(seconds)).is_none()));

@@ -1,6 +1,7 @@
-use crate::metrics::{Counter, Encoder, Gauge, LabelledItems, TrafficCounter, bool_as_f64};
+use crate::metrics::{TrafficCounter, encode_traffic};
 use crate::resequencing::Resequencing;
 use crate::tunnel::{PathState, Tunnel, TunnelPath};
+use kumade_daemon::metrics::{Counter, Encoder, Gauge, LabelledItems, bool_as_f64};
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use std::fmt;
@@ -81,7 +82,7 @@ impl Tunnel {
         }
         named.encode_gauges(&paths, &PATH_GAUGES)?;
         named.encode_counters(&paths, &PATH_COUNTERS)?;
-        named.encode_traffic(&paths, &PATH_TRAFFIC)?;
+        encode_traffic(&mut named, &paths, &PATH_TRAFFIC)?;
         let orders: Vec<_> = tunnels.iter().map(|(labels, tunnel)| (labels.clone(), &tunnel.resequencing)).collect();
         let mut plain = Encoder::new(encoder, "");
         plain.encode_gauges(&orders, &RESEQUENCING_GAUGES)?;

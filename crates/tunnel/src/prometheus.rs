@@ -1,7 +1,8 @@
 //! The status of one end of a tunnel in Prometheus' text format (OpenMetrics).
 
 use crate::status::{OuterTransport, PacketCarriage, RelayedConnections, Status, Tunnel};
-use ::kumade_overlay_status::metrics::{Counter, Encoder, Gauge, bool_as_f64, encode_text};
+use ::kumade_overlay_status::metrics::encode_refused;
+use kumade_daemon::metrics::{Counter, Encoder, Gauge, bool_as_f64, encode_text};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;
@@ -53,7 +54,7 @@ impl Collector for Metrics {
         let relayed: Vec<_> = self.0.relayed.iter().map(|relayed| (vec![tunnel], relayed)).collect();
         encoder.encode_gauges(&relayed, &RELAYED_GAUGES)?;
         encoder.encode_counters(&relayed, &RELAYED_COUNTERS)?;
-        self.0.refused.iter().try_for_each(|refused| encoder.encode_refused(tunnel, refused))
+        self.0.refused.iter().try_for_each(|refused| encode_refused(&mut encoder, tunnel, refused))
     }
 }
 

@@ -26,6 +26,7 @@ const SPAN_UNITS: &[(&str, f64)] = &[
     ("ns", 1.0),
     ("min", 60e9),
     ("h", 3600e9),
+    ("d", 86_400e9),
 ];
 const RATIO_UNITS: &[(&str, f64)] = &[("%", 0.01), ("", 1.0)];
 
@@ -41,13 +42,13 @@ pub fn rate(text: &str) -> Result<Rate, ParseError> {
     parse_quantity(text, "rate", rate_factor, known, EXAMPLE).map(Rate::from_f64)
 }
 
-/// A time such as `20ms`, `1.5s`, `300us`, `2 min`.
+/// A time such as `20ms`, `1.5s`, `300us`, `2 min`, `7d`.
 ///
 /// # Errors
 /// Says what is wrong with the text, with an example.
 pub fn span(text: &str) -> Result<Span, ParseError> {
     let factor = |unit: &str| find_factor(SPAN_UNITS, unit);
-    let value = parse_quantity(text, "time", factor, "s, ms, us, ns, min, h", "20ms or 1.5s")?;
+    let value = parse_quantity(text, "time", factor, "s, ms, us, ns, min, h, d", "20ms or 1.5s")?;
     Ok(Span::from_nanos(value.round() as i64))
 }
 

@@ -204,7 +204,7 @@ fn resolve_host(host: &str) -> io::Result<ResolvedHost> {
     }
     let with_port = host.rsplit_once(':').and_then(|(name, port)| Some((name, port.parse().ok()?)));
     let (name, port) = with_port.unwrap_or((host, DEFAULT_PORT));
-    ResolvedHost::resolve(name, port)
+    ResolvedHost::resolve(name, port, None)
 }
 
 /// An address of a tunnel's device and the length of its network's prefix.

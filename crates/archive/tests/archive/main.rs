@@ -1,0 +1,7 @@
+//! What every engine must do, and what is particular to each.
+
+mod directory;
+mod faults;
+mod postgres;
+mod sqlite;
+mod suite;

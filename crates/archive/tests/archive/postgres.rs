@@ -1,0 +1,285 @@
+//! The suite on PostgreSQL: a server of its own in a private directory, as an unprivileged user, since it refuses root.
+
+use crate::directory::Directory;
+use crate::suite::{self, Engine, START, batch, make_pairs, probes, settle};
+use kumade_archive::{
+    Archive, ArchiveError, Batch, NewRun, PairId, PairState, PostgresStore, Retention, Run, Series, SeriesQuery, Store,
+};
+use kumade_units::Span;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Gid, Pid, Uid, chown, geteuid};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// `nobody`, if this is root.
+const UNPRIVILEGED: u32 = 65534;
+
+/// How long anything may take on a machine with much other work.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+struct Server {
+    directory: Directory,
+    programs: PathBuf,
+    process: Child,
+}
+
+impl Server {
+    /// None where there is no PostgreSQL.
+    fn start() -> Option<Self> {
+        let programs = programs()?;
+        let directory = Directory::new();
+        if geteuid().is_root() {
+            chown(&directory.0, Some(Uid::from_raw(UNPRIVILEGED)), Some(Gid::from_raw(UNPRIVILEGED))).unwrap();
+        }
+        let data = directory.0.join("data");
+        let mut initdb = unprivileged(&programs.join("initdb"));
+        initdb
+            .args(["--auth=trust", "--username=kumade", "--no-sync", "--encoding=UTF8", "--locale=C", "-D"])
+            .arg(&data);
+        let output = initdb.current_dir(&directory.0).output().ok()?;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let process = spawn(&programs, &directory.0);
+        let server = Server { directory, programs, process };
+        server.wait_until_ready();
+        Some(server)
+    }
+
+    fn connection(&self, database: &str) -> String {
+        format!("host={} user=kumade dbname={database}", self.directory.0.display())
+    }
+
+    fn wait_until_ready(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        while ::postgres::Client::connect(&self.connection("postgres"), ::postgres::NoTls).is_err() {
+            assert!(Instant::now() < deadline, "the server does not answer");
+            sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn new_database(&self) -> Database<'_> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("kumade_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let mut client = ::postgres::Client::connect(&self.connection("postgres"), ::postgres::NoTls).unwrap();
+        client.batch_execute(&format!("CREATE DATABASE {name}")).unwrap();
+        Database { server: self, name }
+    }
+
+    /// Starts it again after it was killed.
+    fn restart_killed(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        self.process = spawn(&self.programs, &self.directory.0);
+        while ::postgres::Client::connect(&self.connection("postgres"), ::postgres::NoTls).is_err() {
+            assert!(Instant::now() < deadline, "the server does not start again");
+            sleep(Duration::from_millis(50));
+            // While processes of the killed one are left, a new one refuses and ends.
+            if self.process.try_wait().unwrap().is_some() {
+                self.process = spawn(&self.programs, &self.directory.0);
+            }
+        }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.process.id() as i32)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        _ = kill(self.pid(), Signal::SIGQUIT);
+        _ = self.process.wait();
+    }
+}
+
+fn spawn(programs: &Path, directory: &Path) -> Child {
+    let mut postgres = unprivileged(&programs.join("postgres"));
+    postgres.arg("-D").arg(directory.join("data")).arg("-k").arg(directory);
+    // What a killed process leaves does not depend on it, and nobody waits for a disk.
+    postgres.args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=20"]);
+    postgres.current_dir(directory).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn unprivileged(program: &Path) -> Command {
+    if !geteuid().is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command
+        .args([format!("--reuid={UNPRIVILEGED}"), format!("--regid={UNPRIVILEGED}")])
+        .arg("--clear-groups")
+        .arg(program);
+    command
+}
+
+fn programs() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut found: Vec<_> =
+        versions.map(|version| version.path().join("bin")).filter(|bin| bin.join("initdb").exists()).collect();
+    found.sort();
+    let in_path = || {
+        let path = std::env::var_os("PATH")?;
+        std::env::split_paths(&path).find(|place| place.join("initdb").exists() && place.join("postgres").exists())
+    };
+    let programs = found.pop().or_else(in_path);
+    if programs.is_none() {
+        println!("passed over: PostgreSQL is missing");
+    }
+    programs
+}
+
+struct Database<'a> {
+    server: &'a Server,
+    name: String,
+}
+
+impl Engine for Database<'_> {
+    type Store = PostgresStore;
+
+    fn open(&self) -> PostgresStore {
+        open_patiently(&self.server.connection(&self.name))
+    }
+
+    fn reader(&self, _: &mut PostgresStore) -> PostgresStore {
+        PostgresStore::open_read_only(&self.server.connection(&self.name)).unwrap()
+    }
+}
+
+/// The server takes a moment to notice that a writer has gone.
+fn open_patiently(connection: &str) -> PostgresStore {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match PostgresStore::open(connection) {
+            Ok(store) => return store,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn postgres_passes_the_suite() {
+    let Some(server) = Server::start() else { return };
+    suite::run(|| server.new_database());
+}
+
+/// What two engines answer after the same history.
+#[derive(Debug, PartialEq)]
+struct Answers {
+    series: Vec<Series>,
+    states: Vec<PairState>,
+    runs: Vec<Run>,
+    packets: Vec<kumade_sketch::Sample>,
+}
+
+fn answers<E: Engine>(engine: &E) -> Answers {
+    let mut archive = suite::open(engine, START);
+    let pairs = make_pairs(&mut archive, 3);
+    let end = START + Span::from_secs(40 * 86_400);
+    let document =
+        |day: i64| format!(r#"{{"schema": "kumade.measure/1", "up": {{"at_least_bits_per_second": {day}}}}}"#);
+    for day in 0..40 {
+        let from = START + Span::from_secs(day * 86_400);
+        let now = from + suite::HOUR;
+        let samples = pairs.iter().map(|pair| (*pair, probes(day as u64 + u64::from(pair.0), from, 120))).collect();
+        let runs = vec![NewRun { pair: pairs[0], started: from, ended: from + Span::from_secs(8), document: document(day) }];
+        archive.ingest(&Batch { runs, ..batch(day as u64, samples) }, now).unwrap();
+        archive.commit(now).unwrap();
+        settle(&mut archive, now + suite::HOUR);
+        // What was late by days.
+        let late = from - Span::from_secs(3 * 86_400);
+        archive.ingest(&batch(1000 + day as u64, vec![(pairs[2], probes(day as u64, late, 10))]), now).unwrap();
+        archive.commit(now).unwrap();
+    }
+    let series = |pair: &PairId| [3, 100, 700].map(|points| SeriesQuery { pair: *pair, from: START, to: end, points });
+    let queries: Vec<_> = pairs.iter().flat_map(series).collect();
+    let reader = archive.read();
+    Answers {
+        series: queries.iter().map(|query| reader.series(query).unwrap()).collect(),
+        states: reader.latest().unwrap(),
+        runs: reader.runs(pairs[0], START..end, 100).unwrap(),
+        packets: reader.packets(pairs[2], end - Span::from_secs(5 * 86_400)..end, 10_000).unwrap(),
+    }
+}
+
+#[test]
+fn both_engines_give_the_same_answers_to_the_bit() {
+    let Some(server) = Server::start() else { return };
+    let (one, other) = (answers(&Directory::in_memory()), answers(&server.new_database()));
+    assert!(one.series.iter().all(|series| !series.points.is_empty()) && !one.packets.is_empty());
+    assert_eq!(one, other);
+}
+
+#[test]
+fn one_writer_holds_the_database_until_it_ends() {
+    let Some(server) = Server::start() else { return };
+    let database = server.new_database();
+    let first = database.open();
+    let error = PostgresStore::open(&server.connection(&database.name)).unwrap_err();
+    assert!(error.to_string().contains("another coordinator"), "{error}");
+    let reader = PostgresStore::open_read_only(&server.connection(&database.name));
+    assert!(reader.is_ok());
+    drop(first);
+    drop(database.open());
+    let mut client = ::postgres::Client::connect(&server.connection(&database.name), ::postgres::NoTls).unwrap();
+    client.batch_execute("UPDATE kumade_schema SET version = 99").unwrap();
+    let error = PostgresStore::open_read_only(&server.connection(&database.name)).unwrap_err();
+    assert!(matches!(error, ArchiveError::Newer { found: 99, .. }), "{error}");
+    let other = server.new_database();
+    let mut client = ::postgres::Client::connect(&server.connection(&other.name), ::postgres::NoTls).unwrap();
+    client.batch_execute("CREATE TABLE theirs(x int)").unwrap();
+    assert!(matches!(PostgresStore::open(&server.connection(&other.name)), Err(ArchiveError::Foreign { .. })));
+}
+
+#[test]
+fn a_killed_server_loses_nothing_that_was_acknowledged() {
+    let Some(mut server) = Server::start() else { return };
+    let connection = {
+        let database = server.new_database();
+        server.connection(&database.name)
+    };
+    let mut acknowledged = 0u64;
+    for round in 0..4u64 {
+        let mut archive = Archive::open(open_patiently(&connection), Retention::default(), START).unwrap();
+        let pair = make_pairs(&mut archive, 1)[0];
+        let pid = server.pid();
+        let killer = std::thread::spawn(move || {
+            sleep(Duration::from_millis(100 + 170 * round));
+            // The server's own processes notice that it has gone.
+            kill(pid, Signal::SIGKILL).unwrap();
+        });
+        // Until the server is gone.
+        for sequence in acknowledged.. {
+            let from = START + Span::from_secs(sequence as i64 * 120);
+            let now = from + Span::from_secs(120);
+            archive.ingest(&batch(sequence, vec![(pair, probes(sequence, from, 20))]), now).unwrap();
+            if archive.commit(now).is_err() {
+                break;
+            }
+            acknowledged = sequence + 1;
+            if (0..9).any(|_| archive.maintain(now).is_err()) {
+                break;
+            }
+        }
+        killer.join().unwrap();
+        drop(archive);
+        server.process.wait().unwrap();
+        server.restart_killed();
+        let end = START + Span::from_secs(acknowledged as i64 * 120 + 86_400);
+        let mut archive = Archive::open(open_patiently(&connection), Retention::default(), end).unwrap();
+        let series = archive.read().series(&SeriesQuery { pair, from: START, to: end, points: 1 }).unwrap();
+        let sent: u64 = series.points.iter().map(|point| point.summary[kumade_sketch::Lane::Up].all().sent()).sum();
+        let whole = [acknowledged, acknowledged + 1].map(|batches| batches * 20);
+        assert!(whole.contains(&sent), "{sent} probes after {acknowledged} batches");
+    }
+}
+
+/// The engine's own part of a full disk is the same code as everywhere; what the server tells is told apart.
+#[test]
+fn room_is_looked_for_by_writing() {
+    let Some(server) = Server::start() else { return };
+    let mut store = server.new_database().open();
+    assert!(store.restore_reserve().unwrap());
+    assert_eq!(store.checkpoint().unwrap(), 0);
+}

@@ -1,0 +1,67 @@
+//! `kumade monitor`: measures paths for years, and shows what came of it.
+
+mod check;
+mod config_file;
+mod registry;
+mod run;
+mod show;
+
+use crate::usage::usage_error;
+use clap::{Args, Subcommand};
+use config_file::read_config;
+use kumade_daemon::{NameLockError, check_name};
+use registry::DEFAULT_NAME;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Measure paths for years: small probes all day, full measurements on a schedule, an archive, a page
+///
+/// What is monitored stands in a file (TOML); each target takes two lines. A host that answers ping needs nothing else; one that
+/// runs `kumade serve` can be measured, too.
+///
+/// Example: kumade monitor --config /etc/kumade/monitor.toml
+///
+/// Example: kumade monitor check /etc/kumade/monitor.toml
+///
+/// Example: kumade monitor show
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub struct MonitorArgs {
+    #[command(subcommand)]
+    command: Option<MonitorCommand>,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Name of this monitor, by which `kumade monitor show` finds it
+    #[arg(long, requires = "config", default_value = DEFAULT_NAME, value_parser = parse_name)]
+    name: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum MonitorCommand {
+    /// Say whether a monitor can do what a file says, what it costs, and what is kept
+    Check(check::CheckArgs),
+    /// Show how the paths of a running monitor are
+    Show(show::ShowArgs),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The configuration cannot be read, the archive not be opened, the page not be served, or no monitor asked.
+pub fn run(args: &MonitorArgs) -> anyhow::Result<ExitCode> {
+    match (&args.command, &args.config) {
+        (Some(MonitorCommand::Check(args)), _) => check::run(args),
+        (Some(MonitorCommand::Show(args)), _) => show::run(args),
+        (None, Some(file)) => match read_config(file)? {
+            Ok(config) => run::run(config, &args.name),
+            Err(error) => Ok(usage_error(&error)),
+        },
+        // Clap asks for one of them.
+        (None, None) => Ok(usage_error(&"give the configuration: kumade monitor --config FILE")),
+    }
+}
+
+fn parse_name(text: &str) -> Result<String, NameLockError> {
+    check_name(text).map(|()| text.to_owned())
+}

@@ -1,0 +1,233 @@
+// The page: what stands in the address is shown, so that a link shows what its sender saw.
+import { element, table } from "./dom.js";
+import * as format from "./format.js";
+import { bandwidthPlot, delayPlot, laneOf, lossPlot } from "./plots.js";
+
+const main = document.getElementById("main");
+const RANGES = [["1h", 3600], ["6h", 21600], ["24h", 86400], ["7d", 604800], ["30d", 2592000], ["1y", 31536000]];
+const MAX_POINTS = 800;
+const LANES = [["round_trip", "Round-trip delay"], ["up", "One-way delay to the target"], ["down", "One-way delay from the target"]];
+let status = null;
+/** Ends what the present view has begun. */
+let endings = [];
+/** Counts views: an answer that comes after its view has gone is dropped. */
+let view = 0;
+
+async function fetchJson(path) {
+  const answer = await fetch(path, { headers: { accept: "application/json" } });
+  if (!answer.ok) throw new Error((await answer.text()) || `${answer.status} ${answer.statusText}`);
+  return answer.json();
+}
+
+function show(title, ...content) {
+  document.title = `${title} – kumade monitor`;
+  main.replaceChildren(...content.flat());
+}
+
+// Paths
+
+const stateWord = (state) => element("span", { class: `state ${state.level}` }, state.word);
+
+function estimateCell(estimate) {
+  if (!estimate) return element("td", { class: "number faint" }, "–");
+  if (estimate.value === undefined) return element("td", { class: "faint" }, "not known", element("small", {}, estimate.reason));
+  const [value, interval] = format.rateEstimate(estimate);
+  return element("td", { class: "number" }, value, element("small", {}, interval));
+}
+
+function pairRow(pair) {
+  const [delay] = pair.delays;
+  const loss = pair.loss;
+  return element("tr", {},
+    element("td", {}, element("a", { href: `/pair/${encodeURIComponent(pair.id)}` }, pair.name), element("small", {}, pair.address ?? pair.host)),
+    element("td", {}, stateWord(pair.state), element("small", {}, `for ${format.age(status.time_seconds - pair.state.since_seconds)}`)),
+    delay ? element("td", { class: "number" }, format.span(delay.median_seconds), element("small", {}, `95 % ≤ ${format.span(delay.quantile_95_seconds)}`)) : element("td", { class: "faint" }, "–"),
+    loss ? element("td", { class: "number" }, format.ratio(loss.ratio), element("small", {}, `${format.ratio(loss.low)} to ${format.ratio(loss.high)}`)) : element("td", { class: "faint" }, "–"),
+    estimateCell(pair.run?.up), estimateCell(pair.run?.down),
+    element("td", { class: "number faint" }, pair.run ? `${format.age(status.time_seconds - pair.run.start_seconds)} ago` : pair.is_measured ? "none yet" : "not measured"));
+}
+
+const ORDER = { bad: 0, warn: 1, none: 2, good: 3 };
+
+function pathsView() {
+  const counts = ["bad", "warn", "none", "good"].map((level) => status.pairs.filter((pair) => pair.state.level === level).length);
+  const words = [`${counts[0]} down`, `${counts[1]} impaired`, `${counts[2]} without data`, `${counts[3]} up`].filter((_, place) => counts[place] > 0);
+  // Sorting is stable: those of one state stay in the file's order.
+  const pairs = [...status.pairs].sort((one, other) => ORDER[one.state.level] - ORDER[other.state.level]);
+  show("Paths",
+    element("h1", {}, `Paths from ${status.name}`),
+    element("p", {}, `${status.pairs.length} paths: ${words.join(", ")}. Delay and loss are those of the last 15 minutes.`),
+    table(["Path to", "State", "Delay, median", "Loss", "Available, up", "Available, down", "Measured"], pairs.map(pairRow), "Paths"));
+}
+
+// One pair
+
+function rangeInAddress() {
+  const query = new URLSearchParams(location.search);
+  const now = Date.now() / 1000;
+  if (query.has("from") && query.has("to")) {
+    const [from, to] = [query.get("from"), query.get("to")].map((text) => Date.parse(text) / 1000);
+    if (Number.isFinite(from) && Number.isFinite(to) && from < to) return { from, to, name: null };
+  }
+  const name = query.get("last") ?? "24h";
+  const [, length] = RANGES.find(([known]) => known === name) ?? RANGES[2];
+  return { from: now - length, to: now, name: RANGES.some(([known]) => known === name) ? name : "24h" };
+}
+
+const addressOf = (seconds) => new Date(Math.round(seconds) * 1000).toISOString().replace(".000Z", "Z");
+
+function rangeLinks(range) {
+  const path = location.pathname;
+  const links = RANGES.map(([name]) => element("a", { href: `${path}?last=${name}`, "aria-current": range.name === name ? "true" : undefined }, name));
+  const length = range.to - range.from;
+  const step = (by) => `${path}?from=${addressOf(range.from + by)}&to=${addressOf(range.to + by)}`;
+  const fixed = element("a", { href: step(0), title: "An address that always shows these times" }, "link to this");
+  return element("nav", { class: "ranges", "aria-label": "Range of time" }, links,
+    element("a", { href: step(-length), "aria-label": "earlier" }, "◀"), element("a", { href: step(length), "aria-label": "later" }, "▶"), fixed);
+}
+
+async function pairView(id) {
+  const mine = view;
+  const pair = status.pairs.find((one) => one.id === id);
+  if (!pair) return show("No such path", element("h1", {}, "No such path"), element("p", {}, `There is no path with the id “${id}”.`));
+  const range = rangeInAddress();
+  const query = `from=${range.from}&to=${range.to}`;
+  const base = `/api/v1/pairs/${encodeURIComponent(id)}`;
+  const points = Math.min(MAX_POINTS, Math.max(60, Math.floor(main.clientWidth / 2)));
+  const [series, runs] = await Promise.all([fetchJson(`${base}/series?${query}&points=${points}`), fetchJson(`${base}/runs?${query}`)]);
+  if (mine !== view) return;
+  const marks = { gaps: series.gaps.map((gap) => ({ from: gap.from_seconds, to: gap.to_seconds })), disturbed: runs.runs.map((run) => ({ from: run.start_seconds, to: run.start_seconds + run.duration_seconds })) };
+  const place = () => element("div", { class: "plot" });
+  const lanes = LANES.filter(([lane]) => series.buckets.some((bucket) => laneOf(bucket, lane)));
+  const delays = lanes.map(([lane, title]) => [lane, title, place()]);
+  const [loss, bandwidth] = [place(), place()];
+  show(pair.name,
+    element("h1", {}, `${status.name} → ${pair.name}`), element("p", {}, stateWord(pair.state), ` ${pair.state.detail}`), rangeLinks(range),
+    element("p", { class: "faint" }, `${format.time(range.from)} to ${format.time(range.to)} (${format.zone()}), by ${format.age(series.resolution_seconds)} each. `,
+      element("span", { class: "key disturbed" }), "while a measurement ran ", element("span", { class: "key gap" }), "no data. Drag over a plot to enlarge a part."),
+    delays.flatMap(([, title, where]) => [element("h2", {}, title), where]), element("h2", {}, "Loss"), loss, element("h2", {}, "Available bandwidth"), bandwidth,
+    element("h2", {}, "Gaps"), gapTable(series.gaps), element("h2", {}, "Measurements"), runTable(runs.runs));
+  const empty = (where, text) => where.replaceChildren(element("p", { class: "empty faint" }, text));
+  for (const [lane, title, where] of delays) endings.push(delayPlot(where, title, lane, series.buckets, range, marks));
+  if (series.buckets.length > 0) endings.push(lossPlot(loss, series.buckets, range, marks));
+  else empty(loss, "No probes in this range.");
+  if (runs.runs.length > 0) endings.push(bandwidthPlot(bandwidth, runs.runs, range, marks));
+  else empty(bandwidth, pair.is_measured ? "No measurements in this range." : "This path is not measured: its target has no `measure` in the configuration.");
+}
+
+function gapTable(gaps) {
+  if (gaps.length === 0) return element("p", { class: "faint" }, "None.");
+  const row = (gap) => element("tr", {}, element("td", { class: "time" }, format.time(gap.from_seconds)), element("td", {}, format.age(gap.to_seconds - gap.from_seconds)), element("td", {}, gap.cause));
+  return table(["From", "For", "Cause"], gaps.slice(-100).reverse().map(row), "Gaps");
+}
+
+function runTable(runs) {
+  if (runs.length === 0) return element("p", { class: "faint" }, "None.");
+  const row = (run) => element("tr", {},
+    element("td", { class: "time" }, element("a", { href: `/run/${run.id}` }, format.time(run.start_seconds))), element("td", { class: "number" }, format.span(run.duration_seconds)),
+    estimateCell(run.up), estimateCell(run.down), element("td", {}, run.error ?? ""));
+  return table(["Time", "Took", "Available, up", "Available, down", "Failure"], runs.slice(-100).reverse().map(row), "Measurements");
+}
+
+async function runView(id) {
+  const mine = view;
+  const run = await fetchJson(`/api/v1/runs/${encodeURIComponent(id)}`);
+  if (mine !== view) return;
+  show("Measurement", element("h1", {}, `Measurement of ${format.time(run.start_seconds)}`),
+    element("p", {}, element("a", { href: `/pair/${encodeURIComponent(run.pair)}` }, run.pair)),
+    element("h2", {}, "Document"), element("pre", { tabindex: 0 }, run.document ? JSON.stringify(run.document, null, 2) : "It is no longer kept."));
+}
+
+// Events and the schedule
+
+async function eventsView() {
+  const mine = view;
+  const { events } = await fetchJson("/api/v1/events");
+  if (mine !== view) return;
+  const row = (event) => element("tr", {}, element("td", { class: "time" }, format.time(event.time_seconds)), element("td", {}, event.pair ?? ""), element("td", {}, event.text));
+  show("Events", element("h1", {}, "Events"), events.length === 0 ? element("p", { class: "faint" }, "None so far.") : table(["Time", "Path", "What"], events.map(row), "Events"));
+}
+
+function scheduleView() {
+  const { load_ratio: load, stretch_factor: stretch, runs, missed } = status.schedule;
+  const name = (id) => status.pairs.find((pair) => pair.id === id)?.name ?? id;
+  const row = (run) => element("tr", {}, element("td", {}, name(run.pair)),
+    element("td", {}, run.is_running ? "now" : `in ${format.age(Math.max(run.due_in_seconds, 0))}`), element("td", { class: "number" }, format.span(run.slot_seconds)));
+  const fits = stretch > 1 ? `They do not all fit: periods ${stretch.toFixed(1)} times as long would do.` : "All of them fit.";
+  show("Schedule", element("h1", {}, "Schedule"),
+    element("p", {}, `Measurements run one at a time on a host. They take ${format.ratio(load)} of this host's time. ${fits}`),
+    runs.length === 0 ? element("p", { class: "faint" }, "No target is measured.") : table(["Path", "Next", "Time set aside"], runs.map(row), "Schedule"),
+    missed.length === 0 ? [] : [element("h2", {}, "Missed"), table(["Path", "Why"], missed.map((run) => element("tr", {}, element("td", {}, name(run.pair)), element("td", {}, run.reason))), "Missed")]);
+}
+
+// Which view
+
+async function render() {
+  view += 1;
+  endings.splice(0).forEach((end) => end());
+  if (!status) return;
+  const [, name, id] = location.pathname.split("/").map(decodeURIComponent);
+  for (const link of document.querySelectorAll("header nav a")) link.toggleAttribute("aria-current", link.getAttribute("href") === location.pathname);
+  try {
+    if (name === "pair") await pairView(id);
+    else if (name === "run") await runView(id);
+    else if (name === "events") await eventsView();
+    else if (name === "schedule") scheduleView();
+    else pathsView();
+  } catch (error) {
+    show("Failure", element("h1", {}, "This could not be fetched"), element("p", {}, String(error.message ?? error)));
+  }
+}
+
+function navigate(address) {
+  history.pushState(null, "", address);
+  render().then(() => main.focus({ preventScroll: true }));
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a");
+  if (!link || link.origin !== location.origin || event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
+  if (link.pathname.startsWith("/api/") || link.pathname === "/metrics" || link.hash) return;
+  event.preventDefault();
+  navigate(link.href);
+});
+document.addEventListener("range", ({ detail }) => navigate(`${location.pathname}?from=${addressOf(detail.from)}&to=${addressOf(detail.to)}`));
+addEventListener("popstate", render);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", render);
+
+const connection = document.getElementById("connection");
+const REFRESH_MILLISECONDS = 5000;
+let lastHeard = 0;
+
+function take(news) {
+  const isFirst = status === null;
+  status = news;
+  lastHeard = performance.now();
+  connection.textContent = `live, ${new Date(status.time_seconds * 1000).toLocaleTimeString()}`;
+  document.getElementById("monitor-name").textContent = `kumade monitor at ${status.name}`;
+  if (isFirst || ["/", "/schedule"].includes(location.pathname)) render();
+}
+
+/** One tab has the stream and passes on what comes: browsers open six connections to a host at most, for all tabs together. */
+function follow() {
+  const channel = new BroadcastChannel("status");
+  channel.onmessage = ({ data }) => take(data);
+  navigator.locks.request("stream", () => new Promise(() => {
+    new EventSource("/api/v1/stream").addEventListener("status", ({ data }) => {
+      const news = JSON.parse(data);
+      take(news);
+      channel.postMessage(news);
+    });
+  }));
+}
+
+const ask = () => fetchJson("/api/v1/status").then(take, (error) => {
+  connection.textContent = "connection lost: what is shown may be old";
+  if (status === null) show("Failure", element("h1", {}, "The monitor does not answer"), element("p", {}, String(error.message ?? error)));
+});
+ask();
+// Browsers have locks for pages over TLS and from this host alone; others ask.
+if (navigator.locks) follow();
+// A range that ends now goes on.
+setInterval(() => { if (location.pathname.startsWith("/pair/") && !location.search.includes("from=") && !document.hidden) render(); }, 60000);
+setInterval(() => { if (performance.now() - lastHeard > 2 * REFRESH_MILLISECONDS || !navigator.locks) ask(); }, REFRESH_MILLISECONDS);

@@ -1,0 +1,41 @@
+// Values as people read them. Each has its unit; one that is not known says so.
+
+const scaled = (value, units) => {
+  const [factor, unit] = units.find(([factor]) => Math.abs(value) >= factor) ?? units[units.length - 1];
+  return [value / factor, unit, factor];
+};
+const digits = (value) => (value === 0 ? "0" : Number(value.toPrecision(3)).toString());
+
+const RATES = [[1e9, "Gbit/s"], [1e6, "Mbit/s"], [1e3, "kbit/s"], [1, "bit/s"]];
+const SPANS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]];
+
+export const rate = (value) => withUnit(value, RATES);
+export const span = (value) => (value < 1e-6 ? "0 µs" : withUnit(value, SPANS));
+
+function withUnit(value, units) {
+  const [number, unit] = scaled(value, units);
+  return `${digits(number)} ${unit}`;
+}
+
+/** An estimate with its interval in the value's unit: "48.2 Mbit/s (46.1 to 50)". */
+export function rateEstimate(estimate) {
+  const [value, unit, factor] = scaled(estimate.value, RATES);
+  return [`${digits(value)} ${unit}`, `${digits(estimate.low / factor)} to ${digits(estimate.high / factor)}`];
+}
+
+export function ratio(value) {
+  if (value === 0) return "0 %";
+  return value < 0.0001 ? "< 0.01 %" : `${digits(value * 100)} %`;
+}
+
+/** "3 min", for ages and lengths. */
+export function age(seconds) {
+  const units = [[31536000, "y"], [86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  const [factor, unit] = units.find(([factor]) => seconds >= factor) ?? [1, "s"];
+  return `${Math.floor(seconds / factor)} ${unit}`;
+}
+
+/** In the viewer's zone. */
+const TIME = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+export const time = (seconds) => TIME.format(new Date(seconds * 1000));
+export const zone = () => Intl.DateTimeFormat().resolvedOptions().timeZone;

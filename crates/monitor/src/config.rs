@@ -1,0 +1,7 @@
+//! The configuration file of a monitor.
+
+mod file;
+mod types;
+
+pub use file::KeyReader;
+pub use types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};

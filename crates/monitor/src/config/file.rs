@@ -1,0 +1,370 @@
+use super::types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};
+use crate::light::{ProbeKind, ReplyLimits};
+use kumade_archive::Retention;
+use kumade_client::{DEFAULT_PORT, STAMP_PORT};
+use kumade_daemon::{ConfigError, ConfigFault, metrics_address, parse_config};
+use kumade_net::{ScopedAddress, ScopedAddressError, interface::Family};
+use kumade_units::{Span, parse};
+use kumade_wire::PresharedKey;
+use kumade_wire::stamp::StampKey;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+/// Where the page is served by default: on the loopback interface alone.
+const DEFAULT_PAGE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7280);
+const DEFAULT_ARCHIVE: &str = "/var/lib/kumade-monitor";
+/// One probe in 10 ms is what a measurement sends; none in an hour tells nothing.
+const VALID_PROBE_INTERVALS: ValidSpans = ValidSpans(Span::from_millis(10)..=Span::from_secs(3600), "10ms to 1h");
+/// A measurement takes seconds; after a year, nobody knows what was before.
+const VALID_PERIODS: ValidSpans = ValidSpans(Span::from_secs(30)..=Span::from_secs(366 * 86_400), "30s to 366d");
+/// For replies: a full buffer holds seconds, never minutes.
+const VALID_LIMITS: ValidSpans = ValidSpans(Span::from_millis(1)..=Span::from_secs(60), "1ms to 60s");
+/// Less than a day is no archive.
+const VALID_RETENTIONS: ValidSpans =
+    ValidSpans(Span::from_secs(86_400)..=Span::from_secs(36_600 * 86_400), "1d to 36600d");
+
+/// Times that a key may have, and how people write these.
+struct ValidSpans(RangeInclusive<Span>, &'static str);
+
+/// Reads the file of a pre-shared key; says why it cannot.
+pub type KeyReader<'r> = &'r dyn Fn(&Path) -> Result<PresharedKey, String>;
+
+/// The file as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sections {
+    #[serde(default)]
+    monitor: MonitorSection,
+    #[serde(default)]
+    retention: RetentionSection,
+    #[serde(default)]
+    target: Vec<TargetSection>,
+}
+
+/// `[monitor]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct MonitorSection {
+    name: Option<String>,
+    archive: Option<PathBuf>,
+    page: Option<Spanned<String>>,
+    prometheus: Option<Spanned<String>>,
+    #[serde(default)]
+    stretch: bool,
+}
+
+/// `[retention]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RetentionSection {
+    packets: Option<Spanned<String>>,
+    minutes: Option<Spanned<String>>,
+    hours: Option<Spanned<String>>,
+    days: Option<Spanned<String>>,
+    runs: Option<Spanned<String>>,
+    documents: Option<Spanned<String>>,
+    records: Option<Spanned<String>>,
+}
+
+/// `[[target]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct TargetSection {
+    host: Spanned<String>,
+    name: Option<String>,
+    id: Option<Spanned<String>>,
+    #[serde(default)]
+    family: FamilyName,
+    #[serde(default)]
+    probe: ProbeName,
+    stamp_port: Option<Spanned<u16>>,
+    stamp_key: Option<Spanned<PathBuf>>,
+    interval: Option<Spanned<String>>,
+    late_after: Option<Spanned<String>>,
+    lost_after: Option<Spanned<String>>,
+    measure: Option<Spanned<String>>,
+    key: Option<Spanned<PathBuf>>,
+}
+
+/// Which addresses of a target are used. Both IP versions are two targets, since they are two paths.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum FamilyName {
+    #[default]
+    Any,
+    Ipv4,
+    Ipv6,
+    Both,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ProbeName {
+    #[default]
+    Echo,
+    Stamp,
+}
+
+impl MonitorConfig {
+    /// Reads a file's text. `origin` names it in errors, `read_key` reads the file of a key.
+    ///
+    /// # Errors
+    /// Names the file, the line, what is wrong there, and what to try.
+    pub fn from_toml(text: &str, origin: &str, read_key: KeyReader<'_>) -> Result<Self, ConfigError> {
+        parse_config::<Sections>(text)
+            .and_then(|sections| sections.validate(read_key))
+            .map_err(|fault| fault.with_line(origin, text))
+    }
+}
+
+impl Sections {
+    fn validate(&self, read_key: KeyReader<'_>) -> Result<MonitorConfig, ConfigFault> {
+        let targets = self.target.iter().map(|target| target.validate(read_key));
+        let targets: Vec<Vec<MonitoredTarget>> = targets.collect::<Result<_, _>>()?;
+        let mut ids = BTreeSet::new();
+        for (section, target) in
+            self.target.iter().zip(&targets).flat_map(|(section, all)| all.iter().map(move |one| (section, one)))
+        {
+            if !ids.insert(&target.id) {
+                let span = section.id.as_ref().map_or_else(|| section.host.span(), Spanned::span);
+                let text = format!("two targets have the id {:?}: give one of them another `id`", target.id);
+                return Err(ConfigFault::new(span, text));
+            }
+        }
+        if targets.is_empty() {
+            return Err(ConfigFault::new(
+                0..0,
+                "nothing to monitor: write [[target]] and host = \"HOST\" for each host",
+            ));
+        }
+        let MonitorSection { name, archive, page, prometheus, stretch } = &self.monitor;
+        Ok(MonitorConfig {
+            name: name.clone().unwrap_or_else(own_name),
+            archive: archive.clone().unwrap_or_else(default_archive),
+            page: page.as_ref().map_or(Ok(DEFAULT_PAGE), |text| parse_spanned(text, metrics_address))?,
+            prometheus: prometheus.as_ref().map(|text| parse_spanned(text, metrics_address)).transpose()?,
+            stretch: *stretch,
+            retention: self.retention.validate()?,
+            targets: targets.into_iter().flatten().collect(),
+        })
+    }
+}
+
+impl RetentionSection {
+    fn validate(&self) -> Result<Retention, ConfigFault> {
+        let default = Retention::default();
+        let span = |text: &Option<Spanned<String>>, default: Option<Span>| match text {
+            Some(text) => span_within(Some(text), Span::ZERO, VALID_RETENTIONS).map(Some),
+            None => Ok(default),
+        };
+        Ok(Retention {
+            packets: span_within(self.packets.as_ref(), default.packets, VALID_RETENTIONS)?,
+            minutes: span(&self.minutes, default.minutes)?,
+            hours: span(&self.hours, default.hours)?,
+            days: span(&self.days, default.days)?,
+            runs: span(&self.runs, default.runs)?,
+            documents: span(&self.documents, default.documents)?,
+            records: span(&self.records, default.records)?,
+        })
+    }
+}
+
+impl TargetSection {
+    /// One target, or one for each IP version.
+    fn validate(&self, read_key: KeyReader<'_>) -> Result<Vec<MonitoredTarget>, ConfigFault> {
+        let (host, port) = self.host_and_port()?;
+        let name = self.name.clone().unwrap_or_else(|| host.clone());
+        let id = self.id.as_ref().map_or_else(|| name.clone(), |id| id.get_ref().clone());
+        let (light, measurement) = (self.light_probes(read_key)?, self.measurement(port, read_key)?);
+        let target = |suffix: &str, family| MonitoredTarget {
+            id: format!("{id}{suffix}"),
+            name: format!("{name}{suffix}"),
+            host: host.clone(),
+            family,
+            light: light.clone(),
+            measurement: measurement.clone(),
+        };
+        Ok(match self.family {
+            FamilyName::Any => vec![target("", None)],
+            FamilyName::Ipv4 => vec![target("", Some(Family::V4))],
+            FamilyName::Ipv6 => vec![target("", Some(Family::V6))],
+            FamilyName::Both => vec![target(" (IPv4)", Some(Family::V4)), target(" (IPv6)", Some(Family::V6))],
+        })
+    }
+
+    fn host_and_port(&self) -> Result<(String, Option<u16>), ConfigFault> {
+        let text = self.host.get_ref().trim();
+        let fault = |problem: String| ConfigFault::new(self.host.span(), problem);
+        match ScopedAddress::parse_with_port(text) {
+            Ok((address, port)) => return Ok((address.to_string(), port)),
+            Err(ScopedAddressError::Malformed(_)) => {}
+            Err(error) => return Err(fault(error.to_string())),
+        }
+        let (name, port) = match text.rsplit_once(':') {
+            Some((name, port)) => (name, Some(parse::number(port).map_err(|error| fault(error.to_string()))?)),
+            None => (text, None),
+        };
+        let is_name =
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+        let problem = || {
+            fault(format!("{text:?} is no host: write a name or an address, perhaps with a port, as host.example:7272"))
+        };
+        is_name.then(|| (name.to_owned(), port)).ok_or_else(problem)
+    }
+
+    fn light_probes(&self, read_key: KeyReader<'_>) -> Result<LightProbes, ConfigFault> {
+        let default = ReplyLimits::default();
+        let limits = ReplyLimits {
+            late_after: span_within(self.late_after.as_ref(), default.late_after, VALID_LIMITS)?,
+            lost_after: span_within(self.lost_after.as_ref(), default.lost_after, VALID_LIMITS)?,
+        };
+        if limits.lost_after < limits.late_after {
+            let span = self.lost_after.as_ref().or(self.late_after.as_ref()).map(Spanned::span).unwrap_or_default();
+            return Err(ConfigFault::new(
+                span,
+                "`lost-after` is less than `late-after`: a reply is late before it is lost",
+            ));
+        }
+        let kind = match self.probe {
+            ProbeName::Stamp => {
+                ProbeKind::Stamp(key_in(self.stamp_key.as_ref(), read_key)?.as_ref().map(StampKey::new))
+            }
+            ProbeName::Echo => {
+                let others = [
+                    ("stamp-port", self.stamp_port.as_ref().map(Spanned::span)),
+                    ("stamp-key", self.stamp_key.as_ref().map(Spanned::span)),
+                ];
+                if let Some((name, span)) = others.into_iter().find_map(|(name, span)| Some((name, span?))) {
+                    return Err(ConfigFault::new(span, format!("`{name}` goes with probe = \"stamp\" alone")));
+                }
+                ProbeKind::Echo
+            }
+        };
+        Ok(LightProbes {
+            kind,
+            port: self.stamp_port.as_ref().map_or(STAMP_PORT, |port| *port.get_ref()),
+            interval: span_within(self.interval.as_ref(), Span::from_secs(1), VALID_PROBE_INTERVALS)?,
+            limits,
+        })
+    }
+
+    fn measurement(
+        &self,
+        port: Option<u16>,
+        read_key: KeyReader<'_>,
+    ) -> Result<Option<MeasurementSchedule>, ConfigFault> {
+        let Some(period) = &self.measure else {
+            return match &self.key {
+                Some(key) => {
+                    Err(ConfigFault::new(key.span(), "`key` goes with `measure`, such as measure = \"10min\""))
+                }
+                None => Ok(None),
+            };
+        };
+        Ok(Some(MeasurementSchedule {
+            port: port.unwrap_or(DEFAULT_PORT),
+            period: span_within(Some(period), Span::ZERO, VALID_PERIODS)?,
+            key: key_in(self.key.as_ref(), read_key)?,
+        }))
+    }
+}
+
+fn parse_spanned<T, E: ToString>(
+    text: &Spanned<String>,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, ConfigFault> {
+    parse(text.get_ref()).map_err(|error| ConfigFault::new(text.span(), error.to_string()))
+}
+
+fn span_within(text: Option<&Spanned<String>>, default: Span, valid: ValidSpans) -> Result<Span, ConfigFault> {
+    let Some(text) = text else { return Ok(default) };
+    let span = parse_spanned(text, parse::span)?;
+    let problem = || ConfigFault::new(text.span(), format!("{} is out of range: {}", text.get_ref(), valid.1));
+    valid.0.contains(&span).then_some(span).ok_or_else(problem)
+}
+
+fn key_in(path: Option<&Spanned<PathBuf>>, read_key: KeyReader<'_>) -> Result<Option<PresharedKey>, ConfigFault> {
+    let read =
+        |path: &Spanned<PathBuf>| read_key(path.get_ref()).map_err(|problem| ConfigFault::new(path.span(), problem));
+    path.map(read).transpose()
+}
+
+/// What systemd gives a unit with `StateDirectory=`, else the usual place.
+fn default_archive() -> PathBuf {
+    std::env::var_os("STATE_DIRECTORY").map_or_else(|| DEFAULT_ARCHIVE.into(), PathBuf::from)
+}
+
+fn own_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if name.trim().is_empty() { "this host".to_owned() } else { name.trim().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_net::interface::Family;
+
+    fn read(text: &str) -> Result<MonitorConfig, String> {
+        let read_key = |path: &Path| match path.to_str() {
+            Some("good.key") => Ok(PresharedKey::parse(&"ab".repeat(32)).unwrap()),
+            _ => Err(format!("cannot read the key file {}", path.display())),
+        };
+        MonitorConfig::from_toml(text, "m.toml", &read_key).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn two_targets_take_six_lines() {
+        let text = "[monitor]\nname = \"here\"\n[[target]]\nhost = \"a.example:7300\"\nmeasure = \"10min\"\n[[target]]\nhost = \"192.0.2.7\"\n";
+        let config = read(text).unwrap();
+        assert_eq!((config.name.as_str(), config.page), ("here", DEFAULT_PAGE));
+        let [first, second] = &config.targets[..] else { panic!() };
+        assert_eq!((first.id.as_str(), first.host.as_str()), ("a.example", "a.example"));
+        let schedule = first.measurement.as_ref().unwrap();
+        assert_eq!((schedule.port, schedule.period), (7300, Span::from_secs(600)));
+        assert!(second.measurement.is_none() && matches!(second.light.kind, ProbeKind::Echo));
+        assert_eq!(second.light.interval, Span::from_secs(1));
+    }
+
+    #[test]
+    fn both_ip_versions_are_two_targets() {
+        let text = "[[target]]\nhost = \"a.example\"\nid = \"a\"\nname = \"Site A\"\nfamily = \"both\"\nprobe = \"stamp\"\nstamp-key = \"good.key\"\n";
+        let config = read(text).unwrap();
+        let names: Vec<_> =
+            config.targets.iter().map(|target| (target.id.as_str(), target.name.as_str(), target.family)).collect();
+        assert_eq!(
+            names,
+            [("a (IPv4)", "Site A (IPv4)", Some(Family::V4)), ("a (IPv6)", "Site A (IPv6)", Some(Family::V6))]
+        );
+        assert!(matches!(config.targets[0].light.kind, ProbeKind::Stamp(Some(_))));
+        assert_eq!(config.targets[0].light.port, STAMP_PORT);
+    }
+
+    #[test]
+    fn faults_name_their_line_and_what_to_write() {
+        let target = "[[target]]\nhost = \"a.example\"\n";
+        for (text, expected) in [
+            ("", "nothing to monitor"),
+            ("[[target]]\nhost = \"a b\"\n", "m.toml:2: \"a b\" is no host"),
+            ("[[target]]\nhost = \"a.example:x\"\n", "m.toml:2: `x` is not a whole number"),
+            ("[[target]]\nhost = \"\"\n", "m.toml:2: \"\" is no host"),
+            (&format!("{target}{target}"), "m.toml:4: two targets have the id \"a.example\""),
+            (&format!("{target}interval = \"1ms\"\n"), "m.toml:3: 1ms is out of range: 10ms to 1h"),
+            (&format!("{target}measure = \"1s\"\n"), "m.toml:3: 1s is out of range"),
+            (&format!("{target}measure = \"10\"\n"), "m.toml:3: `10` is not a time"),
+            (&format!("{target}key = \"good.key\"\n"), "m.toml:3: `key` goes with `measure`"),
+            (&format!("{target}measure = \"1h\"\nkey = \"bad.key\"\n"), "m.toml:4: cannot read the key file bad.key"),
+            (&format!("{target}stamp-port = 8620\n"), "m.toml:3: `stamp-port` goes with probe = \"stamp\""),
+            (&format!("{target}late-after = \"5s\"\n"), "m.toml:3: `lost-after` is less than `late-after`"),
+            (&format!("{target}probes = \"stamp\"\n"), "m.toml:3: unknown field `probes`"),
+            (&format!("[monitor]\npage = \"x\"\n{target}"), "m.toml:2: `x` is neither a port"),
+            (&format!("[retention]\npackets = \"1h\"\n{target}"), "m.toml:2: 1h is out of range"),
+        ] {
+            let error = read(text).expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

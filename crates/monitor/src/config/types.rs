@@ -1,0 +1,67 @@
+use crate::light::{ProbeKind, ReplyLimits};
+use kumade_archive::Retention;
+use kumade_net::interface::Family;
+use kumade_units::Span;
+use kumade_wire::PresharedKey;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// What a monitor does.
+#[derive(Debug, Clone)]
+pub struct MonitorConfig {
+    /// What this host is called on the page.
+    pub name: String,
+    /// The directory of its archive.
+    pub archive: PathBuf,
+    /// Where its page is served.
+    pub page: SocketAddr,
+    /// Where its metrics are served, if they are.
+    pub prometheus: Option<SocketAddr>,
+    /// Make all periods longer where the measurements would not fit into them.
+    pub stretch: bool,
+    /// How long what is kept.
+    pub retention: Retention,
+    /// At least one, with different ids.
+    pub targets: Vec<MonitoredTarget>,
+}
+
+/// A host to which the path is monitored.
+#[derive(Debug, Clone)]
+pub struct MonitoredTarget {
+    /// By which its history is found, whatever it is called.
+    pub id: String,
+    /// What it is called on the page.
+    pub name: String,
+    /// Its name or address.
+    pub host: String,
+    /// Which of its addresses are used; none for any.
+    pub family: Option<Family>,
+    /// Small packets, all day.
+    pub light: LightProbes,
+    /// Full measurements, where it runs `kumade serve`.
+    pub measurement: Option<MeasurementSchedule>,
+}
+
+/// How a target is probed all day.
+#[derive(Debug, Clone)]
+pub struct LightProbes {
+    /// What is sent.
+    pub kind: ProbeKind,
+    /// UDP port of the STAMP reflector.
+    pub port: u16,
+    /// Mean interval between probes.
+    pub interval: Span,
+    /// How long replies are waited for.
+    pub limits: ReplyLimits,
+}
+
+/// When and how available bandwidth, capacity and delay are measured.
+#[derive(Debug, Clone)]
+pub struct MeasurementSchedule {
+    /// Port of `kumade serve` there.
+    pub port: u16,
+    /// From one measurement to the next.
+    pub period: Span,
+    /// The key that is shared with the server.
+    pub key: Option<PresharedKey>,
+}

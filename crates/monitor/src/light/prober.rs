@@ -1,0 +1,264 @@
+//! The thread that sends light probes to all targets, and receives their replies.
+
+use super::session::{ProbeResult, ProbeSession, ReplyLimits};
+use super::socket::{ProbeKind, ProbeSocket};
+use super::target_address::TargetAddress;
+use kumade_net::interface::Family;
+use kumade_net::readiness::EpollSet;
+use kumade_net::{clock, readiness};
+use kumade_planner::ProbeTimes;
+use kumade_units::{Span, Time};
+use std::collections::BTreeSet;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+/// A target of light probes.
+#[derive(Debug, Clone)]
+pub struct ProbedTarget {
+    /// Name or address.
+    pub host: String,
+    /// UDP port of its reflector; means nothing to ICMP.
+    pub port: u16,
+    /// Which of its addresses are used; none for all.
+    pub family: Option<Family>,
+    /// How it is probed.
+    pub kind: ProbeKind,
+    /// Mean interval between probes.
+    pub interval: Span,
+    /// How long replies are waited for.
+    pub limits: ReplyLimits,
+}
+
+/// What the prober tells of a target, by its place in the list.
+#[derive(Debug, Clone)]
+pub enum ProbeReport {
+    /// Results of probes.
+    Results {
+        /// Which target.
+        target: usize,
+        /// What became of its probes.
+        results: Vec<ProbeResult>,
+        /// Further replies to probes that had been answered.
+        duplicates: u64,
+    },
+    /// Its probes go to this address from now on.
+    Address {
+        /// Which target.
+        target: usize,
+        /// The address.
+        address: SocketAddr,
+    },
+    /// No probe could be sent, for this reason; said once until one can.
+    NotSent {
+        /// Which target.
+        target: usize,
+        /// The reason.
+        reason: String,
+    },
+}
+
+/// Probes until it is dropped.
+#[derive(Debug)]
+pub struct Prober {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Maximum time until a request to stop is noticed.
+const MAX_WAIT: Span = Span::from_millis(200);
+/// Lost probes in a row after which another address of the name is tried.
+const MAX_LOST_IN_A_ROW: u32 = 3;
+/// Between looks at the error of this host's clock.
+const CLOCK_CHECK_INTERVAL: Span = Span::from_secs(16);
+
+impl Prober {
+    /// Starts to probe. `report` is called on the prober's thread.
+    ///
+    /// # Errors
+    /// The system has no thread or epoll for it.
+    pub fn start(
+        targets: Vec<ProbedTarget>,
+        seed: u64,
+        report: impl FnMut(ProbeReport) + Send + 'static,
+    ) -> io::Result<Self> {
+        let mut run = ProberRun::new(targets, seed, Box::new(report))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let work = move || {
+            while !stopped.load(Ordering::Relaxed) {
+                if let Err(error) = run.advance() {
+                    tracing::error!("light probes: {error}");
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("probes".into()).spawn(work)?;
+        Ok(Prober { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Prober {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // A panic there has been reported.
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Takes reports.
+type Reporter = Box<dyn FnMut(ProbeReport) + Send>;
+
+struct ProberRun {
+    targets: Vec<TargetRun>,
+    /// When each target has something to do next, by its place.
+    timers: BTreeSet<(Time, usize)>,
+    sockets: EpollSet,
+    report: Reporter,
+    clock_error: Option<Span>,
+    next_clock_check: Time,
+}
+
+struct TargetRun {
+    place: usize,
+    target: ProbedTarget,
+    session: ProbeSession,
+    times: ProbeTimes,
+    address: TargetAddress,
+    socket: Option<(SocketAddr, ProbeSocket)>,
+    lost_in_a_row: u32,
+    /// What was said last, until a probe can be sent again.
+    reason_not_sent: Option<String>,
+}
+
+impl ProberRun {
+    fn new(targets: Vec<ProbedTarget>, seed: u64, report: Reporter) -> io::Result<Self> {
+        let now = clock::monotonic();
+        let run = |(place, target): (usize, ProbedTarget)| TargetRun {
+            place,
+            session: ProbeSession::new(target.limits),
+            times: ProbeTimes::new(seed ^ place as u64, target.interval, now),
+            address: TargetAddress::new(&target.host, target.port, target.family),
+            socket: None,
+            lost_in_a_row: 0,
+            reason_not_sent: None,
+            target,
+        };
+        let targets: Vec<_> = targets.into_iter().enumerate().map(run).collect();
+        let timers = targets.iter().map(|target| (target.times.next_time(), target.place)).collect();
+        Ok(ProberRun { targets, timers, sockets: EpollSet::new()?, report, clock_error: None, next_clock_check: now })
+    }
+
+    /// Sends what is due, waits for replies or the next probe, and reports.
+    fn advance(&mut self) -> io::Result<()> {
+        let now = clock::monotonic();
+        if now >= self.next_clock_check {
+            self.clock_error = clock::maximum_error();
+            self.next_clock_check = now + CLOCK_CHECK_INTERVAL;
+        }
+        while let Some((_, place)) = self.timers.first().copied().filter(|(time, _)| *time <= now) {
+            self.timers.pop_first();
+            let target = &mut self.targets[place];
+            target.session.expire(now);
+            if now >= target.times.next_time() {
+                target.times.advance(now);
+                target.send_probe(&self.sockets, self.clock_error, &mut self.report);
+            }
+            target.report_results(&mut self.report, now);
+            self.timers.insert((target.next_timer(), place));
+        }
+        let deadline = self.timers.first().map_or(Time::MAX, |(time, _)| *time).min(now + MAX_WAIT);
+        let mut events: Vec<readiness::Event> = Vec::new();
+        self.sockets.wait(&mut events, deadline)?;
+        for event in events {
+            let Some(target) = self.targets.get_mut(event.number as usize) else { continue };
+            target.receive(self.clock_error);
+            target.report_results(&mut self.report, clock::monotonic());
+        }
+        Ok(())
+    }
+}
+
+impl TargetRun {
+    /// The next probe, or one that is lost then; a timer that is too early does no harm.
+    fn next_timer(&self) -> Time {
+        let due = self.times.next_time();
+        self.session.next_expiry().map_or(due, |expiry| expiry.min(due))
+    }
+
+    fn send_probe(&mut self, sockets: &EpollSet, clock_error: Option<Span>, report: &mut Reporter) {
+        let sent = self.connect(sockets, report).and_then(|is_connected| match &mut self.socket {
+            Some((_, socket)) if is_connected => {
+                let sent = socket.send(&mut self.session, clock_error);
+                sent.map(|()| true).map_err(|error| format!("cannot send to {}: {error}", self.target.host))
+            }
+            _ => Ok(false),
+        });
+        match sent {
+            Ok(true) => self.reason_not_sent = None,
+            Ok(false) => {}
+            Err(reason) if self.reason_not_sent.as_ref() == Some(&reason) => {}
+            Err(reason) => {
+                self.reason_not_sent = Some(reason.clone());
+                report(ProbeReport::NotSent { target: self.place, reason });
+            }
+        }
+    }
+
+    /// Has a socket to the target's present address; false where that is not known yet.
+    fn connect(&mut self, sockets: &EpollSet, report: &mut Reporter) -> Result<bool, String> {
+        let Some(address) = self.address.resolve(clock::monotonic())? else { return Ok(false) };
+        if self.socket.as_ref().is_some_and(|(current, _)| *current == address) {
+            return Ok(true);
+        }
+        // Closing it takes it out of the set.
+        self.socket = None;
+        let failed = |error: io::Error| format!("cannot probe {address}: {error}{}", self.hint(&error));
+        let socket = ProbeSocket::connect(address, &self.target.kind, self.session.next_sequence()).map_err(failed)?;
+        sockets
+            .add_reader(&socket, self.place as u32)
+            .map_err(|error| format!("cannot wait for {address}: {error}"))?;
+        self.socket = Some((address, socket));
+        report(ProbeReport::Address { target: self.place, address });
+        Ok(true)
+    }
+
+    fn hint(&self, error: &io::Error) -> &'static str {
+        match (&self.target.kind, error.kind()) {
+            (ProbeKind::Echo, io::ErrorKind::PermissionDenied) => {
+                "; ICMP echo takes CAP_NET_RAW, or this process's group within net.ipv4.ping_group_range"
+            }
+            _ => "",
+        }
+    }
+
+    fn receive(&mut self, clock_error: Option<Span>) {
+        // An ICMP error means that a probe is lost, which is found anyway.
+        if let Some((address, socket)) = &mut self.socket
+            && let Err(error) = socket.receive(&mut self.session, clock_error)
+        {
+            tracing::debug!("{address}: {error}");
+        }
+    }
+
+    fn report_results(&mut self, report: &mut Reporter, now: Time) {
+        let (results, duplicates) = (self.session.take_results(), self.session.take_duplicates());
+        if results.is_empty() && duplicates == 0 {
+            return;
+        }
+        for result in &results {
+            self.lost_in_a_row = if result.reply.is_some() { 0 } else { self.lost_in_a_row + 1 };
+        }
+        if let Some((address, _)) = &self.socket {
+            if results.iter().any(|result| result.reply.is_some()) {
+                self.address.record(*address, true, now);
+            } else if self.lost_in_a_row >= MAX_LOST_IN_A_ROW {
+                self.lost_in_a_row = 0;
+                self.address.record(*address, false, now);
+            }
+        }
+        report(ProbeReport::Results { target: self.place, results, duplicates });
+    }
+}

@@ -1,0 +1,267 @@
+//! The light probes of one target, without sockets: what is on its way, what has come back, what is lost.
+
+use kumade_units::{Span, Time};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What became of a light probe.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ProbeResult {
+    /// Counted from zero in each session.
+    pub sequence: u64,
+    /// When it was sent, by the monotonic clock.
+    pub sent: Time,
+    /// What came back; none where nothing did in time: it counts as lost.
+    pub reply: Option<ProbeReply>,
+}
+
+/// What came back of a light probe.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ProbeReply {
+    /// Without the time that the far end took to answer.
+    pub round_trip: Span,
+    /// One-way delays, where both clocks are known.
+    pub one_way: Option<OneWayDelays>,
+    /// It came later than [`ReplyLimits::late_after`].
+    pub is_late: bool,
+}
+
+/// One-way delays by the clocks of both ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OneWayDelays {
+    /// To the far end.
+    pub up: Span,
+    /// Back from it.
+    pub down: Span,
+    /// How far either may be from the truth, as both clocks together.
+    pub error: Span,
+}
+
+/// How long replies are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplyLimits {
+    /// Replies that take longer count as late.
+    pub late_after: Span,
+    /// Probes without a reply for so long count as lost.
+    pub lost_after: Span,
+}
+
+impl Default for ReplyLimits {
+    /// One second is what most applications wait for; four are more than a link with a full buffer takes as a rule, and are soon enough
+    /// for an alert.
+    fn default() -> Self {
+        ReplyLimits { late_after: Span::from_secs(1), lost_after: Span::from_secs(4) }
+    }
+}
+
+/// A reply with its stamps. Those of this host are by its clock of the day, those of the far end by that one's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StampedReply {
+    /// Of the probe that it answers.
+    pub sequence: u64,
+    /// When it came.
+    pub arrived: Stamps,
+    /// When the far end received the probe and sent its reply; none where it does not tell.
+    pub far: Option<FarStamps>,
+}
+
+/// A time by the kernel, and by the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stamps {
+    /// By the kernel, where it has said so.
+    pub kernel: Option<Time>,
+    /// By the program.
+    pub user: Time,
+}
+
+/// The stamps of a STAMP reflector (RFC 8762 §4.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FarStamps {
+    /// When the probe came.
+    pub received: Time,
+    /// When the reply left.
+    pub reflected: Time,
+    /// How far its clock and this host's may be from the truth together; none where either does not follow UTC.
+    pub clock_error: Option<Span>,
+}
+
+/// Probes that have been answered of late, whose further replies are duplicates.
+const KEPT_ANSWERED: usize = 64;
+
+/// The probes of one target.
+#[derive(Debug)]
+pub struct ProbeSession {
+    limits: ReplyLimits,
+    next_sequence: u64,
+    waiting: BTreeMap<u64, WaitingProbe>,
+    answered: VecDeque<u64>,
+    duplicates: u64,
+    results: Vec<ProbeResult>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct WaitingProbe {
+    sent: Time,
+    stamps: Stamps,
+}
+
+impl ProbeSession {
+    /// Without probes so far.
+    pub fn new(limits: ReplyLimits) -> Self {
+        ProbeSession {
+            limits,
+            next_sequence: 0,
+            waiting: BTreeMap::new(),
+            answered: VecDeque::new(),
+            duplicates: 0,
+            results: Vec::new(),
+        }
+    }
+
+    /// The number of the next probe.
+    pub fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// The next probe has been sent: `now` by the monotonic clock, `user` by the clock of the day.
+    pub fn probe_sent(&mut self, now: Time, user: Time) {
+        self.waiting.insert(self.next_sequence, WaitingProbe { sent: now, stamps: Stamps { kernel: None, user } });
+        self.next_sequence += 1;
+    }
+
+    /// The kernel tells when a probe left.
+    pub fn probe_stamped(&mut self, sequence: u64, stamp: Time) {
+        if let Some(probe) = self.waiting.get_mut(&sequence) {
+            probe.stamps.kernel.get_or_insert(stamp);
+        }
+    }
+
+    /// When a probe was sent, as it says itself; none where it is not waited for.
+    pub fn sent_stamp(&self, sequence: u64) -> Option<Time> {
+        self.waiting.get(&sequence).map(|probe| probe.stamps.user)
+    }
+
+    /// A reply came. One to a probe that is not waited for changes nothing but the count of duplicates.
+    pub fn reply_received(&mut self, reply: &StampedReply) {
+        let Some(probe) = self.waiting.remove(&reply.sequence) else {
+            self.duplicates += u64::from(self.answered.contains(&reply.sequence));
+            return;
+        };
+        self.answered.push_back(reply.sequence);
+        self.answered.drain(..self.answered.len().saturating_sub(KEPT_ANSWERED));
+        let outcome = probe.outcome(reply, self.limits.late_after);
+        self.results.push(ProbeResult { sequence: reply.sequence, sent: probe.sent, reply: Some(outcome) });
+    }
+
+    /// Counts probes as lost that have waited for too long; `now` by the monotonic clock.
+    pub fn expire(&mut self, now: Time) {
+        while let Some(first) = self.waiting.first_entry()
+            && now - first.get().sent >= self.limits.lost_after
+        {
+            let (sequence, probe) = first.remove_entry();
+            self.results.push(ProbeResult { sequence, sent: probe.sent, reply: None });
+        }
+    }
+
+    /// When [`expire`](Self::expire) has something to do next, by the monotonic clock.
+    pub fn next_expiry(&self) -> Option<Time> {
+        self.waiting.first_key_value().map(|(_, probe)| probe.sent + self.limits.lost_after)
+    }
+
+    /// Takes what has become known of probes.
+    pub fn take_results(&mut self) -> Vec<ProbeResult> {
+        std::mem::take(&mut self.results)
+    }
+
+    /// Takes the number of replies beyond the first of each probe.
+    pub fn take_duplicates(&mut self) -> u64 {
+        std::mem::take(&mut self.duplicates)
+    }
+}
+
+impl WaitingProbe {
+    fn outcome(&self, reply: &StampedReply, late_after: Span) -> ProbeReply {
+        // Both by the same clock readings: the program's are microseconds off.
+        let (sent, arrived) = match (self.stamps.kernel, reply.arrived.kernel) {
+            (Some(sent), Some(arrived)) => (sent, arrived),
+            _ => (self.stamps.user, reply.arrived.user),
+        };
+        let whole = (arrived - sent).max(Span::ZERO);
+        let far = reply.far.filter(|far| (Span::ZERO..=whole).contains(&(far.reflected - far.received)));
+        let round_trip = far.map_or(whole, |far| whole - (far.reflected - far.received));
+        let one_way = far.and_then(|far| {
+            let error = far.clock_error?;
+            Some(OneWayDelays { up: far.received - sent, down: arrived - far.reflected, error })
+        });
+        ProbeReply { round_trip, one_way, is_late: round_trip > late_after }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(millis: i64) -> Time {
+        Time::ZERO + Span::from_millis(millis)
+    }
+
+    fn reply(sequence: u64, arrived: i64) -> StampedReply {
+        StampedReply { sequence, arrived: Stamps { kernel: None, user: after(arrived) }, far: None }
+    }
+
+    fn session_with(sent: &[i64]) -> ProbeSession {
+        let mut session = ProbeSession::new(ReplyLimits::default());
+        sent.iter().for_each(|millis| session.probe_sent(after(*millis), after(*millis)));
+        session
+    }
+
+    #[test]
+    fn each_probe_has_one_result_whatever_comes() {
+        let mut session = session_with(&[0, 1000, 2000]);
+        session.reply_received(&reply(1, 1020));
+        session.reply_received(&reply(1, 1021));
+        session.reply_received(&reply(7, 1021));
+        session.expire(after(3999));
+        assert_eq!(session.take_results().len(), 1);
+        assert_eq!(session.next_expiry(), Some(after(4000)));
+        session.expire(after(4000));
+        session.reply_received(&reply(0, 4001));
+        session.reply_received(&reply(2, 4002));
+        let results = session.take_results();
+        assert_eq!((results[0].sequence, results[0].reply), (0, None));
+        assert!(results[1].reply.is_some_and(|reply| reply.is_late && reply.round_trip == Span::from_millis(2002)));
+        assert_eq!((results.len(), session.take_duplicates(), session.take_duplicates()), (2, 1, 0));
+        assert_eq!(session.next_expiry(), None);
+    }
+
+    #[test]
+    fn the_far_ends_time_is_no_part_of_the_round_trip() {
+        let far = |received, reflected, error| {
+            Some(FarStamps { received: after(received), reflected: after(reflected), clock_error: error })
+        };
+        let mut session = session_with(&[0, 0, 0]);
+        // Its clock is 500 ms ahead; it takes 30 ms.
+        session.reply_received(&StampedReply { far: far(510, 540, None), ..reply(0, 50) });
+        let error = Some(Span::from_millis(1));
+        session.reply_received(&StampedReply { far: far(8, 38, error), ..reply(1, 50) });
+        // Stamps that make no sense.
+        session.reply_received(&StampedReply { far: far(540, 510, error), ..reply(2, 50) });
+        let replies: Vec<_> = session.take_results().into_iter().filter_map(|result| result.reply).collect();
+        assert_eq!((replies[0].round_trip, replies[0].one_way), (Span::from_millis(20), None));
+        let one_way =
+            OneWayDelays { up: Span::from_millis(8), down: Span::from_millis(12), error: Span::from_millis(1) };
+        assert_eq!((replies[1].round_trip, replies[1].one_way), (Span::from_millis(20), Some(one_way)));
+        assert_eq!((replies[2].round_trip, replies[2].one_way), (Span::from_millis(50), None));
+    }
+
+    #[test]
+    fn the_kernels_stamps_serve_only_together() {
+        let mut session = session_with(&[0, 0]);
+        session.probe_stamped(0, Time::ZERO + Span::from_micros(5));
+        session.probe_stamped(9, Time::ZERO);
+        let arrived = Stamps { kernel: Some(after(10)), user: after(11) };
+        session.reply_received(&StampedReply { arrived, ..reply(0, 0) });
+        session.reply_received(&StampedReply { arrived, ..reply(1, 0) });
+        let trips: Vec<_> = session.take_results().iter().map(|result| result.reply.unwrap().round_trip).collect();
+        assert_eq!(trips, [Span::from_micros(9995), Span::from_millis(11)]);
+    }
+}

@@ -1,0 +1,43 @@
+use crate::estimate::Overloaded;
+use crate::page::PageError;
+use kumade_archive::ArchiveError;
+use kumade_daemon::ExporterError;
+use kumade_planner::PlanError;
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Why a monitor cannot start, or has ended.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum MonitorError {
+    /// Its archive cannot be opened.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The archive's directory cannot be made.
+    #[error("cannot make the archive's directory {}: {cause}; choose another with archive = \"DIRECTORY\" in [monitor]", path.display())]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// The targets make no plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The measurements do not fit into their periods.
+    #[error(transparent)]
+    Overload(#[from] Overloaded),
+    /// Its page cannot be served.
+    #[error(transparent)]
+    Page(#[from] PageError),
+    /// Its metrics cannot be served.
+    #[error(transparent)]
+    Metrics(#[from] ExporterError),
+    /// The system has no thread, no epoll or no random number for it.
+    #[error("cannot start to monitor: {0}")]
+    System(io::Error),
+    /// A thread has panicked, which has been reported.
+    #[error("the monitor has ended by a fault of the program")]
+    Ended,
+}

@@ -1,0 +1,48 @@
+//! What the page's questions ask for.
+
+use super::history::HistoryError;
+use kumade_units::Time;
+use serde::Deserialize;
+use std::ops::Range;
+
+/// A range of time: seconds since 1970 (UTC). Without it, the last day.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(super) struct RangeQuery {
+    from: Option<f64>,
+    to: Option<f64>,
+}
+
+/// As [`RangeQuery`]; and in how many points, about.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(super) struct SeriesQuery {
+    from: Option<f64>,
+    to: Option<f64>,
+    points: Option<u32>,
+}
+
+const DEFAULT_RANGE_SECONDS: f64 = 86_400.0;
+const DEFAULT_POINTS: u32 = 500;
+/// More than a screen has.
+const MAX_POINTS: u32 = 5000;
+/// In the year 2200: later ones do not fit into nanoseconds.
+const MAX_SECONDS: f64 = 7_258_118_400.0;
+
+impl RangeQuery {
+    pub(super) fn range(self) -> Result<Range<Time>, HistoryError> {
+        let to = self.to.unwrap_or_else(|| kumade_net::clock::realtime().as_secs_f64());
+        let from = self.from.unwrap_or(to - DEFAULT_RANGE_SECONDS);
+        let is_valid = (0.0..MAX_SECONDS).contains(&from) && (0.0..MAX_SECONDS).contains(&to) && from < to;
+        let time = |seconds: f64| Time::from_nanos((seconds * 1e9) as i64);
+        is_valid.then(|| time(from)..time(to)).ok_or(HistoryError::InvalidRange)
+    }
+}
+
+impl SeriesQuery {
+    pub(super) fn range(self) -> Result<Range<Time>, HistoryError> {
+        RangeQuery { from: self.from, to: self.to }.range()
+    }
+
+    pub(super) fn points(self) -> u32 {
+        self.points.unwrap_or(DEFAULT_POINTS).clamp(1, MAX_POINTS)
+    }
+}

@@ -1,0 +1,189 @@
+//! What is recorded of one pair: probes become samples, their absence gaps, changes of state events.
+
+use crate::config::MonitoredTarget;
+use crate::light::{ProbeKind, ProbeResult};
+use crate::pair_state::{MAX_LOSS_RATIO, PairMonitor, PairState, loss_interval};
+use crate::status::{LaneDelay, LossStatus, PairStatus, RunStatus, StateStatus};
+use kumade_archive::{HostId, PairId};
+use kumade_sketch::{Lane, LostIn, Outcome, PairFloors, Sample, Sketch, Summary};
+use kumade_units::{Span, Time};
+use std::net::SocketAddr;
+
+/// One pair of this host and a target.
+#[derive(Debug)]
+pub(crate) struct PairRecorder {
+    pub(crate) target: MonitoredTarget,
+    /// The target's number in the archive.
+    pub(crate) host: HostId,
+    /// Its number in the archive; none until its address is known.
+    pub(crate) id: Option<PairId>,
+    pub(crate) address: Option<SocketAddr>,
+    pub(crate) last_run: Option<RunStatus>,
+    monitor: PairMonitor,
+    /// To judge what is recent by the same buckets as the archive keeps.
+    floors: PairFloors,
+    /// The last answer had one-way delays, so that a lost probe lacks these.
+    is_one_way: bool,
+    /// Since when no probe could be sent, and why.
+    pub(crate) outage: Option<Outage>,
+    /// What the archive has not been given yet.
+    pub(crate) pending: Vec<Sample>,
+    duplicates: u64,
+}
+
+/// A time in which no probe is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Outage {
+    /// UTC.
+    pub(crate) from: Time,
+    pub(crate) cause: String,
+}
+
+/// When measurements used this host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BusyTime {
+    /// By the monotonic clock.
+    pub(crate) from: Time,
+    /// None while it runs.
+    pub(crate) to: Option<Time>,
+}
+
+impl BusyTime {
+    fn contains(&self, time: Time) -> bool {
+        time >= self.from && self.to.is_none_or(|to| time <= to)
+    }
+}
+
+impl PairRecorder {
+    pub(crate) fn new(target: MonitoredTarget, host: HostId, utc: Time) -> Self {
+        let light = &target.light;
+        PairRecorder {
+            monitor: PairMonitor::new(light.interval, light.limits.lost_after, utc),
+            floors: PairFloors::default(),
+            host,
+            id: None,
+            address: None,
+            last_run: None,
+            is_one_way: false,
+            outage: None,
+            pending: Vec::new(),
+            duplicates: 0,
+            target,
+        }
+    }
+
+    /// Takes results of probes: `now` by the monotonic clock, `utc` the same moment by the clock of the day.
+    pub(crate) fn add_results(
+        &mut self,
+        results: &[ProbeResult],
+        duplicates: u64,
+        busy: &[BusyTime],
+        now: Time,
+        utc: Time,
+    ) {
+        self.duplicates += duplicates;
+        for result in results {
+            let mut sample = Sample::new(utc - (now - result.sent), self.outcome(result));
+            sample.late = result.reply.is_some_and(|reply| reply.is_late);
+            sample.disturbed = busy.iter().any(|busy| busy.contains(result.sent));
+            sample.duplicates = u8::try_from(std::mem::take(&mut self.duplicates)).unwrap_or(u8::MAX);
+            self.monitor.add_sample(&self.floors.quantise(&sample), now);
+            self.pending.push(sample);
+        }
+    }
+
+    /// Judges anew; returns what to tell where the state has changed.
+    pub(crate) fn update(&mut self, now: Time, utc: Time) -> Option<String> {
+        let before = self.monitor.since();
+        let state = self.monitor.update(now, utc)?;
+        let lasted = (utc - before).max(Span::ZERO);
+        let name = &self.target.name;
+        Some(match state {
+            PairState::Up => format!("{name}: probes are answered, after {lasted}"),
+            PairState::Lossy => format!("{name}: more than {} % of the probes are lost", MAX_LOSS_RATIO * 100.0),
+            PairState::Down => format!("{name}: no probe is answered any more"),
+            PairState::NoData => format!("{name}: no data any more"),
+        })
+    }
+
+    /// Why no probe can be sent; none where one can again. Returns the outage that has ended.
+    pub(crate) fn set_outage(&mut self, cause: Option<String>, utc: Time) -> Option<Outage> {
+        let ended = self.outage.take();
+        self.outage = cause.map(|cause| Outage { from: utc, cause });
+        ended
+    }
+
+    pub(crate) fn status(&self) -> PairStatus {
+        let recent = self.monitor.recent();
+        let light = &self.target.light;
+        let lane = if recent[Lane::RoundTrip].idle.is_empty() { Lane::Up } else { Lane::RoundTrip };
+        let loss = loss_interval(&recent[lane].idle).map(|(ratio, low, high)| LossStatus {
+            sent: recent[lane].idle.sent(),
+            ratio,
+            low,
+            high,
+        });
+        PairStatus {
+            id: self.target.id.clone(),
+            name: self.target.name.clone(),
+            host: self.target.host.clone(),
+            address: self.address.map(|address| address.ip().to_string()),
+            probe: if matches!(light.kind, ProbeKind::Echo) { "echo" } else { "stamp" }.to_owned(),
+            interval_seconds: light.interval.as_secs_f64(),
+            is_measured: self.target.measurement.is_some(),
+            state: self.state_status(),
+            delays: idle_delays(&recent),
+            loss,
+            run: self.last_run.clone(),
+        }
+    }
+
+    fn state_status(&self) -> StateStatus {
+        let (level, word, detail) = match self.monitor.state() {
+            PairState::Up => ("good", "up", "Probes are answered.".to_owned()),
+            PairState::Lossy => {
+                ("warn", "lossy", format!("More than {} % of the probes are lost.", MAX_LOSS_RATIO * 100.0))
+            }
+            PairState::Down => ("bad", "down", "The last probes were all lost.".to_owned()),
+            PairState::NoData => match &self.outage {
+                Some(outage) => ("none", "no data", format!("No probe can be sent: {}.", outage.cause)),
+                None => ("none", "no data", "No probe has had a result of late.".to_owned()),
+            },
+        };
+        let since_seconds = self.monitor.since().as_secs_f64();
+        StateStatus { level: level.to_owned(), word: word.to_owned(), detail, since_seconds }
+    }
+
+    fn outcome(&mut self, result: &ProbeResult) -> Outcome {
+        let Some(reply) = result.reply else {
+            return Outcome::Lost(if self.is_one_way { LostIn::EitherWay } else { LostIn::RoundTrip });
+        };
+        self.is_one_way = reply.one_way.is_some();
+        match reply.one_way {
+            Some(one_way) => Outcome::Answered { up: one_way.up, down: one_way.down },
+            None => Outcome::RoundTrip(reply.round_trip),
+        }
+    }
+}
+
+/// Quantiles of the delays while no measurement ran, of the lanes that have any.
+pub(crate) fn idle_delays(summary: &Summary) -> Vec<LaneDelay> {
+    let lanes = [(Lane::RoundTrip, "round_trip"), (Lane::Up, "up"), (Lane::Down, "down")];
+    lanes.into_iter().filter_map(|(lane, name)| lane_delay(&summary[lane].idle.delays, name)).collect()
+}
+
+fn lane_delay(delays: &Sketch, lane: &str) -> Option<LaneDelay> {
+    let found = delays.quantiles(&[0.0, 0.25, 0.5, 0.75, 0.95, 1.0]);
+    let seconds: Vec<f64> =
+        found.into_iter().map(|quantile| Some(quantile?.value.as_secs_f64())).collect::<Option<_>>()?;
+    let [minimum, quarter, median, three_quarters, quantile_95, maximum] = seconds[..].try_into().ok()?;
+    Some(LaneDelay {
+        lane: lane.to_owned(),
+        minimum_seconds: minimum,
+        quantile_25_seconds: quarter,
+        median_seconds: median,
+        quantile_75_seconds: three_quarters,
+        quantile_95_seconds: quantile_95,
+        maximum_seconds: maximum,
+    })
+}

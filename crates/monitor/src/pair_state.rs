@@ -1,0 +1,227 @@
+//! What the last minutes say of a pair.
+
+use kumade_sketch::{BucketedDelay, Lane, Outcome, Sample, Summary, Tally};
+use kumade_units::{Span, Time};
+use std::collections::VecDeque;
+
+/// The judgement of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PairState {
+    /// Probes are answered.
+    Up,
+    /// More than [`MAX_LOSS_RATIO`] of the probes are lost, as sure as 95 %.
+    Lossy,
+    /// The last probes have all been lost.
+    Down,
+    /// No result of a probe of late.
+    NoData,
+}
+
+/// Follows the light probes of a pair.
+#[derive(Debug)]
+pub struct PairMonitor {
+    /// Within which a result is expected.
+    max_silence: Span,
+    minutes: VecDeque<(i64, Summary)>,
+    lost_in_a_row: u32,
+    has_answered: bool,
+    /// By the monotonic clock.
+    last_result: Option<Time>,
+    state: PairState,
+    /// By the clock of the day.
+    since: Time,
+}
+
+/// Probes in a row that are lost before a path counts as down: three of four at random are lost once in 64 losses.
+const MIN_LOST_IN_A_ROW: u32 = 4;
+/// From which loss on a path counts as impaired: TCP feels it on any path that is not short.
+pub const MAX_LOSS_RATIO: f64 = 0.01;
+/// Minutes that are looked at.
+const KEPT_MINUTES: usize = 15;
+/// Probe intervals without any result, beyond the time that replies are waited for, after which there is no data. Of Poisson times, an
+/// interval in 10⁴ is longer than nine means; those here are cut at four.
+const MAX_SILENT_INTERVALS: i64 = 10;
+/// Two-sided 95 % of a normal distribution.
+const Z: f64 = 1.96;
+
+impl PairMonitor {
+    /// Without data. `interval` is the mean interval of probes, `lost_after` the time that replies are waited for;
+    /// `utc` is the time of the day.
+    pub fn new(interval: Span, lost_after: Span, utc: Time) -> Self {
+        PairMonitor {
+            max_silence: interval * MAX_SILENT_INTERVALS + lost_after,
+            minutes: VecDeque::new(),
+            lost_in_a_row: 0,
+            has_answered: false,
+            last_result: None,
+            state: PairState::NoData,
+            since: utc,
+        }
+    }
+
+    /// Takes what became of a probe; `now` by the monotonic clock.
+    pub fn add_sample(&mut self, sample: &Sample<BucketedDelay>, now: Time) {
+        let minute = sample.sent.as_nanos().div_euclid(kumade_sketch::MINUTE_NANOS);
+        match self.minutes.iter_mut().rev().find(|(number, _)| *number == minute) {
+            Some((_, summary)) => summary.add_sample(sample),
+            None => {
+                let mut summary = Summary::default();
+                summary.add_sample(sample);
+                self.minutes.push_back((minute, summary));
+                let surplus = self.minutes.len().saturating_sub(KEPT_MINUTES);
+                self.minutes.drain(..surplus);
+            }
+        }
+        self.lost_in_a_row =
+            if matches!(sample.outcome, Outcome::Lost(_)) { self.lost_in_a_row.saturating_add(1) } else { 0 };
+        self.has_answered |= self.lost_in_a_row == 0;
+        self.last_result = Some(now);
+    }
+
+    /// Judges anew: `now` by the monotonic clock, `utc` by the clock of the day. Returns the state where it has changed.
+    pub fn update(&mut self, now: Time, utc: Time) -> Option<PairState> {
+        let state = self.judged(now);
+        let has_changed = state != self.state;
+        if has_changed {
+            (self.state, self.since) = (state, utc);
+        }
+        has_changed.then_some(state)
+    }
+
+    /// The state by the last update.
+    pub fn state(&self) -> PairState {
+        self.state
+    }
+
+    /// Since when it is so.
+    pub fn since(&self) -> Time {
+        self.since
+    }
+
+    /// The last minutes' probes: of the round trip, or of either direction where that is what is known. Those during measurements are
+    /// left out.
+    pub fn recent(&self) -> Summary {
+        let mut all = Summary::default();
+        self.minutes.iter().for_each(|(_, minute)| all.merge(minute));
+        all
+    }
+
+    fn judged(&self, now: Time) -> PairState {
+        if self.last_result.is_none_or(|last| now - last > self.max_silence) {
+            return PairState::NoData;
+        }
+        if self.lost_in_a_row >= MIN_LOST_IN_A_ROW {
+            return PairState::Down;
+        }
+        if !self.has_answered {
+            return PairState::NoData;
+        }
+        let recent = self.recent();
+        let is_lossy = |lane: &Lane| loss_interval(&recent[*lane].idle).is_some_and(|(_, low, _)| low > MAX_LOSS_RATIO);
+        if Lane::ALL.iter().any(is_lossy) { PairState::Lossy } else { PairState::Up }
+    }
+}
+
+/// The share of probes that was lost, with the 95 % interval of the ratio behind it (Wilson 1927); probes of which nobody knows in
+/// which direction they were lost widen it. None without probes.
+pub fn loss_interval(tally: &Tally) -> Option<(f64, f64, f64)> {
+    let (least, greatest) = tally.loss_ratio()?;
+    let sent = tally.sent() as f64;
+    Some((least, wilson(least, sent).0, wilson(greatest, sent).1))
+}
+
+fn wilson(ratio: f64, count: f64) -> (f64, f64) {
+    let square = Z * Z;
+    let middle = ratio + square / (2.0 * count);
+    let half = Z * (ratio * (1.0 - ratio) / count + square / (4.0 * count * count)).sqrt();
+    let scale = 1.0 + square / count;
+    (((middle - half) / scale).max(0.0), ((middle + half) / scale).min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_sketch::{LostIn, PairFloors};
+
+    const INTERVAL: Span = Span::from_secs(1);
+
+    fn after(seconds: i64) -> Time {
+        Time::ZERO + Span::from_secs(seconds)
+    }
+
+    /// Results of probes, one each second from `first` on; true for an answer.
+    fn add(monitor: &mut PairMonitor, first: i64, answered: impl IntoIterator<Item = bool>) -> i64 {
+        let mut floors = PairFloors::default();
+        let mut second = first;
+        for answered in answered {
+            let outcome =
+                if answered { Outcome::RoundTrip(Span::from_millis(20)) } else { Outcome::Lost(LostIn::RoundTrip) };
+            monitor.add_sample(&floors.quantise(&Sample::new(after(second), outcome)), after(second));
+            second += 1;
+        }
+        second
+    }
+
+    fn judged(monitor: &mut PairMonitor, second: i64) -> PairState {
+        monitor.update(after(second), after(second));
+        monitor.state()
+    }
+
+    #[test]
+    fn a_path_is_down_after_four_losses_and_up_with_the_first_answer() {
+        let mut monitor = PairMonitor::new(INTERVAL, Span::from_secs(4), after(0));
+        assert_eq!(judged(&mut monitor, 1), PairState::NoData);
+        let second = add(&mut monitor, 1, [false, false, false]);
+        assert_eq!(judged(&mut monitor, second), PairState::NoData, "nothing was ever answered, and four are not lost");
+        let second = add(&mut monitor, second, [false]);
+        assert_eq!(judged(&mut monitor, second), PairState::Down);
+        let second = add(&mut monitor, second, [true]);
+        assert_ne!(judged(&mut monitor, second), PairState::Down);
+        assert_eq!(monitor.since(), after(second));
+    }
+
+    #[test]
+    fn silence_is_no_loss() {
+        let mut monitor = PairMonitor::new(INTERVAL, Span::from_secs(4), after(0));
+        let second = add(&mut monitor, 0, [true; 60]);
+        assert_eq!(judged(&mut monitor, second), PairState::Up);
+        assert_eq!(judged(&mut monitor, second + 13), PairState::Up);
+        assert_eq!(judged(&mut monitor, second + 14), PairState::NoData);
+    }
+
+    #[test]
+    fn loss_counts_once_it_is_sure() {
+        let mut monitor = PairMonitor::new(INTERVAL, Span::from_secs(4), after(0));
+        let one_of = |each: usize| (0..600).map(move |number| number % each != 0);
+        let second = add(&mut monitor, 0, one_of(200));
+        assert_eq!(judged(&mut monitor, second), PairState::Up, "half a percent");
+        let second = add(&mut monitor, second, one_of(20));
+        assert_eq!(judged(&mut monitor, second), PairState::Lossy, "five percent");
+        // Twenty minutes later nothing of it is left.
+        let second = add(&mut monitor, second, [true; 1200]);
+        assert_eq!(judged(&mut monitor, second), PairState::Up);
+    }
+
+    #[test]
+    fn the_interval_of_loss_covers_the_ratio_behind_it() {
+        let tally = |lost, answered: u64| {
+            let mut floors = PairFloors::default();
+            let mut tally = Tally { lost, ..Tally::default() };
+            for _ in 0..answered {
+                let Outcome::RoundTrip(delay) =
+                    floors.quantise(&Sample::new(after(0), Outcome::RoundTrip(INTERVAL))).outcome
+                else {
+                    continue;
+                };
+                tally.delays.add(delay, 1);
+            }
+            tally
+        };
+        assert_eq!(loss_interval(&tally(0, 0)), None);
+        let (ratio, low, high) = loss_interval(&tally(0, 100)).unwrap();
+        assert_eq!((ratio, low), (0.0, 0.0));
+        assert!((0.03..0.04).contains(&high), "{high}");
+        let (ratio, low, high) = loss_interval(&tally(5, 95)).unwrap();
+        assert!(low < ratio && ratio < high && low > 0.02 && high < 0.12, "{low} {high}");
+    }
+}

@@ -1,0 +1,471 @@
+//! The thread that knows all: it takes what probes and measurements tell, starts measurements, and is the archive's only writer.
+
+use crate::config::MonitorConfig;
+use crate::estimate::schedule_load;
+use crate::exclusive_run::{ExclusiveRun, RunOutcome};
+use crate::light::ProbeReport;
+use crate::monitor_error::MonitorError;
+use crate::page::PairNumbers;
+use crate::pair_recorder::{BusyTime, Outage, PairRecorder};
+use crate::run_document::{failed_document, run_status};
+use crate::schedule::{Schedule, ScheduleStep, plan};
+use crate::status::{MissedRun, MonitorStatus, SCHEMA, ScheduleStatus, ScheduledRun};
+use kumade_archive::{
+    Archive, ArchiveError, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId, Reader,
+    SqliteStore,
+};
+use kumade_net::clock::{self, RealtimeOffset};
+use kumade_planner::{Outcome, RunId, Token, TokenRecord};
+use kumade_units::{Span, Time};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, PoisonError};
+use tokio::sync::watch;
+
+/// What the recorder is told.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// By the prober.
+    Probe(ProbeReport),
+    /// A measurement has ended.
+    RunEnded(Token, RunOutcome),
+    /// To end.
+    Stop,
+}
+
+/// Probes that wait for an archive that takes nothing: some 60 MB.
+const MAX_WAITING_SAMPLES: usize = 1_000_000;
+/// Events, gaps and measurements that wait for it, each.
+const MAX_WAITING_RECORDS: usize = 10_000;
+/// The archive's file in its directory.
+const FILE_NAME: &str = "archive.db";
+/// Under which the archive has the planner's record of tokens.
+const TOKENS_KEY: &str = "planner.tokens";
+/// This host's id: targets have others.
+const OWN_HOST_ID: &str = "@self";
+
+/// Between two commits; what is not committed is lost with the process.
+const COMMIT_INTERVAL: Span = Span::from_secs(1);
+/// Steps of rolling up and deleting between two commits; each takes some tens of milliseconds.
+const MAX_MAINTENANCE_STEPS: usize = 8;
+/// Measurements whose times are remembered: results of probes come seconds later at most.
+const KEPT_BUSY_TIMES: usize = 16;
+/// Measurements by which the time of the next one is told.
+const MAX_EARLIER_RUNS: u32 = 20;
+/// Measurements to come that are shown.
+const MAX_SHOWN_RUNS: usize = 200;
+/// Less is what NTP does every few minutes.
+const MIN_CLOCK_STEP: Span = Span::from_millis(100);
+/// A pause without probes that is longer was one of the monitor, or of this host.
+const MIN_UNMONITORED_INTERVALS: i64 = 10;
+
+pub(crate) struct Recorder {
+    config: MonitorConfig,
+    archive: Archive<SqliteStore>,
+    own_host: HostId,
+    pairs: Vec<PairRecorder>,
+    busy: VecDeque<BusyTime>,
+    schedule: Schedule,
+    running: Option<RunningRun>,
+    numbers: PairNumbers,
+    instance: String,
+    /// Of the next batch.
+    sequence: u64,
+    events: Vec<Event>,
+    gaps: Vec<Gap>,
+    runs: Vec<NewRun>,
+    clock_offset: RealtimeOffset,
+    started: Time,
+    archive_failure: Option<String>,
+    status: watch::Sender<Arc<MonitorStatus>>,
+    messages: SyncSender<Message>,
+}
+
+struct RunningRun {
+    pair: usize,
+    token: Token,
+    /// By the clock of the day.
+    started: Time,
+    /// By the monotonic clock.
+    began: Time,
+    _run: ExclusiveRun,
+}
+
+impl Recorder {
+    /// Opens the archive, or makes it.
+    pub(crate) fn open(
+        config: MonitorConfig,
+        status: watch::Sender<Arc<MonitorStatus>>,
+        messages: SyncSender<Message>,
+    ) -> Result<Self, MonitorError> {
+        let (now, utc) = (clock::monotonic(), clock::realtime());
+        let store = SqliteStore::open(&config.archive.join(FILE_NAME), DEFAULT_RESERVE_BYTES)?;
+        let mut archive = Archive::open(store, config.retention, utc)?;
+        let own_host = archive.put_host(OWN_HOST_ID, &config.name, "", "")?;
+        let mut pairs = Vec::new();
+        for target in &config.targets {
+            let host = archive.put_host(&target.id, &target.name, &target.host, "")?;
+            pairs.push(PairRecorder::new(target.clone(), host, utc));
+        }
+        config.check_load()?;
+        let plan = plan(pairs.iter().map(|pair| (pair.host, &pair.target)));
+        let factor = schedule_load(&plan).stretch_factor();
+        let plan = plan.stretched(factor);
+        let stored = archive.read().state(TOKENS_KEY)?;
+        let record: TokenRecord = stored.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        let (schedule, record) = Schedule::new(plan, record, utc.as_nanos() as u64, utc, now)?;
+        archive.put_state(TOKENS_KEY, Some(&encode_record(record)))?;
+        let mut recorder = Recorder {
+            schedule,
+            pairs,
+            config,
+            archive,
+            own_host,
+            busy: VecDeque::new(),
+            running: None,
+            numbers: PairNumbers::default(),
+            instance: format!("{OWN_HOST_ID}/{}", utc.as_nanos()),
+            sequence: 0,
+            events: Vec::new(),
+            gaps: Vec::new(),
+            runs: Vec::new(),
+            clock_offset: RealtimeOffset::now(),
+            started: utc,
+            archive_failure: None,
+            status,
+            messages,
+        };
+        recorder.note(None, "monitor-started", "the monitor was started".to_owned());
+        Ok(recorder)
+    }
+
+    /// Connections to the archive by which others read.
+    pub(crate) fn readers(&mut self, count: usize) -> Result<Vec<Reader<SqliteStore>>, ArchiveError> {
+        (0..count).map(|_| Ok(Reader::new(self.archive.store().reader()?))).collect()
+    }
+
+    /// The numbers of pairs, which become known one after the other.
+    pub(crate) fn pair_numbers(&self) -> PairNumbers {
+        self.numbers.clone()
+    }
+
+    /// Takes messages until it is told to stop, and writes the rest.
+    pub(crate) fn run(mut self, messages: &Receiver<Message>) {
+        let mut next_tick = clock::monotonic();
+        loop {
+            let wait = (next_tick - clock::monotonic()).max(Span::ZERO).to_duration();
+            match messages.recv_timeout(wait) {
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(message) => self.take(message),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if clock::monotonic() >= next_tick {
+                next_tick = clock::monotonic() + COMMIT_INTERVAL;
+                self.tick();
+            }
+        }
+        self.running = None;
+        let utc = clock::realtime();
+        self.note(None, "monitor-stopped", "the monitor was stopped".to_owned());
+        self.commit(utc);
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Probe(report) => self.take_probe_report(report),
+            Message::RunEnded(token, outcome) => self.end_run(token, outcome),
+            Message::Stop => {}
+        }
+    }
+
+    fn take_probe_report(&mut self, report: ProbeReport) {
+        let (now, utc) = (clock::monotonic(), clock::realtime());
+        match report {
+            ProbeReport::Results { target, results, duplicates } => {
+                let busy = self.busy.make_contiguous();
+                let Some(pair) = self.pairs.get_mut(target) else { return };
+                pair.add_results(&results, duplicates, busy, now, utc);
+                let ended = pair.set_outage(None, utc);
+                ended.into_iter().for_each(|outage| self.end_outage(target, &outage, utc));
+            }
+            ProbeReport::Address { target, address } => self.set_address(target, address),
+            ProbeReport::NotSent { target, reason } => {
+                let Some(pair) = self.pairs.get_mut(target) else { return };
+                let ended = pair.set_outage(Some(reason.clone()), utc);
+                ended.into_iter().for_each(|outage| self.end_outage(target, &outage, utc));
+                self.note(Some(target), "not-sent", reason);
+            }
+        }
+    }
+
+    fn set_address(&mut self, target: usize, address: SocketAddr) {
+        let Some(pair) = self.pairs.get_mut(target) else { return };
+        let before = pair.address.replace(address);
+        if before == Some(address) {
+            return;
+        }
+        let family = if address.ip().to_canonical().is_ipv4() { Family::V4 } else { Family::V6 };
+        let (host, name) = (pair.host, pair.target.name.clone());
+        match self.archive.put_pair(self.own_host, host, family) {
+            Ok(id) => self.adopt_pair(target, id),
+            Err(error) => self.fail(&error),
+        }
+        if let Some(before) = before {
+            let text = format!("{name} has another address: {} in place of {}", address.ip(), before.ip());
+            self.note(Some(target), "address-changed", text);
+        }
+    }
+
+    /// The pair has a number: what the archive knows of it is known again.
+    fn adopt_pair(&mut self, target: usize, id: PairId) {
+        if self.pairs[target].id == Some(id) {
+            return;
+        }
+        self.pairs[target].id = Some(id);
+        let name = self.pairs[target].target.id.clone();
+        self.numbers.write().unwrap_or_else(PoisonError::into_inner).insert(name, id);
+        let utc = clock::realtime();
+        let reader = self.archive.read();
+        let runs = reader.runs(id, Time::ZERO..Time::MAX, MAX_EARLIER_RUNS).unwrap_or_default();
+        let states = reader.latest().unwrap_or_default();
+        self.pairs[target].last_run = runs.first().map(run_status);
+        self.schedule.restore(self.pairs[target].host, &runs, utc, clock::monotonic());
+        let last_sent = states.iter().find(|state| state.pair == id).map(|state| state.last_sent);
+        let tolerated = self.pairs[target].target.light.interval * MIN_UNMONITORED_INTERVALS;
+        if let Some(from) = last_sent.filter(|from| utc - *from > tolerated) {
+            self.gaps.push(Gap { pair: id, from, to: utc, cause: "the monitor did not run".to_owned() });
+        }
+    }
+
+    fn end_outage(&mut self, target: usize, outage: &Outage, utc: Time) {
+        let pair = self.pairs[target].id;
+        let (from, cause) = (outage.from, outage.cause.clone());
+        self.gaps.extend(pair.map(|pair| Gap { pair, from, to: utc.max(from), cause }));
+    }
+
+    fn tick(&mut self) {
+        let (now, utc) = (clock::monotonic(), clock::realtime());
+        if let Some(step) = self.clock_offset.step_since().filter(|step| (*step).max(-*step) >= MIN_CLOCK_STEP) {
+            self.clock_offset = RealtimeOffset::now();
+            let direction = if step > Span::ZERO { "forward" } else { "back" };
+            self.note(None, "clock-step", format!("this host's clock was set {direction} by {}", step.max(-step)));
+        }
+        for target in 0..self.pairs.len() {
+            if let Some(text) = self.pairs[target].update(now, utc) {
+                self.note(Some(target), "state", text);
+            }
+        }
+        self.follow_schedule(now, utc);
+        self.commit(utc);
+        for _ in 0..MAX_MAINTENANCE_STEPS {
+            match self.archive.maintain(utc) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    self.fail(&error);
+                    break;
+                }
+            }
+        }
+        self.publish(utc);
+    }
+
+    /// Does what the schedule says.
+    fn follow_schedule(&mut self, now: Time, utc: Time) {
+        if let Some(record) = self.schedule.take_unstored() {
+            self.store_tokens(record, now);
+        }
+        self.schedule.advance(now);
+        while let Some(step) = self.schedule.next_step(now) {
+            match step {
+                ScheduleStep::Store(record) => self.store_tokens(record, now),
+                ScheduleStep::Begin { target, token, end_by } => self.start_run(target, token, end_by - now, now, utc),
+                ScheduleStep::Stop => self.running = None,
+                ScheduleStep::Missed { target, reason } => {
+                    let place = self.pairs.iter().position(|pair| pair.host == target);
+                    self.note(place, "run-missed", format!("not measured in its period: {reason}"));
+                }
+            }
+        }
+    }
+
+    fn store_tokens(&mut self, record: TokenRecord, now: Time) {
+        match self.archive.put_state(TOKENS_KEY, Some(&encode_record(record))) {
+            Ok(()) => self.schedule.stored(record, now),
+            Err(error) => {
+                self.schedule.not_stored(record);
+                self.fail(&error);
+            }
+        }
+    }
+
+    fn start_run(&mut self, host: HostId, token: Token, within: Span, now: Time, utc: Time) {
+        let place = self.pairs.iter().position(|pair| pair.host == host);
+        let known = place
+            .and_then(|place| Some((place, &self.pairs[place].target, self.pairs[place].target.measurement.as_ref()?)));
+        let Some((place, target, schedule)) = known else { return };
+        let messages = self.messages.clone();
+        let on_end = move |outcome| {
+            // The monitor has ended where nobody takes it.
+            let _ = messages.send(Message::RunEnded(token, outcome));
+        };
+        match ExclusiveRun::start(target, schedule, within, on_end) {
+            Ok(run) => {
+                self.running = Some(RunningRun { pair: place, token, started: utc, began: now, _run: run });
+                self.busy.push_back(BusyTime { from: now, to: None });
+                self.busy.drain(..self.busy.len().saturating_sub(KEPT_BUSY_TIMES));
+            }
+            Err(error) => {
+                let text = format!("cannot start a measurement: {error}");
+                self.schedule.end(token, Outcome::Failed(text.clone()), now);
+                self.note(Some(place), "run-failed", text);
+            }
+        }
+    }
+
+    fn end_run(&mut self, token: Token, outcome: RunOutcome) {
+        let now = clock::monotonic();
+        let ended = match &outcome {
+            Ok(_) => Outcome::Finished,
+            Err(message) => Outcome::Failed(message.clone()),
+        };
+        self.schedule.end(token, ended, now);
+        let Some(running) = self.running.take_if(|running| running.token == token) else { return };
+        self.busy.iter_mut().filter(|busy| busy.to.is_none()).for_each(|busy| busy.to = Some(now));
+        let pair = &self.pairs[running.pair];
+        let (name, id) = (pair.target.name.clone(), pair.id);
+        let report = outcome.unwrap_or_else(|message| {
+            tracing::warn!("{name}: the measurement failed: {message}");
+            Box::new(failed_document(&pair.target.host, running.started, message))
+        });
+        // Reports always can be written.
+        let document = serde_json::to_string(&report).unwrap_or_default();
+        let Some(pair) = id else {
+            tracing::warn!("{name}: a measurement is not kept, since the probes have found no address of it so far");
+            return;
+        };
+        self.runs.push(NewRun {
+            pair,
+            started: running.started,
+            ended: running.started + (now - running.began),
+            document,
+        });
+    }
+
+    fn note(&mut self, target: Option<usize>, kind: &str, text: String) {
+        tracing::info!("{text}");
+        let pair = target.and_then(|target| self.pairs[target].id);
+        let at = clock::realtime();
+        self.events.push(Event { at, kind: kind.to_owned(), host: Some(self.own_host), pair, text });
+    }
+
+    /// Hands everything over to the archive, and has it written.
+    fn commit(&mut self, utc: Time) {
+        let batch = Batch {
+            instance: self.instance.clone(),
+            sequence: self.sequence,
+            samples: self.pairs.iter().filter_map(|pair| Some((pair.id?, pair.pending.clone()))).collect(),
+            runs: self.runs.clone(),
+            events: self.events.clone(),
+            gaps: self.gaps.clone(),
+        };
+        // It is kept until the archive has taken it; then the archive keeps it until it is on the disk.
+        match self.archive.ingest(&batch, utc) {
+            Ok(_) => {
+                self.sequence += 1;
+                self.pairs.iter_mut().filter(|pair| pair.id.is_some()).for_each(|pair| pair.pending.clear());
+                self.runs.clear();
+                self.events.clear();
+                self.gaps.clear();
+            }
+            Err(error) => self.fail(&error),
+        }
+        match self.archive.commit(utc) {
+            Ok(_) => self.archive_failure = None,
+            Err(error) => {
+                self.fail(&error);
+                return self.shed();
+            }
+        }
+        for pair in batch.runs.iter().map(|run| run.pair) {
+            let latest = self.archive.read().runs(pair, Time::ZERO..Time::MAX, 1).unwrap_or_default();
+            let pairs = self.pairs.iter_mut().filter(|known| known.id == Some(pair));
+            pairs.for_each(|known| known.last_run = latest.first().map(run_status));
+        }
+    }
+
+    /// Gives up the older half of what waits for an archive that takes nothing, once that is too much; what it says then is when.
+    fn shed(&mut self) {
+        let waiting: usize = self.pairs.iter().map(|pair| pair.pending.len()).sum();
+        if waiting > MAX_WAITING_SAMPLES {
+            for pair in &mut self.pairs {
+                let older = pair.pending.len().div_ceil(2);
+                let given_up: Vec<_> = pair.pending.drain(..older).collect();
+                if let (Some(id), Some(first), Some(last)) = (pair.id, given_up.first(), given_up.last()) {
+                    let cause = "the archive took nothing".to_owned();
+                    self.gaps.push(Gap { pair: id, from: first.sent, to: last.sent, cause });
+                }
+            }
+        }
+        let surplus = |count: usize| count.saturating_sub(MAX_WAITING_RECORDS);
+        self.events.drain(..surplus(self.events.len()));
+        self.gaps.drain(..surplus(self.gaps.len()));
+        self.runs.drain(..surplus(self.runs.len()));
+    }
+
+    /// Says once why nothing is archived.
+    fn fail(&mut self, error: &ArchiveError) {
+        let text = error.to_string();
+        if self.archive_failure.as_ref() != Some(&text) {
+            tracing::error!("{text}");
+            self.archive_failure = Some(text);
+        }
+    }
+
+    fn schedule_status(&self, now: Time) -> ScheduleStatus {
+        let view = self.schedule.view(MAX_SHOWN_RUNS, now);
+        let pair = |run: RunId| {
+            let known = self.pairs.iter().find(|pair| pair.host == HostId(run.0));
+            known.map_or_else(String::new, |pair| pair.target.id.clone())
+        };
+        let running = view.running.iter().map(|run| ScheduledRun {
+            pair: pair(run.run),
+            is_running: true,
+            due_in_seconds: 0.0,
+            slot_seconds: run.ends_within.as_secs_f64(),
+        });
+        let next = view.next.iter().map(|run| ScheduledRun {
+            pair: pair(run.run),
+            is_running: false,
+            due_in_seconds: run.due_in.as_secs_f64(),
+            slot_seconds: run.slot.as_secs_f64(),
+        });
+        let missed =
+            view.missed.iter().map(|missed| MissedRun { pair: pair(missed.run), reason: missed.reason.to_string() });
+        ScheduleStatus {
+            load_ratio: view.load.max_load_ratio(),
+            stretch_factor: view.load.stretch_factor(),
+            runs: running.chain(next).collect(),
+            missed: missed.collect(),
+        }
+    }
+
+    fn publish(&self, utc: Time) {
+        let status = MonitorStatus {
+            schema: SCHEMA.to_owned(),
+            name: self.config.name.clone(),
+            time_seconds: utc.as_secs_f64(),
+            started_seconds: self.started.as_secs_f64(),
+            archive_failure: self.archive_failure.clone(),
+            pairs: self.pairs.iter().map(PairRecorder::status).collect(),
+            schedule: self.schedule_status(clock::monotonic()),
+        };
+        self.status.send_replace(Arc::new(status));
+    }
+}
+
+fn encode_record(record: TokenRecord) -> Vec<u8> {
+    // Numbers always can be written.
+    serde_json::to_vec(&record).unwrap_or_default()
+}

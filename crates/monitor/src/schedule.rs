@@ -1,0 +1,154 @@
+//! When which target is measured: the planner's coordinator and agent, in one process.
+
+use crate::config::MonitoredTarget;
+use kumade_archive::{HostId, Run as ArchivedRun};
+use kumade_planner::{
+    Agent, AgentId, AgentOutput, Class, ClassId, Coordinator, CoordinatorInput, CoordinatorOutput, DurationHistory,
+    HeldGrant, Outcome, Plan, PlanError, PlannedAgent, Resource, ResourceId, ResourceKind, Run, RunId, RunKind,
+    ScheduleView, Token, TokenRecord,
+};
+use kumade_units::{Span, Time};
+
+/// Decides when which target is measured. Mutate, then drain [`next_step`](Self::next_step).
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    coordinator: Coordinator,
+    agent: Agent,
+    /// What could not be stored so far.
+    unstored: Option<TokenRecord>,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum ScheduleStep {
+    /// Store this, then say so by [`Schedule::stored`].
+    Store(TokenRecord),
+    /// Measure to this host; it has to end by then.
+    Begin { target: HostId, token: Token, end_by: Time },
+    /// End the measurement.
+    Stop,
+    /// A target was not measured in its period.
+    Missed { target: HostId, reason: String },
+}
+
+/// This host is the only agent, and the first resource: targets have the numbers that the archive gave them, above zero.
+const OWN_AGENT: AgentId = AgentId(0);
+const OWN_HOST: ResourceId = ResourceId(0);
+
+impl Schedule {
+    /// `record` is what was stored last; what is returned with it is to be stored at once.
+    pub(crate) fn new(
+        plan: Plan,
+        record: TokenRecord,
+        instance: u64,
+        utc: Time,
+        now: Time,
+    ) -> Result<(Self, TokenRecord), PlanError> {
+        let record = record.next_epoch();
+        let coordinator = Coordinator::new(plan, record, utc, now)?;
+        let mut agent = Agent::new(instance, now);
+        agent.connect(now);
+        Ok((Schedule { coordinator, agent, unstored: None }, record))
+    }
+
+    /// Earlier measurements of a target, the latest first, tell how long one takes, and when the next is due.
+    pub(crate) fn restore(&mut self, target: HostId, earlier: &[ArchivedRun], utc: Time, now: Time) {
+        let mut history = DurationHistory::default();
+        earlier.iter().rev().for_each(|run| history.record(run.ended - run.started));
+        let served_ago = earlier.first().map(|run| (utc - run.started).max(Span::ZERO));
+        self.coordinator.restore(RunId(target.0), history, served_ago, now);
+    }
+
+    /// Time has passed.
+    pub(crate) fn advance(&mut self, now: Time) {
+        self.coordinator.advance(now);
+        self.agent.advance(now);
+    }
+
+    /// A measurement has ended.
+    pub(crate) fn end(&mut self, token: Token, outcome: Outcome, now: Time) {
+        self.agent.end(token, outcome, now);
+    }
+
+    /// The record is on the disk.
+    pub(crate) fn stored(&mut self, record: TokenRecord, now: Time) {
+        self.unstored = None;
+        self.process(CoordinatorInput::Persisted { number: record.number }, now);
+    }
+
+    /// The record could not be stored: it is tried again.
+    pub(crate) fn not_stored(&mut self, record: TokenRecord) {
+        self.unstored = Some(record);
+    }
+
+    /// What could not be stored, to try again.
+    pub(crate) fn take_unstored(&mut self) -> Option<TokenRecord> {
+        self.unstored.take()
+    }
+
+    /// What runs, what comes next, and what was missed.
+    pub(crate) fn view(&self, limit: usize, now: Time) -> ScheduleView {
+        self.coordinator.view(limit, now)
+    }
+
+    /// What is to be done next; none when all is done.
+    pub(crate) fn next_step(&mut self, now: Time) -> Option<ScheduleStep> {
+        loop {
+            if let Some(output) = self.agent.next_output() {
+                match output {
+                    AgentOutput::Send(message) => self.process(CoordinatorInput::Message(OWN_AGENT, message), now),
+                    AgentOutput::Begin(HeldGrant { grant, end_by, .. })
+                        if self.agent.begin(grant.token, now).is_ok() =>
+                    {
+                        return Some(ScheduleStep::Begin { target: HostId(grant.run.0), token: grant.token, end_by });
+                    }
+                    AgentOutput::Begin(_) => {}
+                    AgentOutput::Stop(_) => return Some(ScheduleStep::Stop),
+                }
+            } else {
+                match self.coordinator.next_output()? {
+                    CoordinatorOutput::Persist(record) => return Some(ScheduleStep::Store(record)),
+                    CoordinatorOutput::Grant(_, grant) => self.agent.receive(grant, now),
+                    CoordinatorOutput::Ended(_) => {}
+                    CoordinatorOutput::Missed(missed) => {
+                        let reason = missed.reason.to_string();
+                        return Some(ScheduleStep::Missed { target: HostId(missed.run.0), reason });
+                    }
+                }
+            }
+        }
+    }
+
+    fn process(&mut self, input: CoordinatorInput, now: Time) {
+        // Only a plan can be refused, and none is handed over here.
+        if let Err(error) = self.coordinator.process(input, now) {
+            tracing::error!("the planner: {error}");
+        }
+    }
+}
+
+/// The plan of this host: all measurements use it, so that they run one at a time. `targets` are those that are measured, with their
+/// numbers.
+pub(crate) fn plan<'t>(targets: impl IntoIterator<Item = (HostId, &'t MonitoredTarget)>) -> Plan {
+    let host = |id| Resource { id, kind: ResourceKind::Host };
+    let mut plan = Plan {
+        resources: vec![host(OWN_HOST)],
+        agents: vec![PlannedAgent { id: OWN_AGENT, claims: vec![OWN_HOST] }],
+        ..Plan::default()
+    };
+    for (HostId(number), target) in targets {
+        let Some(schedule) = &target.measurement else { continue };
+        // Each has a period of its own; that it is the same as another's means nothing.
+        plan.classes.push(Class { id: ClassId(number), period: schedule.period });
+        plan.resources.push(host(ResourceId(number)));
+        plan.runs.push(Run {
+            id: RunId(number),
+            class: ClassId(number),
+            kind: RunKind::Full,
+            initiator: OWN_AGENT,
+            responder: None,
+            resources: vec![OWN_HOST, ResourceId(number)],
+        });
+    }
+    plan
+}
