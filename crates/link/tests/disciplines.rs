@@ -156,7 +156,7 @@ fn arrivals() -> impl Strategy<Value = Vec<(Time, Label)>> {
 
 fn busy(discipline: &Discipline) -> Link<u64> {
     let queue = QueueConfig { limit: QueueLimit::Bytes(20_000), discipline: discipline.clone() };
-    let config = LinkConfig { loss: Loss::Independent(0.05), jitter: Span::from_micros(100), ..wire() };
+    let config = LinkConfig { loss: Loss::Independent(0.05), jitter: Span::from_micros(100).into(), ..wire() };
     let mut link = Link::with_queue(config.validate().unwrap(), &queue.validate().unwrap());
     let kind = CrossKind::Poisson { rate: Rate::from_mbit(6), sizes: SizeMix::imix() };
     link.add_cross_traffic(CrossTraffic::new(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 3 }).unwrap());

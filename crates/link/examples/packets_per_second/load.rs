@@ -54,7 +54,7 @@ pub fn loads() -> Vec<Load> {
     let wire = LinkConfig { rate: Some(RATE), delay: Span::from_millis(5), ..LinkConfig::default() };
     let media = media().map(|(name, medium)| (name, LinkConfig { medium: Some(medium), ..wire.clone() }));
     let impaired = LinkConfig {
-        jitter: Span::from_micros(500),
+        jitter: Span::from_micros(500).into(),
         loss: Loss::bursts(0.01, 3.0).expect("bursts that can be"),
         reordering: Reordering { probability: 0.05, extra: Span::from_millis(1) },
         duplication: 0.01,

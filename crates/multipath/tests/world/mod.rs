@@ -378,7 +378,7 @@ impl Way {
             delay: spec.delay,
             loss: Loss::Independent(spec.loss),
             queue_bytes: spec.buffer,
-            jitter: spec.jitter,
+            jitter: spec.jitter.into(),
             seed,
             ..LinkConfig::default()
         };
