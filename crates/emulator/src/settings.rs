@@ -11,7 +11,10 @@
 mod change;
 mod direction;
 mod error;
+mod framing;
+mod jitter;
 mod keys;
+mod loss;
 mod queue;
 mod rules;
 mod service_rate;

@@ -199,7 +199,7 @@ proptest! {
         prop_assert_eq!(copies, counters.duplicated.packets);
         let inverted: Vec<_> = came.iter().filter(|delivery| delivery.inverted_bit.is_some()).collect();
         prop_assert_eq!(inverted.len() as u64, counters.corrupted.packets);
-        prop_assert!(inverted.iter().all(|delivery| delivery.inverted_bit < Some(8 * u64::from(delivery.label.size)) && !delivery.is_duplicate));
+        prop_assert!(inverted.iter().all(|delivery| delivery.inverted_bit < Some(8 * delivery.label.size) && !delivery.is_duplicate));
         prop_assert_eq!(came.len() as u64, counters.forwarded.packets + copies);
         prop_assert_eq!(came.iter().map(|delivery| u64::from(delivery.label.size)).sum::<u64>(),
             counters.forwarded.bytes + counters.duplicated.bytes);

@@ -2,7 +2,7 @@ use crate::config::DirectionConfig;
 use crate::error::EmulatorError;
 use crate::frame::{ClassifiedFrame, Frame};
 use crate::statistics::{DropCause, Recorder};
-use kumade_link::{Delivery, Label, Link, PacketOutcome, Recording};
+use kumade_link::{Delivery, Label, Link, PacketOutcome, Recording, invert_bit};
 use kumade_middlebox::{Direction, Middlebox, PacketAction};
 use kumade_packet::{Classification, ecn};
 use kumade_packet_loop::FlowHasher;
@@ -87,11 +87,16 @@ impl DirectedLink {
         recorder.set_queued_bytes(self.link.queued_bytes());
     }
 
-    /// The next packet that is due, marked where the queue wants that.
+    /// The next packet that is due, marked where the queue wants that, and with a bit inverted where settings do.
     pub(super) fn pop_due(&mut self, now: Time, recorder: &mut Recorder) -> Option<Delivery<Frame>> {
         let mut delivery = self.link.pop_due(now)?;
         if delivery.is_marked && ecn::mark(&mut delivery.packet.packet) {
             recorder.record_marked(delivery.label.flow, delivery.label.size);
+        }
+        // After all that would make its checksum right again.
+        if let Some(bit) = delivery.inverted_bit {
+            invert_bit(&mut delivery.packet.packet, bit);
+            recorder.record_corrupted(delivery.label.size);
         }
         Some(delivery)
     }

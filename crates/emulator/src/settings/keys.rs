@@ -48,6 +48,19 @@ fn link_keys() -> Vec<SettingKey> {
         key(SettingGroup::Link, "peak-rate", "RATE", "Token bucket: peak rate; `unlimited` unless set"),
         key(
             SettingGroup::Link,
+            "overhead",
+            "BYTES",
+            "Bytes that each IP packet takes on the line besides its own, such as 18 for Ethernet; the rate counts them",
+        ),
+        key(SettingGroup::Link, "mpu", "BYTES", "No packet takes less on the line, its overhead included, such as 64"),
+        key(
+            SettingGroup::Link,
+            "linklayer",
+            "LAYER",
+            "Cells of the line: none unless set, atm (48+5 bytes), ptm (64/65), or another size as PAYLOAD+HEADER",
+        ),
+        key(
+            SettingGroup::Link,
             "police",
             "RATE/BURST",
             "A policer before the queue: what exceeds this rate and burst is dropped, such as 50mbit/32kb; `none` for none",
@@ -69,10 +82,35 @@ fn link_keys() -> Vec<SettingKey> {
             SettingGroup::Link,
             "jitter",
             "TIME",
-            "Random extra delay, uniform from 0 to this; packets keep their order",
+            "Random extra delay: from 0 to this, and packets keep their order, unless the next two options say otherwise",
+        ),
+        key(
+            SettingGroup::Link,
+            "jitter-distribution",
+            "NAME|FILE",
+            "one-sided: from 0 to the jitter, unless set; uniform: around the delay, from minus the jitter to the jitter, as netem has \
+             it; or a table of iproute2, also around the delay: normal, pareto, paretonormal, experimental, or a file such as ./my.dist",
+        ),
+        key(
+            SettingGroup::Link,
+            "jitter-reorder",
+            "on|off",
+            "Packets overtake each other where their jitter differs, as in netem; off unless set: a packet waits for those before it",
+        ),
+        key(
+            SettingGroup::Link,
+            "jitter-correlation",
+            "RATIO",
+            "Correlation of a packet's jitter and the next one's, such as 25%; the distribution stays as it is",
         ),
         key(SettingGroup::Link, "loss", "RATIO", "Ratio of packets lost, such as 0.1%"),
         key(SettingGroup::Link, "loss-burst", "N", "Mean length of loss bursts, in packets"),
+        key(
+            SettingGroup::Link,
+            "loss-correlation",
+            "RATIO",
+            "Correlation of a packet's loss and the next one's, such as 25%, instead of the bursts' length; the ratio stays as it is",
+        ),
         key(
             SettingGroup::Link,
             "gilbert-elliott",
@@ -80,9 +118,34 @@ fn link_keys() -> Vec<SettingKey> {
             "Gilbert-Elliott loss: probability of the transition to the bad state, of that to the good state, of loss in the \
          bad and in the good state, such as 1%,25%,50%,0.1%",
         ),
+        key(
+            SettingGroup::Link,
+            "loss-state",
+            "P13[,P31[,P32[,P23[,P14]]]]",
+            "Loss by four states, as netem has them: probabilities of the transitions between gap (1), arrival in a burst (2), loss in \
+             a burst (3) and single loss (4), such as 1%,25%,10%,50%,0.1%",
+        ),
         key(SettingGroup::Link, "reorder", "RATIO", "Ratio of packets held back so that later ones overtake them"),
         key(SettingGroup::Link, "reorder-delay", "TIME", "How long they are held back; 10ms unless set"),
         key(SettingGroup::Link, "duplicate", "RATIO", "Ratio of packets delivered twice"),
+        key(
+            SettingGroup::Link,
+            "duplicate-correlation",
+            "RATIO",
+            "Correlation of a packet's duplication and the next one's",
+        ),
+        key(
+            SettingGroup::Link,
+            "corrupt",
+            "RATIO",
+            "Ratio of packets that arrive with one bit inverted: their checksum fails at the receiver",
+        ),
+        key(
+            SettingGroup::Link,
+            "corrupt-correlation",
+            "RATIO",
+            "Correlation of a packet's corruption and the next one's",
+        ),
         key(
             SettingGroup::Link,
             "in-flight",

@@ -24,7 +24,7 @@ pub struct Delivery<P> {
     pub is_duplicate: bool,
     /// Which of its bits arrives inverted, from the first of its IP header on: the highest of its first byte is bit 0. Its
     /// checksum fails at the receiver, which drops it. A driver that carries bytes calls [`invert_bit`]; one without content drops it itself.
-    pub inverted_bit: Option<u64>,
+    pub inverted_bit: Option<u32>,
     /// When it reached the queue.
     pub arrival: Time,
     /// When its transmission began; the time from `arrival` is its sojourn time (RFC 8289).
@@ -34,8 +34,8 @@ pub struct Delivery<P> {
 }
 
 /// Inverts a bit of a packet, which begins with its IP header; see [`Delivery::inverted_bit`].
-pub fn invert_bit(packet: &mut [u8], bit: u64) {
-    if let Some(byte) = usize::try_from(bit / 8).ok().and_then(|place| packet.get_mut(place)) {
+pub fn invert_bit(packet: &mut [u8], bit: u32) {
+    if let Some(byte) = packet.get_mut((bit / 8) as usize) {
         *byte ^= 0x80 >> (bit % 8);
     }
 }
@@ -199,7 +199,7 @@ impl<P> PacketsInFlight<P> {
         let twice = self.duplication.loses_next();
         let is_corrupted = self.corruption.loses_next();
         if is_corrupted {
-            let bits = 8 * u64::from(delivery.label.size.max(1));
+            let bits = delivery.label.size.max(1).saturating_mul(8);
             delivery.inverted_bit = Some(self.inverted_bit.random_range(0..bits));
         }
         if lost {
