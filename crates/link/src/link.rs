@@ -129,7 +129,7 @@ impl<P> Link<P> {
     /// # Errors
     /// The packet was dropped.
     pub fn offer(&mut self, packet: P, size: u32, arrival: Time) -> Result<(), DropCause> {
-        self.offer_labelled(packet, Label { size, flow: 0, host: 0, ecn: Ecn::NotEct }, arrival)
+        self.offer_labelled(packet, Label { size, ..Label::default() }, arrival)
     }
 
     /// As [`Link::offer`], for a queue discipline that distinguishes flows or marks packets. It may still drop later what
@@ -140,8 +140,7 @@ impl<P> Link<P> {
     #[inline]
     pub fn offer_labelled(&mut self, packet: P, label: Label, arrival: Time) -> Result<(), DropCause> {
         self.advance(arrival);
-        let Label { size, flow, host, ecn } = label;
-        self.accept(QueuedPacket { content: Some(packet), size, flow, host, ecn, marked: false, arrival: self.now })
+        self.accept(QueuedPacket::with_label(Some(packet), label, self.now))
     }
 
     /// Advances the link up to and including `now`; a time that has already passed changes nothing.

@@ -121,8 +121,9 @@ fn queues() -> impl Strategy<Value = QueueConfig> {
 
 /// Events in order of time.
 fn events() -> impl Strategy<Value = Vec<(i64, Event)>> {
-    let packet = (20u32..3000, 0u64..4)
-        .prop_map(|(size, flow)| Event::Packet(Label { size, flow, host: flow, ecn: Default::default() }));
+    let packet = (20u32..3000, 0u64..4).prop_map(|(size, flow)| {
+        Event::Packet(Label { size, flow, host: flow, ecn: Default::default(), ..Label::default() })
+    });
     let event = prop_oneof![
         30 => packet,
         1 => settings().prop_map(|settings| Event::Settings(Box::new(settings))),

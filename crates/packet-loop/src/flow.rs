@@ -26,7 +26,14 @@ impl FlowHasher {
     pub fn queueing_attributes(&self, packet: &Classification) -> Label {
         let [flow, host] =
             packet.selector.map_or([0; 2], |selector| [self.hash_flow(selector), self.hash_flow(selector.source)]);
-        Label { size: packet.total_len.max(1) as u32, flow, host, ecn: packet.ecn }
+        let (size, ecn, dscp) = (packet.total_len.max(1) as u32, packet.ecn, packet.dscp);
+        Label { size, flow, host, ecn, dscp, ..Label::default() }
+    }
+
+    /// The same with the host at the other end, for disciplines that are fair between these: the destination address.
+    pub fn attributes_of_both_ends(&self, packet: &Classification) -> Label {
+        let destination = packet.selector.map_or(0, |selector| self.hash_flow(selector.destination));
+        Label { destination_host: destination as u32, ..self.queueing_attributes(packet) }
     }
 }
 

@@ -327,7 +327,7 @@ impl Network {
         };
         let flow = packet.label();
         // Each flow of these networks is that of a host of its own.
-        let label = Label { size, flow, host: flow, ecn };
+        let label = Label { size, flow, host: flow, ecn, destination_host: flow as u32, ..Label::default() };
         // What is dropped just does not come out; the ledger has it.
         let _ = self.links[id.0 as usize].link.offer_labelled(packet, label, self.now);
         self.reschedule_link(id.0);

@@ -87,7 +87,8 @@ impl PacketTransport for EcmpLinks<'_> {
 
 /// Puts a packet on a link. What finds no room is lost: it just does not come out.
 pub(crate) fn offer_to_link(link: &mut Link<usize>, PacketAtHop { index, flow, size, time: at }: PacketAtHop) {
-    let _ = link.offer_labelled(index, Label { size, flow, host: TRAINS_HOST, ecn: Ecn::NotEct }, at);
+    let _ =
+        link.offer_labelled(index, Label { size, flow, host: TRAINS_HOST, ecn: Ecn::NotEct, ..Label::default() }, at);
 }
 
 /// The next packet that has come out by `now`.

@@ -33,7 +33,7 @@ impl DirectedLink {
 
     /// A packet has arrived. The rules may reply to it.
     pub(super) fn offer(&mut self, mut received: ClassifiedFrame, stamp: Time, recorder: &mut Recorder) -> ReplyPacket {
-        let mut label = self.flow_hasher.queueing_attributes(&received.classification);
+        let mut label = self.flow_hasher.attributes_of_both_ends(&received.classification);
         let (mut passes, mut reply) = (true, None);
         match &received.classification.selector {
             Some(selector) => {
@@ -70,7 +70,7 @@ impl DirectedLink {
                 frame.packet.clear();
                 frame.packet.extend_from_slice(&pair.to_destination);
                 // In the flow of the packet that it replaces.
-                let reset = self.flow_hasher.queueing_attributes(&Classification::from_packet(&frame.packet));
+                let reset = self.flow_hasher.attributes_of_both_ends(&Classification::from_packet(&frame.packet));
                 *label = Label { flow: label.flow, host: label.host, ..reset };
                 (true, Some(pair.to_source))
             }

@@ -136,8 +136,8 @@ impl DirectionSettings {
     pub(super) fn config(&self, direction: u64) -> Result<DirectionConfig, SettingError> {
         self.check_limit()?;
         let (rate, medium) = self.rate_and_medium()?;
-        let queue =
-            QueueConfig { limit: self.limit(), discipline: self.queue.discipline(self.service_rate.mean_rate()) };
+        let discipline = self.queue.discipline(self.service_rate.mean_rate(), self.framing);
+        let queue = QueueConfig { limit: self.limit(), discipline };
         let link = LinkConfig {
             rate,
             medium,

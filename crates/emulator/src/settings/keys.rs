@@ -156,7 +156,7 @@ fn link_keys() -> Vec<SettingKey> {
             SettingGroup::Link,
             "limit",
             "SIZE",
-            "Queue limit, such as 64kb or 100packets; unless set, 1000packets, and 10240packets with fq-codel and fair-share",
+            "Queue limit, such as 64kb or 100packets; unless set, 1000packets, 10240packets with fq-codel and fair-share, and 4mb with cake",
         ),
         key(SettingGroup::Link, "seed", "N", "Seed of the random numbers; only when the link starts"),
     ]

@@ -36,7 +36,7 @@ impl Load {
             // Knuth's MMIX.
             self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let flow = (self.state >> 33) % self.flows;
-            let label = Label { size: 1500, flow, host: flow, ecn: Ecn::NotEct };
+            let label = Label { size: 1500, flow, host: flow, ecn: Ecn::NotEct, ..Label::default() };
             // What is dropped is part of the load.
             let _ = self.link.offer_labelled(packet, label, now);
             while self.link.pop_due(now).is_some() {

@@ -426,5 +426,5 @@ impl Running {
 
 fn label(flow: usize, size: u32) -> Label {
     let flow = 1000 + flow as u64 * 7919;
-    Label { size, flow, host: flow, ecn: Ecn::NotEct }
+    Label { size, flow, host: flow, ecn: Ecn::NotEct, ..Label::default() }
 }
