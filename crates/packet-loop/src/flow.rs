@@ -59,6 +59,20 @@ mod tests {
     }
 
     #[test]
+    fn both_ends_and_the_codepoint_are_told_apart() {
+        let flows = FlowHasher::new();
+        let label = |packet: &[u8]| flows.attributes_of_both_ends(&Classification::from_packet(packet));
+        let to = |address: u8, traffic_class: u8| {
+            let mut packet = segment(1, traffic_class);
+            packet[19] = address;
+            label(&packet)
+        };
+        assert_eq!((to(1, 0).host, to(1, 0).destination_host), (to(2, 0).host, to(1, 3).destination_host));
+        assert_ne!(to(1, 0).destination_host, to(2, 0).destination_host);
+        assert_eq!([to(1, 3), to(1, 0xb8)].map(|label| label.dscp.number()), [0, 46]);
+    }
+
+    #[test]
     fn connections_are_flows_of_their_own_whatever_their_ecn_field() {
         let flows = FlowHasher::new();
         let label = |packet: &[u8]| flows.queueing_attributes(&Classification::from_packet(packet));

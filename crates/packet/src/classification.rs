@@ -71,7 +71,7 @@ mod tests {
         fn padding_does_not_count((packet, _) in samples::any_packet(), padding in 0..50_usize) {
             let headers = Headers::parse(&packet).unwrap();
             let found = Classification::from_packet(&[&packet[..], &vec![0; padding]].concat());
-            prop_assert_eq!((found.total_len, found.ecn), (headers.total_len, ecn::read(&packet)));
+            prop_assert_eq!((found.total_len, found.ecn), (headers.total_len, crate::ecn::read(&packet)));
             prop_assert_eq!(found.selector.map(|selector| selector.source), Some(headers.source));
         }
 

@@ -1,5 +1,5 @@
 use super::*;
-use kumade_link::queue::{ControlLaw, DISCIPLINES, Discipline, HeavyFlows, QueueLimit};
+use kumade_link::queue::{ControlLaw, DISCIPLINES, Discipline, HeavyFlows, Isolation, QueueLimit, TinLayout};
 use kumade_link::{Cells, Framing, Jitter, JitterDistribution, Link, Loss, Medium, Reordering, TokenBucket};
 use kumade_middlebox::{FilterRule, PacketMatch, RefusalKind};
 use kumade_units::{Rate, Span, Time};
@@ -164,6 +164,17 @@ fn the_line_has_an_overhead_and_cells() {
     for words in ["rate 10mbit overhead 32 linklayer atm", "overhead -4 mpu 64 linklayer ptm", "linklayer 100+4"] {
         assert_eq!(shown(words), words);
     }
+}
+
+/// CAKE's shaper is the link: its tins have parts of the link's rate, and count what the link adds.
+#[test]
+fn cake_knows_the_rate_and_the_framing_of_its_link() {
+    let words = "rate 10mbit overhead 32 linklayer atm queue cake isolation dual-srchost tins diffserv4";
+    let config = direction(words);
+    let Discipline::Cake(cake) = config.queue.discipline else { panic!("it is cake") };
+    assert_eq!((cake.rate, cake.framing), (Some(Rate::from_mbit(10)), config.link.framing));
+    assert_eq!((cake.tins, cake.isolation), (TinLayout::Diffserv4, Isolation::DualSourceHosts));
+    assert_eq!((config.queue.limit, shown(words)), (QueueLimit::Bytes(4 << 20), words.to_owned()));
 }
 
 #[test]
