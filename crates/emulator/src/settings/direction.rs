@@ -163,6 +163,17 @@ impl DirectionSettings {
         (!self.queue.is_tail_drop() && self.service_rate == ServiceRate::Rate(None)).then(|| self.queue.name())
     }
 
+    /// Whether packets take more on the line though nothing limits the rate.
+    pub(super) fn has_framing_without_rate(&self) -> bool {
+        self.framing != Framing::default() && self.service_rate == ServiceRate::Rate(None)
+    }
+
+    /// Whether it is said how jitter is spread though there is none.
+    pub(super) fn spreads_no_jitter(&self) -> bool {
+        let plain = DirectionSettings::default();
+        self.jitter.amount == Span::ZERO && (self.distribution != plain.distribution || self.jitter != plain.jitter)
+    }
+
     /// The settings that differ from the default, as they are read.
     fn to_words(&self) -> Vec<(&'static str, String)> {
         let plain = DirectionSettings::default();

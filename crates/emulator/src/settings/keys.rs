@@ -37,6 +37,11 @@ pub static SETTING_KEYS: LazyLock<Vec<SettingKey>> =
     LazyLock::new(|| link_keys().into_iter().chain(queue_keys()).chain(rule_keys()).collect());
 
 fn link_keys() -> Vec<SettingKey> {
+    [rate_keys(), delay_keys(), loss_keys(), damage_keys(), bound_keys()].concat()
+}
+
+/// What carries packets, and how long each takes.
+fn rate_keys() -> Vec<SettingKey> {
     vec![
         key(SettingGroup::Link, "rate", "RATE", "IP-layer rate, such as 100mbit, or `unlimited`"),
         key(
@@ -77,6 +82,12 @@ fn link_keys() -> Vec<SettingKey> {
             "SLOWEST-FASTEST",
             "A wireless hop like 802.11ac instead of a rate: it aggregates frames, and its modulation and coding scheme varies in this range, such as 3-9",
         ),
+    ]
+}
+
+/// Delay and jitter.
+fn delay_keys() -> Vec<SettingKey> {
+    vec![
         key(SettingGroup::Link, "delay", "TIME", "Propagation delay, such as 20ms"),
         key(
             SettingGroup::Link,
@@ -103,6 +114,12 @@ fn link_keys() -> Vec<SettingKey> {
             "RATIO",
             "Correlation of a packet's jitter and the next one's, such as 25%; the distribution stays as it is",
         ),
+    ]
+}
+
+/// Which packets are lost.
+fn loss_keys() -> Vec<SettingKey> {
+    vec![
         key(SettingGroup::Link, "loss", "RATIO", "Ratio of packets lost, such as 0.1%"),
         key(SettingGroup::Link, "loss-burst", "N", "Mean length of loss bursts, in packets"),
         key(
@@ -125,6 +142,12 @@ fn link_keys() -> Vec<SettingKey> {
             "Loss by four states, as netem has them: probabilities of the transitions between gap (1), arrival in a burst (2), loss in \
              a burst (3) and single loss (4), such as 1%,25%,10%,50%,0.1%",
         ),
+    ]
+}
+
+/// What else happens to packets.
+fn damage_keys() -> Vec<SettingKey> {
+    vec![
         key(SettingGroup::Link, "reorder", "RATIO", "Ratio of packets held back so that later ones overtake them"),
         key(SettingGroup::Link, "reorder-delay", "TIME", "How long they are held back; 10ms unless set"),
         key(SettingGroup::Link, "duplicate", "RATIO", "Ratio of packets delivered twice"),
@@ -146,6 +169,12 @@ fn link_keys() -> Vec<SettingKey> {
             "RATIO",
             "Correlation of a packet's corruption and the next one's",
         ),
+    ]
+}
+
+/// How many packets there may be, and by which random numbers.
+fn bound_keys() -> Vec<SettingKey> {
+    vec![
         key(
             SettingGroup::Link,
             "in-flight",

@@ -49,7 +49,7 @@ fn what_is_listed_can_be_set() {
                 direction::apply_setting(&mut directions, key, value).is_ok()
             })
         };
-        let values = ["1mbit", "5ms", "1%", "2", "9kb", "3-9", "on", "exact", "uniform", "90%/1%", "tcp", "none"];
+        let values = ["1mbit", "5ms", "1%", "2", "9kb", "3-9", "on", "exact", "uniform", "besteffort", "flows", "90%/1%", "tcp", "none"];
         assert!(values.iter().any(takes), "{}", key.name);
     }
 }
@@ -355,7 +355,18 @@ fn a_queue_discipline_without_a_rate_is_told_of() {
         warnings("queue fair-share")
             .starts_with("without a rate, no packet waits, and the queue discipline fair-share")
     );
-    for quiet in ["queue fair-share rate 10mbit", "delay 5ms", "queue codel wireless 3-9"] {
+    assert_eq!(
+        warnings("up overhead 32"),
+        "without a rate in one direction, overhead, mpu and linklayer do nothing: give one with --rate"
+    );
+    assert!(warnings("jitter-reorder on").starts_with("without jitter, its distribution, order and correlation"));
+    for quiet in [
+        "overhead 32 rate 10mbit",
+        "jitter 5ms jitter-distribution uniform",
+        "queue fair-share rate 10mbit",
+        "delay 5ms",
+        "queue codel wireless 3-9",
+    ] {
         assert_eq!(warnings(quiet), "", "{quiet}");
     }
 }
