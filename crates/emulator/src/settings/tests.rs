@@ -49,7 +49,22 @@ fn what_is_listed_can_be_set() {
                 direction::apply_setting(&mut directions, key, value).is_ok()
             })
         };
-        let values = ["1mbit", "5ms", "1%", "2", "9kb", "3-9", "on", "exact", "uniform", "besteffort", "flows", "90%/1%", "tcp", "none"];
+        let values = [
+            "1mbit",
+            "5ms",
+            "1%",
+            "2",
+            "9kb",
+            "3-9",
+            "on",
+            "exact",
+            "uniform",
+            "besteffort",
+            "flows",
+            "90%/1%",
+            "tcp",
+            "none",
+        ];
         assert!(values.iter().any(takes), "{}", key.name);
     }
 }

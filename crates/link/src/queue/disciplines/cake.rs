@@ -1,5 +1,10 @@
 mod cobalt;
+mod isolation;
+mod layout;
 mod tin;
+
+pub use isolation::Isolation;
+pub use layout::TinLayout;
 
 use crate::framing::Framing;
 use crate::ledger::DropCause;
@@ -8,9 +13,11 @@ use crate::queue::packet::{DroppedPacket, QueueLimit, QueuedPacket};
 use crate::queue::parameter::{GivenParameters, Parameter, ParameterFormat, TIME_FORMAT, parse_choice};
 use crate::queue::slab::PacketSlab;
 use crate::random::random_stream;
+use isolation::ISOLATIONS;
 use kumade_units::{ConfigError, Rate, Span, Time};
+use layout::LAYOUTS;
 use rand_pcg::Pcg64Mcg;
-use tin::{Tin, TinShare};
+use tin::{Tin, TinConfig};
 
 /// The settings of [`Cake`]; the default is that of `tc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,38 +32,6 @@ pub struct CakeConfig {
     pub rate: Option<Rate>,
     /// What the link adds to each packet: turns and shares count it.
     pub framing: Framing,
-}
-
-/// The tins, each with the part of the rate up to which it comes first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TinLayout {
-    /// One for all.
-    BestEffort,
-    /// Bulk (1/16), best effort, and voice (1/4).
-    Diffserv3,
-    /// Bulk (1/16), best effort, video (1/2), and voice (1/4).
-    Diffserv4,
-}
-
-/// What has a queue of its own, and between whom turns are fair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Isolation {
-    /// One queue for all.
-    FlowBlind,
-    /// A queue for each source host.
-    SourceHosts,
-    /// A queue for each destination host.
-    DestinationHosts,
-    /// A queue for each pair of hosts.
-    HostPairs,
-    /// A queue for each flow, whoever has it.
-    Flows,
-    /// A queue for each flow; fair between source hosts, then between the flows of each.
-    DualSourceHosts,
-    /// A queue for each flow; fair between destination hosts, then between the flows of each.
-    DualDestinationHosts,
-    /// A queue for each flow; no host has more for many flows, at either end.
-    TripleIsolate,
 }
 
 /// CAKE (Høiland-Jørgensen, Täht and Morton 2018; tc-cake(8)): tins by DSCP with a share of the rate each, in each a queue for
@@ -75,48 +50,6 @@ pub struct Cake<P> {
     /// Whose turn it is where no rate is known.
     current: usize,
     rng: Pcg64Mcg,
-}
-
-const LAYOUTS: [(&str, TinLayout); 3] =
-    [("besteffort", TinLayout::BestEffort), ("diffserv3", TinLayout::Diffserv3), ("diffserv4", TinLayout::Diffserv4)];
-const ISOLATIONS: [(&str, Isolation); 8] = [
-    ("flowblind", Isolation::FlowBlind),
-    ("srchost", Isolation::SourceHosts),
-    ("dsthost", Isolation::DestinationHosts),
-    ("hosts", Isolation::HostPairs),
-    ("flows", Isolation::Flows),
-    ("dual-srchost", Isolation::DualSourceHosts),
-    ("dual-dsthost", Isolation::DualDestinationHosts),
-    ("triple-isolate", Isolation::TripleIsolate),
-];
-
-const BEST_EFFORT: TinShare = TinShare { numerator: 16 };
-const BULK: TinShare = TinShare { numerator: 1 };
-const VIDEO: TinShare = TinShare { numerator: 8 };
-const VOICE: TinShare = TinShare { numerator: 4 };
-/// By DSCP: 0 for best effort, 1 for bulk, 2 and 3 for what comes first (`diffserv4` of net/sched/sch_cake.c, in hexadecimal
-/// digits from DSCP 0 on; RFC 4594 and 8622 name them).
-const TIN_OF_DSCP_4: &[u8; 64] = b"0100200010000000202020202020202030202020300030303000000030000000";
-const TIN_OF_DSCP_3: &[u8; 64] = b"0100200010000000000000000000000000000000000020202000000020000000";
-
-impl TinLayout {
-    /// The tins; of those that are within their shares the last comes first.
-    fn shares(self) -> &'static [TinShare] {
-        match self {
-            TinLayout::BestEffort => &[BEST_EFFORT],
-            TinLayout::Diffserv3 => &[BEST_EFFORT, BULK, VOICE],
-            TinLayout::Diffserv4 => &[BEST_EFFORT, BULK, VIDEO, VOICE],
-        }
-    }
-
-    fn tin(self, dscp: u8) -> usize {
-        let table = match self {
-            TinLayout::BestEffort => return 0,
-            TinLayout::Diffserv3 => TIN_OF_DSCP_3,
-            TinLayout::Diffserv4 => TIN_OF_DSCP_4,
-        };
-        usize::from(table[usize::from(dscp) % table.len()] - b'0')
-    }
 }
 
 impl Default for CakeConfig {
@@ -188,8 +121,9 @@ impl DisciplineConfig for CakeConfig {
     }
 
     fn new_queue<P>(&self, limit: QueueLimit, seed: u64) -> Cake<P> {
-        let shares = self.tins.shares().iter();
-        let tins = shares.zip(0..).map(|(share, number)| Tin::new(self, *share, seed ^ number)).collect();
+        let CakeConfig { isolation, rtt, rate, framing, .. } = *self;
+        let tin = |(share, number)| Tin::new(TinConfig { share, isolation, rtt, rate, framing }, seed ^ number);
+        let tins = self.tins.shares().iter().copied().zip(0..).map(tin).collect();
         let rng = random_stream(seed, 0x6361_6b65);
         Cake { config: *self, limit, slab: PacketSlab::new(), tins, current: 0, rng }
     }
@@ -243,7 +177,7 @@ impl<P> QueueDiscipline<P> for Cake<P> {
             self.tins.iter_mut().for_each(|tin| tin.forget_empty_flows(now));
         }
         let index = self.config.tins.tin(packet.dscp.number());
-        let place = self.tins[index].enqueue(packet, &self.config, &mut self.slab);
+        let place = self.tins[index].enqueue(packet, &mut self.slab);
         while self.exceeds_limit() {
             self.drop_from_longest(now, drops);
         }
@@ -255,7 +189,7 @@ impl<P> QueueDiscipline<P> for Cake<P> {
         loop {
             let index = self.choose_tin(now)?;
             let tin = &mut self.tins[index];
-            if let Some(packet) = tin.dequeue(now, &self.config, &mut self.slab, &mut self.rng, drops) {
+            if let Some(packet) = tin.dequeue(now, &mut self.slab, &mut self.rng, drops) {
                 return Some(packet);
             }
         }

@@ -192,7 +192,7 @@ fn who_does_not_react_is_dropped_by_blue() {
             if number % 2 == 1 {
                 marked += u64::from(queue.dequeue(now, &mut drops).is_some_and(|packet| packet.marked));
             }
-            full = drops.iter().filter(|drop| drop.cause == DropCause::QueueFull).count() + full;
+            full += drops.iter().filter(|drop| drop.cause == DropCause::QueueFull).count();
             drops.clear();
         }
         (full as f64 / 100_000.0, marked)

@@ -1,26 +1,35 @@
 //! A tin: flows with a queue each, that take turns.
 
 use super::cobalt::{Cobalt, CobaltParameters, Signal};
-use super::{CakeConfig, Isolation};
+use super::isolation::Isolation;
+use super::layout::TinShare;
+use crate::framing::Framing;
 use crate::ledger::DropCause;
 use crate::queue::flow_table::FlowTable;
 use crate::queue::packet::{DroppedPacket, QueuedPacket};
 use crate::queue::slab::{PacketSlab, SlabList};
 use crate::random::mix_bits;
 use crate::sparse_table::SparseTable;
-use kumade_units::{Rate, Time};
+use kumade_units::{Rate, Span, Time};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
 
-/// The part of the rate up to which a tin comes first, in sixteenths.
+/// What a tin has to know of the whole.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TinShare {
-    pub(super) numerator: u32,
+pub(super) struct TinConfig {
+    pub(super) share: TinShare,
+    pub(super) isolation: Isolation,
+    pub(super) rtt: Span,
+    /// Of the link.
+    pub(super) rate: Option<Rate>,
+    pub(super) framing: Framing,
 }
 
 #[derive(Debug)]
 pub(super) struct Tin {
+    isolation: Isolation,
+    framing: Framing,
     /// That of its share.
     rate: Option<Rate>,
     cobalt: CobaltParameters,
@@ -91,15 +100,18 @@ const MAX_PACKET_BYTES: u32 = 65_535;
 const TIN_QUANTUM_BYTES: i64 = 1024;
 
 impl Tin {
-    pub(super) fn new(config: &CakeConfig, share: TinShare, seed: u64) -> Self {
+    pub(super) fn new(config: TinConfig, seed: u64) -> Self {
+        let TinConfig { share, isolation, rtt, rate, framing } = config;
         let part =
             |rate: Rate| Rate::from_bits_per_second((rate.bits_per_second() * u64::from(share.numerator) / 16).max(1));
-        let rate = config.rate.map(part);
+        let rate = rate.map(part);
         let quantum =
             |rate: Rate| (rate.bits_per_second() / 8 / QUANTA_PER_SECOND).clamp(MIN_QUANTUM_BYTES, MAX_QUANTUM_BYTES);
         Tin {
+            isolation,
+            framing,
             rate,
-            cobalt: CobaltParameters::new(config.rtt, rate),
+            cobalt: CobaltParameters::new(rtt, rate),
             flow_quantum: rate.map_or(MAX_QUANTUM_BYTES, quantum) as u32,
             places: FlowTable::new(FLOWS_PER_TIN, mix_bits(seed)),
             flows: SparseTable::new(FLOWS_PER_TIN as usize, Flow::default),
@@ -146,13 +158,13 @@ impl Tin {
     }
 
     /// Queues a packet; returns the place of its flow.
-    pub(super) fn enqueue<P>(&mut self, packet: QueuedPacket<P>, config: &CakeConfig, slab: &mut PacketSlab<P>) -> u32 {
+    pub(super) fn enqueue<P>(&mut self, packet: QueuedPacket<P>, slab: &mut PacketSlab<P>) -> u32 {
         let now = packet.arrival;
         if !self.has_flows() {
             self.next_time = self.next_time.max(now);
         }
         let (source, destination) = (packet.host, packet.destination_host.into());
-        let key = config.isolation.queue_key(packet.flow, source, destination);
+        let key = self.isolation.queue_key(packet.flow, source, destination);
         let place = self.places.slot_of(key, |place| !place.is_listed);
         let known = self.places.get(place);
         let flow = self.flows.get_mut(place as usize);
@@ -165,7 +177,7 @@ impl Tin {
             Turns::None => {
                 flow.cobalt.rest(&self.cobalt, flow.empty_since, now);
                 (flow.turns, flow.source, flow.destination) = (Turns::Sparse, source, destination);
-                let load = host_load(flow, config.isolation, &mut self.sources, &mut self.destinations);
+                let load = host_load(flow, self.isolation, &mut self.sources, &mut self.destinations);
                 flow.deficit = i64::from((self.flow_quantum / load).max(1));
                 self.new.push_back(place);
             }
@@ -186,19 +198,18 @@ impl Tin {
     pub(super) fn dequeue<P>(
         &mut self,
         now: Time,
-        config: &CakeConfig,
         slab: &mut PacketSlab<P>,
         rng: &mut Pcg64Mcg,
         drops: &mut Vec<DroppedPacket<P>>,
     ) -> Option<QueuedPacket<P>> {
-        let place = self.next_flow(config.isolation, rng)?;
+        let place = self.next_flow(rng)?;
         let flow = self.flows.get_mut(place as usize);
         while let Some(mut packet) = slab.pop(&mut flow.chain) {
             let signal = flow.cobalt.signal(&self.cobalt, now, now - packet.arrival, rng);
             let passes = signal == Signal::None || signal == Signal::Congestion && packet.mark();
             // The last packet is not dropped: none would tell the receiver.
             if passes || flow.chain.packets() == 0 {
-                let line_bytes = config.framing.line_bytes(packet.size.min(MAX_PACKET_BYTES));
+                let line_bytes = self.framing.line_bytes(packet.size.min(MAX_PACKET_BYTES));
                 flow.deficit -= i64::from(line_bytes);
                 self.deficit -= i64::from(line_bytes);
                 self.charge(line_bytes, now);
@@ -213,7 +224,7 @@ impl Tin {
     }
 
     /// Whose turn it is, after all those before that have sent what they may (DRR++).
-    fn next_flow(&mut self, isolation: Isolation, rng: &mut Pcg64Mcg) -> Option<u32> {
+    fn next_flow(&mut self, rng: &mut Pcg64Mcg) -> Option<u32> {
         loop {
             let is_new = !self.new.is_empty();
             let place = *if is_new { self.new.front() } else { self.old.front() }?;
@@ -229,7 +240,7 @@ impl Tin {
                 }
             }
             let flow = self.flows.get_mut(place as usize);
-            let load = host_load(flow, isolation, &mut self.sources, &mut self.destinations);
+            let load = host_load(flow, self.isolation, &mut self.sources, &mut self.destinations);
             // The rest of the division is given by chance, so that none is lost.
             flow.deficit += i64::from((self.flow_quantum + rng.random_range(0..load)) / load);
             let list = if is_new { &mut self.new } else { &mut self.old };
@@ -293,27 +304,4 @@ fn host_load(
     };
     let most = count(by_source, 0, sources, flow.source).max(count(by_destination, 1, destinations, flow.destination));
     u32::from(most).max(1)
-}
-
-impl Isolation {
-    /// What has a queue of its own.
-    fn queue_key(self, flow: u64, source: u64, destination: u64) -> u64 {
-        match self {
-            Isolation::FlowBlind => 0,
-            Isolation::SourceHosts => source,
-            Isolation::DestinationHosts => destination,
-            Isolation::HostPairs => mix_bits(source) ^ destination,
-            _ => flow,
-        }
-    }
-
-    /// Whether hosts count: those of the source, and those of the destination.
-    fn fair_ends(self) -> [bool; 2] {
-        match self {
-            Isolation::DualSourceHosts => [true, false],
-            Isolation::DualDestinationHosts => [false, true],
-            Isolation::TripleIsolate => [true, true],
-            _ => [false, false],
-        }
-    }
 }
