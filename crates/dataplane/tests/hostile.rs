@@ -197,7 +197,8 @@ impl Hostile {
         packet[16..19].copy_from_slice(&PEER_NETWORK);
         let packet = PacketBuffer::new(Box::new([&[0; HEADROOM_BYTES][..], &packet].concat()), HEADROOM_BYTES);
         let Classification { selector, ecn, .. } = Classification::from_packet(packet.bytes());
-        let label = Label { size: packet.len() as u32, flow: self.random.random_range(0..9), host: 7, ecn };
+        let label =
+            Label { size: packet.len() as u32, flow: self.random.random_range(0..9), host: 7, ecn, ..Label::default() };
         let destination = selector.map(|selector| selector.destination);
         self.node.send(packet, destination, label, TrafficClass::Ordered, self.now);
     }

@@ -44,10 +44,11 @@ impl LinkMetrics {
 
     fn encode_traffic(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         type Of = fn(&DirectionReport) -> &Traffic;
-        let kinds: [(&str, &str, Of); 3] = [
+        let kinds: [(&str, &str, Of); 4] = [
             ("offered", "that reached the link", |direction| &direction.offered),
             ("delivered", "that were delivered", |direction| &direction.delivered),
             ("marked", "that the queue marked (ECN)", |direction| &direction.marked),
+            ("corrupted", "that were delivered with a bit inverted", |direction| &direction.corrupted),
         ];
         for (kind, what, of) in kinds {
             let counts = || self.directions().map(|(name, direction)| (self.labels(name, direction), *of(direction)));

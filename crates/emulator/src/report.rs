@@ -74,6 +74,9 @@ pub struct DirectionReport {
     pub delivered: Traffic,
     /// Marked by the queue (ECN); counted as delivered too.
     pub marked: Traffic,
+    /// Delivered with a bit inverted, as settings ask; counted as delivered too.
+    #[serde(default)]
+    pub corrupted: Traffic,
     /// Dropped, by cause.
     pub dropped: Drops,
     /// In the queue at the end of the span.
@@ -102,7 +105,7 @@ pub struct DirectionReport {
 }
 
 /// Packets, and their bytes at the IP layer.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
     /// How many.
@@ -286,6 +289,7 @@ impl DirectionReport {
             offered: over(statistics.counts.offered),
             delivered: over(statistics.counts.delivered),
             marked: over(statistics.counts.marked),
+            corrupted: over(statistics.counts.corrupted),
             dropped: Drops::new(|cause| over(statistics.counts.dropped_for(cause))),
             queued_bytes: statistics.counts.queued_bytes,
             queueing_delay: Percentiles::new(&statistics.queueing),

@@ -11,7 +11,10 @@
 mod change;
 mod direction;
 mod error;
+mod framing;
+mod jitter;
 mod keys;
+mod loss;
 mod queue;
 mod rules;
 mod service_rate;
@@ -71,12 +74,24 @@ impl Settings {
 
     /// What has no effect, each in a sentence.
     pub fn warnings(&self) -> Vec<String> {
+        let place = |count: usize| if count == 2 { "" } else { " in one direction" };
         let idle: Vec<&str> = self.directions.iter().filter_map(DirectionSettings::discipline_without_rate).collect();
-        let Some(name) = idle.first() else { return Vec::new() };
-        let place = if idle.len() == 2 { "" } else { " in one direction" };
-        vec![format!(
-            "without a rate{place}, no packet waits, and the queue discipline {name} does nothing: give one with --rate"
-        )]
+        let queue = idle.first().map(|name| {
+            let place = place(idle.len());
+            format!("without a rate{place}, no packet waits, and the queue discipline {name} does nothing: give one with --rate")
+        });
+        let count = |is_idle: fn(&DirectionSettings) -> bool| self.directions.iter().filter(|it| is_idle(it)).count();
+        let unframed = count(DirectionSettings::has_framing_without_rate);
+        let framing = (unframed > 0).then(|| {
+            let place = place(unframed);
+            format!("without a rate{place}, overhead, mpu and linklayer do nothing: give one with --rate")
+        });
+        let still = count(DirectionSettings::spreads_no_jitter);
+        let jitter = (still > 0).then(|| {
+            let place = place(still);
+            format!("without jitter{place}, its distribution, order and correlation do nothing: give it with --jitter")
+        });
+        [queue, framing, jitter].into_iter().flatten().collect()
     }
 
     /// The settings of each direction that differ from the default, as [`SettingsChange::parse`] reads them, or `no impairments`.

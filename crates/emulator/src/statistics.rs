@@ -84,6 +84,8 @@ pub struct PacketCounts {
     pub delivered: TrafficCount,
     /// Marked by the queue (ECN); counted as delivered too.
     pub marked: TrafficCount,
+    /// Came out with a bit inverted, as settings ask; counted as delivered too.
+    pub corrupted: TrafficCount,
     /// Did not come out, by [`DropCause::ALL`].
     dropped: [TrafficCount; DropCause::ALL.len()],
     /// How much waited for the link when this was taken.
@@ -171,6 +173,11 @@ impl Recorder {
         }
     }
 
+    /// A bit of a packet was inverted, which is or will be delivered.
+    pub fn record_corrupted(&mut self, size: u32) {
+        count_packet(&mut self.counts.corrupted, size);
+    }
+
     /// A packet did not come out.
     pub fn record_dropped(&mut self, flow: u64, size: u32, cause: impl Into<DropCause>) {
         count_packet(&mut self.counts.dropped[cause.into() as usize], size);
@@ -255,6 +262,7 @@ impl PacketCounts {
             offered: self.offered.since(earlier.offered),
             delivered: self.delivered.since(earlier.delivered),
             marked: self.marked.since(earlier.marked),
+            corrupted: self.corrupted.since(earlier.corrupted),
             dropped: std::array::from_fn(|cause| self.dropped[cause].since(earlier.dropped[cause])),
             queued_bytes: self.queued_bytes,
         }

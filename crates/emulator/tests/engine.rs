@@ -84,6 +84,33 @@ fn settings_change_while_packets_are_on_their_way() {
     });
 }
 
+/// TCP drops segments with a bit inverted, sends them again, and what arrives is what was sent.
+#[test]
+fn what_is_corrupted_is_dropped_by_the_receiver() {
+    in_namespaces("what_is_corrupted_is_dropped_by_the_receiver", || {
+        let hosts = VethHosts::new(1500).unwrap();
+        let engine = emulate(&hosts, [config(), config()]);
+        // ARP has no checksum.
+        let (sender, receiver) = sockets(&hosts);
+        exchange(&sender, &receiver);
+        engine.set_direction(0, with_link(LinkConfig { corruption: 1.0, ..LinkConfig::default() })).unwrap();
+        engine.statistics();
+        (0..50).for_each(|_| assert_eq!(sender.send(&[1; 100]).unwrap(), 100));
+        let begun = Instant::now();
+        while engine.statistics()[0].counts.corrupted.packets < 50 {
+            assert!(begun.elapsed() < TEST_DEADLINE);
+            thread::sleep(Duration::from_millis(1));
+        }
+        engine.set_direction(0, with_link(LinkConfig { corruption: 0.01, ..LinkConfig::default() })).unwrap();
+        engine.statistics();
+        receiver.set_nonblocking(true).unwrap();
+        assert_eq!(receiver.recv(&mut [0; 200]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        transfer(&hosts.left, &hosts.right, "10.79.0.2:0");
+        engine.stop().unwrap();
+        assert!(engine.statistics()[0].counts.corrupted.packets > 50);
+    });
+}
+
 #[test]
 fn an_idle_link_sleeps_also_after_it_was_changed() {
     in_namespaces("an_idle_link_sleeps_also_after_it_was_changed", || {

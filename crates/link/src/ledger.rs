@@ -130,6 +130,8 @@ pub struct Counters {
     pub duplicated: TrafficCount,
     /// Delayed so that following packets overtake them; also counted above.
     pub reordered: TrafficCount,
+    /// Sent on with an inverted bit; also counted above.
+    pub corrupted: TrafficCount,
     /// Marked by the queue (ECN); also counted above.
     pub marked: TrafficCount,
 }
@@ -272,14 +274,9 @@ impl Ledger {
         }
     }
 
-    /// A packet offered by the driver is on its way, in this manner.
-    pub(crate) fn record_impairments(&mut self, size: u32, held: bool, twice: bool) {
-        if held {
-            self.packets.reordered.count_packet(size);
-        }
-        if twice {
-            self.packets.duplicated.count_packet(size);
-        }
+    /// Of the packets that the driver offered.
+    pub(crate) fn offered_counters(&mut self) -> &mut Counters {
+        &mut self.packets
     }
 
     /// The packet in service departs at another time than was noted.
@@ -308,7 +305,7 @@ impl Ledger {
 }
 
 impl TrafficCount {
-    fn count_packet(&mut self, size: u32) {
+    pub(crate) fn count_packet(&mut self, size: u32) {
         self.packets += 1;
         self.bytes += u64::from(size);
     }

@@ -1,4 +1,5 @@
-//! One direction of an emulated link: a policer, a queue in front of a rate, then loss, delay, jitter, reordering and duplication.
+//! One direction of an emulated link: a policer, a queue in front of a rate, then loss, delay, jitter, reordering,
+//! duplication and corruption.
 //!
 //! A [`Link`] is a calculation, not a device. It takes packets with their arrival times and says when each leaves at the
 //! far end; a simulator drives it with a virtual clock, a packet loop with the real one, and both see the same
@@ -19,12 +20,14 @@
 //! each packet costs a bounded number of steps, and no allocation once the buffers have grown to the load
 //! (a test in `examples/packets_per_second`, which tells the time, too).
 //!
-//! Sizes are IP packets with their headers, and rates count these bytes (RFC 5136).
+//! Sizes are IP packets with their headers, and rates count these bytes (RFC 5136) unless a [`Framing`] says what else they carry.
 #![forbid(unsafe_code)]
 
 mod config;
 mod cross_traffic;
 mod exact_time;
+mod framing;
+mod jitter;
 mod ledger;
 mod link;
 mod loss;
@@ -37,10 +40,12 @@ mod valid;
 
 pub use config::{LinkConfig, Reordering};
 pub use cross_traffic::{CrossArrival, CrossConfig, CrossKind, CrossTraffic, PeriodLengths, SizeMix};
+pub use framing::{Cells, Framing};
+pub use jitter::{Jitter, JitterDistribution, JitterTable, JitterTableError};
 pub use ledger::{
     Counters, DropCause, Lateness, Ledger, LedgerEntry, PacketOrigin, PacketOutcome, Recording, TrafficCount,
 };
-pub use link::{Delivery, Link};
+pub use link::{Delivery, Link, invert_bit};
 pub use loss::Loss;
 pub use medium::{Medium, RateSchedule, TokenBucket, Trace, TraceError, Wireless};
 pub use queue::Label;

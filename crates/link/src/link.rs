@@ -1,7 +1,7 @@
 mod flight;
 mod reconfigure;
 
-pub use flight::Delivery;
+pub use flight::{Delivery, invert_bit};
 
 use crate::config::LinkConfig;
 use crate::cross_traffic::{CrossArrival, CrossTraffic};
@@ -129,7 +129,7 @@ impl<P> Link<P> {
     /// # Errors
     /// The packet was dropped.
     pub fn offer(&mut self, packet: P, size: u32, arrival: Time) -> Result<(), DropCause> {
-        self.offer_labelled(packet, Label { size, flow: 0, host: 0, ecn: Ecn::NotEct }, arrival)
+        self.offer_labelled(packet, Label { size, ..Label::default() }, arrival)
     }
 
     /// As [`Link::offer`], for a queue discipline that distinguishes flows or marks packets. It may still drop later what
@@ -140,8 +140,7 @@ impl<P> Link<P> {
     #[inline]
     pub fn offer_labelled(&mut self, packet: P, label: Label, arrival: Time) -> Result<(), DropCause> {
         self.advance(arrival);
-        let Label { size, flow, host, ecn } = label;
-        self.accept(QueuedPacket { content: Some(packet), size, flow, host, ecn, marked: false, arrival: self.now })
+        self.accept(QueuedPacket::with_label(Some(packet), label, self.now))
     }
 
     /// Advances the link up to and including `now`; a time that has already passed changes nothing.
@@ -176,14 +175,14 @@ impl<P> Link<P> {
     /// When to call [`Link::advance`] and [`Link::pop_due`] again at the latest so that no packet is late: the earliest
     /// known due time, or the earliest one that a queued packet can have. `None` while no packet is on the link.
     pub fn next_event(&self) -> Option<Time> {
-        let waiting = (self.queued_packets > 0).then(|| self.server.ready_at() + self.config.delay);
+        let waiting = (self.queued_packets > 0).then(|| self.server.ready_at() + self.config.shortest_delay());
         self.next_due().into_iter().chain(waiting).min()
     }
 
     /// No packet that arrives at `arrival` or later is due before this, as long as the settings stay as they are. Until then
     /// a driver need not look for packets whose times of arrival it learns later.
     pub fn earliest_due(&self, arrival: Time) -> Time {
-        self.server.free_at().max(arrival) + self.config.delay
+        self.server.free_at().max(arrival) + self.config.shortest_delay()
     }
 
     /// How far the link has been advanced; `None` before the first call that says the time.
@@ -325,19 +324,36 @@ impl<P> Link<P> {
                 label,
                 is_marked: marked,
                 is_duplicate: false,
+                inverted_bit: None,
                 arrival,
                 service_start: now,
                 due: departure,
             };
             match self.flight.launch(delivery, departure, &self.config) {
                 Ok(launched) => {
-                    self.ledger.record_impairments(label.size, launched.is_held_back, launched.is_duplicated);
+                    self.record_impairments(label.size, &launched);
                     self.last_launched = Some(launched);
                 }
                 Err(cause) => entry.outcome = PacketOutcome::Dropped(departure, cause),
             }
         }
         self.ledger.record_outcome(entry);
+    }
+}
+
+impl<P> Link<P> {
+    /// Counts what will be seen of a packet on its way.
+    fn record_impairments(&mut self, size: u32, launched: &LaunchedPacket) {
+        let counters = self.ledger.offered_counters();
+        for (happened, counter) in [
+            (launched.is_held_back, &mut counters.reordered),
+            (launched.is_duplicated, &mut counters.duplicated),
+            (launched.is_corrupted, &mut counters.corrupted),
+        ] {
+            if happened {
+                counter.count_packet(size);
+            }
+        }
     }
 }
 

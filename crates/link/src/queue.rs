@@ -27,7 +27,7 @@ mod slab;
 #[cfg(test)]
 mod tests;
 
-pub use ::kumade_packet::Ecn;
+pub use ::kumade_packet::{Dscp, Ecn};
 pub use discipline::{DisciplineConfig, QueueDiscipline};
 pub use disciplines::*;
 pub use heavy_flows::{DropPreference, FlowHistory, HeavyFlows};

@@ -1,5 +1,6 @@
 use crate::config::LinkConfig;
 use crate::exact_time::ExactTime;
+use crate::framing::Framing;
 use crate::medium::Medium;
 use crate::medium::schedule::ServiceRate;
 use crate::medium::token_bucket::ShaperState;
@@ -11,6 +12,7 @@ use kumade_units::Time;
 #[derive(Debug)]
 pub(crate) struct LinkServer {
     service: ServiceModel,
+    framing: Framing,
     /// When the service under way, if any, has ended.
     free_at: ExactTime,
     /// Whether that is a packet served at a rate, which another rate can finish.
@@ -32,6 +34,7 @@ impl LinkServer {
     pub(crate) fn new(config: &LinkConfig, now: Time) -> Self {
         LinkServer {
             service: ServiceModel::new(config, now),
+            framing: config.framing,
             free_at: ExactTime::from_time(now),
             divisible: false,
             ready: now,
@@ -74,13 +77,13 @@ impl LinkServer {
         match &mut self.service {
             ServiceModel::Unlimited => self.ready.max(arrival),
             ServiceModel::Paced(pace) => {
-                self.free_at = pace.serve(self.free_at.not_before(arrival), size);
+                self.free_at = pace.serve(self.free_at.not_before(arrival), self.framing.line_bytes(size));
                 self.divisible = true;
                 self.ready = self.free_at.ceil();
                 self.ready
             }
             ServiceModel::Shaped(shaping) => {
-                self.free_at = shaping.serve(self.free_at.not_before(arrival), size);
+                self.free_at = shaping.serve(self.free_at.not_before(arrival), self.framing.line_bytes(size));
                 self.ready = self.free_at.ceil();
                 self.ready
             }
@@ -106,6 +109,8 @@ impl LinkServer {
     /// departure as it was and as it is; every other service under way ends as it would have.
     pub(crate) fn switch_config(&mut self, config: &LinkConfig, now: Time) -> Option<(Time, Time)> {
         let before = self.free_at.ceil();
+        // What is in transmission is framed already.
+        self.framing = config.framing;
         let next = ServiceModel::new(config, now);
         if let ServiceModel::Paced(pace) = &self.service
             && self.divisible

@@ -3,9 +3,9 @@
 mod every_discipline;
 
 use kumade_link::queue::{
-    ActiveDroppingConfig, AfdConfig, ChokeConfig, CoDelConfig, Discipline, DropPreference, Ecn, FairCoDelConfig,
-    FairShareConfig, FlowHistory, FqCoDelConfig, HeavyFlows, PieConfig, QueueConfig, QueueLimit, RedConfig,
-    TailDropConfig,
+    ActiveDroppingConfig, AfdConfig, CakeConfig, ChokeConfig, CoDelConfig, Discipline, DropPreference, Dscp, Ecn,
+    FairCoDelConfig, FairShareConfig, FlowHistory, FqCoDelConfig, HeavyFlows, PieConfig, QueueConfig, QueueLimit,
+    RedConfig, TailDropConfig,
 };
 use kumade_link::{CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Loss, Recording, SizeMix};
 use kumade_units::{Rate, Span, Time};
@@ -52,7 +52,11 @@ fn greedy_part(discipline: Discipline) -> f64 {
     for packet in 0..150_000u64 {
         let now = millis(packet as f64 * 0.4);
         let flow = turns[(packet * 7 + packet / 10) as usize % 10];
-        let _ = link.offer_labelled(flow, Label { size: 1000, flow, host: flow, ecn: Ecn::NotEct }, now);
+        let _ = link.offer_labelled(
+            flow,
+            Label { size: 1000, flow, host: flow, ecn: Ecn::NotEct, ..Label::default() },
+            now,
+        );
         while let Some(delivery) = link.pop_due(now) {
             if packet >= 75_000 {
                 bytes[delivery.packet as usize] += f64::from(delivery.label.size);
@@ -90,6 +94,7 @@ fn what_a_greedy_flow_gets_depends_on_the_discipline() {
     within(Discipline::Afd(AfdConfig::new(25_000)), 0.18, 0.26);
     within(Discipline::FqCoDel(FqCoDelConfig::default()), 0.19, 0.21);
     within(Discipline::FairShare(FairShareConfig::default()), 0.19, 0.21);
+    within(Discipline::Cake(CakeConfig::default()), 0.19, 0.21);
 }
 
 #[test]
@@ -113,7 +118,7 @@ fn what_is_marked_is_delivered_as_such_and_counted() {
     let codel = CoDelConfig { ecn: true, ..CoDelConfig::default() };
     let mut link = link(Discipline::CoDel(codel));
     link.ledger_mut().record(Recording::All);
-    let label = Label { size: 1000, flow: 1, host: 1, ecn: Ecn::Ect0 };
+    let label = Label { size: 1000, flow: 1, host: 1, ecn: Ecn::Ect0, ..Label::default() };
     for packet in 0..1000 {
         link.offer_labelled(packet, label, millis(packet as f64 * 0.75)).unwrap();
     }
@@ -141,6 +146,8 @@ fn arrivals() -> impl Strategy<Value = Vec<(Time, Label)>> {
         size,
         flow,
         host: flow % 3,
+        destination_host: flow as u32 % 2,
+        dscp: Dscp::new(flow as u8 * 8 % 64).unwrap(),
         ecn: if capable { Ecn::Ect0 } else { Ecn::NotEct },
     });
     prop::collection::vec((0i64..1_500_000, label), 1..200).prop_map(|gaps| {
@@ -156,7 +163,7 @@ fn arrivals() -> impl Strategy<Value = Vec<(Time, Label)>> {
 
 fn busy(discipline: &Discipline) -> Link<u64> {
     let queue = QueueConfig { limit: QueueLimit::Bytes(20_000), discipline: discipline.clone() };
-    let config = LinkConfig { loss: Loss::Independent(0.05), jitter: Span::from_micros(100), ..wire() };
+    let config = LinkConfig { loss: Loss::Independent(0.05), jitter: Span::from_micros(100).into(), ..wire() };
     let mut link = Link::with_queue(config.validate().unwrap(), &queue.validate().unwrap());
     let kind = CrossKind::Poisson { rate: Rate::from_mbit(6), sizes: SizeMix::imix() };
     link.add_cross_traffic(CrossTraffic::new(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 3 }).unwrap());

@@ -1,6 +1,6 @@
 //! Loss, jitter, reordering and duplication do what they say, and keep out of each other's way.
 
-use kumade_link::{Delivery, DropCause, Link, LinkConfig, Loss, Reordering};
+use kumade_link::{Delivery, DropCause, Jitter, Link, LinkConfig, Loss, Reordering};
 use kumade_units::{Span, Time};
 
 const PACKETS: usize = 50_000;
@@ -67,9 +67,9 @@ fn the_part_held_back_is_reordered_by_as_many_packets_as_follow_in_the_time() {
 
 #[test]
 fn only_those_held_back_are_due_at_another_time() {
-    let jitter = Span::from_millis(5);
+    let jitter = Jitter::from(Span::from_millis(5));
     let due = |config: LinkConfig| {
-        let mut came = run(LinkConfig { jitter, ..config }).0;
+        let mut came = run(LinkConfig { jitter: jitter.clone(), ..config }).0;
         came.sort_by_key(|delivery| delivery.packet);
         came.into_iter().map(|delivery| delivery.due).collect::<Vec<_>>()
     };
@@ -98,7 +98,7 @@ fn a_duplicate_comes_right_behind_its_original_and_is_counted() {
 
 #[test]
 fn switching_one_on_does_not_change_what_another_does_to_which_packet() {
-    let jitter = Span::from_micros(900);
+    let jitter = Jitter::from(Span::from_micros(900));
     let all = LinkConfig { jitter, duplication: 0.05, loss: Loss::bursts(0.2, 3.0).unwrap(), ..reordering_config(0.1) };
     let (everything, _) = run(all.clone());
     let find = |came: &[Delivery<usize>], packet| came.iter().find(|delivery| delivery.packet == packet).cloned();

@@ -4,8 +4,8 @@ mod every_discipline;
 
 use kumade_link::queue::{QueueConfig, QueueLimit};
 use kumade_link::{
-    Counters, CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Loss, Medium, RateSchedule,
-    Recording, Reordering, SizeMix, TokenBucket, Trace, Wireless,
+    Cells, Counters, CrossConfig, CrossKind, CrossTraffic, Delivery, Framing, Jitter, JitterDistribution, JitterTable,
+    Label, Link, LinkConfig, Loss, Medium, RateSchedule, Recording, Reordering, SizeMix, TokenBucket, Trace, Wireless,
 };
 use kumade_units::{Rate, Span, Time};
 use proptest::prelude::*;
@@ -37,30 +37,66 @@ fn medium() -> impl Strategy<Value = Option<Medium>> {
     prop_oneof![1 => Just(None), 2 => some.prop_map(Some)]
 }
 
+fn jitter() -> impl Strategy<Value = Jitter> {
+    let amount = prop_oneof![Just(0i64), 0..1_000_000i64].prop_map(Span::from_nanos);
+    let table = || JitterTable::parse("-20000 -1 0 1 1 32767").unwrap();
+    let distribution = prop::sample::select(vec![
+        JitterDistribution::OneSided,
+        JitterDistribution::Uniform,
+        JitterDistribution::Table(table()),
+    ]);
+    (amount, distribution, prop_oneof![Just(0.0), 0.0..1.0], any::<bool>()).prop_map(
+        |(amount, distribution, correlation, reorders)| Jitter { amount, distribution, correlation, reorders },
+    )
+}
+
+fn framing() -> impl Strategy<Value = Framing> {
+    let fixed =
+        (1u32..100, 0u32..10).prop_map(|(payload_bytes, header_bytes)| Cells::Fixed { payload_bytes, header_bytes });
+    let cells = prop_oneof![Just(Cells::None), Just(Cells::Ptm), fixed];
+    let some = (-64i32..100, 0u32..100, cells).prop_map(|(overhead_bytes, min_frame_bytes, cells)| Framing {
+        overhead_bytes,
+        min_frame_bytes,
+        cells,
+    });
+    prop_oneof![1 => Just(Framing::default()), 1 => some]
+}
+
 fn settings() -> impl Strategy<Value = LinkConfig> {
     let rate = prop_oneof![Just(None), (1u64..60).prop_map(|rate| Some(Rate::from_mbit(rate)))];
     let loss = prop_oneof![
         Just(Loss::None),
         (0.0..0.4).prop_map(Loss::Independent),
         (0.0..0.4, 1.0..5.0).prop_map(|(mean, length)| Loss::bursts(mean, length).unwrap()),
+        (0.0..0.5, 0.0..0.5, 0.0..0.5, 0.0..1.0, 0.0..0.5).prop_map(|(p13, p31, p32, p23, p14)| Loss::FourState {
+            p13,
+            p31,
+            p32,
+            p23,
+            p14
+        }),
     ];
     let reordering = (0.0..0.5, 1i64..4_000_000);
     let reordering =
         reordering.prop_map(|(probability, extra)| Reordering { probability, extra: Span::from_nanos(extra) });
     let in_flight = prop_oneof![3 => Just(1u64 << 30), 1 => 200_000u64..400_000];
-    let spans = (0i64..3_000_000, prop_oneof![Just(0i64), 0..1_000_000i64]);
+    let delays = (0i64..3_000_000, jitter());
     let policer = (1u64..60, 1500u64..50_000)
         .prop_map(|(rate, burst_bytes)| TokenBucket { rate: Rate::from_mbit(rate), burst_bytes });
-    let media = (medium(), prop::option::weighted(0.3, policer));
-    let rest = (0u64..20_000, reordering, 0.0..0.3, in_flight, any::<u64>());
-    (rate, media, spans, loss, rest).prop_map(|(rate, (medium, policer), (delay, jitter), loss, rest)| {
-        let (queue_bytes, reordering, duplication, in_flight_bytes, seed) = rest;
-        let (delay, jitter) = (Span::from_nanos(delay), Span::from_nanos(jitter));
+    let media = (medium(), prop::option::weighted(0.3, policer), framing());
+    let events = (0.0..0.3, 0.0..1.0, 0.0..0.3, 0.0..1.0);
+    let rest = (0u64..20_000, reordering, events, in_flight, any::<u64>());
+    (rate, media, delays, loss, rest).prop_map(|(rate, (medium, policer, framing), (delay, jitter), loss, rest)| {
+        let (queue_bytes, reordering, events, in_flight_bytes, seed) = rest;
+        let (duplication, duplication_correlation, corruption, corruption_correlation) = events;
+        let delay = Span::from_nanos(delay);
+        let has_framing = !matches!(medium, Some(Medium::Trace(_) | Medium::Wireless(_)));
         // A fast medium fills more than the least memory within the longest delay.
         let in_flight_bytes = if medium.is_some() { 1 << 30 } else { in_flight_bytes };
         LinkConfig {
             rate,
             medium,
+            framing: if has_framing { framing } else { Framing::default() },
             policer,
             queue_bytes,
             delay,
@@ -68,6 +104,9 @@ fn settings() -> impl Strategy<Value = LinkConfig> {
             loss,
             reordering,
             duplication,
+            duplication_correlation,
+            corruption,
+            corruption_correlation,
             in_flight_bytes,
             seed,
         }
@@ -82,8 +121,9 @@ fn queues() -> impl Strategy<Value = QueueConfig> {
 
 /// Events in order of time.
 fn events() -> impl Strategy<Value = Vec<(i64, Event)>> {
-    let packet = (20u32..3000, 0u64..4)
-        .prop_map(|(size, flow)| Event::Packet(Label { size, flow, host: flow, ecn: Default::default() }));
+    let packet = (20u32..3000, 0u64..4).prop_map(|(size, flow)| {
+        Event::Packet(Label { size, flow, host: flow, ecn: Default::default(), ..Label::default() })
+    });
     let event = prop_oneof![
         30 => packet,
         1 => settings().prop_map(|settings| Event::Settings(Box::new(settings))),
@@ -158,6 +198,9 @@ proptest! {
         prop_assert_eq!(forwarded_and_dropped(&counters), (counters.offered.packets, counters.offered.bytes));
         let copies = came.iter().filter(|delivery| delivery.is_duplicate).count() as u64;
         prop_assert_eq!(copies, counters.duplicated.packets);
+        let inverted: Vec<_> = came.iter().filter(|delivery| delivery.inverted_bit.is_some()).collect();
+        prop_assert_eq!(inverted.len() as u64, counters.corrupted.packets);
+        prop_assert!(inverted.iter().all(|delivery| delivery.inverted_bit < Some(8 * delivery.label.size) && !delivery.is_duplicate));
         prop_assert_eq!(came.len() as u64, counters.forwarded.packets + copies);
         prop_assert_eq!(came.iter().map(|delivery| u64::from(delivery.label.size)).sum::<u64>(),
             counters.forwarded.bytes + counters.duplicated.bytes);
@@ -171,11 +214,11 @@ proptest! {
     #[test]
     fn deliveries_are_in_order_of_due_time_and_none_is_early(settings in settings(), events in events()) {
         let mut link = build(&settings);
-        let mut shortest = settings.delay;
+        let mut shortest = settings.shortest_delay();
         for (number, (time, event)) in events.iter().enumerate() {
             apply(&mut link, number, *time, event);
             if let Event::Settings(settings) = event {
-                shortest = shortest.min(settings.delay);
+                shortest = shortest.min(settings.shortest_delay());
             }
         }
         let came = finish(&mut link, events.last().unwrap().0);

@@ -179,8 +179,12 @@ fn another_discipline_takes_over_what_waits_in_order() {
         let discipline = DisciplineSettings::new(info.name).unwrap().discipline(Some(Rate::from_mbit(1000)));
         let mut link = Link::new(wire(Rate::from_mbit(12)).validate().unwrap());
         for packet in 0..10 {
-            link.offer_labelled(packet, Label { size: 1500, flow: 1, host: 1, ecn: Default::default() }, at(0))
-                .unwrap();
+            link.offer_labelled(
+                packet,
+                Label { size: 1500, flow: 1, host: 1, ecn: Default::default(), ..Label::default() },
+                at(0),
+            )
+            .unwrap();
         }
         let queue = QueueConfig { limit: QueueLimit::Packets(1000), discipline };
         link.replace_queue(&queue.validate().unwrap(), at(500_000));

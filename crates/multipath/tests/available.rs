@@ -59,7 +59,7 @@ impl World {
         self.next += 1;
         self.bond.enqueue(
             self.next,
-            Label { size, flow, host: flow, ecn: Ecn::NotEct },
+            Label { size, flow, host: flow, ecn: Ecn::NotEct, ..Label::default() },
             TrafficClass::Ordered,
             self.now,
         );
@@ -140,7 +140,7 @@ fn packets_that_follow_each_other_leave_as_one_and_stay_in_their_flow() {
     assert_eq!(world.bond.max_large_packet_bytes(), Some(3000));
     let packets: Vec<_> = (0..8).map(|_| world.offer(7, FULL)).collect();
     let unordered = world.next + 1;
-    let label = Label { size: FULL, flow: 7, host: 7, ecn: Ecn::NotEct };
+    let label = Label { size: FULL, flow: 7, host: 7, ecn: Ecn::NotEct, ..Label::default() };
     world.bond.enqueue(unordered, label, TrafficClass::Unordered, world.now);
     let joined: Vec<_> = packets.chunks(2).map(|pair| pair[0] + JOINED).collect();
     (2..PATHS as u8).for_each(|path| world.carrier(path, 100_000, false));

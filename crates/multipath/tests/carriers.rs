@@ -54,7 +54,7 @@ impl World {
         self.next += 1;
         self.bond.enqueue(
             self.next,
-            Label { size, flow: 7, host: 7, ecn: Ecn::NotEct },
+            Label { size, flow: 7, host: 7, ecn: Ecn::NotEct, ..Label::default() },
             TrafficClass::Ordered,
             self.now,
         );

@@ -1,7 +1,7 @@
 use crate::count::ByteCount;
 use hdrhistogram::Histogram;
 use kumade_link::queue::QueueConfig;
-use kumade_link::{Delivery, Label, Link, LinkConfig, Recording};
+use kumade_link::{Delivery, Label, Link, LinkConfig, Recording, invert_bit};
 use kumade_packet::ecn;
 use kumade_packet_loop::Buffer;
 use kumade_units::{Span, Time};
@@ -168,16 +168,23 @@ impl DirectedLink {
     }
 
     pub(crate) fn pop_due(&mut self, now: Time) -> Option<Delivery<Buffer>> {
-        match &mut self.downstream_hop {
+        let mut delivery = match &mut self.downstream_hop {
             Some(hop) => hop.pop_due(now),
             None => self.pop_from_bottleneck(now),
+        }?;
+        if let Some(bit) = delivery.inverted_bit.filter(|_| self.downstream_hop.is_some()) {
+            invert_bit(&mut delivery.packet, bit);
         }
+        Some(delivery)
     }
 
     fn pop_from_bottleneck(&mut self, now: Time) -> Option<Delivery<Buffer>> {
         let mut delivery = self.bottleneck.pop_due(now)?;
         if delivery.is_marked {
             ecn::mark(&mut delivery.packet);
+        }
+        if let Some(bit) = delivery.inverted_bit {
+            invert_bit(&mut delivery.packet, bit);
         }
         self.waits.record(delivery.due - delivery.arrival - self.bottleneck.config().delay);
         Some(delivery)

@@ -233,7 +233,7 @@ impl FastShard {
                 // The stack's multicasts to its neighbours concern nobody here.
                 if classification.selector.is_some_and(|selector| !selector.destination.is_multicast()) {
                     let packet = BufferedPacket { bytes, segment_bytes };
-                    let label = Label { size: packet.size(), ..flows.queueing_attributes(&classification) };
+                    let label = Label { size: packet.size(), ..flows.attributes_of_both_ends(&classification) };
                     // Its drops are in its ledger.
                     let _ = link.offer_labelled(packet, label, stamp);
                 }

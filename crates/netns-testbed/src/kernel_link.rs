@@ -1,7 +1,7 @@
 //! The kernel's counterpart of an emulated link: what `tc` and `nft` are told.
 
 use kumade_link::queue::{Discipline, QueueConfig, QueueLimit, RedConfig};
-use kumade_link::{LinkConfig, Loss, Medium, TokenBucket};
+use kumade_link::{Framing, LinkConfig, Loss, Medium, TokenBucket};
 use kumade_units::{Rate, Span};
 
 /// HTB's bucket, which is what passes at once after a pause. 800 bytes at 100 Mbit/s come closest to a link.
@@ -20,9 +20,11 @@ pub(crate) fn tc_commands(device: &str, link: &LinkConfig, queue: Option<&QueueC
     let is_plain = link.loss == Loss::None
         && link.reordering.probability == 0.0
         && link.duplication == 0.0
-        && link.jitter == Span::ZERO;
+        && link.corruption == 0.0
+        && link.framing == Framing::default()
+        && link.jitter.amount == Span::ZERO;
     if !is_plain {
-        return Err("the kernel's shapers neither lose nor reorder, duplicate or delay packets at random".into());
+        return Err("the kernel's shapers neither lose nor reorder, duplicate, corrupt or delay packets at random, and this one counts IP bytes".into());
     }
     let root = format!("tc qdisc add dev {device} root handle 1: stab overhead -{ETHERNET_HEADER_BYTES}");
     let mut commands = match &link.medium {

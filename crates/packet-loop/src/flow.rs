@@ -26,7 +26,14 @@ impl FlowHasher {
     pub fn queueing_attributes(&self, packet: &Classification) -> Label {
         let [flow, host] =
             packet.selector.map_or([0; 2], |selector| [self.hash_flow(selector), self.hash_flow(selector.source)]);
-        Label { size: packet.total_len.max(1) as u32, flow, host, ecn: packet.ecn }
+        let (size, ecn, dscp) = (packet.total_len.max(1) as u32, packet.ecn, packet.dscp);
+        Label { size, flow, host, ecn, dscp, ..Label::default() }
+    }
+
+    /// The same with the host at the other end, for disciplines that are fair between these: the destination address.
+    pub fn attributes_of_both_ends(&self, packet: &Classification) -> Label {
+        let destination = packet.selector.map_or(0, |selector| self.hash_flow(selector.destination));
+        Label { destination_host: destination as u32, ..self.queueing_attributes(packet) }
     }
 }
 
@@ -49,6 +56,20 @@ mod tests {
         (packet[0], packet[1], packet[3], packet[9]) = (0x45, traffic_class, 40, kumade_packet::protocol::TCP);
         (packet[21], packet[32]) = (source_port, 0x50);
         packet
+    }
+
+    #[test]
+    fn both_ends_and_the_codepoint_are_told_apart() {
+        let flows = FlowHasher::new();
+        let label = |packet: &[u8]| flows.attributes_of_both_ends(&Classification::from_packet(packet));
+        let to = |address: u8, traffic_class: u8| {
+            let mut packet = segment(1, traffic_class);
+            packet[19] = address;
+            label(&packet)
+        };
+        assert_eq!((to(1, 0).host, to(1, 0).destination_host), (to(2, 0).host, to(1, 3).destination_host));
+        assert_ne!(to(1, 0).destination_host, to(2, 0).destination_host);
+        assert_eq!([to(1, 3), to(1, 0xb8)].map(|label| label.dscp.number()), [0, 46]);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-use crate::ecn::{self, Ecn};
+use crate::ds_field::{DsField, Dscp};
+use crate::ecn::Ecn;
 use crate::selector::FlowSelector;
 
 /// What a queue needs to know of a packet (RFC 2475 §2.3.1), read from its headers once, on reception.
@@ -8,6 +9,8 @@ pub struct Classification {
     pub selector: Option<FlowSelector>,
     /// The ECN field.
     pub ecn: Ecn,
+    /// The differentiated services codepoint.
+    pub dscp: Dscp,
     /// Length of the packet according to its own header, in bytes, as far as it is present; what follows is padding.
     pub total_len: usize,
 }
@@ -16,18 +19,22 @@ impl Classification {
     /// Reads a packet from its IP header on.
     pub fn from_packet(packet: &[u8]) -> Self {
         match FlowSelector::from_packet(packet) {
-            Some(selector) => Classification {
-                selector: Some(selector),
-                ecn: ecn::read(packet),
-                total_len: total_len(packet).min(packet.len()),
-            },
+            Some(selector) => {
+                let field = DsField::read(packet);
+                Classification {
+                    selector: Some(selector),
+                    ecn: field.ecn(),
+                    dscp: field.dscp(),
+                    total_len: total_len(packet).min(packet.len()),
+                }
+            }
             None => Self::not_ip(packet.len()),
         }
     }
 
     /// Of what is known not to be IP.
     pub fn not_ip(len: usize) -> Self {
-        Classification { selector: None, ecn: Ecn::NotEct, total_len: len }
+        Classification { selector: None, ecn: Ecn::NotEct, dscp: Dscp::default(), total_len: len }
     }
 }
 
@@ -64,7 +71,7 @@ mod tests {
         fn padding_does_not_count((packet, _) in samples::any_packet(), padding in 0..50_usize) {
             let headers = Headers::parse(&packet).unwrap();
             let found = Classification::from_packet(&[&packet[..], &vec![0; padding]].concat());
-            prop_assert_eq!((found.total_len, found.ecn), (headers.total_len, ecn::read(&packet)));
+            prop_assert_eq!((found.total_len, found.ecn), (headers.total_len, crate::ecn::read(&packet)));
             prop_assert_eq!(found.selector.map(|selector| selector.source), Some(headers.source));
         }
 

@@ -63,7 +63,7 @@ fn verdicts(kind: PathKind, transport: Transport, numbers: Range<u32>, all: bool
                 path.cross_flows,
                 path.token_bucket,
                 link.queue_bytes,
-                link.jitter,
+                link.jitter.amount,
                 path.stamping.batching
             );
             for hop in &path.hops {

@@ -274,6 +274,10 @@ impl Network {
                 state.sojourn.record(delivery.service_start - delivery.arrival);
             }
             self.processed_events += 1;
+            // Its checksum fails where it arrives.
+            if delivery.inverted_bit.is_some() {
+                continue;
+            }
             let mut packet = delivery.packet;
             packet.is_marked |= delivery.is_marked;
             match packet.encapsulation.take() {
@@ -323,7 +327,7 @@ impl Network {
         };
         let flow = packet.label();
         // Each flow of these networks is that of a host of its own.
-        let label = Label { size, flow, host: flow, ecn };
+        let label = Label { size, flow, host: flow, ecn, destination_host: flow as u32, ..Label::default() };
         // What is dropped just does not come out; the ledger has it.
         let _ = self.links[id.0 as usize].link.offer_labelled(packet, label, self.now);
         self.reschedule_link(id.0);

@@ -87,12 +87,14 @@ impl PacketTransport for EcmpLinks<'_> {
 
 /// Puts a packet on a link. What finds no room is lost: it just does not come out.
 pub(crate) fn offer_to_link(link: &mut Link<usize>, PacketAtHop { index, flow, size, time: at }: PacketAtHop) {
-    let _ = link.offer_labelled(index, Label { size, flow, host: TRAINS_HOST, ecn: Ecn::NotEct }, at);
+    let _ =
+        link.offer_labelled(index, Label { size, flow, host: TRAINS_HOST, ecn: Ecn::NotEct, ..Label::default() }, at);
 }
 
 /// The next packet that has come out by `now`.
 pub(crate) fn pop_packet(link: &mut Link<usize>, now: Time) -> Option<PacketAtHop> {
-    let delivery = link.pop_due(now)?;
+    // The checksum of one with an inverted bit fails where it arrives.
+    let delivery = std::iter::from_fn(|| link.pop_due(now)).find(|delivery| delivery.inverted_bit.is_none())?;
     let Label { size, flow, .. } = delivery.label;
     Some(PacketAtHop { index: delivery.packet, flow, size, time: delivery.due })
 }

@@ -4,7 +4,7 @@ use crate::packet_transport::{EcmpLinks, LinksInSeries, link_of_flow, offer_to_l
 use crate::proxy::{HEADER_BYTES, Proxy};
 use crate::train_connections::{TrainConnections, TrainPacketFate};
 use kumade_link::queue::QueueConfig;
-use kumade_link::{CrossConfig, CrossTraffic, Link, LinkConfig, Loss, Medium, Recording};
+use kumade_link::{CrossConfig, CrossTraffic, Jitter, Link, LinkConfig, Loss, Medium, Recording};
 use kumade_probe_train::{PacketRecord, PlannedPacket, Train, TrainRecord};
 use kumade_units::ConfigError;
 use kumade_units::{Rate, Span, Time};
@@ -453,7 +453,7 @@ fn available_between(config: &LinkConfig, cross: &[CrossConfig], from: Time, to:
     let config = LinkConfig {
         queue_bytes: 2 * BACKLOG_BYTES,
         delay: Span::ZERO,
-        jitter: Span::ZERO,
+        jitter: Jitter::default(),
         loss: Loss::None,
         ..config.clone()
     };

@@ -131,7 +131,7 @@ impl FaultyNetwork {
         buffer.extend_from_slice(packet);
         let packet = PacketBuffer::new(Box::new(buffer), HEADROOM_BYTES);
         let classification = Classification::from_packet(packet.bytes());
-        let label = Label { size: packet.len() as u32, flow: 7, host: 7, ecn: classification.ecn };
+        let label = Label { size: packet.len() as u32, flow: 7, host: 7, ecn: classification.ecn, ..Label::default() };
         let destination = classification.selector.map(|selector| selector.destination);
         self.nodes[own].send(packet, destination, label, TrafficClass::Ordered, self.now);
     }

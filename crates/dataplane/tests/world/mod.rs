@@ -188,7 +188,7 @@ impl World {
         let classification = Classification::from_packet(packet.bytes());
         // As a hash of addresses and ports would be.
         let flow = u64::from(self.offered[from] % self.flows + 7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let label = Label { size: PACKET_BYTES as u32, flow, host: flow, ecn: classification.ecn };
+        let label = Label { size: PACKET_BYTES as u32, flow, host: flow, ecn: classification.ecn, ..Label::default() };
         let destination = classification.selector.map(|selector| selector.destination);
         let (shard, now) = ((self.offered[from] % self.flows) as usize % (self.others[from].len() + 1), self.now);
         self.shard(from, shard).unwrap().send(packet, destination, label, TrafficClass::Ordered, now);

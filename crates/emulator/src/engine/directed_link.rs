@@ -2,7 +2,7 @@ use crate::config::DirectionConfig;
 use crate::error::EmulatorError;
 use crate::frame::{ClassifiedFrame, Frame};
 use crate::statistics::{DropCause, Recorder};
-use kumade_link::{Delivery, Label, Link, PacketOutcome, Recording};
+use kumade_link::{Delivery, Label, Link, PacketOutcome, Recording, invert_bit};
 use kumade_middlebox::{Direction, Middlebox, PacketAction};
 use kumade_packet::{Classification, ecn};
 use kumade_packet_loop::FlowHasher;
@@ -33,7 +33,7 @@ impl DirectedLink {
 
     /// A packet has arrived. The rules may reply to it.
     pub(super) fn offer(&mut self, mut received: ClassifiedFrame, stamp: Time, recorder: &mut Recorder) -> ReplyPacket {
-        let mut label = self.flow_hasher.queueing_attributes(&received.classification);
+        let mut label = self.flow_hasher.attributes_of_both_ends(&received.classification);
         let (mut passes, mut reply) = (true, None);
         match &received.classification.selector {
             Some(selector) => {
@@ -70,7 +70,7 @@ impl DirectedLink {
                 frame.packet.clear();
                 frame.packet.extend_from_slice(&pair.to_destination);
                 // In the flow of the packet that it replaces.
-                let reset = self.flow_hasher.queueing_attributes(&Classification::from_packet(&frame.packet));
+                let reset = self.flow_hasher.attributes_of_both_ends(&Classification::from_packet(&frame.packet));
                 *label = Label { flow: label.flow, host: label.host, ..reset };
                 (true, Some(pair.to_source))
             }
@@ -87,11 +87,16 @@ impl DirectedLink {
         recorder.set_queued_bytes(self.link.queued_bytes());
     }
 
-    /// The next packet that is due, marked where the queue wants that.
+    /// The next packet that is due, marked where the queue wants that, and with a bit inverted where settings do.
     pub(super) fn pop_due(&mut self, now: Time, recorder: &mut Recorder) -> Option<Delivery<Frame>> {
         let mut delivery = self.link.pop_due(now)?;
         if delivery.is_marked && ecn::mark(&mut delivery.packet.packet) {
             recorder.record_marked(delivery.label.flow, delivery.label.size);
+        }
+        // After all that would make its checksum right again.
+        if let Some(bit) = delivery.inverted_bit {
+            invert_bit(&mut delivery.packet.packet, bit);
+            recorder.record_corrupted(delivery.label.size);
         }
         Some(delivery)
     }

@@ -49,6 +49,9 @@ impl Display for DirectionReport {
         if self.marked.packets > 0 {
             writeln!(f, "  marked packets (ECN): {}", self.marked.packets)?;
         }
+        if self.corrupted.packets > 0 {
+            writeln!(f, "  packets with a bit inverted: {}", self.corrupted.packets)?;
+        }
         show_times(f, "queueing delay", self.queueing_delay)?;
         show_times(f, "sojourn time", self.sojourn)?;
         show_times(f, "lateness", self.lateness)?;

@@ -1,4 +1,5 @@
 use super::error::SettingError;
+use super::jitter::is_file_name;
 use super::keys::{SETTING_KEYS, SettingKey};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -73,7 +74,12 @@ impl SettingsChange {
 
     /// Makes file names absolute, relative to `directory`.
     pub fn make_paths_absolute(&mut self, directory: &Path) {
-        for (_, _, value) in self.assignments.iter_mut().filter(|(_, key, _)| key.name == "trace") {
+        let is_file = |key: &SettingKey, value: &str| match key.name {
+            "trace" => true,
+            "jitter-distribution" => is_file_name(value),
+            _ => false,
+        };
+        for (_, _, value) in self.assignments.iter_mut().filter(|(_, key, value)| is_file(key, value)) {
             *value = directory.join(&*value).to_string_lossy().into_owned();
         }
     }

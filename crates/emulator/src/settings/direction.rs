@@ -1,15 +1,18 @@
 //! The settings of one direction, as they are read, put together to a configuration, and shown.
 
 use super::error::SettingError;
+use super::framing;
+use super::jitter::NamedDistribution;
 use super::keys::{SettingGroup, SettingKey};
+use super::loss::LossSettings;
 use super::queue::QueueSettings;
 use super::service_rate::ServiceRate;
 use super::{rules, value};
 use crate::DirectionConfig;
 use kumade_link::queue::{QueueConfig, QueueLimit};
-use kumade_link::{LinkConfig, Loss, Medium, Reordering, TokenBucket};
+use kumade_link::{Framing, Jitter, LinkConfig, Medium, Reordering, TokenBucket};
 use kumade_middlebox::FilterRule;
-use kumade_units::{ConfigError, Rate, Span, exact_text};
+use kumade_units::{Rate, Span, exact_text};
 use std::fmt;
 
 /// The maximum of a queue's limit, in bytes.
@@ -22,12 +25,18 @@ pub(super) struct DirectionSettings {
     /// Of a token bucket; 0 for none.
     burst_bytes: u64,
     peak_rate: Option<Rate>,
+    framing: Framing,
     policer: Option<TokenBucket>,
     delay: Span,
-    jitter: Span,
+    /// Its distribution stands by itself.
+    jitter: Jitter,
+    distribution: NamedDistribution,
     loss: LossSettings,
     reordering: Reordering,
     duplication: f64,
+    duplication_correlation: f64,
+    corruption: f64,
+    corruption_correlation: f64,
     in_flight_bytes: u64,
     /// Unless set, as the discipline has it.
     limit: Option<QueueLimit>,
@@ -36,26 +45,23 @@ pub(super) struct DirectionSettings {
     seed: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum LossSettings {
-    /// A part of all packets, in bursts of this many on the average.
-    Mean { ratio: f64, mean_burst_packets: f64 },
-    /// The four probabilities as `netem` has them: of turning bad, of turning good, of a loss in bad and in good times.
-    GilbertElliott([f64; 4]),
-}
-
 impl Default for DirectionSettings {
     fn default() -> Self {
         DirectionSettings {
             service_rate: ServiceRate::Rate(None),
             burst_bytes: 0,
             peak_rate: None,
+            framing: Framing::default(),
             policer: None,
             delay: Span::ZERO,
-            jitter: Span::ZERO,
-            loss: LossSettings::Mean { ratio: 0.0, mean_burst_packets: 1.0 },
+            jitter: Jitter::default(),
+            distribution: NamedDistribution::default(),
+            loss: LossSettings::default(),
             reordering: Reordering { probability: 0.0, extra: Span::from_millis(10) },
             duplication: 0.0,
+            duplication_correlation: 0.0,
+            corruption: 0.0,
+            corruption_correlation: 0.0,
             in_flight_bytes: 256 << 20,
             limit: None,
             queue: QueueSettings::default(),
@@ -89,19 +95,30 @@ fn apply_link_setting(targets: &mut [DirectionSettings], name: &str, text: &str)
         "peak-rate" => assign_to_all(targets, value::parse_rate(text)?, |to, rate| to.peak_rate = rate),
         "police" => assign_to_all(targets, value::parse_policer(text)?, |to, policer| to.policer = policer),
         "delay" => assign_to_all(targets, value::parse_span(text)?, |to, span| to.delay = span),
-        "jitter" => assign_to_all(targets, value::parse_span(text)?, |to, span| to.jitter = span),
-        "loss" => assign_to_all(targets, value::parse_ratio(text)?, |to, part| {
-            to.loss = LossSettings::Mean { ratio: part, mean_burst_packets: to.mean_burst_packets() };
-        }),
-        "loss-burst" => assign_to_all(targets, value::parse_mean_burst(text)?, |to, burst| {
-            to.loss = LossSettings::Mean { ratio: to.mean_loss(), mean_burst_packets: burst };
-        }),
-        "gilbert-elliott" => assign_to_all(targets, value::parse_gilbert_elliott(text)?, |to, four| {
-            to.loss = LossSettings::GilbertElliott(four);
-        }),
+        "jitter" => assign_to_all(targets, value::parse_span(text)?, |to, span| to.jitter.amount = span),
+        "jitter-distribution" => {
+            assign_to_all(targets, NamedDistribution::parse(text)?, |to, named| to.distribution = named)
+        }
+        "jitter-correlation" => {
+            assign_to_all(targets, value::parse_ratio(text)?, |to, ratio| to.jitter.correlation = ratio)
+        }
+        "jitter-reorder" => assign_to_all(targets, value::parse_switch(text)?, |to, on| to.jitter.reorders = on),
+        "loss" | "loss-burst" | "loss-correlation" | "gilbert-elliott" | "loss-state" => {
+            targets.iter_mut().try_for_each(|target| target.loss.set(name, text))?
+        }
+        "overhead" | "mpu" | "linklayer" => {
+            targets.iter_mut().try_for_each(|target| framing::set(&mut target.framing, name, text))?
+        }
         "reorder" => assign_to_all(targets, value::parse_ratio(text)?, |to, ratio| to.reordering.probability = ratio),
         "reorder-delay" => assign_to_all(targets, value::parse_span(text)?, |to, span| to.reordering.extra = span),
         "duplicate" => assign_to_all(targets, value::parse_ratio(text)?, |to, ratio| to.duplication = ratio),
+        "duplicate-correlation" => {
+            assign_to_all(targets, value::parse_ratio(text)?, |to, ratio| to.duplication_correlation = ratio)
+        }
+        "corrupt" => assign_to_all(targets, value::parse_ratio(text)?, |to, ratio| to.corruption = ratio),
+        "corrupt-correlation" => {
+            assign_to_all(targets, value::parse_ratio(text)?, |to, ratio| to.corruption_correlation = ratio)
+        }
         "in-flight" => assign_to_all(targets, value::parse_bytes(text)?, |to, bytes| to.in_flight_bytes = bytes),
         "limit" => assign_to_all(targets, value::parse_limit(text)?, |to, limit| to.limit = Some(limit)),
         "seed" => assign_to_all(targets, value::parse_number(text)?, |to, seed| to.seed = seed),
@@ -119,17 +136,21 @@ impl DirectionSettings {
     pub(super) fn config(&self, direction: u64) -> Result<DirectionConfig, SettingError> {
         self.check_limit()?;
         let (rate, medium) = self.rate_and_medium()?;
-        let queue =
-            QueueConfig { limit: self.limit(), discipline: self.queue.discipline(self.service_rate.mean_rate()) };
+        let discipline = self.queue.discipline(self.service_rate.mean_rate(), self.framing);
+        let queue = QueueConfig { limit: self.limit(), discipline };
         let link = LinkConfig {
             rate,
             medium,
+            framing: self.framing,
             policer: self.policer,
             delay: self.delay,
-            jitter: self.jitter,
-            loss: self.loss()?,
+            jitter: Jitter { distribution: self.distribution.distribution.clone(), ..self.jitter.clone() },
+            loss: self.loss.config()?,
             reordering: if self.reordering.probability > 0.0 { self.reordering } else { Reordering::default() },
             duplication: self.duplication,
+            duplication_correlation: self.duplication_correlation,
+            corruption: self.corruption,
+            corruption_correlation: self.corruption_correlation,
             in_flight_bytes: self.in_flight_bytes,
             seed: self.seed.wrapping_mul(2).wrapping_add(direction),
             ..LinkConfig::default()
@@ -142,6 +163,17 @@ impl DirectionSettings {
         (!self.queue.is_tail_drop() && self.service_rate == ServiceRate::Rate(None)).then(|| self.queue.name())
     }
 
+    /// Whether packets take more on the line though nothing limits the rate.
+    pub(super) fn has_framing_without_rate(&self) -> bool {
+        self.framing != Framing::default() && self.service_rate == ServiceRate::Rate(None)
+    }
+
+    /// Whether it is said how jitter is spread though there is none.
+    pub(super) fn spreads_no_jitter(&self) -> bool {
+        let plain = DirectionSettings::default();
+        self.jitter.amount == Span::ZERO && (self.distribution != plain.distribution || self.jitter != plain.jitter)
+    }
+
     /// The settings that differ from the default, as they are read.
     fn to_words(&self) -> Vec<(&'static str, String)> {
         let plain = DirectionSettings::default();
@@ -151,22 +183,27 @@ impl DirectionSettings {
         say(self.service_rate != plain.service_rate, key, is);
         say(self.burst_bytes != 0, "burst", exact_text::bytes(self.burst_bytes));
         say(self.peak_rate.is_some(), "peak-rate", value::show_rate(self.peak_rate));
+        let framing = framing::to_words(self.framing);
+        framing.into_iter().for_each(|(key, value)| say(true, key, value));
         say(self.policer.is_some(), "police", value::show_policer(self.policer));
         say(self.delay != plain.delay, "delay", exact_text::span(self.delay));
-        say(self.jitter != plain.jitter, "jitter", exact_text::span(self.jitter));
-        match self.loss {
-            LossSettings::Mean { ratio: part, mean_burst_packets: burst } => {
-                say(part != 0.0, "loss", exact_text::ratio(part));
-                say(burst != 1.0, "loss-burst", burst.to_string());
-            }
-            LossSettings::GilbertElliott(four) => {
-                say(true, "gilbert-elliott", four.map(exact_text::ratio).join(","));
-            }
-        }
+        say(self.jitter.amount != plain.jitter.amount, "jitter", exact_text::span(self.jitter.amount));
+        say(self.distribution != plain.distribution, "jitter-distribution", self.distribution.name.clone());
+        say(self.jitter.correlation != 0.0, "jitter-correlation", exact_text::ratio(self.jitter.correlation));
+        say(self.jitter.reorders, "jitter-reorder", "on".to_owned());
+        let loss = self.loss.to_words();
+        loss.into_iter().for_each(|(key, value)| say(true, key, value));
         say(self.reordering.probability != 0.0, "reorder", exact_text::ratio(self.reordering.probability));
         let extra = self.reordering.extra;
         say(extra != plain.reordering.extra, "reorder-delay", exact_text::span(extra));
-        say(self.duplication != 0.0, "duplicate", exact_text::ratio(self.duplication));
+        for (key, ratio) in [
+            ("duplicate", self.duplication),
+            ("duplicate-correlation", self.duplication_correlation),
+            ("corrupt", self.corruption),
+            ("corrupt-correlation", self.corruption_correlation),
+        ] {
+            say(ratio != 0.0, key, exact_text::ratio(ratio));
+        }
         let in_flight = self.in_flight_bytes;
         say(in_flight != plain.in_flight_bytes, "in-flight", exact_text::bytes(in_flight));
         say(self.limit() != self.queue.default_limit(), "limit", value::show_limit(self.limit()));
@@ -178,14 +215,6 @@ impl DirectionSettings {
 
     fn limit(&self) -> QueueLimit {
         self.limit.unwrap_or(self.queue.default_limit())
-    }
-
-    fn mean_burst_packets(&self) -> f64 {
-        if let LossSettings::Mean { mean_burst_packets: burst, .. } = self.loss { burst } else { 1.0 }
-    }
-
-    fn mean_loss(&self) -> f64 {
-        if let LossSettings::Mean { ratio: part, .. } = self.loss { part } else { 0.0 }
     }
 
     /// The rate and the medium, which is a token bucket if there is one.
@@ -202,17 +231,6 @@ impl DirectionSettings {
             }
             _ => refused("a burst needs a rate: give one, or `burst 0b`"),
         }
-    }
-
-    fn loss(&self) -> Result<Loss, ConfigError> {
-        Ok(match self.loss {
-            LossSettings::Mean { ratio: 0.0, .. } => Loss::None,
-            LossSettings::Mean { ratio: part, mean_burst_packets: 1.0 } => Loss::Independent(part),
-            LossSettings::Mean { ratio: part, mean_burst_packets: burst } => Loss::bursts(part, burst)?,
-            LossSettings::GilbertElliott([good_to_bad, bad_to_good, loss_in_bad, loss_in_good]) => {
-                Loss::GilbertElliott { good_to_bad, bad_to_good, loss_in_good, loss_in_bad }
-            }
-        })
     }
 
     /// Queued packets are held in memory, and at least one must fit. The link limits the memory of all.

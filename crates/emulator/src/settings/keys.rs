@@ -37,6 +37,11 @@ pub static SETTING_KEYS: LazyLock<Vec<SettingKey>> =
     LazyLock::new(|| link_keys().into_iter().chain(queue_keys()).chain(rule_keys()).collect());
 
 fn link_keys() -> Vec<SettingKey> {
+    [rate_keys(), delay_keys(), loss_keys(), damage_keys(), bound_keys()].concat()
+}
+
+/// What carries packets, and how long each takes.
+fn rate_keys() -> Vec<SettingKey> {
     vec![
         key(SettingGroup::Link, "rate", "RATE", "IP-layer rate, such as 100mbit, or `unlimited`"),
         key(
@@ -46,6 +51,19 @@ fn link_keys() -> Vec<SettingKey> {
             "Token bucket: its size, which passes at `peak-rate` after an idle period, such as 32kb; `rate` is the committed rate; 0b for none",
         ),
         key(SettingGroup::Link, "peak-rate", "RATE", "Token bucket: peak rate; `unlimited` unless set"),
+        key(
+            SettingGroup::Link,
+            "overhead",
+            "BYTES",
+            "Bytes that each IP packet takes on the line besides its own, such as 18 for Ethernet; the rate counts them",
+        ),
+        key(SettingGroup::Link, "mpu", "BYTES", "No packet takes less on the line, its overhead included, such as 64"),
+        key(
+            SettingGroup::Link,
+            "linklayer",
+            "LAYER",
+            "Cells of the line: none unless set, atm (48+5 bytes), ptm (64/65), or another size as PAYLOAD+HEADER",
+        ),
         key(
             SettingGroup::Link,
             "police",
@@ -64,15 +82,52 @@ fn link_keys() -> Vec<SettingKey> {
             "SLOWEST-FASTEST",
             "A wireless hop like 802.11ac instead of a rate: it aggregates frames, and its modulation and coding scheme varies in this range, such as 3-9",
         ),
+    ]
+}
+
+/// Delay and jitter.
+fn delay_keys() -> Vec<SettingKey> {
+    vec![
         key(SettingGroup::Link, "delay", "TIME", "Propagation delay, such as 20ms"),
         key(
             SettingGroup::Link,
             "jitter",
             "TIME",
-            "Random extra delay, uniform from 0 to this; packets keep their order",
+            "Random extra delay: from 0 to this, and packets keep their order, unless the next two options say otherwise",
         ),
+        key(
+            SettingGroup::Link,
+            "jitter-distribution",
+            "NAME|FILE",
+            "one-sided: from 0 to the jitter, unless set; uniform: around the delay, from minus the jitter to the jitter, as netem has \
+             it; or a table of iproute2, also around the delay: normal, pareto, paretonormal, experimental, or a file such as ./my.dist",
+        ),
+        key(
+            SettingGroup::Link,
+            "jitter-reorder",
+            "on|off",
+            "Packets overtake each other where their jitter differs, as in netem; off unless set: a packet waits for those before it",
+        ),
+        key(
+            SettingGroup::Link,
+            "jitter-correlation",
+            "RATIO",
+            "Correlation of a packet's jitter and the next one's, such as 25%; the distribution stays as it is",
+        ),
+    ]
+}
+
+/// Which packets are lost.
+fn loss_keys() -> Vec<SettingKey> {
+    vec![
         key(SettingGroup::Link, "loss", "RATIO", "Ratio of packets lost, such as 0.1%"),
         key(SettingGroup::Link, "loss-burst", "N", "Mean length of loss bursts, in packets"),
+        key(
+            SettingGroup::Link,
+            "loss-correlation",
+            "RATIO",
+            "Correlation of a packet's loss and the next one's, such as 25%, instead of the bursts' length; the ratio stays as it is",
+        ),
         key(
             SettingGroup::Link,
             "gilbert-elliott",
@@ -80,9 +135,46 @@ fn link_keys() -> Vec<SettingKey> {
             "Gilbert-Elliott loss: probability of the transition to the bad state, of that to the good state, of loss in the \
          bad and in the good state, such as 1%,25%,50%,0.1%",
         ),
+        key(
+            SettingGroup::Link,
+            "loss-state",
+            "P13[,P31[,P32[,P23[,P14]]]]",
+            "Loss by four states, as netem has them: probabilities of the transitions between gap (1), arrival in a burst (2), loss in \
+             a burst (3) and single loss (4), such as 1%,25%,10%,50%,0.1%",
+        ),
+    ]
+}
+
+/// What else happens to packets.
+fn damage_keys() -> Vec<SettingKey> {
+    vec![
         key(SettingGroup::Link, "reorder", "RATIO", "Ratio of packets held back so that later ones overtake them"),
         key(SettingGroup::Link, "reorder-delay", "TIME", "How long they are held back; 10ms unless set"),
         key(SettingGroup::Link, "duplicate", "RATIO", "Ratio of packets delivered twice"),
+        key(
+            SettingGroup::Link,
+            "duplicate-correlation",
+            "RATIO",
+            "Correlation of a packet's duplication and the next one's",
+        ),
+        key(
+            SettingGroup::Link,
+            "corrupt",
+            "RATIO",
+            "Ratio of packets that arrive with one bit inverted: their checksum fails at the receiver",
+        ),
+        key(
+            SettingGroup::Link,
+            "corrupt-correlation",
+            "RATIO",
+            "Correlation of a packet's corruption and the next one's",
+        ),
+    ]
+}
+
+/// How many packets there may be, and by which random numbers.
+fn bound_keys() -> Vec<SettingKey> {
+    vec![
         key(
             SettingGroup::Link,
             "in-flight",
@@ -93,7 +185,7 @@ fn link_keys() -> Vec<SettingKey> {
             SettingGroup::Link,
             "limit",
             "SIZE",
-            "Queue limit, such as 64kb or 100packets; unless set, 1000packets, and 10240packets with fq-codel and fair-share",
+            "Queue limit, such as 64kb or 100packets; unless set, 1000packets, 10240packets with fq-codel and fair-share, and 4mb with cake",
         ),
         key(SettingGroup::Link, "seed", "N", "Seed of the random numbers; only when the link starts"),
     ]

@@ -1,3 +1,4 @@
+use kumade_link::Framing;
 use kumade_link::queue::{Discipline, DisciplineSettings, QueueLimit};
 use kumade_units::Rate;
 
@@ -39,8 +40,10 @@ impl QueueSettings {
         self.0.discipline(None).info().default_limit
     }
 
-    /// The discipline; where nothing is set, fit for a link of this rate.
-    pub(super) fn discipline(&self, rate: Option<Rate>) -> Discipline {
-        self.0.discipline(rate)
+    /// The discipline; where nothing is set, fit for a link of this rate and framing.
+    pub(super) fn discipline(&self, rate: Option<Rate>, framing: Framing) -> Discipline {
+        let mut discipline = self.0.discipline(rate);
+        discipline.adapt_to_framing(framing);
+        discipline
     }
 }

@@ -1,8 +1,8 @@
 use super::*;
-use kumade_link::queue::{ControlLaw, DISCIPLINES, Discipline, HeavyFlows, QueueLimit};
-use kumade_link::{Loss, Medium, Reordering, TokenBucket};
+use kumade_link::queue::{ControlLaw, DISCIPLINES, Discipline, HeavyFlows, Isolation, QueueLimit, TinLayout};
+use kumade_link::{Cells, Framing, Jitter, JitterDistribution, Link, Loss, Medium, Reordering, TokenBucket};
 use kumade_middlebox::{FilterRule, PacketMatch, RefusalKind};
-use kumade_units::{Rate, Span};
+use kumade_units::{Rate, Span, Time};
 use proptest::prelude::*;
 
 fn settings(words: &str) -> Result<Settings, SettingError> {
@@ -30,7 +30,10 @@ fn nothing_set_does_nothing() {
 fn settings_are_read_as_tc_writes_them() {
     let config = direction("rate 100mbit delay 20ms jitter 1ms loss 0.1% limit 64kb");
     assert_eq!(config.link.rate, Some(Rate::from_mbit(100)));
-    assert_eq!((config.link.delay, config.link.jitter), (Span::from_millis(20), Span::from_millis(1)));
+    assert_eq!(
+        (config.link.delay, config.link.jitter.clone()),
+        (Span::from_millis(20), Jitter::from(Span::from_millis(1)))
+    );
     assert_eq!((config.link.loss, config.queue.limit), (Loss::Independent(0.001), QueueLimit::Bytes(65536)));
     assert_eq!(direction("limit 50packets").queue.limit, QueueLimit::Packets(50));
     assert_eq!(direction("rate 5mbit rate unlimited").link.rate, None);
@@ -46,7 +49,22 @@ fn what_is_listed_can_be_set() {
                 direction::apply_setting(&mut directions, key, value).is_ok()
             })
         };
-        let values = ["1mbit", "5ms", "1%", "2", "9kb", "3-9", "on", "exact", "90%/1%", "tcp", "none"];
+        let values = [
+            "1mbit",
+            "5ms",
+            "1%",
+            "2",
+            "9kb",
+            "3-9",
+            "on",
+            "exact",
+            "uniform",
+            "besteffort",
+            "flows",
+            "90%/1%",
+            "tcp",
+            "none",
+        ];
         assert!(values.iter().any(takes), "{}", key.name);
     }
 }
@@ -57,6 +75,130 @@ fn loss_comes_alone_or_in_bursts() {
     assert_eq!(direction("loss-burst 4 loss 1%").link.loss, Loss::bursts(0.01, 4.0).unwrap());
     let gilbert = Loss::GilbertElliott { good_to_bad: 0.01, bad_to_good: 0.25, loss_in_good: 0.001, loss_in_bad: 0.5 };
     assert_eq!(direction("gilbert-elliott 1%,25%,50%,0.1%").link.loss, gilbert);
+}
+
+#[test]
+fn loss_is_correlated_or_has_four_states() {
+    assert_eq!(direction("loss 1% loss-correlation 25%").link.loss, Loss::correlated(0.01, 0.25));
+    assert_eq!(direction("loss-correlation 25% loss 1%").link.loss, Loss::correlated(0.01, 0.25));
+    assert_eq!(direction("loss 1% loss-correlation 25% loss-correlation 0").link.loss, Loss::Independent(0.01));
+    assert_eq!(direction("loss 1% loss-correlation 25% loss-burst 4").link.loss, Loss::bursts(0.01, 4.0).unwrap());
+    let four = |p13, p31, p32, p23, p14| Loss::FourState { p13, p31, p32, p23, p14 };
+    assert_eq!(direction("loss-state 1%").link.loss, four(0.01, 0.99, 0.0, 1.0, 0.0));
+    assert_eq!(direction("loss-state 1%,25%,10%,50%,0.1%").link.loss, four(0.01, 0.25, 0.1, 0.5, 0.001));
+    assert_eq!(direction("loss-state 1% loss 2%").link.loss, Loss::Independent(0.02));
+}
+
+#[test]
+fn jitter_is_one_sided_and_in_order_unless_it_is_said_to_be_as_netem_has_it() {
+    let jitter = |words: &str| direction(words).link.jitter.clone();
+    assert_eq!(jitter("jitter 5ms"), Span::from_millis(5).into());
+    let words = "delay 20ms jitter 5ms jitter-distribution uniform jitter-correlation 25% jitter-reorder on";
+    let netem = Jitter {
+        amount: Span::from_millis(5),
+        distribution: JitterDistribution::Uniform,
+        correlation: 0.25,
+        reorders: true,
+    };
+    assert_eq!((jitter(words), shown(words)), (netem, words.to_owned()));
+    assert_eq!(
+        jitter(&format!("{words} jitter-distribution one-sided jitter-correlation 0 jitter-reorder off")),
+        Span::from_millis(5).into()
+    );
+    let path = std::env::temp_dir().join(format!("kumade-jitter-{}.dist", std::process::id()));
+    std::fs::write(&path, "# a table\n-8192 8192\n").unwrap();
+    let words = format!("delay 20ms jitter 5ms jitter-distribution {}", path.display());
+    assert!(matches!(jitter(&words).distribution, JitterDistribution::Table(_)));
+    assert_eq!(shown(&words), words);
+    std::fs::remove_file(path).unwrap();
+}
+
+/// The tables of iproute2, where it is installed. What the documentation says of them is printed.
+#[test]
+fn the_tables_of_iproute2_are_read_and_are_not_what_they_are_said_to_be() {
+    if let Err(error) = settings("jitter-distribution pareto") {
+        println!("iproute2 has no tables here: {error}");
+        return;
+    }
+    for (name, mean, deviation) in [("normal", 0.0, 1.0), ("pareto", -0.03, 0.82), ("paretonormal", -0.03, 0.83)] {
+        let mut link =
+            Link::new(direction(&format!("delay 20ms jitter 5ms jitter-distribution {name} jitter-reorder on")).link);
+        let jitter = link.config().jitter.clone();
+        let ends = [jitter.lowest(), jitter.highest()].map(|end| end.as_secs_f64() / jitter.amount.as_secs_f64());
+        const PACKETS: i64 = 200_000;
+        for number in 0..PACKETS {
+            link.offer((), 100, Time::from_nanos(number * 1_000_000)).unwrap();
+        }
+        let came = std::iter::from_fn(|| link.pop_due(Time::MAX));
+        let jitters: Vec<f64> = came.map(|it| ((it.due - it.arrival).as_secs_f64() - 0.02) / 0.005).collect();
+        let seen = jitters.iter().sum::<f64>() / PACKETS as f64;
+        let spread = (jitters.iter().map(|value| (value - seen).powi(2)).sum::<f64>() / PACKETS as f64).sqrt();
+        println!("{name}: mean {seen:.3}, deviation {spread:.3}, from {:.3} to {:.3} jitters", ends[0], ends[1]);
+        assert!((seen - mean).abs() < 0.02 && (spread - deviation).abs() < 0.02, "seed 0, {name}: {seen} {spread}");
+        assert!(ends[1] <= 4.0 && ends[1] > 3.5, "{name}: {ends:?}");
+    }
+}
+
+/// docs/coming-from.md says what `tc` users write here: that is accepted, and is what netem does.
+#[test]
+fn the_translations_from_tc_are_accepted() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/coming-from.md")).unwrap();
+    let (_, tc) = page.split_once("\n## tc\n").unwrap();
+    let rows = tc.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
+    let mut translated = 0;
+    for (from, to) in rows {
+        // `--delay 20ms --loss 1%`, up to the end of the code.
+        let Some((_, options)) = to.split_once("`--").or(to.split_once(" --")).filter(|_| from != "---") else {
+            continue;
+        };
+        let words = options.split('`').next().unwrap().replace("--", " ").replace("./my.dist", "uniform");
+        let needs_tables = words.contains("distribution normal") && settings("jitter-distribution normal").is_err();
+        assert!(needs_tables || settings(&words).is_ok(), "{from}: {:?}", settings(&words));
+        translated += 1;
+        if from == "`netem delay 20ms 5ms`" {
+            let link = direction(&words).link;
+            assert_eq!(
+                (link.shortest_delay(), link.delay + link.jitter.highest()),
+                (Span::from_millis(15), Span::from_millis(25))
+            );
+            assert!(link.jitter.reorders);
+        }
+    }
+    assert!(translated > 12, "{translated}");
+}
+
+#[test]
+fn the_line_has_an_overhead_and_cells() {
+    let framing = |words| direction(words).link.framing;
+    let adsl = Framing { overhead_bytes: 32, cells: Cells::ATM, ..Framing::default() };
+    assert_eq!(framing("rate 10mbit overhead 32 linklayer atm"), adsl);
+    let ethernet = Framing { overhead_bytes: 38, min_frame_bytes: 84, cells: Cells::None };
+    assert_eq!(framing("overhead 38 mpu 84 linklayer none"), ethernet);
+    assert_eq!(framing("overhead -4").overhead_bytes, -4);
+    assert_eq!(framing("linklayer 100+4").cells, Cells::Fixed { payload_bytes: 100, header_bytes: 4 });
+    for words in ["rate 10mbit overhead 32 linklayer atm", "overhead -4 mpu 64 linklayer ptm", "linklayer 100+4"] {
+        assert_eq!(shown(words), words);
+    }
+}
+
+/// CAKE's shaper is the link: its tins have parts of the link's rate, and count what the link adds.
+#[test]
+fn cake_knows_the_rate_and_the_framing_of_its_link() {
+    let words = "rate 10mbit overhead 32 linklayer atm queue cake isolation dual-srchost tins diffserv4";
+    let config = direction(words);
+    let Discipline::Cake(cake) = config.queue.discipline else { panic!("it is cake") };
+    assert_eq!((cake.rate, cake.framing), (Some(Rate::from_mbit(10)), config.link.framing));
+    assert_eq!((cake.tins, cake.isolation), (TinLayout::Diffserv4, Isolation::DualSourceHosts));
+    assert_eq!((config.queue.limit, shown(words)), (QueueLimit::Bytes(4 << 20), words.to_owned()));
+}
+
+#[test]
+fn a_part_of_all_packets_is_corrupted() {
+    let words = "duplicate 2% duplicate-correlation 10% corrupt 1% corrupt-correlation 30%";
+    let link = direction(words).link;
+    assert_eq!((link.duplication, link.duplication_correlation), (0.02, 0.1));
+    assert_eq!((link.corruption, link.corruption_correlation), (0.01, 0.3));
+    assert_eq!(shown(words), words);
 }
 
 #[test]
@@ -186,6 +328,17 @@ fn nonsense_is_refused_with_the_reason() {
         ("rate 1gbit delay 60s", "1 Gbit/s puts 7500000000 bytes on their way in that time, more than the limit"),
         ("reorder 1% reorder-delay 0s", "in which nothing overtakes"),
         ("duplicate 101%", "more than the whole"),
+        ("jitter 5ms jitter-distribution parteo", "there is no distribution `parteo`: give one-sided, uniform"),
+        ("jitter-distribution ./no-such.dist", "cannot read the distribution ./no-such.dist"),
+        ("jitter-distribution /etc/passwd", "/etc/passwd is no distribution: cannot read the distribution: line 1 has"),
+        ("jitter-reorder yes", "neither `on` nor `off`"),
+        ("loss-state 60%,1%,1%,1%,60%", "sum of the loss states p13 and p14 is 1.2"),
+        ("loss-state 1%,1%,1%,1%,1%,1%", "more than five"),
+        ("corrupt 120%", "more than the whole"),
+        ("overhead 1000", "overhead is 1000 bytes, out of range"),
+        ("linklayer isdn", "neither none, atm nor ptm"),
+        ("linklayer 0+5", "give 48+5 for ATM"),
+        ("wireless 3-9 overhead 18", "the medium has its own"),
         ("trace /no/such/file", "cannot read the trace /no/such/file"),
         ("trace /dev/zero", "longer than 64mb"),
         ("wireless 9-3", "from the slowest to the fastest"),
@@ -217,7 +370,18 @@ fn a_queue_discipline_without_a_rate_is_told_of() {
         warnings("queue fair-share")
             .starts_with("without a rate, no packet waits, and the queue discipline fair-share")
     );
-    for quiet in ["queue fair-share rate 10mbit", "delay 5ms", "queue codel wireless 3-9"] {
+    assert_eq!(
+        warnings("up overhead 32"),
+        "without a rate in one direction, overhead, mpu and linklayer do nothing: give one with --rate"
+    );
+    assert!(warnings("jitter-reorder on").starts_with("without jitter, its distribution, order and correlation"));
+    for quiet in [
+        "overhead 32 rate 10mbit",
+        "jitter 5ms jitter-distribution uniform",
+        "queue fair-share rate 10mbit",
+        "delay 5ms",
+        "queue codel wireless 3-9",
+    ] {
         assert_eq!(warnings(quiet), "", "{quiet}");
     }
 }
@@ -228,11 +392,17 @@ fn any_words() -> impl Strategy<Value = String> {
     let delay = (0i64..1_000_000_000).prop_map(|delay| format!("delay {delay}ns"));
     let loss = (0.0..0.5f64, 1.0..9.0f64)
         .prop_map(|(loss, burst)| format!("loss {loss:.12} loss-burst {burst} reorder {loss} duplicate {loss:.5}"));
+    let jitter = (0i64..9_000_000, 0.0..0.9f64, any::<bool>(), 0.0..0.5f64, -64i32..256).prop_map(|(span, part, on, corrupt, overhead)| {
+        let (order, distribution) = if on { ("on", "uniform") } else { ("off", "one-sided") };
+        format!("jitter {span}ns jitter-correlation {part:.9} jitter-reorder {order} jitter-distribution {distribution} \
+                 corrupt {corrupt:.9} corrupt-correlation {part:.5} overhead {overhead} mpu 64 linklayer ptm")
+    });
     let limit = (3000u64..1_000_000).prop_map(|limit| format!("limit {limit}b"));
     let queue = prop::sample::select(DISCIPLINES.iter().flat_map(|info| info.test_settings).collect::<Vec<_>>());
     let queue = queue.prop_map(|trial| format!("queue {}", trial.replace([':', '='], " ")));
     let rules = prop::sample::select(vec!["drop udp/53 allow-only 443/reject", "reset-after 9/total limit-syns 4", ""]);
-    (rate, delay, loss, limit, queue, rules).prop_map(|(a, b, c, d, e, f)| [&a, &b, &c, &d, &e, f].join(" "))
+    (rate, delay, loss, jitter, limit, queue, rules)
+        .prop_map(|(a, b, c, d, e, f, g)| [&a, &b, &c, &d, &e, &f, g].join(" "))
 }
 
 proptest! {

@@ -63,15 +63,11 @@ pub(super) fn parse_mean_burst(text: &str) -> Result<f64, String> {
     }
 }
 
-/// As `netem` has them: only the first is needed.
-pub(super) fn parse_gilbert_elliott(text: &str) -> Result<[f64; 4], String> {
-    let given: Vec<f64> = text.split(',').map(parse_ratio).collect::<Result<_, _>>()?;
-    match given[..] {
-        [bad] => Ok([bad, 1.0 - bad, 1.0, 0.0]),
-        [bad, good] => Ok([bad, good, 1.0, 0.0]),
-        [bad, good, in_bad] => Ok([bad, good, in_bad, 0.0]),
-        [bad, good, in_bad, in_good] => Ok([bad, good, in_bad, in_good]),
-        _ => Err(format!("`{text}` has more than four probabilities; write it like 1%,25%")),
+pub(super) fn parse_switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("`{text}` is neither `on` nor `off`")),
     }
 }
 

@@ -103,7 +103,9 @@ fn replaced_settings(name: &str) -> &'static [&'static str] {
     match name {
         "rate" => &["trace", "wireless"],
         "trace" => &["wireless"],
-        "gilbert-elliott" => &["loss", "loss-burst"],
+        "loss-correlation" => &["loss-burst"],
+        "gilbert-elliott" => &["loss", "loss-burst", "loss-correlation"],
+        "loss-state" => &["loss", "loss-burst", "loss-correlation", "gilbert-elliott"],
         _ => &[],
     }
 }

@@ -36,7 +36,7 @@ impl Load {
             // Knuth's MMIX.
             self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let flow = (self.state >> 33) % self.flows;
-            let label = Label { size: 1500, flow, host: flow, ecn: Ecn::NotEct };
+            let label = Label { size: 1500, flow, host: flow, ecn: Ecn::NotEct, ..Label::default() };
             // What is dropped is part of the load.
             let _ = self.link.offer_labelled(packet, label, now);
             while self.link.pop_due(now).is_some() {
@@ -54,7 +54,7 @@ pub fn loads() -> Vec<Load> {
     let wire = LinkConfig { rate: Some(RATE), delay: Span::from_millis(5), ..LinkConfig::default() };
     let media = media().map(|(name, medium)| (name, LinkConfig { medium: Some(medium), ..wire.clone() }));
     let impaired = LinkConfig {
-        jitter: Span::from_micros(500),
+        jitter: Span::from_micros(500).into(),
         loss: Loss::bursts(0.01, 3.0).expect("bursts that can be"),
         reordering: Reordering { probability: 0.05, extra: Span::from_millis(1) },
         duplication: 0.01,

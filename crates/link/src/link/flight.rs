@@ -1,12 +1,15 @@
 use crate::config::LinkConfig;
+use crate::jitter::JitterProcess;
 use crate::ledger::DropCause;
-use crate::loss::LossProcess;
+use crate::loss::{Loss, LossProcess};
 use crate::queue::Label;
 use crate::random::{happens, random_stream};
 use kumade_units::{Span, Time};
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use std::collections::VecDeque;
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+use std::mem;
 
 /// A packet that comes out of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,12 +22,22 @@ pub struct Delivery<P> {
     pub is_marked: bool,
     /// Whether it is the duplicate of a packet.
     pub is_duplicate: bool,
+    /// Which of its bits arrives inverted, from the first of its IP header on: the highest of its first byte is bit 0. Its
+    /// checksum fails at the receiver, which drops it. A driver that carries bytes calls [`invert_bit`]; one without content drops it itself.
+    pub inverted_bit: Option<u32>,
     /// When it reached the queue.
     pub arrival: Time,
     /// When its transmission began; the time from `arrival` is its sojourn time (RFC 8289).
     pub service_start: Time,
     /// When it has to be delivered: end of transmission, plus delay, jitter and the extra delay of reordering.
     pub due: Time,
+}
+
+/// Inverts a bit of a packet, which begins with its IP header; see [`Delivery::inverted_bit`].
+pub fn invert_bit(packet: &mut [u8], bit: u32) {
+    if let Some(byte) = packet.get_mut((bit / 8) as usize) {
+        *byte ^= 0x80 >> (bit % 8);
+    }
 }
 
 /// What a packet in flight counts besides its own bytes, where its memory is not known.
@@ -37,6 +50,10 @@ pub(super) struct PacketsInFlight<P> {
     /// In order of due time. Those held back have a lane of their own, so that either needs no sorting.
     ordered: VecDeque<PacketInFlight<P>>,
     held_back: VecDeque<PacketInFlight<P>>,
+    /// Those that jitter lets overtake each other, the earliest on top.
+    unordered: BinaryHeap<UnorderedPacket<P>>,
+    /// How many have been there.
+    unordered_count: u64,
     /// The latest due time of either.
     latest: LatestDueTimes,
     /// Bytes that they keep.
@@ -44,9 +61,11 @@ pub(super) struct PacketsInFlight<P> {
     /// What a packet takes on the heap, if that is known.
     heap_bytes: Option<fn(&P) -> u64>,
     loss: LossProcess,
-    jitter: Pcg64Mcg,
+    jitter: JitterProcess,
     reordering: Pcg64Mcg,
-    duplication: Pcg64Mcg,
+    duplication: LossProcess,
+    corruption: LossProcess,
+    inverted_bit: Pcg64Mcg,
 }
 
 #[derive(Debug)]
@@ -54,6 +73,49 @@ struct PacketInFlight<P> {
     delivery: Delivery<P>,
     /// It is delivered once more.
     is_duplicated: bool,
+}
+
+#[derive(Debug)]
+struct UnorderedPacket<P> {
+    flying: PacketInFlight<P>,
+    /// Of two due at once, that with the lower number goes first.
+    number: u64,
+}
+
+impl<P> UnorderedPacket<P> {
+    fn key(&self) -> (Time, u64) {
+        (self.flying.delivery.due, self.number)
+    }
+}
+
+impl<P> PartialEq for UnorderedPacket<P> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl<P> Eq for UnorderedPacket<P> {}
+
+impl<P> PartialOrd for UnorderedPacket<P> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<P> Ord for UnorderedPacket<P> {
+    /// The earliest is the greatest: it is on top of a heap.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+/// Where a packet waits until it is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    Ordered,
+    HeldBack,
+    /// With its number.
+    Unordered(u64),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +130,10 @@ struct LatestDueTimes {
 pub(super) struct LaunchedPacket {
     pub(super) is_held_back: bool,
     pub(super) is_duplicated: bool,
+    pub(super) is_corrupted: bool,
+    lane: Lane,
+    /// Whether jitter lets it overtake others.
+    may_overtake: bool,
     due: Time,
     jitter: Span,
     latest_before: LatestDueTimes,
@@ -78,13 +144,17 @@ impl<P> PacketsInFlight<P> {
         PacketsInFlight {
             ordered: VecDeque::new(),
             held_back: VecDeque::new(),
+            unordered: BinaryHeap::new(),
+            unordered_count: 0,
             latest: LatestDueTimes { ordered: MIN_TIME, held_back: MIN_TIME },
             memory_bytes: 0,
             heap_bytes: None,
-            loss: LossProcess::new(config.loss, config.seed),
-            jitter: random_stream(config.seed, 1),
+            loss: LossProcess::new(config.loss, Pcg64Mcg::seed_from_u64(config.seed)),
+            jitter: JitterProcess::new(config.seed, 1),
             reordering: random_stream(config.seed, 2),
-            duplication: random_stream(config.seed, 3),
+            duplication: LossProcess::new(duplication(config), random_stream(config.seed, 3)),
+            corruption: LossProcess::new(corruption(config), random_stream(config.seed, 5)),
+            inverted_bit: random_stream(config.seed, 6),
         }
     }
 
@@ -105,9 +175,14 @@ impl<P> PacketsInFlight<P> {
         known.unwrap_or(u64::from(delivery.label.size) + DELIVERY_OVERHEAD_BYTES)
     }
 
-    /// Other probabilities from now on.
-    pub(super) fn apply_config(&mut self, config: &LinkConfig) {
+    /// Other settings from now on than these before.
+    pub(super) fn apply_config(&mut self, config: &LinkConfig, before: &LinkConfig) {
         self.loss.set_loss(config.loss);
+        self.duplication.set_loss(duplication(config));
+        self.corruption.set_loss(corruption(config));
+        if config.jitter != before.jitter {
+            self.jitter.forget_last();
+        }
     }
 
     /// Sends a packet on its way, whose due time is yet to be told; or says why it is lost.
@@ -119,10 +194,14 @@ impl<P> PacketsInFlight<P> {
     ) -> Result<LaunchedPacket, DropCause> {
         // All is drawn for every packet, so that what one draws does not depend on the others.
         let lost = self.loss.loses_next();
-        let most = config.jitter.as_nanos();
-        let jitter = Span::from_nanos(if most > 0 { self.jitter.random_range(0..=most) } else { 0 });
+        let jitter = self.jitter.draw_next(&config.jitter);
         let held = happens(&mut self.reordering, config.reordering.probability);
-        let twice = happens(&mut self.duplication, config.duplication);
+        let twice = self.duplication.loses_next();
+        let is_corrupted = self.corruption.loses_next();
+        if is_corrupted {
+            let bits = delivery.label.size.max(1).saturating_mul(8);
+            delivery.inverted_bit = Some(self.inverted_bit.random_range(0..bits));
+        }
         if lost {
             return Err(DropCause::Loss);
         }
@@ -131,37 +210,68 @@ impl<P> PacketsInFlight<P> {
             return Err(DropCause::InFlightFull);
         }
         self.memory_bytes += cost;
+        let lane = match (held, config.jitter.reorders) {
+            (true, _) => Lane::HeldBack,
+            (false, true) => Lane::Unordered(self.unordered_count),
+            (false, false) => Lane::Ordered,
+        };
         let mut launched = LaunchedPacket {
             is_held_back: held,
             is_duplicated: twice,
+            is_corrupted,
+            lane,
+            may_overtake: config.jitter.reorders,
             due: departure,
             jitter,
             latest_before: self.latest,
         };
         launched.due = self.due_time(&launched, departure, config);
         delivery.due = launched.due;
-        let lane = if held { &mut self.held_back } else { &mut self.ordered };
-        lane.push_back(PacketInFlight { delivery, is_duplicated: twice });
+        self.enqueue(lane, PacketInFlight { delivery, is_duplicated: twice });
         Ok(launched)
+    }
+
+    fn enqueue(&mut self, lane: Lane, flying: PacketInFlight<P>) {
+        match lane {
+            Lane::Ordered => self.ordered.push_back(flying),
+            Lane::HeldBack => self.held_back.push_back(flying),
+            Lane::Unordered(number) => {
+                self.unordered_count += 1;
+                self.unordered.push(UnorderedPacket { flying, number });
+            }
+        }
     }
 
     /// Makes the due time of the packet launched last.
     fn due_time(&mut self, launched: &LaunchedPacket, departure: Time, config: &LinkConfig) -> Time {
-        let ordered = (departure + config.delay + launched.jitter).max(launched.latest_before.ordered);
-        self.latest = LatestDueTimes { ordered, held_back: launched.latest_before.held_back };
+        let latest = launched.latest_before;
+        let own = departure + (config.delay + launched.jitter).max(Span::ZERO);
+        let straight = if launched.may_overtake { own } else { own.max(latest.ordered) };
+        self.latest = LatestDueTimes { ordered: straight.max(latest.ordered), held_back: latest.held_back };
         if launched.is_held_back {
-            self.latest.held_back = (ordered + config.reordering.extra).max(launched.latest_before.held_back);
+            self.latest.held_back = (straight + config.reordering.extra).max(latest.held_back);
             return self.latest.held_back;
         }
-        ordered
+        straight
     }
 
     /// The packet launched last departs at another time, or its delay is another.
     pub(super) fn revise_due_time(&mut self, launched: &mut LaunchedPacket, departure: Time, config: &LinkConfig) {
         let due = self.due_time(launched, departure, config);
-        let lane = if launched.is_held_back { &mut self.held_back } else { &mut self.ordered };
+        let last = match launched.lane {
+            Lane::Ordered => self.ordered.back_mut(),
+            Lane::HeldBack => self.held_back.back_mut(),
+            Lane::Unordered(number) => {
+                let mut packets = mem::take(&mut self.unordered).into_vec();
+                if let Some(last) = packets.iter_mut().find(|packet| packet.number == number) {
+                    last.flying.delivery.due = due;
+                }
+                self.unordered = packets.into();
+                None
+            }
+        };
         // It is gone where a driver took it before it was due.
-        if let Some(last) = lane.back_mut().filter(|last| last.delivery.due == launched.due) {
+        if let Some(last) = last.filter(|last| last.delivery.due == launched.due) {
             last.delivery.due = due;
         }
         launched.due = due;
@@ -169,11 +279,16 @@ impl<P> PacketsInFlight<P> {
 
     /// The earliest due time.
     pub(super) fn next_due(&self) -> Option<Time> {
-        let due = |lane: &VecDeque<PacketInFlight<P>>| lane.front().map(|flying| flying.delivery.due);
-        match (due(&self.ordered), due(&self.held_back)) {
-            (Some(ordered), Some(held)) => Some(ordered.min(held)),
-            (ordered, held) => ordered.or(held),
-        }
+        self.earliest().map(|(due, _)| due)
+    }
+
+    /// When the earliest packet is due, and where it waits. Of several due at once, one held back was served before the others.
+    fn earliest(&self) -> Option<(Time, Lane)> {
+        let due = |flying: &PacketInFlight<P>, lane| (flying.delivery.due, lane);
+        let held = self.held_back.front().map(|flying| due(flying, Lane::HeldBack));
+        let ordered = self.ordered.front().map(|flying| due(flying, Lane::Ordered));
+        let unordered = self.unordered.peek().map(|packet| due(&packet.flying, Lane::Unordered(packet.number)));
+        [held, ordered, unordered].into_iter().flatten().min_by_key(|(due, _)| *due)
     }
 
     /// The earliest packet, if it is due by `now`.
@@ -181,18 +296,46 @@ impl<P> PacketsInFlight<P> {
     where
         P: Clone,
     {
-        let due = self.next_due().filter(|due| *due <= now)?;
-        // Of two due at once, the one held back was served before the other.
-        let held = self.held_back.front().is_some_and(|flying| flying.delivery.due == due);
-        let lane = if held { &mut self.held_back } else { &mut self.ordered };
-        if let Some(first) = lane.front_mut().filter(|first| first.is_duplicated) {
-            first.is_duplicated = false;
-            let original = first.delivery.clone();
-            first.delivery.is_duplicate = true;
+        let (_, lane) = self.earliest().filter(|(due, _)| *due <= now)?;
+        if let Some(original) = self.original_of_duplicate(lane) {
             return Some(original);
         }
-        let flying = lane.pop_front()?;
+        let flying = match lane {
+            Lane::Ordered => self.ordered.pop_front()?,
+            Lane::HeldBack => self.held_back.pop_front()?,
+            Lane::Unordered(_) => self.unordered.pop()?.flying,
+        };
         self.memory_bytes -= self.delivery_memory(&flying.delivery);
         Some(flying.delivery)
     }
+
+    /// The first packet of the lane, if it is to be delivered twice; its duplicate is left.
+    fn original_of_duplicate(&mut self, lane: Lane) -> Option<Delivery<P>>
+    where
+        P: Clone,
+    {
+        let duplicate = |flying: &mut PacketInFlight<P>| {
+            let original = flying.delivery.clone();
+            flying.is_duplicated = false;
+            (flying.delivery.is_duplicate, flying.delivery.inverted_bit) = (true, None);
+            original
+        };
+        match lane {
+            Lane::Ordered => self.ordered.front_mut().filter(|first| first.is_duplicated).map(duplicate),
+            Lane::HeldBack => self.held_back.front_mut().filter(|first| first.is_duplicated).map(duplicate),
+            // Only what is changed is put in order again.
+            Lane::Unordered(_) if !self.unordered.peek()?.flying.is_duplicated => None,
+            Lane::Unordered(_) => self.unordered.peek_mut().map(|mut first| duplicate(&mut first.flying)),
+        }
+    }
+}
+
+/// Which packets are delivered twice.
+fn duplication(config: &LinkConfig) -> Loss {
+    Loss::correlated(config.duplication, config.duplication_correlation)
+}
+
+/// Which packets arrive with an inverted bit.
+fn corruption(config: &LinkConfig) -> Loss {
+    Loss::correlated(config.corruption, config.corruption_correlation)
 }

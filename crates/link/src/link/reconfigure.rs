@@ -2,6 +2,7 @@ use super::{Link, new_policing, tail_drop_config};
 use crate::queue::{Queue, QueueConfig, QueueDiscipline};
 use crate::{LinkConfig, Valid};
 use kumade_units::Time;
+use std::mem;
 
 impl<P> Link<P> {
     /// Applies other settings from exactly `now` on, the time with which [`Link::advance`] would be called. No packet is
@@ -9,8 +10,8 @@ impl<P> Link<P> {
     ///
     /// - The rest of a packet in transmission at a rate is transmitted at the new rate, to the bit. With a token bucket, a
     ///   trace or a wireless medium, before or after, the transmission in progress ends as it would have.
-    /// - A new delay holds for packets that depart from now on. It never makes a packet overtake another.
-    /// - Jitter, loss, reordering, duplication and the limit of bytes in flight are new for packets whose transmission
+    /// - A new delay holds for packets that depart from now on. It never makes a packet overtake another, unless jitter does.
+    /// - Jitter, loss, reordering, duplication, corruption and the limit of bytes in flight are new for packets whose transmission
     ///   begins from now on.
     /// - A new policer's bucket is full; one that stays the same keeps its level.
     /// - A new [`LinkConfig::queue_bytes`] acts as [`Link::replace_queue`]; a queue set by that or by [`Link::with_queue`]
@@ -23,8 +24,9 @@ impl<P> Link<P> {
         if config.policer != self.config.policer {
             self.policing = new_policing(&config, now);
         }
-        self.config = LinkConfig { seed: self.config.seed, ..config.0 };
-        self.flight.apply_config(&self.config);
+        let next = LinkConfig { seed: self.config.seed, ..config.0 };
+        let before = mem::replace(&mut self.config, next);
+        self.flight.apply_config(&self.config, &before);
         self.reschedule(now);
         if resized {
             self.transfer_packets(&tail_drop_config(&self.config));

@@ -121,7 +121,7 @@ fn loss_takes_its_share_after_service_and_repeats_by_seed() {
 #[test]
 fn jitter_spreads_over_its_range_and_never_reorders() {
     let (delay, jitter) = (Span::from_millis(10), Span::from_millis(4));
-    let mut sparse = link(LinkConfig { delay, jitter, ..wire(None, 0) });
+    let mut sparse = link(LinkConfig { delay, jitter: jitter.into(), ..wire(None, 0) });
     for packet in 0..2000i64 {
         sparse.offer(packet as usize, 100, time_at_nanos(packet * 5_000_000)).unwrap();
     }
@@ -130,7 +130,7 @@ fn jitter_spreads_over_its_range_and_never_reorders() {
     let mean = extra.iter().map(|extra| extra.as_secs_f64()).sum::<f64>() / 2000.0;
     assert!((mean - 0.002).abs() < 0.0001, "{mean}");
 
-    let mut dense = link(LinkConfig { delay, jitter, ..wire(None, 0) });
+    let mut dense = link(LinkConfig { delay, jitter: jitter.into(), ..wire(None, 0) });
     (0..2000).for_each(|packet| dense.offer(packet, 100, time_at_nanos(packet as i64 * 1000)).unwrap());
     let came = drain(&mut dense);
     assert!(came.is_sorted_by_key(|delivery| (delivery.due, delivery.packet)));
@@ -244,7 +244,7 @@ proptest! {
     fn the_outcome_does_not_depend_on_how_often_the_link_is_advanced(
         arrivals in arrivals(), steps in prop::collection::vec(0i64..40_000_000, 0..50), jitter in 0i64..1_000_000
     ) {
-        let config = LinkConfig { jitter: Span::from_nanos(jitter), loss: Loss::Independent(0.2), ..wire(Some(Rate::from_mbit(50)), 9000) };
+        let config = LinkConfig { jitter: Span::from_nanos(jitter).into(), loss: Loss::Independent(0.2), ..wire(Some(Rate::from_mbit(50)), 9000) };
         let (mut once, mut often) = (link(config.clone()), link(config));
         for link in [&mut once, &mut often] {
             let sizes = SizeMix::imix();
@@ -275,7 +275,7 @@ proptest! {
         arrivals in arrivals(), loss in 0.0..=1.0, delay in 0i64..1_000_000, jitter in 0i64..1_000_000
     ) {
         let (rate, delay) = (Rate::from_mbit(40), Span::from_nanos(delay));
-        let config = LinkConfig { delay, jitter: Span::from_nanos(jitter), loss: Loss::Independent(loss), ..wire(Some(rate), 8000) };
+        let config = LinkConfig { delay, jitter: Span::from_nanos(jitter).into(), loss: Loss::Independent(loss), ..wire(Some(rate), 8000) };
         let mut link = link(config);
         link.add_cross_traffic(cross(CrossKind::Constant { rate: Rate::from_mbit(20), size: 700 }, time_at_nanos(1000)));
         link.ledger_mut().record(Recording::All);
@@ -305,7 +305,7 @@ proptest! {
         arrivals in arrivals(), delay in 0i64..2_000_000, jitter in 0i64..100_000
     ) {
         let delay = Span::from_nanos(delay);
-        let mut link = link(LinkConfig { delay, jitter: Span::from_nanos(jitter), ..wire(Some(Rate::from_mbit(30)), 9000) });
+        let mut link = link(LinkConfig { delay, jitter: Span::from_nanos(jitter).into(), ..wire(Some(Rate::from_mbit(30)), 9000) });
         link.add_cross_traffic(cross(CrossKind::Constant { rate: Rate::from_mbit(15), size: 1500 }, time_at_nanos(0)));
         let mut arrivals = arrivals.into_iter().peekable();
         loop {

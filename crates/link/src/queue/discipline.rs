@@ -1,5 +1,6 @@
 use super::packet::{DroppedPacket, QueueLimit, QueuedPacket};
 use super::parameter::{GivenParameters, Parameter};
+use crate::framing::Framing;
 use crate::ledger::DropCause;
 use kumade_units::{ConfigError, Rate, Time};
 
@@ -68,6 +69,9 @@ pub trait DisciplineConfig: Clone + Default + 'static {
 
     /// Adapts the parameters that are not `given` to a link of about this rate, and to those that are.
     fn adapt_to_rate(&mut self, _rate: Option<Rate>, _given: &GivenParameters) {}
+
+    /// Adapts the settings to what the link adds to each packet.
+    fn adapt_to_framing(&mut self, _framing: Framing) {}
 
     /// Whether a queue can be made of these settings.
     ///

@@ -3,6 +3,7 @@
 
 mod active_dropping;
 mod afd;
+mod cake;
 mod choke;
 mod codel;
 #[cfg(feature = "dummy")]
@@ -14,12 +15,14 @@ mod pie;
 mod red;
 mod tail_drop;
 
+pub use cake::{Isolation, TinLayout};
 pub use codel::ControlLaw;
 pub use red::RedQueue;
 
 use super::discipline::{DisciplineConfig, QueueDiscipline};
 use super::packet::{DroppedPacket, QueueLimit, QueuedPacket};
 use super::parameter::{GivenParameters, Parameter, ParameterInfo};
+use crate::framing::Framing;
 use crate::ledger::DropCause;
 use crate::random::mix_bits;
 use crate::valid::Valid;
@@ -95,6 +98,11 @@ macro_rules! disciplines {
                 match self { $($(#[$attribute])* Discipline::$name(config) => config.adapt_to_rate(rate, given),)* }
             }
 
+            /// Adapts the settings to what the link adds to each packet.
+            pub fn adapt_to_framing(&mut self, framing: Framing) {
+                match self { $($(#[$attribute])* Discipline::$name(config) => config.adapt_to_framing(framing),)* }
+            }
+
             /// Reads a value of a parameter and stores it; none where there is no such parameter.
             pub(super) fn set(&mut self, parameter: &str, text: &str) -> Option<Result<&'static ParameterInfo, String>> {
                 match self { $($(#[$attribute])* Discipline::$name(config) => set_parameter(config, parameter, text),)* }
@@ -150,6 +158,7 @@ disciplines! {
     fq_codel::FqCoDel(FqCoDelConfig),
     fair_share::FairShare(FairShareConfig),
     pie::Pie(PieConfig),
+    cake::Cake(CakeConfig),
     #[cfg(feature = "dummy")]
     dummy::Dummy(DummyConfig),
 }

@@ -1,9 +1,9 @@
 use crate::ledger::DropCause;
-use kumade_packet::Ecn;
+use kumade_packet::{Dscp, Ecn};
 use kumade_units::Time;
 
 /// What a queue discipline has to know of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Label {
     /// IP packet size in bytes.
     pub size: u32,
@@ -11,6 +11,10 @@ pub struct Label {
     pub flow: u64,
     /// The host that has the flow: any number, such as a hash of the source address.
     pub host: u64,
+    /// The host at the other end: any number, such as a hash of the destination address.
+    pub destination_host: u32,
+    /// The differentiated services codepoint, by which a discipline may sort packets.
+    pub dscp: Dscp,
     /// The ECN field, which says whether it can be marked. ECT(1), which RFC 9331 gives to senders that expect frequent
     /// marks, is treated as ECT(0).
     pub ecn: Ecn,
@@ -27,6 +31,10 @@ pub struct QueuedPacket<P> {
     pub flow: u64,
     /// The host that has the flow.
     pub host: u64,
+    /// The host at the other end.
+    pub destination_host: u32,
+    /// The differentiated services codepoint.
+    pub dscp: Dscp,
     /// The ECN field on arrival.
     pub ecn: Ecn,
     /// Whether this queue has marked it.
@@ -55,14 +63,28 @@ pub enum QueueLimit {
 }
 
 impl<P> QueuedPacket<P> {
-    /// A packet without ECN support that reaches a queue at `arrival`, of a flow that is a host of its own.
+    /// A packet without ECN support that reaches a queue at `arrival`, of a flow that has hosts of its own.
     pub fn new(content: P, size: u32, flow: u64, arrival: Time) -> Self {
-        QueuedPacket { content, size, flow, host: flow, ecn: Ecn::NotEct, marked: false, arrival }
+        let label = Label { size, flow, host: flow, destination_host: flow as u32, ..Label::default() };
+        QueuedPacket::with_label(content, label, arrival)
+    }
+
+    /// A packet with this label that reaches a queue at `arrival`.
+    pub fn with_label(content: P, label: Label, arrival: Time) -> Self {
+        let Label { size, flow, host, destination_host, dscp, ecn } = label;
+        QueuedPacket { content, size, flow, host, destination_host, dscp, ecn, marked: false, arrival }
     }
 
     /// As it was labelled.
     pub fn label(&self) -> Label {
-        Label { size: self.size, flow: self.flow, host: self.host, ecn: self.ecn }
+        Label {
+            size: self.size,
+            flow: self.flow,
+            host: self.host,
+            destination_host: self.destination_host,
+            dscp: self.dscp,
+            ecn: self.ecn,
+        }
     }
 
     /// Marks the packet if its sender supports ECN; returns false if it has to be dropped instead.

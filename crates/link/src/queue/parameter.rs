@@ -109,9 +109,13 @@ pub(super) const SWITCH_FORMAT: ParameterFormat<bool> = ParameterFormat {
     show: |on| if *on { "on".to_owned() } else { "off".to_owned() },
 };
 
-/// One of two words.
-pub(super) fn parse_choice<T>(text: &str, choices: [(&str, T); 2]) -> Result<T, String> {
-    let refused = format!("`{text}` is neither `{}` nor `{}`", choices[0].0, choices[1].0);
+/// One of these words.
+pub(super) fn parse_choice<T, const N: usize>(text: &str, choices: [(&str, T); N]) -> Result<T, String> {
+    let names: Vec<_> = choices.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let refused = match &names[..] {
+        [one, other] => format!("`{text}` is neither {one} nor {other}"),
+        _ => format!("`{text}` is none of {}", names.join(", ")),
+    };
     choices.into_iter().find(|(name, _)| *name == text).map(|(_, value)| value).ok_or(refused)
 }
 

@@ -50,7 +50,6 @@ pub enum ParameterError {
 
 /// Disciplines of other programs, and what comes nearest here.
 const NEAREST: &[(&[&str], &str)] = &[
-    (&["cake"], "nearest to CAKE is `fq-codel` with `hosts on`, or `fair-share`, with a rate; "),
     (&["fq_codel", "fqcodel", "sfq", "fq", "drr"], "nearest is `fq-codel`; "),
     (&["fq_pie"], "nearest are `fq-codel` and `pie`; "),
     (&["pfifo", "bfifo", "pfifo_fast", "fifo", "droptail", "noqueue"], "nearest is `tail-drop`; "),
@@ -216,7 +215,7 @@ mod tests {
     fn what_is_wrong_is_named_with_what_may_stand_there() {
         for (text, part) in [
             ("coddle", "`coddle` is not a queue discipline; choose one of tail-drop, codel, red, "),
-            ("cake", "nearest to CAKE is `fq-codel` with `hosts on`"),
+            ("cake isolation=triple", "`triple` is none of `flowblind`, `srchost`,"),
             ("fq_codel", "nearest is `fq-codel`; choose one of"),
             ("tail-drop target=5ms", "tail-drop has no parameter `target`: it has none; name a discipline before"),
             ("codel speed=1", "codel has no parameter `speed`: it has target, interval, mtu, law, ecn; "),

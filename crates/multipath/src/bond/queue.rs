@@ -63,8 +63,7 @@ impl<P: Clone> BondQueues<P> {
     }
 
     pub fn enqueue(&mut self, packet: WaitingPacket<P>, label: Label, path: Option<PathId>, now: Time) {
-        let Label { size, flow, host, ecn } = label;
-        let queued = QueuedPacket { content: packet, size, flow, host, ecn, marked: false, arrival: now };
+        let queued = QueuedPacket::with_label(packet, label, now);
         let own = path.map(|path| &mut self.per_path[path.index()]);
         let queue = match own {
             Some(own) => {

@@ -378,7 +378,7 @@ impl Way {
             delay: spec.delay,
             loss: Loss::Independent(spec.loss),
             queue_bytes: spec.buffer,
-            jitter: spec.jitter,
+            jitter: spec.jitter.into(),
             seed,
             ..LinkConfig::default()
         };
@@ -426,5 +426,5 @@ impl Running {
 
 fn label(flow: usize, size: u32) -> Label {
     let flow = 1000 + flow as u64 * 7919;
-    Label { size, flow, host: flow, ecn: Ecn::NotEct }
+    Label { size, flow, host: flow, ecn: Ecn::NotEct, ..Label::default() }
 }

@@ -85,7 +85,7 @@ mod tests {
         let start = Time::ZERO + Span::from_millis(1);
         // The second link takes 12 ms for a packet, and two may wait before it.
         let pool = BufferPool::default();
-        let label = Label { size: 1500, flow: 0, host: 0, ecn: Default::default() };
+        let label = Label { size: 1500, flow: 0, host: 0, ecn: Default::default(), ..Label::default() };
         (0..5).for_each(|_| access.to_bottleneck.offer(pool.copy_from(&[0; 1500]), label, start));
         let mut seen = Vec::new();
         while let Some(event) = access.to_bottleneck.next_event() {

@@ -119,7 +119,7 @@ impl NetworkShard {
                     if classification.selector.is_none_or(|selector| selector.destination.is_multicast()) {
                         continue;
                     }
-                    let label = flows.queueing_attributes(&classification);
+                    let label = flows.attributes_of_both_ends(&classification);
                     match &mut port.access {
                         Some(access) => access.to_bottleneck.offer(packet, label, stamp),
                         None => {
@@ -204,7 +204,7 @@ impl NetworkShard {
         let is_receiver = |port: &&mut HostPort| destination.is_some_and(|address| port.addresses.contains(&address));
         match self.left.iter_mut().find(is_receiver) {
             Some(HostPort { access: Some(access), .. }) => {
-                access.to_host.offer(packet, self.flows.queueing_attributes(&classification), due)
+                access.to_host.offer(packet, self.flows.attributes_of_both_ends(&classification), due)
             }
             Some(port) => port.device.write(&packet),
             None => self.down.unroutable += 1,
@@ -317,7 +317,7 @@ impl Shard for NetworkShard {
 
 /// The label of a packet that was made or changed here.
 fn label(flows: &FlowHasher, packet: &[u8]) -> Label {
-    flows.queueing_attributes(&Classification::from_packet(packet))
+    flows.attributes_of_both_ends(&Classification::from_packet(packet))
 }
 
 /// Writes a packet to the host that it is for; false where no host here has that address.

@@ -88,7 +88,7 @@ fn send_probes(sender: &Host, receiver: &Host, links: &[&LinkConfig]) -> Result<
         from.send(&packet[..size]).map_err(failed)?;
     }
     let transmission = transmission_time(links[0], PACKET_BYTES as u64 * u64::from(burst));
-    let flight = links.iter().fold(transmission, |sum, link| sum + link.delay + link.jitter);
+    let flight = links.iter().fold(transmission, |sum, link| sum + link.delay + link.jitter.highest());
     thread::sleep((flight + Span::from_millis(20)).to_duration());
     let port = to.local_addr().map_err(failed)?.port();
     let sent = captured_probes(&mut departures, port);
@@ -138,7 +138,8 @@ fn probe_number(packet: &[u8], port: u16) -> Option<u32> {
 /// wrong.
 fn compare_with_fifo(probes: &[ProbePacket], links: &[&LinkConfig], slack: Span) -> Result<VerifiedLink, String> {
     let link = links[0];
-    let tolerance = links.iter().fold(SCHEDULING_TOLERANCE + slack, |sum, link| sum + link.jitter);
+    let tolerance =
+        links.iter().fold(SCHEDULING_TOLERANCE + slack, |sum, link| sum + link.jitter.highest() - link.jitter.lowest());
     let lost = probes.iter().filter(|probe| probe.received.is_none()).count() as f64;
     let count = probes.len().max(1) as f64;
     let expected_loss = total_loss_ratio(links);
@@ -197,7 +198,7 @@ const SCHEDULING_TOLERANCE: Span = Span::from_micros(100);
 
 fn describe_link(link: &LinkConfig) -> String {
     let rate = link.sustained_rate().map_or_else(|| "no rate".into(), |rate| rate.to_string());
-    format!("{rate}, delay {}, jitter {}, loss {} %", link.delay, link.jitter, link.loss.mean_ratio() * 100.0)
+    format!("{rate}, delay {}, jitter {}, loss {} %", link.delay, link.jitter.amount, link.loss.mean_ratio() * 100.0)
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ impl PathShard {
                 if classification.selector.is_none_or(|selector| selector.destination.is_multicast()) {
                     continue;
                 }
-                let label = flows.queueing_attributes(&classification);
+                let label = flows.attributes_of_both_ends(&classification);
                 link.record_read(
                     PendingPacket { stamp, packet, label, is_cross: false, has_passed_middlebox: true },
                     clock::realtime(),

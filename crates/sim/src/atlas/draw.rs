@@ -116,6 +116,7 @@ impl DrawnPath {
                 let jitter =
                     Span::from_secs_f64(draw_logarithmic(random, JITTER_RANGE_SECONDS.0, JITTER_RANGE_SECONDS.1));
                 let delay = Span::from_micros(random.random_range(500..10_000));
+                let jitter = jitter.into();
                 let link =
                     LinkConfig { rate: Some(rate), delay, jitter, seed: random.random(), ..LinkConfig::default() };
                 path.hops.insert(0, PathHop { link, queue: None, cross: Vec::new() });
@@ -123,7 +124,7 @@ impl DrawnPath {
             _ => {
                 let jitter =
                     Span::from_secs_f64(draw_logarithmic(random, JITTER_RANGE_SECONDS.0, JITTER_RANGE_SECONDS.1));
-                path.hops[ends].iter_mut().for_each(|hop| hop.link.jitter = jitter);
+                path.hops[ends].iter_mut().for_each(|hop| hop.link.jitter = jitter.into());
             }
         }
         path
@@ -273,7 +274,8 @@ impl DrawnPath {
                 LinkConfig { rate: Some(line), medium: Some(Medium::TokenBucket(bucket)), ..link }
             }
             PathKind::Jitter => LinkConfig {
-                jitter: Span::from_secs_f64(draw_logarithmic(random, JITTER_RANGE_SECONDS.0, JITTER_RANGE_SECONDS.1)),
+                jitter: Span::from_secs_f64(draw_logarithmic(random, JITTER_RANGE_SECONDS.0, JITTER_RANGE_SECONDS.1))
+                    .into(),
                 ..link
             },
             PathKind::Wifi => self.draw_wireless(link, random),

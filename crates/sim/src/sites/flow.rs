@@ -110,7 +110,7 @@ impl SiteFlow {
         };
         let ecn = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
         let flow = 17 + u64::from(self.index) * 7919;
-        Label { size: packet.size, flow, host: flow, ecn }
+        Label { size: packet.size, flow, host: flow, ecn, destination_host: flow as u32, ..Label::default() }
     }
 
     /// When the source has something to do next.
