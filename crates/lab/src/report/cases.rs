@@ -96,8 +96,16 @@ pub(crate) fn case_plot(axis: &CaseAxis<'_>, frame: &PlotFrame<'_>, series: &[Ca
         }
         Ok(())
     })?;
-    let cut = if is_cut { " Intervals that reach the edge are longer." } else { "" };
-    Ok(Plot { title: frame.title.to_owned(), caption: format!("{}{cut}", frame.caption), svg })
+    let has_intervals = series.iter().flat_map(|series| series.values.iter().flatten()).any(|v| v.margin().is_some());
+    let mut caption = frame.caption.to_owned();
+    for (is_drawn, explanation) in [
+        (has_intervals, " Bars are 95 % intervals over the runs."),
+        (is_cut, " Intervals that reach the edge are longer."),
+        (series.iter().any(|series| series.is_published), " Rings are published values."),
+    ] {
+        caption += if is_drawn { explanation } else { "" };
+    }
+    Ok(Plot { title: frame.title.to_owned(), caption, svg })
 }
 
 #[cfg(test)]
@@ -122,6 +130,9 @@ mod tests {
         assert!(low == 0.0 && high < 130.0 && is_cut, "{low} to {high}");
         let axis = CaseAxis { name: "case", labels: vec!["1".to_owned(), "2".to_owned()], is_swept: false };
         let plot = case_plot(&axis, &frame, &[series(260.0)]).unwrap();
-        assert_eq!(plot.caption, "Shares. Intervals that reach the edge are longer.");
+        assert_eq!(
+            plot.caption,
+            "Shares. Bars are 95 % intervals over the runs. Intervals that reach the edge are longer."
+        );
     }
 }

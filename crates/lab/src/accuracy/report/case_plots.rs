@@ -73,7 +73,8 @@ fn error_plot(
     let (first, last) = all().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), p| (a.min(p.0), b.max(p.0)));
     let (first, last) = if first < last { (first, last) } else { (0.0, 1.0) };
     let top = all().map(|p| p.1).fold(1.0, f64::max) * 1.05;
-    let coloured = || points.iter().zip(SERIES_COLOURS.iter().cycle());
+    // Backwards, as in other plots of methods.
+    let coloured = || points.iter().rev().zip(SERIES_COLOURS.iter().cycle());
     let entry = |((method, _), colour): ((&String, _), &RGBColor)| LegendEntry {
         name: method.clone(),
         colour: *colour,
@@ -91,7 +92,8 @@ fn error_plot(
             },
         ];
         let mut chart = draw_labelled_chart(area, first - margin..last + margin, -0.02 * top..top, axes)?;
-        for ((_, line), colour) in coloured() {
+        // The first on top, where lines coincide.
+        for ((_, line), colour) in coloured().collect::<Vec<_>>().into_iter().rev() {
             chart.draw_series(LineSeries::new(line.iter().copied(), colour.stroke_width(2)))?;
             chart.draw_series(line.iter().map(|&at| measured_mark(at, *colour)))?;
         }

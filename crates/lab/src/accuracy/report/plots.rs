@@ -78,7 +78,8 @@ fn scatter_plot(
         let axes = [format!("truth, {}", unit.name), format!("estimate, {}", unit.name)];
         let mut chart = draw_chart(area, 0.0..top * 1.04, 0.0..top_estimate * 1.04, &axes)?;
         chart.draw_series(LineSeries::new([(0.0, 0.0), (top, top)], GREY.stroke_width(1)))?;
-        for ((_, points), colour) in &methods {
+        // The first on top, where marks coincide.
+        for ((_, points), colour) in methods.iter().rev() {
             let bar = |p: &PlotPoint| PathElement::new([(p.truth, p.low), (p.truth, p.high)], colour.stroke_width(2));
             let bars = points.iter().map(bar);
             chart.draw_series(bars)?;

@@ -5,7 +5,7 @@ use super::{blocks, trace};
 use crate::multipath::row::MultipathRow;
 use crate::multipath::summary::PointSummary;
 use crate::report::cases::{CaseAxis, CaseSeries, PlotFrame, case_plot, without_interval};
-use crate::report::plot::{Plot, PlotResult, SERIES_COLOURS, draw_chart, draw_plot};
+use crate::report::plot::{Plot, PlotResult, SERIES_COLOURS, draw_chart, draw_plot, series_colour};
 use kumade_probe_train::Estimate;
 use plotters::prelude::*;
 use std::collections::BTreeSet;
@@ -32,16 +32,12 @@ pub(super) fn draw_plots(report: &MultipathReport) -> PlotResult<Vec<Plot>> {
 
 const SHARE_FRAME: PlotFrame<'_> = PlotFrame {
     title: "share of the paths",
-    caption: "Goodput in % of what the framing leaves of the sum of the paths' rates, with 95 % intervals over the runs.",
+    caption: "Goodput in % of what the framing leaves of the sum of the paths' rates.",
     y_axis: "of what the framing leaves, %",
     y_range: (0.0, 104.0),
 };
-const GOODPUT_FRAME: PlotFrame<'_> = PlotFrame {
-    title: "goodput",
-    caption: "Goodput, Mbit/s, with 95 % intervals over the runs. Rings are published values.",
-    y_axis: "goodput, Mbit/s",
-    y_range: (0.0, 1.0),
-};
+const GOODPUT_FRAME: PlotFrame<'_> =
+    PlotFrame { title: "goodput", caption: "Goodput, Mbit/s.", y_axis: "goodput, Mbit/s", y_range: (0.0, 1.0) };
 
 fn scale_estimate(value: Option<Estimate<f64>>, factor: f64) -> Option<Estimate<f64>> {
     value.map(|value| value.map(|value| value * factor))
@@ -101,10 +97,6 @@ fn published_series(report: &MultipathReport) -> Vec<CaseSeries> {
     series
 }
 
-fn series_colour(index: usize) -> RGBColor {
-    SERIES_COLOURS[index % SERIES_COLOURS.len()]
-}
-
 fn cases_plot(report: &MultipathReport, frame: &PlotFrame<'_>, series: Vec<CaseSeries>) -> PlotResult<Plot> {
     let cases = report.summary.cases();
     let labels = (1..=cases.len()).map(|number| number.to_string()).collect();
@@ -151,12 +143,7 @@ fn setting_plot(
     let series = report.summary.cases().into_iter().enumerate().map(|(index, case)| {
         let values =
             tuned.iter().map(|name| report.summary.point(case, name).and_then(value).map(without_interval)).collect();
-        CaseSeries {
-            name: case.to_owned(),
-            values,
-            colour: SERIES_COLOURS[index % SERIES_COLOURS.len()],
-            is_published: false,
-        }
+        CaseSeries { name: case.to_owned(), values, colour: series_colour(index), is_published: false }
     });
     let series: Vec<_> = series.filter(|series| series.values.iter().any(Option::is_some)).collect();
     let caption = format!("The settings: {}.", numbered(tuned));
