@@ -143,7 +143,7 @@ fn run_transfer(
         duration: experiment.duration,
         full_payload_bytes: tcp.segment_bytes.into(),
         full_packet_bytes: u64::from(
-            tcp.packet_bytes() + if is_tunnel { connection_overhead_bytes() } else { overhead },
+            tcp.packet_bytes() + if is_tunnel && !is_relayed { connection_overhead_bytes() } else { overhead },
         ),
         retransmitted_segments: Some(report.tcp.retransmissions),
         reordering: Some(reordering(report)),

@@ -1,6 +1,7 @@
 //! The plots of a report on several paths: goodput by case, or, as in the paper, the order of packets.
 
 use super::document::{MultipathReport, WorkloadName};
+use super::fixed_ratios::is_fixed_ratio;
 use super::{blocks, trace};
 use crate::multipath::row::MultipathRow;
 use crate::multipath::summary::PointSummary;
@@ -63,13 +64,26 @@ fn measured_series(
     value: &dyn Fn(&PointSummary) -> Option<Estimate<f64>>,
 ) -> Vec<CaseSeries> {
     let cases = report.summary.cases();
-    let series = report.summary.contenders().into_iter().enumerate().map(|(index, name)| CaseSeries {
-        name: name.to_owned(),
-        values: cases.iter().map(|case| report.summary.point(case, name).and_then(value)).collect(),
+    let best = |case: &str, members: &[&str]| {
+        let values = members.iter().filter_map(|member| report.summary.point(case, member).and_then(value));
+        values.max_by(|one, other| one.value.total_cmp(&other.value))
+    };
+    let series = contender_groups(report).into_iter().enumerate().map(|(index, (name, members))| CaseSeries {
+        name,
+        values: cases.iter().map(|case| best(case, &members)).collect(),
         colour: series_colour(index),
         is_published: false,
     });
     series.collect()
+}
+
+/// The contenders, each by its name. Where colours would not do, all fixed ratios are one: the best of them in each case.
+fn contender_groups(report: &MultipathReport) -> Vec<(String, Vec<&str>)> {
+    let contenders = report.summary.contenders();
+    let are_many = contenders.len() > SERIES_COLOURS.len();
+    let (fixed, others): (Vec<_>, Vec<_>) = contenders.into_iter().partition(|name| are_many && is_fixed_ratio(name));
+    let best = (!fixed.is_empty()).then(|| ("best fixed ratio".to_owned(), fixed));
+    others.into_iter().map(|name| (name.to_owned(), vec![name])).chain(best).collect()
 }
 
 fn published_series(report: &MultipathReport) -> Vec<CaseSeries> {
