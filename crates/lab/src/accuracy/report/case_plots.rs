@@ -40,6 +40,13 @@ pub(super) fn draw_plots(report: &Report) -> PlotResult<Vec<Plot>> {
     Ok(plots)
 }
 
+/// With kumade's own method first, so that it has the same colour in every report.
+pub(super) fn own_method_first<P>(points: &BTreeMap<String, P>) -> Vec<(&String, &P)> {
+    let mut methods: Vec<_> = points.iter().collect();
+    methods.sort_by_key(|(method, _)| !method.starts_with("primed"));
+    methods
+}
+
 /// What errors are drawn over.
 struct ErrorAxis<'a> {
     name: &'a str,
@@ -73,8 +80,7 @@ fn error_plot(
     let (first, last) = all().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), p| (a.min(p.0), b.max(p.0)));
     let (first, last) = if first < last { (first, last) } else { (0.0, 1.0) };
     let top = all().map(|p| p.1).fold(1.0, f64::max) * 1.05;
-    // Backwards, as in other plots of methods.
-    let coloured = || points.iter().rev().zip(SERIES_COLOURS.iter().cycle());
+    let coloured = || own_method_first(&points).into_iter().zip(SERIES_COLOURS.iter().cycle());
     let entry = |((method, _), colour): ((&String, _), &RGBColor)| LegendEntry {
         name: method.clone(),
         colour: *colour,
