@@ -1,6 +1,6 @@
 //! Runs in real time: the kernel's TCP and real UDP at an emulated bottleneck.
 
-use super::row::{ContentionObservation, ContentionRow, ProbeDelays};
+use super::row::{ContentionObservation, ContentionRow, MAX_PROBE_DELAY, ProbeDelays};
 use super::scenario::{ContentionExperiment, ContentionPoint, Probes};
 use crate::delay_quantiles::DelayQuantiles;
 use crate::error::RunError;
@@ -30,8 +30,6 @@ const PACKET_BYTES: u64 = 1500;
 const SEGMENT_BYTES: u64 = 1448;
 /// IPv4 and UDP.
 const HEADER_BYTES: u64 = 28;
-/// Probes arrive within this, or are lost.
-const MAX_PROBE_DELAY: Span = Span::from_millis(500);
 /// Probes go on for so long after the run.
 const PROBE_MARGIN: Span = Span::from_secs(5);
 

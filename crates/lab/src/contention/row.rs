@@ -66,15 +66,18 @@ pub struct AttackShare {
     pub share_ratio: f64,
 }
 
+/// Probes arrive within this, or are lost.
+pub(super) const MAX_PROBE_DELAY: Span = Span::from_millis(500);
+
 /// Delays of sparse packets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeDelays {
     /// What competition added to the delay of the idle path; null where none arrived.
     pub added: Option<DelayQuantiles>,
-    /// Those that arrived.
+    /// Those that were sent within the measured time and arrived, also after it.
     pub packets: u64,
-    /// Part of the packets that were lost.
+    /// Part of the packets sent within that time that were lost.
     pub lost_ratio: f64,
 }
 

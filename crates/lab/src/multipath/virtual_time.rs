@@ -12,6 +12,7 @@ use super::testbed::{MultipathAttempt, MultipathTestbed};
 use super::virtual_tunnel::{self, TUNNEL_SETUP_TIME};
 use crate::delay_quantiles::{DelayQuantiles, EchoDelays};
 use crate::error::RunError;
+use anyhow::Context;
 use kumade_multipath::{PathPolicy, ShareUnit};
 use kumade_sim::network::TcpConfig;
 use kumade_sim::sites::{FlowConfig, FlowReport, PathChange, PathModel, Sites, SitesConfig};
@@ -142,7 +143,7 @@ fn run_transfer(
         duration: experiment.duration,
         full_payload_bytes: tcp.segment_bytes.into(),
         full_packet_bytes: u64::from(
-            tcp.packet_bytes() + if is_tunnel { connection_overhead_bytes() } else { overhead },
+            tcp.packet_bytes() + if is_tunnel && !is_relayed { connection_overhead_bytes() } else { overhead },
         ),
         retransmitted_segments: Some(report.tcp.retransmissions),
         reordering: Some(reordering(report)),
@@ -170,14 +171,17 @@ fn run_numbered_packets(
     // Between the last packet and the one that would follow: the simulator's intervals are rounded.
     let flow = sites.add_flow(FlowConfig { stop: Some(Time::ZERO + sending - interval / 2), ..udp })?;
     let report = &sites.measure(Time::ZERO, Time::ZERO + sending + DRAIN_TIME)[flow];
+    let arrived = report.delivered_packets - report.duplicates;
+    // Of all: the first one leaves before the report begins, at the same instant.
+    let lost = packets.checked_sub(arrived);
+    let lost = lost.with_context(|| format!("{arrived} packets arrived of {packets}: counts do not add up"))?;
     Ok(MultipathObservation {
         delivered_bytes: report.goodput_bytes,
         duration: sending,
         full_payload_bytes: payload.into(),
         full_packet_bytes: u64::from(bytes + overhead),
         reordering: Some(reordering(report)),
-        // Of all: the first one leaves before the report begins, at the same instant.
-        lost_packets: Some(packets.saturating_sub(report.delivered_packets)),
+        lost_packets: Some(lost),
         forwarded_by_path: report.path_bytes.clone(),
         ..MultipathObservation::default()
     })

@@ -391,6 +391,7 @@ mod tests {
             let may_be_altered = case.restart.is_some_and(|restart| restart.gateway == SessionGateway::Receiving);
             for flow in &row.flows {
                 prop_assert_eq!(flow.lost_packets, 0);
+                prop_assert_eq!(flow.received_packets + flow.altered_packets, flow.sent_packets);
                 prop_assert!(flow.altered_packets == 0 || may_be_altered, "{:?}", flow);
                 for session in &flow.sessions {
                     prop_assert!(session.opened_seconds.is_none_or(|opened| session.granted_seconds <= Some(opened)));

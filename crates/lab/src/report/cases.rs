@@ -43,6 +43,11 @@ pub(crate) fn without_interval(value: f64) -> Estimate<f64> {
 /// Intervals widen an axis by no more than this part of what the values take: that of two runs can be ten times as long.
 const MAX_INTERVAL_MARGIN: f64 = 0.2;
 
+/// Marks of one case lie so far from each other, in parts of the distance between two cases, …
+const MAX_STEP: f64 = 0.06;
+/// … and all of them within so much, so that none seems to belong to another case.
+const MAX_GROUP_WIDTH: f64 = 0.7;
+
 /// The ends of the y axis, and whether an interval is longer.
 fn value_range(frame: &PlotFrame<'_>, series: &[CaseSeries]) -> (f64, f64, bool) {
     let values = || series.iter().flat_map(|series| series.values.iter().flatten());
@@ -78,10 +83,11 @@ pub(crate) fn case_plot(axis: &CaseAxis<'_>, frame: &PlotFrame<'_>, series: &[Ca
         let margin = (high - low) * 0.03;
         let mut chart = draw_labelled_chart(area, width, low - margin..high + margin, axes)?;
         let count = series.len() as f64;
+        let step = MAX_STEP.min(MAX_GROUP_WIDTH / count);
         for (index, CaseSeries { values, colour, is_published, .. }) in series.iter().enumerate() {
             let colour = *colour;
             // Beside each other, so that none hides another.
-            let aside = (index as f64 - (count - 1.0) / 2.0) * 0.06;
+            let aside = (index as f64 - (count - 1.0) / 2.0) * step;
             let placed = || values.iter().enumerate().filter_map(move |(i, value)| Some((i as f64 + aside, (*value)?)));
             if axis.is_swept && !is_published {
                 chart.draw_series(LineSeries::new(placed().map(|(x, v)| (x, v.value)), colour.stroke_width(2)))?;
@@ -96,8 +102,16 @@ pub(crate) fn case_plot(axis: &CaseAxis<'_>, frame: &PlotFrame<'_>, series: &[Ca
         }
         Ok(())
     })?;
-    let cut = if is_cut { " Intervals that reach the edge are longer." } else { "" };
-    Ok(Plot { title: frame.title.to_owned(), caption: format!("{}{cut}", frame.caption), svg })
+    let has_intervals = series.iter().flat_map(|series| series.values.iter().flatten()).any(|v| v.margin().is_some());
+    let mut caption = frame.caption.to_owned();
+    for (is_drawn, explanation) in [
+        (has_intervals, " Bars are 95 % intervals over the runs."),
+        (is_cut, " Intervals that reach the edge are longer."),
+        (series.iter().any(|series| series.is_published), " Rings are published values."),
+    ] {
+        caption += if is_drawn { explanation } else { "" };
+    }
+    Ok(Plot { title: frame.title.to_owned(), caption, svg })
 }
 
 #[cfg(test)]
@@ -122,6 +136,9 @@ mod tests {
         assert!(low == 0.0 && high < 130.0 && is_cut, "{low} to {high}");
         let axis = CaseAxis { name: "case", labels: vec!["1".to_owned(), "2".to_owned()], is_swept: false };
         let plot = case_plot(&axis, &frame, &[series(260.0)]).unwrap();
-        assert_eq!(plot.caption, "Shares. Intervals that reach the edge are longer.");
+        assert_eq!(
+            plot.caption,
+            "Shares. Bars are 95 % intervals over the runs. Intervals that reach the edge are longer."
+        );
     }
 }

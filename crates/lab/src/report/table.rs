@@ -9,8 +9,9 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Whether that column holds words, which are aligned left, and not numbers.
+    /// Whether that column holds words, which are aligned left, and not numbers. Names of cases may begin with a number.
     pub(crate) fn is_text_column(&self, column: &usize) -> bool {
-        self.rows.iter().all(|row| row[*column].starts_with(|c: char| c.is_ascii_alphabetic()))
+        self.columns[*column] == "case"
+            || self.rows.iter().all(|row| row[*column].starts_with(|c: char| c.is_ascii_alphabetic()))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::experiment::Experiment;
 use super::overrides::Overrides;
+use crate::accuracy::BottleneckKind;
 use crate::error::ScenarioError;
 use std::path::Path;
 
@@ -59,6 +60,39 @@ pub fn experiments() -> Result<Vec<Experiment>, ScenarioError> {
 /// # Errors
 /// Where there is no such name or file, where the file goes wrong, or what in the result contradicts itself.
 pub fn load(name: &str, overrides: &Overrides) -> Result<Experiment, ScenarioError> {
+    load_named(name, overrides).map_err(|error| match error {
+        ScenarioError::Invalid { name: of, reason } => {
+            let advice = virtual_time_advice(&|overrides| load_named(name, overrides), overrides).unwrap_or_default();
+            ScenarioError::Invalid { name: of, reason: reason + &advice }
+        }
+        other => other,
+    })
+}
+
+/// What runs in virtual time instead of an experiment that is refused for that alone: some of its cases, or others.
+fn virtual_time_advice(
+    load: &dyn Fn(&Overrides) -> Result<Experiment, ScenarioError>,
+    overrides: &Overrides,
+) -> Option<String> {
+    let in_virtual_time = Some(BottleneckKind::Virtual);
+    let real_time = Overrides { bottleneck: None, ..overrides.clone() };
+    if overrides.bottleneck != in_virtual_time || load(&real_time).is_err() {
+        return None;
+    }
+    let with_row = |overrides: &Overrides, row| Overrides { rows: vec![row], ..overrides.clone() };
+    let rows = (1..).take_while(|row| load(&with_row(&real_time, *row)).is_ok());
+    let rows = rows.filter(|row| load(&with_row(overrides, *row)).is_ok());
+    let rows = rows.map(|row| row.to_string()).collect::<Vec<_>>().join(",");
+    if overrides.rows.is_empty() && !rows.is_empty() {
+        return Some(format!(". Some of its cases run in virtual time: add --row {rows}"));
+    }
+    let virtual_alone = Overrides { bottleneck: in_virtual_time, ..Overrides::default() };
+    let runs = |built_in: &&(&str, &str)| load_built_in(built_in, &virtual_alone).is_ok();
+    let others: Vec<_> = BUILT_IN.iter().filter(runs).map(|(name, _)| *name).collect();
+    Some(format!(". These run in virtual time: {}", others.join(", ")))
+}
+
+fn load_named(name: &str, overrides: &Overrides) -> Result<Experiment, ScenarioError> {
     let path = Path::new(name);
     if path.extension().is_some_and(|extension| extension == "toml") {
         let beside = |table: &str| read_scenario_file(&path.with_file_name(table));
@@ -89,6 +123,28 @@ mod tests {
     fn every_built_in_file_is_valid_and_named_as_the_experiment() {
         let names: Vec<_> = experiments().unwrap().into_iter().map(|e| e.name().to_owned()).collect();
         assert_eq!(names, BUILT_IN.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    }
+
+    /// What has no form in virtual time was refused without a word on what has one.
+    #[test]
+    fn what_does_not_run_in_virtual_time_says_what_does() {
+        let virtual_time = Overrides { bottleneck: Some(BottleneckKind::Virtual), ..Overrides::default() };
+        for (name, _) in BUILT_IN {
+            let Err(error) = load(name, &virtual_time).map_err(|error| error.to_string()) else { continue };
+            let (_, others) = error.split_once("These run in virtual time: ").unwrap_or_else(|| panic!("{error}"));
+            assert!(others.split(", ").all(|other| load(other, &virtual_time).is_ok()), "{error}");
+            assert!(!others.split(", ").any(|other| other == *name), "{error}");
+        }
+        assert!(load("rake-cwnd", &virtual_time).unwrap_err().to_string().contains("--transport rake"));
+        // What is wrong in real time, too, is another fault.
+        let error = load("multipath-tcp", &Overrides { runs: Some(0), ..virtual_time.clone() }).unwrap_err();
+        assert!(!error.to_string().contains("in virtual time"), "{error}");
+        let two_cases = include_str!("../../scenarios/tunnel-trace.toml").to_owned()
+            + "[[cases]]\nlabel = \"untraced\"\npaths = [{ rate = \"20mbit\", delay = \"10ms\" }]\n";
+        let no_table = |_: &str| unreachable!("it names none");
+        let load_file = |with: &Overrides| Experiment::from_toml(&two_cases, "two cases", &no_table, with);
+        let advice = virtual_time_advice(&load_file, &virtual_time).unwrap();
+        assert!(advice.ends_with("add --row 2"), "{advice}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Whether a scenario on accuracy describes a path that can exist, with traffic that it can carry.
 
 use super::checks::{check_delay, check_rate, check_runs, reject_if};
-use crate::accuracy::keywords::{BottleneckKind, CrossKind, CrossSource};
+use crate::accuracy::keywords::{BottleneckKind, CrossKind, CrossSource, Transport};
 use crate::accuracy::path::{Bottleneck, DownstreamHop};
 use crate::accuracy::scenario::AccuracyScenario;
 use crate::bounds::MAX_RATE;
@@ -15,12 +15,26 @@ const MAX_CROSS_PACKETS_PER_SECOND: f64 = 1e6;
 /// Says what is wrong and what to change.
 pub(super) fn check(scenario: &AccuracyScenario) -> Result<(), String> {
     check_runs(scenario.runs)?;
+    check_transports(scenario)?;
     check_bottleneck(&scenario.bottleneck)?;
     check_token_bucket(scenario)?;
     if let Some(hop) = &scenario.downstream_hop {
         check_downstream_hop(scenario, hop)?;
     }
     check_cross(scenario)
+}
+
+fn check_transports(scenario: &AccuracyScenario) -> Result<(), String> {
+    let is_virtual = scenario.bottleneck.kind == BottleneckKind::Virtual;
+    reject_if(is_virtual && scenario.transports.contains(&Transport::Single), || {
+        let others = scenario.transports.iter().filter(|transport| **transport != Transport::Single);
+        let others: Vec<_> = others.map(|transport| transport.word()).collect();
+        let advice = match others.is_empty() {
+            true => "name other transports with --transport, or leave --virtual out".to_owned(),
+            false => format!("add --transport {} for its other rows, or leave --virtual out", others.join(",")),
+        };
+        format!("a virtual path has no congestion window, which is what `single` is about; {advice}")
+    })
 }
 
 fn check_bottleneck(bottleneck: &Bottleneck) -> Result<(), String> {

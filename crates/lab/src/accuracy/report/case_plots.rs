@@ -40,6 +40,13 @@ pub(super) fn draw_plots(report: &Report) -> PlotResult<Vec<Plot>> {
     Ok(plots)
 }
 
+/// With kumade's own method first, so that it has the same colour in every report.
+pub(super) fn own_method_first<P>(points: &BTreeMap<String, P>) -> Vec<(&String, &P)> {
+    let mut methods: Vec<_> = points.iter().collect();
+    methods.sort_by_key(|(method, _)| !method.starts_with("primed"));
+    methods
+}
+
 /// What errors are drawn over.
 struct ErrorAxis<'a> {
     name: &'a str,
@@ -73,7 +80,7 @@ fn error_plot(
     let (first, last) = all().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), p| (a.min(p.0), b.max(p.0)));
     let (first, last) = if first < last { (first, last) } else { (0.0, 1.0) };
     let top = all().map(|p| p.1).fold(1.0, f64::max) * 1.05;
-    let coloured = || points.iter().zip(SERIES_COLOURS.iter().cycle());
+    let coloured = || own_method_first(&points).into_iter().zip(SERIES_COLOURS.iter().cycle());
     let entry = |((method, _), colour): ((&String, _), &RGBColor)| LegendEntry {
         name: method.clone(),
         colour: *colour,
@@ -91,7 +98,8 @@ fn error_plot(
             },
         ];
         let mut chart = draw_labelled_chart(area, first - margin..last + margin, -0.02 * top..top, axes)?;
-        for ((_, line), colour) in coloured() {
+        // The first on top, where lines coincide.
+        for ((_, line), colour) in coloured().collect::<Vec<_>>().into_iter().rev() {
             chart.draw_series(LineSeries::new(line.iter().copied(), colour.stroke_width(2)))?;
             chart.draw_series(line.iter().map(|&at| measured_mark(at, *colour)))?;
         }

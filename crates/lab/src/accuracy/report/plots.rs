@@ -1,7 +1,7 @@
 //! The plots of a report.
 
 use super::case;
-use super::case_plots;
+use super::case_plots::{self, own_method_first};
 use super::document::Report;
 use super::format::RateUnit;
 use crate::accuracy::row::{Row, TimelinePacket};
@@ -59,8 +59,7 @@ fn scatter_plot(
     );
     let highest = points.values().flatten().map(|p| p.high).chain(published.iter().map(|p| p.estimate));
     let top_estimate = highest.fold(top, f64::max);
-    // Backwards, so that kumade's own method comes first and has the same colour in every report.
-    let methods: Vec<_> = points.iter().rev().zip(SERIES_COLOURS.iter().cycle()).collect();
+    let methods: Vec<_> = own_method_first(points).into_iter().zip(SERIES_COLOURS.iter().cycle()).collect();
     let colour_of = |method: Option<&str>| {
         let own = methods.iter().find(|((name, _), _)| Some(name.as_str()) == method);
         own.map_or(GREY, |(_, colour)| **colour)
@@ -78,7 +77,8 @@ fn scatter_plot(
         let axes = [format!("truth, {}", unit.name), format!("estimate, {}", unit.name)];
         let mut chart = draw_chart(area, 0.0..top * 1.04, 0.0..top_estimate * 1.04, &axes)?;
         chart.draw_series(LineSeries::new([(0.0, 0.0), (top, top)], GREY.stroke_width(1)))?;
-        for ((_, points), colour) in &methods {
+        // The first on top, where marks coincide.
+        for ((_, points), colour) in methods.iter().rev() {
             let bar = |p: &PlotPoint| PathElement::new([(p.truth, p.low), (p.truth, p.high)], colour.stroke_width(2));
             let bars = points.iter().map(bar);
             chart.draw_series(bars)?;
@@ -251,5 +251,13 @@ mod tests {
         let plots = draw_plots(&sample_reports::cwnd_report()).unwrap();
         let circles: Vec<_> = plots.iter().map(|plot| plot.svg.matches("<circle").count()).collect();
         assert_eq!(circles, [2 * 120 + 10 + 3, 3 * 120 + 3], "single, then rake, each with a legend of three");
+    }
+
+    /// It was second wherever a method stood beside it whose name comes later, such as `ptr`.
+    #[test]
+    fn the_projects_own_method_has_the_first_colour() {
+        let points = BTreeMap::from(["igi", "primed", "ptr"].map(|method| (method.to_owned(), ())));
+        let order: Vec<_> = own_method_first(&points).into_iter().map(|(method, ())| method.as_str()).collect();
+        assert_eq!(order, ["primed", "igi", "ptr"]);
     }
 }

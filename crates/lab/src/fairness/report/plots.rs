@@ -5,7 +5,7 @@ use super::document::FairnessReport;
 use crate::fairness::published::{PublishedMix, PublishedShare};
 use crate::fairness::summary::PointSummary;
 use crate::report::cases::{CaseAxis, CaseSeries, PlotFrame, case_plot, without_interval};
-use crate::report::plot::{Plot, PlotResult, SERIES_COLOURS};
+use crate::report::plot::{Plot, PlotResult, series_colour};
 use kumade_probe_train::Estimate;
 use plotters::style::RGBColor;
 
@@ -32,7 +32,7 @@ fn goodput_plots(report: &FairnessReport, cases: &[&str]) -> PlotResult<Vec<Plot
     let of_discipline = |name: &str| {
         let frame = PlotFrame {
             title: name,
-            caption: "Mean goodput of the connections of each group, Mbit/s, with 95 % intervals over the runs.",
+            caption: "Mean goodput of the connections of each group, Mbit/s.",
             y_axis: "goodput per connection, Mbit/s",
             y_range: (0.0, max * 1.04),
         };
@@ -76,7 +76,7 @@ fn published_colours(disciplines: &[&str]) -> [RGBColor; PUBLISHED_SERIES.len()]
     let mut free = disciplines.len()..;
     PUBLISHED_SERIES.map(|(same, ..)| {
         let own = same.and_then(|same| disciplines.iter().position(|name| *name == same));
-        SERIES_COLOURS[own.or_else(|| free.next()).unwrap_or_default() % SERIES_COLOURS.len()]
+        series_colour(own.or_else(|| free.next()).unwrap_or_default())
     })
 }
 
@@ -98,7 +98,7 @@ fn index_plot(report: &FairnessReport, cases: &[&str]) -> PlotResult<Plot> {
     }
     let frame = PlotFrame {
         title: "Jain's index",
-        caption: "Of all connections' goodputs: 1 where all are equal; with 95 % intervals over the runs. Rings are published values.",
+        caption: "Of all connections' goodputs: 1 where all are equal.",
         y_axis: "Jain's index",
         y_range: (0.8, 1.01),
     };
@@ -124,12 +124,7 @@ fn share_series(points: &[PointSummary], discipline: &str, cases: &[&str]) -> Ve
             point.groups.get(index)?.goodput_bits_per_second.map(|mean| scale_estimate(mean, 1e-6))
         };
         let values = cases.iter().map(value).collect();
-        CaseSeries {
-            name: group.group.clone(),
-            values,
-            colour: SERIES_COLOURS[index % SERIES_COLOURS.len()],
-            is_published: false,
-        }
+        CaseSeries { name: group.group.clone(), values, colour: series_colour(index), is_published: false }
     });
     series.collect()
 }
@@ -143,12 +138,7 @@ fn discipline_series(
     let series = report.summary.discipline_names().into_iter().enumerate().map(|(index, name)| {
         let of_case = |case: &&str| points.iter().find(|p| p.discipline == name && p.case == **case).and_then(value);
         let values = cases.iter().map(of_case).collect();
-        CaseSeries {
-            name: name.to_owned(),
-            values,
-            colour: SERIES_COLOURS[index % SERIES_COLOURS.len()],
-            is_published: false,
-        }
+        CaseSeries { name: name.to_owned(), values, colour: series_colour(index), is_published: false }
     });
     series.collect()
 }
@@ -185,6 +175,7 @@ fn fairness_plot(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::plot::SERIES_COLOURS;
 
     /// Finding 10 of the review by a new user: all that is published of disciplines that were not run was one grey.
     #[test]

@@ -4,7 +4,10 @@ use super::document::MultipathReport;
 use crate::multipath::block_sweep::{BlockRate, period_ratio};
 use crate::multipath::row::MultipathRow;
 use crate::report::Table;
-use crate::report::plot::{LegendEntry, LegendMark, Plot, PlotResult, SERIES_COLOURS, draw_chart, draw_plot};
+use crate::report::plot::{
+    Axis, LegendEntry, LegendMark, Plot, PlotResult, Y_LABEL_COUNT, draw_labelled_chart, draw_plot, format_short,
+    series_colour,
+};
 use crate::statistics::mean;
 use plotters::prelude::*;
 
@@ -99,6 +102,9 @@ fn measured_period(report: &MultipathReport, case: &str, contender: &str) -> Opt
     ))
 }
 
+/// Of the axis of lengths: a label for each power of two.
+const X_LABEL_COUNT: usize = 12;
+
 /// For each case a line for each contender, without TCP_NODELAY, over the logarithm of the length.
 pub(super) fn block_plots(report: &MultipathReport) -> PlotResult<Vec<Plot>> {
     report.summary.cases().into_iter().map(|case| block_plot(report, case)).collect()
@@ -116,17 +122,21 @@ fn block_plot(report: &MultipathReport, case: &str) -> PlotResult<Plot> {
     let all: Vec<_> = report.summary.contenders().into_iter().map(|name| (name, points(name))).collect();
     let limit =
         |value: fn(&(f64, f64)) -> f64| all.iter().flat_map(|(_, points)| points).map(value).fold(1.0, f64::max);
-    let colour = |index: usize| SERIES_COLOURS[index % SERIES_COLOURS.len()];
     let legend = all.iter().enumerate().map(|(index, (name, _))| LegendEntry {
         name: (*name).to_owned(),
-        colour: colour(index),
+        colour: series_colour(index),
         mark: LegendMark::Line,
     });
     let svg = draw_plot(&legend.collect::<Vec<_>>(), |area| {
-        let axes = ["length of each write, log2 of bytes".to_owned(), "goodput, Mbit/s".to_owned()];
-        let mut chart = draw_chart(area, 0.0..limit(|point| point.0), 0.0..limit(|point| point.1) * 1.05, &axes)?;
+        let bytes = |exponent: &f64| format_short(&exponent.exp2());
+        let axes = [
+            Axis { name: "length of each write, bytes", label_count: X_LABEL_COUNT, format_label: &bytes },
+            Axis { name: "goodput, Mbit/s", label_count: Y_LABEL_COUNT, format_label: &format_short },
+        ];
+        let limits = (limit(|point| point.0), limit(|point| point.1) * 1.05);
+        let mut chart = draw_labelled_chart(area, 0.0..limits.0, 0.0..limits.1, axes)?;
         for (index, (_, points)) in all.iter().enumerate() {
-            chart.draw_series(LineSeries::new(points.iter().copied(), colour(index).stroke_width(2)))?;
+            chart.draw_series(LineSeries::new(points.iter().copied(), series_colour(index).stroke_width(2)))?;
         }
         Ok(())
     })?;

@@ -40,6 +40,11 @@ fn compare_case<'r>(report: &'r MultipathReport, case: &'r str) -> Option<RatioC
     Some(RatioComparison { case, goodput: own, best, share_of_best: own / most, share_of_single: own / better_path })
 }
 
+/// Whether that contender is the plane in a fixed ratio.
+pub(super) fn is_fixed_ratio(contender: &str) -> bool {
+    contender.starts_with(FIXED_RATIO_PREFIX)
+}
+
 fn goodput(point: &PointSummary) -> Option<f64> {
     point.goodput_bits_per_second.map(|goodput| goodput.value)
 }

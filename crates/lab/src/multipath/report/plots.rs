@@ -1,11 +1,12 @@
 //! The plots of a report on several paths: goodput by case, or, as in the paper, the order of packets.
 
 use super::document::{MultipathReport, WorkloadName};
+use super::fixed_ratios::is_fixed_ratio;
 use super::{blocks, trace};
 use crate::multipath::row::MultipathRow;
 use crate::multipath::summary::PointSummary;
 use crate::report::cases::{CaseAxis, CaseSeries, PlotFrame, case_plot, without_interval};
-use crate::report::plot::{Plot, PlotResult, SERIES_COLOURS, draw_chart, draw_plot};
+use crate::report::plot::{Plot, PlotResult, SERIES_COLOURS, draw_chart, draw_plot, series_colour};
 use kumade_probe_train::Estimate;
 use plotters::prelude::*;
 use std::collections::BTreeSet;
@@ -32,16 +33,12 @@ pub(super) fn draw_plots(report: &MultipathReport) -> PlotResult<Vec<Plot>> {
 
 const SHARE_FRAME: PlotFrame<'_> = PlotFrame {
     title: "share of the paths",
-    caption: "Goodput in % of what the framing leaves of the sum of the paths' rates, with 95 % intervals over the runs.",
+    caption: "Goodput in % of what the framing leaves of the sum of the paths' rates.",
     y_axis: "of what the framing leaves, %",
     y_range: (0.0, 104.0),
 };
-const GOODPUT_FRAME: PlotFrame<'_> = PlotFrame {
-    title: "goodput",
-    caption: "Goodput, Mbit/s, with 95 % intervals over the runs. Rings are published values.",
-    y_axis: "goodput, Mbit/s",
-    y_range: (0.0, 1.0),
-};
+const GOODPUT_FRAME: PlotFrame<'_> =
+    PlotFrame { title: "goodput", caption: "Goodput, Mbit/s.", y_axis: "goodput, Mbit/s", y_range: (0.0, 1.0) };
 
 fn scale_estimate(value: Option<Estimate<f64>>, factor: f64) -> Option<Estimate<f64>> {
     value.map(|value| value.map(|value| value * factor))
@@ -67,13 +64,26 @@ fn measured_series(
     value: &dyn Fn(&PointSummary) -> Option<Estimate<f64>>,
 ) -> Vec<CaseSeries> {
     let cases = report.summary.cases();
-    let series = report.summary.contenders().into_iter().enumerate().map(|(index, name)| CaseSeries {
-        name: name.to_owned(),
-        values: cases.iter().map(|case| report.summary.point(case, name).and_then(value)).collect(),
+    let best = |case: &str, members: &[&str]| {
+        let values = members.iter().filter_map(|member| report.summary.point(case, member).and_then(value));
+        values.max_by(|one, other| one.value.total_cmp(&other.value))
+    };
+    let series = contender_groups(report).into_iter().enumerate().map(|(index, (name, members))| CaseSeries {
+        name,
+        values: cases.iter().map(|case| best(case, &members)).collect(),
         colour: series_colour(index),
         is_published: false,
     });
     series.collect()
+}
+
+/// The contenders, each by its name. Where colours would not do, all fixed ratios are one: the best of them in each case.
+fn contender_groups(report: &MultipathReport) -> Vec<(String, Vec<&str>)> {
+    let contenders = report.summary.contenders();
+    let are_many = contenders.len() > SERIES_COLOURS.len();
+    let (fixed, others): (Vec<_>, Vec<_>) = contenders.into_iter().partition(|name| are_many && is_fixed_ratio(name));
+    let best = (!fixed.is_empty()).then(|| ("best fixed ratio".to_owned(), fixed));
+    others.into_iter().map(|name| (name.to_owned(), vec![name])).chain(best).collect()
 }
 
 fn published_series(report: &MultipathReport) -> Vec<CaseSeries> {
@@ -99,10 +109,6 @@ fn published_series(report: &MultipathReport) -> Vec<CaseSeries> {
     }
     series.retain(|series| series.values.iter().any(Option::is_some));
     series
-}
-
-fn series_colour(index: usize) -> RGBColor {
-    SERIES_COLOURS[index % SERIES_COLOURS.len()]
 }
 
 fn cases_plot(report: &MultipathReport, frame: &PlotFrame<'_>, series: Vec<CaseSeries>) -> PlotResult<Plot> {
@@ -151,12 +157,7 @@ fn setting_plot(
     let series = report.summary.cases().into_iter().enumerate().map(|(index, case)| {
         let values =
             tuned.iter().map(|name| report.summary.point(case, name).and_then(value).map(without_interval)).collect();
-        CaseSeries {
-            name: case.to_owned(),
-            values,
-            colour: SERIES_COLOURS[index % SERIES_COLOURS.len()],
-            is_published: false,
-        }
+        CaseSeries { name: case.to_owned(), values, colour: series_colour(index), is_published: false }
     });
     let series: Vec<_> = series.filter(|series| series.values.iter().any(Option::is_some)).collect();
     let caption = format!("The settings: {}.", numbered(tuned));
