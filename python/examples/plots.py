@@ -26,19 +26,19 @@ def axes(x: str, y: str) -> Axes:
 
 
 def accuracy() -> Axes:
-    """Estimates beside the truth, with their intervals."""
-    rows = kumade.lab("rake-accuracy", virtual=True).frame()
+    """Estimates over many TCP connections beside the truth, with their intervals."""
+    rows = kumade.lab("rake-accuracy", virtual=True, options=["--transport", "rake"]).frame()
     plot = axes("true available bandwidth, Mbit/s", "estimate, Mbit/s")
     found = rows.dropna(subset=["available_bits_per_second.value"])
     truth = found["truth_bits_per_second"] / MBIT
     plot.plot([truth.min(), truth.max()], [truth.min(), truth.max()], color=INK, linewidth=1, label="truth")
-    for colour, ((transport, method), group) in zip(COLOURS, found.groupby(["transport", "method"])):
+    for colour, (method, group) in zip(COLOURS, found.groupby("method")):
         value = group["available_bits_per_second.value"] / MBIT
         below = value - group["available_bits_per_second.low"] / MBIT
         above = group["available_bits_per_second.high"] / MBIT - value
         plot.errorbar(
             group["truth_bits_per_second"] / MBIT, value, [below.clip(0), above.clip(0)],
-            fmt="o", markersize=3, linewidth=0.8, color=colour, label=f"{method}, {transport}",
+            fmt="o", markersize=3, linewidth=0.8, color=colour, label=str(method),
         )
     return plot
 
