@@ -90,7 +90,7 @@ impl TcpProbes {
         match (cause.kind(), stream.peer_addr()) {
             (ErrorKind::Unsupported, Ok(peer)) => {
                 Err(Error::io("read how TCP divides bytes into packets (TCP_INFO) on the connection to", peer)(cause))
-            },
+            }
             _ => Ok(()),
         }
     }
