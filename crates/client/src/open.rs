@@ -98,6 +98,11 @@ pub(crate) fn open_tcp(
         transport: kind, connections: count, min_connections: needed, first_number: first, spacing, ..
     } = request;
     let address = peer.address;
+    TcpProbes::check_system(peer.control_stream()).map_err(|cause| Error::TransportUnavailable {
+        address,
+        transport: kind,
+        reason: cause.to_string(),
+    })?;
     let opened = open_probe_connections(peer, binding, (count, first), spacing)?;
     let missing = describe_missing(&opened, connect_timeout(peer));
     let mut streams: BTreeMap<u16, _> =

@@ -148,6 +148,11 @@ impl ServerConnection {
         }
     }
 
+    /// The connection itself.
+    pub(crate) fn control_stream(&self) -> &TcpStream {
+        self.control.stream()
+    }
+
     /// Makes trains end early when the control connection does, or at the deadline.
     pub(crate) fn control_watch(&self) -> Result<ControlWatch, Error> {
         let address = self.address;

@@ -2,22 +2,18 @@ use crate::netlink::{HEADER_BYTES, NetlinkSocket};
 use crate::setup::SetupError;
 use netlink_bindings::utils::push_header;
 use nix::libc;
-use nix::net::if_::{if_nameindex, if_nametoindex};
+use nix::net::if_::if_nameindex;
 use nix::sys::socket::SockProtocol;
 use std::io;
 
-/// The index of the interface of this name, its own or an alternative one, in the namespace that the calling thread is in.
+/// The index of the interface of this name, its own or an alternative one, in the namespace that the calling thread is in. Netlink
+/// knows all names, also long ones (`ip link property add … altname`); and a confined process may ask it, whatever C library it is
+/// linked with: musl's `if_nametoindex` opens a local socket.
 pub(crate) fn index_of(name: &str) -> Result<u32, SetupError> {
-    let index = if name.len() < libc::IFNAMSIZ {
-        if_nametoindex(name).map_err(io::Error::from)
-    } else {
-        index_of_long_name(name)
-    };
-    index.map_err(|error| SetupError::new(format!("find the interface {name}"), error))
+    find_index(name).map_err(|error| SetupError::new(format!("find the interface {name}"), error))
 }
 
-/// Only netlink knows names of this length, which are alternative ones (`ip link property add … altname`).
-fn index_of_long_name(name: &str) -> io::Result<u32> {
+fn find_index(name: &str) -> io::Result<u32> {
     if name.len() >= ALTIFNAMSIZ {
         return Err(io::ErrorKind::InvalidInput.into());
     }

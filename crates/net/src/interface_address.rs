@@ -55,6 +55,9 @@ pub fn is_on_link(interface: &str, address: IpAddr) -> io::Result<bool> {
     Ok(own.iter().any(|own| own.interface == interface && reaches(own)) || has_direct_route(interface, address))
 }
 
+/// `linux/rtnetlink.h`: a next hop of the other family. (Only one of the C libraries has it.)
+const RTA_VIA: u16 = 18;
+
 /// Whether the kernel's route to an address has this interface and no next hop.
 fn has_direct_route(interface: &str, address: IpAddr) -> bool {
     let header = rt_route::Rtmsg {
@@ -69,7 +72,7 @@ fn has_direct_route(interface: &str, address: IpAddr) -> bool {
     let (Ok(answer), Ok(index)) = (answer, index_of(interface)) else { return false };
     let attributes = answer.get(HEADER_BYTES + RTMSG_BYTES..).unwrap_or_default();
     let leaves_by = find_attr(attributes, libc::RTA_OIF).and_then(|value| value.first_chunk().copied());
-    let has_next_hop = [libc::RTA_GATEWAY, libc::RTA_VIA].into_iter().any(|kind| find_attr(attributes, kind).is_some());
+    let has_next_hop = [libc::RTA_GATEWAY, RTA_VIA].into_iter().any(|kind| find_attr(attributes, kind).is_some());
     leaves_by.map(u32::from_ne_bytes) == Some(index) && !has_next_hop
 }
 

@@ -1,6 +1,46 @@
 //! Socket options that nix lacks, each with the type of its value. Those that it has are used from there.
 
+use nix::sys::socket::sockopt::Get;
+use nix::sys::socket::{GetSockOpt, getsockopt};
 use nix::{getsockopt_impl, libc, setsockopt_impl, sockopt_impl};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+
+/// What an option says.
+///
+/// # Errors
+/// The system does not tell, or tells only a part of it, as emulators of Linux do.
+pub fn read<T, O: GetSockOpt<Val = Option<T>>>(socket: &impl AsFd, option: O) -> io::Result<T> {
+    let partial = || io::Error::new(io::ErrorKind::Unsupported, "the system answers with a part of it");
+    getsockopt(socket, option)?.ok_or_else(partial)
+}
+
+/// Gets an option's value, if it comes whole: nix's own getter panics where it does not.
+#[derive(Debug)]
+pub struct GetWhole<T> {
+    bytes: libc::socklen_t,
+    value: MaybeUninit<T>,
+}
+
+impl<T: Copy> Get<Option<T>> for GetWhole<T> {
+    fn uninit() -> Self {
+        GetWhole { bytes: size_of::<T>() as libc::socklen_t, value: MaybeUninit::uninit() }
+    }
+
+    fn ffi_ptr(&mut self) -> *mut libc::c_void {
+        self.value.as_mut_ptr().cast()
+    }
+
+    fn ffi_len(&mut self) -> *mut libc::socklen_t {
+        &raw mut self.bytes
+    }
+
+    unsafe fn assume_init(self) -> Option<T> {
+        // SAFETY: so much was written, and the types below consist of integers.
+        (self.bytes as usize == size_of::<T>()).then(|| unsafe { self.value.assume_init() })
+    }
+}
 
 sockopt_impl!(
     /// Whether IPv4 packets may be fragmented: `IP_PMTUDISC_*`.
@@ -48,26 +88,25 @@ sockopt_impl!(
     GetOnly,
     libc::SOL_SOCKET,
     libc::SO_MEMINFO,
-    [u32; 6]
+    Option<[u32; 6]>,
+    GetWhole<[u32; 6]>
 );
-sockopt_impl!(
-    /// The state of a TCP connection; the beginning of the kernel's struct, which newer kernels append to.
-    TcpInfo,
-    GetOnly,
-    libc::SOL_TCP,
-    libc::TCP_INFO,
-    libc::tcp_info
-);
-/// The kernel's `struct tcp_info` up to the counters of bytes sent (Linux 4.19), which libc's ends before.
+/// The kernel's `struct tcp_info` up to the counters of bytes sent (Linux 4.19). Those of the C libraries end elsewhere, and newer
+/// kernels append to it.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct TcpInfoWithBytesSent {
+pub struct TcpState {
     _state: u8,
     pub ca_state: u8,
     /// Timeouts in a row.
     pub retransmits: u8,
-    _bytes: [u8; 5],
-    _rto_ato: [u32; 2],
+    _probes_backoff: [u8; 2],
+    /// `TCPI_OPT_*`.
+    pub options: u8,
+    _bytes: [u8; 2],
+    /// In microseconds.
+    pub rto: u32,
+    _ato: u32,
     pub snd_mss: u32,
     _rcv_mss: u32,
     pub unacked: u32,
@@ -101,11 +140,12 @@ pub struct TcpInfoWithBytesSent {
 
 sockopt_impl!(
     /// The state of a TCP connection, up to the counters of bytes sent.
-    ExtendedTcpInfo,
+    TcpInfo,
     GetOnly,
     libc::SOL_TCP,
     libc::TCP_INFO,
-    TcpInfoWithBytesSent
+    Option<TcpState>,
+    GetWhole<TcpState>
 );
 sockopt_impl!(
     /// Bytes not sent yet above which a TCP connection takes no more.
@@ -165,7 +205,8 @@ sockopt_impl!(
     GetOnly,
     libc::SOL_PACKET,
     libc::PACKET_STATISTICS,
-    libc::tpacket_stats
+    Option<libc::tpacket_stats>,
+    GetWhole<libc::tpacket_stats>
 );
 sockopt_impl!(
     /// Whether frames too long for the ring wait in the socket's queue.
@@ -215,7 +256,8 @@ sockopt_impl!(
     GetOnly,
     libc::SOL_SOCKET,
     SO_NETNS_COOKIE,
-    u64
+    Option<u64>,
+    GetWhole<u64>
 );
 #[cfg(test)]
 sockopt_impl!(
@@ -226,3 +268,26 @@ sockopt_impl!(
     libc::SO_NO_CHECK,
     libc::c_int
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    sockopt_impl!(
+        /// More than any kernel tells.
+        LongTcpInfo,
+        GetOnly,
+        libc::SOL_TCP,
+        libc::TCP_INFO,
+        Option<[u64; 512]>,
+        GetWhole<[u64; 512]>
+    );
+
+    /// As of emulators of Linux, and of older kernels: this was a panic.
+    #[test]
+    fn what_the_system_tells_a_part_of_is_an_error() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        assert_eq!(read(&socket, LongTcpInfo).unwrap_err().kind(), io::ErrorKind::Unsupported);
+        assert!(read(&socket, TcpInfo).is_ok());
+    }
+}

@@ -2,11 +2,11 @@
 //! reading it costs no system call.
 
 use crate::index::index_of;
-use crate::option::{PacketReceiveRing, PacketStatistics, PacketVersion};
+use crate::option::{self, PacketReceiveRing, PacketStatistics, PacketVersion};
 use crate::setup::SetupError;
 use kumade_units::Time;
 use nix::libc;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, getsockopt, setsockopt, socket};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket};
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -103,7 +103,7 @@ impl Ring {
     /// How many packets the kernel could not put into the full ring, since the start.
     pub(crate) fn dropped_packets(&mut self) -> u64 {
         // The kernel then forgets the counts.
-        if let Ok(statistics) = getsockopt(&self.socket, PacketStatistics) {
+        if let Ok(statistics) = option::read(&self.socket, PacketStatistics) {
             self.dropped_packets += u64::from(statistics.tp_drops);
         }
         self.dropped_packets

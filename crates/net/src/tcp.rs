@@ -15,12 +15,12 @@ pub use sender_state::{
     BufferedBytes, SendState, buffered_bytes, limit_unsent, release_buffer_sizes, send_state, set_dscp,
 };
 
-use crate::option::{MaxPacingRate, TcpInfo};
+use crate::option::{self, MaxPacingRate, TcpInfo};
 use crate::udp::ip_header_bytes;
 use crate::{congestion, stamp};
 use kumade_units::{Rate, Span};
 use nix::libc;
-use nix::sys::socket::{getsockopt, setsockopt};
+use nix::sys::socket::setsockopt;
 use socket2::{SockRef, Socket};
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -112,10 +112,10 @@ pub struct SegmentSizes {
 /// # Errors
 /// Where the connection is no more.
 pub fn segment_sizes(stream: &TcpStream) -> io::Result<SegmentSizes> {
-    let info = getsockopt(stream, TcpInfo)?;
-    let options = if info.tcpi_options & TIMESTAMPS_OPTION != 0 { TIMESTAMPS_BYTES } else { 0 };
+    let info = option::read(stream, TcpInfo)?;
+    let options = if info.options & TIMESTAMPS_OPTION != 0 { TIMESTAMPS_BYTES } else { 0 };
     let header = ip_header_bytes(stream.peer_addr()?) + TCP_HEADER_BYTES + options;
-    Ok(SegmentSizes { header_bytes: header, max_payload_bytes: info.tcpi_snd_mss })
+    Ok(SegmentSizes { header_bytes: header, max_payload_bytes: info.snd_mss })
 }
 
 /// The round trip that the kernel has measured last, smoothed.
@@ -123,8 +123,8 @@ pub fn segment_sizes(stream: &TcpStream) -> io::Result<SegmentSizes> {
 /// # Errors
 /// Where the connection is no more.
 pub fn smoothed_round_trip(stream: &TcpStream) -> io::Result<Span> {
-    let info = getsockopt(stream, TcpInfo)?;
-    Ok(Span::from_micros(info.tcpi_rtt.into()))
+    let info = option::read(stream, TcpInfo)?;
+    Ok(Span::from_micros(info.rtt.into()))
 }
 
 /// The kernel's present retransmission timeout (RFC 6298): the smoothed round trip, four times its variation, and twice as long for
@@ -133,7 +133,7 @@ pub fn smoothed_round_trip(stream: &TcpStream) -> io::Result<Span> {
 /// # Errors
 /// Where the connection is no more.
 pub fn retransmission_timeout(stream: &TcpStream) -> io::Result<Span> {
-    Ok(Span::from_micros(getsockopt(stream, TcpInfo)?.tcpi_rto.into()))
+    Ok(Span::from_micros(option::read(stream, TcpInfo)?.rto.into()))
 }
 
 /// Lets the connection send no faster than `rate`, counted in IP packets: the kernel spaces them (`SO_MAX_PACING_RATE`).

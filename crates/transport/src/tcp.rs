@@ -81,7 +81,22 @@ impl TcpProbes {
         Self::new(vec![stream], Transport::Single)
     }
 
+    /// Whether this system tells of a connection what trains over connections take: emulators of Linux do not.
+    ///
+    /// # Errors
+    /// It does not. That the connection is closed is none.
+    pub fn check_system(stream: &TcpStream) -> Result<(), Error> {
+        let Err(cause) = tcp::segment_sizes(stream) else { return Ok(()) };
+        match (cause.kind(), stream.peer_addr()) {
+            (ErrorKind::Unsupported, Ok(peer)) => {
+                Err(Error::io("read how TCP divides bytes into packets (TCP_INFO) on the connection to", peer)(cause))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn new(streams: Vec<TcpStream>, kind: Transport) -> Result<Self, Error> {
+        streams.iter().try_for_each(Self::check_system)?;
         let peer = streams.iter().find_map(|s| s.peer_addr().ok());
         let slots: Vec<_> = streams.into_iter().map(ProbeConnection::new).collect();
         let peer = peer.ok_or(Error::NoConnection(slots.len() as u32))?;

@@ -1,6 +1,5 @@
-use crate::option::NamespaceCookie;
+use crate::option::{self, NamespaceCookie};
 use crate::privileges::{self, SYS_ADMIN};
-use nix::sys::socket::getsockopt;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
 use std::fs::{self, File};
@@ -43,7 +42,7 @@ impl NamespaceId {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
         let handle = Handle::current().ok().filter(|handle| handle.open().is_ok());
         let owner = current_owner().ok();
-        Ok(NamespaceId { inode, cookie: getsockopt(&socket, NamespaceCookie).ok(), handle, owner })
+        Ok(NamespaceId { inode, cookie: option::read(&socket, NamespaceCookie).ok(), handle, owner })
     }
 
     /// Where it is. Before Linux 5.14, one with the same inode is taken for it.

@@ -64,15 +64,14 @@ fn max_rto(least: Span, round_trip: Span) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::option::TcpInfo;
-    use nix::sys::socket::getsockopt;
+    use crate::option::{self, TcpInfo};
     use socket2::{Domain, Socket, Type};
     use std::io::{Read, Write};
     use std::net::{Ipv4Addr, SocketAddr};
 
     /// In microseconds.
     fn rto(stream: &TcpStream) -> u32 {
-        getsockopt(stream, TcpInfo).unwrap().tcpi_rto
+        option::read(stream, TcpInfo).unwrap().rto
     }
 
     #[test]

@@ -1,10 +1,10 @@
-use crate::option::{BufferLock, ExtendedTcpInfo, MaxRto, MinRto, NotSentLowat, SocketMemory, TcpInfoWithBytesSent};
+use crate::option::{self, BufferLock, MaxRto, MinRto, NotSentLowat, SocketMemory, TcpInfo, TcpState};
 use kumade_packet::{DsField, Dscp, Ecn};
 use kumade_units::{Rate, Span};
 use nix::errno::Errno;
 use nix::libc;
+use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{Ipv4Tos, Ipv6TClass};
-use nix::sys::socket::{getsockopt, setsockopt};
 use socket2::{Domain, Socket};
 use std::io;
 use std::net::TcpStream;
@@ -48,13 +48,13 @@ const MAX_RTO_RANGE_MILLIS: std::ops::RangeInclusive<i64> = 1000..=120_000;
 /// How the connection's sending end does now.
 ///
 /// # Errors
-/// Where the connection is no more.
+/// Where the connection is no more, or the system does not tell.
 pub fn send_state(stream: &TcpStream) -> io::Result<SendState> {
-    Ok(SendState::from(&getsockopt(stream, ExtendedTcpInfo)?))
+    Ok(SendState::from(&option::read(stream, TcpInfo)?))
 }
 
-impl From<&TcpInfoWithBytesSent> for SendState {
-    fn from(info: &TcpInfoWithBytesSent) -> Self {
+impl From<&TcpState> for SendState {
+    fn from(info: &TcpState) -> Self {
         // RFC 6675's pipe, as Linux counts it.
         let in_flight = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
         let free = info.snd_cwnd.saturating_sub(in_flight);
@@ -76,18 +76,18 @@ impl From<&TcpInfoWithBytesSent> for SendState {
 }
 
 /// Bytes that have left and are not acknowledged.
-fn unacknowledged_bytes(info: &TcpInfoWithBytesSent) -> u64 {
+fn unacknowledged_bytes(info: &TcpState) -> u64 {
     info.bytes_sent.saturating_sub(info.bytes_retrans).saturating_sub(info.bytes_acked)
 }
 
 /// How many bytes so many of the segments that are not acknowledged have, on average: the kernel counts segments here, which
 /// are seldom full where few or short packets are carried.
-fn unacknowledged_bytes_in(info: &TcpInfoWithBytesSent, segments: u32) -> u64 {
+fn unacknowledged_bytes_in(info: &TcpState, segments: u32) -> u64 {
     scale(unacknowledged_bytes(info), segments.into(), info.unacked.into())
 }
 
 /// The kernel takes each segment to be full.
-fn delivery_rate(info: &TcpInfoWithBytesSent) -> Rate {
+fn delivery_rate(info: &TcpState) -> Rate {
     let (bytes, segments) = match info.unacked {
         0 => (info.bytes_acked, info.delivered),
         unacked => (unacknowledged_bytes(info), unacked),
@@ -117,7 +117,7 @@ pub struct BufferedBytes {
 /// # Errors
 /// Where the system does not tell.
 pub fn buffered_bytes(stream: &TcpStream) -> io::Result<BufferedBytes> {
-    let [unread, _, _, _, _, unacknowledged] = getsockopt(stream, SocketMemory)?;
+    let [unread, _, _, _, _, unacknowledged] = option::read(stream, SocketMemory)?;
     Ok(BufferedBytes { unread, unacknowledged })
 }
 
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn rates_and_what_is_in_flight_are_in_bytes() {
         let stream = pair().0;
-        let mut info = getsockopt(&stream, ExtendedTcpInfo).unwrap();
+        let mut info = option::read(&stream, TcpInfo).unwrap();
         info.snd_mss = 1400;
         // Forty segments of 70 bytes, of which ten arrived out of order and five are lost.
         (info.unacked, info.sacked, info.lost, info.retrans) = (40, 10, 5, 0);

@@ -1,0 +1,1 @@
+"""What kumade prints with --json, as types: a module for each schema in schemas/."""

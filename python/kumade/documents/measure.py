@@ -1,0 +1,352 @@
+"""kumade.measure/1, made from schemas/kumade.measure.1.json by generate_documents.py."""
+
+from typing import Dict, List, Literal, Optional, TypedDict
+
+BufferbloatGrade = Literal["A+", "A", "B", "C", "D", "F"]
+"""The grade of an added delay, as DSLReports' and Waveform's tests give it."""
+
+
+Rate = int
+"""A rate in bits per second. Which layer's bits it counts is said where it is used; by default IP packets,
+headers included (RFC 5136)."""
+
+
+class Estimate_Rate(TypedDict):
+    """A point estimate with an interval of stated confidence."""
+
+    confidence: float
+    """Confidence level of the interval, from 0 to 1: its nominal coverage of the true value. 1 means a hard
+    bound; 0 means that the method states no confidence."""
+    high: Rate
+    """Upper end of the interval."""
+    low: Rate
+    """Lower end of the interval."""
+    value: Rate
+    """The point estimate."""
+
+
+class Estimate_uint64(TypedDict):
+    """A point estimate with an interval of stated confidence."""
+
+    confidence: float
+    """Confidence level of the interval, from 0 to 1: its nominal coverage of the true value. 1 means a hard
+    bound; 0 means that the method states no confidence."""
+    high: int
+    """Upper end of the interval."""
+    low: int
+    """Lower end of the interval."""
+    value: int
+    """The point estimate."""
+
+
+class PolicerReport(TypedDict):
+    """A policer."""
+
+    burst_bytes: Optional[Estimate_uint64]
+    """Burst size: bytes that pass after an idle period before packets are dropped; null if unknown."""
+    link_bits_per_second: Optional[Estimate_Rate]
+    """Rate of the link, at which a burst passes; null if unknown."""
+    rate_bits_per_second: Optional[Estimate_Rate]
+    """Committed rate: packets beyond it are dropped; null if unknown."""
+
+
+class ShaperReport(TypedDict):
+    """A token bucket."""
+
+    at_sender: bool
+    """Whether it is the queue discipline of the sending host's own interface, as far as known: in direction
+    down, servers of protocol version 3 do not say."""
+    burst_bytes: Estimate_uint64
+    """Burst size: bytes that pass at the peak rate after an idle period. The interval reaches far up where
+    earlier trains may have used up a part."""
+    link_bits_per_second: Optional[Estimate_Rate]
+    """Peak rate, at which a burst passes: the rate of the link; null if unknown."""
+    rate_bits_per_second: Estimate_Rate
+    """Committed rate: the sustained rate."""
+
+
+class CapacityReport(TypedDict):
+    """The capacity of one direction: the rate of its narrow link without cross traffic (RFC 5136)."""
+
+    at_least_bits_per_second: Optional[Rate]
+    """A lower bound of it; null if there is a value, or no bound."""
+    bottleneck_bits_per_second: Optional[Estimate_Rate]
+    """The sustained rate of the narrow link; behind a token bucket, its committed rate. Null if it could not
+    be determined."""
+    bursts: int
+    """Bursts of packets that were used."""
+    bytes_sent: int
+    """Bytes of those packets, including IP headers."""
+    duration_seconds: float
+    """Time from the first train to the result."""
+    packets_sent: int
+    """Probe packets sent to measure the capacity."""
+    policer: Optional[PolicerReport]
+    """A policer on the path: a token bucket that drops what exceeds its rate; null if none was detected."""
+    reason: Optional[str]
+    """Why there is no value; null if there is one."""
+    shaper: Optional[ShaperReport]
+    """A token bucket on the path that delays what exceeds its rate; null if none was detected."""
+
+
+class Estimate_double(TypedDict):
+    """A point estimate with an interval of stated confidence."""
+
+    confidence: float
+    """Confidence level of the interval, from 0 to 1: its nominal coverage of the true value. 1 means a hard
+    bound; 0 means that the method states no confidence."""
+    high: float
+    """Upper end of the interval."""
+    low: float
+    """Lower end of the interval."""
+    value: float
+    """The point estimate."""
+
+
+class StepReport(TypedDict):
+    """A step of one of the clocks."""
+
+    after_seconds: float
+    """Time from the first probe to the step."""
+    size_seconds: float
+    """Change of the offset: by how many seconds the peer's clock is further ahead than before."""
+
+
+class ClockReport(TypedDict):
+    """The peer's clock relative to this host's clock."""
+
+    far_error_seconds: Optional[float]
+    """Maximum error of the peer's clock against UTC, as the peer states it; null if unknown (the clock is
+    unsynchronised)."""
+    near_error_seconds: Optional[float]
+    """Maximum error of this host's clock against UTC; null if unknown (the clock is unsynchronised)."""
+    offset_seconds: Estimate_double
+    """By how many seconds the peer's clock is ahead; negative if it is behind."""
+    skew: Estimate_double
+    """By which fraction the peer's clock runs faster: 1e-6 is 1 ppm."""
+    steps: List[StepReport]
+    """Steps of either clock during the measurement."""
+
+
+class DelayFigures(TypedDict):
+    """Statistics of the delays of many packets."""
+
+    median_seconds: Estimate_double
+    """The median."""
+    minimum_seconds: Estimate_double
+    """The minimum."""
+    packets: int
+    """Number of packets."""
+    percentile_95_seconds: Estimate_double
+    """The 95th percentile."""
+    percentile_99_seconds: Estimate_double
+    """The 99th percentile."""
+    variation_95_seconds: float
+    """The 95th percentile of the packet delay variation: delay above the minimum (PDV, RFC 5481, 4.2)."""
+    variation_99_seconds: float
+    """The 99th percentile of the packet delay variation."""
+
+
+class PacketReport(TypedDict):
+    """Counts of packets that were sent, arrived, were lost, duplicated or reordered."""
+
+    arrived: int
+    """Packets that arrived in time: within one second for probe and reply together."""
+    duplicates: Optional[int]
+    """Duplicates (RFC 5560); null for trains, whose receivers ignore them."""
+    late: Optional[int]
+    """Packets that arrived later, which are not counted as lost. Null for trains: their receivers do not wait
+    for late packets and count them as lost."""
+    loss_ratio: Estimate_double
+    """Ratio of lost to sent packets, with a confidence interval for the path's loss ratio, if losses are
+    independent."""
+    lost: int
+    """Packets that did not arrive."""
+    reordered: int
+    """Reordered packets: those that arrived after one that was sent later (RFC 4737)."""
+    reordering_extent: int
+    """Maximum reordering extent in packets (RFC 4737, 4.2)."""
+    reordering_ratio: float
+    """Ratio of reordered packets to those that arrived."""
+    sent: int
+    """Packets sent."""
+
+
+class DelayReport(TypedDict):
+    """Round-trip and one-way delay (RFC 7679), with bounds that hold for any error of the clocks, and the
+    loss (RFC 7680), duplication and reordering of the probe packets."""
+
+    clock: Optional[ClockReport]
+    """The peer's clock relative to this host's; null if unknown."""
+    down: Optional[DelayFigures]
+    """One-way delay from the peer to this host, without load by the measurement."""
+    down_hops: Optional[int]
+    """Routers in direction down, from the remaining TTL; null if the reflector does not send with a TTL of
+    255."""
+    down_loaded: Optional[DelayFigures]
+    """One-way delay from the peer to this host while packet trains load that direction; null if none did."""
+    down_loaded_packets: Optional[PacketReport]
+    """Packet counts in direction down of the trains that load the path; null as for `up_loaded_packets`."""
+    down_loaded_round_trip: Optional[DelayFigures]
+    """Round-trip delay while packet trains load direction down; null if none did."""
+    down_packets: Optional[PacketReport]
+    """Packet counts in direction down, without load by the measurement; null as for `up_packets`."""
+    probes: str
+    """Kind of probes: `stamp` (RFC 8762) or `trains` (packet trains in each direction)."""
+    reason: Optional[str]
+    """Why values are missing; null if none are."""
+    round_trip: Optional[DelayFigures]
+    """Round-trip delay without the reflector's processing time, without load by the measurement. With trains,
+    it is the sum of one-way delays, each up with each down, on which the clocks' offset has no influence.
+    Null if packets travelled in one direction only."""
+    round_trip_packets: Optional[PacketReport]
+    """Packet counts of the round trip; null if packets travelled in one direction only."""
+    up: Optional[DelayFigures]
+    """One-way delay from this host to the peer, without load by the measurement."""
+    up_hops: Optional[int]
+    """Routers in direction up, from the remaining TTL; null if the reflector does not report it."""
+    up_loaded: Optional[DelayFigures]
+    """One-way delay from this host to the peer while packet trains load that direction; null if none did."""
+    up_loaded_packets: Optional[PacketReport]
+    """Packet counts in direction up of the trains that load the path, which may cause loss themselves; null
+    if there are none, and over TCP."""
+    up_loaded_round_trip: Optional[DelayFigures]
+    """Round-trip delay while packet trains load direction up; null if none did."""
+    up_packets: Optional[PacketReport]
+    """Packet counts in direction up, without load by the measurement; null if the reflector does not number
+    its replies by itself, and over TCP, where retransmission hides loss."""
+    warnings: List[str]
+    """Circumstances that limit the validity of the values."""
+
+
+class LoadBalancingReport(TypedDict):
+    """Load balancing by flow: several links side by side, of which each flow takes one (RFC 2991)."""
+
+    delays_seconds: List[float]
+    """By how much packets take longer on each link than on the fastest one, in rising order."""
+    many_flows_bits_per_second: Optional[Estimate_Rate]
+    """What many flows can have together: the sum over the links. Null if not every link could be measured."""
+
+
+class LoadReport(TypedDict):
+    """Round trips while TCP connections fill the path in one direction, in the second half of that time."""
+
+    added_delay_seconds: Optional[Estimate_double]
+    """By how much the median has grown; the bounds are the least and the greatest that a quarter of that half
+    gave. Null if too few messages were answered."""
+    best_grade: Optional[BufferbloatGrade]
+    """The bufferbloat grade of the lower bound; null as above."""
+    bytes: int
+    """Payload bytes that they carried."""
+    connections: int
+    """TCP connections that always had something to send."""
+    duration_seconds: float
+    """How long they sent."""
+    goodput_bits_per_second: Optional[Rate]
+    """Payload that they carried in the second half of the time, all together (bulk transfer capacity, RFC
+    3148); null if it is not known."""
+    idle_round_trip_seconds: Optional[float]
+    """Median round trip of small messages on another TCP connection, before; null if none was answered."""
+    reason: Optional[str]
+    """Why there is no worst grade; null if there is one."""
+    round_trip_seconds: Optional[float]
+    """The same in the second half of the time; null as above."""
+    worst_grade: Optional[BufferbloatGrade]
+    """The bufferbloat grade of the upper bound; null as above, and if the connections did not fill the path,
+    so that the delay may be longer."""
+
+
+Transport = Literal["udp", "rake", "single"]
+"""What carries a train's packets."""
+
+
+class DirectionReport(TypedDict):
+    """The result of one direction."""
+
+    at_least_bits_per_second: Optional[Rate]
+    """A lower bound of the available bandwidth: what could be sent did not fill the path. Null if there is a
+    value, or no bound. Published methods state the end of their range as a value, too."""
+    at_most_bits_per_second: Optional[Rate]
+    """An upper bound of the available bandwidth: the lowest rate that was tried exceeded it. Null as
+    above."""
+    available_bits_per_second: Optional[Estimate_Rate]
+    """The available bandwidth (RFC 5136), averaged over the measurement; null if it could not be determined.
+    Where load balancing was detected, what one flow can have, whichever link it takes."""
+    bytes_sent: int
+    """Bytes of those packets, including IP headers."""
+    capacity: Optional[CapacityReport]
+    """The capacity; null if not requested."""
+    connections: int
+    """TCP connections in use at the end; zero for UDP."""
+    duration_seconds: float
+    """Time from the first train to the result."""
+    fair_share_bits_per_second: Optional[Estimate_Rate]
+    """What one more flow that always sends can have, where flows have queues of their own: its fair share. It
+    may push others aside: the available bandwidth, which nobody uses, may be less. Null where flow queueing
+    was not detected."""
+    limited_by: Optional[str]
+    """Why there is no more than a bound: `sender` (it cannot send faster), `host` (which may take as long for
+    each packet), `budget` (which was spent) `range` (the method tries no other rates) `token-bucket` (more
+    passes for a burst only) `growing-queue` (a longer train at no more kept a queue growing or full)
+    `nearly-full` (what is free may be what other connections give up to the trains) or `flow-queueing` (flows
+    have queues of their own); null if there is no bound."""
+    load: Optional[LoadReport]
+    """What filling the path with TCP connections came to, the bufferbloat grade among it; null if not
+    requested."""
+    load_balancing: Optional[LoadBalancingReport]
+    """The links side by side that connections take; null where none were detected, which takes many
+    connections."""
+    method: str
+    """The name of the estimation method."""
+    packets_sent: int
+    """Probe packets sent to measure the available bandwidth."""
+    reason: Optional[str]
+    """Why there is no value; null if there is one."""
+    spread_bits_per_second: Optional[Rate]
+    """Standard deviation of the available bandwidth from train to train, which shows how much it varied. Null
+    if there were too few trains."""
+    sustained_bytes: Optional[int]
+    """Bytes of the longer trains, one right behind the other, that passed at about this rate: only a policer
+    or a token bucket whose burst is larger may have been overlooked. Null if none was sent, or the rate did
+    not last."""
+    trains: int
+    """Trains used for the value."""
+    trains_rejected: int
+    """Trains rejected."""
+    trains_rejected_reasons: Dict[str, int]
+    """Trains rejected, by cause."""
+    transport: Transport
+    """What carried the probe packets."""
+    warnings: List[str]
+    """Circumstances that limit the validity of the value."""
+
+
+class ErrorReport(TypedDict):
+    """The failure of a measurement."""
+
+    hint: Optional[str]
+    """What to try; null if there is no general advice."""
+    kind: str
+    """What kind of failure, for programs: `resolve`, `connect`, `refused`, `deadline-exceeded` …"""
+    message: str
+    """The operation, its object and the cause."""
+
+
+class Document(TypedDict):
+    """The result of a measurement. Rates count IP-layer bits (RFC 5136)."""
+
+    delay: Optional[DelayReport]
+    """Delay, loss and reordering; null if not requested."""
+    down: Optional[DirectionReport]
+    """From the peer to this host; null if not requested."""
+    error: Optional[ErrorReport]
+    """Why the measurement failed as a whole; null if it did not. There is nothing else in the document
+    then."""
+    peer: str
+    """Address and port of the far end."""
+    schema: str
+    """`kumade.measure/1`."""
+    started: str
+    """Start of the measurement, UTC (RFC 3339)."""
+    up: Optional[DirectionReport]
+    """From this host to the peer; null if not requested."""
