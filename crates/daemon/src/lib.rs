@@ -31,6 +31,7 @@ mod runtime_dir;
 pub mod signals;
 mod socket_file;
 mod text_file;
+mod time_budget;
 
 pub use changed_setting::ChangedSetting;
 pub use config_fault::{ConfigError, ConfigFault, NumberOrText, parse_config};
@@ -47,3 +48,4 @@ pub use private_directory::PrivateDirectory;
 pub use replace_files::{ReplaceError, check_writable, replace_files};
 pub use runtime_dir::{NoRuntimeDir, RuntimeDir};
 pub use text_file::read_text;
+pub use time_budget::TimeBudget;

@@ -221,18 +221,18 @@ impl<T> Resequencer<T> {
             Ordering::Greater => {
                 let ArrivedData { path, counter, predecessors, bytes, .. } = arrival;
                 let waits = self.frontier.awaited_counters(path, counter, predecessors);
-                bucket.insert(
-                    &mut self.pool,
-                    path,
-                    WaitingPacket {
-                        number,
-                        arrival: now,
-                        earliest_arrival_onward: now,
-                        bytes,
-                        awaited: waits,
-                        payload,
-                    },
-                );
+                let waiting = WaitingPacket {
+                    number,
+                    arrival: now,
+                    earliest_arrival_onward: now,
+                    bytes,
+                    awaited: waits,
+                    payload,
+                };
+                if let Err(payload) = bucket.insert(&mut self.pool, path, waiting) {
+                    self.statistics.late += 1;
+                    out.push(payload);
+                }
             }
         }
         if self.buckets.get_mut(index.into()).depth > 0 {

@@ -29,6 +29,17 @@ impl<const N: usize> Default for MessageBatch<N> {
 impl<const N: usize> MessageBatch<N> {
     /// Receives without waiting, each datagram into the next `longest` bytes of the memory. Returns how many have come.
     pub(crate) fn receive(&mut self, socket: &impl AsFd, memory: &mut [u8], longest: usize) -> io::Result<usize> {
+        self.receive_up_to(N, socket, memory, longest)
+    }
+
+    /// The same, no more than so many.
+    pub(crate) fn receive_up_to(
+        &mut self,
+        max_datagrams: usize,
+        socket: &impl AsFd,
+        memory: &mut [u8],
+        longest: usize,
+    ) -> io::Result<usize> {
         self.max_datagram_bytes = longest;
         let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; N];
         for (part, bytes) in parts.iter_mut().zip(memory.chunks_mut(longest.max(1))) {
@@ -42,7 +53,7 @@ impl<const N: usize> MessageBatch<N> {
             (header.msg_control, header.msg_controllen) = (control.as_mut_ptr().cast(), control.len() as _);
         }
         let (socket, flags) = (socket.as_fd().as_raw_fd(), libc::MSG_DONTWAIT as _);
-        let (headers, count) = (self.headers.as_mut_ptr(), N as u32);
+        let (headers, count) = (self.headers.as_mut_ptr(), max_datagrams.min(N) as u32);
         // SAFETY: each header leads to an address, to control data and to one part of `memory` or none, of the lengths given
         // with them, that live across the call and that nothing else refers to; any bytes are valid there.
         let received = unsafe { libc::recvmmsg(socket, headers, count, flags, std::ptr::null_mut()) };

@@ -1,7 +1,7 @@
 use crate::config::{ConnectionConfig, ConnectionRole};
 use crate::connection::{Connection, ConnectionEnd, connection_route, is_connection_route};
 use crate::dialer::Dialer;
-use kumade_daemon::{FairAdmission, Network};
+use kumade_daemon::{FairAdmission, Network, TimeBudget};
 use kumade_dataplane::{Node, Outbound};
 use kumade_multipath::{PathId, StreamWriter};
 use kumade_net::readiness::{EpollSet, Event};
@@ -31,6 +31,9 @@ pub(crate) struct Connections {
     number_by_owner: BTreeMap<(usize, u8), u32>,
     /// Connections to this end that have not shown yet whose they are.
     unauthenticated: FairAdmission<u32>,
+    /// For those, and whether further ones wait in the kernel's queue, since it is used up.
+    stranger_time: TimeBudget,
+    is_accepting: bool,
     next_number: u32,
 }
 
@@ -41,6 +44,10 @@ const BACKLOG: i32 = 1024;
 const DATAGRAM_HEAD_START: Span = Span::from_millis(20);
 /// Connections accepted in a turn.
 const MAX_ACCEPTS: usize = 16;
+/// Who accepts connections, and hears those who have not shown to be peers, takes a tenth of this thread's time for it at most: some
+/// 3000 in a second. Further ones wait in the kernel's queue.
+const STRANGER_TIME_DIVISOR: u32 = 10;
+const STRANGER_TIME_BURST: Span = Span::from_millis(20);
 /// Who has not shown to be a peer for so long is left.
 const AUTHENTICATION_TIMEOUT: Span = Span::from_secs(10);
 /// So many are waited for at a time; for a further one, the oldest of the network with most of them is left.
@@ -77,6 +84,8 @@ impl Connections {
             number_by_route: BTreeMap::new(),
             number_by_owner: BTreeMap::new(),
             unauthenticated: FairAdmission::default(),
+            stranger_time: TimeBudget::new(STRANGER_TIME_DIVISOR, STRANGER_TIME_BURST),
+            is_accepting: true,
             next_number: LISTENER_NUMBER + 1,
         })
     }
@@ -94,13 +103,36 @@ impl Connections {
         let waited = self.readiness.wait(&mut events, Time::ZERO);
         waited.map_err(|error| SetupError::new("wait for TCP connections", error))?;
         for event in &events {
+            let (begun, is_stranger) = (clock::monotonic(), self.is_stranger(event.number));
             match event.number {
                 LISTENER_NUMBER => self.accept(node),
                 number => self.handle_event(number, event, node),
             }
+            if is_stranger {
+                let now = clock::monotonic();
+                self.stranger_time.charge(now - begun, now);
+            }
         }
         self.events = events;
         Ok(())
+    }
+
+    /// Whether what happens there is for somebody who has not shown to be a peer.
+    fn is_stranger(&self, number: u32) -> bool {
+        let connection = self.connections.get(&number);
+        number == LISTENER_NUMBER || connection.is_some_and(|connection| connection.owner.is_none())
+    }
+
+    /// Accepts connections while there is time for strangers. Returns when to be called again, if it accepts none until then.
+    fn pause_or_resume(&mut self, now: Time) -> Option<Time> {
+        let available_at = self.stranger_time.available_at();
+        let is_accepting = available_at <= now;
+        if let Some(listener) = self.listener.as_ref().filter(|_| is_accepting != self.is_accepting) {
+            let set = &self.readiness;
+            let changed = if is_accepting { set.add_reader(listener, LISTENER_NUMBER) } else { set.remove(listener) };
+            self.is_accepting = if changed.is_ok() { is_accepting } else { self.is_accepting };
+        }
+        (!is_accepting).then_some(available_at)
     }
 
     fn handle_event(&mut self, number: u32, event: &Event, node: &mut Node<Buffer>) {
@@ -245,7 +277,8 @@ impl Connections {
         let oldest = oldest.map(|(_, until)| until);
         self.leave_black_holes(node, now);
         let look = node.is_backlogged().then_some(now + StreamWriter::SAMPLE_INTERVAL);
-        self.dial(node, now).into_iter().chain(oldest).chain(look).min()
+        let resumed_at = self.pause_or_resume(now);
+        self.dial(node, now).into_iter().chain(oldest).chain(look).chain(resumed_at).min()
     }
 
     /// Leaves connections whose long segments do not pass; the end that opens them does so again, with short ones.

@@ -1,24 +1,33 @@
 use crate::config::{BondedConfig, DatagramConfig};
 use crate::error::BondedError;
+use crate::fair_turns::FairTurns;
 use crate::outer_dscp::OuterDscp;
+use crate::own_sockets::OwnSockets;
 use crate::policy_routes::{KeptRoutes, replace_path_routes};
-use kumade_dataplane::{Node, Outbound, OuterHeaders};
+use kumade_dataplane::{Node, Outbound, OuterHeaders, Received};
 use kumade_multipath::OuterTransport;
 use kumade_net::interface::{self, Family};
 use kumade_net::policy_routing::MarkedRoute;
-use kumade_net::udp::{BatchReceiver, BatchSocket, SendRefusal};
+use kumade_net::udp::{BatchReceiver, BatchSocket, ReceivedDatagrams, SendRefusal};
 use kumade_net::{SetupError, SocketBinding, clock};
 use kumade_noise_session::Route;
 use kumade_packet_loop::{Buffer, StampClock};
 use kumade_units::{Span, Time};
+use std::collections::BTreeMap;
 use std::io;
+use std::mem;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Paths by UDP: a socket on each, or one for either version of IP.
+/// Paths by UDP: a socket on each, or one for either version of IP; and further ones of peers that send much.
 pub(crate) struct Datagrams {
     shard: usize,
     sockets: Vec<PathSocket>,
+    /// Which socket is read next, by their numbers, and how many datagrams have come through each in this turn.
+    turns: FairTurns,
+    received_in_turn: BTreeMap<u32, u64>,
+    last_number: u32,
+    has_other_sources: bool,
     dscp: OuterDscp,
     stamp_clock: StampClock,
     next_system_check: Time,
@@ -28,9 +37,11 @@ pub(crate) struct Datagrams {
 }
 
 struct PathSocket {
+    number: u32,
     place: PathPlace,
     family: Family,
     socket: BatchSocket,
+    own_sockets: OwnSockets,
     receiver: BatchReceiver,
     /// What was said last of why it cannot follow its interface.
     reported: Option<String>,
@@ -45,8 +56,22 @@ struct PathPlace {
     family: Option<Family>,
 }
 
-/// Reads of a socket in a turn, of 16 messages each, so that none keeps the thread from the others.
-const MAX_READS: usize = 2;
+/// A socket: the place of the path's, and of one of its peers'.
+#[derive(Debug, Clone, Copy)]
+struct Source {
+    number: u32,
+    path_socket: usize,
+    own_socket: Option<usize>,
+    /// A read takes no more messages.
+    max_messages: usize,
+}
+
+/// Reads of a path's sockets in a turn.
+const MAX_READS: usize = 4;
+/// No socket is read any more in a turn that takes so long, so that none keeps the thread from the device and from what is due.
+const MAX_RECEIVE_TIME: Span = Span::from_micros(500);
+/// Messages of a read at first; more once it is known how long they take.
+const FIRST_MESSAGES: usize = 2;
 /// Between two looks at the clock and at the interfaces.
 const SYSTEM_CHECK_INTERVAL: Span = Span::from_millis(500);
 
@@ -55,6 +80,10 @@ impl Datagrams {
         let mut opened = Datagrams {
             shard,
             sockets: Vec::new(),
+            turns: FairTurns::default(),
+            received_in_turn: BTreeMap::new(),
+            last_number: 0,
+            has_other_sources: false,
             dscp: datagrams.dscp,
             stamp_clock: StampClock::new(),
             next_system_check: clock::monotonic() + SYSTEM_CHECK_INTERVAL,
@@ -86,49 +115,105 @@ impl Datagrams {
         let places: Vec<_> = datagrams.paths.iter().enumerate().map(place_of).collect();
         // A path may have the port that another one had.
         self.sockets.retain(|socket| places.contains(&socket.place));
+        // Peers may have other places from now on.
+        self.sockets.iter_mut().for_each(|socket| socket.own_sockets.clear());
         for place in places {
             if !self.sockets.iter().any(|socket| socket.place == place) {
-                self.sockets.extend(PathSocket::bind(&place, port)?);
+                self.sockets.extend(PathSocket::bind(&place, port, &mut self.last_number)?);
             }
         }
         Ok(())
     }
 
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.sockets.iter().map(|socket| socket.receiver.as_fd())
+        let of_peers = self.sockets.iter().flat_map(|socket| socket.own_sockets.sources());
+        self.sockets.iter().map(|socket| socket.receiver.as_fd()).chain(of_peers)
     }
 
+    /// Whether there are other sources than when this was last asked.
+    pub(crate) fn take_sources_change(&mut self) -> bool {
+        mem::take(&mut self.has_other_sources)
+    }
+
+    /// Hands over what has arrived, the same time for each socket: peers that send more than this end can take lose their own
+    /// datagrams, in their own sockets.
     pub(crate) fn receive(&mut self, node: &mut Node<Buffer>) -> Result<(), BondedError> {
-        let Datagrams { sockets, stamp_clock: stamps, .. } = self;
-        for PathSocket { place, receiver, .. } in sockets {
-            let path = place.path;
-            for _ in 0..MAX_READS {
-                let count = receiver.receive(|received| {
-                    let now = clock::monotonic();
-                    let stamp = received.stamp.map(|stamp| stamps.to_monotonic(stamps.from_stamp(stamp, Time::ZERO)));
-                    let arrived = stamp.map_or(now, |stamp| stamp.min(now));
-                    let from = Route { path: path as u8, address: received.source };
-                    let (ecn, outer) = (received.ecn, outer_header_bytes(Family::from_address(from.address.ip())));
-                    let carrier = OuterTransport::Udp;
-                    for datagram in received.datagrams() {
-                        let size = datagram.len() as u32 + outer;
-                        node.receive(
-                            datagram,
-                            OuterHeaders { route: from, transport: carrier, ecn, packet_bytes: size, arrival: arrived },
-                            now,
-                        );
-                    }
-                });
-                match count {
-                    Ok(0) => break,
-                    Ok(_) => {}
-                    // What a router or the far end reported of an earlier datagram.
-                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                    Err(cause) => return Err(BondedError::Receive { path, cause }),
-                }
+        self.received_in_turn.clear();
+        let start = clock::monotonic();
+        let mut begun = start;
+        let mut waiting: Vec<_> = self.all_sources().collect();
+        for _ in 0..MAX_READS * waiting.len() {
+            let next = self.turns.next(waiting.iter().map(|source| source.number));
+            let Some(place) = waiting.iter().position(|source| Some(source.number) == next) else { break };
+            let source = &mut waiting[place];
+            let count = self.receive_from(source, node)?;
+            let now = clock::monotonic();
+            self.turns.charge(source.number, now - begun);
+            if now - start >= MAX_RECEIVE_TIME {
+                break;
             }
+            if count < source.max_messages {
+                waiting.swap_remove(place);
+            } else {
+                let fits = (MAX_RECEIVE_TIME.as_nanos() - (now - start).as_nanos()) / (now - begun).as_nanos().max(1);
+                source.max_messages = (count * fits.max(1) as usize).min(BatchReceiver::MAX_MESSAGES);
+            }
+            begun = now;
         }
         Ok(())
+    }
+
+    fn all_sources(&self) -> impl Iterator<Item = Source> {
+        self.sockets.iter().enumerate().flat_map(|(path_socket, socket)| {
+            let source =
+                move |(number, own_socket)| Source { number, path_socket, own_socket, max_messages: FIRST_MESSAGES };
+            let own = socket.own_sockets.iter().enumerate().map(|(place, own)| (own.number, Some(place)));
+            own.chain([(socket.number, None)]).map(source)
+        })
+    }
+
+    /// Returns how many messages have come.
+    fn receive_from(&mut self, source: &Source, node: &mut Node<Buffer>) -> Result<usize, BondedError> {
+        let Datagrams { sockets, stamp_clock: stamps, received_in_turn, last_number, .. } = self;
+        let PathSocket { place: PathPlace { path, .. }, receiver, socket, own_sockets, .. } =
+            &mut sockets[source.path_socket];
+        let path = *path;
+        let (mut senders, mut datagrams) = (Vec::new(), 0);
+        let from = source.own_socket.and_then(|own| own_sockets.get(own)).unwrap_or(socket);
+        let count = receiver.receive_from(from, source.max_messages, |received| {
+            let address = received.source;
+            let (remote, count) = hand_over(received, path, stamps, node);
+            datagrams += u64::from(count);
+            senders.extend(remote.map(|remote| (remote, address, count)));
+        });
+        *received_in_turn.entry(source.number).or_default() += datagrams;
+        let now = clock::monotonic();
+        match (count, source.own_socket) {
+            (Ok(count), Some(own)) => {
+                if count > 0 {
+                    own_sockets.record_use(own, now);
+                }
+                Ok(count)
+            }
+            (Ok(count), None) => {
+                for sender in senders {
+                    self.has_other_sources |= own_sockets.record(sender, socket, last_number, now);
+                }
+                Ok(count)
+            }
+            // What a router or the far end reported of an earlier datagram.
+            (Err(_), Some(_)) => Ok(0),
+            (Err(error), None) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(0),
+            (Err(cause), None) => Err(BondedError::Receive { path, cause }),
+        }
+    }
+
+    /// It took so long to deal with what was received in this turn.
+    pub(crate) fn charge_turn(&mut self, time: Span) {
+        let all: u64 = self.received_in_turn.values().sum();
+        for (number, datagrams) in mem::take(&mut self.received_in_turn) {
+            self.turns.charge(number, time * datagrams as i64 / all.max(1) as i64);
+        }
     }
 
     /// Returns how many datagrams the system did not take.
@@ -172,17 +257,25 @@ impl Datagrams {
             self.next_system_check = now + SYSTEM_CHECK_INTERVAL;
             self.stamp_clock.check_for_step();
             self.follow_interfaces(node, now);
+            for socket in &mut self.sockets {
+                self.has_other_sources |= socket.own_sockets.expire(now);
+            }
         }
     }
 
     /// An interface may be deleted and made again, as each PPP connection does, and may have another MTU then or at any time.
     fn follow_interfaces(&mut self, node: &mut Node<Buffer>, now: Time) {
-        for PathSocket { place: PathPlace { path, binding, .. }, socket, reported, .. } in &mut self.sockets {
+        for PathSocket { place: PathPlace { path, binding, .. }, socket, own_sockets, reported, .. } in
+            &mut self.sockets
+        {
             let Some(interface) = &binding.interface else { continue };
             match socket.follow_interface() {
                 Ok(None) => {}
                 Ok(Some(index)) => {
                     *reported = None;
+                    // These are still bound to the one before.
+                    own_sockets.clear();
+                    self.has_other_sources = true;
                     tracing::warn!(
                         "path {path}: {interface} is a new interface (number {index}); the path uses it now"
                     );
@@ -207,24 +300,58 @@ impl Datagrams {
 
 impl PathSocket {
     /// On all addresses of this host, one for either version of IP; of IPv4 only, where the system has no IPv6.
-    fn bind(place: &PathPlace, port: u16) -> Result<Vec<Self>, SetupError> {
+    fn bind(place: &PathPlace, port: u16, last_number: &mut u32) -> Result<Vec<Self>, SetupError> {
+        let mut number = || {
+            *last_number = last_number.wrapping_add(1);
+            *last_number
+        };
         if let Some(family) = place.family {
-            return Ok(vec![PathSocket::bind_family(place, &place.binding, family, port)?]);
+            return Ok(vec![PathSocket::bind_family(place, &place.binding, (family, port), number())?]);
         }
         let binding = SocketBinding { source: None, ..place.binding.clone() };
-        let v6 = match PathSocket::bind_family(place, &binding, Family::V6, port) {
+        let v6 = match PathSocket::bind_family(place, &binding, (Family::V6, port), number()) {
             Err(error) if Family::is_unsupported(error.io_error()) => None,
             outcome => Some(outcome?),
         };
-        let v4 = PathSocket::bind_family(place, &binding, Family::V4, port)?;
+        let v4 = PathSocket::bind_family(place, &binding, (Family::V4, port), number())?;
         Ok(v6.into_iter().chain([v4]).collect())
     }
 
-    fn bind_family(place: &PathPlace, binding: &SocketBinding, family: Family, port: u16) -> Result<Self, SetupError> {
+    fn bind_family(
+        place: &PathPlace,
+        binding: &SocketBinding,
+        (family, port): (Family, u16),
+        number: u32,
+    ) -> Result<Self, SetupError> {
         let socket = BatchSocket::bind(binding, family, port)?;
-        let receiver = BatchReceiver::new(&socket);
-        Ok(PathSocket { place: place.clone(), family, receiver, socket, reported: None })
+        let (receiver, own_sockets) = (BatchReceiver::new(&socket), OwnSockets::default());
+        Ok(PathSocket { number, place: place.clone(), family, receiver, socket, own_sockets, reported: None })
     }
+}
+
+/// Gives the node what has come together on a path. Returns which peer has sent it, if it is authentic, and how many datagrams those are.
+fn hand_over(
+    received: ReceivedDatagrams<'_>,
+    path: usize,
+    stamps: &mut StampClock,
+    node: &mut Node<Buffer>,
+) -> (Option<usize>, u32) {
+    let now = clock::monotonic();
+    let stamp = received.stamp.map(|stamp| stamps.to_monotonic(stamps.from_stamp(stamp, Time::ZERO)));
+    let arrived = stamp.map_or(now, |stamp| stamp.min(now));
+    let from = Route { path: path as u8, address: received.source };
+    let (ecn, outer) = (received.ecn, outer_header_bytes(Family::from_address(from.address.ip())));
+    let transport = OuterTransport::Udp;
+    let (mut sender, mut count) = (None, 0);
+    for datagram in received.datagrams() {
+        let packet_bytes = datagram.len() as u32 + outer;
+        let outer = OuterHeaders { route: from, transport, ecn, packet_bytes, arrival: arrived };
+        if let Received::Data { remote, .. } = node.receive(datagram, outer, now) {
+            sender = Some(remote);
+        }
+        count += 1;
+    }
+    (sender, count)
 }
 
 /// Bytes of the IP and UDP headers of datagrams.

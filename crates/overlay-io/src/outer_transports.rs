@@ -4,7 +4,7 @@ use crate::datagrams::Datagrams;
 use crate::error::BondedError;
 use kumade_dataplane::{Node, Outbound};
 use kumade_packet_loop::Buffer;
-use kumade_units::Time;
+use kumade_units::{Span, Time};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
@@ -44,6 +44,16 @@ impl OuterTransports {
     pub(crate) fn sources(&self) -> Vec<BorrowedFd<'_>> {
         let datagrams = self.datagrams.iter().flat_map(|datagrams| datagrams.sources());
         datagrams.chain(self.connections.iter().map(|connections| connections.source())).collect()
+    }
+
+    /// Whether there are other sources than when this was last asked.
+    pub(crate) fn take_sources_change(&mut self) -> bool {
+        self.datagrams.as_mut().is_some_and(|datagrams| datagrams.take_sources_change())
+    }
+
+    /// It took so long to deal with what has arrived in this turn.
+    pub(crate) fn charge_turn(&mut self, time: Span) {
+        self.datagrams.iter_mut().for_each(|datagrams| datagrams.charge_turn(time));
     }
 
     /// Hands over what has arrived.

@@ -309,10 +309,12 @@ impl Shard for BondedShard {
         self.transports.report_room(&mut self.node, now);
         self.node.drain(now, clock::realtime(), &mut self.output);
         self.send_output(now);
+        self.transports.charge_turn(clock::monotonic() - now);
         self.update_device_mtu();
         self.routes.iter_mut().for_each(|routes| routes.restore_if_due(now));
         self.follow_far_address(now);
         let carriers = self.transports.advance(&mut self.node, now);
+        self.has_other_sources |= self.transports.take_sources_change();
         if self.has_other_sources {
             // They are waited for from the next turn on.
             return Ok(now);

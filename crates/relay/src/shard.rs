@@ -10,6 +10,7 @@ use crate::resolver::NameResolver;
 use crate::slot::{ConnectionSlot, LingeringStream, discard_input};
 use crate::stream_end::StreamEndReason;
 use crate::{far_end, near_end};
+use kumade_daemon::TimeBudget;
 use kumade_net::nftables::InstalledTable;
 use kumade_net::readiness::{EpollSet, Event};
 use kumade_net::tcp::RtoLimits;
@@ -35,6 +36,8 @@ pub(crate) struct RelayShard {
     connections: RelayEntries,
     events: Vec<Event>,
     batch: RecordBatch,
+    /// For accepting those who have not shown to be peers, at the far end.
+    stranger_time: TimeBudget,
     /// When to look next at what takes too long.
     next_check: Time,
     /// When to look next at what is held for peers.
@@ -62,6 +65,10 @@ const CHECK_INTERVAL: Span = Span::from_millis(250);
 const IDLE_INTERVAL: Span = Span::from_secs(60);
 /// Connections accepted in a turn, each with a handshake of some 200 µs.
 const MAX_ACCEPTS_PER_TURN: usize = 16;
+/// The far end takes a tenth of its thread's time at most to accept connections; further ones wait in the kernel's queue.
+const STRANGER_TIME_DIVISOR: u32 = 10;
+/// As much as that is from one [check](CHECK_INTERVAL) to the next.
+const STRANGER_TIME_BURST: Span = Span::from_millis(25);
 /// Connections of a near end; further ones wait in the kernel's queue. The far end takes as many.
 const MAX_CONNECTIONS: usize = 1000;
 
@@ -82,6 +89,7 @@ impl RelayShard {
             connections: entries,
             events: Vec::new(),
             batch,
+            stranger_time: TimeBudget::new(STRANGER_TIME_DIVISOR, STRANGER_TIME_BURST),
             next_check: Time::ZERO,
             next_memory_check: Time::ZERO,
         })
@@ -175,9 +183,14 @@ impl RelayShard {
     }
 
     fn accept(&mut self, place: usize) {
-        let RelayShard { end, listeners, connections: entries, .. } = self;
+        let RelayShard { end, listeners, connections: entries, stranger_time, .. } = self;
         for _ in 0..MAX_ACCEPTS_PER_TURN {
-            if matches!(end, RelayEnd::Near(_)) && entries.len() >= MAX_CONNECTIONS {
+            let begun = clock::monotonic();
+            let is_full = match end {
+                RelayEnd::Near(_) => entries.len() >= MAX_CONNECTIONS,
+                RelayEnd::Far(_) => stranger_time.available_at() > begun,
+            };
+            if is_full {
                 return listeners.pause(place, &entries.epoll_set);
             }
             match (listeners.accept(place, &entries.epoll_set), &mut *end) {
@@ -185,7 +198,9 @@ impl RelayShard {
                     near_end::begin_stream(near, entries, stream, target);
                 }
                 (Some((stream, AcceptedConnection::Unauthenticated)), RelayEnd::Far(_)) => {
-                    far_end::accept_connection(entries, stream)
+                    far_end::accept_connection(entries, stream);
+                    let now = clock::monotonic();
+                    stranger_time.charge(now - begun, now);
                 }
                 (Some(_), _) => {}
                 (None, _) => return,

@@ -1,7 +1,8 @@
 //! What gateways carry on this machine, beside their targets: `cargo run --release -p kumade-gateway --example bench`, as root, on a
 //! machine that does nothing else; it takes three minutes. `-- speed`, `-- forged` or `-- flows` (the bonded plane), `-- tunnels` (the same over TCP)
 //! or `-- sessions` (the direct plane) measures only that, and `-- speed 10` repeats it so often. `-- peers target/release/kumade`
-//! has a thousand peers connect to that program as a tunnel and as a gateway.
+//! has a thousand peers connect to that program as a tunnel and as a gateway, and `-- hostile target/release/kumade` has peers of a
+//! tunnel do what they like; `-- hostile PATH "short packets" 3` measures only attacks with such names, in three rounds.
 //!
 //! Hosts, gateways and whoever else takes part are all here, in network namespaces, and share its cores. So figures are
 //! compared with those of the same run: wireguard-go, `wg` and OpenVPN are used where they are
@@ -9,6 +10,7 @@
 
 mod flows;
 mod forged;
+mod hostile;
 mod lines;
 mod outcome;
 mod peers;
@@ -25,6 +27,11 @@ fn main() -> Outcome<()> {
     let wanted = env::args().nth(1);
     if wanted.as_deref() == Some("peers") {
         return peers::measure(&env::args().nth(2).ok_or("give the path of kumade")?);
+    }
+    if wanted.as_deref() == Some("hostile") {
+        let program = env::args().nth(2).ok_or("give the path of kumade")?;
+        let rounds = env::args().nth(4).map_or(Ok(1), |text| text.parse())?;
+        return hostile::measure(&program, env::args().nth(3).as_deref(), rounds);
     }
     let repeats = env::args().nth(2).map_or(Ok(5), |text| text.parse())?;
     let is_wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);

@@ -49,10 +49,17 @@ impl ReorderBucket {
             .filter_map(|path| Some((path, pool.first(&self.path_lists[path.index()])?)))
     }
 
-    pub(super) fn insert<T>(&mut self, pool: &mut PacketPool<T>, path: PathId, waiting: WaitingPacket<T>) {
-        pool.insert(&mut self.path_lists[path.index()], waiting);
+    /// Has a packet wait. It comes back where it was overtaken on its path by more than that passes for reordering.
+    pub(super) fn insert<T>(
+        &mut self,
+        pool: &mut PacketPool<T>,
+        path: PathId,
+        waiting: WaitingPacket<T>,
+    ) -> Result<(), T> {
+        pool.insert(&mut self.path_lists[path.index()], waiting)?;
         self.occupied_paths |= 1 << path.index();
         self.depth += 1;
+        Ok(())
     }
 
     /// Takes the first of those that came over a path.

@@ -38,6 +38,9 @@ pub(super) struct PoolList {
 }
 
 const NO_SLOT: u32 = u32::MAX;
+/// The longest way from the end of a list to a packet's place: a peer that numbers in falling order would have thousands of packets
+/// passed for each. Paths that reorder do so by tens of packets.
+pub(super) const MAX_INSERTION_DISTANCE: usize = 128;
 
 impl PoolList {
     pub(super) const EMPTY_LIST: PoolList = PoolList { first: NO_SLOT, last: NO_SLOT };
@@ -65,15 +68,20 @@ impl<T> PacketPool<T> {
     }
 
     /// Puts a packet at its place, behind all with its number and lower ones. Paths keep order, so that this is the end
-    /// but for a few.
-    pub(super) fn insert(&mut self, list: &mut PoolList, mut waiting: WaitingPacket<T>) {
-        let mut before = list.last;
+    /// but for a few. Where it is further from the end than [`MAX_INSERTION_DISTANCE`], the packet comes back.
+    pub(super) fn insert(&mut self, list: &mut PoolList, mut waiting: WaitingPacket<T>) -> Result<(), T> {
+        let (mut before, mut distance) = (list.last, 0);
         while let Some(other) = self.get(before).filter(|other| other.number > waiting.number) {
+            if distance == MAX_INSERTION_DISTANCE {
+                return Err(waiting.payload);
+            }
+            distance += 1;
             waiting.earliest_arrival_onward = waiting.earliest_arrival_onward.min(other.earliest_arrival_onward);
             before = self.slots[before as usize].previous;
         }
         let place = self.occupy_slot(waiting);
         self.link_slot(list, before, place);
+        Ok(())
     }
 
     /// Takes the packet with the lowest number out.

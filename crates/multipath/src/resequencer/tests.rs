@@ -333,3 +333,18 @@ fn a_flush_delivers_all_that_waits_in_order() {
     assert_eq!(ends.out, [1, 5]);
     assert_eq!((ends.resequencer.deadline(), ends.resequencer.waiting_totals()), (None, (0, 0)));
 }
+
+#[test]
+fn numbers_in_falling_order_cost_little_each() {
+    let mut ends = ends();
+    let mut sent = ends.send_over(&[[1; 1].as_slice(), &[0; 3000]].concat());
+    sent.remove(0);
+    sent.reverse();
+    let delivered = ends.arrive_all(&sent, time_at_millis(0));
+    let (waiting, _) = ends.resequencer.waiting_totals();
+    // Each would have to be put before all that came before it.
+    assert!((1..=pool::MAX_INSERTION_DISTANCE + 1).contains(&waiting), "{waiting}");
+    assert_eq!(delivered.len() + waiting, sent.len(), "nothing is lost");
+    assert_eq!(ends.resequencer.statistics().late as usize, delivered.len());
+    assert_eq!(ends.expire(time_at_millis(1000)).len(), waiting);
+}

@@ -29,8 +29,13 @@ impl SequenceWindow {
 
     /// Passes over what is before `number`; it may still come.
     pub(super) fn skip_to(&mut self, number: u64) {
-        for skipped in self.next.max(number.saturating_sub(WINDOW_NUMBERS))..number {
-            self.received_bits[word_index(skipped)] &= !bit_mask(skipped);
+        if number >= self.next.saturating_add(WINDOW_NUMBERS) {
+            // Whoever jumps with each number has it done at once, not number by number.
+            self.received_bits.fill(0);
+        } else {
+            for skipped in self.next..number {
+                self.received_bits[word_index(skipped)] &= !bit_mask(skipped);
+            }
         }
         self.next = self.next.max(number);
     }

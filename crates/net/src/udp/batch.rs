@@ -10,7 +10,7 @@ use kumade_packet::DsField;
 use nix::libc;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{IpRecvTos, Ipv6RecvTClass, RcvBuf, RcvBufForce, SndBuf, SndBufForce, UdpGroSegment};
-use socket2::{SockAddr, SockRef};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -70,6 +70,38 @@ impl BatchSocket {
         });
         let interface = interface.transpose()?;
         Ok(BatchSocket(Arc::new(Shared { socket, is_segmenting: AtomicBool::new(true), interface })))
+    }
+
+    /// A further socket of the same port, which receives what comes from this address from now on: the kernel leads it there, with a
+    /// buffer of its own. `others` are all that there are already. Datagrams from elsewhere that come while it is opened may be in it, too.
+    ///
+    /// # Errors
+    /// The process is of another user than the one that has bound the socket, lacks what that took, or has no descriptor left.
+    pub fn connected_to<'o, O>(&self, peer: SocketAddr, others: O) -> io::Result<BatchSocket>
+    where
+        O: IntoIterator<Item = &'o BatchSocket, IntoIter: Clone>,
+    {
+        let local = self.local_addr()?;
+        let further = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
+        if local.is_ipv6() {
+            further.set_only_v6(true)?;
+        }
+        if let Some(BoundInterface { name, .. }) = &self.0.interface {
+            bind_to_interface(&SockRef::from(&further), name)?;
+        }
+        // All of them, for this moment: from then on, nobody else gets the port.
+        let all = others.into_iter().map(|other| &other.0.socket).chain([&self.0.socket]);
+        let share = |is_shared| all.clone().try_for_each(|socket| SockRef::from(socket).set_reuse_port(is_shared));
+        further.set_reuse_port(true)?;
+        let connected = share(true)
+            .and_then(|()| further.bind(&local.into()))
+            .and_then(|()| further.connect(&self.destination(peer)));
+        share(false)?;
+        further.set_reuse_port(false)?;
+        connected?;
+        let socket = UdpSocket::from(further);
+        prepare_socket(&socket, Family::from_address(local.ip()))?;
+        Ok(BatchSocket(Arc::new(Shared { socket, is_segmenting: AtomicBool::new(true), interface: None })))
     }
 
     /// Binds the socket anew where its interface was deleted and made again, which has another number then: until this, nothing
@@ -236,5 +268,30 @@ mod tests {
             }
             assert_eq!(found, sent);
         }
+    }
+
+    #[test]
+    fn a_further_socket_receives_of_one_sender_and_the_port_is_nobody_elses() {
+        let open = || BatchSocket::bind(&SocketBinding::default(), Family::V4, 0).unwrap();
+        let (shared, near, other) = (open(), open(), open());
+        let to = SocketAddr::new("127.0.0.1".parse().unwrap(), shared.local_addr().unwrap().port());
+        let from = |socket: &BatchSocket| SocketAddr::new(to.ip(), socket.local_addr().unwrap().port());
+        let further = shared.connected_to(from(&near), []).unwrap();
+        let _another = shared.connected_to(from(&open()), [&further]).unwrap();
+        for socket in [&near, &other] {
+            assert_eq!(socket.send(to, DsField::default(), &[[7; 10]], |_, refusal| panic!("{refusal:?}")), 1);
+        }
+        let mut receiver = BatchReceiver::new(&shared);
+        for (socket, sender) in [(&further, &near), (&shared, &other)] {
+            let mut senders = Vec::new();
+            receiver.receive_from(socket, 16, |received| senders.push(received.source)).unwrap();
+            assert_eq!(senders, [from(sender)]);
+        }
+        let taken = SocketBinding::default().bind_udp(Family::V4, to.port()).map_err(|error| error.kind());
+        assert_eq!(taken.err(), Some(io::ErrorKind::AddrInUse));
+        let reusing = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).unwrap();
+        reusing.set_reuse_port(true).unwrap();
+        let any = SocketAddr::from(([0, 0, 0, 0], to.port()));
+        assert_eq!(reusing.bind(&any.into()).map_err(|error| error.kind()), Err(io::ErrorKind::AddrInUse));
     }
 }

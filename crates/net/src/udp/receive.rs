@@ -42,6 +42,9 @@ impl<'a> ReceivedDatagrams<'a> {
 }
 
 impl BatchReceiver {
+    /// How many times [`receive`](Self::receive) calls its argument at most.
+    pub const MAX_MESSAGES: usize = MAX_MESSAGES;
+
     /// Has 1 MB of memory of its own.
     pub fn new(socket: &BatchSocket) -> Self {
         BatchReceiver { socket: socket.clone(), memory: vec![0; MAX_MESSAGES * MAX_MESSAGE_BYTES].into() }
@@ -52,9 +55,23 @@ impl BatchReceiver {
     ///
     /// # Errors
     /// What the socket reports.
-    pub fn receive(&mut self, mut read: impl FnMut(ReceivedDatagrams<'_>)) -> io::Result<usize> {
+    pub fn receive(&mut self, read: impl FnMut(ReceivedDatagrams<'_>)) -> io::Result<usize> {
+        let socket = self.socket.clone();
+        self.receive_from(&socket, Self::MAX_MESSAGES, read)
+    }
+
+    /// The same of another socket, no more than so many times.
+    ///
+    /// # Errors
+    /// What the socket reports.
+    pub fn receive_from(
+        &mut self,
+        socket: &BatchSocket,
+        max_messages: usize,
+        mut read: impl FnMut(ReceivedDatagrams<'_>),
+    ) -> io::Result<usize> {
         let mut messages = MessageBatch::<MAX_MESSAGES>::default();
-        let count = match messages.receive(&self.socket, &mut self.memory, MAX_MESSAGE_BYTES) {
+        let count = match messages.receive_up_to(max_messages, socket, &mut self.memory, MAX_MESSAGE_BYTES) {
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => 0,
             outcome => outcome?,
         };
