@@ -106,6 +106,34 @@ const PAGES: &[ManualPage] = &[
         exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
+        command: "monitor",
+        examples: &[("kumade monitor --config /etc/kumade/monitor.toml", "monitor what a file names, until Ctrl-C")],
+        exit_statuses: SERVICE_EXIT_STATUSES,
+    },
+    ManualPage {
+        command: "monitor check",
+        examples: &[("kumade monitor check monitor.toml", "what it costs, and whether all measurements fit")],
+        exit_statuses: "0 it can be done; 1 a file cannot be read, or the measurements do not fit; 2 the configuration is invalid",
+    },
+    ManualPage {
+        command: "monitor show",
+        examples: &[("kumade monitor show", "how the paths are"), ("kumade monitor show --json", "for programs")],
+        exit_statuses: COMMAND_EXIT_STATUSES,
+    },
+    ManualPage {
+        command: "monitor export",
+        examples: &[
+            ("kumade monitor export monitor.toml --last 30d", "the measurements of 30 days, as CSV"),
+            ("kumade monitor export monitor.toml --what probes --pair campus --json", "probes of a day, by minute"),
+        ],
+        exit_statuses: COMMAND_EXIT_STATUSES,
+    },
+    ManualPage {
+        command: "monitor backup",
+        examples: &[("kumade monitor backup monitor.toml copy.db", "a copy while it runs")],
+        exit_statuses: COMMAND_EXIT_STATUSES,
+    },
+    ManualPage {
         command: "tunnel check",
         examples: &[("kumade tunnel check tunnel.toml", "whether an end can start so")],
         exit_statuses: "0 the tunnel can start so; 1 a file cannot be read, or the host refuses something; 2 the configuration is invalid",

@@ -2,6 +2,7 @@
 
 mod check;
 mod config_file;
+mod export;
 mod registry;
 mod run;
 mod show;
@@ -18,12 +19,6 @@ use std::process::ExitCode;
 ///
 /// What is monitored stands in a file (TOML); each target takes two lines. A host that answers ping needs nothing else; one that
 /// runs `kumade serve` can be measured, too.
-///
-/// Example: kumade monitor --config /etc/kumade/monitor.toml
-///
-/// Example: kumade monitor check /etc/kumade/monitor.toml
-///
-/// Example: kumade monitor show
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub struct MonitorArgs {
@@ -43,6 +38,10 @@ enum MonitorCommand {
     Check(check::CheckArgs),
     /// Show how the paths of a running monitor are
     Show(show::ShowArgs),
+    /// Print what the archive has
+    Export(export::ExportArgs),
+    /// Copy the archive
+    Backup(export::BackupArgs),
 }
 
 /// Runs the command.
@@ -53,6 +52,8 @@ pub fn run(args: &MonitorArgs) -> anyhow::Result<ExitCode> {
     match (&args.command, &args.config) {
         (Some(MonitorCommand::Check(args)), _) => check::run(args),
         (Some(MonitorCommand::Show(args)), _) => show::run(args),
+        (Some(MonitorCommand::Export(args)), _) => export::export(args),
+        (Some(MonitorCommand::Backup(args)), _) => export::back_up(args),
         (None, Some(file)) => match read_config(file)? {
             Ok(config) => run::run(config, &args.name),
             Err(error) => Ok(usage_error(&error)),

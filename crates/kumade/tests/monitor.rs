@@ -137,6 +137,31 @@ fn paths_are_probed_and_measured_and_what_was_seen_is_kept() {
         assert!(metrics.contains("kumade_monitor_path_up{pair=\"absent\"} 0"), "{metrics}");
         assert!(metrics.contains("kumade_monitor_measurement_age_seconds{pair=\"measured\"}"), "{metrics}");
 
+        // What other programs read, and a copy that is an archive itself, while the monitor writes.
+        let file = site.directory.join("monitor.toml");
+        let export = |file: &PathBuf, more: &[&str]| {
+            let arguments = [&["monitor", "export", file.to_str().unwrap()], more].concat();
+            String::from_utf8(site.kumade(&site.hosts.left, &arguments).output().unwrap().stdout).unwrap()
+        };
+        let runs = export(&file, &["--pair", "measured"]);
+        assert!(runs.starts_with("pair,ip_version,started") && runs.lines().count() >= 2, "{runs}");
+        let probes = export(&file, &["--what", "probes", "--json"]);
+        let lines: Vec<Value> = probes.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lost = |pair: &str| {
+            let of_pair = lines.iter().filter(|line| line["pair"] == pair);
+            of_pair.map(|line| line["lost"].as_u64().unwrap()).sum::<u64>()
+        };
+        assert!(lost("absent") > 0 && lines.iter().any(|line| line["ip_version"] == 6), "{probes}");
+        let copy = site.directory.join("copy");
+        fs::create_dir(&copy).unwrap();
+        let database = copy.join("archive.db");
+        let arguments = ["monitor", "backup", file.to_str().unwrap(), database.to_str().unwrap()];
+        assert!(site.kumade(&site.hosts.left, &arguments).status().unwrap().success());
+        assert!(!site.kumade(&site.hosts.left, &arguments).status().unwrap().success(), "nothing is overwritten");
+        let copied = site.directory.join("copied.toml");
+        fs::write(&copied, format!("[monitor]\narchive = {copy:?}\n{TARGETS}")).unwrap();
+        assert!(export(&copied, &["--pair", "measured"]).starts_with(runs.lines().next().unwrap()));
+
         // What has been committed survives a kill; the time until the next start is a gap with its cause.
         assert!(eventually(|| site.archived("pinged").0 >= 20));
         let before = site.archived("pinged").0;

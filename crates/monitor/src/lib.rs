@@ -8,6 +8,7 @@
 pub mod config;
 mod estimate;
 mod exclusive_run;
+mod export;
 pub mod light;
 mod metrics;
 mod monitor;
@@ -21,6 +22,7 @@ mod schedule;
 pub mod status;
 
 pub use estimate::{CostEstimate, Overloaded};
+pub use export::{ArchiveExport, ProbeLine, RunLine};
 pub use monitor::Monitor;
 pub use monitor_error::MonitorError;
 pub use page::PageError;

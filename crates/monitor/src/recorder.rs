@@ -38,8 +38,6 @@ pub(crate) enum Message {
 const MAX_WAITING_SAMPLES: usize = 1_000_000;
 /// Events, gaps and measurements that wait for it, each.
 const MAX_WAITING_RECORDS: usize = 10_000;
-/// The archive's file in its directory.
-const FILE_NAME: &str = "archive.db";
 /// Under which the archive has the planner's record of tokens.
 const TOKENS_KEY: &str = "planner.tokens";
 /// This host's id: targets have others.
@@ -100,7 +98,7 @@ impl Recorder {
         messages: SyncSender<Message>,
     ) -> Result<Self, MonitorError> {
         let (now, utc) = (clock::monotonic(), clock::realtime());
-        let store = SqliteStore::open(&config.archive.join(FILE_NAME), DEFAULT_RESERVE_BYTES)?;
+        let store = SqliteStore::open(&config.archive_file(), DEFAULT_RESERVE_BYTES)?;
         let mut archive = Archive::open(store, config.retention, utc)?;
         let own_host = archive.put_host(OWN_HOST_ID, &config.name, "", "")?;
         let mut pairs = Vec::new();

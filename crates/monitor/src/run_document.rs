@@ -19,7 +19,8 @@ pub(crate) fn failed_document(peer: &str, started: Time, message: String) -> Rep
     }
 }
 
-fn utc_text(time: Time) -> String {
+/// RFC 3339.
+pub(crate) fn utc_text(time: Time) -> String {
     let time = jiff::Timestamp::from_nanosecond(i128::from(time.as_nanos()));
     time.map_or_else(|_| String::new(), |time| format!("{time:.3}"))
 }

@@ -183,7 +183,8 @@ fn answers<E: Engine>(engine: &E) -> Answers {
         let from = START + Span::from_secs(day * 86_400);
         let now = from + suite::HOUR;
         let samples = pairs.iter().map(|pair| (*pair, probes(day as u64 + u64::from(pair.0), from, 120))).collect();
-        let runs = vec![NewRun { pair: pairs[0], started: from, ended: from + Span::from_secs(8), document: document(day) }];
+        let runs =
+            vec![NewRun { pair: pairs[0], started: from, ended: from + Span::from_secs(8), document: document(day) }];
         archive.ingest(&Batch { runs, ..batch(day as u64, samples) }, now).unwrap();
         archive.commit(now).unwrap();
         settle(&mut archive, now + suite::HOUR);

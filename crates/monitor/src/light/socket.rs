@@ -202,4 +202,29 @@ mod tests {
         assert_eq!(whole_sequence(u32::MAX, wrap + 3), wrap - 1);
         assert_eq!(whole_sequence(1, wrap + 3), wrap + 1);
     }
+
+    /// Who forges the reflector's address does not know the probe's stamp.
+    #[test]
+    fn a_reply_without_the_probes_stamp_is_forged() {
+        let sent = Time::from_nanos(1_800_000_000_000_000_000);
+        let mut session = ProbeSession::new(crate::light::ReplyLimits::default());
+        session.probe_sent(sent, sent);
+        let clock = ErrorEstimate::new(false, Span::ZERO);
+        let reply = |probe_timestamp| Reply {
+            sequence: 0,
+            reflected: sent,
+            error_estimate: clock,
+            session: 0,
+            received: sent,
+            probe_sequence: 0,
+            probe_timestamp,
+            probe_ttl: 255,
+        };
+        let mut stamp = [0; 10];
+        stamp[..8].copy_from_slice(&clock.format.encode(sent));
+        let arrived = Stamps::default();
+        assert!(stamped_reply(&reply(stamp), arrived, &session, None).is_some());
+        stamp[3] ^= 1;
+        assert_eq!(stamped_reply(&reply(stamp), arrived, &session, None), None);
+    }
 }
