@@ -14,6 +14,7 @@ use kumade_overlay_io::{BondedConfig, BondedPlane, OuterTransportConfig};
 use sites::{Sites, is_up};
 use std::fs;
 use std::net::UdpSocket;
+use std::ops::RangeInclusive;
 use std::thread;
 use std::time::Duration;
 use tunnel::{PORT, config, directory, is_connected, keys, sent_on_each_path, separate_sites, start};
@@ -79,8 +80,14 @@ fn a_path_that_shrinks_during_a_transfer_is_noticed_by_both_ends() {
         for gateway in [&sites.left, &sites.right] {
             gateway.run(|| interface::disable_offloads("path1")).unwrap().unwrap();
         }
-        let both = |mtus: [u32; 2]| [&left, &right].iter().all(|plane| path_mtus(plane) == mtus.map(Some));
-        assert!(eventually(|| both([1500, 1500])), "{:?}", path_mtus(&left));
+        // A veth device takes four bytes more than its MTU says, for a VLAN tag; its own kernel refuses to send them.
+        let both = |first: RangeInclusive<u32>| {
+            [&left, &right].iter().all(|plane| match path_mtus(plane)[..] {
+                [Some(shrinking), other] => first.contains(&shrinking) && other == Some(1500),
+                _ => false,
+            })
+        };
+        assert!(eventually(|| both(1500..=1500)), "{:?}", path_mtus(&left));
         let device = || run_ip(&sites.left, &["-o", "link", "show", "tunnel"]).unwrap();
         assert!(device().contains("mtu 1424 "), "{}", device());
         // Left's long datagrams vanish there; right's own kernel refuses them.
@@ -99,13 +106,14 @@ fn a_path_that_shrinks_during_a_transfer_is_noticed_by_both_ends() {
             eventually(|| {
                 sites.transfer(50_000);
                 back.send_to(&[0; 1300], "10.1.0.2:9").unwrap();
-                both([1400, 1500])
+                both(1400..=1404)
             }),
             "{:?}, {:?}",
             path_mtus(&left),
             path_mtus(&right)
         );
-        assert!(eventually(|| device().contains("mtu 1324 ")), "{}", device());
+        let has_mtu = |mtu| device().contains(&format!("mtu {mtu} "));
+        assert!(eventually(|| (1324..=1328).any(has_mtu)), "{}", device());
         sites.transfer(100_000);
         drop((left, right));
     });
