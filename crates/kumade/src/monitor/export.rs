@@ -110,13 +110,13 @@ impl ExportArgs {
 
 /// Lines of either format.
 enum LineWriter {
-    Csv(csv::Writer<StandardOutput>),
+    Csv(Box<csv::Writer<StandardOutput>>),
     Json,
 }
 
 impl LineWriter {
     fn new(json: bool) -> Self {
-        if json { LineWriter::Json } else { LineWriter::Csv(csv::Writer::from_writer(StandardOutput)) }
+        if json { LineWriter::Json } else { LineWriter::Csv(Box::new(csv::Writer::from_writer(StandardOutput))) }
     }
 
     fn write(&mut self, line: &impl Serialize) -> anyhow::Result<()> {
