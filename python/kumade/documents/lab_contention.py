@@ -50,9 +50,9 @@ class FlowShare(TypedDict):
 
 class _ProbeDelaysRequired(TypedDict):
     lost_ratio: float
-    """Part of the packets that were lost."""
+    """Part of the packets sent within that time that were lost."""
     packets: int
-    """Those that arrived."""
+    """Those that were sent within the measured time and arrived, also after it."""
 
 
 class _ProbeDelaysOptional(TypedDict, total=False):
