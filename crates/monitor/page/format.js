@@ -24,7 +24,8 @@ export function rateEstimate(estimate) {
 }
 
 export function ratio(value) {
-  if (value === 0) return "0 %";
+  // An interval's end may be off zero by rounding.
+  if (value < 1e-9) return "0 %";
   return value < 0.0001 ? "< 0.01 %" : `${digits(value * 100)} %`;
 }
 
