@@ -50,6 +50,7 @@ mod load;
 mod open;
 mod queue_watch;
 mod resolve;
+mod running_measurement;
 mod server_connection;
 mod stamp;
 
@@ -68,4 +69,5 @@ pub use kumade_net::SocketBinding;
 pub use kumade_probe_train::Transport;
 pub use kumade_units::Direction;
 pub use kumade_wire::{DEFAULT_PORT, PresharedKey};
+pub use running_measurement::{EndedMeasurement, RunningMeasurement};
 pub use stamp::{STAMP_PORT, StampConfig, measure_stamp};

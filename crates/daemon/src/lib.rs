@@ -30,6 +30,7 @@ mod replace_files;
 mod runtime_dir;
 pub mod signals;
 mod socket_file;
+mod table;
 mod text_file;
 mod time_budget;
 
@@ -47,5 +48,6 @@ pub use policy_routes::{InstalledRoutes, RouteChangeError};
 pub use private_directory::PrivateDirectory;
 pub use replace_files::{ReplaceError, check_writable, replace_files};
 pub use runtime_dir::{NoRuntimeDir, RuntimeDir};
+pub use table::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
 pub use text_file::read_text;
 pub use time_budget::TimeBudget;

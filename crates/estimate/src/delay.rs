@@ -21,7 +21,7 @@ mod sample;
 mod steps;
 mod summary;
 
-pub use deliveries::Deliveries;
+pub use deliveries::{Deliveries, loss_ratio};
 pub use model::{ClockModel, ClockModelError, ClockStep};
 pub use sample::{ClockReference, OneWaySample};
 pub use summary::{Delays, RoundTrip, round_trips};

@@ -12,7 +12,7 @@ mod apply;
 mod fill_status;
 mod load;
 mod measurer;
-mod running_measurement;
+mod path_measurement;
 mod server;
 mod status;
 

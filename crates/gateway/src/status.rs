@@ -11,8 +11,7 @@ mod sessions;
 mod text;
 
 pub use ::kumade_overlay_status::{
-    HistogramBucket, PathState, RefusedTraffic, Resequencing, Traffic, Tunnel, TunnelPath, Waits, format_age,
-    format_percent,
+    HistogramBucket, PathState, RefusedTraffic, Resequencing, Traffic, Tunnel, TunnelPath, Waits,
 };
 pub use recorder::{blank_status, new_recorder};
 pub use sessions::{NatSessionStatus, PhaseCounts, RemoteSessions, SessionCounters, SessionPhase, SessionRole};

@@ -225,6 +225,46 @@ fn the_page_loads_nothing_from_elsewhere_and_refuses_what_makes_no_sense() {
     });
 }
 
+/// What cannot be archived is told of until it can, and is archived then.
+#[test]
+fn a_full_disk_is_told_of_as_long_as_it_is_full() {
+    in_namespaces("a_full_disk_is_told_of_as_long_as_it_is_full", || {
+        let site = Site::new("monitor_full", "[[target]]\nhost = \"127.0.0.1\"\nname = \"one\"\ninterval = \"20ms\"\n");
+        let (archive, file) = (site.directory.join("archive"), site.directory.join("monitor.toml"));
+        fs::create_dir(&archive).unwrap();
+        // A file system of its own, which only the monitor sees: the reserve fits, and some more.
+        let start = "mount -t tmpfs -o size=80m none \"$1\" && exec \"$0\" monitor --config \"$2\"";
+        let mut command = site.hosts.left.command("unshare");
+        command.args(["--mount", "sh", "-c", start]).arg(assert_cmd::cargo::cargo_bin("kumade"));
+        command.arg(&archive).arg(&file).env("XDG_RUNTIME_DIR", &site.directory).stderr(Stdio::null());
+        let mut monitor = command.spawn().unwrap();
+        assert!(eventually(|| site.archived("one").0 > 0));
+        let inside = PathBuf::from(format!("/proc/{}/root", monitor.id())).join(archive.strip_prefix("/").unwrap());
+        let filler = inside.join("filler");
+        let fill = || {
+            let mut file = fs::OpenOptions::new().create(true).append(true).open(&filler).unwrap();
+            while file.write(&[0; 65_536]).is_ok_and(|count| count > 0) {}
+        };
+        let failure = || site.document("/api/v1/status")["archive_failure"].clone();
+        let is_told = || {
+            // Also what the reserve has left.
+            fill();
+            failure().as_str().is_some_and(|failure| failure.contains("the disk is full"))
+        };
+        assert!(eventually(is_told), "{}", failure());
+        for _ in 0..30 {
+            assert!(is_told(), "{}", failure());
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        let before = site.archived("one").0;
+        fs::remove_file(&filler).unwrap();
+        assert!(eventually(|| failure().is_null()));
+        // Fifty a second: three seconds of them waited.
+        assert!(eventually(|| site.archived("one").0 > before + 100));
+        end_with(&mut monitor, Signal::SIGTERM);
+    });
+}
+
 #[test]
 fn a_schedule_that_cannot_be_met_is_refused() {
     let directory = std::env::temp_dir().join(format!("kumade-monitor_refuses-{}", std::process::id()));

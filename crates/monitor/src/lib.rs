@@ -7,7 +7,6 @@
 
 pub mod config;
 mod estimate;
-mod exclusive_run;
 mod export;
 pub mod light;
 mod metrics;

@@ -142,8 +142,8 @@ fn router(sources: Sources) -> Router {
 async fn check_host(State(sources): State<Sources>, request: axum::extract::Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = host.rsplit_once(':').map_or(host, |(name, port)| if port.ends_with(']') { host } else { name });
-    let is_own =
-        ["localhost", "127.0.0.1", "[::1]"].contains(&name) || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let is_own = name == "localhost" || address.is_ok_and(|address| address.is_loopback());
     if sources.is_loopback && !is_own {
         let text = "this page is for this host alone: open it as http://localhost, or set page = \"ADDRESS:PORT\" in [monitor]\n";
         return (StatusCode::MISDIRECTED_REQUEST, text).into_response();

@@ -72,7 +72,8 @@ impl PairRecorder {
         }
     }
 
-    /// Takes results of probes: `now` by the monotonic clock, `utc` the same moment by the clock of the day.
+    /// Takes results of probes: `now` by the monotonic clock, `utc` the same moment by the clock of the day. Returns whether one of them was
+    /// sent since the outage began: those that were sent before come for seconds.
     pub(crate) fn add_results(
         &mut self,
         results: &[ProbeResult],
@@ -80,16 +81,19 @@ impl PairRecorder {
         busy: &[BusyTime],
         now: Time,
         utc: Time,
-    ) {
+    ) -> bool {
         self.duplicates += duplicates;
+        let mut is_sending_again = false;
         for result in results {
             let mut sample = Sample::new(utc - (now - result.sent), self.outcome(result));
+            is_sending_again |= self.outage.as_ref().is_some_and(|outage| sample.sent > outage.from);
             sample.late = result.reply.is_some_and(|reply| reply.is_late);
             sample.disturbed = busy.iter().any(|busy| busy.contains(result.sent));
             sample.duplicates = u8::try_from(std::mem::take(&mut self.duplicates)).unwrap_or(u8::MAX);
             self.monitor.add_sample(&self.floors.quantise(&sample), now);
             self.pending.push(sample);
         }
+        is_sending_again
     }
 
     /// Judges anew; returns what to tell where the state has changed.
@@ -186,4 +190,51 @@ fn lane_delay(delays: &Sketch, lane: &str) -> Option<LaneDelay> {
         quantile_95_seconds: quantile_95,
         maximum_seconds: maximum,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::LightProbes;
+    use crate::light::ReplyLimits;
+
+    fn after(seconds: i64) -> Time {
+        Time::ZERO + Span::from_secs(seconds)
+    }
+
+    fn recorder() -> PairRecorder {
+        let interval = Span::from_secs(1);
+        let light = LightProbes { kind: ProbeKind::Echo, port: 0, interval, limits: ReplyLimits::default() };
+        let target = MonitoredTarget {
+            id: "a".to_owned(),
+            name: "a".to_owned(),
+            host: "192.0.2.1".to_owned(),
+            family: None,
+            light,
+            measurement: None,
+        };
+        PairRecorder::new(target, HostId(1), after(0))
+    }
+
+    #[test]
+    fn what_was_sent_before_an_outage_does_not_end_it() {
+        let mut pair = recorder();
+        let lost = |sent| ProbeResult { sequence: 0, sent: after(sent), reply: None };
+        assert!(!pair.add_results(&[lost(1)], 0, &[], after(5), after(5)), "there is none");
+        pair.set_outage(Some("no route".to_owned()), after(6));
+        assert!(!pair.add_results(&[lost(5)], 0, &[], after(9), after(9)));
+        assert!(pair.add_results(&[lost(8)], 0, &[], after(12), after(12)));
+        let ended = pair.set_outage(None, after(12));
+        assert_eq!(ended, Some(Outage { from: after(6), cause: "no route".to_owned() }));
+    }
+
+    #[test]
+    fn probes_beside_a_measurement_are_marked_until_it_has_ended() {
+        let mut pair = recorder();
+        let lost = |sent| ProbeResult { sequence: 0, sent: after(sent), reply: None };
+        let busy = [BusyTime { from: after(2), to: Some(after(4)) }, BusyTime { from: after(7), to: None }];
+        pair.add_results(&[lost(1), lost(3), lost(5), lost(8)], 0, &busy, after(9), after(9));
+        let marks: Vec<_> = pair.pending.iter().map(|sample| sample.disturbed).collect();
+        assert_eq!(marks, [false, true, false, true]);
+    }
 }

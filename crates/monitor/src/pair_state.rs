@@ -1,5 +1,6 @@
 //! What the last minutes say of a pair.
 
+use kumade_estimate::delay::loss_ratio;
 use kumade_sketch::{BucketedDelay, Lane, Outcome, Sample, Summary, Tally};
 use kumade_units::{Span, Time};
 use std::collections::VecDeque;
@@ -41,8 +42,6 @@ const KEPT_MINUTES: usize = 15;
 /// Probe intervals without any result, beyond the time that replies are waited for, after which there is no data. Of Poisson times, an
 /// interval in 10⁴ is longer than nine means; those here are cut at four.
 const MAX_SILENT_INTERVALS: i64 = 10;
-/// Two-sided 95 % of a normal distribution.
-const Z: f64 = 1.96;
 
 impl PairMonitor {
     /// Without data. `interval` is the mean interval of probes, `lost_after` the time that replies are waited for;
@@ -125,17 +124,10 @@ impl PairMonitor {
 /// The share of probes that was lost, with the 95 % interval of the ratio behind it (Wilson 1927); probes of which nobody knows in
 /// which direction they were lost widen it. None without probes.
 pub fn loss_interval(tally: &Tally) -> Option<(f64, f64, f64)> {
-    let (least, greatest) = tally.loss_ratio()?;
-    let sent = tally.sent() as f64;
-    Some((least, wilson(least, sent).0, wilson(greatest, sent).1))
-}
-
-fn wilson(ratio: f64, count: f64) -> (f64, f64) {
-    let square = Z * Z;
-    let middle = ratio + square / (2.0 * count);
-    let half = Z * (ratio * (1.0 - ratio) / count + square / (4.0 * count * count)).sqrt();
-    let scale = 1.0 + square / count;
-    (((middle - half) / scale).max(0.0), ((middle + half) / scale).min(1.0))
+    let (least, _) = tally.loss_ratio()?;
+    let sent = tally.sent();
+    let (low, high) = (loss_ratio(tally.lost, sent).low, loss_ratio(tally.lost + tally.unknown, sent).high);
+    Some((least, low, high))
 }
 
 #[cfg(test)]

@@ -2,24 +2,26 @@
 
 use crate::config::MonitorConfig;
 use crate::estimate::schedule_load;
-use crate::exclusive_run::{ExclusiveRun, RunOutcome};
 use crate::light::ProbeReport;
 use crate::monitor_error::MonitorError;
 use crate::page::PairNumbers;
-use crate::pair_recorder::{BusyTime, Outage, PairRecorder};
+use crate::pair_recorder::{BusyTime, PairRecorder};
 use crate::run_document::{failed_document, run_status};
 use crate::schedule::{Schedule, ScheduleStep, plan};
 use crate::status::{MissedRun, MonitorStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
-    Archive, ArchiveError, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId, Reader,
+    Archive, ArchiveError, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId, Reader, Run,
     SqliteStore,
 };
+use kumade_client::{EndedMeasurement, RunningMeasurement};
 use kumade_net::clock::{self, RealtimeOffset};
 use kumade_planner::{Outcome, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, PoisonError};
 use tokio::sync::watch;
 
@@ -28,8 +30,6 @@ use tokio::sync::watch;
 pub(crate) enum Message {
     /// By the prober.
     Probe(ProbeReport),
-    /// A measurement has ended.
-    RunEnded(Token, RunOutcome),
     /// To end.
     Stop,
 }
@@ -77,7 +77,8 @@ pub(crate) struct Recorder {
     started: Time,
     archive_failure: Option<String>,
     status: watch::Sender<Arc<MonitorStatus>>,
-    messages: SyncSender<Message>,
+    /// When the last probe of each pair was sent before this start.
+    last_sent: BTreeMap<PairId, Time>,
 }
 
 struct RunningRun {
@@ -87,16 +88,13 @@ struct RunningRun {
     started: Time,
     /// By the monotonic clock.
     began: Time,
-    _run: ExclusiveRun,
+    measurement: RunningMeasurement,
 }
 
 impl Recorder {
     /// Opens the archive, or makes it.
-    pub(crate) fn open(
-        config: MonitorConfig,
-        status: watch::Sender<Arc<MonitorStatus>>,
-        messages: SyncSender<Message>,
-    ) -> Result<Self, MonitorError> {
+    pub(crate) fn open(config: MonitorConfig, status: watch::Sender<Arc<MonitorStatus>>) -> Result<Self, MonitorError> {
+        config.check_load()?;
         let (now, utc) = (clock::monotonic(), clock::realtime());
         let store = SqliteStore::open(&config.archive_file(), DEFAULT_RESERVE_BYTES)?;
         let mut archive = Archive::open(store, config.retention, utc)?;
@@ -106,14 +104,18 @@ impl Recorder {
             let host = archive.put_host(&target.id, &target.name, &target.host, "")?;
             pairs.push(PairRecorder::new(target.clone(), host, utc));
         }
-        config.check_load()?;
         let plan = plan(pairs.iter().map(|pair| (pair.host, &pair.target)));
         let factor = schedule_load(&plan).stretch_factor();
         let plan = plan.stretched(factor);
         let stored = archive.read().state(TOKENS_KEY)?;
         let record: TokenRecord = stored.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
-        let (schedule, record) = Schedule::new(plan, record, utc.as_nanos() as u64, utc, now)?;
+        let (mut schedule, record) = Schedule::new(plan, record, utc.as_nanos() as u64, utc, now)?;
         archive.put_state(TOKENS_KEY, Some(&encode_record(record)))?;
+        for pair in &pairs {
+            let runs = earlier_runs(&mut archive, own_host, pair.host)?;
+            schedule.restore(pair.host, &runs, utc, now);
+        }
+        let last_sent = archive.read().latest()?.into_iter().map(|state| (state.pair, state.last_sent)).collect();
         let mut recorder = Recorder {
             schedule,
             pairs,
@@ -132,7 +134,7 @@ impl Recorder {
             started: utc,
             archive_failure: None,
             status,
-            messages,
+            last_sent,
         };
         recorder.note(None, "monitor-started", "the monitor was started".to_owned());
         Ok(recorder)
@@ -155,8 +157,11 @@ impl Recorder {
             let wait = (next_tick - clock::monotonic()).max(Span::ZERO).to_duration();
             match messages.recv_timeout(wait) {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
-                Ok(message) => self.take(message),
+                Ok(Message::Probe(report)) => self.take_probe_report(report),
                 Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.running.as_ref().is_some_and(|run| run.measurement.is_finished()) {
+                self.end_run();
             }
             if clock::monotonic() >= next_tick {
                 next_tick = clock::monotonic() + COMMIT_INTERVAL;
@@ -165,16 +170,9 @@ impl Recorder {
         }
         self.running = None;
         let utc = clock::realtime();
+        (0..self.pairs.len()).for_each(|target| self.set_outage(target, None, utc));
         self.note(None, "monitor-stopped", "the monitor was stopped".to_owned());
         self.commit(utc);
-    }
-
-    fn take(&mut self, message: Message) {
-        match message {
-            Message::Probe(report) => self.take_probe_report(report),
-            Message::RunEnded(token, outcome) => self.end_run(token, outcome),
-            Message::Stop => {}
-        }
     }
 
     fn take_probe_report(&mut self, report: ProbeReport) {
@@ -183,15 +181,13 @@ impl Recorder {
             ProbeReport::Results { target, results, duplicates } => {
                 let busy = self.busy.make_contiguous();
                 let Some(pair) = self.pairs.get_mut(target) else { return };
-                pair.add_results(&results, duplicates, busy, now, utc);
-                let ended = pair.set_outage(None, utc);
-                ended.into_iter().for_each(|outage| self.end_outage(target, &outage, utc));
+                if pair.add_results(&results, duplicates, busy, now, utc) {
+                    self.set_outage(target, None, utc);
+                }
             }
             ProbeReport::Address { target, address } => self.set_address(target, address),
             ProbeReport::NotSent { target, reason } => {
-                let Some(pair) = self.pairs.get_mut(target) else { return };
-                let ended = pair.set_outage(Some(reason.clone()), utc);
-                ended.into_iter().for_each(|outage| self.end_outage(target, &outage, utc));
+                self.set_outage(target, Some(reason.clone()), utc);
                 self.note(Some(target), "not-sent", reason);
             }
         }
@@ -199,47 +195,52 @@ impl Recorder {
 
     fn set_address(&mut self, target: usize, address: SocketAddr) {
         let Some(pair) = self.pairs.get_mut(target) else { return };
-        let before = pair.address.replace(address);
-        if before == Some(address) {
-            return;
+        let Some(before) = pair.address.replace(address).filter(|before| *before != address) else { return };
+        let text = format!("{} has another address: {} in place of {}", pair.target.name, address.ip(), before.ip());
+        self.note(Some(target), "address-changed", text);
+        if family(before) != family(address) {
+            // What was seen so far is of the other pair.
+            self.commit(clock::realtime());
+            self.pairs[target].id = None;
         }
-        let family = if address.ip().to_canonical().is_ipv4() { Family::V4 } else { Family::V6 };
-        let (host, name) = (pair.host, pair.target.name.clone());
-        match self.archive.put_pair(self.own_host, host, family) {
-            Ok(id) => self.adopt_pair(target, id),
-            Err(error) => self.fail(&error),
-        }
-        if let Some(before) = before {
-            let text = format!("{name} has another address: {} in place of {}", address.ip(), before.ip());
-            self.note(Some(target), "address-changed", text);
+    }
+
+    /// Pairs whose address is known have a number in the archive, as soon as that can be written.
+    fn register_pairs(&mut self, utc: Time) {
+        for target in 0..self.pairs.len() {
+            let pair = &self.pairs[target];
+            let (None, Some(address), host) = (pair.id, pair.address, pair.host) else { continue };
+            match self.archive.put_pair(self.own_host, host, family(address)) {
+                Ok(id) => self.adopt_pair(target, id, utc),
+                Err(error) => return self.fail(&error),
+            }
         }
     }
 
     /// The pair has a number: what the archive knows of it is known again.
-    fn adopt_pair(&mut self, target: usize, id: PairId) {
-        if self.pairs[target].id == Some(id) {
-            return;
-        }
-        self.pairs[target].id = Some(id);
-        let name = self.pairs[target].target.id.clone();
-        self.numbers.write().unwrap_or_else(PoisonError::into_inner).insert(name, id);
-        let utc = clock::realtime();
-        let reader = self.archive.read();
-        let runs = reader.runs(id, Time::ZERO..Time::MAX, MAX_EARLIER_RUNS).unwrap_or_default();
-        let states = reader.latest().unwrap_or_default();
-        self.pairs[target].last_run = runs.first().map(run_status);
-        self.schedule.restore(self.pairs[target].host, &runs, utc, clock::monotonic());
-        let last_sent = states.iter().find(|state| state.pair == id).map(|state| state.last_sent);
-        let tolerated = self.pairs[target].target.light.interval * MIN_UNMONITORED_INTERVALS;
-        if let Some(from) = last_sent.filter(|from| utc - *from > tolerated) {
+    fn adopt_pair(&mut self, target: usize, id: PairId, utc: Time) {
+        let latest = self.archive.read().runs(id, Time::ZERO..Time::MAX, 1).unwrap_or_default();
+        let pair = &mut self.pairs[target];
+        (pair.id, pair.last_run) = (Some(id), latest.first().map(run_status));
+        self.numbers.write().unwrap_or_else(PoisonError::into_inner).insert(pair.target.id.clone(), id);
+        let tolerated = pair.target.light.interval * MIN_UNMONITORED_INTERVALS;
+        // Each pause is told of once.
+        if let Some(from) = self.last_sent.remove(&id).filter(|from| self.started - *from > tolerated) {
             self.gaps.push(Gap { pair: id, from, to: utc, cause: "the monitor did not run".to_owned() });
         }
     }
 
-    fn end_outage(&mut self, target: usize, outage: &Outage, utc: Time) {
-        let pair = self.pairs[target].id;
-        let (from, cause) = (outage.from, outage.cause.clone());
-        self.gaps.extend(pair.map(|pair| Gap { pair, from, to: utc.max(from), cause }));
+    /// No probe can be sent for this cause, or one can again; what was before becomes a gap.
+    fn set_outage(&mut self, target: usize, cause: Option<String>, utc: Time) {
+        let Some(pair) = self.pairs.get_mut(target) else { return };
+        let ended = pair.set_outage(cause, utc);
+        let gap = ended.zip(pair.id).map(|(outage, pair)| Gap {
+            pair,
+            from: outage.from,
+            to: utc.max(outage.from),
+            cause: outage.cause,
+        });
+        self.gaps.extend(gap);
     }
 
     fn tick(&mut self) {
@@ -254,6 +255,7 @@ impl Recorder {
                 self.note(Some(target), "state", text);
             }
         }
+        self.register_pairs(utc);
         self.follow_schedule(now, utc);
         self.commit(utc);
         for _ in 0..MAX_MAINTENANCE_STEPS {
@@ -279,7 +281,8 @@ impl Recorder {
             match step {
                 ScheduleStep::Store(record) => self.store_tokens(record, now),
                 ScheduleStep::Begin { target, token, end_by } => self.start_run(target, token, end_by - now, now, utc),
-                ScheduleStep::Stop => self.running = None,
+                // It is told of once it has ended.
+                ScheduleStep::Stop => self.running.iter().for_each(|run| run.measurement.cancel()),
                 ScheduleStep::Missed { target, reason } => {
                     let place = self.pairs.iter().position(|pair| pair.host == target);
                     self.note(place, "run-missed", format!("not measured in its period: {reason}"));
@@ -299,18 +302,14 @@ impl Recorder {
     }
 
     fn start_run(&mut self, host: HostId, token: Token, within: Span, now: Time, utc: Time) {
+        // One that was to stop and has not ended yet is waited for.
+        self.end_run();
         let place = self.pairs.iter().position(|pair| pair.host == host);
-        let known = place
-            .and_then(|place| Some((place, &self.pairs[place].target, self.pairs[place].target.measurement.as_ref()?)));
-        let Some((place, target, schedule)) = known else { return };
-        let messages = self.messages.clone();
-        let on_end = move |outcome| {
-            // The monitor has ended where nobody takes it.
-            let _ = messages.send(Message::RunEnded(token, outcome));
-        };
-        match ExclusiveRun::start(target, schedule, within, on_end) {
-            Ok(run) => {
-                self.running = Some(RunningRun { pair: place, token, started: utc, began: now, _run: run });
+        let known = place.and_then(|place| Some((place, self.pairs[place].target.measure_config(within)?)));
+        let Some((place, config)) = known else { return };
+        match RunningMeasurement::start(config) {
+            Ok(measurement) => {
+                self.running = Some(RunningRun { pair: place, token, started: utc, began: now, measurement });
                 self.busy.push_back(BusyTime { from: now, to: None });
                 self.busy.drain(..self.busy.len().saturating_sub(KEPT_BUSY_TIMES));
             }
@@ -322,33 +321,31 @@ impl Recorder {
         }
     }
 
-    fn end_run(&mut self, token: Token, outcome: RunOutcome) {
-        let now = clock::monotonic();
-        let ended = match &outcome {
-            Ok(_) => Outcome::Finished,
-            Err(message) => Outcome::Failed(message.clone()),
-        };
-        self.schedule.end(token, ended, now);
-        let Some(running) = self.running.take_if(|running| running.token == token) else { return };
-        self.busy.iter_mut().filter(|busy| busy.to.is_none()).for_each(|busy| busy.to = Some(now));
-        let pair = &self.pairs[running.pair];
-        let (name, id) = (pair.target.name.clone(), pair.id);
-        let report = outcome.unwrap_or_else(|message| {
-            tracing::warn!("{name}: the measurement failed: {message}");
-            Box::new(failed_document(&pair.target.host, running.started, message))
+    /// Takes what has come of the measurement that runs, if one does; waits until it has ended.
+    fn end_run(&mut self) {
+        let Some(RunningRun { pair, token, started, began, measurement }) = self.running.take() else { return };
+        let EndedMeasurement { outcome, ended } = measurement.finish();
+        let failure = outcome.as_ref().err().map(|error| error.message.clone());
+        self.schedule.end(token, failure.map_or(Outcome::Finished, Outcome::Failed), clock::monotonic());
+        self.busy.iter_mut().filter(|busy| busy.to.is_none()).for_each(|busy| busy.to = Some(ended));
+        let PairRecorder { target, id, .. } = &self.pairs[pair];
+        let report = outcome.unwrap_or_else(|error| {
+            tracing::warn!("{}: the measurement failed: {}", target.name, error.message);
+            failed_document(&target.host, started, error)
         });
         // Reports always can be written.
         let document = serde_json::to_string(&report).unwrap_or_default();
-        let Some(pair) = id else {
-            tracing::warn!("{name}: a measurement is not kept, since the probes have found no address of it so far");
-            return;
-        };
-        self.runs.push(NewRun {
-            pair,
-            started: running.started,
-            ended: running.started + (now - running.began),
-            document,
-        });
+        match id {
+            Some(pair) => {
+                self.runs.push(NewRun { pair: *pair, started, ended: started + (ended - began), document });
+            }
+            None => {
+                let name = &target.name;
+                tracing::warn!(
+                    "{name}: a measurement is not kept, since the probes have found no address of it so far"
+                );
+            }
+        }
     }
 
     fn note(&mut self, target: Option<usize>, kind: &str, text: String) {
@@ -360,37 +357,46 @@ impl Recorder {
 
     /// Hands everything over to the archive, and has it written.
     fn commit(&mut self, utc: Time) {
-        let batch = Batch {
-            instance: self.instance.clone(),
-            sequence: self.sequence,
-            samples: self.pairs.iter().filter_map(|pair| Some((pair.id?, pair.pending.clone()))).collect(),
-            runs: self.runs.clone(),
-            events: self.events.clone(),
-            gaps: self.gaps.clone(),
-        };
+        let batch = self.take_batch();
         // It is kept until the archive has taken it; then the archive keeps it until it is on the disk.
-        match self.archive.ingest(&batch, utc) {
-            Ok(_) => {
-                self.sequence += 1;
-                self.pairs.iter_mut().filter(|pair| pair.id.is_some()).for_each(|pair| pair.pending.clear());
-                self.runs.clear();
-                self.events.clear();
-                self.gaps.clear();
-            }
-            Err(error) => self.fail(&error),
+        if let Err(error) = self.archive.ingest(&batch, utc) {
+            self.put_back(batch);
+            self.fail(&error);
+            return self.shed();
         }
-        match self.archive.commit(utc) {
-            Ok(_) => self.archive_failure = None,
-            Err(error) => {
-                self.fail(&error);
-                return self.shed();
-            }
+        self.sequence += 1;
+        if let Err(error) = self.archive.commit(utc) {
+            return self.fail(&error);
         }
+        self.archive_failure = None;
         for pair in batch.runs.iter().map(|run| run.pair) {
             let latest = self.archive.read().runs(pair, Time::ZERO..Time::MAX, 1).unwrap_or_default();
             let pairs = self.pairs.iter_mut().filter(|known| known.id == Some(pair));
             pairs.for_each(|known| known.last_run = latest.first().map(run_status));
         }
+    }
+
+    fn take_batch(&mut self) -> Batch {
+        let samples = self.pairs.iter_mut().filter_map(|pair| Some((pair.id?, mem::take(&mut pair.pending))));
+        Batch {
+            instance: self.instance.clone(),
+            sequence: self.sequence,
+            samples: samples.collect(),
+            runs: mem::take(&mut self.runs),
+            events: mem::take(&mut self.events),
+            gaps: mem::take(&mut self.gaps),
+        }
+    }
+
+    /// The archive has not taken it.
+    fn put_back(&mut self, batch: Batch) {
+        for (id, samples) in batch.samples {
+            let pair = self.pairs.iter_mut().find(|pair| pair.id == Some(id));
+            pair.into_iter().for_each(|pair| pair.pending.splice(..0, samples.iter().copied()).for_each(drop));
+        }
+        self.runs.splice(..0, batch.runs).for_each(drop);
+        self.events.splice(..0, batch.events).for_each(drop);
+        self.gaps.splice(..0, batch.gaps).for_each(drop);
     }
 
     /// Gives up the older half of what waits for an archive that takes nothing, once that is too much; what it says then is when.
@@ -412,13 +418,12 @@ impl Recorder {
         self.runs.drain(..surplus(self.runs.len()));
     }
 
-    /// Says once why nothing is archived.
+    /// Says why nothing is archived, once until something is.
     fn fail(&mut self, error: &ArchiveError) {
-        let text = error.to_string();
-        if self.archive_failure.as_ref() != Some(&text) {
-            tracing::error!("{text}");
-            self.archive_failure = Some(text);
+        if self.archive_failure.is_none() {
+            tracing::error!("{error}");
         }
+        self.archive_failure = Some(error.to_string());
     }
 
     fn schedule_status(&self, now: Time) -> ScheduleStatus {
@@ -461,6 +466,22 @@ impl Recorder {
         };
         self.status.send_replace(Arc::new(status));
     }
+}
+
+/// The last measurements of a target by either IP version, the latest first.
+fn earlier_runs(archive: &mut Archive<SqliteStore>, own: HostId, target: HostId) -> Result<Vec<Run>, ArchiveError> {
+    let pairs = archive.pairs().filter(|pair| (pair.source, pair.target) == (own, target)).map(|pair| pair.id);
+    let mut runs = Vec::new();
+    for pair in pairs.collect::<Vec<_>>() {
+        runs.extend(archive.read().runs(pair, Time::ZERO..Time::MAX, MAX_EARLIER_RUNS)?);
+    }
+    runs.sort_by_key(|run| Reverse(run.started));
+    runs.truncate(MAX_EARLIER_RUNS as usize);
+    Ok(runs)
+}
+
+fn family(address: SocketAddr) -> Family {
+    if address.ip().to_canonical().is_ipv4() { Family::V4 } else { Family::V6 }
 }
 
 fn encode_record(record: TokenRecord) -> Vec<u8> {

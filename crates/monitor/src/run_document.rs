@@ -7,7 +7,7 @@ use kumade_client::report::{ErrorReport, SCHEMA};
 use kumade_units::Time;
 
 /// The document of a measurement that failed, as `kumade measure --json` prints one.
-pub(crate) fn failed_document(peer: &str, started: Time, message: String) -> Report {
+pub(crate) fn failed_document(peer: &str, started: Time, error: ErrorReport) -> Report {
     Report {
         schema: SCHEMA.to_owned(),
         peer: peer.to_owned(),
@@ -15,7 +15,7 @@ pub(crate) fn failed_document(peer: &str, started: Time, message: String) -> Rep
         up: None,
         down: None,
         delay: None,
-        error: Some(ErrorReport { kind: "failed".to_owned(), message, hint: None }),
+        error: Some(error),
     }
 }
 

@@ -1,5 +1,5 @@
-use crate::table::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
 use crate::tunnel::{Tunnel, TunnelPath};
+use kumade_daemon::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
 use kumade_units::Span;
 use std::fmt::{self, Display, Formatter};
 

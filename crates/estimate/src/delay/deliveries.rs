@@ -67,19 +67,25 @@ impl Deliveries {
     /// Packets that never arrived, as a part of those sent, with Wilson's 95 % interval of what the path loses in the long
     /// run (JASA 22, 1927): as if each packet were lost by itself; anything from 0 to 1 where none was sent.
     pub fn loss_ratio(&self) -> Estimate<f64> {
-        const CONFIDENCE_95_DEVIATIONS: f64 = 1.959_964;
-        let square = CONFIDENCE_95_DEVIATIONS * CONFIDENCE_95_DEVIATIONS;
-        let (sent, value) = (f64::from(self.sent), ratio(self.lost, self.sent));
-        let middle = (f64::from(self.lost) + square / 2.0) / (sent + square);
-        let spread = (sent * value * (1.0 - value) + square / 4.0).sqrt() * CONFIDENCE_95_DEVIATIONS / (sent + square);
-        let (low, high) = ((middle - spread).clamp(0.0, value), (middle + spread).clamp(value, 1.0));
-        Estimate { value, low, high, confidence: 0.95 }
+        loss_ratio(self.lost.into(), self.sent.into())
     }
 
     /// Reordered packets as a part of those that arrived, sooner or later (RFC 4737, 4.1).
     pub fn reordering_ratio(&self) -> f64 {
         ratio(self.reordered, self.arrived + self.late)
     }
+}
+
+/// Lost packets as a part of those sent: [`Deliveries::loss_ratio`] of counts alone.
+pub fn loss_ratio(lost: u64, sent: u64) -> Estimate<f64> {
+    const CONFIDENCE_95_DEVIATIONS: f64 = 1.959_964;
+    let square = CONFIDENCE_95_DEVIATIONS * CONFIDENCE_95_DEVIATIONS;
+    let (lost, sent) = (lost as f64, sent as f64);
+    let value = if sent > 0.0 { lost / sent } else { 0.0 };
+    let middle = (lost + square / 2.0) / (sent + square);
+    let spread = (sent * value * (1.0 - value) + square / 4.0).sqrt() * CONFIDENCE_95_DEVIATIONS / (sent + square);
+    let (low, high) = ((middle - spread).clamp(0.0, value), (middle + spread).clamp(value, 1.0));
+    Estimate { value, low, high, confidence: 0.95 }
 }
 
 fn ratio(part: u32, whole: u32) -> f64 {

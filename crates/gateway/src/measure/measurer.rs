@@ -1,10 +1,10 @@
 use super::load::PathLoad;
-use super::running_measurement::{MeasurementFailure, RunningMeasurement, interpret_report};
+use super::path_measurement::{MeasurementFailure, interpret_report, path_measure_config};
 use super::status::{LastMeasurement, MeasuredPathStatus};
 use crate::bonded;
 use crate::config::{GatewayConfig, Plane, RemoteSite};
 use crate::direct;
-use kumade_client::Report;
+use kumade_client::{Report, RunningMeasurement};
 use kumade_multipath::measured::{MeasuredPaths, PathMeasurement, ScheduleConfig};
 use kumade_net::SocketBinding;
 use kumade_noise_session::PresharedKey;
@@ -155,7 +155,11 @@ impl PathMeasurer {
             let Some(path) = remote.measured_paths.start_measurement(&carried, now) else { continue };
             let measured = &mut remote.paths[path];
             let sent = sent[measured.path_index];
-            match RunningMeasurement::start(measured.binding.clone(), measured.target, self.key.clone()) {
+            match RunningMeasurement::start(path_measure_config(
+                measured.binding.clone(),
+                measured.target,
+                self.key.clone(),
+            )) {
                 Ok(measurement) => {
                     self.running = Some(PathMeasurementRun {
                         remote: place,
@@ -183,7 +187,8 @@ impl PathMeasurer {
         let remote = &mut self.remotes[running.remote];
         let place = remote.paths[running.path].path_index;
         let sent = sent[place].saturating_sub(running.sent_bytes_before);
-        let report = running.measurement.finish().map_err(|reason| MeasurementFailure { reason, bytes: 0 });
+        let ended = running.measurement.finish();
+        let report = ended.outcome.map_err(|error| MeasurementFailure { reason: error.message, bytes: 0 });
         let found = report
             .and_then(|report| Ok((interpret_report(&report, sent, now - running.began)?, measured_loss(&report))));
         match found {

@@ -1,5 +1,5 @@
 use super::sessions::{NatSessionStatus, PhaseCounts, RemoteSessions, SessionCounters, SessionPhase, SessionRole};
-use ::kumade_overlay_status::{UNKNOWN_VALUE, format_age, write_table};
+use kumade_daemon::{UNKNOWN_VALUE, format_age, write_table};
 use kumade_units::Span;
 use std::fmt::{self, Display, Formatter};
 

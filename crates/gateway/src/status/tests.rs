@@ -16,12 +16,6 @@ fn people_read_tables() {
 }
 
 #[test]
-fn durations_and_ratios_are_told_in_units_that_fit() {
-    assert_eq!([0.9, 61.0, 3661.0, 90_000.0].map(format_age), ["0 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]);
-    assert_eq!([None, Some(0.0), Some(0.0004), Some(0.523)].map(format_percent), ["–", "0.0 %", "0.04 %", "52.3 %"]);
-}
-
-#[test]
 fn rates_and_shares_are_those_of_the_interval() {
     let before = bonded();
     let mut now = before.clone();

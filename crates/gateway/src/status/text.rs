@@ -1,6 +1,6 @@
 use super::session_text::show_sessions;
 use super::{GatewayPathStatus, GatewayStatus, PlaneKind, RemotePath, RemoteSiteStatus};
-use ::kumade_overlay_status::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
+use kumade_daemon::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
 use std::fmt::{self, Display, Formatter};
 
 impl Display for GatewayStatus {

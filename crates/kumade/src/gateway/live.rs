@@ -4,9 +4,9 @@ use crate::live::history::{History, Snapshot};
 use crate::live::panel::{
     self, column_spacing, draw_line, draw_paragraph, fault_style, good_style, is_narrow, take_lines, warning_style,
 };
+use kumade_daemon::{format_age, format_percent};
 use kumade_gateway::status::{
     GatewayStatus, NatSessionStatus, PathState, RemoteSiteStatus, SessionPhase, Traffic, Tunnel, TunnelPath,
-    format_age, format_percent,
 };
 use kumade_units::Rate;
 use ratatui::Frame;

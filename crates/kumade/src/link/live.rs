@@ -5,7 +5,7 @@ use crate::live::panel::{
     self, column_spacing, draw_line, draw_paragraph, fault_style, good_style, is_narrow, take_lines, warning_style,
 };
 use crate::text::wrap_text;
-use ::kumade_overlay_status::{format_age, format_percent};
+use kumade_daemon::{format_age, format_percent};
 use kumade_emulator::report::{DirectionReport, Document, Flow, MAX_LATENESS};
 use kumade_units::Rate;
 use ratatui::Frame;

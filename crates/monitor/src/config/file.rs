@@ -177,6 +177,7 @@ impl TargetSection {
     /// One target, or one for each IP version.
     fn validate(&self, read_key: KeyReader<'_>) -> Result<Vec<MonitoredTarget>, ConfigFault> {
         let (host, port) = self.host_and_port()?;
+        self.check_family(&host)?;
         let name = self.name.clone().unwrap_or_else(|| host.clone());
         let id = self.id.as_ref().map_or_else(|| name.clone(), |id| id.get_ref().clone());
         let (light, measurement) = (self.light_probes(read_key)?, self.measurement(port, read_key)?);
@@ -194,6 +195,25 @@ impl TargetSection {
             FamilyName::Ipv6 => vec![target("", Some(Family::V6))],
             FamilyName::Both => vec![target(" (IPv4)", Some(Family::V4)), target(" (IPv6)", Some(Family::V6))],
         })
+    }
+
+    /// An address has one IP version.
+    fn check_family(&self, host: &str) -> Result<(), ConfigFault> {
+        let Ok(address) = host.parse::<ScopedAddress>() else { return Ok(()) };
+        let own = Family::from_address(address.ip());
+        let is_met = match self.family {
+            FamilyName::Any => true,
+            FamilyName::Ipv4 => own == Family::V4,
+            FamilyName::Ipv6 => own == Family::V6,
+            FamilyName::Both => false,
+        };
+        let problem = || {
+            ConfigFault::new(
+                self.host.span(),
+                format!("{host} is an address of {own}: leave `family` out, or give a name"),
+            )
+        };
+        is_met.then_some(()).ok_or_else(problem)
     }
 
     fn host_and_port(&self) -> Result<(String, Option<u16>), ConfigFault> {
@@ -350,6 +370,8 @@ mod tests {
             ("", "nothing to monitor"),
             ("[[target]]\nhost = \"a b\"\n", "m.toml:2: \"a b\" is no host"),
             ("[[target]]\nhost = \"a.example:x\"\n", "m.toml:2: `x` is not a whole number"),
+            ("[[target]]\nhost = \"192.0.2.1\"\nfamily = \"both\"\n", "m.toml:2: 192.0.2.1 is an address of IPv4"),
+            ("[[target]]\nhost = \"fd00::1\"\nfamily = \"ipv4\"\n", "m.toml:2: fd00::1 is an address of IPv6"),
             ("[[target]]\nhost = \"\"\n", "m.toml:2: \"\" is no host"),
             (&format!("{target}{target}"), "m.toml:4: two targets have the id \"a.example\""),
             (&format!("{target}interval = \"1ms\"\n"), "m.toml:3: 1ms is out of range: 10ms to 1h"),

@@ -1,5 +1,6 @@
 use crate::light::{ProbeKind, ReplyLimits};
 use kumade_archive::Retention;
+use kumade_client::MeasureConfig;
 use kumade_net::interface::Family;
 use kumade_units::Span;
 use kumade_wire::PresharedKey;
@@ -41,6 +42,26 @@ pub struct MonitoredTarget {
     /// Full measurements, where it runs `kumade serve`.
     pub measurement: Option<MeasurementSchedule>,
 }
+
+impl MonitoredTarget {
+    /// How it is measured, within this time; none where it is not.
+    pub(crate) fn measure_config(&self, within: Span) -> Option<MeasureConfig> {
+        let schedule = self.measurement.as_ref()?;
+        let mut config = MeasureConfig::new(self.host.clone(), schedule.port);
+        config.family = match self.family {
+            None => kumade_client::Family::Any,
+            Some(Family::V4) => kumade_client::Family::V4,
+            Some(Family::V6) => kumade_client::Family::V6,
+        };
+        config.key = schedule.key.clone();
+        config.max_server_wait = MAX_SERVER_WAIT;
+        config.deadline = Some(within);
+        Some(config)
+    }
+}
+
+/// Other clients of the server may be measured first: a measurement that waits for longer has lost its slot.
+const MAX_SERVER_WAIT: Span = Span::from_secs(10);
 
 /// How a target is probed all day.
 #[derive(Debug, Clone)]

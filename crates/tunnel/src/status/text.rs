@@ -1,7 +1,7 @@
 use super::{
     EndKind, OuterTransport, PacketCarriage, PathState, PeerStatus, RelayedConnections, Status, Tunnel, TunnelPath,
 };
-use ::kumade_overlay_status::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
+use kumade_daemon::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
 use kumade_units::Span;
 use std::fmt::{self, Display, Formatter};
 

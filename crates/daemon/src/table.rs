@@ -51,3 +51,17 @@ pub fn format_age(seconds: f64) -> String {
         _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_ratios_are_told_in_units_that_fit() {
+        assert_eq!([0.9, 61.0, 3661.0, 90_000.0].map(format_age), ["0 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]);
+        assert_eq!(
+            [None, Some(0.0), Some(0.0004), Some(0.523)].map(format_percent),
+            ["–", "0.0 %", "0.04 %", "52.3 %"]
+        );
+    }
+}
