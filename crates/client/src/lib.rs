@@ -46,6 +46,7 @@ mod error;
 mod exchange;
 mod family;
 mod hint;
+mod host_claim;
 mod load;
 mod open;
 mod queue_watch;
@@ -61,6 +62,7 @@ pub use config::MeasureConfig;
 pub use error::Error;
 pub use family::Family;
 pub use hint::Hint;
+pub use host_claim::{HostClaimConfig, IfHeld};
 pub use kumade_measurement::report;
 pub use kumade_measurement::{
     Directions, Event, Measurement, MeasurementPlan, MethodSettings, Report, RequestedBudget, TransportChoice,

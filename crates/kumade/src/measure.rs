@@ -15,7 +15,7 @@ use crate::usage::usage_error;
 use crate::{choice, key};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use kumade_client::{DEFAULT_PORT, Family, MeasureConfig, NtpServer, SocketBinding};
+use kumade_client::{DEFAULT_PORT, Family, HostClaimConfig, IfHeld, MeasureConfig, NtpServer, SocketBinding};
 use kumade_client::{STAMP_PORT, StampConfig, measure_stamp};
 use kumade_estimate::{MethodSettings, RequestedBudget};
 use kumade_measurement::{Directions, MeasurementPlan, TransportChoice};
@@ -73,7 +73,7 @@ pub struct MeasureArgs {
     /// Maximum time to measure each direction, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     budget_time: Option<Span>,
-    /// Maximum time to wait while the server measures other clients [default: 2min]
+    /// Maximum time to wait while other programs measure at this host, and then while the server measures other clients [default: 2min]
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     wait: Option<Span>,
     /// Fail if the whole measurement takes longer than this, such as 30s
@@ -182,6 +182,7 @@ impl MeasureArgs {
         config.family = self.family();
         config.ntp = self.ntp_servers();
         config.max_server_wait = self.wait.unwrap_or(config.max_server_wait);
+        config.host_claim = Some(HostClaimConfig { max_wait: config.max_server_wait, if_held: IfHeld::Fail });
         config.plan.directions = match self.direction {
             DirectionArg::Up => Directions::Up,
             DirectionArg::Down => Directions::Down,

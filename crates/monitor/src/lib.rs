@@ -8,6 +8,7 @@
 pub mod config;
 mod estimate;
 mod export;
+mod host_use;
 pub mod light;
 mod metrics;
 mod monitor;

@@ -2,6 +2,7 @@
 
 use crate::config::MonitorConfig;
 use crate::estimate::schedule_load;
+use crate::host_use::{HostUse, HostUseChange};
 use crate::light::ProbeReport;
 use crate::monitor_error::MonitorError;
 use crate::page::PairNumbers;
@@ -14,6 +15,7 @@ use kumade_archive::{
     SqliteStore,
 };
 use kumade_client::{EndedMeasurement, RunningMeasurement};
+use kumade_net::HostClaim;
 use kumade_net::clock::{self, RealtimeOffset};
 use kumade_planner::{Outcome, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
@@ -64,6 +66,7 @@ pub(crate) struct Recorder {
     own_host: HostId,
     pairs: Vec<PairRecorder>,
     busy: VecDeque<BusyTime>,
+    host_use: HostUse,
     schedule: Schedule,
     running: Option<RunningRun>,
     numbers: PairNumbers,
@@ -123,6 +126,7 @@ impl Recorder {
             archive,
             own_host,
             busy: VecDeque::new(),
+            host_use: HostUse::default(),
             running: None,
             numbers: PairNumbers::default(),
             instance: format!("{OWN_HOST_ID}/{}", utc.as_nanos()),
@@ -256,6 +260,7 @@ impl Recorder {
             }
         }
         self.register_pairs(utc);
+        self.follow_host_use(now);
         self.follow_schedule(now, utc);
         self.commit(utc);
         for _ in 0..MAX_MAINTENANCE_STEPS {
@@ -269,6 +274,31 @@ impl Recorder {
             }
         }
         self.publish(utc);
+    }
+
+    /// Looks whether another program measures at this host, unless a measurement of its own runs.
+    fn follow_host_use(&mut self, now: Time) {
+        if self.running.is_some() {
+            return;
+        }
+        let holder = HostClaim::current_holder().ok().flatten().map(|holder| holder.to_string());
+        match self.host_use.update(holder, now) {
+            Some(HostUseChange::Begun(holder)) => self.schedule.set_claim(Some(&holder), now),
+            Some(HostUseChange::Ended) => self.schedule.set_claim(None, now),
+            None => {}
+        }
+        match (self.host_use.is_used(), self.busy.iter_mut().find(|busy| busy.to.is_none())) {
+            // It has begun since the last look.
+            (true, None) => self.add_busy_time(now - COMMIT_INTERVAL),
+            (false, Some(busy)) => busy.to = Some(now),
+            _ => {}
+        }
+    }
+
+    /// From then on, light probes are marked.
+    fn add_busy_time(&mut self, from: Time) {
+        self.busy.push_back(BusyTime { from, to: None });
+        self.busy.drain(..self.busy.len().saturating_sub(KEPT_BUSY_TIMES));
     }
 
     /// Does what the schedule says.
@@ -310,8 +340,7 @@ impl Recorder {
         match RunningMeasurement::start(config) {
             Ok(measurement) => {
                 self.running = Some(RunningRun { pair: place, token, started: utc, began: now, measurement });
-                self.busy.push_back(BusyTime { from: now, to: None });
-                self.busy.drain(..self.busy.len().saturating_sub(KEPT_BUSY_TIMES));
+                self.add_busy_time(now);
             }
             Err(error) => {
                 let text = format!("cannot start a measurement: {error}");

@@ -1,6 +1,6 @@
 use crate::light::{ProbeKind, ReplyLimits};
 use kumade_archive::Retention;
-use kumade_client::MeasureConfig;
+use kumade_client::{HostClaimConfig, IfHeld, MeasureConfig};
 use kumade_net::interface::Family;
 use kumade_units::Span;
 use kumade_wire::PresharedKey;
@@ -55,6 +55,7 @@ impl MonitoredTarget {
         };
         config.key = schedule.key.clone();
         config.max_server_wait = MAX_SERVER_WAIT;
+        config.host_claim = Some(HostClaimConfig { max_wait: within / 2, if_held: IfHeld::GoOn });
         config.deadline = Some(within);
         Some(config)
     }
