@@ -120,7 +120,7 @@ impl PairRecorder {
     pub(crate) fn status(&self) -> PairStatus {
         let recent = self.monitor.recent();
         let light = &self.target.light;
-        let lane = if recent[Lane::RoundTrip].idle.is_empty() { Lane::Up } else { Lane::RoundTrip };
+        let lane = counted_lane(&recent);
         let loss = loss_interval(&recent[lane].idle).map(|(ratio, low, high)| LossStatus {
             sent: recent[lane].idle.sent(),
             ratio,
@@ -168,6 +168,12 @@ impl PairRecorder {
             None => Outcome::RoundTrip(reply.round_trip),
         }
     }
+}
+
+/// The lane whose counts are those of the probes: a lost probe counts in both directions where these are known.
+pub(crate) fn counted_lane(summary: &Summary) -> Lane {
+    let round_trip = &summary[Lane::RoundTrip];
+    if round_trip.idle.is_empty() && round_trip.disturbed.is_empty() { Lane::Up } else { Lane::RoundTrip }
 }
 
 /// Quantiles of the delays while no measurement ran, of the lanes that have any.

@@ -1,12 +1,12 @@
 //! What the archive says, in the documents that the page reads.
 
-use crate::pair_recorder::idle_delays;
+use crate::pair_recorder::{counted_lane, idle_delays};
 use crate::run_document::run_status;
 use crate::status::{LaneDelay, RunStatus};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use kumade_archive::{ArchiveError, PairId, Point, Reader, SeriesQuery, SqliteStore};
-use kumade_sketch::{Lane, Tally};
+use kumade_sketch::Tally;
 use kumade_units::Time;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -187,8 +187,7 @@ impl History {
 
 impl From<&Point> for Bucket {
     fn from(point: &Point) -> Self {
-        // A lost probe counts in both directions where these are known.
-        let lane = if point.summary[Lane::RoundTrip].idle.is_empty() { Lane::Up } else { Lane::RoundTrip };
+        let lane = counted_lane(&point.summary);
         let idle: &Tally = &point.summary[lane].idle;
         Bucket {
             from_seconds: point.start.as_secs_f64(),
