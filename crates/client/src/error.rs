@@ -188,6 +188,9 @@ pub enum Error {
     },
 }
 
+/// The [kind](Error::kind) of [`Error::HostInUse`].
+pub const HOST_IN_USE: &str = "host-in-use";
+
 impl Error {
     /// Its name for programs, such as `connect`.
     pub fn kind(&self) -> &'static str {
@@ -209,7 +212,7 @@ impl Error {
             Error::ConnectionsKeepBreaking { .. } => "connections-keep-breaking",
             Error::Transport { .. } => "transport",
             Error::PathFillingUnsupported { .. } => "cannot-load",
-            Error::HostInUse { .. } => "host-in-use",
+            Error::HostInUse { .. } => HOST_IN_USE,
             Error::Cancelled => "cancelled",
             Error::DeadlineExceeded { .. } => "deadline-exceeded",
         }

@@ -27,8 +27,10 @@ pub enum IfHeld {
     GoOn,
 }
 
-/// Between two attempts.
-const RETRY_INTERVAL: Span = Span::from_millis(100);
+/// Between two attempts: less than a program takes to start, so that who waits is not passed by those who come.
+const RETRY_INTERVAL: Span = Span::from_millis(10);
+/// Between two looks at who it is.
+const LOOK_INTERVAL: Span = Span::from_secs(1);
 
 /// The claim of one measurement.
 #[derive(Debug, Default)]
@@ -50,27 +52,32 @@ impl Claimed {
             return Ok(Claimed::default());
         };
         let wait_until = clock::monotonic() + config.max_wait;
-        let mut told = None;
+        let (mut holder, mut look_at) = (String::new(), clock::monotonic());
         loop {
-            let holder = match HostClaim::try_new() {
+            match HostClaim::try_new() {
                 Ok(claim) => return Ok(Claimed { _claim: Some(claim), beside: None }),
-                Err(HostClaimError::Held(holder)) => holder.to_string(),
+                Err(HostClaimError::Held) => {}
                 Err(HostClaimError::Io(error)) => {
                     tracing::debug!("cannot claim this host for a measurement: {error}");
                     return Ok(Claimed::default());
                 }
-            };
-            if clock::monotonic() >= wait_until {
+            }
+            let now = clock::monotonic();
+            if now >= look_at {
+                look_at = now + LOOK_INTERVAL;
+                let found = HostClaim::current_holder().ok().flatten().unwrap_or_default().to_string();
+                if holder != found {
+                    holder = found;
+                    on_event(&Event::HostInUse { holder: holder.clone() });
+                }
+            }
+            if now >= wait_until {
                 return match config.if_held {
                     IfHeld::Fail => Err(Error::HostInUse { holder, wait: config.max_wait }),
                     IfHeld::GoOn => Ok(Claimed { _claim: None, beside: Some(holder) }),
                 };
             }
-            if told.as_ref() != Some(&holder) {
-                on_event(&Event::HostInUse { holder: holder.clone() });
-                told = Some(holder);
-            }
-            limit.sleep_until(wait_until.min(clock::monotonic() + RETRY_INTERVAL))?;
+            limit.sleep_until(wait_until.min(now + RETRY_INTERVAL))?;
         }
     }
 

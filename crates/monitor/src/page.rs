@@ -1,6 +1,7 @@
 //! The page: its files, and the questions that it puts. All within the program; it asks no other host.
 
 mod assets;
+mod heatmap;
 mod history;
 mod listener;
 mod query;
@@ -17,7 +18,7 @@ use history::HistoryError;
 pub(crate) use history::{History, PairNumbers};
 use kumade_net::listener as sockets;
 use listener::LimitedListener;
-use query::{RangeQuery, SeriesQuery};
+use query::{HeatmapQuery, RangeQuery, SeriesQuery};
 use serde::Serialize;
 use socket2::Type;
 use std::io;
@@ -127,6 +128,7 @@ fn router(sources: Sources) -> Router {
         .route("/api/v1/status", get(status))
         .route("/api/v1/stream", get(async |State(sources): State<Sources>| stream::follow(sources.status)))
         .route("/api/v1/events", get(events))
+        .route("/api/v1/heatmap", get(heatmap))
         .route("/api/v1/pairs/{id}/series", get(series))
         .route("/api/v1/pairs/{id}/runs", get(runs))
         .route("/api/v1/runs/{id}", get(run))
@@ -172,6 +174,11 @@ async fn status(State(sources): State<Sources>) -> Json<Arc<MonitorStatus>> {
 
 async fn series(State(sources): State<Sources>, Path(id): Path<String>, Query(query): Query<SeriesQuery>) -> Response {
     sources.answer(move |history| history.series(&id, query.range()?, query.points())).await
+}
+
+async fn heatmap(State(sources): State<Sources>, Query(query): Query<HeatmapQuery>) -> Response {
+    let pairs = query.choose(sources.status.borrow().pairs.iter().map(|pair| pair.id.clone()));
+    sources.answer(move |history| history.heatmap(pairs, query.show, query.range()?, query.points())).await
 }
 
 async fn runs(State(sources): State<Sources>, Path(id): Path<String>, Query(query): Query<RangeQuery>) -> Response {

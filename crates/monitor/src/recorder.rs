@@ -14,10 +14,10 @@ use kumade_archive::{
     Archive, ArchiveError, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId, Reader, Run,
     SqliteStore,
 };
-use kumade_client::{EndedMeasurement, RunningMeasurement};
+use kumade_client::{EndedMeasurement, HOST_IN_USE, RunningMeasurement};
 use kumade_net::HostClaim;
 use kumade_net::clock::{self, RealtimeOffset};
-use kumade_planner::{Outcome, RunId, Token, TokenRecord};
+use kumade_planner::{Outcome, Refusal, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -335,7 +335,8 @@ impl Recorder {
         // One that was to stop and has not ended yet is waited for.
         self.end_run();
         let place = self.pairs.iter().position(|pair| pair.host == host);
-        let known = place.and_then(|place| Some((place, self.pairs[place].target.measure_config(within)?)));
+        let if_held = self.host_use.if_held(now);
+        let known = place.and_then(|place| Some((place, self.pairs[place].target.measure_config(within, if_held)?)));
         let Some((place, config)) = known else { return };
         match RunningMeasurement::start(config) {
             Ok(measurement) => {
@@ -354,9 +355,16 @@ impl Recorder {
     fn end_run(&mut self) {
         let Some(RunningRun { pair, token, started, began, measurement }) = self.running.take() else { return };
         let EndedMeasurement { outcome, ended } = measurement.finish();
-        let failure = outcome.as_ref().err().map(|error| error.message.clone());
-        self.schedule.end(token, failure.map_or(Outcome::Finished, Outcome::Failed), clock::monotonic());
+        let refusal = outcome.as_ref().err().filter(|error| error.kind == HOST_IN_USE);
+        let refusal = refusal.map(|error| Outcome::Refused(Refusal::Claimed(error.message.clone())));
+        let failure = || outcome.as_ref().err().map(|error| Outcome::Failed(error.message.clone()));
+        let is_refused = refusal.is_some();
+        self.schedule.end(token, refusal.or_else(failure).unwrap_or(Outcome::Finished), clock::monotonic());
         self.busy.iter_mut().filter(|busy| busy.to.is_none()).for_each(|busy| busy.to = Some(ended));
+        // It has not been measured, and is planned again.
+        if is_refused {
+            return;
+        }
         let PairRecorder { target, id, .. } = &self.pairs[pair];
         let report = outcome.unwrap_or_else(|error| {
             tracing::warn!("{}: the measurement failed: {}", target.name, error.message);

@@ -22,10 +22,11 @@ macro_rules! asset {
 }
 
 const INDEX: Asset = asset!("index.html", "index.html", HTML);
-const ASSETS: [Asset; 9] = [
+const ASSETS: [Asset; 10] = [
     asset!("app.js", "app.js", SCRIPT),
     asset!("dom.js", "dom.js", SCRIPT),
     asset!("format.js", "format.js", SCRIPT),
+    asset!("heatmap.js", "heatmap.js", SCRIPT),
     asset!("plots.js", "plots.js", SCRIPT),
     asset!("style.css", "style.css", STYLE),
     asset!("icon.svg", "icon.svg", "image/svg+xml"),
