@@ -315,6 +315,15 @@ fn a_monitor_and_other_programs_do_not_measure_at_once() {
         };
         assert!(eventually(is_refused));
         assert!(eventually(|| site.pair("measured")["run"]["up"].is_object()));
+        let map = site.document("/api/v1/heatmap?points=24");
+        assert_eq!(map["rows"].as_array().map(Vec::len), Some(3), "{map}");
+        assert!(map["rows"][1]["cells"][0]["disturbed"].as_u64().unwrap() > 0, "{map}");
+        let map = site.document("/api/v1/heatmap?show=up&first=0&rows=1");
+        assert_eq!(map["rows"].as_array().map(Vec::len), Some(1), "{map}");
+        let cell = &map["rows"][0]["cells"][0];
+        assert_eq!(cell["known"].as_u64().unwrap() + cell["unknown"].as_u64().unwrap(), 1, "{map}");
+        let (head, _) = site.fetch(7280, "/api/v1/heatmap?from=7&to=7").unwrap();
+        assert!(head.starts_with("HTTP/1.1 400"), "{head}");
         end_with(&mut monitor, Signal::SIGTERM);
         end_with(&mut server, Signal::SIGTERM);
     });

@@ -274,5 +274,6 @@ ask();
 // Browsers have locks for pages over TLS and from this host alone; others ask.
 if (navigator.locks) follow();
 // A range that ends now goes on.
-setInterval(() => { if (location.pathname.startsWith("/pair/") && !location.search.includes("from=") && !document.hidden) render(); }, 60000);
+const goesOn = () => location.pathname.startsWith("/pair/") || (location.pathname === "/heatmap" && !document.activeElement?.closest("table.heat"));
+setInterval(() => { if (goesOn() && !location.search.includes("from=") && !document.hidden) render(); }, 60000);
 setInterval(() => { if (performance.now() - lastHeard > 2 * REFRESH_MILLISECONDS || !navigator.locks) ask(); }, REFRESH_MILLISECONDS);

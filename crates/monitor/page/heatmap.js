@@ -25,9 +25,11 @@ export function shownInAddress() {
 /** `pairs`: in the order of the rows. `all`: ids in the monitor's order, by which it is asked. */
 export async function heatmapView({ pairs, all, range, rangeLinks, addressOf, fetchJson, show, isCurrent }) {
   const shown = shownInAddress();
-  const says = element("p", { class: "heat-says", role: "status" }, "Point at a cell, or move with the arrow keys.");
+  const says = element("p", { class: "heat-says" }, "Point at a cell, or move with the arrow keys.");
   const rows = new Map(pairs.map((pair) => [pair.id, heatRow(pair, { shown, range, says, addressOf })]));
   const body = element("tbody", {}, [...rows.values()].map((row) => row.line));
+  // One stop for the tab key; from there, the arrow keys move.
+  [...rows.values()][0]?.setTabStop(true);
   body.addEventListener("keydown", (event) => moveBetweenRows(event, pairs.map((pair) => rows.get(pair.id))));
   const shownLinks = SHOWN.map(([name, title]) => element("a", { href: withShown(name), "aria-current": name === shown ? "true" : undefined }, title));
   const scale = element("td", { class: "heat-scale" }, element("span", {}, format.time(range.from)), element("span", {}, format.time(range.to)));
@@ -57,12 +59,13 @@ function withShown(name) {
 
 function legend(shown) {
   const classes = shown === "loss" ? LOSS_CLASSES : RATE_CLASSES;
-  const key = (name, text) => [element("span", { class: `key ${name}` }), `${text} `];
+  const key = (name, text) => [element("span", { class: `key ${name}` }), text];
   const first = shown === "loss" ? [] : ["Compared with the path's usual value in this range: "];
   const rest = shown === "loss"
     ? [key("heat-nothing", "nothing arrived"), key("disturbed", "only beside a measurement")]
     : [key("heat-unknown", "measured without a value")];
-  return element("p", { class: "faint" }, first, classes.map(([, text], place) => key(`heat-${place}`, text)), rest, key("gap", "no data"));
+  const keys = [...classes.map(([, text], place) => key(`heat-${place}`, text)), ...rest, key("gap", "no data")];
+  return element("p", { class: "faint heat-legend" }, first, keys.map((parts) => element("span", {}, parts)));
 }
 
 /** The class of a cell: a number, the greater the worse, or what else there is to tell. */
@@ -88,7 +91,7 @@ function describe(cell, shown, usual) {
 }
 
 function heatRow(pair, { shown, range, says, addressOf }) {
-  const canvas = element("canvas", { tabindex: 0, role: "img", "aria-label": `${pair.name}: loading` });
+  const canvas = element("canvas", { tabindex: -1, role: "slider", "aria-label": pair.name, "aria-valuemin": 0, "aria-valuetext": "loading" });
   const line = element("tr", {}, element("th", { scope: "row" }, element("a", { href: `/pair/${encodeURIComponent(pair.id)}${location.search}` }, pair.name)), element("td", {}, canvas));
   let cells = [], gaps = [], resolution = 0, start = 0, usual = 0, chosen = null, isFilled = false;
   const width = () => canvas.parentElement?.clientWidth ?? 0;
@@ -119,16 +122,20 @@ function heatRow(pair, { shown, range, says, addressOf }) {
       context.strokeRect(Math.max(from, 1), 1, Math.max(to - from - 1, 3), ROW_PIXELS - 2);
     }
   };
-  const tell = (number) => {
+  const wordsOf = (number) => {
     const [from, to] = spanOf(number);
     const cell = cellAt(number);
     const gap = gaps.find((one) => one.from_seconds < to && one.to_seconds > from);
+    const since = cell && shown !== "loss" ? cell.from_seconds : from;
     const what = cell ? describe(cell, shown, usual) : gap && shown === "loss" ? `no data: ${gap.cause}` : "no data";
-    says.textContent = `${pair.name}, ${format.time(from)}: ${what}`;
+    return `${format.time(since)}: ${what}`;
   };
+  const tell = (number) => { says.textContent = `${pair.name}, ${wordsOf(number)}`; };
   const choose = (number) => {
     chosen = Math.min(Math.max(number, 0), count() - 1);
     tell(chosen);
+    canvas.setAttribute("aria-valuenow", chosen);
+    canvas.setAttribute("aria-valuetext", wordsOf(chosen));
     draw();
   };
   const open = (number) => {
@@ -153,16 +160,28 @@ function heatRow(pair, { shown, range, says, addressOf }) {
   return {
     line, draw, width,
     focus: (number) => { chosen = number; canvas.focus(); },
+    setTabStop: (is) => { canvas.tabIndex = is ? 0 : -1; },
     has: (target) => target === canvas,
     chosen: () => chosen,
     fill: (row, answer) => {
       ({ cells, gaps } = row);
+      if (shown !== "loss") joinMeasurements(cells, range.to);
       [start, resolution, isFilled] = [answer.from_seconds, answer.resolution_seconds, true];
       usual = median(cells.map((cell) => cell.value).filter((value) => typeof value === "number"));
-      canvas.setAttribute("aria-label", `${pair.name}: ${summary(cells, shown, usual)}`);
+      canvas.setAttribute("aria-valuemax", count() - 1);
+      canvas.setAttribute("aria-valuetext", summary(cells, shown, usual));
       draw();
     },
   };
+}
+
+/** A value stands until the next one, but not for much longer than they usually are apart. */
+function joinMeasurements(cells, end) {
+  const apart = median(cells.slice(1).map((cell, place) => cell.from_seconds - cells[place].from_seconds));
+  cells.forEach((cell, place) => {
+    const next = cells[place + 1]?.from_seconds ?? end;
+    cell.length_seconds = Math.max(cell.length_seconds, Math.min(next - cell.from_seconds, 2 * apart));
+  });
 }
 
 /** The whole row in words, for those who do not see it. */
@@ -183,12 +202,18 @@ function moveBetweenRows(event, rows) {
   const from = rows.findIndex((row) => row.has(event.target));
   if (!step || from < 0) return;
   event.preventDefault();
-  rows[from + step]?.focus(rows[from].chosen());
+  const to = rows[from + step];
+  if (!to) return;
+  rows[from].setTabStop(false);
+  to.setTabStop(true);
+  to.focus(rows[from].chosen());
 }
 
 function drawCell(context, found, left, right) {
   if (found === null || right <= left) return;
   const width = Math.max(right - left - (right - left > 4 ? 1 : 0), 1);
+  context.fillStyle = style("--ground");
+  context.fillRect(left, 0, right - left, ROW_PIXELS);
   const ground = typeof found === "number" ? `--heat-${found}` : "--ground";
   context.fillStyle = style(ground);
   context.fillRect(left, 0, width, ROW_PIXELS);
