@@ -138,6 +138,14 @@ const PAGES: &[ManualPage] = &[
         exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
+        command: "monitor import psconfig",
+        examples: &[(
+            "kumade monitor import psconfig template.json --from ps.example.org > monitor.toml",
+            "what this host of a perfSONAR mesh monitors",
+        )],
+        exit_statuses: "0 success; 1 a file cannot be read, or nothing is left to monitor; 2 the template or the command is invalid",
+    },
+    ManualPage {
         command: "tunnel check",
         examples: &[("kumade tunnel check tunnel.toml", "whether an end can start so")],
         exit_statuses: "0 the tunnel can start so; 1 a file cannot be read, or the host refuses something; 2 the configuration is invalid",

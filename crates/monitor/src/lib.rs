@@ -16,6 +16,7 @@ mod monitor_error;
 mod page;
 mod pair_recorder;
 mod pair_state;
+pub mod psconfig;
 mod recorder;
 mod run_document;
 mod schedule;
