@@ -55,7 +55,7 @@ pub fn run(args: &MonitorArgs) -> anyhow::Result<ExitCode> {
         (Some(MonitorCommand::Export(args)), _) => export::export(args),
         (Some(MonitorCommand::Backup(args)), _) => export::back_up(args),
         (None, Some(file)) => match read_config(file)? {
-            Ok(config) => run::run(config, &args.name),
+            Ok(config) => run::run(config, file, &args.name),
             Err(error) => Ok(usage_error(&error)),
         },
         // Clap asks for one of them.

@@ -1,7 +1,9 @@
 //! The configuration file of a monitor.
 
+mod changes;
 mod file;
 mod types;
 
+pub use changes::FixedSetting;
 pub use file::KeyReader;
 pub use types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};

@@ -8,6 +8,7 @@ use crate::page::{History, PageServer};
 use crate::recorder::{Message, Recorder};
 use crate::status::MonitorStatus;
 use kumade_daemon::Exporter;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 /// A monitor of one host.
 #[derive(Debug)]
 pub struct Monitor {
+    config: MonitorConfig,
     // In this order they end: nobody is told by one that has ended.
     page: PageServer,
     exporter: Option<Exporter>,
@@ -43,19 +45,58 @@ impl Monitor {
         let (messages, inbox) = mpsc::sync_channel(MAX_WAITING_REPORTS);
         let (status, followed) = watch::channel(Arc::new(MonitorStatus::empty(&config.name)));
         let targets = config.targets.iter().map(probed_target).collect();
-        let (page, prometheus) = (config.page, config.prometheus);
-        let mut recorder = Recorder::open(config, status)?;
+        let mut recorder = Recorder::open(config.clone(), status)?;
         let history = History::new(recorder.readers(MAX_QUESTIONS)?, recorder.pair_numbers());
-        let page = PageServer::start(page, followed.clone(), history)?;
-        let latest = followed.clone();
-        let exporter = prometheus
-            .map(|address| Exporter::start(address, move || encode_metrics(MonitorStatus::clone(&latest.borrow()))));
-        let exporter = exporter.transpose()?;
+        let page = PageServer::start(config.page, followed.clone(), history)?;
+        let exporter = start_exporter(&config, followed.clone())?;
         let work = move || recorder.run(&inbox);
         let recorder = thread::Builder::new().name("recorder".into()).spawn(work).map_err(MonitorError::System)?;
         let seed = getrandom::u64().map_err(|error| MonitorError::System(io::Error::other(error)))?;
         let prober = start_prober(targets, seed, messages.clone()).map_err(MonitorError::System)?;
-        Ok(Monitor { page, exporter, prober: Some(prober), messages, recorder: Some(recorder), status: followed })
+        let (prober, recorder) = (Some(prober), Some(recorder));
+        Ok(Monitor { config, page, exporter, prober, messages, recorder, status: followed })
+    }
+
+    /// Goes on with another configuration. Probes and measurements of targets that stay are not interrupted. Returns what has changed, a
+    /// line each.
+    ///
+    /// # Errors
+    /// It differs in what a running monitor keeps, or the system or the archive refuses something; then all is as it was.
+    pub fn reconfigure(&mut self, config: MonitorConfig) -> Result<Vec<String>, MonitorError> {
+        let changes = self.config.changes_to(&config)?;
+        config.check_load()?;
+        // At another address, it can start beside the one before.
+        let has_other_metrics = config.prometheus != self.config.prometheus;
+        let exporter = has_other_metrics.then(|| start_exporter(&config, self.status.clone())).transpose()?;
+        self.replace_targets(&config, changes.clone())?;
+        if let Some(exporter) = exporter {
+            self.exporter = exporter;
+        }
+        self.config = config;
+        Ok(changes)
+    }
+
+    /// The prober tells of targets by their places: between what it tells by the old ones and by the new ones, the recorder is told.
+    fn replace_targets(&mut self, config: &MonitorConfig, changes: Vec<String>) -> Result<(), MonitorError> {
+        let paused = self.prober.take().and_then(Prober::pause).ok_or(MonitorError::Ended)?;
+        let (answer, answered) = mpsc::sync_channel(1);
+        let message = Message::Reconfigure { config: Box::new(config.clone()), changes, answer };
+        // Whoever has ended does not answer either.
+        let _ = self.messages.send(message);
+        let outcome = answered.recv().unwrap_or(Err(MonitorError::Ended));
+        let targets = if outcome.is_ok() { &config.targets } else { &self.config.targets };
+        let ids = self.config.targets.iter().map(|target| target.id.as_str());
+        let places: BTreeMap<&str, usize> = ids.zip(0..).collect();
+        let targets = targets.iter().map(|target| (places.get(target.id.as_str()).copied(), probed_target(target)));
+        self.prober = Some(paused.resume(targets.collect()).map_err(MonitorError::System)?);
+        outcome
+    }
+
+    /// Has it known that a configuration was refused, and why.
+    pub fn note_refused_configuration(&self, reason: &str) {
+        let text = format!("the configuration stays as it was: {reason}");
+        // The monitor has ended where nobody takes it.
+        let _ = self.messages.send(Message::Note { kind: "configuration", text });
     }
 
     /// Where the page is served.
@@ -78,7 +119,7 @@ impl Monitor {
     /// # Errors
     /// A thread of it has ended by a fault.
     pub fn check(&self) -> Result<(), MonitorError> {
-        let has_ended = self.recorder.as_ref().is_none_or(JoinHandle::is_finished);
+        let has_ended = self.prober.is_none() || self.recorder.as_ref().is_none_or(JoinHandle::is_finished);
         if has_ended { Err(MonitorError::Ended) } else { Ok(()) }
     }
 
@@ -103,6 +144,14 @@ impl Drop for Monitor {
         // A panic has been reported.
         self.end();
     }
+}
+
+fn start_exporter(
+    config: &MonitorConfig,
+    latest: watch::Receiver<Arc<MonitorStatus>>,
+) -> Result<Option<Exporter>, MonitorError> {
+    let metrics = move || encode_metrics(MonitorStatus::clone(&latest.borrow()));
+    Ok(config.prometheus.map(|address| Exporter::start(address, metrics)).transpose()?)
 }
 
 fn probed_target(target: &MonitoredTarget) -> ProbedTarget {

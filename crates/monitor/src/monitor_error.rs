@@ -1,3 +1,4 @@
+use crate::config::FixedSetting;
 use crate::estimate::Overloaded;
 use crate::page::PageError;
 use kumade_archive::ArchiveError;
@@ -28,6 +29,9 @@ pub enum MonitorError {
     /// The measurements do not fit into their periods.
     #[error(transparent)]
     Overload(#[from] Overloaded),
+    /// The configuration differs in what a running monitor keeps.
+    #[error(transparent)]
+    Fixed(#[from] FixedSetting),
     /// Its page cannot be served.
     #[error(transparent)]
     Page(#[from] PageError),

@@ -13,6 +13,8 @@ use std::net::SocketAddr;
 #[derive(Debug)]
 pub(crate) struct PairRecorder {
     pub(crate) target: MonitoredTarget,
+    /// Since when it is monitored.
+    pub(crate) added: Time,
     /// The target's number in the archive.
     pub(crate) host: HostId,
     /// Its number in the archive; none until its address is known.
@@ -60,6 +62,7 @@ impl PairRecorder {
         PairRecorder {
             monitor: PairMonitor::new(light.interval, light.limits.lost_after, utc),
             floors: PairFloors::default(),
+            added: utc,
             host,
             id: None,
             address: None,
@@ -70,6 +73,12 @@ impl PairRecorder {
             duplicates: 0,
             target,
         }
+    }
+
+    /// The same target, by its id, with other settings.
+    pub(crate) fn set_target(&mut self, target: MonitoredTarget) {
+        self.monitor.set_interval(target.light.interval, target.light.limits.lost_after);
+        self.target = target;
     }
 
     /// Takes results of probes: `now` by the monotonic clock, `utc` the same moment by the clock of the day. Returns whether one of them was

@@ -58,6 +58,11 @@ impl PairMonitor {
         }
     }
 
+    /// Probes are sent, and waited for, otherwise from now on; parameters as of [`new`](Self::new).
+    pub fn set_interval(&mut self, interval: Span, lost_after: Span) {
+        self.max_silence = interval * MAX_SILENT_INTERVALS + lost_after;
+    }
+
     /// Takes what became of a probe; `now` by the monotonic clock.
     pub fn add_sample(&mut self, sample: &Sample<BucketedDelay>, now: Time) {
         let minute = sample.sent.as_nanos().div_euclid(kumade_sketch::MINUTE_NANOS);

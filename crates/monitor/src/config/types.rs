@@ -27,7 +27,7 @@ pub struct MonitorConfig {
 }
 
 /// A host to which the path is monitored.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MonitoredTarget {
     /// By which its history is found, whatever it is called.
     pub id: String,
@@ -64,7 +64,7 @@ impl MonitoredTarget {
 const MAX_SERVER_WAIT: Span = Span::from_secs(10);
 
 /// How a target is probed all day.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LightProbes {
     /// What is sent.
     pub kind: ProbeKind,
@@ -77,7 +77,7 @@ pub struct LightProbes {
 }
 
 /// When and how available bandwidth, capacity and delay are measured.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeasurementSchedule {
     /// Port of `kumade serve` there.
     pub port: u16,
