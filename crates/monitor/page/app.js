@@ -15,6 +15,8 @@ let view = 0;
 
 async function fetchJson(path) {
   const answer = await fetch(path, { headers: { accept: "application/json" } });
+  // The session has ended: the page asks for a token at the same address.
+  if (answer.status === 401) location.reload();
   if (!answer.ok) throw new Error((await answer.text()) || `${answer.status} ${answer.statusText}`);
   return answer.json();
 }
@@ -160,6 +162,14 @@ function scheduleView() {
     missed.length === 0 ? [] : [element("h2", {}, "Missed"), table(["Path", "Why"], missed.map((run) => element("tr", {}, element("td", {}, name(run.pair)), element("td", {}, run.reason))), "Missed")]);
 }
 
+async function auditView() {
+  const mine = view;
+  const { entries } = await fetchJson("/api/v1/audit");
+  if (mine !== view) return;
+  const row = (entry) => element("tr", {}, element("td", { class: "time" }, format.time(entry.time_seconds)), element("td", {}, entry.who), element("td", {}, entry.what));
+  show("Audit", element("h1", {}, "Who has done what"), entries.length === 0 ? element("p", { class: "faint" }, "Nothing so far.") : table(["Time", "Who", "What"], entries.map(row), "Audit"));
+}
+
 // Which view
 
 async function render() {
@@ -172,6 +182,7 @@ async function render() {
     if (name === "pair") await pairView(id);
     else if (name === "run") await runView(id);
     else if (name === "events") await eventsView();
+    else if (name === "audit") await auditView();
     else if (name === "schedule") scheduleView();
     else pathsView();
   } catch (error) {
@@ -226,6 +237,11 @@ const ask = () => fetchJson("/api/v1/status").then(take, (error) => {
   if (status === null) show("Failure", element("h1", {}, "The monitor does not answer"), element("p", {}, String(error.message ?? error)));
 });
 ask();
+fetchJson("/api/v1/visitor").then((visitor) => {
+  document.getElementById("audit-link").hidden = visitor.class !== "admin";
+  document.getElementById("logout").hidden = !visitor.is_logged_in;
+  document.getElementById("visitor").textContent = visitor.name;
+}, () => {});
 // Browsers have locks for pages over TLS and from this host alone; others ask.
 if (navigator.locks) follow();
 // A range that ends now goes on.

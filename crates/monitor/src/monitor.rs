@@ -1,10 +1,11 @@
 //! A monitor that runs: its threads, and who tells whom.
 
+use crate::access::{AccessControl, Credential};
 use crate::config::{LightProbes, MonitorConfig, MonitoredTarget};
 use crate::light::{ProbedTarget, Prober};
 use crate::metrics::encode_metrics;
 use crate::monitor_error::MonitorError;
-use crate::page::{History, PageServer};
+use crate::page::{History, PageGuards, PageServer, Tls};
 use crate::recorder::{Message, Recorder};
 use crate::status::MonitorStatus;
 use kumade_daemon::Exporter;
@@ -20,6 +21,8 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub struct Monitor {
     config: MonitorConfig,
+    access: AccessControl,
+    tls: Tls,
     // In this order they end: nobody is told by one that has ended.
     page: PageServer,
     exporter: Option<Exporter>,
@@ -47,14 +50,21 @@ impl Monitor {
         let targets = config.targets.iter().map(probed_target).collect();
         let mut recorder = Recorder::open(config.clone(), status)?;
         let history = History::new(recorder.readers(MAX_QUESTIONS)?, recorder.pair_numbers());
-        let page = PageServer::start(config.page, followed.clone(), history)?;
-        let exporter = start_exporter(&config, followed.clone())?;
+        let told = messages.clone();
+        // What nobody has time for is not noted: visitors do not make the page wait for the archive.
+        let access = AccessControl::new(config.access.clone(), move |entry| drop(told.try_send(Message::Audit(entry))));
+        let tls = Tls::default();
+        tls.load(config.tls.as_ref())?;
+        let (guards, told) = (PageGuards { access: access.clone(), tls: tls.clone() }, messages.clone());
+        let note = move |text| drop(told.try_send(Message::Note { kind: "certificate", text }));
+        let page = PageServer::start(config.page, followed.clone(), history, guards, note)?;
+        let exporter = start_exporter(&config, &access, followed.clone())?;
         let work = move || recorder.run(&inbox);
         let recorder = thread::Builder::new().name("recorder".into()).spawn(work).map_err(MonitorError::System)?;
         let seed = getrandom::u64().map_err(|error| MonitorError::System(io::Error::other(error)))?;
         let prober = start_prober(targets, seed, messages.clone()).map_err(MonitorError::System)?;
         let (prober, recorder) = (Some(prober), Some(recorder));
-        Ok(Monitor { config, page, exporter, prober, messages, recorder, status: followed })
+        Ok(Monitor { config, access, tls, page, exporter, prober, messages, recorder, status: followed })
     }
 
     /// Goes on with another configuration. Probes and measurements of targets that stay are not interrupted. Returns what has changed, a
@@ -67,8 +77,14 @@ impl Monitor {
         config.check_load()?;
         // At another address, it can start beside the one before.
         let has_other_metrics = config.prometheus != self.config.prometheus;
-        let exporter = has_other_metrics.then(|| start_exporter(&config, self.status.clone())).transpose()?;
-        self.replace_targets(&config, changes.clone())?;
+        let start = || start_exporter(&config, &self.access, self.status.clone());
+        let exporter = has_other_metrics.then(start).transpose()?;
+        self.tls.load(config.tls.as_ref())?;
+        if let Err(error) = self.replace_targets(&config, changes.clone()) {
+            self.tls.load(self.config.tls.as_ref())?;
+            return Err(error);
+        }
+        self.access.set_config(config.access.clone());
         if let Some(exporter) = exporter {
             self.exporter = exporter;
         }
@@ -97,6 +113,11 @@ impl Monitor {
         let text = format!("the configuration stays as it was: {reason}");
         // The monitor has ended where nobody takes it.
         let _ = self.messages.send(Message::Note { kind: "configuration", text });
+    }
+
+    /// Whether connections to the page are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.config.tls.is_some()
     }
 
     /// Where the page is served.
@@ -146,12 +167,19 @@ impl Drop for Monitor {
     }
 }
 
+/// On this host, everybody may fetch them.
 fn start_exporter(
     config: &MonitorConfig,
+    access: &AccessControl,
     latest: watch::Receiver<Arc<MonitorStatus>>,
 ) -> Result<Option<Exporter>, MonitorError> {
     let metrics = move || encode_metrics(MonitorStatus::clone(&latest.borrow()));
-    Ok(config.prometheus.map(|address| Exporter::start(address, metrics)).transpose()?)
+    let access = access.clone();
+    let may_fetch = move |from: SocketAddr, token: Option<&str>| {
+        let credential = token.map_or(Credential::None, Credential::Bearer);
+        from.ip().to_canonical().is_loopback() || access.admit(credential, from.ip()).is_ok()
+    };
+    Ok(config.prometheus.map(|address| Exporter::start_guarded(address, may_fetch, metrics)).transpose()?)
 }
 
 fn probed_target(target: &MonitoredTarget) -> ProbedTarget {

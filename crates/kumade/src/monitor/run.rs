@@ -31,7 +31,8 @@ pub(super) fn run(config: MonitorConfig, file: &Path, name: &str) -> anyhow::Res
     let _control = claim.serve(move |request| match request {
         Request::Status => Reply::Status(Box::new(MonitorStatus::clone(&latest.borrow()))),
     })?;
-    note!("monitoring {} paths; the page: http://{}/", count, monitor.page_address());
+    let scheme = if monitor.is_encrypted() { "https" } else { "http" };
+    note!("monitoring {} paths; the page: {scheme}://{}/", count, monitor.page_address());
     if let Some(address) = monitor.metrics_address() {
         note!("metrics: http://{address}/metrics");
     }

@@ -74,6 +74,13 @@ const LOGIN_COST: Span = Span::from_secs(1);
 const NOTICE_COST: Span = Span::from_secs(60);
 const NOTICE_BURST: Span = Span::from_secs(59 * 60);
 
+impl Visitor {
+    /// A browser that is logged in.
+    pub(crate) fn is_session(&self) -> bool {
+        matches!(self.known_by, KnownBy::Session(_))
+    }
+}
+
 impl Gate {
     pub(super) fn new(config: AccessConfig) -> Self {
         Gate {

@@ -38,8 +38,22 @@ impl MonitorConfig {
         let settings = settings.into_iter().filter(|(differs, ..)| *differs);
         let mut changes: Vec<String> = settings.map(|(_, what, value)| format!("{what} {value}")).collect();
         changes.extend((self.retention != after.retention).then(|| "retention: other times".to_owned()));
+        changes.extend(self.access_changes(after));
         changes.extend(self.target_changes(after));
         Ok(changes)
+    }
+
+    fn access_changes(&self, after: &MonitorConfig) -> Vec<String> {
+        let (before, access) = (&self.access, &after.access);
+        let gone = before.tokens.iter().filter(|token| !access.tokens.contains(token));
+        let new = access.tokens.iter().filter(|token| !before.tokens.contains(token));
+        let mut changes: Vec<String> = gone.map(|token| format!("token {}: no longer valid", token.name)).collect();
+        changes.extend(new.map(|token| format!("token {}: may {}", token.name, token.class.name())));
+        let words = if access.is_public { "everybody may read" } else { "who has no token may read no longer" };
+        changes.extend((before.is_public != access.is_public).then(|| words.to_owned()));
+        changes.extend((before.names != access.names).then(|| "names of the page".to_owned()));
+        changes.extend((self.tls != after.tls).then(|| "certificate of the page".to_owned()));
+        changes
     }
 
     fn target_changes(&self, after: &MonitorConfig) -> Vec<String> {

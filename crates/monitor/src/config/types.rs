@@ -1,3 +1,4 @@
+use crate::access::AccessConfig;
 use crate::light::{ProbeKind, ReplyLimits};
 use kumade_archive::Retention;
 use kumade_client::MeasureConfig;
@@ -22,8 +23,21 @@ pub struct MonitorConfig {
     pub stretch: bool,
     /// How long what is kept.
     pub retention: Retention,
+    /// Who may see it.
+    pub access: AccessConfig,
+    /// How the page is encrypted, if it is.
+    pub tls: Option<TlsFiles>,
     /// At least one, with different ids.
     pub targets: Vec<MonitoredTarget>,
+}
+
+/// Files in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, and those between it and the root.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
 }
 
 /// A host to which the path is monitored.

@@ -105,6 +105,19 @@ struct EventEntry {
     text: String,
 }
 
+/// Who has done what, the latest first.
+#[derive(Debug, Serialize)]
+pub(crate) struct AuditDocument {
+    entries: Vec<AuditLine>,
+}
+
+#[derive(Debug, Serialize)]
+struct AuditLine {
+    time_seconds: f64,
+    who: String,
+    what: String,
+}
+
 /// More are no list to read; a smaller range has them.
 const MAX_EVENTS: u32 = 1000;
 /// More cannot be told apart in a plot.
@@ -159,6 +172,16 @@ impl History {
             text: event.text,
         };
         Ok(EventsDocument { events: events.into_iter().map(entry).collect() })
+    }
+
+    pub(crate) fn audit(&self, range: Range<Time>) -> Result<AuditDocument, HistoryError> {
+        let entries = self.read(|reader| reader.audit(range, MAX_EVENTS))?;
+        let line = |entry: kumade_archive::AuditEntry| AuditLine {
+            time_seconds: entry.at.as_secs_f64(),
+            who: entry.who,
+            what: entry.what,
+        };
+        Ok(AuditDocument { entries: entries.into_iter().map(line).collect() })
     }
 
     /// With a connection that nobody else uses meanwhile.
