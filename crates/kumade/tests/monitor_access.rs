@@ -1,5 +1,7 @@
 //! Who may see the page of `kumade monitor`, and its configuration that changes while it runs.
 
+mod privileges;
+
 use assert_cmd::cargo::cargo_bin;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, eventually, in_namespaces, run_ip};
@@ -21,6 +23,8 @@ use std::time::Duration;
 
 const PAGE: &str = "127.0.0.1:7280";
 const TARGET: &str = "[[target]]\nhost = \"127.0.0.1\"\nname = \"one\"\ninterval = \"100ms\"\n";
+
+const CAP_NET_RAW: u64 = 1 << 13;
 
 /// A host with a monitor.
 struct Site {
@@ -188,6 +192,8 @@ fn a_reload_changes_targets_and_what_stays_is_not_interrupted() {
         let schedule = || site.document("/api/v1/status", &[])["schedule"]["runs"].to_string();
         assert!(eventually(|| schedule().contains("\"is_running\":true")), "{}", schedule());
         assert!(eventually(|| site.pair("goes")["state"]["word"] == "up" && site.pair("stays")["state"]["word"] == "up"));
+        let echo_alone = [(CAP_NET_RAW, "2".to_owned())].into();
+        assert!(eventually(|| privileges::of(monitor.id()) == echo_alone), "{:?}", privileges::of(monitor.id()));
         let since = site.pair("stays")["state"]["since_seconds"].clone();
 
         site.write("", &[other("comes"), measured("Far away"), other("stays")].concat());
@@ -209,7 +215,7 @@ fn a_reload_changes_targets_and_what_stays_is_not_interrupted() {
         for (bad, reason) in [
             (format!("{good}hots = 1\n"), "unknown field `hots`"),
             (good.replace("archive\"", "elsewhere\""), "`archive` in [monitor] cannot change"),
-            (good.replace("1min", "30s").replace("[[target]]", "[[target]]\nmeasure = \"30s\""), "monitor.toml"),
+            (good.replace("1min", "30s") + &other("busy") + "measure = \"30s\"\n", "times as long"),
         ] {
             fs::write(site.file(), bad).unwrap();
             send(&monitor, Signal::SIGHUP);

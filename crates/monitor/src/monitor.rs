@@ -43,8 +43,7 @@ impl Monitor {
     /// # Errors
     /// The archive cannot be opened, or an address not be had.
     pub fn start(config: MonitorConfig) -> Result<Self, MonitorError> {
-        let make_directory = |cause| MonitorError::Directory { path: config.archive.clone(), cause };
-        std::fs::create_dir_all(&config.archive).map_err(make_directory)?;
+        config.make_archive_directory()?;
         let (messages, inbox) = mpsc::sync_channel(MAX_WAITING_REPORTS);
         let (status, followed) = watch::channel(Arc::new(MonitorStatus::empty(&config.name)));
         let targets = config.targets.iter().map(probed_target).collect();
@@ -164,6 +163,17 @@ impl Drop for Monitor {
     fn drop(&mut self) {
         // A panic has been reported.
         self.end();
+    }
+}
+
+impl MonitorConfig {
+    /// Makes the directory of the archive, unless it is there.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn make_archive_directory(&self) -> Result<(), MonitorError> {
+        let failed = |cause| MonitorError::Directory { path: self.archive.clone(), cause };
+        std::fs::create_dir_all(&self.archive).map_err(failed)
     }
 }
 

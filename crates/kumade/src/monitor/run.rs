@@ -2,6 +2,7 @@
 
 use super::config_file::read_config;
 use super::registry::monitor_registry;
+use crate::confinement::Confinement;
 use crate::descriptors::raise_descriptor_limit;
 use crate::notices::log_reload;
 use crate::output::note;
@@ -21,11 +22,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// The name is taken, the archive cannot be opened, or the page not be served.
-pub(super) fn run(config: MonitorConfig, file: &Path, name: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: MonitorConfig, file: &Path, name: &str, keeps_privileges: bool) -> anyhow::Result<ExitCode> {
     let signals = DaemonSignals::register(true).context("cannot listen for signals")?;
     let claim = monitor_registry().lock_name(name)?;
     raise_descriptor_limit();
     let count = config.targets.len();
+    config.make_archive_directory()?;
+    let mut confinement = Confinement::unless_kept(keeps_privileges);
+    if let Some(confinement) = &mut confinement {
+        let ports = [Some(config.page), config.prometheus].into_iter().flatten().map(|address| address.port());
+        confinement.keep_monitor_privileges(ports, &config.archive);
+    }
     let mut monitor = Monitor::start(config)?;
     let latest = monitor.status();
     let _control = claim.serve(move |request| match request {
@@ -35,6 +42,9 @@ pub(super) fn run(config: MonitorConfig, file: &Path, name: &str) -> anyhow::Res
     note!("monitoring {} paths; the page: {scheme}://{}/", count, monitor.page_address());
     if let Some(address) = monitor.metrics_address() {
         note!("metrics: http://{address}/metrics");
+    }
+    if let Some(confinement) = confinement {
+        confinement.finish();
     }
     while !signals.is_end_requested() {
         thread::sleep(POLL_INTERVAL);
