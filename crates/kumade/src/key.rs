@@ -128,7 +128,8 @@ fn make_token(name: &str, class: TokenClass, output: Option<&Path>) -> anyhow::R
 
 /// Of letters that mean nothing in TOML, nor to a terminal.
 fn parse_token_name(text: &str) -> Result<String, String> {
-    let is_name = !text.trim().is_empty() && text.chars().all(|letter| letter.is_alphanumeric() || " .-_@".contains(letter));
+    let is_name =
+        !text.trim().is_empty() && text.chars().all(|letter| letter.is_alphanumeric() || " .-_@".contains(letter));
     is_name.then(|| text.trim().to_owned()).ok_or_else(|| "a name has letters, digits, spaces and . - _ @".to_owned())
 }
 

@@ -54,7 +54,8 @@ impl Site {
     /// The configuration: lines of `[monitor]`, and what follows.
     fn write(&self, monitor: &str, rest: &str) {
         let archive = self.directory.join("archive");
-        fs::write(self.file(), format!("[monitor]\nname = \"here\"\narchive = {archive:?}\n{monitor}\n{rest}")).unwrap();
+        fs::write(self.file(), format!("[monitor]\nname = \"here\"\narchive = {archive:?}\n{monitor}\n{rest}"))
+            .unwrap();
     }
 
     fn kumade(&self, arguments: &[&str]) -> Command {
@@ -126,7 +127,9 @@ impl Site {
 
 impl Answer {
     fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().find_map(|line| line.get(..name.len())?.eq_ignore_ascii_case(name).then(|| &line[name.len()..]))
+        self.head
+            .lines()
+            .find_map(|line| line.get(..name.len())?.eq_ignore_ascii_case(name).then(|| &line[name.len()..]))
     }
 
     fn has_header(&self, line: &str) -> bool {
@@ -182,7 +185,9 @@ fn a_reload_changes_targets_and_what_stays_is_not_interrupted() {
         let VethHosts { left, right, .. } = hosts;
         let site = Site::new("monitor_reload", left);
         let measured = |name: &str| {
-            format!("[[target]]\nhost = \"10.79.0.2\"\nid = \"measured\"\nname = \"{name}\"\ninterval = \"100ms\"\nmeasure = \"1min\"\n")
+            format!(
+                "[[target]]\nhost = \"10.79.0.2\"\nid = \"measured\"\nname = \"{name}\"\ninterval = \"100ms\"\nmeasure = \"1min\"\n"
+            )
         };
         let other = |id: &str| format!("[[target]]\nhost = \"127.0.0.1\"\nid = \"{id}\"\ninterval = \"100ms\"\n");
         let mut server = right.command(cargo_bin("kumade"));
@@ -191,7 +196,9 @@ fn a_reload_changes_targets_and_what_stays_is_not_interrupted() {
         let monitor = site.start();
         let schedule = || site.document("/api/v1/status", &[])["schedule"]["runs"].to_string();
         assert!(eventually(|| schedule().contains("\"is_running\":true")), "{}", schedule());
-        assert!(eventually(|| site.pair("goes")["state"]["word"] == "up" && site.pair("stays")["state"]["word"] == "up"));
+        assert!(eventually(
+            || site.pair("goes")["state"]["word"] == "up" && site.pair("stays")["state"]["word"] == "up"
+        ));
         let echo_alone = [(CAP_NET_RAW, "2".to_owned())].into();
         assert!(eventually(|| privileges::of(monitor.id()) == echo_alone), "{:?}", privileges::of(monitor.id()));
         let since = site.pair("stays")["state"]["since_seconds"].clone();
@@ -271,9 +278,15 @@ fn who_has_no_token_sees_nothing_and_each_sees_what_its_class_allows() {
         let monitor = site.start();
         assert!(eventually(|| site.status("/", &[]) == 401));
         let form = site.ask("GET /pair/one", &[], "").unwrap();
-        assert!(form.body.contains("<form method=\"post\"") && form.has_header("www-authenticate: Bearer"), "{}", form.head);
+        assert!(
+            form.body.contains("<form method=\"post\"") && form.has_header("www-authenticate: Bearer"),
+            "{}",
+            form.head
+        );
         assert_eq!(site.status("/assets/style.css", &[]), 200, "the form has its style");
-        for path in ["status", "stream", "events", "audit", "visitor", "pairs/one/series", "pairs/one/runs", "runs/1", "no"] {
+        for path in
+            ["status", "stream", "events", "audit", "visitor", "pairs/one/series", "pairs/one/runs", "runs/1", "no"]
+        {
             assert_eq!(site.status(&format!("/api/v1/{path}"), &[]), 401, "{path}");
         }
 
@@ -288,7 +301,10 @@ fn who_has_no_token_sees_nothing_and_each_sees_what_its_class_allows() {
         assert_eq!(site.status("/api/v1/status", &[&cookie]), 200);
         assert_eq!(site.ask("POST /logout", &[&cookie], "").unwrap().status, 303);
         assert_eq!(site.status("/api/v1/status", &[&cookie]), 401);
-        assert_eq!(site.ask("POST /", &[], &"x".repeat(100_000)).map_or(413, |answer| answer.status / 100 * 100 + 13), 413);
+        assert_eq!(
+            site.ask("POST /", &[], &"x".repeat(100_000)).map_or(413, |answer| answer.status / 100 * 100 + 13),
+            413
+        );
 
         // Programs, also those that fetch metrics.
         assert_eq!(site.status("/api/v1/status", &[&bearer(&reader)]), 200);
@@ -347,7 +363,8 @@ fn a_page_for_others_takes_a_word_on_who_may_see_it() {
         let (status, text) = check(&format!("{open}[access]\npublic = true\n"));
         assert!(status == Some(0) && text.contains("for everybody to read"), "{text}");
     }
-    let (status, text) = check(&format!("{TARGET}[[access.token]]\nname = \"a\"\nclass = \"read\"\nhash = \"sha256:12\"\n"));
+    let (status, text) =
+        check(&format!("{TARGET}[[access.token]]\nname = \"a\"\nclass = \"read\"\nhash = \"sha256:12\"\n"));
     assert!(status == Some(2) && text.contains("kumade key token"), "{text}");
     fs::remove_dir_all(&directory).unwrap();
 }
@@ -380,7 +397,8 @@ fn the_page_is_encrypted_and_a_renewed_certificate_is_taken_without_a_restart() 
         };
         let (first, token) = (site.directory.join("first.crt"), bearer(&token));
         fs::copy(&certificate, &first).unwrap();
-        let status = |trusted: &Path| ask_trusting(trusted, "GET /api/v1/status", &[&token], "").map(|answer| answer.status);
+        let status =
+            |trusted: &Path| ask_trusting(trusted, "GET /api/v1/status", &[&token], "").map(|answer| answer.status);
         assert!(eventually(|| status(&first) == Some(200)));
         assert!(site.ask("GET /", &[], "").is_none(), "nothing is said in the clear");
         let login = format!("token={}", token.rsplit(' ').next().unwrap());

@@ -80,7 +80,8 @@ impl Monitor {
         let exporter = has_other_metrics.then(start).transpose()?;
         self.tls.load(config.tls.as_ref())?;
         if let Err(error) = self.replace_targets(&config, changes.clone()) {
-            self.tls.load(self.config.tls.as_ref())?;
+            // What cannot be read any more is read once it can.
+            let _ = self.tls.load(self.config.tls.as_ref());
             return Err(error);
         }
         self.access.set_config(config.access.clone());

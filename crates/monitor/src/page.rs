@@ -7,9 +7,11 @@ mod guard;
 mod history;
 mod login;
 mod query;
+mod question_room;
 mod sources;
 mod stream;
 mod tls;
+mod unsent;
 
 use crate::access::{AccessClass, AccessControl, Visitor};
 use crate::status::MonitorStatus;
@@ -18,13 +20,15 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router, middleware};
+use connections::Peer;
 use futures_util::future::select;
 pub(crate) use history::{History, PairNumbers};
 use kumade_net::listener as sockets;
 use query::{RangeQuery, SeriesQuery};
+use question_room::QuestionRoom;
 use serde::Serialize;
-use sources::Sources;
 use socket2::Type;
+use sources::Sources;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -32,9 +36,10 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use thiserror::Error;
-pub use tls::TlsError;
 pub(crate) use tls::Tls;
-use tokio::sync::{Semaphore, oneshot, watch};
+pub use tls::TlsError;
+use tokio::sync::{oneshot, watch};
+use unsent::UnsentAnswers;
 
 /// Why the page cannot be served.
 #[derive(Debug, Error)]
@@ -94,7 +99,8 @@ impl PageServer {
         let sources = Sources {
             status,
             history,
-            room: Arc::new(Semaphore::new(questions)),
+            room: Arc::new(QuestionRoom::new(questions)),
+            unsent: UnsentAnswers::new(),
             is_loopback: address.ip().is_loopback(),
             access,
             tls: tls.clone(),
@@ -197,26 +203,41 @@ async fn visitor(Extension(visitor): Extension<Visitor>) -> Json<VisitorDocument
 async fn audit(
     State(sources): State<Sources>,
     Extension(visitor): Extension<Visitor>,
+    Extension(peer): Extension<Peer>,
     Query(query): Query<RangeQuery>,
 ) -> Response {
     match visitor.require(AccessClass::Admin) {
-        Ok(()) => sources.answer(move |history| history.audit(query.range_or_all()?)).await,
-        Err(refused) => refused,
+        Ok(()) => sources.answer(&peer, move |history| history.audit(query.range_or_all()?)).await,
+        Err(refused) => refused.into_response(),
     }
 }
 
-async fn series(State(sources): State<Sources>, Path(id): Path<String>, Query(query): Query<SeriesQuery>) -> Response {
-    sources.answer(move |history| history.series(&id, query.range()?, query.points())).await
+async fn series(
+    State(sources): State<Sources>,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+    Query(query): Query<SeriesQuery>,
+) -> Response {
+    sources.answer(&peer, move |history| history.series(&id, query.range()?, query.points())).await
 }
 
-async fn runs(State(sources): State<Sources>, Path(id): Path<String>, Query(query): Query<RangeQuery>) -> Response {
-    sources.answer(move |history| history.runs(&id, query.range()?)).await
+async fn runs(
+    State(sources): State<Sources>,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+    Query(query): Query<RangeQuery>,
+) -> Response {
+    sources.answer(&peer, move |history| history.runs(&id, query.range()?)).await
 }
 
-async fn run(State(sources): State<Sources>, Path(id): Path<i64>) -> Response {
-    sources.answer(move |history| history.run(id)).await
+async fn run(State(sources): State<Sources>, Extension(peer): Extension<Peer>, Path(id): Path<i64>) -> Response {
+    sources.answer(&peer, move |history| history.run(id)).await
 }
 
-async fn events(State(sources): State<Sources>, Query(query): Query<RangeQuery>) -> Response {
-    sources.answer(move |history| history.events(query.range()?)).await
+async fn events(
+    State(sources): State<Sources>,
+    Extension(peer): Extension<Peer>,
+    Query(query): Query<RangeQuery>,
+) -> Response {
+    sources.answer(&peer, move |history| history.events(query.range()?)).await
 }

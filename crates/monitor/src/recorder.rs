@@ -12,8 +12,8 @@ use crate::run_document::{failed_document, run_status};
 use crate::schedule::{Schedule, ScheduleStep, plan};
 use crate::status::{MissedRun, MonitorStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
-    Archive, ArchiveError, AuditEntry, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId, Reader, Run,
-    SqliteStore,
+    Archive, ArchiveError, AuditEntry, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId,
+    Reader, Run, SqliteStore,
 };
 use kumade_client::{EndedMeasurement, RunningMeasurement};
 use kumade_net::clock::{self, RealtimeOffset};
@@ -241,7 +241,8 @@ impl Recorder {
         (pair.id, pair.last_run) = (Some(id), latest.first().map(run_status));
         self.numbers.write().unwrap_or_else(PoisonError::into_inner).insert(pair.target.id.clone(), id);
         let tolerated = pair.target.light.interval * MIN_UNMONITORED_INTERVALS;
-        let cause = if pair.added > self.started { "it was not in the configuration" } else { "the monitor did not run" };
+        let cause =
+            if pair.added > self.started { "it was not in the configuration" } else { "the monitor did not run" };
         // Each pause is told of once.
         if let Some(from) = self.last_sent.remove(&id).filter(|from| pair.added - *from > tolerated) {
             self.gaps.push(Gap { pair: id, from, to: utc, cause: cause.to_owned() });

@@ -2,6 +2,7 @@ use super::sessions::Sessions;
 use super::token::{AccessClass, AccessConfig, AccessToken, TokenHash};
 use kumade_daemon::{Network, NetworkBudgets};
 use kumade_units::{Span, Time};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Who asks, as far as the request says.
@@ -57,6 +58,8 @@ pub(super) struct Gate {
     config: AccessConfig,
     sessions: Sessions,
     attempts: NetworkBudgets,
+    /// From where each token was used last.
+    used_from: BTreeMap<TokenHash, IpAddr>,
     /// When as many failures may be noted as at first.
     notices_full_at: Time,
     /// Failures since the last that was noted.
@@ -87,6 +90,7 @@ impl Gate {
             config,
             sessions: Sessions::default(),
             attempts: NetworkBudgets::new(ATTEMPT_BURST),
+            used_from: BTreeMap::new(),
             notices_full_at: Time::ZERO,
             unnoted: 0,
             notices: Vec::new(),
@@ -99,6 +103,7 @@ impl Gate {
 
     /// Who has a token that is no longer known is not, either.
     pub(super) fn set_config(&mut self, config: AccessConfig) {
+        self.used_from.retain(|hash, _| config.tokens.iter().any(|token| token.hash == *hash));
         self.config = config;
     }
 
@@ -126,9 +131,7 @@ impl Gate {
         match visitor.known_by {
             KnownBy::Nothing => self.anybody().is_some_and(|anybody| anybody.class >= visitor.class),
             KnownBy::Token(token) => self.known_token(&token).is_some_and(|token| token.class >= visitor.class),
-            KnownBy::Session(secret) => {
-                self.session(secret, now).is_some_and(|present| present.class >= visitor.class)
-            }
+            KnownBy::Session(secret) => self.session(secret, now).is_some_and(|present| present.class >= visitor.class),
         }
     }
 
@@ -150,8 +153,7 @@ impl Gate {
     }
 
     fn anybody(&self) -> Option<Visitor> {
-        let visitor =
-            |name: &str, class| Some(Visitor { name: name.to_owned(), class, known_by: KnownBy::Nothing });
+        let visitor = |name: &str, class| Some(Visitor { name: name.to_owned(), class, known_by: KnownBy::Nothing });
         match &self.config {
             config if config.is_open() => visitor("this host", AccessClass::Admin),
             config if config.is_public => visitor("everybody", AccessClass::Read),
@@ -165,13 +167,15 @@ impl Gate {
     }
 
     fn try_token(&mut self, token: &str, from: IpAddr, now: Time) -> Result<AccessToken, Refusal> {
-        let network = Network::containing(from);
-        if self.attempts.is_spent(network, now) {
+        let (network, hash) = (Network::containing(from), TokenHash::from_token(token));
+        // Whoever has shown it there before is not held up by neighbours who guess.
+        let is_usual = self.used_from.get(&hash) == Some(&from);
+        if self.attempts.is_spent(network, now) && !is_usual {
             return Err(Refusal::TooManyAttempts);
         }
-        let hash = TokenHash::from_token(token);
-        if let Some(known) = self.known_token(&hash) {
-            return Ok(known.clone());
+        if let Some(known) = self.known_token(&hash).cloned() {
+            self.used_from.insert(hash, from);
+            return Ok(known);
         }
         self.attempts.charge(network, FAILURE_COST, now);
         self.note_failure(from, now);
@@ -267,11 +271,13 @@ mod tests {
             }
         }
         assert!((15..=22).contains(&looked_at), "{looked_at}");
-        let held_up = gate.log_in("token of alice", "again", address(2), after(60));
+        let neighbour = [192, 0, 2, 7].into();
+        let held_up = gate.log_in("token of alice", "again", neighbour, after(60));
         assert_eq!(held_up, Err(Refusal::TooManyAttempts));
+        assert_eq!(gate.log_in("token of alice", "again", address(2), after(60)), Ok(()), "as before");
         assert!(gate.admit(Credential::Session("secret"), address(2), after(60)).is_ok());
         assert!(gate.admit(Credential::Bearer("token of alice"), address(3), after(60)).is_ok(), "another network");
-        assert!(gate.admit(Credential::Bearer("token of alice"), address(2), after(140)).is_ok());
+        assert!(gate.admit(Credential::Bearer("token of alice"), neighbour, after(140)).is_ok());
     }
 
     #[test]

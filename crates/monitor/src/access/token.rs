@@ -122,7 +122,8 @@ mod tests {
         let text = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         let hash = TokenHash::from_token(" abc\n");
         assert_eq!((hash.to_string().as_str(), TokenHash::parse(text)), (text, Ok(hash)));
-        for wrong in ["", "abc", &text[7..], &text[..70], &text.replace("ad", "xy"), &format!("{text}00"), "sha256:é"] {
+        for wrong in ["", "abc", &text[7..], &text[..70], &text.replace("ad", "xy"), &format!("{text}00"), "sha256:é"]
+        {
             assert_eq!(TokenHash::parse(wrong), Err(TokenHashError), "{wrong}");
         }
     }

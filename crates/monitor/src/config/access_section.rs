@@ -72,7 +72,8 @@ impl TlsSection {
 fn valid_name(text: &Spanned<String>) -> Result<String, ConfigFault> {
     let name = text.get_ref();
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
-    let problem = || ConfigFault::new(text.span(), format!("{name:?} is no name of a host, such as monitor.example.org"));
+    let problem =
+        || ConfigFault::new(text.span(), format!("{name:?} is no name of a host, such as monitor.example.org"));
     is_name.then(|| name.clone()).ok_or_else(problem)
 }
 
@@ -83,7 +84,9 @@ pub(super) fn check_reach(
     address: Option<SocketAddr>,
     span: Option<Range<usize>>,
 ) -> Result<(), ConfigFault> {
-    let Some(address) = address.filter(|address| access.is_open() && !address.ip().is_loopback()) else { return Ok(()) };
+    let Some(address) = address.filter(|address| access.is_open() && !address.ip().is_loopback()) else {
+        return Ok(());
+    };
     let problem = format!(
         "everybody who reaches {address} could see all: append what `kumade key token NAME --class read` prints to this file, or allow it \
          with public = true in [access], or set `{key}` to a port alone, which is for this host"

@@ -147,9 +147,8 @@ impl Sections {
         }
         let MonitorSection { name, archive, page, prometheus, stretch } = &self.monitor;
         let access = self.access.validate()?;
-        let address = |text: &Option<Spanned<String>>| {
-            text.as_ref().map(|text| parse_spanned(text, metrics_address)).transpose()
-        };
+        let address =
+            |text: &Option<Spanned<String>>| text.as_ref().map(|text| parse_spanned(text, metrics_address)).transpose();
         let (page_address, prometheus_address) = (address(page)?.unwrap_or(DEFAULT_PAGE), address(prometheus)?);
         check_reach(&access, "page", Some(page_address), page.as_ref().map(Spanned::span))?;
         check_reach(&access, "prometheus", prometheus_address, prometheus.as_ref().map(Spanned::span))?;

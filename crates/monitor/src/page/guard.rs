@@ -7,7 +7,6 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, RequestExt};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -73,10 +72,10 @@ pub(super) async fn add_headers(request: Request, next: Next) -> Response {
 
 /// Only who may see what is monitored goes on, as a [`Visitor`].
 pub(super) async fn check_access(State(sources): State<Sources>, mut request: Request, next: Next) -> Response {
-    let Ok(Extension(Peer(peer))) = request.extract_parts::<Extension<Peer>>().await else {
+    let Some(peer) = request.extensions().get::<Peer>().map(|peer| peer.address.ip()) else {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
-    match sources.access.admit(sources.credential(request.headers()), peer.ip()) {
+    match sources.access.admit(sources.credential(request.headers()), peer) {
         Ok(visitor) => {
             request.extensions_mut().insert(visitor);
             let mut response = next.run(request).await;
@@ -112,12 +111,18 @@ impl Sources {
 
 impl Visitor {
     /// Goes on only with what a visitor of this class may.
-    pub(super) fn require(&self, class: AccessClass) -> Result<(), Response> {
-        if self.class >= class {
-            return Ok(());
-        }
-        let text = format!("this takes a token of the class {:?}\n", class.name());
-        Err((StatusCode::FORBIDDEN, text).into_response())
+    pub(super) fn require(&self, class: AccessClass) -> Result<(), Forbidden> {
+        if self.class >= class { Ok(()) } else { Err(Forbidden(class)) }
+    }
+}
+
+/// It takes a token of this class.
+#[derive(Debug)]
+pub(super) struct Forbidden(AccessClass);
+
+impl IntoResponse for Forbidden {
+    fn into_response(self) -> Response {
+        (StatusCode::FORBIDDEN, format!("this takes a token of the class {:?}\n", self.0.name())).into_response()
     }
 }
 

@@ -4,10 +4,10 @@ use super::assets;
 use super::connections::Peer;
 use super::sources::Sources;
 use crate::access::{AccessControl, Refusal};
+use axum::Extension;
 use axum::extract::{Form, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::Extension;
 use serde::Deserialize;
 
 /// What the form sends.
@@ -22,10 +22,10 @@ const SECRET_BYTES: usize = 32;
 /// The page, or the form that asks for a token first: whoever has logged in is where they wanted to be.
 pub(super) async fn page(
     State(sources): State<Sources>,
-    Extension(Peer(peer)): Extension<Peer>,
+    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
 ) -> Response {
-    match sources.access.admit(sources.credential(&headers), peer.ip()) {
+    match sources.access.admit(sources.credential(&headers), peer.address.ip()) {
         Ok(_) => assets::index(),
         Err(refusal) => ask(refusal),
     }
@@ -34,12 +34,12 @@ pub(super) async fn page(
 /// What the form sends, to the address of the page that was wanted.
 pub(super) async fn log_in(
     State(sources): State<Sources>,
-    Extension(Peer(peer)): Extension<Peer>,
+    Extension(peer): Extension<Peer>,
     wanted: Uri,
     Form(form): Form<LoginForm>,
 ) -> Response {
     let Some(secret) = new_secret() else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
-    if let Err(refusal) = sources.access.log_in(&form.token, &secret, peer.ip()) {
+    if let Err(refusal) = sources.access.log_in(&form.token, &secret, peer.address.ip()) {
         return ask(refusal);
     }
     let path = wanted.path_and_query().map_or("/", |path| path.as_str());
@@ -54,11 +54,11 @@ pub(super) async fn log_in(
 /// Ends the session, if there is one.
 pub(super) async fn log_out(
     State(sources): State<Sources>,
-    Extension(Peer(peer)): Extension<Peer>,
+    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
 ) -> Response {
     if let Some(secret) = sources.session_secret(&headers) {
-        sources.access.log_out(secret, peer.ip());
+        sources.access.log_out(secret, peer.address.ip());
     }
     let mut response = Redirect::to("/").into_response();
     sources.set_cookie(&mut response, "", 0);
@@ -82,8 +82,7 @@ impl Sources {
     fn set_cookie(&self, response: &mut Response, secret: &str, lifetime_seconds: u64) {
         let secure = if self.tls.config().is_some() { "; Secure" } else { "" };
         let name = &self.cookie_name;
-        let cookie =
-            format!("{name}={secret}; Path=/; Max-Age={lifetime_seconds}; HttpOnly; SameSite=Strict{secure}");
+        let cookie = format!("{name}={secret}; Path=/; Max-Age={lifetime_seconds}; HttpOnly; SameSite=Strict{secure}");
         // Digits and letters are a header.
         if let Ok(cookie) = HeaderValue::from_str(&cookie) {
             response.headers_mut().insert(header::SET_COOKIE, cookie);

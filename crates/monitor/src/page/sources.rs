@@ -1,20 +1,23 @@
+use super::connections::Peer;
 use super::history::{History, HistoryError};
+use super::question_room::QuestionRoom;
 use super::tls::Tls;
+use super::unsent::UnsentAnswers;
 use crate::access::AccessControl;
 use crate::status::MonitorStatus;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Json, Response};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use std::sync::Arc;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 /// What the questions are answered from.
 #[derive(Clone)]
 pub(super) struct Sources {
     pub(super) status: watch::Receiver<Arc<MonitorStatus>>,
     pub(super) history: History,
-    /// Questions to the archive that are answered at a time.
-    pub(super) room: Arc<Semaphore>,
+    pub(super) room: Arc<QuestionRoom>,
+    pub(super) unsent: UnsentAnswers,
     /// It is served on the loopback interface alone.
     pub(super) is_loopback: bool,
     pub(super) access: AccessControl,
@@ -27,13 +30,17 @@ impl Sources {
     /// The archive is read on another thread.
     pub(super) async fn answer<T: Serialize + Send + 'static>(
         self,
+        peer: &Peer,
         question: impl FnOnce(&History) -> Result<T, HistoryError> + Send + 'static,
     ) -> Response {
-        // It is never closed.
-        let _place = self.room.clone().acquire_owned().await;
+        let place = self.room.enter(peer.address.ip()).await;
         let history = self.history.clone();
-        match tokio::task::spawn_blocking(move || question(&history)).await {
-            Ok(Ok(document)) => Json(document).into_response(),
+        match tokio::task::spawn_blocking(move || (question(&history), place).0).await {
+            Ok(Ok(document)) => {
+                // Numbers and texts always can be written.
+                let text = serde_json::to_vec(&document).unwrap_or_default();
+                ([(header::CONTENT_TYPE, "application/json")], self.unsent.body(text, peer)).into_response()
+            }
             Ok(Err(error)) => error.into_response(),
             Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "this could not be answered\n").into_response(),
         }
