@@ -93,3 +93,37 @@ pub(super) fn check_reach(
     );
     Err(ConfigFault::new(span.unwrap_or_default(), problem))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::MonitorConfig;
+
+    fn error(text: &str) -> String {
+        let text = format!("{text}[[target]]\nhost = \"192.0.2.1\"\n");
+        let read = MonitorConfig::from_toml(&text, "m.toml", &|_| Err(String::new()));
+        read.expect_err(&text).to_string()
+    }
+
+    #[test]
+    fn faults_of_access_name_their_line_and_what_to_write() {
+        let token = |name: &str, class: &str, digit: &str| {
+            let hash = digit.repeat(64);
+            format!("[[access.token]]\nname = \"{name}\"\nclass = \"{class}\"\nhash = \"sha256:{hash}\"\n")
+        };
+        let one = token("a", "read", "1");
+        for (text, expected) in [
+            (token("a", "reed", "1"), "m.toml:3: unknown variant `reed`"),
+            (token("a", "read", "x"), "m.toml:4: this is no token's hash"),
+            (token(" ", "read", "1"), "m.toml:2: a token has a name"),
+            (format!("{one}{}", token("a", "read", "2")), "m.toml:6: two tokens have the name \"a\""),
+            (format!("{one}{}", token("b", "read", "1")), "m.toml:6: \"b\" and \"a\" are the same token"),
+            ("[access]\nnames = [\"http://a.example\"]\n".to_owned(), "m.toml:2: \"http://a.example\" is no name"),
+            ("[access]\npublik = true\n".to_owned(), "m.toml:2: unknown field `publik`"),
+            ("[tls]\ncertificate = \"c.pem\"\n".to_owned(), "missing field `key`"),
+            ("[monitor]\npage = \"[::]:80\"\n".to_owned(), "m.toml:2: everybody who reaches [::]:80"),
+        ] {
+            let error = error(&text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}
