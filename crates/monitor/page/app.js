@@ -37,6 +37,12 @@ function estimateCell(estimate) {
   return element("td", { class: "number" }, value, element("small", {}, interval));
 }
 
+/** In which direction probes were lost, where any was and the host tells. */
+function lossDirections(pair) {
+  if (!pair.loss_up || !(pair.loss?.ratio > 0)) return "";
+  return element("small", {}, `${format.ratio(pair.loss_up.ratio)} up, ${format.ratio(pair.loss_down?.ratio ?? 0)} down`);
+}
+
 function pairRow(pair) {
   const [delay] = pair.delays;
   const loss = pair.loss;
@@ -44,7 +50,7 @@ function pairRow(pair) {
     element("td", {}, element("a", { href: `/pair/${encodeURIComponent(pair.id)}` }, pair.name), element("small", {}, pair.address ?? pair.host)),
     element("td", {}, stateWord(pair.state), element("small", {}, `for ${format.age(status.time_seconds - pair.state.since_seconds)}`)),
     delay ? element("td", { class: "number" }, format.span(delay.median_seconds), element("small", {}, `95 % ≤ ${format.span(delay.quantile_95_seconds)}`)) : element("td", { class: "faint" }, "–"),
-    loss ? element("td", { class: "number" }, format.ratio(loss.ratio), element("small", {}, `${format.ratio(loss.low)} to ${format.ratio(loss.high)}`)) : element("td", { class: "faint" }, "–"),
+    loss ? element("td", { class: "number" }, format.ratio(loss.ratio), element("small", {}, `${format.ratio(loss.low)} to ${format.ratio(loss.high)}`), lossDirections(pair)) : element("td", { class: "faint" }, "–"),
     estimateCell(pair.run?.up), estimateCell(pair.run?.down),
     element("td", { class: "number faint" }, pair.run ? `${format.age(status.time_seconds - pair.run.start_seconds)} ago` : pair.is_measured ? "none yet" : "not measured"));
 }

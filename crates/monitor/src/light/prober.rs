@@ -312,10 +312,10 @@ impl TargetRun {
             return;
         }
         for result in &results {
-            self.lost_in_a_row = if result.reply.is_some() { 0 } else { self.lost_in_a_row + 1 };
+            self.lost_in_a_row = if result.reply.is_ok() { 0 } else { self.lost_in_a_row + 1 };
         }
         if let Some((address, _)) = &self.socket {
-            if results.iter().any(|result| result.reply.is_some()) {
+            if results.iter().any(|result| result.reply.is_ok()) {
                 self.address.record(*address, true, now);
             } else if self.lost_in_a_row >= MAX_LOST_IN_A_ROW {
                 self.lost_in_a_row = 0;
