@@ -1,7 +1,10 @@
 //! The configuration file of a monitor.
 
+mod access_section;
+mod changes;
 mod file;
 mod types;
 
+pub use changes::FixedSetting;
 pub use file::KeyReader;
-pub use types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};
+pub use types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget, TlsFiles};

@@ -1,10 +1,10 @@
 //! All paths over the same time, in few numbers each: what the heat map is drawn from.
 
 use super::history::{GapEntry, History, HistoryError};
-use crate::pair_recorder::counted_lane;
 use crate::run_document::run_status;
 use crate::status::RunFigure;
 use kumade_archive::{PairId, Run, Series, SeriesQuery};
+use kumade_sketch::Lane;
 use kumade_units::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -111,14 +111,15 @@ impl History {
 
 fn probe_cells(series: &Series) -> Vec<Cell> {
     let cell = |point: &kumade_archive::Point| {
-        let tally = &point.summary[counted_lane(&point.summary)];
+        // Each probe counts in the one or in the other.
+        let lanes = [Lane::RoundTrip, Lane::Up].map(|lane| &point.summary[lane]);
         Cell {
             from_seconds: point.start.as_secs_f64(),
             length_seconds: point.length.as_secs_f64(),
             content: Content::Probes {
-                sent: tally.idle.sent(),
-                lost: tally.idle.lost + tally.idle.unknown,
-                disturbed: tally.disturbed.sent(),
+                sent: lanes.iter().map(|lane| lane.idle.sent()).sum(),
+                lost: lanes.iter().map(|lane| lane.idle.lost + lane.idle.unknown).sum(),
+                disturbed: lanes.iter().map(|lane| lane.disturbed.sent()).sum(),
             },
         }
     };
