@@ -201,13 +201,14 @@ fn a_reload_changes_targets_and_what_stays_is_not_interrupted() {
         ));
         let echo_alone = [(CAP_NET_RAW, "2".to_owned())].into();
         assert!(eventually(|| privileges::of(monitor.id()) == echo_alone), "{:?}", privileges::of(monitor.id()));
-        let since = site.pair("stays")["state"]["since_seconds"].clone();
+        let seen = || site.pair("stays")["loss"]["sent"].as_u64().unwrap_or_default();
+        let before = seen();
 
         site.write("", &[other("comes"), measured("Far away"), other("stays")].concat());
         send(&monitor, Signal::SIGHUP);
         assert!(eventually(|| site.pair("comes")["state"]["word"] == "up"));
         assert_eq!((&site.pair("measured")["name"], &site.pair("goes")), (&"Far away".into(), &Value::Null));
-        assert_eq!(site.pair("stays")["state"]["since_seconds"], since);
+        assert!(seen() >= before, "what was seen is known");
         // The measurement that ran came to its end: it has a value, or a reason that is not that it was ended.
         assert!(eventually(|| site.pair("measured")["run"]["id"].is_number()), "{}", site.pair("measured"));
         let run = site.pair("measured")["run"].clone();
@@ -228,7 +229,7 @@ fn a_reload_changes_targets_and_what_stays_is_not_interrupted() {
             send(&monitor, Signal::SIGHUP);
             assert!(eventually(|| site.events(&[]).contains(reason)), "{reason}: {}", site.events(&[]));
             assert!(site.events(&[]).contains("the configuration stays as it was"));
-            assert_eq!(site.pair("stays")["state"]["since_seconds"], since);
+            assert!(seen() >= before && site.pair("busy").is_null() && site.pair("comes").is_object());
         }
 
         // One that comes back has its history, and a gap.
@@ -301,10 +302,8 @@ fn who_has_no_token_sees_nothing_and_each_sees_what_its_class_allows() {
         assert_eq!(site.status("/api/v1/status", &[&cookie]), 200);
         assert_eq!(site.ask("POST /logout", &[&cookie], "").unwrap().status, 303);
         assert_eq!(site.status("/api/v1/status", &[&cookie]), 401);
-        assert_eq!(
-            site.ask("POST /", &[], &"x".repeat(100_000)).map_or(413, |answer| answer.status / 100 * 100 + 13),
-            413
-        );
+        let long = site.ask("POST /", &["Content-Type: application/x-www-form-urlencoded"], &"x".repeat(100_000));
+        assert!(long.is_none_or(|answer| answer.status == 413), "no more than a form is read");
 
         // Programs, also those that fetch metrics.
         assert_eq!(site.status("/api/v1/status", &[&bearer(&reader)]), 200);
