@@ -336,6 +336,8 @@ fn who_has_no_token_sees_nothing_and_each_sees_what_its_class_allows() {
         send(&monitor, Signal::SIGHUP);
         assert!(eventually(|| site.status("/api/v1/status", &[]) == 200));
         assert_eq!((site.status("/api/v1/audit", &[]), fetch(&[])), (403, 200));
+        assert_eq!(site.document("/api/v1/visitor", &[])["may_log_in"], true);
+        assert!(site.ask("GET /login", &[], "").unwrap().body.contains("<form method=\"post\""));
         let named = |name: &str| site.status("/", &[&format!("Host: {name}")]);
         assert_eq!((named("paths.example:7280"), named("rebound.example")), (200, 421));
         end(monitor);

@@ -204,7 +204,7 @@ function navigate(address) {
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a");
   if (!link || link.origin !== location.origin || event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
-  if (link.pathname.startsWith("/api/") || link.pathname === "/metrics" || link.hash) return;
+  if (link.pathname.startsWith("/api/") || link.pathname === "/metrics" || link.pathname === "/login" || link.hash) return;
   event.preventDefault();
   navigate(link.href);
 });
@@ -246,6 +246,7 @@ ask();
 fetchJson("/api/v1/visitor").then((visitor) => {
   document.getElementById("audit-link").hidden = visitor.class !== "admin";
   document.getElementById("logout").hidden = !visitor.is_logged_in;
+  document.getElementById("login").hidden = !visitor.may_log_in;
   document.getElementById("visitor").textContent = visitor.name;
 }, () => {});
 // Browsers have locks for pages over TLS and from this host alone; others ask.

@@ -153,6 +153,7 @@ fn router(sources: Sources) -> Router {
         .route_layer(middleware::from_fn_with_state(sources.clone(), guard::check_access));
     answers
         .route("/assets/{name}", get(assets::file))
+        .route(login::FORM_PATH, get(login::form).post(login::log_in))
         .route("/logout", post(login::log_out))
         .fallback(get(login::page).post(login::log_in))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
@@ -193,11 +194,13 @@ struct VisitorDocument {
     class: AccessClass,
     /// There is a session, which can be ended.
     is_logged_in: bool,
+    /// A token allows more.
+    may_log_in: bool,
 }
 
-async fn visitor(Extension(visitor): Extension<Visitor>) -> Json<VisitorDocument> {
-    let is_logged_in = visitor.is_session();
-    Json(VisitorDocument { name: visitor.name, class: visitor.class, is_logged_in })
+async fn visitor(State(sources): State<Sources>, Extension(visitor): Extension<Visitor>) -> Json<VisitorDocument> {
+    let (is_logged_in, may_log_in) = (visitor.is_session(), sources.access.has_tokens() && visitor.is_anybody());
+    Json(VisitorDocument { name: visitor.name, class: visitor.class, is_logged_in, may_log_in })
 }
 
 async fn audit(
