@@ -203,6 +203,7 @@ fn a_reload_changes_targets_and_what_stays_is_not_interrupted() {
         assert!(eventually(|| privileges::of(monitor.id()) == echo_alone), "{:?}", privileges::of(monitor.id()));
         let seen = || site.pair("stays")["loss"]["sent"].as_u64().unwrap_or_default();
         let before = seen();
+        let time = site.document("/api/v1/status", &[])["time_seconds"].as_f64().unwrap();
 
         site.write("", &[other("comes"), measured("Far away"), other("stays")].concat());
         send(&monitor, Signal::SIGHUP);
@@ -238,6 +239,11 @@ fn a_reload_changes_targets_and_what_stays_is_not_interrupted() {
         send(&monitor, Signal::SIGHUP);
         let cause = || series("goes")["gaps"].to_string();
         assert!(eventually(|| cause().contains("it was not in the configuration")), "{}", cause());
+        let gaps = series("goes")["gaps"].clone();
+        assert!(
+            gaps.as_array().is_some_and(|gaps| gaps.len() == 1) && gaps[0]["from_seconds"].as_f64() > Some(time),
+            "{gaps}"
+        );
         assert_eq!(series("stays")["gaps"].as_array().map(Vec::len), Some(0));
         end(monitor);
         end(server);

@@ -50,6 +50,8 @@ pub(super) async fn serve(listener: TcpListener, tls: Tls, router: Router) {
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
+                // One that came by IPv4 to a socket of both versions is one of IPv4.
+                let address = SocketAddr::new(address.ip().to_canonical(), address.port());
                 let (tls, router, peer) = (tls.clone(), router.clone(), Peer { address, end: Arc::default() });
                 let start = |id| {
                     let (place, end) = (Place { admitted: admitted.clone(), id }, peer.end.clone());
