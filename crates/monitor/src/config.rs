@@ -1,6 +1,7 @@
 //! The configuration file of a monitor.
 
 mod file;
+mod remote_write;
 mod types;
 
 pub use file::KeyReader;

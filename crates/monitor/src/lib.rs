@@ -16,6 +16,7 @@ mod page;
 mod pair_recorder;
 mod pair_state;
 mod recorder;
+pub mod remote_write;
 mod run_document;
 mod schedule;
 pub mod status;

@@ -6,8 +6,10 @@ use crate::metrics::encode_metrics;
 use crate::monitor_error::MonitorError;
 use crate::page::{History, PageServer};
 use crate::recorder::{Message, Recorder};
+use crate::remote_write::{RemoteWriteClient, RemoteWriteConfig, RemoteWriteSender};
 use crate::status::MonitorStatus;
 use kumade_daemon::Exporter;
+use kumade_units::Span;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use tokio::sync::watch;
 pub struct Monitor {
     // In this order they end: nobody is told by one that has ended.
     page: PageServer,
+    remote_write: Option<RemoteWriteSender>,
     exporter: Option<Exporter>,
     prober: Option<Prober>,
     messages: SyncSender<Message>,
@@ -31,6 +34,8 @@ pub struct Monitor {
 const MAX_WAITING_REPORTS: usize = 1 << 16;
 /// Questions of the page that are answered at a time.
 const MAX_QUESTIONS: usize = 2;
+/// The recorder commits each second, and takes its time.
+const COMMIT_TIME: Span = Span::from_secs(5);
 
 impl Monitor {
     /// Starts all of it.
@@ -43,9 +48,13 @@ impl Monitor {
         let (messages, inbox) = mpsc::sync_channel(MAX_WAITING_REPORTS);
         let (status, followed) = watch::channel(Arc::new(MonitorStatus::empty(&config.name)));
         let targets = config.targets.iter().map(probed_target).collect();
-        let (page, prometheus) = (config.page, config.prometheus);
+        let (page, prometheus, remote_write) = (config.page, config.prometheus, config.remote_write.clone());
+        let settle = settling_time(&config);
         let mut recorder = Recorder::open(config, status)?;
         let history = History::new(recorder.readers(MAX_QUESTIONS)?, recorder.pair_numbers());
+        let remote_write =
+            remote_write.map(|remote_write| start_sender(remote_write, &mut recorder, settle, &messages));
+        let remote_write = remote_write.transpose()?;
         let page = PageServer::start(page, followed.clone(), history)?;
         let latest = followed.clone();
         let exporter = prometheus
@@ -55,7 +64,15 @@ impl Monitor {
         let recorder = thread::Builder::new().name("recorder".into()).spawn(work).map_err(MonitorError::System)?;
         let seed = getrandom::u64().map_err(|error| MonitorError::System(io::Error::other(error)))?;
         let prober = start_prober(targets, seed, messages.clone()).map_err(MonitorError::System)?;
-        Ok(Monitor { page, exporter, prober: Some(prober), messages, recorder: Some(recorder), status: followed })
+        Ok(Monitor {
+            page,
+            remote_write,
+            exporter,
+            prober: Some(prober),
+            messages,
+            recorder: Some(recorder),
+            status: followed,
+        })
     }
 
     /// Where the page is served.
@@ -91,7 +108,7 @@ impl Monitor {
     }
 
     fn end(&mut self) -> Option<thread::Result<()>> {
-        self.prober = None;
+        (self.prober, self.remote_write) = (None, None);
         // One that has ended is not told.
         let _ = self.messages.send(Message::Stop);
         self.recorder.take().map(JoinHandle::join)
@@ -116,4 +133,24 @@ fn start_prober(targets: Vec<ProbedTarget>, seed: u64, messages: SyncSender<Mess
         // The monitor has ended where nobody takes it.
         let _ = messages.send(Message::Probe(report));
     })
+}
+
+/// A minute's probes have all had their results, and are in the archive, so long after it.
+fn settling_time(config: &MonitorConfig) -> Span {
+    let longest = config.targets.iter().map(|target| target.light.limits.lost_after).max();
+    longest.unwrap_or(Span::ZERO) + COMMIT_TIME
+}
+
+fn start_sender(
+    config: RemoteWriteConfig,
+    recorder: &mut Recorder,
+    settle: Span,
+    messages: &SyncSender<Message>,
+) -> Result<RemoteWriteSender, MonitorError> {
+    let client = RemoteWriteClient::new(config.clone())?;
+    let reader = recorder.readers(1)?.pop().ok_or(MonitorError::Ended)?;
+    let messages = messages.clone();
+    // The monitor has ended where nobody takes it.
+    let tell = move |news| drop(messages.send(Message::RemoteWrite(news)));
+    RemoteWriteSender::start(client, &config, reader, settle, tell).map_err(MonitorError::System)
 }

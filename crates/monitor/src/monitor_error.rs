@@ -1,5 +1,6 @@
 use crate::estimate::Overloaded;
 use crate::page::PageError;
+use crate::remote_write::RemoteWriteError;
 use kumade_archive::ArchiveError;
 use kumade_daemon::ExporterError;
 use kumade_planner::PlanError;
@@ -34,6 +35,9 @@ pub enum MonitorError {
     /// Its metrics cannot be served.
     #[error(transparent)]
     Metrics(#[from] ExporterError),
+    /// Figures cannot be sent to another database.
+    #[error(transparent)]
+    RemoteWrite(#[from] RemoteWriteError),
     /// The system has no thread, no epoll or no random number for it.
     #[error("cannot start to monitor: {0}")]
     System(io::Error),

@@ -6,9 +6,10 @@ use crate::light::ProbeReport;
 use crate::monitor_error::MonitorError;
 use crate::page::PairNumbers;
 use crate::pair_recorder::{BusyTime, PairRecorder};
+use crate::remote_write::{Position, RemoteWriteNews, RemoteWriteProgress};
 use crate::run_document::{failed_document, run_status};
 use crate::schedule::{Schedule, ScheduleStep, plan};
-use crate::status::{MissedRun, MonitorStatus, SCHEMA, ScheduleStatus, ScheduledRun};
+use crate::status::{MissedRun, MonitorStatus, RemoteWriteStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
     Archive, ArchiveError, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId, Reader, Run,
     SqliteStore,
@@ -30,6 +31,8 @@ use tokio::sync::watch;
 pub(crate) enum Message {
     /// By the prober.
     Probe(ProbeReport),
+    /// By the sender to another database.
+    RemoteWrite(RemoteWriteNews),
     /// To end.
     Stop,
 }
@@ -76,6 +79,7 @@ pub(crate) struct Recorder {
     clock_offset: RealtimeOffset,
     started: Time,
     archive_failure: Option<String>,
+    remote_write: Option<RemoteWriteProgress>,
     status: watch::Sender<Arc<MonitorStatus>>,
     /// When the last probe of each pair was sent before this start.
     last_sent: BTreeMap<PairId, Time>,
@@ -133,6 +137,7 @@ impl Recorder {
             clock_offset: RealtimeOffset::now(),
             started: utc,
             archive_failure: None,
+            remote_write: None,
             status,
             last_sent,
         };
@@ -158,6 +163,7 @@ impl Recorder {
             match messages.recv_timeout(wait) {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Message::Probe(report)) => self.take_probe_report(report),
+                Ok(Message::RemoteWrite(news)) => self.take_remote_write_news(news),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if self.running.as_ref().is_some_and(|run| run.measurement.is_finished()) {
@@ -189,6 +195,22 @@ impl Recorder {
             ProbeReport::NotSent { target, reason } => {
                 self.set_outage(target, Some(reason.clone()), utc);
                 self.note(Some(target), "not-sent", reason);
+            }
+        }
+    }
+
+    fn take_remote_write_news(&mut self, news: RemoteWriteNews) {
+        match news {
+            RemoteWriteNews::Position(position) => {
+                if let Err(error) = self.archive.put_state(Position::STATE_KEY, Some(&position)) {
+                    self.fail(&error);
+                }
+            }
+            RemoteWriteNews::Progress(progress) => {
+                if let Some(text) = progress.change_since(self.remote_write.as_ref()) {
+                    self.note(None, "remote-write", text);
+                }
+                self.remote_write = Some(progress);
             }
         }
     }
@@ -461,6 +483,7 @@ impl Recorder {
             time_seconds: utc.as_secs_f64(),
             started_seconds: self.started.as_secs_f64(),
             archive_failure: self.archive_failure.clone(),
+            remote_write: self.remote_write.as_ref().map(RemoteWriteStatus::from),
             pairs: self.pairs.iter().map(PairRecorder::status).collect(),
             schedule: self.schedule_status(clock::monotonic()),
         };

@@ -3,6 +3,7 @@
 
 mod table;
 
+use crate::remote_write::RemoteWriteProgress;
 use kumade_daemon::Protocol;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,9 @@ pub struct MonitorStatus {
     pub started_seconds: f64,
     /// Why nothing is archived at present; none as long as all is.
     pub archive_failure: Option<String>,
+    /// How figures are sent to another database; none where they are not.
+    #[serde(default)]
+    pub remote_write: Option<RemoteWriteStatus>,
     /// In the configuration's order.
     pub pairs: Vec<PairStatus>,
     /// Measurements to come.
@@ -43,8 +47,33 @@ impl MonitorStatus {
             time_seconds: 0.0,
             started_seconds: 0.0,
             archive_failure: None,
+            remote_write: None,
             pairs: Vec::new(),
             schedule: ScheduleStatus::default(),
+        }
+    }
+}
+
+/// How sending figures to another database goes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RemoteWriteStatus {
+    /// Figures that were stored there since the monitor began.
+    pub accepted: u64,
+    /// Figures that were refused, or became too old before they could be sent.
+    pub refused: u64,
+    /// Why some were refused last.
+    pub refusal: Option<String>,
+    /// Why nothing can be sent at present.
+    pub failure: Option<String>,
+}
+
+impl From<&RemoteWriteProgress> for RemoteWriteStatus {
+    fn from(progress: &RemoteWriteProgress) -> Self {
+        RemoteWriteStatus {
+            accepted: progress.accepted_samples,
+            refused: progress.refused_samples,
+            refusal: progress.refusal.clone(),
+            failure: progress.failure.clone(),
         }
     }
 }

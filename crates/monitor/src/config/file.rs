@@ -1,3 +1,4 @@
+use super::remote_write::RemoteWriteSection;
 use super::types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};
 use crate::light::{ProbeKind, ReplyLimits};
 use kumade_archive::Retention;
@@ -28,7 +29,7 @@ const VALID_RETENTIONS: ValidSpans =
     ValidSpans(Span::from_secs(86_400)..=Span::from_secs(36_600 * 86_400), "1d to 36600d");
 
 /// Times that a key may have, and how people write these.
-struct ValidSpans(RangeInclusive<Span>, &'static str);
+pub(super) struct ValidSpans(pub(super) RangeInclusive<Span>, pub(super) &'static str);
 
 /// Reads the file of a pre-shared key; says why it cannot.
 pub type KeyReader<'r> = &'r dyn Fn(&Path) -> Result<PresharedKey, String>;
@@ -41,6 +42,8 @@ struct Sections {
     monitor: MonitorSection,
     #[serde(default)]
     retention: RetentionSection,
+    #[serde(rename = "remote-write")]
+    remote_write: Option<RemoteWriteSection>,
     #[serde(default)]
     target: Vec<TargetSection>,
 }
@@ -149,6 +152,7 @@ impl Sections {
             prometheus: prometheus.as_ref().map(|text| parse_spanned(text, metrics_address)).transpose()?,
             stretch: *stretch,
             retention: self.retention.validate()?,
+            remote_write: self.remote_write.as_ref().map(RemoteWriteSection::validate).transpose()?,
             targets: targets.into_iter().flatten().collect(),
         })
     }
@@ -293,14 +297,18 @@ impl TargetSection {
     }
 }
 
-fn parse_spanned<T, E: ToString>(
+pub(super) fn parse_spanned<T, E: ToString>(
     text: &Spanned<String>,
     parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<T, ConfigFault> {
     parse(text.get_ref()).map_err(|error| ConfigFault::new(text.span(), error.to_string()))
 }
 
-fn span_within(text: Option<&Spanned<String>>, default: Span, valid: ValidSpans) -> Result<Span, ConfigFault> {
+pub(super) fn span_within(
+    text: Option<&Spanned<String>>,
+    default: Span,
+    valid: ValidSpans,
+) -> Result<Span, ConfigFault> {
     let Some(text) = text else { return Ok(default) };
     let span = parse_spanned(text, parse::span)?;
     let problem = || ConfigFault::new(text.span(), format!("{} is out of range: {}", text.get_ref(), valid.1));

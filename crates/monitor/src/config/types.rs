@@ -1,4 +1,5 @@
 use crate::light::{ProbeKind, ReplyLimits};
+use crate::remote_write::RemoteWriteConfig;
 use kumade_archive::Retention;
 use kumade_client::MeasureConfig;
 use kumade_net::interface::Family;
@@ -22,6 +23,8 @@ pub struct MonitorConfig {
     pub stretch: bool,
     /// How long what is kept.
     pub retention: Retention,
+    /// Where figures are sent to, if they are.
+    pub remote_write: Option<RemoteWriteConfig>,
     /// At least one, with different ids.
     pub targets: Vec<MonitoredTarget>,
 }
