@@ -305,6 +305,7 @@ mod tests {
         let missed = MissedRun { pair: "campus".to_owned(), reason: "its time has not come".to_owned() };
         MonitorStatus {
             time_seconds: 1_800_003_600.0,
+            remote_write: Some(RemoteWriteStatus { accepted: 1200, refused: 1, refusal: None, failure: None }),
             started_seconds: 1_800_000_000.0,
             pairs: vec![campus, silent],
             schedule: ScheduleStatus { load_ratio: 0.03, stretch_factor: 1.0, runs: vec![run], missed: vec![missed] },
