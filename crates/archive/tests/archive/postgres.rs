@@ -3,7 +3,8 @@
 use crate::directory::Directory;
 use crate::suite::{self, Engine, START, batch, make_pairs, probes, settle};
 use kumade_archive::{
-    Archive, ArchiveError, Batch, NewRun, PairId, PairState, PostgresStore, Retention, Run, Series, SeriesQuery, Store,
+    Archive, ArchiveError, Batch, Kept, Leader, NewRun, PairId, PairState, PostgresAddress, PostgresStore, Reader,
+    Retention, Run, Series, SeriesQuery, Store, Write,
 };
 use kumade_units::Span;
 use nix::sys::signal::{Signal, kill};
@@ -49,6 +50,10 @@ impl Server {
 
     fn connection(&self, database: &str) -> String {
         format!("host={} user=kumade dbname={database}", self.directory.0.display())
+    }
+
+    fn address(&self, database: &str) -> PostgresAddress {
+        self.connection(database).parse().unwrap()
     }
 
     fn wait_until_ready(&self) {
@@ -142,15 +147,23 @@ impl Engine for Database<'_> {
     }
 
     fn reader(&self, _: &mut PostgresStore) -> PostgresStore {
-        PostgresStore::open_read_only(&self.server.connection(&self.name)).unwrap()
+        PostgresStore::open_read_only(&self.server.address(&self.name)).unwrap()
     }
 }
 
-/// The server takes a moment to notice that a writer has gone.
+/// Whoever led before.
+fn open_as_leader(address: &PostgresAddress) -> Result<PostgresStore, ArchiveError> {
+    let mut store = PostgresStore::open(address)?;
+    let Leader { epoch, .. } = store.leader()?;
+    assert!(store.take_over(epoch, Span::ZERO, "test")?.is_some());
+    Ok(store)
+}
+
+/// The server may be about to start.
 fn open_patiently(connection: &str) -> PostgresStore {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match PostgresStore::open(connection) {
+        match open_as_leader(&connection.parse().unwrap()) {
             Ok(store) => return store,
             Err(error) => assert!(Instant::now() < deadline, "{error}"),
         }
@@ -212,25 +225,89 @@ fn both_engines_give_the_same_answers_to_the_bit() {
     assert_eq!(one, other);
 }
 
+/// What a writer that was stopped does when it goes on.
 #[test]
-fn one_writer_holds_the_database_until_it_ends() {
+fn one_that_was_replaced_writes_nothing_more() {
     let Some(server) = Server::start() else { return };
     let database = server.new_database();
-    let first = database.open();
-    let error = PostgresStore::open(&server.connection(&database.name)).unwrap_err();
-    assert!(error.to_string().contains("another coordinator"), "{error}");
-    let reader = PostgresStore::open_read_only(&server.connection(&database.name));
-    assert!(reader.is_ok());
-    drop(first);
+    let mut first = Archive::open(database.open(), Retention::default(), START).unwrap();
+    let pair = make_pairs(&mut first, 1)[0];
+    let mut other = PostgresStore::open(&server.address(&database.name)).unwrap();
+    let Leader { epoch, name, age } = other.leader().unwrap();
+    assert_eq!((epoch, name.as_str()), (1, "test"));
+    assert!(age < Span::from_secs(3600), "{age}");
+    let hour = Span::from_secs(3600);
+    assert_eq!(other.take_over(epoch, hour, "early").unwrap(), None, "it has said that it leads");
+    assert!(matches!(other.put_anything(), Err(ArchiveError::Deposed { .. })), "it does not lead");
+    assert!(first.store().renew().unwrap());
+    assert_eq!(other.take_over(epoch, Span::ZERO, "late").unwrap(), Some(2));
+    assert_eq!(other.take_over(epoch, Span::ZERO, "later").unwrap(), None, "of an epoch that is over");
+    assert_eq!(other.take_over(2, Span::ZERO, "late").unwrap(), Some(3));
+    first.ingest(&batch(1, vec![(pair, probes(1, START, 20))]), START + suite::HOUR).unwrap();
+    assert!(matches!(first.commit(START + suite::HOUR), Err(ArchiveError::Deposed { .. })));
+    assert!(!first.store().renew().unwrap());
+    other.put_anything().unwrap();
+    let old = START + Span::from_secs(86_400);
+    assert!(matches!(first.store().delete_before(Kept::Events, old, 10), Err(ArchiveError::Deposed { .. })));
+}
+
+trait PutAnything {
+    fn put_anything(&mut self) -> Result<(), ArchiveError>;
+}
+
+impl PutAnything for PostgresStore {
+    fn put_anything(&mut self) -> Result<(), ArchiveError> {
+        self.commit(&[Write::State("test".to_owned(), Some(vec![1]))])
+    }
+}
+
+/// Between the beginning and the end of a transaction, which has locked who leads.
+#[test]
+fn a_transaction_that_does_not_end_holds_nobody_up() {
+    let Some(server) = Server::start() else { return };
+    let database = server.new_database();
+    let mut leader = database.open();
+    let mut other = PostgresStore::open(&server.address(&database.name)).unwrap();
+    // As a writer that is stopped there.
+    let mut stopped = ::postgres::Client::connect(&server.connection(&database.name), ::postgres::NoTls).unwrap();
+    stopped
+        .batch_execute("SET idle_in_transaction_session_timeout = 8000; BEGIN; SELECT FROM leader FOR SHARE")
+        .unwrap();
+    assert_eq!(other.take_over(1, Span::ZERO, "other").unwrap(), Some(2));
+    assert!(stopped.batch_execute("COMMIT").is_err());
+    assert!(matches!(leader.put_anything(), Err(ArchiveError::Deposed { .. })));
+}
+
+#[test]
+fn a_database_of_another_version_or_program_is_refused() {
+    let Some(server) = Server::start() else { return };
+    let database = server.new_database();
     drop(database.open());
     let mut client = ::postgres::Client::connect(&server.connection(&database.name), ::postgres::NoTls).unwrap();
     client.batch_execute("UPDATE kumade_schema SET version = 99").unwrap();
-    let error = PostgresStore::open_read_only(&server.connection(&database.name)).unwrap_err();
+    let error = PostgresStore::open_read_only(&server.address(&database.name)).unwrap_err();
     assert!(matches!(error, ArchiveError::Newer { found: 99, .. }), "{error}");
     let other = server.new_database();
     let mut client = ::postgres::Client::connect(&server.connection(&other.name), ::postgres::NoTls).unwrap();
     client.batch_execute("CREATE TABLE theirs(x int)").unwrap();
-    assert!(matches!(PostgresStore::open(&server.connection(&other.name)), Err(ArchiveError::Foreign { .. })));
+    assert!(matches!(PostgresStore::open(&server.address(&other.name)), Err(ArchiveError::Foreign { .. })));
+}
+
+#[test]
+fn a_reader_connects_again_to_a_server_that_was_killed() {
+    let Some(mut server) = Server::start() else { return };
+    let (name, mut reader) = {
+        let database = server.new_database();
+        drop(database.open());
+        let reader = PostgresStore::open_read_only(&server.address(&database.name)).unwrap();
+        (database.name.clone(), Reader::new(reader))
+    };
+    assert_eq!(reader.hosts().unwrap(), []);
+    kill(server.pid(), Signal::SIGKILL).unwrap();
+    server.process.wait().unwrap();
+    server.restart_killed();
+    // The server's own processes may have answered for a moment longer.
+    assert!(reader.hosts().is_ok() || reader.hosts().is_ok(), "{name}");
 }
 
 #[test]

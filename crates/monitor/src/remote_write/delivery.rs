@@ -33,6 +33,8 @@ pub struct Delivery {
     /// Not before.
     next: Option<Time>,
     backoff: Option<Span>,
+    /// The second piece is sent next: the first one fails again and again.
+    tries_another: bool,
     counts: Counts,
 }
 
@@ -48,8 +50,6 @@ struct Piece {
     samples: Range<usize>,
     /// How often it, or what it is a part of, failed.
     failures: u32,
-    /// How many samples had been accepted when it had failed alone too often.
-    suspected: Option<u64>,
 }
 
 /// In one request: what Prometheus itself sends by default.
@@ -63,11 +63,7 @@ impl Delivery {
     /// Delivers these, sorted by time.
     pub fn new(samples: Vec<Sample>) -> Self {
         let starts = (0..samples.len()).step_by(MAX_SAMPLES_IN_REQUEST);
-        let piece = |start| Piece {
-            samples: start..samples.len().min(start + MAX_SAMPLES_IN_REQUEST),
-            failures: 0,
-            suspected: None,
-        };
+        let piece = |start| Piece { samples: start..samples.len().min(start + MAX_SAMPLES_IN_REQUEST), failures: 0 };
         Delivery { pieces: starts.map(piece).collect(), samples, ..Delivery::default() }
     }
 
@@ -84,30 +80,36 @@ impl Delivery {
     /// What is to be sent now.
     pub fn next_request(&self, now: Time) -> Option<&[Sample]> {
         let may_send = self.next.is_none_or(|next| next <= now);
-        self.pieces.front().filter(|_| may_send).map(|piece| &self.samples[piece.samples.clone()])
+        self.pieces.get(self.next_place()).filter(|_| may_send).map(|piece| &self.samples[piece.samples.clone()])
     }
 
     /// What came of it. Samples before `expired` are given up where they cannot be delivered now.
     pub fn take_answer(&mut self, answer: &Answer, expired: Time, now: Time) {
-        let Some(mut piece) = self.pieces.pop_front() else { return };
+        let place = self.next_place();
+        let Some(mut piece) = self.pieces.remove(place) else { return };
         match answer {
             Answer::Accepted => {
                 self.counts.accepted += piece.samples.len() as u64;
                 (self.next, self.backoff) = (None, None);
+                if place > 0 {
+                    // The receiver works: the one before it is at fault.
+                    self.counts.refused += self.pieces.pop_front().map_or(0, |first| first.samples.len() as u64);
+                }
+                self.tries_another = false;
             }
             // The receiver works: what it says is no reason to wait.
             Answer::Refused(_) => {
                 (self.next, self.backoff) = (None, None);
-                self.divide(piece);
+                self.divide(piece, place);
             }
             Answer::Failed(_) => {
                 piece.failures += 1;
                 self.back_off(None, now);
-                self.retry(piece, expired);
+                self.retry(piece, place, expired);
             }
             Answer::Unavailable { wait, .. } => {
                 self.back_off(*wait, now);
-                self.retry(piece, expired);
+                self.retry(piece, place, expired);
             }
         }
     }
@@ -116,20 +118,24 @@ impl Delivery {
         self.counts
     }
 
+    fn next_place(&self) -> usize {
+        usize::from(self.tries_another && self.pieces.len() > 1)
+    }
+
     /// The first half is sent first; a single sample is the one that is refused.
-    fn divide(&mut self, piece: Piece) {
+    fn divide(&mut self, piece: Piece, place: usize) {
         let Range { start, end } = piece.samples;
         if end - start <= 1 {
             self.counts.refused += 1;
             return;
         }
-        let half = |samples| Piece { samples, failures: piece.failures, suspected: None };
+        let half = |samples| Piece { samples, failures: piece.failures };
         let middle = start + (end - start) / 2;
-        self.pieces.push_front(half(middle..end));
-        self.pieces.push_front(half(start..middle));
+        self.pieces.insert(place, half(middle..end));
+        self.pieces.insert(place, half(start..middle));
     }
 
-    fn retry(&mut self, mut piece: Piece, expired: Time) {
+    fn retry(&mut self, mut piece: Piece, place: usize, expired: Time) {
         let expired_millis = expired.as_nanos() / 1_000_000;
         let old = self.samples[piece.samples.clone()].iter().take_while(|sample| sample.time_millis < expired_millis);
         let old = old.count();
@@ -138,20 +144,18 @@ impl Delivery {
         if piece.samples.is_empty() {
             return;
         }
-        if piece.failures < MAX_FAILURES {
-            return self.pieces.push_front(piece);
+        let (count, failures) = (piece.samples.len(), piece.failures);
+        if failures >= MAX_FAILURES && count > 1 {
+            return self.divide(piece, place);
         }
-        if piece.samples.len() > 1 {
-            return self.divide(piece);
+        if place == 0 && self.pieces.is_empty() && failures >= 3 * MAX_FAILURES && self.counts.accepted > 0 {
+            // All others were stored.
+            self.counts.refused += count as u64;
+            return;
         }
-        match piece.suspected {
-            // Others were stored meanwhile: it is this one.
-            Some(accepted) if accepted < self.counts.accepted => self.counts.refused += 1,
-            suspected => {
-                piece.suspected = suspected.or(Some(self.counts.accepted));
-                self.pieces.push_back(piece);
-            }
-        }
+        self.pieces.insert(place, piece);
+        // Whether the one after it can be stored shows whose fault it is. Otherwise none overtakes another of its series.
+        self.tries_another = place == 0 && failures >= MAX_FAILURES;
     }
 
     fn back_off(&mut self, wait: Option<Span>, now: Time) {
@@ -221,7 +225,7 @@ mod tests {
         ] {
             let answer = |_: &[Sample], now| if now < end { failure.clone() } else { Answer::Accepted };
             let (_, stored, requests, now) = deliver(5000, answer);
-            assert_eq!(stored, (0..5000).collect::<Vec<_>>(), "{failure:?}");
+            assert!(stored == (0..5000).collect::<Vec<_>>(), "{failure:?}: {} in another order", stored.len());
             assert!(requests < 60 && now < end + Span::from_secs(61), "{failure:?}: {requests} {now:?}");
         }
     }

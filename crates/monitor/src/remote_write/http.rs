@@ -113,7 +113,7 @@ fn classify(status: u16, text: &str, wait: Option<Span>) -> Answer {
         200..=299 => Answer::Accepted,
         400 | 409 | 413 | 422 => Answer::Refused(reason),
         // Prometheus 2.42 says so by a status that means to try again (tsdb's ErrTooOldSample).
-        500..=599 if ["too old sample", "out of bounds", "out of order"].iter().any(|words| text.contains(words)) => {
+        500 if ["too old sample", "out of bounds", "out of order"].iter().any(|words| text.contains(words)) => {
             Answer::Refused(reason)
         }
         502..=504 => Answer::Unavailable { reason, wait },
