@@ -5,9 +5,11 @@
 //! recorder publishes and from the archive.
 #![forbid(unsafe_code)]
 
+mod archive_engine;
 pub mod config;
 mod estimate;
 mod export;
+mod leadership;
 pub mod light;
 mod metrics;
 mod monitor;
@@ -19,11 +21,14 @@ mod recorder;
 pub mod remote_write;
 mod run_document;
 mod schedule;
+mod standby;
 pub mod status;
 
 pub use estimate::{CostEstimate, Overloaded};
 pub use export::{ArchiveExport, ProbeLine, RunLine};
+pub use leadership::Leadership;
 pub use monitor::Monitor;
 pub use monitor_error::MonitorError;
 pub use page::PageError;
+pub use standby::Standby;
 pub use status::{MonitorProtocol, MonitorStatus, Reply, Request};

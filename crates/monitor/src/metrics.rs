@@ -31,8 +31,11 @@ const REMOTE_WRITE_GAUGES: [Gauge<RemoteWriteStatus>; 3] = [
 #[derive(Debug)]
 struct Metrics(MonitorStatus);
 
-const MONITOR_GAUGES: [Gauge<MonitorStatus>; 2] = [
+const MONITOR_GAUGES: [Gauge<MonitorStatus>; 3] = [
     ("uptime_seconds", "For how long the monitor has run", |status| Some(status.time_seconds - status.started_seconds)),
+    ("leading", "Whether this host measures and writes: 0 where it stands by for another", |status| {
+        Some(f64::from(u8::from(!stands_by(status))))
+    }),
     ("archive_failing", "Whether nothing can be archived at present", |status| {
         Some(f64::from(u8::from(status.archive_failure.is_some())))
     }),
@@ -75,6 +78,10 @@ impl RunFigure {
     }
 }
 
+fn stands_by(status: &MonitorStatus) -> bool {
+    status.leader.as_ref().is_some_and(|leader| !leader.is_this)
+}
+
 impl Collector for Metrics {
     fn encode(&self, mut descriptors: DescriptorEncoder) -> fmt::Result {
         let status = &self.0;
@@ -82,6 +89,10 @@ impl Collector for Metrics {
         encoder.encode_gauges(&[(vec![], status)], &MONITOR_GAUGES)?;
         let remote_write: Vec<_> = status.remote_write.iter().map(|remote_write| (vec![], remote_write)).collect();
         encoder.encode_gauges(&remote_write, &REMOTE_WRITE_GAUGES)?;
+        if stands_by(status) {
+            // The one that leads exports what it sees.
+            return Ok(());
+        }
         let pairs: Vec<_> = status.pairs.iter().map(|pair| (pair_label(pair), pair)).collect();
         encoder.encode_gauges(&pairs, &PAIR_GAUGES)?;
         let delays = status.pairs.iter().flat_map(|pair| pair.delays.iter().map(move |delay| (pair, delay)));

@@ -1,6 +1,7 @@
 //! A monitor that runs: its threads, and who tells whom.
 
 use crate::config::{LightProbes, MonitorConfig, MonitoredTarget};
+use crate::leadership::Leadership;
 use crate::light::{ProbedTarget, Prober};
 use crate::metrics::encode_metrics;
 use crate::monitor_error::MonitorError;
@@ -13,6 +14,7 @@ use kumade_units::Span;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
 use tokio::sync::watch;
@@ -25,6 +27,7 @@ pub struct Monitor {
     remote_write: Option<RemoteWriteSender>,
     exporter: Option<Exporter>,
     prober: Option<Prober>,
+    deposed: Arc<AtomicBool>,
     messages: SyncSender<Message>,
     recorder: Option<JoinHandle<()>>,
     status: watch::Receiver<Arc<MonitorStatus>>,
@@ -38,11 +41,11 @@ const MAX_QUESTIONS: usize = 2;
 const COMMIT_TIME: Span = Span::from_secs(5);
 
 impl Monitor {
-    /// Starts all of it.
+    /// Starts all of it; where the archive is shared, by the right to write it.
     ///
     /// # Errors
     /// The archive cannot be opened, or an address not be had.
-    pub fn start(config: MonitorConfig) -> Result<Self, MonitorError> {
+    pub fn start(config: MonitorConfig, leadership: Option<Leadership>) -> Result<Self, MonitorError> {
         let make_directory = |cause| MonitorError::Directory { path: config.archive.clone(), cause };
         std::fs::create_dir_all(&config.archive).map_err(make_directory)?;
         let (messages, inbox) = mpsc::sync_channel(MAX_WAITING_REPORTS);
@@ -50,7 +53,8 @@ impl Monitor {
         let targets = config.targets.iter().map(probed_target).collect();
         let (page, prometheus, remote_write) = (config.page, config.prometheus, config.remote_write.clone());
         let settle = settling_time(&config);
-        let mut recorder = Recorder::open(config, status)?;
+        let mut recorder = Recorder::open(config, leadership, status)?;
+        let deposed = recorder.deposed_flag();
         let history = History::new(recorder.readers(MAX_QUESTIONS)?, recorder.pair_numbers());
         let remote_write =
             remote_write.map(|remote_write| start_sender(remote_write, &mut recorder, settle, &messages));
@@ -68,6 +72,7 @@ impl Monitor {
             page,
             remote_write,
             exporter,
+            deposed,
             prober: Some(prober),
             messages,
             recorder: Some(recorder),
@@ -93,8 +98,11 @@ impl Monitor {
     /// Whether it still runs.
     ///
     /// # Errors
-    /// A thread of it has ended by a fault.
+    /// A thread of it has ended by a fault, or another host has taken over.
     pub fn check(&self) -> Result<(), MonitorError> {
+        if self.deposed.load(Ordering::Relaxed) {
+            return Err(MonitorError::Deposed);
+        }
         let has_ended = self.recorder.as_ref().is_none_or(JoinHandle::is_finished);
         if has_ended { Err(MonitorError::Ended) } else { Ok(()) }
     }

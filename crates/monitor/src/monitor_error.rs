@@ -38,6 +38,9 @@ pub enum MonitorError {
     /// Figures cannot be sent to another database.
     #[error(transparent)]
     RemoteWrite(#[from] RemoteWriteError),
+    /// Another host leads; this one may stand by.
+    #[error("another host has taken over the archive")]
+    Deposed,
     /// The system has no thread, no epoll or no random number for it.
     #[error("cannot start to monitor: {0}")]
     System(io::Error),

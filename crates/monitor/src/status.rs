@@ -24,6 +24,9 @@ pub struct MonitorStatus {
     pub started_seconds: f64,
     /// Why nothing is archived at present; none as long as all is.
     pub archive_failure: Option<String>,
+    /// Who writes the archive; none where nobody else could.
+    #[serde(default)]
+    pub leader: Option<LeaderStatus>,
     /// How figures are sent to another database; none where they are not.
     #[serde(default)]
     pub remote_write: Option<RemoteWriteStatus>,
@@ -40,18 +43,30 @@ impl MonitorStatus {
     }
 
     /// Of a monitor that has just begun.
-    pub(crate) fn empty(name: &str) -> Self {
+    pub fn empty(name: &str) -> Self {
         MonitorStatus {
             schema: SCHEMA.to_owned(),
             name: name.to_owned(),
             time_seconds: 0.0,
             started_seconds: 0.0,
             archive_failure: None,
+            leader: None,
             remote_write: None,
             pairs: Vec::new(),
             schedule: ScheduleStatus::default(),
         }
     }
+}
+
+/// Which of several hosts measures and writes; the others stand by and show what it sees.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LeaderStatus {
+    /// What it is called.
+    pub name: String,
+    /// Whether it is the one that says so.
+    pub is_this: bool,
+    /// How long ago it was heard of.
+    pub silent_seconds: f64,
 }
 
 /// How sending figures to another database goes.

@@ -61,6 +61,16 @@ impl PostgresStore {
         Ok(renewed > 0)
     }
 
+    /// Leads no more: another may take over at once.
+    ///
+    /// # Errors
+    ///
+    /// The database can't be written.
+    pub fn resign(&mut self) -> Result<(), ArchiveError> {
+        let sql = "UPDATE leader SET renewed = 'epoch' WHERE epoch = $1";
+        self.session.execute("give up to lead", sql, &[&self.epoch.take().unwrap_or(-1)]).map(drop)
+    }
+
     /// Does several things at once or none, and only as the one that leads.
     pub(super) fn in_transaction<T>(
         &mut self,

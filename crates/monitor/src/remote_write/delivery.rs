@@ -50,6 +50,8 @@ struct Piece {
     samples: Range<usize>,
     /// How often it, or what it is a part of, failed.
     failures: u32,
+    /// The one after it was stored meanwhile.
+    is_suspect: bool,
 }
 
 /// In one request: what Prometheus itself sends by default.
@@ -63,7 +65,11 @@ impl Delivery {
     /// Delivers these, sorted by time.
     pub fn new(samples: Vec<Sample>) -> Self {
         let starts = (0..samples.len()).step_by(MAX_SAMPLES_IN_REQUEST);
-        let piece = |start| Piece { samples: start..samples.len().min(start + MAX_SAMPLES_IN_REQUEST), failures: 0 };
+        let piece = |start| Piece {
+            samples: start..samples.len().min(start + MAX_SAMPLES_IN_REQUEST),
+            failures: 0,
+            is_suspect: false,
+        };
         Delivery { pieces: starts.map(piece).collect(), samples, ..Delivery::default() }
     }
 
@@ -92,8 +98,8 @@ impl Delivery {
                 self.counts.accepted += piece.samples.len() as u64;
                 (self.next, self.backoff) = (None, None);
                 if place > 0 {
-                    // The receiver works: the one before it is at fault.
-                    self.counts.refused += self.pieces.pop_front().map_or(0, |first| first.samples.len() as u64);
+                    // The receiver works: if the one before it fails once more, it is at fault.
+                    self.pieces.front_mut().into_iter().for_each(|first| first.is_suspect = true);
                 }
                 self.tries_another = false;
             }
@@ -101,6 +107,10 @@ impl Delivery {
             Answer::Refused(_) => {
                 (self.next, self.backoff) = (None, None);
                 self.divide(piece, place);
+            }
+            Answer::Failed(_) if piece.is_suspect => {
+                self.counts.refused += piece.samples.len() as u64;
+                self.back_off(None, now);
             }
             Answer::Failed(_) => {
                 piece.failures += 1;
@@ -129,7 +139,7 @@ impl Delivery {
             self.counts.refused += 1;
             return;
         }
-        let half = |samples| Piece { samples, failures: piece.failures };
+        let half = |samples| Piece { samples, failures: piece.failures, is_suspect: false };
         let middle = start + (end - start) / 2;
         self.pieces.insert(place, half(middle..end));
         self.pieces.insert(place, half(start..middle));
