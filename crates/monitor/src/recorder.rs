@@ -1,6 +1,7 @@
 //! The thread that knows all: it takes what probes and measurements tell, starts measurements, and is the archive's only writer.
 
 mod leading;
+mod remote_write;
 
 use crate::config::MonitorConfig;
 use crate::estimate::schedule_load;
@@ -9,7 +10,7 @@ use crate::light::ProbeReport;
 use crate::monitor_error::MonitorError;
 use crate::page::PairNumbers;
 use crate::pair_recorder::{BusyTime, PairRecorder};
-use crate::remote_write::{Position, RemoteWriteNews, RemoteWriteProgress};
+use crate::remote_write::{RemoteWriteNews, RemoteWriteProgress};
 use crate::run_document::{failed_document, run_status};
 use crate::schedule::{Schedule, ScheduleStep, plan};
 use crate::status::{MissedRun, MonitorStatus, RemoteWriteStatus, SCHEMA, ScheduleStatus, ScheduledRun};
@@ -213,22 +214,6 @@ impl Recorder {
             ProbeReport::NotSent { target, reason } => {
                 self.set_outage(target, Some(reason.clone()), utc);
                 self.note(Some(target), "not-sent", reason);
-            }
-        }
-    }
-
-    fn take_remote_write_news(&mut self, news: RemoteWriteNews) {
-        match news {
-            RemoteWriteNews::Position(position) => {
-                if let Err(error) = self.archive.put_state(Position::STATE_KEY, Some(&position)) {
-                    self.fail(&error);
-                }
-            }
-            RemoteWriteNews::Progress(progress) => {
-                if let Some(text) = progress.change_since(self.remote_write.as_ref()) {
-                    self.note(None, "remote-write", text);
-                }
-                self.remote_write = Some(progress);
             }
         }
     }

@@ -61,7 +61,7 @@ impl PostgresStore {
         Ok(renewed > 0)
     }
 
-    /// Leads no more: another may take over at once.
+    /// Leads no more: another may take over as soon as it looks.
     ///
     /// # Errors
     ///

@@ -128,11 +128,12 @@ impl<S: ReadStore> RemoteWriteExporter<S> {
         if let Answer::Refused(reason) = answer {
             self.progress.refusal = Some(reason.clone());
         }
-        let difference = receiver_time.map(|receiver| utc - receiver);
-        if let Some(difference) = difference.or((self.progress.failure.is_none()).then_some(Span::ZERO)) {
-            let is_known = receiver_time.is_some() || self.receiver_behind.is_none();
-            let behind = if difference > MIN_CLOCK_DIFFERENCE { difference } else { Span::ZERO };
-            self.receiver_behind = if is_known { Some(behind) } else { self.receiver_behind };
+        if let Some(receiver) = receiver_time {
+            let behind = utc - receiver;
+            self.receiver_behind = Some(if behind > MIN_CLOCK_DIFFERENCE { behind } else { Span::ZERO });
+        } else if self.progress.failure.is_none() {
+            // One that does not tell its time.
+            self.receiver_behind.get_or_insert(Span::ZERO);
         }
         if self.delivery.is_done() {
             // It was asked for its clock.
