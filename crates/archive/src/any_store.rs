@@ -13,7 +13,7 @@ pub enum AnyStore {
     /// In a file of this machine.
     Sqlite(SqliteStore),
     /// In a database that several machines share.
-    Postgres(PostgresStore),
+    Postgres(Box<PostgresStore>),
 }
 
 impl AnyStore {
@@ -25,7 +25,7 @@ impl AnyStore {
     pub fn reader(&self) -> Result<Self, ArchiveError> {
         match self {
             AnyStore::Sqlite(store) => store.reader().map(AnyStore::Sqlite),
-            AnyStore::Postgres(store) => store.reader().map(AnyStore::Postgres),
+            AnyStore::Postgres(store) => store.reader().map(Self::from),
         }
     }
 }
@@ -38,7 +38,7 @@ impl From<SqliteStore> for AnyStore {
 
 impl From<PostgresStore> for AnyStore {
     fn from(store: PostgresStore) -> Self {
-        AnyStore::Postgres(store)
+        AnyStore::Postgres(Box::new(store))
     }
 }
 

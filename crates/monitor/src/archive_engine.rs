@@ -21,7 +21,7 @@ impl MonitorConfig {
     /// Opens the archive for reading, as another process does.
     pub(crate) fn open_archive_read_only(&self) -> Result<AnyStore, ArchiveError> {
         match &self.database {
-            Some(address) => PostgresStore::open_read_only(address).map(AnyStore::Postgres),
+            Some(address) => PostgresStore::open_read_only(address).map(AnyStore::from),
             None => SqliteStore::open_read_only(&self.archive_file()).map(AnyStore::Sqlite),
         }
     }

@@ -30,7 +30,7 @@ impl Leading {
     pub(super) fn begin(leadership: Leadership, now: Time) -> (AnyStore, Option<Leading>) {
         let Leadership { store, election } = leadership;
         let leading = Leading { election, deposed: Arc::default(), next_connection: now, next_status: now };
-        (AnyStore::Postgres(store), Some(leading))
+        (store.into(), Some(leading))
     }
 }
 
@@ -83,7 +83,7 @@ impl Recorder {
 
     /// Goes on by another connection. Whether the last commit was written, the archive knows: what was is not written again.
     fn reopen(&mut self, store: PostgresStore, utc: Time) -> Result<(), ArchiveError> {
-        let mut archive = Archive::open(AnyStore::Postgres(store), self.config.retention, utc)?;
+        let mut archive = Archive::open(AnyStore::from(store), self.config.retention, utc)?;
         if let Some(batch) = &self.unacknowledged {
             archive.ingest(batch, utc)?;
         }
