@@ -30,6 +30,9 @@ pub struct MonitorArgs {
     /// Name of this monitor, by which `kumade monitor show` finds it
     #[arg(long, requires = "config", default_value = DEFAULT_NAME, value_parser = parse_name)]
     name: String,
+    /// Keep capabilities, writes and system calls that the monitor does not need
+    #[arg(long, requires = "config")]
+    keep_privileges: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -55,7 +58,7 @@ pub fn run(args: &MonitorArgs) -> anyhow::Result<ExitCode> {
         (Some(MonitorCommand::Export(args)), _) => export::export(args),
         (Some(MonitorCommand::Backup(args)), _) => export::back_up(args),
         (None, Some(file)) => match read_config(file)? {
-            Ok(config) => run::run(config, &args.name),
+            Ok(config) => run::run(config, file, &args.name, args.keep_privileges),
             Err(error) => Ok(usage_error(&error)),
         },
         // Clap asks for one of them.

@@ -5,6 +5,7 @@
 //! recorder publishes and from the archive.
 #![forbid(unsafe_code)]
 
+pub mod access;
 mod archive_engine;
 pub mod config;
 mod estimate;
@@ -29,6 +30,6 @@ pub use export::{ArchiveExport, ProbeLine, RunLine};
 pub use leadership::Leadership;
 pub use monitor::Monitor;
 pub use monitor_error::MonitorError;
-pub use page::PageError;
+pub use page::{PageError, TlsError};
 pub use standby::Standby;
 pub use status::{MonitorProtocol, MonitorStatus, Reply, Request};

@@ -1,16 +1,18 @@
 //! A monitor that runs: its threads, and who tells whom.
 
+use crate::access::{AccessControl, Credential};
 use crate::config::{LightProbes, MonitorConfig, MonitoredTarget};
 use crate::leadership::Leadership;
 use crate::light::{ProbedTarget, Prober};
 use crate::metrics::encode_metrics;
 use crate::monitor_error::MonitorError;
-use crate::page::{History, PageServer};
+use crate::page::{History, PageGuards, PageServer, Tls};
 use crate::recorder::{Message, Recorder};
-use crate::remote_write::{RemoteWriteClient, RemoteWriteConfig, RemoteWriteSender};
+use crate::remote_write::{RemoteWriteClient, RemoteWriteSender};
 use crate::status::MonitorStatus;
 use kumade_daemon::Exporter;
 use kumade_units::Span;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,6 +24,9 @@ use tokio::sync::watch;
 /// A monitor of one host.
 #[derive(Debug)]
 pub struct Monitor {
+    config: MonitorConfig,
+    access: AccessControl,
+    tls: Tls,
     // In this order they end: nobody is told by one that has ended.
     page: PageServer,
     remote_write: Option<RemoteWriteSender>,
@@ -46,38 +51,89 @@ impl Monitor {
     /// # Errors
     /// The archive cannot be opened, or an address not be had.
     pub fn start(config: MonitorConfig, leadership: Option<Leadership>) -> Result<Self, MonitorError> {
-        let make_directory = |cause| MonitorError::Directory { path: config.archive.clone(), cause };
-        std::fs::create_dir_all(&config.archive).map_err(make_directory)?;
+        config.make_archive_directory()?;
         let (messages, inbox) = mpsc::sync_channel(MAX_WAITING_REPORTS);
         let (status, followed) = watch::channel(Arc::new(MonitorStatus::empty(&config.name)));
         let targets = config.targets.iter().map(probed_target).collect();
-        let (page, prometheus, remote_write) = (config.page, config.prometheus, config.remote_write.clone());
-        let settle = settling_time(&config);
-        let mut recorder = Recorder::open(config, leadership, status)?;
+        let mut recorder = Recorder::open(config.clone(), leadership, status)?;
         let deposed = recorder.deposed_flag();
         let history = History::new(recorder.readers(MAX_QUESTIONS)?, recorder.pair_numbers());
-        let remote_write =
-            remote_write.map(|remote_write| start_sender(remote_write, &mut recorder, settle, &messages));
-        let remote_write = remote_write.transpose()?;
-        let page = PageServer::start(page, followed.clone(), history)?;
-        let latest = followed.clone();
-        let exporter = prometheus
-            .map(|address| Exporter::start(address, move || encode_metrics(MonitorStatus::clone(&latest.borrow()))));
-        let exporter = exporter.transpose()?;
+        let remote_write = start_sender(&config, &mut recorder, &messages)?;
+        let told = messages.clone();
+        // What nobody has time for is not noted: visitors do not make the page wait for the archive.
+        let access = AccessControl::new(config.access.clone(), move |entry| drop(told.try_send(Message::Audit(entry))));
+        let tls = Tls::default();
+        tls.load(config.tls.as_ref())?;
+        let (guards, told) = (PageGuards { access: access.clone(), tls: tls.clone() }, messages.clone());
+        let note = move |text| drop(told.try_send(Message::Note { kind: "certificate", text }));
+        let page = PageServer::start(config.page, followed.clone(), history, guards, note)?;
+        let exporter = start_exporter(&config, &access, followed.clone())?;
         let work = move || recorder.run(&inbox);
         let recorder = thread::Builder::new().name("recorder".into()).spawn(work).map_err(MonitorError::System)?;
         let seed = getrandom::u64().map_err(|error| MonitorError::System(io::Error::other(error)))?;
         let prober = start_prober(targets, seed, messages.clone()).map_err(MonitorError::System)?;
-        Ok(Monitor {
-            page,
-            remote_write,
-            exporter,
-            deposed,
-            prober: Some(prober),
-            messages,
-            recorder: Some(recorder),
-            status: followed,
-        })
+        let (prober, recorder) = (Some(prober), Some(recorder));
+        let status = followed;
+        Ok(Monitor { config, access, tls, page, remote_write, exporter, prober, deposed, messages, recorder, status })
+    }
+
+    /// Goes on with another configuration. Probes and measurements of targets that stay are not interrupted. Returns what has changed, a
+    /// line each.
+    ///
+    /// # Errors
+    /// It differs in what a running monitor keeps, or the system or the archive refuses something; then all is as it was.
+    pub fn reconfigure(&mut self, config: MonitorConfig) -> Result<Vec<String>, MonitorError> {
+        let changes = self.config.changes_to(&config)?;
+        config.check_load()?;
+        // At another address, it can start beside the one before.
+        let has_other_metrics = config.prometheus != self.config.prometheus;
+        let start = || start_exporter(&config, &self.access, self.status.clone());
+        let exporter = has_other_metrics.then(start).transpose()?;
+        self.tls.load(config.tls.as_ref())?;
+        if let Err(error) = self.replace_targets(&config, changes.clone()) {
+            // What cannot be read any more is read once it can.
+            let _ = self.tls.load(self.config.tls.as_ref());
+            return Err(error);
+        }
+        self.access.set_config(config.access.clone());
+        if let Some(exporter) = exporter {
+            self.exporter = exporter;
+        }
+        self.config = config;
+        Ok(changes)
+    }
+
+    /// The prober tells of targets by their places: between what it tells by the old ones and by the new ones, the recorder is told.
+    fn replace_targets(&mut self, config: &MonitorConfig, changes: Vec<String>) -> Result<(), MonitorError> {
+        let paused = self.prober.take().and_then(Prober::pause).ok_or(MonitorError::Ended)?;
+        let (answer, answered) = mpsc::sync_channel(1);
+        let message = Message::Reconfigure { config: Box::new(config.clone()), changes, answer };
+        // Whoever has ended does not answer either.
+        let _ = self.messages.send(message);
+        let outcome = answered.recv().unwrap_or(Err(MonitorError::Ended));
+        let targets = if outcome.is_ok() { &config.targets } else { &self.config.targets };
+        let ids = self.config.targets.iter().map(|target| target.id.as_str());
+        let places: BTreeMap<&str, usize> = ids.zip(0..).collect();
+        let targets = targets.iter().map(|target| (places.get(target.id.as_str()).copied(), probed_target(target)));
+        self.prober = Some(paused.resume(targets.collect()).map_err(MonitorError::System)?);
+        outcome
+    }
+
+    /// Has it known that a configuration was refused, and why.
+    pub fn note_refused_configuration(&self, reason: &str) {
+        let text = format!("the configuration stays as it was: {reason}");
+        // The monitor has ended where nobody takes it.
+        let _ = self.messages.send(Message::Note { kind: "configuration", text });
+    }
+
+    /// What it does now.
+    pub fn config(&self) -> &MonitorConfig {
+        &self.config
+    }
+
+    /// Whether connections to the page are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.config.tls.is_some()
     }
 
     /// Where the page is served.
@@ -103,7 +159,7 @@ impl Monitor {
         if self.deposed.load(Ordering::Relaxed) {
             return Err(MonitorError::Deposed);
         }
-        let has_ended = self.recorder.as_ref().is_none_or(JoinHandle::is_finished);
+        let has_ended = self.prober.is_none() || self.recorder.as_ref().is_none_or(JoinHandle::is_finished);
         if has_ended { Err(MonitorError::Ended) } else { Ok(()) }
     }
 
@@ -130,6 +186,35 @@ impl Drop for Monitor {
     }
 }
 
+impl MonitorConfig {
+    /// Makes the directory of the archive, unless it is there, or the archive is in a database.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn make_archive_directory(&self) -> Result<(), MonitorError> {
+        let failed = |cause| MonitorError::Directory { path: self.archive.clone(), cause };
+        if self.is_archive_shared() {
+            return Ok(());
+        }
+        std::fs::create_dir_all(&self.archive).map_err(failed)
+    }
+}
+
+/// On this host, everybody may fetch them.
+pub(crate) fn start_exporter(
+    config: &MonitorConfig,
+    access: &AccessControl,
+    latest: watch::Receiver<Arc<MonitorStatus>>,
+) -> Result<Option<Exporter>, MonitorError> {
+    let metrics = move || encode_metrics(MonitorStatus::clone(&latest.borrow()));
+    let access = access.clone();
+    let may_fetch = move |from: SocketAddr, token: Option<&str>| {
+        let credential = token.map_or(Credential::None, Credential::Bearer);
+        from.ip().to_canonical().is_loopback() || access.admit(credential, from.ip()).is_ok()
+    };
+    Ok(config.prometheus.map(|address| Exporter::start_guarded(address, may_fetch, metrics)).transpose()?)
+}
+
 fn probed_target(target: &MonitoredTarget) -> ProbedTarget {
     let LightProbes { kind, port, interval, limits } = target.light.clone();
     ProbedTarget { host: target.host.clone(), port, family: target.family, kind, interval, limits }
@@ -150,15 +235,16 @@ fn settling_time(config: &MonitorConfig) -> Span {
 }
 
 fn start_sender(
-    config: RemoteWriteConfig,
+    config: &MonitorConfig,
     recorder: &mut Recorder,
-    settle: Span,
     messages: &SyncSender<Message>,
-) -> Result<RemoteWriteSender, MonitorError> {
-    let client = RemoteWriteClient::new(config.clone())?;
+) -> Result<Option<RemoteWriteSender>, MonitorError> {
+    let Some(remote_write) = &config.remote_write else { return Ok(None) };
+    let client = RemoteWriteClient::new(remote_write.clone())?;
     let reader = recorder.readers(1)?.pop().ok_or(MonitorError::Ended)?;
     let messages = messages.clone();
     // The monitor has ended where nobody takes it.
     let tell = move |news| drop(messages.send(Message::RemoteWrite(news)));
-    RemoteWriteSender::start(client, &config, reader, settle, tell).map_err(MonitorError::System)
+    let sender = RemoteWriteSender::start(client, remote_write, reader, settling_time(config), tell);
+    sender.map(Some).map_err(MonitorError::System)
 }

@@ -24,7 +24,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Where figures are sent to.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct RemoteWriteConfig {
     /// `http://HOST:PORT/PATH`, or `https://…`.
     pub url: String,

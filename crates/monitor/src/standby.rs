@@ -1,17 +1,17 @@
 //! A monitor that waits until it may write an archive that another host writes: it shows what that one sees.
 
+use crate::access::AccessControl;
 use crate::config::MonitorConfig;
 use crate::leadership::{Candidate, Leadership, STATUS_KEY, decode_status};
-use crate::metrics::encode_metrics;
+use crate::monitor::start_exporter;
 use crate::monitor_error::MonitorError;
-use crate::page::{History, PageServer, PairNumbers};
+use crate::page::{History, PageGuards, PageServer, PairNumbers, Tls};
 use crate::status::MonitorStatus;
 use kumade_archive::{AnyStore, ArchiveError, Reader};
 use kumade_daemon::Exporter;
 use kumade_net::clock;
 use kumade_units::Span;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -21,6 +21,7 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub struct Standby {
     page: PageServer,
+    is_encrypted: bool,
     _exporter: Option<Exporter>,
     status: watch::Receiver<Arc<MonitorStatus>>,
     leadership: mpsc::Receiver<Leadership>,
@@ -45,18 +46,30 @@ impl Standby {
         let numbers = PairNumbers::default();
         let reader = || config.open_archive_read_only().map(Reader::new);
         let readers = (0..MAX_QUESTIONS).map(|_| reader()).collect::<Result<_, _>>()?;
-        let page = PageServer::start(config.page, status.clone(), History::new(readers, numbers.clone()))?;
-        let latest = status.clone();
-        let exporter = config
-            .prometheus
-            .map(|address| Exporter::start(address, move || encode_metrics(MonitorStatus::clone(&latest.borrow()))));
+        // It writes nothing: what visitors do is in its log alone.
+        let access = AccessControl::new(config.access.clone(), |entry| tracing::info!("{}: {}", entry.who, entry.what));
+        let tls = Tls::default();
+        tls.load(config.tls.as_ref())?;
+        let guards = PageGuards { access: access.clone(), tls };
+        let history = History::new(readers, numbers.clone());
+        let note = |text: String| tracing::info!("{text}");
+        let page = PageServer::start(config.page, status.clone(), history, guards, note)?;
+        let exporter = start_exporter(config, &access, status.clone())?;
         let (stop, stopped) = mpsc::channel();
         let (leads, leadership) = mpsc::channel();
         let look = Look { candidate, reader: reader()?, numbers, status: sender };
         let work = move || look.run(&stopped, &leads);
         let thread = thread::Builder::new().name("standby".into()).spawn(work).map_err(MonitorError::System)?;
-        let exporter = exporter.transpose()?;
-        Ok(Some(Standby { page, _exporter: exporter, status, leadership, stop: Some(stop), thread: Some(thread) }))
+        let is_encrypted = config.tls.is_some();
+        Ok(Some(Standby {
+            page,
+            is_encrypted,
+            _exporter: exporter,
+            status,
+            leadership,
+            stop: Some(stop),
+            thread: Some(thread),
+        }))
     }
 
     /// The right to write the archive, as soon as this host has it. What stands by is ended then, and a monitor started.
@@ -72,8 +85,8 @@ impl Standby {
     }
 
     /// Where the page is served.
-    pub fn page_address(&self) -> SocketAddr {
-        self.page.address()
+    pub fn page_url(&self) -> String {
+        format!("{}://{}/", if self.is_encrypted { "https" } else { "http" }, self.page.address())
     }
 
     /// What it sees, now and later.

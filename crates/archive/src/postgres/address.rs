@@ -11,6 +11,8 @@ use thiserror::Error;
 /// Where a database is, and as whom it is used. The password is none of it: it is read from a file, whenever a connection is made.
 #[derive(Clone)]
 pub struct PostgresAddress {
+    /// What it was read from.
+    text: String,
     config: Config,
     password_file: Option<PathBuf>,
 }
@@ -121,7 +123,13 @@ impl FromStr for PostgresAddress {
         config.application_name("kumade").connect_timeout(CONNECT_TIMEOUT);
         config.keepalives_idle(KEEPALIVE_IDLE).keepalives_interval(KEEPALIVE_INTERVAL);
         config.keepalives_retries(KEEPALIVE_RETRIES).tcp_user_timeout(USER_TIMEOUT);
-        Ok(PostgresAddress { config, password_file: None })
+        Ok(PostgresAddress { text: text.to_owned(), config, password_file: None })
+    }
+}
+
+impl PartialEq for PostgresAddress {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.text, &self.password_file) == (&other.text, &other.password_file)
     }
 }
 

@@ -1,12 +1,16 @@
 //! A monitor that runs until a signal comes.
 
+use super::config_file::read_config;
 use super::registry::monitor_registry;
+use crate::confinement::Confinement;
 use crate::descriptors::raise_descriptor_limit;
+use crate::notices::log_reload;
 use crate::output::note;
 use anyhow::Context;
 use kumade_daemon::signals::DaemonSignals;
 use kumade_monitor::config::MonitorConfig;
 use kumade_monitor::{Leadership, Monitor, MonitorError, MonitorStatus, Reply, Request, Standby};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -15,14 +19,26 @@ use std::time::Duration;
 /// Maximum time until a signal is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Monitors until a signal comes.
+/// Monitors until a signal comes; SIGHUP has the file read again.
 ///
 /// # Errors
 /// The name is taken, the archive cannot be opened, or the page not be served.
-pub(super) fn run(config: MonitorConfig, name: &str) -> anyhow::Result<ExitCode> {
-    let signals = DaemonSignals::register(false).context("cannot listen for signals")?;
+pub(super) fn run(
+    mut config: MonitorConfig,
+    file: &Path,
+    name: &str,
+    keeps_privileges: bool,
+) -> anyhow::Result<ExitCode> {
+    let signals = DaemonSignals::register(true).context("cannot listen for signals")?;
     let claim = monitor_registry().lock_name(name)?;
     raise_descriptor_limit();
+    config.make_archive_directory()?;
+    let mut confinement = Confinement::unless_kept(keeps_privileges);
+    if let Some(confinement) = &mut confinement {
+        let ports = [Some(config.page), config.prometheus].into_iter().flatten().map(|address| address.port());
+        let archive = (!config.is_archive_shared()).then_some(config.archive.as_path());
+        confinement.keep_monitor_privileges(ports, archive);
+    }
     let empty = MonitorStatus::empty(&config.name);
     let current: CurrentStatus = Arc::new(Mutex::new(Box::new(move || empty.clone())));
     let latest = current.clone();
@@ -32,23 +48,28 @@ pub(super) fn run(config: MonitorConfig, name: &str) -> anyhow::Result<ExitCode>
     // Until a signal comes, or another host leads: then this one stands by again.
     loop {
         let leadership = match Standby::start(&config)? {
-            Some(standby) => match stand_by(&standby, &signals, &current)? {
-                Some(leadership) => Some(leadership),
-                None => return Ok(ExitCode::SUCCESS),
+            Some(standby) => match stand_by(standby, &signals, &current)? {
+                StandbyEnd::Leads(leadership) => Some(*leadership),
+                StandbyEnd::Reload => {
+                    reload_standby(&mut config, file);
+                    continue;
+                }
+                StandbyEnd::Signal => return Ok(ExitCode::SUCCESS),
             },
             None => None,
         };
-        let monitor = Monitor::start(config.clone(), leadership)?;
+        let mut monitor = Monitor::start(config, leadership)?;
         let status = monitor.status();
         set_status(&current, move || MonitorStatus::clone(&status.borrow()));
-        note!("monitoring {} paths; the page: http://{}/", config.targets.len(), monitor.page_address());
-        if let Some(address) = monitor.metrics_address() {
-            note!("metrics: http://{address}/metrics");
+        say_what_runs(&monitor);
+        if let Some(confinement) = confinement.take() {
+            confinement.finish();
         }
-        let checked = wait_for_end(&monitor, &signals);
-        match (checked, monitor.stop()) {
-            (Err(MonitorError::Deposed), _) => note!("another host has taken over: standing by"),
-            (checked, stopped) => return Ok(checked.and(stopped).map(|()| ExitCode::SUCCESS)?),
+        let ended = wait_for_end(&mut monitor, file, &signals);
+        config = monitor.config().clone();
+        match (ended, monitor.stop()) {
+            (Err(MonitorError::Deposed), _) => note!("another host has taken over"),
+            (ended, stopped) => return Ok(ended.and(stopped).map(|()| ExitCode::SUCCESS)?),
         }
     }
 }
@@ -56,28 +77,70 @@ pub(super) fn run(config: MonitorConfig, name: &str) -> anyhow::Result<ExitCode>
 /// Of the monitor, or of what stands by.
 type CurrentStatus = Arc<Mutex<Box<dyn Fn() -> MonitorStatus + Send>>>;
 
-/// None where a signal came first.
-fn stand_by(standby: &Standby, signals: &DaemonSignals, current: &CurrentStatus) -> anyhow::Result<Option<Leadership>> {
+/// Why one stands by no longer.
+enum StandbyEnd {
+    Leads(Box<Leadership>),
+    Reload,
+    Signal,
+}
+
+fn stand_by(standby: Standby, signals: &DaemonSignals, current: &CurrentStatus) -> anyhow::Result<StandbyEnd> {
     let status = standby.status();
     set_status(current, move || MonitorStatus::clone(&status.borrow()));
-    note!("standing by until no other host leads; the page: http://{}/", standby.page_address());
+    note!("standing by until no other host leads; the page: {}", standby.page_url());
     while !signals.is_end_requested() {
         if let Some(leadership) = standby.take_leadership()? {
-            return Ok(Some(leadership));
+            return Ok(StandbyEnd::Leads(Box::new(leadership)));
+        }
+        if signals.take_reload_request() {
+            return Ok(StandbyEnd::Reload);
         }
         thread::sleep(POLL_INTERVAL);
     }
-    Ok(None)
+    Ok(StandbyEnd::Signal)
 }
 
-fn wait_for_end(monitor: &Monitor, signals: &DaemonSignals) -> Result<(), MonitorError> {
+fn say_what_runs(monitor: &Monitor) {
+    let scheme = if monitor.is_encrypted() { "https" } else { "http" };
+    let count = monitor.config().targets.len();
+    note!("monitoring {count} paths; the page: {scheme}://{}/", monitor.page_address());
+    if let Some(address) = monitor.metrics_address() {
+        note!("metrics: http://{address}/metrics");
+    }
+}
+
+fn wait_for_end(monitor: &mut Monitor, file: &Path, signals: &DaemonSignals) -> Result<(), MonitorError> {
     while !signals.is_end_requested() {
         thread::sleep(POLL_INTERVAL);
         monitor.check()?;
+        if signals.take_reload_request() {
+            reload(monitor, file);
+        }
     }
     Ok(())
 }
 
+/// What it will do is read again; what it shows meanwhile begins anew.
+fn reload_standby(config: &mut MonitorConfig, file: &Path) {
+    let outcome = read_config(file).and_then(|new| {
+        let new = new?;
+        let changes = config.changes_to(&new)?;
+        *config = new;
+        Ok(changes)
+    });
+    log_reload(file, &outcome);
+}
+
 fn set_status(current: &CurrentStatus, status: impl Fn() -> MonitorStatus + Send + 'static) {
     *current.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(status);
+}
+
+/// Goes on with what the file says now; if that makes no sense, or cannot be, with what it said before.
+fn reload(monitor: &mut Monitor, file: &Path) {
+    let reconfigure = |config| monitor.reconfigure(config).map_err(anyhow::Error::from);
+    let outcome = read_config(file).and_then(|config| config.map_err(anyhow::Error::from)).and_then(reconfigure);
+    log_reload(file, &outcome);
+    if let Err(error) = outcome {
+        monitor.note_refused_configuration(&format!("{error:#}"));
+    }
 }

@@ -1,3 +1,4 @@
+use super::access_section::{AccessSection, TlsSection, check_reach};
 use super::remote_write::RemoteWriteSection;
 use super::types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};
 use crate::light::{ProbeKind, ReplyLimits};
@@ -46,6 +47,9 @@ struct Sections {
     retention: RetentionSection,
     #[serde(rename = "remote-write")]
     remote_write: Option<RemoteWriteSection>,
+    #[serde(default)]
+    access: AccessSection,
+    tls: Option<TlsSection>,
     #[serde(default)]
     target: Vec<TargetSection>,
 }
@@ -149,14 +153,22 @@ impl Sections {
         }
         let MonitorSection { name, page, prometheus, stretch, .. } = &self.monitor;
         let (archive, database) = self.monitor.archive()?;
+        let access = self.access.validate()?;
+        let address =
+            |text: &Option<Spanned<String>>| text.as_ref().map(|text| parse_spanned(text, metrics_address)).transpose();
+        let (page_address, prometheus_address) = (address(page)?.unwrap_or(DEFAULT_PAGE), address(prometheus)?);
+        check_reach(&access, "page", Some(page_address), page.as_ref().map(Spanned::span))?;
+        check_reach(&access, "prometheus", prometheus_address, prometheus.as_ref().map(Spanned::span))?;
         Ok(MonitorConfig {
             name: name.clone().unwrap_or_else(own_name),
             archive,
             database,
-            page: page.as_ref().map_or(Ok(DEFAULT_PAGE), |text| parse_spanned(text, metrics_address))?,
-            prometheus: prometheus.as_ref().map(|text| parse_spanned(text, metrics_address)).transpose()?,
+            page: page_address,
+            prometheus: prometheus_address,
             stretch: *stretch,
             retention: self.retention.validate()?,
+            access,
+            tls: self.tls.as_ref().map(TlsSection::files),
             remote_write: self.remote_write.as_ref().map(RemoteWriteSection::validate).transpose()?,
             targets: targets.into_iter().flatten().collect(),
         })

@@ -1,3 +1,4 @@
+use crate::access::AccessConfig;
 use crate::light::{ProbeKind, ReplyLimits};
 use crate::remote_write::RemoteWriteConfig;
 use kumade_archive::{PostgresAddress, Retention};
@@ -27,12 +28,25 @@ pub struct MonitorConfig {
     pub retention: Retention,
     /// Where figures are sent to, if they are.
     pub remote_write: Option<RemoteWriteConfig>,
+    /// Who may see it.
+    pub access: AccessConfig,
+    /// How the page is encrypted, if it is.
+    pub tls: Option<TlsFiles>,
     /// At least one, with different ids.
     pub targets: Vec<MonitoredTarget>,
 }
 
+/// Files in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, and those between it and the root.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
 /// A host to which the path is monitored.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MonitoredTarget {
     /// By which its history is found, whatever it is called.
     pub id: String,
@@ -69,7 +83,7 @@ impl MonitoredTarget {
 const MAX_SERVER_WAIT: Span = Span::from_secs(10);
 
 /// How a target is probed all day.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LightProbes {
     /// What is sent.
     pub kind: ProbeKind,
@@ -82,7 +96,7 @@ pub struct LightProbes {
 }
 
 /// When and how available bandwidth, capacity and delay are measured.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeasurementSchedule {
     /// Port of `kumade serve` there.
     pub port: u16,
