@@ -216,11 +216,26 @@ const connection = document.getElementById("connection");
 const REFRESH_MILLISECONDS = 5000;
 let lastHeard = 0;
 
+/** What concerns all views. */
+function showNotices() {
+  const { leader, archive_failure: failure, remote_write: remote } = status;
+  const notices = [];
+  if (leader && !leader.is_this) notices.push(element("p", { class: "calm" }, `This host stands by: ${leader.name} measures and writes, and was heard of ${format.age(leader.silent_seconds)} ago. What is shown is what it sees.`));
+  if (failure) notices.push(element("p", {}, `Nothing is archived at present: ${failure}`));
+  if (remote?.failure) notices.push(element("p", {}, `No figures are sent to the other database: ${remote.failure}`));
+  // A reader of the screen says again what is written again.
+  const text = notices.map((notice) => notice.textContent.replace(/heard of .* ago/, "")).join();
+  const shown = document.getElementById("notices");
+  if (shown.dataset.text !== text) shown.replaceChildren(...notices);
+  shown.dataset.text = text;
+}
+
 function take(news) {
   const isFirst = status === null;
   status = news;
   lastHeard = performance.now();
   connection.textContent = `live, ${new Date(status.time_seconds * 1000).toLocaleTimeString()}`;
+  showNotices();
   document.getElementById("monitor-name").textContent = `kumade monitor at ${status.name}`;
   if (isFirst || ["/", "/schedule"].includes(location.pathname)) render();
 }

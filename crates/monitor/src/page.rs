@@ -91,6 +91,8 @@ impl PageServer {
         let listener: std::net::TcpListener = socket.into();
         let address = listener.local_addr().map_err(failed)?;
         let questions = history.readers();
+        // Connections to a database end outside of the runtime: that of its client is another one.
+        let last_history = history.clone();
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(questions).build();
         let runtime = runtime.map_err(failed)?;
@@ -119,6 +121,7 @@ impl PageServer {
             }
             // A question to the archive that is still being answered is not waited for.
             runtime.shutdown_background();
+            drop(last_history);
         };
         let thread = thread::Builder::new().name("page".into()).spawn(work).map_err(failed)?;
         Ok(PageServer { address, stop: Some(stop), thread: Some(thread) })
