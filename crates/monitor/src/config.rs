@@ -3,6 +3,7 @@
 mod access_section;
 mod changes;
 mod file;
+mod remote_write;
 mod types;
 
 pub use changes::FixedSetting;

@@ -1,26 +1,30 @@
 //! The thread that knows all: it takes what probes and measurements tell, starts measurements, and is the archive's only writer.
 
+mod leading;
 mod reconfigure;
+mod remote_write;
 
 use crate::config::MonitorConfig;
 use crate::estimate::schedule_load;
 use crate::host_use::{HostUse, HostUseChange};
+use crate::leadership::Leadership;
 use crate::light::ProbeReport;
 use crate::monitor_error::MonitorError;
 use crate::page::PairNumbers;
 use crate::pair_recorder::{BusyTime, PairRecorder};
+use crate::remote_write::{RemoteWriteNews, RemoteWriteProgress};
 use crate::run_document::{failed_document, run_status};
 use crate::schedule::{Schedule, ScheduleStep, plan};
-use crate::status::{MissedRun, MonitorStatus, SCHEMA, ScheduleStatus, ScheduledRun};
+use crate::status::{MissedRun, MonitorStatus, RemoteWriteStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
-    Archive, ArchiveError, AuditEntry, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId,
-    Reader, Run, SqliteStore,
+    AnyStore, Archive, ArchiveError, AuditEntry, Batch, Event, Family, Gap, HostId, NewRun, PairId, Reader, Run,
 };
 use kumade_client::{EndedMeasurement, HOST_IN_USE, RunningMeasurement};
 use kumade_net::HostClaim;
 use kumade_net::clock::{self, RealtimeOffset};
 use kumade_planner::{Outcome, Plan, Refusal, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
+pub(crate) use leading::Leading;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -34,6 +38,8 @@ use tokio::sync::watch;
 pub(crate) enum Message {
     /// By the prober.
     Probe(ProbeReport),
+    /// By the sender to another database.
+    RemoteWrite(RemoteWriteNews),
     /// To go on with another configuration. What probes report from then on is of its targets.
     Reconfigure {
         config: Box<MonitorConfig>,
@@ -75,7 +81,11 @@ const MIN_UNMONITORED_INTERVALS: i64 = 10;
 
 pub(crate) struct Recorder {
     config: MonitorConfig,
-    archive: Archive<SqliteStore>,
+    archive: Archive<AnyStore>,
+    /// Where others could, too.
+    leading: Option<Leading>,
+    /// What the archive has taken and not written yet.
+    unacknowledged: Option<Batch>,
     own_host: HostId,
     pairs: Vec<PairRecorder>,
     busy: VecDeque<BusyTime>,
@@ -92,6 +102,7 @@ pub(crate) struct Recorder {
     clock_offset: RealtimeOffset,
     started: Time,
     archive_failure: Option<String>,
+    remote_write: Option<RemoteWriteProgress>,
     status: watch::Sender<Arc<MonitorStatus>>,
     /// When the last probe of each pair was sent before this start.
     last_sent: BTreeMap<PairId, Time>,
@@ -108,11 +119,18 @@ struct RunningRun {
 }
 
 impl Recorder {
-    /// Opens the archive, or makes it.
-    pub(crate) fn open(config: MonitorConfig, status: watch::Sender<Arc<MonitorStatus>>) -> Result<Self, MonitorError> {
+    /// Opens the archive, or makes it; one that is shared by the right to write it.
+    pub(crate) fn open(
+        config: MonitorConfig,
+        leadership: Option<Leadership>,
+        status: watch::Sender<Arc<MonitorStatus>>,
+    ) -> Result<Self, MonitorError> {
         config.check_load()?;
         let (now, utc) = (clock::monotonic(), clock::realtime());
-        let store = SqliteStore::open(&config.archive_file(), DEFAULT_RESERVE_BYTES)?;
+        let (store, leading) = match leadership {
+            Some(leadership) => Leading::begin(leadership, now),
+            None => (config.open_own_archive()?, None),
+        };
         let mut archive = Archive::open(store, config.retention, utc)?;
         let own_host = archive.put_host(OWN_HOST_ID, &config.name, "", "")?;
         let mut pairs = Vec::new();
@@ -135,6 +153,8 @@ impl Recorder {
             pairs,
             config,
             archive,
+            leading,
+            unacknowledged: None,
             own_host,
             busy: VecDeque::new(),
             host_use: HostUse::default(),
@@ -148,6 +168,7 @@ impl Recorder {
             clock_offset: RealtimeOffset::now(),
             started: utc,
             archive_failure: None,
+            remote_write: None,
             status,
             last_sent,
         };
@@ -156,7 +177,7 @@ impl Recorder {
     }
 
     /// Connections to the archive by which others read.
-    pub(crate) fn readers(&mut self, count: usize) -> Result<Vec<Reader<SqliteStore>>, ArchiveError> {
+    pub(crate) fn readers(&mut self, count: usize) -> Result<Vec<Reader<AnyStore>>, ArchiveError> {
         (0..count).map(|_| Ok(Reader::new(self.archive.store().reader()?))).collect()
     }
 
@@ -173,6 +194,7 @@ impl Recorder {
             match messages.recv_timeout(wait) {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Message::Probe(report)) => self.take_probe_report(report),
+                Ok(Message::RemoteWrite(news)) => self.take_remote_write_news(news),
                 Ok(Message::Reconfigure { config, changes, answer }) => {
                     // Who has asked may have ended.
                     let _ = answer.send(self.reconfigure(*config, changes));
@@ -188,12 +210,16 @@ impl Recorder {
                 next_tick = clock::monotonic() + COMMIT_INTERVAL;
                 self.tick();
             }
+            if self.is_deposed() {
+                return;
+            }
         }
         self.running = None;
         let utc = clock::realtime();
         (0..self.pairs.len()).for_each(|target| self.set_outage(target, None, utc));
         self.note(None, "monitor-stopped", "the monitor was stopped".to_owned());
         self.commit(utc);
+        self.resign();
     }
 
     fn take_probe_report(&mut self, report: ProbeReport) {
@@ -278,6 +304,7 @@ impl Recorder {
                 self.note(Some(target), "state", text);
             }
         }
+        self.keep_leading(now, utc);
         self.register_pairs(utc);
         self.follow_host_use(now);
         self.follow_schedule(now, utc);
@@ -425,17 +452,22 @@ impl Recorder {
 
     /// Hands everything over to the archive, and has it written.
     fn commit(&mut self, utc: Time) {
-        let batch = self.take_batch();
-        // It is kept until the archive has taken it; then the archive keeps it until it is on the disk.
-        if let Err(error) = self.archive.ingest(&batch, utc) {
-            self.put_back(batch);
+        if self.unacknowledged.is_none() {
+            let batch = self.take_batch();
+            // It is kept until the archive has taken it, and until it is on the disk.
+            if let Err(error) = self.archive.ingest(&batch, utc) {
+                self.put_back(batch);
+                self.fail(&error);
+                return self.shed();
+            }
+            self.sequence += 1;
+            self.unacknowledged = Some(batch);
+        }
+        if let Err(error) = self.archive.commit(utc) {
             self.fail(&error);
             return self.shed();
         }
-        self.sequence += 1;
-        if let Err(error) = self.archive.commit(utc) {
-            return self.fail(&error);
-        }
+        let Some(batch) = self.unacknowledged.take() else { return };
         self.archive_failure = None;
         for pair in batch.runs.iter().map(|run| run.pair) {
             let latest = self.archive.read().runs(pair, Time::ZERO..Time::MAX, 1).unwrap_or_default();
@@ -491,6 +523,7 @@ impl Recorder {
         if self.archive_failure.is_none() {
             tracing::error!("{error}");
         }
+        self.note_deposed(error);
         self.archive_failure = Some(error.to_string());
     }
 
@@ -522,16 +555,19 @@ impl Recorder {
         }
     }
 
-    fn publish(&self, utc: Time) {
+    fn publish(&mut self, utc: Time) {
         let status = MonitorStatus {
             schema: SCHEMA.to_owned(),
             name: self.config.name.clone(),
             time_seconds: utc.as_secs_f64(),
             started_seconds: self.started.as_secs_f64(),
             archive_failure: self.archive_failure.clone(),
+            remote_write: self.remote_write.as_ref().map(RemoteWriteStatus::from),
+            leader: self.leader_status(),
             pairs: self.pairs.iter().map(PairRecorder::status).collect(),
             schedule: self.schedule_status(clock::monotonic()),
         };
+        self.share_status(&status);
         self.status.send_replace(Arc::new(status));
     }
 }
@@ -544,7 +580,7 @@ fn fitting_plan(pairs: &[PairRecorder]) -> Plan {
 }
 
 /// The last measurements of a target by either IP version, the latest first.
-fn earlier_runs(archive: &mut Archive<SqliteStore>, own: HostId, target: HostId) -> Result<Vec<Run>, ArchiveError> {
+fn earlier_runs(archive: &mut Archive<AnyStore>, own: HostId, target: HostId) -> Result<Vec<Run>, ArchiveError> {
     let pairs = archive.pairs().filter(|pair| (pair.source, pair.target) == (own, target)).map(|pair| pair.id);
     let mut runs = Vec::new();
     for pair in pairs.collect::<Vec<_>>() {
