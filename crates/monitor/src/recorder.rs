@@ -16,7 +16,7 @@ use crate::run_document::{failed_document, run_status};
 use crate::schedule::{Schedule, ScheduleStep, plan};
 use crate::status::{MissedRun, MonitorStatus, RemoteWriteStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
-    AnyStore, Archive, ArchiveError, AuditEntry, Batch, Event, Family, Gap, HostId, NewRun, PairId, Reader, Run,
+    AnyStore, Archive, ArchiveError, AuditEntry, Batch, Event, Family, Gap, Health, HostId, NewRun, PairId, Reader, Run,
 };
 use kumade_client::{EndedMeasurement, RunningMeasurement};
 use kumade_net::clock::{self, RealtimeOffset};
@@ -415,6 +415,10 @@ impl Recorder {
 
     /// Hands everything over to the archive, and has it written.
     fn commit(&mut self, utc: Time) {
+        if let (Some(_), Health::DiskFull(_)) = (&self.unacknowledged, self.archive.health()) {
+            // It makes room first.
+            return self.shed();
+        }
         if self.unacknowledged.is_none() {
             let batch = self.take_batch();
             // It is kept until the archive has taken it, and until it is on the disk.

@@ -54,7 +54,7 @@ impl Recorder {
     pub(super) fn keep_leading(&mut self, now: Time, utc: Time) {
         let Some(leading) = &mut self.leading else { return };
         let Some(store) = shared(&mut self.archive) else { return };
-        if store.is_lost() {
+        if self.archive_failure.is_some() && store.is_lost() {
             if now < leading.next_connection {
                 return;
             }
