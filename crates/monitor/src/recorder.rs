@@ -6,7 +6,7 @@ mod remote_write;
 
 use crate::config::MonitorConfig;
 use crate::estimate::schedule_load;
-use crate::leadership::Leadership;
+use crate::leadership::{Leadership, Leading};
 use crate::light::ProbeReport;
 use crate::monitor_error::MonitorError;
 use crate::page::PairNumbers;
@@ -22,7 +22,6 @@ use kumade_client::{EndedMeasurement, RunningMeasurement};
 use kumade_net::clock::{self, RealtimeOffset};
 use kumade_planner::{Outcome, Plan, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
-pub(crate) use leading::Leading;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
