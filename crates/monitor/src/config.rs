@@ -5,7 +5,8 @@ mod changes;
 mod file;
 mod remote_write;
 mod types;
+mod values;
 
 pub use changes::FixedSetting;
-pub use file::KeyReader;
 pub use types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget, TlsFiles};
+pub use values::KeyReader;

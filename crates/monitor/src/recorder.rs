@@ -8,7 +8,7 @@ mod remote_write;
 use crate::config::MonitorConfig;
 use crate::estimate::schedule_load;
 use crate::host_use::HostUse;
-use crate::leadership::Leadership;
+use crate::leadership::{Leadership, Leading};
 use crate::light::ProbeReport;
 use crate::monitor_error::MonitorError;
 use crate::page::PairNumbers;
@@ -18,13 +18,12 @@ use crate::run_document::{failed_document, run_status};
 use crate::schedule::{Schedule, ScheduleStep, plan};
 use crate::status::{MissedRun, MonitorStatus, RemoteWriteStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
-    AnyStore, Archive, ArchiveError, AuditEntry, Batch, Event, Family, Gap, HostId, NewRun, PairId, Reader, Run,
+    AnyStore, Archive, ArchiveError, AuditEntry, Batch, Event, Family, Gap, Health, HostId, NewRun, PairId, Reader, Run,
 };
 use kumade_client::{EndedMeasurement, HOST_IN_USE, RunningMeasurement};
 use kumade_net::clock::{self, RealtimeOffset};
 use kumade_planner::{Outcome, Plan, Refusal, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
-pub(crate) use leading::Leading;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -427,6 +426,10 @@ impl Recorder {
 
     /// Hands everything over to the archive, and has it written.
     fn commit(&mut self, utc: Time) {
+        if let (Some(_), Health::DiskFull(_)) = (&self.unacknowledged, self.archive.health()) {
+            // It makes room first.
+            return self.shed();
+        }
         if self.unacknowledged.is_none() {
             let batch = self.take_batch();
             // It is kept until the archive has taken it, and until it is on the disk.
