@@ -9,8 +9,9 @@ mod show;
 
 use crate::usage::usage_error;
 use clap::{Args, Subcommand};
-use config_file::read_config;
+use config_file::read_role_config;
 use kumade_daemon::{NameLockError, check_name};
+use kumade_monitor::config::RoleConfig;
 use registry::DEFAULT_NAME;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,8 +55,9 @@ pub fn run(args: &MonitorArgs) -> anyhow::Result<ExitCode> {
         (Some(MonitorCommand::Show(args)), _) => show::run(args),
         (Some(MonitorCommand::Export(args)), _) => export::export(args),
         (Some(MonitorCommand::Backup(args)), _) => export::back_up(args),
-        (None, Some(file)) => match read_config(file)? {
-            Ok(config) => run::run(config, &args.name),
+        (None, Some(file)) => match read_role_config(file)? {
+            Ok(RoleConfig::Monitor(config)) => run::run(*config, &args.name),
+            Ok(RoleConfig::Agent(config)) => run::run_agent(*config, &args.name),
             Err(error) => Ok(usage_error(&error)),
         },
         // Clap asks for one of them.

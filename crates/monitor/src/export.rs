@@ -2,6 +2,7 @@
 
 use crate::config::MonitorConfig;
 use crate::pair_recorder::idle_delays;
+use crate::recorder::OWN_HOST_ID;
 use crate::run_document::{run_status, utc_text};
 use crate::status::RunFigure;
 use kumade_archive::{ArchiveError, Family, PairId, Reader, SeriesQuery, SqliteStore};
@@ -19,7 +20,7 @@ pub(crate) const FILE_NAME: &str = "archive.db";
 #[derive(Debug)]
 pub struct ArchiveExport {
     reader: Reader<SqliteStore>,
-    /// The id of its target, for each pair.
+    /// What each pair is called: by its target, in a mesh by both ends.
     pairs: BTreeMap<PairId, (String, Family)>,
 }
 
@@ -27,7 +28,7 @@ pub struct ArchiveExport {
 /// is empty.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProbeLine {
-    /// The id of its target.
+    /// The id of its target; in a mesh those of both ends, as `a:b`.
     pub pair: String,
     /// `4` or `6`.
     pub ip_version: u8,
@@ -60,7 +61,7 @@ pub struct ProbeLine {
 /// A measurement. What is not known is empty.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunLine {
-    /// The id of its target.
+    /// The id of its target; in a mesh those of both ends, as `a:b`.
     pub pair: String,
     /// `4` or `6`.
     pub ip_version: u8,
@@ -103,7 +104,11 @@ impl ArchiveExport {
         let mut reader = Reader::new(SqliteStore::open_read_only(&config.archive_file())?);
         let hosts: BTreeMap<_, _> = reader.hosts()?.into_iter().map(|host| (host.id, host.stable_id)).collect();
         let pairs = reader.pairs()?.into_iter();
-        let pairs = pairs.filter_map(|pair| Some((pair.id, (hosts.get(&pair.target)?.clone(), pair.family))));
+        let pairs = pairs.filter_map(|pair| {
+            let (source, target) = (hosts.get(&pair.source)?, hosts.get(&pair.target)?);
+            let name = if source == OWN_HOST_ID { target.clone() } else { format!("{source}:{target}") };
+            Some((pair.id, (name, pair.family)))
+        });
         Ok(ArchiveExport { pairs: pairs.collect(), reader })
     }
 

@@ -1,7 +1,8 @@
 //! A monitor that runs: its threads, and who tells whom.
 
-use crate::config::{LightProbes, MonitorConfig, MonitoredTarget};
+use crate::config::{LightProbes, MeshConfig, MonitorConfig, MonitoredTarget};
 use crate::light::{ProbedTarget, Prober};
+use crate::mesh::listener::AgentListener;
 use crate::metrics::encode_metrics;
 use crate::monitor_error::MonitorError;
 use crate::page::{History, PageServer};
@@ -21,6 +22,7 @@ pub struct Monitor {
     // In this order they end: nobody is told by one that has ended.
     page: PageServer,
     exporter: Option<Exporter>,
+    agents: Option<AgentListener>,
     prober: Option<Prober>,
     messages: SyncSender<Message>,
     recorder: Option<JoinHandle<()>>,
@@ -42,9 +44,14 @@ impl Monitor {
         std::fs::create_dir_all(&config.archive).map_err(make_directory)?;
         let (messages, inbox) = mpsc::sync_channel(MAX_WAITING_REPORTS);
         let (status, followed) = watch::channel(Arc::new(MonitorStatus::empty(&config.name)));
-        let targets = config.targets.iter().map(probed_target).collect();
+        // In a mesh, agents probe.
+        let own = config.targets.iter().filter(|_| config.mesh.is_none());
+        let targets = own.map(probed_target).collect();
         let (page, prometheus) = (config.page, config.prometheus);
+        let mesh = config.mesh.clone();
         let mut recorder = Recorder::open(config, status)?;
+        let agents = mesh.map(|mesh| start_listener(mesh, messages.clone())).transpose()?;
+        agents.iter().for_each(|agents| recorder.set_mesh_commands(agents.commands()));
         let history = History::new(recorder.readers(MAX_QUESTIONS)?, recorder.pair_numbers());
         let page = PageServer::start(page, followed.clone(), history)?;
         let latest = followed.clone();
@@ -55,7 +62,8 @@ impl Monitor {
         let recorder = thread::Builder::new().name("recorder".into()).spawn(work).map_err(MonitorError::System)?;
         let seed = getrandom::u64().map_err(|error| MonitorError::System(io::Error::other(error)))?;
         let prober = start_prober(targets, seed, messages.clone()).map_err(MonitorError::System)?;
-        Ok(Monitor { page, exporter, prober: Some(prober), messages, recorder: Some(recorder), status: followed })
+        let recorder = Some(recorder);
+        Ok(Monitor { page, exporter, agents, prober: Some(prober), messages, recorder, status: followed })
     }
 
     /// Where the page is served.
@@ -66,6 +74,11 @@ impl Monitor {
     /// Where metrics are served, if they are.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.exporter.as_ref().map(Exporter::address)
+    }
+
+    /// Where agents connect, if it has any.
+    pub fn agent_address(&self) -> Option<SocketAddr> {
+        self.agents.as_ref().map(AgentListener::address)
     }
 
     /// What it sees, now and later.
@@ -92,6 +105,7 @@ impl Monitor {
 
     fn end(&mut self) -> Option<thread::Result<()>> {
         self.prober = None;
+        self.agents = None;
         // One that has ended is not told.
         let _ = self.messages.send(Message::Stop);
         self.recorder.take().map(JoinHandle::join)
@@ -108,6 +122,18 @@ impl Drop for Monitor {
 fn probed_target(target: &MonitoredTarget) -> ProbedTarget {
     let LightProbes { kind, port, interval, limits } = target.light.clone();
     ProbedTarget { host: target.host.clone(), port, family: target.family, kind, interval, limits }
+}
+
+/// What agents say goes to the recorder; where that is far behind, they wait.
+fn start_listener(mesh: MeshConfig, messages: SyncSender<Message>) -> Result<AgentListener, MonitorError> {
+    let MeshConfig { listen, identity, agents, .. } = mesh;
+    let keys = agents.iter().map(|agent| agent.public_key).collect();
+    let report = move |report| {
+        // The monitor has ended where nobody takes it.
+        let _ = messages.send(Message::Mesh(report));
+    };
+    AgentListener::start(listen, identity, keys, report)
+        .map_err(|cause| MonitorError::Listen { address: listen, cause })
 }
 
 /// Its reports go to the recorder; where that is far behind, probing waits.

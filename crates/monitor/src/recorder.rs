@@ -1,13 +1,17 @@
 //! The thread that knows all: it takes what probes and measurements tell, starts measurements, and is the archive's only writer.
 
+mod mesh;
+
 use crate::config::MonitorConfig;
 use crate::estimate::schedule_load;
 use crate::light::ProbeReport;
+use crate::mesh::listener::MeshReport;
+use crate::mesh::plan::run_id;
 use crate::monitor_error::MonitorError;
 use crate::page::PairNumbers;
 use crate::pair_recorder::{BusyTime, PairRecorder};
 use crate::run_document::{failed_document, run_status};
-use crate::schedule::{Schedule, ScheduleStep, plan};
+use crate::schedule::{Schedule, ScheduleStep, own_run_id};
 use crate::status::{MissedRun, MonitorStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
     Archive, ArchiveError, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId, Reader, Run,
@@ -17,6 +21,7 @@ use kumade_client::{EndedMeasurement, RunningMeasurement};
 use kumade_net::clock::{self, RealtimeOffset};
 use kumade_planner::{Outcome, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
+use mesh::MeshState;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -30,6 +35,8 @@ use tokio::sync::watch;
 pub(crate) enum Message {
     /// By the prober.
     Probe(ProbeReport),
+    /// By the thread that listens for agents.
+    Mesh(MeshReport),
     /// To end.
     Stop,
 }
@@ -41,7 +48,7 @@ const MAX_WAITING_RECORDS: usize = 10_000;
 /// Under which the archive has the planner's record of tokens.
 const TOKENS_KEY: &str = "planner.tokens";
 /// This host's id: targets have others.
-const OWN_HOST_ID: &str = "@self";
+pub(crate) const OWN_HOST_ID: &str = "@self";
 
 /// Between two commits; what is not committed is lost with the process.
 const COMMIT_INTERVAL: Span = Span::from_secs(1);
@@ -79,6 +86,10 @@ pub(crate) struct Recorder {
     status: watch::Sender<Arc<MonitorStatus>>,
     /// When the last probe of each pair was sent before this start.
     last_sent: BTreeMap<PairId, Time>,
+    /// Agents that measure for this coordinator.
+    mesh: Option<MeshState>,
+    /// Pairs of which the archive has taken runs from agents since the last commit.
+    delivered_runs: Vec<PairId>,
 }
 
 struct RunningRun {
@@ -99,12 +110,8 @@ impl Recorder {
         let store = SqliteStore::open(&config.archive_file(), DEFAULT_RESERVE_BYTES)?;
         let mut archive = Archive::open(store, config.retention, utc)?;
         let own_host = archive.put_host(OWN_HOST_ID, &config.name, "", "")?;
-        let mut pairs = Vec::new();
-        for target in &config.targets {
-            let host = archive.put_host(&target.id, &target.name, &target.host, "")?;
-            pairs.push(PairRecorder::new(target.clone(), host, utc));
-        }
-        let plan = plan(pairs.iter().map(|pair| (pair.host, &pair.target)));
+        let (hosts, pairs) = open_pairs(&mut archive, &config, own_host, utc)?;
+        let plan = config.plan(&hosts);
         let factor = schedule_load(&plan).stretch_factor();
         let plan = plan.stretched(factor);
         let stored = archive.read().state(TOKENS_KEY)?;
@@ -112,9 +119,11 @@ impl Recorder {
         let (mut schedule, record) = Schedule::new(plan, record, utc.as_nanos() as u64, utc, now)?;
         archive.put_state(TOKENS_KEY, Some(&encode_record(record)))?;
         for pair in &pairs {
-            let runs = earlier_runs(&mut archive, own_host, pair.host)?;
-            schedule.restore(pair.host, &runs, utc, now);
+            let Some(run) = pair.run else { continue };
+            let runs = earlier_runs(&mut archive, pair.source, pair.host)?;
+            schedule.restore(run, &runs, utc, now);
         }
+        let mesh = config.mesh.as_ref().map(|mesh| MeshState::new(mesh, &hosts, &mut archive, now)).transpose()?;
         let last_sent = archive.read().latest()?.into_iter().map(|state| (state.pair, state.last_sent)).collect();
         let mut recorder = Recorder {
             schedule,
@@ -135,6 +144,8 @@ impl Recorder {
             archive_failure: None,
             status,
             last_sent,
+            mesh,
+            delivered_runs: Vec::new(),
         };
         recorder.note(None, "monitor-started", "the monitor was started".to_owned());
         Ok(recorder)
@@ -158,6 +169,7 @@ impl Recorder {
             match messages.recv_timeout(wait) {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Message::Probe(report)) => self.take_probe_report(report),
+                Ok(Message::Mesh(report)) => self.take_mesh_report(report),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if self.running.as_ref().is_some_and(|run| run.measurement.is_finished()) {
@@ -210,7 +222,7 @@ impl Recorder {
         for target in 0..self.pairs.len() {
             let pair = &self.pairs[target];
             let (None, Some(address), host) = (pair.id, pair.address, pair.host) else { continue };
-            match self.archive.put_pair(self.own_host, host, family(address)) {
+            match self.archive.put_pair(pair.source, host, family(address)) {
                 Ok(id) => self.adopt_pair(target, id, utc),
                 Err(error) => return self.fail(&error),
             }
@@ -280,11 +292,13 @@ impl Recorder {
         while let Some(step) = self.schedule.next_step(now) {
             match step {
                 ScheduleStep::Store(record) => self.store_tokens(record, now),
-                ScheduleStep::Begin { target, token, end_by } => self.start_run(target, token, end_by - now, now, utc),
+                ScheduleStep::Begin { run, token, end_by } => self.start_run(run, token, end_by - now, now, utc),
                 // It is told of once it has ended.
                 ScheduleStep::Stop => self.running.iter().for_each(|run| run.measurement.cancel()),
-                ScheduleStep::Missed { target, reason } => {
-                    let place = self.pairs.iter().position(|pair| pair.host == target);
+                ScheduleStep::Grant { agent, grant } => self.send_grant(agent, grant, now),
+                ScheduleStep::Ended(token) => self.note_run_ended(token, now),
+                ScheduleStep::Missed { run, reason } => {
+                    let place = self.pairs.iter().position(|pair| pair.run == Some(run));
                     self.note(place, "run-missed", format!("not measured in its period: {reason}"));
                 }
             }
@@ -301,10 +315,10 @@ impl Recorder {
         }
     }
 
-    fn start_run(&mut self, host: HostId, token: Token, within: Span, now: Time, utc: Time) {
+    fn start_run(&mut self, run: RunId, token: Token, within: Span, now: Time, utc: Time) {
         // One that was to stop and has not ended yet is waited for.
         self.end_run();
-        let place = self.pairs.iter().position(|pair| pair.host == host);
+        let place = self.pairs.iter().position(|pair| pair.run == Some(run));
         let known = place.and_then(|place| Some((place, self.pairs[place].target.measure_config(within)?)));
         let Some((place, config)) = known else { return };
         match RunningMeasurement::start(config) {
@@ -365,11 +379,12 @@ impl Recorder {
             return self.shed();
         }
         self.sequence += 1;
-        if let Err(error) = self.archive.commit(utc) {
-            return self.fail(&error);
+        match self.archive.commit(utc) {
+            Ok(acknowledged) => self.acknowledge(&acknowledged),
+            Err(error) => return self.fail(&error),
         }
         self.archive_failure = None;
-        for pair in batch.runs.iter().map(|run| run.pair) {
+        for pair in batch.runs.iter().map(|run| run.pair).chain(mem::take(&mut self.delivered_runs)) {
             let latest = self.archive.read().runs(pair, Time::ZERO..Time::MAX, 1).unwrap_or_default();
             let pairs = self.pairs.iter_mut().filter(|known| known.id == Some(pair));
             pairs.for_each(|known| known.last_run = latest.first().map(run_status));
@@ -429,7 +444,7 @@ impl Recorder {
     fn schedule_status(&self, now: Time) -> ScheduleStatus {
         let view = self.schedule.view(MAX_SHOWN_RUNS, now);
         let pair = |run: RunId| {
-            let known = self.pairs.iter().find(|pair| pair.host == HostId(run.0));
+            let known = self.pairs.iter().find(|pair| pair.run == Some(run));
             known.map_or_else(String::new, |pair| pair.target.id.clone())
         };
         let running = view.running.iter().map(|run| ScheduledRun {
@@ -468,7 +483,36 @@ impl Recorder {
     }
 }
 
-/// The last measurements of a target by either IP version, the latest first.
+/// The numbers of the hosts of a configuration, and its pairs.
+fn open_pairs(
+    archive: &mut Archive<SqliteStore>,
+    config: &MonitorConfig,
+    own_host: HostId,
+    utc: Time,
+) -> Result<(Vec<HostId>, Vec<PairRecorder>), ArchiveError> {
+    let mut hosts = Vec::new();
+    let Some(mesh) = &config.mesh else {
+        for target in &config.targets {
+            hosts.push(archive.put_host(&target.id, &target.name, &target.host, "")?);
+        }
+        let pairs = config.targets.iter().zip(&hosts);
+        let pairs = pairs
+            .map(|(target, host)| PairRecorder::new(target.clone(), (own_host, *host), Some(own_run_id(*host)), utc));
+        return Ok((hosts.clone(), pairs.collect()));
+    };
+    for agent in &mesh.agents {
+        let address = agent.address.as_ref().map_or("", |(host, _)| host);
+        hosts.push(archive.put_host(&agent.id, &agent.name, address, "")?);
+    }
+    let pairs = mesh.pairs.iter().zip(&config.targets).map(|(pair, target)| {
+        let ends = (hosts[pair.source], hosts[pair.target]);
+        PairRecorder::new(target.clone(), ends, run_id(ends.0, ends.1), utc)
+    });
+    let pairs = pairs.collect();
+    Ok((hosts, pairs))
+}
+
+/// The last measurements of a pair by either IP version, the latest first.
 fn earlier_runs(archive: &mut Archive<SqliteStore>, own: HostId, target: HostId) -> Result<Vec<Run>, ArchiveError> {
     let pairs = archive.pairs().filter(|pair| (pair.source, pair.target) == (own, target)).map(|pair| pair.id);
     let mut runs = Vec::new();

@@ -1,4 +1,8 @@
-use super::types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};
+use super::mesh::{AgentSection, CoordinatorSection, LinkSection, MeshKeys, MeshSection, agent_config, mesh_config};
+use super::types::{AgentConfig, LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};
+use super::values::{
+    KeyReader, VALID_LIMITS, VALID_PERIODS, VALID_PROBE_INTERVALS, VALID_RETENTIONS, parse_spanned, span_within,
+};
 use crate::light::{ProbeKind, ReplyLimits};
 use kumade_archive::Retention;
 use kumade_client::{DEFAULT_PORT, STAMP_PORT};
@@ -10,29 +14,12 @@ use kumade_wire::stamp::StampKey;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use toml::Spanned;
 
 /// Where the page is served by default: on the loopback interface alone.
 const DEFAULT_PAGE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7280);
 const DEFAULT_ARCHIVE: &str = "/var/lib/kumade-monitor";
-/// One probe in 10 ms is what a measurement sends; none in an hour tells nothing.
-const VALID_PROBE_INTERVALS: ValidSpans = ValidSpans(Span::from_millis(10)..=Span::from_secs(3600), "10ms to 1h");
-/// A measurement takes seconds; after a year, nobody knows what was before.
-const VALID_PERIODS: ValidSpans = ValidSpans(Span::from_secs(30)..=Span::from_secs(366 * 86_400), "30s to 366d");
-/// For replies: a full buffer holds seconds, never minutes.
-const VALID_LIMITS: ValidSpans = ValidSpans(Span::from_millis(1)..=Span::from_secs(60), "1ms to 60s");
-/// Less than a day is no archive.
-const VALID_RETENTIONS: ValidSpans =
-    ValidSpans(Span::from_secs(86_400)..=Span::from_secs(36_600 * 86_400), "1d to 36600d");
-
-/// Times that a key may have, and how people write these.
-struct ValidSpans(RangeInclusive<Span>, &'static str);
-
-/// Reads the file of a pre-shared key; says why it cannot.
-pub type KeyReader<'r> = &'r dyn Fn(&Path) -> Result<PresharedKey, String>;
-
 /// The file as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -43,12 +30,43 @@ struct Sections {
     retention: RetentionSection,
     #[serde(default)]
     target: Vec<TargetSection>,
+    #[serde(default)]
+    mesh: MeshSection,
+    #[serde(default)]
+    agent: Vec<AgentSection>,
+    #[serde(default)]
+    link: Vec<LinkSection>,
+    coordinator: Option<CoordinatorSection>,
+}
+
+/// What the program does with a file.
+#[derive(Debug, Clone)]
+pub enum RoleConfig {
+    /// It has an archive and a page.
+    Monitor(Box<MonitorConfig>),
+    /// It measures for a coordinator.
+    Agent(Box<AgentConfig>),
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RoleName {
+    #[default]
+    Single,
+    Agent,
+    Coordinator,
 }
 
 /// `[monitor]`
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct MonitorSection {
+    #[serde(default)]
+    role: RoleName,
+    listen: Option<Spanned<String>>,
+    key: Option<Spanned<PathBuf>>,
+    port: Option<u16>,
+    stamp_port: Option<u16>,
     name: Option<String>,
     archive: Option<PathBuf>,
     page: Option<Spanned<String>>,
@@ -121,10 +139,38 @@ impl MonitorConfig {
     }
 }
 
+impl RoleConfig {
+    /// Reads a file's text, as [`MonitorConfig::from_toml`], of any role.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_toml(text: &str, origin: &str, read_key: KeyReader<'_>) -> Result<Self, ConfigError> {
+        let role = |sections: Sections| match sections.monitor.role {
+            RoleName::Agent => sections.validate_agent(read_key).map(|agent| RoleConfig::Agent(Box::new(agent))),
+            _ => sections.validate(read_key).map(|monitor| RoleConfig::Monitor(Box::new(monitor))),
+        };
+        parse_config::<Sections>(text).and_then(role).map_err(|fault| fault.with_line(origin, text))
+    }
+}
+
+impl MonitorSection {
+    fn mesh_keys(&self) -> MeshKeys<'_> {
+        MeshKeys { listen: self.listen.as_ref(), key: self.key.as_ref(), port: self.port, stamp_port: self.stamp_port }
+    }
+}
+
 impl Sections {
     fn validate(&self, read_key: KeyReader<'_>) -> Result<MonitorConfig, ConfigFault> {
         let targets = self.target.iter().map(|target| target.validate(read_key));
-        let targets: Vec<Vec<MonitoredTarget>> = targets.collect::<Result<_, _>>()?;
+        let mut targets: Vec<Vec<MonitoredTarget>> = targets.collect::<Result<_, _>>()?;
+        self.check_role()?;
+        let mut mesh = None;
+        if self.monitor.role == RoleName::Coordinator {
+            let keys = self.monitor.mesh_keys();
+            let (config, pairs) = mesh_config(keys, &self.mesh, &self.agent, &self.link, read_key)?;
+            mesh = Some(config);
+            targets = vec![pairs];
+        }
         let mut ids = BTreeSet::new();
         for (section, target) in
             self.target.iter().zip(&targets).flat_map(|(section, all)| all.iter().map(move |one| (section, one)))
@@ -135,13 +181,13 @@ impl Sections {
                 return Err(ConfigFault::new(span, text));
             }
         }
-        if targets.is_empty() {
+        if targets.is_empty() && mesh.is_none() {
             return Err(ConfigFault::new(
                 0..0,
                 "nothing to monitor: write [[target]] and host = \"HOST\" for each host",
             ));
         }
-        let MonitorSection { name, archive, page, prometheus, stretch } = &self.monitor;
+        let MonitorSection { name, archive, page, prometheus, stretch, .. } = &self.monitor;
         Ok(MonitorConfig {
             name: name.clone().unwrap_or_else(own_name),
             archive: archive.clone().unwrap_or_else(default_archive),
@@ -150,7 +196,36 @@ impl Sections {
             stretch: *stretch,
             retention: self.retention.validate()?,
             targets: targets.into_iter().flatten().collect(),
+            mesh,
         })
+    }
+
+    fn validate_agent(&self, read_key: KeyReader<'_>) -> Result<AgentConfig, ConfigFault> {
+        self.check_role()?;
+        let archive = self.monitor.archive.clone().unwrap_or_else(default_archive);
+        agent_config(self.monitor.mesh_keys(), archive, self.coordinator.as_ref(), read_key)
+    }
+
+    /// Whether nothing stands in the file that is for another role.
+    fn check_role(&self) -> Result<(), ConfigFault> {
+        let role = self.monitor.role;
+        let target = self.target.first().map(|target| target.host.span());
+        let agent = self.agent.first().map(AgentSection::span);
+        let link = self.link.first().map(LinkSection::span);
+        let coordinator = self.coordinator.as_ref().map(CoordinatorSection::span);
+        let foreign = [
+            ("[[target]]", RoleName::Single, target),
+            ("[[agent]]", RoleName::Coordinator, agent),
+            ("[[link]]", RoleName::Coordinator, link),
+            ("[coordinator]", RoleName::Agent, coordinator),
+        ];
+        for (part, owner, span) in foreign {
+            if let (true, Some(span)) = (owner != role, span) {
+                let word = format!("{owner:?}").to_lowercase();
+                return Err(ConfigFault::new(span, format!("{part} goes with role = \"{word}\" in [monitor]")));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -293,20 +368,6 @@ impl TargetSection {
     }
 }
 
-fn parse_spanned<T, E: ToString>(
-    text: &Spanned<String>,
-    parse: impl FnOnce(&str) -> Result<T, E>,
-) -> Result<T, ConfigFault> {
-    parse(text.get_ref()).map_err(|error| ConfigFault::new(text.span(), error.to_string()))
-}
-
-fn span_within(text: Option<&Spanned<String>>, default: Span, valid: ValidSpans) -> Result<Span, ConfigFault> {
-    let Some(text) = text else { return Ok(default) };
-    let span = parse_spanned(text, parse::span)?;
-    let problem = || ConfigFault::new(text.span(), format!("{} is out of range: {}", text.get_ref(), valid.1));
-    valid.0.contains(&span).then_some(span).ok_or_else(problem)
-}
-
 fn key_in(path: Option<&Spanned<PathBuf>>, read_key: KeyReader<'_>) -> Result<Option<PresharedKey>, ConfigFault> {
     let read =
         |path: &Spanned<PathBuf>| read_key(path.get_ref()).map_err(|problem| ConfigFault::new(path.span(), problem));
@@ -327,6 +388,7 @@ fn own_name() -> String {
 mod tests {
     use super::*;
     use kumade_net::interface::Family;
+    use std::path::Path;
 
     fn read(text: &str) -> Result<MonitorConfig, String> {
         let read_key = |path: &Path| match path.to_str() {

@@ -1,0 +1,381 @@
+//! The recorder's part for agents: what each is told, and what is taken from it.
+
+use super::Recorder;
+use crate::config::{MeshAgent, MeshConfig};
+use crate::light::{OneWayDelays, ProbeReply, ProbeResult};
+use crate::mesh::budget::Budget;
+use crate::mesh::frame::{
+    AgentFrame, AssignedPeer, Assignment, CoordinatorFrame, Delivery, MAX_DOCUMENT_BYTES, PeerResults, RunGrant,
+    RunResult, VERSION, WireResult,
+};
+use crate::mesh::listener::{MeshCommand, MeshReport};
+use crate::mesh::plan::{agent_id, pair_links};
+use crate::pair_recorder::BusyTime;
+use kumade_archive::{Acknowledged, Archive, ArchiveError, Batch, Event, HostId, NewRun, SqliteStore, Taken};
+use kumade_net::clock;
+use kumade_noise_session::{PresharedKey, keyed_hash};
+use kumade_planner::{AgentId, AgentMessage, Grant, ResourceId, Role, Token};
+use kumade_units::{Span, Time};
+use std::collections::VecDeque;
+use std::sync::mpsc::Sender;
+
+/// What the recorder knows of agents.
+pub(super) struct MeshState {
+    agents: Vec<AgentState>,
+    /// Of which the keys of reflectors and runs are made.
+    secret: [u8; 32],
+    commands: Option<Sender<MeshCommand>>,
+    /// Runs that were granted lately.
+    granted: VecDeque<GrantedRun>,
+}
+
+struct AgentState {
+    config: MeshAgent,
+    host: HostId,
+    is_connected: bool,
+    /// Results of probes that are taken.
+    results: Budget,
+    runs: Budget,
+    /// What is told of it.
+    events: Budget,
+}
+
+struct GrantedRun {
+    token: Token,
+    /// Numbers of its ends.
+    agents: [AgentId; 2],
+    resources: Vec<ResourceId>,
+    time: BusyTime,
+}
+
+/// Under which the archive has the secret.
+const SECRET_KEY: &str = "mesh.secret";
+/// Runs whose times are remembered: those of an hour, where one takes ten seconds and fifty go on at a time.
+const KEPT_GRANTS: usize = 20_000;
+/// An agent may deliver more than what was asked of it: clocks differ, and what is on its way when the configuration changes counts, too.
+const RESULT_RESERVE: f64 = 1.5;
+/// What an agent may deliver at once: what it has kept while the coordinator was away for a day.
+const MAX_ABSENCE_SECONDS: f64 = 86_400.0;
+/// Runs that it may deliver at once.
+const MAX_RUNS_AT_ONCE: f64 = 256.0;
+/// Events about one agent: so many at once, and one in so many seconds.
+const MAX_EVENTS_AT_ONCE: f64 = 20.0;
+const EVENT_INTERVAL_SECONDS: f64 = 60.0;
+/// Of what an agent says in words.
+const MAX_TEXT_CHARS: usize = 200;
+
+impl MeshState {
+    pub(super) fn new(
+        mesh: &MeshConfig,
+        hosts: &[HostId],
+        archive: &mut Archive<SqliteStore>,
+        now: Time,
+    ) -> Result<Self, ArchiveError> {
+        let state = |(config, host): (&MeshAgent, &HostId)| AgentState {
+            config: config.clone(),
+            host: *host,
+            is_connected: false,
+            results: Budget::new(0.0, 0.0, now),
+            runs: Budget::new(0.0, 0.0, now),
+            events: Budget::new(1.0 / EVENT_INTERVAL_SECONDS, MAX_EVENTS_AT_ONCE, now),
+        };
+        Ok(MeshState {
+            agents: mesh.agents.iter().zip(hosts).map(state).collect(),
+            secret: read_secret(archive)?,
+            commands: None,
+            granted: VecDeque::new(),
+        })
+    }
+
+    /// A key that only this coordinator can make.
+    fn key(&self, purpose: &str) -> String {
+        let halves = ["1", "2"].map(|half| keyed_hash(&self.secret, format!("{half} {purpose}").as_bytes()));
+        let mut bytes = [0; 32];
+        bytes[..16].copy_from_slice(&halves[0]);
+        bytes[16..].copy_from_slice(&halves[1]);
+        PresharedKey::from_bytes(bytes).to_hex().to_string()
+    }
+
+    fn stamp_key(&self, agent: &MeshAgent) -> String {
+        self.key(&format!("stamp {}", agent.id))
+    }
+
+    fn place(&self, agent: AgentId) -> Option<usize> {
+        self.agents.iter().position(|known| agent_id(known.host) == agent)
+    }
+
+    fn send(&self, agent: usize, frame: CoordinatorFrame) {
+        self.command(MeshCommand::Send { agent, frame });
+    }
+
+    fn command(&self, command: MeshCommand) {
+        // The monitor ends where nobody takes it.
+        let _ = self.commands.as_ref().map(|commands| commands.send(command));
+    }
+
+    /// Times of runs that used what a pair uses.
+    fn busy_times(&self, resources: &[ResourceId]) -> Vec<BusyTime> {
+        let shares = |run: &&GrantedRun| run.resources.iter().any(|used| resources.contains(used));
+        self.granted.iter().filter(shares).map(|run| run.time).collect()
+    }
+}
+
+impl Recorder {
+    /// By which agents are told.
+    pub(crate) fn set_mesh_commands(&mut self, commands: Sender<MeshCommand>) {
+        self.mesh.iter_mut().for_each(|mesh| mesh.commands = Some(commands.clone()));
+        let Some(mesh) = &mut self.mesh else { return };
+        // What each may deliver is what it is asked for.
+        let now = clock::monotonic();
+        for agent in &mut mesh.agents {
+            let own = self.pairs.iter().filter(|pair| pair.source == agent.host);
+            let (mut results, mut runs) = (0.0, 0.0);
+            for pair in own {
+                results += RESULT_RESERVE / pair.target.light.interval.as_secs_f64();
+                let period = pair.target.measurement.as_ref().map(|schedule| schedule.period.as_secs_f64());
+                runs += period.map_or(0.0, |period| RESULT_RESERVE / period);
+            }
+            agent.results = Budget::new(results, results * MAX_ABSENCE_SECONDS, now);
+            agent.runs = Budget::new(runs, MAX_RUNS_AT_ONCE, now);
+        }
+    }
+
+    pub(super) fn take_mesh_report(&mut self, report: MeshReport) {
+        let (now, utc) = (clock::monotonic(), clock::realtime());
+        match report {
+            MeshReport::Connected { agent, address, version } => {
+                let Some(mesh) = &mut self.mesh else { return };
+                mesh.agents[agent].is_connected = true;
+                mesh.send(agent, CoordinatorFrame::Hello { version: VERSION });
+                let assignment = self.assignment(agent);
+                self.send_to(agent, CoordinatorFrame::Assignment(assignment));
+                let other =
+                    if version == VERSION { String::new() } else { format!(", which speaks version {version}") };
+                self.note_agent(agent, "agent-connected", &format!("connected from {}{other}", address.ip()));
+            }
+            MeshReport::Frame { agent, frame } => self.take_agent_frame(agent, frame, now, utc),
+            MeshReport::Disconnected { agent, reason } => {
+                let Some(mesh) = &mut self.mesh else { return };
+                mesh.agents[agent].is_connected = false;
+                self.schedule.disconnect(agent_id(mesh.agents[agent].host), now);
+                self.note_agent(agent, "agent-disconnected", &format!("not connected any more: {reason}"));
+            }
+            MeshReport::Refused { text } => self.note(None, "agent-refused", text),
+        }
+    }
+
+    fn take_agent_frame(&mut self, agent: usize, frame: AgentFrame, now: Time, utc: Time) {
+        match frame {
+            AgentFrame::Planner { message } => self.take_planner_message(agent, message, now, utc),
+            AgentFrame::Address { peer, address } => {
+                if let Some(place) = self.own_pair(agent, peer) {
+                    let before = self.pairs[place].address;
+                    if before.is_some_and(|before| before != address) && !self.take_event(agent, now) {
+                        return;
+                    }
+                    self.set_address(place, address);
+                    self.register_pairs(utc);
+                }
+            }
+            AgentFrame::NotSent { peer, reason } => {
+                let Some(place) = self.own_pair(agent, peer) else { return };
+                if self.take_event(agent, now) {
+                    let reason: String = reason.chars().take(MAX_TEXT_CHARS).collect();
+                    self.set_outage(place, Some(reason.clone()), utc);
+                    self.note(Some(place), "not-sent", format!("{}: {reason}", self.pairs[place].target.name));
+                }
+            }
+            AgentFrame::Batch(delivery) => self.take_delivery(agent, delivery, now, utc),
+            AgentFrame::Hello { .. } | AgentFrame::Unknown => {}
+        }
+    }
+
+    fn take_planner_message(&mut self, agent: usize, message: AgentMessage, now: Time, utc: Time) {
+        let Some(mesh) = &self.mesh else { return };
+        let id = agent_id(mesh.agents[agent].host);
+        match &message {
+            AgentMessage::Heartbeat(_) => mesh.send(agent, CoordinatorFrame::Alive),
+            // The answering end learns from here that it may stop to answer.
+            AgentMessage::Ended { token, .. } => {
+                let granted = mesh.granted.iter().rev().find(|run| run.token == *token && run.agents[0] == id);
+                if let Some(responder) = granted.and_then(|run| mesh.place(run.agents[1])) {
+                    mesh.send(responder, CoordinatorFrame::Finished { token: *token });
+                }
+            }
+            AgentMessage::Began { .. } => {}
+        }
+        self.schedule.receive(id, message, now);
+        self.follow_schedule(now, utc);
+    }
+
+    /// What an agent has measured, of its own pairs alone.
+    fn take_delivery(&mut self, agent: usize, delivery: Delivery, now: Time, utc: Time) {
+        let Delivery { stamp, batch } = delivery;
+        let Some(mesh) = &mut self.mesh else { return };
+        let state = &mut mesh.agents[agent];
+        let instance = format!("{}/{:x}", state.config.id, batch.instance);
+        if self.archive.is_known(&instance, batch.sequence) {
+            // It may not be on the disk yet; then it is acknowledged with the next commit.
+            return self.acknowledge_known(agent, batch.instance, batch.sequence, &instance);
+        }
+        let is_within = state.results.take(batch.result_count() as f64, now)
+            && state.runs.take(batch.runs.len() as f64, now)
+            && batch.runs.iter().all(is_document);
+        if !is_within {
+            let reason = "it delivered more than it was asked for, or what is no report".to_owned();
+            return mesh.command(MeshCommand::Disconnect { agent, reason });
+        }
+        // The batch's clock against this host's.
+        let shift = now - stamp;
+        let mut taken = Batch { instance, sequence: batch.sequence, ..Batch::default() };
+        for PeerResults { peer, duplicates, results } in batch.probes {
+            let Some(place) = self.own_pair(agent, peer) else { continue };
+            let results: Vec<_> = results.iter().map(|result| probe_result(result, shift, now)).collect();
+            let busy = self.mesh.as_ref().map(|mesh| mesh.busy_times(&self.resources(place))).unwrap_or_default();
+            if self.pairs[place].add_results(&results, duplicates, &busy, now, utc) {
+                self.set_outage(place, None, utc);
+            }
+            let Some(id) = self.pairs[place].id else { continue };
+            taken.samples.push((id, std::mem::take(&mut self.pairs[place].pending)));
+        }
+        for RunResult { peer, began, ended, document } in batch.runs {
+            let Some(id) = self.own_pair(agent, peer).and_then(|place| self.pairs[place].id) else { continue };
+            let [started, ended] = [began, ended].map(|time| utc - (now - (time + shift)).max(Span::ZERO));
+            taken.runs.push(NewRun { pair: id, started, ended: ended.max(started), document });
+        }
+        match self.archive.ingest(&taken, utc) {
+            Ok(Taken::Staged | Taken::Repeated) => {
+                self.delivered_runs.extend(taken.runs.iter().map(|run| run.pair));
+            }
+            // It is not acknowledged, and comes again.
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// It was delivered before.
+    fn acknowledge_known(&mut self, agent: usize, instance: u64, sequence: u64, name: &str) {
+        let Some(mesh) = &self.mesh else { return };
+        if self.archive.is_written(name, sequence) {
+            mesh.send(agent, CoordinatorFrame::Acknowledged { instance, sequence });
+        }
+    }
+
+    /// What is on the disk need not be kept by agents.
+    pub(super) fn acknowledge(&mut self, written: &[Acknowledged]) {
+        let Some(mesh) = &self.mesh else { return };
+        for Acknowledged { instance, sequence, refused_samples } in written {
+            let Some((id, number)) = instance.split_once('/') else { continue };
+            let Some(agent) = mesh.agents.iter().position(|agent| agent.config.id == id) else { continue };
+            let Ok(instance) = u64::from_str_radix(number, 16) else { continue };
+            if *refused_samples > 0 {
+                tracing::warn!(
+                    "{id}: {refused_samples} results of probes are too old, or of no pair, and are not kept"
+                );
+            }
+            mesh.send(agent, CoordinatorFrame::Acknowledged { instance, sequence: *sequence });
+        }
+    }
+
+    /// To both ends goes the key of this run alone.
+    pub(super) fn send_grant(&mut self, agent: AgentId, grant: Grant, now: Time) {
+        let Some(mesh) = &mut self.mesh else { return };
+        let (Some(place), Some(peer)) = (mesh.place(agent), grant.peer) else { return };
+        let agents = if grant.role == Role::Initiator { [agent, peer] } else { [peer, agent] };
+        let Some(answering) = mesh.place(agents[1]) else { return };
+        let answering = &mesh.agents[answering];
+        let Some((host, port)) = answering.config.address.clone() else { return };
+        let token = grant.token;
+        if !mesh.granted.iter().any(|run| run.token == token) {
+            let time = BusyTime { from: now, to: None };
+            mesh.granted.push_back(GrantedRun { token, agents, resources: grant.resources.clone(), time });
+            let surplus = mesh.granted.len().saturating_sub(KEPT_GRANTS);
+            mesh.granted.drain(..surplus);
+        }
+        let key = mesh.key(&format!("run {token}"));
+        let frame = RunGrant { grant, key, peer: agents[1].0, host, port };
+        mesh.send(place, CoordinatorFrame::Grant(frame));
+    }
+
+    /// What was probed from then on was not disturbed.
+    pub(super) fn note_run_ended(&mut self, token: Token, now: Time) {
+        let runs = self.mesh.iter_mut().flat_map(|mesh| &mut mesh.granted);
+        runs.filter(|run| run.token == token).for_each(|run| run.time.to = Some(now));
+    }
+
+    /// The pair that this agent probes, by the number of its peer.
+    fn own_pair(&self, agent: usize, peer: u32) -> Option<usize> {
+        let source = self.mesh.as_ref()?.agents.get(agent)?.host;
+        self.pairs.iter().position(|pair| pair.source == source && pair.host == HostId(peer))
+    }
+
+    fn resources(&self, place: usize) -> Vec<ResourceId> {
+        let pair = &self.pairs[place];
+        let mesh = self.config.mesh.as_ref();
+        let links = mesh.and_then(|mesh| mesh.pairs.get(place)).into_iter().flat_map(pair_links);
+        [ResourceId(pair.source.0), ResourceId(pair.host.0)].into_iter().chain(links).collect()
+    }
+
+    fn assignment(&self, agent: usize) -> Assignment {
+        let Some(mesh) = &self.mesh else { return Assignment { stamp_key: String::new(), peers: Vec::new() } };
+        let own = &mesh.agents[agent];
+        let pairs = self.pairs.iter().filter(|pair| pair.source == own.host);
+        let peers = pairs.filter_map(|pair| {
+            let answering = mesh.agents.iter().find(|agent| agent.host == pair.host)?;
+            let light = &pair.target.light;
+            Some(AssignedPeer {
+                peer: pair.host.0,
+                host: pair.target.host.clone(),
+                stamp_port: light.port,
+                stamp_key: mesh.stamp_key(&answering.config),
+                interval: light.interval,
+                late_after: light.limits.late_after,
+                lost_after: light.limits.lost_after,
+            })
+        });
+        Assignment { stamp_key: mesh.stamp_key(&own.config), peers: peers.collect() }
+    }
+
+    fn send_to(&self, agent: usize, frame: CoordinatorFrame) {
+        self.mesh.iter().for_each(|mesh| mesh.send(agent, frame.clone()));
+    }
+
+    /// Whether one more event about an agent is kept.
+    fn take_event(&mut self, agent: usize, now: Time) -> bool {
+        self.mesh.as_mut().is_some_and(|mesh| mesh.agents[agent].events.take(1.0, now))
+    }
+
+    fn note_agent(&mut self, agent: usize, kind: &str, text: &str) {
+        let Some(mesh) = &self.mesh else { return };
+        let AgentState { config, host, .. } = &mesh.agents[agent];
+        let (host, text) = (*host, format!("{}: {text}", config.name));
+        tracing::info!("{text}");
+        if self.take_event(agent, clock::monotonic()) {
+            let at = clock::realtime();
+            self.events.push(Event { at, kind: kind.to_owned(), host: Some(host), pair: None, text });
+        }
+    }
+}
+
+/// A sample from the future is none: it was sent now at the latest.
+fn probe_result(result: &WireResult, shift: Span, now: Time) -> ProbeResult {
+    let WireResult(sent, round_trip, one_way, is_late) = *result;
+    let one_way = one_way.map(|(up, down, error)| OneWayDelays { up, down, error });
+    let reply = round_trip.map(|round_trip| ProbeReply { round_trip, one_way, is_late });
+    ProbeResult { sequence: 0, sent: (sent + shift).min(now), reply }
+}
+
+/// What the archive would refuse is not handed to it.
+fn is_document(run: &RunResult) -> bool {
+    let document = || serde_json::from_str::<serde_json::Value>(&run.document);
+    run.document.len() <= MAX_DOCUMENT_BYTES && document().is_ok_and(|document| document["schema"].is_string())
+}
+
+fn read_secret(archive: &mut Archive<SqliteStore>) -> Result<[u8; 32], ArchiveError> {
+    if let Some(Ok(secret)) = archive.read().state(SECRET_KEY)?.map(<[u8; 32]>::try_from) {
+        return Ok(secret);
+    }
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).map_err(|error| ArchiveError::Document(error.to_string()))?;
+    archive.put_state(SECRET_KEY, Some(&secret))?;
+    Ok(secret)
+}
