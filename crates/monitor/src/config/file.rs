@@ -164,6 +164,10 @@ impl Sections {
         let targets = self.target.iter().map(|target| target.validate(read_key));
         let mut targets: Vec<Vec<MonitoredTarget>> = targets.collect::<Result<_, _>>()?;
         self.check_role()?;
+        if self.monitor.role == RoleName::Agent {
+            let text = "an agent has no archive: give the coordinator's file";
+            return Err(ConfigFault::new(0..0, text));
+        }
         let mut mesh = None;
         if self.monitor.role == RoleName::Coordinator {
             let keys = self.monitor.mesh_keys();

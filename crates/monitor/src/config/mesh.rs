@@ -263,3 +263,117 @@ fn target(pair: &MeshPair, agents: &[MeshAgent], interval: Span, period: Option<
         measurement: period.map(|period| MeasurementSchedule { port, period, key: None }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{MonitorConfig, RoleConfig};
+    use kumade_units::Span;
+    use kumade_wire::PresharedKey;
+    use std::path::Path;
+
+    fn read(text: &str) -> Result<RoleConfig, String> {
+        let read_key = |path: &Path| match path.to_str() {
+            Some("own.key") => Ok(PresharedKey::from_bytes([7; 32])),
+            _ => Err(format!("cannot read the key file {}", path.display())),
+        };
+        RoleConfig::from_toml(text, "m.toml", &read_key).map_err(|error| error.to_string())
+    }
+
+    const COORDINATOR: &str = "[monitor]\nrole = \"coordinator\"\nkey = \"own.key\"\n[mesh]\nmeasure = \"10min\"\n";
+
+    fn agent(id: &str, more: &str) -> String {
+        let key = format!("{:02x}", id.len()).repeat(32);
+        format!("[[agent]]\nid = \"{id}\"\npublic-key = \"{key}\"\n{more}")
+    }
+
+    fn mesh(text: &str) -> MonitorConfig {
+        match read(text).unwrap() {
+            RoleConfig::Monitor(config) => *config,
+            RoleConfig::Agent(agent) => panic!("{agent:?}"),
+        }
+    }
+
+    #[test]
+    fn each_two_agents_are_a_pair_if_one_can_connect_to_the_other() {
+        let text = [
+            COORDINATOR,
+            &agent("a", "address = \"192.0.2.1:7300\"\n"),
+            &agent("bb", "name = \"Hidden\"\n"),
+            &agent("ccc", ""),
+            "[[link]]\nname = \"uplink\"\nagents = [\"bb\", \"ccc\"]\n",
+        ]
+        .concat();
+        let config = mesh(&text);
+        let ids: Vec<_> = config.targets.iter().map(|target| (target.id.as_str(), target.name.as_str())).collect();
+        assert_eq!(ids, [("bb:a", "Hidden → a"), ("ccc:a", "ccc → a")]);
+        let schedule = config.targets[0].measurement.as_ref().unwrap();
+        assert_eq!((config.targets[0].host.as_str(), schedule.port), ("192.0.2.1", 7300));
+        let mesh = config.mesh.as_ref().unwrap();
+        assert!(mesh.pairs.iter().all(|pair| pair.links == [0]));
+        assert_eq!(mesh.unreachable.len(), 1);
+        assert!(mesh.unreachable[0].0 == "bb:ccc" && mesh.unreachable[0].1.contains("neither end accepts"));
+        let load = config.mesh_load().unwrap();
+        let names: Vec<_> = load.resources.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(names.contains(&"host a") && names.contains(&"link uplink (up)"), "{names:?}");
+        // Two runs of 20 s in turn, and a reserve of a tenth.
+        assert!(load.shortest_period.is_some_and(|period| period > Span::from_secs(40)));
+        assert_eq!(config.check_load(), Ok(()));
+    }
+
+    #[test]
+    fn who_begins_does_not_depend_on_who_else_is_there() {
+        let agents = ["a", "bb", "ccc", "dddd", "eeeee"].map(|id| agent(id, &format!("address = \"{id}.example\"\n")));
+        let ids = |agents: &[String]| -> Vec<String> {
+            mesh(&format!("{COORDINATOR}{}", agents.concat())).targets.into_iter().map(|target| target.id).collect()
+        };
+        let all = ids(&agents);
+        assert_eq!(all.len(), 10);
+        let mut reversed = agents[1..].to_vec();
+        reversed.reverse();
+        assert!(ids(&reversed).iter().all(|id| all.contains(id)));
+    }
+
+    #[test]
+    fn an_agent_takes_a_few_lines() {
+        let key = "ab".repeat(32);
+        let text = format!(
+            "[monitor]\nrole = \"agent\"\nkey = \"own.key\"\n[coordinator]\naddress = \"mesh.example\"\npublic-key = \"{key}\"\n"
+        );
+        let RoleConfig::Agent(agent) = read(&text).unwrap() else { panic!() };
+        assert_eq!((agent.coordinator_host.as_str(), agent.coordinator_port, agent.port), ("mesh.example", 7281, 7272));
+        let refused = MonitorConfig::from_toml(&text, "m.toml", &|_| Err(String::new())).unwrap_err().to_string();
+        assert!(refused.contains("an agent has no archive"), "{refused}");
+    }
+
+    #[test]
+    fn faults_of_a_mesh_name_their_line_and_what_to_write() {
+        let two = [agent("a", "address = \"a.example\"\n"), agent("bb", "")].concat();
+        for (text, expected) in [
+            (format!("{COORDINATOR}{}", agent("a", "")), "a mesh has two agents or more"),
+            (
+                format!("{COORDINATOR}{two}{}", agent("a", "")),
+                "m.toml:14: two agents have the id or the public key of \"a\"",
+            ),
+            (format!("{COORDINATOR}{two}{}", agent("a b", "")), "m.toml:14: \"a b\" is no id"),
+            (
+                format!("{COORDINATOR}{two}[[target]]\nhost = \"a.example\"\n"),
+                "m.toml:14: [[target]] goes with role = \"single\"",
+            ),
+            (
+                format!("{COORDINATOR}{two}[[link]]\nname = \"x\"\nagents = [\"c\"]\n"),
+                "no agent has the id \"c\": there are a, bb",
+            ),
+            (two.clone(), "m.toml:2: [[agent]] goes with role = \"coordinator\""),
+            (format!("[monitor]\nrole = \"coordinator\"\n{two}"), "`key` in [monitor] is missing"),
+            (
+                format!("[monitor]\nrole = \"coordinator\"\nkey = \"no.key\"\n{two}"),
+                "m.toml:3: cannot read the key file no.key",
+            ),
+            ("[monitor]\nrole = \"agent\"\nkey = \"own.key\"\n".to_owned(), "an agent needs [coordinator]"),
+            (format!("{COORDINATOR}[[agent]]\nid = \"a\"\npublic-key = \"12\"\n"), "m.toml:8: a public key is 64"),
+        ] {
+            let error = read(&text).expect_err(&text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

@@ -167,7 +167,7 @@ impl MeshAgentRun {
                         if !received.is_empty() {
                             *heard = now;
                         }
-                        received.into_iter().for_each(|frame| self.receive(frame, now));
+                        received.into_iter().for_each(|(frame, _)| self.receive(frame, now));
                     }
                     Err(end) => self.disconnect(&end, now),
                 }

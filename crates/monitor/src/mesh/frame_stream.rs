@@ -138,11 +138,14 @@ impl FrameStream {
         self.flush()
     }
 
-    /// The frames that have come.
+    /// The frames that have come, each with its bytes.
     ///
     /// # Errors
     /// The connection is over.
-    pub(crate) fn receive<F: DeserializeOwned>(&mut self, random: &mut StdRng) -> Result<Vec<F>, ConnectionEnd> {
+    pub(crate) fn receive<F: DeserializeOwned>(
+        &mut self,
+        random: &mut StdRng,
+    ) -> Result<Vec<(F, usize)>, ConnectionEnd> {
         let mut frames = Vec::new();
         for _ in 0..MAX_READS {
             while let Some(record) = self.reader.next_record()? {
@@ -154,7 +157,8 @@ impl FrameStream {
                         return Err(ConnectionEnd::Malformed("a frame is too long".to_owned()));
                     }
                     if *kind == LAST_PART {
-                        frames.push(frame::decode(&std::mem::take(&mut self.incoming))?);
+                        let bytes = std::mem::take(&mut self.incoming);
+                        frames.push((frame::decode(&bytes)?, bytes.len()));
                     }
                 } else {
                     let (kind, part) = (*kind, part.to_vec());

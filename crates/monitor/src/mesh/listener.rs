@@ -15,9 +15,10 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// What the recorder is told of agents, which have their places in the configuration.
 #[derive(Debug)]
@@ -31,11 +32,28 @@ pub(crate) enum MeshReport {
         version: u32,
     },
     /// It has said something.
-    Frame { agent: usize, frame: AgentFrame },
+    Frame { agent: usize, frame: AgentFrame, held: HeldBytes },
     /// Its connection has ended.
     Disconnected { agent: usize, reason: String },
     /// A stranger was refused.
     Refused { text: String },
+}
+
+/// Counts what the recorder has not taken yet, as long as it lives.
+#[derive(Debug)]
+pub(crate) struct HeldBytes(Arc<AtomicUsize>, usize);
+
+impl HeldBytes {
+    fn new(counter: &Arc<AtomicUsize>, bytes: usize) -> Self {
+        counter.fetch_add(bytes, Ordering::Relaxed);
+        HeldBytes(counter.clone(), bytes)
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.0.fetch_sub(self.1, Ordering::Relaxed);
+    }
 }
 
 /// What the recorder has the thread do.
@@ -63,6 +81,10 @@ const MAX_PENDING: usize = 256;
 const HANDSHAKE_TIMEOUT: Span = Span::from_secs(10);
 /// An agent sends a heartbeat every five seconds.
 const SILENCE_TIMEOUT: Span = Span::from_secs(30);
+/// Bytes of frames that the recorder has not taken: then nobody is read any more until it has.
+const MAX_HELD_BYTES: usize = 64 << 20;
+/// Until the recorder is looked at again.
+const BACKLOG_WAIT: Duration = Duration::from_millis(5);
 /// Maximum time until a command is done.
 const MAX_WAIT: Span = Span::from_millis(50);
 
@@ -100,6 +122,7 @@ impl AgentListener {
             next_number: LISTENER_EVENT + 1,
             report: Box::new(report),
             commands: inbox,
+            held_bytes: Arc::new(AtomicUsize::new(0)),
         };
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -147,6 +170,7 @@ struct ListenerRun {
     next_number: u32,
     report: Box<dyn FnMut(MeshReport) + Send>,
     commands: Receiver<MeshCommand>,
+    held_bytes: Arc<AtomicUsize>,
 }
 
 struct AgentConnection {
@@ -165,6 +189,10 @@ enum Stage {
 
 impl ListenerRun {
     fn advance(&mut self) -> io::Result<()> {
+        if self.held_bytes.load(Ordering::Relaxed) > MAX_HELD_BYTES {
+            thread::sleep(BACKLOG_WAIT);
+            return Ok(());
+        }
         let mut events: Vec<Event> = Vec::new();
         self.epoll.wait(&mut events, clock::monotonic() + MAX_WAIT)?;
         for event in events {
@@ -218,7 +246,7 @@ impl ListenerRun {
         self.epoll.set_writable_reporting(frames.stream(), number, frames.has_outgoing())?;
         let (agent, mut said, address) = (*agent, *has_said_hello, connection.address);
         connection.heard = now;
-        for frame in received {
+        for (frame, bytes) in received {
             match frame {
                 AgentFrame::Hello { version } if !said => {
                     said = true;
@@ -226,7 +254,10 @@ impl ListenerRun {
                     (self.report)(MeshReport::Connected { agent, address, version });
                 }
                 _ if !said => return Err(ConnectionEnd::Malformed("no hello".to_owned())),
-                frame => (self.report)(MeshReport::Frame { agent, frame }),
+                frame => {
+                    let held = HeldBytes::new(&self.held_bytes, bytes);
+                    (self.report)(MeshReport::Frame { agent, frame, held });
+                }
             }
         }
         if let Some(AgentConnection { stage: Stage::Open { has_said_hello, .. }, .. }) =

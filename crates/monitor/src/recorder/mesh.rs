@@ -153,7 +153,10 @@ impl Recorder {
                     if version == VERSION { String::new() } else { format!(", which speaks version {version}") };
                 self.note_agent(agent, "agent-connected", &format!("connected from {}{other}", address.ip()));
             }
-            MeshReport::Frame { agent, frame } => self.take_agent_frame(agent, frame, now, utc),
+            MeshReport::Frame { agent, frame, held } => {
+                self.take_agent_frame(agent, frame, now, utc);
+                drop(held);
+            }
             MeshReport::Disconnected { agent, reason } => {
                 let Some(mesh) = &mut self.mesh else { return };
                 mesh.agents[agent].is_connected = false;
@@ -379,3 +382,6 @@ fn read_secret(archive: &mut Archive<SqliteStore>) -> Result<[u8; 32], ArchiveEr
     archive.put_state(SECRET_KEY, Some(&secret))?;
     Ok(secret)
 }
+
+#[cfg(test)]
+mod tests;
