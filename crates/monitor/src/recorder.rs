@@ -476,8 +476,9 @@ impl Recorder {
             time_seconds: utc.as_secs_f64(),
             started_seconds: self.started.as_secs_f64(),
             archive_failure: self.archive_failure.clone(),
-            pairs: self.pairs.iter().map(PairRecorder::status).collect(),
+            pairs: self.pairs.iter().map(|pair| self.pair_status(pair)).collect(),
             schedule: self.schedule_status(clock::monotonic()),
+            agents: self.agent_status(),
         };
         self.status.send_replace(Arc::new(status));
     }

@@ -27,6 +27,9 @@ pub struct MonitorStatus {
     pub pairs: Vec<PairStatus>,
     /// Measurements to come.
     pub schedule: ScheduleStatus,
+    /// Who measures for it, in the configuration's order; none but for a coordinator.
+    #[serde(default)]
+    pub agents: Vec<AgentStatus>,
 }
 
 impl MonitorStatus {
@@ -45,8 +48,24 @@ impl MonitorStatus {
             archive_failure: None,
             pairs: Vec::new(),
             schedule: ScheduleStatus::default(),
+            agents: Vec::new(),
         }
     }
+}
+
+/// An agent of a coordinator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentStatus {
+    /// By which its history is found.
+    pub id: String,
+    /// What it is called.
+    pub name: String,
+    /// Whether it is connected to the coordinator.
+    pub is_connected: bool,
+    /// Since when that is so; none if it has not been connected since the coordinator began.
+    pub since_seconds: Option<f64>,
+    /// From where it is, or was last, connected.
+    pub address: Option<String>,
 }
 
 /// A path from this host to a target.
@@ -278,6 +297,13 @@ mod tests {
             time_seconds: 1_800_003_600.0,
             started_seconds: 1_800_000_000.0,
             pairs: vec![campus, silent],
+            agents: vec![AgentStatus {
+                id: "north".to_owned(),
+                name: "North".to_owned(),
+                is_connected: false,
+                since_seconds: Some(1_800_003_000.0),
+                address: Some("192.0.2.9".to_owned()),
+            }],
             schedule: ScheduleStatus { load_ratio: 0.03, stretch_factor: 1.0, runs: vec![run], missed: vec![missed] },
             ..MonitorStatus::empty("office")
         }

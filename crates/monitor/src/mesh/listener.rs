@@ -271,7 +271,7 @@ impl ListenerRun {
     fn shake_hands(&mut self, number: u32, initiation: &[u8], now: Time) -> Result<(), ConnectionEnd> {
         let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
         let Stage::Handshake(stream, _) = &mut connection.stage else { return Ok(()) };
-        let ip = connection.address.ip();
+        let ip = connection.address.ip().to_canonical();
         let answer = self.acceptor.accept(initiation, ip, now, &mut self.random);
         let accepted = match answer.map_err(|refused: RefusedDatagram| ConnectionEnd::Malformed(refused.to_string()))? {
             StreamAnswer::Accepted(accepted) => accepted,
@@ -280,7 +280,7 @@ impl ListenerRun {
         stream.write_all(&accepted.response)?;
         let place = self.agents.iter().position(|key| *key == accepted.peer);
         let agent = place.ok_or_else(|| ConnectionEnd::Malformed("an unknown key".to_owned()))?;
-        self.pending.remove(Network::containing(ip), &number);
+        self.pending.remove(Network::containing(connection.address.ip()), &number);
         let Some(AgentConnection { address, stage: Stage::Handshake(stream, reader), .. }) =
             self.connections.remove(&number)
         else {

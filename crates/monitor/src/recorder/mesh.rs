@@ -10,13 +10,15 @@ use crate::mesh::frame::{
 };
 use crate::mesh::listener::{MeshCommand, MeshReport};
 use crate::mesh::plan::{agent_id, pair_links};
-use crate::pair_recorder::BusyTime;
+use crate::pair_recorder::{BusyTime, PairRecorder};
+use crate::status::{AgentStatus, PairStatus};
 use kumade_archive::{Acknowledged, Archive, ArchiveError, Batch, Event, HostId, NewRun, SqliteStore, Taken};
 use kumade_net::clock;
 use kumade_noise_session::{PresharedKey, keyed_hash};
 use kumade_planner::{AgentId, AgentMessage, Grant, ResourceId, Role, Token};
 use kumade_units::{Span, Time};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::mpsc::Sender;
 
 /// What the recorder knows of agents.
@@ -25,14 +27,19 @@ pub(super) struct MeshState {
     /// Of which the keys of reflectors and runs are made.
     secret: [u8; 32],
     commands: Option<Sender<MeshCommand>>,
-    /// Runs that were granted lately.
-    granted: VecDeque<GrantedRun>,
+    /// Runs that go on.
+    granted: BTreeMap<Token, GrantedRun>,
+    /// When runs used what.
+    busy: BTreeMap<ResourceId, VecDeque<(Token, BusyTime)>>,
 }
 
 struct AgentState {
     config: MeshAgent,
     host: HostId,
     is_connected: bool,
+    /// Since when that is so, UTC.
+    since: Option<Time>,
+    address: Option<IpAddr>,
     /// Results of probes that are taken.
     results: Budget,
     runs: Budget,
@@ -41,17 +48,15 @@ struct AgentState {
 }
 
 struct GrantedRun {
-    token: Token,
-    /// Numbers of its ends.
+    /// Numbers of its ends, first the one that begins.
     agents: [AgentId; 2],
     resources: Vec<ResourceId>,
-    time: BusyTime,
 }
 
 /// Under which the archive has the secret.
 const SECRET_KEY: &str = "mesh.secret";
-/// Runs whose times are remembered: those of an hour, where one takes ten seconds and fifty go on at a time.
-const KEPT_GRANTS: usize = 20_000;
+/// Runs whose times are remembered, of each host and link: results of probes come seconds later, and while an agent is cut off, none begins.
+const KEPT_BUSY_TIMES: usize = 64;
 /// An agent may deliver more than what was asked of it: clocks differ, and what is on its way when the configuration changes counts, too.
 const RESULT_RESERVE: f64 = 1.5;
 /// What an agent may deliver at once: what it has kept while the coordinator was away for a day.
@@ -75,6 +80,8 @@ impl MeshState {
             config: config.clone(),
             host: *host,
             is_connected: false,
+            since: None,
+            address: None,
             results: Budget::new(0.0, 0.0, now),
             runs: Budget::new(0.0, 0.0, now),
             events: Budget::new(1.0 / EVENT_INTERVAL_SECONDS, MAX_EVENTS_AT_ONCE, now),
@@ -83,7 +90,8 @@ impl MeshState {
             agents: mesh.agents.iter().zip(hosts).map(state).collect(),
             secret: read_secret(archive)?,
             commands: None,
-            granted: VecDeque::new(),
+            granted: BTreeMap::new(),
+            busy: BTreeMap::new(),
         })
     }
 
@@ -115,8 +123,8 @@ impl MeshState {
 
     /// Times of runs that used what a pair uses.
     fn busy_times(&self, resources: &[ResourceId]) -> Vec<BusyTime> {
-        let shares = |run: &&GrantedRun| run.resources.iter().any(|used| resources.contains(used));
-        self.granted.iter().filter(shares).map(|run| run.time).collect()
+        let times = resources.iter().filter_map(|resource| self.busy.get(resource));
+        times.flatten().map(|(_, time)| *time).collect()
     }
 }
 
@@ -145,13 +153,15 @@ impl Recorder {
         match report {
             MeshReport::Connected { agent, address, version } => {
                 let Some(mesh) = &mut self.mesh else { return };
-                mesh.agents[agent].is_connected = true;
+                let state = &mut mesh.agents[agent];
+                let address = address.ip().to_canonical();
+                (state.is_connected, state.since, state.address) = (true, Some(utc), Some(address));
                 mesh.send(agent, CoordinatorFrame::Hello { version: VERSION });
                 let assignment = self.assignment(agent);
                 self.send_to(agent, CoordinatorFrame::Assignment(assignment));
                 let other =
                     if version == VERSION { String::new() } else { format!(", which speaks version {version}") };
-                self.note_agent(agent, "agent-connected", &format!("connected from {}{other}", address.ip()));
+                self.note_agent(agent, "agent-connected", &format!("connected from {address}{other}"));
             }
             MeshReport::Frame { agent, frame, held } => {
                 self.take_agent_frame(agent, frame, now, utc);
@@ -159,7 +169,7 @@ impl Recorder {
             }
             MeshReport::Disconnected { agent, reason } => {
                 let Some(mesh) = &mut self.mesh else { return };
-                mesh.agents[agent].is_connected = false;
+                (mesh.agents[agent].is_connected, mesh.agents[agent].since) = (false, Some(utc));
                 self.schedule.disconnect(agent_id(mesh.agents[agent].host), now);
                 self.note_agent(agent, "agent-disconnected", &format!("not connected any more: {reason}"));
             }
@@ -200,7 +210,7 @@ impl Recorder {
             AgentMessage::Heartbeat(_) => mesh.send(agent, CoordinatorFrame::Alive),
             // The answering end learns from here that it may stop to answer.
             AgentMessage::Ended { token, .. } => {
-                let granted = mesh.granted.iter().rev().find(|run| run.token == *token && run.agents[0] == id);
+                let granted = mesh.granted.get(token).filter(|run| run.agents[0] == id);
                 if let Some(responder) = granted.and_then(|run| mesh.place(run.agents[1])) {
                     mesh.send(responder, CoordinatorFrame::Finished { token: *token });
                 }
@@ -288,11 +298,13 @@ impl Recorder {
         let answering = &mesh.agents[answering];
         let Some((host, port)) = answering.config.address.clone() else { return };
         let token = grant.token;
-        if !mesh.granted.iter().any(|run| run.token == token) {
-            let time = BusyTime { from: now, to: None };
-            mesh.granted.push_back(GrantedRun { token, agents, resources: grant.resources.clone(), time });
-            let surplus = mesh.granted.len().saturating_sub(KEPT_GRANTS);
-            mesh.granted.drain(..surplus);
+        if !mesh.granted.contains_key(&token) {
+            for resource in &grant.resources {
+                let times = mesh.busy.entry(*resource).or_default();
+                times.push_back((token, BusyTime { from: now, to: None }));
+                times.drain(..times.len().saturating_sub(KEPT_BUSY_TIMES));
+            }
+            mesh.granted.insert(token, GrantedRun { agents, resources: grant.resources.clone() });
         }
         let key = mesh.key(&format!("run {token}"));
         let frame = RunGrant { grant, key, peer: agents[1].0, host, port };
@@ -301,8 +313,12 @@ impl Recorder {
 
     /// What was probed from then on was not disturbed.
     pub(super) fn note_run_ended(&mut self, token: Token, now: Time) {
-        let runs = self.mesh.iter_mut().flat_map(|mesh| &mut mesh.granted);
-        runs.filter(|run| run.token == token).for_each(|run| run.time.to = Some(now));
+        let Some(mesh) = &mut self.mesh else { return };
+        let Some(run) = mesh.granted.remove(&token) else { return };
+        for resource in run.resources {
+            let times = mesh.busy.get_mut(&resource).into_iter().flatten();
+            times.filter(|(other, _)| *other == token).for_each(|(_, time)| time.to = Some(now));
+        }
     }
 
     /// The pair that this agent probes, by the number of its peer.
@@ -336,6 +352,28 @@ impl Recorder {
             })
         });
         Assignment { stamp_key: mesh.stamp_key(&own.config), peers: peers.collect() }
+    }
+
+    pub(super) fn agent_status(&self) -> Vec<AgentStatus> {
+        let status = |agent: &AgentState| AgentStatus {
+            id: agent.config.id.clone(),
+            name: agent.config.name.clone(),
+            is_connected: agent.is_connected,
+            since_seconds: agent.since.map(Time::as_secs_f64),
+            address: agent.address.map(|address| address.to_string()),
+        };
+        self.mesh.iter().flat_map(|mesh| mesh.agents.iter().map(status)).collect()
+    }
+
+    /// Without data, it says whether the agent is there.
+    pub(super) fn pair_status(&self, pair: &PairRecorder) -> PairStatus {
+        let mut status = pair.status();
+        let agents = self.mesh.iter().flat_map(|mesh| &mesh.agents);
+        let absent = agents.filter(|agent| agent.host == pair.source && !agent.is_connected).last();
+        if let (Some(agent), "none") = (absent, status.state.level.as_str()) {
+            status.state.detail = format!("The agent {} is not connected.", agent.config.name);
+        }
+        status
     }
 
     fn send_to(&self, agent: usize, frame: CoordinatorFrame) {
