@@ -188,17 +188,33 @@ fn agents_measure_between_each_other_and_what_they_find_is_kept() {
         assert!(eventually(|| mesh.runs().iter().any(is_known)), "{:?}\n{}", mesh.runs(), mesh.logs());
         assert!(mesh.runs().iter().all(|run| ids.iter().any(|id| run["pair"] == **id)), "{:?}", mesh.runs());
 
+        // Nobody measures to an agent without a grant.
+        let refused = mesh.kumade(COORDINATOR, &["measure", "10.80.0.2", "--json"]).output().unwrap();
+        assert!(!refused.status.success(), "{}", mesh.logs());
+
         // While the coordinator is away, agents go on, and deliver later; what was acknowledged is there.
         let archived = || ids.iter().map(|id| mesh.archived(id, start, now_seconds())).collect::<Vec<_>>();
         let before = archived();
         end_with(&mut coordinator, Signal::SIGKILL);
         assert!(eventually(|| AGENTS.iter().all(|(agent, _)| mesh.spooled(*agent) > 0)), "{}", mesh.logs());
-        std::thread::sleep(Duration::from_secs(3));
+        // One that is started anew meanwhile knows whom to probe.
+        end_with(&mut agents[0], Signal::SIGKILL);
+        std::thread::sleep(Duration::from_secs(7));
+        agents[0] = mesh.start(AGENTS[0].0);
         let mut coordinator = mesh.start(COORDINATOR);
         assert!(eventually(|| archived().iter().zip(&before).all(|(now, before)| now > before)), "{}", mesh.logs());
         // A file goes once all in it is acknowledged.
         assert!(eventually(|| AGENTS.iter().all(|(agent, _)| mesh.spooled(*agent) == 0)), "{}", mesh.logs());
         assert!(eventually(are_up), "{:?}", mesh.pairs());
+        let own: Vec<_> = ids.iter().filter(|id| id.starts_with(AGENTS[0].1)).collect();
+        let has_gap = |id: &str| {
+            let series = mesh.document(&format!("/api/v1/pairs/{id}/series?from={start}&to={}", now_seconds()));
+            series["gaps"].as_array().is_some_and(|gaps| gaps.iter().any(|gap| gap["cause"] == "the agent did not run"))
+        };
+        assert!(!own.is_empty() && eventually(|| own.iter().all(|id| has_gap(id))), "{}", mesh.logs());
+        let shown = mesh.kumade(COORDINATOR, &["monitor", "show"]).output().unwrap();
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        assert!(shown.contains("of 3 agents are connected"), "{shown}");
 
         end_with(&mut stranger, Signal::SIGTERM);
         agents.iter_mut().for_each(|agent| end_with(agent, Signal::SIGTERM));

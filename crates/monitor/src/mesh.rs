@@ -5,6 +5,7 @@
 //! batches under numbers of its own, and keeps each until it is acknowledged, which is once it is in the archive.
 
 pub(crate) mod agent;
+mod agent_files;
 mod answering;
 pub(crate) mod budget;
 mod dial;

@@ -1,20 +1,20 @@
 //! The thread that knows all: it takes what probes and measurements tell, starts measurements, and is the archive's only writer.
 
 mod mesh;
+mod opening;
 
 use crate::config::MonitorConfig;
 use crate::estimate::schedule_load;
 use crate::light::ProbeReport;
 use crate::mesh::listener::MeshReport;
-use crate::mesh::plan::run_id;
 use crate::monitor_error::MonitorError;
 use crate::page::PairNumbers;
 use crate::pair_recorder::{BusyTime, PairRecorder};
 use crate::run_document::{failed_document, run_status};
-use crate::schedule::{Schedule, ScheduleStep, own_run_id};
+use crate::schedule::{Schedule, ScheduleStep};
 use crate::status::{MissedRun, MonitorStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
-    Archive, ArchiveError, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId, Reader, Run,
+    Archive, ArchiveError, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId, Reader,
     SqliteStore,
 };
 use kumade_client::{EndedMeasurement, RunningMeasurement};
@@ -22,7 +22,7 @@ use kumade_net::clock::{self, RealtimeOffset};
 use kumade_planner::{Outcome, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
 use mesh::MeshState;
-use std::cmp::Reverse;
+use opening::{earlier_runs, open_pairs};
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::net::SocketAddr;
@@ -56,8 +56,6 @@ const COMMIT_INTERVAL: Span = Span::from_secs(1);
 const MAX_MAINTENANCE_STEPS: usize = 8;
 /// Measurements whose times are remembered: results of probes come seconds later at most.
 const KEPT_BUSY_TIMES: usize = 16;
-/// Measurements by which the time of the next one is told.
-const MAX_EARLIER_RUNS: u32 = 20;
 /// Measurements to come that are shown.
 const MAX_SHOWN_RUNS: usize = 200;
 /// Less is what NTP does every few minutes.
@@ -482,47 +480,6 @@ impl Recorder {
         };
         self.status.send_replace(Arc::new(status));
     }
-}
-
-/// The numbers of the hosts of a configuration, and its pairs.
-fn open_pairs(
-    archive: &mut Archive<SqliteStore>,
-    config: &MonitorConfig,
-    own_host: HostId,
-    utc: Time,
-) -> Result<(Vec<HostId>, Vec<PairRecorder>), ArchiveError> {
-    let mut hosts = Vec::new();
-    let Some(mesh) = &config.mesh else {
-        for target in &config.targets {
-            hosts.push(archive.put_host(&target.id, &target.name, &target.host, "")?);
-        }
-        let pairs = config.targets.iter().zip(&hosts);
-        let pairs = pairs
-            .map(|(target, host)| PairRecorder::new(target.clone(), (own_host, *host), Some(own_run_id(*host)), utc));
-        return Ok((hosts.clone(), pairs.collect()));
-    };
-    for agent in &mesh.agents {
-        let address = agent.address.as_ref().map_or("", |(host, _)| host);
-        hosts.push(archive.put_host(&agent.id, &agent.name, address, "")?);
-    }
-    let pairs = mesh.pairs.iter().zip(&config.targets).map(|(pair, target)| {
-        let ends = (hosts[pair.source], hosts[pair.target]);
-        PairRecorder::new(target.clone(), ends, run_id(ends.0, ends.1), utc)
-    });
-    let pairs = pairs.collect();
-    Ok((hosts, pairs))
-}
-
-/// The last measurements of a pair by either IP version, the latest first.
-fn earlier_runs(archive: &mut Archive<SqliteStore>, own: HostId, target: HostId) -> Result<Vec<Run>, ArchiveError> {
-    let pairs = archive.pairs().filter(|pair| (pair.source, pair.target) == (own, target)).map(|pair| pair.id);
-    let mut runs = Vec::new();
-    for pair in pairs.collect::<Vec<_>>() {
-        runs.extend(archive.read().runs(pair, Time::ZERO..Time::MAX, MAX_EARLIER_RUNS)?);
-    }
-    runs.sort_by_key(|run| Reverse(run.started));
-    runs.truncate(MAX_EARLIER_RUNS as usize);
-    Ok(runs)
 }
 
 fn family(address: SocketAddr) -> Family {

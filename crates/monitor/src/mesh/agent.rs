@@ -1,9 +1,10 @@
 //! An agent: probes whom the coordinator says, measures and answers when it says, and delivers what came of it.
 
+use super::agent_files::{read_alive, read_assignment, write_alive, write_assignment};
 use super::answering::{AnsweredRun, RunningReflector};
 use super::dial::{self, Coordinator};
 use super::frame::{
-    AgentFrame, AssignedPeer, Assignment, CoordinatorFrame, MAX_DOCUMENT_BYTES, RunGrant, RunResult, VERSION,
+    AgentFrame, AssignedPeer, Assignment, CoordinatorFrame, MAX_DOCUMENT_BYTES, Pause, RunGrant, RunResult, VERSION,
     WireResult,
 };
 use super::frame_stream::{ConnectionEnd, FrameStream};
@@ -15,18 +16,17 @@ use crate::light::{ProbeKind, ProbeReport, ProbeResult, ProbedTarget, Prober, Re
 use crate::monitor_error::MonitorError;
 use crate::run_document::failed_document;
 use kumade_client::PresharedKey;
-use kumade_net::{clock, readiness};
+use kumade_net::clock::{self, RealtimeOffset};
+use kumade_net::readiness;
 use kumade_planner::{Agent, AgentOutput, Outcome, Role, Token};
 use kumade_units::{Span, Time};
 use kumade_wire::stamp::StampKey;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 
@@ -41,9 +41,11 @@ const MAX_RETRY_INTERVAL: Span = Span::from_secs(30);
 const SILENCE_TIMEOUT: Span = Span::from_secs(30);
 /// Before the end of a grant, this end stops: a server ends its sessions within 100 ms, a measurement within as much.
 const STOP_RESERVE: Span = Span::from_millis(500);
-/// What the coordinator said last, for the time until it says something again.
-const ASSIGNMENT_FILE: &str = "assignment.json";
 const SPOOL_DIRECTORY: &str = "spool";
+/// Between two times that are noted for the next process; a pause that is not longer than two of these is told as none.
+const ALIVE_INTERVAL: Span = Span::from_secs(2);
+/// Less is what NTP does every few minutes.
+const MIN_CLOCK_STEP: Span = Span::from_millis(100);
 
 /// An agent that runs in its caller's thread.
 #[derive(Debug)]
@@ -58,6 +60,10 @@ pub struct MeshAgentRun {
     /// Of the present prober; an earlier one's are dropped with it.
     reports: Option<Receiver<ProbeReport>>,
     addresses: BTreeMap<u32, SocketAddr>,
+    /// Peers to whom no probe can be sent, and why.
+    not_sent: BTreeMap<u32, String>,
+    next_alive: Time,
+    clock_offset: RealtimeOffset,
     reflector: Option<RunningReflector>,
     answered: Option<AnsweredRun>,
     initiated: Option<InitiatedRun>,
@@ -94,6 +100,9 @@ impl MeshAgentRun {
             prober: None,
             reports: None,
             addresses: BTreeMap::new(),
+            not_sent: BTreeMap::new(),
+            next_alive: now,
+            clock_offset: RealtimeOffset::now(),
             reflector: None,
             answered: None,
             initiated: None,
@@ -101,6 +110,10 @@ impl MeshAgentRun {
             config,
         };
         if let Some(assignment) = assignment {
+            let paused = read_alive(&agent.config.archive).map(|alive| clock::realtime() - alive);
+            if let Some(paused) = paused.filter(|paused| *paused > ALIVE_INTERVAL * 2) {
+                agent.outbox.add_pause(Pause { from: now - paused, to: now });
+            }
             agent.follow(assignment);
         }
         Ok(agent)
@@ -136,10 +149,14 @@ impl MeshAgentRun {
     fn advance(&mut self) {
         self.take_probe_reports();
         let now = clock::boottime();
+        if now >= self.next_alive {
+            self.next_alive = now + ALIVE_INTERVAL;
+            self.note_alive();
+        }
         self.advance_link(now);
         self.advance_runs(now);
         self.planner.advance(now);
-        self.follow_planner(now);
+        self.follow_planner();
         let is_connected = matches!(self.link, Link::Up { .. });
         for delivery in self.outbox.advance(is_connected, clock::boottime(), clock::realtime()) {
             self.send(&AgentFrame::Batch(delivery));
@@ -172,6 +189,17 @@ impl MeshAgentRun {
                     Err(end) => self.disconnect(&end, now),
                 }
             }
+        }
+    }
+
+    /// For the next process, and for whoever wonders about the clock of the day.
+    fn note_alive(&mut self) {
+        if let Err(error) = write_alive(&self.config.archive, clock::realtime()) {
+            tracing::debug!("cannot note that this agent runs: {error}");
+        }
+        if let Some(step) = self.clock_offset.step_since().filter(|step| (*step).max(-*step) >= MIN_CLOCK_STEP) {
+            self.clock_offset = RealtimeOffset::now();
+            self.send(&AgentFrame::ClockStep { step });
         }
     }
 
@@ -211,6 +239,9 @@ impl MeshAgentRun {
         for (peer, address) in self.addresses.clone() {
             self.send(&AgentFrame::Address { peer, address });
         }
+        for (peer, reason) in self.not_sent.clone() {
+            self.send(&AgentFrame::NotSent { peer, reason });
+        }
         self.planner.connect(now);
     }
 
@@ -246,7 +277,7 @@ impl MeshAgentRun {
                 if granted.grant.role == Role::Responder {
                     self.answer(&granted, now);
                 }
-                self.follow_planner(now);
+                self.follow_planner();
             }
             CoordinatorFrame::Finished { token } => {
                 if self.answered.as_ref().is_some_and(|answered| answered.token == token) {
@@ -299,6 +330,7 @@ impl MeshAgentRun {
             match report {
                 ProbeReport::Results { target, results, duplicates } => {
                     let Some(&peer) = peers.get(target) else { continue };
+                    self.not_sent.remove(&peer);
                     self.outbox.add_results(peer, duplicates, results.iter().map(|result| wire_result(result, shift)));
                 }
                 ProbeReport::Address { target, address } => {
@@ -308,13 +340,14 @@ impl MeshAgentRun {
                 }
                 ProbeReport::NotSent { target, reason } => {
                     let Some(&peer) = peers.get(target) else { continue };
+                    self.not_sent.insert(peer, reason.clone());
                     self.send(&AgentFrame::NotSent { peer, reason });
                 }
             }
         }
     }
 
-    fn follow_planner(&mut self, now: Time) {
+    fn follow_planner(&mut self) {
         while let Some(output) = self.planner.next_output() {
             match output {
                 AgentOutput::Send(message) => self.send(&AgentFrame::Planner { message }),
@@ -338,7 +371,6 @@ impl MeshAgentRun {
         if self.answered.as_ref().is_some_and(|run| !held.contains(&run.token)) {
             self.answered = None;
         }
-        let _ = now;
     }
 
     fn advance_runs(&mut self, now: Time) {
@@ -438,22 +470,4 @@ fn probed_target(peer: &AssignedPeer) -> Result<ProbedTarget, String> {
         interval: peer.interval,
         limits: ReplyLimits { late_after: peer.late_after, lost_after: peer.lost_after },
     })
-}
-
-fn assignment_file(archive: &Path) -> PathBuf {
-    archive.join(ASSIGNMENT_FILE)
-}
-
-fn read_assignment(archive: &Path) -> Option<Assignment> {
-    serde_json::from_slice(&fs::read(assignment_file(archive)).ok()?).ok()
-}
-
-/// It has keys: only its user may read it.
-fn write_assignment(archive: &Path, assignment: &Assignment) -> io::Result<()> {
-    let (file, new) = (assignment_file(archive), archive.join("assignment.new"));
-    let bytes = serde_json::to_vec(assignment)?;
-    // One that another process has left half.
-    let _ = fs::remove_file(&new);
-    OpenOptions::new().create_new(true).write(true).mode(0o600).open(&new)?.write_all(&bytes)?;
-    fs::rename(new, file)
 }

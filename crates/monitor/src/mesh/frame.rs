@@ -46,6 +46,11 @@ pub(crate) enum AgentFrame {
         /// Why.
         reason: String,
     },
+    /// The clock of the day of its host was set, forward or back.
+    ClockStep {
+        /// By how much.
+        step: Span,
+    },
     /// What was measured.
     Batch(Delivery),
     /// Of a later version.
@@ -160,6 +165,18 @@ pub(crate) struct Batch {
     /// Runs that have ended.
     #[serde(default)]
     pub(crate) runs: Vec<RunResult>,
+    /// When the agent did not run.
+    #[serde(default)]
+    pub(crate) pause: Option<Pause>,
+}
+
+/// A time in which an agent probed nobody: from and to, by the batch's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pause {
+    /// Since when.
+    pub(crate) from: Time,
+    /// Until when.
+    pub(crate) to: Time,
 }
 
 /// Results of probes to one peer.

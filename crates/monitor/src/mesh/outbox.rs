@@ -1,6 +1,6 @@
 //! What an agent has to deliver: batches on their way, and those on its disk.
 
-use super::frame::{Batch, Delivery, MAX_BATCH_RESULTS, PeerResults, RunResult, WireResult};
+use super::frame::{Batch, Delivery, MAX_BATCH_RESULTS, Pause, PeerResults, RunResult, WireResult};
 use super::spool::{BatchKey, Spool};
 use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
@@ -26,6 +26,7 @@ pub(super) struct Outbox {
     next_sequence: u64,
     probes: BTreeMap<u32, PeerResults>,
     runs: Vec<RunResult>,
+    pause: Option<Pause>,
     next_batch: Time,
     next_backfill: Time,
     /// On their way: with the batch, or without where it is on the disk.
@@ -43,6 +44,7 @@ impl Outbox {
             next_sequence: 0,
             probes: BTreeMap::new(),
             runs: Vec::new(),
+            pause: None,
             next_batch: now + BATCH_INTERVAL,
             next_backfill: now,
             sent: BTreeMap::new(),
@@ -61,6 +63,11 @@ impl Outbox {
     /// A run has ended.
     pub(super) fn add_run(&mut self, run: RunResult) {
         self.runs.push(run);
+    }
+
+    /// Nobody was probed from then until now.
+    pub(super) fn add_pause(&mut self, pause: Pause) {
+        self.pause = Some(pause);
     }
 
     /// Has passed to the archive.
@@ -116,25 +123,19 @@ impl Outbox {
 
     /// Probes in one batch, and each run in its own: a document may be long.
     fn take_batches(&mut self, now: Time, utc: Time) -> Vec<Batch> {
-        let probes: Vec<_> = std::mem::take(&mut self.probes).into_values().collect();
-        let mut contents: Vec<_> =
-            std::mem::take(&mut self.runs).into_iter().map(|run| (Vec::new(), vec![run])).collect();
-        if !probes.is_empty() {
-            contents.push((probes, Vec::new()));
+        let mut batches = Vec::new();
+        for run in std::mem::take(&mut self.runs) {
+            batches.push(Batch { runs: vec![run], ..Batch::default() });
         }
-        let (instance, boot) = (self.instance, self.boot.clone());
-        let numbered = contents.into_iter().zip(self.next_sequence..);
-        let batches: Vec<_> = numbered
-            .map(|((probes, runs), sequence)| Batch {
-                instance,
-                sequence,
-                boot: boot.clone(),
-                made: now,
-                made_utc: utc,
-                probes,
-                runs,
-            })
-            .collect();
+        let probes: Vec<_> = std::mem::take(&mut self.probes).into_values().collect();
+        let pause = self.pause.take();
+        if !probes.is_empty() || pause.is_some() {
+            batches.push(Batch { probes, pause, ..Batch::default() });
+        }
+        for (batch, sequence) in batches.iter_mut().zip(self.next_sequence..) {
+            (batch.instance, batch.sequence) = (self.instance, sequence);
+            (batch.boot, batch.made, batch.made_utc) = (self.boot.clone(), now, utc);
+        }
         self.next_sequence += batches.len() as u64;
         batches
     }
@@ -198,7 +199,7 @@ mod tests {
         assert_eq!(keys(second.advance(true, after(7), after(7))), [(1, 1)]);
         // Not acknowledged: again.
         assert_eq!(keys(second.advance(true, after(30), after(30))), [(1, 2)]);
-        [(1, 1), (1, 2)].map(|key| second.acknowledge(key));
+        [(1, 1), (1, 2)].into_iter().for_each(|key| second.acknowledge(key));
         assert!(second.spooled() == 0 && second.advance(true, after(60), after(60)).is_empty());
     }
 }

@@ -12,7 +12,7 @@ use crate::mesh::listener::{MeshCommand, MeshReport};
 use crate::mesh::plan::{agent_id, pair_links};
 use crate::pair_recorder::{BusyTime, PairRecorder};
 use crate::status::{AgentStatus, PairStatus};
-use kumade_archive::{Acknowledged, Archive, ArchiveError, Batch, Event, HostId, NewRun, SqliteStore, Taken};
+use kumade_archive::{Acknowledged, Archive, ArchiveError, Batch, Event, Gap, HostId, NewRun, SqliteStore, Taken};
 use kumade_net::clock;
 use kumade_noise_session::{PresharedKey, keyed_hash};
 use kumade_planner::{AgentId, AgentMessage, Grant, ResourceId, Role, Token};
@@ -198,6 +198,11 @@ impl Recorder {
                     self.note(Some(place), "not-sent", format!("{}: {reason}", self.pairs[place].target.name));
                 }
             }
+            AgentFrame::ClockStep { step } => {
+                let direction = if step > Span::ZERO { "forward" } else { "back" };
+                let text = format!("its clock was set {direction} by {}", step.max(-step));
+                self.note_agent(agent, "clock-step", &text);
+            }
             AgentFrame::Batch(delivery) => self.take_delivery(agent, delivery, now, utc),
             AgentFrame::Hello { .. } | AgentFrame::Unknown => {}
         }
@@ -256,6 +261,10 @@ impl Recorder {
             let [started, ended] = [began, ended].map(|time| utc - (now - (time + shift)).max(Span::ZERO));
             taken.runs.push(NewRun { pair: id, started, ended: ended.max(started), document });
         }
+        if let Some(pause) = batch.pause.filter(|_| self.take_event(agent, now)) {
+            let [from, to] = [pause.from, pause.to].map(|time| utc - (now - (time + shift)).max(Span::ZERO));
+            taken.gaps = self.gaps_of_agent(agent, from, to.max(from));
+        }
         match self.archive.ingest(&taken, utc) {
             Ok(Taken::Staged | Taken::Repeated) => {
                 self.delivered_runs.extend(taken.runs.iter().map(|run| run.pair));
@@ -263,6 +272,14 @@ impl Recorder {
             // It is not acknowledged, and comes again.
             Err(error) => self.fail(&error),
         }
+    }
+
+    /// A time in which an agent did not run, of all pairs that it probes.
+    fn gaps_of_agent(&self, agent: usize, from: Time, to: Time) -> Vec<Gap> {
+        let Some(source) = self.mesh.as_ref().map(|mesh| mesh.agents[agent].host) else { return Vec::new() };
+        let own = self.pairs.iter().filter(|pair| pair.source == source);
+        let gap = |pair| Gap { pair, from, to, cause: "the agent did not run".to_owned() };
+        own.filter_map(|pair| pair.id.map(gap)).collect()
     }
 
     /// It was delivered before.

@@ -8,12 +8,14 @@ use std::fmt;
 impl fmt::Display for MonitorStatus {
     /// A headline, and a line for each path.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} paths from {}", self.pairs.len(), self.name)?;
+        let word = if self.agents.is_empty() { "from" } else { "between agents of" };
+        write!(f, "{} paths {word} {}", self.pairs.len(), self.name)?;
         let heads = ["path to", "state", "delay", "loss", "available up", "available down"];
         write_table(f, "  ", heads, self.pairs.iter().map(|pair| pair.cells(self.time_seconds)))?;
         if !self.agents.is_empty() {
             let cells = self.agents.iter().map(|agent| agent.cells(self.time_seconds));
-            write!(f, "\n{} agents", self.agents.len())?;
+            let connected = self.agents.iter().filter(|agent| agent.is_connected).count();
+            write!(f, "\n{connected} of {} agents are connected", self.agents.len())?;
             write_table(f, "  ", ["agent", "connection", "from"], cells)?;
         }
         self.archive_failure.iter().try_for_each(|failure| write!(f, "\nnothing is archived: {failure}"))
