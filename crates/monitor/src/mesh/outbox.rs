@@ -83,10 +83,10 @@ impl Outbox {
 
     /// What is to be sent now; without a connection, what is there goes to the disk. `utc` is the clock of the day.
     pub(super) fn advance(&mut self, is_connected: bool, now: Time, utc: Time) -> Vec<Delivery> {
-        if !is_connected {
-            self.give_up_sent(now, Span::ZERO);
-        } else {
-            self.give_up_sent(now, RESEND_AFTER);
+        self.give_up_sent(now, if is_connected { RESEND_AFTER } else { Span::ZERO });
+        if is_connected {
+            // It may have been away until now.
+            self.next_batch = self.next_batch.min(now + BATCH_INTERVAL);
         }
         let mut deliveries = Vec::new();
         let count: usize = self.probes.values().map(|peer| peer.results.len()).sum();
