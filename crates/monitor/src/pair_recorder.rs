@@ -97,7 +97,7 @@ impl PairRecorder {
         now: Time,
         utc: Time,
     ) -> bool {
-        self.duplicates += duplicates;
+        self.duplicates = self.duplicates.saturating_add(duplicates);
         let mut is_sending_again = false;
         for result in results {
             let mut sample = Sample::new(utc - (now - result.sent), self.outcome(result));

@@ -44,6 +44,8 @@ const STOP_RESERVE: Span = Span::from_millis(500);
 const SPOOL_DIRECTORY: &str = "spool";
 /// Between two times that are noted for the next process; a pause that is not longer than two of these is told as none.
 const ALIVE_INTERVAL: Span = Span::from_secs(2);
+/// As the coordinator's file has it.
+const MIN_PROBE_INTERVAL: Span = Span::from_millis(10);
 /// Less is what NTP does every few minutes.
 const MIN_CLOCK_STEP: Span = Span::from_millis(100);
 
@@ -467,7 +469,8 @@ fn probed_target(peer: &AssignedPeer) -> Result<ProbedTarget, String> {
         port: peer.stamp_port,
         family: None,
         kind: ProbeKind::Stamp(Some(StampKey::new(&key))),
-        interval: peer.interval,
+        // A coordinator that is wrong does not make it a flood.
+        interval: peer.interval.max(MIN_PROBE_INTERVAL),
         limits: ReplyLimits { late_after: peer.late_after, lost_after: peer.lost_after },
     })
 }

@@ -16,7 +16,7 @@ pub(crate) const MAX_FRAME_BYTES: usize = 1 << 20;
 /// Results of probes in a batch, so that its frame is not too long.
 pub(crate) const MAX_BATCH_RESULTS: usize = 4000;
 /// Bytes of a run's document; `kumade.measure/1` has some ten kilobytes.
-pub(crate) const MAX_DOCUMENT_BYTES: usize = 256 << 10;
+pub(crate) const MAX_DOCUMENT_BYTES: usize = 64 << 10;
 
 /// From an agent to the coordinator.
 #[derive(Debug, Clone, Serialize, Deserialize)]

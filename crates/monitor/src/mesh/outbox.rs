@@ -56,7 +56,7 @@ impl Outbox {
     /// What became of probes.
     pub(super) fn add_results(&mut self, peer: u32, duplicates: u64, results: impl IntoIterator<Item = WireResult>) {
         let all = self.probes.entry(peer).or_insert(PeerResults { peer, duplicates: 0, results: Vec::new() });
-        all.duplicates += duplicates;
+        all.duplicates = all.duplicates.saturating_add(duplicates);
         all.results.extend(results);
     }
 

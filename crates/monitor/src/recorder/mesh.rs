@@ -3,10 +3,10 @@
 use super::Recorder;
 use crate::config::{MeshAgent, MeshConfig};
 use crate::light::{OneWayDelays, ProbeReply, ProbeResult};
-use crate::mesh::budget::Budget;
+use crate::mesh::budget::{AgentBudget, AskedRates, BatchVerdict, is_short};
 use crate::mesh::frame::{
-    AgentFrame, AssignedPeer, Assignment, CoordinatorFrame, Delivery, MAX_DOCUMENT_BYTES, PeerResults, RunGrant,
-    RunResult, VERSION, WireResult,
+    AgentFrame, AssignedPeer, Assignment, CoordinatorFrame, Delivery, PeerResults, RunGrant, RunResult, VERSION,
+    WireResult,
 };
 use crate::mesh::listener::{MeshCommand, MeshReport};
 use crate::mesh::plan::{agent_id, pair_links};
@@ -40,11 +40,7 @@ struct AgentState {
     /// Since when that is so, UTC.
     since: Option<Time>,
     address: Option<IpAddr>,
-    /// Results of probes that are taken.
-    results: Budget,
-    runs: Budget,
-    /// What is told of it.
-    events: Budget,
+    budget: AgentBudget,
 }
 
 struct GrantedRun {
@@ -57,15 +53,10 @@ struct GrantedRun {
 const SECRET_KEY: &str = "mesh.secret";
 /// Runs whose times are remembered, of each host and link: results of probes come seconds later, and while an agent is cut off, none begins.
 const KEPT_BUSY_TIMES: usize = 64;
-/// An agent may deliver more than what was asked of it: clocks differ, and what is on its way when the configuration changes counts, too.
-const RESULT_RESERVE: f64 = 1.5;
-/// What an agent may deliver at once: what it has kept while the coordinator was away for a day.
-const MAX_ABSENCE_SECONDS: f64 = 86_400.0;
-/// Runs that it may deliver at once.
-const MAX_RUNS_AT_ONCE: f64 = 256.0;
-/// Events about one agent: so many at once, and one in so many seconds.
-const MAX_EVENTS_AT_ONCE: f64 = 20.0;
-const EVENT_INTERVAL_SECONDS: f64 = 60.0;
+/// Nothing that an agent delivers is older.
+const MAX_AGE: Span = Span::from_secs(366 * 86_400);
+/// Delays that are longer are no delays.
+const MAX_DELAY: Span = Span::from_secs(86_400);
 /// Of what an agent says in words.
 const MAX_TEXT_CHARS: usize = 200;
 
@@ -82,9 +73,7 @@ impl MeshState {
             is_connected: false,
             since: None,
             address: None,
-            results: Budget::new(0.0, 0.0, now),
-            runs: Budget::new(0.0, 0.0, now),
-            events: Budget::new(1.0 / EVENT_INTERVAL_SECONDS, MAX_EVENTS_AT_ONCE, now),
+            budget: AgentBudget::new(AskedRates::default(), now),
         };
         Ok(MeshState {
             agents: mesh.agents.iter().zip(hosts).map(state).collect(),
@@ -137,14 +126,14 @@ impl Recorder {
         let now = clock::monotonic();
         for agent in &mut mesh.agents {
             let own = self.pairs.iter().filter(|pair| pair.source == agent.host);
-            let (mut results, mut runs) = (0.0, 0.0);
+            let mut asked = AskedRates::default();
             for pair in own {
-                results += RESULT_RESERVE / pair.target.light.interval.as_secs_f64();
+                asked.peers += 1;
+                asked.probes_per_second += 1.0 / pair.target.light.interval.as_secs_f64();
                 let period = pair.target.measurement.as_ref().map(|schedule| schedule.period.as_secs_f64());
-                runs += period.map_or(0.0, |period| RESULT_RESERVE / period);
+                asked.runs_per_second += period.map_or(0.0, |period| 1.0 / period);
             }
-            agent.results = Budget::new(results, results * MAX_ABSENCE_SECONDS, now);
-            agent.runs = Budget::new(runs, MAX_RUNS_AT_ONCE, now);
+            agent.budget = AgentBudget::new(asked, now);
         }
     }
 
@@ -178,6 +167,15 @@ impl Recorder {
     }
 
     fn take_agent_frame(&mut self, agent: usize, frame: AgentFrame, now: Time, utc: Time) {
+        let Some(mesh) = &mut self.mesh else { return };
+        let is_heard = match &frame {
+            AgentFrame::Batch(_) => true,
+            AgentFrame::Planner { message } => is_short(message) && mesh.agents[agent].budget.take_message(now),
+            _ => mesh.agents[agent].budget.take_message(now),
+        };
+        if !is_heard {
+            return self.cut_off(agent);
+        }
         match frame {
             AgentFrame::Planner { message } => self.take_planner_message(agent, message, now, utc),
             AgentFrame::Address { peer, address } => {
@@ -199,6 +197,7 @@ impl Recorder {
                 }
             }
             AgentFrame::ClockStep { step } => {
+                let step = step.clamp(-MAX_DELAY * 36_600, MAX_DELAY * 36_600);
                 let direction = if step > Span::ZERO { "forward" } else { "back" };
                 let text = format!("its clock was set {direction} by {}", step.max(-step));
                 self.note_agent(agent, "clock-step", &text);
@@ -226,22 +225,24 @@ impl Recorder {
         self.follow_schedule(now, utc);
     }
 
+    fn cut_off(&self, agent: usize) {
+        let reason = "it says more than it was asked for, or what makes no sense".to_owned();
+        self.mesh.iter().for_each(|mesh| mesh.command(MeshCommand::Disconnect { agent, reason: reason.clone() }));
+    }
+
     /// What an agent has measured, of its own pairs alone.
     fn take_delivery(&mut self, agent: usize, delivery: Delivery, now: Time, utc: Time) {
         let Delivery { stamp, batch } = delivery;
         let Some(mesh) = &mut self.mesh else { return };
-        let state = &mut mesh.agents[agent];
-        let instance = format!("{}/{:x}", state.config.id, batch.instance);
+        let instance = format!("{}/{:x}", mesh.agents[agent].config.id, batch.instance);
         if self.archive.is_known(&instance, batch.sequence) {
             // It may not be on the disk yet; then it is acknowledged with the next commit.
             return self.acknowledge_known(agent, batch.instance, batch.sequence, &instance);
         }
-        let is_within = state.results.take(batch.result_count() as f64, now)
-            && state.runs.take(batch.runs.len() as f64, now)
-            && batch.runs.iter().all(is_document);
-        if !is_within {
-            let reason = "it delivered more than it was asked for, or what is no report".to_owned();
-            return mesh.command(MeshCommand::Disconnect { agent, reason });
+        match mesh.agents[agent].budget.take_batch(&batch, now) {
+            BatchVerdict::Taken => {}
+            BatchVerdict::Later => return,
+            BatchVerdict::Refused => return self.cut_off(agent),
         }
         // The batch's clock against this host's.
         let shift = now - stamp;
@@ -258,11 +259,11 @@ impl Recorder {
         }
         for RunResult { peer, began, ended, document } in batch.runs {
             let Some(id) = self.own_pair(agent, peer).and_then(|place| self.pairs[place].id) else { continue };
-            let [started, ended] = [began, ended].map(|time| utc - (now - (time + shift)).max(Span::ZERO));
+            let [started, ended] = [began, ended].map(|time| utc - age(time, shift, now));
             taken.runs.push(NewRun { pair: id, started, ended: ended.max(started), document });
         }
         if let Some(pause) = batch.pause.filter(|_| self.take_event(agent, now)) {
-            let [from, to] = [pause.from, pause.to].map(|time| utc - (now - (time + shift)).max(Span::ZERO));
+            let [from, to] = [pause.from, pause.to].map(|time| utc - age(time, shift, now));
             taken.gaps = self.gaps_of_agent(agent, from, to.max(from));
         }
         match self.archive.ingest(&taken, utc) {
@@ -399,33 +400,35 @@ impl Recorder {
 
     /// Whether one more event about an agent is kept.
     fn take_event(&mut self, agent: usize, now: Time) -> bool {
-        self.mesh.as_mut().is_some_and(|mesh| mesh.agents[agent].events.take(1.0, now))
+        self.mesh.as_mut().is_some_and(|mesh| mesh.agents[agent].budget.take_event(now))
     }
 
     fn note_agent(&mut self, agent: usize, kind: &str, text: &str) {
         let Some(mesh) = &self.mesh else { return };
         let AgentState { config, host, .. } = &mesh.agents[agent];
         let (host, text) = (*host, format!("{}: {text}", config.name));
-        tracing::info!("{text}");
         if self.take_event(agent, clock::monotonic()) {
+            tracing::info!("{text}");
             let at = clock::realtime();
             self.events.push(Event { at, kind: kind.to_owned(), host: Some(host), pair: None, text });
         }
     }
 }
 
+/// How long ago it was by an agent's clock, which is behind this host's by `shift`.
+fn age(time: Time, shift: Span, now: Time) -> Span {
+    (now - (time + shift)).clamp(Span::ZERO, MAX_AGE)
+}
+
 /// A sample from the future is none: it was sent now at the latest.
 fn probe_result(result: &WireResult, shift: Span, now: Time) -> ProbeResult {
     let WireResult(sent, round_trip, one_way, is_late) = *result;
+    let is_delay = |delay: Span| (-MAX_DELAY..=MAX_DELAY).contains(&delay);
+    let one_way = one_way.filter(|(up, down, error)| [*up, *down, *error].into_iter().all(is_delay));
     let one_way = one_way.map(|(up, down, error)| OneWayDelays { up, down, error });
+    let round_trip = round_trip.map(|delay| delay.clamp(Span::ZERO, MAX_DELAY));
     let reply = round_trip.map(|round_trip| ProbeReply { round_trip, one_way, is_late });
     ProbeResult { sequence: 0, sent: (sent + shift).min(now), reply }
-}
-
-/// What the archive would refuse is not handed to it.
-fn is_document(run: &RunResult) -> bool {
-    let document = || serde_json::from_str::<serde_json::Value>(&run.document);
-    run.document.len() <= MAX_DOCUMENT_BYTES && document().is_ok_and(|document| document["schema"].is_string())
 }
 
 fn read_secret(archive: &mut Archive<SqliteStore>) -> Result<[u8; 32], ArchiveError> {

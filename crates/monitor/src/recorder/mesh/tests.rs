@@ -208,3 +208,57 @@ fn both_ends_of_a_run_are_given_the_same_key_and_the_answering_one_is_told_of_it
     bench.recorder.take_planner_message(*initiator, ended, now, clock::realtime());
     assert!(is_told(&bench));
 }
+
+#[test]
+fn an_agent_whose_numbers_are_as_great_as_can_be_does_no_harm() {
+    let mut bench = Bench::new();
+    let bb = bench.host(1);
+    bench.receive(0, AgentFrame::Address { peer: bb, address: FAR.parse().unwrap() });
+    let [least, most] = [i64::MIN, i64::MAX];
+    let (early, late) = (Time::from_nanos(least), Time::from_nanos(most));
+    let mut sequence = 0;
+    for (stamp, sent) in [(early, late), (late, early), (late, late), (early, early)] {
+        for span in [Span::from_nanos(least), Span::from_nanos(most)] {
+            let result = WireResult(sent, Some(span), Some((span, span, span)), true);
+            let probes = vec![PeerResults { peer: bb, duplicates: u64::MAX, results: vec![result; 3] }];
+            let run = RunResult { peer: bb, began: sent, ended: stamp, document: r#"{"schema": "x"}"#.to_owned() };
+            let pause = Some(crate::mesh::frame::Pause { from: stamp, to: sent });
+            let batch = crate::mesh::frame::Batch {
+                instance: u64::MAX,
+                sequence,
+                probes,
+                runs: vec![run],
+                pause,
+                ..Default::default()
+            };
+            sequence = if sequence == 0 { u64::MAX - 20 } else { sequence + 1 };
+            bench.receive(0, AgentFrame::Batch(Delivery { stamp, batch }));
+            bench.receive(0, AgentFrame::ClockStep { step: span });
+            bench.recorder.commit(clock::realtime());
+        }
+    }
+    bench.deliver(0, 77, bb, 2);
+    bench.commands();
+    assert_eq!(bench.acknowledged(), [77]);
+    bench.recorder.publish(clock::realtime());
+}
+
+#[test]
+fn an_agent_that_says_too_much_is_cut_off_before_the_planner_looks_at_it() {
+    let is_cut_off =
+        |bench: &Bench| bench.commands().iter().any(|command| matches!(command, MeshCommand::Disconnect { .. }));
+    let heartbeat = |held: usize| {
+        let held = (0..held).map(|number| Token { epoch: 1, number: number as u64 }).collect();
+        AgentFrame::Planner {
+            message: AgentMessage::Heartbeat(Heartbeat { instance: 1, stamp: clock::monotonic(), held, claim: None }),
+        }
+    };
+    let mut bench = Bench::new();
+    bench.receive(0, heartbeat(2));
+    assert!(!is_cut_off(&bench));
+    bench.receive(0, heartbeat(10_000));
+    assert!(is_cut_off(&bench));
+    let mut bench = Bench::new();
+    (0..1000).for_each(|_| bench.receive(0, heartbeat(0)));
+    assert!(is_cut_off(&bench));
+}
