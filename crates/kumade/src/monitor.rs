@@ -19,7 +19,8 @@ use std::process::ExitCode;
 /// Measure paths for years: small probes all day, full measurements on a schedule, an archive, a page
 ///
 /// What is monitored stands in a file (TOML); each target takes two lines. A host that answers ping needs nothing else; one that
-/// runs `kumade serve` can be measured, too.
+/// runs `kumade serve` can be measured, too. In a mesh, agents on several hosts measure between each other, as a coordinator tells them:
+/// role = "coordinator" and role = "agent" in the files.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub struct MonitorArgs {

@@ -150,6 +150,44 @@ impl Drop for Mesh {
     }
 }
 
+/// What `monitor check` says of a coordinator's file.
+#[test]
+fn a_mesh_is_checked_before_it_runs() {
+    let directory = std::env::temp_dir().join(format!("kumade-monitor_mesh_check-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let key = directory.join("own.key");
+    fs::write(&key, &*identity(1).to_hex()).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    let check = |period: &str, link: &str| {
+        let mut text = format!("[monitor]\nrole = \"coordinator\"\nkey = {key:?}\n[mesh]\nmeasure = \"{period}\"\n");
+        for number in 1..=5 {
+            let address = if number < 4 { format!("address = \"192.0.2.{number}\"\n") } else { String::new() };
+            let key = identity(10 + number).public_key();
+            text += &format!("[[agent]]\nid = \"site{number}\"\npublic-key = \"{key}\"\n{address}");
+        }
+        let file = directory.join("mesh.toml");
+        fs::write(&file, text + link).unwrap();
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("kumade"));
+        let output = command.args(["monitor", "check"]).arg(&file).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let link = "[[link]]\nname = \"uplink\"\nagents = [\"site1\", \"site2\", \"site3\"]\n";
+    let (status, plan, error) = check("10min", link);
+    assert_eq!(status, Some(0), "{error}");
+    // Three pairs among the three, and six with those that nobody reaches, which cannot measure to each other.
+    assert_eq!(plan.matches("measured every").count(), 9, "{plan}");
+    assert!(plan.contains("site4:site5: cannot be measured: neither end accepts connections"), "{plan}");
+    assert!(plan.contains("link uplink (up): 20.0 % of the time measured"), "{plan}");
+    assert!(plan.contains("shortest possible period"), "{plan}");
+    let (status, _, error) = check("2min", link);
+    assert!(status == Some(1) && error.contains("link uplink") && error.contains("times as long"), "{error}");
+    // Without the link, more of them run at once.
+    let (status, _, error) = check("2min", "");
+    assert_eq!(status, Some(0), "{error}");
+    fs::remove_dir_all(&directory).unwrap();
+}
+
 fn now_seconds() -> f64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64()
 }

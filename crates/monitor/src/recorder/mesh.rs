@@ -106,8 +106,10 @@ impl MeshState {
     }
 
     fn command(&self, command: MeshCommand) {
-        // The monitor ends where nobody takes it.
-        let _ = self.commands.as_ref().map(|commands| commands.send(command));
+        if let Some(commands) = &self.commands {
+            // The monitor ends where nobody takes it.
+            let _ = commands.send(command);
+        }
     }
 
     /// Times of runs that used what a pair uses.
@@ -386,8 +388,8 @@ impl Recorder {
     /// Without data, it says whether the agent is there.
     pub(super) fn pair_status(&self, pair: &PairRecorder) -> PairStatus {
         let mut status = pair.status();
-        let agents = self.mesh.iter().flat_map(|mesh| &mesh.agents);
-        let absent = agents.filter(|agent| agent.host == pair.source && !agent.is_connected).last();
+        let mut agents = self.mesh.iter().flat_map(|mesh| &mesh.agents);
+        let absent = agents.find(|agent| agent.host == pair.source && !agent.is_connected);
         if let (Some(agent), "none") = (absent, status.state.level.as_str()) {
             status.state.detail = format!("The agent {} is not connected.", agent.config.name);
         }
