@@ -1,6 +1,7 @@
 //! The thread that knows all: it takes what probes and measurements tell, starts measurements, and is the archive's only writer.
 
 mod mesh;
+mod mesh_state;
 mod opening;
 
 use crate::config::MonitorConfig;
@@ -21,7 +22,7 @@ use kumade_client::{EndedMeasurement, RunningMeasurement};
 use kumade_net::clock::{self, RealtimeOffset};
 use kumade_planner::{Outcome, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
-use mesh::MeshState;
+use mesh_state::MeshState;
 use opening::{earlier_runs, open_pairs};
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;

@@ -1,7 +1,7 @@
 //! The recorder's part for agents: what each is told, and what is taken from it.
 
 use super::Recorder;
-use crate::config::{MeshAgent, MeshConfig};
+use super::mesh_state::AgentState;
 use crate::light::{OneWayDelays, ProbeReply, ProbeResult};
 use crate::mesh::budget::{AgentBudget, AskedRates, BatchVerdict, is_short};
 use crate::mesh::frame::{
@@ -10,114 +10,20 @@ use crate::mesh::frame::{
 };
 use crate::mesh::listener::{MeshCommand, MeshReport};
 use crate::mesh::plan::{agent_id, pair_links};
-use crate::pair_recorder::{BusyTime, PairRecorder};
+use crate::pair_recorder::PairRecorder;
 use crate::status::{AgentStatus, PairStatus};
-use kumade_archive::{Acknowledged, Archive, ArchiveError, Batch, Event, Gap, HostId, NewRun, SqliteStore, Taken};
+use kumade_archive::{Acknowledged, Batch, Event, Gap, HostId, NewRun, Taken};
 use kumade_net::clock;
-use kumade_noise_session::{PresharedKey, keyed_hash};
 use kumade_planner::{AgentId, AgentMessage, Grant, ResourceId, Role, Token};
 use kumade_units::{Span, Time};
-use std::collections::{BTreeMap, VecDeque};
-use std::net::IpAddr;
 use std::sync::mpsc::Sender;
 
-/// What the recorder knows of agents.
-pub(super) struct MeshState {
-    agents: Vec<AgentState>,
-    /// Of which the keys of reflectors and runs are made.
-    secret: [u8; 32],
-    commands: Option<Sender<MeshCommand>>,
-    /// Runs that go on.
-    granted: BTreeMap<Token, GrantedRun>,
-    /// When runs used what.
-    busy: BTreeMap<ResourceId, VecDeque<(Token, BusyTime)>>,
-}
-
-struct AgentState {
-    config: MeshAgent,
-    host: HostId,
-    is_connected: bool,
-    /// Since when that is so, UTC.
-    since: Option<Time>,
-    address: Option<IpAddr>,
-    budget: AgentBudget,
-}
-
-struct GrantedRun {
-    /// Numbers of its ends, first the one that begins.
-    agents: [AgentId; 2],
-    resources: Vec<ResourceId>,
-}
-
-/// Under which the archive has the secret.
-const SECRET_KEY: &str = "mesh.secret";
-/// Runs whose times are remembered, of each host and link: results of probes come seconds later, and while an agent is cut off, none begins.
-const KEPT_BUSY_TIMES: usize = 64;
 /// Nothing that an agent delivers is older.
 const MAX_AGE: Span = Span::from_secs(366 * 86_400);
 /// Delays that are longer are no delays.
 const MAX_DELAY: Span = Span::from_secs(86_400);
 /// Of what an agent says in words.
 const MAX_TEXT_CHARS: usize = 200;
-
-impl MeshState {
-    pub(super) fn new(
-        mesh: &MeshConfig,
-        hosts: &[HostId],
-        archive: &mut Archive<SqliteStore>,
-        now: Time,
-    ) -> Result<Self, ArchiveError> {
-        let state = |(config, host): (&MeshAgent, &HostId)| AgentState {
-            config: config.clone(),
-            host: *host,
-            is_connected: false,
-            since: None,
-            address: None,
-            budget: AgentBudget::new(AskedRates::default(), now),
-        };
-        Ok(MeshState {
-            agents: mesh.agents.iter().zip(hosts).map(state).collect(),
-            secret: read_secret(archive)?,
-            commands: None,
-            granted: BTreeMap::new(),
-            busy: BTreeMap::new(),
-        })
-    }
-
-    /// A key that only this coordinator can make.
-    fn key(&self, purpose: &str) -> String {
-        let halves = ["1", "2"].map(|half| keyed_hash(&self.secret, format!("{half} {purpose}").as_bytes()));
-        let mut bytes = [0; 32];
-        bytes[..16].copy_from_slice(&halves[0]);
-        bytes[16..].copy_from_slice(&halves[1]);
-        PresharedKey::from_bytes(bytes).to_hex().to_string()
-    }
-
-    fn stamp_key(&self, agent: &MeshAgent) -> String {
-        self.key(&format!("stamp {}", agent.id))
-    }
-
-    fn place(&self, agent: AgentId) -> Option<usize> {
-        self.agents.iter().position(|known| agent_id(known.host) == agent)
-    }
-
-    fn send(&self, agent: usize, frame: CoordinatorFrame) {
-        self.command(MeshCommand::Send { agent, frame });
-    }
-
-    fn command(&self, command: MeshCommand) {
-        if let Some(commands) = &self.commands {
-            // The monitor ends where nobody takes it.
-            let _ = commands.send(command);
-        }
-    }
-
-    /// Times of runs that used what a pair uses.
-    fn busy_times(&self, resources: &[ResourceId]) -> Vec<BusyTime> {
-        let times = resources.iter().filter_map(|resource| self.busy.get(resource));
-        times.flatten().map(|(_, time)| *time).collect()
-    }
-}
 
 impl Recorder {
     /// By which agents are told.
@@ -318,14 +224,7 @@ impl Recorder {
         let answering = &mesh.agents[answering];
         let Some((host, port)) = answering.config.address.clone() else { return };
         let token = grant.token;
-        if !mesh.granted.contains_key(&token) {
-            for resource in &grant.resources {
-                let times = mesh.busy.entry(*resource).or_default();
-                times.push_back((token, BusyTime { from: now, to: None }));
-                times.drain(..times.len().saturating_sub(KEPT_BUSY_TIMES));
-            }
-            mesh.granted.insert(token, GrantedRun { agents, resources: grant.resources.clone() });
-        }
+        mesh.begin_run(token, agents, &grant.resources, now);
         let key = mesh.key(&format!("run {token}"));
         let frame = RunGrant { grant, key, peer: agents[1].0, host, port };
         mesh.send(place, CoordinatorFrame::Grant(frame));
@@ -333,12 +232,7 @@ impl Recorder {
 
     /// What was probed from then on was not disturbed.
     pub(super) fn note_run_ended(&mut self, token: Token, now: Time) {
-        let Some(mesh) = &mut self.mesh else { return };
-        let Some(run) = mesh.granted.remove(&token) else { return };
-        for resource in run.resources {
-            let times = mesh.busy.get_mut(&resource).into_iter().flatten();
-            times.filter(|(other, _)| *other == token).for_each(|(_, time)| time.to = Some(now));
-        }
+        self.mesh.iter_mut().for_each(|mesh| mesh.end_run(token, now));
     }
 
     /// The pair that this agent probes, by the number of its peer.
@@ -431,16 +325,6 @@ fn probe_result(result: &WireResult, shift: Span, now: Time) -> ProbeResult {
     let round_trip = round_trip.map(|delay| delay.clamp(Span::ZERO, MAX_DELAY));
     let reply = round_trip.map(|round_trip| ProbeReply { round_trip, one_way, is_late });
     ProbeResult { sequence: 0, sent: (sent + shift).min(now), reply }
-}
-
-fn read_secret(archive: &mut Archive<SqliteStore>) -> Result<[u8; 32], ArchiveError> {
-    if let Some(Ok(secret)) = archive.read().state(SECRET_KEY)?.map(<[u8; 32]>::try_from) {
-        return Ok(secret);
-    }
-    let mut secret = [0; 32];
-    getrandom::fill(&mut secret).map_err(|error| ArchiveError::Document(error.to_string()))?;
-    archive.put_state(SECRET_KEY, Some(&secret))?;
-    Ok(secret)
 }
 
 #[cfg(test)]

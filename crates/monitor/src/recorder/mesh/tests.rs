@@ -2,6 +2,7 @@ use super::*;
 use crate::config::{MonitorConfig, RoleConfig};
 use crate::status::MonitorStatus;
 use kumade_daemon::PrivateDirectory;
+use kumade_noise_session::PresharedKey;
 use kumade_planner::Heartbeat;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
