@@ -32,6 +32,9 @@ pub struct MonitorArgs {
     /// Name of this monitor, by which `kumade monitor show` finds it
     #[arg(long, requires = "config", default_value = DEFAULT_NAME, value_parser = parse_name)]
     name: String,
+    /// Keep capabilities, writes and system calls that the monitor does not need
+    #[arg(long, requires = "config")]
+    keep_privileges: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -57,8 +60,8 @@ pub fn run(args: &MonitorArgs) -> anyhow::Result<ExitCode> {
         (Some(MonitorCommand::Export(args)), _) => export::export(args),
         (Some(MonitorCommand::Backup(args)), _) => export::back_up(args),
         (None, Some(file)) => match read_role_config(file)? {
-            Ok(RoleConfig::Monitor(config)) => run::run(*config, &args.name),
-            Ok(RoleConfig::Agent(config)) => run::run_agent(*config, &args.name),
+            Ok(RoleConfig::Monitor(config)) => run::run(*config, file, &args.name, args.keep_privileges),
+            Ok(RoleConfig::Agent(config)) => run::run_agent(*config, &args.name, args.keep_privileges),
             Err(error) => Ok(usage_error(&error)),
         },
         // Clap asks for one of them.

@@ -8,6 +8,7 @@
 //! are frames over connections that show who each is.
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod config;
 mod estimate;
 mod export;
@@ -29,5 +30,5 @@ pub use export::{ArchiveExport, ProbeLine, RunLine};
 pub use mesh::agent::MeshAgentRun;
 pub use monitor::Monitor;
 pub use monitor_error::MonitorError;
-pub use page::PageError;
+pub use page::{PageError, TlsError};
 pub use status::{MonitorProtocol, MonitorStatus, Reply, Request};

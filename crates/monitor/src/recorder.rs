@@ -3,6 +3,7 @@
 mod mesh;
 mod mesh_state;
 mod opening;
+mod reconfigure;
 
 use crate::config::MonitorConfig;
 use crate::estimate::schedule_load;
@@ -15,19 +16,19 @@ use crate::run_document::{failed_document, run_status};
 use crate::schedule::{Schedule, ScheduleStep};
 use crate::status::{MissedRun, MonitorStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
-    Archive, ArchiveError, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId, Reader,
-    SqliteStore,
+    Archive, ArchiveError, AuditEntry, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId,
+    Reader, SqliteStore,
 };
 use kumade_client::{EndedMeasurement, RunningMeasurement};
 use kumade_net::clock::{self, RealtimeOffset};
-use kumade_planner::{Outcome, RunId, Token, TokenRecord};
+use kumade_planner::{Outcome, Plan, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
 use mesh_state::MeshState;
 use opening::{earlier_runs, open_pairs};
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, PoisonError};
 use tokio::sync::watch;
 
@@ -38,6 +39,17 @@ pub(crate) enum Message {
     Probe(ProbeReport),
     /// By the thread that listens for agents.
     Mesh(MeshReport),
+    /// To go on with another configuration. What probes report from then on is of its targets.
+    Reconfigure {
+        config: Box<MonitorConfig>,
+        /// In words.
+        changes: Vec<String>,
+        answer: SyncSender<Result<(), MonitorError>>,
+    },
+    /// Something has happened elsewhere.
+    Note { kind: &'static str, text: String },
+    /// Somebody has done something.
+    Audit(AuditEntry),
     /// To end.
     Stop,
 }
@@ -92,7 +104,7 @@ pub(crate) struct Recorder {
 }
 
 struct RunningRun {
-    pair: usize,
+    target: HostId,
     token: Token,
     /// By the clock of the day.
     started: Time,
@@ -110,9 +122,7 @@ impl Recorder {
         let mut archive = Archive::open(store, config.retention, utc)?;
         let own_host = archive.put_host(OWN_HOST_ID, &config.name, "", "")?;
         let (hosts, pairs) = open_pairs(&mut archive, &config, own_host, utc)?;
-        let plan = config.plan(&hosts);
-        let factor = schedule_load(&plan).stretch_factor();
-        let plan = plan.stretched(factor);
+        let plan = fitting_plan(&config, &hosts);
         let stored = archive.read().state(TOKENS_KEY)?;
         let record: TokenRecord = stored.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
         let (mut schedule, record) = Schedule::new(plan, record, utc.as_nanos() as u64, utc, now)?;
@@ -123,7 +133,9 @@ impl Recorder {
             schedule.restore(run, &runs, utc, now);
         }
         let mesh = config.mesh.as_ref().map(|mesh| MeshState::new(mesh, &hosts, &mut archive, now)).transpose()?;
-        let last_sent = archive.read().latest()?.into_iter().map(|state| (state.pair, state.last_sent)).collect();
+        // Agents have gone on meanwhile.
+        let latest = if mesh.is_some() { Vec::new() } else { archive.read().latest()? };
+        let last_sent = latest.into_iter().map(|state| (state.pair, state.last_sent)).collect();
         let mut recorder = Recorder {
             schedule,
             pairs,
@@ -169,6 +181,12 @@ impl Recorder {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Message::Probe(report)) => self.take_probe_report(report),
                 Ok(Message::Mesh(report)) => self.take_mesh_report(report),
+                Ok(Message::Reconfigure { config, changes, answer }) => {
+                    // Who has asked may have ended.
+                    let _ = answer.send(self.reconfigure(*config, changes));
+                }
+                Ok(Message::Note { kind, text }) => self.note(None, kind, text),
+                Ok(Message::Audit(entry)) => self.audit(entry),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if self.running.as_ref().is_some_and(|run| run.measurement.is_finished()) {
@@ -235,9 +253,11 @@ impl Recorder {
         (pair.id, pair.last_run) = (Some(id), latest.first().map(run_status));
         self.numbers.write().unwrap_or_else(PoisonError::into_inner).insert(pair.target.id.clone(), id);
         let tolerated = pair.target.light.interval * MIN_UNMONITORED_INTERVALS;
+        let cause =
+            if pair.added > self.started { "it was not in the configuration" } else { "the monitor did not run" };
         // Each pause is told of once.
-        if let Some(from) = self.last_sent.remove(&id).filter(|from| self.started - *from > tolerated) {
-            self.gaps.push(Gap { pair: id, from, to: utc, cause: "the monitor did not run".to_owned() });
+        if let Some(from) = self.last_sent.remove(&id).filter(|from| pair.added - *from > tolerated) {
+            self.gaps.push(Gap { pair: id, from, to: utc, cause: cause.to_owned() });
         }
     }
 
@@ -319,10 +339,14 @@ impl Recorder {
         self.end_run();
         let place = self.pairs.iter().position(|pair| pair.run == Some(run));
         let known = place.and_then(|place| Some((place, self.pairs[place].target.measure_config(within)?)));
-        let Some((place, config)) = known else { return };
+        let Some((place, config)) = known else {
+            let text = "it is no longer in the configuration".to_owned();
+            return self.schedule.end(token, Outcome::Failed(text), now);
+        };
         match RunningMeasurement::start(config) {
             Ok(measurement) => {
-                self.running = Some(RunningRun { pair: place, token, started: utc, began: now, measurement });
+                self.running =
+                    Some(RunningRun { target: self.pairs[place].host, token, started: utc, began: now, measurement });
                 self.busy.push_back(BusyTime { from: now, to: None });
                 self.busy.drain(..self.busy.len().saturating_sub(KEPT_BUSY_TIMES));
             }
@@ -336,12 +360,13 @@ impl Recorder {
 
     /// Takes what has come of the measurement that runs, if one does; waits until it has ended.
     fn end_run(&mut self) {
-        let Some(RunningRun { pair, token, started, began, measurement }) = self.running.take() else { return };
+        let Some(RunningRun { target, token, started, began, measurement }) = self.running.take() else { return };
         let EndedMeasurement { outcome, ended } = measurement.finish();
         let failure = outcome.as_ref().err().map(|error| error.message.clone());
         self.schedule.end(token, failure.map_or(Outcome::Finished, Outcome::Failed), clock::monotonic());
         self.busy.iter_mut().filter(|busy| busy.to.is_none()).for_each(|busy| busy.to = Some(ended));
-        let PairRecorder { target, id, .. } = &self.pairs[pair];
+        // The configuration may have it no more.
+        let Some(PairRecorder { target, id, .. }) = self.pairs.iter().find(|pair| pair.host == target) else { return };
         let report = outcome.unwrap_or_else(|error| {
             tracing::warn!("{}: the measurement failed: {}", target.name, error.message);
             failed_document(&target.host, started, error)
@@ -366,6 +391,14 @@ impl Recorder {
         let pair = target.and_then(|target| self.pairs[target].id);
         let at = clock::realtime();
         self.events.push(Event { at, kind: kind.to_owned(), host: Some(self.own_host), pair, text });
+    }
+
+    /// Who did what is in the archive at once.
+    fn audit(&mut self, entry: AuditEntry) {
+        tracing::info!("{}: {}", entry.who, entry.what);
+        if let Err(error) = self.archive.put_audit(entry) {
+            self.fail(&error);
+        }
     }
 
     /// Hands everything over to the archive, and has it written.
@@ -481,6 +514,13 @@ impl Recorder {
         };
         self.status.send_replace(Arc::new(status));
     }
+}
+
+/// Of what is measured, with all periods longer where that takes it; `hosts` have the numbers of the targets, or of the agents.
+fn fitting_plan(config: &MonitorConfig, hosts: &[HostId]) -> Plan {
+    let plan = config.plan(hosts);
+    let factor = schedule_load(&plan).stretch_factor();
+    plan.stretched(factor)
 }
 
 fn family(address: SocketAddr) -> Family {

@@ -4,7 +4,7 @@ use super::config_file::read_role_config;
 use crate::output::StandardOutput;
 use crate::usage::usage_error;
 use clap::Args;
-use kumade_monitor::config::{AgentConfig, RoleConfig};
+use kumade_monitor::config::{AgentConfig, MonitorConfig, RoleConfig, TlsFiles};
 use kumade_units::Rate;
 use std::io::Write;
 use std::path::PathBuf;
@@ -71,6 +71,25 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let megabytes = |bytes: u64| bytes as f64 / 1e6;
     let (one, three) = (megabytes(cost.bytes_after_one_year), megabytes(cost.bytes_after_three_years));
     writeln!(output, "archive: {one:.1} MB after a year, {three:.1} MB after three")?;
+    writeln!(output, "{}", access_words(&config))?;
+    config.tls.as_ref().map(TlsFiles::check).transpose()?;
     config.check_load()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Who may see the page.
+fn access_words(config: &MonitorConfig) -> String {
+    let (access, page) = (&config.access, config.page);
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let names = access.tokens.iter().map(|token| format!("{} ({})", token.name, token.class.name()));
+    let names = names.collect::<Vec<_>>().join(", ");
+    let who = match (access.is_public, names.is_empty()) {
+        (false, true) => "for everybody on this host".to_owned(),
+        (true, true) => "for everybody to read".to_owned(),
+        (true, false) => format!("for everybody to read, and for {names}"),
+        (false, false) => format!("for {names}"),
+    };
+    let is_clear = config.tls.is_none() && !page.ip().is_loopback() && !access.tokens.is_empty();
+    let hint = if is_clear { "; tokens pass in the clear: encrypt it with [tls], or have a proxy do so" } else { "" };
+    format!("page: {scheme}://{page}/, {who}{hint}")
 }

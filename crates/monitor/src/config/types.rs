@@ -1,3 +1,4 @@
+use crate::access::AccessConfig;
 use crate::light::{ProbeKind, ReplyLimits};
 use kumade_archive::Retention;
 use kumade_client::MeasureConfig;
@@ -23,6 +24,10 @@ pub struct MonitorConfig {
     pub stretch: bool,
     /// How long what is kept.
     pub retention: Retention,
+    /// Who may see it.
+    pub access: AccessConfig,
+    /// How the page is encrypted, if it is.
+    pub tls: Option<TlsFiles>,
     /// At least one, with different ids.
     pub targets: Vec<MonitoredTarget>,
     /// Whose paths these are; none where they are this host's own.
@@ -46,8 +51,16 @@ pub struct MeshConfig {
     pub unreachable: Vec<(String, String)>,
 }
 
+impl MeshConfig {
+    /// Whether the same hosts and links are in it, with the same keys.
+    pub(crate) fn is_same(&self, other: &MeshConfig) -> bool {
+        (self.listen, self.identity.public_key()) == (other.listen, other.identity.public_key())
+            && (&self.agents, &self.links) == (&other.agents, &other.links)
+    }
+}
+
 /// An agent of a mesh.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeshAgent {
     /// By which its history is found.
     pub id: String,
@@ -62,7 +75,7 @@ pub struct MeshAgent {
 }
 
 /// A link that is shared by the paths between those behind it and all others.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeshLink {
     /// What it is called.
     pub name: String,
@@ -100,8 +113,17 @@ pub struct AgentConfig {
     pub stamp_port: u16,
 }
 
+/// Files in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, and those between it and the root.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
 /// A host to which the path is monitored.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MonitoredTarget {
     /// By which its history is found, whatever it is called.
     pub id: String,
@@ -138,7 +160,7 @@ impl MonitoredTarget {
 const MAX_SERVER_WAIT: Span = Span::from_secs(10);
 
 /// How a target is probed all day.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LightProbes {
     /// What is sent.
     pub kind: ProbeKind,
@@ -151,7 +173,7 @@ pub struct LightProbes {
 }
 
 /// When and how available bandwidth, capacity and delay are measured.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeasurementSchedule {
     /// Port of `kumade serve` there.
     pub port: u16,

@@ -5,20 +5,21 @@ use super::answering::{AnsweredRun, RunningReflector};
 use super::dial::{self, Coordinator};
 use super::frame::{
     AgentFrame, AssignedPeer, Assignment, CoordinatorFrame, MAX_DOCUMENT_BYTES, Pause, RunGrant, RunResult, VERSION,
-    WireResult,
+    WireLoss, WireResult,
 };
 use super::frame_stream::{ConnectionEnd, FrameStream};
 use super::initiated_run::{EndedRun, InitiatedRun};
 use super::outbox::Outbox;
 use super::spool::Spool;
 use crate::config::AgentConfig;
-use crate::light::{ProbeKind, ProbeReport, ProbeResult, ProbedTarget, Prober, ReplyLimits};
+use crate::light::{ProbeKind, ProbeReply, ProbeReport, ProbeResult, ProbedTarget, Prober, ReplyLimits};
 use crate::monitor_error::MonitorError;
 use crate::run_document::failed_document;
 use kumade_client::PresharedKey;
 use kumade_net::clock::{self, RealtimeOffset};
 use kumade_net::readiness;
 use kumade_planner::{Agent, AgentOutput, Outcome, Role, Token};
+use kumade_sketch::LostIn;
 use kumade_units::{Span, Time};
 use kumade_wire::stamp::StampKey;
 use rand::rngs::StdRng;
@@ -457,9 +458,22 @@ impl MeshAgentRun {
 }
 
 fn wire_result(result: &ProbeResult, shift: Span) -> WireResult {
-    let one_way = result.reply.and_then(|reply| reply.one_way).map(|delays| (delays.up, delays.down, delays.error));
-    let is_late = result.reply.is_some_and(|reply| reply.is_late);
-    WireResult(result.sent + shift, result.reply.map(|reply| reply.round_trip), one_way, is_late)
+    let sent = result.sent + shift;
+    match result.reply {
+        Ok(ProbeReply { round_trip, one_way, is_late }) => {
+            let one_way = one_way.map(|delays| (delays.up, delays.down, delays.error));
+            WireResult(sent, Some(round_trip), one_way, is_late, WireLoss::Unknown)
+        }
+        Err(lost_in) => {
+            let lost_in = match lost_in {
+                LostIn::Up => WireLoss::Up,
+                LostIn::Down => WireLoss::Down,
+                LostIn::EitherWay => WireLoss::Unknown,
+                LostIn::RoundTrip => WireLoss::RoundTrip,
+            };
+            WireResult(sent, None, None, false, lost_in)
+        }
+    }
 }
 
 fn probed_target(peer: &AssignedPeer) -> Result<ProbedTarget, String> {

@@ -191,14 +191,33 @@ pub(crate) struct PeerResults {
 }
 
 /// What became of a light probe: when it was sent by the batch's clock; the round trip, none if it was lost; the one-way delays, where both
-/// clocks are known, with the error of these; whether it was late.
+/// clocks are known, with the error of these; whether it was late; where it was lost, if it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WireResult(
     pub(crate) Time,
     pub(crate) Option<Span>,
     pub(crate) Option<(Span, Span, Span)>,
     pub(crate) bool,
+    #[serde(default)] pub(crate) WireLoss,
 );
+
+/// In which direction a probe was lost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum WireLoss {
+    /// To the peer.
+    #[serde(rename = "up")]
+    Up,
+    /// Back from it.
+    #[serde(rename = "down")]
+    Down,
+    /// The peer's numbers do not tell.
+    #[serde(rename = "")]
+    Unknown,
+    /// The peer has no numbers.
+    #[default]
+    #[serde(rename = "trip", other)]
+    RoundTrip,
+}
 
 /// A run that this agent began.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -248,8 +267,10 @@ mod tests {
     fn a_batch_comes_out_as_it_went_in() {
         let sent = Time::from_nanos(1_234_567_890_123);
         let one_way = Some((Span::from_micros(5), Span::from_micros(-3), Span::from_micros(9)));
-        let results =
-            vec![WireResult(sent, Some(Span::from_millis(2)), one_way, true), WireResult(sent, None, None, false)];
+        let results = vec![
+            WireResult(sent, Some(Span::from_millis(2)), one_way, true, WireLoss::Unknown),
+            WireResult(sent, None, None, false, WireLoss::Up),
+        ];
         let probes = vec![PeerResults { peer: 7, duplicates: 1, results }];
         let run = RunResult { peer: 7, began: sent, ended: sent, document: "{}".to_owned() };
         let batch = Batch { instance: u64::MAX, sequence: 3, probes, runs: vec![run], ..Batch::default() };

@@ -163,6 +163,7 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mesh::frame::WireLoss;
     use kumade_daemon::PrivateDirectory;
 
     fn after(seconds: i64) -> Time {
@@ -176,8 +177,9 @@ mod tests {
             Outbox::new(instance, "boot".to_owned(), Spool::open(directory.path()).unwrap(), after(now))
         };
         let mut first = outbox(1, 0);
-        let probe =
-            |outbox: &mut Outbox, second| outbox.add_results(7, 0, [WireResult(after(second), None, None, false)]);
+        let probe = |outbox: &mut Outbox, second| {
+            outbox.add_results(7, 0, [WireResult(after(second), None, None, false, WireLoss::Unknown)])
+        };
         let keys = |deliveries: Vec<Delivery>| -> Vec<BatchKey> {
             deliveries.iter().map(|delivery| (delivery.batch.instance, delivery.batch.sequence)).collect()
         };

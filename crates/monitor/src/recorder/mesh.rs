@@ -6,7 +6,7 @@ use crate::light::{OneWayDelays, ProbeReply, ProbeResult};
 use crate::mesh::budget::{AgentBudget, AskedRates, BatchVerdict, is_short};
 use crate::mesh::frame::{
     AgentFrame, AssignedPeer, Assignment, CoordinatorFrame, Delivery, PeerResults, RunGrant, RunResult, VERSION,
-    WireResult,
+    WireLoss, WireResult,
 };
 use crate::mesh::listener::{MeshCommand, MeshReport};
 use crate::mesh::plan::{agent_id, pair_links};
@@ -15,6 +15,7 @@ use crate::status::{AgentStatus, PairStatus};
 use kumade_archive::{Acknowledged, Batch, Event, Gap, HostId, NewRun, Taken};
 use kumade_net::clock;
 use kumade_planner::{AgentId, AgentMessage, Grant, ResourceId, Role, Token};
+use kumade_sketch::LostIn;
 use kumade_units::{Span, Time};
 use std::sync::mpsc::Sender;
 
@@ -29,6 +30,15 @@ impl Recorder {
     /// By which agents are told.
     pub(crate) fn set_mesh_commands(&mut self, commands: Sender<MeshCommand>) {
         self.mesh.iter_mut().for_each(|mesh| mesh.commands = Some(commands.clone()));
+        self.tell_agents();
+    }
+
+    /// What each is asked for may have changed.
+    pub(super) fn tell_agents(&mut self) {
+        for agent in 0..self.mesh.as_ref().map_or(0, |mesh| mesh.agents.len()) {
+            let assignment = self.assignment(agent);
+            self.send_to(agent, CoordinatorFrame::Assignment(assignment));
+        }
         let Some(mesh) = &mut self.mesh else { return };
         // What each may deliver is what it is asked for.
         let now = clock::monotonic();
@@ -318,12 +328,17 @@ fn age(time: Time, shift: Span, now: Time) -> Span {
 
 /// A sample from the future is none: it was sent now at the latest.
 fn probe_result(result: &WireResult, shift: Span, now: Time) -> ProbeResult {
-    let WireResult(sent, round_trip, one_way, is_late) = *result;
+    let WireResult(sent, round_trip, one_way, is_late, lost_in) = *result;
     let is_delay = |delay: Span| (-MAX_DELAY..=MAX_DELAY).contains(&delay);
     let one_way = one_way.filter(|(up, down, error)| [*up, *down, *error].into_iter().all(is_delay));
     let one_way = one_way.map(|(up, down, error)| OneWayDelays { up, down, error });
     let round_trip = round_trip.map(|delay| delay.clamp(Span::ZERO, MAX_DELAY));
-    let reply = round_trip.map(|round_trip| ProbeReply { round_trip, one_way, is_late });
+    let reply = round_trip.map(|round_trip| ProbeReply { round_trip, one_way, is_late }).ok_or(match lost_in {
+        WireLoss::Up => LostIn::Up,
+        WireLoss::Down => LostIn::Down,
+        WireLoss::Unknown => LostIn::EitherWay,
+        WireLoss::RoundTrip => LostIn::RoundTrip,
+    });
     ProbeResult { sequence: 0, sent: (sent + shift).min(now), reply }
 }
 

@@ -57,7 +57,8 @@ impl Bench {
     /// An agent delivers so many results of probes to a peer, all of the last second.
     fn deliver(&mut self, agent: usize, sequence: u64, peer: u32, count: usize) {
         let now = clock::monotonic();
-        let result = WireResult(now - Span::from_millis(500), Some(Span::from_millis(3)), None, false);
+        let result =
+            WireResult(now - Span::from_millis(500), Some(Span::from_millis(3)), None, false, WireLoss::Unknown);
         let probes = vec![PeerResults { peer, duplicates: 0, results: vec![result; count] }];
         let batch = crate::mesh::frame::Batch { instance: 5, sequence, probes, ..Default::default() };
         self.receive(agent, AgentFrame::Batch(Delivery { stamp: now, batch }));
@@ -163,7 +164,7 @@ fn a_sample_is_as_old_as_its_agent_says_and_never_from_the_future() {
     let now = Time::ZERO + Span::from_secs(1000);
     let at_agent = Time::ZERO + Span::from_secs(50);
     let shift = now - at_agent;
-    let sent = |time: Time| probe_result(&WireResult(time, None, None, false), shift, now).sent;
+    let sent = |time: Time| probe_result(&WireResult(time, None, None, false, WireLoss::Unknown), shift, now).sent;
     assert_eq!(sent(at_agent - Span::from_secs(3)), now - Span::from_secs(3));
     assert_eq!(sent(at_agent + Span::from_secs(3600)), now);
 }
@@ -220,7 +221,7 @@ fn an_agent_whose_numbers_are_as_great_as_can_be_does_no_harm() {
     let mut sequence = 0;
     for (stamp, sent) in [(early, late), (late, early), (late, late), (early, early)] {
         for span in [Span::from_nanos(least), Span::from_nanos(most)] {
-            let result = WireResult(sent, Some(span), Some((span, span, span)), true);
+            let result = WireResult(sent, Some(span), Some((span, span, span)), true, WireLoss::Unknown);
             let probes = vec![PeerResults { peer: bb, duplicates: u64::MAX, results: vec![result; 3] }];
             let run = RunResult { peer: bb, began: sent, ended: stamp, document: r#"{"schema": "x"}"#.to_owned() };
             let pause = Some(crate::mesh::frame::Pause { from: stamp, to: sent });
