@@ -1,7 +1,7 @@
 //! A monitor that runs: its threads, and who tells whom.
 
 use crate::access::{AccessControl, Credential};
-use crate::config::{AgentConfig, LightProbes, MeshConfig, MonitorConfig, MonitoredTarget};
+use crate::config::{LightProbes, MeshConfig, MonitorConfig, MonitoredTarget};
 use crate::light::{ProbedTarget, Prober};
 use crate::mesh::listener::AgentListener;
 use crate::metrics::encode_metrics;
@@ -13,7 +13,6 @@ use kumade_daemon::Exporter;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
@@ -178,28 +177,15 @@ impl Drop for Monitor {
     }
 }
 
-impl AgentConfig {
-    /// Makes the directory of what is not delivered yet, unless it is there.
-    ///
-    /// # Errors
-    /// It cannot be made.
-    pub fn make_archive_directory(&self) -> Result<(), MonitorError> {
-        make_directory(&self.archive)
-    }
-}
-
 impl MonitorConfig {
     /// Makes the directory of the archive, unless it is there.
     ///
     /// # Errors
     /// It cannot be made.
     pub fn make_archive_directory(&self) -> Result<(), MonitorError> {
-        make_directory(&self.archive)
+        let failed = |cause| MonitorError::Directory { path: self.archive.clone(), cause };
+        std::fs::create_dir_all(&self.archive).map_err(failed)
     }
-}
-
-fn make_directory(path: &Path) -> Result<(), MonitorError> {
-    std::fs::create_dir_all(path).map_err(|cause| MonitorError::Directory { path: path.to_owned(), cause })
 }
 
 /// On this host, everybody may fetch them.

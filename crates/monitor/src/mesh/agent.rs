@@ -82,6 +82,17 @@ enum Link {
     Up { frames: Box<FrameStream>, heard: Time },
 }
 
+impl AgentConfig {
+    /// Makes the directories of what is not delivered yet, unless they are there: an agent that is confined makes none.
+    ///
+    /// # Errors
+    /// They cannot be made.
+    pub fn make_archive_directory(&self) -> Result<(), MonitorError> {
+        let failed = |cause| MonitorError::Directory { path: self.archive.clone(), cause };
+        fs::create_dir_all(self.archive.join(SPOOL_DIRECTORY)).map_err(failed)
+    }
+}
+
 impl MeshAgentRun {
     /// Takes over what an earlier process has left.
     ///
