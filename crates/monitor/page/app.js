@@ -209,7 +209,7 @@ function navigate(address) {
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a");
   if (!link || link.origin !== location.origin || event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
-  if (link.pathname.startsWith("/api/") || link.pathname === "/metrics" || link.hash) return;
+  if (link.pathname.startsWith("/api/") || link.pathname === "/metrics" || link.pathname === "/login" || link.hash) return;
   event.preventDefault();
   navigate(link.href);
 });
@@ -221,11 +221,26 @@ const connection = document.getElementById("connection");
 const REFRESH_MILLISECONDS = 5000;
 let lastHeard = 0;
 
+/** What concerns all views. */
+function showNotices() {
+  const { leader, archive_failure: failure, remote_write: remote } = status;
+  const notices = [];
+  if (leader && !leader.is_this) notices.push(element("p", { class: "calm" }, `This host stands by: ${leader.name} measures and writes, and was heard of ${format.age(leader.silent_seconds)} ago. What is shown is what it sees.`));
+  if (failure) notices.push(element("p", {}, `Nothing is archived at present: ${failure}`));
+  if (remote?.failure) notices.push(element("p", {}, `No figures are sent to the other database: ${remote.failure}`));
+  // A reader of the screen says again what is written again.
+  const text = notices.map((notice) => notice.textContent.replace(/heard of .* ago/, "")).join();
+  const shown = document.getElementById("notices");
+  if (shown.dataset.text !== text) shown.replaceChildren(...notices);
+  shown.dataset.text = text;
+}
+
 function take(news) {
   const isFirst = status === null;
   status = news;
   lastHeard = performance.now();
   connection.textContent = `live, ${new Date(status.time_seconds * 1000).toLocaleTimeString()}`;
+  showNotices();
   document.getElementById("monitor-name").textContent = `kumade monitor at ${status.name}`;
   if (isFirst || ["/", "/schedule"].includes(location.pathname)) render();
 }
@@ -251,6 +266,7 @@ ask();
 fetchJson("/api/v1/visitor").then((visitor) => {
   document.getElementById("audit-link").hidden = visitor.class !== "admin";
   document.getElementById("logout").hidden = !visitor.is_logged_in;
+  document.getElementById("login").hidden = !visitor.may_log_in;
   document.getElementById("visitor").textContent = visitor.name;
 }, () => {});
 // Browsers have locks for pages over TLS and from this host alone; others ask.

@@ -4,6 +4,7 @@ mod access_section;
 mod changes;
 mod file;
 mod mesh;
+mod remote_write;
 mod types;
 mod values;
 

@@ -9,9 +9,11 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod archive_engine;
 pub mod config;
 mod estimate;
 mod export;
+mod leadership;
 pub mod light;
 mod mesh;
 mod metrics;
@@ -21,14 +23,18 @@ mod page;
 mod pair_recorder;
 mod pair_state;
 mod recorder;
+pub mod remote_write;
 mod run_document;
 mod schedule;
+mod standby;
 pub mod status;
 
 pub use estimate::{CostEstimate, MeshLoad, Overloaded};
 pub use export::{ArchiveExport, ProbeLine, RunLine};
+pub use leadership::Leadership;
 pub use mesh::agent::MeshAgentRun;
 pub use monitor::Monitor;
 pub use monitor_error::MonitorError;
 pub use page::{PageError, TlsError};
+pub use standby::Standby;
 pub use status::{MonitorProtocol, MonitorStatus, Reply, Request};

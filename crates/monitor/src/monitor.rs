@@ -2,18 +2,22 @@
 
 use crate::access::{AccessControl, Credential};
 use crate::config::{LightProbes, MeshConfig, MonitorConfig, MonitoredTarget};
+use crate::leadership::Leadership;
 use crate::light::{ProbedTarget, Prober};
 use crate::mesh::listener::AgentListener;
 use crate::metrics::encode_metrics;
 use crate::monitor_error::MonitorError;
 use crate::page::{History, PageGuards, PageServer, Tls};
 use crate::recorder::{Message, Recorder};
+use crate::remote_write::{RemoteWriteClient, RemoteWriteSender};
 use crate::status::MonitorStatus;
 use kumade_daemon::Exporter;
+use kumade_units::Span;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
 use tokio::sync::watch;
@@ -26,9 +30,11 @@ pub struct Monitor {
     tls: Tls,
     // In this order they end: nobody is told by one that has ended.
     page: PageServer,
+    remote_write: Option<RemoteWriteSender>,
     exporter: Option<Exporter>,
     agents: Option<AgentListener>,
     prober: Option<Prober>,
+    deposed: Arc<AtomicBool>,
     messages: SyncSender<Message>,
     recorder: Option<JoinHandle<()>>,
     status: watch::Receiver<Arc<MonitorStatus>>,
@@ -38,21 +44,25 @@ pub struct Monitor {
 const MAX_WAITING_REPORTS: usize = 1 << 16;
 /// Questions of the page that are answered at a time.
 const MAX_QUESTIONS: usize = 2;
+/// The recorder commits each second, and takes its time.
+const COMMIT_TIME: Span = Span::from_secs(5);
 
 impl Monitor {
-    /// Starts all of it.
+    /// Starts all of it; where the archive is shared, by the right to write it.
     ///
     /// # Errors
     /// The archive cannot be opened, or an address not be had.
-    pub fn start(config: MonitorConfig) -> Result<Self, MonitorError> {
+    pub fn start(config: MonitorConfig, leadership: Option<Leadership>) -> Result<Self, MonitorError> {
         config.make_archive_directory()?;
         let (messages, inbox) = mpsc::sync_channel(MAX_WAITING_REPORTS);
         let (status, followed) = watch::channel(Arc::new(MonitorStatus::empty(&config.name)));
         let targets = own_targets(&config).map(probed_target).collect();
-        let mut recorder = Recorder::open(config.clone(), status)?;
+        let mut recorder = Recorder::open(config.clone(), leadership, status)?;
+        let deposed = recorder.deposed_flag();
         let agents = config.mesh.as_ref().map(|mesh| start_listener(mesh, messages.clone())).transpose()?;
         agents.iter().for_each(|agents| recorder.set_mesh_commands(agents.commands()));
         let history = History::new(recorder.readers(MAX_QUESTIONS)?, recorder.pair_numbers());
+        let remote_write = start_sender(&config, &mut recorder, &messages)?;
         let told = messages.clone();
         // What nobody has time for is not noted: visitors do not make the page wait for the archive.
         let access = AccessControl::new(config.access.clone(), move |entry| drop(told.try_send(Message::Audit(entry))));
@@ -67,7 +77,21 @@ impl Monitor {
         let seed = getrandom::u64().map_err(|error| MonitorError::System(io::Error::other(error)))?;
         let prober = start_prober(targets, seed, messages.clone()).map_err(MonitorError::System)?;
         let (prober, recorder) = (Some(prober), Some(recorder));
-        Ok(Monitor { config, access, tls, page, exporter, agents, prober, messages, recorder, status: followed })
+        let status = followed;
+        Ok(Monitor {
+            config,
+            access,
+            tls,
+            page,
+            remote_write,
+            exporter,
+            agents,
+            prober,
+            deposed,
+            messages,
+            recorder,
+            status,
+        })
     }
 
     /// Goes on with another configuration. Probes and measurements of targets that stay are not interrupted. Returns what has changed, a
@@ -119,6 +143,11 @@ impl Monitor {
         let _ = self.messages.send(Message::Note { kind: "configuration", text });
     }
 
+    /// What it does now.
+    pub fn config(&self) -> &MonitorConfig {
+        &self.config
+    }
+
     /// Whether connections to the page are encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.config.tls.is_some()
@@ -147,8 +176,11 @@ impl Monitor {
     /// Whether it still runs.
     ///
     /// # Errors
-    /// A thread of it has ended by a fault.
+    /// A thread of it has ended by a fault, or another host has taken over.
     pub fn check(&self) -> Result<(), MonitorError> {
+        if self.deposed.load(Ordering::Relaxed) {
+            return Err(MonitorError::Deposed);
+        }
         let has_ended = self.prober.is_none() || self.recorder.as_ref().is_none_or(JoinHandle::is_finished);
         if has_ended { Err(MonitorError::Ended) } else { Ok(()) }
     }
@@ -162,7 +194,7 @@ impl Monitor {
     }
 
     fn end(&mut self) -> Option<thread::Result<()>> {
-        self.prober = None;
+        (self.prober, self.remote_write) = (None, None);
         self.agents = None;
         // One that has ended is not told.
         let _ = self.messages.send(Message::Stop);
@@ -178,18 +210,21 @@ impl Drop for Monitor {
 }
 
 impl MonitorConfig {
-    /// Makes the directory of the archive, unless it is there.
+    /// Makes the directory of the archive, unless it is there, or the archive is in a database.
     ///
     /// # Errors
     /// It cannot be made.
     pub fn make_archive_directory(&self) -> Result<(), MonitorError> {
         let failed = |cause| MonitorError::Directory { path: self.archive.clone(), cause };
+        if self.is_archive_shared() {
+            return Ok(());
+        }
         std::fs::create_dir_all(&self.archive).map_err(failed)
     }
 }
 
 /// On this host, everybody may fetch them.
-fn start_exporter(
+pub(crate) fn start_exporter(
     config: &MonitorConfig,
     access: &AccessControl,
     latest: watch::Receiver<Arc<MonitorStatus>>,
@@ -197,8 +232,8 @@ fn start_exporter(
     let metrics = move || encode_metrics(MonitorStatus::clone(&latest.borrow()));
     let access = access.clone();
     let may_fetch = move |from: SocketAddr, token: Option<&str>| {
-        let credential = token.map_or(Credential::None, Credential::Bearer);
-        from.ip().to_canonical().is_loopback() || access.admit(credential, from.ip()).is_ok()
+        let (from, credential) = (from.ip().to_canonical(), token.map_or(Credential::None, Credential::Bearer));
+        from.is_loopback() || access.admit(credential, from).is_ok()
     };
     Ok(config.prometheus.map(|address| Exporter::start_guarded(address, may_fetch, metrics)).transpose()?)
 }
@@ -231,4 +266,25 @@ fn start_prober(targets: Vec<ProbedTarget>, seed: u64, messages: SyncSender<Mess
         // The monitor has ended where nobody takes it.
         let _ = messages.send(Message::Probe(report));
     })
+}
+
+/// A minute's probes have all had their results, and are in the archive, so long after it.
+fn settling_time(config: &MonitorConfig) -> Span {
+    let longest = config.targets.iter().map(|target| target.light.limits.lost_after).max();
+    longest.unwrap_or(Span::ZERO) + COMMIT_TIME
+}
+
+fn start_sender(
+    config: &MonitorConfig,
+    recorder: &mut Recorder,
+    messages: &SyncSender<Message>,
+) -> Result<Option<RemoteWriteSender>, MonitorError> {
+    let Some(remote_write) = &config.remote_write else { return Ok(None) };
+    let client = RemoteWriteClient::new(remote_write.clone())?;
+    let reader = recorder.readers(1)?.pop().ok_or(MonitorError::Ended)?;
+    let messages = messages.clone();
+    // The monitor has ended where nobody takes it.
+    let tell = move |news| drop(messages.send(Message::RemoteWrite(news)));
+    let sender = RemoteWriteSender::start(client, remote_write, reader, settling_time(config), tell);
+    sender.map(Some).map_err(MonitorError::System)
 }

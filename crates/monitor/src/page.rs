@@ -91,6 +91,8 @@ impl PageServer {
         let listener: std::net::TcpListener = socket.into();
         let address = listener.local_addr().map_err(failed)?;
         let questions = history.readers();
+        // Connections to a database end outside of the runtime: that of its client is another one.
+        let last_history = history.clone();
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(questions).build();
         let runtime = runtime.map_err(failed)?;
@@ -119,6 +121,7 @@ impl PageServer {
             }
             // A question to the archive that is still being answered is not waited for.
             runtime.shutdown_background();
+            drop(last_history);
         };
         let thread = thread::Builder::new().name("page".into()).spawn(work).map_err(failed)?;
         Ok(PageServer { address, stop: Some(stop), thread: Some(thread) })
@@ -153,6 +156,7 @@ fn router(sources: Sources) -> Router {
         .route_layer(middleware::from_fn_with_state(sources.clone(), guard::check_access));
     answers
         .route("/assets/{name}", get(assets::file))
+        .route(login::FORM_PATH, get(login::form).post(login::log_in))
         .route("/logout", post(login::log_out))
         .fallback(get(login::page).post(login::log_in))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
@@ -193,11 +197,13 @@ struct VisitorDocument {
     class: AccessClass,
     /// There is a session, which can be ended.
     is_logged_in: bool,
+    /// A token allows more.
+    may_log_in: bool,
 }
 
-async fn visitor(Extension(visitor): Extension<Visitor>) -> Json<VisitorDocument> {
-    let is_logged_in = visitor.is_session();
-    Json(VisitorDocument { name: visitor.name, class: visitor.class, is_logged_in })
+async fn visitor(State(sources): State<Sources>, Extension(visitor): Extension<Visitor>) -> Json<VisitorDocument> {
+    let (is_logged_in, may_log_in) = (visitor.is_session(), sources.access.has_tokens() && visitor.is_anybody());
+    Json(VisitorDocument { name: visitor.name, class: visitor.class, is_logged_in, may_log_in })
 }
 
 async fn audit(

@@ -1,28 +1,32 @@
 //! The thread that knows all: it takes what probes and measurements tell, starts measurements, and is the archive's only writer.
 
+mod leading;
 mod mesh;
 mod mesh_state;
 mod opening;
 mod reconfigure;
+mod remote_write;
 
 use crate::config::MonitorConfig;
 use crate::estimate::schedule_load;
+use crate::leadership::Leadership;
 use crate::light::ProbeReport;
 use crate::mesh::listener::MeshReport;
 use crate::monitor_error::MonitorError;
 use crate::page::PairNumbers;
 use crate::pair_recorder::{BusyTime, PairRecorder};
+use crate::remote_write::{RemoteWriteNews, RemoteWriteProgress};
 use crate::run_document::{failed_document, run_status};
 use crate::schedule::{Schedule, ScheduleStep};
-use crate::status::{MissedRun, MonitorStatus, SCHEMA, ScheduleStatus, ScheduledRun};
+use crate::status::{MissedRun, MonitorStatus, RemoteWriteStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
-    Archive, ArchiveError, AuditEntry, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId,
-    Reader, SqliteStore,
+    AnyStore, Archive, ArchiveError, AuditEntry, Batch, Event, Family, Gap, HostId, NewRun, PairId, Reader,
 };
 use kumade_client::{EndedMeasurement, RunningMeasurement};
 use kumade_net::clock::{self, RealtimeOffset};
 use kumade_planner::{Outcome, Plan, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
+pub(crate) use leading::Leading;
 use mesh_state::MeshState;
 use opening::{earlier_runs, open_pairs};
 use std::collections::{BTreeMap, VecDeque};
@@ -39,6 +43,8 @@ pub(crate) enum Message {
     Probe(ProbeReport),
     /// By the thread that listens for agents.
     Mesh(MeshReport),
+    /// By the sender to another database.
+    RemoteWrite(RemoteWriteNews),
     /// To go on with another configuration. What probes report from then on is of its targets.
     Reconfigure {
         config: Box<MonitorConfig>,
@@ -78,7 +84,11 @@ const MIN_UNMONITORED_INTERVALS: i64 = 10;
 
 pub(crate) struct Recorder {
     config: MonitorConfig,
-    archive: Archive<SqliteStore>,
+    archive: Archive<AnyStore>,
+    /// Where others could, too.
+    leading: Option<Leading>,
+    /// What the archive has taken and not written yet.
+    unacknowledged: Option<Batch>,
     own_host: HostId,
     pairs: Vec<PairRecorder>,
     busy: VecDeque<BusyTime>,
@@ -94,6 +104,7 @@ pub(crate) struct Recorder {
     clock_offset: RealtimeOffset,
     started: Time,
     archive_failure: Option<String>,
+    remote_write: Option<RemoteWriteProgress>,
     status: watch::Sender<Arc<MonitorStatus>>,
     /// When the last probe of each pair was sent before this start.
     last_sent: BTreeMap<PairId, Time>,
@@ -114,11 +125,18 @@ struct RunningRun {
 }
 
 impl Recorder {
-    /// Opens the archive, or makes it.
-    pub(crate) fn open(config: MonitorConfig, status: watch::Sender<Arc<MonitorStatus>>) -> Result<Self, MonitorError> {
+    /// Opens the archive, or makes it; one that is shared by the right to write it.
+    pub(crate) fn open(
+        config: MonitorConfig,
+        leadership: Option<Leadership>,
+        status: watch::Sender<Arc<MonitorStatus>>,
+    ) -> Result<Self, MonitorError> {
         config.check_load()?;
         let (now, utc) = (clock::monotonic(), clock::realtime());
-        let store = SqliteStore::open(&config.archive_file(), DEFAULT_RESERVE_BYTES)?;
+        let (store, leading) = match leadership {
+            Some(leadership) => Leading::begin(leadership, now),
+            None => (config.open_own_archive()?, None),
+        };
         let mut archive = Archive::open(store, config.retention, utc)?;
         let own_host = archive.put_host(OWN_HOST_ID, &config.name, "", "")?;
         let (hosts, pairs) = open_pairs(&mut archive, &config, own_host, utc)?;
@@ -141,6 +159,8 @@ impl Recorder {
             pairs,
             config,
             archive,
+            leading,
+            unacknowledged: None,
             own_host,
             busy: VecDeque::new(),
             running: None,
@@ -153,6 +173,7 @@ impl Recorder {
             clock_offset: RealtimeOffset::now(),
             started: utc,
             archive_failure: None,
+            remote_write: None,
             status,
             last_sent,
             mesh,
@@ -163,7 +184,7 @@ impl Recorder {
     }
 
     /// Connections to the archive by which others read.
-    pub(crate) fn readers(&mut self, count: usize) -> Result<Vec<Reader<SqliteStore>>, ArchiveError> {
+    pub(crate) fn readers(&mut self, count: usize) -> Result<Vec<Reader<AnyStore>>, ArchiveError> {
         (0..count).map(|_| Ok(Reader::new(self.archive.store().reader()?))).collect()
     }
 
@@ -181,6 +202,7 @@ impl Recorder {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Message::Probe(report)) => self.take_probe_report(report),
                 Ok(Message::Mesh(report)) => self.take_mesh_report(report),
+                Ok(Message::RemoteWrite(news)) => self.take_remote_write_news(news),
                 Ok(Message::Reconfigure { config, changes, answer }) => {
                     // Who has asked may have ended.
                     let _ = answer.send(self.reconfigure(*config, changes));
@@ -196,12 +218,16 @@ impl Recorder {
                 next_tick = clock::monotonic() + COMMIT_INTERVAL;
                 self.tick();
             }
+            if self.is_deposed() {
+                return;
+            }
         }
         self.running = None;
         let utc = clock::realtime();
         (0..self.pairs.len()).for_each(|target| self.set_outage(target, None, utc));
         self.note(None, "monitor-stopped", "the monitor was stopped".to_owned());
         self.commit(utc);
+        self.resign();
     }
 
     fn take_probe_report(&mut self, report: ProbeReport) {
@@ -286,6 +312,7 @@ impl Recorder {
                 self.note(Some(target), "state", text);
             }
         }
+        self.keep_leading(now, utc);
         self.register_pairs(utc);
         self.follow_schedule(now, utc);
         self.commit(utc);
@@ -403,18 +430,25 @@ impl Recorder {
 
     /// Hands everything over to the archive, and has it written.
     fn commit(&mut self, utc: Time) {
-        let batch = self.take_batch();
-        // It is kept until the archive has taken it; then the archive keeps it until it is on the disk.
-        if let Err(error) = self.archive.ingest(&batch, utc) {
-            self.put_back(batch);
-            self.fail(&error);
-            return self.shed();
+        if self.unacknowledged.is_none() {
+            let batch = self.take_batch();
+            // It is kept until the archive has taken it, and until it is on the disk.
+            if let Err(error) = self.archive.ingest(&batch, utc) {
+                self.put_back(batch);
+                self.fail(&error);
+                return self.shed();
+            }
+            self.sequence += 1;
+            self.unacknowledged = Some(batch);
         }
-        self.sequence += 1;
         match self.archive.commit(utc) {
             Ok(acknowledged) => self.acknowledge(&acknowledged),
-            Err(error) => return self.fail(&error),
+            Err(error) => {
+                self.fail(&error);
+                return self.shed();
+            }
         }
+        let Some(batch) = self.unacknowledged.take() else { return };
         self.archive_failure = None;
         for pair in batch.runs.iter().map(|run| run.pair).chain(mem::take(&mut self.delivered_runs)) {
             let latest = self.archive.read().runs(pair, Time::ZERO..Time::MAX, 1).unwrap_or_default();
@@ -470,6 +504,7 @@ impl Recorder {
         if self.archive_failure.is_none() {
             tracing::error!("{error}");
         }
+        self.note_deposed(error);
         self.archive_failure = Some(error.to_string());
     }
 
@@ -501,17 +536,20 @@ impl Recorder {
         }
     }
 
-    fn publish(&self, utc: Time) {
+    fn publish(&mut self, utc: Time) {
         let status = MonitorStatus {
             schema: SCHEMA.to_owned(),
             name: self.config.name.clone(),
             time_seconds: utc.as_secs_f64(),
             started_seconds: self.started.as_secs_f64(),
             archive_failure: self.archive_failure.clone(),
+            remote_write: self.remote_write.as_ref().map(RemoteWriteStatus::from),
+            leader: self.leader_status(),
             pairs: self.pairs.iter().map(|pair| self.pair_status(pair)).collect(),
             schedule: self.schedule_status(clock::monotonic()),
             agents: self.agent_status(),
         };
+        self.share_status(&status);
         self.status.send_replace(Arc::new(status));
     }
 }

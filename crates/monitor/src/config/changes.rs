@@ -22,6 +22,8 @@ const MESH: FixedSetting = FixedSetting {
     key: "the mesh, but for [mesh],",
     reason: "agents know it as it is; they keep what they find meanwhile",
 };
+const REMOTE_WRITE: FixedSetting =
+    FixedSetting { key: "[remote-write]", reason: "figures are on their way to the receiver that it has" };
 
 impl MonitorConfig {
     /// What is to change where a monitor that runs with this configuration is given another one: a line for each change.
@@ -29,7 +31,7 @@ impl MonitorConfig {
     /// # Errors
     /// A setting differs that a running monitor keeps.
     pub fn changes_to(&self, after: &MonitorConfig) -> Result<Vec<String>, FixedSetting> {
-        if self.archive != after.archive {
+        if self.archive != after.archive || self.database != after.database {
             return Err(ARCHIVE);
         }
         if self.page != after.page {
@@ -41,6 +43,9 @@ impl MonitorConfig {
         };
         if !is_same_mesh {
             return Err(MESH);
+        }
+        if self.remote_write != after.remote_write {
+            return Err(REMOTE_WRITE);
         }
         let settings = [
             (self.name != after.name, "this host is called", &after.name),

@@ -1,11 +1,12 @@
 use super::access_section::{AccessSection, TlsSection, check_reach};
 use super::mesh::{AgentSection, CoordinatorSection, LinkSection, MeshKeys, MeshSection, agent_config, mesh_config};
+use super::remote_write::RemoteWriteSection;
 use super::types::{AgentConfig, LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};
 use super::values::{
     KeyReader, VALID_LIMITS, VALID_PERIODS, VALID_PROBE_INTERVALS, VALID_RETENTIONS, parse_spanned, span_within,
 };
 use crate::light::{ProbeKind, ReplyLimits};
-use kumade_archive::Retention;
+use kumade_archive::{PostgresAddress, PostgresAddressError, Retention};
 use kumade_client::{DEFAULT_PORT, STAMP_PORT};
 use kumade_daemon::{ConfigError, ConfigFault, metrics_address, parse_config};
 use kumade_net::{ScopedAddress, ScopedAddressError, interface::Family};
@@ -21,6 +22,8 @@ use toml::Spanned;
 /// Where the page is served by default: on the loopback interface alone.
 const DEFAULT_PAGE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7280);
 const DEFAULT_ARCHIVE: &str = "/var/lib/kumade-monitor";
+/// What begins so is a database; all else is a directory.
+const DATABASE_SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
 /// The file as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,6 +32,8 @@ struct Sections {
     monitor: MonitorSection,
     #[serde(default)]
     retention: RetentionSection,
+    #[serde(rename = "remote-write")]
+    remote_write: Option<RemoteWriteSection>,
     #[serde(default)]
     access: AccessSection,
     tls: Option<TlsSection>,
@@ -72,7 +77,8 @@ struct MonitorSection {
     port: Option<u16>,
     stamp_port: Option<u16>,
     name: Option<String>,
-    archive: Option<PathBuf>,
+    archive: Option<Spanned<PathBuf>>,
+    archive_password_file: Option<Spanned<PathBuf>>,
     page: Option<Spanned<String>>,
     prometheus: Option<Spanned<String>>,
     #[serde(default)]
@@ -195,7 +201,8 @@ impl Sections {
                 "nothing to monitor: write [[target]] and host = \"HOST\" for each host",
             ));
         }
-        let MonitorSection { name, archive, page, prometheus, stretch, .. } = &self.monitor;
+        let MonitorSection { name, page, prometheus, stretch, .. } = &self.monitor;
+        let (archive, database) = self.monitor.archive()?;
         let access = self.access.validate()?;
         let address =
             |text: &Option<Spanned<String>>| text.as_ref().map(|text| parse_spanned(text, metrics_address)).transpose();
@@ -204,13 +211,15 @@ impl Sections {
         check_reach(&access, "prometheus", prometheus_address, prometheus.as_ref().map(Spanned::span))?;
         Ok(MonitorConfig {
             name: name.clone().unwrap_or_else(own_name),
-            archive: archive.clone().unwrap_or_else(default_archive),
+            archive,
+            database,
             page: page_address,
             prometheus: prometheus_address,
             stretch: *stretch,
             retention: self.retention.validate()?,
             access,
             tls: self.tls.as_ref().map(TlsSection::files),
+            remote_write: self.remote_write.as_ref().map(RemoteWriteSection::validate).transpose()?,
             targets: targets.into_iter().flatten().collect(),
             mesh,
         })
@@ -218,7 +227,14 @@ impl Sections {
 
     fn validate_agent(&self, read_key: KeyReader<'_>) -> Result<AgentConfig, ConfigFault> {
         self.check_role()?;
-        let archive = self.monitor.archive.clone().unwrap_or_else(default_archive);
+        let (archive, database) = self.monitor.archive()?;
+        if database.is_some() {
+            let span = self.monitor.archive.as_ref().map(Spanned::span).unwrap_or_default();
+            return Err(ConfigFault::new(
+                span,
+                "an agent has a directory, and no database: its coordinator has the archive",
+            ));
+        }
         agent_config(self.monitor.mesh_keys(), archive, self.coordinator.as_ref(), read_key)
     }
 
@@ -242,6 +258,33 @@ impl Sections {
             }
         }
         Ok(())
+    }
+}
+
+impl MonitorSection {
+    /// A directory, or a database.
+    fn archive(&self) -> Result<(PathBuf, Option<PostgresAddress>), ConfigFault> {
+        let named = self.archive.as_ref().map(|archive| (archive.get_ref().to_string_lossy(), archive.span()));
+        let database = named.filter(|(text, _)| DATABASE_SCHEMES.iter().any(|scheme| text.starts_with(scheme)));
+        let Some((text, span)) = database else {
+            if let Some(file) = &self.archive_password_file {
+                let text = "`archive-password-file` goes with archive = \"postgresql://USER@HOST/DATABASE\" alone";
+                return Err(ConfigFault::new(file.span(), text));
+            }
+            let directory = self.archive.as_ref().map(|archive| archive.get_ref().clone());
+            return Ok((directory.unwrap_or_else(default_archive), None));
+        };
+        let fault = |error: PostgresAddressError| {
+            let remedy = matches!(error, PostgresAddressError::HasPassword);
+            ConfigFault::new(
+                span,
+                format!("{error}{}", if remedy { ", and archive-password-file = \"FILE\"" } else { "" }),
+            )
+        };
+        let address: PostgresAddress = text.parse().map_err(fault)?;
+        let file = self.archive_password_file.as_ref().map(|file| file.get_ref().clone());
+        let address = file.into_iter().fold(address, PostgresAddress::with_password_file);
+        Ok((default_archive(), Some(address)))
     }
 }
 
@@ -461,10 +504,28 @@ mod tests {
             (&format!("{target}late-after = \"5s\"\n"), "m.toml:3: `lost-after` is less than `late-after`"),
             (&format!("{target}probes = \"stamp\"\n"), "m.toml:3: unknown field `probes`"),
             (&format!("[monitor]\npage = \"x\"\n{target}"), "m.toml:2: `x` is neither a port"),
+            (
+                &format!("[monitor]\narchive = \"postgresql://me:hushed@db.example/kumade\"\n{target}"),
+                "m.toml:2: a password does not belong into the address",
+            ),
+            (
+                &format!("[monitor]\narchive-password-file = \"x\"\n{target}"),
+                "m.toml:2: `archive-password-file` goes with",
+            ),
             (&format!("[retention]\npackets = \"1h\"\n{target}"), "m.toml:2: 1h is out of range"),
         ] {
             let error = read(text).expect_err(text);
-            assert!(error.contains(expected), "{text}: {error}");
+            assert!(error.contains(expected) && !error.contains("hushed"), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn an_archive_is_a_directory_or_a_database() {
+        let target = "[[target]]\nhost = \"a.example\"\n";
+        let config = read(&format!("[monitor]\narchive = \"/var/archive\"\n{target}")).unwrap();
+        assert!(config.database.is_none() && config.archive == Path::new("/var/archive"));
+        let database = "archive = \"postgresql://me@db.example/kumade\"\narchive-password-file = \"file\"\n";
+        let config = read(&format!("[monitor]\n{database}{target}")).unwrap();
+        assert!(config.is_archive_shared() && format!("{config:?}").contains("kumade"));
     }
 }

@@ -1,6 +1,7 @@
 use crate::access::AccessConfig;
 use crate::light::{ProbeKind, ReplyLimits};
-use kumade_archive::Retention;
+use crate::remote_write::RemoteWriteConfig;
+use kumade_archive::{PostgresAddress, Retention};
 use kumade_client::MeasureConfig;
 use kumade_net::interface::Family;
 use kumade_noise_session::{PrivateKey, PublicKey};
@@ -14,8 +15,10 @@ use std::path::PathBuf;
 pub struct MonitorConfig {
     /// What this host is called on the page.
     pub name: String,
-    /// The directory of its archive.
+    /// The directory of its archive, if it is in a file.
     pub archive: PathBuf,
+    /// The database that has its archive instead, shared by several hosts of which one leads.
+    pub database: Option<PostgresAddress>,
     /// Where its page is served.
     pub page: SocketAddr,
     /// Where its metrics are served, if they are.
@@ -24,6 +27,8 @@ pub struct MonitorConfig {
     pub stretch: bool,
     /// How long what is kept.
     pub retention: Retention,
+    /// Where figures are sent to, if they are.
+    pub remote_write: Option<RemoteWriteConfig>,
     /// Who may see it.
     pub access: AccessConfig,
     /// How the page is encrypted, if it is.

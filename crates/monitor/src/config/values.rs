@@ -20,7 +20,7 @@ pub(super) const VALID_RETENTIONS: ValidSpans =
     ValidSpans(Span::from_secs(86_400)..=Span::from_secs(36_600 * 86_400), "1d to 36600d");
 
 /// Times that a key may have, and how people write these.
-pub(super) struct ValidSpans(RangeInclusive<Span>, &'static str);
+pub(super) struct ValidSpans(pub(super) RangeInclusive<Span>, pub(super) &'static str);
 
 /// Reads the file of a pre-shared key; says why it cannot.
 pub type KeyReader<'r> = &'r dyn Fn(&Path) -> Result<PresharedKey, String>;

@@ -5,7 +5,7 @@ use crate::run_document::run_status;
 use crate::status::{LaneDelay, RunStatus};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use kumade_archive::{ArchiveError, PairId, Point, Reader, SeriesQuery, SqliteStore};
+use kumade_archive::{AnyStore, ArchiveError, PairId, Point, Reader, SeriesQuery};
 use kumade_sketch::{Lane, Tally};
 use kumade_units::Time;
 use serde::Serialize;
@@ -19,7 +19,7 @@ use thiserror::Error;
 #[derive(Debug, Clone)]
 pub(crate) struct History {
     /// Connections that nobody uses at present; as many questions are answered at a time as there are.
-    idle: Arc<Mutex<Vec<Reader<SqliteStore>>>>,
+    idle: Arc<Mutex<Vec<Reader<AnyStore>>>>,
     numbers: PairNumbers,
 }
 
@@ -128,7 +128,7 @@ const MAX_EVENTS: u32 = 1000;
 const MAX_RUNS: u32 = 5000;
 
 impl History {
-    pub(crate) fn new(readers: Vec<Reader<SqliteStore>>, numbers: PairNumbers) -> Self {
+    pub(crate) fn new(readers: Vec<Reader<AnyStore>>, numbers: PairNumbers) -> Self {
         History { idle: Arc::new(Mutex::new(readers)), numbers }
     }
 
@@ -191,7 +191,7 @@ impl History {
     /// With a connection that nobody else uses meanwhile.
     fn read<T>(
         &self,
-        question: impl FnOnce(&mut Reader<SqliteStore>) -> Result<T, ArchiveError>,
+        question: impl FnOnce(&mut Reader<AnyStore>) -> Result<T, ArchiveError>,
     ) -> Result<T, HistoryError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let reader = idle().pop();

@@ -6,7 +6,7 @@ use crate::mesh::frame::CoordinatorFrame;
 use crate::mesh::listener::MeshCommand;
 use crate::mesh::plan::agent_id;
 use crate::pair_recorder::BusyTime;
-use kumade_archive::{Archive, ArchiveError, HostId, SqliteStore};
+use kumade_archive::{AnyStore, Archive, ArchiveError, HostId};
 use kumade_noise_session::{PresharedKey, keyed_hash};
 use kumade_planner::{AgentId, ResourceId, Token};
 use kumade_units::Time;
@@ -53,7 +53,7 @@ impl MeshState {
     pub(super) fn new(
         mesh: &MeshConfig,
         hosts: &[HostId],
-        archive: &mut Archive<SqliteStore>,
+        archive: &mut Archive<AnyStore>,
         now: Time,
     ) -> Result<Self, ArchiveError> {
         let state = |(config, host): (&MeshAgent, &HostId)| AgentState {
@@ -132,7 +132,7 @@ impl MeshState {
     }
 }
 
-fn read_secret(archive: &mut Archive<SqliteStore>) -> Result<[u8; 32], ArchiveError> {
+fn read_secret(archive: &mut Archive<AnyStore>) -> Result<[u8; 32], ArchiveError> {
     if let Some(Ok(secret)) = archive.read().state(SECRET_KEY)?.map(<[u8; 32]>::try_from) {
         return Ok(secret);
     }

@@ -4,7 +4,7 @@ use crate::config::MonitorConfig;
 use crate::mesh::plan::run_id;
 use crate::pair_recorder::PairRecorder;
 use crate::schedule::own_run_id;
-use kumade_archive::{Archive, ArchiveError, HostId, Run, SqliteStore};
+use kumade_archive::{AnyStore, Archive, ArchiveError, HostId, Run};
 use kumade_units::Time;
 use std::cmp::Reverse;
 
@@ -13,7 +13,7 @@ const MAX_EARLIER_RUNS: u32 = 20;
 
 /// The numbers of the hosts of a configuration, and its pairs.
 pub(super) fn open_pairs(
-    archive: &mut Archive<SqliteStore>,
+    archive: &mut Archive<AnyStore>,
     config: &MonitorConfig,
     own_host: HostId,
     utc: Time,
@@ -42,7 +42,7 @@ pub(super) fn open_pairs(
 
 /// The last measurements of a pair by either IP version, the latest first.
 pub(super) fn earlier_runs(
-    archive: &mut Archive<SqliteStore>,
+    archive: &mut Archive<AnyStore>,
     own: HostId,
     target: HostId,
 ) -> Result<Vec<Run>, ArchiveError> {

@@ -10,6 +10,9 @@ impl fmt::Display for MonitorStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = if self.agents.is_empty() { "from" } else { "between agents of" };
         write!(f, "{} paths {word} {}", self.pairs.len(), self.name)?;
+        if let Some(leader) = self.leader.as_ref().filter(|leader| !leader.is_this) {
+            write!(f, "; this host stands by, {} leads", leader.name)?;
+        }
         let heads = ["path to", "state", "delay", "loss", "available up", "available down"];
         write_table(f, "  ", heads, self.pairs.iter().map(|pair| pair.cells(self.time_seconds)))?;
         if !self.agents.is_empty() {
