@@ -4,6 +4,7 @@ mod admission;
 mod assets;
 mod connections;
 mod guard;
+mod heatmap;
 mod history;
 mod login;
 mod query;
@@ -24,7 +25,7 @@ use connections::Peer;
 use futures_util::future::select;
 pub(crate) use history::{History, PairNumbers};
 use kumade_net::listener as sockets;
-use query::{RangeQuery, SeriesQuery};
+use query::{HeatmapQuery, RangeQuery, SeriesQuery};
 use question_room::QuestionRoom;
 use serde::Serialize;
 use socket2::Type;
@@ -147,6 +148,7 @@ fn router(sources: Sources) -> Router {
         .route("/api/v1/status", get(status))
         .route("/api/v1/stream", get(news))
         .route("/api/v1/events", get(events))
+        .route("/api/v1/heatmap", get(heatmap))
         .route("/api/v1/pairs/{id}/series", get(series))
         .route("/api/v1/pairs/{id}/runs", get(runs))
         .route("/api/v1/runs/{id}", get(run))
@@ -188,6 +190,15 @@ async fn status(State(sources): State<Sources>) -> Json<Arc<MonitorStatus>> {
 async fn news(State(sources): State<Sources>, Extension(visitor): Extension<Visitor>) -> impl IntoResponse {
     let Sources { status, access, .. } = sources;
     stream::follow(status, move || access.is_admitted(&visitor))
+}
+
+async fn heatmap(
+    State(sources): State<Sources>,
+    Extension(peer): Extension<Peer>,
+    Query(query): Query<HeatmapQuery>,
+) -> Response {
+    let pairs = query.choose(sources.status.borrow().pairs.iter().map(|pair| pair.id.clone()));
+    sources.answer(&peer, move |history| history.heatmap(pairs, query.show, query.range()?, query.points())).await
 }
 
 /// Who asks.
