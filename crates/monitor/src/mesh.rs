@@ -6,6 +6,7 @@
 
 pub(crate) mod agent;
 mod agent_files;
+mod agent_probes;
 mod answering;
 pub(crate) mod budget;
 mod dial;

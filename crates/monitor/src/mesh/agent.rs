@@ -1,27 +1,24 @@
 //! An agent: probes whom the coordinator says, measures and answers when it says, and delivers what came of it.
 
 use super::agent_files::{read_alive, read_assignment, write_alive, write_assignment};
+use super::agent_probes::{probed_target, wire_result};
 use super::answering::{AnsweredRun, RunningReflector};
 use super::dial::{self, Coordinator};
-use super::frame::{
-    AgentFrame, AssignedPeer, Assignment, CoordinatorFrame, MAX_DOCUMENT_BYTES, Pause, RunGrant, RunResult, VERSION,
-    WireLoss, WireResult,
-};
+use super::frame::{AgentFrame, Assignment, CoordinatorFrame, MAX_DOCUMENT_BYTES, Pause, RunGrant, RunResult, VERSION};
 use super::frame_stream::{ConnectionEnd, FrameStream};
 use super::initiated_run::{EndedRun, InitiatedRun};
 use super::outbox::Outbox;
 use super::spool::Spool;
 use crate::config::AgentConfig;
-use crate::light::{ProbeKind, ProbeReply, ProbeReport, ProbeResult, ProbedTarget, Prober, ReplyLimits};
+use crate::host_use::{HostUse, HostUseChange};
+use crate::light::{ProbeReport, ProbedTarget, Prober};
 use crate::monitor_error::MonitorError;
 use crate::run_document::failed_document;
 use kumade_client::PresharedKey;
 use kumade_net::clock::{self, RealtimeOffset};
-use kumade_net::readiness;
+use kumade_net::{HostClaim, readiness};
 use kumade_planner::{Agent, AgentOutput, Outcome, Role, Token};
-use kumade_sketch::LostIn;
 use kumade_units::{Span, Time};
-use kumade_wire::stamp::StampKey;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::BTreeMap;
@@ -45,8 +42,6 @@ const STOP_RESERVE: Span = Span::from_millis(500);
 const SPOOL_DIRECTORY: &str = "spool";
 /// Between two times that are noted for the next process; a pause that is not longer than two of these is told as none.
 const ALIVE_INTERVAL: Span = Span::from_secs(2);
-/// As the coordinator's file has it.
-const MIN_PROBE_INTERVAL: Span = Span::from_millis(10);
 /// Less is what NTP does every few minutes.
 const MIN_CLOCK_STEP: Span = Span::from_millis(100);
 
@@ -66,6 +61,7 @@ pub struct MeshAgentRun {
     /// Peers to whom no probe can be sent, and why.
     not_sent: BTreeMap<u32, String>,
     next_alive: Time,
+    host_use: HostUse,
     clock_offset: RealtimeOffset,
     reflector: Option<RunningReflector>,
     answered: Option<AnsweredRun>,
@@ -116,6 +112,7 @@ impl MeshAgentRun {
             addresses: BTreeMap::new(),
             not_sent: BTreeMap::new(),
             next_alive: now,
+            host_use: HostUse::default(),
             clock_offset: RealtimeOffset::now(),
             reflector: None,
             answered: None,
@@ -166,6 +163,7 @@ impl MeshAgentRun {
         if now >= self.next_alive {
             self.next_alive = now + ALIVE_INTERVAL;
             self.note_alive();
+            self.follow_host_use(now);
         }
         self.advance_link(now);
         self.advance_runs(now);
@@ -214,6 +212,24 @@ impl MeshAgentRun {
         if let Some(step) = self.clock_offset.step_since().filter(|step| (*step).max(-*step) >= MIN_CLOCK_STEP) {
             self.clock_offset = RealtimeOffset::now();
             self.send(&AgentFrame::ClockStep { step });
+        }
+    }
+
+    /// Looks whether another program measures at this host, unless a measurement of its own runs: then no granted run begins.
+    fn follow_host_use(&mut self, now: Time) {
+        if self.initiated.is_some() {
+            return;
+        }
+        let holder = HostClaim::current_holder().ok().flatten().map(|holder| holder.to_string());
+        match self.host_use.update(holder, now) {
+            Some(HostUseChange::Begun(holder)) => {
+                self.planner.release_claim(now);
+                if let Err(error) = self.planner.claim(&holder, now) {
+                    tracing::debug!("{holder} measures although {error}");
+                }
+            }
+            Some(HostUseChange::Ended) => self.planner.release_claim(now),
+            None => {}
         }
     }
 
@@ -412,7 +428,7 @@ impl MeshAgentRun {
         let token = run.token;
         if self.planner.begin(token, now).is_err() {
             self.initiated = None;
-        } else if let Err(reason) = run.measure(end_by - now - STOP_RESERVE) {
+        } else if let Err(reason) = run.measure(end_by - now - STOP_RESERVE, self.host_use.if_held(now)) {
             self.initiated = None;
             self.end(token, Outcome::Failed(reason));
         }
@@ -466,36 +482,4 @@ impl MeshAgentRun {
     fn end(&mut self, token: Token, outcome: Outcome) {
         self.planner.end(token, outcome, clock::boottime());
     }
-}
-
-fn wire_result(result: &ProbeResult, shift: Span) -> WireResult {
-    let sent = result.sent + shift;
-    match result.reply {
-        Ok(ProbeReply { round_trip, one_way, is_late }) => {
-            let one_way = one_way.map(|delays| (delays.up, delays.down, delays.error));
-            WireResult(sent, Some(round_trip), one_way, is_late, WireLoss::Unknown)
-        }
-        Err(lost_in) => {
-            let lost_in = match lost_in {
-                LostIn::Up => WireLoss::Up,
-                LostIn::Down => WireLoss::Down,
-                LostIn::EitherWay => WireLoss::Unknown,
-                LostIn::RoundTrip => WireLoss::RoundTrip,
-            };
-            WireResult(sent, None, None, false, lost_in)
-        }
-    }
-}
-
-fn probed_target(peer: &AssignedPeer) -> Result<ProbedTarget, String> {
-    let key = PresharedKey::parse(&peer.stamp_key).map_err(|error| error.to_string())?;
-    Ok(ProbedTarget {
-        host: peer.host.clone(),
-        port: peer.stamp_port,
-        family: None,
-        kind: ProbeKind::Stamp(Some(StampKey::new(&key))),
-        // A coordinator that is wrong does not make it a flood.
-        interval: peer.interval.max(MIN_PROBE_INTERVAL),
-        limits: ReplyLimits { late_after: peer.late_after, lost_after: peer.lost_after },
-    })
 }

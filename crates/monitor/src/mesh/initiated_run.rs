@@ -1,7 +1,7 @@
 //! The end of a measurement that begins it.
 
 use super::frame::RunGrant;
-use kumade_client::{EndedMeasurement, MeasureConfig, PresharedKey, RunningMeasurement};
+use kumade_client::{EndedMeasurement, HostClaimConfig, IfHeld, MeasureConfig, PresharedKey, RunningMeasurement};
 use kumade_net::clock;
 use kumade_planner::Token;
 use kumade_units::{Span, Time};
@@ -94,15 +94,16 @@ impl InitiatedRun {
         matches!(&self.stage, Stage::Asking { answered, .. } if answered.try_recv() != Err(TryRecvError::Empty))
     }
 
-    /// Measures; it has to end within this.
+    /// Measures; it has to end within this, and waits for others at this host as long as half of it.
     ///
     /// # Errors
     /// The key is none, or the system has no thread.
-    pub(super) fn measure(&mut self, within: Span) -> Result<(), String> {
+    pub(super) fn measure(&mut self, within: Span, if_held: IfHeld) -> Result<(), String> {
         let RunGrant { host, port, key, .. } = &self.granted;
         let mut config = MeasureConfig::new(host.clone(), *port);
         config.key = Some(PresharedKey::parse(key).map_err(|error| error.to_string())?);
         config.max_server_wait = MAX_SERVER_WAIT;
+        config.host_claim = Some(HostClaimConfig { max_wait: within / 2, if_held });
         config.deadline = Some(within);
         let measurement = RunningMeasurement::start(config).map_err(|error| error.to_string())?;
         self.stage = Stage::Measuring { began: clock::monotonic(), utc: clock::realtime(), measurement };
