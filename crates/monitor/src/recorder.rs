@@ -4,13 +4,14 @@ mod leading;
 mod mesh;
 mod mesh_state;
 mod opening;
+mod others;
 mod reconfigure;
 mod remote_write;
 
 use crate::config::MonitorConfig;
 use crate::estimate::schedule_load;
-use crate::host_use::{HostUse, HostUseChange};
-use crate::leadership::Leadership;
+use crate::host_use::HostUse;
+use crate::leadership::{Leadership, Leading};
 use crate::light::ProbeReport;
 use crate::mesh::listener::MeshReport;
 use crate::monitor_error::MonitorError;
@@ -21,14 +22,12 @@ use crate::run_document::{failed_document, run_status};
 use crate::schedule::{Schedule, ScheduleStep};
 use crate::status::{MissedRun, MonitorStatus, RemoteWriteStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
-    AnyStore, Archive, ArchiveError, AuditEntry, Batch, Event, Family, Gap, HostId, NewRun, PairId, Reader,
+    AnyStore, Archive, ArchiveError, AuditEntry, Batch, Event, Family, Gap, Health, HostId, NewRun, PairId, Reader,
 };
 use kumade_client::{EndedMeasurement, HOST_IN_USE, RunningMeasurement};
-use kumade_net::HostClaim;
 use kumade_net::clock::{self, RealtimeOffset};
 use kumade_planner::{Outcome, Plan, Refusal, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
-pub(crate) use leading::Leading;
 use mesh_state::MeshState;
 use opening::{earlier_runs, open_pairs};
 use std::collections::{BTreeMap, VecDeque};
@@ -334,31 +333,6 @@ impl Recorder {
         self.publish(utc);
     }
 
-    /// Looks whether another program measures at this host, unless a measurement of its own runs.
-    fn follow_host_use(&mut self, now: Time) {
-        if self.running.is_some() {
-            return;
-        }
-        let holder = HostClaim::current_holder().ok().flatten().map(|holder| holder.to_string());
-        match self.host_use.update(holder, now) {
-            Some(HostUseChange::Begun(holder)) => self.schedule.set_claim(Some(&holder), now),
-            Some(HostUseChange::Ended) => self.schedule.set_claim(None, now),
-            None => {}
-        }
-        match (self.host_use.is_used(), self.busy.iter_mut().find(|busy| busy.to.is_none())) {
-            // It has begun since the last look.
-            (true, None) => self.add_busy_time(now - COMMIT_INTERVAL),
-            (false, Some(busy)) => busy.to = Some(now),
-            _ => {}
-        }
-    }
-
-    /// From then on, light probes are marked.
-    fn add_busy_time(&mut self, from: Time) {
-        self.busy.push_back(BusyTime { from, to: None });
-        self.busy.drain(..self.busy.len().saturating_sub(KEPT_BUSY_TIMES));
-    }
-
     /// Does what the schedule says.
     fn follow_schedule(&mut self, now: Time, utc: Time) {
         if let Some(record) = self.schedule.take_unstored() {
@@ -467,6 +441,10 @@ impl Recorder {
 
     /// Hands everything over to the archive, and has it written.
     fn commit(&mut self, utc: Time) {
+        if let (Some(_), Health::DiskFull(_)) = (&self.unacknowledged, self.archive.health()) {
+            // It makes room first.
+            return self.shed();
+        }
         if self.unacknowledged.is_none() {
             let batch = self.take_batch();
             // It is kept until the archive has taken it, and until it is on the disk.

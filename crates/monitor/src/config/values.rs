@@ -19,8 +19,12 @@ pub(super) const VALID_LIMITS: ValidSpans = ValidSpans(Span::from_millis(1)..=Sp
 pub(super) const VALID_RETENTIONS: ValidSpans =
     ValidSpans(Span::from_secs(86_400)..=Span::from_secs(36_600 * 86_400), "1d to 36600d");
 
+/// Figures for another database: minutes are sent once they are over.
+pub(super) const VALID_MAX_AGES: ValidSpans =
+    ValidSpans(Span::from_secs(300)..=Span::from_secs(366 * 86_400), "5min to 366d");
+
 /// Times that a key may have, and how people write these.
-pub(super) struct ValidSpans(pub(super) RangeInclusive<Span>, pub(super) &'static str);
+pub(super) struct ValidSpans(RangeInclusive<Span>, &'static str);
 
 /// Reads the file of a pre-shared key; says why it cannot.
 pub type KeyReader<'r> = &'r dyn Fn(&Path) -> Result<PresharedKey, String>;
