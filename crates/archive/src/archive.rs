@@ -168,6 +168,16 @@ impl<S: Store> Archive<S> {
         Ok(id)
     }
 
+    /// Whether a batch was taken before; it may not be written yet.
+    pub fn is_known(&self, instance: &str, sequence: u64) -> bool {
+        self.is_written(instance, sequence) || self.staged.contains(instance, sequence)
+    }
+
+    /// Whether a batch is on the disk, so that it may be acknowledged again.
+    pub fn is_written(&self, instance: &str, sequence: u64) -> bool {
+        self.delivered.get(instance).is_some_and(|numbers| numbers.contains(sequence))
+    }
+
     /// Takes a batch. It is written, and may be acknowledged, with the next [`commit`](Self::commit), or was before.
     ///
     /// # Errors
@@ -177,8 +187,7 @@ impl<S: Store> Archive<S> {
         if let Health::DiskFull(_) = self.health {
             return Err(ArchiveError::DiskFull { operation: "take a batch", archive: self.reader.store().name() });
         }
-        let delivered = self.delivered.get(&batch.instance).is_some_and(|numbers| numbers.contains(batch.sequence));
-        if delivered || self.staged.contains(&batch.instance, batch.sequence) {
+        if self.is_known(&batch.instance, batch.sequence) {
             return Ok(Taken::Repeated);
         }
         if let Some(run) = batch.runs.iter().find(|run| !self.pairs.contains_key(&run.pair)) {

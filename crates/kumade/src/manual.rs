@@ -111,7 +111,13 @@ const PAGES: &[ManualPage] = &[
     },
     ManualPage {
         command: "monitor",
-        examples: &[("kumade monitor --config /etc/kumade/monitor.toml", "monitor what a file names, until Ctrl-C")],
+        examples: &[
+            ("kumade monitor --config /etc/kumade/monitor.toml", "monitor what a file names, until Ctrl-C"),
+            (
+                "kumade monitor --config /etc/kumade/agent.toml",
+                "the same for a file that makes this host an agent of a mesh",
+            ),
+        ],
         exit_statuses: SERVICE_EXIT_STATUSES,
     },
     ManualPage {

@@ -10,8 +10,9 @@ mod show;
 
 use crate::usage::usage_error;
 use clap::{Args, Subcommand};
-use config_file::read_config;
+use config_file::read_role_config;
 use kumade_daemon::{NameLockError, check_name};
+use kumade_monitor::config::RoleConfig;
 use registry::DEFAULT_NAME;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,7 +20,8 @@ use std::process::ExitCode;
 /// Measure paths for years: small probes all day, full measurements on a schedule, an archive, a page
 ///
 /// What is monitored stands in a file (TOML); each target takes two lines. A host that answers ping needs nothing else; one that
-/// runs `kumade serve` can be measured, too.
+/// runs `kumade serve` can be measured, too. In a mesh, agents on several hosts measure between each other, as a coordinator tells them:
+/// role = "coordinator" and role = "agent" in the files.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub struct MonitorArgs {
@@ -61,8 +63,9 @@ pub fn run(args: &MonitorArgs) -> anyhow::Result<ExitCode> {
         (Some(MonitorCommand::Export(args)), _) => export::export(args),
         (Some(MonitorCommand::Backup(args)), _) => export::back_up(args),
         (Some(MonitorCommand::Import(args)), _) => import::run(args),
-        (None, Some(file)) => match read_config(file)? {
-            Ok(config) => run::run(config, file, &args.name, args.keep_privileges),
+        (None, Some(file)) => match read_role_config(file)? {
+            Ok(RoleConfig::Monitor(config)) => run::run(*config, file, &args.name, args.keep_privileges),
+            Ok(RoleConfig::Agent(config)) => run::run_agent(*config, &args.name, args.keep_privileges),
             Err(error) => Ok(usage_error(&error)),
         },
         // Clap asks for one of them.

@@ -48,8 +48,24 @@ const EDGES: &[(&str, &[&str])] = &[
     ("client", &["estimate", "measurement", "net", "probe-train", "transport", "units", "wire"]),
     // Who gives way where there is not room for all; of whose wrong keys is told.
     ("serve", &["net", "daemon", "noise-session", "probe-train", "transport", "units", "wire"]),
-    // Light probes speak STAMP; what is measured is what `client` measures, and loss has its interval as there.
-    ("monitor", &["archive", "client", "daemon", "estimate", "net", "planner", "sketch", "units", "wire"]),
+    // Light probes speak STAMP; what is measured is what `client` measures, and loss has its interval as there. An agent of a mesh answers
+    // as `serve` does.
+    (
+        "monitor",
+        &[
+            "archive",
+            "client",
+            "daemon",
+            "estimate",
+            "net",
+            "noise-session",
+            "planner",
+            "serve",
+            "sketch",
+            "units",
+            "wire",
+        ],
+    ),
     ("emulator", &["link", "middlebox", "net", "packet", "packet-loop", "daemon", "units"]),
     (
         "tunnel",

@@ -1,9 +1,10 @@
 //! What a configuration costs, before it runs.
 
 use crate::config::MonitorConfig;
+use crate::mesh::plan::{mesh_plan, resource_name};
 use crate::schedule::plan;
 use kumade_archive::{Forecast, HostId};
-use kumade_planner::{DurationHistory, MAX_LOAD_RATIO, Plan, ScheduleLoad};
+use kumade_planner::{DurationHistory, MAX_LOAD_RATIO, Plan, ResourceLoad, ScheduleLoad};
 use kumade_units::Span;
 use thiserror::Error;
 
@@ -23,14 +24,15 @@ pub struct CostEstimate {
 }
 
 /// Measurements do not fit into their periods.
-#[derive(Debug, Clone, Copy, PartialEq, Error)]
+#[derive(Debug, Clone, PartialEq, Error)]
 #[error(
-    "measurements would take {:.0} % of this host's time, and more than {:.0} % cannot be kept: make all periods (`measure`) {:.1} \
+    "measurements would take {:.0} % of the time of {of}, and more than {:.0} % cannot be kept: make all periods (`measure`) {:.1} \
      times as long, measure fewer targets, or have it done with stretch = true in [monitor]", load_ratio * 100.0, MAX_LOAD_RATIO * 100.0,
     load_ratio / MAX_LOAD_RATIO
 )]
 pub struct Overloaded {
     load_ratio: f64,
+    of: String,
 }
 
 const YEAR: Span = Span::from_secs(365 * 86_400);
@@ -38,8 +40,7 @@ const YEAR: Span = Span::from_secs(365 * 86_400);
 impl MonitorConfig {
     /// What it costs.
     pub fn estimate_cost(&self) -> CostEstimate {
-        let numbered = self.targets.iter().zip(1..).map(|(target, number)| (HostId(number), target));
-        let load = schedule_load(&plan(numbered)).max_load_ratio();
+        let load = schedule_load(&self.numbered_plan().1).max_load_ratio();
         let bytes_after = |time| {
             let forecast = self.targets.iter().map(|target| Forecast {
                 pairs: 1,
@@ -58,14 +59,61 @@ impl MonitorConfig {
         }
     }
 
+    /// What is measured, by the numbers of the hosts: of the agents of a mesh, else of the targets.
+    pub(crate) fn plan(&self, hosts: &[HostId]) -> Plan {
+        match &self.mesh {
+            Some(mesh) => mesh_plan(mesh, &self.targets, hosts),
+            None => plan(hosts.iter().copied().zip(&self.targets)),
+        }
+    }
+
+    /// The same with any numbers.
+    fn numbered_plan(&self) -> (Vec<HostId>, Plan) {
+        let count = self.mesh.as_ref().map_or(self.targets.len(), |mesh| mesh.agents.len());
+        let hosts: Vec<_> = (1..).take(count).map(HostId).collect();
+        let plan = self.plan(&hosts);
+        (hosts, plan)
+    }
+
     /// Whether all measurements fit into their periods.
     ///
     /// # Errors
     /// They do not, and the periods may not be stretched.
     pub fn check_load(&self) -> Result<(), Overloaded> {
         let load_ratio = self.estimate_cost().load_ratio;
-        if load_ratio > MAX_LOAD_RATIO && !self.stretch { Err(Overloaded { load_ratio }) } else { Ok(()) }
+        if load_ratio <= MAX_LOAD_RATIO || self.stretch {
+            return Ok(());
+        }
+        let busiest = self.mesh_load().and_then(|load| load.resources.into_iter().next());
+        // A group of hosts may be busier than each.
+        let of = match busiest {
+            Some((name, ratio)) if ratio >= load_ratio => format!("the {name}"),
+            Some(_) => "several hosts that measure to each other".to_owned(),
+            None => "this host".to_owned(),
+        };
+        Err(Overloaded { load_ratio, of })
     }
+
+    /// How busy a mesh is; none where there is none.
+    pub fn mesh_load(&self) -> Option<MeshLoad> {
+        let mesh = self.mesh.as_ref()?;
+        let (hosts, plan) = self.numbered_plan();
+        let load = schedule_load(&plan);
+        let named = |load: &ResourceLoad| (resource_name(mesh, &hosts, load.resource), load.load_ratio);
+        Some(MeshLoad {
+            resources: load.resources.iter().map(named).collect(),
+            shortest_period: load.classes.first().and_then(|class| class.shortest_period),
+        })
+    }
+}
+
+/// How busy a mesh is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeshLoad {
+    /// Hosts, and links with their directions, each with the part of the time in which a measurement uses it; the busiest first.
+    pub resources: Vec<(String, f64)>,
+    /// The shortest period in which all pairs can be measured; none where none is.
+    pub shortest_period: Option<Span>,
 }
 
 /// Of a plan whose measurements have not been made before.

@@ -2,6 +2,7 @@
 
 use crate::config::MonitorConfig;
 use crate::pair_recorder::idle_delays;
+use crate::recorder::OWN_HOST_ID;
 use crate::run_document::{run_status, utc_text};
 use crate::status::RunFigure;
 use kumade_archive::{AnyStore, ArchiveError, Family, PairId, Reader, SeriesQuery};
@@ -15,7 +16,7 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct ArchiveExport {
     reader: Reader<AnyStore>,
-    /// The id of its target, for each pair.
+    /// What each pair is called: by its target, in a mesh by both ends.
     pairs: BTreeMap<PairId, (String, Family)>,
 }
 
@@ -23,7 +24,7 @@ pub struct ArchiveExport {
 /// is empty.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProbeLine {
-    /// The id of its target.
+    /// The id of its target; in a mesh those of both ends, as `a:b`.
     pub pair: String,
     /// `4` or `6`.
     pub ip_version: u8,
@@ -56,7 +57,7 @@ pub struct ProbeLine {
 /// A measurement. What is not known is empty.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunLine {
-    /// The id of its target.
+    /// The id of its target; in a mesh those of both ends, as `a:b`.
     pub pair: String,
     /// `4` or `6`.
     pub ip_version: u8,
@@ -99,7 +100,11 @@ impl ArchiveExport {
         let mut reader = Reader::new(config.open_archive_read_only()?);
         let hosts: BTreeMap<_, _> = reader.hosts()?.into_iter().map(|host| (host.id, host.stable_id)).collect();
         let pairs = reader.pairs()?.into_iter();
-        let pairs = pairs.filter_map(|pair| Some((pair.id, (hosts.get(&pair.target)?.clone(), pair.family))));
+        let pairs = pairs.filter_map(|pair| {
+            let (source, target) = (hosts.get(&pair.source)?, hosts.get(&pair.target)?);
+            let name = if source == OWN_HOST_ID { target.clone() } else { format!("{source}:{target}") };
+            Some((pair.id, (name, pair.family)))
+        });
         Ok(ArchiveExport { pairs: pairs.collect(), reader })
     }
 

@@ -3,6 +3,9 @@
 //! A [`Monitor`] is three threads and one more for each measurement. The *prober* sends light probes to all targets; the *recorder*
 //! takes their results, starts measurements, and is the only one that writes the archive; the *page* answers browsers from what the
 //! recorder publishes and from the archive.
+//!
+//! In a mesh, the probers are those of the [agents](MeshAgentRun), each on a host of its own, and one more thread takes what they deliver. Between them
+//! are frames over connections that show who each is.
 #![forbid(unsafe_code)]
 
 pub mod access;
@@ -13,6 +16,7 @@ mod export;
 mod host_use;
 mod leadership;
 pub mod light;
+mod mesh;
 mod metrics;
 mod monitor;
 mod monitor_error;
@@ -27,9 +31,10 @@ mod schedule;
 mod standby;
 pub mod status;
 
-pub use estimate::{CostEstimate, Overloaded};
+pub use estimate::{CostEstimate, MeshLoad, Overloaded};
 pub use export::{ArchiveExport, ProbeLine, RunLine};
 pub use leadership::Leadership;
+pub use mesh::agent::MeshAgentRun;
 pub use monitor::Monitor;
 pub use monitor_error::MonitorError;
 pub use page::{PageError, TlsError};

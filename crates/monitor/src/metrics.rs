@@ -1,6 +1,6 @@
 //! What a monitor sees, in OpenMetrics text.
 
-use crate::status::{LaneDelay, MonitorStatus, PairStatus, RemoteWriteStatus, RunFigure};
+use crate::status::{AgentStatus, LaneDelay, MonitorStatus, PairStatus, RemoteWriteStatus, RunFigure};
 use kumade_daemon::metrics::{Encoder, Gauge, Labels, encode_text};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -52,6 +52,10 @@ const PAIR_GAUGES: [Gauge<PairStatus>; 4] =
         ("loss_low_ratio", "Lower end of its 95 % interval", |pair| Some(pair.loss?.low)),
         ("loss_high_ratio", "Upper end of its 95 % interval", |pair| Some(pair.loss?.high)),
     ];
+const AGENT_GAUGES: [Gauge<AgentStatus>; 1] =
+    [("agent_connected", "Whether an agent is connected to this coordinator", |agent| {
+        Some(f64::from(u8::from(agent.is_connected)))
+    })];
 const DELAY_GAUGES: [Gauge<LaneDelay>; 4] = [
     ("delay_minimum_seconds", "The least delay of the last 15 minutes", |delay| Some(delay.minimum_seconds)),
     ("delay_median_seconds", "The median delay of the last 15 minutes", |delay| Some(delay.median_seconds)),
@@ -93,6 +97,8 @@ impl Collector for Metrics {
             // The one that leads exports what it sees.
             return Ok(());
         }
+        let agents: Vec<_> = status.agents.iter().map(|agent| (vec![("agent", agent.id.as_str())], agent)).collect();
+        encoder.encode_gauges(&agents, &AGENT_GAUGES)?;
         let pairs: Vec<_> = status.pairs.iter().map(|pair| (pair_label(pair), pair)).collect();
         encoder.encode_gauges(&pairs, &PAIR_GAUGES)?;
         let delays = status.pairs.iter().flat_map(|pair| pair.delays.iter().map(move |delay| (pair, delay)));

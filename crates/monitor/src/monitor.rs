@@ -1,9 +1,10 @@
 //! A monitor that runs: its threads, and who tells whom.
 
 use crate::access::{AccessControl, Credential};
-use crate::config::{LightProbes, MonitorConfig, MonitoredTarget};
+use crate::config::{LightProbes, MeshConfig, MonitorConfig, MonitoredTarget};
 use crate::leadership::Leadership;
 use crate::light::{ProbedTarget, Prober};
+use crate::mesh::listener::AgentListener;
 use crate::metrics::encode_metrics;
 use crate::monitor_error::MonitorError;
 use crate::page::{History, PageGuards, PageServer, Tls};
@@ -31,6 +32,7 @@ pub struct Monitor {
     page: PageServer,
     remote_write: Option<RemoteWriteSender>,
     exporter: Option<Exporter>,
+    agents: Option<AgentListener>,
     prober: Option<Prober>,
     deposed: Arc<AtomicBool>,
     messages: SyncSender<Message>,
@@ -54,9 +56,11 @@ impl Monitor {
         config.make_archive_directory()?;
         let (messages, inbox) = mpsc::sync_channel(MAX_WAITING_REPORTS);
         let (status, followed) = watch::channel(Arc::new(MonitorStatus::empty(&config.name)));
-        let targets = config.targets.iter().map(probed_target).collect();
+        let targets = own_targets(&config).map(probed_target).collect();
         let mut recorder = Recorder::open(config.clone(), leadership, status)?;
         let deposed = recorder.deposed_flag();
+        let agents = config.mesh.as_ref().map(|mesh| start_listener(mesh, messages.clone())).transpose()?;
+        agents.iter().for_each(|agents| recorder.set_mesh_commands(agents.commands()));
         let history = History::new(recorder.readers(MAX_QUESTIONS)?, recorder.pair_numbers());
         let remote_write = start_sender(&config, &mut recorder, &messages)?;
         let told = messages.clone();
@@ -74,7 +78,20 @@ impl Monitor {
         let prober = start_prober(targets, seed, messages.clone()).map_err(MonitorError::System)?;
         let (prober, recorder) = (Some(prober), Some(recorder));
         let status = followed;
-        Ok(Monitor { config, access, tls, page, remote_write, exporter, prober, deposed, messages, recorder, status })
+        Ok(Monitor {
+            config,
+            access,
+            tls,
+            page,
+            remote_write,
+            exporter,
+            agents,
+            prober,
+            deposed,
+            messages,
+            recorder,
+            status,
+        })
     }
 
     /// Goes on with another configuration. Probes and measurements of targets that stay are not interrupted. Returns what has changed, a
@@ -111,10 +128,10 @@ impl Monitor {
         // Whoever has ended does not answer either.
         let _ = self.messages.send(message);
         let outcome = answered.recv().unwrap_or(Err(MonitorError::Ended));
-        let targets = if outcome.is_ok() { &config.targets } else { &self.config.targets };
-        let ids = self.config.targets.iter().map(|target| target.id.as_str());
+        let targets = own_targets(if outcome.is_ok() { config } else { &self.config });
+        let ids = own_targets(&self.config).map(|target| target.id.as_str());
         let places: BTreeMap<&str, usize> = ids.zip(0..).collect();
-        let targets = targets.iter().map(|target| (places.get(target.id.as_str()).copied(), probed_target(target)));
+        let targets = targets.map(|target| (places.get(target.id.as_str()).copied(), probed_target(target)));
         self.prober = Some(paused.resume(targets.collect()).map_err(MonitorError::System)?);
         outcome
     }
@@ -146,6 +163,11 @@ impl Monitor {
         self.exporter.as_ref().map(Exporter::address)
     }
 
+    /// Where agents connect, if it has any.
+    pub fn agent_address(&self) -> Option<SocketAddr> {
+        self.agents.as_ref().map(AgentListener::address)
+    }
+
     /// What it sees, now and later.
     pub fn status(&self) -> watch::Receiver<Arc<MonitorStatus>> {
         self.status.clone()
@@ -173,6 +195,7 @@ impl Monitor {
 
     fn end(&mut self) -> Option<thread::Result<()>> {
         (self.prober, self.remote_write) = (None, None);
+        self.agents = None;
         // One that has ended is not told.
         let _ = self.messages.send(Message::Stop);
         self.recorder.take().map(JoinHandle::join)
@@ -215,9 +238,26 @@ pub(crate) fn start_exporter(
     Ok(config.prometheus.map(|address| Exporter::start_guarded(address, may_fetch, metrics)).transpose()?)
 }
 
+/// Those that this host probes: in a mesh, agents do.
+fn own_targets(config: &MonitorConfig) -> impl Iterator<Item = &MonitoredTarget> {
+    config.targets.iter().filter(|_| config.mesh.is_none())
+}
+
 fn probed_target(target: &MonitoredTarget) -> ProbedTarget {
     let LightProbes { kind, port, interval, limits } = target.light.clone();
     ProbedTarget { host: target.host.clone(), port, family: target.family, kind, interval, limits }
+}
+
+/// What agents say goes to the recorder; where that is far behind, they wait.
+fn start_listener(mesh: &MeshConfig, messages: SyncSender<Message>) -> Result<AgentListener, MonitorError> {
+    let MeshConfig { listen, identity, agents, .. } = mesh.clone();
+    let keys = agents.iter().map(|agent| agent.public_key).collect();
+    let report = move |report| {
+        // The monitor has ended where nobody takes it.
+        let _ = messages.send(Message::Mesh(report));
+    };
+    AgentListener::start(listen, identity, keys, report)
+        .map_err(|cause| MonitorError::Listen { address: listen, cause })
 }
 
 /// Its reports go to the recorder; where that is far behind, probing waits.

@@ -6,6 +6,7 @@ use kumade_archive::ArchiveError;
 use kumade_daemon::ExporterError;
 use kumade_planner::PlanError;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -42,6 +43,16 @@ pub enum MonitorError {
     /// Its metrics cannot be served.
     #[error(transparent)]
     Metrics(#[from] ExporterError),
+    /// Agents cannot be listened for.
+    #[error(
+        "cannot listen for agents at {address}: {cause}; choose another address with listen = \"ADDRESS:PORT\" in [monitor]"
+    )]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        cause: io::Error,
+    },
     /// Figures cannot be sent to another database.
     #[error(transparent)]
     RemoteWrite(#[from] RemoteWriteError),

@@ -5,18 +5,23 @@ use crate::light::{ProbeKind, ProbeResult};
 use crate::pair_state::{MAX_LOSS_RATIO, PairMonitor, PairState, lane_loss, path_loss};
 use crate::status::{LaneDelay, PairStatus, RunStatus, StateStatus};
 use kumade_archive::{HostId, PairId};
+use kumade_planner::RunId;
 use kumade_sketch::{Lane, LostIn, Outcome, PairFloors, Sample, Sketch, Summary};
 use kumade_units::{Span, Time};
 use std::net::SocketAddr;
 
-/// One pair of this host and a target.
+/// One pair of hosts.
 #[derive(Debug)]
 pub(crate) struct PairRecorder {
     pub(crate) target: MonitoredTarget,
     /// Since when it is monitored.
     pub(crate) added: Time,
-    /// The target's number in the archive.
+    /// The number in the archive of the host that probes.
+    pub(crate) source: HostId,
+    /// The target's.
     pub(crate) host: HostId,
+    /// The planner's number of its measurements; none where it is not measured.
+    pub(crate) run: Option<RunId>,
     /// Its number in the archive; none until its address is known.
     pub(crate) id: Option<PairId>,
     pub(crate) address: Option<SocketAddr>,
@@ -32,6 +37,9 @@ pub(crate) struct PairRecorder {
     pub(crate) pending: Vec<Sample>,
     duplicates: u64,
 }
+
+/// Results are told of sooner, unless an agent was cut off from its coordinator.
+const MAX_REPORT_DELAY: Span = Span::from_secs(10);
 
 /// A time in which no probe is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,13 +65,20 @@ impl BusyTime {
 }
 
 impl PairRecorder {
-    pub(crate) fn new(target: MonitoredTarget, host: HostId, utc: Time) -> Self {
+    pub(crate) fn new(
+        target: MonitoredTarget,
+        (source, host): (HostId, HostId),
+        run: Option<RunId>,
+        utc: Time,
+    ) -> Self {
         let light = &target.light;
         PairRecorder {
             monitor: PairMonitor::new(light.interval, light.limits.lost_after, utc),
             floors: PairFloors::default(),
+            source,
             added: utc,
             host,
+            run,
             id: None,
             address: None,
             last_run: None,
@@ -81,6 +96,11 @@ impl PairRecorder {
         self.target = target;
     }
 
+    /// The numbers of its source and its target.
+    pub(crate) fn ends(&self) -> (HostId, HostId) {
+        (self.source, self.host)
+    }
+
     /// Takes results of probes: `now` by the monotonic clock, `utc` the same moment by the clock of the day. Returns whether one of them was
     /// sent since the outage began: those that were sent before come for seconds.
     pub(crate) fn add_results(
@@ -91,7 +111,7 @@ impl PairRecorder {
         now: Time,
         utc: Time,
     ) -> bool {
-        self.duplicates += duplicates;
+        self.duplicates = self.duplicates.saturating_add(duplicates);
         let mut is_sending_again = false;
         for result in results {
             let mut sample = Sample::new(utc - (now - result.sent), self.outcome(result));
@@ -99,7 +119,10 @@ impl PairRecorder {
             sample.late = result.reply.is_ok_and(|reply| reply.is_late);
             sample.disturbed = busy.iter().any(|busy| busy.contains(result.sent));
             sample.duplicates = u8::try_from(std::mem::take(&mut self.duplicates)).unwrap_or(u8::MAX);
-            self.monitor.add_sample(&self.floors.quantise(&sample), now);
+            // What comes later than that says nothing of how the path is now.
+            if now - result.sent <= self.target.light.limits.lost_after + MAX_REPORT_DELAY {
+                self.monitor.add_sample(&self.floors.quantise(&sample), now);
+            }
             self.pending.push(sample);
         }
         is_sending_again
@@ -218,7 +241,7 @@ mod tests {
             light,
             measurement: None,
         };
-        PairRecorder::new(target, HostId(1), after(0))
+        PairRecorder::new(target, (HostId(1), HostId(2)), None, after(0))
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The thread that knows all: it takes what probes and measurements tell, starts measurements, and is the archive's only writer.
 
 mod leading;
+mod mesh;
+mod mesh_state;
+mod opening;
 mod others;
 mod reconfigure;
 mod remote_write;
@@ -10,21 +13,23 @@ use crate::estimate::schedule_load;
 use crate::host_use::HostUse;
 use crate::leadership::{Leadership, Leading};
 use crate::light::ProbeReport;
+use crate::mesh::listener::MeshReport;
 use crate::monitor_error::MonitorError;
 use crate::page::PairNumbers;
 use crate::pair_recorder::{BusyTime, PairRecorder};
 use crate::remote_write::{RemoteWriteNews, RemoteWriteProgress};
 use crate::run_document::{failed_document, run_status};
-use crate::schedule::{Schedule, ScheduleStep, plan};
+use crate::schedule::{Schedule, ScheduleStep};
 use crate::status::{MissedRun, MonitorStatus, RemoteWriteStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
-    AnyStore, Archive, ArchiveError, AuditEntry, Batch, Event, Family, Gap, Health, HostId, NewRun, PairId, Reader, Run,
+    AnyStore, Archive, ArchiveError, AuditEntry, Batch, Event, Family, Gap, Health, HostId, NewRun, PairId, Reader,
 };
 use kumade_client::{EndedMeasurement, HOST_IN_USE, RunningMeasurement};
 use kumade_net::clock::{self, RealtimeOffset};
 use kumade_planner::{Outcome, Plan, Refusal, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
-use std::cmp::Reverse;
+use mesh_state::MeshState;
+use opening::{earlier_runs, open_pairs};
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::net::SocketAddr;
@@ -37,6 +42,8 @@ use tokio::sync::watch;
 pub(crate) enum Message {
     /// By the prober.
     Probe(ProbeReport),
+    /// By the thread that listens for agents.
+    Mesh(MeshReport),
     /// By the sender to another database.
     RemoteWrite(RemoteWriteNews),
     /// To go on with another configuration. What probes report from then on is of its targets.
@@ -61,7 +68,7 @@ const MAX_WAITING_RECORDS: usize = 10_000;
 /// Under which the archive has the planner's record of tokens.
 const TOKENS_KEY: &str = "planner.tokens";
 /// This host's id: targets have others.
-const OWN_HOST_ID: &str = "@self";
+pub(crate) const OWN_HOST_ID: &str = "@self";
 
 /// Between two commits; what is not committed is lost with the process.
 const COMMIT_INTERVAL: Span = Span::from_secs(1);
@@ -69,8 +76,6 @@ const COMMIT_INTERVAL: Span = Span::from_secs(1);
 const MAX_MAINTENANCE_STEPS: usize = 8;
 /// Measurements whose times are remembered: results of probes come seconds later at most.
 const KEPT_BUSY_TIMES: usize = 16;
-/// Measurements by which the time of the next one is told.
-const MAX_EARLIER_RUNS: u32 = 20;
 /// Measurements to come that are shown.
 const MAX_SHOWN_RUNS: usize = 200;
 /// Less is what NTP does every few minutes.
@@ -105,6 +110,10 @@ pub(crate) struct Recorder {
     status: watch::Sender<Arc<MonitorStatus>>,
     /// When the last probe of each pair was sent before this start.
     last_sent: BTreeMap<PairId, Time>,
+    /// Agents that measure for this coordinator.
+    mesh: Option<MeshState>,
+    /// Pairs of which the archive has taken runs from agents since the last commit.
+    delivered_runs: Vec<PairId>,
 }
 
 struct RunningRun {
@@ -132,21 +141,21 @@ impl Recorder {
         };
         let mut archive = Archive::open(store, config.retention, utc)?;
         let own_host = archive.put_host(OWN_HOST_ID, &config.name, "", "")?;
-        let mut pairs = Vec::new();
-        for target in &config.targets {
-            let host = archive.put_host(&target.id, &target.name, &target.host, "")?;
-            pairs.push(PairRecorder::new(target.clone(), host, utc));
-        }
-        let plan = fitting_plan(&pairs);
+        let (hosts, pairs) = open_pairs(&mut archive, &config, own_host, utc)?;
+        let plan = fitting_plan(&config, &hosts);
         let stored = archive.read().state(TOKENS_KEY)?;
         let record: TokenRecord = stored.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
         let (mut schedule, record) = Schedule::new(plan, record, utc.as_nanos() as u64, utc, now)?;
         archive.put_state(TOKENS_KEY, Some(&encode_record(record)))?;
         for pair in &pairs {
-            let runs = earlier_runs(&mut archive, own_host, pair.host)?;
-            schedule.restore(pair.host, &runs, utc, now);
+            let Some(run) = pair.run else { continue };
+            let runs = earlier_runs(&mut archive, pair.source, pair.host)?;
+            schedule.restore(run, &runs, utc, now);
         }
-        let last_sent = archive.read().latest()?.into_iter().map(|state| (state.pair, state.last_sent)).collect();
+        let mesh = config.mesh.as_ref().map(|mesh| MeshState::new(mesh, &hosts, &mut archive, now)).transpose()?;
+        // Agents have gone on meanwhile.
+        let latest = if mesh.is_some() { Vec::new() } else { archive.read().latest()? };
+        let last_sent = latest.into_iter().map(|state| (state.pair, state.last_sent)).collect();
         let mut recorder = Recorder {
             schedule,
             pairs,
@@ -170,6 +179,8 @@ impl Recorder {
             remote_write: None,
             status,
             last_sent,
+            mesh,
+            delivered_runs: Vec::new(),
         };
         recorder.note(None, "monitor-started", "the monitor was started".to_owned());
         Ok(recorder)
@@ -193,6 +204,7 @@ impl Recorder {
             match messages.recv_timeout(wait) {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Message::Probe(report)) => self.take_probe_report(report),
+                Ok(Message::Mesh(report)) => self.take_mesh_report(report),
                 Ok(Message::RemoteWrite(news)) => self.take_remote_write_news(news),
                 Ok(Message::Reconfigure { config, changes, answer }) => {
                     // Who has asked may have ended.
@@ -256,7 +268,7 @@ impl Recorder {
         for target in 0..self.pairs.len() {
             let pair = &self.pairs[target];
             let (None, Some(address), host) = (pair.id, pair.address, pair.host) else { continue };
-            match self.archive.put_pair(self.own_host, host, family(address)) {
+            match self.archive.put_pair(pair.source, host, family(address)) {
                 Ok(id) => self.adopt_pair(target, id, utc),
                 Err(error) => return self.fail(&error),
             }
@@ -330,11 +342,13 @@ impl Recorder {
         while let Some(step) = self.schedule.next_step(now) {
             match step {
                 ScheduleStep::Store(record) => self.store_tokens(record, now),
-                ScheduleStep::Begin { target, token, end_by } => self.start_run(target, token, end_by - now, now, utc),
+                ScheduleStep::Begin { run, token, end_by } => self.start_run(run, token, end_by - now, now, utc),
                 // It is told of once it has ended.
                 ScheduleStep::Stop => self.running.iter().for_each(|run| run.measurement.cancel()),
-                ScheduleStep::Missed { target, reason } => {
-                    let place = self.pairs.iter().position(|pair| pair.host == target);
+                ScheduleStep::Grant { agent, grant } => self.send_grant(agent, grant, now),
+                ScheduleStep::Ended(token) => self.note_run_ended(token, now),
+                ScheduleStep::Missed { run, reason } => {
+                    let place = self.pairs.iter().position(|pair| pair.run == Some(run));
                     self.note(place, "run-missed", format!("not measured in its period: {reason}"));
                 }
             }
@@ -351,10 +365,10 @@ impl Recorder {
         }
     }
 
-    fn start_run(&mut self, host: HostId, token: Token, within: Span, now: Time, utc: Time) {
+    fn start_run(&mut self, run: RunId, token: Token, within: Span, now: Time, utc: Time) {
         // One that was to stop and has not ended yet is waited for.
         self.end_run();
-        let place = self.pairs.iter().position(|pair| pair.host == host);
+        let place = self.pairs.iter().position(|pair| pair.run == Some(run));
         let if_held = self.host_use.if_held(now);
         let known = place.and_then(|place| Some((place, self.pairs[place].target.measure_config(within, if_held)?)));
         let Some((place, config)) = known else {
@@ -363,7 +377,8 @@ impl Recorder {
         };
         match RunningMeasurement::start(config) {
             Ok(measurement) => {
-                self.running = Some(RunningRun { target: host, token, started: utc, began: now, measurement });
+                self.running =
+                    Some(RunningRun { target: self.pairs[place].host, token, started: utc, began: now, measurement });
                 self.add_busy_time(now);
             }
             Err(error) => {
@@ -441,13 +456,16 @@ impl Recorder {
             self.sequence += 1;
             self.unacknowledged = Some(batch);
         }
-        if let Err(error) = self.archive.commit(utc) {
-            self.fail(&error);
-            return self.shed();
+        match self.archive.commit(utc) {
+            Ok(acknowledged) => self.acknowledge(&acknowledged),
+            Err(error) => {
+                self.fail(&error);
+                return self.shed();
+            }
         }
         let Some(batch) = self.unacknowledged.take() else { return };
         self.archive_failure = None;
-        for pair in batch.runs.iter().map(|run| run.pair) {
+        for pair in batch.runs.iter().map(|run| run.pair).chain(mem::take(&mut self.delivered_runs)) {
             let latest = self.archive.read().runs(pair, Time::ZERO..Time::MAX, 1).unwrap_or_default();
             let pairs = self.pairs.iter_mut().filter(|known| known.id == Some(pair));
             pairs.for_each(|known| known.last_run = latest.first().map(run_status));
@@ -508,7 +526,7 @@ impl Recorder {
     fn schedule_status(&self, now: Time) -> ScheduleStatus {
         let view = self.schedule.view(MAX_SHOWN_RUNS, now);
         let pair = |run: RunId| {
-            let known = self.pairs.iter().find(|pair| pair.host == HostId(run.0));
+            let known = self.pairs.iter().find(|pair| pair.run == Some(run));
             known.map_or_else(String::new, |pair| pair.target.id.clone())
         };
         let running = view.running.iter().map(|run| ScheduledRun {
@@ -542,31 +560,20 @@ impl Recorder {
             archive_failure: self.archive_failure.clone(),
             remote_write: self.remote_write.as_ref().map(RemoteWriteStatus::from),
             leader: self.leader_status(),
-            pairs: self.pairs.iter().map(PairRecorder::status).collect(),
+            pairs: self.pairs.iter().map(|pair| self.pair_status(pair)).collect(),
             schedule: self.schedule_status(clock::monotonic()),
+            agents: self.agent_status(),
         };
         self.share_status(&status);
         self.status.send_replace(Arc::new(status));
     }
 }
 
-/// Of what is measured, with all periods longer where that takes it.
-fn fitting_plan(pairs: &[PairRecorder]) -> Plan {
-    let plan = plan(pairs.iter().map(|pair| (pair.host, &pair.target)));
+/// Of what is measured, with all periods longer where that takes it; `hosts` have the numbers of the targets, or of the agents.
+fn fitting_plan(config: &MonitorConfig, hosts: &[HostId]) -> Plan {
+    let plan = config.plan(hosts);
     let factor = schedule_load(&plan).stretch_factor();
     plan.stretched(factor)
-}
-
-/// The last measurements of a target by either IP version, the latest first.
-fn earlier_runs(archive: &mut Archive<AnyStore>, own: HostId, target: HostId) -> Result<Vec<Run>, ArchiveError> {
-    let pairs = archive.pairs().filter(|pair| (pair.source, pair.target) == (own, target)).map(|pair| pair.id);
-    let mut runs = Vec::new();
-    for pair in pairs.collect::<Vec<_>>() {
-        runs.extend(archive.read().runs(pair, Time::ZERO..Time::MAX, MAX_EARLIER_RUNS)?);
-    }
-    runs.sort_by_key(|run| Reverse(run.started));
-    runs.truncate(MAX_EARLIER_RUNS as usize);
-    Ok(runs)
 }
 
 fn family(address: SocketAddr) -> Family {

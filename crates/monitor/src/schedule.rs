@@ -1,11 +1,12 @@
-//! When which target is measured: the planner's coordinator and agent, in one process.
+//! When which pair is measured: the planner's coordinator and this host's own agent, in one process. Other hosts' agents are told by
+//! the mesh.
 
 use crate::config::MonitoredTarget;
 use kumade_archive::{HostId, Run as ArchivedRun};
 use kumade_planner::{
-    Agent, AgentId, AgentOutput, Class, ClassId, Coordinator, CoordinatorInput, CoordinatorOutput, DurationHistory,
-    HeldGrant, Outcome, Plan, PlanError, PlannedAgent, Resource, ResourceId, ResourceKind, Run, RunId, RunKind,
-    ScheduleView, Token, TokenRecord,
+    Agent, AgentId, AgentMessage, AgentOutput, Class, ClassId, Coordinator, CoordinatorInput, CoordinatorOutput,
+    DurationHistory, Grant, HeldGrant, Outcome, Plan, PlanError, PlannedAgent, Resource, ResourceId, ResourceKind, Run,
+    RunId, RunKind, ScheduleView, Token, TokenRecord,
 };
 use kumade_units::{Span, Time};
 
@@ -23,15 +24,19 @@ pub(crate) struct Schedule {
 pub(crate) enum ScheduleStep {
     /// Store this, then say so by [`Schedule::stored`].
     Store(TokenRecord),
-    /// Measure to this host; it has to end by then.
-    Begin { target: HostId, token: Token, end_by: Time },
+    /// Measure from this host; it has to end by then.
+    Begin { run: RunId, token: Token, end_by: Time },
     /// End the measurement.
     Stop,
-    /// A target was not measured in its period.
-    Missed { target: HostId, reason: String },
+    /// Tell another host's agent.
+    Grant { agent: AgentId, grant: Grant },
+    /// What this grant used is free again.
+    Ended(Token),
+    /// A pair was not measured in its period.
+    Missed { run: RunId, reason: String },
 }
 
-/// This host is the only agent, and the first resource: targets have the numbers that the archive gave them, above zero.
+/// This host is the first agent, and the first resource: targets have the numbers that the archive gave them, above zero.
 const OWN_AGENT: AgentId = AgentId(0);
 const OWN_HOST: ResourceId = ResourceId(0);
 
@@ -51,12 +56,12 @@ impl Schedule {
         Ok((Schedule { coordinator, agent, unstored: None }, record))
     }
 
-    /// Earlier measurements of a target, the latest first, tell how long one takes, and when the next is due.
-    pub(crate) fn restore(&mut self, target: HostId, earlier: &[ArchivedRun], utc: Time, now: Time) {
+    /// Earlier measurements of a pair, the latest first, tell how long one takes, and when the next is due.
+    pub(crate) fn restore(&mut self, run: RunId, earlier: &[ArchivedRun], utc: Time, now: Time) {
         let mut history = DurationHistory::default();
         earlier.iter().rev().for_each(|run| history.record(run.ended - run.started));
         let served_ago = earlier.first().map(|run| (utc - run.started).max(Span::ZERO));
-        self.coordinator.restore(RunId(target.0), history, served_ago, now);
+        self.coordinator.restore(run, history, served_ago, now);
     }
 
     /// Somebody else measures at this host, or nobody else any more: nothing begins meanwhile.
@@ -79,6 +84,16 @@ impl Schedule {
     pub(crate) fn advance(&mut self, now: Time) {
         self.coordinator.advance(now);
         self.agent.advance(now);
+    }
+
+    /// Another host's agent has said something.
+    pub(crate) fn receive(&mut self, agent: AgentId, message: AgentMessage, now: Time) {
+        self.process(CoordinatorInput::Message(agent, message), now);
+    }
+
+    /// Its connection has ended.
+    pub(crate) fn disconnect(&mut self, agent: AgentId, now: Time) {
+        self.process(CoordinatorInput::Disconnected(agent), now);
     }
 
     /// A measurement has ended.
@@ -116,7 +131,7 @@ impl Schedule {
                     AgentOutput::Begin(HeldGrant { grant, end_by, .. })
                         if self.agent.begin(grant.token, now).is_ok() =>
                     {
-                        return Some(ScheduleStep::Begin { target: HostId(grant.run.0), token: grant.token, end_by });
+                        return Some(ScheduleStep::Begin { run: grant.run, token: grant.token, end_by });
                     }
                     AgentOutput::Begin(_) => {}
                     AgentOutput::Stop(_) => return Some(ScheduleStep::Stop),
@@ -124,11 +139,12 @@ impl Schedule {
             } else {
                 match self.coordinator.next_output()? {
                     CoordinatorOutput::Persist(record) => return Some(ScheduleStep::Store(record)),
-                    CoordinatorOutput::Grant(_, grant) => self.agent.receive(grant, now),
-                    CoordinatorOutput::Ended(_) => {}
+                    CoordinatorOutput::Grant(OWN_AGENT, grant) => self.agent.receive(grant, now),
+                    CoordinatorOutput::Grant(agent, grant) => return Some(ScheduleStep::Grant { agent, grant }),
+                    CoordinatorOutput::Ended(end) => return Some(ScheduleStep::Ended(end.token)),
                     CoordinatorOutput::Missed(missed) => {
                         let reason = missed.reason.to_string();
-                        return Some(ScheduleStep::Missed { target: HostId(missed.run.0), reason });
+                        return Some(ScheduleStep::Missed { run: missed.run, reason });
                     }
                 }
             }
@@ -141,6 +157,11 @@ impl Schedule {
             tracing::error!("the planner: {error}");
         }
     }
+}
+
+/// The number of the run from this host to another.
+pub(crate) fn own_run_id(target: HostId) -> RunId {
+    RunId(target.0)
 }
 
 /// The plan of this host: all measurements use it, so that they run one at a time. `targets` are those that are measured, with their
@@ -158,7 +179,7 @@ pub(crate) fn plan<'t>(targets: impl IntoIterator<Item = (HostId, &'t MonitoredT
         plan.classes.push(Class { id: ClassId(number), period: schedule.period });
         plan.resources.push(host(ResourceId(number)));
         plan.runs.push(Run {
-            id: RunId(number),
+            id: own_run_id(HostId(number)),
             class: ClassId(number),
             kind: RunKind::Full,
             initiator: OWN_AGENT,

@@ -34,6 +34,9 @@ pub struct MonitorStatus {
     pub pairs: Vec<PairStatus>,
     /// Measurements to come.
     pub schedule: ScheduleStatus,
+    /// Who measures for it, in the configuration's order; none but for a coordinator.
+    #[serde(default)]
+    pub agents: Vec<AgentStatus>,
 }
 
 impl MonitorStatus {
@@ -54,8 +57,24 @@ impl MonitorStatus {
             remote_write: None,
             pairs: Vec::new(),
             schedule: ScheduleStatus::default(),
+            agents: Vec::new(),
         }
     }
+}
+
+/// An agent of a coordinator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentStatus {
+    /// By which its history is found.
+    pub id: String,
+    /// What it is called.
+    pub name: String,
+    /// Whether it is connected to the coordinator.
+    pub is_connected: bool,
+    /// Since when that is so; none if it has not been connected since the coordinator began.
+    pub since_seconds: Option<f64>,
+    /// From where it is, or was last, connected.
+    pub address: Option<String>,
 }
 
 /// Which of several hosts measures and writes; the others stand by and show what it sees.
@@ -331,6 +350,13 @@ mod tests {
             remote_write: Some(RemoteWriteStatus { accepted: 1200, refused: 1, refusal: None, failure: None }),
             started_seconds: 1_800_000_000.0,
             pairs: vec![campus, silent],
+            agents: vec![AgentStatus {
+                id: "north".to_owned(),
+                name: "North".to_owned(),
+                is_connected: false,
+                since_seconds: Some(1_800_003_000.0),
+                address: Some("192.0.2.9".to_owned()),
+            }],
             schedule: ScheduleStatus { load_ratio: 0.03, stretch_factor: 1.0, runs: vec![run], missed: vec![missed] },
             ..MonitorStatus::empty("office")
         }

@@ -1,4 +1,4 @@
-//! The system's two clocks, read in nanoseconds.
+//! The system's clocks, read in nanoseconds.
 
 use kumade_units::{Span, Time};
 use nix::libc;
@@ -8,6 +8,11 @@ use std::mem;
 /// CLOCK_MONOTONIC: runs steadily; for deadlines and intervals.
 pub fn monotonic() -> Time {
     read_clock(ClockId::CLOCK_MONOTONIC)
+}
+
+/// CLOCK_BOOTTIME: as [`monotonic`], and runs while the host is suspended; for deadlines that another host counts, too.
+pub fn boottime() -> Time {
+    read_clock(ClockId::CLOCK_BOOTTIME)
 }
 
 /// CLOCK_REALTIME: the clock of the kernel's packet stamps; it may be set or slewed.

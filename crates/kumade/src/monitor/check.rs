@@ -1,10 +1,10 @@
 //! `kumade monitor check`: what a monitor would do.
 
-use super::config_file::read_config;
+use super::config_file::read_role_config;
 use crate::output::StandardOutput;
 use crate::usage::usage_error;
 use clap::Args;
-use kumade_monitor::config::{MonitorConfig, TlsFiles};
+use kumade_monitor::config::{AgentConfig, MonitorConfig, RoleConfig, TlsFiles};
 use kumade_units::Rate;
 use std::io::Write;
 use std::path::PathBuf;
@@ -26,11 +26,17 @@ const PROBE_BYTES: f64 = 72.0;
 /// # Errors
 /// The file or a key cannot be read, or the measurements do not fit into their periods.
 pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let config = match read_config(&args.file)? {
-        Ok(config) => config,
+    let mut output = StandardOutput;
+    let config = match read_role_config(&args.file)? {
+        Ok(RoleConfig::Monitor(config)) => config,
+        Ok(RoleConfig::Agent(config)) => {
+            let AgentConfig { coordinator_host, coordinator_port, identity, .. } = &*config;
+            writeln!(output, "an agent of the coordinator {coordinator_host}, port {coordinator_port}")?;
+            writeln!(output, "its public key: {}", identity.public_key())?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Err(error) => return Ok(usage_error(&error)),
     };
-    let mut output = StandardOutput;
     for target in &config.targets {
         let measured = target.measurement.as_ref().map(|schedule| format!(", measured every {}", schedule.period));
         let interval = target.light.interval;
@@ -44,7 +50,17 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         cost.probes_per_second,
         Rate::from_f64(bytes_per_second * 8.0)
     )?;
-    if cost.load_ratio > 0.0 {
+    if let (Some(mesh), Some(load)) = (&config.mesh, config.mesh_load()) {
+        for (pair, reason) in &mesh.unreachable {
+            writeln!(output, "{pair}: cannot be measured: {reason}")?;
+        }
+        for (name, ratio) in &load.resources {
+            writeln!(output, "{name}: {:.1} % of the time measured", ratio * 100.0)?;
+        }
+        if let Some(period) = load.shortest_period {
+            writeln!(output, "shortest possible period: {period}")?;
+        }
+    } else if cost.load_ratio > 0.0 {
         writeln!(
             output,
             "measurements: {:.1} % of this host's time; periods of {:.2} times the length would do",

@@ -23,7 +23,7 @@ pub struct ExportArgs {
     /// What to print
     #[arg(long, value_enum, default_value = "runs")]
     what: Content,
-    /// Id of the target whose paths are printed [default: all]
+    /// Id of the target whose paths are printed, or of a path of a mesh, as rome:paris [default: all]
     #[arg(long, value_name = "ID")]
     pair: Option<String>,
     /// From when, as 2026-11-28T00:00:00Z [default: a day before the end]

@@ -6,18 +6,50 @@ use crate::confinement::Confinement;
 use crate::descriptors::raise_descriptor_limit;
 use crate::notices::log_reload;
 use crate::output::note;
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use kumade_daemon::signals::DaemonSignals;
-use kumade_monitor::config::MonitorConfig;
-use kumade_monitor::{Leadership, Monitor, MonitorError, MonitorStatus, Reply, Request, Standby};
+use kumade_monitor::config::{AgentConfig, MonitorConfig};
+use kumade_monitor::{Leadership, MeshAgentRun, Monitor, MonitorError, MonitorStatus, Reply, Request, Standby};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 /// Maximum time until a signal is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Measures for a coordinator until a signal comes.
+///
+/// # Errors
+/// The name is taken, or the archive's directory cannot be used.
+pub(super) fn run_agent(config: AgentConfig, name: &str, keeps_privileges: bool) -> anyhow::Result<ExitCode> {
+    let signals = DaemonSignals::register(false).context("cannot listen for signals")?;
+    let _claim = monitor_registry().lock_name(name)?;
+    raise_descriptor_limit();
+    let (coordinator, own) = (config.coordinator_host.clone(), config.identity.public_key());
+    config.make_archive_directory()?;
+    let mut confinement = Confinement::unless_kept(keeps_privileges);
+    if let Some(confinement) = &mut confinement {
+        confinement.keep_monitor_privileges([config.port, config.stamp_port], Some(&config.archive));
+    }
+    let agent = MeshAgentRun::open(config)?;
+    note!("an agent of {coordinator}; its public key: {own}");
+    if let Some(confinement) = confinement {
+        confinement.finish();
+    }
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let running = scope.spawn(|| agent.run(&stop));
+        while !signals.is_end_requested() && !running.is_finished() {
+            thread::sleep(POLL_INTERVAL);
+        }
+        stop.store(true, Ordering::Relaxed);
+        running.join().map_err(|_| anyhow!("the agent has ended by a fault of the program"))
+    })??;
+    Ok(ExitCode::SUCCESS)
+}
 
 /// Monitors until a signal comes; SIGHUP has the file read again.
 ///
@@ -35,7 +67,8 @@ pub(super) fn run(
     config.make_archive_directory()?;
     let mut confinement = Confinement::unless_kept(keeps_privileges);
     if let Some(confinement) = &mut confinement {
-        let ports = [Some(config.page), config.prometheus].into_iter().flatten().map(|address| address.port());
+        let ports = [Some(config.page), config.prometheus, config.mesh.as_ref().map(|mesh| mesh.listen)];
+        let ports = ports.into_iter().flatten().map(|address| address.port());
         let archive = (!config.is_archive_shared()).then_some(config.archive.as_path());
         confinement.keep_monitor_privileges(ports, archive);
     }
@@ -104,6 +137,9 @@ fn say_what_runs(monitor: &Monitor) {
     let scheme = if monitor.is_encrypted() { "https" } else { "http" };
     let count = monitor.config().targets.len();
     note!("monitoring {count} paths; the page: {scheme}://{}/", monitor.page_address());
+    if let (Some(address), Some(mesh)) = (monitor.agent_address(), &monitor.config().mesh) {
+        note!("agents connect to {address}; the public key: {}", mesh.identity.public_key());
+    }
     if let Some(address) = monitor.metrics_address() {
         note!("metrics: http://{address}/metrics");
     }

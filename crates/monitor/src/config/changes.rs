@@ -18,6 +18,10 @@ const ARCHIVE: FixedSetting =
     FixedSetting { key: "`archive` in [monitor]", reason: "what was seen so far is in the archive that it has" };
 const PAGE: FixedSetting = FixedSetting { key: "`page` in [monitor]", reason: "browsers are connected to it" };
 
+const MESH: FixedSetting = FixedSetting {
+    key: "the mesh, but for [mesh],",
+    reason: "agents know it as it is; they keep what they find meanwhile",
+};
 const REMOTE_WRITE: FixedSetting =
     FixedSetting { key: "[remote-write]", reason: "figures are on their way to the receiver that it has" };
 
@@ -32,6 +36,13 @@ impl MonitorConfig {
         }
         if self.page != after.page {
             return Err(PAGE);
+        }
+        let is_same_mesh = match (&self.mesh, &after.mesh) {
+            (Some(before), Some(after)) => before.is_same(after),
+            (before, after) => before.is_none() && after.is_none(),
+        };
+        if !is_same_mesh {
+            return Err(MESH);
         }
         if self.remote_write != after.remote_write {
             return Err(REMOTE_WRITE);

@@ -1,6 +1,7 @@
 use super::access_section::{AccessSection, TlsSection, check_reach};
+use super::mesh::{AgentSection, CoordinatorSection, LinkSection, MeshKeys, MeshSection, agent_config, mesh_config};
 use super::remote_write::RemoteWriteSection;
-use super::types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};
+use super::types::{AgentConfig, LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};
 use super::values::{
     KeyReader, VALID_LIMITS, VALID_PERIODS, VALID_PROBE_INTERVALS, VALID_RETENTIONS, parse_spanned, span_within,
 };
@@ -38,12 +39,43 @@ struct Sections {
     tls: Option<TlsSection>,
     #[serde(default)]
     target: Vec<TargetSection>,
+    #[serde(default)]
+    mesh: MeshSection,
+    #[serde(default)]
+    agent: Vec<AgentSection>,
+    #[serde(default)]
+    link: Vec<LinkSection>,
+    coordinator: Option<CoordinatorSection>,
+}
+
+/// What the program does with a file.
+#[derive(Debug, Clone)]
+pub enum RoleConfig {
+    /// It has an archive and a page.
+    Monitor(Box<MonitorConfig>),
+    /// It measures for a coordinator.
+    Agent(Box<AgentConfig>),
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RoleName {
+    #[default]
+    Single,
+    Agent,
+    Coordinator,
 }
 
 /// `[monitor]`
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct MonitorSection {
+    #[serde(default)]
+    role: RoleName,
+    listen: Option<Spanned<String>>,
+    key: Option<Spanned<PathBuf>>,
+    port: Option<u16>,
+    stamp_port: Option<u16>,
     name: Option<String>,
     archive: Option<Spanned<PathBuf>>,
     archive_password_file: Option<Spanned<PathBuf>>,
@@ -117,10 +149,42 @@ impl MonitorConfig {
     }
 }
 
+impl RoleConfig {
+    /// Reads a file's text, as [`MonitorConfig::from_toml`], of any role.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_toml(text: &str, origin: &str, read_key: KeyReader<'_>) -> Result<Self, ConfigError> {
+        let role = |sections: Sections| match sections.monitor.role {
+            RoleName::Agent => sections.validate_agent(read_key).map(|agent| RoleConfig::Agent(Box::new(agent))),
+            _ => sections.validate(read_key).map(|monitor| RoleConfig::Monitor(Box::new(monitor))),
+        };
+        parse_config::<Sections>(text).and_then(role).map_err(|fault| fault.with_line(origin, text))
+    }
+}
+
+impl MonitorSection {
+    fn mesh_keys(&self) -> MeshKeys<'_> {
+        MeshKeys { listen: self.listen.as_ref(), key: self.key.as_ref(), port: self.port, stamp_port: self.stamp_port }
+    }
+}
+
 impl Sections {
     fn validate(&self, read_key: KeyReader<'_>) -> Result<MonitorConfig, ConfigFault> {
         let targets = self.target.iter().map(|target| target.validate(read_key));
-        let targets: Vec<Vec<MonitoredTarget>> = targets.collect::<Result<_, _>>()?;
+        let mut targets: Vec<Vec<MonitoredTarget>> = targets.collect::<Result<_, _>>()?;
+        self.check_role()?;
+        if self.monitor.role == RoleName::Agent {
+            let text = "an agent has no archive: give the coordinator's file";
+            return Err(ConfigFault::new(0..0, text));
+        }
+        let mut mesh = None;
+        if self.monitor.role == RoleName::Coordinator {
+            let keys = self.monitor.mesh_keys();
+            let (config, pairs) = mesh_config(keys, &self.mesh, &self.agent, &self.link, read_key)?;
+            mesh = Some(config);
+            targets = vec![pairs];
+        }
         let mut ids = BTreeSet::new();
         for (section, target) in
             self.target.iter().zip(&targets).flat_map(|(section, all)| all.iter().map(move |one| (section, one)))
@@ -131,7 +195,7 @@ impl Sections {
                 return Err(ConfigFault::new(span, text));
             }
         }
-        if targets.is_empty() {
+        if targets.is_empty() && mesh.is_none() {
             return Err(ConfigFault::new(
                 0..0,
                 "nothing to monitor: write [[target]] and host = \"HOST\" for each host",
@@ -157,7 +221,43 @@ impl Sections {
             tls: self.tls.as_ref().map(TlsSection::files),
             remote_write: self.remote_write.as_ref().map(RemoteWriteSection::validate).transpose()?,
             targets: targets.into_iter().flatten().collect(),
+            mesh,
         })
+    }
+
+    fn validate_agent(&self, read_key: KeyReader<'_>) -> Result<AgentConfig, ConfigFault> {
+        self.check_role()?;
+        let (archive, database) = self.monitor.archive()?;
+        if database.is_some() {
+            let span = self.monitor.archive.as_ref().map(Spanned::span).unwrap_or_default();
+            return Err(ConfigFault::new(
+                span,
+                "an agent has a directory, and no database: its coordinator has the archive",
+            ));
+        }
+        agent_config(self.monitor.mesh_keys(), archive, self.coordinator.as_ref(), read_key)
+    }
+
+    /// Whether nothing stands in the file that is for another role.
+    fn check_role(&self) -> Result<(), ConfigFault> {
+        let role = self.monitor.role;
+        let target = self.target.first().map(|target| target.host.span());
+        let agent = self.agent.first().map(AgentSection::span);
+        let link = self.link.first().map(LinkSection::span);
+        let coordinator = self.coordinator.as_ref().map(CoordinatorSection::span);
+        let foreign = [
+            ("[[target]]", RoleName::Single, target),
+            ("[[agent]]", RoleName::Coordinator, agent),
+            ("[[link]]", RoleName::Coordinator, link),
+            ("[coordinator]", RoleName::Agent, coordinator),
+        ];
+        for (part, owner, span) in foreign {
+            if let (true, Some(span)) = (owner != role, span) {
+                let word = format!("{owner:?}").to_lowercase();
+                return Err(ConfigFault::new(span, format!("{part} goes with role = \"{word}\" in [monitor]")));
+            }
+        }
+        Ok(())
     }
 }
 

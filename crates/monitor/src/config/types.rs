@@ -4,6 +4,7 @@ use crate::remote_write::RemoteWriteConfig;
 use kumade_archive::{PostgresAddress, Retention};
 use kumade_client::{HostClaimConfig, IfHeld, MeasureConfig};
 use kumade_net::interface::Family;
+use kumade_noise_session::{PrivateKey, PublicKey};
 use kumade_units::Span;
 use kumade_wire::PresharedKey;
 use std::net::SocketAddr;
@@ -34,6 +35,87 @@ pub struct MonitorConfig {
     pub tls: Option<TlsFiles>,
     /// At least one, with different ids.
     pub targets: Vec<MonitoredTarget>,
+    /// Whose paths these are; none where they are this host's own.
+    pub mesh: Option<MeshConfig>,
+}
+
+/// A mesh of agents, as its coordinator knows it.
+#[derive(Debug, Clone)]
+pub struct MeshConfig {
+    /// Where agents connect.
+    pub listen: SocketAddr,
+    /// By which agents know this coordinator.
+    pub identity: PrivateKey,
+    /// At least two, with different ids and keys.
+    pub agents: Vec<MeshAgent>,
+    /// Links that several agents share.
+    pub links: Vec<MeshLink>,
+    /// The pairs that are measured: of each [target](MonitorConfig::targets), in the same order.
+    pub pairs: Vec<MeshPair>,
+    /// The pairs that cannot be measured, as `ID:ID`, and why.
+    pub unreachable: Vec<(String, String)>,
+}
+
+impl MeshConfig {
+    /// Whether the same hosts and links are in it, with the same keys.
+    pub(crate) fn is_same(&self, other: &MeshConfig) -> bool {
+        (self.listen, self.identity.public_key()) == (other.listen, other.identity.public_key())
+            && (&self.agents, &self.links) == (&other.agents, &other.links)
+    }
+}
+
+/// An agent of a mesh.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MeshAgent {
+    /// By which its history is found.
+    pub id: String,
+    /// What it is called on the page.
+    pub name: String,
+    /// By which it is known.
+    pub public_key: PublicKey,
+    /// Where others reach it, for measurements; none behind address translation.
+    pub address: Option<(String, u16)>,
+    /// UDP port of its STAMP reflector there.
+    pub stamp_port: u16,
+}
+
+/// A link that is shared by the paths between those behind it and all others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MeshLink {
+    /// What it is called.
+    pub name: String,
+    /// Places of the agents behind it.
+    pub agents: Vec<usize>,
+}
+
+/// Two agents between which is measured, in both directions.
+#[derive(Debug, Clone)]
+pub struct MeshPair {
+    /// Place of the agent that begins.
+    pub source: usize,
+    /// Place of the one that answers.
+    pub target: usize,
+    /// Places of the links between them.
+    pub links: Vec<usize>,
+}
+
+/// What an agent is told by its own file.
+#[derive(Debug, Clone)]
+pub struct AgentConfig {
+    /// The directory of what it has not delivered yet.
+    pub archive: PathBuf,
+    /// By which the coordinator knows it.
+    pub identity: PrivateKey,
+    /// Name or address of the coordinator.
+    pub coordinator_host: String,
+    /// Its port.
+    pub coordinator_port: u16,
+    /// By which it is known.
+    pub coordinator_key: PublicKey,
+    /// Port at which measurements are answered, TCP and UDP.
+    pub port: u16,
+    /// UDP port of the STAMP reflector.
+    pub stamp_port: u16,
 }
 
 /// Files in PEM.

@@ -1,6 +1,7 @@
 //! Another configuration, while probes and measurements go on.
 
-use super::{OWN_HOST_ID, Recorder, earlier_runs, fitting_plan};
+use super::opening::{earlier_runs, open_pairs};
+use super::{OWN_HOST_ID, Recorder, fitting_plan};
 use crate::config::MonitorConfig;
 use crate::monitor_error::MonitorError;
 use crate::pair_recorder::PairRecorder;
@@ -10,6 +11,9 @@ use kumade_units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::PoisonError;
+
+/// The numbers of a pair's source and target.
+type Ends = (HostId, HostId);
 
 /// Who is said to have changed the configuration.
 const FILE_AUTHOR: &str = "configuration file";
@@ -25,19 +29,16 @@ impl Recorder {
         // What waits of targets that go is written first.
         self.commit(utc);
         self.archive.put_host(OWN_HOST_ID, &config.name, "", "")?;
-        let mut planned = Vec::new();
-        for target in &config.targets {
-            let host = self.archive.put_host(&target.id, &target.name, &target.host, "")?;
-            planned.push(PairRecorder::new(target.clone(), host, utc));
-        }
-        let known: BTreeSet<HostId> = self.pairs.iter().map(|pair| pair.host).collect();
-        let new: BTreeSet<HostId> = planned.iter().map(|pair| pair.host).filter(|host| !known.contains(host)).collect();
-        let last_sent = self.last_sent_to(&new)?;
-        self.schedule.configure(fitting_plan(&planned), now)?;
-        for host in new {
+        let (hosts, planned) = open_pairs(&mut self.archive, &config, self.own_host, utc)?;
+        let known: BTreeSet<Ends> = self.pairs.iter().map(PairRecorder::ends).collect();
+        let new: BTreeSet<Ends> = planned.iter().map(PairRecorder::ends).filter(|ends| !known.contains(ends)).collect();
+        let last_sent = self.last_sent_between(&new)?;
+        self.schedule.configure(fitting_plan(&config, &hosts), now)?;
+        for pair in planned.iter().filter(|pair| new.contains(&pair.ends())) {
+            let Some(run) = pair.run else { continue };
             // What cannot be read is measured as if it were new.
-            let runs = earlier_runs(&mut self.archive, self.own_host, host).unwrap_or_default();
-            self.schedule.restore(host, &runs, utc, now);
+            let runs = earlier_runs(&mut self.archive, pair.source, pair.host).unwrap_or_default();
+            self.schedule.restore(run, &runs, utc, now);
         }
         // Of those that this process has monitored before, it is known better when that ended.
         for (pair, sent) in last_sent {
@@ -46,6 +47,7 @@ impl Recorder {
         self.replace_pairs(planned, utc);
         self.archive.set_retention(config.retention);
         self.config = config;
+        self.tell_agents();
         for change in changes {
             self.note(None, "configuration", format!("changed: {change}"));
             self.audit(AuditEntry { at: utc, who: FILE_AUTHOR.to_owned(), what: change });
@@ -53,9 +55,9 @@ impl Recorder {
         Ok(())
     }
 
-    /// When the last probe was sent to hosts that were monitored at some time, and are not at present.
-    fn last_sent_to(&mut self, hosts: &BTreeSet<HostId>) -> Result<Vec<(PairId, Time)>, ArchiveError> {
-        let known = self.archive.pairs().filter(|pair| pair.source == self.own_host && hosts.contains(&pair.target));
+    /// When the last probe was sent between hosts that were monitored at some time, and are not at present.
+    fn last_sent_between(&mut self, ends: &BTreeSet<Ends>) -> Result<Vec<(PairId, Time)>, ArchiveError> {
+        let known = self.archive.pairs().filter(|pair| ends.contains(&(pair.source, pair.target)));
         let known: BTreeSet<PairId> = known.map(|pair| pair.id).collect();
         let latest = self.archive.read().latest()?.into_iter().filter(|state| known.contains(&state.pair));
         Ok(latest.map(|state| (state.pair, state.last_sent)).collect())
@@ -63,16 +65,16 @@ impl Recorder {
 
     /// Each pair that is known goes on at its new place. What is measured to one that goes is ended, and not kept.
     fn replace_pairs(&mut self, planned: Vec<PairRecorder>, utc: Time) {
-        let kept: BTreeSet<HostId> = planned.iter().map(|pair| pair.host).collect();
+        let kept: BTreeSet<Ends> = planned.iter().map(PairRecorder::ends).collect();
         for place in 0..self.pairs.len() {
-            if !kept.contains(&self.pairs[place].host) {
+            if !kept.contains(&self.pairs[place].ends()) {
                 self.set_outage(place, None, utc);
             }
         }
-        let mut before: BTreeMap<HostId, PairRecorder> =
-            mem::take(&mut self.pairs).into_iter().map(|pair| (pair.host, pair)).collect();
+        let mut before: BTreeMap<Ends, PairRecorder> =
+            mem::take(&mut self.pairs).into_iter().map(|pair| (pair.ends(), pair)).collect();
         for pair in planned {
-            let known = before.remove(&pair.host);
+            let known = before.remove(&pair.ends());
             self.pairs.push(match known {
                 Some(mut known) => {
                     known.set_target(pair.target);
@@ -86,7 +88,7 @@ impl Recorder {
             numbers.remove(&gone.target.id);
             self.last_sent.extend(gone.id.map(|id| (id, utc)));
         }
-        if let Some(run) = self.running.as_ref().filter(|run| before.contains_key(&run.target)) {
+        if let Some(run) = self.running.as_ref().filter(|run| before.contains_key(&(self.own_host, run.target))) {
             run.measurement.cancel();
         }
     }

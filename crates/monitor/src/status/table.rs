@@ -1,6 +1,6 @@
 //! The document in words.
 
-use super::{LaneDelay, MonitorStatus, PairStatus, RunFigure};
+use super::{AgentStatus, LaneDelay, MonitorStatus, PairStatus, RunFigure};
 use kumade_daemon::{UNKNOWN_VALUE, format_age, format_percent, write_table};
 use kumade_units::{Rate, Span};
 use std::fmt;
@@ -8,13 +8,29 @@ use std::fmt;
 impl fmt::Display for MonitorStatus {
     /// A headline, and a line for each path.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} paths from {}", self.pairs.len(), self.name)?;
+        let word = if self.agents.is_empty() { "from" } else { "between agents of" };
+        write!(f, "{} paths {word} {}", self.pairs.len(), self.name)?;
         if let Some(leader) = self.leader.as_ref().filter(|leader| !leader.is_this) {
             write!(f, "; this host stands by, {} leads", leader.name)?;
         }
         let heads = ["path to", "state", "delay", "loss", "available up", "available down"];
         write_table(f, "  ", heads, self.pairs.iter().map(|pair| pair.cells(self.time_seconds)))?;
+        if !self.agents.is_empty() {
+            let cells = self.agents.iter().map(|agent| agent.cells(self.time_seconds));
+            let connected = self.agents.iter().filter(|agent| agent.is_connected).count();
+            write!(f, "\n{connected} of {} agents are connected", self.agents.len())?;
+            write_table(f, "  ", ["agent", "connection", "from"], cells)?;
+        }
         self.archive_failure.iter().try_for_each(|failure| write!(f, "\nnothing is archived: {failure}"))
+    }
+}
+
+impl AgentStatus {
+    fn cells(&self, now: f64) -> [String; 3] {
+        let word = if self.is_connected { "connected" } else { "not connected" };
+        let time = self.since_seconds.map(|since| format!(" for {}", format_age(now - since)));
+        let address = self.address.clone().unwrap_or_else(|| UNKNOWN_VALUE.to_owned());
+        [self.name.clone(), format!("{word}{}", time.unwrap_or_default()), address]
     }
 }
 

@@ -1,0 +1,379 @@
+//! The parts of the file that a coordinator and its agents have: `[mesh]`, `[[agent]]`, `[[link]]`, `[coordinator]`.
+
+use super::types::{
+    AgentConfig, LightProbes, MeasurementSchedule, MeshAgent, MeshConfig, MeshLink, MeshPair, MonitoredTarget,
+};
+use super::values::{KeyReader, VALID_PERIODS, VALID_PROBE_INTERVALS, parse_spanned, span_within};
+use crate::light::{ProbeKind, ReplyLimits};
+use kumade_client::{DEFAULT_PORT, STAMP_PORT};
+use kumade_daemon::{ConfigFault, listen_address};
+use kumade_net::ScopedAddress;
+use kumade_noise_session::PrivateKey;
+use kumade_planner::{AddressFamily, AgentId, End, Endpoint, Reachability, choose_initiator};
+use kumade_units::{Span, parse};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::path::PathBuf;
+use toml::Spanned;
+
+/// Where a coordinator listens by default, beside the page's port.
+const DEFAULT_MESH_PORT: u16 = 7281;
+
+/// `[mesh]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct MeshSection {
+    interval: Option<Spanned<String>>,
+    measure: Option<Spanned<String>>,
+}
+
+/// `[[agent]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct AgentSection {
+    id: Spanned<String>,
+    name: Option<String>,
+    public_key: Spanned<String>,
+    address: Option<Spanned<String>>,
+    stamp_port: Option<u16>,
+}
+
+/// `[[link]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct LinkSection {
+    name: Spanned<String>,
+    agents: Vec<Spanned<String>>,
+}
+
+/// `[coordinator]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct CoordinatorSection {
+    address: Spanned<String>,
+    public_key: Spanned<String>,
+}
+
+/// What `[monitor]` says of the mesh.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MeshKeys<'f> {
+    pub(super) listen: Option<&'f Spanned<String>>,
+    pub(super) key: Option<&'f Spanned<PathBuf>>,
+    pub(super) port: Option<u16>,
+    pub(super) stamp_port: Option<u16>,
+}
+
+impl MeshKeys<'_> {
+    fn identity(&self, read_key: KeyReader<'_>) -> Result<PrivateKey, ConfigFault> {
+        let missing = || {
+            ConfigFault::new(
+                0..0,
+                "`key` in [monitor] is missing: the file of this host's private key, as `kumade key private --output FILE` makes one",
+            )
+        };
+        let path = self.key.ok_or_else(missing)?;
+        let key = read_key(path.get_ref()).map_err(|problem| ConfigFault::new(path.span(), problem))?;
+        // A private key stands in a file as a pre-shared one does.
+        Ok(PrivateKey::from_bytes(*key.as_bytes()))
+    }
+}
+
+/// What a coordinator does, and the paths that it has measured.
+pub(super) fn mesh_config(
+    keys: MeshKeys<'_>,
+    mesh: &MeshSection,
+    agents: &[AgentSection],
+    links: &[LinkSection],
+    read_key: KeyReader<'_>,
+) -> Result<(MeshConfig, Vec<MonitoredTarget>), ConfigFault> {
+    let agents = agents.iter().map(AgentSection::validate).collect::<Result<Vec<_>, _>>()?;
+    let (mut ids, mut public_keys) = (BTreeSet::new(), BTreeSet::new());
+    for (agent, span) in &agents {
+        let is_new = ids.insert(&agent.id) && public_keys.insert(agent.public_key);
+        if !is_new {
+            let text = format!("two agents have the id or the public key of {:?}: give each its own", agent.id);
+            return Err(ConfigFault::new(span.clone(), text));
+        }
+    }
+    let agents: Vec<_> = agents.into_iter().map(|(agent, _)| agent).collect();
+    if agents.len() < 2 {
+        let text = "a mesh has two agents or more: write [[agent]], id and public-key for each";
+        return Err(ConfigFault::new(0..0, text));
+    }
+    let links = links.iter().map(|link| link.validate(&agents)).collect::<Result<Vec<_>, _>>()?;
+    let interval = span_within(mesh.interval.as_ref(), Span::from_secs(1), VALID_PROBE_INTERVALS)?;
+    let period = mesh.measure.as_ref().map(|text| span_within(Some(text), Span::ZERO, VALID_PERIODS)).transpose()?;
+    let listen = match keys.listen {
+        Some(text) => parse_spanned(text, |text| listen_address(text, DEFAULT_MESH_PORT))?,
+        None => SocketAddr::from(([0u16; 8], DEFAULT_MESH_PORT)),
+    };
+    let (pairs, unreachable) = pairs(&agents, &links);
+    let target = |pair: &MeshPair| target(pair, &agents, interval, period);
+    let targets = pairs.iter().map(target).collect();
+    let identity = keys.identity(read_key)?;
+    Ok((MeshConfig { listen, identity, agents, links, pairs, unreachable }, targets))
+}
+
+/// What an agent does: the coordinator tells it the rest.
+pub(super) fn agent_config(
+    keys: MeshKeys<'_>,
+    archive: PathBuf,
+    coordinator: Option<&CoordinatorSection>,
+    read_key: KeyReader<'_>,
+) -> Result<AgentConfig, ConfigFault> {
+    let missing = || {
+        ConfigFault::new(0..0, "an agent needs [coordinator], with address = \"HOST\" and public-key = \"64 digits\"")
+    };
+    let coordinator = coordinator.ok_or_else(missing)?;
+    let (host, port) = host_and_port(&coordinator.address)?;
+    Ok(AgentConfig {
+        archive,
+        identity: keys.identity(read_key)?,
+        coordinator_host: host,
+        coordinator_port: port.unwrap_or(DEFAULT_MESH_PORT),
+        coordinator_key: parse_spanned(&coordinator.public_key, str::parse)?,
+        port: keys.port.unwrap_or(DEFAULT_PORT),
+        stamp_port: keys.stamp_port.unwrap_or(STAMP_PORT),
+    })
+}
+
+impl CoordinatorSection {
+    pub(super) fn span(&self) -> Range<usize> {
+        self.address.span()
+    }
+}
+
+impl AgentSection {
+    pub(super) fn span(&self) -> Range<usize> {
+        self.id.span()
+    }
+
+    fn validate(&self) -> Result<(MeshAgent, Range<usize>), ConfigFault> {
+        let id = self.id.get_ref();
+        let is_word = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+        if !is_word {
+            let text = format!("{id:?} is no id: use letters, digits, `-`, `.` and `_`");
+            return Err(ConfigFault::new(self.id.span(), text));
+        }
+        let address = self.address.as_ref().map(host_and_port).transpose()?;
+        let agent = MeshAgent {
+            id: id.clone(),
+            name: self.name.clone().unwrap_or_else(|| id.clone()),
+            public_key: parse_spanned(&self.public_key, str::parse)?,
+            address: address.map(|(host, port)| (host, port.unwrap_or(DEFAULT_PORT))),
+            stamp_port: self.stamp_port.unwrap_or(STAMP_PORT),
+        };
+        Ok((agent, self.id.span()))
+    }
+}
+
+impl LinkSection {
+    pub(super) fn span(&self) -> Range<usize> {
+        self.name.span()
+    }
+
+    fn validate(&self, agents: &[MeshAgent]) -> Result<MeshLink, ConfigFault> {
+        let place = |id: &Spanned<String>| {
+            let known = agents.iter().position(|agent| agent.id == *id.get_ref());
+            let unknown = || {
+                let ids: Vec<_> = agents.iter().map(|agent| agent.id.as_str()).collect();
+                ConfigFault::new(
+                    id.span(),
+                    format!("no agent has the id {:?}: there are {}", id.get_ref(), ids.join(", ")),
+                )
+            };
+            known.ok_or_else(unknown)
+        };
+        let agents = self.agents.iter().map(place).collect::<Result<_, _>>()?;
+        Ok(MeshLink { name: self.name.get_ref().clone(), agents })
+    }
+}
+
+/// `HOST` or `HOST:PORT`.
+fn host_and_port(text: &Spanned<String>) -> Result<(String, Option<u16>), ConfigFault> {
+    let fault = |problem: String| ConfigFault::new(text.span(), problem);
+    let host = text.get_ref().trim();
+    if let Ok((address, port)) = ScopedAddress::parse_with_port(host) {
+        return Ok((address.to_string(), port));
+    }
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) => (name, Some(parse::number(port).map_err(|error| fault(error.to_string()))?)),
+        None => (host, None),
+    };
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+    let problem = || fault(format!("{host:?} is no host: write a name or an address, perhaps with a port"));
+    is_name.then(|| (name.to_owned(), port)).ok_or_else(problem)
+}
+
+/// Each two agents, with who begins; and those that cannot be measured, with the reason.
+fn pairs(agents: &[MeshAgent], links: &[MeshLink]) -> (Vec<MeshPair>, Vec<(String, String)>) {
+    let (mut pairs, mut unreachable) = (Vec::new(), Vec::new());
+    for second in 0..agents.len() {
+        for first in 0..second {
+            let ends = [&agents[first], &agents[second]];
+            let family = ends.iter().find_map(|agent| agent.family()).unwrap_or(AddressFamily::Ipv4);
+            match choose_initiator(ends[0].endpoint(), ends[1].endpoint(), family) {
+                Ok(end) => {
+                    let (source, target) = if end == End::First { (first, second) } else { (second, first) };
+                    let passes = |link: &MeshLink| link.agents.contains(&source) != link.agents.contains(&target);
+                    let links = (0..links.len()).filter(|place| passes(&links[*place])).collect();
+                    pairs.push(MeshPair { source, target, links });
+                }
+                Err(reason) => unreachable.push((format!("{}:{}", ends[0].id, ends[1].id), reason.to_string())),
+            }
+        }
+    }
+    (pairs, unreachable)
+}
+
+impl MeshAgent {
+    fn family(&self) -> Option<AddressFamily> {
+        let address: IpAddr = self.address.as_ref()?.0.parse().ok()?;
+        Some(if address.is_ipv4() { AddressFamily::Ipv4 } else { AddressFamily::Ipv6 })
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        let reachability = if self.address.is_some() { Reachability::Incoming } else { Reachability::Outgoing };
+        // Who begins is to depend on the two ids alone, not on who else is in the file.
+        Endpoint { agent: Some(AgentId(id_hash(&self.id))), reachability }
+    }
+}
+
+/// FNV-1a.
+fn id_hash(id: &str) -> u32 {
+    id.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+fn target(pair: &MeshPair, agents: &[MeshAgent], interval: Span, period: Option<Span>) -> MonitoredTarget {
+    let (source, target) = (&agents[pair.source], &agents[pair.target]);
+    let (host, port) = target.address.clone().unwrap_or_default();
+    MonitoredTarget {
+        id: format!("{}:{}", source.id, target.id),
+        name: format!("{} → {}", source.name, target.name),
+        host,
+        family: None,
+        light: LightProbes {
+            kind: ProbeKind::Stamp(None),
+            port: target.stamp_port,
+            interval,
+            limits: ReplyLimits::default(),
+        },
+        measurement: period.map(|period| MeasurementSchedule { port, period, key: None }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{MonitorConfig, RoleConfig};
+    use kumade_units::Span;
+    use kumade_wire::PresharedKey;
+    use std::path::Path;
+
+    fn read(text: &str) -> Result<RoleConfig, String> {
+        let read_key = |path: &Path| match path.to_str() {
+            Some("own.key") => Ok(PresharedKey::from_bytes([7; 32])),
+            _ => Err(format!("cannot read the key file {}", path.display())),
+        };
+        RoleConfig::from_toml(text, "m.toml", &read_key).map_err(|error| error.to_string())
+    }
+
+    const COORDINATOR: &str = "[monitor]\nrole = \"coordinator\"\nkey = \"own.key\"\n[mesh]\nmeasure = \"10min\"\n";
+
+    fn agent(id: &str, more: &str) -> String {
+        let key = format!("{:02x}", id.len()).repeat(32);
+        format!("[[agent]]\nid = \"{id}\"\npublic-key = \"{key}\"\n{more}")
+    }
+
+    fn mesh(text: &str) -> MonitorConfig {
+        match read(text).unwrap() {
+            RoleConfig::Monitor(config) => *config,
+            RoleConfig::Agent(agent) => panic!("{agent:?}"),
+        }
+    }
+
+    #[test]
+    fn each_two_agents_are_a_pair_if_one_can_connect_to_the_other() {
+        let text = [
+            COORDINATOR,
+            &agent("a", "address = \"192.0.2.1:7300\"\n"),
+            &agent("bb", "name = \"Hidden\"\n"),
+            &agent("ccc", ""),
+            "[[link]]\nname = \"uplink\"\nagents = [\"bb\", \"ccc\"]\n",
+        ]
+        .concat();
+        let config = mesh(&text);
+        let ids: Vec<_> = config.targets.iter().map(|target| (target.id.as_str(), target.name.as_str())).collect();
+        assert_eq!(ids, [("bb:a", "Hidden → a"), ("ccc:a", "ccc → a")]);
+        let schedule = config.targets[0].measurement.as_ref().unwrap();
+        assert_eq!((config.targets[0].host.as_str(), schedule.port), ("192.0.2.1", 7300));
+        let mesh = config.mesh.as_ref().unwrap();
+        assert!(mesh.pairs.iter().all(|pair| pair.links == [0]));
+        assert_eq!(mesh.unreachable.len(), 1);
+        assert!(mesh.unreachable[0].0 == "bb:ccc" && mesh.unreachable[0].1.contains("neither end accepts"));
+        let load = config.mesh_load().unwrap();
+        let names: Vec<_> = load.resources.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(names.contains(&"host a") && names.contains(&"link uplink (up)"), "{names:?}");
+        // Two runs of 20 s in turn, and a reserve of a tenth.
+        assert!(load.shortest_period.is_some_and(|period| period > Span::from_secs(40)));
+        assert_eq!(config.check_load(), Ok(()));
+    }
+
+    #[test]
+    fn who_begins_does_not_depend_on_who_else_is_there() {
+        let agents = ["a", "bb", "ccc", "dddd", "eeeee"].map(|id| agent(id, &format!("address = \"{id}.example\"\n")));
+        let ids = |agents: &[String]| -> Vec<String> {
+            mesh(&format!("{COORDINATOR}{}", agents.concat())).targets.into_iter().map(|target| target.id).collect()
+        };
+        let all = ids(&agents);
+        assert_eq!(all.len(), 10);
+        let mut reversed = agents[1..].to_vec();
+        reversed.reverse();
+        assert!(ids(&reversed).iter().all(|id| all.contains(id)));
+    }
+
+    #[test]
+    fn an_agent_takes_a_few_lines() {
+        let key = "ab".repeat(32);
+        let text = format!(
+            "[monitor]\nrole = \"agent\"\nkey = \"own.key\"\n[coordinator]\naddress = \"mesh.example\"\npublic-key = \"{key}\"\n"
+        );
+        let RoleConfig::Agent(agent) = read(&text).unwrap() else { panic!() };
+        assert_eq!((agent.coordinator_host.as_str(), agent.coordinator_port, agent.port), ("mesh.example", 7281, 7272));
+        let refused = MonitorConfig::from_toml(&text, "m.toml", &|_| Err(String::new())).unwrap_err().to_string();
+        assert!(refused.contains("an agent has no archive"), "{refused}");
+    }
+
+    #[test]
+    fn faults_of_a_mesh_name_their_line_and_what_to_write() {
+        let two = [agent("a", "address = \"a.example\"\n"), agent("bb", "")].concat();
+        for (text, expected) in [
+            (format!("{COORDINATOR}{}", agent("a", "")), "a mesh has two agents or more"),
+            (
+                format!("{COORDINATOR}{two}{}", agent("a", "")),
+                "m.toml:14: two agents have the id or the public key of \"a\"",
+            ),
+            (format!("{COORDINATOR}{two}{}", agent("a b", "")), "m.toml:14: \"a b\" is no id"),
+            (
+                format!("{COORDINATOR}{two}[[target]]\nhost = \"a.example\"\n"),
+                "m.toml:14: [[target]] goes with role = \"single\"",
+            ),
+            (
+                format!("{COORDINATOR}{two}[[link]]\nname = \"x\"\nagents = [\"c\"]\n"),
+                "no agent has the id \"c\": there are a, bb",
+            ),
+            (two.clone(), "m.toml:2: [[agent]] goes with role = \"coordinator\""),
+            (format!("[monitor]\nrole = \"coordinator\"\n{two}"), "`key` in [monitor] is missing"),
+            (
+                format!("[monitor]\nrole = \"coordinator\"\nkey = \"no.key\"\n{two}"),
+                "m.toml:3: cannot read the key file no.key",
+            ),
+            ("[monitor]\nrole = \"agent\"\nkey = \"own.key\"\n".to_owned(), "an agent needs [coordinator]"),
+            (format!("{COORDINATOR}[[agent]]\nid = \"a\"\npublic-key = \"12\"\n"), "m.toml:8: a public key is 64"),
+        ] {
+            let error = read(&text).expect_err(&text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

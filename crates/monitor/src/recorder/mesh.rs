@@ -1,0 +1,346 @@
+//! The recorder's part for agents: what each is told, and what is taken from it.
+
+use super::Recorder;
+use super::mesh_state::AgentState;
+use crate::light::{OneWayDelays, ProbeReply, ProbeResult};
+use crate::mesh::budget::{AgentBudget, AskedRates, BatchVerdict, is_short};
+use crate::mesh::frame::{
+    AgentFrame, AssignedPeer, Assignment, CoordinatorFrame, Delivery, PeerResults, RunGrant, RunResult, VERSION,
+    WireLoss, WireResult,
+};
+use crate::mesh::listener::{MeshCommand, MeshReport};
+use crate::mesh::plan::{agent_id, pair_links};
+use crate::pair_recorder::PairRecorder;
+use crate::status::{AgentStatus, PairStatus};
+use kumade_archive::{Acknowledged, Batch, Event, Gap, HostId, NewRun, Taken};
+use kumade_net::clock;
+use kumade_planner::{AgentId, AgentMessage, Grant, ResourceId, Role, Token};
+use kumade_sketch::LostIn;
+use kumade_units::{Span, Time};
+use std::sync::mpsc::Sender;
+
+/// Nothing that an agent delivers is older.
+const MAX_AGE: Span = Span::from_secs(366 * 86_400);
+/// Delays that are longer are no delays.
+const MAX_DELAY: Span = Span::from_secs(86_400);
+/// Of what an agent says in words.
+const MAX_TEXT_CHARS: usize = 200;
+
+impl Recorder {
+    /// By which agents are told.
+    pub(crate) fn set_mesh_commands(&mut self, commands: Sender<MeshCommand>) {
+        self.mesh.iter_mut().for_each(|mesh| mesh.commands = Some(commands.clone()));
+        self.tell_agents();
+    }
+
+    /// What each is asked for may have changed.
+    pub(super) fn tell_agents(&mut self) {
+        for agent in 0..self.mesh.as_ref().map_or(0, |mesh| mesh.agents.len()) {
+            let assignment = self.assignment(agent);
+            self.send_to(agent, CoordinatorFrame::Assignment(assignment));
+        }
+        let Some(mesh) = &mut self.mesh else { return };
+        // What each may deliver is what it is asked for.
+        let now = clock::monotonic();
+        for agent in &mut mesh.agents {
+            let own = self.pairs.iter().filter(|pair| pair.source == agent.host);
+            let mut asked = AskedRates::default();
+            for pair in own {
+                asked.peers += 1;
+                asked.probes_per_second += 1.0 / pair.target.light.interval.as_secs_f64();
+                let period = pair.target.measurement.as_ref().map(|schedule| schedule.period.as_secs_f64());
+                asked.runs_per_second += period.map_or(0.0, |period| 1.0 / period);
+            }
+            agent.budget = AgentBudget::new(asked, now);
+        }
+    }
+
+    pub(super) fn take_mesh_report(&mut self, report: MeshReport) {
+        let (now, utc) = (clock::monotonic(), clock::realtime());
+        match report {
+            MeshReport::Connected { agent, address, version } => {
+                let Some(mesh) = &mut self.mesh else { return };
+                let state = &mut mesh.agents[agent];
+                let address = address.ip().to_canonical();
+                (state.is_connected, state.since, state.address) = (true, Some(utc), Some(address));
+                mesh.send(agent, CoordinatorFrame::Hello { version: VERSION });
+                let assignment = self.assignment(agent);
+                self.send_to(agent, CoordinatorFrame::Assignment(assignment));
+                let other =
+                    if version == VERSION { String::new() } else { format!(", which speaks version {version}") };
+                self.note_agent(agent, "agent-connected", &format!("connected from {address}{other}"));
+            }
+            MeshReport::Frame { agent, frame, held } => {
+                self.take_agent_frame(agent, frame, now, utc);
+                drop(held);
+            }
+            MeshReport::Disconnected { agent, reason } => {
+                let Some(mesh) = &mut self.mesh else { return };
+                (mesh.agents[agent].is_connected, mesh.agents[agent].since) = (false, Some(utc));
+                self.schedule.disconnect(agent_id(mesh.agents[agent].host), now);
+                self.note_agent(agent, "agent-disconnected", &format!("not connected any more: {reason}"));
+            }
+            MeshReport::Refused { text } => self.note(None, "agent-refused", text),
+        }
+    }
+
+    fn take_agent_frame(&mut self, agent: usize, frame: AgentFrame, now: Time, utc: Time) {
+        let Some(mesh) = &mut self.mesh else { return };
+        let is_heard = match &frame {
+            AgentFrame::Batch(_) => true,
+            AgentFrame::Planner { message } => is_short(message) && mesh.agents[agent].budget.take_message(now),
+            _ => mesh.agents[agent].budget.take_message(now),
+        };
+        if !is_heard {
+            return self.cut_off(agent);
+        }
+        match frame {
+            AgentFrame::Planner { message } => self.take_planner_message(agent, message, now, utc),
+            AgentFrame::Address { peer, address } => {
+                if let Some(place) = self.own_pair(agent, peer) {
+                    let before = self.pairs[place].address;
+                    if before.is_some_and(|before| before != address) && !self.take_event(agent, now) {
+                        return;
+                    }
+                    self.set_address(place, address);
+                    self.register_pairs(utc);
+                }
+            }
+            AgentFrame::NotSent { peer, reason } => {
+                let Some(place) = self.own_pair(agent, peer) else { return };
+                if self.take_event(agent, now) {
+                    let reason: String = reason.chars().take(MAX_TEXT_CHARS).collect();
+                    self.set_outage(place, Some(reason.clone()), utc);
+                    self.note(Some(place), "not-sent", format!("{}: {reason}", self.pairs[place].target.name));
+                }
+            }
+            AgentFrame::ClockStep { step } => {
+                let step = step.clamp(-MAX_DELAY * 36_600, MAX_DELAY * 36_600);
+                let direction = if step > Span::ZERO { "forward" } else { "back" };
+                let text = format!("its clock was set {direction} by {}", step.max(-step));
+                self.note_agent(agent, "clock-step", &text);
+            }
+            AgentFrame::Batch(delivery) => self.take_delivery(agent, delivery, now, utc),
+            AgentFrame::Hello { .. } | AgentFrame::Unknown => {}
+        }
+    }
+
+    fn take_planner_message(&mut self, agent: usize, message: AgentMessage, now: Time, utc: Time) {
+        let Some(mesh) = &self.mesh else { return };
+        let id = agent_id(mesh.agents[agent].host);
+        match &message {
+            AgentMessage::Heartbeat(_) => mesh.send(agent, CoordinatorFrame::Alive),
+            // The answering end learns from here that it may stop to answer.
+            AgentMessage::Ended { token, .. } => {
+                let granted = mesh.granted.get(token).filter(|run| run.agents[0] == id);
+                if let Some(responder) = granted.and_then(|run| mesh.place(run.agents[1])) {
+                    mesh.send(responder, CoordinatorFrame::Finished { token: *token });
+                }
+            }
+            AgentMessage::Began { .. } => {}
+        }
+        self.schedule.receive(id, message, now);
+        self.follow_schedule(now, utc);
+    }
+
+    fn cut_off(&self, agent: usize) {
+        let reason = "it says more than it was asked for, or what makes no sense".to_owned();
+        self.mesh.iter().for_each(|mesh| mesh.command(MeshCommand::Disconnect { agent, reason: reason.clone() }));
+    }
+
+    /// What an agent has measured, of its own pairs alone.
+    fn take_delivery(&mut self, agent: usize, delivery: Delivery, now: Time, utc: Time) {
+        let Delivery { stamp, batch } = delivery;
+        let Some(mesh) = &mut self.mesh else { return };
+        let instance = format!("{}/{:x}", mesh.agents[agent].config.id, batch.instance);
+        if self.archive.is_known(&instance, batch.sequence) {
+            // It may not be on the disk yet; then it is acknowledged with the next commit.
+            return self.acknowledge_known(agent, batch.instance, batch.sequence, &instance);
+        }
+        match mesh.agents[agent].budget.take_batch(&batch, now) {
+            BatchVerdict::Taken => {}
+            BatchVerdict::Later => return,
+            BatchVerdict::Refused => return self.cut_off(agent),
+        }
+        // The batch's clock against this host's.
+        let shift = now - stamp;
+        let mut taken = Batch { instance, sequence: batch.sequence, ..Batch::default() };
+        for PeerResults { peer, duplicates, results } in batch.probes {
+            let Some(place) = self.own_pair(agent, peer) else { continue };
+            let results: Vec<_> = results.iter().map(|result| probe_result(result, shift, now)).collect();
+            let busy = self.mesh.as_ref().map(|mesh| mesh.busy_times(&self.resources(place))).unwrap_or_default();
+            if self.pairs[place].add_results(&results, duplicates, &busy, now, utc) {
+                self.set_outage(place, None, utc);
+            }
+            let Some(id) = self.pairs[place].id else { continue };
+            taken.samples.push((id, std::mem::take(&mut self.pairs[place].pending)));
+        }
+        for RunResult { peer, began, ended, document } in batch.runs {
+            let Some(id) = self.own_pair(agent, peer).and_then(|place| self.pairs[place].id) else { continue };
+            let [started, ended] = [began, ended].map(|time| utc - age(time, shift, now));
+            taken.runs.push(NewRun { pair: id, started, ended: ended.max(started), document });
+        }
+        if let Some(pause) = batch.pause.filter(|_| self.take_event(agent, now)) {
+            let [from, to] = [pause.from, pause.to].map(|time| utc - age(time, shift, now));
+            taken.gaps = self.gaps_of_agent(agent, from, to.max(from));
+        }
+        match self.archive.ingest(&taken, utc) {
+            Ok(Taken::Staged | Taken::Repeated) => {
+                self.delivered_runs.extend(taken.runs.iter().map(|run| run.pair));
+            }
+            // It is not acknowledged, and comes again.
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// A time in which an agent did not run, of all pairs that it probes.
+    fn gaps_of_agent(&self, agent: usize, from: Time, to: Time) -> Vec<Gap> {
+        let Some(source) = self.mesh.as_ref().map(|mesh| mesh.agents[agent].host) else { return Vec::new() };
+        let own = self.pairs.iter().filter(|pair| pair.source == source);
+        let gap = |pair| Gap { pair, from, to, cause: "the agent did not run".to_owned() };
+        own.filter_map(|pair| pair.id.map(gap)).collect()
+    }
+
+    /// It was delivered before.
+    fn acknowledge_known(&mut self, agent: usize, instance: u64, sequence: u64, name: &str) {
+        let Some(mesh) = &self.mesh else { return };
+        if self.archive.is_written(name, sequence) {
+            mesh.send(agent, CoordinatorFrame::Acknowledged { instance, sequence });
+        }
+    }
+
+    /// What is on the disk need not be kept by agents.
+    pub(super) fn acknowledge(&mut self, written: &[Acknowledged]) {
+        let Some(mesh) = &self.mesh else { return };
+        for Acknowledged { instance, sequence, refused_samples } in written {
+            let Some((id, number)) = instance.split_once('/') else { continue };
+            let Some(agent) = mesh.agents.iter().position(|agent| agent.config.id == id) else { continue };
+            let Ok(instance) = u64::from_str_radix(number, 16) else { continue };
+            if *refused_samples > 0 {
+                tracing::warn!(
+                    "{id}: {refused_samples} results of probes are too old, or of no pair, and are not kept"
+                );
+            }
+            mesh.send(agent, CoordinatorFrame::Acknowledged { instance, sequence: *sequence });
+        }
+    }
+
+    /// To both ends goes the key of this run alone.
+    pub(super) fn send_grant(&mut self, agent: AgentId, grant: Grant, now: Time) {
+        let Some(mesh) = &mut self.mesh else { return };
+        let (Some(place), Some(peer)) = (mesh.place(agent), grant.peer) else { return };
+        let agents = if grant.role == Role::Initiator { [agent, peer] } else { [peer, agent] };
+        let Some(answering) = mesh.place(agents[1]) else { return };
+        let answering = &mesh.agents[answering];
+        let Some((host, port)) = answering.config.address.clone() else { return };
+        let token = grant.token;
+        mesh.begin_run(token, agents, &grant.resources, now);
+        let key = mesh.key(&format!("run {token}"));
+        let frame = RunGrant { grant, key, peer: agents[1].0, host, port };
+        mesh.send(place, CoordinatorFrame::Grant(frame));
+    }
+
+    /// What was probed from then on was not disturbed.
+    pub(super) fn note_run_ended(&mut self, token: Token, now: Time) {
+        self.mesh.iter_mut().for_each(|mesh| mesh.end_run(token, now));
+    }
+
+    /// The pair that this agent probes, by the number of its peer.
+    fn own_pair(&self, agent: usize, peer: u32) -> Option<usize> {
+        let source = self.mesh.as_ref()?.agents.get(agent)?.host;
+        self.pairs.iter().position(|pair| pair.source == source && pair.host == HostId(peer))
+    }
+
+    fn resources(&self, place: usize) -> Vec<ResourceId> {
+        let pair = &self.pairs[place];
+        let mesh = self.config.mesh.as_ref();
+        let links = mesh.and_then(|mesh| mesh.pairs.get(place)).into_iter().flat_map(pair_links);
+        [ResourceId(pair.source.0), ResourceId(pair.host.0)].into_iter().chain(links).collect()
+    }
+
+    fn assignment(&self, agent: usize) -> Assignment {
+        let Some(mesh) = &self.mesh else { return Assignment { stamp_key: String::new(), peers: Vec::new() } };
+        let own = &mesh.agents[agent];
+        let pairs = self.pairs.iter().filter(|pair| pair.source == own.host);
+        let peers = pairs.filter_map(|pair| {
+            let answering = mesh.agents.iter().find(|agent| agent.host == pair.host)?;
+            let light = &pair.target.light;
+            Some(AssignedPeer {
+                peer: pair.host.0,
+                host: pair.target.host.clone(),
+                stamp_port: light.port,
+                stamp_key: mesh.stamp_key(&answering.config),
+                interval: light.interval,
+                late_after: light.limits.late_after,
+                lost_after: light.limits.lost_after,
+            })
+        });
+        Assignment { stamp_key: mesh.stamp_key(&own.config), peers: peers.collect() }
+    }
+
+    pub(super) fn agent_status(&self) -> Vec<AgentStatus> {
+        let status = |agent: &AgentState| AgentStatus {
+            id: agent.config.id.clone(),
+            name: agent.config.name.clone(),
+            is_connected: agent.is_connected,
+            since_seconds: agent.since.map(Time::as_secs_f64),
+            address: agent.address.map(|address| address.to_string()),
+        };
+        self.mesh.iter().flat_map(|mesh| mesh.agents.iter().map(status)).collect()
+    }
+
+    /// Without data, it says whether the agent is there.
+    pub(super) fn pair_status(&self, pair: &PairRecorder) -> PairStatus {
+        let mut status = pair.status();
+        let mut agents = self.mesh.iter().flat_map(|mesh| &mesh.agents);
+        let absent = agents.find(|agent| agent.host == pair.source && !agent.is_connected);
+        if let (Some(agent), "none") = (absent, status.state.level.as_str()) {
+            status.state.detail = format!("The agent {} is not connected.", agent.config.name);
+        }
+        status
+    }
+
+    fn send_to(&self, agent: usize, frame: CoordinatorFrame) {
+        self.mesh.iter().for_each(|mesh| mesh.send(agent, frame.clone()));
+    }
+
+    /// Whether one more event about an agent is kept.
+    fn take_event(&mut self, agent: usize, now: Time) -> bool {
+        self.mesh.as_mut().is_some_and(|mesh| mesh.agents[agent].budget.take_event(now))
+    }
+
+    fn note_agent(&mut self, agent: usize, kind: &str, text: &str) {
+        let Some(mesh) = &self.mesh else { return };
+        let AgentState { config, host, .. } = &mesh.agents[agent];
+        let (host, text) = (*host, format!("{}: {text}", config.name));
+        if self.take_event(agent, clock::monotonic()) {
+            tracing::info!("{text}");
+            let at = clock::realtime();
+            self.events.push(Event { at, kind: kind.to_owned(), host: Some(host), pair: None, text });
+        }
+    }
+}
+
+/// How long ago it was by an agent's clock, which is behind this host's by `shift`.
+fn age(time: Time, shift: Span, now: Time) -> Span {
+    (now - (time + shift)).clamp(Span::ZERO, MAX_AGE)
+}
+
+/// A sample from the future is none: it was sent now at the latest.
+fn probe_result(result: &WireResult, shift: Span, now: Time) -> ProbeResult {
+    let WireResult(sent, round_trip, one_way, is_late, lost_in) = *result;
+    let is_delay = |delay: Span| (-MAX_DELAY..=MAX_DELAY).contains(&delay);
+    let one_way = one_way.filter(|(up, down, error)| [*up, *down, *error].into_iter().all(is_delay));
+    let one_way = one_way.map(|(up, down, error)| OneWayDelays { up, down, error });
+    let round_trip = round_trip.map(|delay| delay.clamp(Span::ZERO, MAX_DELAY));
+    let reply = round_trip.map(|round_trip| ProbeReply { round_trip, one_way, is_late }).ok_or(match lost_in {
+        WireLoss::Up => LostIn::Up,
+        WireLoss::Down => LostIn::Down,
+        WireLoss::Unknown => LostIn::EitherWay,
+        WireLoss::RoundTrip => LostIn::RoundTrip,
+    });
+    ProbeResult { sequence: 0, sent: (sent + shift).min(now), reply }
+}
+
+#[cfg(test)]
+mod tests;

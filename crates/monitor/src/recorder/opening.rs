@@ -1,0 +1,57 @@
+//! What the archive knows of a configuration's pairs.
+
+use crate::config::MonitorConfig;
+use crate::mesh::plan::run_id;
+use crate::pair_recorder::PairRecorder;
+use crate::schedule::own_run_id;
+use kumade_archive::{AnyStore, Archive, ArchiveError, HostId, Run};
+use kumade_units::Time;
+use std::cmp::Reverse;
+
+/// Measurements by which the time of the next one is told.
+const MAX_EARLIER_RUNS: u32 = 20;
+
+/// The numbers of the hosts of a configuration, and its pairs.
+pub(super) fn open_pairs(
+    archive: &mut Archive<AnyStore>,
+    config: &MonitorConfig,
+    own_host: HostId,
+    utc: Time,
+) -> Result<(Vec<HostId>, Vec<PairRecorder>), ArchiveError> {
+    let mut hosts = Vec::new();
+    let Some(mesh) = &config.mesh else {
+        for target in &config.targets {
+            hosts.push(archive.put_host(&target.id, &target.name, &target.host, "")?);
+        }
+        let pairs = config.targets.iter().zip(&hosts);
+        let pairs = pairs
+            .map(|(target, host)| PairRecorder::new(target.clone(), (own_host, *host), Some(own_run_id(*host)), utc));
+        return Ok((hosts.clone(), pairs.collect()));
+    };
+    for agent in &mesh.agents {
+        let address = agent.address.as_ref().map_or("", |(host, _)| host);
+        hosts.push(archive.put_host(&agent.id, &agent.name, address, "")?);
+    }
+    let pairs = mesh.pairs.iter().zip(&config.targets).map(|(pair, target)| {
+        let ends = (hosts[pair.source], hosts[pair.target]);
+        PairRecorder::new(target.clone(), ends, run_id(ends.0, ends.1), utc)
+    });
+    let pairs = pairs.collect();
+    Ok((hosts, pairs))
+}
+
+/// The last measurements of a pair by either IP version, the latest first.
+pub(super) fn earlier_runs(
+    archive: &mut Archive<AnyStore>,
+    own: HostId,
+    target: HostId,
+) -> Result<Vec<Run>, ArchiveError> {
+    let pairs = archive.pairs().filter(|pair| (pair.source, pair.target) == (own, target)).map(|pair| pair.id);
+    let mut runs = Vec::new();
+    for pair in pairs.collect::<Vec<_>>() {
+        runs.extend(archive.read().runs(pair, Time::ZERO..Time::MAX, MAX_EARLIER_RUNS)?);
+    }
+    runs.sort_by_key(|run| Reverse(run.started));
+    runs.truncate(MAX_EARLIER_RUNS as usize);
+    Ok(runs)
+}
