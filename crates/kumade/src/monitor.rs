@@ -3,6 +3,7 @@
 mod check;
 mod config_file;
 mod export;
+mod import;
 mod registry;
 mod run;
 mod show;
@@ -45,6 +46,8 @@ enum MonitorCommand {
     Export(export::ExportArgs),
     /// Copy the archive
     Backup(export::BackupArgs),
+    /// Make a configuration from one of another program
+    Import(import::ImportArgs),
 }
 
 /// Runs the command.
@@ -57,6 +60,7 @@ pub fn run(args: &MonitorArgs) -> anyhow::Result<ExitCode> {
         (Some(MonitorCommand::Show(args)), _) => show::run(args),
         (Some(MonitorCommand::Export(args)), _) => export::export(args),
         (Some(MonitorCommand::Backup(args)), _) => export::back_up(args),
+        (Some(MonitorCommand::Import(args)), _) => import::run(args),
         (None, Some(file)) => match read_config(file)? {
             Ok(config) => run::run(config, file, &args.name, args.keep_privileges),
             Err(error) => Ok(usage_error(&error)),

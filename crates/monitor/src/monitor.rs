@@ -209,8 +209,8 @@ pub(crate) fn start_exporter(
     let metrics = move || encode_metrics(MonitorStatus::clone(&latest.borrow()));
     let access = access.clone();
     let may_fetch = move |from: SocketAddr, token: Option<&str>| {
-        let credential = token.map_or(Credential::None, Credential::Bearer);
-        from.ip().to_canonical().is_loopback() || access.admit(credential, from.ip()).is_ok()
+        let (from, credential) = (from.ip().to_canonical(), token.map_or(Credential::None, Credential::Bearer));
+        from.is_loopback() || access.admit(credential, from).is_ok()
     };
     Ok(config.prometheus.map(|address| Exporter::start_guarded(address, may_fetch, metrics)).transpose()?)
 }

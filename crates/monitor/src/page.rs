@@ -4,6 +4,7 @@ mod admission;
 mod assets;
 mod connections;
 mod guard;
+mod heatmap;
 mod history;
 mod login;
 mod query;
@@ -24,7 +25,7 @@ use connections::Peer;
 use futures_util::future::select;
 pub(crate) use history::{History, PairNumbers};
 use kumade_net::listener as sockets;
-use query::{RangeQuery, SeriesQuery};
+use query::{HeatmapQuery, RangeQuery, SeriesQuery};
 use question_room::QuestionRoom;
 use serde::Serialize;
 use socket2::Type;
@@ -147,6 +148,7 @@ fn router(sources: Sources) -> Router {
         .route("/api/v1/status", get(status))
         .route("/api/v1/stream", get(news))
         .route("/api/v1/events", get(events))
+        .route("/api/v1/heatmap", get(heatmap))
         .route("/api/v1/pairs/{id}/series", get(series))
         .route("/api/v1/pairs/{id}/runs", get(runs))
         .route("/api/v1/runs/{id}", get(run))
@@ -156,6 +158,7 @@ fn router(sources: Sources) -> Router {
         .route_layer(middleware::from_fn_with_state(sources.clone(), guard::check_access));
     answers
         .route("/assets/{name}", get(assets::file))
+        .route(login::FORM_PATH, get(login::form).post(login::log_in))
         .route("/logout", post(login::log_out))
         .fallback(get(login::page).post(login::log_in))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
@@ -189,6 +192,15 @@ async fn news(State(sources): State<Sources>, Extension(visitor): Extension<Visi
     stream::follow(status, move || access.is_admitted(&visitor))
 }
 
+async fn heatmap(
+    State(sources): State<Sources>,
+    Extension(peer): Extension<Peer>,
+    Query(query): Query<HeatmapQuery>,
+) -> Response {
+    let pairs = query.choose(sources.status.borrow().pairs.iter().map(|pair| pair.id.clone()));
+    sources.answer(&peer, move |history| history.heatmap(pairs, query.show, query.range()?, query.points())).await
+}
+
 /// Who asks.
 #[derive(Serialize)]
 struct VisitorDocument {
@@ -196,11 +208,13 @@ struct VisitorDocument {
     class: AccessClass,
     /// There is a session, which can be ended.
     is_logged_in: bool,
+    /// A token allows more.
+    may_log_in: bool,
 }
 
-async fn visitor(Extension(visitor): Extension<Visitor>) -> Json<VisitorDocument> {
-    let is_logged_in = visitor.is_session();
-    Json(VisitorDocument { name: visitor.name, class: visitor.class, is_logged_in })
+async fn visitor(State(sources): State<Sources>, Extension(visitor): Extension<Visitor>) -> Json<VisitorDocument> {
+    let (is_logged_in, may_log_in) = (visitor.is_session(), sources.access.has_tokens() && visitor.is_anybody());
+    Json(VisitorDocument { name: visitor.name, class: visitor.class, is_logged_in, may_log_in })
 }
 
 async fn audit(

@@ -1,11 +1,13 @@
 //! The thread that knows all: it takes what probes and measurements tell, starts measurements, and is the archive's only writer.
 
 mod leading;
+mod others;
 mod reconfigure;
 mod remote_write;
 
 use crate::config::MonitorConfig;
 use crate::estimate::schedule_load;
+use crate::host_use::HostUse;
 use crate::leadership::{Leadership, Leading};
 use crate::light::ProbeReport;
 use crate::monitor_error::MonitorError;
@@ -18,9 +20,9 @@ use crate::status::{MissedRun, MonitorStatus, RemoteWriteStatus, SCHEMA, Schedul
 use kumade_archive::{
     AnyStore, Archive, ArchiveError, AuditEntry, Batch, Event, Family, Gap, Health, HostId, NewRun, PairId, Reader, Run,
 };
-use kumade_client::{EndedMeasurement, RunningMeasurement};
+use kumade_client::{EndedMeasurement, HOST_IN_USE, RunningMeasurement};
 use kumade_net::clock::{self, RealtimeOffset};
-use kumade_planner::{Outcome, Plan, RunId, Token, TokenRecord};
+use kumade_planner::{Outcome, Plan, Refusal, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -86,6 +88,7 @@ pub(crate) struct Recorder {
     own_host: HostId,
     pairs: Vec<PairRecorder>,
     busy: VecDeque<BusyTime>,
+    host_use: HostUse,
     schedule: Schedule,
     running: Option<RunningRun>,
     numbers: PairNumbers,
@@ -153,6 +156,7 @@ impl Recorder {
             unacknowledged: None,
             own_host,
             busy: VecDeque::new(),
+            host_use: HostUse::default(),
             running: None,
             numbers: PairNumbers::default(),
             instance: format!("{OWN_HOST_ID}/{}", utc.as_nanos()),
@@ -301,6 +305,7 @@ impl Recorder {
         }
         self.keep_leading(now, utc);
         self.register_pairs(utc);
+        self.follow_host_use(now);
         self.follow_schedule(now, utc);
         self.commit(utc);
         for _ in 0..MAX_MAINTENANCE_STEPS {
@@ -350,7 +355,8 @@ impl Recorder {
         // One that was to stop and has not ended yet is waited for.
         self.end_run();
         let place = self.pairs.iter().position(|pair| pair.host == host);
-        let known = place.and_then(|place| Some((place, self.pairs[place].target.measure_config(within)?)));
+        let if_held = self.host_use.if_held(now);
+        let known = place.and_then(|place| Some((place, self.pairs[place].target.measure_config(within, if_held)?)));
         let Some((place, config)) = known else {
             let text = "it is no longer in the configuration".to_owned();
             return self.schedule.end(token, Outcome::Failed(text), now);
@@ -358,8 +364,7 @@ impl Recorder {
         match RunningMeasurement::start(config) {
             Ok(measurement) => {
                 self.running = Some(RunningRun { target: host, token, started: utc, began: now, measurement });
-                self.busy.push_back(BusyTime { from: now, to: None });
-                self.busy.drain(..self.busy.len().saturating_sub(KEPT_BUSY_TIMES));
+                self.add_busy_time(now);
             }
             Err(error) => {
                 let text = format!("cannot start a measurement: {error}");
@@ -373,9 +378,16 @@ impl Recorder {
     fn end_run(&mut self) {
         let Some(RunningRun { target, token, started, began, measurement }) = self.running.take() else { return };
         let EndedMeasurement { outcome, ended } = measurement.finish();
-        let failure = outcome.as_ref().err().map(|error| error.message.clone());
-        self.schedule.end(token, failure.map_or(Outcome::Finished, Outcome::Failed), clock::monotonic());
+        let refusal = outcome.as_ref().err().filter(|error| error.kind == HOST_IN_USE);
+        let refusal = refusal.map(|error| Outcome::Refused(Refusal::Claimed(error.message.clone())));
+        let failure = || outcome.as_ref().err().map(|error| Outcome::Failed(error.message.clone()));
+        let is_refused = refusal.is_some();
+        self.schedule.end(token, refusal.or_else(failure).unwrap_or(Outcome::Finished), clock::monotonic());
         self.busy.iter_mut().filter(|busy| busy.to.is_none()).for_each(|busy| busy.to = Some(ended));
+        // It has not been measured, and is planned again.
+        if is_refused {
+            return;
+        }
         // The configuration may have it no more.
         let Some(PairRecorder { target, id, .. }) = self.pairs.iter().find(|pair| pair.host == target) else { return };
         let report = outcome.unwrap_or_else(|error| {

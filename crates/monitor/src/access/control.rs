@@ -56,6 +56,11 @@ impl AccessControl {
         self.noting(|gate| gate.log_out(secret, from, clock::monotonic()));
     }
 
+    /// Whether there is anything to log in with.
+    pub(crate) fn has_tokens(&self) -> bool {
+        !self.gate().config().tokens.is_empty()
+    }
+
     /// Whether the page may be called by this name, which is no address.
     pub(crate) fn is_own_name(&self, name: &str, is_loopback: bool) -> bool {
         let gate = self.gate();

@@ -82,6 +82,11 @@ impl Visitor {
     pub(crate) fn is_session(&self) -> bool {
         matches!(self.known_by, KnownBy::Session(_))
     }
+
+    /// Who has shown nothing.
+    pub(crate) fn is_anybody(&self) -> bool {
+        self.known_by == KnownBy::Nothing
+    }
 }
 
 impl Gate {

@@ -2,7 +2,7 @@ use crate::access::AccessConfig;
 use crate::light::{ProbeKind, ReplyLimits};
 use crate::remote_write::RemoteWriteConfig;
 use kumade_archive::{PostgresAddress, Retention};
-use kumade_client::MeasureConfig;
+use kumade_client::{HostClaimConfig, IfHeld, MeasureConfig};
 use kumade_net::interface::Family;
 use kumade_units::Span;
 use kumade_wire::PresharedKey;
@@ -63,8 +63,8 @@ pub struct MonitoredTarget {
 }
 
 impl MonitoredTarget {
-    /// How it is measured, within this time; none where it is not.
-    pub(crate) fn measure_config(&self, within: Span) -> Option<MeasureConfig> {
+    /// How it is measured, within this time, and if others measure at this host as long as half of it; none where it is not.
+    pub(crate) fn measure_config(&self, within: Span, if_held: IfHeld) -> Option<MeasureConfig> {
         let schedule = self.measurement.as_ref()?;
         let mut config = MeasureConfig::new(self.host.clone(), schedule.port);
         config.family = match self.family {
@@ -74,6 +74,7 @@ impl MonitoredTarget {
         };
         config.key = schedule.key.clone();
         config.max_server_wait = MAX_SERVER_WAIT;
+        config.host_claim = Some(HostClaimConfig { max_wait: within / 2, if_held });
         config.deadline = Some(within);
         Some(config)
     }

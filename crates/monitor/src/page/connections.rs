@@ -7,6 +7,9 @@ use futures_util::future::{Either, select};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use kumade_daemon::{Network, NetworkBudgets};
+use kumade_net::clock;
+use kumade_units::Span;
 use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
@@ -30,6 +33,10 @@ pub(super) struct Peer {
 const PATIENCE: Duration = Duration::from_secs(15);
 /// A request's head is no longer; what waits to be sent is about as much.
 const MAX_BUFFER_BYTES: usize = 16 << 10;
+/// Of a network's budget: a handshake takes a millisecond at most (RSA of 2048 bits), so that a tenth of the thread is a network's …
+const HANDSHAKE_COST: Span = Span::from_millis(10);
+/// … and a hundred at once. A browser makes six.
+const HANDSHAKE_BURST: Span = Span::from_secs(1);
 /// After a connection could not be accepted (too many open files, say), the next one is tried this much later.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
@@ -47,9 +54,19 @@ struct Place {
 /// Answers visitors until it is dropped.
 pub(super) async fn serve(listener: TcpListener, tls: Tls, router: Router) {
     let admitted: Admitted = Arc::new(Mutex::new(Admission::new(MAX_CONNECTIONS)));
+    let mut handshakes = NetworkBudgets::new(HANDSHAKE_BURST);
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
+                // One that came by IPv4 to a socket of both versions is one of IPv4.
+                let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+                let (network, now) = (Network::containing(address.ip()), clock::monotonic());
+                if tls.config().is_some() {
+                    if handshakes.is_spent(network, now) {
+                        continue;
+                    }
+                    handshakes.charge(network, HANDSHAKE_COST, now);
+                }
                 let (tls, router, peer) = (tls.clone(), router.clone(), Peer { address, end: Arc::default() });
                 let start = |id| {
                     let (place, end) = (Place { admitted: admitted.clone(), id }, peer.end.clone());

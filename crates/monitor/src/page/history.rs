@@ -5,7 +5,7 @@ use crate::run_document::run_status;
 use crate::status::{LaneDelay, RunStatus};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use kumade_archive::{AnyStore, ArchiveError, PairId, Point, Reader, SeriesQuery};
+use kumade_archive::{AnyStore, ArchiveError, Gap, PairId, Point, Reader, SeriesQuery};
 use kumade_sketch::{Lane, Tally};
 use kumade_units::Time;
 use serde::Serialize;
@@ -73,7 +73,7 @@ struct Bucket {
 }
 
 #[derive(Debug, Serialize)]
-struct GapEntry {
+pub(super) struct GapEntry {
     from_seconds: f64,
     to_seconds: f64,
     cause: String,
@@ -141,15 +141,10 @@ impl History {
         let pair = self.number(id)?;
         let query = SeriesQuery { pair, from: range.start, to: range.end, points: points as usize };
         let (series, gaps) = self.read(|reader| Ok((reader.series(&query)?, reader.gaps(pair, range)?)))?;
-        let gaps = gaps.into_iter().map(|gap| GapEntry {
-            from_seconds: gap.from.as_secs_f64(),
-            to_seconds: gap.to.as_secs_f64(),
-            cause: gap.cause,
-        });
         Ok(SeriesDocument {
             resolution_seconds: series.step.as_secs_f64(),
             buckets: series.points.iter().map(Bucket::from).collect(),
-            gaps: gaps.collect(),
+            gaps: gaps.into_iter().map(GapEntry::from).collect(),
         })
     }
 
@@ -189,7 +184,7 @@ impl History {
     }
 
     /// With a connection that nobody else uses meanwhile.
-    fn read<T>(
+    pub(super) fn read<T>(
         &self,
         question: impl FnOnce(&mut Reader<AnyStore>) -> Result<T, ArchiveError>,
     ) -> Result<T, HistoryError> {
@@ -201,7 +196,7 @@ impl History {
         Ok(answer?)
     }
 
-    fn number(&self, id: &str) -> Result<PairId, HistoryError> {
+    pub(super) fn number(&self, id: &str) -> Result<PairId, HistoryError> {
         let numbers = self.numbers.read().unwrap_or_else(PoisonError::into_inner);
         numbers.get(id).copied().ok_or_else(|| HistoryError::NotFound(format!("data of a path {id:?} so far")))
     }
@@ -209,6 +204,12 @@ impl History {
     fn id(&self, pair: PairId) -> Option<String> {
         let numbers = self.numbers.read().unwrap_or_else(PoisonError::into_inner);
         numbers.iter().find(|(_, number)| **number == pair).map(|(id, _)| id.clone())
+    }
+}
+
+impl From<Gap> for GapEntry {
+    fn from(gap: Gap) -> Self {
+        GapEntry { from_seconds: gap.from.as_secs_f64(), to_seconds: gap.to.as_secs_f64(), cause: gap.cause }
     }
 }
 

@@ -16,6 +16,8 @@ pub(super) struct LoginForm {
     token: String,
 }
 
+/// Where the form always is.
+pub(super) const FORM_PATH: &str = "/login";
 /// Of a session's secret.
 const SECRET_BYTES: usize = 32;
 
@@ -31,6 +33,11 @@ pub(super) async fn page(
     }
 }
 
+/// The form, for who may see something without it.
+pub(super) async fn form() -> Response {
+    assets::login("")
+}
+
 /// What the form sends, to the address of the page that was wanted.
 pub(super) async fn log_in(
     State(sources): State<Sources>,
@@ -44,7 +51,8 @@ pub(super) async fn log_in(
     }
     let path = wanted.path_and_query().map_or("/", |path| path.as_str());
     // Two slashes would be another host.
-    let path = if path.starts_with('/') && !path[1..].starts_with(['/', '\\']) { path } else { "/" };
+    let is_page = path.starts_with('/') && !path[1..].starts_with(['/', '\\']) && path != FORM_PATH;
+    let path = if is_page { path } else { "/" };
     let lifetime = AccessControl::session_lifetime().to_duration().as_secs();
     let mut response = Redirect::to(path).into_response();
     sources.set_cookie(&mut response, &secret, lifetime);

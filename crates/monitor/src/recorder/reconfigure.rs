@@ -39,7 +39,10 @@ impl Recorder {
             let runs = earlier_runs(&mut self.archive, self.own_host, host).unwrap_or_default();
             self.schedule.restore(host, &runs, utc, now);
         }
-        self.last_sent.extend(last_sent);
+        // Of those that this process has monitored before, it is known better when that ended.
+        for (pair, sent) in last_sent {
+            self.last_sent.entry(pair).or_insert(sent);
+        }
         self.replace_pairs(planned, utc);
         self.archive.set_retention(config.retention);
         self.config = config;
@@ -79,9 +82,10 @@ impl Recorder {
             });
         }
         let mut numbers = self.numbers.write().unwrap_or_else(PoisonError::into_inner);
-        before.values().for_each(|gone| {
+        for gone in before.values() {
             numbers.remove(&gone.target.id);
-        });
+            self.last_sent.extend(gone.id.map(|id| (id, utc)));
+        }
         if let Some(run) = self.running.as_ref().filter(|run| before.contains_key(&run.target)) {
             run.measurement.cancel();
         }
