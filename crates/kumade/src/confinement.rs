@@ -77,6 +77,11 @@ impl Confinement {
     /// Once all threads have been started: their system calls that are not needed; and says what was given up.
     pub(crate) fn finish(mut self) {
         self.restrict_system_calls();
+        self.finish_with_local_sockets();
+    }
+
+    /// As [`finish`](Self::finish), where local sockets are connected to later: that takes a system call that is denied otherwise.
+    pub(crate) fn finish_with_local_sockets(self) {
         note!("confined: {}", self.restrictions.join("; "));
     }
 

@@ -95,8 +95,10 @@ pub(super) fn run(
         let status = monitor.status();
         set_status(&current, move || MonitorStatus::clone(&status.borrow()));
         say_what_runs(&monitor);
-        if let Some(confinement) = confinement.take() {
-            confinement.finish();
+        match confinement.take() {
+            // The database may be behind one, and is connected to again.
+            Some(confinement) if monitor.config().is_archive_shared() => confinement.finish_with_local_sockets(),
+            confinement => confinement.into_iter().for_each(Confinement::finish),
         }
         let ended = wait_for_end(&mut monitor, file, &signals);
         config = monitor.config().clone();
