@@ -20,6 +20,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("multipath", &["link", "packet", "probe-train", "units"]),
     ("sketch", &["units"]),
     ("planner", &["units"]),
+    ("alerts", &["units"]),
     ("noise-session", &["units"]),
     // Client and server may share a key.
     ("wire", &["noise-session", "probe-train", "units"]),
@@ -49,7 +50,7 @@ const EDGES: &[(&str, &[&str])] = &[
     // Who gives way where there is not room for all; of whose wrong keys is told.
     ("serve", &["net", "daemon", "noise-session", "probe-train", "transport", "units", "wire"]),
     // Light probes speak STAMP; what is measured is what `client` measures, and loss has its interval as there.
-    ("monitor", &["archive", "client", "daemon", "estimate", "net", "planner", "sketch", "units", "wire"]),
+    ("monitor", &["alerts", "archive", "client", "daemon", "estimate", "net", "planner", "sketch", "units", "wire"]),
     ("emulator", &["link", "middlebox", "net", "packet", "packet-loop", "daemon", "units"]),
     (
         "tunnel",
@@ -139,7 +140,7 @@ const EDGES: &[(&str, &[&str])] = &[
 const FOR_TESTS: [&str; 2] = ["netns-testbed", "serve"];
 
 /// Crates without clock, socket, thread and global randomness.
-const PURE: [&str; 14] = [
+const PURE: [&str; 15] = [
     "units",
     "packet",
     "probe-train",
@@ -149,6 +150,7 @@ const PURE: [&str; 14] = [
     "multipath",
     "sketch",
     "planner",
+    "alerts",
     "noise-session",
     "wire",
     "measurement",
