@@ -214,6 +214,10 @@ impl Alerting {
                     continue;
                 }
                 let evidence = &mut rule.evidence[number];
+                if evidence.suspicion.is_none() && now < state.suspicious_silence() {
+                    evidence.last_good = Some(state.heard);
+                    continue;
+                }
                 evidence.set_reach(&state.silence(rule.rule.times, now));
                 evidence.detail = state.unsent.as_ref().map(|(_, reason)| reason.clone()).unwrap_or_default();
                 rule.update_suspect(number);

@@ -67,13 +67,18 @@ impl Alerting {
     /// Where few of many are suspects there is no need to look at all of them.
     fn is_group_possible(&self, rule: usize) -> bool {
         let state = &self.rules[rule];
-        state.suspects.len() >= 2 && state.suspects.iter().any(|pair| {
-            let numbers = &self.pairs[*pair].risks;
-            numbers.iter().any(|risk| {
-                let here = state.suspects.iter().filter(|other| self.pairs[**other].risks.contains(risk)).count();
-                here >= 2 && 2 * here + self.explained_pairs() >= self.risks[*risk].1.len().min(state.covered)
-            })
-        })
+        if state.suspects.len() < 2 {
+            return false;
+        }
+        let mut counts = vec![0; self.risks.len()];
+        for pair in &state.suspects {
+            self.pairs[*pair].risks.iter().for_each(|risk| counts[*risk] += 1);
+        }
+        let explained = self.explained_pairs();
+        let is_possible = |(count, (_, pairs)): (&usize, &(SharedRisk, Vec<usize>))| {
+            *count >= 2 && 2 * count + explained >= pairs.len().min(state.covered)
+        };
+        counts.iter().zip(&self.risks).any(is_possible)
     }
 
     fn explained_pairs(&self) -> usize {

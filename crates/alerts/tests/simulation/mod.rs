@@ -64,6 +64,8 @@ struct Prober {
     random: Random,
     /// When the next probe that is looked at is sent.
     next: f64,
+    /// When the last probe that was answered had been sent.
+    answered: f64,
     burst: (f64, f64),
     /// Of the common bursts and the outages, by their place.
     passed: usize,
@@ -168,7 +170,7 @@ impl Network {
         let next = random.interval(self.interval);
         let start = random.exponential(DAY / self.bursts.max(1e-9));
         let burst = (start, start + self.burst_length(&mut random));
-        Prober { random, next, burst, passed: 0, stops }
+        Prober { random, next, answered: 0.0, burst, passed: 0, stops }
     }
 
     /// The next losses in a row and the answer after them, when each is seen.
@@ -191,7 +193,7 @@ impl Network {
                 let first = interrupted + prober.random.interval(self.interval);
                 if !prober.is_interrupted(first) {
                     // No probe was sent within it.
-                    prober.next = first;
+                    (prober.answered, prober.next) = (first, first + prober.random.interval(self.interval));
                     continue;
                 }
                 first
@@ -217,7 +219,13 @@ impl Network {
                 lost.push(next);
             };
             told.lost += lost.len() as u64;
-            let before = time((first - prober.random.interval(self.interval)).min(interrupted));
+            let before = if first > prober.next && interrupted > prober.next {
+                (first - prober.random.interval(self.interval)).min(interrupted).max(prober.answered)
+            } else {
+                prober.answered
+            };
+            let before = time(before);
+            prober.answered = next;
             prober.next = if regular > next { regular } else { next + prober.random.interval(self.interval) };
             let seen = lost.iter().enumerate().map(|(place, sent)| {
                 let reach = Reach {
