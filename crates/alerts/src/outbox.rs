@@ -118,6 +118,11 @@ impl Outbox {
         is_over
     }
 
+    /// Whether one is under way.
+    pub fn is_sending(&self) -> bool {
+        self.queues.iter().any(|queue| queue.is_sending)
+    }
+
     /// How many wait.
     pub fn len(&self) -> usize {
         self.queues.iter().map(|queue| queue.waiting.len()).sum()

@@ -1,6 +1,6 @@
 use crate::evidence::{Evidence, Suspicion};
 use crate::pair::WatchedPair;
-use kumade_units::Span;
+use kumade_units::{Rate, Span};
 
 /// What is alerted on.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,6 +131,40 @@ impl Rule {
         let conditions =
             [Condition::Down, Condition::NoData, Condition::Loss { above: MAX_LOSS_RATIO }, Condition::NotArchived];
         conditions.into_iter().map(Rule::new).collect()
+    }
+
+    /// When an alert is raised, in words.
+    pub fn describe(&self) -> String {
+        let (times, out_of) = (self.times, self.out_of);
+        let direction = |direction: &Option<Direction>| match direction {
+            Some(Direction::Up) => "to the target",
+            Some(Direction::Down) => "from the target",
+            None => "in either direction",
+        };
+        match &self.condition {
+            Condition::Down => format!("{times} probes in a row without an answer"),
+            Condition::NoData => format!("no result of a probe for {times} intervals"),
+            Condition::Loss { above } => {
+                let percent = above * 100.0;
+                format!("loss above {percent} %, as sure as 95 %, in {times} of {out_of} minutes")
+            }
+            Condition::Delay { quantile, above } => {
+                let which = match quantile {
+                    DelayQuantile::Median => "median delay",
+                    DelayQuantile::Percent95 => "delay of the slowest 5 %",
+                };
+                format!("{which} above {above} in {times} of {out_of} minutes")
+            }
+            Condition::Available { direction: which, below } => {
+                let (rate, which) = (Rate::from_f64(*below), direction(which));
+                format!("available bandwidth {which} below {rate}, the whole interval of {times} of {out_of} measurements")
+            }
+            Condition::Change { direction: which } => {
+                let which = direction(which);
+                format!("available bandwidth {which} unlike the usual one, {times} of {out_of} measurements")
+            }
+            Condition::NotArchived => "nothing can be archived".to_owned(),
+        }
     }
 
     /// Between two observations of a pair.

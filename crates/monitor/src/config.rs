@@ -1,6 +1,8 @@
 //! The configuration file of a monitor.
 
+mod alert_sections;
 mod file;
+mod spanned;
 mod types;
 
 pub use file::KeyReader;

@@ -5,6 +5,7 @@
 //! recorder publishes and from the archive.
 #![forbid(unsafe_code)]
 
+pub mod alerts;
 pub mod config;
 mod estimate;
 mod export;

@@ -21,10 +21,14 @@ fn pair_label(pair: &PairStatus) -> Labels<'_> {
 #[derive(Debug)]
 struct Metrics(MonitorStatus);
 
-const MONITOR_GAUGES: [Gauge<MonitorStatus>; 2] = [
+const MONITOR_GAUGES: [Gauge<MonitorStatus>; 4] = [
     ("uptime_seconds", "For how long the monitor has run", |status| Some(status.time_seconds - status.started_seconds)),
     ("archive_failing", "Whether nothing can be archived at present", |status| {
         Some(f64::from(u8::from(status.archive_failure.is_some())))
+    }),
+    ("alerts", "Alerts that stand", |status| Some(status.alerts.standing.len() as f64)),
+    ("alert_messages_waiting", "Messages on alerts that nobody has taken so far", |status| {
+        Some(status.alerts.receivers.iter().map(|receiver| receiver.waiting as f64).sum())
     }),
 ];
 const PAIR_GAUGES: [Gauge<PairStatus>; 4] =

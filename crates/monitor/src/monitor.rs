@@ -44,7 +44,7 @@ impl Monitor {
         let (status, followed) = watch::channel(Arc::new(MonitorStatus::empty(&config.name)));
         let targets = config.targets.iter().map(probed_target).collect();
         let (page, prometheus) = (config.page, config.prometheus);
-        let mut recorder = Recorder::open(config, status)?;
+        let mut recorder = Recorder::open(config, status, messages.clone())?;
         let history = History::new(recorder.readers(MAX_QUESTIONS)?, recorder.pair_numbers());
         let page = PageServer::start(page, followed.clone(), history)?;
         let latest = followed.clone();

@@ -1,3 +1,4 @@
+use crate::alerts::NotifierError;
 use crate::estimate::Overloaded;
 use crate::page::PageError;
 use kumade_archive::ArchiveError;
@@ -28,6 +29,9 @@ pub enum MonitorError {
     /// The measurements do not fit into their periods.
     #[error(transparent)]
     Overload(#[from] Overloaded),
+    /// Somebody cannot be told of alerts.
+    #[error(transparent)]
+    Notifier(#[from] NotifierError),
     /// Its page cannot be served.
     #[error(transparent)]
     Page(#[from] PageError),

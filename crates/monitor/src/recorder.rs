@@ -1,5 +1,8 @@
 //! The thread that knows all: it takes what probes and measurements tell, starts measurements, and is the archive's only writer.
 
+mod alerts;
+
+use crate::alerts::{Alerter, SendReport};
 use crate::config::MonitorConfig;
 use crate::estimate::schedule_load;
 use crate::light::ProbeReport;
@@ -21,7 +24,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, PoisonError};
 use tokio::sync::watch;
 
@@ -30,6 +33,8 @@ use tokio::sync::watch;
 pub(crate) enum Message {
     /// By the prober.
     Probe(ProbeReport),
+    /// By a thread that sends alerts.
+    Alert(SendReport),
     /// To end.
     Stop,
 }
@@ -79,6 +84,7 @@ pub(crate) struct Recorder {
     status: watch::Sender<Arc<MonitorStatus>>,
     /// When the last probe of each pair was sent before this start.
     last_sent: BTreeMap<PairId, Time>,
+    alerter: Alerter,
 }
 
 struct RunningRun {
@@ -93,7 +99,11 @@ struct RunningRun {
 
 impl Recorder {
     /// Opens the archive, or makes it.
-    pub(crate) fn open(config: MonitorConfig, status: watch::Sender<Arc<MonitorStatus>>) -> Result<Self, MonitorError> {
+    pub(crate) fn open(
+        config: MonitorConfig,
+        status: watch::Sender<Arc<MonitorStatus>>,
+        messages: SyncSender<Message>,
+    ) -> Result<Self, MonitorError> {
         config.check_load()?;
         let (now, utc) = (clock::monotonic(), clock::realtime());
         let store = SqliteStore::open(&config.archive_file(), DEFAULT_RESERVE_BYTES)?;
@@ -116,7 +126,12 @@ impl Recorder {
             schedule.restore(pair.host, &runs, utc, now);
         }
         let last_sent = archive.read().latest()?.into_iter().map(|state| (state.pair, state.last_sent)).collect();
+        let standing = archive.read().state(alerts::ALERTS_KEY)?;
+        // The monitor has ended where nobody takes it.
+        let report = move |report| drop(messages.send(Message::Alert(report)));
+        let alerter = Alerter::start(&config, standing.as_deref(), report, now, utc)?;
         let mut recorder = Recorder {
+            alerter,
             schedule,
             pairs,
             config,
@@ -158,6 +173,7 @@ impl Recorder {
             match messages.recv_timeout(wait) {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Message::Probe(report)) => self.take_probe_report(report),
+                Ok(Message::Alert(report)) => self.alerter.take_report(report, clock::monotonic()),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if self.running.as_ref().is_some_and(|run| run.measurement.is_finished()) {
@@ -172,6 +188,7 @@ impl Recorder {
         let utc = clock::realtime();
         (0..self.pairs.len()).for_each(|target| self.set_outage(target, None, utc));
         self.note(None, "monitor-stopped", "the monitor was stopped".to_owned());
+        self.end_alerts(messages);
         self.commit(utc);
     }
 
@@ -179,12 +196,14 @@ impl Recorder {
         let (now, utc) = (clock::monotonic(), clock::realtime());
         match report {
             ProbeReport::Results { target, results, duplicates } => {
+                self.alerter.add_results(target, &results, now);
                 let busy = self.busy.make_contiguous();
                 let Some(pair) = self.pairs.get_mut(target) else { return };
                 if pair.add_results(&results, duplicates, busy, now, utc) {
                     self.set_outage(target, None, utc);
                 }
             }
+            ProbeReport::Seen { target, probes } => self.alerter.add_probes(target, probes.into_iter(), now),
             ProbeReport::Address { target, address } => self.set_address(target, address),
             ProbeReport::NotSent { target, reason } => {
                 self.set_outage(target, Some(reason.clone()), utc);
@@ -222,6 +241,8 @@ impl Recorder {
         let latest = self.archive.read().runs(id, Time::ZERO..Time::MAX, 1).unwrap_or_default();
         let pair = &mut self.pairs[target];
         (pair.id, pair.last_run) = (Some(id), latest.first().map(run_status));
+        self.restore_usual(target, id);
+        let pair = &mut self.pairs[target];
         self.numbers.write().unwrap_or_else(PoisonError::into_inner).insert(pair.target.id.clone(), id);
         let tolerated = pair.target.light.interval * MIN_UNMONITORED_INTERVALS;
         // Each pause is told of once.
@@ -256,6 +277,7 @@ impl Recorder {
             }
         }
         self.register_pairs(utc);
+        self.update_alerts(now, utc);
         self.follow_schedule(now, utc);
         self.commit(utc);
         for _ in 0..MAX_MAINTENANCE_STEPS {
@@ -463,6 +485,7 @@ impl Recorder {
             archive_failure: self.archive_failure.clone(),
             pairs: self.pairs.iter().map(PairRecorder::status).collect(),
             schedule: self.schedule_status(clock::monotonic()),
+            alerts: self.alerter.status(utc),
         };
         self.status.send_replace(Arc::new(status));
     }

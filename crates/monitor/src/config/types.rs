@@ -1,3 +1,4 @@
+use crate::alerts::AlertSettings;
 use crate::light::{ProbeKind, ReplyLimits};
 use kumade_archive::Retention;
 use kumade_client::MeasureConfig;
@@ -24,6 +25,8 @@ pub struct MonitorConfig {
     pub retention: Retention,
     /// At least one, with different ids.
     pub targets: Vec<MonitoredTarget>,
+    /// What is alerted on, and who is told.
+    pub alerts: AlertSettings,
 }
 
 /// A host to which the path is monitored.

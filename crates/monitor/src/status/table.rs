@@ -6,11 +6,21 @@ use kumade_units::{Rate, Span};
 use std::fmt;
 
 impl fmt::Display for MonitorStatus {
-    /// A headline, and a line for each path.
+    /// A headline, a line for each path, and one for each alert.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} paths from {}", self.pairs.len(), self.name)?;
         let heads = ["path to", "state", "delay", "loss", "available up", "available down"];
         write_table(f, "  ", heads, self.pairs.iter().map(|pair| pair.cells(self.time_seconds)))?;
+        for alert in &self.alerts.standing {
+            let silent = if alert.is_silent { ", silent" } else { "" };
+            let age = format_age(self.time_seconds - alert.raised_seconds);
+            write!(f, "\nalert for {age}{silent}: {}", alert.text)?;
+        }
+        for receiver in &self.alerts.receivers {
+            if let Some(failure) = &receiver.failure {
+                write!(f, "\n{} alerts wait for {}: it {failure}", receiver.waiting, receiver.name)?;
+            }
+        }
         self.archive_failure.iter().try_for_each(|failure| write!(f, "\nnothing is archived: {failure}"))
     }
 }

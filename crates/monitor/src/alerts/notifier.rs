@@ -1,0 +1,116 @@
+//! Threads that send messages: one for each receiver, so that a slow one holds up nothing.
+
+use super::command::run_command;
+use super::message::AlertMessage;
+use super::settings::{NotifierConfig, NotifierKind};
+use super::webhook::Webhook;
+use crate::config::MonitorConfig;
+use kumade_alerts::{Delivery, Failure};
+use kumade_units::Time;
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, SyncSender};
+use std::thread;
+use thiserror::Error;
+
+/// Why somebody cannot be told of alerts at all.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum NotifierError {
+    /// The certificates of authorities cannot be read.
+    #[error("cannot read the certificates of authorities in {}: {cause}; name another file: ca = \"FILE\" in [[notify]]", path.display())]
+    Authorities {
+        /// Their file.
+        path: PathBuf,
+        /// Why not.
+        cause: String,
+    },
+    /// There are none.
+    #[error(
+        "this system has no certificates of authorities for https: install ca-certificates, or name a file: ca = \"FILE\" in [[notify]]"
+    )]
+    NoAuthorities,
+    /// The system has no thread for it.
+    #[error("cannot start to send alerts: {0}")]
+    Thread(io::Error),
+}
+
+/// What came of an attempt to send a message.
+#[derive(Debug)]
+pub(crate) struct SendReport {
+    pub(super) receiver: String,
+    pub(super) outcome: Result<(), Failure>,
+}
+
+/// A thread that sends one message after the other. It ends after the one that it sends, once this is dropped; it is not waited for.
+#[derive(Debug)]
+pub(super) struct Notifier {
+    pub(super) name: String,
+    messages: SyncSender<Delivery>,
+}
+
+/// Sends messages.
+enum Sender {
+    Webhook(Webhook),
+    Command(NotifierConfig, Vec<String>),
+}
+
+impl Notifier {
+    pub(super) fn start(
+        config: &NotifierConfig,
+        report: impl Fn(SendReport) + Send + 'static,
+    ) -> Result<Self, NotifierError> {
+        let sender = Sender::new(config)?;
+        // The outbox hands over one at a time.
+        let (messages, inbox) = mpsc::sync_channel::<Delivery>(1);
+        let work = move || {
+            for delivery in inbox {
+                let outcome = sender.send(&delivery.body);
+                report(SendReport { receiver: delivery.receiver, outcome });
+            }
+        };
+        thread::Builder::new().name("notifier".into()).spawn(work).map_err(NotifierError::Thread)?;
+        Ok(Notifier { name: config.name.clone(), messages })
+    }
+
+    /// Has a message sent; says so if the thread has ended.
+    pub(super) fn send(&self, delivery: Delivery) -> Result<(), Failure> {
+        let ended = |_| Failure { reason: "its thread has ended by a fault of the program".to_owned(), is_refusal: false };
+        self.messages.try_send(delivery).map_err(ended)
+    }
+}
+
+impl Sender {
+    fn new(config: &NotifierConfig) -> Result<Self, NotifierError> {
+        Ok(match &config.kind {
+            NotifierKind::Webhook { url, authorities } => {
+                Sender::Webhook(Webhook::new(url, authorities.as_deref(), config.timeout)?)
+            }
+            NotifierKind::Command { arguments } => Sender::Command(config.clone(), arguments.clone()),
+        })
+    }
+
+    fn send(&self, message: &str) -> Result<(), Failure> {
+        match self {
+            Sender::Webhook(webhook) => webhook.send(message),
+            Sender::Command(config, arguments) => run_command(arguments, message, config.timeout),
+        }
+    }
+}
+
+/// Tells each receiver of a configuration that this is a test, one after the other; returns what came of it, or why it failed.
+///
+/// # Errors
+/// There are no certificates to judge a receiver's by.
+pub fn send_test_alert(
+    config: &MonitorConfig,
+    utc: Time,
+) -> Result<Vec<(String, Result<(), String>)>, NotifierError> {
+    // Its parts always can be written.
+    let message = serde_json::to_string(&AlertMessage::test(&config.name, utc)).unwrap_or_default();
+    let send = |notifier: &NotifierConfig| {
+        let outcome = Sender::new(notifier)?.send(&message).map_err(|failure| failure.reason);
+        Ok((notifier.name.clone(), outcome))
+    };
+    config.alerts.notifiers.iter().map(send).collect()
+}
