@@ -5,8 +5,8 @@ mod resolving;
 
 use crate::alert::{Alert, Cause, Notice, NoticeKind, SavedAlerts};
 use crate::evidence::Evidence;
-use crate::pair::{Reach, SharedRisk, WatchedPair};
 use crate::interval::Verdict;
+use crate::pair::{Reach, SharedRisk, WatchedPair};
 use crate::rule::{Condition, Rule};
 use crate::text::pair_text;
 use kumade_units::{Span, Time};

@@ -1,5 +1,5 @@
-use crate::pair::Reach;
 use crate::interval::Verdict;
+use crate::pair::Reach;
 use kumade_units::{Span, Time};
 use std::collections::VecDeque;
 
@@ -77,8 +77,7 @@ impl Evidence {
     /// What was observed so far no longer counts.
     pub(crate) fn discount(&mut self, now: Time) {
         if let Some(suspicion) = self.suspicion.take() {
-            let (first, before) =
-                self.discounted.map_or((suspicion.first, 0), |(first, count, _)| (first, count));
+            let (first, before) = self.discounted.map_or((suspicion.first, 0), |(first, count, _)| (first, count));
             self.discounted = Some((first, before + suspicion.bad, now));
         }
         self.observations.clear();

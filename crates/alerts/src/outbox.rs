@@ -107,7 +107,8 @@ impl Outbox {
             return false;
         };
         (queue.is_sending, queue.attempts) = (false, queue.attempts + 1);
-        let is_over = outcome.as_ref().map_or_else(|failure| failure.is_refusal && queue.attempts >= MAX_REFUSALS, |()| true);
+        let is_over =
+            outcome.as_ref().map_or_else(|failure| failure.is_refusal && queue.attempts >= MAX_REFUSALS, |()| true);
         if is_over {
             queue.waiting.pop_front();
             (queue.attempts, queue.next_attempt) = (0, now);

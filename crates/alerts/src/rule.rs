@@ -157,7 +157,9 @@ impl Rule {
             }
             Condition::Available { direction: which, below } => {
                 let (rate, which) = (Rate::from_f64(*below), direction(which));
-                format!("available bandwidth {which} below {rate}, the whole interval of {times} of {out_of} measurements")
+                format!(
+                    "available bandwidth {which} below {rate}, the whole interval of {times} of {out_of} measurements"
+                )
             }
             Condition::Change { direction: which } => {
                 let which = direction(which);
@@ -184,9 +186,8 @@ impl Rule {
     /// Whether there is enough evidence for an alert on the pair alone.
     pub(crate) fn is_ripe(&self, evidence: &Evidence, pair: &WatchedPair) -> bool {
         let min_duration = self.min_duration(pair);
-        let is_enough = |suspicion: Suspicion| {
-            suspicion.bad >= self.times && suspicion.last - suspicion.first >= min_duration
-        };
+        let is_enough =
+            |suspicion: Suspicion| suspicion.bad >= self.times && suspicion.last - suspicion.first >= min_duration;
         evidence.suspicion.is_some_and(is_enough)
     }
 

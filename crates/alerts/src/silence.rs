@@ -115,8 +115,10 @@ mod tests {
     #[test]
     fn an_alert_is_silent_where_all_of_its_pairs_are() {
         let (from, to) = (utc("2026-12-24T18:00:00Z"), utc("2026-12-27T06:00:00Z"));
-        let silence = Silence { pairs: Some(vec!["a".to_owned(), "b".to_owned()]), times: SilenceTimes::Once { from, to } };
-        let covers = |pairs: &[&str]| silence.covers(&pairs.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>(), from);
+        let silence =
+            Silence { pairs: Some(vec!["a".to_owned(), "b".to_owned()]), times: SilenceTimes::Once { from, to } };
+        let covers =
+            |pairs: &[&str]| silence.covers(&pairs.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>(), from);
         assert!(covers(&["a"]) && covers(&["a", "b"]));
         assert!(!covers(&["a", "c"]) && !covers(&[]));
         assert!(!silence.covers(&["a".to_owned()], to));

@@ -52,14 +52,18 @@ fn an_uplink_that_fails_is_one_alert_within_three_intervals_and_five_seconds() {
     let (mut slowest, mut changed) = (0.0_f64, 0);
     for seed in 0..200 {
         let pairs = 2 + (seed as usize * 7) % 60;
-        let network = Network { outages: vec![(600.0, 1200.0, None)], bursts: 0.0, common_bursts: 0.0, ..network(seed, pairs) };
+        let network =
+            Network { outages: vec![(600.0, 1200.0, None)], bursts: 0.0, common_bursts: 0.0, ..network(seed, pairs) };
         let told = network.run(Rule::defaults());
         let raised = self::told(&told, NoticeKind::Raised);
         changed += self::told(&told, NoticeKind::Changed).len();
         assert_eq!(raised.len(), 1, "seed {seed}, {pairs} pairs: {:?}", told.notices);
         let ended = self::told(&told, NoticeKind::Resolved);
         assert_eq!(ended.len(), 1, "seed {seed}, {pairs} pairs: {:?}", told.notices);
-        assert!(matches!(ended[0].1, Cause::Shared(_)) && ended[0].2 * 10 >= pairs * 9, "seed {seed}: {ended:?} of {pairs}");
+        assert!(
+            matches!(ended[0].1, Cause::Shared(_)) && ended[0].2 * 10 >= pairs * 9,
+            "seed {seed}: {ended:?} of {pairs}"
+        );
         assert!(ended[0].0 > 1200.0 && ended[0].0 < 1200.0 + 30.0, "seed {seed}: {ended:?}");
         slowest = slowest.max(raised[0].0 - 600.0);
     }
@@ -70,7 +74,12 @@ fn an_uplink_that_fails_is_one_alert_within_three_intervals_and_five_seconds() {
 fn a_single_pair_that_fails_is_one_alert() {
     let mut delays: Vec<f64> = Vec::new();
     for seed in 0..200 {
-        let network = Network { outages: vec![(600.0, 1200.0, Some(3))], bursts: 0.0, common_bursts: 0.0, ..network(seed, 2 + (seed as usize * 7) % 60) };
+        let network = Network {
+            outages: vec![(600.0, 1200.0, Some(3))],
+            bursts: 0.0,
+            common_bursts: 0.0,
+            ..network(seed, 2 + (seed as usize * 7) % 60)
+        };
         let network = Network { pairs: network.pairs.max(4), ..network };
         let told = network.run(Rule::defaults());
         let raised = self::told(&told, NoticeKind::Raised);

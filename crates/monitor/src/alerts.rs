@@ -11,6 +11,6 @@ mod webhook;
 
 pub(crate) use alerter::Alerter;
 pub use message::{AlertCause, AlertMessage, SCHEMA as ALERT_SCHEMA};
-pub use notifier::{NotifierError, send_test_alert};
 pub(crate) use notifier::SendReport;
+pub use notifier::{NotifierError, send_test_alert};
 pub use settings::{AlertSettings, NotifierConfig, NotifierKind};

@@ -117,7 +117,8 @@ impl Alerting {
             let is_own = standing.rule == Some(rule);
             let is_pair = matches!(standing.alert.cause, Cause::Pair(_));
             let is_unreachable = standing.rule.is_some_and(|rule| self.rules[rule].rule.condition.is_unreachable());
-            (if is_own { !is_pair } else { is_unreachable }) && standing.members.iter().any(|member| member.pair == pair)
+            (if is_own { !is_pair } else { is_unreachable })
+                && standing.members.iter().any(|member| member.pair == pair)
         })
     }
 
@@ -176,10 +177,7 @@ impl Alerting {
         for pair in suspects.keys() {
             self.pairs[*pair].risks.iter().for_each(|risk| *numbers.entry(*risk).or_default() += 1);
         }
-        let needed = Needed {
-            times: state.rule.times,
-            is_pooled: state.rule.condition == Condition::Down,
-        };
+        let needed = Needed { times: state.rule.times, is_pooled: state.rule.condition == Condition::Down };
         numbers.into_iter().filter(|(_, count)| *count >= 2).filter_map(move |(risk, _)| {
             let is_open = |pair: &&usize| state.covers[**pair] && !self.is_explained(rule, **pair);
             let (risk, pairs) = &self.risks[risk];

@@ -251,6 +251,7 @@ impl Network {
 impl Prober {
     fn is_interrupted(&self, sent: f64) -> bool {
         let within = |(from, to): (f64, f64)| (from..to).contains(&sent);
-        within(self.burst) || self.stops[self.passed..].iter().take_while(|stop| stop.0 <= sent).any(|stop| within(*stop))
+        within(self.burst)
+            || self.stops[self.passed..].iter().take_while(|stop| stop.0 <= sent).any(|stop| within(*stop))
     }
 }

@@ -18,7 +18,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Runs it, with the message on its standard input and nothing of this process's environment; waits for it, and ends it after its time.
 pub(super) fn run_command(arguments: &[String], message: &str, timeout: Span) -> Result<(), Failure> {
     let failed = |reason: String| Failure { reason, is_refusal: false };
-    let Some((program, arguments)) = arguments.split_first() else { return Err(failed("there is no command".to_owned())) };
+    let Some((program, arguments)) = arguments.split_first() else {
+        return Err(failed("there is no command".to_owned()));
+    };
     let mut command = Command::new(program);
     command.args(arguments).env_clear().env("PATH", PATH).current_dir("/");
     // Ended with all that it has started.
@@ -63,7 +65,8 @@ mod tests {
     #[test]
     fn it_has_the_message_and_no_environment_and_no_shell_reads_its_arguments() {
         let (long, minute) = (Span::from_secs(60), "m".repeat(1 << 20));
-        let script = "test \"$(cat)\" = '{\"a\":1}' && test \"$1\" = '$(false);' && test -z \"$CARGO_MANIFEST_DIR$HOME\"";
+        let script =
+            "test \"$(cat)\" = '{\"a\":1}' && test \"$1\" = '$(false);' && test -z \"$CARGO_MANIFEST_DIR$HOME\"";
         assert_eq!(run(&["sh", "-c", script, "sh", "$(false);"], "{\"a\":1}", long), Ok(()));
         assert_eq!(run(&["true"], &minute, long), Ok(()), "what nobody reads holds up nothing");
         assert!(run(&["/nowhere/none"], "", long).unwrap_err().contains("cannot run /nowhere/none"));
@@ -72,7 +75,8 @@ mod tests {
 
     #[test]
     fn it_is_ended_after_its_time_with_all_that_it_has_started() {
-        let error = run(&["sh", "-c", "sleep 600 & sleep 600"], &"m".repeat(1 << 20), Span::from_millis(300)).unwrap_err();
+        let error =
+            run(&["sh", "-c", "sleep 600 & sleep 600"], &"m".repeat(1 << 20), Span::from_millis(300)).unwrap_err();
         assert!(error.contains("was ended"), "{error}");
     }
 }

@@ -75,7 +75,8 @@ impl Notifier {
 
     /// Has a message sent; says so if the thread has ended.
     pub(super) fn send(&self, delivery: Delivery) -> Result<(), Failure> {
-        let ended = |_| Failure { reason: "its thread has ended by a fault of the program".to_owned(), is_refusal: false };
+        let ended =
+            |_| Failure { reason: "its thread has ended by a fault of the program".to_owned(), is_refusal: false };
         self.messages.try_send(delivery).map_err(ended)
     }
 }
@@ -102,10 +103,7 @@ impl Sender {
 ///
 /// # Errors
 /// There are no certificates to judge a receiver's by.
-pub fn send_test_alert(
-    config: &MonitorConfig,
-    utc: Time,
-) -> Result<Vec<(String, Result<(), String>)>, NotifierError> {
+pub fn send_test_alert(config: &MonitorConfig, utc: Time) -> Result<Vec<(String, Result<(), String>)>, NotifierError> {
     // Its parts always can be written.
     let message = serde_json::to_string(&AlertMessage::test(&config.name, utc)).unwrap_or_default();
     let send = |notifier: &NotifierConfig| {

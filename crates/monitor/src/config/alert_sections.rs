@@ -98,19 +98,16 @@ pub(super) fn alert_settings(
 ) -> Result<AlertSettings, ConfigFault> {
     let mut names = BTreeSet::new();
     let mut rules = Vec::new();
-    for section in alerts {
+    for section in alerts.iter().filter(|section| section.enabled) {
         let rule = section.rule(targets)?;
         if !names.insert(rule.name.clone()) {
             let span = section.name.as_ref().map_or_else(|| section.on.span(), Spanned::span);
             let problem = format!("two alerts are called {:?}: give one of them another `name`", rule.name);
             return Err(ConfigFault::new(span, problem));
         }
-        if section.enabled {
-            rules.push(rule);
-        }
+        rules.push(rule);
     }
-    let is_given =
-        |rule: &Rule| alerts.iter().any(|section| section.on.get_ref().word() == rule.condition.word());
+    let is_given = |rule: &Rule| alerts.iter().any(|section| section.on.get_ref().word() == rule.condition.word());
     rules.extend(Rule::defaults().into_iter().filter(|rule| !is_given(rule)));
     let mut receivers: Vec<NotifierConfig> = Vec::new();
     for section in notifiers {
@@ -154,7 +151,8 @@ impl AlertSection {
 
     fn condition(&self) -> Result<Condition, ConfigFault> {
         let needed = |value: &Option<Spanned<String>>, key: &str, example: &str| {
-            let problem = || format!("an alert on {} needs `{key}`, such as {key} = \"{example}\"", self.on.get_ref().word());
+            let problem =
+                || format!("an alert on {} needs `{key}`, such as {key} = \"{example}\"", self.on.get_ref().word());
             value.clone().ok_or_else(|| ConfigFault::new(self.on.span(), problem()))
         };
         let direction = self.direction.as_ref().map(|direction| match direction.get_ref() {
@@ -198,7 +196,8 @@ impl AlertSection {
         let foreign = keys.into_iter().find_map(|(key, span, conditions)| {
             let span = span.filter(|_| !conditions.contains(&on))?;
             let words: Vec<&str> = conditions.iter().map(|condition| condition.word()).collect();
-            let problem = format!("`{key}` means nothing to an alert on {}: it goes with {}", on.word(), words.join(", "));
+            let problem =
+                format!("`{key}` means nothing to an alert on {}: it goes with {}", on.word(), words.join(", "));
             Some(ConfigFault::new(span, problem))
         });
         let has_targets = (on == NotArchived).then_some(self.targets.as_ref()).flatten();
@@ -253,7 +252,10 @@ impl NotifySection {
         let host = rest.and_then(|rest| rest.split(['/', '?']).next()).filter(|host| !host.is_empty());
         let has_space = text.chars().any(|letter| letter.is_whitespace() || letter.is_control());
         let Some(host) = host.filter(|_| !has_space) else {
-            return Err(ConfigFault::new(url.span(), "this is no address of a web server: write it as https://host/path"));
+            return Err(ConfigFault::new(
+                url.span(),
+                "this is no address of a web server: write it as https://host/path",
+            ));
         };
         let name = host.rsplit_once('@').map_or(host, |(_, host)| host).to_owned();
         let authorities = self.ca.as_ref().map(|path| path.get_ref().clone());
@@ -266,7 +268,8 @@ impl NotifySection {
         }
         let arguments = command.get_ref();
         let Some(program) = arguments.first().filter(|program| program.starts_with('/')) else {
-            let problem = "a command begins with the whole path of its program, as command = [\"/usr/local/bin/page-me\"]";
+            let problem =
+                "a command begins with the whole path of its program, as command = [\"/usr/local/bin/page-me\"]";
             return Err(ConfigFault::new(command.span(), problem));
         };
         Ok((NotifierKind::Command { arguments: arguments.clone() }, program.clone()))
@@ -305,7 +308,9 @@ impl SilenceSection {
         let clock = |text: &Spanned<String>| {
             parse_spanned(text, |text| {
                 let time = civil::Time::strptime("%H:%M", text);
-                time.map_err(|_| format!("`{text}` is no time of a day: write it as 22:00; without `days`, as 2026-12-24T22:00"))
+                time.map_err(|_| {
+                    format!("`{text}` is no time of a day: write it as 22:00; without `days`, as 2026-12-24T22:00")
+                })
             })
         };
         Ok(SilenceTimes::Weekly { days: chosen, from: clock(&self.from)?, to: clock(&self.to)?, zone })

@@ -407,7 +407,10 @@ mod tests {
             (&format!("{target}stamp-port = 8620\n"), "m.toml:3: `stamp-port` goes with probe = \"stamp\""),
             (&format!("{target}late-after = \"5s\"\n"), "m.toml:3: `lost-after` is less than `late-after`"),
             (&format!("{target}[[alert]]\non = \"loss\"\n"), "m.toml:4: an alert on loss needs `above`"),
-            (&format!("{target}[[alert]]\non = \"lost\"\n"), "m.toml:4: unknown variant `lost`, expected one of `down`"),
+            (
+                &format!("{target}[[alert]]\non = \"lost\"\n"),
+                "m.toml:4: unknown variant `lost`, expected one of `down`",
+            ),
             (&format!("{target}[[alert]]\non = \"down\"\nbelow = \"1mbit\"\n"), "m.toml:5: `below` means nothing"),
             (&format!("{target}[[alert]]\non = \"down\"\ntimes = 0\n"), "m.toml:5: 0 is out of range"),
             (

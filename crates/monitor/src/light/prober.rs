@@ -215,13 +215,7 @@ impl TargetRun {
     }
 
     /// Tells of probes whose replies are late, and sends some more at a higher rate, until one is answered.
-    fn confirm_losses(
-        &mut self,
-        sockets: &EpollSet,
-        clock_error: Option<Span>,
-        report: &mut Reporter,
-        now: Time,
-    ) {
+    fn confirm_losses(&mut self, sockets: &EpollSet, clock_error: Option<Span>, report: &mut Reporter, now: Time) {
         let overdue = self.session.take_overdue(now);
         if !overdue.is_empty() {
             self.confirmation.get_or_insert(Confirmation { next: now, left: MAX_CONFIRMATIONS });
