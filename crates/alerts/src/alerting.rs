@@ -310,7 +310,7 @@ impl PairState {
         let is_suspicious = now >= self.suspicious_silence() && count > 0;
         Reach {
             lost_in_a_row: if is_suspicious { count.min(i64::from(times)) as u32 } else { 0 },
-            lost: is_suspicious.then(|| (since, now)),
+            lost: is_suspicious.then_some((since, now)),
             answered: Some(since),
         }
     }

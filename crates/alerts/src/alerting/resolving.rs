@@ -49,9 +49,11 @@ impl Alerting {
         if standing.alert.cause == Cause::Archive {
             return standing.rule.is_none();
         }
-        let Some(rule) = standing.rule.map(|rule| &self.rules[rule].rule) else { return true };
+        let Some(state) = standing.rule.map(|rule| &self.rules[rule]) else { return true };
+        // One that may have failed again is waited for.
         let has_recovered = |pair: usize, since: Option<Time>| {
-            since.is_some_and(|since| now - since >= rule.hold(&self.pairs[pair].pair))
+            let is_suspect = state.rule.condition.is_unreachable() && state.evidence[pair].suspicion.is_some();
+            !is_suspect && since.is_some_and(|since| now - since >= state.rule.hold(&self.pairs[pair].pair))
         };
         let recovered = standing.members.iter().filter(|one| has_recovered(one.pair, one.recovered_since)).count();
         match standing.alert.cause {

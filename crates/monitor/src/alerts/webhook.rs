@@ -85,3 +85,71 @@ fn read_authorities(path: Option<&Path>) -> Result<Vec<Certificate<'static>>, No
         .collect();
     if certificates.is_empty() { Err(failed("it has none".to_owned())) } else { Ok(certificates) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+    use rustls::{ServerConfig, ServerConnection, Stream};
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+    use std::thread;
+
+    /// A server with a certificate for this name: its port, its certificate as PEM, and what it is sent.
+    fn serve_tls(name: &str) -> (u16, String, mpsc::Receiver<String>) {
+        let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let config = Arc::new(config.with_single_cert(vec![made.cert.der().clone()], key.into()).unwrap());
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (told, heard) = mpsc::channel();
+        thread::spawn(move || {
+            for mut socket in listener.incoming().flatten() {
+                let mut connection = ServerConnection::new(config.clone()).unwrap();
+                let mut stream = Stream::new(&mut connection, &mut socket);
+                let mut buffer = [0; 4096];
+                let mut text = String::new();
+                while !text.ends_with("end") {
+                    let Ok(length @ 1..) = stream.read(&mut buffer) else { break };
+                    text += &String::from_utf8_lossy(&buffer[..length]);
+                }
+                if !text.is_empty() {
+                    told.send(text).unwrap();
+                    let _ = stream.write_all(b"HTTP/1.1 302 Found\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n");
+                    let _ = stream.flush();
+                }
+            }
+        });
+        (port, made.cert.pem(), heard)
+    }
+
+    fn send(port: u16, authority: &str) -> Failure {
+        let path = std::env::temp_dir().join(format!("kumade-webhook-{}-{port}.pem", std::process::id()));
+        fs::write(&path, authority).unwrap();
+        let webhook =
+            Webhook::new(&format!("https://localhost:{port}/hook"), Some(&path), Span::from_secs(60)).unwrap();
+        fs::remove_file(&path).unwrap();
+        webhook.send("the end").expect_err("none of them takes it")
+    }
+
+    #[test]
+    fn a_webhook_without_a_certificate_that_counts_is_told_nothing() {
+        let (port, own, heard) = serve_tls("localhost");
+        let (_, of_another, _) = serve_tls("localhost");
+        let failure = send(port, &of_another);
+        assert!(failure.reason.contains("cannot be reached"), "{failure:?}");
+        let (wrong_port, wrong, wrong_heard) = serve_tls("elsewhere.example");
+        let failure = send(wrong_port, &wrong);
+        assert!(failure.reason.contains("cannot be reached"), "{failure:?}");
+        assert!(wrong_heard.try_recv().is_err() && heard.try_recv().is_err());
+        // Its own is taken; where it sends us is not followed.
+        let failure = send(port, &own);
+        assert_eq!(failure.reason, "answers 302");
+        let request = heard.recv().unwrap();
+        assert!(request.starts_with("POST /hook HTTP/1.1") && request.ends_with("the end"), "{request}");
+        assert!(heard.try_recv().is_err());
+    }
+}
