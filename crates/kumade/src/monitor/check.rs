@@ -80,15 +80,11 @@ fn print_alerts(config: &MonitorConfig, output: &mut StandardOutput) -> anyhow::
 
 /// Fails where one of them does not take it.
 fn test_receivers(config: &MonitorConfig, output: &mut StandardOutput) -> anyhow::Result<ExitCode> {
-    let mut code = ExitCode::SUCCESS;
-    for (name, outcome) in send_test_alert(config, kumade_net::clock::realtime())? {
-        match outcome {
-            Ok(()) => writeln!(output, "{name}: has taken a test alert")?,
-            Err(reason) => {
-                writeln!(output, "{name}: {reason}")?;
-                code = ExitCode::FAILURE;
-            }
-        }
-    }
-    Ok(code)
+    let mut outcomes = Vec::new();
+    send_test_alert(config, kumade_net::clock::realtime(), |name, taken| {
+        let text = taken.as_ref().err().map_or("has taken a test alert", String::as_str);
+        outcomes.push(writeln!(output, "{name}: {text}").map(|()| taken.is_ok()));
+    })?;
+    let are_taken = outcomes.into_iter().collect::<Result<Vec<bool>, _>>()?;
+    Ok(if are_taken.contains(&false) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -99,16 +99,21 @@ impl Sender {
     }
 }
 
-/// Tells each receiver of a configuration that this is a test, one after the other; returns what came of it, or why it failed.
+/// Tells each receiver of a configuration that this is a test, one after the other; `each` is called with its name, and why it has not
+/// taken it.
 ///
 /// # Errors
 /// There are no certificates to judge a receiver's by.
-pub fn send_test_alert(config: &MonitorConfig, utc: Time) -> Result<Vec<(String, Result<(), String>)>, NotifierError> {
+pub fn send_test_alert(
+    config: &MonitorConfig,
+    utc: Time,
+    mut each: impl FnMut(&str, Result<(), String>),
+) -> Result<(), NotifierError> {
     // Its parts always can be written.
     let message = serde_json::to_string(&AlertMessage::test(&config.name, utc)).unwrap_or_default();
-    let send = |notifier: &NotifierConfig| {
-        let outcome = Sender::new(notifier)?.send(&message).map_err(|failure| failure.reason);
-        Ok((notifier.name.clone(), outcome))
-    };
-    config.alerts.notifiers.iter().map(send).collect()
+    for notifier in &config.alerts.notifiers {
+        let outcome = Sender::new(notifier)?.send(&message);
+        each(&notifier.name, outcome.map_err(|failure| failure.reason));
+    }
+    Ok(())
 }

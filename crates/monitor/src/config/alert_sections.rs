@@ -184,13 +184,13 @@ impl AlertSection {
     /// A key that means nothing to a condition is a mistake.
     fn refuse_foreign_keys(&self) -> Result<(), ConfigFault> {
         use ConditionName::{Available, Change, Delay, Down, Loss, NoData, NotArchived};
-        let keys: [(&str, Option<Range<usize>>, &[ConditionName]); 6] = [
-            ("above", self.above.as_ref().map(Spanned::span), &[Loss, Delay]),
-            ("below", self.below.as_ref().map(Spanned::span), &[Available]),
-            ("quantile", self.quantile.as_ref().map(Spanned::span), &[Delay]),
-            ("direction", self.direction.as_ref().map(Spanned::span), &[Available, Change]),
-            ("times", self.times.as_ref().map(Spanned::span), &[Down, NoData, Loss, Delay, Available, Change]),
-            ("out-of", self.out_of.as_ref().map(Spanned::span), &[Loss, Delay, Available, Change]),
+        let keys = [
+            ("above", place_of(&self.above), &[Loss, Delay][..]),
+            ("below", place_of(&self.below), &[Available]),
+            ("quantile", place_of(&self.quantile), &[Delay]),
+            ("direction", place_of(&self.direction), &[Available, Change]),
+            ("times", place_of(&self.times), &[Down, NoData, Loss, Delay, Available, Change]),
+            ("out-of", place_of(&self.out_of), &[Loss, Delay, Available, Change]),
         ];
         let on = *self.on.get_ref();
         let foreign = keys.into_iter().find_map(|(key, span, conditions)| {
@@ -325,6 +325,10 @@ impl SilenceSection {
             i64::try_from(time.as_nanosecond()).map(Time::from_nanos).map_err(|_| hint())
         })
     }
+}
+
+fn place_of<T>(value: &Option<Spanned<T>>) -> Option<Range<usize>> {
+    value.as_ref().map(Spanned::span)
 }
 
 /// Targets by their ids; both IP versions of one that has both.
