@@ -85,7 +85,7 @@ const MASK: Span = Span::from_secs(16 * 60);
 /// An archive that fails for a shorter time, or works again for a shorter time, is not worth an alert.
 const FAILURE_HOLD: Span = Span::from_secs(10);
 /// Intervals without a probe sent, for a known reason, that count as the longest silence does without one.
-const MAX_UNSENT_INTERVALS: i64 = 5;
+const MAX_UNSENT_INTERVALS: i64 = 3;
 /// Intervals from which silence is suspicious: no two probes are farther apart than four.
 const MIN_SILENT_INTERVALS: i64 = 5;
 
@@ -138,9 +138,13 @@ impl Alerting {
         }
     }
 
-    /// No probe of the pair can be sent since then, for this reason; or one can.
+    /// No probe of the pair can be sent since then, for this reason; or one can. What is heard since then counts as it is.
     pub fn set_unsent(&mut self, pair: usize, unsent: Option<(Time, String)>) {
-        if let Some(state) = self.pairs.get_mut(pair).filter(|state| state.unsent != unsent) {
+        let reason = |unsent: &Option<(Time, String)>| unsent.as_ref().map(|(_, reason)| reason.clone());
+        if let Some(state) = self.pairs.get_mut(pair).filter(|state| reason(&state.unsent) != reason(&unsent)) {
+            for rule in self.rules.iter_mut().filter(|rule| rule.rule.condition == Condition::Down) {
+                rule.evidence[pair].detail = reason(&unsent).unwrap_or_default();
+            }
             state.unsent = unsent;
             self.next_silence_check = Time::ZERO;
         }
@@ -292,10 +296,15 @@ impl RuleState {
 }
 
 impl PairState {
+    /// Since when no probe can be sent, if nothing was heard since.
+    fn unsent_since(&self) -> Option<Time> {
+        self.unsent.as_ref().map(|(since, _)| *since).filter(|since| self.heard <= *since)
+    }
+
     /// When silence begins to be suspicious.
     fn suspicious_silence(&self) -> Time {
-        match self.unsent {
-            Some((since, _)) => since,
+        match self.unsent_since() {
+            Some(since) => since,
             None => self.heard + self.pair.interval * MIN_SILENT_INTERVALS + self.pair.lost_after,
         }
     }
@@ -303,8 +312,8 @@ impl PairState {
     /// Silence, as intervals without a result.
     fn silence(&self, times: u32, now: Time) -> Reach {
         let intervals = |span: Span| span.as_nanos() / self.pair.interval.as_nanos().max(1);
-        let (since, count) = match self.unsent {
-            Some((since, _)) => (since, intervals(now - since) * i64::from(times) / MAX_UNSENT_INTERVALS),
+        let (since, count) = match self.unsent_since() {
+            Some(since) => (since, intervals(now - since) * i64::from(times) / MAX_UNSENT_INTERVALS),
             None => (self.heard, intervals(now - self.heard - self.pair.lost_after)),
         };
         let is_suspicious = now >= self.suspicious_silence() && count > 0;

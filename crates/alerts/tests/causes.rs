@@ -47,19 +47,28 @@ struct Driver {
     reaches: Vec<Reach>,
     second: i64,
     notices: Vec<Notice>,
+    /// Nothing is heard of this one.
+    mute: Option<usize>,
 }
 
 impl Driver {
     fn new(pairs: Vec<WatchedPair>, saved: SavedAlerts, second: i64) -> Self {
         let alerting = Alerting::new(Rule::defaults(), pairs.clone(), saved, after(second), after(second));
-        Driver { alerting, reaches: vec![Reach::default(); pairs.len()], pairs, second, notices: Vec::new() }
+        Driver {
+            alerting,
+            reaches: vec![Reach::default(); pairs.len()],
+            pairs,
+            second,
+            notices: Vec::new(),
+            mute: None,
+        }
     }
 
     /// So many seconds, in which these pairs answer.
     fn run(&mut self, seconds: i64, answers: impl Fn(&str) -> bool) -> &mut Self {
         for _ in 0..seconds {
             self.second += 1;
-            for (place, pair) in self.pairs.iter().enumerate() {
+            for (place, pair) in self.pairs.iter().enumerate().filter(|(place, _)| self.mute != Some(*place)) {
                 let reach = &mut self.reaches[place];
                 if answers(&pair.id) {
                     *reach = Reach { answered: Some(after(self.second)), ..Reach::default() };
@@ -199,6 +208,7 @@ fn silence_is_no_data_unless_the_program_did_not_run() {
     here.run(30, |_| true);
     assert_eq!(here.take(), [(NoticeKind::Resolved, host("here"), 5)]);
     // With a reason, sooner.
+    here.mute = Some(1);
     here.alerting.set_unsent(1, Some((after(5060), "no route".to_owned())));
     here.run(20, |_| true);
     let (kind, alert) = (here.notices[0].kind, &here.notices[0].alert);

@@ -68,6 +68,7 @@ fn an_uplink_that_fails_is_one_alert_within_three_intervals_and_five_seconds() {
         slowest = slowest.max(raised[0].0 - 600.0);
     }
     println!("slowest: {slowest} s, changed: {changed}");
+    assert!(slowest <= 3.0 * INTERVAL + 5.0 && changed == 0);
 }
 
 #[test]
@@ -90,4 +91,5 @@ fn a_single_pair_that_fails_is_one_alert() {
     }
     delays.sort_by(f64::total_cmp);
     println!("median {}, 95 % {}, slowest {}", delays[100], delays[190], delays[199]);
+    assert!(delays[199] <= 8.0 * INTERVAL);
 }

@@ -13,6 +13,34 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+const FAR_AND_NEAR: &str = r#"
+[[target]]
+host = "10.79.0.2"
+name = "far"
+interval = "100ms"
+late-after = "300ms"
+lost-after = "500ms"
+[[target]]
+host = "127.0.0.1"
+name = "near"
+interval = "100ms"
+"#;
+/// By both IP versions.
+const FAR: &str = r#"
+[[target]]
+host = "10.79.0.2"
+name = "far"
+interval = "100ms"
+late-after = "300ms"
+lost-after = "500ms"
+[[target]]
+host = "fd79::2"
+name = "far 6"
+interval = "100ms"
+late-after = "300ms"
+lost-after = "500ms"
+"#;
+
 struct Site {
     hosts: VethHosts,
     directory: PathBuf,
@@ -32,16 +60,18 @@ impl Site {
         Site { hosts, directory }
     }
 
-    /// Targets, a command that appends each message to a file, and what else there is.
+    /// One target here and one there, a command that appends each message to a file, and what else there is.
     fn write_config(&self, more: &str) {
+        self.write_targets(FAR_AND_NEAR, more);
+    }
+
+    fn write_targets(&self, targets: &str, more: &str) {
         let (archive, told) = (self.directory.join("archive"), self.told_file());
         fs::create_dir_all(&archive).unwrap();
         let script = format!("cat >> {} && echo >> {}", told.display(), told.display());
         let text = format!(
             "[monitor]\nname = \"here\"\narchive = {archive:?}\nprometheus = \"9274\"\n\
-             [[target]]\nhost = \"10.79.0.2\"\nname = \"far\"\ninterval = \"100ms\"\nlate-after = \"300ms\"\nlost-after = \"500ms\"\n\
-             [[target]]\nhost = \"127.0.0.1\"\nname = \"near\"\ninterval = \"100ms\"\n\
-             [[notify]]\nname = \"file\"\ncommand = [\"/bin/sh\", \"-c\", {script:?}]\n{more}"
+             {targets}\n[[notify]]\nname = \"file\"\ncommand = [\"/bin/sh\", \"-c\", {script:?}]\n{more}"
         );
         fs::write(self.config_file(), text).unwrap();
     }
@@ -257,5 +287,27 @@ fn nobody_is_told_of_a_silent_alert_and_a_receiver_can_be_tried() {
         assert!(eventually(|| site.standing() == 0));
         end_with(&mut monitor, Signal::SIGTERM);
         assert_eq!(site.told().len(), 1);
+    });
+}
+
+/// Here, those by IPv4 are lost, and those by IPv6 cannot be sent.
+#[test]
+fn an_uplink_that_fails_is_one_alert_on_all_paths() {
+    in_namespaces("an_uplink_that_fails_is_one_alert_on_all_paths", || {
+        let site = Site::new("monitor_uplink");
+        site.write_targets(FAR, "");
+        let mut monitor = site.monitor();
+        assert!(eventually(|| site.word("far") == "up" && site.word("far 6") == "up"));
+        let uplink = VethHosts::MIDDLE_INTERFACES[0];
+        run_ip(&site.hosts.middle, &["link", "set", uplink, "down"]).unwrap();
+        assert!(eventually(|| !site.told().is_empty()), "{}", site.status());
+        let raised = site.told();
+        assert_eq!(raised[0]["cause"], serde_json::json!({"kind": "host", "name": "here"}), "{raised:?}");
+        assert_eq!(raised[0]["pairs"], serde_json::json!(["far", "far 6"]));
+        run_ip(&site.hosts.middle, &["link", "set", uplink, "up"]).unwrap();
+        assert!(eventually(|| site.told().len() == 2 && site.standing() == 0), "{:?}", site.told());
+        assert_eq!(site.told()[1]["state"], "resolved");
+        end_with(&mut monitor, Signal::SIGTERM);
+        assert_eq!(site.told().len(), 2);
     });
 }

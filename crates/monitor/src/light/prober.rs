@@ -44,8 +44,8 @@ pub enum ProbeReport {
         /// Further replies to probes that had been answered.
         duplicates: u64,
     },
-    /// What is seen of single probes beside results, for alerts: those whose replies are late, and those that are sent to see whether
-    /// others are lost by chance. These have no results, so that they bias no figure.
+    /// What is seen of single probes beside results, for alerts: those whose replies are late, those that cannot be sent, and those that
+    /// are sent to see whether others are lost by chance. These have no results, so that they bias no figure.
     Seen {
         /// Which target.
         target: usize,
@@ -249,6 +249,12 @@ impl TargetRun {
         let sent = self.connect(sockets, report).and_then(|is_connected| match &mut self.socket {
             Some((_, socket)) if is_connected => {
                 let sent = socket.send(&mut self.session, clock_error);
+                if sent.is_err() {
+                    // As good as lost.
+                    let now = clock::monotonic();
+                    self.confirmation.get_or_insert(Confirmation { next: now, left: MAX_CONFIRMATIONS });
+                    report(ProbeReport::Seen { target: self.place, probes: vec![(now, false)] });
+                }
                 sent.map(|()| true).map_err(|error| format!("cannot send to {}: {error}", self.target.host))
             }
             _ => Ok(false),
