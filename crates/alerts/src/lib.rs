@@ -7,7 +7,8 @@
 //! for a while, and is resolved once.
 //!
 //! Mutate it with what was observed ([`set_reach`](Alerting::set_reach), [`observe`](Alerting::observe) …), then call
-//! [`update`](Alerting::update), every second or so. What [`saved`](Alerting::saved) returns is enough to go on after a restart: an alert that stands is not raised again.
+//! [`update`](Alerting::update), every second or so. What [`saved`](Alerting::saved) returns is enough to go on after a restart:
+//! an alert that stands is not raised again.
 //!
 //! [`Silence`] says when nothing is to be sent, [`Outbox`] what is to be sent when, again and again until it has been taken.
 #![forbid(unsafe_code)]

@@ -2,7 +2,7 @@
 
 mod alerts;
 
-use crate::alerts::{Alerter, SendReport};
+use crate::alerts::{ALERTS_KEY, Alerter, SendReport};
 use crate::config::MonitorConfig;
 use crate::estimate::schedule_load;
 use crate::light::ProbeReport;
@@ -126,7 +126,7 @@ impl Recorder {
             schedule.restore(pair.host, &runs, utc, now);
         }
         let last_sent = archive.read().latest()?.into_iter().map(|state| (state.pair, state.last_sent)).collect();
-        let standing = archive.read().state(alerts::ALERTS_KEY)?;
+        let standing = archive.read().state(ALERTS_KEY)?;
         // The monitor has ended where nobody takes it.
         let report = move |report| drop(messages.send(Message::Alert(report)));
         let alerter = Alerter::start(&config, standing.as_deref(), report, now, utc)?;

@@ -1,7 +1,8 @@
 //! What the recorder knows becomes observations; what is decided becomes messages.
 
 use super::message::{AlertMessage, notice_text};
-use super::notifier::{Notifier, NotifierError, SendReport};
+use super::notifier::{Notifier, SendReport};
+use super::notifier_error::NotifierError;
 use super::reach::ReachTracker;
 use super::state::AlertState;
 use crate::config::{MonitorConfig, MonitoredTarget};

@@ -2,6 +2,9 @@ use kumade_alerts::{Delivery, SavedAlerts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
+/// Under which the archive has it.
+pub(crate) const ALERTS_KEY: &str = "monitor.alerts";
+
 /// What is kept of alerts over a restart.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct AlertState {

@@ -1,6 +1,6 @@
 //! A web server that is told of alerts.
 
-use super::notifier::NotifierError;
+use super::notifier_error::NotifierError;
 use kumade_alerts::Failure;
 use kumade_units::Span;
 use rustls::crypto::ring;

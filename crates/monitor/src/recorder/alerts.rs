@@ -1,6 +1,7 @@
 //! What the recorder has to do with alerts: it observes, stores, and has sent what is stored.
 
 use super::{Message, Recorder};
+use crate::alerts::ALERTS_KEY;
 use crate::run_document::run_status;
 use crate::status::RunStatus;
 use kumade_alerts::{Cause, NoticeKind};
@@ -10,8 +11,6 @@ use kumade_units::{Span, Time};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// Under which the archive has what stands and what is to be sent.
-pub(super) const ALERTS_KEY: &str = "monitor.alerts";
 /// Measurements by which the usual value is known at a start.
 const MAX_USUAL_RUNS: u32 = 50;
 /// How long the end waits for messages that are under way, so that they need not be sent again.
