@@ -265,6 +265,11 @@ impl<S: Store> Archive<S> {
         self.write_now(vec![Write::Gap(gap)])
     }
 
+    /// Keeps what it has for these times from now on.
+    pub fn set_retention(&mut self, retention: Retention) {
+        self.retention = retention;
+    }
+
     /// Notes who wrote what; durable once this returns.
     ///
     /// # Errors

@@ -47,16 +47,29 @@ impl Exporter {
     /// # Errors
     /// The address cannot be had.
     pub fn start(address: SocketAddr, metrics: impl FnMut() -> String + Send + 'static) -> Result<Self, ExporterError> {
+        Exporter::start_guarded(address, |_, _| true, metrics)
+    }
+
+    /// As [`start`](Self::start), for those alone whom `may_fetch` lets: who asks, and with which token
+    /// (`Authorization: Bearer`).
+    ///
+    /// # Errors
+    /// The address cannot be had.
+    pub fn start_guarded(
+        address: SocketAddr,
+        may_fetch: impl Fn(SocketAddr, Option<&str>) -> bool + Send + Sync + 'static,
+        metrics: impl FnMut() -> String + Send + 'static,
+    ) -> Result<Self, ExporterError> {
         let failed = |cause| ExporterError { address, cause };
         let listener = listen(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
         // Each client's thread holds a copy.
-        let metrics = Arc::new(Mutex::new(metrics));
+        let source = Arc::new(Source { metrics: Mutex::new(metrics), may_fetch });
         let mut clients = Clients::default();
-        let serve = move |(stream, _): (TcpStream, _)| {
-            wait_for_threads(&metrics)?;
-            serve_client(clients.admit(stream), metrics.clone())
+        let serve = move |(stream, peer): (TcpStream, SocketAddr)| {
+            wait_for_threads(&source)?;
+            serve_client(clients.admit(stream), peer, source.clone())
         };
         let thread = ListenerThread::start("metrics", listener, TcpListener::accept, serve).map_err(failed)?;
         Ok(Exporter { address: bound, _thread: thread })
@@ -106,27 +119,48 @@ fn wait_for_threads<T>(held_by_each: &Arc<T>) -> io::Result<()> {
     Ok(())
 }
 
+/// What clients are answered from.
+struct Source<M, G> {
+    metrics: Mutex<M>,
+    may_fetch: G,
+}
+
 fn serve_client(
     stream: Arc<TcpStream>,
-    metrics: Arc<Mutex<impl FnMut() -> String + Send + 'static>>,
+    peer: SocketAddr,
+    source: Arc<
+        Source<
+            impl FnMut() -> String + Send + 'static,
+            impl Fn(SocketAddr, Option<&str>) -> bool + Send + Sync + 'static,
+        >,
+    >,
 ) -> io::Result<()> {
-    // A panic of one that asked before has been reported; the metrics may still be good.
-    let text = move || metrics.lock().unwrap_or_else(PoisonError::into_inner)();
     let work = move || {
-        if let Err(error) = respond(&stream, text) {
+        // A panic of one that asked before has been reported; the metrics may still be good.
+        let text = || source.metrics.lock().unwrap_or_else(PoisonError::into_inner)();
+        if let Err(error) = respond(&stream, |token| (source.may_fetch)(peer, token), text) {
             tracing::debug!("metrics: a client failed: {error}");
         }
     };
     thread::Builder::new().name("metrics-client".to_owned()).spawn(work).map(drop)
 }
 
-fn respond(stream: &TcpStream, metrics: impl FnOnce() -> String) -> io::Result<()> {
+fn respond(
+    stream: &TcpStream,
+    may_fetch: impl FnOnce(Option<&str>) -> bool,
+    metrics: impl FnOnce() -> String,
+) -> io::Result<()> {
     let mut stream = DeadlineStream::new(stream, CLIENT_TIMEOUT)?;
     let request = read_request(&mut stream)?;
     let (status, kind, body) = match &request {
         Some(request) if !request.is_for_metrics() => {
             ("404 Not Found", PLAIN_TEXT, "the metrics are at /metrics\n".into())
         }
+        Some(request) if !may_fetch(request.token.as_deref()) => (
+            "401 Unauthorized\r\nWWW-Authenticate: Bearer",
+            PLAIN_TEXT,
+            "the metrics take a token: send Authorization: Bearer TOKEN\n".into(),
+        ),
         Some(request) if ["GET", "HEAD"].contains(&request.method.as_str()) => {
             ("200 OK", request.format.content_type(), request.format.convert(metrics()))
         }
@@ -147,13 +181,18 @@ struct Request {
     method: String,
     target: String,
     format: MetricsFormat,
+    token: Option<String>,
 }
 
 impl Request {
     fn new(request: &httparse::Request<'_, '_>) -> Option<Self> {
         let accept = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("Accept"));
         let format = MetricsFormat::negotiate(accept.filter_map(|header| str::from_utf8(header.value).ok()));
-        Some(Request { method: request.method?.to_owned(), target: request.path?.to_owned(), format })
+        let authorization = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("Authorization"));
+        let authorization = authorization.and_then(|header| str::from_utf8(header.value).ok()?.split_once(' '));
+        let bearer = authorization.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer"));
+        let token = bearer.map(|(_, token)| token.to_owned());
+        Some(Request { method: request.method?.to_owned(), target: request.path?.to_owned(), format, token })
     }
 
     /// Whatever query stands behind the path, which `http://HOST` may stand before (RFC 9112, 3.2.2).

@@ -5,7 +5,7 @@ use kumade_daemon::{Journal, RuntimeDir};
 use kumade_net::SetupError;
 use kumade_net::privileges::{self, FIRST_UNPRIVILEGED_PORT, NET_ADMIN, NET_BIND_SERVICE, NET_RAW};
 use kumade_net::sandbox;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What has been given up, in words.
 #[derive(Debug, Default)]
@@ -33,7 +33,20 @@ impl Confinement {
         let mut kept = vec![(NET_ADMIN, "CAP_NET_ADMIN"), (NET_RAW, "CAP_NET_RAW")];
         kept.extend(port_capability(ports));
         self.drop_capabilities(&kept);
-        let writable = directory.create_writable();
+        self.deny_writes_outside(directory.create_writable());
+    }
+
+    /// All that monitoring does not take: capabilities but those for ICMP echo, and to bind to these ports; writes but those of the
+    /// archive and of control sockets; of this thread and of those that it starts from now on.
+    pub(crate) fn keep_monitor_privileges(&mut self, ports: impl IntoIterator<Item = u16>, archive: &Path) {
+        let kept: Vec<_> = [(NET_RAW, "CAP_NET_RAW")].into_iter().chain(port_capability(ports)).collect();
+        self.drop_capabilities(&kept);
+        let mut writable = RuntimeDir::standard("kumade").create_writable();
+        writable.push(archive.to_owned());
+        self.deny_writes_outside(writable);
+    }
+
+    fn deny_writes_outside(&mut self, writable: Vec<PathBuf>) {
         let names: Vec<_> = writable.iter().map(|directory| directory.display().to_string()).collect();
         self.record_restriction(sandbox::deny_writes_outside(&writable).map(|confined| match confined {
             true => format!("no writes but in {} and for networks (Landlock)", names.join(", ")),

@@ -1,8 +1,9 @@
-//! `kumade key`: makes the keys by which gateways know each other, and those that clients and servers share.
+//! `kumade key`: makes the keys by which gateways know each other, those that clients and servers share, and the tokens of monitors.
 
-use crate::output::StandardOutput;
+use crate::output::{StandardOutput, note};
 use anyhow::{Context, anyhow};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use kumade_monitor::access::{AccessClass, TokenHash};
 use kumade_net::privileges;
 use kumade_noise_session::{KeyError, PresharedKey, PrivateKey};
 use std::fs::{self, File, OpenOptions};
@@ -11,7 +12,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Make keys for gateways, and keys that a client and a server share
+/// Make keys for gateways, keys that a client and a server share, and tokens for the page of a monitor
 ///
 /// A gateway has a private key, and tells its peers the public one:
 ///
@@ -36,11 +37,33 @@ enum KeyCommand {
     },
     /// Read a private key from standard input and print its public key
     Public,
+    /// Make a token for the page of a monitor, and print what its configuration file is to have
+    ///
+    /// The file knows the token by its hash alone. Standard output has what is appended to the file; the token itself is
+    /// shown once, on the terminal (standard error), unless a file is made for it.
+    Token {
+        /// Of whom the audit tells
+        #[arg(value_name = "NAME", value_parser = parse_token_name)]
+        name: String,
+        /// What it allows: to see, also to change, also to see who has changed what
+        #[arg(long, value_enum, default_value_t = TokenClass::Read)]
+        class: TokenClass,
+        /// File that is made for the token, which only its owner may read [default: standard error]
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
     /// Make a key that both sides have: a second one for gateways, or the one of `kumade serve --key`
     Preshared {
         #[command(flatten)]
         output: KeyOutput,
     },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum TokenClass {
+    Read,
+    Write,
+    Admin,
 }
 
 #[derive(Debug, Args)]
@@ -75,6 +98,7 @@ pub fn run(args: &KeyArgs) -> anyhow::Result<ExitCode> {
             let key = PresharedKey::from_bytes(random_bytes()?);
             write_secret(output.output.as_deref(), &key.to_hex())?;
         }
+        KeyCommand::Token { name, class, output } => make_token(name, *class, output.as_deref())?,
         KeyCommand::Public => {
             let mut text = String::new();
             let input = io::stdin().lock().take(MAX_INPUT_BYTES);
@@ -84,6 +108,29 @@ pub fn run(args: &KeyArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn make_token(name: &str, class: TokenClass, output: Option<&Path>) -> anyhow::Result<()> {
+    let token = PresharedKey::from_bytes(random_bytes()?).to_hex();
+    match output {
+        Some(path) => write_secret(Some(path), &token)?,
+        None => note!("the token, which is shown this once: {}", token.as_str()),
+    }
+    let class = match class {
+        TokenClass::Read => AccessClass::Read,
+        TokenClass::Write => AccessClass::Write,
+        TokenClass::Admin => AccessClass::Admin,
+    };
+    let (class, hash) = (class.name(), TokenHash::from_token(&token));
+    writeln!(StandardOutput, "[[access.token]]\nname = {name:?}\nclass = {class:?}\nhash = \"{hash}\"")?;
+    Ok(())
+}
+
+/// Of letters that mean nothing in TOML, nor to a terminal.
+fn parse_token_name(text: &str) -> Result<String, String> {
+    let is_name =
+        !text.trim().is_empty() && text.chars().all(|letter| letter.is_alphanumeric() || " .-_@".contains(letter));
+    is_name.then(|| text.trim().to_owned()).ok_or_else(|| "a name has letters, digits, spaces and . - _ @".to_owned())
 }
 
 fn random_bytes() -> anyhow::Result<[u8; 32]> {

@@ -189,6 +189,14 @@ const PAGES: &[ManualPage] = &[
         exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
+        command: "key token",
+        examples: &[(
+            "kumade key token alice --class read >> /etc/kumade/monitor.toml",
+            "a token for a monitor's page, shown once; its hash is appended to the file",
+        )],
+        exit_statuses: COMMAND_EXIT_STATUSES,
+    },
+    ManualPage {
         command: "key public",
         examples: &[("kumade key public < gateway.key", "the public key of a private one")],
         exit_statuses: COMMAND_EXIT_STATUSES,

@@ -1,5 +1,6 @@
 //! `kumade monitor`: measures paths for years, and shows what came of it.
 
+mod alert_command;
 mod check;
 mod config_file;
 mod export;
@@ -8,6 +9,7 @@ mod run;
 mod show;
 
 use crate::usage::usage_error;
+pub(crate) use alert_command::{AlertCommandArgs, HELPER_COMMAND, run_helper};
 use clap::{Args, Subcommand};
 use config_file::read_config;
 use kumade_daemon::{NameLockError, check_name};
@@ -30,6 +32,9 @@ pub struct MonitorArgs {
     /// Name of this monitor, by which `kumade monitor show` finds it
     #[arg(long, requires = "config", default_value = DEFAULT_NAME, value_parser = parse_name)]
     name: String,
+    /// Keep capabilities, writes and system calls that the monitor does not need
+    #[arg(long, requires = "config")]
+    keep_privileges: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -55,7 +60,7 @@ pub fn run(args: &MonitorArgs) -> anyhow::Result<ExitCode> {
         (Some(MonitorCommand::Export(args)), _) => export::export(args),
         (Some(MonitorCommand::Backup(args)), _) => export::back_up(args),
         (None, Some(file)) => match read_config(file)? {
-            Ok(config) => run::run(config, &args.name),
+            Ok(config) => run::run(config, file, &args.name, args.keep_privileges),
             Err(error) => Ok(usage_error(&error)),
         },
         // Clap asks for one of them.

@@ -48,3 +48,20 @@ fn a_key_file_is_its_owners_alone_and_never_overwritten() {
     assert!(String::from_utf8(error).unwrap().contains("preshared.key"), "the error names the file");
     assert_eq!(fs::read_to_string(&path).unwrap(), first);
 }
+
+#[test]
+fn a_token_is_shown_once_and_its_hash_is_what_the_file_of_a_monitor_takes() {
+    let output = kumade(&["key", "token", "alice", "--class", "admin"], "").success().get_output().clone();
+    let [section, told] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    let token = told.trim().rsplit(' ').next().unwrap();
+    assert!(token.len() == 64 && !section.contains(token), "{told}{section}");
+    assert!(
+        section.starts_with("[[access.token]]\nname = \"alice\"\nclass = \"admin\"\nhash = \"sha256:"),
+        "{section}"
+    );
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("token.toml");
+    fs::write(&path, format!("[[target]]\nhost = \"192.0.2.1\"\n{section}")).unwrap();
+    let checked = printed(&["monitor", "check", path.to_str().unwrap()], "");
+    assert!(checked.contains("for alice (admin)"), "{checked}");
+    kumade(&["key", "token", "a\"b"], "").failure();
+}

@@ -80,9 +80,9 @@ impl Site {
         self.directory.join("monitor.toml")
     }
 
-    /// Within the archive's directory, where the monitor writes.
+    /// Where the monitor itself may not write.
     fn told_file(&self) -> PathBuf {
-        self.directory.join("archive").join("told")
+        self.directory.join("told")
     }
 
     fn kumade(&self, inside: &Namespace, arguments: &[&str]) -> Command {

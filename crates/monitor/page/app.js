@@ -15,6 +15,8 @@ let view = 0;
 
 async function fetchJson(path) {
   const answer = await fetch(path, { headers: { accept: "application/json" } });
+  // The session has ended: the page asks for a token at the same address.
+  if (answer.status === 401) location.reload();
   if (!answer.ok) throw new Error((await answer.text()) || `${answer.status} ${answer.statusText}`);
   return answer.json();
 }
@@ -35,6 +37,12 @@ function estimateCell(estimate) {
   return element("td", { class: "number" }, value, element("small", {}, interval));
 }
 
+/** In which direction probes were lost, where any was and the host tells. */
+function lossDirections(pair) {
+  if (!pair.loss_up || !(pair.loss?.ratio > 0)) return "";
+  return element("small", {}, `${format.ratio(pair.loss_up.ratio)} up, ${format.ratio(pair.loss_down?.ratio ?? 0)} down`);
+}
+
 function pairRow(pair) {
   const [delay] = pair.delays;
   const loss = pair.loss;
@@ -42,7 +50,7 @@ function pairRow(pair) {
     element("td", {}, element("a", { href: `/pair/${encodeURIComponent(pair.id)}` }, pair.name), element("small", {}, pair.address ?? pair.host)),
     element("td", {}, stateWord(pair.state), element("small", {}, `for ${format.age(status.time_seconds - pair.state.since_seconds)}`)),
     delay ? element("td", { class: "number" }, format.span(delay.median_seconds), element("small", {}, `95 % ≤ ${format.span(delay.quantile_95_seconds)}`)) : element("td", { class: "faint" }, "–"),
-    loss ? element("td", { class: "number" }, format.ratio(loss.ratio), element("small", {}, `${format.ratio(loss.low)} to ${format.ratio(loss.high)}`)) : element("td", { class: "faint" }, "–"),
+    loss ? element("td", { class: "number" }, format.ratio(loss.ratio), element("small", {}, `${format.ratio(loss.low)} to ${format.ratio(loss.high)}`), lossDirections(pair)) : element("td", { class: "faint" }, "–"),
     estimateCell(pair.run?.up), estimateCell(pair.run?.down),
     element("td", { class: "number faint" }, pair.run ? `${format.age(status.time_seconds - pair.run.start_seconds)} ago` : pair.is_measured ? "none yet" : "not measured"));
 }
@@ -160,6 +168,14 @@ function scheduleView() {
     missed.length === 0 ? [] : [element("h2", {}, "Missed"), table(["Path", "Why"], missed.map((run) => element("tr", {}, element("td", {}, name(run.pair)), element("td", {}, run.reason))), "Missed")]);
 }
 
+async function auditView() {
+  const mine = view;
+  const { entries } = await fetchJson("/api/v1/audit");
+  if (mine !== view) return;
+  const row = (entry) => element("tr", {}, element("td", { class: "time" }, format.time(entry.time_seconds)), element("td", {}, entry.who), element("td", {}, entry.what));
+  show("Audit", element("h1", {}, "Who has done what"), entries.length === 0 ? element("p", { class: "faint" }, "Nothing so far.") : table(["Time", "Who", "What"], entries.map(row), "Audit"));
+}
+
 // Alerts, above all views
 
 /** What is shown, so that a screen reader hears only news. */
@@ -196,6 +212,7 @@ async function render() {
     if (name === "pair") await pairView(id);
     else if (name === "run") await runView(id);
     else if (name === "events") await eventsView();
+    else if (name === "audit") await auditView();
     else if (name === "schedule") scheduleView();
     else pathsView();
   } catch (error) {
@@ -211,7 +228,7 @@ function navigate(address) {
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a");
   if (!link || link.origin !== location.origin || event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
-  if (link.pathname.startsWith("/api/") || link.pathname === "/metrics" || link.hash) return;
+  if (link.pathname.startsWith("/api/") || link.pathname === "/metrics" || link.pathname === "/login" || link.hash) return;
   event.preventDefault();
   navigate(link.href);
 });
@@ -251,6 +268,12 @@ const ask = () => fetchJson("/api/v1/status").then(take, (error) => {
   if (status === null) show("Failure", element("h1", {}, "The monitor does not answer"), element("p", {}, String(error.message ?? error)));
 });
 ask();
+fetchJson("/api/v1/visitor").then((visitor) => {
+  document.getElementById("audit-link").hidden = visitor.class !== "admin";
+  document.getElementById("logout").hidden = !visitor.is_logged_in;
+  document.getElementById("login").hidden = !visitor.may_log_in;
+  document.getElementById("visitor").textContent = visitor.name;
+}, () => {});
 // Browsers have locks for pages over TLS and from this host alone; others ask.
 if (navigator.locks) follow();
 // A range that ends now goes on.

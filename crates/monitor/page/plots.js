@@ -86,14 +86,18 @@ export function delayPlot(place, title, lane, series, range, marks) {
 export function lossPlot(place, series, range, marks) {
   const share = (name) => series.map((bucket) => (bucket.sent > 0 ? bucket[name] / bucket.sent : null));
   const bars = uPlot.paths.bars({ size: [1, 40], align: 1 });
+  // Only where the host tells in which direction probes were lost.
+  const directions = [["lost_up", "lost, up", "--up"], ["lost_down", "lost, down", "--down"]]
+    .filter(([name]) => series.some((bucket) => bucket[name] > 0));
   return draw(place, "Loss", {
     height: 140,
     series: [
       line("lost", ratio, { stroke: style("--bad"), fill: style("--bad"), paths: bars }),
       line("late", ratio, { stroke: style("--warn"), width: 1 }),
+      ...directions.map(([, label, colour]) => line(label, ratio, { stroke: style(colour), width: 1 })),
     ],
     y: { range: (_, low, high) => [0, Math.max(high ?? 0, 0.01) * 1.05] },
-  }, [series.map((bucket) => bucket.from_seconds), share("lost"), share("late")], range, ratio, marks);
+  }, [series.map((bucket) => bucket.from_seconds), share("lost"), share("late"), ...directions.map(([name]) => share(name))], range, ratio, marks);
 }
 
 /** Each measurement's value with its interval; one without a value stands at the bottom as a cross. */

@@ -2,6 +2,7 @@
 
 mod alerter;
 mod command;
+mod command_process;
 mod message;
 mod notifier;
 mod notifier_error;
@@ -11,6 +12,7 @@ mod state;
 mod webhook;
 
 pub(crate) use alerter::Alerter;
+pub use command_process::{CommandProcess, run_for_each_line};
 pub use message::{AlertCause, AlertMessage, SCHEMA as ALERT_SCHEMA};
 pub(crate) use notifier::SendReport;
 pub use notifier::send_test_alert;

@@ -5,6 +5,7 @@
 //! recorder publishes and from the archive.
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod alerts;
 pub mod config;
 mod estimate;
@@ -25,5 +26,5 @@ pub use estimate::{CostEstimate, Overloaded};
 pub use export::{ArchiveExport, ProbeLine, RunLine};
 pub use monitor::Monitor;
 pub use monitor_error::MonitorError;
-pub use page::PageError;
+pub use page::{PageError, TlsError};
 pub use status::{MonitorProtocol, MonitorStatus, Reply, Request};

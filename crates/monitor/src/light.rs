@@ -5,6 +5,6 @@ mod session;
 mod socket;
 mod target_address;
 
-pub use prober::{ProbeReport, ProbedTarget, Prober};
+pub use prober::{PausedProber, ProbeReport, ProbedTarget, Prober};
 pub use session::{OneWayDelays, ProbeReply, ProbeResult, ReplyLimits};
 pub use socket::ProbeKind;

@@ -1,13 +1,15 @@
 //! A monitor that runs: its threads, and who tells whom.
 
-use crate::config::{LightProbes, MonitorConfig, MonitoredTarget};
+use crate::access::{AccessControl, Credential};
+use crate::config::{COMMAND, LightProbes, MonitorConfig, MonitoredTarget};
 use crate::light::{ProbedTarget, Prober};
 use crate::metrics::encode_metrics;
 use crate::monitor_error::MonitorError;
-use crate::page::{History, PageServer};
+use crate::page::{History, PageGuards, PageServer, Tls};
 use crate::recorder::{Message, Recorder};
 use crate::status::MonitorStatus;
 use kumade_daemon::Exporter;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,6 +20,9 @@ use tokio::sync::watch;
 /// A monitor of one host.
 #[derive(Debug)]
 pub struct Monitor {
+    config: MonitorConfig,
+    access: AccessControl,
+    tls: Tls,
     // In this order they end: nobody is told by one that has ended.
     page: PageServer,
     exporter: Option<Exporter>,
@@ -38,24 +43,84 @@ impl Monitor {
     /// # Errors
     /// The archive cannot be opened, or an address not be had.
     pub fn start(config: MonitorConfig) -> Result<Self, MonitorError> {
-        let make_directory = |cause| MonitorError::Directory { path: config.archive.clone(), cause };
-        std::fs::create_dir_all(&config.archive).map_err(make_directory)?;
+        config.make_archive_directory()?;
         let (messages, inbox) = mpsc::sync_channel(MAX_WAITING_REPORTS);
         let (status, followed) = watch::channel(Arc::new(MonitorStatus::empty(&config.name)));
         let targets = config.targets.iter().map(probed_target).collect();
-        let (page, prometheus) = (config.page, config.prometheus);
-        let mut recorder = Recorder::open(config, status, messages.clone())?;
+        let mut recorder = Recorder::open(config.clone(), status, messages.clone())?;
         let history = History::new(recorder.readers(MAX_QUESTIONS)?, recorder.pair_numbers());
-        let page = PageServer::start(page, followed.clone(), history)?;
-        let latest = followed.clone();
-        let exporter = prometheus
-            .map(|address| Exporter::start(address, move || encode_metrics(MonitorStatus::clone(&latest.borrow()))));
-        let exporter = exporter.transpose()?;
+        let told = messages.clone();
+        // What nobody has time for is not noted: visitors do not make the page wait for the archive.
+        let access = AccessControl::new(config.access.clone(), move |entry| drop(told.try_send(Message::Audit(entry))));
+        let tls = Tls::default();
+        tls.load(config.tls.as_ref())?;
+        let (guards, told) = (PageGuards { access: access.clone(), tls: tls.clone() }, messages.clone());
+        let note = move |text| drop(told.try_send(Message::Note { kind: "certificate", text }));
+        let page = PageServer::start(config.page, followed.clone(), history, guards, note)?;
+        let exporter = start_exporter(&config, &access, followed.clone())?;
         let work = move || recorder.run(&inbox);
         let recorder = thread::Builder::new().name("recorder".into()).spawn(work).map_err(MonitorError::System)?;
         let seed = getrandom::u64().map_err(|error| MonitorError::System(io::Error::other(error)))?;
         let prober = start_prober(targets, seed, messages.clone()).map_err(MonitorError::System)?;
-        Ok(Monitor { page, exporter, prober: Some(prober), messages, recorder: Some(recorder), status: followed })
+        let (prober, recorder) = (Some(prober), Some(recorder));
+        Ok(Monitor { config, access, tls, page, exporter, prober, messages, recorder, status: followed })
+    }
+
+    /// Goes on with another configuration. Probes and measurements of targets that stay are not interrupted. Returns what has changed, a
+    /// line each.
+    ///
+    /// # Errors
+    /// It differs in what a running monitor keeps, or the system or the archive refuses something; then all is as it was.
+    pub fn reconfigure(&mut self, mut config: MonitorConfig) -> Result<Vec<String>, MonitorError> {
+        let changes = self.config.changes_to(&config)?;
+        if !config.alerts.adopt_commands(&self.config.alerts) {
+            return Err(COMMAND.into());
+        }
+        config.check_load()?;
+        // At another address, it can start beside the one before.
+        let has_other_metrics = config.prometheus != self.config.prometheus;
+        let start = || start_exporter(&config, &self.access, self.status.clone());
+        let exporter = has_other_metrics.then(start).transpose()?;
+        self.tls.load(config.tls.as_ref())?;
+        if let Err(error) = self.replace_targets(&config, changes.clone()) {
+            // What cannot be read any more is read once it can.
+            let _ = self.tls.load(self.config.tls.as_ref());
+            return Err(error);
+        }
+        self.access.set_config(config.access.clone());
+        if let Some(exporter) = exporter {
+            self.exporter = exporter;
+        }
+        self.config = config;
+        Ok(changes)
+    }
+
+    /// The prober tells of targets by their places: between what it tells by the old ones and by the new ones, the recorder is told.
+    fn replace_targets(&mut self, config: &MonitorConfig, changes: Vec<String>) -> Result<(), MonitorError> {
+        let paused = self.prober.take().and_then(Prober::pause).ok_or(MonitorError::Ended)?;
+        let (answer, answered) = mpsc::sync_channel(1);
+        let message = Message::Reconfigure { config: Box::new(config.clone()), changes, answer };
+        // Whoever has ended does not answer either.
+        let _ = self.messages.send(message);
+        let outcome = answered.recv().unwrap_or(Err(MonitorError::Ended));
+        let targets = if outcome.is_ok() { &config.targets } else { &self.config.targets };
+        let ids = self.config.targets.iter().map(|target| target.id.as_str());
+        let places: BTreeMap<&str, usize> = ids.zip(0..).collect();
+        let targets = targets.iter().map(|target| (places.get(target.id.as_str()).copied(), probed_target(target)));
+        self.prober = Some(paused.resume(targets.collect()).map_err(MonitorError::System)?);
+        outcome
+    }
+
+    /// Has it known that a configuration was refused, and why.
+    pub fn note_refused_configuration(&self, reason: &str) {
+        let text = format!("the configuration stays as it was: {reason}");
+        // The monitor has ended where nobody takes it.
+        let _ = self.messages.send(Message::Note { kind: "configuration", text });
+    }
+
+    /// Whether connections to the page are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.config.tls.is_some()
     }
 
     /// Where the page is served.
@@ -78,7 +143,7 @@ impl Monitor {
     /// # Errors
     /// A thread of it has ended by a fault.
     pub fn check(&self) -> Result<(), MonitorError> {
-        let has_ended = self.recorder.as_ref().is_none_or(JoinHandle::is_finished);
+        let has_ended = self.prober.is_none() || self.recorder.as_ref().is_none_or(JoinHandle::is_finished);
         if has_ended { Err(MonitorError::Ended) } else { Ok(()) }
     }
 
@@ -103,6 +168,32 @@ impl Drop for Monitor {
         // A panic has been reported.
         self.end();
     }
+}
+
+impl MonitorConfig {
+    /// Makes the directory of the archive, unless it is there.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn make_archive_directory(&self) -> Result<(), MonitorError> {
+        let failed = |cause| MonitorError::Directory { path: self.archive.clone(), cause };
+        std::fs::create_dir_all(&self.archive).map_err(failed)
+    }
+}
+
+/// On this host, everybody may fetch them.
+fn start_exporter(
+    config: &MonitorConfig,
+    access: &AccessControl,
+    latest: watch::Receiver<Arc<MonitorStatus>>,
+) -> Result<Option<Exporter>, MonitorError> {
+    let metrics = move || encode_metrics(MonitorStatus::clone(&latest.borrow()));
+    let access = access.clone();
+    let may_fetch = move |from: SocketAddr, token: Option<&str>| {
+        let (from, credential) = (from.ip().to_canonical(), token.map_or(Credential::None, Credential::Bearer));
+        from.is_loopback() || access.admit(credential, from).is_ok()
+    };
+    Ok(config.prometheus.map(|address| Exporter::start_guarded(address, may_fetch, metrics)).transpose()?)
 }
 
 fn probed_target(target: &MonitoredTarget) -> ProbedTarget {

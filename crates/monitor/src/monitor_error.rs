@@ -1,6 +1,7 @@
 use crate::alerts::NotifierError;
+use crate::config::FixedSetting;
 use crate::estimate::Overloaded;
-use crate::page::PageError;
+use crate::page::{PageError, TlsError};
 use kumade_archive::ArchiveError;
 use kumade_daemon::ExporterError;
 use kumade_planner::PlanError;
@@ -29,6 +30,12 @@ pub enum MonitorError {
     /// The measurements do not fit into their periods.
     #[error(transparent)]
     Overload(#[from] Overloaded),
+    /// The configuration differs in what a running monitor keeps.
+    #[error(transparent)]
+    Fixed(#[from] FixedSetting),
+    /// Its page cannot be encrypted.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Somebody cannot be told of alerts.
     #[error(transparent)]
     Notifier(#[from] NotifierError),

@@ -1,31 +1,45 @@
 //! The page: its files, and the questions that it puts. All within the program; it asks no other host.
 
+mod admission;
 mod assets;
+mod connections;
+mod guard;
 mod history;
-mod listener;
+mod login;
 mod query;
+mod question_room;
+mod sources;
 mod stream;
+mod tls;
+mod unsent;
 
+use crate::access::{AccessClass, AccessControl, Visitor};
 use crate::status::MonitorStatus;
-use axum::Router;
-use axum::extract::{Path, Query, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
-use axum::middleware::{self, Next};
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
-use axum::routing::get;
-use history::HistoryError;
+use axum::routing::{any, get, post};
+use axum::{Extension, Router, middleware};
+use connections::Peer;
+use futures_util::future::select;
 pub(crate) use history::{History, PairNumbers};
 use kumade_net::listener as sockets;
-use listener::LimitedListener;
 use query::{RangeQuery, SeriesQuery};
+use question_room::QuestionRoom;
 use serde::Serialize;
 use socket2::Type;
+use sources::Sources;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 use thiserror::Error;
-use tokio::sync::{Semaphore, oneshot, watch};
+pub(crate) use tls::Tls;
+pub use tls::TlsError;
+use tokio::sync::{oneshot, watch};
+use unsent::UnsentAnswers;
 
 /// Why the page cannot be served.
 #[derive(Debug, Error)]
@@ -45,24 +59,21 @@ pub(crate) struct PageServer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the questions are answered from.
-#[derive(Clone)]
-struct Sources {
-    status: watch::Receiver<Arc<MonitorStatus>>,
-    history: History,
-    /// Questions to the archive that are answered at a time.
-    room: Arc<Semaphore>,
-    /// It is served on the loopback interface alone.
-    is_loopback: bool,
+/// Who may see the page, and how it is encrypted.
+#[derive(Debug, Clone)]
+pub(crate) struct PageGuards {
+    pub(crate) access: AccessControl,
+    pub(crate) tls: Tls,
 }
 
 const BACKLOG: i32 = 128;
-/// Nothing but the page's own files; no frame of others around it.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
-     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// Of a request: nothing that is sent to the page is longer.
+const MAX_BODY_BYTES: usize = 64 << 10;
+/// Between looks at the files of the certificate.
+const CERTIFICATE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 impl PageServer {
-    /// Listens, and answers on a thread of its own.
+    /// Listens, and answers on a thread of its own. `note` is told what has become of a certificate that has changed.
     ///
     /// # Errors
     /// The address cannot be had.
@@ -70,6 +81,8 @@ impl PageServer {
         address: SocketAddr,
         status: watch::Receiver<Arc<MonitorStatus>>,
         history: History,
+        guards: PageGuards,
+        note: impl Fn(String) + Send + 'static,
     ) -> Result<Self, PageError> {
         let failed = |cause| PageError { address, cause };
         let socket = sockets::bind(address, Type::STREAM, |socket| socket.set_reuse_address(true)).map_err(failed)?;
@@ -82,18 +95,23 @@ impl PageServer {
             tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(questions).build();
         let runtime = runtime.map_err(failed)?;
         let (stop, stopped) = oneshot::channel();
+        let PageGuards { access, tls } = guards;
         let sources = Sources {
             status,
             history,
-            room: Arc::new(Semaphore::new(questions)),
+            room: Arc::new(QuestionRoom::new(questions)),
+            unsent: UnsentAnswers::new(),
             is_loopback: address.ip().is_loopback(),
+            access,
+            tls: tls.clone(),
+            cookie_name: format!("kumade-monitor-{}", address.port()),
         };
         let serve = async move {
-            let listener = LimitedListener::new(tokio::net::TcpListener::from_std(listener)?);
-            tokio::select! {
-                served = axum::serve(listener, router(sources)).into_future() => served,
-                _ = stopped => Ok(()),
-            }
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let follow = pin!(follow_certificate(tls.clone(), note));
+            let answer = pin!(connections::serve(listener, tls, router(sources)));
+            select(select(follow, answer), stopped).await;
+            Ok::<_, io::Error>(())
         };
         let work = move || {
             if let Err(error) = runtime.block_on(serve) {
@@ -122,47 +140,40 @@ impl Drop for PageServer {
 }
 
 fn router(sources: Sources) -> Router {
-    Router::new()
-        .route("/assets/{name}", get(assets::file))
+    let answers = Router::new()
         .route("/api/v1/status", get(status))
-        .route("/api/v1/stream", get(async |State(sources): State<Sources>| stream::follow(sources.status)))
+        .route("/api/v1/stream", get(news))
         .route("/api/v1/events", get(events))
         .route("/api/v1/pairs/{id}/series", get(series))
         .route("/api/v1/pairs/{id}/runs", get(runs))
         .route("/api/v1/runs/{id}", get(run))
-        .route("/api/{*path}", get(|| async { (StatusCode::NOT_FOUND, "there is no such document\n") }))
-        .fallback(get(assets::index))
-        .layer(middleware::from_fn_with_state(sources.clone(), check_host))
-        .layer(middleware::from_fn(add_headers))
+        .route("/api/v1/visitor", get(visitor))
+        .route("/api/v1/audit", get(audit))
+        .route("/api/{*path}", any(|| async { (StatusCode::NOT_FOUND, "there is no such document\n") }))
+        .route_layer(middleware::from_fn_with_state(sources.clone(), guard::check_access));
+    answers
+        .route("/assets/{name}", get(assets::file))
+        .route(login::FORM_PATH, get(login::form).post(login::log_in))
+        .route("/logout", post(login::log_out))
+        .fallback(get(login::page).post(login::log_in))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .layer(middleware::from_fn(guard::limit_time))
+        .layer(middleware::from_fn(guard::check_origin))
+        .layer(middleware::from_fn_with_state(sources.clone(), guard::check_host))
+        .layer(middleware::from_fn(guard::add_headers))
         .with_state(sources)
 }
 
-/// A page of the loopback interface is asked for under this host's names alone: a foreign page whose name is made to lead here (DNS
-/// rebinding) has another.
-async fn check_host(State(sources): State<Sources>, request: axum::extract::Request, next: Next) -> Response {
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let name = host.rsplit_once(':').map_or(host, |(name, port)| if port.ends_with(']') { host } else { name });
-    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    let is_own = name == "localhost" || address.is_ok_and(|address| address.is_loopback());
-    if sources.is_loopback && !is_own {
-        let text = "this page is for this host alone: open it as http://localhost, or set page = \"ADDRESS:PORT\" in [monitor]\n";
-        return (StatusCode::MISDIRECTED_REQUEST, text).into_response();
+/// New connections get a certificate soon after it was renewed.
+async fn follow_certificate(tls: Tls, note: impl Fn(String)) {
+    loop {
+        tokio::time::sleep(CERTIFICATE_CHECK_INTERVAL).await;
+        match tls.refresh() {
+            Some(Ok(())) => note("the certificate has been read again".to_owned()),
+            Some(Err(error)) => note(format!("the certificate stays as it was: {error}")),
+            None => {}
+        }
     }
-    next.run(request).await
-}
-
-async fn add_headers(request: axum::extract::Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    let headers = [
-        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "same-origin"),
-        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-    ];
-    for (name, value) in headers {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
 }
 
 async fn status(State(sources): State<Sources>) -> Json<Arc<MonitorStatus>> {
@@ -170,35 +181,66 @@ async fn status(State(sources): State<Sources>) -> Json<Arc<MonitorStatus>> {
     Json(status)
 }
 
-async fn series(State(sources): State<Sources>, Path(id): Path<String>, Query(query): Query<SeriesQuery>) -> Response {
-    sources.answer(move |history| history.series(&id, query.range()?, query.points())).await
+/// As long as the visitor may see it.
+async fn news(State(sources): State<Sources>, Extension(visitor): Extension<Visitor>) -> impl IntoResponse {
+    let Sources { status, access, .. } = sources;
+    stream::follow(status, move || access.is_admitted(&visitor))
 }
 
-async fn runs(State(sources): State<Sources>, Path(id): Path<String>, Query(query): Query<RangeQuery>) -> Response {
-    sources.answer(move |history| history.runs(&id, query.range()?)).await
+/// Who asks.
+#[derive(Serialize)]
+struct VisitorDocument {
+    name: String,
+    class: AccessClass,
+    /// There is a session, which can be ended.
+    is_logged_in: bool,
+    /// A token allows more.
+    may_log_in: bool,
 }
 
-async fn run(State(sources): State<Sources>, Path(id): Path<i64>) -> Response {
-    sources.answer(move |history| history.run(id)).await
+async fn visitor(State(sources): State<Sources>, Extension(visitor): Extension<Visitor>) -> Json<VisitorDocument> {
+    let (is_logged_in, may_log_in) = (visitor.is_session(), sources.access.has_tokens() && visitor.is_anybody());
+    Json(VisitorDocument { name: visitor.name, class: visitor.class, is_logged_in, may_log_in })
 }
 
-async fn events(State(sources): State<Sources>, Query(query): Query<RangeQuery>) -> Response {
-    sources.answer(move |history| history.events(query.range()?)).await
-}
-
-impl Sources {
-    /// The archive is read on another thread.
-    async fn answer<T: Serialize + Send + 'static>(
-        self,
-        question: impl FnOnce(&History) -> Result<T, HistoryError> + Send + 'static,
-    ) -> Response {
-        // It is never closed.
-        let _place = self.room.clone().acquire_owned().await;
-        let history = self.history.clone();
-        match tokio::task::spawn_blocking(move || question(&history)).await {
-            Ok(Ok(document)) => Json(document).into_response(),
-            Ok(Err(error)) => error.into_response(),
-            Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "this could not be answered\n").into_response(),
-        }
+async fn audit(
+    State(sources): State<Sources>,
+    Extension(visitor): Extension<Visitor>,
+    Extension(peer): Extension<Peer>,
+    Query(query): Query<RangeQuery>,
+) -> Response {
+    match visitor.require(AccessClass::Admin) {
+        Ok(()) => sources.answer(&peer, move |history| history.audit(query.range_or_all()?)).await,
+        Err(refused) => refused.into_response(),
     }
+}
+
+async fn series(
+    State(sources): State<Sources>,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+    Query(query): Query<SeriesQuery>,
+) -> Response {
+    sources.answer(&peer, move |history| history.series(&id, query.range()?, query.points())).await
+}
+
+async fn runs(
+    State(sources): State<Sources>,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+    Query(query): Query<RangeQuery>,
+) -> Response {
+    sources.answer(&peer, move |history| history.runs(&id, query.range()?)).await
+}
+
+async fn run(State(sources): State<Sources>, Extension(peer): Extension<Peer>, Path(id): Path<i64>) -> Response {
+    sources.answer(&peer, move |history| history.run(id)).await
+}
+
+async fn events(
+    State(sources): State<Sources>,
+    Extension(peer): Extension<Peer>,
+    Query(query): Query<RangeQuery>,
+) -> Response {
+    sources.answer(&peer, move |history| history.events(query.range()?)).await
 }

@@ -2,8 +2,8 @@
 
 use crate::config::MonitoredTarget;
 use crate::light::{ProbeKind, ProbeResult};
-use crate::pair_state::{MAX_LOSS_RATIO, PairMonitor, PairState, loss_interval};
-use crate::status::{LaneDelay, LossStatus, PairStatus, RunStatus, StateStatus};
+use crate::pair_state::{MAX_LOSS_RATIO, PairMonitor, PairState, lane_loss, path_loss};
+use crate::status::{LaneDelay, PairStatus, RunStatus, StateStatus};
 use kumade_archive::{HostId, PairId};
 use kumade_sketch::{Lane, LostIn, Outcome, PairFloors, Sample, Sketch, Summary};
 use kumade_units::{Span, Time};
@@ -13,6 +13,8 @@ use std::net::SocketAddr;
 #[derive(Debug)]
 pub(crate) struct PairRecorder {
     pub(crate) target: MonitoredTarget,
+    /// Since when it is monitored.
+    pub(crate) added: Time,
     /// The target's number in the archive.
     pub(crate) host: HostId,
     /// Its number in the archive; none until its address is known.
@@ -60,6 +62,7 @@ impl PairRecorder {
         PairRecorder {
             monitor: PairMonitor::new(light.interval, light.limits.lost_after, utc),
             floors: PairFloors::default(),
+            added: utc,
             host,
             id: None,
             address: None,
@@ -70,6 +73,12 @@ impl PairRecorder {
             duplicates: 0,
             target,
         }
+    }
+
+    /// The same target, by its id, with other settings.
+    pub(crate) fn set_target(&mut self, target: MonitoredTarget) {
+        self.monitor.set_interval(target.light.interval, target.light.limits.lost_after);
+        self.target = target;
     }
 
     /// Takes results of probes: `now` by the monotonic clock, `utc` the same moment by the clock of the day. Returns whether one of them was
@@ -87,7 +96,7 @@ impl PairRecorder {
         for result in results {
             let mut sample = Sample::new(utc - (now - result.sent), self.outcome(result));
             is_sending_again |= self.outage.as_ref().is_some_and(|outage| sample.sent > outage.from);
-            sample.late = result.reply.is_some_and(|reply| reply.is_late);
+            sample.late = result.reply.is_ok_and(|reply| reply.is_late);
             sample.disturbed = busy.iter().any(|busy| busy.contains(result.sent));
             sample.duplicates = u8::try_from(std::mem::take(&mut self.duplicates)).unwrap_or(u8::MAX);
             self.monitor.add_sample(&self.floors.quantise(&sample), now);
@@ -120,13 +129,6 @@ impl PairRecorder {
     pub(crate) fn status(&self) -> PairStatus {
         let recent = self.monitor.recent();
         let light = &self.target.light;
-        let lane = if recent[Lane::RoundTrip].idle.is_empty() { Lane::Up } else { Lane::RoundTrip };
-        let loss = loss_interval(&recent[lane].idle).map(|(ratio, low, high)| LossStatus {
-            sent: recent[lane].idle.sent(),
-            ratio,
-            low,
-            high,
-        });
         PairStatus {
             id: self.target.id.clone(),
             name: self.target.name.clone(),
@@ -137,7 +139,9 @@ impl PairRecorder {
             is_measured: self.target.measurement.is_some(),
             state: self.state_status(),
             delays: idle_delays(&recent),
-            loss,
+            loss: path_loss(&recent),
+            loss_up: lane_loss(&recent, Lane::Up),
+            loss_down: lane_loss(&recent, Lane::Down),
             run: self.last_run.clone(),
         }
     }
@@ -159,8 +163,9 @@ impl PairRecorder {
     }
 
     fn outcome(&mut self, result: &ProbeResult) -> Outcome {
-        let Some(reply) = result.reply else {
-            return Outcome::Lost(if self.is_one_way { LostIn::EitherWay } else { LostIn::RoundTrip });
+        let reply = match result.reply {
+            Ok(reply) => reply,
+            Err(lost_in) => return Outcome::Lost(if self.is_one_way { lost_in } else { LostIn::RoundTrip }),
         };
         self.is_one_way = reply.one_way.is_some();
         match reply.one_way {
@@ -219,7 +224,7 @@ mod tests {
     #[test]
     fn what_was_sent_before_an_outage_does_not_end_it() {
         let mut pair = recorder();
-        let lost = |sent| ProbeResult { sequence: 0, sent: after(sent), reply: None };
+        let lost = |sent| ProbeResult { sequence: 0, sent: after(sent), reply: Err(LostIn::EitherWay) };
         assert!(!pair.add_results(&[lost(1)], 0, &[], after(5), after(5)), "there is none");
         pair.set_outage(Some("no route".to_owned()), after(6));
         assert!(!pair.add_results(&[lost(5)], 0, &[], after(9), after(9)));
@@ -231,7 +236,7 @@ mod tests {
     #[test]
     fn probes_beside_a_measurement_are_marked_until_it_has_ended() {
         let mut pair = recorder();
-        let lost = |sent| ProbeResult { sequence: 0, sent: after(sent), reply: None };
+        let lost = |sent| ProbeResult { sequence: 0, sent: after(sent), reply: Err(LostIn::EitherWay) };
         let busy = [BusyTime { from: after(2), to: Some(after(4)) }, BusyTime { from: after(7), to: None }];
         pair.add_results(&[lost(1), lost(3), lost(5), lost(8)], 0, &busy, after(9), after(9));
         let marks: Vec<_> = pair.pending.iter().map(|sample| sample.disturbed).collect();

@@ -1,7 +1,8 @@
 //! What the last minutes say of a pair.
 
+use crate::status::LossStatus;
 use kumade_estimate::delay::loss_ratio;
-use kumade_sketch::{BucketedDelay, Lane, Outcome, Sample, Summary, Tally};
+use kumade_sketch::{BucketedDelay, Lane, Outcome, Sample, Summary};
 use kumade_units::{Span, Time};
 use std::collections::VecDeque;
 
@@ -56,6 +57,11 @@ impl PairMonitor {
             state: PairState::NoData,
             since: utc,
         }
+    }
+
+    /// Probes are sent, and waited for, otherwise from now on; parameters as of [`new`](Self::new).
+    pub fn set_interval(&mut self, interval: Span, lost_after: Span) {
+        self.max_silence = interval * MAX_SILENT_INTERVALS + lost_after;
     }
 
     /// Takes what became of a probe; `now` by the monotonic clock.
@@ -115,19 +121,29 @@ impl PairMonitor {
         if !self.has_answered {
             return PairState::NoData;
         }
-        let recent = self.recent();
-        let is_lossy = |lane: &Lane| loss_interval(&recent[*lane].idle).is_some_and(|(_, low, _)| low > MAX_LOSS_RATIO);
-        if Lane::ALL.iter().any(is_lossy) { PairState::Lossy } else { PairState::Up }
+        let is_lossy = path_loss(&self.recent()).is_some_and(|loss| loss.low > MAX_LOSS_RATIO);
+        if is_lossy { PairState::Lossy } else { PairState::Up }
     }
 }
 
-/// The share of probes that was lost, with the 95 % interval of the ratio behind it (Wilson 1927); probes of which nobody knows in
-/// which direction they were lost widen it. None without probes.
-pub fn loss_interval(tally: &Tally) -> Option<(f64, f64, f64)> {
-    let (least, _) = tally.loss_ratio()?;
-    let sent = tally.sent();
-    let (low, high) = (loss_ratio(tally.lost, sent).low, loss_ratio(tally.lost + tally.unknown, sent).high);
-    Some((least, low, high))
+/// The share of probes that was lost in either direction. None without probes.
+pub fn path_loss(summary: &Summary) -> Option<LossStatus> {
+    // Each probe counts in the one or in the other.
+    let [whole, up] = [Lane::RoundTrip, Lane::Up].map(|lane| &summary[lane].idle);
+    loss_status(whole.sent() + up.sent(), whole.lost + whole.unknown + up.lost + up.unknown, 0)
+}
+
+/// The share of probes that was lost in this lane; probes of which nobody knows in which direction they were lost widen the interval.
+/// None without probes.
+pub fn lane_loss(summary: &Summary, lane: Lane) -> Option<LossStatus> {
+    let tally = &summary[lane].idle;
+    loss_status(tally.sent(), tally.lost, tally.unknown)
+}
+
+/// With the 95 % interval of the ratio behind it (Wilson 1927).
+fn loss_status(sent: u64, lost: u64, unknown: u64) -> Option<LossStatus> {
+    let (low, high) = (loss_ratio(lost, sent).low, loss_ratio(lost + unknown, sent).high);
+    (sent > 0).then(|| LossStatus { sent, ratio: lost as f64 / sent as f64, low, high })
 }
 
 #[cfg(test)]
@@ -194,26 +210,53 @@ mod tests {
         assert_eq!(judged(&mut monitor, second), PairState::Up);
     }
 
+    /// Probes that became this.
+    fn summary(outcomes: impl IntoIterator<Item = (u64, Outcome)>) -> Summary {
+        let (mut floors, mut summary) = (PairFloors::default(), Summary::default());
+        for (count, outcome) in outcomes {
+            (0..count).for_each(|_| summary.add_sample(&floors.quantise(&Sample::new(after(0), outcome))));
+        }
+        summary
+    }
+
     #[test]
     fn the_interval_of_loss_covers_the_ratio_behind_it() {
-        let tally = |lost, answered: u64| {
-            let mut floors = PairFloors::default();
-            let mut tally = Tally { lost, ..Tally::default() };
-            for _ in 0..answered {
-                let Outcome::RoundTrip(delay) =
-                    floors.quantise(&Sample::new(after(0), Outcome::RoundTrip(INTERVAL))).outcome
-                else {
-                    continue;
-                };
-                tally.delays.add(delay, 1);
-            }
-            tally
+        let of = |lost, answered| {
+            path_loss(&summary([(lost, Outcome::Lost(LostIn::RoundTrip)), (answered, Outcome::RoundTrip(INTERVAL))]))
         };
-        assert_eq!(loss_interval(&tally(0, 0)), None);
-        let (ratio, low, high) = loss_interval(&tally(0, 100)).unwrap();
+        assert_eq!(of(0, 0), None);
+        let LossStatus { ratio, low, high, .. } = of(0, 100).unwrap();
         assert_eq!((ratio, low), (0.0, 0.0));
         assert!((0.03..0.04).contains(&high), "{high}");
-        let (ratio, low, high) = loss_interval(&tally(5, 95)).unwrap();
+        let LossStatus { ratio, low, high, .. } = of(5, 95).unwrap();
         assert!(low < ratio && ratio < high && low > 0.02 && high < 0.12, "{low} {high}");
+    }
+
+    #[test]
+    fn a_path_loses_what_either_direction_loses() {
+        let answered = Outcome::Answered { up: INTERVAL, down: INTERVAL };
+        let [up, down, either] = [LostIn::Up, LostIn::Down, LostIn::EitherWay].map(Outcome::Lost);
+        // The clocks were not known at first.
+        let summary = summary([(20, Outcome::RoundTrip(INTERVAL)), (70, answered), (4, up), (3, down), (3, either)]);
+        let path = path_loss(&summary).unwrap();
+        assert_eq!((path.sent, path.ratio), (100, 0.1));
+        let up = lane_loss(&summary, Lane::Up).unwrap();
+        assert_eq!((up.sent, up.ratio), (80, 4.0 / 80.0));
+        let down = lane_loss(&summary, Lane::Down).unwrap();
+        assert_eq!((down.sent, down.ratio), (76, 3.0 / 76.0));
+        assert!(down.high > loss_ratio(3, 76).high, "three may have been lost on this way, too");
+    }
+
+    /// Where it is not known in which direction, either.
+    #[test]
+    fn a_path_that_loses_in_an_unknown_direction_is_lossy() {
+        let mut monitor = PairMonitor::new(INTERVAL, Span::from_secs(4), after(0));
+        let mut floors = PairFloors::default();
+        for second in 0..300 {
+            let answered = Outcome::Answered { up: INTERVAL, down: INTERVAL };
+            let outcome = if second % 10 == 5 { Outcome::Lost(LostIn::EitherWay) } else { answered };
+            monitor.add_sample(&floors.quantise(&Sample::new(after(second), outcome)), after(second));
+        }
+        assert_eq!(judged(&mut monitor, 300), PairState::Lossy);
     }
 }

@@ -1,6 +1,7 @@
 //! The thread that knows all: it takes what probes and measurements tell, starts measurements, and is the archive's only writer.
 
 mod alerts;
+mod reconfigure;
 
 use crate::alerts::{ALERTS_KEY, Alerter, SendReport};
 use crate::config::MonitorConfig;
@@ -13,12 +14,12 @@ use crate::run_document::{failed_document, run_status};
 use crate::schedule::{Schedule, ScheduleStep, plan};
 use crate::status::{MissedRun, MonitorStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
-    Archive, ArchiveError, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId, Reader, Run,
-    SqliteStore,
+    Archive, ArchiveError, AuditEntry, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId,
+    Reader, Run, SqliteStore,
 };
 use kumade_client::{EndedMeasurement, RunningMeasurement};
 use kumade_net::clock::{self, RealtimeOffset};
-use kumade_planner::{Outcome, RunId, Token, TokenRecord};
+use kumade_planner::{Outcome, Plan, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -35,6 +36,17 @@ pub(crate) enum Message {
     Probe(ProbeReport),
     /// By a thread that sends alerts.
     Alert(SendReport),
+    /// To go on with another configuration. What probes report from then on is of its targets.
+    Reconfigure {
+        config: Box<MonitorConfig>,
+        /// In words.
+        changes: Vec<String>,
+        answer: SyncSender<Result<(), MonitorError>>,
+    },
+    /// Something has happened elsewhere.
+    Note { kind: &'static str, text: String },
+    /// Somebody has done something.
+    Audit(AuditEntry),
     /// To end.
     Stop,
 }
@@ -85,10 +97,12 @@ pub(crate) struct Recorder {
     /// When the last probe of each pair was sent before this start.
     last_sent: BTreeMap<PairId, Time>,
     alerter: Alerter,
+    /// For the threads that send alerts.
+    messages: SyncSender<Message>,
 }
 
 struct RunningRun {
-    pair: usize,
+    target: HostId,
     token: Token,
     /// By the clock of the day.
     started: Time,
@@ -114,9 +128,7 @@ impl Recorder {
             let host = archive.put_host(&target.id, &target.name, &target.host, "")?;
             pairs.push(PairRecorder::new(target.clone(), host, utc));
         }
-        let plan = plan(pairs.iter().map(|pair| (pair.host, &pair.target)));
-        let factor = schedule_load(&plan).stretch_factor();
-        let plan = plan.stretched(factor);
+        let plan = fitting_plan(&pairs);
         let stored = archive.read().state(TOKENS_KEY)?;
         let record: TokenRecord = stored.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
         let (mut schedule, record) = Schedule::new(plan, record, utc.as_nanos() as u64, utc, now)?;
@@ -127,11 +139,10 @@ impl Recorder {
         }
         let last_sent = archive.read().latest()?.into_iter().map(|state| (state.pair, state.last_sent)).collect();
         let standing = archive.read().state(ALERTS_KEY)?;
-        // The monitor has ended where nobody takes it.
-        let report = move |report| drop(messages.send(Message::Alert(report)));
-        let alerter = Alerter::start(&config, standing.as_deref(), report, now, utc)?;
+        let alerter = Alerter::start(&config, standing.as_deref(), alerts::reporter(&messages), now, utc)?;
         let mut recorder = Recorder {
             alerter,
+            messages,
             schedule,
             pairs,
             config,
@@ -174,6 +185,12 @@ impl Recorder {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Message::Probe(report)) => self.take_probe_report(report),
                 Ok(Message::Alert(report)) => self.alerter.take_report(report, clock::monotonic()),
+                Ok(Message::Reconfigure { config, changes, answer }) => {
+                    // Who has asked may have ended.
+                    let _ = answer.send(self.reconfigure(*config, changes));
+                }
+                Ok(Message::Note { kind, text }) => self.note(None, kind, text),
+                Ok(Message::Audit(entry)) => self.audit(entry),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if self.running.as_ref().is_some_and(|run| run.measurement.is_finished()) {
@@ -245,9 +262,11 @@ impl Recorder {
         let pair = &mut self.pairs[target];
         self.numbers.write().unwrap_or_else(PoisonError::into_inner).insert(pair.target.id.clone(), id);
         let tolerated = pair.target.light.interval * MIN_UNMONITORED_INTERVALS;
+        let cause =
+            if pair.added > self.started { "it was not in the configuration" } else { "the monitor did not run" };
         // Each pause is told of once.
-        if let Some(from) = self.last_sent.remove(&id).filter(|from| self.started - *from > tolerated) {
-            self.gaps.push(Gap { pair: id, from, to: utc, cause: "the monitor did not run".to_owned() });
+        if let Some(from) = self.last_sent.remove(&id).filter(|from| pair.added - *from > tolerated) {
+            self.gaps.push(Gap { pair: id, from, to: utc, cause: cause.to_owned() });
         }
     }
 
@@ -328,10 +347,13 @@ impl Recorder {
         self.end_run();
         let place = self.pairs.iter().position(|pair| pair.host == host);
         let known = place.and_then(|place| Some((place, self.pairs[place].target.measure_config(within)?)));
-        let Some((place, config)) = known else { return };
+        let Some((place, config)) = known else {
+            let text = "it is no longer in the configuration".to_owned();
+            return self.schedule.end(token, Outcome::Failed(text), now);
+        };
         match RunningMeasurement::start(config) {
             Ok(measurement) => {
-                self.running = Some(RunningRun { pair: place, token, started: utc, began: now, measurement });
+                self.running = Some(RunningRun { target: host, token, started: utc, began: now, measurement });
                 self.busy.push_back(BusyTime { from: now, to: None });
                 self.busy.drain(..self.busy.len().saturating_sub(KEPT_BUSY_TIMES));
             }
@@ -345,12 +367,13 @@ impl Recorder {
 
     /// Takes what has come of the measurement that runs, if one does; waits until it has ended.
     fn end_run(&mut self) {
-        let Some(RunningRun { pair, token, started, began, measurement }) = self.running.take() else { return };
+        let Some(RunningRun { target, token, started, began, measurement }) = self.running.take() else { return };
         let EndedMeasurement { outcome, ended } = measurement.finish();
         let failure = outcome.as_ref().err().map(|error| error.message.clone());
         self.schedule.end(token, failure.map_or(Outcome::Finished, Outcome::Failed), clock::monotonic());
         self.busy.iter_mut().filter(|busy| busy.to.is_none()).for_each(|busy| busy.to = Some(ended));
-        let PairRecorder { target, id, .. } = &self.pairs[pair];
+        // The configuration may have it no more.
+        let Some(PairRecorder { target, id, .. }) = self.pairs.iter().find(|pair| pair.host == target) else { return };
         let report = outcome.unwrap_or_else(|error| {
             tracing::warn!("{}: the measurement failed: {}", target.name, error.message);
             failed_document(&target.host, started, error)
@@ -375,6 +398,14 @@ impl Recorder {
         let pair = target.and_then(|target| self.pairs[target].id);
         let at = clock::realtime();
         self.events.push(Event { at, kind: kind.to_owned(), host: Some(self.own_host), pair, text });
+    }
+
+    /// Who did what is in the archive at once.
+    fn audit(&mut self, entry: AuditEntry) {
+        tracing::info!("{}: {}", entry.who, entry.what);
+        if let Err(error) = self.archive.put_audit(entry) {
+            self.fail(&error);
+        }
     }
 
     /// Hands everything over to the archive, and has it written.
@@ -489,6 +520,13 @@ impl Recorder {
         };
         self.status.send_replace(Arc::new(status));
     }
+}
+
+/// Of what is measured, with all periods longer where that takes it.
+fn fitting_plan(pairs: &[PairRecorder]) -> Plan {
+    let plan = plan(pairs.iter().map(|pair| (pair.host, &pair.target)));
+    let factor = schedule_load(&plan).stretch_factor();
+    plan.stretched(factor)
 }
 
 /// The last measurements of a target by either IP version, the latest first.

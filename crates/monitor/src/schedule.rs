@@ -59,6 +59,12 @@ impl Schedule {
         self.coordinator.restore(RunId(target.0), history, served_ago, now);
     }
 
+    /// Another plan: what runs goes on, and what was known of those that are in both. Those that are new can be
+    /// [restored](Self::restore) then.
+    pub(crate) fn configure(&mut self, plan: Plan, now: Time) -> Result<(), PlanError> {
+        self.coordinator.process(CoordinatorInput::Configure(plan), now)
+    }
+
     /// Time has passed.
     pub(crate) fn advance(&mut self, now: Time) {
         self.coordinator.advance(now);

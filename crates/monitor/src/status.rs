@@ -74,8 +74,14 @@ pub struct PairStatus {
     pub state: StateStatus,
     /// Delays of the last 15 minutes while no measurement ran; by lane. Empty where no probe was answered.
     pub delays: Vec<LaneDelay>,
-    /// The share of probes that was lost in that time.
+    /// The share of probes that was lost in that time, in either direction.
     pub loss: Option<LossStatus>,
+    /// What was lost on the way there, where the host tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_up: Option<LossStatus>,
+    /// What was lost on the way back, of the probes that had arrived, where the host tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_down: Option<LossStatus>,
     /// The last measurement.
     pub run: Option<RunStatus>,
 }
@@ -293,6 +299,8 @@ mod tests {
             state: state("good", "up"),
             delays: vec![lane],
             loss: Some(LossStatus { sent: 900, ratio: 0.0, low: 0.0, high: 0.004 }),
+            loss_up: None,
+            loss_down: None,
             run: Some(RunStatus {
                 id: 7,
                 start_seconds: 1_800_003_000.0,

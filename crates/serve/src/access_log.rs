@@ -1,7 +1,6 @@
 //! What is told of measurements and of refused keys: lines of the log, and of JSON in a file.
 
-use crate::network_budgets::NetworkBudgets;
-use kumade_daemon::Network;
+use kumade_daemon::{Network, NetworkBudgets};
 use kumade_net::clock;
 use kumade_noise_session::ToldRefusals;
 use kumade_probe_train::Transport;

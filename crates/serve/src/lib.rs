@@ -19,7 +19,6 @@ mod config;
 mod error;
 mod measurement_turn;
 mod named_client;
-mod network_budgets;
 mod pending;
 mod quota;
 mod reflector;

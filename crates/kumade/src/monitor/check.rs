@@ -5,7 +5,7 @@ use crate::output::StandardOutput;
 use crate::usage::usage_error;
 use clap::Args;
 use kumade_monitor::alerts::send_test_alert;
-use kumade_monitor::config::MonitorConfig;
+use kumade_monitor::config::{MonitorConfig, TlsFiles};
 use kumade_units::Rate;
 use std::io::Write;
 use std::path::PathBuf;
@@ -60,6 +60,8 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let (one, three) = (megabytes(cost.bytes_after_one_year), megabytes(cost.bytes_after_three_years));
     writeln!(output, "archive: {one:.1} MB after a year, {three:.1} MB after three")?;
     print_alerts(&config, &mut output)?;
+    writeln!(output, "{}", access_words(&config))?;
+    config.tls.as_ref().map(TlsFiles::check).transpose()?;
     config.check_load()?;
     if args.notify { test_receivers(&config, &mut output) } else { Ok(ExitCode::SUCCESS) }
 }
@@ -87,4 +89,21 @@ fn test_receivers(config: &MonitorConfig, output: &mut StandardOutput) -> anyhow
     })?;
     let are_taken = outcomes.into_iter().collect::<Result<Vec<bool>, _>>()?;
     Ok(if are_taken.contains(&false) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Who may see the page.
+fn access_words(config: &MonitorConfig) -> String {
+    let (access, page) = (&config.access, config.page);
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let names = access.tokens.iter().map(|token| format!("{} ({})", token.name, token.class.name()));
+    let names = names.collect::<Vec<_>>().join(", ");
+    let who = match (access.is_public, names.is_empty()) {
+        (false, true) => "for everybody on this host".to_owned(),
+        (true, true) => "for everybody to read".to_owned(),
+        (true, false) => format!("for everybody to read, and for {names}"),
+        (false, false) => format!("for {names}"),
+    };
+    let is_clear = config.tls.is_none() && !page.ip().is_loopback() && !access.tokens.is_empty();
+    let hint = if is_clear { "; tokens pass in the clear: encrypt it with [tls], or have a proxy do so" } else { "" };
+    format!("page: {scheme}://{page}/, {who}{hint}")
 }

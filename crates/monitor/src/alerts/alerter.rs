@@ -57,7 +57,7 @@ impl Alerter {
     ) -> Result<Self, NotifierError> {
         let state = AlertState::read(stored);
         let settings = &config.alerts;
-        let notifiers = settings.notifiers.iter().map(|notifier| Notifier::start(notifier, report.clone()));
+        let notifiers = settings.notifiers.iter().map(|notifier| Notifier::start(notifier, settings, report.clone()));
         let watched = config.targets.iter().map(|target| watched_pair(&config.name, target)).collect();
         Ok(Alerter {
             monitor: config.name.clone(),
@@ -76,7 +76,7 @@ impl Alerter {
 
     /// Results of probes of a pair came.
     pub(crate) fn add_results(&mut self, pair: usize, results: &[ProbeResult], now: Time) {
-        let probes = results.iter().map(|result| (result.sent, result.reply.is_some()));
+        let probes = results.iter().map(|result| (result.sent, result.reply.is_ok()));
         self.add_probes(pair, probes, now);
     }
 
@@ -127,12 +127,17 @@ impl Alerter {
 
     /// What is to be stored before anything is sent; none where nothing has changed.
     pub(crate) fn unsaved(&self) -> Option<Vec<u8>> {
-        let state = || AlertState {
+        self.has_changed.then(|| self.state())
+    }
+
+    /// What another one goes on from.
+    pub(crate) fn state(&self) -> Vec<u8> {
+        let state = AlertState {
             alerts: self.alerting.saved(),
             unannounced: self.unannounced.clone(),
             waiting: self.outbox.waiting().cloned().collect(),
         };
-        self.has_changed.then(|| state().to_bytes())
+        state.to_bytes()
     }
 
     /// It is stored.

@@ -1,9 +1,10 @@
 //! Threads that send messages: one for each receiver, so that a slow one holds up nothing.
 
 use super::command::run_command;
+use super::command_process::CommandProcess;
 use super::message::AlertMessage;
 use super::notifier_error::NotifierError;
-use super::settings::{NotifierConfig, NotifierKind};
+use super::settings::{AlertSettings, NotifierConfig, NotifierKind};
 use super::webhook::Webhook;
 use crate::config::MonitorConfig;
 use kumade_alerts::{Delivery, Failure};
@@ -28,15 +29,17 @@ pub(super) struct Notifier {
 /// Sends messages.
 enum Sender {
     Webhook(Webhook),
+    Process(CommandProcess),
     Command(NotifierConfig, Vec<String>),
 }
 
 impl Notifier {
     pub(super) fn start(
         config: &NotifierConfig,
+        settings: &AlertSettings,
         report: impl Fn(SendReport) + Send + 'static,
     ) -> Result<Self, NotifierError> {
-        let sender = Sender::new(config)?;
+        let sender = Sender::new(config, settings)?;
         // The outbox hands over one at a time.
         let (messages, inbox) = mpsc::sync_channel::<Delivery>(1);
         let work = move || {
@@ -58,7 +61,10 @@ impl Notifier {
 }
 
 impl Sender {
-    fn new(config: &NotifierConfig) -> Result<Self, NotifierError> {
+    fn new(config: &NotifierConfig, settings: &AlertSettings) -> Result<Self, NotifierError> {
+        if let Some(process) = settings.process(config) {
+            return Ok(Sender::Process(process.clone()));
+        }
         Ok(match &config.kind {
             NotifierKind::Webhook { url, authorities } => {
                 Sender::Webhook(Webhook::new(url, authorities.as_deref(), config.timeout)?)
@@ -70,6 +76,7 @@ impl Sender {
     fn send(&self, message: &str) -> Result<(), Failure> {
         match self {
             Sender::Webhook(webhook) => webhook.send(message),
+            Sender::Process(process) => process.run(message),
             Sender::Command(config, arguments) => run_command(arguments, message, config.timeout),
         }
     }
@@ -88,7 +95,7 @@ pub fn send_test_alert(
     // Its parts always can be written.
     let message = serde_json::to_string(&AlertMessage::test(&config.name, utc)).unwrap_or_default();
     for notifier in &config.alerts.notifiers {
-        let outcome = Sender::new(notifier)?.send(&message);
+        let outcome = Sender::new(notifier, &config.alerts)?.send(&message);
         each(&notifier.name, outcome.map_err(|failure| failure.reason));
     }
     Ok(())

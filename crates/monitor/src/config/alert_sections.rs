@@ -120,7 +120,7 @@ pub(super) fn alert_settings(
         receivers.push(notifier);
     }
     let silences = silences.iter().map(|section| section.silence(targets)).collect::<Result<_, _>>()?;
-    Ok(AlertSettings { rules, notifiers: receivers, silences })
+    Ok(AlertSettings::new(rules, receivers, silences))
 }
 
 impl AlertSection {

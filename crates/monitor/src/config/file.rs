@@ -1,3 +1,4 @@
+use super::access_section::{AccessSection, TlsSection, check_reach};
 use super::alert_sections::{AlertSection, NotifySection, SilenceSection, alert_settings};
 use super::spanned::parse_spanned;
 use super::types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};
@@ -43,6 +44,9 @@ struct Sections {
     monitor: MonitorSection,
     #[serde(default)]
     retention: RetentionSection,
+    #[serde(default)]
+    access: AccessSection,
+    tls: Option<TlsSection>,
     #[serde(default)]
     target: Vec<TargetSection>,
     #[serde(default)]
@@ -151,14 +155,22 @@ impl Sections {
         }
         let targets: Vec<MonitoredTarget> = targets.into_iter().flatten().collect();
         let MonitorSection { name, archive, page, prometheus, stretch } = &self.monitor;
+        let access = self.access.validate()?;
+        let address =
+            |text: &Option<Spanned<String>>| text.as_ref().map(|text| parse_spanned(text, metrics_address)).transpose();
+        let (page_address, prometheus_address) = (address(page)?.unwrap_or(DEFAULT_PAGE), address(prometheus)?);
+        check_reach(&access, "page", Some(page_address), page.as_ref().map(Spanned::span))?;
+        check_reach(&access, "prometheus", prometheus_address, prometheus.as_ref().map(Spanned::span))?;
         Ok(MonitorConfig {
             name: name.clone().unwrap_or_else(own_name),
             archive: archive.clone().unwrap_or_else(default_archive),
-            page: page.as_ref().map_or(Ok(DEFAULT_PAGE), |text| parse_spanned(text, metrics_address))?,
-            prometheus: prometheus.as_ref().map(|text| parse_spanned(text, metrics_address)).transpose()?,
+            page: page_address,
+            prometheus: prometheus_address,
             stretch: *stretch,
             retention: self.retention.validate()?,
             alerts: alert_settings(&self.alert, &self.notify, &self.silence, &targets)?,
+            access,
+            tls: self.tls.as_ref().map(TlsSection::files),
             targets,
         })
     }

@@ -1,3 +1,4 @@
+use crate::access::AccessConfig;
 use crate::alerts::AlertSettings;
 use crate::light::{ProbeKind, ReplyLimits};
 use kumade_archive::Retention;
@@ -23,14 +24,27 @@ pub struct MonitorConfig {
     pub stretch: bool,
     /// How long what is kept.
     pub retention: Retention,
+    /// Who may see it.
+    pub access: AccessConfig,
+    /// How the page is encrypted, if it is.
+    pub tls: Option<TlsFiles>,
     /// At least one, with different ids.
     pub targets: Vec<MonitoredTarget>,
     /// What is alerted on, and who is told.
     pub alerts: AlertSettings,
 }
 
+/// Files in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, and those between it and the root.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
 /// A host to which the path is monitored.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MonitoredTarget {
     /// By which its history is found, whatever it is called.
     pub id: String,
@@ -67,7 +81,7 @@ impl MonitoredTarget {
 const MAX_SERVER_WAIT: Span = Span::from_secs(10);
 
 /// How a target is probed all day.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LightProbes {
     /// What is sent.
     pub kind: ProbeKind,
@@ -80,7 +94,7 @@ pub struct LightProbes {
 }
 
 /// When and how available bandwidth, capacity and delay are measured.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeasurementSchedule {
     /// Port of `kumade serve` there.
     pub port: u16,

@@ -9,14 +9,16 @@ use kumade_net::{clock, readiness};
 use kumade_planner::ProbeTimes;
 use kumade_units::{Span, Time};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io;
+use std::mem;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 /// A target of light probes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbedTarget {
     /// Name or address.
     pub host: String,
@@ -72,8 +74,11 @@ pub enum ProbeReport {
 #[derive(Debug)]
 pub struct Prober {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<ProberRun>>,
 }
+
+/// A prober that sends and reports nothing. Replies that come meanwhile wait, with the kernel's stamps.
+pub struct PausedProber(ProberRun);
 
 /// Maximum time until a request to stop is noticed.
 const MAX_WAIT: Span = Span::from_millis(200);
@@ -96,19 +101,47 @@ impl Prober {
         seed: u64,
         report: impl FnMut(ProbeReport) + Send + 'static,
     ) -> io::Result<Self> {
-        let mut run = ProberRun::new(targets, seed, Box::new(report))?;
+        Prober::spawn(ProberRun::new(targets, seed, Box::new(report))?)
+    }
+
+    /// Stops it for a moment. None where it has ended by a fault, which has been reported.
+    pub fn pause(mut self) -> Option<PausedProber> {
+        self.stop.store(true, Ordering::Relaxed);
+        Some(PausedProber(self.thread.take()?.join().ok()?))
+    }
+
+    fn spawn(mut run: ProberRun) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let work = move || {
             while !stopped.load(Ordering::Relaxed) {
                 if let Err(error) = run.advance() {
                     tracing::error!("light probes: {error}");
-                    return;
+                    break;
                 }
             }
+            run
         };
         let thread = thread::Builder::new().name("probes".into()).spawn(work)?;
         Ok(Prober { stop, thread: Some(thread) })
+    }
+}
+
+impl PausedProber {
+    /// Goes on with these targets. One that has a place in the list before, and is the same, keeps its socket and the probes that are
+    /// under way.
+    ///
+    /// # Errors
+    /// The system has no thread or epoll for it.
+    pub fn resume(mut self, targets: Vec<(Option<usize>, ProbedTarget)>) -> io::Result<Prober> {
+        self.0.replace_targets(targets)?;
+        Prober::spawn(self.0)
+    }
+}
+
+impl fmt::Debug for PausedProber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PausedProber").field("targets", &self.0.targets.len()).finish_non_exhaustive()
     }
 }
 
@@ -124,6 +157,7 @@ impl Drop for Prober {
 type Reporter = Box<dyn FnMut(ProbeReport) + Send>;
 
 struct ProberRun {
+    seed: u64,
     targets: Vec<TargetRun>,
     /// When each target has something to do next, by its place.
     timers: BTreeSet<(Time, usize)>,
@@ -157,22 +191,36 @@ struct Confirmation {
 
 impl ProberRun {
     fn new(targets: Vec<ProbedTarget>, seed: u64, report: Reporter) -> io::Result<Self> {
-        let now = clock::monotonic();
-        let run = |(place, target): (usize, ProbedTarget)| TargetRun {
-            place,
-            session: ProbeSession::new(target.limits),
-            times: ProbeTimes::new(seed ^ place as u64, target.interval, now),
-            address: TargetAddress::new(&target.host, target.port, target.family),
-            socket: None,
-            lost_in_a_row: 0,
-            reason_not_sent: None,
-            confirmation: None,
-            unrecorded: BTreeSet::new(),
-            target,
+        let mut run = ProberRun {
+            seed,
+            targets: Vec::new(),
+            timers: BTreeSet::new(),
+            sockets: EpollSet::new()?,
+            report,
+            clock_error: None,
+            next_clock_check: clock::monotonic(),
         };
-        let targets: Vec<_> = targets.into_iter().enumerate().map(run).collect();
-        let timers = targets.iter().map(|target| (target.times.next_time(), target.place)).collect();
-        Ok(ProberRun { targets, timers, sockets: EpollSet::new()?, report, clock_error: None, next_clock_check: now })
+        run.replace_targets(targets.into_iter().map(|target| (None, target)).collect())?;
+        Ok(run)
+    }
+
+    /// With the place that each has so far, if it has one.
+    fn replace_targets(&mut self, targets: Vec<(Option<usize>, ProbedTarget)>) -> io::Result<()> {
+        let (now, seed) = (clock::monotonic(), self.seed);
+        // Sockets are known to it by their places.
+        let sockets = EpollSet::new()?;
+        let mut before: Vec<_> = mem::take(&mut self.targets).into_iter().map(Some).collect();
+        for (place, (known, target)) in targets.into_iter().enumerate() {
+            let known = known.and_then(|known| before.get_mut(known)?.take_if(|run| run.target == target));
+            let run = known.map_or_else(|| TargetRun::new(place, target, seed, now), |run| TargetRun { place, ..run });
+            if let Some((_, socket)) = &run.socket {
+                sockets.add_reader(socket, place as u32)?;
+            }
+            self.targets.push(run);
+        }
+        self.timers = self.targets.iter().map(|target| (target.next_timer(), target.place)).collect();
+        self.sockets = sockets;
+        Ok(())
     }
 
     /// Sends what is due, waits for replies or the next probe, and reports.
@@ -207,6 +255,21 @@ impl ProberRun {
 }
 
 impl TargetRun {
+    fn new(place: usize, target: ProbedTarget, seed: u64, now: Time) -> Self {
+        TargetRun {
+            place,
+            session: ProbeSession::new(target.limits),
+            times: ProbeTimes::new(seed ^ place as u64, target.interval, now),
+            address: TargetAddress::new(&target.host, target.port, target.family),
+            socket: None,
+            lost_in_a_row: 0,
+            reason_not_sent: None,
+            confirmation: None,
+            unrecorded: BTreeSet::new(),
+            target,
+        }
+    }
+
     /// The next probe, or one that is lost then; a timer that is too early does no harm.
     fn next_timer(&self) -> Time {
         let confirmation = self.confirmation.filter(|confirmation| confirmation.left > 0).map(|one| one.next);
@@ -235,12 +298,12 @@ impl TargetRun {
 
     /// Tells of probes that are not recorded, and takes them out of the results.
     fn report_unrecorded(&mut self, results: &mut Vec<ProbeResult>, report: &mut Reporter) {
-        if results.iter().any(|result| result.reply.is_some()) {
+        if results.iter().any(|result| result.reply.is_ok()) {
             self.confirmation = None;
         }
         let unrecorded: Vec<_> = results.extract_if(.., |result| self.unrecorded.remove(&result.sequence)).collect();
         if !unrecorded.is_empty() {
-            let probes = unrecorded.iter().map(|result| (result.sent, result.reply.is_some())).collect();
+            let probes = unrecorded.iter().map(|result| (result.sent, result.reply.is_ok())).collect();
             report(ProbeReport::Seen { target: self.place, probes });
         }
     }
@@ -313,10 +376,10 @@ impl TargetRun {
             return;
         }
         for result in &results {
-            self.lost_in_a_row = if result.reply.is_some() { 0 } else { self.lost_in_a_row + 1 };
+            self.lost_in_a_row = if result.reply.is_ok() { 0 } else { self.lost_in_a_row + 1 };
         }
         if let Some((address, _)) = &self.socket {
-            if results.iter().any(|result| result.reply.is_some()) {
+            if results.iter().any(|result| result.reply.is_ok()) {
                 self.address.record(*address, true, now);
             } else if self.lost_in_a_row >= MAX_LOST_IN_A_ROW {
                 self.lost_in_a_row = 0;

@@ -1,17 +1,18 @@
 //! The light probes of one target, without sockets: what is on its way, what has come back, what is lost.
 
+use kumade_sketch::LostIn;
 use kumade_units::{Span, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// What became of a light probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProbeResult {
-    /// Counted from zero in each session.
+    /// Counted from one in each session.
     pub sequence: u64,
     /// When it was sent, by the monotonic clock.
     pub sent: Time,
-    /// What came back; none where nothing did in time: it counts as lost.
-    pub reply: Option<ProbeReply>,
+    /// What came back. Where nothing did in time it counts as lost, in the direction that the far end's numbers tell.
+    pub reply: Result<ProbeReply, LostIn>,
 }
 
 /// What came back of a light probe.
@@ -73,9 +74,11 @@ pub struct Stamps {
     pub user: Time,
 }
 
-/// The stamps of a STAMP reflector (RFC 8762 §4.3).
+/// The number and the stamps of a STAMP reflector (RFC 8762 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FarStamps {
+    /// The reply's own number. A stateful reflector counts its replies, a stateless one repeats the probe's number.
+    pub number: u32,
     /// When the probe came.
     pub received: Time,
     /// When the reply left.
@@ -84,8 +87,12 @@ pub struct FarStamps {
     pub clock_error: Option<Span>,
 }
 
-/// Probes that have been answered of late, whose further replies are duplicates.
+/// Probes that have been answered of late, whose further replies are duplicates. More are kept where they tell in which direction
+/// others were lost.
 const KEPT_ANSWERED: usize = 64;
+/// A stateful reflector counts from zero. Where it and the session began with the same number, a reply that repeats the probe's number
+/// would not tell it from a stateless one until a probe were lost.
+const FIRST_SEQUENCE: u64 = 1;
 
 /// The probes of one target.
 #[derive(Debug)]
@@ -93,7 +100,10 @@ pub struct ProbeSession {
     limits: ReplyLimits,
     next_sequence: u64,
     waiting: BTreeMap<u64, WaitingProbe>,
-    answered: VecDeque<u64>,
+    /// With the numbers of the replies.
+    answered: BTreeMap<u64, Option<u32>>,
+    /// Whether the reflector has shown to count its replies.
+    is_far_stateful: bool,
     duplicates: u64,
     results: Vec<ProbeResult>,
     /// Probes before this one have been told of if they were overdue.
@@ -111,9 +121,10 @@ impl ProbeSession {
     pub fn new(limits: ReplyLimits) -> Self {
         ProbeSession {
             limits,
-            next_sequence: 0,
+            next_sequence: FIRST_SEQUENCE,
             waiting: BTreeMap::new(),
-            answered: VecDeque::new(),
+            answered: BTreeMap::new(),
+            is_far_stateful: false,
             duplicates: 0,
             results: Vec::new(),
             next_overdue: 0,
@@ -146,13 +157,24 @@ impl ProbeSession {
     /// A reply came. One to a probe that is not waited for changes nothing but the count of duplicates.
     pub fn reply_received(&mut self, reply: &StampedReply) {
         let Some(probe) = self.waiting.remove(&reply.sequence) else {
-            self.duplicates += u64::from(self.answered.contains(&reply.sequence));
+            self.duplicates += u64::from(self.answered.contains_key(&reply.sequence));
             return;
         };
-        self.answered.push_back(reply.sequence);
-        self.answered.drain(..self.answered.len().saturating_sub(KEPT_ANSWERED));
+        let number = reply.far.map(|far| far.number);
+        self.is_far_stateful |= number.is_some_and(|number| number != reply.sequence as u32);
+        self.answered.insert(reply.sequence, number);
+        self.forget_answered();
         let outcome = probe.outcome(reply, self.limits.late_after);
-        self.results.push(ProbeResult { sequence: reply.sequence, sent: probe.sent, reply: Some(outcome) });
+        self.results.push(ProbeResult { sequence: reply.sequence, sent: probe.sent, reply: Ok(outcome) });
+    }
+
+    /// Those remain of which further replies may come, and the last one before the probes that are waited for.
+    fn forget_answered(&mut self) {
+        let waiting = self.waiting.first_key_value().map_or(u64::MAX, |(sequence, _)| *sequence);
+        while self.answered.len() > KEPT_ANSWERED && self.answered.keys().nth(1).is_some_and(|second| *second < waiting)
+        {
+            self.answered.pop_first();
+        }
     }
 
     /// Counts probes as lost that have waited for too long; `now` by the monotonic clock.
@@ -161,7 +183,25 @@ impl ProbeSession {
             && now - first.get().sent >= self.limits.lost_after
         {
             let (sequence, probe) = first.remove_entry();
-            self.results.push(ProbeResult { sequence, sent: probe.sent, reply: None });
+            self.results.push(ProbeResult { sequence, sent: probe.sent, reply: Err(self.lost_in(sequence)) });
+        }
+    }
+
+    /// In which direction a probe was lost: between two replies, a reflector that counts has sent as many as its numbers say, and what
+    /// is missing of these was lost on the way back. Of several that were lost one after the other, it is known how many were lost in
+    /// each direction, and not which: the first ones are taken for those that were lost on the way back.
+    fn lost_in(&self, sequence: u64) -> LostIn {
+        let before = self.answered.range(..sequence).next_back();
+        let after = self.answered.range(sequence..).next();
+        let (Some((before, Some(from))), Some((after, Some(to))), true) = (before, after, self.is_far_stateful) else {
+            return LostIn::EitherWay;
+        };
+        let lost = after - before - 1;
+        match u64::from(to.wrapping_sub(*from).wrapping_sub(1)) {
+            // Probes have overtaken each other, or the reflector has begun anew.
+            sent if sent > lost => LostIn::EitherWay,
+            sent if sequence - before <= sent => LostIn::Down,
+            _ => LostIn::Up,
         }
     }
 
@@ -237,18 +277,18 @@ mod tests {
     #[test]
     fn each_probe_has_one_result_whatever_comes() {
         let mut session = session_with(&[0, 1000, 2000]);
-        session.reply_received(&reply(1, 1020));
-        session.reply_received(&reply(1, 1021));
-        session.reply_received(&reply(7, 1021));
+        session.reply_received(&reply(2, 1020));
+        session.reply_received(&reply(2, 1021));
+        session.reply_received(&reply(8, 1021));
         session.expire(after(3999));
         assert_eq!(session.take_results().len(), 1);
         assert_eq!(session.next_expiry(), Some(after(4000)));
         session.expire(after(4000));
-        session.reply_received(&reply(0, 4001));
-        session.reply_received(&reply(2, 4002));
+        session.reply_received(&reply(1, 4001));
+        session.reply_received(&reply(3, 4002));
         let results = session.take_results();
-        assert_eq!((results[0].sequence, results[0].reply), (0, None));
-        assert!(results[1].reply.is_some_and(|reply| reply.is_late && reply.round_trip == Span::from_millis(2002)));
+        assert_eq!((results[0].sequence, results[0].reply), (1, Err(LostIn::EitherWay)));
+        assert!(results[1].reply.is_ok_and(|reply| reply.is_late && reply.round_trip == Span::from_millis(2002)));
         assert_eq!((results.len(), session.take_duplicates(), session.take_duplicates()), (2, 1, 0));
         assert_eq!(session.next_expiry(), None);
     }
@@ -267,16 +307,16 @@ mod tests {
     #[test]
     fn the_far_ends_time_is_no_part_of_the_round_trip() {
         let far = |received, reflected, error| {
-            Some(FarStamps { received: after(received), reflected: after(reflected), clock_error: error })
+            Some(FarStamps { number: 0, received: after(received), reflected: after(reflected), clock_error: error })
         };
         let mut session = session_with(&[0, 0, 0]);
         // Its clock is 500 ms ahead; it takes 30 ms.
-        session.reply_received(&StampedReply { far: far(510, 540, None), ..reply(0, 50) });
+        session.reply_received(&StampedReply { far: far(510, 540, None), ..reply(1, 50) });
         let error = Some(Span::from_millis(1));
-        session.reply_received(&StampedReply { far: far(8, 38, error), ..reply(1, 50) });
+        session.reply_received(&StampedReply { far: far(8, 38, error), ..reply(2, 50) });
         // Stamps that make no sense.
-        session.reply_received(&StampedReply { far: far(540, 510, error), ..reply(2, 50) });
-        let replies: Vec<_> = session.take_results().into_iter().filter_map(|result| result.reply).collect();
+        session.reply_received(&StampedReply { far: far(540, 510, error), ..reply(3, 50) });
+        let replies: Vec<_> = session.take_results().into_iter().filter_map(|result| result.reply.ok()).collect();
         assert_eq!((replies[0].round_trip, replies[0].one_way), (Span::from_millis(20), None));
         let one_way =
             OneWayDelays { up: Span::from_millis(8), down: Span::from_millis(12), error: Span::from_millis(1) };
@@ -287,12 +327,49 @@ mod tests {
     #[test]
     fn the_kernels_stamps_serve_only_together() {
         let mut session = session_with(&[0, 0]);
-        session.probe_stamped(0, Time::ZERO + Span::from_micros(5));
+        session.probe_stamped(1, Time::ZERO + Span::from_micros(5));
         session.probe_stamped(9, Time::ZERO);
         let arrived = Stamps { kernel: Some(after(10)), user: after(11) };
-        session.reply_received(&StampedReply { arrived, ..reply(0, 0) });
         session.reply_received(&StampedReply { arrived, ..reply(1, 0) });
+        session.reply_received(&StampedReply { arrived, ..reply(2, 0) });
         let trips: Vec<_> = session.take_results().iter().map(|result| result.reply.unwrap().round_trip).collect();
         assert_eq!(trips, [Span::from_micros(9995), Span::from_millis(11)]);
+    }
+
+    /// The replies of a reflector that counts, but for those of which the number is lost on the way back.
+    fn directions(is_stateful: bool, answered: impl Fn(u64) -> bool, lost_down: impl Fn(u64) -> bool) -> Vec<LostIn> {
+        let mut session = session_with(&[0; 12]);
+        let mut number = 0;
+        for sequence in 1..=12 {
+            let is_sent = answered(sequence) || lost_down(sequence);
+            let far = FarStamps {
+                number: if is_stateful { number } else { sequence as u32 },
+                received: after(1),
+                reflected: after(1),
+                clock_error: None,
+            };
+            number += u32::from(is_sent);
+            if answered(sequence) {
+                session.reply_received(&StampedReply { far: Some(far), ..reply(sequence, 2) });
+            }
+        }
+        session.expire(after(4000));
+        session.take_results().into_iter().filter_map(|result| result.reply.err()).collect()
+    }
+
+    #[test]
+    fn the_reflectors_numbers_tell_in_which_direction_a_probe_was_lost() {
+        let but = |lost: &'static [u64]| move |sequence: u64| !lost.contains(&sequence);
+        let only = |lost: &'static [u64]| move |sequence: u64| lost.contains(&sequence);
+        assert_eq!(directions(true, but(&[4, 8]), only(&[8])), [LostIn::Up, LostIn::Down]);
+        // Of three in a row, one on the way back.
+        let mixed = directions(true, but(&[4, 5, 6]), only(&[6]));
+        assert_eq!(mixed.iter().filter(|lost| **lost == LostIn::Down).count(), 1);
+        assert_eq!(mixed.iter().filter(|lost| **lost == LostIn::Up).count(), 2);
+        // No reply has come since, or before.
+        assert_eq!(directions(true, but(&[12]), only(&[])), [LostIn::EitherWay]);
+        assert_eq!(directions(true, but(&[1]), only(&[])), [LostIn::EitherWay]);
+        // It repeats what it gets.
+        assert_eq!(directions(false, but(&[4]), only(&[])), [LostIn::EitherWay]);
     }
 }

@@ -10,7 +10,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// How a target is probed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProbeKind {
     /// ICMP echo: any host.
     Echo,
@@ -176,7 +176,8 @@ fn stamped_reply(
     let estimate = reply.error_estimate;
     let far_error = Some(estimate.error()).filter(|error| estimate.synchronised && *error >= MIN_CLOCK_ERROR);
     let clock_error = near_error.zip(far_error).map(|(near, far)| near + far);
-    let far = Some(FarStamps { received: reply.received, reflected: reply.reflected, clock_error });
+    let far =
+        Some(FarStamps { number: reply.sequence, received: reply.received, reflected: reply.reflected, clock_error });
     Some(StampedReply { sequence, arrived, far })
 }
 
@@ -216,7 +217,7 @@ mod tests {
             error_estimate: clock,
             session: 0,
             received: sent,
-            probe_sequence: 0,
+            probe_sequence: 1,
             probe_timestamp,
             probe_ttl: 255,
         };

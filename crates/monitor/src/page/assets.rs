@@ -22,6 +22,9 @@ macro_rules! asset {
 }
 
 const INDEX: Asset = asset!("index.html", "index.html", HTML);
+const LOGIN: &str = include_str!("../../page/login.html");
+/// Where the message stands in the form.
+const LOGIN_MESSAGE: &str = "{message}";
 const ASSETS: [Asset; 9] = [
     asset!("app.js", "app.js", SCRIPT),
     asset!("dom.js", "dom.js", SCRIPT),
@@ -35,8 +38,14 @@ const ASSETS: [Asset; 9] = [
 ];
 
 /// The page itself, which shows what its address says.
-pub(super) async fn index() -> Response {
+pub(super) fn index() -> Response {
     INDEX.response()
+}
+
+/// The form that asks for a token, with a message, which is no HTML.
+pub(super) fn login(message: &str) -> Response {
+    let headers = [(header::CONTENT_TYPE, HTML), (header::CACHE_CONTROL, "no-store")];
+    (headers, LOGIN.replace(LOGIN_MESSAGE, message)).into_response()
 }
 
 /// One of its files.

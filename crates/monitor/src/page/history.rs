@@ -61,6 +61,10 @@ struct Bucket {
     length_seconds: f64,
     sent: u64,
     lost: u64,
+    /// Of these, what is known to be lost on the way there, …
+    lost_up: u64,
+    /// … and on the way back.
+    lost_down: u64,
     late: u64,
     duplicated: u64,
     delays: Vec<LaneDelay>,
@@ -103,6 +107,19 @@ struct EventEntry {
     kind: String,
     pair: Option<String>,
     text: String,
+}
+
+/// Who has done what, the latest first.
+#[derive(Debug, Serialize)]
+pub(crate) struct AuditDocument {
+    entries: Vec<AuditLine>,
+}
+
+#[derive(Debug, Serialize)]
+struct AuditLine {
+    time_seconds: f64,
+    who: String,
+    what: String,
 }
 
 /// More are no list to read; a smaller range has them.
@@ -161,6 +178,16 @@ impl History {
         Ok(EventsDocument { events: events.into_iter().map(entry).collect() })
     }
 
+    pub(crate) fn audit(&self, range: Range<Time>) -> Result<AuditDocument, HistoryError> {
+        let entries = self.read(|reader| reader.audit(range, MAX_EVENTS))?;
+        let line = |entry: kumade_archive::AuditEntry| AuditLine {
+            time_seconds: entry.at.as_secs_f64(),
+            who: entry.who,
+            what: entry.what,
+        };
+        Ok(AuditDocument { entries: entries.into_iter().map(line).collect() })
+    }
+
     /// With a connection that nobody else uses meanwhile.
     fn read<T>(
         &self,
@@ -187,18 +214,21 @@ impl History {
 
 impl From<&Point> for Bucket {
     fn from(point: &Point) -> Self {
-        // A lost probe counts in both directions where these are known.
-        let lane = if point.summary[Lane::RoundTrip].idle.is_empty() { Lane::Up } else { Lane::RoundTrip };
-        let idle: &Tally = &point.summary[lane].idle;
+        // Each probe counts in the one or in the other.
+        let [whole, up, down] = [Lane::RoundTrip, Lane::Up, Lane::Down].map(|lane| &point.summary[lane]);
+        let both = [whole, up];
+        let idle = |count: fn(&Tally) -> u64| both.iter().map(|lane| count(&lane.idle)).sum();
         Bucket {
             from_seconds: point.start.as_secs_f64(),
             length_seconds: point.length.as_secs_f64(),
-            sent: idle.sent(),
-            lost: idle.lost + idle.unknown,
-            late: idle.late,
-            duplicated: idle.duplicated,
+            sent: idle(Tally::sent),
+            lost: idle(|tally| tally.lost + tally.unknown),
+            lost_up: up.idle.lost,
+            lost_down: down.idle.lost,
+            late: idle(|tally| tally.late),
+            duplicated: idle(|tally| tally.duplicated),
             delays: idle_delays(&point.summary),
-            disturbed: point.summary[lane].disturbed.sent(),
+            disturbed: both.iter().map(|lane| lane.disturbed.sent()).sum(),
         }
     }
 }

@@ -37,6 +37,13 @@ impl RangeQuery {
     }
 }
 
+impl RangeQuery {
+    /// Without a range, from the beginning.
+    pub(super) fn range_or_all(self) -> Result<Range<Time>, HistoryError> {
+        RangeQuery { from: Some(self.from.unwrap_or(0.0)), to: self.to }.range()
+    }
+}
+
 impl SeriesQuery {
     pub(super) fn range(self) -> Result<Range<Time>, HistoryError> {
         RangeQuery { from: self.from, to: self.to }.range()

@@ -1,20 +1,27 @@
 //! What the recorder has to do with alerts: it observes, stores, and has sent what is stored.
 
 use super::{Message, Recorder};
-use crate::alerts::ALERTS_KEY;
+use crate::alerts::{ALERTS_KEY, SendReport};
 use crate::run_document::run_status;
 use crate::status::RunStatus;
 use kumade_alerts::{Cause, NoticeKind};
 use kumade_archive::PairId;
 use kumade_net::clock;
 use kumade_units::{Span, Time};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
 /// Measurements by which the usual value is known at a start.
 const MAX_USUAL_RUNS: u32 = 50;
 /// How long the end waits for messages that are under way, so that they need not be sent again.
 const MAX_END_WAIT: Span = Span::from_secs(3);
+
+/// Hands reports over to the recorder.
+pub(super) fn reporter(messages: &SyncSender<Message>) -> impl Fn(SendReport) + Clone + Send + 'static {
+    let messages = messages.clone();
+    // The monitor has ended where nobody takes it.
+    move |report| drop(messages.send(Message::Alert(report)))
+}
 
 impl Recorder {
     pub(super) fn update_alerts(&mut self, now: Time, utc: Time) {

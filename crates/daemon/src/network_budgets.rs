@@ -1,17 +1,16 @@
-//! How much of something strangers may cause, by network.
-//!
-//! **Contract.** Pure: times come in, on a clock that never goes back.
-
-use kumade_daemon::Network;
+use crate::network::Network;
 use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
 
 /// Maximum number of networks that are told apart; beyond it, those that have spent least are forgotten.
 const MAX_NETWORKS: usize = 1024;
 
-/// A budget of time for each network, which refills as time passes (generic cell rate algorithm, ITU-T I.371).
+/// How much of something strangers may cause: a budget of time for each network, which refills as time passes (generic cell rate
+/// algorithm, ITU-T I.371).
+///
+/// **Contract.** Pure: times come in, on a clock that never goes back.
 #[derive(Debug)]
-pub(super) struct NetworkBudgets {
+pub struct NetworkBudgets {
     /// How much may be spent at once.
     burst: Span,
     /// When a network's budget will be full again.
@@ -20,17 +19,17 @@ pub(super) struct NetworkBudgets {
 
 impl NetworkBudgets {
     /// Budgets of which `burst` may be spent at once.
-    pub(super) fn new(burst: Span) -> Self {
+    pub fn new(burst: Span) -> Self {
         NetworkBudgets { burst, full_at: BTreeMap::new() }
     }
 
     /// Whether a network has spent its own.
-    pub(super) fn is_spent(&self, network: Network, now: Time) -> bool {
+    pub fn is_spent(&self, network: Network, now: Time) -> bool {
         self.full_at.get(&network).is_some_and(|full_at| *full_at > now + self.burst)
     }
 
     /// Spends so much, also where there is less.
-    pub(super) fn charge(&mut self, network: Network, cost: Span, now: Time) {
+    pub fn charge(&mut self, network: Network, cost: Span, now: Time) {
         let full_at = self.full_at.get(&network).map_or(now, |full_at| (*full_at).max(now)) + cost;
         self.full_at.insert(network, full_at);
         if self.full_at.len() > MAX_NETWORKS {

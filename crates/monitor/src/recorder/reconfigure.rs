@@ -1,0 +1,101 @@
+//! Another configuration, while probes and measurements go on.
+
+use super::alerts::reporter;
+use super::{OWN_HOST_ID, Recorder, earlier_runs, fitting_plan};
+use crate::alerts::Alerter;
+use crate::config::MonitorConfig;
+use crate::monitor_error::MonitorError;
+use crate::pair_recorder::PairRecorder;
+use kumade_archive::{ArchiveError, AuditEntry, HostId, PairId};
+use kumade_net::clock;
+use kumade_units::Time;
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+use std::sync::PoisonError;
+
+/// Who is said to have changed the configuration.
+const FILE_AUTHOR: &str = "configuration file";
+
+impl Recorder {
+    /// Goes on with another configuration, in which these changes are. Targets that stay, by their ids, keep what is known of them, and
+    /// a measurement that runs; probes are reported by the places in the new one from then on.
+    ///
+    /// # Errors
+    /// The archive cannot be written, or the plan is none; then probes and measurements go on as they were.
+    pub(super) fn reconfigure(&mut self, config: MonitorConfig, changes: Vec<String>) -> Result<(), MonitorError> {
+        let (now, utc) = (clock::monotonic(), clock::realtime());
+        // What waits of targets that go is written first.
+        self.commit(utc);
+        self.archive.put_host(OWN_HOST_ID, &config.name, "", "")?;
+        let mut planned = Vec::new();
+        for target in &config.targets {
+            let host = self.archive.put_host(&target.id, &target.name, &target.host, "")?;
+            planned.push(PairRecorder::new(target.clone(), host, utc));
+        }
+        let known: BTreeSet<HostId> = self.pairs.iter().map(|pair| pair.host).collect();
+        let new: BTreeSet<HostId> = planned.iter().map(|pair| pair.host).filter(|host| !known.contains(host)).collect();
+        let last_sent = self.last_sent_to(&new)?;
+        // What stands goes on; what is under way may be sent twice.
+        let (state, report) = (self.alerter.state(), reporter(&self.messages));
+        let alerter = Alerter::start(&config, Some(&state), report, now, utc)?;
+        self.schedule.configure(fitting_plan(&planned), now)?;
+        for host in new {
+            // What cannot be read is measured as if it were new.
+            let runs = earlier_runs(&mut self.archive, self.own_host, host).unwrap_or_default();
+            self.schedule.restore(host, &runs, utc, now);
+        }
+        // Of those that this process has monitored before, it is known better when that ended.
+        for (pair, sent) in last_sent {
+            self.last_sent.entry(pair).or_insert(sent);
+        }
+        self.replace_pairs(planned, utc);
+        self.alerter = alerter;
+        let numbered = self.pairs.iter().enumerate().filter_map(|(place, pair)| Some((place, pair.id?)));
+        numbered.collect::<Vec<_>>().into_iter().for_each(|(place, id)| self.restore_usual(place, id));
+        self.archive.set_retention(config.retention);
+        self.config = config;
+        for change in changes {
+            self.note(None, "configuration", format!("changed: {change}"));
+            self.audit(AuditEntry { at: utc, who: FILE_AUTHOR.to_owned(), what: change });
+        }
+        Ok(())
+    }
+
+    /// When the last probe was sent to hosts that were monitored at some time, and are not at present.
+    fn last_sent_to(&mut self, hosts: &BTreeSet<HostId>) -> Result<Vec<(PairId, Time)>, ArchiveError> {
+        let known = self.archive.pairs().filter(|pair| pair.source == self.own_host && hosts.contains(&pair.target));
+        let known: BTreeSet<PairId> = known.map(|pair| pair.id).collect();
+        let latest = self.archive.read().latest()?.into_iter().filter(|state| known.contains(&state.pair));
+        Ok(latest.map(|state| (state.pair, state.last_sent)).collect())
+    }
+
+    /// Each pair that is known goes on at its new place. What is measured to one that goes is ended, and not kept.
+    fn replace_pairs(&mut self, planned: Vec<PairRecorder>, utc: Time) {
+        let kept: BTreeSet<HostId> = planned.iter().map(|pair| pair.host).collect();
+        for place in 0..self.pairs.len() {
+            if !kept.contains(&self.pairs[place].host) {
+                self.set_outage(place, None, utc);
+            }
+        }
+        let mut before: BTreeMap<HostId, PairRecorder> =
+            mem::take(&mut self.pairs).into_iter().map(|pair| (pair.host, pair)).collect();
+        for pair in planned {
+            let known = before.remove(&pair.host);
+            self.pairs.push(match known {
+                Some(mut known) => {
+                    known.set_target(pair.target);
+                    known
+                }
+                None => pair,
+            });
+        }
+        let mut numbers = self.numbers.write().unwrap_or_else(PoisonError::into_inner);
+        for gone in before.values() {
+            numbers.remove(&gone.target.id);
+            self.last_sent.extend(gone.id.map(|id| (id, utc)));
+        }
+        if let Some(run) = self.running.as_ref().filter(|run| before.contains_key(&run.target)) {
+            run.measurement.cancel();
+        }
+    }
+}
