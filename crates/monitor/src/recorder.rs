@@ -139,7 +139,7 @@ impl Recorder {
         }
         let last_sent = archive.read().latest()?.into_iter().map(|state| (state.pair, state.last_sent)).collect();
         let standing = archive.read().state(ALERTS_KEY)?;
-        let alerter = Alerter::start(&config, standing.as_deref(), alerts::reporter(&messages), now, utc)?;
+        let alerter = Alerter::start(&config, standing.as_deref(), Self::alert_reporter(&messages), now, utc)?;
         let mut recorder = Recorder {
             alerter,
             messages,

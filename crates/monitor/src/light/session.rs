@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn a_probe_without_a_reply_is_told_of_once_before_it_is_lost() {
         let mut session = session_with(&[0, 400, 2000]);
-        session.reply_received(&reply(0, 20));
+        session.reply_received(&reply(1, 20));
         assert_eq!((session.next_overdue(), session.take_overdue(after(1399))), (Some(after(1400)), vec![]));
         assert_eq!(session.take_overdue(after(1400)), [after(400)]);
         assert_eq!((session.next_overdue(), session.take_overdue(after(2999))), (Some(after(3000)), vec![]));

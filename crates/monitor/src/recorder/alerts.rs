@@ -16,14 +16,14 @@ const MAX_USUAL_RUNS: u32 = 50;
 /// How long the end waits for messages that are under way, so that they need not be sent again.
 const MAX_END_WAIT: Span = Span::from_secs(3);
 
-/// Hands reports over to the recorder.
-pub(super) fn reporter(messages: &SyncSender<Message>) -> impl Fn(SendReport) + Clone + Send + 'static {
-    let messages = messages.clone();
-    // The monitor has ended where nobody takes it.
-    move |report| drop(messages.send(Message::Alert(report)))
-}
-
 impl Recorder {
+    /// Hands reports over to the recorder.
+    pub(super) fn alert_reporter(messages: &SyncSender<Message>) -> impl Fn(SendReport) + Clone + Send + 'static {
+        let messages = messages.clone();
+        // The monitor has ended where nobody takes it.
+        move |report| drop(messages.send(Message::Alert(report)))
+    }
+
     pub(super) fn update_alerts(&mut self, now: Time, utc: Time) {
         let notices = self.alerter.update(&self.pairs, self.archive_failure.as_deref(), now, utc);
         for (kind, alert, text) in notices {

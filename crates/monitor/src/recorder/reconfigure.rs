@@ -1,6 +1,5 @@
 //! Another configuration, while probes and measurements go on.
 
-use super::alerts::reporter;
 use super::{OWN_HOST_ID, Recorder, earlier_runs, fitting_plan};
 use crate::alerts::Alerter;
 use crate::config::MonitorConfig;
@@ -36,7 +35,7 @@ impl Recorder {
         let new: BTreeSet<HostId> = planned.iter().map(|pair| pair.host).filter(|host| !known.contains(host)).collect();
         let last_sent = self.last_sent_to(&new)?;
         // What stands goes on; what is under way may be sent twice.
-        let (state, report) = (self.alerter.state(), reporter(&self.messages));
+        let (state, report) = (self.alerter.state(), Self::alert_reporter(&self.messages));
         let alerter = Alerter::start(&config, Some(&state), report, now, utc)?;
         self.schedule.configure(fitting_plan(&planned), now)?;
         for host in new {
