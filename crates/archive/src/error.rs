@@ -64,6 +64,12 @@ pub enum ArchiveError {
         /// What the database says.
         cause: String,
     },
+    /// Another writer leads: this one writes nothing more.
+    #[error("{archive} is written by another coordinator, which has taken over")]
+    Deposed {
+        /// Which archive.
+        archive: String,
+    },
     /// A file beside the database failed.
     #[error("cannot {operation} {}: {cause}", path.display())]
     File {

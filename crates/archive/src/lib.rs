@@ -59,6 +59,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod any_store;
 mod archive;
 mod batch;
 mod bytes;
@@ -84,13 +85,14 @@ mod sqlite;
 mod staged;
 mod store;
 
+pub use any_store::AnyStore;
 pub use archive::{Archive, Health};
 pub use batch::{Acknowledged, Batch, Taken};
 pub use catalogue::{Family, Host, HostId, Pair, PairId};
 pub use error::ArchiveError;
 pub use figures::{Figure, Figures};
 pub use forecast::{Forecast, ForecastBytes};
-pub use postgres::PostgresStore;
+pub use postgres::{Leader, PostgresAddress, PostgresAddressError, PostgresStore};
 pub use reader::Reader;
 pub use recent::{LaneState, PairState};
 pub use records::{AuditEntry, Event, Gap};

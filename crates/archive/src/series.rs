@@ -64,6 +64,14 @@ const STEPS_NANOS: [i64; 19] = [
     32 * 24 * HOUR_NANOS,
 ];
 
+impl SeriesQuery {
+    /// When the first point begins, or would, and the step.
+    pub fn steps(&self) -> (Time, Span) {
+        let step = choose_step(self);
+        (Time::from_nanos(self.from.as_nanos().div_euclid(step) * step), Span::from_nanos(step))
+    }
+}
+
 /// The shortest step that gives no more points than asked for.
 fn choose_step(query: &SeriesQuery) -> i64 {
     let length = (query.to - query.from).as_nanos().max(1);

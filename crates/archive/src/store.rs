@@ -2,6 +2,7 @@ use crate::{ArchiveError, AuditEntry, Event, Gap, Host, HostId, Pair, PairId};
 use kumade_sketch::Layer;
 use kumade_units::Time;
 use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Samples of one hour that are not rolled up yet. What comes for an hour that is being rolled up opens the next generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -163,6 +164,23 @@ pub trait ReadStore: Send {
     /// What errors call the archive.
     fn name(&self) -> String;
 
+    /// Who holds it may read; none where any number may at a time.
+    fn reader_turn(&self) -> Option<Arc<Mutex<()>>>;
+
+    /// All answers are as of this moment …
+    ///
+    /// # Errors
+    ///
+    /// The database can't be read.
+    fn begin_reading(&mut self) -> Result<(), ArchiveError>;
+
+    /// … until this one.
+    ///
+    /// # Errors
+    ///
+    /// The database can't be read.
+    fn end_reading(&mut self) -> Result<(), ArchiveError>;
+
     /// Answers several questions as of one moment. What is read is copied out and the moment let go, so that no reader holds
     /// back what the writer may reuse.
     ///
@@ -174,7 +192,17 @@ pub trait ReadStore: Send {
         questions: impl FnOnce(&mut Self) -> Result<T, ArchiveError>,
     ) -> Result<T, ArchiveError>
     where
-        Self: Sized;
+        Self: Sized,
+    {
+        let turn = self.reader_turn();
+        // There is nothing in it that a panic could have left half done.
+        let _turn = turn.as_ref().map(|turn| turn.lock().unwrap_or_else(PoisonError::into_inner));
+        self.begin_reading()?;
+        let answers = questions(self);
+        let ended = self.end_reading();
+        let answers = answers?;
+        ended.map(|()| answers)
+    }
 
     /// All hosts, by number.
     ///

@@ -5,9 +5,11 @@ use crate::clocks;
 use crate::config::MeasureConfig;
 use crate::error::Error;
 use crate::exchange::exchange_train;
+use crate::host_claim::Claimed;
 use crate::load;
 use crate::open;
-use crate::server_connection::ServerConnection;
+use crate::resolve::resolve;
+use crate::server_connection::{ServerConnection, effective_family};
 use kumade_measurement::{
     Clocks, Event, Failure, Measurement, MeasurementPlan, OpenRequest, Opened, Report, SendRequest,
 };
@@ -41,7 +43,10 @@ fn measure_within(
     on_event: &mut dyn FnMut(&Event),
 ) -> Result<Report, Error> {
     let started = jiff::Timestamp::now();
-    let mut peer = ServerConnection::connect(config, limit)?;
+    let addresses = resolve(&config.host, config.port, effective_family(config), limit)?;
+    // Before the turn at the server: who waits there for a turn must not wait for somebody here who waits for one there.
+    let claim = Claimed::wait(config.host_claim, &addresses, limit, on_event)?;
+    let mut peer = ServerConnection::connect(config, &addresses, limit)?;
     let connected = peer.address.to_string();
     let round_trip_seconds = peer.round_trip.as_secs_f64();
     on_event(&Event::Connected { peer: connected.clone(), round_trip_seconds });
@@ -60,7 +65,8 @@ fn measure_within(
     };
     let plan = MeasurementPlan { seed: getrandom::u64().unwrap_or(0), ..config.plan.clone() };
     let mut driver = MeasurementDriver { peer, config, limit, probes: None, trains: 0 };
-    let report = driver.run(Measurement::new(plan, session), on_event)?;
+    let mut report = driver.run(Measurement::new(plan, session), on_event)?;
+    claim.add_warning(&mut report);
     driver.peer.leave();
     Ok(report)
 }

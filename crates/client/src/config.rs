@@ -1,6 +1,7 @@
 use crate::cancel::CancelToken;
 use crate::clocks::NtpServer;
 use crate::family::Family;
+use crate::host_claim::HostClaimConfig;
 use kumade_measurement::MeasurementPlan;
 use kumade_net::SocketBinding;
 use kumade_units::Span;
@@ -23,6 +24,8 @@ pub struct MeasureConfig {
     pub key: Option<PresharedKey>,
     /// NTP servers that bound the error of this host's clock; of three and more, fewer than half may be wrong.
     pub ntp: Vec<NtpServer>,
+    /// Whether to wait for other measurements at this host; none to measure beside them, and unseen by them.
+    pub host_claim: Option<HostClaimConfig>,
     /// Maximum time to wait while the server measures other clients, after which the measurement fails.
     pub max_server_wait: Span,
     /// Maximum time of the measurement from its start, after which it fails; none for no limit.
@@ -45,6 +48,7 @@ impl MeasureConfig {
             binding: SocketBinding::default(),
             key: None,
             ntp: Vec::new(),
+            host_claim: None,
             max_server_wait: MeasureConfig::DEFAULT_MAX_SERVER_WAIT,
             deadline: None,
             cancel: CancelToken::default(),

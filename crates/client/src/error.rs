@@ -169,6 +169,14 @@ pub enum Error {
         /// What it speaks.
         version: Version,
     },
+    /// Another measurement at this host took longer than this one may wait for it.
+    #[error("cannot measure at this host beside {holder}, which has measured for {wait} and longer")]
+    HostInUse {
+        /// Whose it is.
+        holder: String,
+        /// As configured.
+        wait: Span,
+    },
     /// The [token](crate::CancelToken) was cancelled.
     #[error("the measurement was cancelled")]
     Cancelled,
@@ -179,6 +187,9 @@ pub enum Error {
         deadline: Span,
     },
 }
+
+/// The [kind](Error::kind) of [`Error::HostInUse`].
+pub const HOST_IN_USE: &str = "host-in-use";
 
 impl Error {
     /// Its name for programs, such as `connect`.
@@ -201,6 +212,7 @@ impl Error {
             Error::ConnectionsKeepBreaking { .. } => "connections-keep-breaking",
             Error::Transport { .. } => "transport",
             Error::PathFillingUnsupported { .. } => "cannot-load",
+            Error::HostInUse { .. } => HOST_IN_USE,
             Error::Cancelled => "cancelled",
             Error::DeadlineExceeded { .. } => "deadline-exceeded",
         }
@@ -221,7 +233,7 @@ impl Error {
             Error::Handshake { cause, .. } => handshake_hint(cause),
             Error::NoAnswer { .. } => Some(Hint::CheckService),
             Error::ConnectionLost { .. } => Some(Hint::CheckServerAndPath),
-            Error::WaitExceeded { .. } => Some(Hint::WaitLonger),
+            Error::WaitExceeded { .. } | Error::HostInUse { .. } => Some(Hint::WaitLonger),
             Error::ProtocolViolation { .. } | Error::PathFillingUnsupported { .. } => Some(Hint::UseSameRelease),
             Error::TransportUnavailable { transport: Transport::Udp, .. } => Some(Hint::UseTcp),
             Error::TooFewConnections { .. } => Some(Hint::ConnectionsLimited),

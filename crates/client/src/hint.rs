@@ -26,7 +26,7 @@ pub enum Hint {
     UseSameRelease,
     /// The server is busy: retry later.
     TryLater,
-    /// The server measures other clients: retry later, or wait longer.
+    /// The server measures other clients, or another program measures at this host: retry later, or wait longer.
     WaitLonger,
     /// Measure over many TCP connections, or choose the transport automatically.
     UseTcp,

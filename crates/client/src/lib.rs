@@ -46,6 +46,7 @@ mod error;
 mod exchange;
 mod family;
 mod hint;
+mod host_claim;
 mod load;
 mod open;
 mod queue_watch;
@@ -58,9 +59,10 @@ pub use cancel::CancelToken;
 pub use client::measure;
 pub use clocks::NtpServer;
 pub use config::MeasureConfig;
-pub use error::Error;
+pub use error::{Error, HOST_IN_USE};
 pub use family::Family;
 pub use hint::Hint;
+pub use host_claim::{HostClaimConfig, IfHeld};
 pub use kumade_measurement::report;
 pub use kumade_measurement::{
     Directions, Event, Measurement, MeasurementPlan, MethodSettings, Report, RequestedBudget, TransportChoice,

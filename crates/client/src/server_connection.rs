@@ -5,7 +5,6 @@ use crate::config::MeasureConfig;
 use crate::error::Error;
 use crate::family::Family;
 use crate::queue_watch::{QueueAction, QueueWatch};
-use crate::resolve::resolve;
 use kumade_measurement::{Coalescing, Event};
 use kumade_net::{SocketBinding, clock, coalescing, tcp};
 use kumade_probe_train::{ClockError, Train};
@@ -51,14 +50,17 @@ pub(crate) struct ServerConnection {
 }
 
 impl ServerConnection {
-    /// Resolves the host, connects, performs the handshake, and measures the round-trip time.
-    pub(crate) fn connect(config: &MeasureConfig, limit: &StopCondition) -> Result<Self, Error> {
+    /// Connects to one of the host's addresses, performs the handshake, and measures the round-trip time.
+    pub(crate) fn connect(
+        config: &MeasureConfig,
+        addresses: &[SocketAddr],
+        limit: &StopCondition,
+    ) -> Result<Self, Error> {
         let end = limit.cap_at_deadline(deadline_after(TOTAL_TIMEOUT));
-        let addresses = resolve(&config.host, config.port, effective_family(config), limit)?;
-        let (control, address, watched, welcome) = match open_session(config, &addresses, Version::NEWEST, end, limit) {
+        let (control, address, watched, welcome) = match open_session(config, addresses, Version::NEWEST, end, limit) {
             Err(error) => {
                 let older = error.older_server_version(Version::NEWEST).ok_or(error)?;
-                open_session(config, &addresses, older, end, limit)?
+                open_session(config, addresses, older, end, limit)?
             }
             opened => opened?,
         };
@@ -285,7 +287,7 @@ fn to_printable(reason: &str) -> String {
 }
 
 /// The family of the source address, unless another is configured.
-fn effective_family(config: &MeasureConfig) -> Family {
+pub(crate) fn effective_family(config: &MeasureConfig) -> Family {
     match (config.family, config.binding.source) {
         (Family::Any, Some(source)) if source.is_ipv4() => Family::V4,
         (Family::Any, Some(_)) => Family::V6,

@@ -38,11 +38,11 @@ impl Confinement {
 
     /// All that monitoring does not take: capabilities but those for ICMP echo, and to bind to these ports; writes but those of the
     /// archive and of control sockets; of this thread and of those that it starts from now on.
-    pub(crate) fn keep_monitor_privileges(&mut self, ports: impl IntoIterator<Item = u16>, archive: &Path) {
+    pub(crate) fn keep_monitor_privileges(&mut self, ports: impl IntoIterator<Item = u16>, archive: Option<&Path>) {
         let kept: Vec<_> = [(NET_RAW, "CAP_NET_RAW")].into_iter().chain(port_capability(ports)).collect();
         self.drop_capabilities(&kept);
         let mut writable = RuntimeDir::standard("kumade").create_writable();
-        writable.push(archive.to_owned());
+        writable.extend(archive.map(Path::to_owned));
         self.deny_writes_outside(writable);
     }
 

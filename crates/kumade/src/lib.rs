@@ -84,7 +84,15 @@ pub fn main() -> ExitCode {
     let matches = build_command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = matches.unwrap_or_else(|error| {
         let arguments = env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect::<Vec<_>>();
-        tips::with_tips(error, &arguments).exit()
+        let error = tips::with_tips(error, &arguments);
+        match measure::usage_status(&arguments).filter(|_| error.use_stderr()) {
+            Some(status) => {
+                // A closed standard error ends nothing.
+                error.print().ok();
+                std::process::exit(status.into())
+            }
+            None => error.exit(),
+        }
     });
     let is_service =
         matches!(cli.command, Command::Serve(_) | Command::Gateway(_) | Command::Tunnel(_) | Command::Monitor(_));

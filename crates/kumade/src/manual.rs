@@ -37,9 +37,13 @@ const PAGES: &[ManualPage] = &[
             ("kumade measure far.example.net --direction down --json", "one direction, as one JSON document"),
             ("kumade measure far.example.net --watch 5min --csv", "every five minutes, as CSV"),
             ("kumade measure far.example.net --prometheus /var/lib/node_exporter/kumade.prom", "as metrics, too"),
+            (
+                "kumade measure far.example.net --check available=20mbit:,10mbit: --check loss=1%,5%",
+                "as a plugin of Nagios or Icinga",
+            ),
             ("kumade measure --stamp router.example", "delay and loss to any STAMP reflector"),
         ],
-        exit_statuses: "0 at least one direction has a value or a bound; 1 none has, or failure; 2 invalid usage",
+        exit_statuses: "0 at least one direction has a value or a bound; 1 none has, or failure; 2 invalid usage; with --check 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN",
     },
     ManualPage {
         command: "lab list",
@@ -135,6 +139,14 @@ const PAGES: &[ManualPage] = &[
         command: "monitor backup",
         examples: &[("kumade monitor backup monitor.toml copy.db", "a copy while it runs")],
         exit_statuses: COMMAND_EXIT_STATUSES,
+    },
+    ManualPage {
+        command: "monitor import psconfig",
+        examples: &[(
+            "kumade monitor import psconfig template.json --from ps.example.org > monitor.toml",
+            "what this host of a perfSONAR mesh monitors",
+        )],
+        exit_statuses: "0 success; 1 a file cannot be read, or nothing is left to monitor; 2 the template or the command is invalid",
     },
     ManualPage {
         command: "tunnel check",

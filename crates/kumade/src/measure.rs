@@ -1,6 +1,7 @@
 //! `kumade measure`: the client of a measurement.
 
 mod cells;
+mod check;
 mod csv;
 mod hints;
 mod progress;
@@ -13,15 +14,16 @@ mod watch;
 use crate::terminal::{self, ColorWhen, Styles};
 use crate::usage::usage_error;
 use crate::{choice, key};
-use anyhow::Context;
+use anyhow::{Context, anyhow};
+use check::Threshold;
 use clap::{Args, ValueEnum};
-use kumade_client::{DEFAULT_PORT, Family, MeasureConfig, NtpServer, SocketBinding};
+use kumade_client::{DEFAULT_PORT, Family, HostClaimConfig, IfHeld, MeasureConfig, NtpServer, SocketBinding};
 use kumade_client::{STAMP_PORT, StampConfig, measure_stamp};
 use kumade_estimate::{MethodSettings, RequestedBudget};
 use kumade_measurement::{Directions, MeasurementPlan, TransportChoice};
 use kumade_net::ScopedAddress;
 use kumade_probe_train::Transport;
-use kumade_units::{Span, parse};
+use kumade_units::{Direction, Span, parse};
 use show::{MeasureOutput, OutputSettings};
 use std::fmt;
 use std::path::PathBuf;
@@ -32,7 +34,7 @@ use summary::SummaryView;
 /// Measure available bandwidth, capacity, one-way delay and loss to a host that runs `kumade serve`
 ///
 /// Probes travel over UDP, or over many TCP connections if a firewall drops UDP. Exit status: 0 if at least one direction
-/// has a value or a bound, 1 if none has or the measurement failed, 2 for invalid usage.
+/// has a value or a bound, 1 if none has or the measurement failed, 2 for invalid usage; with --check, see there.
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
     /// Name or address of the server; the port defaults to 7272. Put an IPv6 address in brackets if a port follows
@@ -73,7 +75,7 @@ pub struct MeasureArgs {
     /// Maximum time to measure each direction, such as 1.5s
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     budget_time: Option<Span>,
-    /// Maximum time to wait while the server measures other clients [default: 2min]
+    /// Maximum time to wait while other programs measure at this host, and then while the server measures other clients [default: 2min]
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     wait: Option<Span>,
     /// Fail if the whole measurement takes longer than this, such as 30s
@@ -119,6 +121,16 @@ pub struct MeasureArgs {
     /// Measure again and again until Ctrl-C, such as every 5min, with a line for each measurement
     #[arg(long, value_name = "INTERVAL", num_args = 0..=1, default_missing_value = "60s", value_parser = parse::span)]
     watch: Option<Span>,
+    /// For Nagios, Icinga and the like: one line with performance data, and exit status 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN).
+    /// METRIC is available, loss or delay, each also with -up or -down, or round-trip. WARNING and CRITICAL are ranges of the Monitoring
+    /// Plugins, such as 20mbit: (less alerts), 1% or 50ms (more alerts). A threshold counts as crossed if the whole interval is beyond it;
+    /// may be given several times
+    #[arg(
+        long,
+        value_name = "METRIC[=WARNING[,CRITICAL]]",
+        conflicts_with_all = ["json", "json_stream", "csv", "prometheus", "watch", "verbose"]
+    )]
+    check: Vec<Threshold>,
     /// Use IPv4 only
     #[arg(short = '4', conflicts_with = "v6")]
     v4: bool,
@@ -151,6 +163,9 @@ enum TransportArg {
 
 /// Measures and prints.
 pub fn run(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
+    if !args.check.is_empty() {
+        return Ok(args.check());
+    }
     if let Err(reason) = args.check_budgets() {
         return Ok(usage_error(&reason));
     }
@@ -175,13 +190,51 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
     show::run(&shown, &|on_event| kumade_client::measure(&config, on_event))
 }
 
+/// With `--check`: the systems that ask give up after a minute, without a word of the reason.
+const CHECK_DEADLINE: Span = Span::from_secs(55);
+/// With `--check`: a measurement takes some ten seconds, so that there is time for it afterwards.
+const CHECK_WAIT: Span = Span::from_secs(30);
+
+/// The exit status for `--check` where a command line makes no sense; otherwise that of an invalid command line would be CRITICAL.
+pub fn usage_status(arguments: &[String]) -> Option<u8> {
+    let is_check = |argument: &String| argument == "--check" || argument.starts_with("--check=");
+    arguments.iter().any(is_check).then_some(check::State::Unknown.exit_status())
+}
+
 impl MeasureArgs {
+    fn check(&self) -> ExitCode {
+        let outcome = self.measure_to_check().map_err(|error| format!("{error:#}"));
+        check::print_verdict(&self.check, self.directions(), outcome.as_ref().map_err(String::as_str))
+    }
+
+    /// The report that is checked.
+    fn measure_to_check(&self) -> anyhow::Result<kumade_client::Report> {
+        self.check_budgets().map_err(|reason| anyhow!(reason))?;
+        let check = |threshold: &Threshold| threshold.check_measured(self.directions(), self.stamp.is_some());
+        self.check.iter().try_for_each(check).map_err(|reason| anyhow!(reason))?;
+        let measured = match &self.stamp {
+            Some(reflector) => measure_stamp(&self.stamp_config(reflector)?),
+            None => kumade_client::measure(&self.measure_config()?, &mut |_| ()),
+        };
+        measured.map_err(|error| anyhow!(hints::describe_error(&error)))
+    }
+
+    fn directions(&self) -> &'static [Direction] {
+        match self.direction {
+            DirectionArg::Up => &[Direction::Up],
+            DirectionArg::Down => &[Direction::Down],
+            DirectionArg::Both => &Direction::BOTH,
+        }
+    }
+
     fn measure_config(&self) -> anyhow::Result<MeasureConfig> {
         let target = self.target.as_ref().context("no server is given")?;
         let mut config = MeasureConfig::new(&target.host, target.port_or(DEFAULT_PORT));
         config.family = self.family();
         config.ntp = self.ntp_servers();
-        config.max_server_wait = self.wait.unwrap_or(config.max_server_wait);
+        let is_check = !self.check.is_empty();
+        config.max_server_wait = self.wait.unwrap_or(if is_check { CHECK_WAIT } else { config.max_server_wait });
+        config.host_claim = Some(HostClaimConfig { max_wait: config.max_server_wait, if_held: IfHeld::Fail });
         config.plan.directions = match self.direction {
             DirectionArg::Up => Directions::Up,
             DirectionArg::Down => Directions::Down,
@@ -199,7 +252,7 @@ impl MeasureArgs {
         config.plan.capacity = !self.no_capacity;
         config.plan.load = self.load;
         config.binding = self.binding();
-        config.deadline = self.deadline;
+        config.deadline = self.deadline.or(is_check.then_some(CHECK_DEADLINE));
         config.key = self.key.as_deref().map(key::read_preshared_key).transpose()?;
         Ok(config)
     }

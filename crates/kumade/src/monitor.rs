@@ -4,6 +4,7 @@ mod alert_command;
 mod check;
 mod config_file;
 mod export;
+mod import;
 mod registry;
 mod run;
 mod show;
@@ -47,6 +48,8 @@ enum MonitorCommand {
     Export(export::ExportArgs),
     /// Copy the archive
     Backup(export::BackupArgs),
+    /// Make a configuration from one of another program
+    Import(import::ImportArgs),
 }
 
 /// Runs the command.
@@ -59,6 +62,7 @@ pub fn run(args: &MonitorArgs) -> anyhow::Result<ExitCode> {
         (Some(MonitorCommand::Show(args)), _) => show::run(args),
         (Some(MonitorCommand::Export(args)), _) => export::export(args),
         (Some(MonitorCommand::Backup(args)), _) => export::back_up(args),
+        (Some(MonitorCommand::Import(args)), _) => import::run(args),
         (None, Some(file)) => match read_config(file)? {
             Ok(config) => run::run(config, file, &args.name, args.keep_privileges),
             Err(error) => Ok(usage_error(&error)),

@@ -1,5 +1,6 @@
 //! `kumade monitor` from end to end: probes and measurements of real paths, the archive, the page, what a kill leaves.
 
+use kumade_net::HostClaim;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, run_ip};
 use nix::sys::signal::{Signal, kill};
@@ -289,4 +290,41 @@ fn a_schedule_that_cannot_be_met_is_refused() {
     let (status, _, error) = check("[[target]]\nhots = \"a.example\"\n");
     assert!(status == Some(2) && error.contains("monitor.toml:2") && error.contains("hots"), "{error}");
     fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn a_monitor_and_other_programs_do_not_measure_at_once() {
+    in_namespaces("a_monitor_and_other_programs_do_not_measure_at_once", || {
+        let site = Site::new("monitor_waits", TARGETS);
+        let mut server = site.kumade(&site.hosts.right, &["serve", "--stamp"]).spawn().unwrap();
+        let claim = site.hosts.left.run(HostClaim::try_new).unwrap().unwrap();
+        let mut monitor = site.monitor();
+        let disturbed = || {
+            let series = site.document("/api/v1/pairs/pinged/series");
+            let buckets = series["buckets"].as_array().cloned().unwrap_or_default();
+            buckets.iter().map(|bucket| bucket["disturbed"].as_u64().unwrap()).sum::<u64>()
+        };
+        // Probes are marked, and it is measured as soon as nobody else does.
+        assert!(eventually(|| disturbed() > 0));
+        assert!(site.pair("measured")["run"].is_null(), "{}", site.pair("measured"));
+        drop(claim);
+        let is_refused = || {
+            let words = ["measure", "10.79.0.2", "--wait", "10ms", "--direction", "up", "--method", "linear-scan"];
+            let output = site.kumade(&site.hosts.left, &words).stderr(Stdio::piped()).output().unwrap();
+            String::from_utf8_lossy(&output.stderr).contains("beside `kumade monitor` (process ")
+        };
+        assert!(eventually(is_refused));
+        assert!(eventually(|| site.pair("measured")["run"]["up"].is_object()));
+        let map = site.document("/api/v1/heatmap?points=24");
+        assert_eq!(map["rows"].as_array().map(Vec::len), Some(3), "{map}");
+        assert!(map["rows"][1]["cells"][0]["disturbed"].as_u64().unwrap() > 0, "{map}");
+        let map = site.document("/api/v1/heatmap?show=up&first=0&rows=1");
+        assert_eq!(map["rows"].as_array().map(Vec::len), Some(1), "{map}");
+        let cell = &map["rows"][0]["cells"][0];
+        assert_eq!(cell["known"].as_u64().unwrap() + cell["unknown"].as_u64().unwrap(), 1, "{map}");
+        let (head, _) = site.fetch(7280, "/api/v1/heatmap?from=7&to=7").unwrap();
+        assert!(head.starts_with("HTTP/1.1 400"), "{head}");
+        end_with(&mut monitor, Signal::SIGTERM);
+        end_with(&mut server, Signal::SIGTERM);
+    });
 }

@@ -8,6 +8,11 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
+    /// Another program measures at this host, and is waited for. Comes from the driver that connects, not from the state machine.
+    HostInUse {
+        /// Which one.
+        holder: String,
+    },
     /// The server has answered. Comes from the driver that connects, not from the state machine.
     Connected {
         /// Address and port.

@@ -1,6 +1,7 @@
 // The page: what stands in the address is shown, so that a link shows what its sender saw.
 import { element, table } from "./dom.js";
 import * as format from "./format.js";
+import { heatmapView } from "./heatmap.js";
 import { bandwidthPlot, delayPlot, laneOf, lossPlot } from "./plots.js";
 
 const main = document.getElementById("main");
@@ -57,15 +58,45 @@ function pairRow(pair) {
 
 const ORDER = { bad: 0, warn: 1, none: 2, good: 3 };
 
+/** With more, there is a box to filter by, and those of one state are in the order of what they lose for sure. */
+const MANY_PATHS = 40;
+/** A page with more takes long to draw. */
+const MAX_SHOWN_PATHS = 200;
+
+/** The worst first; sorting is stable: those that are as bad stay in the file's order. */
+function worstFirst() {
+  const loss = (pair) => (status.pairs.length > MANY_PATHS ? (pair.loss?.low ?? 0) : 0);
+  return [...status.pairs].sort((one, other) => ORDER[one.state.level] - ORDER[other.state.level] || loss(other) - loss(one));
+}
+
+const filterInAddress = () => new URLSearchParams(location.search).get("filter") ?? "";
+
+function filterBox() {
+  const input = element("input", { type: "search", id: "filter", value: filterInAddress(), autocomplete: "off", spellcheck: "false" });
+  input.addEventListener("input", () => {
+    history.replaceState(null, "", input.value ? `/?filter=${encodeURIComponent(input.value)}` : "/");
+    pathsView();
+  });
+  return element("div", { class: "filter" }, element("label", { for: "filter" }, "Show paths with"), input);
+}
+
 function pathsView() {
   const counts = ["bad", "warn", "none", "good"].map((level) => status.pairs.filter((pair) => pair.state.level === level).length);
   const words = [`${counts[0]} down`, `${counts[1]} impaired`, `${counts[2]} without data`, `${counts[3]} up`].filter((_, place) => counts[place] > 0);
-  // Sorting is stable: those of one state stay in the file's order.
-  const pairs = [...status.pairs].sort((one, other) => ORDER[one.state.level] - ORDER[other.state.level]);
-  show("Paths",
-    element("h1", {}, `Paths from ${status.name}`),
-    element("p", {}, `${status.pairs.length} paths: ${words.join(", ")}. Delay and loss are those of the last 15 minutes.`),
-    table(["Path to", "State", "Delay, median", "Loss", "Available, up", "Available, down", "Measured"], pairs.map(pairRow), "Paths"));
+  const searched = filterInAddress().toLowerCase().split(/\s+/);
+  const text = (pair) => [pair.name, pair.id, pair.host, pair.address ?? "", pair.state.word].join(" ").toLowerCase();
+  const pairs = worstFirst().filter((pair) => searched.every((word) => text(pair).includes(word)));
+  const found = pairs.length < status.pairs.length ? ` ${pairs.length} are shown.` : "";
+  const list = [
+    element("p", {}, `${status.pairs.length} paths: ${words.join(", ")}. Delay and loss are those of the last 15 minutes.${found}`),
+    table(["Path to", "State", "Delay, median", "Loss", "Available, up", "Available, down", "Measured"], pairs.slice(0, MAX_SHOWN_PATHS).map(pairRow), "Paths"),
+    pairs.length > MAX_SHOWN_PATHS ? element("p", { class: "faint" }, `${pairs.length - MAX_SHOWN_PATHS} more are not shown: filter the list.`) : null,
+  ].filter(Boolean);
+  // Who types in the box goes on to, whatever comes meanwhile.
+  const shown = document.getElementById("paths");
+  if (shown) return shown.replaceChildren(...list);
+  const filter = status.pairs.length > MANY_PATHS || filterInAddress() ? [filterBox()] : [];
+  show("Paths", element("h1", {}, `Paths from ${status.name}`), filter, element("div", { id: "paths" }, list));
 }
 
 // One pair
@@ -86,9 +117,11 @@ const addressOf = (seconds) => new Date(Math.round(seconds) * 1000).toISOString(
 
 function rangeLinks(range) {
   const path = location.pathname;
-  const links = RANGES.map(([name]) => element("a", { href: `${path}?last=${name}`, "aria-current": range.name === name ? "true" : undefined }, name));
+  const shown = new URLSearchParams(location.search).get("show");
+  const also = shown ? `&show=${encodeURIComponent(shown)}` : "";
+  const links = RANGES.map(([name]) => element("a", { href: `${path}?last=${name}${also}`, "aria-current": range.name === name ? "true" : undefined }, name));
   const length = range.to - range.from;
-  const step = (by) => `${path}?from=${addressOf(range.from + by)}&to=${addressOf(range.to + by)}`;
+  const step = (by) => `${path}?from=${addressOf(range.from + by)}&to=${addressOf(range.to + by)}${also}`;
   const fixed = element("a", { href: step(0), title: "An address that always shows these times" }, "link to this");
   return element("nav", { class: "ranges", "aria-label": "Range of time" }, links,
     element("a", { href: step(-length), "aria-label": "earlier" }, "◀"), element("a", { href: step(length), "aria-label": "later" }, "▶"), fixed);
@@ -144,6 +177,16 @@ async function runView(id) {
   show("Measurement", element("h1", {}, `Measurement of ${format.time(run.start_seconds)}`),
     element("p", {}, element("a", { href: `/pair/${encodeURIComponent(run.pair)}` }, run.pair)),
     element("h2", {}, "Document"), element("pre", { tabindex: 0 }, run.document ? JSON.stringify(run.document, null, 2) : "It is no longer kept."));
+}
+
+async function heatView() {
+  const mine = view;
+  const range = rangeInAddress();
+  const end = await heatmapView({
+    pairs: worstFirst(), all: status.pairs.map((pair) => pair.id), range, rangeLinks: rangeLinks(range), addressOf, fetchJson, show, isCurrent: () => mine === view,
+  });
+  if (mine === view) endings.push(end);
+  else end();
 }
 
 // Events and the schedule
@@ -212,6 +255,7 @@ async function render() {
     if (name === "pair") await pairView(id);
     else if (name === "run") await runView(id);
     else if (name === "events") await eventsView();
+    else if (name === "heatmap") await heatView();
     else if (name === "audit") await auditView();
     else if (name === "schedule") scheduleView();
     else pathsView();
@@ -233,6 +277,7 @@ document.addEventListener("click", (event) => {
   navigate(link.href);
 });
 document.addEventListener("range", ({ detail }) => navigate(`${location.pathname}?from=${addressOf(detail.from)}&to=${addressOf(detail.to)}`));
+document.addEventListener("open", ({ detail }) => navigate(detail));
 addEventListener("popstate", render);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", render);
 
@@ -240,11 +285,26 @@ const connection = document.getElementById("connection");
 const REFRESH_MILLISECONDS = 5000;
 let lastHeard = 0;
 
+/** What concerns all views. */
+function showNotices() {
+  const { leader, archive_failure: failure, remote_write: remote } = status;
+  const notices = [];
+  if (leader && !leader.is_this) notices.push(element("p", { class: "calm" }, `This host stands by: ${leader.name} measures and writes, and was heard of ${format.age(leader.silent_seconds)} ago. What is shown is what it sees.`));
+  if (failure) notices.push(element("p", {}, `Nothing is archived at present: ${failure}`));
+  if (remote?.failure) notices.push(element("p", {}, `No figures are sent to the other database: ${remote.failure}`));
+  // A reader of the screen says again what is written again.
+  const text = notices.map((notice) => notice.textContent.replace(/heard of .* ago/, "")).join();
+  const shown = document.getElementById("notices");
+  if (shown.dataset.text !== text) shown.replaceChildren(...notices);
+  shown.dataset.text = text;
+}
+
 function take(news) {
   const isFirst = status === null;
   status = news;
   lastHeard = performance.now();
   connection.textContent = `live, ${new Date(status.time_seconds * 1000).toLocaleTimeString()}`;
+  showNotices();
   document.getElementById("monitor-name").textContent = `kumade monitor at ${status.name}`;
   showAlerts();
   if (isFirst || ["/", "/schedule"].includes(location.pathname)) render();
@@ -277,5 +337,6 @@ fetchJson("/api/v1/visitor").then((visitor) => {
 // Browsers have locks for pages over TLS and from this host alone; others ask.
 if (navigator.locks) follow();
 // A range that ends now goes on.
-setInterval(() => { if (location.pathname.startsWith("/pair/") && !location.search.includes("from=") && !document.hidden) render(); }, 60000);
+const goesOn = () => location.pathname.startsWith("/pair/") || (location.pathname === "/heatmap" && !document.activeElement?.closest("table.heat"));
+setInterval(() => { if (goesOn() && !location.search.includes("from=") && !document.hidden) render(); }, 60000);
 setInterval(() => { if (performance.now() - lastHeard > 2 * REFRESH_MILLISECONDS || !navigator.locks) ask(); }, REFRESH_MILLISECONDS);

@@ -4,6 +4,7 @@ mod access_section;
 mod alert_sections;
 mod changes;
 mod file;
+mod remote_write;
 mod spanned;
 mod types;
 

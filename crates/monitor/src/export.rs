@@ -4,21 +4,17 @@ use crate::config::MonitorConfig;
 use crate::pair_recorder::idle_delays;
 use crate::run_document::{run_status, utc_text};
 use crate::status::RunFigure;
-use kumade_archive::{ArchiveError, Family, PairId, Reader, SeriesQuery, SqliteStore};
+use kumade_archive::{AnyStore, ArchiveError, Family, PairId, Reader, SeriesQuery};
 use kumade_sketch::Lane;
 use kumade_units::{Span, Time};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
-
-/// The archive's file in its directory.
-pub(crate) const FILE_NAME: &str = "archive.db";
 
 /// An archive that is read.
 #[derive(Debug)]
 pub struct ArchiveExport {
-    reader: Reader<SqliteStore>,
+    reader: Reader<AnyStore>,
     /// The id of its target, for each pair.
     pairs: BTreeMap<PairId, (String, Family)>,
 }
@@ -100,7 +96,7 @@ impl ArchiveExport {
     /// # Errors
     /// There is none, or it is of another version.
     pub fn open(config: &MonitorConfig) -> Result<Self, ArchiveError> {
-        let mut reader = Reader::new(SqliteStore::open_read_only(&config.archive_file())?);
+        let mut reader = Reader::new(config.open_archive_read_only()?);
         let hosts: BTreeMap<_, _> = reader.hosts()?.into_iter().map(|host| (host.id, host.stable_id)).collect();
         let pairs = reader.pairs()?.into_iter();
         let pairs = pairs.filter_map(|pair| Some((pair.id, (hosts.get(&pair.target)?.clone(), pair.family))));
@@ -194,21 +190,6 @@ impl ArchiveExport {
             }
         }
         Ok(())
-    }
-}
-
-impl MonitorConfig {
-    /// The file of its archive.
-    pub(crate) fn archive_file(&self) -> PathBuf {
-        self.archive.join(FILE_NAME)
-    }
-
-    /// Copies its archive, as it is at one moment, to a new file, also while a monitor writes it. As `archive.db` in a directory, it is one.
-    ///
-    /// # Errors
-    /// The file exists or cannot be written, or there is no archive.
-    pub fn back_up(&self, to: &Path) -> Result<(), ArchiveError> {
-        SqliteStore::back_up(&self.archive_file(), to)
     }
 }
 

@@ -7,9 +7,12 @@
 
 pub mod access;
 pub mod alerts;
+mod archive_engine;
 pub mod config;
 mod estimate;
 mod export;
+mod host_use;
+mod leadership;
 pub mod light;
 mod metrics;
 mod monitor;
@@ -17,14 +20,19 @@ mod monitor_error;
 mod page;
 mod pair_recorder;
 mod pair_state;
+pub mod psconfig;
 mod recorder;
+pub mod remote_write;
 mod run_document;
 mod schedule;
+mod standby;
 pub mod status;
 
 pub use estimate::{CostEstimate, Overloaded};
 pub use export::{ArchiveExport, ProbeLine, RunLine};
+pub use leadership::Leadership;
 pub use monitor::Monitor;
 pub use monitor_error::MonitorError;
 pub use page::{PageError, TlsError};
+pub use standby::Standby;
 pub use status::{MonitorProtocol, MonitorStatus, Reply, Request};

@@ -1,6 +1,6 @@
 //! What a monitor sees, in OpenMetrics text.
 
-use crate::status::{LaneDelay, MonitorStatus, PairStatus, RunFigure};
+use crate::status::{LaneDelay, MonitorStatus, PairStatus, RemoteWriteStatus, RunFigure};
 use kumade_daemon::metrics::{Encoder, Gauge, Labels, encode_text};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -18,11 +18,24 @@ fn pair_label(pair: &PairStatus) -> Labels<'_> {
     vec![("pair", pair.id.as_str())]
 }
 
+const REMOTE_WRITE_GAUGES: [Gauge<RemoteWriteStatus>; 3] = [
+    ("remote_write_failing", "Whether nothing can be sent to the other database at present", |status| {
+        Some(f64::from(u8::from(status.failure.is_some())))
+    }),
+    ("remote_write_accepted", "Figures that it has stored since the start", |status| Some(status.accepted as f64)),
+    ("remote_write_refused", "Figures that it refused, or that became too old, since the start", |status| {
+        Some(status.refused as f64)
+    }),
+];
+
 #[derive(Debug)]
 struct Metrics(MonitorStatus);
 
-const MONITOR_GAUGES: [Gauge<MonitorStatus>; 4] = [
+const MONITOR_GAUGES: [Gauge<MonitorStatus>; 5] = [
     ("uptime_seconds", "For how long the monitor has run", |status| Some(status.time_seconds - status.started_seconds)),
+    ("leading", "Whether this host measures and writes: 0 where it stands by for another", |status| {
+        Some(f64::from(u8::from(!stands_by(status))))
+    }),
     ("archive_failing", "Whether nothing can be archived at present", |status| {
         Some(f64::from(u8::from(status.archive_failure.is_some())))
     }),
@@ -69,11 +82,21 @@ impl RunFigure {
     }
 }
 
+fn stands_by(status: &MonitorStatus) -> bool {
+    status.leader.as_ref().is_some_and(|leader| !leader.is_this)
+}
+
 impl Collector for Metrics {
     fn encode(&self, mut descriptors: DescriptorEncoder) -> fmt::Result {
         let status = &self.0;
         let mut encoder = Encoder::new(&mut descriptors, "");
         encoder.encode_gauges(&[(vec![], status)], &MONITOR_GAUGES)?;
+        let remote_write: Vec<_> = status.remote_write.iter().map(|remote_write| (vec![], remote_write)).collect();
+        encoder.encode_gauges(&remote_write, &REMOTE_WRITE_GAUGES)?;
+        if stands_by(status) {
+            // The one that leads exports what it sees.
+            return Ok(());
+        }
         let pairs: Vec<_> = status.pairs.iter().map(|pair| (pair_label(pair), pair)).collect();
         encoder.encode_gauges(&pairs, &PAIR_GAUGES)?;
         let delays = status.pairs.iter().flat_map(|pair| pair.delays.iter().map(move |delay| (pair, delay)));

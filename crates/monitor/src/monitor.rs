@@ -2,17 +2,21 @@
 
 use crate::access::{AccessControl, Credential};
 use crate::config::{COMMAND, LightProbes, MonitorConfig, MonitoredTarget};
+use crate::leadership::Leadership;
 use crate::light::{ProbedTarget, Prober};
 use crate::metrics::encode_metrics;
 use crate::monitor_error::MonitorError;
 use crate::page::{History, PageGuards, PageServer, Tls};
 use crate::recorder::{Message, Recorder};
+use crate::remote_write::{RemoteWriteClient, RemoteWriteSender};
 use crate::status::MonitorStatus;
 use kumade_daemon::Exporter;
+use kumade_units::Span;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 use std::thread::{self, JoinHandle};
 use tokio::sync::watch;
@@ -25,8 +29,10 @@ pub struct Monitor {
     tls: Tls,
     // In this order they end: nobody is told by one that has ended.
     page: PageServer,
+    remote_write: Option<RemoteWriteSender>,
     exporter: Option<Exporter>,
     prober: Option<Prober>,
+    deposed: Arc<AtomicBool>,
     messages: SyncSender<Message>,
     recorder: Option<JoinHandle<()>>,
     status: watch::Receiver<Arc<MonitorStatus>>,
@@ -36,19 +42,23 @@ pub struct Monitor {
 const MAX_WAITING_REPORTS: usize = 1 << 16;
 /// Questions of the page that are answered at a time.
 const MAX_QUESTIONS: usize = 2;
+/// The recorder commits each second, and takes its time.
+const COMMIT_TIME: Span = Span::from_secs(5);
 
 impl Monitor {
-    /// Starts all of it.
+    /// Starts all of it; where the archive is shared, by the right to write it.
     ///
     /// # Errors
     /// The archive cannot be opened, or an address not be had.
-    pub fn start(config: MonitorConfig) -> Result<Self, MonitorError> {
+    pub fn start(config: MonitorConfig, leadership: Option<Leadership>) -> Result<Self, MonitorError> {
         config.make_archive_directory()?;
         let (messages, inbox) = mpsc::sync_channel(MAX_WAITING_REPORTS);
         let (status, followed) = watch::channel(Arc::new(MonitorStatus::empty(&config.name)));
         let targets = config.targets.iter().map(probed_target).collect();
-        let mut recorder = Recorder::open(config.clone(), status, messages.clone())?;
+        let mut recorder = Recorder::open(config.clone(), leadership, status, messages.clone())?;
+        let deposed = recorder.deposed_flag();
         let history = History::new(recorder.readers(MAX_QUESTIONS)?, recorder.pair_numbers());
+        let remote_write = start_sender(&config, &mut recorder, &messages)?;
         let told = messages.clone();
         // What nobody has time for is not noted: visitors do not make the page wait for the archive.
         let access = AccessControl::new(config.access.clone(), move |entry| drop(told.try_send(Message::Audit(entry))));
@@ -63,7 +73,8 @@ impl Monitor {
         let seed = getrandom::u64().map_err(|error| MonitorError::System(io::Error::other(error)))?;
         let prober = start_prober(targets, seed, messages.clone()).map_err(MonitorError::System)?;
         let (prober, recorder) = (Some(prober), Some(recorder));
-        Ok(Monitor { config, access, tls, page, exporter, prober, messages, recorder, status: followed })
+        let status = followed;
+        Ok(Monitor { config, access, tls, page, remote_write, exporter, prober, deposed, messages, recorder, status })
     }
 
     /// Goes on with another configuration. Probes and measurements of targets that stay are not interrupted. Returns what has changed, a
@@ -118,6 +129,11 @@ impl Monitor {
         let _ = self.messages.send(Message::Note { kind: "configuration", text });
     }
 
+    /// What it does now.
+    pub fn config(&self) -> &MonitorConfig {
+        &self.config
+    }
+
     /// Whether connections to the page are encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.config.tls.is_some()
@@ -141,8 +157,11 @@ impl Monitor {
     /// Whether it still runs.
     ///
     /// # Errors
-    /// A thread of it has ended by a fault.
+    /// A thread of it has ended by a fault, or another host has taken over.
     pub fn check(&self) -> Result<(), MonitorError> {
+        if self.deposed.load(Ordering::Relaxed) {
+            return Err(MonitorError::Deposed);
+        }
         let has_ended = self.prober.is_none() || self.recorder.as_ref().is_none_or(JoinHandle::is_finished);
         if has_ended { Err(MonitorError::Ended) } else { Ok(()) }
     }
@@ -156,7 +175,7 @@ impl Monitor {
     }
 
     fn end(&mut self) -> Option<thread::Result<()>> {
-        self.prober = None;
+        (self.prober, self.remote_write) = (None, None);
         // One that has ended is not told.
         let _ = self.messages.send(Message::Stop);
         self.recorder.take().map(JoinHandle::join)
@@ -171,18 +190,21 @@ impl Drop for Monitor {
 }
 
 impl MonitorConfig {
-    /// Makes the directory of the archive, unless it is there.
+    /// Makes the directory of the archive, unless it is there, or the archive is in a database.
     ///
     /// # Errors
     /// It cannot be made.
     pub fn make_archive_directory(&self) -> Result<(), MonitorError> {
         let failed = |cause| MonitorError::Directory { path: self.archive.clone(), cause };
+        if self.is_archive_shared() {
+            return Ok(());
+        }
         std::fs::create_dir_all(&self.archive).map_err(failed)
     }
 }
 
 /// On this host, everybody may fetch them.
-fn start_exporter(
+pub(crate) fn start_exporter(
     config: &MonitorConfig,
     access: &AccessControl,
     latest: watch::Receiver<Arc<MonitorStatus>>,
@@ -207,4 +229,25 @@ fn start_prober(targets: Vec<ProbedTarget>, seed: u64, messages: SyncSender<Mess
         // The monitor has ended where nobody takes it.
         let _ = messages.send(Message::Probe(report));
     })
+}
+
+/// A minute's probes have all had their results, and are in the archive, so long after it.
+fn settling_time(config: &MonitorConfig) -> Span {
+    let longest = config.targets.iter().map(|target| target.light.limits.lost_after).max();
+    longest.unwrap_or(Span::ZERO) + COMMIT_TIME
+}
+
+fn start_sender(
+    config: &MonitorConfig,
+    recorder: &mut Recorder,
+    messages: &SyncSender<Message>,
+) -> Result<Option<RemoteWriteSender>, MonitorError> {
+    let Some(remote_write) = &config.remote_write else { return Ok(None) };
+    let client = RemoteWriteClient::new(remote_write.clone())?;
+    let reader = recorder.readers(1)?.pop().ok_or(MonitorError::Ended)?;
+    let messages = messages.clone();
+    // The monitor has ended where nobody takes it.
+    let tell = move |news| drop(messages.send(Message::RemoteWrite(news)));
+    let sender = RemoteWriteSender::start(client, remote_write, reader, settling_time(config), tell);
+    sender.map(Some).map_err(MonitorError::System)
 }

@@ -2,6 +2,7 @@ use crate::alerts::NotifierError;
 use crate::config::FixedSetting;
 use crate::estimate::Overloaded;
 use crate::page::{PageError, TlsError};
+use crate::remote_write::RemoteWriteError;
 use kumade_archive::ArchiveError;
 use kumade_daemon::ExporterError;
 use kumade_planner::PlanError;
@@ -45,6 +46,12 @@ pub enum MonitorError {
     /// Its metrics cannot be served.
     #[error(transparent)]
     Metrics(#[from] ExporterError),
+    /// Figures cannot be sent to another database.
+    #[error(transparent)]
+    RemoteWrite(#[from] RemoteWriteError),
+    /// Another host leads; this one may stand by.
+    #[error("another host has taken over the archive")]
+    Deposed,
     /// The system has no thread, no epoll or no random number for it.
     #[error("cannot start to monitor: {0}")]
     System(io::Error),

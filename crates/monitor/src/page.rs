@@ -4,6 +4,7 @@ mod admission;
 mod assets;
 mod connections;
 mod guard;
+mod heatmap;
 mod history;
 mod login;
 mod query;
@@ -24,7 +25,7 @@ use connections::Peer;
 use futures_util::future::select;
 pub(crate) use history::{History, PairNumbers};
 use kumade_net::listener as sockets;
-use query::{RangeQuery, SeriesQuery};
+use query::{HeatmapQuery, RangeQuery, SeriesQuery};
 use question_room::QuestionRoom;
 use serde::Serialize;
 use socket2::Type;
@@ -91,6 +92,8 @@ impl PageServer {
         let listener: std::net::TcpListener = socket.into();
         let address = listener.local_addr().map_err(failed)?;
         let questions = history.readers();
+        // Connections to a database end outside of the runtime: that of its client is another one.
+        let last_history = history.clone();
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(questions).build();
         let runtime = runtime.map_err(failed)?;
@@ -119,6 +122,7 @@ impl PageServer {
             }
             // A question to the archive that is still being answered is not waited for.
             runtime.shutdown_background();
+            drop(last_history);
         };
         let thread = thread::Builder::new().name("page".into()).spawn(work).map_err(failed)?;
         Ok(PageServer { address, stop: Some(stop), thread: Some(thread) })
@@ -144,6 +148,7 @@ fn router(sources: Sources) -> Router {
         .route("/api/v1/status", get(status))
         .route("/api/v1/stream", get(news))
         .route("/api/v1/events", get(events))
+        .route("/api/v1/heatmap", get(heatmap))
         .route("/api/v1/pairs/{id}/series", get(series))
         .route("/api/v1/pairs/{id}/runs", get(runs))
         .route("/api/v1/runs/{id}", get(run))
@@ -185,6 +190,15 @@ async fn status(State(sources): State<Sources>) -> Json<Arc<MonitorStatus>> {
 async fn news(State(sources): State<Sources>, Extension(visitor): Extension<Visitor>) -> impl IntoResponse {
     let Sources { status, access, .. } = sources;
     stream::follow(status, move || access.is_admitted(&visitor))
+}
+
+async fn heatmap(
+    State(sources): State<Sources>,
+    Extension(peer): Extension<Peer>,
+    Query(query): Query<HeatmapQuery>,
+) -> Response {
+    let pairs = query.choose(sources.status.borrow().pairs.iter().map(|pair| pair.id.clone()));
+    sources.answer(&peer, move |history| history.heatmap(pairs, query.show, query.range()?, query.points())).await
 }
 
 /// Who asks.

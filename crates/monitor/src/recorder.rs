@@ -1,26 +1,32 @@
 //! The thread that knows all: it takes what probes and measurements tell, starts measurements, and is the archive's only writer.
 
 mod alerts;
+mod leading;
 mod reconfigure;
+mod remote_write;
 
 use crate::alerts::{ALERTS_KEY, Alerter, SendReport};
 use crate::config::MonitorConfig;
 use crate::estimate::schedule_load;
+use crate::host_use::{HostUse, HostUseChange};
+use crate::leadership::Leadership;
 use crate::light::ProbeReport;
 use crate::monitor_error::MonitorError;
 use crate::page::PairNumbers;
 use crate::pair_recorder::{BusyTime, PairRecorder};
+use crate::remote_write::{RemoteWriteNews, RemoteWriteProgress};
 use crate::run_document::{failed_document, run_status};
 use crate::schedule::{Schedule, ScheduleStep, plan};
-use crate::status::{MissedRun, MonitorStatus, SCHEMA, ScheduleStatus, ScheduledRun};
+use crate::status::{MissedRun, MonitorStatus, RemoteWriteStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
-    Archive, ArchiveError, AuditEntry, Batch, DEFAULT_RESERVE_BYTES, Event, Family, Gap, HostId, NewRun, PairId,
-    Reader, Run, SqliteStore,
+    AnyStore, Archive, ArchiveError, AuditEntry, Batch, Event, Family, Gap, HostId, NewRun, PairId, Reader, Run,
 };
-use kumade_client::{EndedMeasurement, RunningMeasurement};
+use kumade_client::{EndedMeasurement, HOST_IN_USE, RunningMeasurement};
+use kumade_net::HostClaim;
 use kumade_net::clock::{self, RealtimeOffset};
-use kumade_planner::{Outcome, Plan, RunId, Token, TokenRecord};
+use kumade_planner::{Outcome, Plan, Refusal, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
+pub(crate) use leading::Leading;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -36,6 +42,8 @@ pub(crate) enum Message {
     Probe(ProbeReport),
     /// By a thread that sends alerts.
     Alert(SendReport),
+    /// By the sender to another database.
+    RemoteWrite(RemoteWriteNews),
     /// To go on with another configuration. What probes report from then on is of its targets.
     Reconfigure {
         config: Box<MonitorConfig>,
@@ -77,10 +85,15 @@ const MIN_UNMONITORED_INTERVALS: i64 = 10;
 
 pub(crate) struct Recorder {
     config: MonitorConfig,
-    archive: Archive<SqliteStore>,
+    archive: Archive<AnyStore>,
+    /// Where others could, too.
+    leading: Option<Leading>,
+    /// What the archive has taken and not written yet.
+    unacknowledged: Option<Batch>,
     own_host: HostId,
     pairs: Vec<PairRecorder>,
     busy: VecDeque<BusyTime>,
+    host_use: HostUse,
     schedule: Schedule,
     running: Option<RunningRun>,
     numbers: PairNumbers,
@@ -93,6 +106,7 @@ pub(crate) struct Recorder {
     clock_offset: RealtimeOffset,
     started: Time,
     archive_failure: Option<String>,
+    remote_write: Option<RemoteWriteProgress>,
     status: watch::Sender<Arc<MonitorStatus>>,
     /// When the last probe of each pair was sent before this start.
     last_sent: BTreeMap<PairId, Time>,
@@ -112,15 +126,19 @@ struct RunningRun {
 }
 
 impl Recorder {
-    /// Opens the archive, or makes it.
+    /// Opens the archive, or makes it; one that is shared by the right to write it.
     pub(crate) fn open(
         config: MonitorConfig,
+        leadership: Option<Leadership>,
         status: watch::Sender<Arc<MonitorStatus>>,
         messages: SyncSender<Message>,
     ) -> Result<Self, MonitorError> {
         config.check_load()?;
         let (now, utc) = (clock::monotonic(), clock::realtime());
-        let store = SqliteStore::open(&config.archive_file(), DEFAULT_RESERVE_BYTES)?;
+        let (store, leading) = match leadership {
+            Some(leadership) => Leading::begin(leadership, now),
+            None => (config.open_own_archive()?, None),
+        };
         let mut archive = Archive::open(store, config.retention, utc)?;
         let own_host = archive.put_host(OWN_HOST_ID, &config.name, "", "")?;
         let mut pairs = Vec::new();
@@ -147,8 +165,11 @@ impl Recorder {
             pairs,
             config,
             archive,
+            leading,
+            unacknowledged: None,
             own_host,
             busy: VecDeque::new(),
+            host_use: HostUse::default(),
             running: None,
             numbers: PairNumbers::default(),
             instance: format!("{OWN_HOST_ID}/{}", utc.as_nanos()),
@@ -159,6 +180,7 @@ impl Recorder {
             clock_offset: RealtimeOffset::now(),
             started: utc,
             archive_failure: None,
+            remote_write: None,
             status,
             last_sent,
         };
@@ -167,7 +189,7 @@ impl Recorder {
     }
 
     /// Connections to the archive by which others read.
-    pub(crate) fn readers(&mut self, count: usize) -> Result<Vec<Reader<SqliteStore>>, ArchiveError> {
+    pub(crate) fn readers(&mut self, count: usize) -> Result<Vec<Reader<AnyStore>>, ArchiveError> {
         (0..count).map(|_| Ok(Reader::new(self.archive.store().reader()?))).collect()
     }
 
@@ -185,6 +207,7 @@ impl Recorder {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Message::Probe(report)) => self.take_probe_report(report),
                 Ok(Message::Alert(report)) => self.alerter.take_report(report, clock::monotonic()),
+                Ok(Message::RemoteWrite(news)) => self.take_remote_write_news(news),
                 Ok(Message::Reconfigure { config, changes, answer }) => {
                     // Who has asked may have ended.
                     let _ = answer.send(self.reconfigure(*config, changes));
@@ -200,6 +223,9 @@ impl Recorder {
                 next_tick = clock::monotonic() + COMMIT_INTERVAL;
                 self.tick();
             }
+            if self.is_deposed() {
+                return;
+            }
         }
         self.running = None;
         let utc = clock::realtime();
@@ -207,6 +233,7 @@ impl Recorder {
         self.note(None, "monitor-stopped", "the monitor was stopped".to_owned());
         self.end_alerts(messages);
         self.commit(utc);
+        self.resign();
     }
 
     fn take_probe_report(&mut self, report: ProbeReport) {
@@ -295,8 +322,10 @@ impl Recorder {
                 self.note(Some(target), "state", text);
             }
         }
+        self.keep_leading(now, utc);
         self.register_pairs(utc);
         self.update_alerts(now, utc);
+        self.follow_host_use(now);
         self.follow_schedule(now, utc);
         self.commit(utc);
         for _ in 0..MAX_MAINTENANCE_STEPS {
@@ -310,6 +339,31 @@ impl Recorder {
             }
         }
         self.publish(utc);
+    }
+
+    /// Looks whether another program measures at this host, unless a measurement of its own runs.
+    fn follow_host_use(&mut self, now: Time) {
+        if self.running.is_some() {
+            return;
+        }
+        let holder = HostClaim::current_holder().ok().flatten().map(|holder| holder.to_string());
+        match self.host_use.update(holder, now) {
+            Some(HostUseChange::Begun(holder)) => self.schedule.set_claim(Some(&holder), now),
+            Some(HostUseChange::Ended) => self.schedule.set_claim(None, now),
+            None => {}
+        }
+        match (self.host_use.is_used(), self.busy.iter_mut().find(|busy| busy.to.is_none())) {
+            // It has begun since the last look.
+            (true, None) => self.add_busy_time(now - COMMIT_INTERVAL),
+            (false, Some(busy)) => busy.to = Some(now),
+            _ => {}
+        }
+    }
+
+    /// From then on, light probes are marked.
+    fn add_busy_time(&mut self, from: Time) {
+        self.busy.push_back(BusyTime { from, to: None });
+        self.busy.drain(..self.busy.len().saturating_sub(KEPT_BUSY_TIMES));
     }
 
     /// Does what the schedule says.
@@ -346,7 +400,8 @@ impl Recorder {
         // One that was to stop and has not ended yet is waited for.
         self.end_run();
         let place = self.pairs.iter().position(|pair| pair.host == host);
-        let known = place.and_then(|place| Some((place, self.pairs[place].target.measure_config(within)?)));
+        let if_held = self.host_use.if_held(now);
+        let known = place.and_then(|place| Some((place, self.pairs[place].target.measure_config(within, if_held)?)));
         let Some((place, config)) = known else {
             let text = "it is no longer in the configuration".to_owned();
             return self.schedule.end(token, Outcome::Failed(text), now);
@@ -354,8 +409,7 @@ impl Recorder {
         match RunningMeasurement::start(config) {
             Ok(measurement) => {
                 self.running = Some(RunningRun { target: host, token, started: utc, began: now, measurement });
-                self.busy.push_back(BusyTime { from: now, to: None });
-                self.busy.drain(..self.busy.len().saturating_sub(KEPT_BUSY_TIMES));
+                self.add_busy_time(now);
             }
             Err(error) => {
                 let text = format!("cannot start a measurement: {error}");
@@ -369,9 +423,16 @@ impl Recorder {
     fn end_run(&mut self) {
         let Some(RunningRun { target, token, started, began, measurement }) = self.running.take() else { return };
         let EndedMeasurement { outcome, ended } = measurement.finish();
-        let failure = outcome.as_ref().err().map(|error| error.message.clone());
-        self.schedule.end(token, failure.map_or(Outcome::Finished, Outcome::Failed), clock::monotonic());
+        let refusal = outcome.as_ref().err().filter(|error| error.kind == HOST_IN_USE);
+        let refusal = refusal.map(|error| Outcome::Refused(Refusal::Claimed(error.message.clone())));
+        let failure = || outcome.as_ref().err().map(|error| Outcome::Failed(error.message.clone()));
+        let is_refused = refusal.is_some();
+        self.schedule.end(token, refusal.or_else(failure).unwrap_or(Outcome::Finished), clock::monotonic());
         self.busy.iter_mut().filter(|busy| busy.to.is_none()).for_each(|busy| busy.to = Some(ended));
+        // It has not been measured, and is planned again.
+        if is_refused {
+            return;
+        }
         // The configuration may have it no more.
         let Some(PairRecorder { target, id, .. }) = self.pairs.iter().find(|pair| pair.host == target) else { return };
         let report = outcome.unwrap_or_else(|error| {
@@ -410,17 +471,22 @@ impl Recorder {
 
     /// Hands everything over to the archive, and has it written.
     fn commit(&mut self, utc: Time) {
-        let batch = self.take_batch();
-        // It is kept until the archive has taken it; then the archive keeps it until it is on the disk.
-        if let Err(error) = self.archive.ingest(&batch, utc) {
-            self.put_back(batch);
+        if self.unacknowledged.is_none() {
+            let batch = self.take_batch();
+            // It is kept until the archive has taken it, and until it is on the disk.
+            if let Err(error) = self.archive.ingest(&batch, utc) {
+                self.put_back(batch);
+                self.fail(&error);
+                return self.shed();
+            }
+            self.sequence += 1;
+            self.unacknowledged = Some(batch);
+        }
+        if let Err(error) = self.archive.commit(utc) {
             self.fail(&error);
             return self.shed();
         }
-        self.sequence += 1;
-        if let Err(error) = self.archive.commit(utc) {
-            return self.fail(&error);
-        }
+        let Some(batch) = self.unacknowledged.take() else { return };
         self.archive_failure = None;
         for pair in batch.runs.iter().map(|run| run.pair) {
             let latest = self.archive.read().runs(pair, Time::ZERO..Time::MAX, 1).unwrap_or_default();
@@ -476,6 +542,7 @@ impl Recorder {
         if self.archive_failure.is_none() {
             tracing::error!("{error}");
         }
+        self.note_deposed(error);
         self.archive_failure = Some(error.to_string());
     }
 
@@ -507,17 +574,20 @@ impl Recorder {
         }
     }
 
-    fn publish(&self, utc: Time) {
+    fn publish(&mut self, utc: Time) {
         let status = MonitorStatus {
             schema: SCHEMA.to_owned(),
             name: self.config.name.clone(),
             time_seconds: utc.as_secs_f64(),
             started_seconds: self.started.as_secs_f64(),
             archive_failure: self.archive_failure.clone(),
+            remote_write: self.remote_write.as_ref().map(RemoteWriteStatus::from),
+            leader: self.leader_status(),
             pairs: self.pairs.iter().map(PairRecorder::status).collect(),
             schedule: self.schedule_status(clock::monotonic()),
             alerts: self.alerter.status(utc),
         };
+        self.share_status(&status);
         self.status.send_replace(Arc::new(status));
     }
 }
@@ -530,7 +600,7 @@ fn fitting_plan(pairs: &[PairRecorder]) -> Plan {
 }
 
 /// The last measurements of a target by either IP version, the latest first.
-fn earlier_runs(archive: &mut Archive<SqliteStore>, own: HostId, target: HostId) -> Result<Vec<Run>, ArchiveError> {
+fn earlier_runs(archive: &mut Archive<AnyStore>, own: HostId, target: HostId) -> Result<Vec<Run>, ArchiveError> {
     let pairs = archive.pairs().filter(|pair| (pair.source, pair.target) == (own, target)).map(|pair| pair.id);
     let mut runs = Vec::new();
     for pair in pairs.collect::<Vec<_>>() {

@@ -59,6 +59,16 @@ impl Schedule {
         self.coordinator.restore(RunId(target.0), history, served_ago, now);
     }
 
+    /// Somebody else measures at this host, or nobody else any more: nothing begins meanwhile.
+    pub(crate) fn set_claim(&mut self, holder: Option<&str>, now: Time) {
+        self.agent.release_claim(now);
+        if let Some(holder) = holder
+            && let Err(error) = self.agent.claim(holder, now)
+        {
+            tracing::debug!("{holder} measures at this host, although {error}");
+        }
+    }
+
     /// Another plan: what runs goes on, and what was known of those that are in both. Those that are new can be
     /// [restored](Self::restore) then.
     pub(crate) fn configure(&mut self, plan: Plan, now: Time) -> Result<(), PlanError> {

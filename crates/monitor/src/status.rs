@@ -3,6 +3,7 @@
 
 mod table;
 
+use crate::remote_write::RemoteWriteProgress;
 use kumade_daemon::Protocol;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,12 @@ pub struct MonitorStatus {
     pub started_seconds: f64,
     /// Why nothing is archived at present; none as long as all is.
     pub archive_failure: Option<String>,
+    /// Who writes the archive; none where nobody else could.
+    #[serde(default)]
+    pub leader: Option<LeaderStatus>,
+    /// How figures are sent to another database; none where they are not.
+    #[serde(default)]
+    pub remote_write: Option<RemoteWriteStatus>,
     /// In the configuration's order.
     pub pairs: Vec<PairStatus>,
     /// Measurements to come.
@@ -39,16 +46,53 @@ impl MonitorStatus {
     }
 
     /// Of a monitor that has just begun.
-    pub(crate) fn empty(name: &str) -> Self {
+    pub fn empty(name: &str) -> Self {
         MonitorStatus {
             schema: SCHEMA.to_owned(),
             name: name.to_owned(),
             time_seconds: 0.0,
             started_seconds: 0.0,
             archive_failure: None,
+            leader: None,
+            remote_write: None,
             pairs: Vec::new(),
             schedule: ScheduleStatus::default(),
             alerts: AlertsStatus::default(),
+        }
+    }
+}
+
+/// Which of several hosts measures and writes; the others stand by and show what it sees.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LeaderStatus {
+    /// What it is called.
+    pub name: String,
+    /// Whether it is the one that says so.
+    pub is_this: bool,
+    /// How long ago it was heard of.
+    pub silent_seconds: f64,
+}
+
+/// How sending figures to another database goes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RemoteWriteStatus {
+    /// Figures that were stored there since the monitor began.
+    pub accepted: u64,
+    /// Figures that were refused, or became too old before they could be sent.
+    pub refused: u64,
+    /// Why some were refused last.
+    pub refusal: Option<String>,
+    /// Why nothing can be sent at present.
+    pub failure: Option<String>,
+}
+
+impl From<&RemoteWriteProgress> for RemoteWriteStatus {
+    fn from(progress: &RemoteWriteProgress) -> Self {
+        RemoteWriteStatus {
+            accepted: progress.accepted_samples,
+            refused: progress.refused_samples,
+            refusal: progress.refusal.clone(),
+            failure: progress.failure.clone(),
         }
     }
 }
@@ -339,6 +383,7 @@ mod tests {
         MonitorStatus {
             alerts: AlertsStatus { standing: vec![alert], receivers: vec![receiver] },
             time_seconds: 1_800_003_600.0,
+            remote_write: Some(RemoteWriteStatus { accepted: 1200, refused: 1, refusal: None, failure: None }),
             started_seconds: 1_800_000_000.0,
             pairs: vec![campus, silent],
             schedule: ScheduleStatus { load_ratio: 0.03, stretch_factor: 1.0, runs: vec![run], missed: vec![missed] },

@@ -19,6 +19,7 @@ mod echo;
 pub mod fault_injection;
 pub mod forwarding;
 pub mod gro;
+mod host_claim;
 mod index;
 pub mod interface;
 pub mod interface_address;
@@ -50,6 +51,7 @@ pub mod udp;
 
 pub use binding::{SocketBinding, is_address_gone, is_own_address};
 pub use echo::{EchoReply, EchoSocket};
+pub use host_claim::{HostClaim, HostClaimError, HostClaimHolder};
 pub use resolved_host::ResolvedHost;
 pub use scoped_address::{ScopedAddress, ScopedAddressError};
 pub use setup::SetupError;

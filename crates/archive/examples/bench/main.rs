@@ -1,11 +1,14 @@
 //! How fast the archive takes probes, how much room a year takes, how fast it answers.
 //!
 //! `cargo run --release -p kumade-archive --example bench [ingest|year|matrix] [--pairs N] [--days N]`
+//!
+//! `ingest --postgres ADDRESS` takes them into an empty database instead of a file.
 
 mod paths;
 
 use kumade_archive::{
-    Archive, Batch, Family, Forecast, Kept, NewRun, PairId, Reader, Retention, SeriesQuery, SqliteStore, Store,
+    AnyStore, Archive, Batch, Family, Forecast, Kept, NewRun, PairId, PostgresStore, Reader, Retention, SeriesQuery,
+    SqliteStore, Store,
 };
 use kumade_sketch::HOUR_NANOS;
 use kumade_units::{Span, Time};
@@ -31,7 +34,13 @@ fn main() {
     };
     let directory = Directory::new();
     if chosen("ingest") {
-        ingest(&directory.0.join("ingest.db"), option("--pairs", i64::from(MESH_PAIRS)) as u32);
+        let place = arguments.iter().position(|argument| argument == "--postgres");
+        let address = place.and_then(|place| arguments.get(place + 1));
+        let store = match address {
+            Some(address) => open_postgres(address),
+            None => SqliteStore::open(&directory.0.join("ingest.db"), 0).unwrap().into(),
+        };
+        ingest(store, option("--pairs", i64::from(MESH_PAIRS)) as u32);
     }
     if chosen("year") {
         year(&directory.0.join("year.db"), option("--pairs", 4) as u32, option("--days", 366));
@@ -42,8 +51,8 @@ fn main() {
 }
 
 /// An hour of a mesh, a probe a second, as fast as it goes.
-fn ingest(path: &Path, pairs: u32) {
-    let (mut archive, pairs) = new_archive(path, pairs);
+fn ingest(store: AnyStore, pairs: u32) {
+    let (mut archive, pairs) = new_archive(store, pairs);
     let mut models: Vec<_> = pairs.iter().map(|pair| PathModel::new(u64::from(pair.0))).collect();
     let (seconds, step) = (3600, 5);
     let (mut probes, mut taking, mut longest) = (0u64, Cost::default(), Duration::ZERO);
@@ -118,7 +127,7 @@ impl Begin {
 
 /// A virtual year of some pairs, with runs every six hours; what it takes, for a mesh of 100 sites.
 fn year(path: &Path, pairs: u32, days: i64) {
-    let (mut archive, ids) = new_archive(path, pairs);
+    let (mut archive, ids) = new_archive(SqliteStore::open(path, 0).unwrap(), pairs);
     let mut models: Vec<_> = ids.iter().map(|pair| PathModel::new(u64::from(pair.0))).collect();
     let begin = Instant::now();
     for hour in 0..days * 24 {
@@ -192,7 +201,7 @@ fn print_usage(archive: &mut Archive<SqliteStore>, pairs: u32, days: i64) {
 
 /// The state of all pairs of a mesh, and their latest runs.
 fn matrix(path: &Path) {
-    let (mut archive, pairs) = new_archive(path, MESH_PAIRS);
+    let (mut archive, pairs) = new_archive(SqliteStore::open(path, 0).unwrap(), MESH_PAIRS);
     let mut models: Vec<_> = pairs.iter().map(|pair| PathModel::new(u64::from(pair.0))).collect();
     let now = START + Span::from_secs(300);
     let samples = pairs.iter().zip(&mut models).map(|(pair, model)| (*pair, model.probes(START, 300))).collect();
@@ -213,8 +222,14 @@ fn matrix(path: &Path) {
     println!("matrix: {} states, {} runs in {:.1} ms", states.len(), runs.len(), begin.elapsed().as_secs_f64() * 1e3);
 }
 
-fn new_archive(path: &Path, pairs: u32) -> (Archive<SqliteStore>, Vec<PairId>) {
-    let store = SqliteStore::open(path, 0).unwrap();
+fn open_postgres(address: &str) -> AnyStore {
+    let mut store = PostgresStore::open(&address.parse().unwrap()).unwrap();
+    let epoch = store.leader().unwrap().epoch;
+    store.take_over(epoch, Span::ZERO, "bench").unwrap();
+    store.into()
+}
+
+fn new_archive<S: Store>(store: S, pairs: u32) -> (Archive<S>, Vec<PairId>) {
     let mut archive = Archive::open(store, Retention::default(), START).unwrap();
     let hosts = (1..).find(|hosts| hosts * (hosts - 1) / 2 >= pairs).unwrap_or(2).max(2);
     let hosts: Vec<_> = (0..hosts).map(|host| archive.put_host(&format!("host-{host}"), "", "", "").unwrap()).collect();

@@ -1,6 +1,8 @@
 //! A database that several machines share: PostgreSQL.
 
+mod address;
 mod error;
+mod leader;
 mod partitions;
 mod read;
 mod schema;
@@ -8,52 +10,91 @@ mod session;
 mod write;
 
 use crate::ArchiveError;
+pub use address::{PostgresAddress, PostgresAddressError};
+pub use leader::Leader;
 use session::{SPOOL_PREFIX, Session};
 
-/// An archive in a database. One writer holds it, whichever machine it runs on; any number of readers.
+/// An archive in a database. One writer, whichever machine it runs on; any number of readers.
 ///
-/// A writer holds an advisory lock of the session that it writes by: if the session ends, neither the lock nor a write of
-/// this writer is left, and another may take over. A host that has vanished is noticed within half a minute.
+/// The one that leads writes: each transaction compares its epoch with the one that is stored, so that one that was replaced, whatever it
+/// believes, writes nothing more.
 #[derive(Debug)]
 pub struct PostgresStore {
     session: Session,
+    address: PostgresAddress,
+    /// Of the writer that leads.
+    epoch: Option<i64>,
+    reads_only: bool,
 }
 
-/// "kumade" in ASCII: the lock that the writer of an archive holds, and what keeps two migrations apart.
-const WRITER_LOCK: i64 = 0x6b75_6d61_6465;
-
 impl PostgresStore {
-    /// Connects as the writer. An empty database gets the tables; those of an earlier version are migrated.
-    /// `connection` is a string of libpq's kind: `host=db.example.net user=kumade dbname=kumade`.
+    /// Connects. An empty database gets the tables; those of an earlier version are migrated. It can be written to once
+    /// [`take_over`](Self::take_over) has succeeded.
     ///
     /// # Errors
     ///
-    /// The server can't be reached, another writer holds the archive, or it is of a later version.
-    pub fn open(connection: &str) -> Result<Self, ArchiveError> {
-        let mut session = Session::connect(connection)?;
-        let held = session.query("take the writer's lock", "SELECT pg_try_advisory_lock($1)", &[&WRITER_LOCK])?;
-        if !held.first().is_some_and(|row| row.get(0)) {
-            let cause = "another coordinator writes it; it can be taken over once that one has ended".to_owned();
-            return Err(ArchiveError::Engine { operation: "write", archive: session.name, cause });
-        }
+    /// The server can't be reached, or the archive is of a later version.
+    pub fn open(address: &PostgresAddress) -> Result<Self, ArchiveError> {
+        let mut session = Session::connect(address)?;
         schema::migrate(&mut session)?;
-        Ok(PostgresStore { session })
+        Ok(PostgresStore { session, address: address.clone(), epoch: None, reads_only: false })
     }
 
-    /// Connects for reading alone.
+    /// Connects for reading alone. A connection that is lost is made anew by the next question.
     ///
     /// # Errors
     ///
     /// The server can't be reached, or the archive is of another version: an earlier one is migrated by the writer.
-    pub fn open_read_only(connection: &str) -> Result<Self, ArchiveError> {
-        let mut session = Session::connect(connection)?;
+    pub fn open_read_only(address: &PostgresAddress) -> Result<Self, ArchiveError> {
+        let session = Self::connect_reader(address)?;
+        Ok(PostgresStore { session, address: address.clone(), epoch: None, reads_only: true })
+    }
+
+    /// A connection for another thread, which only reads.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_read_only`](Self::open_read_only).
+    pub fn reader(&self) -> Result<Self, ArchiveError> {
+        Self::open_read_only(&self.address)
+    }
+
+    /// Whether the connection is gone. What was asked last may have been done or not.
+    pub fn is_lost(&self) -> bool {
+        self.session.client.is_closed()
+    }
+
+    /// Another connection of the same writer, after the first one was lost. If it still leads, nobody has written meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// The server can't be reached.
+    pub fn reconnected(&self) -> Result<Self, ArchiveError> {
+        let session = Session::connect(&self.address)?;
+        Ok(PostgresStore { session, address: self.address.clone(), epoch: self.epoch, reads_only: self.reads_only })
+    }
+
+    fn connect_reader(address: &PostgresAddress) -> Result<Session, ArchiveError> {
+        let mut session = Session::connect(address)?;
         session.execute_all("set up the session", "SET default_transaction_read_only = on")?;
         let found = schema::check(&mut session)?;
         if found < schema::latest_schema() {
             let cause = format!("it has the schema {found}; start a coordinator once, which migrates it");
             return Err(ArchiveError::Engine { operation: "read", archive: session.name, cause });
         }
-        Ok(PostgresStore { session })
+        Ok(session)
+    }
+
+    fn begin(&mut self) -> Result<(), ArchiveError> {
+        let (operation, sql) = ("begin to read", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+        match self.session.execute_all(operation, sql) {
+            // The server was restarted, perhaps.
+            Err(_) if self.reads_only && self.is_lost() => {
+                self.session = Self::connect_reader(&self.address)?;
+                self.session.execute_all(operation, sql)
+            }
+            begun => begun,
+        }
     }
 }
 

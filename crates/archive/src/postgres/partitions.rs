@@ -3,6 +3,8 @@ use crate::ArchiveError;
 use crate::store::Kept;
 use kumade_sketch::Layer;
 
+const DELETE: &str = "delete what is too old";
+
 /// How many numbers of blocks lie in one partition: a day of hours, eight days, two years of 32 days.
 fn numbers_in_partition(kept: Kept) -> i64 {
     match kept {
@@ -36,9 +38,14 @@ impl PostgresStore {
     }
 
     /// Drops partitions all of whose numbers are lower, then deletes at most `limit` rows of the oldest one that is left.
-    pub(super) fn delete_blocks(&mut self, kept: Kept, number: i64, limit: u32) -> Result<u64, ArchiveError> {
+    pub(super) fn delete_blocks(&mut self, kept: Kept, number: i64, limit: u32) -> Result<u32, ArchiveError> {
+        let deleted = self.in_transaction(DELETE, |store| store.delete_oldest_blocks(kept, number, limit))?;
+        Ok(deleted as u32)
+    }
+
+    fn delete_oldest_blocks(&mut self, kept: Kept, number: i64, limit: u32) -> Result<u64, ArchiveError> {
         let (table, each) = (kept.name(), numbers_in_partition(kept));
-        let operation = "delete what is too old";
+        let operation = DELETE;
         let sql = "SELECT min(number) FROM ".to_owned() + table;
         let oldest = self.session.query(operation, &sql, &[])?.first().and_then(|row| row.get::<_, Option<i64>>(0));
         let Some(oldest) = oldest.filter(|oldest| *oldest < number) else { return Ok(0) };

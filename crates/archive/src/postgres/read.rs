@@ -6,6 +6,7 @@ use ::postgres::fallible_iterator::FallibleIterator;
 use kumade_sketch::{HOUR_NANOS, Layer};
 use kumade_units::Time;
 use std::ops::Range;
+use std::sync::{Arc, Mutex};
 
 const READ: &str = "read";
 
@@ -14,15 +15,16 @@ impl ReadStore for PostgresStore {
         self.session.name.clone()
     }
 
-    fn read_at_once<T>(
-        &mut self,
-        questions: impl FnOnce(&mut Self) -> Result<T, ArchiveError>,
-    ) -> Result<T, ArchiveError> {
-        self.session.execute_all("begin to read", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
-        let answers = questions(self);
-        let ended = self.session.execute_all("end reading", "ROLLBACK");
-        let answers = answers?;
-        ended.map(|()| answers)
+    fn reader_turn(&self) -> Option<Arc<Mutex<()>>> {
+        None
+    }
+
+    fn begin_reading(&mut self) -> Result<(), ArchiveError> {
+        self.begin()
+    }
+
+    fn end_reading(&mut self) -> Result<(), ArchiveError> {
+        self.session.execute_all("end reading", "ROLLBACK")
     }
 
     fn hosts(&mut self) -> Result<Vec<Host>, ArchiveError> {

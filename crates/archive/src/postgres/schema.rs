@@ -4,7 +4,7 @@ use super::session::Session;
 use crate::ArchiveError;
 
 /// Each step makes the schema of the next number. A step is never changed once it was released.
-const MIGRATIONS: &[&str] = &[FIRST];
+const MIGRATIONS: &[&str] = &[FIRST, SECOND];
 
 /// Numbers are 64 bits long everywhere: one type for all parameters. Blocks lie in partitions by number, made when they are
 /// first written to.
@@ -45,13 +45,34 @@ CREATE TABLE latest(pair bigint PRIMARY KEY, data bytea NOT NULL) WITH (fillfact
 ALTER TABLE document ALTER COLUMN data SET STORAGE EXTERNAL;
 ";
 
+/// Who leads, in one row.
+const SECOND: &str = "
+CREATE TABLE leader(id bigint PRIMARY KEY CHECK (id = 1), epoch bigint NOT NULL, name text NOT NULL, renewed timestamptz NOT NULL)
+    WITH (fillfactor = 10);
+INSERT INTO leader VALUES(1, 0, '', 'epoch');
+";
+
+/// What keeps two migrations apart: "kumade" in ASCII.
+const MIGRATION_LOCK: i64 = 0x6b75_6d61_6465;
+
 /// The schema that this version writes.
 pub(super) fn latest_schema() -> u32 {
     MIGRATIONS.len() as u32
 }
 
-/// Creates the tables, or brings those of an earlier version forward. All or nothing; the writer's lock keeps others out.
+/// Creates the tables, or brings those of an earlier version forward. All or nothing; others wait meanwhile.
 pub(super) fn migrate(session: &mut Session) -> Result<(), ArchiveError> {
+    let operation = "create or migrate the tables";
+    session.execute_all(operation, &format!("BEGIN; SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))?;
+    let migrated = migrate_locked(session).and_then(|()| session.execute_all(operation, "COMMIT"));
+    if migrated.is_err() {
+        session.forget_statements();
+        _ = session.execute_all(operation, "ROLLBACK");
+    }
+    migrated
+}
+
+fn migrate_locked(session: &mut Session) -> Result<(), ArchiveError> {
     let found = check(session)?;
     if found == latest_schema() {
         return Ok(());
@@ -62,7 +83,7 @@ pub(super) fn migrate(session: &mut Session) -> Result<(), ArchiveError> {
          INSERT INTO kumade_schema VALUES({});",
         latest_schema()
     );
-    session.execute_all("create or migrate the tables", &format!("BEGIN; {steps} {number} COMMIT;"))
+    session.execute_all("create or migrate the tables", &format!("{steps} {number}"))
 }
 
 /// The schema that is there, 0 of an empty database; refuses what is later or foreign.

@@ -1,22 +1,20 @@
+use super::address::PostgresAddress;
 use super::error::engine_error;
 use crate::ArchiveError;
 use postgres::types::ToSql;
-use postgres::{Client, Config, NoTls, Row, Statement};
+use postgres::{Client, NoTls, Row, Statement};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
 /// Tables of segments begin with this.
 pub(super) const SPOOL_PREFIX: &str = "spool_";
 
-/// A server that does not answer is given up after this.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// How a session is set up. A server drops a client that has vanished after 10 + 3 × 5 s. Plans are made anew for each
-/// question: those that serve any parameters lock every partition.
+/// question: those that serve any parameters lock every partition. A client that was stopped within a transaction gives up what it has
+/// locked, so that another can take over.
 const SESSION: &str = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; \
                        SET tcp_user_timeout = 20000; SET plan_cache_mode = force_custom_plan; SET client_min_messages = warning; \
-                       SET synchronous_commit = on";
+                       SET synchronous_commit = on; SET idle_in_transaction_session_timeout = 8000";
 
 /// A connection, and what it has prepared.
 pub(super) struct Session {
@@ -27,13 +25,14 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn connect(connection: &str) -> Result<Self, ArchiveError> {
-        let failed = |name: &str, error| engine_error("connect", name, error);
-        let mut config: Config = connection.parse().map_err(|error| failed("the connection string", error))?;
-        config.connect_timeout(CONNECT_TIMEOUT).application_name("kumade");
-        // Without the password.
-        let name = format!("the database {}", config.get_dbname().or(config.get_user()).unwrap_or("kumade"));
-        let client = config.connect(NoTls).map_err(|error| failed(&name, error))?;
+    pub(super) fn connect(address: &PostgresAddress) -> Result<Self, ArchiveError> {
+        let name = address.name();
+        let unreadable = |cause: std::io::Error| {
+            let cause = format!("cannot read the password: {cause}");
+            ArchiveError::Engine { operation: "connect", archive: name.clone(), cause }
+        };
+        let config = address.connection().map_err(unreadable)?;
+        let client = config.connect(NoTls).map_err(|error| engine_error("connect", &name, error))?;
         let mut session = Session { client, name, statements: BTreeMap::new() };
         session.execute_all("set up the session", SESSION)?;
         Ok(session)

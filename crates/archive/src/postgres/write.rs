@@ -14,24 +14,14 @@ type BlockRow<'a> = (i64, i64, &'a [u8]);
 
 impl Store for PostgresStore {
     fn commit(&mut self, writes: &[Write]) -> Result<(), ArchiveError> {
-        self.session.execute_all(WRITE, "BEGIN")?;
-        let written = self.apply_all(writes).and_then(|()| self.session.execute_all(WRITE, "COMMIT"));
-        if written.is_err() {
-            self.session.forget_statements();
-            _ = self.session.execute_all(WRITE, "ROLLBACK");
-        }
-        written
+        self.in_transaction(WRITE, |store| store.apply_all(writes))
     }
 
     fn delete_before(&mut self, kept: Kept, before: Time, limit: u32) -> Result<u32, ArchiveError> {
         let nanos = before.as_nanos();
         let sql = match kept {
-            Kept::Packets => {
-                return self.delete_blocks(kept, nanos.div_euclid(HOUR_NANOS), limit).map(|rows| rows as u32);
-            }
-            Kept::Blocks(layer) => {
-                return self.delete_blocks(kept, layer.block_number(before), limit).map(|rows| rows as u32);
-            }
+            Kept::Packets => return self.delete_blocks(kept, nanos.div_euclid(HOUR_NANOS), limit),
+            Kept::Blocks(layer) => return self.delete_blocks(kept, layer.block_number(before), limit),
             Kept::Runs => {
                 "DELETE FROM run WHERE id IN (SELECT id FROM run WHERE started < $1 ORDER BY started LIMIT $2)"
             }
@@ -47,7 +37,9 @@ impl Store for PostgresStore {
             Kept::Audit => "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < $1 ORDER BY at LIMIT $2)",
             Kept::Delivered => "DELETE FROM delivered WHERE at < $1 AND $2::bigint > 0",
         };
-        let deleted = self.session.execute("delete what is too old", sql, &[&nanos, &i64::from(limit)])?;
+        let operation = "delete what is too old";
+        let deleted = self
+            .in_transaction(operation, |store| store.session.execute(operation, sql, &[&nanos, &i64::from(limit)]))?;
         Ok(deleted as u32)
     }
 

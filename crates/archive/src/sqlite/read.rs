@@ -6,24 +6,24 @@ use kumade_units::Time;
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 use std::fs;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 impl ReadStore for SqliteStore {
     fn name(&self) -> String {
         self.name.clone()
     }
 
-    fn read_at_once<T>(
-        &mut self,
-        questions: impl FnOnce(&mut Self) -> Result<T, ArchiveError>,
-    ) -> Result<T, ArchiveError> {
-        let slot = Arc::clone(&self.reader_slot);
+    fn reader_turn(&self) -> Option<Arc<Mutex<()>>> {
         // The writer sees its own connection's state anyway, and holds nothing back.
-        let _slot = (!self.writes).then(|| Self::take_slot(&slot));
-        self.connection.execute_batch("BEGIN").map_err(self.failed("begin to read"))?;
-        let answers = questions(self);
-        self.connection.execute_batch("ROLLBACK").map_err(self.failed("end reading"))?;
-        answers
+        (!self.writes).then(|| Arc::clone(&self.reader_slot))
+    }
+
+    fn begin_reading(&mut self) -> Result<(), ArchiveError> {
+        self.connection.execute_batch("BEGIN").map_err(self.failed("begin to read"))
+    }
+
+    fn end_reading(&mut self) -> Result<(), ArchiveError> {
+        self.connection.execute_batch("ROLLBACK").map_err(self.failed("end reading"))
     }
 
     fn hosts(&mut self) -> Result<Vec<Host>, ArchiveError> {

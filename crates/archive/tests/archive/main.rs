@@ -3,5 +3,6 @@
 mod directory;
 mod faults;
 mod postgres;
+mod server;
 mod sqlite;
 mod suite;

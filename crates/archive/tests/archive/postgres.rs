@@ -1,132 +1,27 @@
-//! The suite on PostgreSQL: a server of its own in a private directory, as an unprivileged user, since it refuses root.
+//! The suite on PostgreSQL.
 
 use crate::directory::Directory;
+use crate::server::{PATIENCE, Server};
 use crate::suite::{self, Engine, START, batch, make_pairs, probes, settle};
 use kumade_archive::{
-    Archive, ArchiveError, Batch, NewRun, PairId, PairState, PostgresStore, Retention, Run, Series, SeriesQuery, Store,
+    Archive, ArchiveError, Batch, Kept, Leader, NewRun, PairId, PairState, PostgresAddress, PostgresStore, Reader,
+    Retention, Run, Series, SeriesQuery, Store, Write,
 };
 use kumade_units::Span;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Gid, Pid, Uid, chown, geteuid};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// `nobody`, if this is root.
-const UNPRIVILEGED: u32 = 65534;
-
-/// How long anything may take on a machine with much other work.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-struct Server {
-    directory: Directory,
-    programs: PathBuf,
-    process: Child,
+fn connection(server: &Server, database: &str) -> String {
+    format!("host={} user=kumade dbname={database}", server.directory().display())
 }
 
-impl Server {
-    /// None where there is no PostgreSQL.
-    fn start() -> Option<Self> {
-        let programs = programs()?;
-        let directory = Directory::new();
-        if geteuid().is_root() {
-            chown(&directory.0, Some(Uid::from_raw(UNPRIVILEGED)), Some(Gid::from_raw(UNPRIVILEGED))).unwrap();
-        }
-        let data = directory.0.join("data");
-        let mut initdb = unprivileged(&programs.join("initdb"));
-        initdb
-            .args(["--auth=trust", "--username=kumade", "--no-sync", "--encoding=UTF8", "--locale=C", "-D"])
-            .arg(&data);
-        let output = initdb.current_dir(&directory.0).output().ok()?;
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let process = spawn(&programs, &directory.0);
-        let server = Server { directory, programs, process };
-        server.wait_until_ready();
-        Some(server)
-    }
-
-    fn connection(&self, database: &str) -> String {
-        format!("host={} user=kumade dbname={database}", self.directory.0.display())
-    }
-
-    fn wait_until_ready(&self) {
-        let deadline = Instant::now() + PATIENCE;
-        while ::postgres::Client::connect(&self.connection("postgres"), ::postgres::NoTls).is_err() {
-            assert!(Instant::now() < deadline, "the server does not answer");
-            sleep(Duration::from_millis(50));
-        }
-    }
-
-    fn new_database(&self) -> Database<'_> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("kumade_{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let mut client = ::postgres::Client::connect(&self.connection("postgres"), ::postgres::NoTls).unwrap();
-        client.batch_execute(&format!("CREATE DATABASE {name}")).unwrap();
-        Database { server: self, name }
-    }
-
-    /// Starts it again after it was killed.
-    fn restart_killed(&mut self) {
-        let deadline = Instant::now() + PATIENCE;
-        self.process = spawn(&self.programs, &self.directory.0);
-        while ::postgres::Client::connect(&self.connection("postgres"), ::postgres::NoTls).is_err() {
-            assert!(Instant::now() < deadline, "the server does not start again");
-            sleep(Duration::from_millis(50));
-            // While processes of the killed one are left, a new one refuses and ends.
-            if self.process.try_wait().unwrap().is_some() {
-                self.process = spawn(&self.programs, &self.directory.0);
-            }
-        }
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_raw(self.process.id() as i32)
-    }
+fn address(server: &Server, database: &str) -> PostgresAddress {
+    connection(server, database).parse().unwrap()
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        _ = kill(self.pid(), Signal::SIGQUIT);
-        _ = self.process.wait();
-    }
-}
-
-fn spawn(programs: &Path, directory: &Path) -> Child {
-    let mut postgres = unprivileged(&programs.join("postgres"));
-    postgres.arg("-D").arg(directory.join("data")).arg("-k").arg(directory);
-    // What a killed process leaves does not depend on it, and nobody waits for a disk.
-    postgres.args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=20"]);
-    postgres.current_dir(directory).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-}
-
-fn unprivileged(program: &Path) -> Command {
-    if !geteuid().is_root() {
-        return Command::new(program);
-    }
-    let mut command = Command::new("setpriv");
-    command
-        .args([format!("--reuid={UNPRIVILEGED}"), format!("--regid={UNPRIVILEGED}")])
-        .arg("--clear-groups")
-        .arg(program);
-    command
-}
-
-fn programs() -> Option<PathBuf> {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let mut found: Vec<_> =
-        versions.map(|version| version.path().join("bin")).filter(|bin| bin.join("initdb").exists()).collect();
-    found.sort();
-    let in_path = || {
-        let path = std::env::var_os("PATH")?;
-        std::env::split_paths(&path).find(|place| place.join("initdb").exists() && place.join("postgres").exists())
-    };
-    let programs = found.pop().or_else(in_path);
-    if programs.is_none() {
-        println!("passed over: PostgreSQL is missing");
-    }
-    programs
+fn new_database(server: &Server) -> Database<'_> {
+    Database { server, name: server.create_database() }
 }
 
 struct Database<'a> {
@@ -138,19 +33,27 @@ impl Engine for Database<'_> {
     type Store = PostgresStore;
 
     fn open(&self) -> PostgresStore {
-        open_patiently(&self.server.connection(&self.name))
+        open_patiently(&connection(self.server, &self.name))
     }
 
     fn reader(&self, _: &mut PostgresStore) -> PostgresStore {
-        PostgresStore::open_read_only(&self.server.connection(&self.name)).unwrap()
+        PostgresStore::open_read_only(&address(self.server, &self.name)).unwrap()
     }
 }
 
-/// The server takes a moment to notice that a writer has gone.
+/// Whoever led before.
+fn open_as_leader(address: &PostgresAddress) -> Result<PostgresStore, ArchiveError> {
+    let mut store = PostgresStore::open(address)?;
+    let Leader { epoch, .. } = store.leader()?;
+    assert!(store.take_over(epoch, Span::ZERO, "test")?.is_some());
+    Ok(store)
+}
+
+/// The server may be about to start.
 fn open_patiently(connection: &str) -> PostgresStore {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match PostgresStore::open(connection) {
+        match open_as_leader(&connection.parse().unwrap()) {
             Ok(store) => return store,
             Err(error) => assert!(Instant::now() < deadline, "{error}"),
         }
@@ -161,7 +64,7 @@ fn open_patiently(connection: &str) -> PostgresStore {
 #[test]
 fn postgres_passes_the_suite() {
     let Some(server) = Server::start() else { return };
-    suite::run(|| server.new_database());
+    suite::run(|| new_database(&server));
 }
 
 /// What two engines answer after the same history.
@@ -207,38 +110,101 @@ fn answers<E: Engine>(engine: &E) -> Answers {
 #[test]
 fn both_engines_give_the_same_answers_to_the_bit() {
     let Some(server) = Server::start() else { return };
-    let (one, other) = (answers(&Directory::in_memory()), answers(&server.new_database()));
+    let (one, other) = (answers(&Directory::in_memory()), answers(&new_database(&server)));
     assert!(one.series.iter().all(|series| !series.points.is_empty()) && !one.packets.is_empty());
     assert_eq!(one, other);
 }
 
+/// What a writer that was stopped does when it goes on.
 #[test]
-fn one_writer_holds_the_database_until_it_ends() {
+fn one_that_was_replaced_writes_nothing_more() {
     let Some(server) = Server::start() else { return };
-    let database = server.new_database();
-    let first = database.open();
-    let error = PostgresStore::open(&server.connection(&database.name)).unwrap_err();
-    assert!(error.to_string().contains("another coordinator"), "{error}");
-    let reader = PostgresStore::open_read_only(&server.connection(&database.name));
-    assert!(reader.is_ok());
-    drop(first);
+    let database = new_database(&server);
+    let mut first = Archive::open(database.open(), Retention::default(), START).unwrap();
+    let pair = make_pairs(&mut first, 1)[0];
+    let mut other = PostgresStore::open(&address(&server, &database.name)).unwrap();
+    let Leader { epoch, name, age } = other.leader().unwrap();
+    assert_eq!((epoch, name.as_str()), (1, "test"));
+    assert!(age < Span::from_secs(3600), "{age}");
+    let hour = Span::from_secs(3600);
+    assert_eq!(other.take_over(epoch, hour, "early").unwrap(), None, "it has said that it leads");
+    assert!(matches!(other.put_anything(), Err(ArchiveError::Deposed { .. })), "it does not lead");
+    assert!(first.store().renew().unwrap());
+    assert_eq!(other.take_over(epoch, Span::ZERO, "late").unwrap(), Some(2));
+    assert_eq!(other.take_over(epoch, Span::ZERO, "later").unwrap(), None, "of an epoch that is over");
+    assert_eq!(other.take_over(2, Span::ZERO, "late").unwrap(), Some(3));
+    first.ingest(&batch(1, vec![(pair, probes(1, START, 20))]), START + suite::HOUR).unwrap();
+    assert!(matches!(first.commit(START + suite::HOUR), Err(ArchiveError::Deposed { .. })));
+    assert!(!first.store().renew().unwrap());
+    other.put_anything().unwrap();
+    let old = START + Span::from_secs(86_400);
+    assert!(matches!(first.store().delete_before(Kept::Events, old, 10), Err(ArchiveError::Deposed { .. })));
+}
+
+trait PutAnything {
+    fn put_anything(&mut self) -> Result<(), ArchiveError>;
+}
+
+impl PutAnything for PostgresStore {
+    fn put_anything(&mut self) -> Result<(), ArchiveError> {
+        self.commit(&[Write::State("test".to_owned(), Some(vec![1]))])
+    }
+}
+
+/// Between the beginning and the end of a transaction, which has locked who leads.
+#[test]
+fn a_transaction_that_does_not_end_holds_nobody_up() {
+    let Some(server) = Server::start() else { return };
+    let database = new_database(&server);
+    let mut leader = database.open();
+    let mut other = PostgresStore::open(&address(&server, &database.name)).unwrap();
+    // As a writer that is stopped there.
+    let mut stopped = ::postgres::Client::connect(&connection(&server, &database.name), ::postgres::NoTls).unwrap();
+    stopped
+        .batch_execute("SET idle_in_transaction_session_timeout = 8000; BEGIN; SELECT FROM leader FOR SHARE")
+        .unwrap();
+    assert_eq!(other.take_over(1, Span::ZERO, "other").unwrap(), Some(2));
+    assert!(stopped.batch_execute("COMMIT").is_err());
+    assert!(matches!(leader.put_anything(), Err(ArchiveError::Deposed { .. })));
+}
+
+#[test]
+fn a_database_of_another_version_or_program_is_refused() {
+    let Some(server) = Server::start() else { return };
+    let database = new_database(&server);
     drop(database.open());
-    let mut client = ::postgres::Client::connect(&server.connection(&database.name), ::postgres::NoTls).unwrap();
+    let mut client = ::postgres::Client::connect(&connection(&server, &database.name), ::postgres::NoTls).unwrap();
     client.batch_execute("UPDATE kumade_schema SET version = 99").unwrap();
-    let error = PostgresStore::open_read_only(&server.connection(&database.name)).unwrap_err();
+    let error = PostgresStore::open_read_only(&address(&server, &database.name)).unwrap_err();
     assert!(matches!(error, ArchiveError::Newer { found: 99, .. }), "{error}");
-    let other = server.new_database();
-    let mut client = ::postgres::Client::connect(&server.connection(&other.name), ::postgres::NoTls).unwrap();
+    let other = new_database(&server);
+    let mut client = ::postgres::Client::connect(&connection(&server, &other.name), ::postgres::NoTls).unwrap();
     client.batch_execute("CREATE TABLE theirs(x int)").unwrap();
-    assert!(matches!(PostgresStore::open(&server.connection(&other.name)), Err(ArchiveError::Foreign { .. })));
+    assert!(matches!(PostgresStore::open(&address(&server, &other.name)), Err(ArchiveError::Foreign { .. })));
+}
+
+#[test]
+fn a_reader_connects_again_to_a_server_that_was_killed() {
+    let Some(mut server) = Server::start() else { return };
+    let (name, mut reader) = {
+        let database = new_database(&server);
+        drop(database.open());
+        let reader = PostgresStore::open_read_only(&address(&server, &database.name)).unwrap();
+        (database.name.clone(), Reader::new(reader))
+    };
+    assert_eq!(reader.hosts().unwrap(), []);
+    server.kill();
+    server.restart_killed();
+    // The server's own processes may have answered for a moment longer.
+    assert!(reader.hosts().is_ok() || reader.hosts().is_ok(), "{name}");
 }
 
 #[test]
 fn a_killed_server_loses_nothing_that_was_acknowledged() {
     let Some(mut server) = Server::start() else { return };
     let connection = {
-        let database = server.new_database();
-        server.connection(&database.name)
+        let database = new_database(&server);
+        connection(&server, &database.name)
     };
     let mut acknowledged = 0u64;
     for round in 0..4u64 {
@@ -265,7 +231,6 @@ fn a_killed_server_loses_nothing_that_was_acknowledged() {
         }
         killer.join().unwrap();
         drop(archive);
-        server.process.wait().unwrap();
         server.restart_killed();
         let end = START + Span::from_secs(acknowledged as i64 * 120 + 86_400);
         let mut archive = Archive::open(open_patiently(&connection), Retention::default(), end).unwrap();
@@ -280,7 +245,7 @@ fn a_killed_server_loses_nothing_that_was_acknowledged() {
 #[test]
 fn room_is_looked_for_by_writing() {
     let Some(server) = Server::start() else { return };
-    let mut store = server.new_database().open();
+    let mut store = new_database(&server).open();
     assert!(store.restore_reserve().unwrap());
     assert_eq!(store.checkpoint().unwrap(), 0);
 }

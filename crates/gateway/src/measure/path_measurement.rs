@@ -1,4 +1,4 @@
-use kumade_client::{Directions, MeasureConfig, Report};
+use kumade_client::{Directions, HostClaimConfig, IfHeld, MeasureConfig, Report};
 use kumade_multipath::measured::PathMeasurement;
 use kumade_net::SocketBinding;
 use kumade_noise_session::PresharedKey;
@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 
 /// For the delay, the capacity and the available bandwidth; what is waited for other clients of a server is not counted.
 const MAX_DURATION: Span = Span::from_secs(20);
+/// For others who measure at this host.
+const MAX_HOST_WAIT: Span = Span::from_secs(60);
 /// Then it has failed.
 const MEASUREMENT_DEADLINE: Span = Span::from_secs(120);
 
@@ -16,6 +18,7 @@ pub(super) fn path_measure_config(binding: SocketBinding, to: SocketAddr, key: O
         plan.directions = Directions::Up;
         plan.budget.time = Some(MAX_DURATION);
     });
+    config.host_claim = Some(HostClaimConfig { max_wait: MAX_HOST_WAIT, if_held: IfHeld::GoOn });
     config.binding = binding;
     config.key = key;
     config.deadline = Some(MEASUREMENT_DEADLINE);

@@ -45,6 +45,11 @@ impl Progress {
         self.bar.set_message(self.describe_event(event));
     }
 
+    /// Lets something else be written.
+    pub fn suspend(&self, write: impl FnOnce()) {
+        self.bar.suspend(write);
+    }
+
     /// Removes the line.
     pub fn end(&self) {
         self.bar.finish_and_clear();
@@ -52,6 +57,7 @@ impl Progress {
 
     fn describe_event(&self, event: &Event) -> String {
         match event {
+            Event::HostInUse { holder } => format!("waiting for {holder}"),
             Event::Connected { peer, round_trip_seconds } => {
                 format!("connected to {peer}, round-trip time {}", Span::from_secs_f64(*round_trip_seconds))
             }

@@ -6,7 +6,7 @@ use super::progress::Progress;
 use super::prometheus;
 use super::summary::{self, SummaryView};
 use super::watch::WatchHistory;
-use crate::output::StandardOutput;
+use crate::output::{StandardOutput, note};
 use crate::terminal;
 use anyhow::{Context, anyhow};
 use jiff::Timestamp;
@@ -111,7 +111,13 @@ fn measure_and_print(
                 written = Err(error);
             }
         }
-        _ => progress.show_event(event),
+        _ => {
+            // Whoever waits wants to know for whom, also in a file.
+            if let Event::HostInUse { holder } = event {
+                progress.suspend(|| note!("waiting for {holder}, which measures at this host"));
+            }
+            progress.show_event(event);
+        }
     });
     progress.end();
     written?;

@@ -10,9 +10,10 @@ use crate::output::note;
 use anyhow::Context;
 use kumade_daemon::signals::DaemonSignals;
 use kumade_monitor::config::MonitorConfig;
-use kumade_monitor::{Monitor, MonitorStatus, Reply, Request};
+use kumade_monitor::{Leadership, Monitor, MonitorError, MonitorStatus, Reply, Request, Standby};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -32,36 +33,108 @@ pub(super) fn run(
     let signals = DaemonSignals::register(true).context("cannot listen for signals")?;
     let claim = monitor_registry().lock_name(name)?;
     raise_descriptor_limit();
-    let count = config.targets.len();
     config.make_archive_directory()?;
     config.alerts.start_commands(helper).context("cannot start the processes that run the commands of [[notify]]")?;
     let mut confinement = Confinement::unless_kept(keeps_privileges);
     if let Some(confinement) = &mut confinement {
         let ports = [Some(config.page), config.prometheus].into_iter().flatten().map(|address| address.port());
-        confinement.keep_monitor_privileges(ports, &config.archive);
+        let archive = (!config.is_archive_shared()).then_some(config.archive.as_path());
+        confinement.keep_monitor_privileges(ports, archive);
     }
-    let mut monitor = Monitor::start(config)?;
-    let latest = monitor.status();
+    let empty = MonitorStatus::empty(&config.name);
+    let current: CurrentStatus = Arc::new(Mutex::new(Box::new(move || empty.clone())));
+    let latest = current.clone();
     let _control = claim.serve(move |request| match request {
-        Request::Status => Reply::Status(Box::new(MonitorStatus::clone(&latest.borrow()))),
+        Request::Status => Reply::Status(Box::new(latest.lock().unwrap_or_else(PoisonError::into_inner)())),
     })?;
+    // Until a signal comes, or another host leads: then this one stands by again.
+    loop {
+        let leadership = match Standby::start(&config)? {
+            Some(standby) => match stand_by(standby, &signals, &current)? {
+                StandbyEnd::Leads(leadership) => Some(*leadership),
+                StandbyEnd::Reload => {
+                    reload_standby(&mut config, file);
+                    continue;
+                }
+                StandbyEnd::Signal => return Ok(ExitCode::SUCCESS),
+            },
+            None => None,
+        };
+        let mut monitor = Monitor::start(config, leadership)?;
+        let status = monitor.status();
+        set_status(&current, move || MonitorStatus::clone(&status.borrow()));
+        say_what_runs(&monitor);
+        if let Some(confinement) = confinement.take() {
+            confinement.finish();
+        }
+        let ended = wait_for_end(&mut monitor, file, &signals);
+        config = monitor.config().clone();
+        match (ended, monitor.stop()) {
+            (Err(MonitorError::Deposed), _) => note!("another host has taken over"),
+            (ended, stopped) => return Ok(ended.and(stopped).map(|()| ExitCode::SUCCESS)?),
+        }
+    }
+}
+
+/// Of the monitor, or of what stands by.
+type CurrentStatus = Arc<Mutex<Box<dyn Fn() -> MonitorStatus + Send>>>;
+
+/// Why one stands by no longer.
+enum StandbyEnd {
+    Leads(Box<Leadership>),
+    Reload,
+    Signal,
+}
+
+fn stand_by(standby: Standby, signals: &DaemonSignals, current: &CurrentStatus) -> anyhow::Result<StandbyEnd> {
+    let status = standby.status();
+    set_status(current, move || MonitorStatus::clone(&status.borrow()));
+    note!("standing by until no other host leads; the page: {}", standby.page_url());
+    while !signals.is_end_requested() {
+        if let Some(leadership) = standby.take_leadership()? {
+            return Ok(StandbyEnd::Leads(Box::new(leadership)));
+        }
+        if signals.take_reload_request() {
+            return Ok(StandbyEnd::Reload);
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
+    Ok(StandbyEnd::Signal)
+}
+
+fn say_what_runs(monitor: &Monitor) {
     let scheme = if monitor.is_encrypted() { "https" } else { "http" };
-    note!("monitoring {} paths; the page: {scheme}://{}/", count, monitor.page_address());
+    let count = monitor.config().targets.len();
+    note!("monitoring {count} paths; the page: {scheme}://{}/", monitor.page_address());
     if let Some(address) = monitor.metrics_address() {
         note!("metrics: http://{address}/metrics");
     }
-    if let Some(confinement) = confinement {
-        confinement.finish();
-    }
+}
+
+fn wait_for_end(monitor: &mut Monitor, file: &Path, signals: &DaemonSignals) -> Result<(), MonitorError> {
     while !signals.is_end_requested() {
         thread::sleep(POLL_INTERVAL);
         monitor.check()?;
         if signals.take_reload_request() {
-            reload(&mut monitor, file);
+            reload(monitor, file);
         }
     }
-    monitor.stop()?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
+}
+
+/// What it will do is read again; what it shows meanwhile begins anew.
+fn reload_standby(config: &mut MonitorConfig, file: &Path) {
+    let outcome = read_config(file).and_then(|new| {
+        let new = new?;
+        let changes = config.changes_to(&new)?;
+        *config = new;
+        Ok(changes)
+    });
+    log_reload(file, &outcome);
+}
+
+fn set_status(current: &CurrentStatus, status: impl Fn() -> MonitorStatus + Send + 'static) {
+    *current.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(status);
 }
 
 /// Goes on with what the file says now; if that makes no sense, or cannot be, with what it said before.

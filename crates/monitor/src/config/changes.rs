@@ -23,17 +23,23 @@ pub(crate) const COMMAND: FixedSetting = FixedSetting {
 };
 const PAGE: FixedSetting = FixedSetting { key: "`page` in [monitor]", reason: "browsers are connected to it" };
 
+const REMOTE_WRITE: FixedSetting =
+    FixedSetting { key: "[remote-write]", reason: "figures are on their way to the receiver that it has" };
+
 impl MonitorConfig {
     /// What is to change where a monitor that runs with this configuration is given another one: a line for each change.
     ///
     /// # Errors
     /// A setting differs that a running monitor keeps.
     pub fn changes_to(&self, after: &MonitorConfig) -> Result<Vec<String>, FixedSetting> {
-        if self.archive != after.archive {
+        if self.archive != after.archive || self.database != after.database {
             return Err(ARCHIVE);
         }
         if self.page != after.page {
             return Err(PAGE);
+        }
+        if self.remote_write != after.remote_write {
+            return Err(REMOTE_WRITE);
         }
         let settings = [
             (self.name != after.name, "this host is called", &after.name),

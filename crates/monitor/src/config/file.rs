@@ -1,9 +1,10 @@
 use super::access_section::{AccessSection, TlsSection, check_reach};
 use super::alert_sections::{AlertSection, NotifySection, SilenceSection, alert_settings};
+use super::remote_write::RemoteWriteSection;
 use super::spanned::parse_spanned;
 use super::types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};
 use crate::light::{ProbeKind, ReplyLimits};
-use kumade_archive::Retention;
+use kumade_archive::{PostgresAddress, PostgresAddressError, Retention};
 use kumade_client::{DEFAULT_PORT, STAMP_PORT};
 use kumade_daemon::{ConfigError, ConfigFault, metrics_address, parse_config};
 use kumade_net::{ScopedAddress, ScopedAddressError, interface::Family};
@@ -20,6 +21,8 @@ use toml::Spanned;
 /// Where the page is served by default: on the loopback interface alone.
 const DEFAULT_PAGE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7280);
 const DEFAULT_ARCHIVE: &str = "/var/lib/kumade-monitor";
+/// What begins so is a database; all else is a directory.
+const DATABASE_SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
 /// One probe in 10 ms is what a measurement sends; none in an hour tells nothing.
 const VALID_PROBE_INTERVALS: ValidSpans = ValidSpans(Span::from_millis(10)..=Span::from_secs(3600), "10ms to 1h");
 /// A measurement takes seconds; after a year, nobody knows what was before.
@@ -31,7 +34,7 @@ const VALID_RETENTIONS: ValidSpans =
     ValidSpans(Span::from_secs(86_400)..=Span::from_secs(36_600 * 86_400), "1d to 36600d");
 
 /// Times that a key may have, and how people write these.
-struct ValidSpans(RangeInclusive<Span>, &'static str);
+pub(super) struct ValidSpans(pub(super) RangeInclusive<Span>, pub(super) &'static str);
 
 /// Reads the file of a pre-shared key; says why it cannot.
 pub type KeyReader<'r> = &'r dyn Fn(&Path) -> Result<PresharedKey, String>;
@@ -44,6 +47,8 @@ struct Sections {
     monitor: MonitorSection,
     #[serde(default)]
     retention: RetentionSection,
+    #[serde(rename = "remote-write")]
+    remote_write: Option<RemoteWriteSection>,
     #[serde(default)]
     access: AccessSection,
     tls: Option<TlsSection>,
@@ -62,7 +67,8 @@ struct Sections {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct MonitorSection {
     name: Option<String>,
-    archive: Option<PathBuf>,
+    archive: Option<Spanned<PathBuf>>,
+    archive_password_file: Option<Spanned<PathBuf>>,
     page: Option<Spanned<String>>,
     prometheus: Option<Spanned<String>>,
     #[serde(default)]
@@ -154,7 +160,8 @@ impl Sections {
             ));
         }
         let targets: Vec<MonitoredTarget> = targets.into_iter().flatten().collect();
-        let MonitorSection { name, archive, page, prometheus, stretch } = &self.monitor;
+        let MonitorSection { name, page, prometheus, stretch, .. } = &self.monitor;
+        let (archive, database) = self.monitor.archive()?;
         let access = self.access.validate()?;
         let address =
             |text: &Option<Spanned<String>>| text.as_ref().map(|text| parse_spanned(text, metrics_address)).transpose();
@@ -163,7 +170,8 @@ impl Sections {
         check_reach(&access, "prometheus", prometheus_address, prometheus.as_ref().map(Spanned::span))?;
         Ok(MonitorConfig {
             name: name.clone().unwrap_or_else(own_name),
-            archive: archive.clone().unwrap_or_else(default_archive),
+            archive,
+            database,
             page: page_address,
             prometheus: prometheus_address,
             stretch: *stretch,
@@ -171,8 +179,36 @@ impl Sections {
             alerts: alert_settings(&self.alert, &self.notify, &self.silence, &targets)?,
             access,
             tls: self.tls.as_ref().map(TlsSection::files),
+            remote_write: self.remote_write.as_ref().map(RemoteWriteSection::validate).transpose()?,
             targets,
         })
+    }
+}
+
+impl MonitorSection {
+    /// A directory, or a database.
+    fn archive(&self) -> Result<(PathBuf, Option<PostgresAddress>), ConfigFault> {
+        let named = self.archive.as_ref().map(|archive| (archive.get_ref().to_string_lossy(), archive.span()));
+        let database = named.filter(|(text, _)| DATABASE_SCHEMES.iter().any(|scheme| text.starts_with(scheme)));
+        let Some((text, span)) = database else {
+            if let Some(file) = &self.archive_password_file {
+                let text = "`archive-password-file` goes with archive = \"postgresql://USER@HOST/DATABASE\" alone";
+                return Err(ConfigFault::new(file.span(), text));
+            }
+            let directory = self.archive.as_ref().map(|archive| archive.get_ref().clone());
+            return Ok((directory.unwrap_or_else(default_archive), None));
+        };
+        let fault = |error: PostgresAddressError| {
+            let remedy = matches!(error, PostgresAddressError::HasPassword);
+            ConfigFault::new(
+                span,
+                format!("{error}{}", if remedy { ", and archive-password-file = \"FILE\"" } else { "" }),
+            )
+        };
+        let address: PostgresAddress = text.parse().map_err(fault)?;
+        let file = self.archive_password_file.as_ref().map(|file| file.get_ref().clone());
+        let address = file.into_iter().fold(address, PostgresAddress::with_password_file);
+        Ok((default_archive(), Some(address)))
     }
 }
 
@@ -315,7 +351,11 @@ impl TargetSection {
     }
 }
 
-fn span_within(text: Option<&Spanned<String>>, default: Span, valid: ValidSpans) -> Result<Span, ConfigFault> {
+pub(super) fn span_within(
+    text: Option<&Spanned<String>>,
+    default: Span,
+    valid: ValidSpans,
+) -> Result<Span, ConfigFault> {
     let Some(text) = text else { return Ok(default) };
     let span = parse_spanned(text, parse::span)?;
     let problem = || ConfigFault::new(text.span(), format!("{} is out of range: {}", text.get_ref(), valid.1));
@@ -454,10 +494,28 @@ mod tests {
             ),
             (&format!("{target}probes = \"stamp\"\n"), "m.toml:3: unknown field `probes`"),
             (&format!("[monitor]\npage = \"x\"\n{target}"), "m.toml:2: `x` is neither a port"),
+            (
+                &format!("[monitor]\narchive = \"postgresql://me:hushed@db.example/kumade\"\n{target}"),
+                "m.toml:2: a password does not belong into the address",
+            ),
+            (
+                &format!("[monitor]\narchive-password-file = \"x\"\n{target}"),
+                "m.toml:2: `archive-password-file` goes with",
+            ),
             (&format!("[retention]\npackets = \"1h\"\n{target}"), "m.toml:2: 1h is out of range"),
         ] {
             let error = read(text).expect_err(text);
-            assert!(error.contains(expected), "{text}: {error}");
+            assert!(error.contains(expected) && !error.contains("hushed"), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn an_archive_is_a_directory_or_a_database() {
+        let target = "[[target]]\nhost = \"a.example\"\n";
+        let config = read(&format!("[monitor]\narchive = \"/var/archive\"\n{target}")).unwrap();
+        assert!(config.database.is_none() && config.archive == Path::new("/var/archive"));
+        let database = "archive = \"postgresql://me@db.example/kumade\"\narchive-password-file = \"file\"\n";
+        let config = read(&format!("[monitor]\n{database}{target}")).unwrap();
+        assert!(config.is_archive_shared() && format!("{config:?}").contains("kumade"));
     }
 }

@@ -1,8 +1,9 @@
 use crate::access::AccessConfig;
 use crate::alerts::AlertSettings;
 use crate::light::{ProbeKind, ReplyLimits};
-use kumade_archive::Retention;
-use kumade_client::MeasureConfig;
+use crate::remote_write::RemoteWriteConfig;
+use kumade_archive::{PostgresAddress, Retention};
+use kumade_client::{HostClaimConfig, IfHeld, MeasureConfig};
 use kumade_net::interface::Family;
 use kumade_units::Span;
 use kumade_wire::PresharedKey;
@@ -14,8 +15,10 @@ use std::path::PathBuf;
 pub struct MonitorConfig {
     /// What this host is called on the page.
     pub name: String,
-    /// The directory of its archive.
+    /// The directory of its archive, if it is in a file.
     pub archive: PathBuf,
+    /// The database that has its archive instead, shared by several hosts of which one leads.
+    pub database: Option<PostgresAddress>,
     /// Where its page is served.
     pub page: SocketAddr,
     /// Where its metrics are served, if they are.
@@ -24,6 +27,8 @@ pub struct MonitorConfig {
     pub stretch: bool,
     /// How long what is kept.
     pub retention: Retention,
+    /// Where figures are sent to, if they are.
+    pub remote_write: Option<RemoteWriteConfig>,
     /// Who may see it.
     pub access: AccessConfig,
     /// How the page is encrypted, if it is.
@@ -61,8 +66,8 @@ pub struct MonitoredTarget {
 }
 
 impl MonitoredTarget {
-    /// How it is measured, within this time; none where it is not.
-    pub(crate) fn measure_config(&self, within: Span) -> Option<MeasureConfig> {
+    /// How it is measured, within this time, and if others measure at this host as long as half of it; none where it is not.
+    pub(crate) fn measure_config(&self, within: Span, if_held: IfHeld) -> Option<MeasureConfig> {
         let schedule = self.measurement.as_ref()?;
         let mut config = MeasureConfig::new(self.host.clone(), schedule.port);
         config.family = match self.family {
@@ -72,6 +77,7 @@ impl MonitoredTarget {
         };
         config.key = schedule.key.clone();
         config.max_server_wait = MAX_SERVER_WAIT;
+        config.host_claim = Some(HostClaimConfig { max_wait: within / 2, if_held });
         config.deadline = Some(within);
         Some(config)
     }

@@ -5,7 +5,7 @@ use crate::run_document::run_status;
 use crate::status::{LaneDelay, RunStatus};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use kumade_archive::{ArchiveError, PairId, Point, Reader, SeriesQuery, SqliteStore};
+use kumade_archive::{AnyStore, ArchiveError, Gap, PairId, Point, Reader, SeriesQuery};
 use kumade_sketch::{Lane, Tally};
 use kumade_units::Time;
 use serde::Serialize;
@@ -19,7 +19,7 @@ use thiserror::Error;
 #[derive(Debug, Clone)]
 pub(crate) struct History {
     /// Connections that nobody uses at present; as many questions are answered at a time as there are.
-    idle: Arc<Mutex<Vec<Reader<SqliteStore>>>>,
+    idle: Arc<Mutex<Vec<Reader<AnyStore>>>>,
     numbers: PairNumbers,
 }
 
@@ -73,7 +73,7 @@ struct Bucket {
 }
 
 #[derive(Debug, Serialize)]
-struct GapEntry {
+pub(super) struct GapEntry {
     from_seconds: f64,
     to_seconds: f64,
     cause: String,
@@ -128,7 +128,7 @@ const MAX_EVENTS: u32 = 1000;
 const MAX_RUNS: u32 = 5000;
 
 impl History {
-    pub(crate) fn new(readers: Vec<Reader<SqliteStore>>, numbers: PairNumbers) -> Self {
+    pub(crate) fn new(readers: Vec<Reader<AnyStore>>, numbers: PairNumbers) -> Self {
         History { idle: Arc::new(Mutex::new(readers)), numbers }
     }
 
@@ -141,15 +141,10 @@ impl History {
         let pair = self.number(id)?;
         let query = SeriesQuery { pair, from: range.start, to: range.end, points: points as usize };
         let (series, gaps) = self.read(|reader| Ok((reader.series(&query)?, reader.gaps(pair, range)?)))?;
-        let gaps = gaps.into_iter().map(|gap| GapEntry {
-            from_seconds: gap.from.as_secs_f64(),
-            to_seconds: gap.to.as_secs_f64(),
-            cause: gap.cause,
-        });
         Ok(SeriesDocument {
             resolution_seconds: series.step.as_secs_f64(),
             buckets: series.points.iter().map(Bucket::from).collect(),
-            gaps: gaps.collect(),
+            gaps: gaps.into_iter().map(GapEntry::from).collect(),
         })
     }
 
@@ -189,9 +184,9 @@ impl History {
     }
 
     /// With a connection that nobody else uses meanwhile.
-    fn read<T>(
+    pub(super) fn read<T>(
         &self,
-        question: impl FnOnce(&mut Reader<SqliteStore>) -> Result<T, ArchiveError>,
+        question: impl FnOnce(&mut Reader<AnyStore>) -> Result<T, ArchiveError>,
     ) -> Result<T, HistoryError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let reader = idle().pop();
@@ -201,7 +196,7 @@ impl History {
         Ok(answer?)
     }
 
-    fn number(&self, id: &str) -> Result<PairId, HistoryError> {
+    pub(super) fn number(&self, id: &str) -> Result<PairId, HistoryError> {
         let numbers = self.numbers.read().unwrap_or_else(PoisonError::into_inner);
         numbers.get(id).copied().ok_or_else(|| HistoryError::NotFound(format!("data of a path {id:?} so far")))
     }
@@ -209,6 +204,12 @@ impl History {
     fn id(&self, pair: PairId) -> Option<String> {
         let numbers = self.numbers.read().unwrap_or_else(PoisonError::into_inner);
         numbers.iter().find(|(_, number)| **number == pair).map(|(id, _)| id.clone())
+    }
+}
+
+impl From<Gap> for GapEntry {
+    fn from(gap: Gap) -> Self {
+        GapEntry { from_seconds: gap.from.as_secs_f64(), to_seconds: gap.to.as_secs_f64(), cause: gap.cause }
     }
 }
 

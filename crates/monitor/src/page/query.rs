@@ -1,5 +1,6 @@
 //! What the page's questions ask for.
 
+use super::heatmap::Shown;
 use super::history::HistoryError;
 use kumade_units::Time;
 use serde::Deserialize;
@@ -20,10 +21,27 @@ pub(super) struct SeriesQuery {
     points: Option<u32>,
 }
 
+/// As [`SeriesQuery`], of many paths: what is shown of each, and which of them, counted from zero in the order of the status.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(super) struct HeatmapQuery {
+    from: Option<f64>,
+    to: Option<f64>,
+    points: Option<u32>,
+    #[serde(default)]
+    pub(super) show: Shown,
+    #[serde(default)]
+    first: usize,
+    rows: Option<usize>,
+}
+
 const DEFAULT_RANGE_SECONDS: f64 = 86_400.0;
 const DEFAULT_POINTS: u32 = 500;
 /// More than a screen has.
 const MAX_POINTS: u32 = 5000;
+/// Each is some pixels wide.
+const MAX_CELLS: u32 = 200;
+/// A day of minutes of so many paths is read within about a second; whoever wants more asks again.
+const MAX_ROWS: usize = 20;
 /// In the year 2200: later ones do not fit into nanoseconds.
 const MAX_SECONDS: f64 = 7_258_118_400.0;
 
@@ -51,5 +69,20 @@ impl SeriesQuery {
 
     pub(super) fn points(self) -> u32 {
         self.points.unwrap_or(DEFAULT_POINTS).clamp(1, MAX_POINTS)
+    }
+}
+
+impl HeatmapQuery {
+    pub(super) fn range(self) -> Result<Range<Time>, HistoryError> {
+        RangeQuery { from: self.from, to: self.to }.range()
+    }
+
+    pub(super) fn points(self) -> u32 {
+        self.points.unwrap_or(MAX_CELLS).clamp(1, MAX_CELLS)
+    }
+
+    /// Those of all paths that are asked for.
+    pub(super) fn choose<T>(self, all: impl Iterator<Item = T>) -> Vec<T> {
+        all.skip(self.first).take(self.rows.unwrap_or(MAX_ROWS).min(MAX_ROWS)).collect()
     }
 }

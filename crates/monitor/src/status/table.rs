@@ -9,6 +9,9 @@ impl fmt::Display for MonitorStatus {
     /// A headline, a line for each path, and one for each alert.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} paths from {}", self.pairs.len(), self.name)?;
+        if let Some(leader) = self.leader.as_ref().filter(|leader| !leader.is_this) {
+            write!(f, "; this host stands by, {} leads", leader.name)?;
+        }
         let heads = ["path to", "state", "delay", "loss", "available up", "available down"];
         write_table(f, "  ", heads, self.pairs.iter().map(|pair| pair.cells(self.time_seconds)))?;
         for alert in &self.alerts.standing {

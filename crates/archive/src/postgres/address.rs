@@ -1,0 +1,164 @@
+use postgres::Config;
+use postgres::config::Host;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Where a database is, and as whom it is used. The password is none of it: it is read from a file, whenever a connection is made.
+#[derive(Clone)]
+pub struct PostgresAddress {
+    /// What it was read from.
+    text: String,
+    config: Config,
+    password_file: Option<PathBuf>,
+}
+
+/// Why a text is no address of a database.
+#[derive(Debug, Error)]
+pub enum PostgresAddressError {
+    /// It cannot be read.
+    #[error("{cause}: write it as postgresql://USER@HOST/DATABASE")]
+    Malformed {
+        /// Why not.
+        cause: String,
+    },
+    /// It has a password.
+    #[error("a password does not belong into the address: write it into a file that only this user can read")]
+    HasPassword,
+    /// It wants TLS.
+    #[error("this program speaks no TLS with a database: use a local socket, or a tunnel, and leave `sslmode` out")]
+    WantsTls,
+}
+
+/// A server that does not answer is given up after this.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A server that has vanished is noticed after this.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_RETRIES: u32 = 3;
+const USER_TIMEOUT: Duration = Duration::from_secs(20);
+
+impl PostgresAddress {
+    /// With the file that has the password, alone on its first line. Without it, the file that `PGPASSFILE` names is looked into, as other
+    /// programs of PostgreSQL do.
+    pub fn with_password_file(mut self, file: PathBuf) -> Self {
+        self.password_file = Some(file);
+        self
+    }
+
+    /// To connect by, with the password if one is known.
+    pub(super) fn connection(&self) -> io::Result<Config> {
+        let mut config = self.config.clone();
+        let password = match (&self.password_file, std::env::var_os("PGPASSFILE")) {
+            (Some(file), _) => {
+                let text = fs::read_to_string(file);
+                let text =
+                    text.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))?;
+                text.lines().next().map(str::to_owned)
+            }
+            (None, Some(file)) => fs::read_to_string(file).ok().and_then(|text| self.find_password(&text)),
+            (None, None) => None,
+        };
+        password.iter().for_each(|password| _ = config.password(password));
+        Ok(config)
+    }
+
+    /// What errors call the archive.
+    pub(super) fn name(&self) -> String {
+        format!("the database {}", self.database())
+    }
+
+    fn database(&self) -> &str {
+        self.config.get_dbname().or(self.config.get_user()).unwrap_or("kumade")
+    }
+
+    /// In lines of `HOST:PORT:DATABASE:USER:PASSWORD`, where `*` is any, and a backslash takes what follows as it is.
+    fn find_password(&self, text: &str) -> Option<String> {
+        let host = match self.config.get_hosts().first() {
+            Some(Host::Tcp(host)) => host.clone(),
+            _ => "localhost".to_owned(),
+        };
+        let port = self.config.get_ports().first().copied().unwrap_or(5432).to_string();
+        let wanted = [host.as_str(), &port, self.database(), self.config.get_user().unwrap_or_default()];
+        text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
+            let fields = split_fields(line);
+            let [.., password] = &fields[..] else { return None };
+            let fits = fields.len() == 5 && wanted.iter().zip(&fields).all(|(own, field)| field == "*" || field == own);
+            fits.then(|| password.clone())
+        })
+    }
+}
+
+fn split_fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match (character, fields.len()) {
+            (':', ..5) => fields.push(String::new()),
+            ('\\', _) => fields.last_mut().into_iter().for_each(|field| field.extend(characters.next())),
+            _ => fields.last_mut().into_iter().for_each(|field| field.push(character)),
+        }
+    }
+    fields
+}
+
+impl FromStr for PostgresAddress {
+    type Err = PostgresAddressError;
+
+    /// Of an address as `postgresql://USER@HOST/DATABASE`, or a string of libpq's other kind.
+    fn from_str(text: &str) -> Result<Self, PostgresAddressError> {
+        // The cause alone: the text might have a password.
+        let malformed = |error: postgres::Error| PostgresAddressError::Malformed { cause: error.to_string() };
+        let mut config: Config = text.parse().map_err(malformed)?;
+        if config.get_password().is_some() {
+            return Err(PostgresAddressError::HasPassword);
+        }
+        if config.get_ssl_mode() == postgres::config::SslMode::Require {
+            return Err(PostgresAddressError::WantsTls);
+        }
+        config.application_name("kumade").connect_timeout(CONNECT_TIMEOUT);
+        config.keepalives_idle(KEEPALIVE_IDLE).keepalives_interval(KEEPALIVE_INTERVAL);
+        config.keepalives_retries(KEEPALIVE_RETRIES).tcp_user_timeout(USER_TIMEOUT);
+        Ok(PostgresAddress { text: text.to_owned(), config, password_file: None })
+    }
+}
+
+impl PartialEq for PostgresAddress {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.text, &self.password_file) == (&other.text, &other.password_file)
+    }
+}
+
+impl fmt::Debug for PostgresAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("PostgresAddress").field("database", &self.database()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_found_by_host_port_database_and_user() {
+        let address: PostgresAddress = "postgresql://me@db.example/kumade".parse().unwrap();
+        let file = "# a comment\nother:5432:*:*:no\ndb.example:5433:*:*:no\ndb.example:*:kumade:me:a\\:b\\\\c:d\n*:*:*:*:later\n";
+        assert_eq!(address.find_password(file).as_deref(), Some("a:b\\c:d"));
+        let local: PostgresAddress = "host=/run/postgresql user=me".parse().unwrap();
+        assert_eq!(local.find_password("localhost:5432:me:me:found").as_deref(), Some("found"));
+        assert_eq!(local.find_password("broken\n::::"), None);
+    }
+
+    #[test]
+    fn an_address_has_no_password_and_no_wish_for_tls() {
+        let fault = |text: &str| text.parse::<PostgresAddress>().unwrap_err().to_string();
+        assert!(fault("postgresql://me:secret@db.example/kumade").contains("does not belong"));
+        assert!(fault("postgresql://me@db.example/kumade?sslmode=require").contains("no TLS"));
+        let malformed = fault("postgresql://me:secret@db.example:x/kumade");
+        assert!(malformed.contains("postgresql://USER@HOST/DATABASE") && !malformed.contains("secret"), "{malformed}");
+    }
+}

@@ -1,0 +1,153 @@
+//! A monitor that waits until it may write an archive that another host writes: it shows what that one sees.
+
+use crate::access::AccessControl;
+use crate::config::MonitorConfig;
+use crate::leadership::{Candidate, Leadership, STATUS_KEY, decode_status};
+use crate::monitor::start_exporter;
+use crate::monitor_error::MonitorError;
+use crate::page::{History, PageGuards, PageServer, PairNumbers, Tls};
+use crate::status::MonitorStatus;
+use kumade_archive::{AnyStore, ArchiveError, Reader};
+use kumade_daemon::Exporter;
+use kumade_net::clock;
+use kumade_units::Span;
+use std::collections::BTreeMap;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, PoisonError};
+use std::thread::{self, JoinHandle};
+use tokio::sync::watch;
+
+/// A monitor that stands by.
+#[derive(Debug)]
+pub struct Standby {
+    page: PageServer,
+    is_encrypted: bool,
+    _exporter: Option<Exporter>,
+    status: watch::Receiver<Arc<MonitorStatus>>,
+    leadership: mpsc::Receiver<Leadership>,
+    /// Ends the thread.
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Between two looks at who leads and at what that one sees.
+const LOOK_INTERVAL: Span = Span::from_secs(1);
+/// Questions of the page that are answered at a time.
+const MAX_QUESTIONS: usize = 2;
+
+impl Standby {
+    /// Begins to wait. None where the archive is in a file of this host, which nobody else writes.
+    ///
+    /// # Errors
+    /// The database cannot be reached, or an address not be had.
+    pub fn start(config: &MonitorConfig) -> Result<Option<Self>, MonitorError> {
+        let Some(candidate) = Candidate::new(config, clock::monotonic())? else { return Ok(None) };
+        let (sender, status) = watch::channel(Arc::new(MonitorStatus::empty(&config.name)));
+        let numbers = PairNumbers::default();
+        let reader = || config.open_archive_read_only().map(Reader::new);
+        let readers = (0..MAX_QUESTIONS).map(|_| reader()).collect::<Result<_, _>>()?;
+        // It writes nothing: what visitors do is in its log alone.
+        let access = AccessControl::new(config.access.clone(), |entry| tracing::info!("{}: {}", entry.who, entry.what));
+        let tls = Tls::default();
+        tls.load(config.tls.as_ref())?;
+        let guards = PageGuards { access: access.clone(), tls };
+        let history = History::new(readers, numbers.clone());
+        let note = |text: String| tracing::info!("{text}");
+        let page = PageServer::start(config.page, status.clone(), history, guards, note)?;
+        let exporter = start_exporter(config, &access, status.clone())?;
+        let (stop, stopped) = mpsc::channel();
+        let (leads, leadership) = mpsc::channel();
+        let look = Look { candidate, reader: reader()?, numbers, status: sender };
+        let work = move || look.run(&stopped, &leads);
+        let thread = thread::Builder::new().name("standby".into()).spawn(work).map_err(MonitorError::System)?;
+        let is_encrypted = config.tls.is_some();
+        Ok(Some(Standby {
+            page,
+            is_encrypted,
+            _exporter: exporter,
+            status,
+            leadership,
+            stop: Some(stop),
+            thread: Some(thread),
+        }))
+    }
+
+    /// The right to write the archive, as soon as this host has it. What stands by is ended then, and a monitor started.
+    ///
+    /// # Errors
+    /// A thread of it has ended by a fault.
+    pub fn take_leadership(&self) -> Result<Option<Leadership>, MonitorError> {
+        match self.leadership.try_recv() {
+            Ok(leadership) => Ok(Some(leadership)),
+            Err(mpsc::TryRecvError::Empty) => Ok(None),
+            Err(mpsc::TryRecvError::Disconnected) => Err(MonitorError::Ended),
+        }
+    }
+
+    /// Where the page is served.
+    pub fn page_url(&self) -> String {
+        format!("{}://{}/", if self.is_encrypted { "https" } else { "http" }, self.page.address())
+    }
+
+    /// What it sees, now and later.
+    pub fn status(&self) -> watch::Receiver<Arc<MonitorStatus>> {
+        self.status.clone()
+    }
+}
+
+impl Drop for Standby {
+    fn drop(&mut self) {
+        self.stop = None;
+        // A panic has been reported.
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// The thread of one that stands by.
+struct Look {
+    candidate: Candidate,
+    reader: Reader<AnyStore>,
+    numbers: PairNumbers,
+    status: watch::Sender<Arc<MonitorStatus>>,
+}
+
+impl Look {
+    fn run(mut self, stopped: &mpsc::Receiver<()>, leads: &mpsc::Sender<Leadership>) {
+        loop {
+            let advanced = self.candidate.advance(clock::monotonic());
+            if matches!(advanced, Ok(true)) {
+                // Whoever has ended does not take it.
+                let _ = leads.send(self.candidate.into_leadership());
+                return;
+            }
+            let outcome = advanced.and_then(|_| self.read());
+            self.publish(outcome);
+            if stopped.recv_timeout(LOOK_INTERVAL.to_duration()) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+        }
+    }
+
+    /// What the leader sees, and the numbers of pairs, by which the page asks.
+    fn read(&mut self) -> Result<Option<MonitorStatus>, ArchiveError> {
+        let hosts: BTreeMap<_, _> = self.reader.hosts()?.into_iter().map(|host| (host.id, host.stable_id)).collect();
+        let pairs = self.reader.pairs()?.into_iter();
+        let numbers = pairs.filter_map(|pair| Some((hosts.get(&pair.target)?.clone(), pair.id))).collect();
+        *self.numbers.write().unwrap_or_else(PoisonError::into_inner) = numbers;
+        Ok(self.reader.state(STATUS_KEY)?.and_then(|bytes| decode_status(&bytes)))
+    }
+
+    fn publish(&self, outcome: Result<Option<MonitorStatus>, ArchiveError>) {
+        let (seen, failure) = match outcome {
+            Ok(seen) => (seen, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        if failure.is_some() && self.status.borrow().archive_failure.is_none() {
+            tracing::error!("{}", failure.as_deref().unwrap_or_default());
+        }
+        let mut status = seen.unwrap_or_else(|| MonitorStatus::clone(&self.status.borrow()));
+        status.archive_failure = failure;
+        status.leader = self.candidate.leader_status();
+        self.status.send_replace(Arc::new(status));
+    }
+}
