@@ -368,6 +368,7 @@ mod tests {
         });
         let mut peer = ServerConnection::connect(
             &MeasureConfig::new("127.0.0.1", port),
+            &[([127, 0, 0, 1], port).into()],
             &StopCondition::new(&CancelToken::default(), None),
         )
         .unwrap();

@@ -141,6 +141,14 @@ const PAGES: &[ManualPage] = &[
         exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
+        command: "monitor import",
+        examples: &[(
+            "kumade monitor import psconfig template.json --from ps.example.org",
+            "from perfSONAR's template",
+        )],
+        exit_statuses: COMMAND_EXIT_STATUSES,
+    },
+    ManualPage {
         command: "monitor import psconfig",
         examples: &[(
             "kumade monitor import psconfig template.json --from ps.example.org > monitor.toml",

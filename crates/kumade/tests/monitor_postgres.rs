@@ -205,7 +205,9 @@ fn a_database_that_is_killed_and_started_again_is_written_on() {
             sleep(Duration::from_secs(2));
             site.server.restart_killed();
             for port in [leader, follower] {
-                wait_for("the page says no more", || site.status(port)["archive_failure"].is_null());
+                let is_told = |port| site.status(port)["archive_failure"].clone();
+                println!("{}: {}, {}: {}", leader, is_told(leader), follower, is_told(follower));
+                wait_for("the page says no more", || is_told(port).is_null());
             }
             // Twenty a second.
             wait_for("what waited is archived", || site.archived(leader) > before + 40);

@@ -133,6 +133,7 @@ fn each_minute_comes_to_prometheus_once_also_where_it_or_the_monitor_was_down() 
         wait_for("another minute comes", || site.minutes().len() > 1);
         let minutes = site.minutes();
         assert!(minutes.windows(2).all(|pair| pair[1] - pair[0] == 60), "{minutes:?}");
+        wait_for("it is counted", || site.remote_write()["accepted"].as_u64() > Some(0));
         let told = site.remote_write();
         assert_eq!(told["refused"], 0, "{told}");
     });

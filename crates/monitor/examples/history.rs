@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for (path, pair) in pairs.iter().enumerate() {
             fill(&mut batch, path as u32, *pair, from, (from - begin).as_secs_f64() / 3600.0, &mut random);
         }
-        from = from + BATCH;
+        from += BATCH;
         archive.ingest(&batch, from)?;
         archive.commit(from)?;
         while archive.maintain(from)? {}

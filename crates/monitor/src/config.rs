@@ -5,10 +5,11 @@ mod alert_sections;
 mod changes;
 mod file;
 mod remote_write;
-mod spanned;
 mod types;
+mod unknown_name;
+mod values;
 
 pub(crate) use changes::COMMAND;
 pub use changes::FixedSetting;
-pub use file::KeyReader;
 pub use types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget, TlsFiles};
+pub use values::KeyReader;

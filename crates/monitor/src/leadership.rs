@@ -2,15 +2,36 @@
 
 use crate::config::MonitorConfig;
 use crate::status::{LeaderStatus, MonitorStatus};
-use kumade_archive::{ArchiveError, Leader, PostgresStore};
+use kumade_archive::{AnyStore, ArchiveError, Leader, PostgresStore};
 use kumade_planner::{Election, ElectionStep, LeaderRecord, TAKE_OVER_AFTER};
 use kumade_units::Time;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The right to write a shared archive, until another takes it over.
 #[derive(Debug)]
 pub struct Leadership {
     pub(crate) store: PostgresStore,
     pub(crate) election: Election,
+}
+
+/// That this host leads.
+#[derive(Debug)]
+pub(crate) struct Leading {
+    pub(crate) election: Election,
+    /// Another has taken over.
+    pub(crate) deposed: Arc<AtomicBool>,
+    pub(crate) next_connection: Time,
+    pub(crate) next_status: Time,
+}
+
+impl Leading {
+    /// Writes what a leadership stands for.
+    pub(crate) fn begin(leadership: Leadership, now: Time) -> (AnyStore, Option<Leading>) {
+        let Leadership { store, election } = leadership;
+        let leading = Leading { election, deposed: Arc::default(), next_connection: now, next_status: now };
+        (store.into(), Some(leading))
+    }
 }
 
 /// A host that waits for it.

@@ -2,14 +2,15 @@
 
 mod alerts;
 mod leading;
+mod others;
 mod reconfigure;
 mod remote_write;
 
 use crate::alerts::{ALERTS_KEY, Alerter, SendReport};
 use crate::config::MonitorConfig;
 use crate::estimate::schedule_load;
-use crate::host_use::{HostUse, HostUseChange};
-use crate::leadership::Leadership;
+use crate::host_use::HostUse;
+use crate::leadership::{Leadership, Leading};
 use crate::light::ProbeReport;
 use crate::monitor_error::MonitorError;
 use crate::page::PairNumbers;
@@ -19,14 +20,12 @@ use crate::run_document::{failed_document, run_status};
 use crate::schedule::{Schedule, ScheduleStep, plan};
 use crate::status::{MissedRun, MonitorStatus, RemoteWriteStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
-    AnyStore, Archive, ArchiveError, AuditEntry, Batch, Event, Family, Gap, HostId, NewRun, PairId, Reader, Run,
+    AnyStore, Archive, ArchiveError, AuditEntry, Batch, Event, Family, Gap, Health, HostId, NewRun, PairId, Reader, Run,
 };
 use kumade_client::{EndedMeasurement, HOST_IN_USE, RunningMeasurement};
-use kumade_net::HostClaim;
 use kumade_net::clock::{self, RealtimeOffset};
 use kumade_planner::{Outcome, Plan, Refusal, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
-pub(crate) use leading::Leading;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -341,31 +340,6 @@ impl Recorder {
         self.publish(utc);
     }
 
-    /// Looks whether another program measures at this host, unless a measurement of its own runs.
-    fn follow_host_use(&mut self, now: Time) {
-        if self.running.is_some() {
-            return;
-        }
-        let holder = HostClaim::current_holder().ok().flatten().map(|holder| holder.to_string());
-        match self.host_use.update(holder, now) {
-            Some(HostUseChange::Begun(holder)) => self.schedule.set_claim(Some(&holder), now),
-            Some(HostUseChange::Ended) => self.schedule.set_claim(None, now),
-            None => {}
-        }
-        match (self.host_use.is_used(), self.busy.iter_mut().find(|busy| busy.to.is_none())) {
-            // It has begun since the last look.
-            (true, None) => self.add_busy_time(now - COMMIT_INTERVAL),
-            (false, Some(busy)) => busy.to = Some(now),
-            _ => {}
-        }
-    }
-
-    /// From then on, light probes are marked.
-    fn add_busy_time(&mut self, from: Time) {
-        self.busy.push_back(BusyTime { from, to: None });
-        self.busy.drain(..self.busy.len().saturating_sub(KEPT_BUSY_TIMES));
-    }
-
     /// Does what the schedule says.
     fn follow_schedule(&mut self, now: Time, utc: Time) {
         if let Some(record) = self.schedule.take_unstored() {
@@ -471,6 +445,10 @@ impl Recorder {
 
     /// Hands everything over to the archive, and has it written.
     fn commit(&mut self, utc: Time) {
+        if let (Some(_), Health::DiskFull(_)) = (&self.unacknowledged, self.archive.health()) {
+            // It makes room first.
+            return self.shed();
+        }
         if self.unacknowledged.is_none() {
             let batch = self.take_batch();
             // It is kept until the archive has taken it, and until it is on the disk.

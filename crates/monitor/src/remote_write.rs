@@ -10,13 +10,15 @@ mod exporter;
 mod figures;
 mod http;
 mod position;
+mod progress;
 mod sender;
 
 pub use delivery::{Answer, Delivery};
 pub use encoding::{Sample, SeriesLabels, encode_write_request};
-pub use exporter::{RemoteWriteExporter, RemoteWriteProgress, Wake};
+pub use exporter::{RemoteWriteExporter, Wake};
 pub use http::{RemoteWriteClient, RemoteWriteError};
 pub use position::Position;
+pub use progress::RemoteWriteProgress;
 pub(crate) use sender::{RemoteWriteNews, RemoteWriteSender};
 
 use kumade_units::Span;

@@ -24,9 +24,14 @@ impl PostgresStore {
     ///
     /// The database can't be read.
     pub fn leader(&mut self) -> Result<Leader, ArchiveError> {
-        if self.is_lost() {
+        self.read_leader().or_else(|_| {
+            // The server was restarted, perhaps.
             *self = self.reconnected()?;
-        }
+            self.read_leader()
+        })
+    }
+
+    fn read_leader(&mut self) -> Result<Leader, ArchiveError> {
         let rows = self.session.query(LEAD, &format!("SELECT epoch, name, {AGE} FROM leader"), &[])?;
         let row = rows.first().ok_or_else(|| self.deposed())?;
         let age = Span::from_secs_f64(row.get::<_, f64>(2).max(0.0));

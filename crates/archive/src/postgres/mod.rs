@@ -13,6 +13,7 @@ use crate::ArchiveError;
 pub use address::{PostgresAddress, PostgresAddressError};
 pub use leader::Leader;
 use session::{SPOOL_PREFIX, Session};
+use std::time::Duration;
 
 /// An archive in a database. One writer, whichever machine it runs on; any number of readers.
 ///
@@ -59,9 +60,9 @@ impl PostgresStore {
         Self::open_read_only(&self.address)
     }
 
-    /// Whether the connection is gone. What was asked last may have been done or not.
-    pub fn is_lost(&self) -> bool {
-        self.session.client.is_closed()
+    /// Whether the connection is gone: it is tried. What was asked last may have been done or not.
+    pub fn is_lost(&mut self) -> bool {
+        self.session.client.is_valid(ANSWER_TIMEOUT).is_err()
     }
 
     /// Another connection of the same writer, after the first one was lost. If it still leads, nobody has written meanwhile.
@@ -89,7 +90,7 @@ impl PostgresStore {
         let (operation, sql) = ("begin to read", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
         match self.session.execute_all(operation, sql) {
             // The server was restarted, perhaps.
-            Err(_) if self.reads_only && self.is_lost() => {
+            Err(_) if self.reads_only => {
                 self.session = Self::connect_reader(&self.address)?;
                 self.session.execute_all(operation, sql)
             }
@@ -97,6 +98,9 @@ impl PostgresStore {
         }
     }
 }
+
+/// A server that answers nothing for so long is gone.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The table of a segment, which is dropped whole.
 fn spool_table(segment: crate::SegmentId) -> String {

@@ -1,7 +1,8 @@
 //! `[[alert]]`, `[[notify]]` and `[[silence]]`.
 
-use super::spanned::{parse_spanned, unknown_name_fault};
 use super::types::MonitoredTarget;
+use super::unknown_name::unknown_name_fault;
+use super::values::parse_spanned;
 use crate::alerts::{AlertSettings, NotifierConfig, NotifierKind};
 use jiff::civil;
 use jiff::tz::TimeZone;

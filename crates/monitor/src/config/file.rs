@@ -1,8 +1,10 @@
 use super::access_section::{AccessSection, TlsSection, check_reach};
 use super::alert_sections::{AlertSection, NotifySection, SilenceSection, alert_settings};
 use super::remote_write::RemoteWriteSection;
-use super::spanned::parse_spanned;
 use super::types::{LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};
+use super::values::{
+    KeyReader, VALID_LIMITS, VALID_PERIODS, VALID_PROBE_INTERVALS, VALID_RETENTIONS, parse_spanned, span_within,
+};
 use crate::light::{ProbeKind, ReplyLimits};
 use kumade_archive::{PostgresAddress, PostgresAddressError, Retention};
 use kumade_client::{DEFAULT_PORT, STAMP_PORT};
@@ -14,8 +16,7 @@ use kumade_wire::stamp::StampKey;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use toml::Spanned;
 
 /// Where the page is served by default: on the loopback interface alone.
@@ -23,22 +24,6 @@ const DEFAULT_PAGE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST)
 const DEFAULT_ARCHIVE: &str = "/var/lib/kumade-monitor";
 /// What begins so is a database; all else is a directory.
 const DATABASE_SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
-/// One probe in 10 ms is what a measurement sends; none in an hour tells nothing.
-const VALID_PROBE_INTERVALS: ValidSpans = ValidSpans(Span::from_millis(10)..=Span::from_secs(3600), "10ms to 1h");
-/// A measurement takes seconds; after a year, nobody knows what was before.
-const VALID_PERIODS: ValidSpans = ValidSpans(Span::from_secs(30)..=Span::from_secs(366 * 86_400), "30s to 366d");
-/// For replies: a full buffer holds seconds, never minutes.
-const VALID_LIMITS: ValidSpans = ValidSpans(Span::from_millis(1)..=Span::from_secs(60), "1ms to 60s");
-/// Less than a day is no archive.
-const VALID_RETENTIONS: ValidSpans =
-    ValidSpans(Span::from_secs(86_400)..=Span::from_secs(36_600 * 86_400), "1d to 36600d");
-
-/// Times that a key may have, and how people write these.
-pub(super) struct ValidSpans(pub(super) RangeInclusive<Span>, pub(super) &'static str);
-
-/// Reads the file of a pre-shared key; says why it cannot.
-pub type KeyReader<'r> = &'r dyn Fn(&Path) -> Result<PresharedKey, String>;
-
 /// The file as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -351,17 +336,6 @@ impl TargetSection {
     }
 }
 
-pub(super) fn span_within(
-    text: Option<&Spanned<String>>,
-    default: Span,
-    valid: ValidSpans,
-) -> Result<Span, ConfigFault> {
-    let Some(text) = text else { return Ok(default) };
-    let span = parse_spanned(text, parse::span)?;
-    let problem = || ConfigFault::new(text.span(), format!("{} is out of range: {}", text.get_ref(), valid.1));
-    valid.0.contains(&span).then_some(span).ok_or_else(problem)
-}
-
 fn key_in(path: Option<&Spanned<PathBuf>>, read_key: KeyReader<'_>) -> Result<Option<PresharedKey>, ConfigFault> {
     let read =
         |path: &Spanned<PathBuf>| read_key(path.get_ref()).map_err(|problem| ConfigFault::new(path.span(), problem));
@@ -382,6 +356,7 @@ fn own_name() -> String {
 mod tests {
     use super::*;
     use kumade_net::interface::Family;
+    use std::path::Path;
 
     fn read(text: &str) -> Result<MonitorConfig, String> {
         let read_key = |path: &Path| match path.to_str() {

@@ -1,7 +1,6 @@
 //! `[remote-write]` of the configuration file.
 
-use super::file::{ValidSpans, span_within};
-use super::spanned::parse_spanned;
+use super::values::{VALID_MAX_AGES, parse_spanned, span_within};
 use crate::remote_write::RemoteWriteConfig;
 use kumade_daemon::{ConfigFault, read_text};
 use kumade_units::Span;
@@ -13,8 +12,6 @@ use ureq::http::{HeaderName, HeaderValue, Uri};
 
 /// Prometheus takes nothing that is older, unless told to.
 const DEFAULT_MAX_AGE: Span = Span::from_secs(3600);
-/// Minutes are sent once they are over; minutes are kept for 30 days by default.
-const VALID_MAX_AGES: ValidSpans = ValidSpans(Span::from_secs(300)..=Span::from_secs(366 * 86_400), "5min to 366d");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

@@ -132,7 +132,7 @@ impl Identity {
         check_permissions(&files.key)?;
         let key = PrivateKeyDer::from_pem_slice(&read_pem(&files.key)?).map_err(pem(&files.key, "private key"))?;
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(&[&rustls::version::TLS13])
             .and_then(|versions| versions.with_no_client_auth().with_single_cert(chain, key));
         let config = config.map_err(|cause| TlsError::Unusable { files: files.clone(), cause })?;
         Ok(Identity { files: files.clone(), stamps, config: Arc::new(config) })

@@ -1,38 +1,19 @@
 //! The recorder of an archive that others could write, too: says that it leads, connects again, ends where another has taken over.
 
 use super::Recorder;
-use crate::leadership::{Leadership, STATUS_KEY, encode_status};
+use crate::leadership::{STATUS_KEY, encode_status};
 use crate::status::{LeaderStatus, MonitorStatus};
 use kumade_archive::{AnyStore, Archive, ArchiveError, PostgresStore};
 use kumade_net::clock;
-use kumade_planner::{Election, ElectionStep};
+use kumade_planner::ElectionStep;
 use kumade_units::{Span, Time};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// That this host leads.
-#[derive(Debug)]
-pub(crate) struct Leading {
-    election: Election,
-    /// Another has taken over.
-    deposed: Arc<AtomicBool>,
-    next_connection: Time,
-    next_status: Time,
-}
 
 /// Between two attempts to reach a database that is gone.
 const RECONNECT_INTERVAL: Span = Span::from_secs(2);
 /// How often those that stand by are told what is seen.
 const STATUS_INTERVAL: Span = Span::from_secs(5);
-
-impl Leading {
-    /// Writes what a leadership stands for.
-    pub(super) fn begin(leadership: Leadership, now: Time) -> (AnyStore, Option<Leading>) {
-        let Leadership { store, election } = leadership;
-        let leading = Leading { election, deposed: Arc::default(), next_connection: now, next_status: now };
-        (store.into(), Some(leading))
-    }
-}
 
 impl Recorder {
     /// Is set where another host has taken over.
@@ -54,7 +35,7 @@ impl Recorder {
     pub(super) fn keep_leading(&mut self, now: Time, utc: Time) {
         let Some(leading) = &mut self.leading else { return };
         let Some(store) = shared(&mut self.archive) else { return };
-        if store.is_lost() {
+        if self.archive_failure.is_some() && store.is_lost() {
             if now < leading.next_connection {
                 return;
             }

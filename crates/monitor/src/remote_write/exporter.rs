@@ -4,6 +4,7 @@ use super::delivery::{Answer, Delivery};
 use super::encoding::encode_write_request;
 use super::figures::{FigureBatch, ReadTimes, read_figures};
 use super::position::Position;
+use super::progress::RemoteWriteProgress;
 use kumade_archive::{ArchiveError, PairId, ReadStore, Reader};
 use kumade_units::{Span, Time};
 
@@ -34,19 +35,6 @@ pub enum Wake {
     Store(Vec<u8>),
     /// Nothing until then, by the monotonic clock.
     Wait(Time),
-}
-
-/// How sending goes.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct RemoteWriteProgress {
-    /// Samples that were stored since the start.
-    pub accepted_samples: u64,
-    /// Samples that the receiver refused, or that became too old.
-    pub refused_samples: u64,
-    /// Why nothing can be sent at present.
-    pub failure: Option<String>,
-    /// Why samples were refused last.
-    pub refusal: Option<String>,
 }
 
 /// Between two looks at the archive, which has figures of minutes.
@@ -149,23 +137,5 @@ impl<S: ReadStore> RemoteWriteExporter<S> {
         let counts = self.delivery.counts();
         self.progress.accepted_samples += counts.accepted - before.accepted;
         self.progress.refused_samples += counts.refused - before.refused;
-    }
-}
-
-impl RemoteWriteProgress {
-    /// What to tell of a change; none where nothing has changed that matters.
-    pub(crate) fn change_since(&self, before: Option<&RemoteWriteProgress>) -> Option<String> {
-        let failed_before = before.is_some_and(|before| before.failure.is_some());
-        match &self.failure {
-            Some(failure) if !failed_before => Some(format!("figures cannot be sent to the other database: {failure}")),
-            None if failed_before => Some("figures are sent to the other database again".to_owned()),
-            _ => match &self.refusal {
-                // Once: the next ones are counted.
-                Some(refusal) if before.is_none_or(|before| before.refusal.is_none()) => {
-                    Some(format!("the other database refuses figures: {refusal}"))
-                }
-                _ => None,
-            },
-        }
     }
 }

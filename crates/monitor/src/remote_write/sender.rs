@@ -1,9 +1,10 @@
 //! The thread that sends.
 
 use super::RemoteWriteConfig;
-use super::exporter::{RemoteWriteExporter, RemoteWriteProgress, Wake};
+use super::exporter::{RemoteWriteExporter, Wake};
 use super::http::RemoteWriteClient;
 use super::position::Position;
+use super::progress::RemoteWriteProgress;
 use kumade_archive::{ReadStore, Reader};
 use kumade_net::clock;
 use kumade_units::Span;

@@ -1,14 +1,7 @@
-//! Values with their place in the file.
+//! Names that nothing has.
 
 use kumade_daemon::ConfigFault;
 use toml::Spanned;
-
-pub(super) fn parse_spanned<T, E: ToString>(
-    text: &Spanned<String>,
-    parse: impl FnOnce(&str) -> Result<T, E>,
-) -> Result<T, ConfigFault> {
-    parse(text.get_ref()).map_err(|error| ConfigFault::new(text.span(), error.to_string()))
-}
 
 /// A name that nothing has, with the most similar one that something has.
 pub(super) fn unknown_name_fault<'n>(
