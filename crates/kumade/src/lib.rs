@@ -59,6 +59,8 @@ enum Command {
     /// Run a command for each event on standard input
     #[command(name = event_hook::HELPER_COMMAND, hide = true)]
     RunOnEvents(event_hook::HelperArgs),
+    #[command(name = monitor::HELPER_COMMAND, hide = true)]
+    RunOnAlerts(monitor::AlertCommandArgs),
     /// Print a shell completion script
     Completions {
         /// Shell to generate the script for
@@ -120,6 +122,7 @@ fn run(request: Command) -> anyhow::Result<ExitCode> {
         Command::Monitor(args) => monitor::run(&args),
         Command::Key(args) => key::run(&args),
         Command::RunOnEvents(args) => Ok(event_hook::run_helper(&args)),
+        Command::RunOnAlerts(args) => Ok(monitor::run_helper(&args)),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut build_command(), "kumade", &mut script);

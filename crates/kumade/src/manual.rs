@@ -122,7 +122,10 @@ const PAGES: &[ManualPage] = &[
     },
     ManualPage {
         command: "monitor check",
-        examples: &[("kumade monitor check monitor.toml", "what it costs, and whether all measurements fit")],
+        examples: &[
+            ("kumade monitor check monitor.toml", "what it costs, and whether all measurements fit"),
+            ("kumade monitor check --notify monitor.toml", "whether those who are told of alerts take a test"),
+        ],
         exit_statuses: "0 it can be done; 1 a file cannot be read, or the measurements do not fit; 2 the configuration is invalid",
     },
     ManualPage {

@@ -1,5 +1,6 @@
 //! `kumade monitor`: measures paths for years, and shows what came of it.
 
+mod alert_command;
 mod check;
 mod config_file;
 mod export;
@@ -9,6 +10,7 @@ mod run;
 mod show;
 
 use crate::usage::usage_error;
+pub(crate) use alert_command::{AlertCommandArgs, HELPER_COMMAND, run_helper};
 use clap::{Args, Subcommand};
 use config_file::read_role_config;
 use kumade_daemon::{NameLockError, check_name};

@@ -20,6 +20,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("multipath", &["link", "packet", "probe-train", "units"]),
     ("sketch", &["units"]),
     ("planner", &["units"]),
+    ("alerts", &["units"]),
     ("noise-session", &["units"]),
     // Client and server may share a key.
     ("wire", &["noise-session", "probe-train", "units"]),
@@ -53,6 +54,7 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "monitor",
         &[
+            "alerts",
             "archive",
             "client",
             "daemon",
@@ -155,7 +157,7 @@ const EDGES: &[(&str, &[&str])] = &[
 const FOR_TESTS: [&str; 2] = ["netns-testbed", "serve"];
 
 /// Crates without clock, socket, thread and global randomness.
-const PURE: [&str; 14] = [
+const PURE: [&str; 15] = [
     "units",
     "packet",
     "probe-train",
@@ -165,6 +167,7 @@ const PURE: [&str; 14] = [
     "multipath",
     "sketch",
     "planner",
+    "alerts",
     "noise-session",
     "wire",
     "measurement",

@@ -224,6 +224,30 @@ async function auditView() {
   show("Audit", element("h1", {}, "Who has done what"), entries.length === 0 ? element("p", { class: "faint" }, "Nothing so far.") : table(["Time", "Who", "What"], entries.map(row), "Audit"));
 }
 
+// Alerts, above all views
+
+/** What is shown, so that a screen reader hears only news. */
+let shownAlerts = "";
+
+function alertItem(alert) {
+  const pair = alert.pairs.length === 1 ? status.pairs.find((one) => one.id === alert.pairs[0]) : undefined;
+  const text = pair ? element("a", { href: `/pair/${encodeURIComponent(pair.id)}` }, alert.text) : alert.text;
+  return element("li", {}, text, element("span", { class: "faint" }, ` since ${format.time(alert.raised_seconds)}${alert.is_silent ? ", silent" : ""}`));
+}
+
+function showAlerts() {
+  const { standing, receivers } = status.alerts;
+  const failing = receivers.filter((receiver) => receiver.failure);
+  const place = document.getElementById("alerts");
+  const content = JSON.stringify([standing, failing]);
+  if (content === shownAlerts) return;
+  shownAlerts = content;
+  place.hidden = standing.length + failing.length === 0;
+  const late = failing.map((receiver) => element("p", {}, `${receiver.waiting} messages wait for ${receiver.name}: it ${receiver.failure}`));
+  const heading = element("p", { class: "state bad" }, `${standing.length} ${standing.length === 1 ? "alert" : "alerts"}`);
+  place.replaceChildren(...(standing.length > 0 ? [heading, element("ul", { tabindex: 0 }, standing.map(alertItem))] : []), ...late);
+}
+
 // Which view
 
 async function render() {
@@ -287,6 +311,7 @@ function take(news) {
   connection.textContent = `live, ${new Date(status.time_seconds * 1000).toLocaleTimeString()}`;
   showNotices();
   document.getElementById("monitor-name").textContent = `kumade monitor at ${status.name}`;
+  showAlerts();
   if (isFirst || ["/", "/schedule"].includes(location.pathname)) render();
 }
 

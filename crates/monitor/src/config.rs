@@ -1,13 +1,16 @@
 //! The configuration file of a monitor.
 
 mod access_section;
+mod alert_sections;
 mod changes;
 mod file;
 mod mesh;
 mod remote_write;
 mod types;
+mod unknown_name;
 mod values;
 
+pub(crate) use changes::COMMAND;
 pub use changes::FixedSetting;
 pub use file::RoleConfig;
 pub use types::{

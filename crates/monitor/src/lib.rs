@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod alerts;
 mod archive_engine;
 pub mod config;
 mod estimate;

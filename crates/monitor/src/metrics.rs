@@ -31,13 +31,17 @@ const REMOTE_WRITE_GAUGES: [Gauge<RemoteWriteStatus>; 3] = [
 #[derive(Debug)]
 struct Metrics(MonitorStatus);
 
-const MONITOR_GAUGES: [Gauge<MonitorStatus>; 3] = [
+const MONITOR_GAUGES: [Gauge<MonitorStatus>; 5] = [
     ("uptime_seconds", "For how long the monitor has run", |status| Some(status.time_seconds - status.started_seconds)),
     ("leading", "Whether this host measures and writes: 0 where it stands by for another", |status| {
         Some(f64::from(u8::from(!stands_by(status))))
     }),
     ("archive_failing", "Whether nothing can be archived at present", |status| {
         Some(f64::from(u8::from(status.archive_failure.is_some())))
+    }),
+    ("alerts", "Alerts that stand", |status| Some(status.alerts.standing.len() as f64)),
+    ("alert_messages_waiting", "Messages on alerts that nobody has taken so far", |status| {
+        Some(status.alerts.receivers.iter().map(|receiver| receiver.waiting as f64).sum())
     }),
 ];
 const PAIR_GAUGES: [Gauge<PairStatus>; 4] =

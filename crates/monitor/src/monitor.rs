@@ -1,7 +1,7 @@
 //! A monitor that runs: its threads, and who tells whom.
 
 use crate::access::{AccessControl, Credential};
-use crate::config::{LightProbes, MeshConfig, MonitorConfig, MonitoredTarget};
+use crate::config::{COMMAND, LightProbes, MeshConfig, MonitorConfig, MonitoredTarget};
 use crate::leadership::Leadership;
 use crate::light::{ProbedTarget, Prober};
 use crate::mesh::listener::AgentListener;
@@ -57,7 +57,7 @@ impl Monitor {
         let (messages, inbox) = mpsc::sync_channel(MAX_WAITING_REPORTS);
         let (status, followed) = watch::channel(Arc::new(MonitorStatus::empty(&config.name)));
         let targets = own_targets(&config).map(probed_target).collect();
-        let mut recorder = Recorder::open(config.clone(), leadership, status)?;
+        let mut recorder = Recorder::open(config.clone(), leadership, status, messages.clone())?;
         let deposed = recorder.deposed_flag();
         let agents = config.mesh.as_ref().map(|mesh| start_listener(mesh, messages.clone())).transpose()?;
         agents.iter().for_each(|agents| recorder.set_mesh_commands(agents.commands()));
@@ -99,8 +99,11 @@ impl Monitor {
     ///
     /// # Errors
     /// It differs in what a running monitor keeps, or the system or the archive refuses something; then all is as it was.
-    pub fn reconfigure(&mut self, config: MonitorConfig) -> Result<Vec<String>, MonitorError> {
+    pub fn reconfigure(&mut self, mut config: MonitorConfig) -> Result<Vec<String>, MonitorError> {
         let changes = self.config.changes_to(&config)?;
+        if !config.alerts.adopt_commands(&self.config.alerts) {
+            return Err(COMMAND.into());
+        }
         config.check_load()?;
         // At another address, it can start beside the one before.
         let has_other_metrics = config.prometheus != self.config.prometheus;

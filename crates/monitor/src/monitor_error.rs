@@ -1,3 +1,4 @@
+use crate::alerts::NotifierError;
 use crate::config::FixedSetting;
 use crate::estimate::Overloaded;
 use crate::page::{PageError, TlsError};
@@ -37,6 +38,9 @@ pub enum MonitorError {
     /// Its page cannot be encrypted.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Somebody cannot be told of alerts.
+    #[error(transparent)]
+    Notifier(#[from] NotifierError),
     /// Its page cannot be served.
     #[error(transparent)]
     Page(#[from] PageError),

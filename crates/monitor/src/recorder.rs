@@ -1,5 +1,6 @@
 //! The thread that knows all: it takes what probes and measurements tell, starts measurements, and is the archive's only writer.
 
+mod alerts;
 mod leading;
 mod mesh;
 mod mesh_state;
@@ -8,6 +9,7 @@ mod others;
 mod reconfigure;
 mod remote_write;
 
+use crate::alerts::{ALERTS_KEY, Alerter, SendReport};
 use crate::config::MonitorConfig;
 use crate::estimate::schedule_load;
 use crate::host_use::HostUse;
@@ -44,6 +46,8 @@ pub(crate) enum Message {
     Probe(ProbeReport),
     /// By the thread that listens for agents.
     Mesh(MeshReport),
+    /// By a thread that sends alerts.
+    Alert(SendReport),
     /// By the sender to another database.
     RemoteWrite(RemoteWriteNews),
     /// To go on with another configuration. What probes report from then on is of its targets.
@@ -114,6 +118,9 @@ pub(crate) struct Recorder {
     mesh: Option<MeshState>,
     /// Pairs of which the archive has taken runs from agents since the last commit.
     delivered_runs: Vec<PairId>,
+    alerter: Alerter,
+    /// For the threads that send alerts.
+    messages: SyncSender<Message>,
 }
 
 struct RunningRun {
@@ -132,6 +139,7 @@ impl Recorder {
         config: MonitorConfig,
         leadership: Option<Leadership>,
         status: watch::Sender<Arc<MonitorStatus>>,
+        messages: SyncSender<Message>,
     ) -> Result<Self, MonitorError> {
         config.check_load()?;
         let (now, utc) = (clock::monotonic(), clock::realtime());
@@ -156,7 +164,11 @@ impl Recorder {
         // Agents have gone on meanwhile.
         let latest = if mesh.is_some() { Vec::new() } else { archive.read().latest()? };
         let last_sent = latest.into_iter().map(|state| (state.pair, state.last_sent)).collect();
+        let standing = archive.read().state(ALERTS_KEY)?;
+        let alerter = Alerter::start(&config, standing.as_deref(), Self::alert_reporter(&messages), now, utc)?;
         let mut recorder = Recorder {
+            alerter,
+            messages,
             schedule,
             pairs,
             config,
@@ -205,6 +217,7 @@ impl Recorder {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(Message::Probe(report)) => self.take_probe_report(report),
                 Ok(Message::Mesh(report)) => self.take_mesh_report(report),
+                Ok(Message::Alert(report)) => self.alerter.take_report(report, clock::monotonic()),
                 Ok(Message::RemoteWrite(news)) => self.take_remote_write_news(news),
                 Ok(Message::Reconfigure { config, changes, answer }) => {
                     // Who has asked may have ended.
@@ -229,6 +242,7 @@ impl Recorder {
         let utc = clock::realtime();
         (0..self.pairs.len()).for_each(|target| self.set_outage(target, None, utc));
         self.note(None, "monitor-stopped", "the monitor was stopped".to_owned());
+        self.end_alerts(messages);
         self.commit(utc);
         self.resign();
     }
@@ -237,12 +251,14 @@ impl Recorder {
         let (now, utc) = (clock::monotonic(), clock::realtime());
         match report {
             ProbeReport::Results { target, results, duplicates } => {
+                self.alerter.add_results(target, &results, now);
                 let busy = self.busy.make_contiguous();
                 let Some(pair) = self.pairs.get_mut(target) else { return };
                 if pair.add_results(&results, duplicates, busy, now, utc) {
                     self.set_outage(target, None, utc);
                 }
             }
+            ProbeReport::Seen { target, probes } => self.alerter.add_probes(target, probes.into_iter(), now),
             ProbeReport::Address { target, address } => self.set_address(target, address),
             ProbeReport::NotSent { target, reason } => {
                 self.set_outage(target, Some(reason.clone()), utc);
@@ -280,6 +296,8 @@ impl Recorder {
         let latest = self.archive.read().runs(id, Time::ZERO..Time::MAX, 1).unwrap_or_default();
         let pair = &mut self.pairs[target];
         (pair.id, pair.last_run) = (Some(id), latest.first().map(run_status));
+        self.restore_usual(target, id);
+        let pair = &mut self.pairs[target];
         self.numbers.write().unwrap_or_else(PoisonError::into_inner).insert(pair.target.id.clone(), id);
         let tolerated = pair.target.light.interval * MIN_UNMONITORED_INTERVALS;
         let cause =
@@ -317,6 +335,7 @@ impl Recorder {
         }
         self.keep_leading(now, utc);
         self.register_pairs(utc);
+        self.update_alerts(now, utc);
         self.follow_host_use(now);
         self.follow_schedule(now, utc);
         self.commit(utc);
@@ -563,6 +582,7 @@ impl Recorder {
             pairs: self.pairs.iter().map(|pair| self.pair_status(pair)).collect(),
             schedule: self.schedule_status(clock::monotonic()),
             agents: self.agent_status(),
+            alerts: self.alerter.status(utc),
         };
         self.share_status(&status);
         self.status.send_replace(Arc::new(status));

@@ -37,6 +37,9 @@ pub struct MonitorStatus {
     /// Who measures for it, in the configuration's order; none but for a coordinator.
     #[serde(default)]
     pub agents: Vec<AgentStatus>,
+    /// What is alerted on.
+    #[serde(default)]
+    pub alerts: AlertsStatus,
 }
 
 impl MonitorStatus {
@@ -58,6 +61,7 @@ impl MonitorStatus {
             pairs: Vec::new(),
             schedule: ScheduleStatus::default(),
             agents: Vec::new(),
+            alerts: AlertsStatus::default(),
         }
     }
 }
@@ -262,6 +266,45 @@ pub struct MissedRun {
     pub reason: String,
 }
 
+/// Alerts, and who is told of them.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct AlertsStatus {
+    /// Those that stand, the oldest first.
+    pub standing: Vec<AlertStatus>,
+    /// Who is told.
+    pub receivers: Vec<ReceiverStatus>,
+}
+
+/// An alert that stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AlertStatus {
+    /// As in messages.
+    pub id: String,
+    /// The name of the rule that raised it.
+    pub rule: String,
+    /// The word of its condition.
+    pub condition: String,
+    /// Ids of the pairs that it stands for.
+    pub pairs: Vec<String>,
+    /// In a sentence.
+    pub text: String,
+    /// When it was raised.
+    pub raised_seconds: f64,
+    /// A silence covers it at present.
+    pub is_silent: bool,
+}
+
+/// Somebody who is told of alerts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReceiverStatus {
+    /// The name.
+    pub name: String,
+    /// Messages that it has not taken so far.
+    pub waiting: u64,
+    /// Why the last attempt failed; none if it did not.
+    pub failure: Option<String>,
+}
+
 /// The protocol of the control sockets of monitors.
 #[derive(Debug, Clone, Copy)]
 pub struct MonitorProtocol;
@@ -345,7 +388,19 @@ mod tests {
         let run =
             ScheduledRun { pair: "campus".to_owned(), is_running: false, due_in_seconds: 60.0, slot_seconds: 20.0 };
         let missed = MissedRun { pair: "campus".to_owned(), reason: "its time has not come".to_owned() };
+        let alert = AlertStatus {
+            id: "18fa-1".to_owned(),
+            rule: "down".to_owned(),
+            condition: "down".to_owned(),
+            pairs: vec!["silent".to_owned()],
+            text: "Silent: no probe is answered any more".to_owned(),
+            raised_seconds: 1_800_003_000.0,
+            is_silent: false,
+        };
+        let failure = Some("answers 503".to_owned());
+        let receiver = ReceiverStatus { name: "pager".to_owned(), waiting: 1, failure };
         MonitorStatus {
+            alerts: AlertsStatus { standing: vec![alert], receivers: vec![receiver] },
             time_seconds: 1_800_003_600.0,
             remote_write: Some(RemoteWriteStatus { accepted: 1200, refused: 1, refusal: None, failure: None }),
             started_seconds: 1_800_000_000.0,

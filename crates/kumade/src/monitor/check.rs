@@ -4,6 +4,7 @@ use super::config_file::read_role_config;
 use crate::output::StandardOutput;
 use crate::usage::usage_error;
 use clap::Args;
+use kumade_monitor::alerts::send_test_alert;
 use kumade_monitor::config::{AgentConfig, MonitorConfig, RoleConfig, TlsFiles};
 use kumade_units::Rate;
 use std::io::Write;
@@ -16,6 +17,9 @@ pub struct CheckArgs {
     /// Configuration file (TOML)
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Send a test alert to each receiver, and print what it answers
+    #[arg(long)]
+    notify: bool,
 }
 
 /// Of a probe with its headers: 44 bytes of UDP over IPv4, or as many of ICMP.
@@ -71,10 +75,36 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let megabytes = |bytes: u64| bytes as f64 / 1e6;
     let (one, three) = (megabytes(cost.bytes_after_one_year), megabytes(cost.bytes_after_three_years));
     writeln!(output, "archive: {one:.1} MB after a year, {three:.1} MB after three")?;
+    print_alerts(&config, &mut output)?;
     writeln!(output, "{}", access_words(&config))?;
     config.tls.as_ref().map(TlsFiles::check).transpose()?;
     config.check_load()?;
-    Ok(ExitCode::SUCCESS)
+    if args.notify { test_receivers(&config, &mut output) } else { Ok(ExitCode::SUCCESS) }
+}
+
+/// What is alerted on, and who is told.
+fn print_alerts(config: &MonitorConfig, output: &mut StandardOutput) -> anyhow::Result<()> {
+    for rule in &config.alerts.rules {
+        let targets = rule.pairs.as_ref().map_or_else(|| "all targets".to_owned(), |ids| ids.join(", "));
+        writeln!(output, "alert {}: {}, of {targets}", rule.name, rule.describe())?;
+    }
+    let receivers: Vec<&str> = config.alerts.notifiers.iter().map(|notifier| notifier.name.as_str()).collect();
+    match receivers[..] {
+        [] => writeln!(output, "alerts are shown on the page alone: [[notify]] has them sent")?,
+        _ => writeln!(output, "alerts go to {}", receivers.join(", "))?,
+    }
+    Ok(())
+}
+
+/// Fails where one of them does not take it.
+fn test_receivers(config: &MonitorConfig, output: &mut StandardOutput) -> anyhow::Result<ExitCode> {
+    let mut outcomes = Vec::new();
+    send_test_alert(config, kumade_net::clock::realtime(), |name, taken| {
+        let text = taken.as_ref().err().map_or("has taken a test alert", String::as_str);
+        outcomes.push(writeln!(output, "{name}: {text}").map(|()| taken.is_ok()));
+    })?;
+    let are_taken = outcomes.into_iter().collect::<Result<Vec<bool>, _>>()?;
+    Ok(if are_taken.contains(&false) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Who may see the page.

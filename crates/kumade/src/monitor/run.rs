@@ -1,5 +1,6 @@
 //! A monitor that runs until a signal comes.
 
+use super::alert_command::helper;
 use super::config_file::read_config;
 use super::registry::monitor_registry;
 use crate::confinement::Confinement;
@@ -65,6 +66,7 @@ pub(super) fn run(
     let claim = monitor_registry().lock_name(name)?;
     raise_descriptor_limit();
     config.make_archive_directory()?;
+    config.alerts.start_commands(helper).context("cannot start the processes that run the commands of [[notify]]")?;
     let mut confinement = Confinement::unless_kept(keeps_privileges);
     if let Some(confinement) = &mut confinement {
         let ports = [Some(config.page), config.prometheus, config.mesh.as_ref().map(|mesh| mesh.listen)];

@@ -16,6 +16,11 @@ pub struct FixedSetting {
 
 const ARCHIVE: FixedSetting =
     FixedSetting { key: "`archive` in [monitor]", reason: "what was seen so far is in the archive that it has" };
+/// Commands of `[[notify]]`.
+pub(crate) const COMMAND: FixedSetting = FixedSetting {
+    key: "`command` in [[notify]]",
+    reason: "the process that runs it was started before the monitor gave up the right to",
+};
 const PAGE: FixedSetting = FixedSetting { key: "`page` in [monitor]", reason: "browsers are connected to it" };
 
 const MESH: FixedSetting = FixedSetting {
@@ -56,6 +61,9 @@ impl MonitorConfig {
         let mut changes: Vec<String> = settings.map(|(_, what, value)| format!("{what} {value}")).collect();
         changes.extend((self.retention != after.retention).then(|| "retention: other times".to_owned()));
         changes.extend(self.access_changes(after));
+        changes.extend(
+            self.alerts.differs_from(&after.alerts).then(|| "alerts, who is told, or when nobody is".to_owned()),
+        );
         changes.extend(self.target_changes(after));
         Ok(changes)
     }

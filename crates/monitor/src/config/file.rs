@@ -1,4 +1,5 @@
 use super::access_section::{AccessSection, TlsSection, check_reach};
+use super::alert_sections::{AlertSection, NotifySection, SilenceSection, alert_settings};
 use super::mesh::{AgentSection, CoordinatorSection, LinkSection, MeshKeys, MeshSection, agent_config, mesh_config};
 use super::remote_write::RemoteWriteSection;
 use super::types::{AgentConfig, LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};
@@ -46,6 +47,12 @@ struct Sections {
     #[serde(default)]
     link: Vec<LinkSection>,
     coordinator: Option<CoordinatorSection>,
+    #[serde(default)]
+    alert: Vec<AlertSection>,
+    #[serde(default)]
+    notify: Vec<NotifySection>,
+    #[serde(default)]
+    silence: Vec<SilenceSection>,
 }
 
 /// What the program does with a file.
@@ -201,6 +208,7 @@ impl Sections {
                 "nothing to monitor: write [[target]] and host = \"HOST\" for each host",
             ));
         }
+        let targets: Vec<MonitoredTarget> = targets.into_iter().flatten().collect();
         let MonitorSection { name, page, prometheus, stretch, .. } = &self.monitor;
         let (archive, database) = self.monitor.archive()?;
         let access = self.access.validate()?;
@@ -217,10 +225,11 @@ impl Sections {
             prometheus: prometheus_address,
             stretch: *stretch,
             retention: self.retention.validate()?,
+            alerts: alert_settings(&self.alert, &self.notify, &self.silence, &targets)?,
             access,
             tls: self.tls.as_ref().map(TlsSection::files),
             remote_write: self.remote_write.as_ref().map(RemoteWriteSection::validate).transpose()?,
-            targets: targets.into_iter().flatten().collect(),
+            targets,
             mesh,
         })
     }
@@ -485,6 +494,28 @@ mod tests {
     }
 
     #[test]
+    fn conditions_that_no_alert_is_about_keep_the_usual_ones() {
+        let words = |text: &str| {
+            let config = read(&format!("[[target]]\nhost = \"a.example\"\nfamily = \"both\"\n{text}")).unwrap();
+            config.alerts.rules.iter().map(|rule| (rule.name.clone(), rule.times, rule.out_of)).collect::<Vec<_>>()
+        };
+        let named = |all: &[(&str, u32, u32)]| {
+            all.iter().map(|(name, times, out_of)| ((*name).to_owned(), *times, *out_of)).collect::<Vec<_>>()
+        };
+        let usual = [("down", 6, 6), ("no-data", 10, 10), ("loss", 3, 3), ("not-archived", 1, 1)];
+        assert_eq!(words(""), named(&usual));
+        assert_eq!(
+            words("[[alert]]\non = \"loss\"\nenabled = false\n[[alert]]\non = \"down\"\nname = \"x\"\ntimes = 9\n"),
+            named(&[("x", 9, 9), ("no-data", 10, 10), ("not-archived", 1, 1)])
+        );
+        let config = read(
+            "[[target]]\nhost = \"a.example\"\nfamily = \"both\"\n[[alert]]\non = \"available\"\nbelow = \"20mbit\"\ntargets = [\"a.example\"]\n",
+        );
+        let ids = vec!["a.example (IPv4)".to_owned(), "a.example (IPv6)".to_owned()];
+        assert_eq!(config.unwrap().alerts.rules[0].pairs, Some(ids));
+    }
+
+    #[test]
     fn faults_name_their_line_and_what_to_write() {
         let target = "[[target]]\nhost = \"a.example\"\n";
         for (text, expected) in [
@@ -502,6 +533,40 @@ mod tests {
             (&format!("{target}measure = \"1h\"\nkey = \"bad.key\"\n"), "m.toml:4: cannot read the key file bad.key"),
             (&format!("{target}stamp-port = 8620\n"), "m.toml:3: `stamp-port` goes with probe = \"stamp\""),
             (&format!("{target}late-after = \"5s\"\n"), "m.toml:3: `lost-after` is less than `late-after`"),
+            (&format!("{target}[[alert]]\non = \"loss\"\n"), "m.toml:4: an alert on loss needs `above`"),
+            (
+                &format!("{target}[[alert]]\non = \"lost\"\n"),
+                "m.toml:4: unknown variant `lost`, expected one of `down`",
+            ),
+            (&format!("{target}[[alert]]\non = \"down\"\nbelow = \"1mbit\"\n"), "m.toml:5: `below` means nothing"),
+            (&format!("{target}[[alert]]\non = \"down\"\ntimes = 0\n"), "m.toml:5: 0 is out of range"),
+            (
+                &format!("{target}[[alert]]\non = \"change\"\ntimes = 3\nout-of = 2\n"),
+                "m.toml:5: `times` is more than `out-of`",
+            ),
+            (
+                &format!("{target}[[alert]]\non = \"down\"\ntargets = [\"a.exmple\"]\n"),
+                "m.toml:5: \"a.exmple\" is not a target's id; the nearest one is \"a.example\"",
+            ),
+            (
+                &format!("{target}[[alert]]\non = \"down\"\n[[alert]]\non = \"down\"\n"),
+                "m.toml:6: two alerts are called \"down\"",
+            ),
+            (&format!("{target}[[notify]]\n"), "[[notify]] has either webhook"),
+            (&format!("{target}[[notify]]\nwebhook = \"example.org\"\n"), "m.toml:4: this is no address"),
+            (&format!("{target}[[notify]]\ncommand = [\"mail\"]\n"), "m.toml:4: a command begins with the whole path"),
+            (
+                &format!("{target}[[silence]]\nfrom = \"22:00\"\nto = \"23:00\"\n"),
+                "m.toml:4: `22:00` is no time: write it as 2026",
+            ),
+            (
+                &format!("{target}[[silence]]\nfrom = \"22:00\"\nto = \"23:00\"\ndays = [\"mun\"]\n"),
+                "m.toml:6: \"mun\" is not a day; the nearest one is \"mon\"",
+            ),
+            (
+                &format!("{target}[[silence]]\nfrom = \"2026-12-24\"\nto = \"2026-12-23\"\n"),
+                "m.toml:5: it ends before it begins",
+            ),
             (&format!("{target}probes = \"stamp\"\n"), "m.toml:3: unknown field `probes`"),
             (&format!("[monitor]\npage = \"x\"\n{target}"), "m.toml:2: `x` is neither a port"),
             (

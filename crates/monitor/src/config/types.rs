@@ -1,4 +1,5 @@
 use crate::access::AccessConfig;
+use crate::alerts::AlertSettings;
 use crate::light::{ProbeKind, ReplyLimits};
 use crate::remote_write::RemoteWriteConfig;
 use kumade_archive::{PostgresAddress, Retention};
@@ -37,6 +38,8 @@ pub struct MonitorConfig {
     pub targets: Vec<MonitoredTarget>,
     /// Whose paths these are; none where they are this host's own.
     pub mesh: Option<MeshConfig>,
+    /// What is alerted on, and who is told.
+    pub alerts: AlertSettings,
 }
 
 /// A mesh of agents, as its coordinator knows it.

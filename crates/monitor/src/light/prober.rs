@@ -46,6 +46,14 @@ pub enum ProbeReport {
         /// Further replies to probes that had been answered.
         duplicates: u64,
     },
+    /// What is seen of single probes beside results, for alerts: those whose replies are late, those that cannot be sent, and those that
+    /// are sent to see whether others are lost by chance. These have no results, so that they bias no figure.
+    Seen {
+        /// Which target.
+        target: usize,
+        /// When a probe was sent, by the monotonic clock, and whether it was answered.
+        probes: Vec<(Time, bool)>,
+    },
     /// Its probes go to this address from now on.
     Address {
         /// Which target.
@@ -76,6 +84,10 @@ pub struct PausedProber(ProberRun);
 const MAX_WAIT: Span = Span::from_millis(200);
 /// Lost probes in a row after which another address of the name is tried.
 const MAX_LOST_IN_A_ROW: u32 = 3;
+/// Probes that are sent after one whose reply is late, until one is answered …
+const MAX_CONFIRMATIONS: u32 = 12;
+/// … and how many in an interval: in a few intervals there is enough evidence for an alert, or none.
+const CONFIRMATIONS_PER_INTERVAL: i64 = 3;
 /// Between looks at the error of this host's clock.
 const CLOCK_CHECK_INTERVAL: Span = Span::from_secs(16);
 
@@ -165,6 +177,16 @@ struct TargetRun {
     lost_in_a_row: u32,
     /// What was said last, until a probe can be sent again.
     reason_not_sent: Option<String>,
+    confirmation: Option<Confirmation>,
+    /// The numbers of probes that have no results.
+    unrecorded: BTreeSet<u64>,
+}
+
+/// Probes that are sent to see whether others are lost by chance.
+#[derive(Debug, Clone, Copy)]
+struct Confirmation {
+    next: Time,
+    left: u32,
 }
 
 impl ProberRun {
@@ -216,6 +238,7 @@ impl ProberRun {
                 target.times.advance(now);
                 target.send_probe(&self.sockets, self.clock_error, &mut self.report);
             }
+            target.confirm_losses(&self.sockets, self.clock_error, &mut self.report, now);
             target.report_results(&mut self.report, now);
             self.timers.insert((target.next_timer(), place));
         }
@@ -241,20 +264,60 @@ impl TargetRun {
             socket: None,
             lost_in_a_row: 0,
             reason_not_sent: None,
+            confirmation: None,
+            unrecorded: BTreeSet::new(),
             target,
         }
     }
 
     /// The next probe, or one that is lost then; a timer that is too early does no harm.
     fn next_timer(&self) -> Time {
-        let due = self.times.next_time();
-        self.session.next_expiry().map_or(due, |expiry| expiry.min(due))
+        let confirmation = self.confirmation.filter(|confirmation| confirmation.left > 0).map(|one| one.next);
+        let others = [self.session.next_expiry(), self.session.next_overdue(), confirmation];
+        others.into_iter().flatten().fold(self.times.next_time(), Time::min)
+    }
+
+    /// Tells of probes whose replies are late, and sends some more at a higher rate, until one is answered.
+    fn confirm_losses(&mut self, sockets: &EpollSet, clock_error: Option<Span>, report: &mut Reporter, now: Time) {
+        let overdue = self.session.take_overdue(now);
+        if !overdue.is_empty() {
+            self.confirmation.get_or_insert(Confirmation { next: now, left: MAX_CONFIRMATIONS });
+            let probes = overdue.into_iter().map(|sent| (sent, false)).collect();
+            report(ProbeReport::Seen { target: self.place, probes });
+        }
+        if let Some(confirmation) = self.confirmation.as_mut().filter(|one| one.left > 0 && now >= one.next) {
+            confirmation.left -= 1;
+            confirmation.next = now + self.target.interval / CONFIRMATIONS_PER_INTERVAL;
+            let sequence = self.session.next_sequence();
+            self.send_probe(sockets, clock_error, report);
+            if self.session.next_sequence() > sequence {
+                self.unrecorded.insert(sequence);
+            }
+        }
+    }
+
+    /// Tells of probes that are not recorded, and takes them out of the results.
+    fn report_unrecorded(&mut self, results: &mut Vec<ProbeResult>, report: &mut Reporter) {
+        if results.iter().any(|result| result.reply.is_ok()) {
+            self.confirmation = None;
+        }
+        let unrecorded: Vec<_> = results.extract_if(.., |result| self.unrecorded.remove(&result.sequence)).collect();
+        if !unrecorded.is_empty() {
+            let probes = unrecorded.iter().map(|result| (result.sent, result.reply.is_ok())).collect();
+            report(ProbeReport::Seen { target: self.place, probes });
+        }
     }
 
     fn send_probe(&mut self, sockets: &EpollSet, clock_error: Option<Span>, report: &mut Reporter) {
         let sent = self.connect(sockets, report).and_then(|is_connected| match &mut self.socket {
             Some((_, socket)) if is_connected => {
                 let sent = socket.send(&mut self.session, clock_error);
+                if sent.is_err() {
+                    // As good as lost.
+                    let now = clock::monotonic();
+                    self.confirmation.get_or_insert(Confirmation { next: now, left: MAX_CONFIRMATIONS });
+                    report(ProbeReport::Seen { target: self.place, probes: vec![(now, false)] });
+                }
                 sent.map(|()| true).map_err(|error| format!("cannot send to {}: {error}", self.target.host))
             }
             _ => Ok(false),
@@ -307,7 +370,8 @@ impl TargetRun {
     }
 
     fn report_results(&mut self, report: &mut Reporter, now: Time) {
-        let (results, duplicates) = (self.session.take_results(), self.session.take_duplicates());
+        let (mut results, duplicates) = (self.session.take_results(), self.session.take_duplicates());
+        self.report_unrecorded(&mut results, report);
         if results.is_empty() && duplicates == 0 {
             return;
         }

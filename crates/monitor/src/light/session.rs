@@ -106,6 +106,8 @@ pub struct ProbeSession {
     is_far_stateful: bool,
     duplicates: u64,
     results: Vec<ProbeResult>,
+    /// Probes before this one have been told of if they were overdue.
+    next_overdue: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -125,6 +127,7 @@ impl ProbeSession {
             is_far_stateful: false,
             duplicates: 0,
             results: Vec::new(),
+            next_overdue: 0,
         }
     }
 
@@ -207,6 +210,23 @@ impl ProbeSession {
         self.waiting.first_key_value().map(|(_, probe)| probe.sent + self.limits.lost_after)
     }
 
+    /// When probes were sent whose replies, if any come, are late; each is told of once. `now` by the monotonic clock.
+    pub fn take_overdue(&mut self, now: Time) -> Vec<Time> {
+        let late_after = self.limits.late_after;
+        let waiting = self.waiting.range(self.next_overdue..);
+        let overdue = waiting.take_while(|(_, probe)| now - probe.sent >= late_after);
+        let overdue: Vec<(u64, Time)> = overdue.map(|(sequence, probe)| (*sequence, probe.sent)).collect();
+        if let Some((last, _)) = overdue.last() {
+            self.next_overdue = last + 1;
+        }
+        overdue.into_iter().map(|(_, sent)| sent).collect()
+    }
+
+    /// When [`take_overdue`](Self::take_overdue) has something to tell next, by the monotonic clock.
+    pub fn next_overdue(&self) -> Option<Time> {
+        self.waiting.range(self.next_overdue..).next().map(|(_, probe)| probe.sent + self.limits.late_after)
+    }
+
     /// Takes what has become known of probes.
     pub fn take_results(&mut self) -> Vec<ProbeResult> {
         std::mem::take(&mut self.results)
@@ -271,6 +291,17 @@ mod tests {
         assert!(results[1].reply.is_ok_and(|reply| reply.is_late && reply.round_trip == Span::from_millis(2002)));
         assert_eq!((results.len(), session.take_duplicates(), session.take_duplicates()), (2, 1, 0));
         assert_eq!(session.next_expiry(), None);
+    }
+
+    #[test]
+    fn a_probe_without_a_reply_is_told_of_once_before_it_is_lost() {
+        let mut session = session_with(&[0, 400, 2000]);
+        session.reply_received(&reply(1, 20));
+        assert_eq!((session.next_overdue(), session.take_overdue(after(1399))), (Some(after(1400)), vec![]));
+        assert_eq!(session.take_overdue(after(1400)), [after(400)]);
+        assert_eq!((session.next_overdue(), session.take_overdue(after(2999))), (Some(after(3000)), vec![]));
+        session.expire(after(10_000));
+        assert_eq!((session.next_overdue(), session.take_overdue(after(10_000))), (None, vec![]));
     }
 
     #[test]

@@ -373,6 +373,8 @@ impl MeshAgentRun {
                     self.not_sent.insert(peer, reason.clone());
                     self.send(&AgentFrame::NotSent { peer, reason });
                 }
+                // The coordinator alerts by results alone.
+                ProbeReport::Seen { .. } => {}
             }
         }
     }

@@ -169,6 +169,7 @@ impl Recorder {
             let Some(place) = self.own_pair(agent, peer) else { continue };
             let results: Vec<_> = results.iter().map(|result| probe_result(result, shift, now)).collect();
             let busy = self.mesh.as_ref().map(|mesh| mesh.busy_times(&self.resources(place))).unwrap_or_default();
+            self.alerter.add_results(place, &results, now);
             if self.pairs[place].add_results(&results, duplicates, &busy, now, utc) {
                 self.set_outage(place, None, utc);
             }

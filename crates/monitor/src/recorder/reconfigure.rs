@@ -2,6 +2,7 @@
 
 use super::opening::{earlier_runs, open_pairs};
 use super::{OWN_HOST_ID, Recorder, fitting_plan};
+use crate::alerts::Alerter;
 use crate::config::MonitorConfig;
 use crate::monitor_error::MonitorError;
 use crate::pair_recorder::PairRecorder;
@@ -33,6 +34,9 @@ impl Recorder {
         let known: BTreeSet<Ends> = self.pairs.iter().map(PairRecorder::ends).collect();
         let new: BTreeSet<Ends> = planned.iter().map(PairRecorder::ends).filter(|ends| !known.contains(ends)).collect();
         let last_sent = self.last_sent_between(&new)?;
+        // What stands goes on; what is under way may be sent twice.
+        let (state, report) = (self.alerter.state(), Self::alert_reporter(&self.messages));
+        let alerter = Alerter::start(&config, Some(&state), report, now, utc)?;
         self.schedule.configure(fitting_plan(&config, &hosts), now)?;
         for pair in planned.iter().filter(|pair| new.contains(&pair.ends())) {
             let Some(run) = pair.run else { continue };
@@ -45,6 +49,9 @@ impl Recorder {
             self.last_sent.entry(pair).or_insert(sent);
         }
         self.replace_pairs(planned, utc);
+        self.alerter = alerter;
+        let numbered = self.pairs.iter().enumerate().filter_map(|(place, pair)| Some((place, pair.id?)));
+        numbered.collect::<Vec<_>>().into_iter().for_each(|(place, id)| self.restore_usual(place, id));
         self.archive.set_retention(config.retention);
         self.config = config;
         self.tell_agents();

@@ -6,7 +6,7 @@ use kumade_units::{Rate, Span};
 use std::fmt;
 
 impl fmt::Display for MonitorStatus {
-    /// A headline, and a line for each path.
+    /// A headline, a line for each path, and one for each alert.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = if self.agents.is_empty() { "from" } else { "between agents of" };
         write!(f, "{} paths {word} {}", self.pairs.len(), self.name)?;
@@ -20,6 +20,16 @@ impl fmt::Display for MonitorStatus {
             let connected = self.agents.iter().filter(|agent| agent.is_connected).count();
             write!(f, "\n{connected} of {} agents are connected", self.agents.len())?;
             write_table(f, "  ", ["agent", "connection", "from"], cells)?;
+        }
+        for alert in &self.alerts.standing {
+            let silent = if alert.is_silent { ", silent" } else { "" };
+            let age = format_age(self.time_seconds - alert.raised_seconds);
+            write!(f, "\nalert for {age}{silent}: {}", alert.text)?;
+        }
+        for receiver in &self.alerts.receivers {
+            if let Some(failure) = &receiver.failure {
+                write!(f, "\n{} alerts wait for {}: it {failure}", receiver.waiting, receiver.name)?;
+            }
         }
         self.archive_failure.iter().try_for_each(|failure| write!(f, "\nnothing is archived: {failure}"))
     }

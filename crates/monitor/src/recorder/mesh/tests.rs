@@ -35,7 +35,7 @@ impl Bench {
     fn new() -> Self {
         let directory = PrivateDirectory::new("kumade-coordinator").unwrap();
         let (status, _) = watch::channel(Arc::new(MonitorStatus::empty("here")));
-        let mut recorder = Recorder::open(config(&directory), None, status).unwrap();
+        let mut recorder = Recorder::open(config(&directory), None, status, mpsc::sync_channel(1).0).unwrap();
         let (commands, inbox) = mpsc::channel();
         recorder.set_mesh_commands(commands);
         let mut bench = Bench { recorder, commands: inbox, _directory: directory };

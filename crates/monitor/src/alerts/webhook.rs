@@ -1,0 +1,155 @@
+//! A web server that is told of alerts.
+
+use super::notifier_error::NotifierError;
+use kumade_alerts::Failure;
+use kumade_units::Span;
+use rustls::crypto::ring;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use ureq::Agent;
+use ureq::http::header;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+
+/// Where systems have the certificates of authorities: Debian and Alpine; Fedora; openSUSE.
+const SYSTEM_AUTHORITIES: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem"];
+/// Of what it answers why.
+const MAX_ANSWER_BYTES: u64 = 4096;
+const MAX_ANSWER_CHARACTERS: usize = 200;
+
+/// Sends messages to one address.
+#[derive(Debug)]
+pub(super) struct Webhook {
+    agent: Agent,
+    url: String,
+}
+
+impl Webhook {
+    pub(super) fn new(url: &str, authorities: Option<&Path>, timeout: Span) -> Result<Self, NotifierError> {
+        let authorities = if url.starts_with("https:") { read_authorities(authorities)? } else { Vec::new() };
+        let tls = TlsConfig::builder()
+            .root_certs(RootCerts::new_with_certs(&authorities))
+            .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+            .build();
+        // A redirect would send the message to where nobody has said that it may go.
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(None)
+            .timeout_global(Some(timeout.to_duration()))
+            .user_agent(concat!("kumade/", env!("CARGO_PKG_VERSION")))
+            .tls_config(tls)
+            .build()
+            .new_agent();
+        Ok(Webhook { agent, url: url.to_owned() })
+    }
+
+    pub(super) fn send(&self, message: &str) -> Result<(), Failure> {
+        let request = self.agent.post(&self.url).header(header::CONTENT_TYPE, "application/json");
+        let mut response = request
+            .send(message)
+            .map_err(|error| Failure { reason: format!("cannot be reached: {error}"), is_refusal: false })?;
+        let status = response.status().as_u16();
+        if (200..300).contains(&status) {
+            return Ok(());
+        }
+        let text = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).lossy_utf8(true).read_to_string();
+        let text = text.unwrap_or_default();
+        let words: String =
+            text.trim().chars().filter(|letter| !letter.is_control()).take(MAX_ANSWER_CHARACTERS).collect();
+        // These are about the message, not about the address or who sends it.
+        let is_refusal = matches!(status, 400 | 413 | 415 | 422);
+        Err(Failure { reason: format!("answers {status} {words}").trim_end().to_owned(), is_refusal })
+    }
+}
+
+fn read_authorities(path: Option<&Path>) -> Result<Vec<Certificate<'static>>, NotifierError> {
+    let path = match path {
+        Some(path) => path,
+        None => SYSTEM_AUTHORITIES
+            .into_iter()
+            .map(Path::new)
+            .find(|path| path.exists())
+            .ok_or(NotifierError::NoAuthorities)?,
+    };
+    let failed = |cause: String| NotifierError::Authorities { path: PathBuf::from(path), cause };
+    let text = fs::read(path).map_err(|error| failed(error.to_string()))?;
+    // One that nobody understands is passed over, as other programs do.
+    let certificates: Vec<_> = parse_pem(&text)
+        .filter_map(|item| match item {
+            Ok(PemItem::Certificate(certificate)) => Some(certificate),
+            _ => None,
+        })
+        .collect();
+    if certificates.is_empty() { Err(failed("it has none".to_owned())) } else { Ok(certificates) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+    use rustls::{ServerConfig, ServerConnection, Stream};
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+    use std::thread;
+
+    /// A server with a certificate for this name: its port, its certificate as PEM, and what it is sent.
+    fn serve_tls(name: &str) -> (u16, String, mpsc::Receiver<String>) {
+        let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let config = Arc::new(config.with_single_cert(vec![made.cert.der().clone()], key.into()).unwrap());
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (told, heard) = mpsc::channel();
+        thread::spawn(move || {
+            for mut socket in listener.incoming().flatten() {
+                let mut connection = ServerConnection::new(config.clone()).unwrap();
+                let mut stream = Stream::new(&mut connection, &mut socket);
+                let mut buffer = [0; 4096];
+                let mut text = String::new();
+                while !text.ends_with("end") {
+                    let Ok(length @ 1..) = stream.read(&mut buffer) else { break };
+                    text += &String::from_utf8_lossy(&buffer[..length]);
+                }
+                if !text.is_empty() {
+                    told.send(text).unwrap();
+                    let _ = stream.write_all(b"HTTP/1.1 302 Found\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n");
+                    let _ = stream.flush();
+                }
+            }
+        });
+        (port, made.cert.pem(), heard)
+    }
+
+    fn send(port: u16, authority: &str) -> Failure {
+        let path = std::env::temp_dir().join(format!("kumade-webhook-{}-{port}.pem", std::process::id()));
+        fs::write(&path, authority).unwrap();
+        let webhook =
+            Webhook::new(&format!("https://localhost:{port}/hook"), Some(&path), Span::from_secs(60)).unwrap();
+        fs::remove_file(&path).unwrap();
+        webhook.send("the end").expect_err("none of them takes it")
+    }
+
+    #[test]
+    fn a_webhook_without_a_certificate_that_counts_is_told_nothing() {
+        let (port, own, heard) = serve_tls("localhost");
+        let (_, of_another, _) = serve_tls("localhost");
+        let failure = send(port, &of_another);
+        assert!(failure.reason.contains("cannot be reached"), "{failure:?}");
+        let (wrong_port, wrong, wrong_heard) = serve_tls("elsewhere.example");
+        let failure = send(wrong_port, &wrong);
+        assert!(failure.reason.contains("cannot be reached"), "{failure:?}");
+        assert!(wrong_heard.try_recv().is_err() && heard.try_recv().is_err());
+        // Its own is taken; where it sends us is not followed.
+        let failure = send(port, &own);
+        assert_eq!(failure.reason, "answers 302");
+        let request = heard.recv().unwrap();
+        assert!(request.starts_with("POST /hook HTTP/1.1") && request.ends_with("the end"), "{request}");
+        assert!(heard.try_recv().is_err());
+    }
+}
