@@ -264,3 +264,26 @@ fn an_agent_that_says_too_much_is_cut_off_before_the_planner_looks_at_it() {
     (0..1000).for_each(|_| bench.receive(0, heartbeat(0)));
     assert!(is_cut_off(&bench));
 }
+
+#[test]
+fn what_two_agents_lose_to_the_same_one_has_one_cause() {
+    let mut bench = Bench::new();
+    let bb = bench.host(1);
+    let (now, utc) = (clock::monotonic(), clock::realtime());
+    for agent in [0, 2] {
+        bench.receive(agent, AgentFrame::Address { peer: bb, address: FAR.parse().unwrap() });
+        // Answered until half a minute ago.
+        let result = |seconds: i64| {
+            let trip = (seconds > 30).then_some(Span::from_millis(3));
+            WireResult(now - Span::from_secs(seconds), trip, None, false, WireLoss::Unknown)
+        };
+        let probes = vec![PeerResults { peer: bb, duplicates: 0, results: (5..40).rev().map(result).collect() }];
+        let batch = crate::mesh::frame::Batch { instance: 5, sequence: 1, probes, ..Default::default() };
+        bench.receive(agent, AgentFrame::Batch(Delivery { stamp: now, batch }));
+    }
+    (0..20).for_each(|second| bench.recorder.update_alerts(now + Span::from_secs(second), utc));
+    let standing = bench.recorder.alerter.status(utc).standing;
+    assert_eq!(standing.len(), 1, "{standing:?}");
+    assert_eq!(standing[0].pairs, ["a:bb", "ccc:bb"]);
+    assert!(standing[0].text.contains("bb"), "{}", standing[0].text);
+}
