@@ -15,6 +15,7 @@ pub mod config;
 mod estimate;
 mod export;
 mod host_use;
+mod https;
 mod leadership;
 pub mod light;
 mod mesh;
@@ -34,6 +35,7 @@ pub mod status;
 
 pub use estimate::{CostEstimate, MeshLoad, Overloaded};
 pub use export::{ArchiveExport, ProbeLine, RunLine};
+pub use https::AuthoritiesError;
 pub use leadership::Leadership;
 pub use mesh::agent::MeshAgentRun;
 pub use monitor::Monitor;

@@ -1,8 +1,8 @@
 use crate::alerts::NotifierError;
 use crate::config::FixedSetting;
 use crate::estimate::Overloaded;
+use crate::https::AuthoritiesError;
 use crate::page::{PageError, TlsError};
-use crate::remote_write::RemoteWriteError;
 use kumade_archive::ArchiveError;
 use kumade_daemon::ExporterError;
 use kumade_planner::PlanError;
@@ -58,8 +58,8 @@ pub enum MonitorError {
         cause: io::Error,
     },
     /// Figures cannot be sent to another database.
-    #[error(transparent)]
-    RemoteWrite(#[from] RemoteWriteError),
+    #[error("[remote-write]: {0}")]
+    RemoteWrite(#[from] AuthoritiesError),
     /// Another host leads; this one may stand by.
     #[error("another host has taken over the archive")]
     Deposed,

@@ -16,7 +16,7 @@ mod sender;
 pub use delivery::{Answer, Delivery};
 pub use encoding::{Sample, SeriesLabels, encode_write_request};
 pub use exporter::{RemoteWriteExporter, Wake};
-pub use http::{RemoteWriteClient, RemoteWriteError};
+pub use http::RemoteWriteClient;
 pub use position::Position;
 pub use progress::RemoteWriteProgress;
 pub(crate) use sender::{RemoteWriteNews, RemoteWriteSender};

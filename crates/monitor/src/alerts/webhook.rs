@@ -1,19 +1,12 @@
 //! A web server that is told of alerts.
 
-use super::notifier_error::NotifierError;
+use crate::https::{self, AuthoritiesError};
 use kumade_alerts::Failure;
 use kumade_units::Span;
-use rustls::crypto::ring;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use ureq::Agent;
 use ureq::http::header;
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
-/// Where systems have the certificates of authorities: Debian and Alpine; Fedora; openSUSE.
-const SYSTEM_AUTHORITIES: [&str; 3] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem"];
 /// Of what it answers why.
 const MAX_ANSWER_BYTES: u64 = 4096;
 const MAX_ANSWER_CHARACTERS: usize = 200;
@@ -26,24 +19,8 @@ pub(super) struct Webhook {
 }
 
 impl Webhook {
-    pub(super) fn new(url: &str, authorities: Option<&Path>, timeout: Span) -> Result<Self, NotifierError> {
-        let authorities = if url.starts_with("https:") { read_authorities(authorities)? } else { Vec::new() };
-        let tls = TlsConfig::builder()
-            .root_certs(RootCerts::new_with_certs(&authorities))
-            .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
-            .build();
-        // A redirect would send the message to where nobody has said that it may go.
-        let agent = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .proxy(None)
-            .timeout_global(Some(timeout.to_duration()))
-            .user_agent(concat!("kumade/", env!("CARGO_PKG_VERSION")))
-            .tls_config(tls)
-            .build()
-            .new_agent();
-        Ok(Webhook { agent, url: url.to_owned() })
+    pub(super) fn new(url: &str, authorities: Option<&Path>, timeout: Span) -> Result<Self, AuthoritiesError> {
+        Ok(Webhook { agent: https::agent(url, authorities, timeout.to_duration())?, url: url.to_owned() })
     }
 
     pub(super) fn send(&self, message: &str) -> Result<(), Failure> {
@@ -65,34 +42,16 @@ impl Webhook {
     }
 }
 
-fn read_authorities(path: Option<&Path>) -> Result<Vec<Certificate<'static>>, NotifierError> {
-    let path = match path {
-        Some(path) => path,
-        None => SYSTEM_AUTHORITIES
-            .into_iter()
-            .map(Path::new)
-            .find(|path| path.exists())
-            .ok_or(NotifierError::NoAuthorities)?,
-    };
-    let failed = |cause: String| NotifierError::Authorities { path: PathBuf::from(path), cause };
-    let text = fs::read(path).map_err(|error| failed(error.to_string()))?;
-    // One that nobody understands is passed over, as other programs do.
-    let certificates: Vec<_> = parse_pem(&text)
-        .filter_map(|item| match item {
-            Ok(PemItem::Certificate(certificate)) => Some(certificate),
-            _ => None,
-        })
-        .collect();
-    if certificates.is_empty() { Err(failed("it has none".to_owned())) } else { Ok(certificates) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustls::crypto::ring;
     use rustls::pki_types::PrivatePkcs8KeyDer;
     use rustls::{ServerConfig, ServerConnection, Stream};
+    use std::fs;
     use std::io::{Read, Write};
     use std::net::TcpListener;
+    use std::sync::Arc;
     use std::sync::mpsc;
     use std::thread;
 

@@ -2,22 +2,13 @@
 
 use super::RemoteWriteConfig;
 use super::delivery::Answer;
+use crate::https::{self, AuthoritiesError};
 use kumade_units::{Span, Time};
-use rustls::crypto::ring;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
-use thiserror::Error;
 use ureq::http::{Response, header};
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body};
 
-/// Where systems have the certificates of authorities: Debian and Alpine; Fedora; openSUSE.
-const SYSTEM_AUTHORITIES: [&str; 3] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem"];
 const TIMEOUT: Duration = Duration::from_secs(30);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Of what a receiver says why.
 const MAX_REASON_BYTES: u64 = 4096;
 const MAX_REASON_CHARACTERS: usize = 300;
@@ -29,47 +20,13 @@ pub struct RemoteWriteClient {
     config: RemoteWriteConfig,
 }
 
-/// Why nothing can be sent at all.
-#[derive(Debug, Error)]
-pub enum RemoteWriteError {
-    /// The certificates of authorities cannot be read.
-    #[error("cannot read the certificates of authorities in {}: {cause}; name another file: ca = \"FILE\" in [remote-write]", path.display())]
-    Authorities {
-        /// Their file.
-        path: PathBuf,
-        /// Why not.
-        cause: String,
-    },
-    /// There are none.
-    #[error(
-        "this system has no certificates of authorities for https: install ca-certificates, or name a file: ca = \"FILE\" in [remote-write]"
-    )]
-    NoAuthorities,
-}
-
 impl RemoteWriteClient {
     /// Connects with the first request.
     ///
     /// # Errors
     /// There are no certificates to judge the receiver's by.
-    pub fn new(config: RemoteWriteConfig) -> Result<Self, RemoteWriteError> {
-        let authorities = if config.url.starts_with("https:") { read_authorities(&config)? } else { Vec::new() };
-        let tls = TlsConfig::builder()
-            .root_certs(RootCerts::new_with_certs(&authorities))
-            .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
-            .build();
-        let agent = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .proxy(None)
-            .timeout_global(Some(TIMEOUT))
-            .timeout_connect(Some(CONNECT_TIMEOUT))
-            .user_agent(concat!("kumade/", env!("CARGO_PKG_VERSION")))
-            .tls_config(tls)
-            .build()
-            .new_agent();
-        Ok(RemoteWriteClient { agent, config })
+    pub fn new(config: RemoteWriteConfig) -> Result<Self, AuthoritiesError> {
+        Ok(RemoteWriteClient { agent: https::agent(&config.url, config.authorities.as_deref(), TIMEOUT)?, config })
     }
 
     /// Sends a request; returns what came of it, and what time it is at the receiver.
@@ -126,25 +83,6 @@ fn classify(status: u16, text: &str, wait: Option<Span>) -> Answer {
 fn parse_date(text: &str) -> Option<Time> {
     let date = jiff::fmt::rfc2822::parse(text).ok()?;
     i64::try_from(date.timestamp().as_nanosecond()).ok().map(Time::from_nanos)
-}
-
-fn read_authorities(config: &RemoteWriteConfig) -> Result<Vec<Certificate<'static>>, RemoteWriteError> {
-    let path = match &config.authorities {
-        Some(path) => path.clone(),
-        None => {
-            let known = SYSTEM_AUTHORITIES.into_iter().map(Path::new).find(|path| path.exists());
-            known.ok_or(RemoteWriteError::NoAuthorities)?.to_owned()
-        }
-    };
-    let failed = |cause: String| RemoteWriteError::Authorities { path: path.clone(), cause };
-    let text = fs::read(&path).map_err(|error| failed(error.to_string()))?;
-    // One that nobody understands is passed over, as other programs do.
-    let certificates = parse_pem(&text).filter_map(|item| match item {
-        Ok(PemItem::Certificate(certificate)) => Some(certificate),
-        _ => None,
-    });
-    let certificates: Vec<_> = certificates.collect();
-    if certificates.is_empty() { Err(failed("it has none".to_owned())) } else { Ok(certificates) }
 }
 
 #[cfg(test)]
