@@ -121,7 +121,7 @@ impl PairRecorder {
             sample.duplicates = u8::try_from(std::mem::take(&mut self.duplicates)).unwrap_or(u8::MAX);
             // What comes later than that says nothing of how the path is now.
             if now - result.sent <= self.target.light.limits.lost_after + MAX_REPORT_DELAY {
-                self.monitor.add_sample(&self.floors.quantise(&sample), now);
+                self.monitor.add_sample(&self.floors.quantise(&sample), result.sent, now);
             }
             self.pending.push(sample);
         }
@@ -161,10 +161,10 @@ impl PairRecorder {
             interval_seconds: light.interval.as_secs_f64(),
             is_measured: self.target.measurement.is_some(),
             state: self.state_status(),
-            delays: idle_delays(&recent),
-            loss: path_loss(&recent),
-            loss_up: lane_loss(&recent, Lane::Up),
-            loss_down: lane_loss(&recent, Lane::Down),
+            delays: idle_delays(recent),
+            loss: path_loss(recent),
+            loss_up: lane_loss(recent, Lane::Up),
+            loss_down: lane_loss(recent, Lane::Down),
             run: self.last_run.clone(),
         }
     }

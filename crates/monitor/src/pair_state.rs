@@ -4,7 +4,7 @@ use crate::status::LossStatus;
 use kumade_estimate::delay::loss_ratio;
 use kumade_sketch::{BucketedDelay, Lane, Outcome, Sample, Summary};
 use kumade_units::{Span, Time};
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 /// The judgement of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,10 +24,16 @@ pub enum PairState {
 pub struct PairMonitor {
     /// Within which a result is expected.
     max_silence: Span,
-    minutes: VecDeque<(i64, Summary)>,
+    /// By the number of the minute. Times are those of the monotonic clock.
+    minutes: BTreeMap<i64, Summary>,
+    /// All of these.
+    recent: Summary,
+    /// Since the last one that was answered.
     lost_in_a_row: u32,
-    has_answered: bool,
-    /// By the monotonic clock.
+    /// When the last one was sent that was lost, …
+    last_lost: Option<Time>,
+    /// … and the last that was answered.
+    last_answered: Option<Time>,
     last_result: Option<Time>,
     state: PairState,
     /// By the clock of the day.
@@ -39,7 +45,7 @@ const MIN_LOST_IN_A_ROW: u32 = 4;
 /// From which loss on a path counts as impaired: TCP feels it on any path that is not short.
 pub const MAX_LOSS_RATIO: f64 = 0.01;
 /// Minutes that are looked at.
-const KEPT_MINUTES: usize = 15;
+const KEPT_MINUTES: i64 = 15;
 /// Probe intervals without any result, beyond the time that replies are waited for, after which there is no data. Of Poisson times, an
 /// interval in 10⁴ is longer than nine means; those here are cut at four.
 const MAX_SILENT_INTERVALS: i64 = 10;
@@ -50,9 +56,11 @@ impl PairMonitor {
     pub fn new(interval: Span, lost_after: Span, utc: Time) -> Self {
         PairMonitor {
             max_silence: interval * MAX_SILENT_INTERVALS + lost_after,
-            minutes: VecDeque::new(),
+            minutes: BTreeMap::new(),
+            recent: Summary::default(),
             lost_in_a_row: 0,
-            has_answered: false,
+            last_lost: None,
+            last_answered: None,
             last_result: None,
             state: PairState::NoData,
             since: utc,
@@ -64,27 +72,40 @@ impl PairMonitor {
         self.max_silence = interval * MAX_SILENT_INTERVALS + lost_after;
     }
 
-    /// Takes what became of a probe; `now` by the monotonic clock.
-    pub fn add_sample(&mut self, sample: &Sample<BucketedDelay>, now: Time) {
-        let minute = sample.sent.as_nanos().div_euclid(kumade_sketch::MINUTE_NANOS);
-        match self.minutes.iter_mut().rev().find(|(number, _)| *number == minute) {
-            Some((_, summary)) => summary.add_sample(sample),
-            None => {
-                let mut summary = Summary::default();
-                summary.add_sample(sample);
-                self.minutes.push_back((minute, summary));
-                let surplus = self.minutes.len().saturating_sub(KEPT_MINUTES);
-                self.minutes.drain(..surplus);
-            }
+    /// Takes what became of a probe: `sent` is when it was sent and `now` the present, by the monotonic clock. Results come in any order; one that
+    /// is older than the minutes that are looked at, as agents deliver after an absence, says nothing of the present.
+    pub fn add_sample(&mut self, sample: &Sample<BucketedDelay>, sent: Time, now: Time) {
+        self.forget_old(now);
+        if minute(sent) <= minute(now) - KEPT_MINUTES {
+            return;
         }
-        self.lost_in_a_row =
-            if matches!(sample.outcome, Outcome::Lost(_)) { self.lost_in_a_row.saturating_add(1) } else { 0 };
-        self.has_answered |= self.lost_in_a_row == 0;
+        self.minutes.entry(minute(sent)).or_default().add_sample(sample);
+        self.recent.add_sample(sample);
+        let is_lost = matches!(sample.outcome, Outcome::Lost(_));
+        if !is_lost {
+            self.last_answered = self.last_answered.max(Some(sent));
+            if self.last_lost < Some(sent) {
+                self.lost_in_a_row = 0;
+            }
+        } else if self.last_answered < Some(sent) {
+            self.last_lost = self.last_lost.max(Some(sent));
+            self.lost_in_a_row = self.lost_in_a_row.saturating_add(1);
+        }
         self.last_result = Some(now);
+    }
+
+    fn forget_old(&mut self, now: Time) {
+        let first = minute(now) - KEPT_MINUTES + 1;
+        if self.minutes.first_key_value().is_some_and(|(oldest, _)| *oldest < first) {
+            self.minutes = self.minutes.split_off(&first);
+            self.recent = Summary::default();
+            self.minutes.values().for_each(|minute| self.recent.merge(minute));
+        }
     }
 
     /// Judges anew: `now` by the monotonic clock, `utc` by the clock of the day. Returns the state where it has changed.
     pub fn update(&mut self, now: Time, utc: Time) -> Option<PairState> {
+        self.forget_old(now);
         let state = self.judged(now);
         let has_changed = state != self.state;
         if has_changed {
@@ -105,10 +126,8 @@ impl PairMonitor {
 
     /// The last minutes' probes: of the round trip, or of either direction where that is what is known. Those during measurements are
     /// left out.
-    pub fn recent(&self) -> Summary {
-        let mut all = Summary::default();
-        self.minutes.iter().for_each(|(_, minute)| all.merge(minute));
-        all
+    pub fn recent(&self) -> &Summary {
+        &self.recent
     }
 
     fn judged(&self, now: Time) -> PairState {
@@ -118,12 +137,16 @@ impl PairMonitor {
         if self.lost_in_a_row >= MIN_LOST_IN_A_ROW {
             return PairState::Down;
         }
-        if !self.has_answered {
+        if self.last_answered.is_none() {
             return PairState::NoData;
         }
-        let is_lossy = path_loss(&self.recent()).is_some_and(|loss| loss.low > MAX_LOSS_RATIO);
+        let is_lossy = path_loss(&self.recent).is_some_and(|loss| loss.low > MAX_LOSS_RATIO);
         if is_lossy { PairState::Lossy } else { PairState::Up }
     }
+}
+
+fn minute(time: Time) -> i64 {
+    time.as_nanos().div_euclid(kumade_sketch::MINUTE_NANOS)
 }
 
 /// The share of probes that was lost in either direction. None without probes.
@@ -164,7 +187,7 @@ mod tests {
         for answered in answered {
             let outcome =
                 if answered { Outcome::RoundTrip(Span::from_millis(20)) } else { Outcome::Lost(LostIn::RoundTrip) };
-            monitor.add_sample(&floors.quantise(&Sample::new(after(second), outcome)), after(second));
+            monitor.add_sample(&floors.quantise(&Sample::new(after(second), outcome)), after(second), after(second));
             second += 1;
         }
         second
@@ -255,8 +278,25 @@ mod tests {
         for second in 0..300 {
             let answered = Outcome::Answered { up: INTERVAL, down: INTERVAL };
             let outcome = if second % 10 == 5 { Outcome::Lost(LostIn::EitherWay) } else { answered };
-            monitor.add_sample(&floors.quantise(&Sample::new(after(second), outcome)), after(second));
+            monitor.add_sample(&floors.quantise(&Sample::new(after(second), outcome)), after(second), after(second));
         }
         assert_eq!(judged(&mut monitor, 300), PairState::Lossy);
+    }
+
+    #[test]
+    fn what_comes_late_says_nothing_of_the_present() {
+        let mut monitor = PairMonitor::new(INTERVAL, Span::from_secs(4), after(0));
+        let second = add(&mut monitor, 3600, [true; 300]);
+        let mut floors = PairFloors::default();
+        let lost = floors.quantise(&Sample::new(after(0), Outcome::Lost(LostIn::RoundTrip)));
+        // What an agent has kept while its coordinator was away, the newest first.
+        (0..1800).rev().for_each(|sent| monitor.add_sample(&lost, after(sent), after(second)));
+        assert_eq!((judged(&mut monitor, second), path_loss(monitor.recent()).unwrap().sent), (PairState::Up, 300));
+        // Of those that are recent, the last that was answered is later.
+        (3600 - 200..3600).for_each(|sent| monitor.add_sample(&lost, after(sent), after(second)));
+        assert_eq!(judged(&mut monitor, second), PairState::Lossy);
+        // Nothing has come for twenty minutes.
+        monitor.update(after(second + 1200), after(second + 1200));
+        assert_eq!(path_loss(monitor.recent()), None);
     }
 }

@@ -40,6 +40,7 @@ impl Recorder {
             self.send_to(agent, CoordinatorFrame::Assignment(assignment));
         }
         let Some(mesh) = &mut self.mesh else { return };
+        mesh.places = self.pairs.iter().enumerate().map(|(place, pair)| (pair.ends(), place)).collect();
         // What each may deliver is what it is asked for.
         let now = clock::monotonic();
         for agent in &mut mesh.agents {
@@ -248,8 +249,8 @@ impl Recorder {
 
     /// The pair that this agent probes, by the number of its peer.
     fn own_pair(&self, agent: usize, peer: u32) -> Option<usize> {
-        let source = self.mesh.as_ref()?.agents.get(agent)?.host;
-        self.pairs.iter().position(|pair| pair.source == source && pair.host == HostId(peer))
+        let mesh = self.mesh.as_ref()?;
+        mesh.places.get(&(mesh.agents.get(agent)?.host, HostId(peer))).copied()
     }
 
     fn resources(&self, place: usize) -> Vec<ResourceId> {

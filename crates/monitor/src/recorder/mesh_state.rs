@@ -17,6 +17,8 @@ use std::sync::mpsc::Sender;
 /// What the recorder knows of agents.
 pub(super) struct MeshState {
     pub(super) agents: Vec<AgentState>,
+    /// Places of pairs by their ends: an agent delivers of each pair every second.
+    pub(super) places: BTreeMap<(HostId, HostId), usize>,
     /// Of which the keys of reflectors and runs are made.
     secret: [u8; 32],
     pub(super) commands: Option<Sender<MeshCommand>>,
@@ -66,6 +68,7 @@ impl MeshState {
         };
         Ok(MeshState {
             agents: mesh.agents.iter().zip(hosts).map(state).collect(),
+            places: BTreeMap::new(),
             secret: read_secret(archive)?,
             commands: None,
             granted: BTreeMap::new(),
