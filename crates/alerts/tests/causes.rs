@@ -22,6 +22,7 @@ fn pair(id: &str, risks: Vec<SharedRisk>) -> WatchedPair {
         lost_after: Span::from_secs(4),
         period: Some(Span::from_secs(600)),
         risks,
+        agents: None,
     }
 }
 

@@ -157,7 +157,7 @@ impl Recorder {
         archive.put_state(TOKENS_KEY, Some(&encode_record(record)))?;
         for pair in &pairs {
             let Some(run) = pair.run else { continue };
-            let runs = earlier_runs(&mut archive, pair.source, pair.host)?;
+            let runs = earlier_runs(&mut archive, pair)?;
             schedule.restore(run, &runs, utc, now);
         }
         let mesh = config.mesh.as_ref().map(|mesh| MeshState::new(mesh, &hosts, &mut archive, now)).transpose()?;
@@ -580,6 +580,7 @@ impl Recorder {
             remote_write: self.remote_write.as_ref().map(RemoteWriteStatus::from),
             leader: self.leader_status(),
             pairs: self.pairs.iter().map(|pair| self.pair_status(pair)).collect(),
+            unmeasured: self.unmeasured_pairs(),
             schedule: self.schedule_status(clock::monotonic()),
             agents: self.agent_status(),
             alerts: self.alerter.status(utc),

@@ -38,7 +38,7 @@ pub struct Heartbeat {
     pub stamp: Time,
     /// The grants that it holds.
     pub held: Vec<Token>,
-    /// Who else measures at this host.
+    /// Why nothing may begin at this host: who else measures there, or what is used up.
     pub claim: Option<String>,
 }
 
@@ -102,7 +102,7 @@ pub enum Outcome {
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
     /// Someone else measures at this host.
-    #[error("{0} measures at this host")]
+    #[error("this host is not free: {0}")]
     Claimed(String),
     /// Its time had passed when it arrived, or has since.
     #[error("the time of the grant has passed")]

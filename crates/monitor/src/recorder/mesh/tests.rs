@@ -17,6 +17,10 @@ struct Bench {
 
 const FAR: &str = "192.0.2.1:5000";
 
+fn path(peer: u32) -> PeerPath {
+    PeerPath::new(peer, None)
+}
+
 fn config(directory: &PrivateDirectory) -> MonitorConfig {
     let mut text = format!(
         "[monitor]\nrole = \"coordinator\"\nkey = \"k\"\narchive = {:?}\n[mesh]\nmeasure = \"10min\"\n",
@@ -59,7 +63,7 @@ impl Bench {
         let now = clock::monotonic();
         let result =
             WireResult(now - Span::from_millis(500), Some(Span::from_millis(3)), None, false, WireLoss::Unknown);
-        let probes = vec![PeerResults { peer, duplicates: 0, results: vec![result; count] }];
+        let probes = vec![PeerResults { path: path(peer), duplicates: 0, results: vec![result; count] }];
         let batch = crate::mesh::frame::Batch { instance: 5, sequence, probes, ..Default::default() };
         self.receive(agent, AgentFrame::Batch(Delivery { stamp: now, batch }));
     }
@@ -87,7 +91,7 @@ fn a_hostile_agent_writes_results_of_its_own_pairs_alone() {
     assert_eq!(ids, ["a:bb", "ccc:bb"]);
     let address = FAR.parse().unwrap();
     for (agent, peer) in [(0, bb), (2, bb), (1, a), (0, ccc), (0, 9999)] {
-        bench.receive(agent, AgentFrame::Address { peer, address });
+        bench.receive(agent, AgentFrame::Address { path: path(peer), address });
     }
     bench.deliver(0, 1, bb, 3);
     // Those of `bb` to `a` are none that it was asked for; neither are these.
@@ -105,7 +109,7 @@ fn a_hostile_agent_writes_results_of_its_own_pairs_alone() {
 fn an_agent_that_delivers_more_than_it_was_asked_for_is_cut_off() {
     let mut bench = Bench::new();
     let bb = bench.host(1);
-    bench.receive(0, AgentFrame::Address { peer: bb, address: FAR.parse().unwrap() });
+    bench.receive(0, AgentFrame::Address { path: path(bb), address: FAR.parse().unwrap() });
     let mut sequence = 0;
     let is_cut_off = |bench: &Bench| {
         bench.commands().iter().any(|command| matches!(command, MeshCommand::Disconnect { agent: 0, .. }))
@@ -121,12 +125,12 @@ fn an_agent_that_delivers_more_than_it_was_asked_for_is_cut_off() {
     }
     assert_eq!(sequence, 1 + day / 4000);
     // Another one is heard all the same.
-    bench.receive(2, AgentFrame::Address { peer: bb, address: FAR.parse().unwrap() });
+    bench.receive(2, AgentFrame::Address { path: path(bb), address: FAR.parse().unwrap() });
     bench.deliver(2, 1, bb, 10);
     assert!(!is_cut_off(&bench));
     // What is no report is none of its business, either.
     let now = clock::monotonic();
-    let run = RunResult { peer: bb, began: now, ended: now, document: "[1]".to_owned() };
+    let run = RunResult { path: path(bb), began: now, ended: now, document: "[1]".to_owned() };
     let batch = crate::mesh::frame::Batch { instance: 5, sequence: 2, runs: vec![run], ..Default::default() };
     bench.receive(2, AgentFrame::Batch(Delivery { stamp: now, batch }));
     assert!(bench.commands().iter().any(|command| matches!(command, MeshCommand::Disconnect { agent: 2, .. })));
@@ -138,7 +142,7 @@ fn what_an_agent_says_in_words_is_kept_up_to_a_rate() {
     let bb = bench.host(1);
     let before = bench.recorder.events.len();
     for number in 0..1000 {
-        bench.receive(0, AgentFrame::NotSent { peer: bb, reason: format!("{number} {}", "x".repeat(5000)) });
+        bench.receive(0, AgentFrame::NotSent { path: path(bb), reason: format!("{number} {}", "x".repeat(5000)) });
     }
     let kept = &bench.recorder.events[before..];
     assert!(!kept.is_empty() && kept.len() <= 20, "{}", kept.len());
@@ -149,7 +153,7 @@ fn what_an_agent_says_in_words_is_kept_up_to_a_rate() {
 fn a_batch_is_acknowledged_once_it_is_on_the_disk_and_again_when_it_comes_again() {
     let mut bench = Bench::new();
     let bb = bench.host(1);
-    bench.receive(0, AgentFrame::Address { peer: bb, address: FAR.parse().unwrap() });
+    bench.receive(0, AgentFrame::Address { path: path(bb), address: FAR.parse().unwrap() });
     bench.commands();
     bench.deliver(0, 7, bb, 3);
     assert!(!bench.commands().iter().any(|command| matches!(command, MeshCommand::Send { .. })), "not yet");
@@ -215,15 +219,15 @@ fn both_ends_of_a_run_are_given_the_same_key_and_the_answering_one_is_told_of_it
 fn an_agent_whose_numbers_are_as_great_as_can_be_does_no_harm() {
     let mut bench = Bench::new();
     let bb = bench.host(1);
-    bench.receive(0, AgentFrame::Address { peer: bb, address: FAR.parse().unwrap() });
+    bench.receive(0, AgentFrame::Address { path: path(bb), address: FAR.parse().unwrap() });
     let [least, most] = [i64::MIN, i64::MAX];
     let (early, late) = (Time::from_nanos(least), Time::from_nanos(most));
     let mut sequence = 0;
     for (stamp, sent) in [(early, late), (late, early), (late, late), (early, early)] {
         for span in [Span::from_nanos(least), Span::from_nanos(most)] {
             let result = WireResult(sent, Some(span), Some((span, span, span)), true, WireLoss::Unknown);
-            let probes = vec![PeerResults { peer: bb, duplicates: u64::MAX, results: vec![result; 3] }];
-            let run = RunResult { peer: bb, began: sent, ended: stamp, document: r#"{"schema": "x"}"#.to_owned() };
+            let probes = vec![PeerResults { path: path(bb), duplicates: u64::MAX, results: vec![result; 3] }];
+            let run = RunResult { path: path(bb), began: sent, ended: stamp, document: r#"{"schema": "x"}"#.to_owned() };
             let pause = Some(crate::mesh::frame::Pause { from: stamp, to: sent });
             let batch = crate::mesh::frame::Batch {
                 instance: u64::MAX,
@@ -271,13 +275,13 @@ fn what_two_agents_lose_to_the_same_one_has_one_cause() {
     let bb = bench.host(1);
     let (now, utc) = (clock::monotonic(), clock::realtime());
     for agent in [0, 2] {
-        bench.receive(agent, AgentFrame::Address { peer: bb, address: FAR.parse().unwrap() });
+        bench.receive(agent, AgentFrame::Address { path: path(bb), address: FAR.parse().unwrap() });
         // Answered until half a minute ago.
         let result = |seconds: i64| {
             let trip = (seconds > 30).then_some(Span::from_millis(3));
             WireResult(now - Span::from_secs(seconds), trip, None, false, WireLoss::Unknown)
         };
-        let probes = vec![PeerResults { peer: bb, duplicates: 0, results: (5..40).rev().map(result).collect() }];
+        let probes = vec![PeerResults { path: path(bb), duplicates: 0, results: (5..40).rev().map(result).collect() }];
         let batch = crate::mesh::frame::Batch { instance: 5, sequence: 1, probes, ..Default::default() };
         bench.receive(agent, AgentFrame::Batch(Delivery { stamp: now, batch }));
     }
