@@ -368,6 +368,7 @@ impl Recorder {
                 ScheduleStep::Ended(token) => self.note_run_ended(token, now),
                 ScheduleStep::Missed { run, reason } => {
                     let place = self.pairs.iter().position(|pair| pair.run == Some(run));
+                    let reason = self.waiting_text(&reason);
                     self.note(place, "run-missed", format!("not measured in its period: {reason}"));
                 }
             }
@@ -561,7 +562,7 @@ impl Recorder {
             slot_seconds: run.slot.as_secs_f64(),
         });
         let missed =
-            view.missed.iter().map(|missed| MissedRun { pair: pair(missed.run), reason: missed.reason.to_string() });
+            view.missed.iter().map(|missed| MissedRun { pair: pair(missed.run), reason: self.waiting_text(&missed.reason) });
         ScheduleStatus {
             load_ratio: view.load.max_load_ratio(),
             stretch_factor: view.load.stretch_factor(),

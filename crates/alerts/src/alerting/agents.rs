@@ -6,6 +6,7 @@ use crate::pair::WatchedAgent;
 use crate::rule::Condition;
 use crate::text::{all_agents_text, pair_text};
 use kumade_units::{Span, Time};
+use std::collections::BTreeSet;
 
 /// What is known of an agent.
 #[derive(Debug)]
@@ -70,7 +71,10 @@ impl Alerting {
             return;
         }
         if remote.len() > 1 && remote.iter().all(|agent| self.agents[*agent].is_silent()) {
-            return self.raise_all_agents(rule, remote.len(), utc, notices);
+            if !self.is_own_host_down() {
+                self.raise_all_agents(rule, remote.len(), utc, notices);
+            }
+            return;
         }
         for agent in ripe {
             let (cause, name) = (self.agents[agent].agent.cause(), self.agents[agent].agent.name.clone());
@@ -89,7 +93,7 @@ impl Alerting {
     fn raise_all_agents(&mut self, rule: usize, count: usize, utc: Time, notices: &mut Vec<Notice>) {
         let singles = self.standing.extract_if(.., |standing| is_agent_cause(&standing.alert.cause));
         let mut singles = singles.collect::<Vec<_>>().into_iter();
-        let members = self.probed_by(|_| true);
+        let members = self.probed_by(|prober| self.agents[prober].agent.is_remote);
         let mut alert = self.new_alert(rule, Cause::AllAgents, &members, all_agents_text(count), utc);
         let mut kind = NoticeKind::Raised;
         if let Some(first) = singles.next() {
@@ -114,14 +118,21 @@ impl Alerting {
     fn is_agent_down(&self, agent: usize) -> bool {
         let is_heard = |pair: &PairState| pair.prober().is_some_and(|prober| self.agents[prober].is_heard);
         let pairs = self.pairs.iter().enumerate().filter(|(_, pair)| pair.answering() == Some(agent) && is_heard(pair));
-        let is_down = |pair: usize| {
-            let standing = self.standing.iter().filter(|standing| {
-                standing.rule.is_some_and(|rule| self.rules[rule].rule.condition == Condition::Down)
-            });
-            standing.flat_map(|standing| &standing.members).any(|member| member.pair == pair)
-        };
-        let mut pairs = pairs.map(|(number, _)| is_down(number)).peekable();
-        pairs.peek().is_some() && pairs.all(|is_down| is_down)
+        self.are_down(pairs.map(|(number, _)| number))
+    }
+
+    /// Whether all that the coordinator's own host probes is down: then that alert says it.
+    fn is_own_host_down(&self) -> bool {
+        self.are_down(self.probed_by(|prober| !self.agents[prober].agent.is_remote).into_iter())
+    }
+
+    /// Whether there are any pairs, and alerts say that all of them are down.
+    fn are_down(&self, pairs: impl Iterator<Item = usize>) -> bool {
+        let is_rule = |rule: usize| self.rules[rule].rule.condition == Condition::Down;
+        let down = self.standing.iter().filter(|standing| standing.rule.is_some_and(is_rule));
+        let down: BTreeSet<usize> = down.flat_map(|standing| &standing.members).map(|member| member.pair).collect();
+        let mut pairs = pairs.peekable();
+        pairs.peek().is_some() && pairs.all(|pair| down.contains(&pair))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::status::{AgentStatus, PairStatus, UnmeasuredPair};
 use kumade_archive::{Acknowledged, Batch, Event, Gap, NewRun, Taken};
 use kumade_net::clock;
 use kumade_net::interface::Family;
-use kumade_planner::{AgentId, AgentMessage, Grant, ResourceId, Role, Token};
+use kumade_planner::{AgentId, AgentMessage, Grant, ResourceId, Role, Token, Waiting};
 use kumade_sketch::LostIn;
 use kumade_units::{Span, Time};
 use std::sync::mpsc::Sender;
@@ -310,6 +310,20 @@ impl Recorder {
             bytes_per_day: agent.condition.bytes_per_day,
         };
         self.mesh.iter().flat_map(|mesh| mesh.agents.iter().map(status)).collect()
+    }
+
+    /// Why a run waits, with the names of agents in place of their numbers.
+    pub(super) fn waiting_text(&self, reason: &Waiting) -> String {
+        let name = |agent: AgentId| {
+            let mesh = self.mesh.as_ref()?;
+            mesh.place(agent).map(|place| mesh.agents[place].config.name.clone())
+        };
+        match reason {
+            Waiting::AgentAbsent(agent) => name(*agent).map(|name| format!("the agent {name} is not connected")),
+            Waiting::Claimed { agent, holder } => name(*agent).map(|name| format!("{name} is not free: {holder}")),
+            _ => None,
+        }
+        .unwrap_or_else(|| reason.to_string())
     }
 
     pub(super) fn unmeasured_pairs(&self) -> Vec<UnmeasuredPair> {
