@@ -1,7 +1,7 @@
 //! A monitor that runs: its threads, and who tells whom.
 
 use crate::access::{AccessControl, Credential};
-use crate::config::{COMMAND, LightProbes, MeshConfig, MonitorConfig, MonitoredTarget};
+use crate::config::{AgentConfig, COMMAND, LightProbes, MeshConfig, MonitorConfig, MonitoredTarget};
 use crate::leadership::Leadership;
 use crate::light::{ProbedTarget, Prober};
 use crate::mesh::listener::AgentListener;
@@ -219,7 +219,7 @@ impl Drop for Monitor {
 }
 
 impl MonitorConfig {
-    /// Makes the directory of the archive, unless it is there, or the archive is in a database.
+    /// Makes the directory of the archive, and of the agent of this host, unless it is there, or the archive is in a database.
     ///
     /// # Errors
     /// It cannot be made.
@@ -228,7 +228,10 @@ impl MonitorConfig {
         if self.is_archive_shared() {
             return Ok(());
         }
-        std::fs::create_dir_all(&self.archive).map_err(failed)
+        std::fs::create_dir_all(&self.archive).map_err(failed)?;
+        // Once the program is confined, it makes none.
+        let own_agent = self.mesh.as_ref().and_then(|mesh| own_agent_config(mesh, &self.archive, mesh.listen));
+        own_agent.as_ref().map_or(Ok(()), AgentConfig::make_archive_directory)
     }
 }
 

@@ -35,10 +35,11 @@ pub(crate) fn own_agent_config(mesh: &MeshConfig, archive: &Path, listen: Socket
 }
 
 impl OwnAgent {
+    /// Its directory is there.
+    ///
     /// # Errors
-    /// Its directory cannot be used, or the system has no thread.
+    /// The directory cannot be used, or the system has no thread.
     pub(crate) fn start(config: AgentConfig) -> Result<Self, MonitorError> {
-        config.make_archive_directory()?;
         let agent = MeshAgentRun::open(config)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
