@@ -38,8 +38,11 @@ pub struct Heartbeat {
     pub stamp: Time,
     /// The grants that it holds.
     pub held: Vec<Token>,
-    /// Why nothing may begin at this host: who else measures there, or what is used up.
+    /// Who else measures at this host, and uses the links that all of its traffic takes.
     pub claim: Option<String>,
+    /// Why nothing may begin at this host although nobody measures there: what is used up.
+    #[serde(default)]
+    pub unavailable: Option<String>,
 }
 
 /// A run may use its resources, within these times. From the coordinator to the agent at each end.

@@ -68,10 +68,6 @@ pub struct MeshAgentRun {
     not_sent: BTreeMap<PeerPath, String>,
     next_alive: Time,
     host_use: HostUse,
-    /// For whom nothing is begun.
-    waits_for: Option<String>,
-    /// Why nothing begins here, as the planner was told.
-    claim: Option<String>,
     budget: TrainBudget,
     faults: Faults,
     /// As the coordinator was told.
@@ -128,8 +124,6 @@ impl MeshAgentRun {
             not_sent: BTreeMap::new(),
             next_alive: now,
             host_use: HostUse::default(),
-            waits_for: None,
-            claim: None,
             budget: TrainBudget::open(config.bytes_per_day, &config.archive),
             faults: Faults::default(),
             told: None,
@@ -247,23 +241,16 @@ impl MeshAgentRun {
         }
         let holder = HostClaim::current_holder().ok().flatten().map(|holder| holder.to_string());
         match self.host_use.update(holder, now) {
-            Some(HostUseChange::Begun(holder)) => self.waits_for = Some(format!("{holder} measures")),
-            Some(HostUseChange::Ended) => self.waits_for = None,
+            Some(HostUseChange::Begun(holder)) => {
+                self.planner.release_claim(now);
+                if let Err(error) = self.planner.claim(&format!("{holder} measures"), now) {
+                    tracing::debug!("{holder} measures although {error}");
+                }
+            }
+            Some(HostUseChange::Ended) => self.planner.release_claim(now),
             None => {}
         }
-        let claim = self.waits_for.clone().or_else(|| self.budget.refusal());
-        if claim == self.claim {
-            return;
-        }
-        self.planner.release_claim(now);
-        self.claim = claim.filter(|reason| match self.planner.claim(reason, now) {
-            Ok(()) => true,
-            // It is tried again.
-            Err(error) => {
-                tracing::debug!("{reason} although {error}");
-                false
-            }
-        });
+        self.planner.set_unavailable(self.budget.refusal(), now);
     }
 
     /// Says how it is, where that has changed.

@@ -182,7 +182,7 @@ fn both_ends_of_a_run_are_given_the_same_key_and_the_answering_one_is_told_of_it
     for second in 0..1200 {
         let now = now + Span::from_secs(second);
         for agent in 0..3 {
-            let heartbeat = Heartbeat { instance: 1, stamp: now, held: Vec::new(), claim: None };
+            let heartbeat = Heartbeat { instance: 1, stamp: now, held: Vec::new(), claim: None, unavailable: None };
             let message = AgentMessage::Heartbeat(heartbeat);
             bench.recorder.take_planner_message(agent, message, now, clock::realtime());
         }
@@ -256,7 +256,13 @@ fn an_agent_that_says_too_much_is_cut_off_before_the_planner_looks_at_it() {
     let heartbeat = |held: usize| {
         let held = (0..held).map(|number| Token { epoch: 1, number: number as u64 }).collect();
         AgentFrame::Planner {
-            message: AgentMessage::Heartbeat(Heartbeat { instance: 1, stamp: clock::monotonic(), held, claim: None }),
+            message: AgentMessage::Heartbeat(Heartbeat {
+                instance: 1,
+                stamp: clock::monotonic(),
+                held,
+                claim: None,
+                unavailable: None,
+            }),
         }
     };
     let mut bench = Bench::new();
