@@ -157,7 +157,10 @@ mod tests {
     fn what_is_kept_of_a_reason_says_more_than_a_name() {
         let kept = |reason: &str| brief_reason(reason);
         assert_eq!(kept("too few packets arrived: 3 of 100"), "too few packets arrived");
-        assert_eq!(kept("2001:db8::2: the quota is exceeded; come again at noon"), "2001:db8::2: the quota is exceeded");
+        assert_eq!(
+            kept("2001:db8::2: the quota is exceeded; come again at noon"),
+            "2001:db8::2: the quota is exceeded"
+        );
         assert_eq!(kept("10.0.0.2: connection refused"), "10.0.0.2: connection refused");
         assert_eq!(kept(&"é".repeat(200)).chars().count(), MAX_BRIEF_REASON_CHARS + 1);
     }

@@ -189,7 +189,11 @@ impl Monitor {
             return Err(MonitorError::Deposed);
         }
         let has_ended = self.prober.is_none() || self.recorder.as_ref().is_none_or(JoinHandle::is_finished);
-        if has_ended || self.own_agent.as_ref().is_some_and(OwnAgent::has_ended) { Err(MonitorError::Ended) } else { Ok(()) }
+        if has_ended || self.own_agent.as_ref().is_some_and(OwnAgent::has_ended) {
+            Err(MonitorError::Ended)
+        } else {
+            Ok(())
+        }
     }
 
     /// Ends it; what it knows is in the archive then.

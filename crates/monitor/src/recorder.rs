@@ -2,6 +2,7 @@
 
 mod alerts;
 mod leading;
+mod links;
 mod mesh;
 mod mesh_state;
 mod opening;
@@ -337,6 +338,7 @@ impl Recorder {
         self.register_pairs(utc);
         self.update_alerts(now, utc);
         self.follow_host_use(now);
+        self.follow_link_budgets(now);
         self.follow_schedule(now, utc);
         self.commit(utc);
         for _ in 0..MAX_MAINTENANCE_STEPS {
@@ -561,8 +563,10 @@ impl Recorder {
             due_in_seconds: run.due_in.as_secs_f64(),
             slot_seconds: run.slot.as_secs_f64(),
         });
-        let missed =
-            view.missed.iter().map(|missed| MissedRun { pair: pair(missed.run), reason: self.waiting_text(&missed.reason) });
+        let missed = view
+            .missed
+            .iter()
+            .map(|missed| MissedRun { pair: pair(missed.run), reason: self.waiting_text(&missed.reason) });
         ScheduleStatus {
             load_ratio: view.load.max_load_ratio(),
             stretch_factor: view.load.stretch_factor(),
@@ -584,6 +588,7 @@ impl Recorder {
             unmeasured: self.unmeasured_pairs(),
             schedule: self.schedule_status(clock::monotonic()),
             agents: self.agent_status(),
+            links: self.link_status(),
             alerts: self.alerter.status(utc),
         };
         self.share_status(&status);

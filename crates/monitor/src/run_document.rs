@@ -62,7 +62,8 @@ mod tests {
         let error = ErrorReport { kind: "refused".to_owned(), message: message.clone(), hint: None };
         let report = failed_document("192.0.2.1", Time::ZERO, error);
         let figures = Figures::from_document(&serde_json::to_value(report).unwrap());
-        let run = Run { id: 1, pair: PairId(1), started: Time::ZERO, ended: Time::ZERO, schema: String::new(), figures };
+        let run =
+            Run { id: 1, pair: PairId(1), started: Time::ZERO, ended: Time::ZERO, schema: String::new(), figures };
         assert_eq!(run_status(&run).error, Some(message));
     }
 }

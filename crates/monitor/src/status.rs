@@ -40,6 +40,9 @@ pub struct MonitorStatus {
     /// Who measures for it, in the configuration's order; none but for a coordinator.
     #[serde(default)]
     pub agents: Vec<AgentStatus>,
+    /// Links that several agents share; none but for a coordinator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkStatus>,
     /// What is alerted on.
     #[serde(default)]
     pub alerts: AlertsStatus,
@@ -65,6 +68,7 @@ impl MonitorStatus {
             unmeasured: Vec::new(),
             schedule: ScheduleStatus::default(),
             agents: Vec::new(),
+            links: Vec::new(),
             alerts: AlertsStatus::default(),
         }
     }
@@ -91,6 +95,17 @@ pub struct AgentStatus {
     pub used_bytes: u64,
     /// What they may carry in 24 hours; none for no limit.
     #[serde(default)]
+    pub bytes_per_day: Option<u64>,
+}
+
+/// A declared link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LinkStatus {
+    /// What it is called.
+    pub name: String,
+    /// What measurements have carried over it in the last 24 hours, as agents tell.
+    pub used_bytes: u64,
+    /// What they may carry in 24 hours; none for no limit.
     pub bytes_per_day: Option<u64>,
 }
 
@@ -441,6 +456,7 @@ mod tests {
                 used_bytes: 1_200_000,
                 bytes_per_day: Some(1 << 30),
             }],
+            links: vec![LinkStatus { name: "uplink".to_owned(), used_bytes: 5_000_000, bytes_per_day: None }],
             schedule: ScheduleStatus { load_ratio: 0.03, stretch_factor: 1.0, runs: vec![run], missed: vec![missed] },
             ..MonitorStatus::empty("office")
         }

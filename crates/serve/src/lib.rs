@@ -40,6 +40,6 @@ pub use error::ServeError;
 pub use kumade_wire::DEFAULT_PORT;
 pub use kumade_wire::stamp::PORT as STAMP_PORT;
 pub use named_client::{NamedClient, Quota};
-pub use shared_usage::SharedUsage;
 pub use reflector::{Reflector, ReflectorConfig};
 pub use server::{ClientReplacer, Server};
+pub use shared_usage::SharedUsage;

@@ -4,7 +4,8 @@ use super::mesh::{AgentSection, CoordinatorSection, LinkSection, MeshKeys, MeshS
 use super::remote_write::RemoteWriteSection;
 use super::types::{AgentConfig, LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};
 use super::values::{
-    FamilyName, KeyReader, VALID_LIMITS, VALID_PERIODS, VALID_PROBE_INTERVALS, VALID_RETENTIONS, parse_spanned, span_within,
+    FamilyName, KeyReader, VALID_LIMITS, VALID_PERIODS, VALID_PROBE_INTERVALS, VALID_RETENTIONS, parse_spanned,
+    span_within,
 };
 use crate::light::{ProbeKind, ReplyLimits};
 use kumade_archive::{PostgresAddress, PostgresAddressError, Retention};
@@ -209,7 +210,8 @@ impl Sections {
         let (archive, database) = self.monitor.archive()?;
         if database.is_some() && mesh.as_ref().is_some_and(|mesh| mesh.own_agent.is_some()) {
             let span = self.monitor.archive.as_ref().map(Spanned::span).unwrap_or_default();
-            let text = "`this-host` does not go with an archive that several hosts share: run an agent on each by itself";
+            let text =
+                "`this-host` does not go with an archive that several hosts share: run an agent on each by itself";
             return Err(ConfigFault::new(span, text));
         }
         let access = self.access.validate()?;
@@ -503,7 +505,8 @@ mod tests {
         let named = |all: &[(&str, u32, u32)]| {
             all.iter().map(|(name, times, out_of)| ((*name).to_owned(), *times, *out_of)).collect::<Vec<_>>()
         };
-        let usual = [("down", 6, 6), ("no-data", 10, 10), ("loss", 3, 3), ("not-archived", 1, 1), ("agent-silent", 1, 1)];
+        let usual =
+            [("down", 6, 6), ("no-data", 10, 10), ("loss", 3, 3), ("not-archived", 1, 1), ("agent-silent", 1, 1)];
         assert_eq!(words(""), named(&usual));
         assert_eq!(
             words("[[alert]]\non = \"loss\"\nenabled = false\n[[alert]]\non = \"down\"\nname = \"x\"\ntimes = 9\n"),

@@ -57,6 +57,7 @@ enum Addresses {
 pub(super) struct LinkSection {
     name: Spanned<String>,
     agents: Vec<Spanned<String>>,
+    bytes_per_day: Option<Spanned<String>>,
 }
 
 /// `[coordinator]`
@@ -79,11 +80,7 @@ pub(super) struct MeshKeys<'f> {
 
 impl MeshKeys<'_> {
     fn bytes_per_day(&self) -> Result<Option<u64>, ConfigFault> {
-        let Some(text) = self.bytes_per_day else { return Ok(None) };
-        match parse_spanned(text, parse::bytes)? {
-            0 => Err(ConfigFault::new(text.span(), "without bytes, nothing is measured: leave `measure` out of [mesh] instead")),
-            bytes => Ok(Some(bytes)),
-        }
+        read_budget(self.bytes_per_day)
     }
 
     fn identity(&self, read_key: KeyReader<'_>) -> Result<PrivateKey, ConfigFault> {
@@ -97,6 +94,17 @@ impl MeshKeys<'_> {
         let key = read_key(path.get_ref()).map_err(|problem| ConfigFault::new(path.span(), problem))?;
         // A private key stands in a file as a pre-shared one does.
         Ok(PrivateKey::from_bytes(*key.as_bytes()))
+    }
+}
+
+fn read_budget(text: Option<&Spanned<String>>) -> Result<Option<u64>, ConfigFault> {
+    let Some(text) = text else { return Ok(None) };
+    match parse_spanned(text, parse::bytes)? {
+        0 => {
+            let problem = "without bytes, nothing is measured: leave `measure` out of [mesh] instead";
+            Err(ConfigFault::new(text.span(), problem))
+        }
+        bytes => Ok(Some(bytes)),
     }
 }
 
@@ -220,9 +228,10 @@ impl AgentSection {
         match (&self.public_key, self.this_host) {
             (Some(key), false) => parse_spanned(key, str::parse),
             (None, true) => Ok(own_key),
-            (Some(key), true) => {
-                Err(ConfigFault::new(key.span(), "the agent of this host has the coordinator's key: leave `public-key` out"))
-            }
+            (Some(key), true) => Err(ConfigFault::new(
+                key.span(),
+                "the agent of this host has the coordinator's key: leave `public-key` out",
+            )),
             (None, false) => {
                 let text = "`public-key` is missing: `kumade key public` prints it; or this-host = true for this one";
                 Err(ConfigFault::new(self.id.span(), text))
@@ -262,7 +271,8 @@ impl LinkSection {
             known.ok_or_else(unknown)
         };
         let agents = self.agents.iter().map(place).collect::<Result<_, _>>()?;
-        Ok(MeshLink { name: self.name.get_ref().clone(), agents })
+        let bytes_per_day = read_budget(self.bytes_per_day.as_ref())?;
+        Ok(MeshLink { name: self.name.get_ref().clone(), agents, bytes_per_day })
     }
 }
 

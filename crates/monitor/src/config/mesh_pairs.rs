@@ -111,4 +111,3 @@ pub(super) fn target(pair: &MeshPair, agents: &[MeshAgent], interval: Span, peri
         measurement: period.map(|period| MeasurementSchedule { port, period, key: None }),
     }
 }
-

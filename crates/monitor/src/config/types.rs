@@ -107,6 +107,8 @@ pub struct MeshLink {
     pub name: String,
     /// Places of the agents behind it.
     pub agents: Vec<usize>,
+    /// What measurements may carry over it in 24 hours; none for no limit.
+    pub bytes_per_day: Option<u64>,
 }
 
 /// Two agents between which is measured, in both directions.

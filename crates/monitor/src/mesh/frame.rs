@@ -296,7 +296,8 @@ mod tests {
             WireResult(sent, None, None, false, WireLoss::Up),
         ];
         let probes = vec![PeerResults { path: PeerPath::new(7, None), duplicates: 1, results }];
-        let run = RunResult { path: PeerPath::new(7, Some(Family::V6)), began: sent, ended: sent, document: "{}".to_owned() };
+        let run =
+            RunResult { path: PeerPath::new(7, Some(Family::V6)), began: sent, ended: sent, document: "{}".to_owned() };
         let batch = Batch { instance: u64::MAX, sequence: 3, probes, runs: vec![run], ..Batch::default() };
         let bytes = encode(&AgentFrame::Batch(Delivery { stamp: sent, batch: batch.clone() }));
         match decode(&bytes).unwrap() {

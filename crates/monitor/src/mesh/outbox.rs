@@ -185,7 +185,11 @@ mod tests {
         };
         let mut first = outbox(1, 0);
         let probe = |outbox: &mut Outbox, second| {
-            outbox.add_results(PeerPath::new(7, None), 0, [WireResult(after(second), None, None, false, WireLoss::Unknown)])
+            outbox.add_results(
+                PeerPath::new(7, None),
+                0,
+                [WireResult(after(second), None, None, false, WireLoss::Unknown)],
+            )
         };
         let keys = |deliveries: Vec<Delivery>| -> Vec<BatchKey> {
             deliveries.iter().map(|delivery| (delivery.batch.instance, delivery.batch.sequence)).collect()

@@ -30,6 +30,11 @@ pub(crate) fn agent_id(host: HostId) -> AgentId {
     AgentId(host.0)
 }
 
+/// A declared link takes part in the plan as an agent does, that is given no run: it says when nothing may use the link.
+pub(crate) fn link_agent(link: usize) -> AgentId {
+    AgentId(FIRST_LINK + link as u32)
+}
+
 /// `hosts` are the agents' numbers, by their places. A full measurement goes both ways, and uses both directions of the links between
 /// its ends.
 pub(crate) fn mesh_plan(mesh: &MeshConfig, targets: &[MonitoredTarget], hosts: &[HostId]) -> Plan {
@@ -47,9 +52,15 @@ pub(crate) fn mesh_plan(mesh: &MeshConfig, targets: &[MonitoredTarget], hosts: &
             PlannedAgent { id: agent_id(hosts[place]), claims }
         })
         .collect();
+    plan.agents.extend((0..mesh.links.len()).map(|link| PlannedAgent {
+        id: link_agent(link),
+        claims: directions.map(|direction| link_id(link, direction)).to_vec(),
+    }));
     for (pair, target) in mesh.pairs.iter().zip(targets) {
         let (source, answering) = (hosts[pair.source], hosts[pair.target]);
-        let (Some(schedule), Some(id)) = (&target.measurement, run_id(source, answering, pair.family)) else { continue };
+        let (Some(schedule), Some(id)) = (&target.measurement, run_id(source, answering, pair.family)) else {
+            continue;
+        };
         let class = ClassId(0);
         if plan.classes.is_empty() {
             plan.classes.push(Class { id: class, period: schedule.period });

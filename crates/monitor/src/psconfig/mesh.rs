@@ -101,7 +101,10 @@ impl ImportedMesh {
 impl Display for ImportedMesh {
     /// The configuration of a coordinator (TOML), with what is left out as comments.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "# From a pSConfig template. Write the public key of each agent, which `kumade key public` prints there; where one is")?;
+        writeln!(
+            f,
+            "# From a pSConfig template. Write the public key of each agent, which `kumade key public` prints there; where one is"
+        )?;
         writeln!(f, "# behind a firewall or address translation, leave `address` out.")?;
         writeln!(f, "[monitor]\nrole = \"coordinator\"\nkey = \"/etc/kumade/monitor.key\"\n\n[mesh]")?;
         self.interval.map_or(Ok(()), |interval| writeln!(f, "interval = \"{}\"", interval_text(interval)))?;

@@ -5,8 +5,8 @@ use super::mesh_state::AgentState;
 use crate::light::{OneWayDelays, ProbeReply, ProbeResult};
 use crate::mesh::budget::{AgentBudget, AskedRates, BatchVerdict, is_short};
 use crate::mesh::frame::{
-    AgentFrame, AssignedPeer, Assignment, Condition, CoordinatorFrame, Delivery, PeerResults, RunGrant, RunResult, VERSION,
-    WireLoss, WireResult,
+    AgentFrame, AssignedPeer, Assignment, Condition, CoordinatorFrame, Delivery, PeerResults, RunGrant, RunResult,
+    VERSION, WireLoss, WireResult,
 };
 use crate::mesh::listener::{MeshCommand, MeshReport};
 use crate::mesh::peer_path::PeerPath;
@@ -196,7 +196,9 @@ impl Recorder {
             taken.samples.push((id, std::mem::take(&mut self.pairs[place].pending)));
         }
         for RunResult { path, began, ended, document } in batch.runs {
-            let Some(id) = self.own_pair(agent, path).and_then(|place| self.pairs[place].id) else { continue };
+            let Some(place) = self.own_pair(agent, path) else { continue };
+            self.add_link_bytes(place, &document);
+            let Some(id) = self.pairs[place].id else { continue };
             let [started, ended] = [began, ended].map(|time| utc - age(time, shift, now));
             taken.runs.push(NewRun { pair: id, started, ended: ended.max(started), document });
         }
@@ -316,7 +318,8 @@ impl Recorder {
     pub(super) fn waiting_text(&self, reason: &Waiting) -> String {
         let name = |agent: AgentId| {
             let mesh = self.mesh.as_ref()?;
-            mesh.place(agent).map(|place| mesh.agents[place].config.name.clone())
+            let name = mesh.place(agent).map(|place| mesh.agents[place].config.name.clone());
+            name.or_else(|| self.link_name(agent))
         };
         match reason {
             Waiting::AgentAbsent(agent) => name(*agent).map(|name| format!("the agent {name} is not connected")),

@@ -1,5 +1,6 @@
 //! What the recorder knows of agents: who is there, what they may say, which runs go on.
 
+use super::links::LinkBudgets;
 use crate::config::{MeshAgent, MeshConfig};
 use crate::mesh::budget::{AgentBudget, AskedRates};
 use crate::mesh::frame::{Condition, CoordinatorFrame};
@@ -18,6 +19,7 @@ use std::sync::mpsc::Sender;
 /// What the recorder knows of agents.
 pub(super) struct MeshState {
     pub(super) agents: Vec<AgentState>,
+    pub(super) links: LinkBudgets,
     /// Places of pairs by their sources and paths: an agent delivers of each pair every second.
     pub(super) places: BTreeMap<(HostId, PeerPath), usize>,
     /// Of which the keys of reflectors and runs are made.
@@ -72,6 +74,7 @@ impl MeshState {
         };
         Ok(MeshState {
             agents: mesh.agents.iter().zip(hosts).map(state).collect(),
+            links: LinkBudgets::open(mesh, archive, now)?,
             places: BTreeMap::new(),
             secret: read_secret(archive)?,
             commands: None,

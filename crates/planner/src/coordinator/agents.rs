@@ -79,9 +79,8 @@ impl Coordinator {
                 let planned = self.plan.agents.iter().find(|planned| planned.id == agent);
                 let resources = planned.iter().flat_map(|planned| &planned.claims);
                 let numbers = resources.filter_map(|resource| self.index.resource(*resource));
-                let is_meant = |number: &u32| {
-                    !is_host_alone || self.plan.resources[*number as usize].kind == ResourceKind::Host
-                };
+                let is_meant =
+                    |number: &u32| !is_host_alone || self.plan.resources[*number as usize].kind == ResourceKind::Host;
                 state.closed = numbers.filter(is_meant).collect();
                 state.closed.iter().for_each(|resource| self.list.close(*resource));
             }

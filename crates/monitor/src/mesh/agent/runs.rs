@@ -3,9 +3,9 @@
 use super::{MeshAgentRun, STOP_RESERVE};
 use crate::mesh::answering::AnsweredRun;
 use crate::mesh::condition::Fault;
+use crate::mesh::day_budget::carried_bytes;
 use crate::mesh::frame::{AgentFrame, MAX_DOCUMENT_BYTES, RunGrant, RunResult};
 use crate::mesh::initiated_run::{EndedRun, InitiatedRun};
-use crate::mesh::train_budget::carried_bytes;
 use crate::run_document::failed_document;
 use kumade_client::PresharedKey;
 use kumade_net::clock;
@@ -75,12 +75,12 @@ impl MeshAgentRun {
         let Some(run) = self.initiated.take() else { return };
         let token = run.token;
         let Some(EndedRun { granted, began, utc, measurement }) = run.finish() else { return };
-        self.budget.add_bytes(measurement.outcome.as_ref().map_or(0, carried_bytes));
         let failure = measurement.outcome.as_ref().err().map(|error| error.message.clone());
         self.end(token, failure.map_or(Outcome::Finished, Outcome::Failed));
         let report = measurement.outcome.unwrap_or_else(|error| failed_document(&granted.host, utc, error));
         // Reports always can be written.
         let document = serde_json::to_string(&report).unwrap_or_default();
+        self.budget.add_bytes(carried_bytes(&serde_json::from_str(&document).unwrap_or_default()));
         if document.len() > MAX_DOCUMENT_BYTES {
             tracing::warn!("a report of {} bytes is not delivered", document.len());
             return;

@@ -21,14 +21,16 @@ fn path(peer: u32) -> PeerPath {
     PeerPath::new(peer, None)
 }
 
-fn config(directory: &PrivateDirectory) -> MonitorConfig {
+fn config(directory: &PrivateDirectory, more: &str) -> MonitorConfig {
     let mut text = format!(
         "[monitor]\nrole = \"coordinator\"\nkey = \"k\"\narchive = {:?}\n[mesh]\nmeasure = \"10min\"\n",
         directory.path()
     );
-    for (number, id, more) in [(1, "a", ""), (2, "bb", "address = \"bb.example\"\n"), (3, "ccc", "")] {
-        text += &format!("[[agent]]\nid = \"{id}\"\npublic-key = \"{}\"\n{more}", format!("{number:02x}").repeat(32));
+    for (number, id, address) in [(1, "a", ""), (2, "bb", "address = \"bb.example\"\n"), (3, "ccc", "")] {
+        text +=
+            &format!("[[agent]]\nid = \"{id}\"\npublic-key = \"{}\"\n{address}", format!("{number:02x}").repeat(32));
     }
+    text += more;
     match RoleConfig::from_toml(&text, "m.toml", &|_| Ok(PresharedKey::from_bytes([7; 32]))).unwrap() {
         RoleConfig::Monitor(config) => *config,
         RoleConfig::Agent(agent) => panic!("{agent:?}"),
@@ -37,9 +39,17 @@ fn config(directory: &PrivateDirectory) -> MonitorConfig {
 
 impl Bench {
     fn new() -> Self {
+        Self::with("")
+    }
+
+    fn with(more: &str) -> Self {
         let directory = PrivateDirectory::new("kumade-coordinator").unwrap();
+        Self::open(config(&directory, more), directory)
+    }
+
+    fn open(config: MonitorConfig, directory: PrivateDirectory) -> Self {
         let (status, _) = watch::channel(Arc::new(MonitorStatus::empty("here")));
-        let mut recorder = Recorder::open(config(&directory), None, status, mpsc::sync_channel(1).0).unwrap();
+        let mut recorder = Recorder::open(config, None, status, mpsc::sync_channel(1).0).unwrap();
         let (commands, inbox) = mpsc::channel();
         recorder.set_mesh_commands(commands);
         let mut bench = Bench { recorder, commands: inbox, _directory: directory };
@@ -227,7 +237,8 @@ fn an_agent_whose_numbers_are_as_great_as_can_be_does_no_harm() {
         for span in [Span::from_nanos(least), Span::from_nanos(most)] {
             let result = WireResult(sent, Some(span), Some((span, span, span)), true, WireLoss::Unknown);
             let probes = vec![PeerResults { path: path(bb), duplicates: u64::MAX, results: vec![result; 3] }];
-            let run = RunResult { path: path(bb), began: sent, ended: stamp, document: r#"{"schema": "x"}"#.to_owned() };
+            let run =
+                RunResult { path: path(bb), began: sent, ended: stamp, document: r#"{"schema": "x"}"#.to_owned() };
             let pause = Some(crate::mesh::frame::Pause { from: stamp, to: sent });
             let batch = crate::mesh::frame::Batch {
                 instance: u64::MAX,
@@ -296,4 +307,53 @@ fn what_two_agents_lose_to_the_same_one_has_one_cause() {
     assert_eq!(standing.len(), 1, "{standing:?}");
     assert_eq!(standing[0].pairs, ["a:bb", "ccc:bb"]);
     assert!(standing[0].text.contains("bb"), "{}", standing[0].text);
+}
+
+#[test]
+fn nothing_is_measured_over_a_link_whose_budget_is_used_up_also_after_a_restart() {
+    let link = "[[link]]\nname = \"sea\"\nagents = [\"a\"]\nbytes-per-day = \"1MB\"\n";
+    let mut bench = Bench::with(link);
+    let bb = bench.host(1);
+    let now = clock::monotonic();
+    bench.receive(0, AgentFrame::Address { path: path(bb), address: FAR.parse().unwrap() });
+    let document = r#"{"schema": "x", "up": {"bytes_sent": 400000, "capacity": {"bytes_sent": 100000}}}"#.to_owned();
+    let run = RunResult { path: path(bb), began: now, ended: now, document };
+    for sequence in 0..2 {
+        let runs = vec![run.clone()];
+        let batch = crate::mesh::frame::Batch { instance: 5, sequence, runs, ..Default::default() };
+        bench.receive(0, AgentFrame::Batch(Delivery { stamp: now, batch }));
+    }
+    let is_full = |bench: &Bench| {
+        let links = bench.recorder.link_status();
+        assert_eq!((links[0].used_bytes, links[0].bytes_per_day), (1_000_000, Some(1_000_000)));
+    };
+    is_full(&bench);
+    let config = bench.recorder.config.clone();
+    let Bench { recorder, _directory, .. } = bench;
+    drop(recorder);
+    let mut bench = Bench::open(config, _directory);
+    is_full(&bench);
+    let mut granted = Vec::new();
+    for second in 0..1300 {
+        let now = now + Span::from_secs(second);
+        for agent in 0..3 {
+            let heartbeat = Heartbeat { instance: 1, stamp: now, held: Vec::new(), claim: None, unavailable: None };
+            let message = AgentMessage::Heartbeat(heartbeat);
+            bench.recorder.take_planner_message(agent, message, now, clock::realtime());
+        }
+        bench.recorder.follow_link_budgets(now);
+        bench.recorder.follow_schedule(now, clock::realtime());
+        for command in bench.commands() {
+            if let MeshCommand::Send { agent, frame: CoordinatorFrame::Grant(_) } = command {
+                granted.push(agent);
+            }
+        }
+    }
+    // The other pair is measured.
+    assert!(granted.contains(&2) && !granted.contains(&0), "{granted:?}");
+    let missed = bench.recorder.schedule_status(now + Span::from_secs(1300)).missed;
+    let is_named = |missed: &crate::status::MissedRun| {
+        missed.pair == "a:bb" && missed.reason.starts_with("the link sea is not free: the budget of")
+    };
+    assert!(missed.iter().any(is_named), "{missed:?}");
 }
