@@ -4,7 +4,7 @@ mod privileges;
 
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip};
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip, wait_for_cables};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -43,6 +43,7 @@ impl Site {
             site.namespace.run(|| interface::set_up(name)).unwrap().unwrap();
             site.ip(&format!("addr add {address} dev {name}"));
         }
+        wait_for_cables([&self.namespace, &other.namespace]).unwrap();
     }
 
     fn public_key(&self) -> String {
