@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A namespace, and a directory for its gateway.
 struct Site {
@@ -216,6 +216,9 @@ impl Bonded<'_> {
     }
 }
 
+/// Less than keys are used for.
+const KEY_TIME: Duration = Duration::from_secs(110);
+
 const THIRD_REMOTE: &str = "[[remote]]\nname = \"third\"\nnetworks = [\"10.30.0.0/24\"]\n\
     public-key = \"85d3f0b4c1a2968777665544332211000123456789abcdef0123456789abcd6f\"\n";
 
@@ -241,6 +244,7 @@ fn a_bonded_gateway_takes_over_what_changes_while_a_transfer_passes() {
                 remotes: "",
             };
             let [one, two] = [new(1), new(2)].map(|config| config.config());
+            let begun = Instant::now();
             let (near, far) = (left.start(&one), right.start(&two));
             assert!(eventually(|| near.said().contains("far: connected")), "{}", near.said());
             let transfer = Transfer::start(&left, &right, "10.8.0.2");
@@ -297,7 +301,9 @@ fn a_bonded_gateway_takes_over_what_changes_while_a_transfer_passes() {
             near.reload(&one, &["changed: path path3: removed"]);
             assert!(transfer.goes_on());
             let tunnel = left.status()["remotes"][0]["tunnel"].clone();
-            assert_eq!((&tunnel["losses"], &tunnel["key_changes"]), (&Value::from(0), &Value::from(0)), "{tunnel}");
+            assert_eq!(tunnel["losses"], 0, "{tunnel}");
+            // Where all of this takes long, keys come of age.
+            assert!(tunnel["key_changes"] == 0 || begun.elapsed() > KEY_TIME, "{tunnel}");
             transfer.end();
             assert_eq!(privileges::of(near.child.id()), privileges::confined());
             let said = near.end();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tunnel_ends::{Keys, end_with, hosts, lines, program, wait_for};
 
 /// A configuration file beside the keys.
@@ -115,6 +115,9 @@ fn wait_for_reload(end: &Child, said: &Receiver<String>, outcome: &str) -> Strin
     wait_for(said, outcome)
 }
 
+/// Less than keys are used for.
+const KEY_TIME: Duration = Duration::from_secs(110);
+
 const UNCHANGED: &str = "the configuration stays as it was";
 
 /// Peers come and go, networks change, and files with faults change nothing, while another peer's transfer goes on.
@@ -137,6 +140,7 @@ fn changes_others_while_a_transfer_goes_on(test: &str, carrier: &str) {
         let mut far = far.stderr(std::process::Stdio::piped()).spawn().unwrap();
         let said = lines(&mut far);
         wait_for(&said, "confined");
+        let begun = Instant::now();
         let mut near = keys.end(&hosts, 1, &["--address", "10.77.0.1/24", "--carrier", carrier]).spawn().unwrap();
         let near_said = lines(&mut near);
         wait_for(&near_said, ": connected");
@@ -217,7 +221,9 @@ fn changes_others_while_a_transfer_goes_on(test: &str, carrier: &str) {
         // A busy machine may lose a path for a moment, but no session.
         for count in ["key_changes", "restarts"] {
             let counts = [&before, &peer].map(|peer| &peer["packets"]["tunnel"][count]);
-            assert!(counts[0].is_number() && counts[0] == counts[1], "{count}: {counts:?}");
+            // Where all of this takes long, keys come of age.
+            let is_due = count == "key_changes" && begun.elapsed() > KEY_TIME;
+            assert!(counts[0].is_number() && (counts[0] == counts[1] || is_due), "{count}: {counts:?}");
         }
         transfer.end();
         for end in [&mut another, &mut near, &mut far] {
