@@ -7,8 +7,8 @@ use kumade_net::interface::{self, disable_offloads};
 use kumade_net::namespace::Namespace;
 use kumade_net::tun::Tun;
 use kumade_net::{ScopedAddress, SocketBinding};
-use kumade_units::Time;
 use kumade_netns_testbed::{in_namespaces, run_ip};
+use kumade_units::Time;
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::unix::process::ExitStatusExt;
@@ -74,7 +74,9 @@ fn a_tap_shows_whole_packets_with_the_moment_of_their_sending() {
             // For the device to take the next ones.
             assert_eq!(tun.read(&mut [0; 1]).unwrap(), 1);
         }
-        assert!(std::iter::from_fn(|| capture.next(|stamp, packet| (stamp, packet.to_vec()))).all(|one| !is_ours(&one)));
+        assert!(
+            std::iter::from_fn(|| capture.next(|stamp, packet| (stamp, packet.to_vec()))).all(|one| !is_ours(&one))
+        );
         assert_eq!(capture.dropped_packets(), 0);
     });
 }
