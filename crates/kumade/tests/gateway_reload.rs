@@ -249,6 +249,14 @@ fn a_bonded_gateway_takes_over_what_changes_while_a_transfer_passes() {
             assert!(eventually(|| near.said().contains("far: connected")), "{}", near.said());
             let transfer = Transfer::start(&left, &right, "10.8.0.2");
             assert!(transfer.goes_on());
+            // Both ends may have begun handshakes.
+            let mut keys_before = Value::Null;
+            let is_told = || {
+                let tunnel = left.status()["remotes"][0]["tunnel"].clone();
+                keys_before = tunnel["key_changes"].clone();
+                tunnel["paths"].as_array().is_some_and(|paths| paths.iter().all(|path| path["state"] == "up"))
+            };
+            assert!(eventually(is_told), "{}", left.status());
             near.reload(&one, &["site.toml: read again, nothing has changed"]);
             // A network.
             let config = Bonded { networks: &["10.20.0.0/16"], ..new(1) }.config();
@@ -300,14 +308,27 @@ fn a_bonded_gateway_takes_over_what_changes_while_a_transfer_passes() {
             far.reload(&two, &["changed: path path3: removed"]);
             near.reload(&one, &["changed: path path3: removed"]);
             assert!(transfer.goes_on());
-            let tunnel = left.status()["remotes"][0]["tunnel"].clone();
-            assert_eq!(tunnel["losses"], 0, "{tunnel}");
-            // Where all of this takes long, keys come of age.
-            assert!(tunnel["key_changes"] == 0 || begun.elapsed() > KEY_TIME, "{tunnel}");
+            // After all of it, both paths carry what they did.
+            let tunnel = || left.status()["remotes"][0]["tunnel"].clone();
+            let is_whole = || {
+                let paths = tunnel()["paths"].as_array().cloned().unwrap_or_default();
+                let is_up = |(path, number): (&Value, usize)| {
+                    path["state"] == "up" && path["address"] == format!("10.9.{number}.2:7273")
+                };
+                paths.len() == 2 && paths.iter().zip(1..).all(is_up)
+            };
+            assert!(eventually(is_whole), "{}", tunnel());
+            let tunnel = tunnel();
+            assert_eq!(tunnel["restarts"], 0, "{tunnel}");
+            // A busy machine may lose paths for a moment, and the peer with them; where all of this takes long, keys come of age.
+            let failures = [0, 1].map(|path| tunnel["paths"][path]["failures"].as_u64().unwrap());
+            let is_disturbed = failures != [0, 0] || begun.elapsed() > KEY_TIME;
+            println!("{threads} threads: failures of paths: {failures:?}");
+            assert!(is_disturbed || tunnel["losses"] == 0 && tunnel["key_changes"] == keys_before, "{tunnel}");
             transfer.end();
             assert_eq!(privileges::of(near.child.id()), privileges::confined());
             let said = near.end();
-            assert!(!said.contains("lost") && !said.contains("not connected"), "{said}");
+            assert!(is_disturbed || !said.contains("lost") && !said.contains("not connected"), "{said}");
             far.end();
             assert_eq!(left.ip("route"), before);
         }
