@@ -36,9 +36,8 @@ fn is_found_by_its_name(test: &str, carrier: &str) {
         let has_passed = || {
             let listener = hosts.right.run(|| TcpListener::bind("10.77.0.2:9"));
             let Ok(Ok(listener)) = listener else { return false };
-            let opened = hosts
-                .left
-                .run(|| TcpStream::connect_timeout(&"10.77.0.2:9".parse().unwrap(), Duration::from_secs(2)));
+            let opened =
+                hosts.left.run(|| TcpStream::connect_timeout(&"10.77.0.2:9".parse().unwrap(), Duration::from_secs(2)));
             // The near end answers for one that is relayed, which may come to nothing.
             let Ok(Ok(_opened)) = opened else { return false };
             let mut incoming = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
