@@ -1,8 +1,7 @@
-use super::{PostgresStore, SPOOL_PREFIX, spool_table};
+use super::{PostgresStore, SPOOL_PREFIX};
 use crate::store::{DiskUsage, Kept, ReadStore, Segment, SegmentId, StoredRun};
 use crate::{ArchiveError, AuditEntry, Event, Family, Gap, Host, HostId, Pair, PairId};
 use ::postgres::Row;
-use ::postgres::fallible_iterator::FallibleIterator;
 use kumade_sketch::{HOUR_NANOS, Layer};
 use kumade_units::Time;
 use std::ops::Range;
@@ -72,21 +71,11 @@ impl ReadStore for PostgresStore {
     }
 
     fn spool(&mut self, segment: SegmentId, each: &mut dyn FnMut(u32, PairId, &[u8])) -> Result<(), ArchiveError> {
-        let name = self.session.name.clone();
-        let failed = |error| super::error::engine_error("read the spool", &name, error);
-        let sql = format!("SELECT slot, pair, chunk FROM {} ORDER BY slot, pair", spool_table(segment));
-        // Row by row: an hour of a large mesh is some hundred megabytes.
-        let mut rows = self.session.client.query_raw(&sql, [0i64; 0]).map_err(failed)?;
-        while let Some(row) = rows.next().map_err(failed)? {
-            each(number(&row, 0), pair_id(&row, 1), row.get(2));
-        }
-        Ok(())
+        self.read_spool(segment, each)
     }
 
     fn spool_of_pair(&mut self, segment: SegmentId, pair: PairId) -> Result<Vec<Vec<u8>>, ArchiveError> {
-        let sql = format!("SELECT chunk FROM {} WHERE pair = $1 ORDER BY slot", spool_table(segment));
-        let rows = self.session.query("read the spool", &sql, &[&i64::from(pair.0)])?;
-        Ok(rows.iter().map(|row| row.get(0)).collect())
+        self.read_spool_of_pair(segment, pair)
     }
 
     fn blocks(&mut self, layer: Layer, pair: PairId, numbers: Range<i64>) -> Result<Vec<(i64, Vec<u8>)>, ArchiveError> {
