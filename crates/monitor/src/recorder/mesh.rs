@@ -152,12 +152,19 @@ impl Recorder {
     /// What an agent has measured, of its own pairs alone.
     fn take_delivery(&mut self, agent: usize, delivery: Delivery, now: Time, utc: Time) {
         let Delivery { stamp, batch } = delivery;
-        let Some(mesh) = &mut self.mesh else { return };
+        let Some(mesh) = &self.mesh else { return };
         let instance = format!("{}/{:x}", mesh.agents[agent].config.id, batch.instance);
         if self.archive.is_known(&instance, batch.sequence) {
             // It may not be on the disk yet; then it is acknowledged with the next commit.
             return self.acknowledge_known(agent, batch.instance, batch.sequence, &instance);
         }
+        // Of a pair that has no number yet, nothing can be written: it comes again once the agent has told the address.
+        let peers = batch.probes.iter().map(|peer| peer.peer).chain(batch.runs.iter().map(|run| run.peer));
+        let mut places = peers.filter_map(|peer| self.own_pair(agent, peer));
+        if places.any(|place| self.pairs[place].id.is_none()) {
+            return;
+        }
+        let Some(mesh) = &mut self.mesh else { return };
         match mesh.agents[agent].budget.take_batch(&batch, now) {
             BatchVerdict::Taken => {}
             BatchVerdict::Later => return,
