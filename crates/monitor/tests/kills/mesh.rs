@@ -120,7 +120,7 @@ impl Mesh {
     /// Has the kernel count the probes that a host sends: what was probed, whatever its process knows.
     fn count_probes(&self, agent: usize) {
         let rules = format!(
-            "table ip probes {{ chain sent {{ type filter hook output priority 0; udp dport {STAMP_PORT} counter; }} }}"
+            "table ip probes {{ chain sent {{ type filter hook output priority 0; udp dport {STAMP_PORT} counter; }}; }}"
         );
         let status = self.hosts[agent - 1].command("nft").arg(rules).status();
         assert!(status.is_ok_and(|status| status.success()), "nft counts the probes: install nftables");
