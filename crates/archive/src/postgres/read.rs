@@ -4,7 +4,7 @@ use crate::{ArchiveError, AuditEntry, Event, Family, Gap, Host, HostId, Pair, Pa
 use ::postgres::Row;
 use kumade_sketch::{HOUR_NANOS, Layer};
 use kumade_units::Time;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, Mutex};
 
 const READ: &str = "read";
@@ -84,6 +84,21 @@ impl ReadStore for PostgresStore {
 
     fn packets(&mut self, pair: PairId, hours: Range<i64>) -> Result<Vec<(i64, Vec<u8>)>, ArchiveError> {
         self.numbered(Kept::Packets, pair, hours)
+    }
+
+    fn blocks_of_pairs(
+        &mut self,
+        kept: Kept,
+        number: i64,
+        pairs: RangeInclusive<PairId>,
+    ) -> Result<Vec<(PairId, Vec<u8>)>, ArchiveError> {
+        let sql = format!(
+            "SELECT pair, data FROM {} WHERE number = $1 AND pair >= $2 AND pair <= $3 ORDER BY pair",
+            kept.name()
+        );
+        let [first, last] = [pairs.start().0, pairs.end().0].map(i64::from);
+        let rows = self.session.query("read blocks", &sql, &[&number, &first, &last])?;
+        Ok(rows.iter().map(|row| (pair_id(row, 0), row.get(1))).collect())
     }
 
     fn runs(&mut self, pair: PairId, began: Range<Time>, limit: u32) -> Result<Vec<StoredRun>, ArchiveError> {

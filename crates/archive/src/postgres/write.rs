@@ -13,6 +13,9 @@ const WRITE: &str = "write";
 /// A row of blocks: number, pair, data.
 type BlockRow<'a> = (i64, i64, &'a [u8]);
 
+/// Whose, when its last batch came, the ranges.
+type DeliveredRanges<'a> = (&'a str, Time, &'a [(u64, u64)]);
+
 impl Store for PostgresStore {
     fn commit(&mut self, writes: &[Write]) -> Result<(), ArchiveError> {
         self.in_transaction(WRITE, |store| store.apply_all(writes))
@@ -166,7 +169,7 @@ impl PostgresStore {
     }
 
     /// Of all instances at once: each agent of a mesh delivers every second. Most have one range, which becomes longer.
-    fn write_delivered(&mut self, delivered: &[(&str, Time, &[(u64, u64)])]) -> Result<(), ArchiveError> {
+    fn write_delivered(&mut self, delivered: &[DeliveredRanges]) -> Result<(), ArchiveError> {
         let rows = delivered.iter().flat_map(|(instance, at, ranges)| {
             ranges.iter().map(|(first, last)| (*instance, *first, *last, at.as_nanos()))
         });

@@ -1,7 +1,7 @@
 //! The recorder's part for agents: what each is told, and what is taken from it.
 
-use super::Recorder;
 use super::mesh_state::AgentState;
+use super::{MAX_WAITING_SAMPLES, Recorder};
 use crate::light::{OneWayDelays, ProbeReply, ProbeResult};
 use crate::mesh::budget::{AgentBudget, AskedRates, BatchVerdict, is_short};
 use crate::mesh::frame::{
@@ -192,6 +192,10 @@ impl Recorder {
         if let Some(pause) = batch.pause.filter(|_| self.take_event(agent, now)) {
             let [from, to] = [pause.from, pause.to].map(|time| utc - age(time, shift, now));
             taken.gaps = self.gaps_of_agent(agent, from, to.max(from));
+        }
+        // While the archive writes nothing, what is more stays with the agent.
+        if self.archive_failure.is_some() && self.archive.staged_samples() > MAX_WAITING_SAMPLES {
+            return;
         }
         match self.archive.ingest(&taken, utc) {
             Ok(Taken::Staged | Taken::Repeated) => {
