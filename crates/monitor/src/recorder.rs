@@ -584,7 +584,7 @@ impl Recorder {
             agents: self.agent_status(),
             alerts: self.alerter.status(utc),
         };
-        self.share_status(&status);
+        self.share_status(&status, utc);
         self.status.send_replace(Arc::new(status));
     }
 }

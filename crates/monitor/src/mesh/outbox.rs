@@ -72,6 +72,7 @@ impl Outbox {
 
     /// Has passed to the archive.
     pub(super) fn acknowledge(&mut self, key: BatchKey) {
+        tracing::trace!(instance = key.0, sequence = key.1, "a batch is acknowledged");
         self.sent.remove(&key);
         self.spool.remove(&key);
     }
@@ -137,6 +138,7 @@ impl Outbox {
             (batch.boot, batch.made, batch.made_utc) = (self.boot.clone(), now, utc);
         }
         self.next_sequence += batches.len() as u64;
+        batches.iter().for_each(trace_batch);
         batches
     }
 
@@ -158,6 +160,14 @@ impl Outbox {
         }
         self.is_disk_failing = written.is_err();
     }
+}
+
+/// What is in it: by this, what the archive has is compared with what was measured.
+fn trace_batch(batch: &Batch) {
+    let probes = || batch.probes.iter().map(|peer| (peer.peer, peer.results.len())).collect::<Vec<_>>();
+    let runs = || batch.runs.iter().map(|run| run.peer).collect::<Vec<_>>();
+    let (instance, sequence) = (batch.instance, batch.sequence);
+    tracing::trace!(instance, sequence, probes = ?probes(), runs = ?runs(), "made a batch");
 }
 
 #[cfg(test)]
