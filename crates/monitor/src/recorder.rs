@@ -591,7 +591,7 @@ impl Recorder {
             links: self.link_status(),
             alerts: self.alerter.status(utc),
         };
-        self.share_status(&status);
+        self.share_status(&status, utc);
         self.status.send_replace(Arc::new(status));
     }
 }

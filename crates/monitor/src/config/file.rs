@@ -88,6 +88,7 @@ struct MonitorSection {
     name: Option<String>,
     archive: Option<Spanned<PathBuf>>,
     archive_password_file: Option<Spanned<PathBuf>>,
+    archive_ca: Option<Spanned<PathBuf>>,
     page: Option<Spanned<String>>,
     prometheus: Option<Spanned<String>>,
     #[serde(default)]
@@ -279,23 +280,27 @@ impl MonitorSection {
         let named = self.archive.as_ref().map(|archive| (archive.get_ref().to_string_lossy(), archive.span()));
         let database = named.filter(|(text, _)| DATABASE_SCHEMES.iter().any(|scheme| text.starts_with(scheme)));
         let Some((text, span)) = database else {
-            if let Some(file) = &self.archive_password_file {
-                let text = "`archive-password-file` goes with archive = \"postgresql://USER@HOST/DATABASE\" alone";
-                return Err(ConfigFault::new(file.span(), text));
+            let others = [("archive-password-file", &self.archive_password_file), ("archive-ca", &self.archive_ca)];
+            for (key, file) in others {
+                let text = format!("`{key}` goes with archive = \"postgresql://USER@HOST/DATABASE\" alone");
+                file.iter().try_for_each(|file| Err(ConfigFault::new(file.span(), text.clone())))?;
             }
             let directory = self.archive.as_ref().map(|archive| archive.get_ref().clone());
             return Ok((directory.unwrap_or_else(default_archive), None));
         };
         let fault = |error: PostgresAddressError| {
-            let remedy = matches!(error, PostgresAddressError::HasPassword);
-            ConfigFault::new(
-                span,
-                format!("{error}{}", if remedy { ", and archive-password-file = \"FILE\"" } else { "" }),
-            )
+            let remedy = match error {
+                PostgresAddressError::HasPassword => ", and archive-password-file = \"FILE\"",
+                PostgresAddressError::NamesTls => ": archive-ca = \"FILE\"",
+                _ => "",
+            };
+            ConfigFault::new(span.clone(), format!("{error}{remedy}"))
         };
         let address: PostgresAddress = text.parse().map_err(fault)?;
-        let file = self.archive_password_file.as_ref().map(|file| file.get_ref().clone());
-        let address = file.into_iter().fold(address, PostgresAddress::with_password_file);
+        let named = |file: &Option<Spanned<PathBuf>>| file.as_ref().map(|file| file.get_ref().clone());
+        let address = named(&self.archive_password_file).into_iter().fold(address, PostgresAddress::with_password_file);
+        let address = named(&self.archive_ca).into_iter().try_fold(address, PostgresAddress::with_authorities);
+        let address = address.map_err(fault)?;
         Ok((default_archive(), Some(address)))
     }
 }
@@ -581,6 +586,11 @@ mod tests {
                 &format!("[monitor]\narchive-password-file = \"x\"\n{target}"),
                 "m.toml:2: `archive-password-file` goes with",
             ),
+            (&format!("[monitor]\narchive-ca = \"x\"\n{target}"), "m.toml:2: `archive-ca` goes with"),
+            (
+                &format!("[monitor]\narchive = \"postgresql://me@db.example/kumade?sslmode=require\"\n{target}"),
+                "is named: archive-ca = \"FILE\"",
+            ),
             (&format!("[retention]\npackets = \"1h\"\n{target}"), "m.toml:2: 1h is out of range"),
         ] {
             let error = read(text).expect_err(text);
@@ -593,7 +603,7 @@ mod tests {
         let target = "[[target]]\nhost = \"a.example\"\n";
         let config = read(&format!("[monitor]\narchive = \"/var/archive\"\n{target}")).unwrap();
         assert!(config.database.is_none() && config.archive == Path::new("/var/archive"));
-        let database = "archive = \"postgresql://me@db.example/kumade\"\narchive-password-file = \"file\"\n";
+        let database = "archive = \"postgresql://me@db.example/kumade\"\narchive-password-file = \"file\"\narchive-ca = \"ca.pem\"\n";
         let config = read(&format!("[monitor]\n{database}{target}")).unwrap();
         assert!(config.is_archive_shared() && format!("{config:?}").contains("kumade"));
     }

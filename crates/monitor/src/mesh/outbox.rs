@@ -78,6 +78,7 @@ impl Outbox {
 
     /// Has passed to the archive.
     pub(super) fn acknowledge(&mut self, key: BatchKey) {
+        tracing::trace!(instance = key.0, sequence = key.1, "a batch is acknowledged");
         self.sent.remove(&key);
         self.spool.remove(&key);
     }
@@ -148,6 +149,7 @@ impl Outbox {
             (batch.boot, batch.made, batch.made_utc) = (self.boot.clone(), now, utc);
         }
         self.next_sequence += batches.len() as u64;
+        batches.iter().for_each(trace_batch);
         batches
     }
 
@@ -165,6 +167,14 @@ impl Outbox {
         let written = self.spool.push(batch);
         self.disk_failure = written.err().map(|error| format!("cannot keep results for the coordinator: {error}"));
     }
+}
+
+/// What is in it: by this, what the archive has is compared with what was measured.
+fn trace_batch(batch: &Batch) {
+    let probes = || batch.probes.iter().map(|peer| (peer.peer, peer.results.len())).collect::<Vec<_>>();
+    let runs = || batch.runs.iter().map(|run| run.peer).collect::<Vec<_>>();
+    let (instance, sequence) = (batch.instance, batch.sequence);
+    tracing::trace!(instance, sequence, probes = ?probes(), runs = ?runs(), "made a batch");
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The recorder's part for agents: what each is told, and what is taken from it.
 
-use super::Recorder;
 use super::mesh_state::AgentState;
+use super::{MAX_WAITING_SAMPLES, Recorder};
 use crate::light::{OneWayDelays, ProbeReply, ProbeResult};
 use crate::mesh::budget::{AgentBudget, AskedRates, BatchVerdict, is_short};
 use crate::mesh::frame::{
@@ -170,12 +170,19 @@ impl Recorder {
     /// What an agent has measured, of its own pairs alone.
     fn take_delivery(&mut self, agent: usize, delivery: Delivery, now: Time, utc: Time) {
         let Delivery { stamp, batch } = delivery;
-        let Some(mesh) = &mut self.mesh else { return };
+        let Some(mesh) = &self.mesh else { return };
         let instance = format!("{}/{:x}", mesh.agents[agent].config.id, batch.instance);
         if self.archive.is_known(&instance, batch.sequence) {
             // It may not be on the disk yet; then it is acknowledged with the next commit.
             return self.acknowledge_known(agent, batch.instance, batch.sequence, &instance);
         }
+        // Of a pair that has no number yet, nothing can be written: it comes again once the agent has told the address.
+        let peers = batch.probes.iter().map(|peer| peer.peer).chain(batch.runs.iter().map(|run| run.peer));
+        let mut places = peers.filter_map(|peer| self.own_pair(agent, peer));
+        if places.any(|place| self.pairs[place].id.is_none()) {
+            return;
+        }
+        let Some(mesh) = &mut self.mesh else { return };
         match mesh.agents[agent].budget.take_batch(&batch, now) {
             BatchVerdict::Taken => {}
             BatchVerdict::Later => return,
@@ -205,6 +212,10 @@ impl Recorder {
         if let Some(pause) = batch.pause.filter(|_| self.take_event(agent, now)) {
             let [from, to] = [pause.from, pause.to].map(|time| utc - age(time, shift, now));
             taken.gaps = self.gaps_of_agent(agent, from, to.max(from));
+        }
+        // While the archive writes nothing, what is more stays with the agent.
+        if self.archive_failure.is_some() && self.archive.staged_samples() > MAX_WAITING_SAMPLES {
+            return;
         }
         match self.archive.ingest(&taken, utc) {
             Ok(Taken::Staged | Taken::Repeated) => {

@@ -174,6 +174,18 @@ fn a_batch_is_acknowledged_once_it_is_on_the_disk_and_again_when_it_comes_again(
 }
 
 #[test]
+fn what_has_no_place_in_the_archive_yet_is_not_acknowledged() {
+    let mut bench = Bench::new();
+    let bb = bench.host(1);
+    // Nobody knows by which version of IP, and thus of which pair.
+    bench.deliver(0, 7, bb, 3);
+    assert!(bench.acknowledged().is_empty());
+    bench.receive(0, AgentFrame::Address { peer: bb, address: FAR.parse().unwrap() });
+    bench.deliver(0, 7, bb, 3);
+    assert_eq!((bench.acknowledged(), bench.recorder.archive.open_samples()), (vec![7], 3));
+}
+
+#[test]
 fn a_sample_is_as_old_as_its_agent_says_and_never_from_the_future() {
     let now = Time::ZERO + Span::from_secs(1000);
     let at_agent = Time::ZERO + Span::from_secs(50);
