@@ -1,3 +1,4 @@
+use crate::overload_limit::OverloadLimit;
 use kumade_net::udp::BatchSocket;
 use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ pub(crate) struct OwnSocket {
     address: SocketAddr,
     opened_at: Time,
     last_used: Time,
+    pub(crate) limit: OverloadLimit,
 }
 
 #[derive(Debug)]
@@ -39,6 +41,8 @@ const MIN_DATAGRAMS: u32 = 1000;
 const MIN_LIFETIME: Span = Span::from_secs(1);
 /// Its peer may be gone, or be quiet.
 const MAX_IDLE_TIME: Span = Span::from_secs(10);
+/// Who goes on sending though most of it is lost has a tenth of the thread's time, as strangers have.
+const OVERLOAD_TIME_DIVISOR: u32 = 10;
 
 impl OwnSockets {
     /// So many authentic datagrams of a peer have come from this address through the path's socket. Returns whether it has a socket of
@@ -70,6 +74,7 @@ impl OwnSockets {
                     address,
                     opened_at: now,
                     last_used: now,
+                    limit: OverloadLimit::new(OVERLOAD_TIME_DIVISOR),
                 });
                 true
             }
@@ -92,12 +97,17 @@ impl OwnSockets {
         self.sockets.get_mut(place).into_iter().for_each(|own| own.last_used = now);
     }
 
-    /// Closes what is not used. Returns whether there was any. To be called twice a second.
-    pub(crate) fn expire(&mut self, now: Time) -> bool {
+    /// Closes what is not used, and looks at what the others lose. Returns whether there are other [sources](Self::sources) now. To be
+    /// called twice a second.
+    pub(crate) fn update(&mut self, now: Time) -> bool {
         self.candidates.clear();
         let before = self.sockets.len();
         self.sockets.retain(|own| now - own.last_used < MAX_IDLE_TIME);
-        self.sockets.len() < before
+        let mut has_changed = self.sockets.len() < before;
+        for OwnSocket { socket, limit, .. } in &mut self.sockets {
+            has_changed |= socket.dropped_messages().is_ok_and(|dropped| limit.update(dropped));
+        }
+        has_changed
     }
 
     /// The path's socket is another one, or peers have other places.
@@ -113,8 +123,13 @@ impl OwnSockets {
         Some(&self.sockets.get(place)?.socket)
     }
 
+    pub(crate) fn limit_mut(&mut self, number: u32) -> Option<&mut OverloadLimit> {
+        self.sockets.iter_mut().find(|own| own.number == number).map(|own| &mut own.limit)
+    }
+
+    /// To wait for; those that are [limited](OverloadLimit) are read from time to time.
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.sockets.iter().map(|own| own.socket.as_fd())
+        self.sockets.iter().filter(|own| !own.limit.holds()).map(|own| own.socket.as_fd())
     }
 }
 
@@ -168,7 +183,7 @@ mod tests {
         assert!(own.record((3, one, MIN_DATAGRAMS), &path, &mut number, start + MIN_LIFETIME));
         assert_eq!(own.iter().map(|own| (own.number, own.address)).collect::<Vec<_>>(), [(number, one)]);
         let much_later = start + MIN_LIFETIME + MAX_IDLE_TIME;
-        assert!(!own.expire(much_later - Span::from_millis(1)) && own.expire(much_later));
+        assert!(!own.update(much_later - Span::from_millis(1)) && own.update(much_later));
         assert_eq!(own.iter().count(), 0);
     }
 
