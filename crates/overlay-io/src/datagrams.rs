@@ -30,6 +30,7 @@ pub(crate) struct Datagrams {
     dscp: OuterDscp,
     stamp_clock: StampClock,
     next_system_check: Time,
+    next_loss_check: Time,
     interface_mtus: Vec<u32>,
     /// Of the first shard, for all.
     routes: Option<KeptRoutes<MarkedRoute>>,
@@ -100,6 +101,7 @@ impl Datagrams {
             dscp: datagrams.dscp,
             stamp_clock: StampClock::new(),
             next_system_check: clock::monotonic() + SYSTEM_CHECK_INTERVAL,
+            next_loss_check: clock::monotonic() + OverloadLimit::LOOK_INTERVAL,
             interface_mtus: Vec::new(),
             routes: None,
         };
@@ -285,9 +287,14 @@ impl Datagrams {
             self.next_system_check = now + SYSTEM_CHECK_INTERVAL;
             self.stamp_clock.check_for_step();
             self.follow_interfaces(node, now);
+            for socket in &mut self.sockets {
+                self.has_other_sources |= socket.own_sockets.expire(now);
+            }
+        }
+        if now >= self.next_loss_check {
+            self.next_loss_check = now + OverloadLimit::LOOK_INTERVAL;
             for PathSocket { socket, limit, own_sockets, .. } in &mut self.sockets {
-                self.has_other_sources |= own_sockets.update(now);
-                self.has_other_sources |= socket.dropped_messages().is_ok_and(|dropped| limit.update(dropped));
+                self.has_other_sources |= own_sockets.update_limits() | limit.update(socket.dropped_messages());
             }
         }
         let own_limits = self.sockets.iter().flat_map(|socket| socket.own_sockets.iter()).map(|own| &own.limit);

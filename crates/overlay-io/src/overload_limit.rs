@@ -1,5 +1,6 @@
 use kumade_daemon::TimeBudget;
 use kumade_units::{Span, Time};
+use std::io;
 
 /// Bounds the time that a thread spends on a socket while most of what comes there is lost since its buffer is full. Ends that send by a
 /// congestion control slow down before; who does not is to have a small part of the time, not an equal one.
@@ -14,13 +15,16 @@ pub(crate) struct OverloadLimit {
     budget: Option<TimeBudget>,
 }
 
-/// At so many looks in a row more was dropped than received: a second is more than the time that a congestion control takes at the
-/// start of a flow.
-const MIN_OVERLOADED_LOOKS: u32 = 2;
+/// At so many looks in a row more was dropped than received: half a second is some round trips, within which a congestion control slows
+/// down.
+const MIN_OVERLOADED_LOOKS: u32 = 5;
 /// Of the thread's time at once: some hundred datagrams.
 const BURST: Span = Span::from_micros(200);
 
 impl OverloadLimit {
+    /// Between two [looks](Self::update).
+    pub(crate) const LOOK_INTERVAL: Span = Span::from_millis(100);
+
     /// While it holds, the socket has one in `time_divisor` seconds.
     pub(crate) fn new(time_divisor: u32) -> Self {
         OverloadLimit { time_divisor, dropped: 0, received: 0, overloaded_looks: 0, budget: None }
@@ -32,9 +36,10 @@ impl OverloadLimit {
         self.budget.iter_mut().for_each(|budget| budget.charge(time, now));
     }
 
-    /// Looks at what the kernel has dropped since the socket was opened. To be called twice a second. Returns whether it holds now and did not
-    /// before, or the other way round.
-    pub(crate) fn update(&mut self, dropped: u32) -> bool {
+    /// Looks at what the kernel has dropped since the socket was opened; what it does not tell is none. Returns whether it holds now and did
+    /// not before, or the other way round.
+    pub(crate) fn update(&mut self, dropped: io::Result<u32>) -> bool {
+        let dropped = dropped.unwrap_or(self.dropped);
         let is_overloaded = dropped.wrapping_sub(self.dropped) > self.received;
         (self.dropped, self.received) = (dropped, 0);
         self.overloaded_looks = if is_overloaded { self.overloaded_looks.saturating_add(1) } else { 0 };
@@ -64,12 +69,14 @@ mod tests {
     fn a_socket_that_loses_most_of_what_comes_has_its_part_of_the_time_until_it_loses_less() {
         let (start, read) = (Time::ZERO + Span::from_secs(9), Span::from_micros(100));
         let mut limit = OverloadLimit::new(10);
-        limit.record(100, read, start);
-        assert!(!limit.update(100), "as much is received as is lost");
-        limit.record(100, read, start);
-        assert!(!limit.update(201), "for half a second");
-        limit.record(100, read, start);
-        assert!(limit.update(302) && limit.holds());
+        let mut dropped = 0;
+        for look in 0..20 {
+            limit.record(100, read, start);
+            dropped += if look < 10 { 100 } else { 101 };
+            let begins = limit.update(Ok(dropped));
+            assert_eq!(begins, look == 14, "as much is lost as is received, and more for half a second: {look}");
+            assert_eq!(limit.holds(), look >= 14);
+        }
 
         let (mut now, mut used) = (start, Span::ZERO);
         while now < start + Span::from_secs(1) {
@@ -80,6 +87,6 @@ mod tests {
             now += read;
         }
         assert!(used >= Span::from_millis(99) && used <= Span::from_millis(101), "{used}");
-        assert!(limit.update(302) && !limit.holds() && limit.available_at().is_none());
+        assert!(limit.update(Ok(dropped)) && !limit.holds() && limit.available_at().is_none());
     }
 }

@@ -97,17 +97,18 @@ impl OwnSockets {
         self.sockets.get_mut(place).into_iter().for_each(|own| own.last_used = now);
     }
 
-    /// Closes what is not used, and looks at what the others lose. Returns whether there are other [sources](Self::sources) now. To be
-    /// called twice a second.
-    pub(crate) fn update(&mut self, now: Time) -> bool {
+    /// Closes what is not used. Returns whether there was any. To be called twice a second.
+    pub(crate) fn expire(&mut self, now: Time) -> bool {
         self.candidates.clear();
         let before = self.sockets.len();
         self.sockets.retain(|own| now - own.last_used < MAX_IDLE_TIME);
-        let mut has_changed = self.sockets.len() < before;
-        for OwnSocket { socket, limit, .. } in &mut self.sockets {
-            has_changed |= socket.dropped_messages().is_ok_and(|dropped| limit.update(dropped));
-        }
-        has_changed
+        self.sockets.len() < before
+    }
+
+    /// As [`OverloadLimit::update`], for each. Returns whether there are other [sources](Self::sources) now.
+    pub(crate) fn update_limits(&mut self) -> bool {
+        let sockets = self.sockets.iter_mut();
+        sockets.fold(false, |changed, own| changed | own.limit.update(own.socket.dropped_messages()))
     }
 
     /// The path's socket is another one, or peers have other places.
@@ -183,7 +184,7 @@ mod tests {
         assert!(own.record((3, one, MIN_DATAGRAMS), &path, &mut number, start + MIN_LIFETIME));
         assert_eq!(own.iter().map(|own| (own.number, own.address)).collect::<Vec<_>>(), [(number, one)]);
         let much_later = start + MIN_LIFETIME + MAX_IDLE_TIME;
-        assert!(!own.update(much_later - Span::from_millis(1)) && own.update(much_later));
+        assert!(!own.expire(much_later - Span::from_millis(1)) && own.expire(much_later));
         assert_eq!(own.iter().count(), 0);
     }
 
