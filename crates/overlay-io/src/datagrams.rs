@@ -2,7 +2,7 @@ use crate::config::{BondedConfig, DatagramConfig};
 use crate::error::BondedError;
 use crate::fair_turns::FairTurns;
 use crate::outer_dscp::OuterDscp;
-use crate::overload_limit::OverloadLimit;
+use crate::overload_limit::{OverloadTime, OverloadWatch};
 use crate::own_sockets::OwnSockets;
 use crate::policy_routes::{KeptRoutes, replace_path_routes};
 use kumade_dataplane::{Node, Outbound, OuterHeaders, Received};
@@ -31,6 +31,7 @@ pub(crate) struct Datagrams {
     stamp_clock: StampClock,
     next_system_check: Time,
     next_loss_check: Time,
+    overload_time: OverloadTime,
     interface_mtus: Vec<u32>,
     /// Of the first shard, for all.
     routes: Option<KeptRoutes<MarkedRoute>>,
@@ -41,7 +42,7 @@ struct PathSocket {
     place: PathPlace,
     family: Family,
     socket: BatchSocket,
-    limit: OverloadLimit,
+    watch: OverloadWatch,
     own_sockets: OwnSockets,
     receiver: BatchReceiver,
     /// What was said last of why it cannot follow its interface.
@@ -74,6 +75,7 @@ struct Source {
     number: u32,
     path_socket: usize,
     own_socket: Option<usize>,
+    is_overloaded: bool,
     /// A read takes no more messages.
     max_messages: usize,
 }
@@ -85,8 +87,6 @@ const MAX_READS: usize = 4;
 const MAX_RECEIVE_TIME: Span = Span::from_micros(500);
 /// Messages of a read at first; more once it is known how long they take.
 const FIRST_MESSAGES: usize = 2;
-/// While what comes from strangers, and from peers that send little, is most often lost, all of them have a quarter of the thread's time.
-const OVERLOAD_TIME_DIVISOR: u32 = 4;
 /// Between two looks at the clock and at the interfaces.
 const SYSTEM_CHECK_INTERVAL: Span = Span::from_millis(500);
 
@@ -101,7 +101,8 @@ impl Datagrams {
             dscp: datagrams.dscp,
             stamp_clock: StampClock::new(),
             next_system_check: clock::monotonic() + SYSTEM_CHECK_INTERVAL,
-            next_loss_check: clock::monotonic() + OverloadLimit::LOOK_INTERVAL,
+            next_loss_check: clock::monotonic() + OverloadWatch::LOOK_INTERVAL,
+            overload_time: OverloadTime::new(),
             interface_mtus: Vec::new(),
             routes: None,
         };
@@ -142,7 +143,7 @@ impl Datagrams {
 
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let of_peers = self.sockets.iter().flat_map(|socket| socket.own_sockets.sources());
-        let of_paths = self.sockets.iter().filter(|socket| !socket.limit.holds());
+        let of_paths = self.sockets.iter().filter(|socket| !socket.watch.is_overloaded());
         of_paths.map(|socket| socket.receiver.as_fd()).chain(of_peers)
     }
 
@@ -154,7 +155,10 @@ impl Datagrams {
     /// Begins to receive what has arrived.
     pub(crate) fn begin_turn(&self) -> ReceiveTurn {
         let now = clock::monotonic();
-        let waiting: Vec<_> = self.sources_with_time(now).collect();
+        let has_time = |source: &Source| {
+            !source.is_overloaded || self.overload_time.available_at(source.own_socket.is_some()) <= now
+        };
+        let waiting: Vec<_> = self.all_sources().filter(has_time).collect();
         ReceiveTurn { start: now, last_read: None, begun: now, reads_left: MAX_READS * waiting.len(), waiting }
     }
 
@@ -184,13 +188,15 @@ impl Datagrams {
         let source = &mut turn.waiting[place];
         let time = now - turn.begun;
         self.turns.charge(source.number, time);
-        if let Some(socket) = self.sockets.get_mut(source.path_socket) {
-            let limit = match source.own_socket {
-                Some(_) => socket.own_sockets.limit_mut(source.number),
-                None => Some(&mut socket.limit),
-            };
-            limit.into_iter().for_each(|limit| limit.record(count, time, now));
+        if source.is_overloaded {
+            self.overload_time.charge(source.own_socket.is_some(), time, now);
         }
+        let socket = &mut self.sockets[source.path_socket];
+        let watch = match source.own_socket {
+            Some(_) => socket.own_sockets.watch_mut(source.number),
+            None => Some(&mut socket.watch),
+        };
+        watch.into_iter().for_each(|watch| watch.record(count));
         if count < source.max_messages {
             turn.waiting.swap_remove(place);
         } else {
@@ -200,15 +206,18 @@ impl Datagrams {
         }
     }
 
-    /// All but those that have used up their limited time.
-    fn sources_with_time(&self, now: Time) -> impl Iterator<Item = Source> {
-        let has_time = move |limit: &OverloadLimit| limit.available_at().is_none_or(|at| at <= now);
-        self.sockets.iter().enumerate().flat_map(move |(path_socket, socket)| {
-            let source =
-                move |(number, own_socket)| Source { number, path_socket, own_socket, max_messages: FIRST_MESSAGES };
-            let own = socket.own_sockets.iter().enumerate().filter(move |(_, own)| has_time(&own.limit));
-            let own = own.map(|(place, own)| (own.number, Some(place)));
-            own.chain(has_time(&socket.limit).then_some((socket.number, None))).map(source)
+    fn all_sources(&self) -> impl Iterator<Item = Source> {
+        self.sockets.iter().enumerate().flat_map(|(path_socket, socket)| {
+            let source = move |(number, own_socket, is_overloaded)| Source {
+                number,
+                path_socket,
+                own_socket,
+                is_overloaded,
+                max_messages: FIRST_MESSAGES,
+            };
+            let own = socket.own_sockets.iter().enumerate();
+            let own = own.map(|(place, own)| (own.number, Some(place), own.watch.is_overloaded()));
+            own.chain([(socket.number, None, socket.watch.is_overloaded())]).map(source)
         })
     }
 
@@ -292,14 +301,13 @@ impl Datagrams {
             }
         }
         if now >= self.next_loss_check {
-            self.next_loss_check = now + OverloadLimit::LOOK_INTERVAL;
-            for PathSocket { socket, limit, own_sockets, .. } in &mut self.sockets {
-                self.has_other_sources |= own_sockets.update_limits() | limit.update(socket.dropped_messages());
+            self.next_loss_check = now + OverloadWatch::LOOK_INTERVAL;
+            for PathSocket { socket, watch, own_sockets, .. } in &mut self.sockets {
+                self.has_other_sources |= own_sockets.update_watches() | watch.update(socket.dropped_messages());
             }
         }
-        let own_limits = self.sockets.iter().flat_map(|socket| socket.own_sockets.iter()).map(|own| &own.limit);
-        let limits = self.sockets.iter().map(|socket| &socket.limit).chain(own_limits);
-        limits.filter_map(OverloadLimit::available_at).min()
+        let overloaded = self.all_sources().filter(|source| source.is_overloaded);
+        overloaded.map(|source| self.overload_time.available_at(source.own_socket.is_some())).min()
     }
 
     /// An interface may be deleted and made again, as each PPP connection does, and may have another MTU then or at any time.
@@ -364,8 +372,8 @@ impl PathSocket {
     ) -> Result<Self, SetupError> {
         let socket = BatchSocket::bind(binding, family, port)?;
         let (receiver, own_sockets) = (BatchReceiver::new(&socket), OwnSockets::default());
-        let limit = OverloadLimit::new(OVERLOAD_TIME_DIVISOR);
-        Ok(PathSocket { number, place: place.clone(), family, receiver, socket, limit, own_sockets, reported: None })
+        let watch = OverloadWatch::default();
+        Ok(PathSocket { number, place: place.clone(), family, receiver, socket, watch, own_sockets, reported: None })
     }
 }
 

@@ -1,4 +1,4 @@
-use crate::overload_limit::OverloadLimit;
+use crate::overload_limit::OverloadWatch;
 use kumade_net::udp::BatchSocket;
 use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(crate) struct OwnSocket {
     address: SocketAddr,
     opened_at: Time,
     last_used: Time,
-    pub(crate) limit: OverloadLimit,
+    pub(crate) watch: OverloadWatch,
 }
 
 #[derive(Debug)]
@@ -41,8 +41,6 @@ const MIN_DATAGRAMS: u32 = 1000;
 const MIN_LIFETIME: Span = Span::from_secs(1);
 /// Its peer may be gone, or be quiet.
 const MAX_IDLE_TIME: Span = Span::from_secs(10);
-/// Who goes on sending though most of it is lost has a tenth of the thread's time, as strangers have.
-const OVERLOAD_TIME_DIVISOR: u32 = 10;
 
 impl OwnSockets {
     /// So many authentic datagrams of a peer have come from this address through the path's socket. Returns whether it has a socket of
@@ -74,7 +72,7 @@ impl OwnSockets {
                     address,
                     opened_at: now,
                     last_used: now,
-                    limit: OverloadLimit::new(OVERLOAD_TIME_DIVISOR),
+                    watch: OverloadWatch::default(),
                 });
                 true
             }
@@ -105,10 +103,10 @@ impl OwnSockets {
         self.sockets.len() < before
     }
 
-    /// As [`OverloadLimit::update`], for each. Returns whether there are other [sources](Self::sources) now.
-    pub(crate) fn update_limits(&mut self) -> bool {
+    /// As [`OverloadWatch::update`], for each. Returns whether there are other [sources](Self::sources) now.
+    pub(crate) fn update_watches(&mut self) -> bool {
         let sockets = self.sockets.iter_mut();
-        sockets.fold(false, |changed, own| changed | own.limit.update(own.socket.dropped_messages()))
+        sockets.fold(false, |changed, own| changed | own.watch.update(own.socket.dropped_messages()))
     }
 
     /// The path's socket is another one, or peers have other places.
@@ -124,13 +122,14 @@ impl OwnSockets {
         Some(&self.sockets.get(place)?.socket)
     }
 
-    pub(crate) fn limit_mut(&mut self, number: u32) -> Option<&mut OverloadLimit> {
-        self.sockets.iter_mut().find(|own| own.number == number).map(|own| &mut own.limit)
+    /// Of the socket with this number.
+    pub(crate) fn watch_mut(&mut self, number: u32) -> Option<&mut OverloadWatch> {
+        self.sockets.iter_mut().find(|own| own.number == number).map(|own| &mut own.watch)
     }
 
-    /// To wait for; those that are [limited](OverloadLimit) are read from time to time.
+    /// To wait for; those that are overloaded are read from time to time.
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.sockets.iter().filter(|own| !own.limit.holds()).map(|own| own.socket.as_fd())
+        self.sockets.iter().filter(|own| !own.watch.is_overloaded()).map(|own| own.socket.as_fd())
     }
 }
 
