@@ -83,13 +83,13 @@ sockopt_impl!(
     u32
 );
 sockopt_impl!(
-    /// What a socket holds in the kernel: the beginning of its `SK_MEMINFO_*` fields, up to `WMEM_QUEUED`.
+    /// What a socket holds in the kernel: its `SK_MEMINFO_*` fields, up to `DROPS` (Linux 4.12).
     SocketMemory,
     GetOnly,
     libc::SOL_SOCKET,
     libc::SO_MEMINFO,
-    Option<[u32; 6]>,
-    GetWhole<[u32; 6]>
+    Option<[u32; 9]>,
+    GetWhole<[u32; 9]>
 );
 /// The kernel's `struct tcp_info` up to the counters of bytes sent (Linux 4.19). Those of the C libraries end elsewhere, and newer
 /// kernels append to it.

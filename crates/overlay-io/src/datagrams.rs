@@ -2,6 +2,7 @@ use crate::config::{BondedConfig, DatagramConfig};
 use crate::error::BondedError;
 use crate::fair_turns::FairTurns;
 use crate::outer_dscp::OuterDscp;
+use crate::overload_limit::{OverloadTime, OverloadWatch};
 use crate::own_sockets::OwnSockets;
 use crate::policy_routes::{KeptRoutes, replace_path_routes};
 use kumade_dataplane::{Node, Outbound, OuterHeaders, Received};
@@ -13,7 +14,6 @@ use kumade_net::{SetupError, SocketBinding, clock};
 use kumade_noise_session::Route;
 use kumade_packet_loop::{Buffer, StampClock};
 use kumade_units::{Span, Time};
-use std::collections::BTreeMap;
 use std::io;
 use std::mem;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -23,14 +23,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub(crate) struct Datagrams {
     shard: usize,
     sockets: Vec<PathSocket>,
-    /// Which socket is read next, by their numbers, and how many datagrams have come through each in this turn.
+    /// Which socket is read next, by their numbers.
     turns: FairTurns,
-    received_in_turn: BTreeMap<u32, u64>,
     last_number: u32,
     has_other_sources: bool,
     dscp: OuterDscp,
     stamp_clock: StampClock,
     next_system_check: Time,
+    next_loss_check: Time,
+    overload_time: OverloadTime,
     interface_mtus: Vec<u32>,
     /// Of the first shard, for all.
     routes: Option<KeptRoutes<MarkedRoute>>,
@@ -41,6 +42,7 @@ struct PathSocket {
     place: PathPlace,
     family: Family,
     socket: BatchSocket,
+    watch: OverloadWatch,
     own_sockets: OwnSockets,
     receiver: BatchReceiver,
     /// What was said last of why it cannot follow its interface.
@@ -56,19 +58,32 @@ struct PathPlace {
     family: Option<Family>,
 }
 
+/// The sockets that may have datagrams in a turn of the thread.
+#[derive(Debug)]
+pub(crate) struct ReceiveTurn {
+    start: Time,
+    /// The read that is to be charged: of which of the sockets, how many messages, and since when.
+    last_read: Option<(usize, usize)>,
+    begun: Time,
+    waiting: Vec<Source>,
+    reads_left: usize,
+}
+
 /// A socket: the place of the path's, and of one of its peers'.
 #[derive(Debug, Clone, Copy)]
 struct Source {
     number: u32,
     path_socket: usize,
     own_socket: Option<usize>,
+    is_overloaded: bool,
     /// A read takes no more messages.
     max_messages: usize,
 }
 
 /// Reads of a path's sockets in a turn.
 const MAX_READS: usize = 4;
-/// No socket is read any more in a turn that takes so long, so that none keeps the thread from the device and from what is due.
+/// No socket is read any more in a turn that takes so long, with what became of what was read, so that none keeps the thread from the
+/// device and from what is due.
 const MAX_RECEIVE_TIME: Span = Span::from_micros(500);
 /// Messages of a read at first; more once it is known how long they take.
 const FIRST_MESSAGES: usize = 2;
@@ -81,12 +96,13 @@ impl Datagrams {
             shard,
             sockets: Vec::new(),
             turns: FairTurns::default(),
-            received_in_turn: BTreeMap::new(),
             last_number: 0,
             has_other_sources: false,
             dscp: datagrams.dscp,
             stamp_clock: StampClock::new(),
             next_system_check: clock::monotonic() + SYSTEM_CHECK_INTERVAL,
+            next_loss_check: clock::monotonic() + OverloadWatch::LOOK_INTERVAL,
+            overload_time: OverloadTime::new(),
             interface_mtus: Vec::new(),
             routes: None,
         };
@@ -127,7 +143,8 @@ impl Datagrams {
 
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let of_peers = self.sockets.iter().flat_map(|socket| socket.own_sockets.sources());
-        self.sockets.iter().map(|socket| socket.receiver.as_fd()).chain(of_peers)
+        let of_paths = self.sockets.iter().filter(|socket| !socket.watch.is_overloaded());
+        of_paths.map(|socket| socket.receiver.as_fd()).chain(of_peers)
     }
 
     /// Whether there are other sources than when this was last asked.
@@ -135,58 +152,88 @@ impl Datagrams {
         mem::take(&mut self.has_other_sources)
     }
 
-    /// Hands over what has arrived, the same time for each socket: peers that send more than this end can take lose their own
-    /// datagrams, in their own sockets.
-    pub(crate) fn receive(&mut self, node: &mut Node<Buffer>) -> Result<(), BondedError> {
-        self.received_in_turn.clear();
-        let start = clock::monotonic();
-        let mut begun = start;
-        let mut waiting: Vec<_> = self.all_sources().collect();
-        for _ in 0..MAX_READS * waiting.len() {
-            let next = self.turns.next(waiting.iter().map(|source| source.number));
-            let Some(place) = waiting.iter().position(|source| Some(source.number) == next) else { break };
-            let source = &mut waiting[place];
-            let count = self.receive_from(source, node)?;
-            let now = clock::monotonic();
-            self.turns.charge(source.number, now - begun);
-            if now - start >= MAX_RECEIVE_TIME {
-                break;
-            }
-            if count < source.max_messages {
-                waiting.swap_remove(place);
-            } else {
-                let fits = (MAX_RECEIVE_TIME.as_nanos() - (now - start).as_nanos()) / (now - begun).as_nanos().max(1);
-                source.max_messages = (count * fits.max(1) as usize).min(BatchReceiver::MAX_MESSAGES);
-            }
-            begun = now;
+    /// Begins to receive what has arrived.
+    pub(crate) fn begin_turn(&self) -> ReceiveTurn {
+        let now = clock::monotonic();
+        let has_time = |source: &Source| {
+            !source.is_overloaded || self.overload_time.available_at(source.own_socket.is_some()) <= now
+        };
+        let waiting: Vec<_> = self.all_sources().filter(has_time).collect();
+        ReceiveTurn { start: now, last_read: None, begun: now, reads_left: MAX_READS * waiting.len(), waiting }
+    }
+
+    /// Hands over what one socket has, the same time for each, with what it took to send and deliver what has come of it until this is
+    /// called again: peers that send more than this end can take lose their own datagrams, in their own sockets. Returns whether
+    /// there was any to read.
+    pub(crate) fn receive_next(
+        &mut self,
+        turn: &mut ReceiveTurn,
+        node: &mut Node<Buffer>,
+    ) -> Result<bool, BondedError> {
+        let now = clock::monotonic();
+        self.charge_last_read(turn, now);
+        if now - turn.start >= MAX_RECEIVE_TIME || turn.reads_left == 0 {
+            return Ok(false);
         }
-        Ok(())
+        let next = self.turns.next(turn.waiting.iter().map(|source| source.number));
+        let Some(place) = turn.waiting.iter().position(|source| Some(source.number) == next) else { return Ok(false) };
+        let count = self.receive_from(&turn.waiting[place], node)?;
+        (turn.last_read, turn.begun) = (Some((place, count)), now);
+        turn.reads_left -= 1;
+        Ok(true)
+    }
+
+    fn charge_last_read(&mut self, turn: &mut ReceiveTurn, now: Time) {
+        let Some((place, count)) = turn.last_read.take() else { return };
+        let source = &mut turn.waiting[place];
+        let time = now - turn.begun;
+        self.turns.charge(source.number, time);
+        if source.is_overloaded {
+            self.overload_time.charge(source.own_socket.is_some(), time, now);
+        }
+        let socket = &mut self.sockets[source.path_socket];
+        let watch = match source.own_socket {
+            Some(_) => socket.own_sockets.watch_mut(source.number),
+            None => Some(&mut socket.watch),
+        };
+        watch.into_iter().for_each(|watch| watch.record(count));
+        if count < source.max_messages {
+            turn.waiting.swap_remove(place);
+        } else {
+            let left = (MAX_RECEIVE_TIME - (now - turn.start)).max(Span::ZERO);
+            let fits = left.as_nanos() / time.as_nanos().max(1);
+            source.max_messages = (count * fits.max(1) as usize).min(BatchReceiver::MAX_MESSAGES);
+        }
     }
 
     fn all_sources(&self) -> impl Iterator<Item = Source> {
         self.sockets.iter().enumerate().flat_map(|(path_socket, socket)| {
-            let source =
-                move |(number, own_socket)| Source { number, path_socket, own_socket, max_messages: FIRST_MESSAGES };
-            let own = socket.own_sockets.iter().enumerate().map(|(place, own)| (own.number, Some(place)));
-            own.chain([(socket.number, None)]).map(source)
+            let source = move |(number, own_socket, is_overloaded)| Source {
+                number,
+                path_socket,
+                own_socket,
+                is_overloaded,
+                max_messages: FIRST_MESSAGES,
+            };
+            let own = socket.own_sockets.iter().enumerate();
+            let own = own.map(|(place, own)| (own.number, Some(place), own.watch.is_overloaded()));
+            own.chain([(socket.number, None, socket.watch.is_overloaded())]).map(source)
         })
     }
 
     /// Returns how many messages have come.
     fn receive_from(&mut self, source: &Source, node: &mut Node<Buffer>) -> Result<usize, BondedError> {
-        let Datagrams { sockets, stamp_clock: stamps, received_in_turn, last_number, .. } = self;
+        let Datagrams { sockets, stamp_clock: stamps, last_number, .. } = self;
         let PathSocket { place: PathPlace { path, .. }, receiver, socket, own_sockets, .. } =
             &mut sockets[source.path_socket];
         let path = *path;
-        let (mut senders, mut datagrams) = (Vec::new(), 0);
+        let mut senders = Vec::new();
         let from = source.own_socket.and_then(|own| own_sockets.get(own)).unwrap_or(socket);
         let count = receiver.receive_from(from, source.max_messages, |received| {
             let address = received.source;
             let (remote, count) = hand_over(received, path, stamps, node);
-            datagrams += u64::from(count);
             senders.extend(remote.map(|remote| (remote, address, count)));
         });
-        *received_in_turn.entry(source.number).or_default() += datagrams;
         let now = clock::monotonic();
         match (count, source.own_socket) {
             (Ok(count), Some(own)) => {
@@ -205,14 +252,6 @@ impl Datagrams {
             (Err(_), Some(_)) => Ok(0),
             (Err(error), None) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(0),
             (Err(cause), None) => Err(BondedError::Receive { path, cause }),
-        }
-    }
-
-    /// It took so long to deal with what was received in this turn.
-    pub(crate) fn charge_turn(&mut self, time: Span) {
-        let all: u64 = self.received_in_turn.values().sum();
-        for (number, datagrams) in mem::take(&mut self.received_in_turn) {
-            self.turns.charge(number, time * datagrams as i64 / all.max(1) as i64);
         }
     }
 
@@ -250,8 +289,8 @@ impl Datagrams {
         node.set_datagram_route(0, Route { path: 0, address }, overhead_bytes, now);
     }
 
-    /// Follows clocks and interfaces.
-    pub(crate) fn advance(&mut self, node: &mut Node<Buffer>, now: Time) {
+    /// Follows clocks, interfaces, and what sockets lose. Returns when to be called again at the latest, where that matters.
+    pub(crate) fn advance(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {
         self.routes.iter_mut().for_each(|routes| routes.restore_if_due(now));
         if now >= self.next_system_check {
             self.next_system_check = now + SYSTEM_CHECK_INTERVAL;
@@ -261,6 +300,14 @@ impl Datagrams {
                 self.has_other_sources |= socket.own_sockets.expire(now);
             }
         }
+        if now >= self.next_loss_check {
+            self.next_loss_check = now + OverloadWatch::LOOK_INTERVAL;
+            for PathSocket { socket, watch, own_sockets, .. } in &mut self.sockets {
+                self.has_other_sources |= own_sockets.update_watches() | watch.update(socket.dropped_messages());
+            }
+        }
+        let overloaded = self.all_sources().filter(|source| source.is_overloaded);
+        overloaded.map(|source| self.overload_time.available_at(source.own_socket.is_some())).min()
     }
 
     /// An interface may be deleted and made again, as each PPP connection does, and may have another MTU then or at any time.
@@ -325,7 +372,8 @@ impl PathSocket {
     ) -> Result<Self, SetupError> {
         let socket = BatchSocket::bind(binding, family, port)?;
         let (receiver, own_sockets) = (BatchReceiver::new(&socket), OwnSockets::default());
-        Ok(PathSocket { number, place: place.clone(), family, receiver, socket, own_sockets, reported: None })
+        let watch = OverloadWatch::default();
+        Ok(PathSocket { number, place: place.clone(), family, receiver, socket, watch, own_sockets, reported: None })
     }
 }
 

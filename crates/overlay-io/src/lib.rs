@@ -44,6 +44,7 @@ mod handover;
 mod node;
 mod outer_dscp;
 mod outer_transports;
+mod overload_limit;
 mod own_sockets;
 mod plane;
 mod policy_routes;

@@ -1,10 +1,10 @@
 use crate::config::BondedConfig;
 use crate::connections::Connections;
-use crate::datagrams::Datagrams;
+use crate::datagrams::{Datagrams, ReceiveTurn};
 use crate::error::BondedError;
 use kumade_dataplane::{Node, Outbound};
 use kumade_packet_loop::Buffer;
-use kumade_units::{Span, Time};
+use kumade_units::Time;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
@@ -51,14 +51,22 @@ impl OuterTransports {
         self.datagrams.as_mut().is_some_and(|datagrams| datagrams.take_sources_change())
     }
 
-    /// It took so long to deal with what has arrived in this turn.
-    pub(crate) fn charge_turn(&mut self, time: Span) {
-        self.datagrams.iter_mut().for_each(|datagrams| datagrams.charge_turn(time));
+    /// Begins to receive datagrams, where they carry anything.
+    pub(crate) fn begin_turn(&self) -> Option<ReceiveTurn> {
+        self.datagrams.as_ref().map(|datagrams| datagrams.begin_turn())
     }
 
-    /// Hands over what has arrived.
-    pub(crate) fn receive(&mut self, node: &mut Node<Buffer>) -> Result<(), BondedError> {
-        self.datagrams.as_mut().map_or(Ok(()), |datagrams| datagrams.receive(node))?;
+    /// As [`Datagrams::receive_next`].
+    pub(crate) fn receive_next(
+        &mut self,
+        turn: &mut ReceiveTurn,
+        node: &mut Node<Buffer>,
+    ) -> Result<bool, BondedError> {
+        self.datagrams.as_mut().map_or(Ok(false), |datagrams| datagrams.receive_next(turn, node))
+    }
+
+    /// Hands over what has arrived by connections.
+    pub(crate) fn receive_by_connections(&mut self, node: &mut Node<Buffer>) -> Result<(), BondedError> {
         Ok(self.connections.as_mut().map_or(Ok(()), |connections| connections.receive(node))?)
     }
 
@@ -100,9 +108,8 @@ impl OuterTransports {
 
     /// Does what time brings. Returns when to be called again at the latest.
     pub(crate) fn advance(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {
-        if let Some(datagrams) = &mut self.datagrams {
-            datagrams.advance(node, now);
-        }
-        self.connections.as_mut().and_then(|connections| connections.advance(node, now))
+        let datagrams = self.datagrams.as_mut().and_then(|datagrams| datagrams.advance(node, now));
+        let connections = self.connections.as_mut().and_then(|connections| connections.advance(node, now));
+        datagrams.into_iter().chain(connections).min()
     }
 }

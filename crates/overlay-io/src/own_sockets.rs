@@ -1,3 +1,4 @@
+use crate::overload_limit::OverloadWatch;
 use kumade_net::udp::BatchSocket;
 use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ pub(crate) struct OwnSocket {
     address: SocketAddr,
     opened_at: Time,
     last_used: Time,
+    pub(crate) watch: OverloadWatch,
 }
 
 #[derive(Debug)]
@@ -70,6 +72,7 @@ impl OwnSockets {
                     address,
                     opened_at: now,
                     last_used: now,
+                    watch: OverloadWatch::default(),
                 });
                 true
             }
@@ -100,6 +103,12 @@ impl OwnSockets {
         self.sockets.len() < before
     }
 
+    /// As [`OverloadWatch::update`], for each. Returns whether there are other [sources](Self::sources) now.
+    pub(crate) fn update_watches(&mut self) -> bool {
+        let sockets = self.sockets.iter_mut();
+        sockets.fold(false, |changed, own| changed | own.watch.update(own.socket.dropped_messages()))
+    }
+
     /// The path's socket is another one, or peers have other places.
     pub(crate) fn clear(&mut self) {
         *self = OwnSockets::default();
@@ -113,8 +122,14 @@ impl OwnSockets {
         Some(&self.sockets.get(place)?.socket)
     }
 
+    /// Of the socket with this number.
+    pub(crate) fn watch_mut(&mut self, number: u32) -> Option<&mut OverloadWatch> {
+        self.sockets.iter_mut().find(|own| own.number == number).map(|own| &mut own.watch)
+    }
+
+    /// To wait for; those that are overloaded are read from time to time.
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.sockets.iter().map(|own| own.socket.as_fd())
+        self.sockets.iter().filter(|own| !own.watch.is_overloaded()).map(|own| own.socket.as_fd())
     }
 }
 

@@ -242,6 +242,16 @@ impl BondedShard {
         }
     }
 
+    /// Sends and delivers what is due. Returns when that was.
+    fn drain(&mut self) -> Time {
+        // Packets leave now: how long it took to take them is no delay of a path.
+        let now = clock::monotonic();
+        self.transports.report_room(&mut self.node, now);
+        self.node.drain(now, clock::realtime(), &mut self.output);
+        self.send_output(now);
+        now
+    }
+
     fn send_output(&mut self, now: Time) {
         let BondedShard { tun, link, transports: carriers, node, output, refused_packets: refused, .. } = self;
         let messages = node.take_messages();
@@ -302,14 +312,14 @@ impl Shard for BondedShard {
         if wake == WakeReason::Readable && self.node.has_other_shards() {
             self.receive_messages();
         }
-        self.transports.receive(&mut self.node)?;
+        if let Some(mut turn) = self.transports.begin_turn() {
+            while self.transports.receive_next(&mut turn, &mut self.node)? {
+                self.drain();
+            }
+        }
+        self.transports.receive_by_connections(&mut self.node)?;
         self.read_packets()?;
-        // Packets leave now: how long it took to take them is no delay of a path.
-        let now = clock::monotonic();
-        self.transports.report_room(&mut self.node, now);
-        self.node.drain(now, clock::realtime(), &mut self.output);
-        self.send_output(now);
-        self.transports.charge_turn(clock::monotonic() - now);
+        let now = self.drain();
         self.update_device_mtu();
         self.routes.iter_mut().for_each(|routes| routes.restore_if_due(now));
         self.follow_far_address(now);

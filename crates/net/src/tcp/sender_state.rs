@@ -117,7 +117,7 @@ pub struct BufferedBytes {
 /// # Errors
 /// Where the system does not tell.
 pub fn buffered_bytes(stream: &TcpStream) -> io::Result<BufferedBytes> {
-    let [unread, _, _, _, _, unacknowledged] = option::read(stream, SocketMemory)?;
+    let [unread, _, _, _, _, unacknowledged, ..] = option::read(stream, SocketMemory)?;
     Ok(BufferedBytes { unread, unacknowledged })
 }
 

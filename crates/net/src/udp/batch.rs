@@ -2,7 +2,7 @@ use super::send::{SendFailure, send_messages};
 use crate::binding::bind_to_interface;
 use crate::index::index_of;
 use crate::interface::Family;
-use crate::option::{Ipv4MtuDiscover, Ipv6MtuDiscover};
+use crate::option::{self, Ipv4MtuDiscover, Ipv6MtuDiscover, SocketMemory};
 use crate::scoped_address::is_of_one_link;
 use crate::setup::SetupError;
 use crate::{SocketBinding, stamp};
@@ -102,6 +102,16 @@ impl BatchSocket {
         let socket = UdpSocket::from(further);
         prepare_socket(&socket, Family::from_address(local.ip()))?;
         Ok(BatchSocket(Arc::new(Shared { socket, is_segmenting: AtomicBool::new(true), interface: None })))
+    }
+
+    /// How many messages were lost since the socket was opened, as its buffer was full; datagrams that the kernel has merged are one. It
+    /// begins anew after 2³².
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn dropped_messages(&self) -> io::Result<u32> {
+        let [.., dropped] = option::read(&self.0.socket, SocketMemory)?;
+        Ok(dropped)
     }
 
     /// Binds the socket anew where its interface was deleted and made again, which has another number then: until this, nothing
