@@ -4,7 +4,8 @@ use super::mesh::{AgentSection, CoordinatorSection, LinkSection, MeshKeys, MeshS
 use super::remote_write::RemoteWriteSection;
 use super::types::{AgentConfig, LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};
 use super::values::{
-    KeyReader, VALID_LIMITS, VALID_PERIODS, VALID_PROBE_INTERVALS, VALID_RETENTIONS, parse_spanned, span_within,
+    FamilyName, KeyReader, VALID_LIMITS, VALID_PERIODS, VALID_PROBE_INTERVALS, VALID_RETENTIONS, parse_spanned,
+    span_within,
 };
 use crate::light::{ProbeKind, ReplyLimits};
 use kumade_archive::{PostgresAddress, PostgresAddressError, Retention};
@@ -83,6 +84,7 @@ struct MonitorSection {
     key: Option<Spanned<PathBuf>>,
     port: Option<u16>,
     stamp_port: Option<u16>,
+    bytes_per_day: Option<Spanned<String>>,
     name: Option<String>,
     archive: Option<Spanned<PathBuf>>,
     archive_password_file: Option<Spanned<PathBuf>>,
@@ -126,17 +128,6 @@ struct TargetSection {
     key: Option<Spanned<PathBuf>>,
 }
 
-/// Which addresses of a target are used. Both IP versions are two targets, since they are two paths.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum FamilyName {
-    #[default]
-    Any,
-    Ipv4,
-    Ipv6,
-    Both,
-}
-
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum ProbeName {
@@ -173,7 +164,13 @@ impl RoleConfig {
 
 impl MonitorSection {
     fn mesh_keys(&self) -> MeshKeys<'_> {
-        MeshKeys { listen: self.listen.as_ref(), key: self.key.as_ref(), port: self.port, stamp_port: self.stamp_port }
+        MeshKeys {
+            listen: self.listen.as_ref(),
+            key: self.key.as_ref(),
+            port: self.port,
+            stamp_port: self.stamp_port,
+            bytes_per_day: self.bytes_per_day.as_ref(),
+        }
     }
 }
 
@@ -212,6 +209,12 @@ impl Sections {
         let targets: Vec<MonitoredTarget> = targets.into_iter().flatten().collect();
         let MonitorSection { name, page, prometheus, stretch, .. } = &self.monitor;
         let (archive, database) = self.monitor.archive()?;
+        if database.is_some() && mesh.as_ref().is_some_and(|mesh| mesh.own_agent.is_some()) {
+            let span = self.monitor.archive.as_ref().map(Spanned::span).unwrap_or_default();
+            let text =
+                "`this-host` does not go with an archive that several hosts share: run an agent on each by itself";
+            return Err(ConfigFault::new(span, text));
+        }
         let access = self.access.validate()?;
         let address =
             |text: &Option<Spanned<String>>| text.as_ref().map(|text| parse_spanned(text, metrics_address)).transpose();
@@ -507,11 +510,12 @@ mod tests {
         let named = |all: &[(&str, u32, u32)]| {
             all.iter().map(|(name, times, out_of)| ((*name).to_owned(), *times, *out_of)).collect::<Vec<_>>()
         };
-        let usual = [("down", 6, 6), ("no-data", 10, 10), ("loss", 3, 3), ("not-archived", 1, 1)];
+        let usual =
+            [("down", 6, 6), ("no-data", 10, 10), ("loss", 3, 3), ("not-archived", 1, 1), ("agent-silent", 1, 1)];
         assert_eq!(words(""), named(&usual));
         assert_eq!(
             words("[[alert]]\non = \"loss\"\nenabled = false\n[[alert]]\non = \"down\"\nname = \"x\"\ntimes = 9\n"),
-            named(&[("x", 9, 9), ("no-data", 10, 10), ("not-archived", 1, 1)])
+            named(&[("x", 9, 9), ("no-data", 10, 10), ("not-archived", 1, 1), ("agent-silent", 1, 1)])
         );
         let config = read(
             "[[target]]\nhost = \"a.example\"\nfamily = \"both\"\n[[alert]]\non = \"available\"\nbelow = \"20mbit\"\ntargets = [\"a.example\"]\n",

@@ -4,7 +4,8 @@ use crate::config::{MeshAgent, MonitorConfig};
 use crate::mesh::plan::run_id;
 use crate::pair_recorder::PairRecorder;
 use crate::schedule::own_run_id;
-use kumade_archive::{AnyStore, Archive, ArchiveError, HostId, NewHost, Run};
+use kumade_archive::{AnyStore, Archive, ArchiveError, Family, HostId, NewHost, Run};
+use kumade_net::interface;
 use kumade_units::Time;
 use std::cmp::Reverse;
 
@@ -27,14 +28,14 @@ pub(super) fn open_pairs(
             .map(|(target, host)| PairRecorder::new(target.clone(), (own_host, *host), Some(own_run_id(*host)), utc));
         return Ok((hosts.clone(), pairs.collect()));
     };
-    let address = |agent: &MeshAgent| agent.address.as_ref().map_or(String::new(), |(host, _)| host.clone());
+    let address = |agent: &MeshAgent| agent.address(None).map_or(String::new(), |(host, _)| host.clone());
     let addresses: Vec<_> = mesh.agents.iter().map(address).collect();
     let agents = mesh.agents.iter().zip(&addresses);
     let hosts: Vec<_> = agents.map(|(agent, address)| new_host(&agent.id, &agent.name, address)).collect();
     let hosts = archive.put_hosts(&hosts)?;
     let pairs = mesh.pairs.iter().zip(&config.targets).map(|(pair, target)| {
         let ends = (hosts[pair.source], hosts[pair.target]);
-        PairRecorder::new(target.clone(), ends, run_id(ends.0, ends.1), utc)
+        PairRecorder::new(target.clone(), ends, run_id(ends.0, ends.1, pair.family), utc)
     });
     let pairs = pairs.collect();
     Ok((hosts, pairs))
@@ -44,13 +45,14 @@ fn new_host<'a>(stable_id: &'a str, name: &'a str, address: &'a str) -> NewHost<
     NewHost { stable_id, name, address, properties: "" }
 }
 
-/// The last measurements of a pair by either IP version, the latest first.
-pub(super) fn earlier_runs(
-    archive: &mut Archive<AnyStore>,
-    own: HostId,
-    target: HostId,
-) -> Result<Vec<Run>, ArchiveError> {
-    let pairs = archive.pairs().filter(|pair| (pair.source, pair.target) == (own, target)).map(|pair| pair.id);
+/// The last measurements of a pair by its IP version, or by either, the latest first.
+pub(super) fn earlier_runs(archive: &mut Archive<AnyStore>, pair: &PairRecorder) -> Result<Vec<Run>, ArchiveError> {
+    let is_of_pair = |family| match pair.target.family {
+        None => true,
+        Some(own) => (own == interface::Family::V4) == (family == Family::V4),
+    };
+    let known = archive.pairs().filter(|known| (known.source, known.target) == pair.ends());
+    let pairs = known.filter(|known| is_of_pair(known.family)).map(|known| known.id);
     let mut runs = Vec::new();
     for pair in pairs.collect::<Vec<_>>() {
         runs.extend(archive.read().runs(pair, Time::ZERO..Time::MAX, MAX_EARLIER_RUNS)?);
