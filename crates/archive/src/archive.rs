@@ -6,10 +6,12 @@ use crate::schedule::Schedule;
 use crate::segment::{Floors, OpenSegment};
 use crate::staged::Staged;
 use crate::store::{SegmentId, Store, Write};
-use crate::{ArchiveError, AuditEntry, Event, Family, Gap, Host, HostId, Pair, PairId, PairState, Reader, Retention};
+use crate::{
+    ArchiveError, AuditEntry, Event, Family, Gap, Host, HostId, NewHost, Pair, PairId, PairState, Reader, Retention,
+};
 use kumade_sketch::Sample;
 use kumade_units::{Span, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A sample may be this far ahead of the writer's clock: less than the rounding of a probe's time.
 const MAX_AHEAD: Span = Span::from_millis(1000);
@@ -132,21 +134,39 @@ impl<S: Store> Archive<S> {
         address: &str,
         properties: &str,
     ) -> Result<HostId, ArchiveError> {
-        let known = self.hosts.values().find(|host| host.stable_id == stable_id);
-        let next = self.hosts.last_key_value().map_or(1, |(last, _)| last.0 + 1);
-        let host = Host {
-            id: known.map_or(HostId(next), |host| host.id),
-            stable_id: stable_id.to_owned(),
-            name: name.to_owned(),
-            address: address.to_owned(),
-            properties: properties.to_owned(),
-        };
-        let id = host.id;
-        if known != Some(&host) {
-            self.write_now(vec![Write::Host(host.clone())])?;
-            self.hosts.insert(id, host);
+        let host = NewHost { stable_id, name, address, properties };
+        Ok(self.put_hosts(&[host])?.first().copied().unwrap_or(HostId(0)))
+    }
+
+    /// The same of several, at once.
+    ///
+    /// # Errors
+    ///
+    /// The database can't be written; then all is as it was.
+    pub fn put_hosts(&mut self, hosts: &[NewHost<'_>]) -> Result<Vec<HostId>, ArchiveError> {
+        let wanted: BTreeSet<&str> = hosts.iter().map(|host| host.stable_id).collect();
+        let known = self.hosts.values().filter(|host| wanted.contains(host.stable_id.as_str()));
+        let mut known: BTreeMap<String, HostId> = known.map(|host| (host.stable_id.clone(), host.id)).collect();
+        let mut next = self.hosts.last_key_value().map_or(1, |(last, _)| last.0 + 1);
+        let (mut ids, mut changed) = (Vec::new(), BTreeMap::new());
+        for host in hosts {
+            let id = *known.entry(host.stable_id.to_owned()).or_insert_with(|| {
+                next += 1;
+                HostId(next - 1)
+            });
+            ids.push(id);
+            let [stable_id, name, address, properties] =
+                [host.stable_id, host.name, host.address, host.properties].map(str::to_owned);
+            let host = Host { id, stable_id, name, address, properties };
+            if self.hosts.get(&id) != Some(&host) {
+                changed.insert(id, host);
+            }
         }
-        Ok(id)
+        if !changed.is_empty() {
+            self.write_now(changed.values().cloned().map(Write::Host).collect())?;
+            self.hosts.extend(changed);
+        }
+        Ok(ids)
     }
 
     /// The pair of these hosts, which is made where there is none. Durable once this returns.
@@ -155,22 +175,39 @@ impl<S: Store> Archive<S> {
     ///
     /// There is no such host, or the database can't be written.
     pub fn put_pair(&mut self, source: HostId, target: HostId, family: Family) -> Result<PairId, ArchiveError> {
-        if let Some(HostId(id)) = [source, target].into_iter().find(|host| !self.hosts.contains_key(host)) {
-            return Err(ArchiveError::Unknown { what: "host", id });
+        Ok(self.put_pairs(&[(source, target, family)])?.first().copied().unwrap_or(PairId(0)))
+    }
+
+    /// The same of several, at once: a large mesh has thousands of pairs when it begins.
+    ///
+    /// # Errors
+    ///
+    /// There is no such host, or the database can't be written; then all is as it was.
+    pub fn put_pairs(&mut self, ends: &[(HostId, HostId, Family)]) -> Result<Vec<PairId>, ArchiveError> {
+        let wanted: BTreeSet<_> = ends.iter().copied().collect();
+        let known = self.pairs.values().map(|pair| ((pair.source, pair.target, pair.family), pair.id));
+        let mut known: BTreeMap<_, _> = known.filter(|(ends, _)| wanted.contains(ends)).collect();
+        let mut next = self.pairs.last_key_value().map_or(1, |(last, _)| last.0 + 1);
+        let (mut ids, mut new) = (Vec::new(), BTreeMap::new());
+        for &(source, target, family) in ends {
+            if let Some(HostId(id)) = [source, target].into_iter().find(|host| !self.hosts.contains_key(host)) {
+                return Err(ArchiveError::Unknown { what: "host", id });
+            }
+            let id = *known.entry((source, target, family)).or_insert(PairId(next));
+            if id > PairId::MAX {
+                return Err(ArchiveError::Unknown { what: "free number for the pair", id: id.0 });
+            }
+            if id == PairId(next) {
+                next += 1;
+                new.insert(id, Pair { id, source, target, family });
+            }
+            ids.push(id);
         }
-        let known =
-            self.pairs.values().find(|pair| (pair.source, pair.target, pair.family) == (source, target, family));
-        if let Some(pair) = known {
-            return Ok(pair.id);
+        if !new.is_empty() {
+            self.write_now(new.values().cloned().map(Write::Pair).collect())?;
+            self.pairs.extend(new);
         }
-        let id = PairId(self.pairs.last_key_value().map_or(1, |(last, _)| last.0 + 1));
-        if id > PairId::MAX {
-            return Err(ArchiveError::Unknown { what: "free number for the pair", id: id.0 });
-        }
-        let pair = Pair { id, source, target, family };
-        self.write_now(vec![Write::Pair(pair.clone())])?;
-        self.pairs.insert(id, pair);
-        Ok(id)
+        Ok(ids)
     }
 
     /// Whether a batch was taken before; it may not be written yet.

@@ -40,6 +40,19 @@ pub struct Host {
     pub properties: String,
 }
 
+/// What is to be known of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewHost<'a> {
+    /// What the configuration knows it by.
+    pub stable_id: &'a str,
+    /// What people call it.
+    pub name: &'a str,
+    /// Where it is reached now.
+    pub address: &'a str,
+    /// Other properties, or empty.
+    pub properties: &'a str,
+}
+
 /// A host that sends probes and one that answers them. The direction "up" is from source to target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {

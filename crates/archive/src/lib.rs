@@ -88,7 +88,7 @@ mod store;
 pub use any_store::AnyStore;
 pub use archive::{Archive, Health};
 pub use batch::{Acknowledged, Batch, Taken};
-pub use catalogue::{Family, Host, HostId, Pair, PairId};
+pub use catalogue::{Family, Host, HostId, NewHost, Pair, PairId};
 pub use error::ArchiveError;
 pub use figures::{Figure, Figures};
 pub use forecast::{Forecast, ForecastBytes};

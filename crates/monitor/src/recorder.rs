@@ -283,13 +283,13 @@ impl Recorder {
 
     /// Pairs whose address is known have a number in the archive, as soon as that can be written.
     fn register_pairs(&mut self, utc: Time) {
-        for target in 0..self.pairs.len() {
-            let pair = &self.pairs[target];
-            let (None, Some(address), host) = (pair.id, pair.address, pair.host) else { continue };
-            match self.archive.put_pair(pair.source, host, family(address)) {
-                Ok(id) => self.adopt_pair(target, id, utc),
-                Err(error) => return self.fail(&error),
-            }
+        let new = self.pairs.iter().enumerate().filter(|(_, pair)| pair.id.is_none());
+        let new = new.filter_map(|(place, pair)| Some((place, (pair.source, pair.host, family(pair.address?)))));
+        let (places, ends): (Vec<_>, Vec<_>) = new.unzip();
+        // All at once: thousands of transactions would take longer than others wait for the leader.
+        match self.archive.put_pairs(&ends) {
+            Ok(ids) => places.into_iter().zip(ids).for_each(|(place, id)| self.adopt_pair(place, id, utc)),
+            Err(error) => self.fail(&error),
         }
     }
 

@@ -8,9 +8,9 @@ use crate::monitor_error::MonitorError;
 use crate::page::{History, PageGuards, PageServer, PairNumbers, Tls};
 use crate::recorder::OWN_HOST_ID;
 use crate::status::MonitorStatus;
-use kumade_archive::{AnyStore, ArchiveError, Pair, Reader};
+use kumade_archive::{AnyStore, ArchiveError, Family, Reader};
 use kumade_daemon::Exporter;
-use kumade_net::clock;
+use kumade_net::{clock, interface};
 use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -58,7 +58,8 @@ impl Standby {
         let exporter = start_exporter(config, &access, status.clone())?;
         let (stop, stopped) = mpsc::channel();
         let (leads, leadership) = mpsc::channel();
-        let look = Look { candidate, reader: reader()?, known: None, numbers, status: sender };
+        let paths = known_paths(config);
+        let look = Look { candidate, reader: reader()?, paths, known: None, numbers, status: sender };
         let work = move || look.run(&stopped, &leads);
         let thread = thread::Builder::new().name("standby".into()).spawn(work).map_err(MonitorError::System)?;
         let is_encrypted = config.tls.is_some();
@@ -104,10 +105,33 @@ impl Drop for Standby {
     }
 }
 
+/// The configuration's paths by the ids of their ends, as the archive knows them: version of IP, none for whichever there is, and id.
+type KnownPaths = BTreeMap<(String, String), Vec<(Option<interface::Family>, String)>>;
+
+fn known_paths(config: &MonitorConfig) -> KnownPaths {
+    let ends = |place: usize| match &config.mesh {
+        Some(mesh) => {
+            let [source, target] = [mesh.pairs[place].source, mesh.pairs[place].target];
+            (mesh.agents[source].id.clone(), mesh.agents[target].id.clone())
+        }
+        None => (OWN_HOST_ID.to_owned(), config.targets[place].id.clone()),
+    };
+    let mut paths = KnownPaths::new();
+    for (place, target) in config.targets.iter().enumerate() {
+        paths.entry(ends(place)).or_default().push((target.family, target.id.clone()));
+    }
+    paths
+}
+
+fn is_of(path: Option<interface::Family>, family: Family) -> bool {
+    path.is_none_or(|path| (path == interface::Family::V4) == (family == Family::V4))
+}
+
 /// The thread of one that stands by.
 struct Look {
     candidate: Candidate,
     reader: Reader<AnyStore>,
+    paths: KnownPaths,
     /// As of when that is which is published.
     known: Option<Time>,
     numbers: PairNumbers,
@@ -135,13 +159,12 @@ impl Look {
     fn read(&mut self) -> Result<Option<MonitorStatus>, ArchiveError> {
         let Some((at, seen)) = self.candidate.seen(self.known)? else { return Ok(None) };
         let hosts: BTreeMap<_, _> = self.reader.hosts()?.into_iter().map(|host| (host.id, host.stable_id)).collect();
-        let id = |pair: &Pair| {
-            let (source, target) = (hosts.get(&pair.source)?, hosts.get(&pair.target)?);
-            // As the configuration names a path of this host, and one between agents.
-            Some(if source == OWN_HOST_ID { target.clone() } else { format!("{source}:{target}") })
-        };
-        let pairs = self.reader.pairs()?;
-        let numbers = pairs.iter().filter_map(|pair| Some((id(pair)?, pair.id))).collect();
+        let ids = self.reader.pairs()?.into_iter().filter_map(|pair| {
+            let ends = (hosts.get(&pair.source)?.clone(), hosts.get(&pair.target)?.clone());
+            let (_, id) = self.paths.get(&ends)?.iter().find(|(family, _)| is_of(*family, pair.family))?;
+            Some((id.clone(), pair.id))
+        });
+        let numbers = ids.collect();
         *self.numbers.write().unwrap_or_else(PoisonError::into_inner) = numbers;
         self.known = Some(at);
         Ok(decode_status(&seen))

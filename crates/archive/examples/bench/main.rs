@@ -23,6 +23,7 @@ const START: Time = Time::from_nanos(1_800_000_000_000_000_000);
 /// A mesh of 100 sites: a session serves both directions.
 const MESH_PAIRS: u32 = 4_950;
 const DAY: Span = Span::from_secs(86_400);
+const YEAR_DAYS: i64 = 366;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -46,7 +47,7 @@ fn main() {
         ingest(store, option("--pairs", i64::from(MESH_PAIRS)) as u32, option("--seconds", 3600), server);
     }
     if chosen("year") {
-        year(&directory.0.join("year.db"), option("--pairs", 4) as u32, option("--days", 366));
+        year(&directory.0.join("year.db"), option("--pairs", 4) as u32, option("--days", YEAR_DAYS));
     }
     if chosen("matrix") {
         matrix(&directory.0.join("matrix.db"));
@@ -173,6 +174,10 @@ fn year(path: &Path, pairs: u32, days: i64) {
         archive.ingest(&batch, now).unwrap();
         archive.commit(now).unwrap();
         while archive.maintain(now + Span::from_secs(130)).unwrap() {}
+        if (hour + 1) % (24 * YEAR_DAYS) == 0 && hour + 1 < days * 24 {
+            println!("year: {pairs} pairs, after {} days:", (hour + 1) / 24);
+            print_usage(&mut archive, pairs, (hour + 1) / 24);
+        }
         if hour % (24 * 30) == 24 * 30 - 1 {
             eprintln!("  day {}, {:.0} s", hour / 24 + 1, begin.elapsed().as_secs_f64());
         }

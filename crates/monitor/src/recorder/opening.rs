@@ -1,10 +1,10 @@
 //! What the archive knows of a configuration's pairs.
 
-use crate::config::MonitorConfig;
+use crate::config::{MeshAgent, MonitorConfig};
 use crate::mesh::plan::run_id;
 use crate::pair_recorder::PairRecorder;
 use crate::schedule::own_run_id;
-use kumade_archive::{AnyStore, Archive, ArchiveError, Family, HostId, Run};
+use kumade_archive::{AnyStore, Archive, ArchiveError, Family, HostId, NewHost, Run};
 use kumade_net::interface;
 use kumade_units::Time;
 use std::cmp::Reverse;
@@ -19,26 +19,30 @@ pub(super) fn open_pairs(
     own_host: HostId,
     utc: Time,
 ) -> Result<(Vec<HostId>, Vec<PairRecorder>), ArchiveError> {
-    let mut hosts = Vec::new();
     let Some(mesh) = &config.mesh else {
-        for target in &config.targets {
-            hosts.push(archive.put_host(&target.id, &target.name, &target.host, "")?);
-        }
+        let hosts: Vec<_> =
+            config.targets.iter().map(|target| new_host(&target.id, &target.name, &target.host)).collect();
+        let hosts = archive.put_hosts(&hosts)?;
         let pairs = config.targets.iter().zip(&hosts);
         let pairs = pairs
             .map(|(target, host)| PairRecorder::new(target.clone(), (own_host, *host), Some(own_run_id(*host)), utc));
         return Ok((hosts.clone(), pairs.collect()));
     };
-    for agent in &mesh.agents {
-        let address = agent.address(None).map_or("", |(host, _)| host);
-        hosts.push(archive.put_host(&agent.id, &agent.name, address, "")?);
-    }
+    let address = |agent: &MeshAgent| agent.address(None).map_or(String::new(), |(host, _)| host.clone());
+    let addresses: Vec<_> = mesh.agents.iter().map(address).collect();
+    let agents = mesh.agents.iter().zip(&addresses);
+    let hosts: Vec<_> = agents.map(|(agent, address)| new_host(&agent.id, &agent.name, address)).collect();
+    let hosts = archive.put_hosts(&hosts)?;
     let pairs = mesh.pairs.iter().zip(&config.targets).map(|(pair, target)| {
         let ends = (hosts[pair.source], hosts[pair.target]);
         PairRecorder::new(target.clone(), ends, run_id(ends.0, ends.1, pair.family), utc)
     });
     let pairs = pairs.collect();
     Ok((hosts, pairs))
+}
+
+fn new_host<'a>(stable_id: &'a str, name: &'a str, address: &'a str) -> NewHost<'a> {
+    NewHost { stable_id, name, address, properties: "" }
 }
 
 /// The last measurements of a pair by its IP version, or by either, the latest first.

@@ -22,8 +22,8 @@ type BatchKey = (u64, u64);
 /// What was found, for all agents together.
 #[derive(Debug, Default)]
 pub struct Comparison {
-    /// Probes that were sent, by the kernel's counters.
-    pub probed: u64,
+    /// Probes that were sent, by the kernel's counters; none where there are none.
+    pub probed: Option<u64>,
     /// Results in batches that agents have made.
     pub made: u64,
     /// Of these, those in batches that were acknowledged.
@@ -45,14 +45,14 @@ pub fn compare(mesh: &Mesh) -> Comparison {
         }
         None => SqliteStore::open_read_only(&mesh.file("archive1/archive.db")).unwrap().into(),
     };
-    let mut found = Comparison::default();
+    let mut found =
+        Comparison { probed: AGENTS.iter().map(|(agent, _)| mesh.probed(*agent)).sum(), ..Comparison::default() };
     let delivered = read_delivered(store.reader().unwrap());
     let mut reader = Reader::new(store);
     let hosts = reader.hosts().unwrap();
     let mut expected: BTreeMap<(HostId, HostId), (u64, u64)> = BTreeMap::new();
     for (place, id) in AGENTS {
         let source = hosts.iter().find(|host| host.stable_id == id).expect("the archive knows each agent").id;
-        found.probed += mesh.probed(place);
         for ((instance, sequence), batch) in read_batches(&mesh.log(place)) {
             let results: u64 = batch.probes.iter().map(|(_, count)| count).sum();
             found.made += results;
@@ -129,7 +129,7 @@ fn field<'l>(line: &'l str, name: &str) -> &'l str {
 impl fmt::Display for Comparison {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Comparison { probed, made, acknowledged, archived, runs, faults } = self;
-        writeln!(formatter, "  probes sent             {probed:9}")?;
+        probed.iter().try_for_each(|probed| writeln!(formatter, "  probes sent             {probed:9}"))?;
         writeln!(formatter, "  results in batches      {made:9}")?;
         writeln!(formatter, "  results acknowledged    {acknowledged:9}")?;
         writeln!(formatter, "  results in the archive  {archived:9}")?;
