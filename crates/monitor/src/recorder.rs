@@ -582,6 +582,7 @@ impl Recorder {
             pairs: self.pairs.iter().map(|pair| self.pair_status(pair)).collect(),
             schedule: self.schedule_status(clock::monotonic()),
             agents: self.agent_status(),
+            unreachable: self.unreachable_pairs(),
             alerts: self.alerter.status(utc),
         };
         self.share_status(&status);

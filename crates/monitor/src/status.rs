@@ -37,6 +37,9 @@ pub struct MonitorStatus {
     /// Who measures for it, in the configuration's order; none but for a coordinator.
     #[serde(default)]
     pub agents: Vec<AgentStatus>,
+    /// Two agents between which nothing can be measured; none but for a coordinator.
+    #[serde(default)]
+    pub unreachable: Vec<UnreachablePair>,
     /// What is alerted on.
     #[serde(default)]
     pub alerts: AlertsStatus,
@@ -61,6 +64,7 @@ impl MonitorStatus {
             pairs: Vec::new(),
             schedule: ScheduleStatus::default(),
             agents: Vec::new(),
+            unreachable: Vec::new(),
             alerts: AlertsStatus::default(),
         }
     }
@@ -79,6 +83,15 @@ pub struct AgentStatus {
     pub since_seconds: Option<f64>,
     /// From where it is, or was last, connected.
     pub address: Option<String>,
+}
+
+/// Two agents between which nothing can be measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UnreachablePair {
+    /// Their ids.
+    pub ends: [String; 2],
+    /// Why.
+    pub reason: String,
 }
 
 /// Which of several hosts measures and writes; the others stand by and show what it sees.
@@ -123,6 +136,9 @@ pub struct PairStatus {
     pub id: String,
     /// What it is called.
     pub name: String,
+    /// Ids of the agents at its ends, first the one that probes; none where this host probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<[String; 2]>,
     /// The target's name or address.
     pub host: String,
     /// Where its probes go; none where that is not known yet.
@@ -354,6 +370,7 @@ mod tests {
         let campus = PairStatus {
             id: "campus".to_owned(),
             name: "Campus".to_owned(),
+            ends: None,
             host: "campus.example.org".to_owned(),
             address: Some("192.0.2.7".to_owned()),
             probe: "stamp".to_owned(),
@@ -411,6 +428,10 @@ mod tests {
                 is_connected: false,
                 since_seconds: Some(1_800_003_000.0),
                 address: Some("192.0.2.9".to_owned()),
+            }],
+            unreachable: vec![UnreachablePair {
+                ends: ["north".to_owned(), "south".to_owned()],
+                reason: "neither end accepts connections".to_owned(),
             }],
             schedule: ScheduleStatus { load_ratio: 0.03, stretch_factor: 1.0, runs: vec![run], missed: vec![missed] },
             ..MonitorStatus::empty("office")

@@ -11,7 +11,7 @@ use crate::mesh::frame::{
 use crate::mesh::listener::{MeshCommand, MeshReport};
 use crate::mesh::plan::{agent_id, pair_links};
 use crate::pair_recorder::PairRecorder;
-use crate::status::{AgentStatus, PairStatus};
+use crate::status::{AgentStatus, PairStatus, UnreachablePair};
 use kumade_archive::{Acknowledged, Batch, Event, Gap, HostId, NewRun, Taken};
 use kumade_net::clock;
 use kumade_planner::{AgentId, AgentMessage, Grant, ResourceId, Role, Token};
@@ -291,9 +291,16 @@ impl Recorder {
         self.mesh.iter().flat_map(|mesh| mesh.agents.iter().map(status)).collect()
     }
 
+    pub(super) fn unreachable_pairs(&self) -> Vec<UnreachablePair> {
+        let pairs = self.config.mesh.iter().flat_map(|mesh| &mesh.unreachable);
+        let pairs = pairs.filter_map(|(id, reason)| Some((agents_of_pair(id)?, reason.clone())));
+        pairs.map(|(ends, reason)| UnreachablePair { ends, reason }).collect()
+    }
+
     /// Without data, it says whether the agent is there.
     pub(super) fn pair_status(&self, pair: &PairRecorder) -> PairStatus {
         let mut status = pair.status();
+        status.ends = self.mesh.as_ref().and_then(|_| agents_of_pair(&pair.target.id));
         let mut agents = self.mesh.iter().flat_map(|mesh| &mesh.agents);
         let absent = agents.find(|agent| agent.host == pair.source && !agent.is_connected);
         if let (Some(agent), "none") = (absent, status.state.level.as_str()) {
@@ -321,6 +328,11 @@ impl Recorder {
             self.events.push(Event { at, kind: kind.to_owned(), host: Some(host), pair: None, text });
         }
     }
+}
+
+/// The ids of a pair's ends: no agent's id has a colon.
+fn agents_of_pair(id: &str) -> Option<[String; 2]> {
+    id.split_once(':').map(|(source, target)| [source.to_owned(), target.to_owned()])
 }
 
 /// How long ago it was by an agent's clock, which is behind this host's by `shift`.
