@@ -19,13 +19,13 @@ async function fetchJson(path) {
   const answer = await fetch(path, { headers: { accept: "application/json" } });
   // The session has ended: the page asks for a token at the same address.
   if (answer.status === 401) location.reload();
-  if (!answer.ok) throw new Error((await answer.text()) || `${answer.status} ${answer.statusText}`);
+  if (!answer.ok) throw Object.assign(new Error((await answer.text()) || `${answer.status} ${answer.statusText}`), { status: answer.status });
   return answer.json();
 }
 
 function show(title, ...content) {
   document.title = `${title} – kumade monitor`;
-  main.replaceChildren(...content.flat());
+  main.replaceChildren(...content.flat(2));
 }
 
 const isMesh = () => (status.agents ?? []).length > 0;
@@ -153,6 +153,13 @@ function rangeLinks(range) {
     element("a", { href: step(-length), "aria-label": "earlier" }, "◀"), element("a", { href: step(length), "aria-label": "later" }, "▶"), fixed);
 }
 
+function pairHead(pair) {
+  const { up, down } = directionNames(pair);
+  return [element("h1", {}, pair.ends ? pair.name : `${status.name} → ${pair.name}`),
+    element("p", {}, stateWord(pair.state), ` since ${format.time(pair.state.since_seconds)}. ${pair.state.detail}`),
+    pair.ends ? element("p", { class: "faint" }, `“Up” is ${up}, “down” is ${down}.`) : null].filter(Boolean);
+}
+
 async function pairView(id) {
   const mine = view;
   const pair = status.pairs.find((one) => one.id === id);
@@ -161,8 +168,11 @@ async function pairView(id) {
   const query = `from=${range.from}&to=${range.to}`;
   const base = `/api/v1/pairs/${encodeURIComponent(id)}`;
   const points = Math.min(MAX_POINTS, Math.max(60, Math.floor(main.clientWidth / 2)));
-  const [series, runs] = await Promise.all([fetchJson(`${base}/series?${query}&points=${points}`), fetchJson(`${base}/runs?${query}`)]);
+  const questions = [fetchJson(`${base}/series?${query}&points=${points}`), fetchJson(`${base}/runs?${query}`)];
+  const answers = await Promise.all(questions).catch((error) => { if (error.status !== 404) throw error; });
   if (mine !== view) return;
+  if (!answers) return show(pair.name, pairHead(pair), element("p", {}, "Nothing has been recorded of this path so far."));
+  const [series, runs] = answers;
   const marks = { gaps: series.gaps.map((gap) => ({ from: gap.from_seconds, to: gap.to_seconds })), disturbed: runs.runs.map((run) => ({ from: run.start_seconds, to: run.start_seconds + run.duration_seconds })) };
   const place = () => element("div", { class: "plot" });
   const names = directionNames(pair);
@@ -170,9 +180,7 @@ async function pairView(id) {
   const delays = lanes.map((lane) => [lane, lane === "round_trip" ? "Round-trip delay" : `One-way delay ${names[lane]}`, place()]);
   const [loss, bandwidth] = [place(), place()];
   show(pair.name,
-    element("h1", {}, pair.ends ? pair.name : `${status.name} → ${pair.name}`),
-    pair.ends ? element("p", { class: "faint" }, `“Up” is ${names.up}, “down” is ${names.down}.`) : [],
-    element("p", {}, stateWord(pair.state), ` ${pair.state.detail}`), rangeLinks(range),
+    pairHead(pair), rangeLinks(range),
     element("p", { class: "faint" }, `${format.time(range.from)} to ${format.time(range.to)} (${format.zone()}), by ${format.age(series.resolution_seconds)} each. `,
       element("span", { class: "key disturbed" }), "while a measurement ran ", element("span", { class: "key gap" }), "no data. Drag over a plot to enlarge a part."),
     delays.flatMap(([, title, where]) => [element("h2", {}, title), where]), element("h2", {}, "Loss"), loss, element("h2", {}, "Available bandwidth"), bandwidth,

@@ -6,8 +6,8 @@ import * as format from "./format.js";
 const SHOWN = [["rate", "Available bandwidth"], ["delay", "Round-trip delay"], ["loss", "Loss"]];
 /** With more hosts, a cell has room for a colour and a sign alone. */
 const MAX_HOSTS_WITH_TEXT = 12;
-const MIN_CELL_PIXELS = 13, MAX_CELL_PIXELS = 30;
-const NAME_PIXELS = 150;
+const MIN_CELL_PIXELS = 11, MAX_CELL_PIXELS = 30;
+const NAME_PIXELS = 110;
 /** Upper ends of the classes of loss: those of the heat map. */
 const LOSS_STEPS = [0, 0.01, 0.05, 0.2];
 const CLASSES = 5;
@@ -102,9 +102,10 @@ function look(direction, shown, steps, now) {
   const value = valueOf(direction, shown);
   const sign = SIGNS[pair.state.level] ?? "";
   const age = shown === "rate" && pair.run ? `${format.age(now - pair.run.start_seconds)} ago` : "";
+  // What was measured before says nothing of a path that is down.
+  if (pair.state.level === "bad") return [NOTHING, pair.state.word, value !== null && shown === "rate" ? `${SHORT.rate(value)} ${age}` : "", sign];
   if (value !== null) return [`${shown === "loss" ? "heat" : "amount"}-${classOf(value, shown, steps)}`, SHORT[shown](value), age, sign];
   if (shown === "rate" && pair.run) return ["unknown", pair.run[lane] ? "not known" : "failed", age, sign];
-  if (pair.state.level === "bad") return [NOTHING, pair.state.word, "", sign];
   return ["absent", shown === "rate" && pair.state.level !== "none" ? (pair.is_measured ? "none yet" : "not measured") : pair.state.word, "", sign];
 }
 

@@ -55,8 +55,8 @@ impl StarNetwork {
     /// # Errors
     /// A link is impossible, or the system refuses a namespace, a device or a thread.
     pub fn build(specs: Vec<StarHostSpec>) -> Result<Self, NetworkError> {
-        let mut links = specs.iter().flat_map(|spec| [&spec.up, &spec.down]);
-        if let Some(link) = links.find(|link| link.delay < NetworkSpec::MIN_DELAY) {
+        let links = specs.iter().flat_map(|spec| [&spec.up, &spec.down]);
+        if let Some(link) = links.into_iter().find(|link| link.delay < NetworkSpec::MIN_DELAY) {
             let text = format!("the delay of a link is {}, give it at least {}", link.delay, NetworkSpec::MIN_DELAY);
             return Err(NetworkError::Spec(text));
         }
@@ -91,7 +91,7 @@ impl StarNetwork {
     /// # Errors
     /// That time is no longer (or not yet) on record, a link has no rate, or there is no such host.
     pub fn available_bandwidth(&self, ends: [&str; 2], from: Time, to: Time) -> Result<Rate, NetworkError> {
-        let [source, target] = [self.place(ends[0])?, self.place(ends[1])?];
+        let (source, target) = (self.place(ends[0])?, self.place(ends[1])?);
         let settled = to + ORDERING_DELAY + Span::from_millis(1) - clock::realtime();
         thread::sleep(settled.clamp(Span::ZERO, Span::from_secs(1)).to_duration());
         let cross = self.run_on_packet_thread(move |shard| {
@@ -115,7 +115,8 @@ impl StarNetwork {
     /// There is no such host.
     pub fn base_round_trip(&self, ends: [&str; 2]) -> Result<Span, NetworkError> {
         let places = [self.place(ends[0])?, self.place(ends[1])?];
-        Ok(places.into_iter().map(|place| self.specs[place].up.delay + self.specs[place].down.delay).sum())
+        let delays = places.map(|place| self.specs[place].up.delay + self.specs[place].down.delay);
+        Ok(delays[0] + delays[1])
     }
 
     /// How late the packets that were due from `from` to `to` were written, on the link where that was worst.

@@ -59,7 +59,12 @@ pub fn run(
     let (mut seen, mut rows, mut next_question) = (BTreeSet::new(), Vec::new(), clock::monotonic());
     while !stop() && (is_served || clock::monotonic() < end) {
         thread::sleep(POLL_INTERVAL);
-        mesh.check().map_err(failed)?;
+        let checked = mesh.check();
+        if stop() {
+            // Ctrl-C ends the programs as well.
+            break;
+        }
+        checked.map_err(failed)?;
         if is_served || clock::monotonic() < next_question {
             continue;
         }

@@ -132,7 +132,7 @@ mod tests {
             ("\"Paris\"", "\"coordinator\"", "one is called coordinator"),
             ("\"Paris\"", "\"a/b\"", "only have letters"),
             ("\"20mbit\"\n\n[[sites]]\nname = \"Madrid\"", "\"60mbit\"\n\n[[sites]]\nname = \"Madrid\"", "leaves nothing"),
-            ("\"80s\"", "\"1s\"", "a period of 1 s; choose 60 s to 86400 s"),
+            ("\"2min\"", "\"1s\"", "a period of 1 s; choose 60 s to 86400 s"),
             ("\"1%\"", "\"60%\"", "a loss of 0 to 50 %"),
             ("\"15ms\"", "\"10us\"", "choose at least 200 µs"),
         ] {

@@ -81,10 +81,14 @@ impl Browser {
         self.command("POST", "execute/sync", &json!({"script": body, "args": arguments}))
     }
 
-    /// Milliseconds from the beginning of the page until what is there has been painted.
-    pub(super) fn run_until_painted(&self) -> Value {
-        let body = "const done = arguments[0]; requestAnimationFrame(() => setTimeout(() => done(Math.round(performance.now()))));";
-        self.command("POST", "execute/async", &json!({"script": body, "args": []}))
+    /// Of pages that are opened from now on: `window.notedTime` is when, in milliseconds since the beginning, what this says held first
+    /// and had been painted.
+    pub(super) fn note_time_of(&self, condition: &str) {
+        let noting = format!(
+            "new MutationObserver((_, self) => {{ if (!({condition})) return; self.disconnect(); requestAnimationFrame(() => \
+             setTimeout(() => {{ window.notedTime = performance.now(); }})); }}).observe(document, {{ childList: true, subtree: true }});"
+        );
+        self.devtools("Page.addScriptToEvaluateOnNewDocument", json!({"source": noting}));
     }
 
     pub(super) fn press(&self, key: &str) {

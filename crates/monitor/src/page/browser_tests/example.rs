@@ -1,11 +1,10 @@
 //! What there is to see: a mesh with faults of each kind, and a pair's year.
 
-use super::super::PairNumbers;
 use crate::status::{
     AgentStatus, AlertStatus, LaneDelay, LossStatus, MonitorStatus, PairStatus, RunFigure, RunStatus, StateStatus,
     UnreachablePair,
 };
-use kumade_archive::{AnyStore, Archive, Batch, Event, Family, Gap, NewRun};
+use kumade_archive::{AnyStore, Archive, Batch, Event, Family, Gap, NewRun, PairId};
 use kumade_net::clock;
 use kumade_sketch::{LostIn, Outcome, Sample};
 use kumade_units::{Span, Time};
@@ -131,13 +130,12 @@ fn pair(from: usize, to: usize, names: [String; 2], is_away: bool, now: f64) -> 
     }
 }
 
-/// A year of [`PAIR_OF_A_YEAR`], with a probe every ten minutes, a measurement every six hours, and what happens in a year.
-pub(super) fn fill_year(archive: &mut Archive<AnyStore>, numbers: &PairNumbers, begin: Time) {
+/// Days of [`PAIR_OF_A_YEAR`], with a probe every ten minutes, a measurement every six hours, and what happens in a year.
+pub(super) fn fill_days(archive: &mut Archive<AnyStore>, begin: Time, days: i64) -> PairId {
     let ends = [0, 1].map(|host| archive.put_host(&id(host), CITIES[host], "", "").unwrap());
     let pair = archive.put_pair(ends[0], ends[1], Family::V4).unwrap();
-    numbers.write().unwrap().insert(PAIR_OF_A_YEAR.to_owned(), pair);
     let mut random = Random(11);
-    for day in 0..365 {
+    for day in 0..days {
         let from = begin + DAY * day;
         let mut batch = Batch { instance: "example".to_owned(), sequence: day as u64, ..Batch::default() };
         if (200..206).contains(&day) {
@@ -171,6 +169,7 @@ pub(super) fn fill_year(archive: &mut Archive<AnyStore>, numbers: &PairNumbers, 
         archive.commit(from + DAY).unwrap();
         while archive.maintain(from + DAY).unwrap() {}
     }
+    pair
 }
 
 fn document(rate: f64) -> String {
