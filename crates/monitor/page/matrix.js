@@ -94,8 +94,8 @@ function classOf(value, shown, steps) {
   return shown === "rate" ? steps.length - above : above;
 }
 
-/** How a cell looks: its class, its text, what is below the text. */
-function look(direction, shown, steps, now) {
+/** How a cell looks: its class, its text, what is below the text, a sign. `isAway`: an agent at an end is not connected. */
+function look(direction, shown, steps, now, isAway) {
   if (!direction) return ["unreachable", "", ""];
   if (!direction.pair) return ["unreachable", "×", "cannot be measured"];
   const { pair, lane } = direction;
@@ -106,7 +106,7 @@ function look(direction, shown, steps, now) {
   if (pair.state.level === "bad") return [NOTHING, pair.state.word, value !== null && shown === "rate" ? `${SHORT.rate(value)} ${age}` : "", sign];
   if (value !== null) return [`${shown === "loss" ? "heat" : "amount"}-${classOf(value, shown, steps)}`, SHORT[shown](value), age, sign];
   if (shown === "rate" && pair.run) return ["unknown", pair.run[lane] ? "not known" : "failed", age, sign];
-  return ["absent", shown === "rate" && pair.state.level !== "none" ? (pair.is_measured ? "none yet" : "not measured") : pair.state.word, "", sign];
+  return ["absent", shown === "rate" && pair.state.level !== "none" ? (pair.is_measured ? "none yet" : "not measured") : pair.state.word, isAway ? "agent not connected" : "", sign];
 }
 
 /** All that is known of a direction, in words. */
@@ -213,7 +213,8 @@ function makeGrid(agents, shown, key) {
       row.cells.forEach((cell, to) => {
         if (from === to) return;
         const direction = known.get(`${agents[from].id}:${agents[to].id}`);
-        cell.set(look(direction, shown, steps, now), direction?.pair?.id);
+        const isAway = [from, to].some((end) => !status.agents[end].is_connected);
+        cell.set(look(direction, shown, steps, now, isAway), direction?.pair?.id);
       });
     });
   };
@@ -256,7 +257,7 @@ function summaryOf(status) {
   const count = (level) => status.pairs.filter((pair) => pair.state.level === level).length;
   const words = [["bad", "down"], ["warn", "impaired"], ["none", "without data"], ["good", "up"]]
     .map(([level, word]) => [level, count(level), word]).filter(([, number]) => number > 0)
-    .map(([level, number, word]) => element("span", { class: `state ${level}` }, `${number} ${word} `));
+    .flatMap(([level, number, word]) => [element("span", { class: `state ${level}` }, `${number} ${word}`), " "]);
   const away = status.agents.filter((agent) => !agent.is_connected);
   const since = (agent) => (agent.since_seconds === null ? "" : ` since ${format.time(agent.since_seconds)}`);
   const named = away.slice(0, 5).map((agent) => `${agent.name}${since(agent)}`).join(", ");
