@@ -17,10 +17,13 @@ pub(super) fn open_page(address: SocketAddr, experiments: &[Experiment]) -> anyh
         bail!("--serve goes with a monitored mesh alone: kumade lab run monitor-mesh --serve");
     }
     if !address.ip().is_loopback() {
-        bail!("the page of a lab has no guard, so that it is served on this host alone: choose 127.0.0.1 or [::1], not {address}");
+        bail!(
+            "the page of a lab has no guard, so that it is served on this host alone: choose 127.0.0.1 or [::1], not {address}"
+        );
     }
-    TcpListener::bind(address)
-        .with_context(|| format!("cannot serve the page at {address}; choose another port, as in --serve=127.0.0.1:8280"))
+    TcpListener::bind(address).with_context(|| {
+        format!("cannot serve the page at {address}; choose another port, as in --serve=127.0.0.1:8280")
+    })
 }
 
 /// Runs the mesh: with a page until it is stopped, else for its time.

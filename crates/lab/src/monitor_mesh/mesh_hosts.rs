@@ -79,7 +79,10 @@ impl MeshHosts {
             if let Some(status) = child.try_wait().context("cannot wait for a program")? {
                 let log = fs::read_to_string(self.directory.path().join(format!("{host}.log"))).unwrap_or_default();
                 let lines: Vec<_> = log.lines().collect();
-                bail!("the program at {host} has ended ({status}): {}", lines[lines.len().saturating_sub(3)..].join("; "));
+                bail!(
+                    "the program at {host} has ended ({status}): {}",
+                    lines[lines.len().saturating_sub(3)..].join("; ")
+                );
             }
         }
         Ok(())
@@ -128,7 +131,8 @@ impl MeshHosts {
     /// Keys are for their user's eyes alone. Returns the path.
     fn write(&self, name: &str, text: &str) -> anyhow::Result<String> {
         let path = self.directory.path().join(name);
-        let written = fs::write(&path, text).and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o600)));
+        let written =
+            fs::write(&path, text).and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o600)));
         written.with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path.display().to_string())
     }

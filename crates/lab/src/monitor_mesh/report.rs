@@ -147,8 +147,9 @@ fn notes(rows: &[MeshRow]) -> Vec<String> {
         *reasons.entry(reason).or_default() += 1;
     }
     let disturbed = rows.iter().filter(|row| row.disturbed).count();
-    let late = (disturbed > 0)
-        .then(|| format!("{disturbed} are not judged: the emulated links were late, as other programs loaded this machine"));
+    let late = (disturbed > 0).then(|| {
+        format!("{disturbed} are not judged: the emulated links were late, as other programs loaded this machine")
+    });
     reasons.iter().map(|(reason, count)| format!("{count} without a value: {reason}")).chain(late).collect()
 }
 

@@ -56,8 +56,7 @@ impl MeshRow {
         truth: DirectionTruth,
     ) -> Self {
         let rate = |read: fn(&FigureReading) -> Option<f64>| figure.and_then(read).map(Rate::from_f64);
-        let (value, low, high) =
-            (rate(|figure| figure.value), rate(|figure| figure.low), rate(|figure| figure.high));
+        let (value, low, high) = (rate(|figure| figure.value), rate(|figure| figure.low), rate(|figure| figure.high));
         let available = truth.available;
         let reason = figure.and_then(|figure| figure.reason.clone()).or_else(|| run.error.clone());
         MeshRow {

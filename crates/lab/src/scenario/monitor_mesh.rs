@@ -81,7 +81,8 @@ fn check(experiment: &MonitorMeshExperiment, bottleneck: Option<BottleneckKind>)
     reject_if(!(2..=MAX_SITES).contains(&sites.len()), || {
         format!("a mesh of {} sites; choose 2 to {MAX_SITES}", sites.len())
     })?;
-    let names: BTreeSet<_> = sites.iter().map(|site| site.name.to_lowercase()).chain(["coordinator".to_owned()]).collect();
+    let names: BTreeSet<_> =
+        sites.iter().map(|site| site.name.to_lowercase()).chain(["coordinator".to_owned()]).collect();
     reject_if(names.len() <= sites.len(), || {
         "two sites have the same name, or one is called coordinator; give each its own".into()
     })?;
@@ -102,7 +103,9 @@ fn check(experiment: &MonitorMeshExperiment, bottleneck: Option<BottleneckKind>)
         ("a period", experiment.period, VALID_PERIODS),
         ("a duration", experiment.duration, VALID_DURATIONS),
     ] {
-        reject_if(!valid.contains(&value), || format!("{what} of {value}; choose {} to {}", valid.start(), valid.end()))?;
+        reject_if(!valid.contains(&value), || {
+            format!("{what} of {value}; choose {} to {}", valid.start(), valid.end())
+        })?;
     }
     Ok(())
 }
@@ -131,7 +134,11 @@ mod tests {
             ("\"Paris\"", "\"Berlin\"", "two sites have the same name"),
             ("\"Paris\"", "\"coordinator\"", "one is called coordinator"),
             ("\"Paris\"", "\"a/b\"", "only have letters"),
-            ("\"20mbit\"\n\n[[sites]]\nname = \"Madrid\"", "\"60mbit\"\n\n[[sites]]\nname = \"Madrid\"", "leaves nothing"),
+            (
+                "\"20mbit\"\n\n[[sites]]\nname = \"Madrid\"",
+                "\"60mbit\"\n\n[[sites]]\nname = \"Madrid\"",
+                "leaves nothing",
+            ),
             ("\"2min\"", "\"1s\"", "a period of 1 s; choose 60 s to 86400 s"),
             ("\"1%\"", "\"60%\"", "a loss of 0 to 50 %"),
             ("\"15ms\"", "\"10us\"", "choose at least 200 µs"),

@@ -64,7 +64,11 @@ impl Visit {
     }
 
     fn wait_for(&self, expression: &str) {
-        assert!(eventually(|| self.ask(expression) == json!(true)), "{expression}: {}", self.ask("document.body.innerText"));
+        assert!(
+            eventually(|| self.ask(expression) == json!(true)),
+            "{expression}: {}",
+            self.ask("document.body.innerText")
+        );
     }
 
     /// Nothing was written to the console, such as what the page's policy forbids; and nothing was asked of other hosts.
@@ -128,7 +132,9 @@ fn the_matrix_of_a_hundred_hosts_is_walked_by_keyboard_alone() {
         news.time_seconds += 60.0;
         visit.status.send_replace(Arc::new(news));
         browser.press("Enter");
-        visit.wait_for("location.pathname.startsWith('/pair/') && document.querySelector('h1').innerText.includes('site-001')");
+        visit.wait_for(
+            "location.pathname.startsWith('/pair/') && document.querySelector('h1').innerText.includes('site-001')",
+        );
         visit.wait_for("document.activeElement.id === 'main'");
         browser.back();
         visit.wait_for("!!document.activeElement.closest('.matrix td')");
@@ -209,7 +215,9 @@ fn visit_all_views(visit: &Visit, name: &str) {
         for view in views.iter().copied() {
             visit.open(view);
             visit.wait_for("document.getElementById('connection').innerText.startsWith('live')");
-            visit.wait_for("!!document.querySelector('h1') && !document.body.innerText.includes('could not be fetched')");
+            visit.wait_for(
+                "!!document.querySelector('h1') && !document.body.innerText.includes('could not be fetched')",
+            );
             assert_eq!(visit.ask("getComputedStyle(document.body).backgroundColor"), json!(ground));
             for width in [360, 1280, 2560] {
                 visit.browser.resize(width, 900);

@@ -125,7 +125,6 @@ fn advance(link: &mut DirectedLink, horizon: Time) {
 impl Shard for StarShard {
     type Error = NetworkError;
 
-
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
         self.ports.iter().map(|port| port.device.as_fd()).collect()
     }

@@ -47,7 +47,11 @@ impl Browser {
         let setpriv = program("setpriv").filter(|_| may_change_user);
         let mut command = inside.command(setpriv.as_ref().unwrap_or(&driver));
         if setpriv.is_some() {
-            command.arg(format!("--reuid={NOBODY}")).arg(format!("--regid={NOBODY}")).arg("--clear-groups").arg(&driver);
+            command
+                .arg(format!("--reuid={NOBODY}"))
+                .arg(format!("--regid={NOBODY}"))
+                .arg("--clear-groups")
+                .arg(&driver);
         }
         command.arg(format!("--port={}", DRIVER_ADDRESS.1)).env("HOME", home.path()).env("TMPDIR", home.path());
         let driver = command.current_dir(home.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -99,7 +103,10 @@ impl Browser {
 
     /// Light or dark.
     pub(super) fn prefer(&self, scheme: &str) {
-        self.devtools("Emulation.setEmulatedMedia", json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]}));
+        self.devtools(
+            "Emulation.setEmulatedMedia",
+            json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]}),
+        );
     }
 
     pub(super) fn resize(&self, width: u32, height: u32) {
@@ -136,9 +143,8 @@ impl Browser {
         let messages = log.as_array().unwrap().iter().filter_map(|entry| entry["message"].as_str());
         let messages = messages.filter_map(|text| serde_json::from_str::<Value>(text).ok());
         let requests = messages.filter(|message| message["message"]["method"] == "Network.requestWillBeSent");
-        let urls = requests.filter_map(|message| {
-            message["message"]["params"]["request"]["url"].as_str().map(str::to_owned)
-        });
+        let urls =
+            requests.filter_map(|message| message["message"]["params"]["request"]["url"].as_str().map(str::to_owned));
         urls.filter(|url| !url.starts_with("data:") && !url.starts_with("chrome:")).collect()
     }
 
@@ -166,7 +172,8 @@ impl Browser {
         stream.set_read_timeout(Some(TEST_DEADLINE)).unwrap();
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
-        let head = format!("{head}Content-Type: application/json; charset=utf-8\r\nContent-Length: {}\r\n\r\n", body.len());
+        let head =
+            format!("{head}Content-Type: application/json; charset=utf-8\r\nContent-Length: {}\r\n\r\n", body.len());
         (&stream).write_all((head + &body).as_bytes()).ok()?;
         let mut reader = BufReader::new(&stream);
         let mut length = 0;
@@ -204,7 +211,10 @@ fn group() -> Option<Gid> {
 }
 
 fn program(name: &str) -> Option<PathBuf> {
-    ["/usr/bin", "/bin", "/usr/local/bin"].map(|directory| Path::new(directory).join(name)).into_iter().find(|path| path.exists())
+    ["/usr/bin", "/bin", "/usr/local/bin"]
+        .map(|directory| Path::new(directory).join(name))
+        .into_iter()
+        .find(|path| path.exists())
 }
 
 /// RFC 4648, without line breaks.
@@ -214,7 +224,11 @@ fn decode_base64(text: &str) -> Vec<u8> {
     let digits: Vec<_> = digits.collect();
     let group = |digits: &[usize]| {
         let bits = (0..4).fold(0, |bits, place| bits << 6 | digits.get(place).copied().unwrap_or(0));
-        [16, 8, 0].map(|shift| (bits >> shift) as u8).into_iter().take(digits.len().saturating_sub(1)).collect::<Vec<_>>()
+        [16, 8, 0]
+            .map(|shift| (bits >> shift) as u8)
+            .into_iter()
+            .take(digits.len().saturating_sub(1))
+            .collect::<Vec<_>>()
     };
     digits.chunks(4).flat_map(group).collect()
 }

@@ -83,7 +83,13 @@ fn pair(from: usize, to: usize, names: [String; 2], is_away: bool, now: f64) -> 
         () => state("good", "up", "Probes are answered.", 800_000.0),
     };
     let base = 0.002 + 0.0021 * (from.abs_diff(to) % 31) as f64 + 0.002 * random.next();
-    let lost = if is_down { 1.0 } else if is_lossy { 0.01 + 0.1 * random.next() } else { 0.0 };
+    let lost = if is_down {
+        1.0
+    } else if is_lossy {
+        0.01 + 0.1 * random.next()
+    } else {
+        0.0
+    };
     let loss = LossStatus { sent: 900, ratio: lost, low: lost * 0.8, high: (lost * 1.2 + 0.004).min(1.0) };
     let delay = |lane: &str, part: f64| LaneDelay {
         lane: lane.to_owned(),
@@ -122,7 +128,11 @@ fn pair(from: usize, to: usize, names: [String; 2], is_away: bool, now: f64) -> 
         interval_seconds: 1.0,
         is_measured: true,
         state,
-        delays: if is_heard { vec![delay("round_trip", 1.0), delay("up", 0.5), delay("down", 0.5)] } else { Vec::new() },
+        delays: if is_heard {
+            vec![delay("round_trip", 1.0), delay("up", 0.5), delay("down", 0.5)]
+        } else {
+            Vec::new()
+        },
         loss: (!is_away).then_some(loss),
         loss_up: None,
         loss_down: None,
