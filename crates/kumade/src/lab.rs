@@ -1,12 +1,12 @@
 //! `kumade lab`: lists, runs and compares experiments.
 
 mod mesh;
+mod progress;
 
 use crate::choice;
 use crate::output::{StandardOutput, note};
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
 use kumade_estimate::MethodSettings;
 use kumade_lab::accuracy::{
     self, AccuracyExperiment, AccuracyProgress, BottleneckKind, CrossKind, CrossSource, RealTime, Report, Testbed,
@@ -21,6 +21,7 @@ use kumade_lab::nat_session::{self, NatProgress, NatSessionExperiment, NatSessio
 use kumade_lab::{Experiment, Overrides, ReportDocument};
 use kumade_units::Direction;
 use kumade_units::{Rate, Span, parse};
+use progress::{ReportWithRuns, progress_bar};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -223,15 +224,6 @@ fn output_report(report: &dyn ReportDocument, args: &RunArgs, experiment: &Exper
         note!("wrote {}", path.display());
     }
     Ok(printed?)
-}
-
-/// A report, and the number of its runs.
-type ReportWithRuns = (Box<dyn ReportDocument>, usize);
-
-fn progress_bar(experiment: &str) -> anyhow::Result<ProgressBar> {
-    let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}")?);
-    bar.set_message(format!("{experiment}: building the network"));
-    Ok(bar)
 }
 
 fn run_fairness(experiment: &FairnessExperiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {

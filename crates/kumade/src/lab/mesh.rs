@@ -1,6 +1,6 @@
 //! A monitored mesh, and its page.
 
-use super::{ReportWithRuns, progress_bar};
+use super::progress::{ReportWithRuns, progress_bar};
 use crate::output::note;
 use anyhow::{Context, bail};
 use kumade_lab::Experiment;
