@@ -251,7 +251,7 @@ fn a_path_that_is_down_gets_no_packets_until_it_is_up_again_and_weights_change_a
         send(19);
         assert_eq!(counter.packets(), [19, 0]);
         set("up");
-        assert!(eventually(|| is_up(&sites.left, "path2")));
+        assert!(eventually(|| is_up(&sites.left, "path2") && is_up(&sites.right, "path2")));
         // The kernel forgets a device's IPv6 addresses when it goes down; an administrator's tools set them again.
         follow();
         send(1);

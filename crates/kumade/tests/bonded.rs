@@ -4,7 +4,7 @@ mod soak;
 
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{eventually, in_namespaces, run_ip};
+use kumade_netns_testbed::{eventually, in_namespaces, run_ip, wait_for_cables};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -118,6 +118,7 @@ fn joined_sites(test: &str) -> [Site; 2] {
             run_ip(&site.namespace, &["addr", "add", &address, "dev", path]).unwrap();
         }
     }
+    wait_for_cables([&left.namespace, &right.namespace]).unwrap();
     [left, right]
 }
 

@@ -5,7 +5,7 @@ mod server;
 use assert_cmd::Command;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip};
-use server::Serving;
+use server::{CLOSED, Serving};
 use std::fs::{OpenOptions, Permissions};
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
@@ -152,8 +152,7 @@ fn a_closed_output_is_no_failure() {
 /// Finding 4 of the review by a new user: these ended in a panic.
 #[test]
 fn a_full_or_closed_output_is_no_panic() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let measure: &[&str] = &["measure", &port];
+    let measure: &[&str] = &["measure", CLOSED];
     let reports = concat!(env!("CARGO_TARGET_TMPDIR"), "/full-output");
     let lab = &["lab", "run", "rake-accuracy", "--virtual", "--runs", "1", "--cross", "0mbit", "--out", reports][..];
     for arguments in [
@@ -185,10 +184,9 @@ fn closed() -> Stdio {
 
 #[test]
 fn a_stamp_reflector_is_served_and_measured() {
-    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let port = free.port().to_string();
-    let _server = Serving::start(&["--stamp", &port]);
-    let target = free.to_string();
+    let server = Serving::with_reflector();
+    let target = server.reflector.clone().unwrap();
+    let port = target.rsplit_once(':').unwrap().1;
     let text = |more: &[&str]| {
         let output = kumade(&[&["measure", "--stamp", &target], more].concat()).success().get_output().clone();
         String::from_utf8(output.stdout).unwrap()
@@ -202,7 +200,7 @@ fn a_stamp_reflector_is_served_and_measured() {
     let packets = |what: &str| document["delay"]["round_trip_packets"][what].as_u64().unwrap();
     assert_eq!(packets("sent"), packets("arrived") + packets("late") + packets("lost"), "{document}");
     assert!(packets("lost") < packets("sent"), "{document}");
-    let taken = kumade(&["serve", "--listen", "127.0.0.1:0", "--stamp", &port]).code(1);
+    let taken = kumade(&["serve", "--listen", "127.0.0.1:0", "--stamp", port]).code(1);
     assert!(stderr(&taken).contains("choose another port with --stamp PORT"), "{}", stderr(&taken));
     kumade(&["measure", &target, "--stamp", &target]).code(2);
 }
@@ -285,11 +283,10 @@ fn a_taken_port_fails_at_once() {
 
 #[test]
 fn a_failure_is_one_line_that_says_what_and_what_to_try() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let text = stderr(&kumade(&["measure", &closed]).code(1));
+    let text = stderr(&kumade(&["measure", CLOSED]).code(1));
     assert_eq!(text.lines().count(), 1, "{text}");
     assert!(text.starts_with("kumade: cannot connect to ") && text.contains("check the port"), "{text}");
-    let output = kumade(&["measure", &closed, "--json-stream"]).code(1).get_output().clone();
+    let output = kumade(&["measure", CLOSED, "--json-stream"]).code(1).get_output().clone();
     let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(line["event"], "error");
 }
@@ -340,20 +337,19 @@ fn colour_is_for_terminals_and_those_who_ask() {
 /// Finding 7 of the review by a new user: standard output was empty, and a script had nothing to read.
 #[test]
 fn a_failure_is_a_document_too() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let file = concat!(env!("CARGO_TARGET_TMPDIR"), "/kumade.prom");
-    let output = kumade(&["measure", &closed, "--json", "--prometheus", file]).code(1).get_output().clone();
+    let output = kumade(&["measure", CLOSED, "--json", "--prometheus", file]).code(1).get_output().clone();
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let schema = include_str!("../../../schemas/kumade.measure.1.json");
     let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
     assert!(validator.is_valid(&document), "{document}");
     let error = &document["error"];
     assert_eq!((&error["kind"], &document["up"]), (&"connect".into(), &serde_json::Value::Null));
-    assert!(error["message"].as_str().unwrap().contains(&closed), "{document}");
+    assert!(error["message"].as_str().unwrap().contains(CLOSED), "{document}");
     assert!(error["hint"].as_str().unwrap().contains("kumade serve"), "{document}");
     let metrics = std::fs::read_to_string(file).unwrap();
-    assert!(metrics.contains(&format!("kumade_measure_success{{target=\"{closed}\"}} 0")), "{metrics}");
-    let output = kumade(&["measure", &closed, "--csv"]).code(1).get_output().clone();
+    assert!(metrics.contains(&format!("kumade_measure_success{{target=\"{CLOSED}\"}} 0")), "{metrics}");
+    let output = kumade(&["measure", CLOSED, "--csv"]).code(1).get_output().clone();
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.starts_with("started,target,direction,"), "{table}");
     assert!(table.lines().nth(1).unwrap().ends_with(",connect"), "{table}");
@@ -435,7 +431,8 @@ fn a_server_ends_cleanly_on_sigterm() {
     let idle = TcpStream::connect(&server.address).unwrap();
     assert_eq!(server.terminate().code(), Some(0));
     drop(idle);
-    TcpListener::bind(&server.address).unwrap();
+    // Connections of other tests may have the port for a while.
+    assert!(eventually(|| TcpListener::bind(&server.address).is_ok()));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use kumade_net::gro::GroLimits;
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
 use kumade_net::nftables::{InstalledTable, Table};
-use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip};
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip, wait_for_cables};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
@@ -70,6 +70,7 @@ impl Host {
             host.ip(&["addr", "add", v4, "dev", name]);
             host.ip(&["-6", "addr", "add", v6, "dev", name, "nodad"]);
         }
+        wait_for_cables([&host.namespace]).unwrap();
         host.forward("1");
         host
     }

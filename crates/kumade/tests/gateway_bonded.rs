@@ -4,7 +4,7 @@ mod privileges;
 
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{eventually, in_namespaces, run_ip};
+use kumade_netns_testbed::{eventually, in_namespaces, run_ip, wait_for_cables};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::{self, Permissions};
@@ -87,6 +87,7 @@ impl Host {
             host.ip(&["addr", "add", v4, "dev", name]);
             host.ip(&["-6", "addr", "add", v6, "dev", name, "nodad"]);
         }
+        wait_for_cables([&host.namespace]).unwrap();
         for name in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
             host.namespace.run(|| fs::write(format!("/proc/sys/net/{name}"), "1")).unwrap().unwrap();
         }

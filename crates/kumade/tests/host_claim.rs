@@ -3,6 +3,7 @@
 use kumade_net::HostClaim;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, run_ip};
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
 const SERVER: &str = "10.79.0.2";
@@ -21,7 +22,11 @@ impl Site {
             run_ip(&hosts.middle, &["link", "set", port, "master", "bridge"]).unwrap();
         }
         run_ip(&hosts.middle, &["link", "set", "bridge", "up"]).unwrap();
-        let server = kumade(&hosts.right, &["serve"]).stderr(Stdio::null()).spawn().unwrap();
+        let mut server = kumade(&hosts.right, &["serve"]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(server.stderr.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.starts_with("listening on ")), "it ended");
+        // It must not be stopped by a full pipe.
+        std::thread::spawn(move || lines.for_each(drop));
         Site { hosts, server }
     }
 
@@ -31,15 +36,8 @@ impl Site {
         kumade(&self.hosts.left, &[&words, options].concat())
     }
 
-    /// Once the server answers.
     fn measured(&self, options: &[&str]) -> Output {
-        let mut output = None;
-        let answered = eventually(|| {
-            let ended = output.insert(self.measure(options).output().unwrap());
-            !stderr(ended).contains("nothing listens")
-        });
-        assert!(answered);
-        output.unwrap()
+        self.measure(options).output().unwrap()
     }
 
     fn holder(&self) -> Option<String> {
@@ -85,7 +83,7 @@ fn who_measures_by_hand_waits_for_others_or_is_told_who_measures() {
         }
 
         let mut waiting = site.measure(&["--json-stream"]).stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(waiting.stdout.take().unwrap()));
+        let mut lines = BufReader::new(waiting.stdout.take().unwrap()).lines();
         let mut next = || lines.next().map(|line| serde_json::from_str::<serde_json::Value>(&line.unwrap()).unwrap());
         let told = next().unwrap();
         assert_eq!(told["event"], "host-in-use");

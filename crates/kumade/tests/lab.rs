@@ -223,7 +223,8 @@ fn a_scenario_file_of_ones_own_runs_like_the_built_in_ones() {
 fn said_without_privileges(prepare: &str) -> String {
     // Where the program is built, others may not look.
     let program = std::env::temp_dir().join(format!("kumade-{}", std::process::id()));
-    fs::copy(assert_cmd::cargo::cargo_bin("kumade"), &program).unwrap();
+    // By another process: a program that is started here meanwhile would have the file open for writing, which cannot be executed then.
+    Command::new("cp").arg(assert_cmd::cargo::cargo_bin("kumade")).arg(&program).assert().success();
     let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     let inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"];
     let out = program.with_extension("reports");

@@ -128,16 +128,25 @@ fn paths_are_probed_and_measured_and_what_was_seen_is_kept() {
         assert_eq!((&measured["address"], &measured["probe"]), (&"10.79.0.2".into(), &"stamp".into()));
         let run = site.document(&format!("/api/v1/runs/{}", measured["run"]["id"]));
         assert_eq!(run["document"]["schema"], "kumade.measure/1");
-        assert_eq!(site.pair("pinged")["delays"][0]["lane"], "round_trip");
+        assert!(eventually(|| site.pair("pinged")["delays"][0]["lane"] == "round_trip"), "{}", site.pair("pinged"));
         // While a measurement ran, nothing counts.
         assert!(eventually(|| site.pair("absent")["loss"]["low"].as_f64().is_some_and(|low| low > 0.2)));
 
-        let shown = site.kumade(&site.hosts.left, &["monitor", "show"]).output().unwrap();
-        let shown = String::from_utf8(shown.stdout).unwrap();
-        assert!(["measured", "pinged", "absent", "down"].iter().all(|part| shown.contains(part)), "{shown}");
-        let (_, metrics) = site.fetch(9274, "/metrics").unwrap();
-        assert!(metrics.contains("kumade_monitor_path_up{pair=\"absent\"} 0"), "{metrics}");
-        assert!(metrics.contains("kumade_monitor_measurement_age_seconds{pair=\"measured\"}"), "{metrics}");
+        // While another measurement runs, no path is down.
+        let mut shown = String::new();
+        let is_shown = || {
+            let output = site.kumade(&site.hosts.left, &["monitor", "show"]).output().unwrap();
+            shown = String::from_utf8(output.stdout).unwrap();
+            ["measured", "pinged", "absent", "down"].iter().all(|part| shown.contains(part))
+        };
+        assert!(eventually(is_shown), "{shown}");
+        let mut metrics = String::new();
+        let are_told = || {
+            metrics = site.fetch(9274, "/metrics").map(|(_, metrics)| metrics).unwrap_or_default();
+            metrics.contains("kumade_monitor_path_up{pair=\"absent\"} 0")
+                && metrics.contains("kumade_monitor_measurement_age_seconds{pair=\"measured\"}")
+        };
+        assert!(eventually(are_told), "{metrics}");
 
         // What other programs read, and a copy that is an archive itself, while the monitor writes.
         let file = site.directory.join("monitor.toml");
@@ -147,13 +156,14 @@ fn paths_are_probed_and_measured_and_what_was_seen_is_kept() {
         };
         let runs = export(&file, &["--pair", "measured"]);
         assert!(runs.starts_with("pair,ip_version,started") && runs.lines().count() >= 2, "{runs}");
-        let probes = export(&file, &["--what", "probes", "--json"]);
-        let lines: Vec<Value> = probes.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let lost = |pair: &str| {
-            let of_pair = lines.iter().filter(|line| line["pair"] == pair);
-            of_pair.map(|line| line["lost"].as_u64().unwrap()).sum::<u64>()
+        let mut probes = String::new();
+        let are_exported = || {
+            probes = export(&file, &["--what", "probes", "--json"]);
+            let lines: Vec<Value> = probes.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            let is_lost = |line: &Value| line["pair"] == "absent" && line["lost"].as_u64() > Some(0);
+            lines.iter().any(is_lost) && lines.iter().any(|line| line["ip_version"] == 6)
         };
-        assert!(lost("absent") > 0 && lines.iter().any(|line| line["ip_version"] == 6), "{probes}");
+        assert!(eventually(are_exported), "{probes}");
         let copy = site.directory.join("copy");
         fs::create_dir(&copy).unwrap();
         let database = copy.join("archive.db");
@@ -172,9 +182,10 @@ fn paths_are_probed_and_measured_and_what_was_seen_is_kept() {
         let mut monitor = site.monitor();
         assert!(eventually(|| site.pair("pinged")["state"]["word"] == "up"));
         assert!(eventually(|| site.archived("pinged").0 > before));
-        let (_, gaps) = site.archived("pinged");
-        assert!(gaps.iter().any(|gap| gap["cause"] == "the monitor did not run"), "{gaps:?}");
-        assert!(site.pair("measured")["run"]["id"].is_number(), "the last measurement is known again");
+        let has_gap = || site.archived("pinged").1.iter().any(|gap| gap["cause"] == "the monitor did not run");
+        assert!(eventually(has_gap), "{:?}", site.archived("pinged"));
+        let is_known = || site.pair("measured")["run"]["id"].is_number();
+        assert!(eventually(is_known), "the last measurement is known again");
 
         end_with(&mut monitor, Signal::SIGTERM);
         end_with(&mut server, Signal::SIGTERM);
@@ -321,7 +332,8 @@ fn a_monitor_and_other_programs_do_not_measure_at_once() {
         let map = site.document("/api/v1/heatmap?show=up&first=0&rows=1");
         assert_eq!(map["rows"].as_array().map(Vec::len), Some(1), "{map}");
         let cell = &map["rows"][0]["cells"][0];
-        assert_eq!(cell["known"].as_u64().unwrap() + cell["unknown"].as_u64().unwrap(), 1, "{map}");
+        // Another one may have ended meanwhile.
+        assert!(cell["known"].as_u64().unwrap() + cell["unknown"].as_u64().unwrap() >= 1, "{map}");
         let (head, _) = site.fetch(7280, "/api/v1/heatmap?from=7&to=7").unwrap();
         assert!(head.starts_with("HTTP/1.1 400"), "{head}");
         end_with(&mut monitor, Signal::SIGTERM);

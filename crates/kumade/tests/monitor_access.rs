@@ -84,7 +84,7 @@ impl Site {
         let (from, to): (SocketAddr, SocketAddr) = (format!("{from}:0").parse().unwrap(), to.parse().unwrap());
         let socket = self.namespace.run(|| Socket::new(Domain::for_address(to), Type::STREAM, None)).unwrap()?;
         socket.bind(&from.into())?;
-        socket.connect_timeout(&to.into(), Duration::from_secs(10))?;
+        socket.connect_timeout(&to.into(), TEST_DEADLINE)?;
         socket.set_read_timeout(Some(TEST_DEADLINE))?;
         Ok(socket.into())
     }
@@ -214,9 +214,9 @@ fn a_reload_changes_targets_and_what_stays_is_not_interrupted() {
         assert!(eventually(|| site.pair("measured")["run"]["id"].is_number()), "{}", site.pair("measured"));
         let run = site.pair("measured")["run"].clone();
         assert!(run["up"]["value"].is_number() || run["up"]["reason"].is_string(), "{run}");
-        let events = site.events(&[]);
         for change in ["target goes: no longer monitored", "target comes: monitored", "target measured: other name"] {
-            assert!(events.contains(&format!("changed: {change}")), "{change}: {events}");
+            let is_told = || site.events(&[]).contains(&format!("changed: {change}"));
+            assert!(eventually(is_told), "{change}: {}", site.events(&[]));
         }
 
         // Whatever cannot be is told of, and changes nothing.
@@ -334,8 +334,12 @@ fn who_has_no_token_sees_nothing_and_each_sees_what_its_class_allows() {
         site.write(metrics, &[TARGET, &administers].concat());
         send(&monitor, Signal::SIGHUP);
         assert!(eventually(|| audit().contains("token alice: no longer valid")), "{}", audit());
-        let stream = site.connect("127.0.8.1", PAGE).unwrap();
-        assert_eq!(ask(stream, "GET /api/v1/status", &[&bearer(&reader)], "").unwrap().status, 401);
+        // It is told of a moment before.
+        let is_refused = || {
+            let stream = site.connect("127.0.8.1", PAGE).unwrap();
+            ask(stream, "GET /api/v1/status", &[&bearer(&reader)], "").is_some_and(|answer| answer.status == 401)
+        };
+        assert!(eventually(is_refused));
 
         // Everybody may see it, but not who has done what; by the names that it has.
         site.write(metrics, &[TARGET, &administers, "[access]\npublic = true\nnames = [\"paths.example\"]\n"].concat());

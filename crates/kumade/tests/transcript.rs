@@ -3,9 +3,8 @@
 
 mod server;
 
-use server::Serving;
+use server::{CLOSED, Serving};
 use std::fmt::Write;
-use std::net::TcpListener;
 use std::process::Command;
 
 const TRANSCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/transcript.md");
@@ -58,17 +57,15 @@ const COMMANDS: &[(&str, &str, Shown)] = &[
 /// file anew after a deliberate change.
 #[test]
 fn the_commonest_command_lines_print_what_the_transcript_says() {
-    let reflector = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let server = Serving::start(&["--stamp", &reflector.port().to_string()]);
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let server = Serving::with_reflector();
     let directory = concat!(env!("CARGO_TARGET_TMPDIR"), "/transcript");
     let _ = std::fs::remove_dir_all(directory);
     std::fs::create_dir_all(directory).unwrap();
     let key = format!("{directory}/gateway.key");
     let names = [
         ("HOST", server.address.as_str(), "far.example.net"),
-        ("STAMP", &reflector.to_string(), "router.example"),
-        ("CLOSED", &closed, "192.0.2.9:7272"),
+        ("STAMP", server.reflector.as_deref().unwrap(), "router.example"),
+        ("CLOSED", CLOSED, "192.0.2.9:7272"),
         ("KEY", &key, "gateway.key"),
     ];
     let mut text =

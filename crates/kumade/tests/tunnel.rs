@@ -26,11 +26,12 @@ fn wait_until_connected(child: &mut Child) {
 }
 
 fn transfer(hosts: &VethHosts) {
-    let listener = hosts.right.run(|| TcpListener::bind("10.77.0.2:9").unwrap()).unwrap();
+    let listener = hosts.right.run(|| TcpListener::bind("10.77.0.2:0").unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
     let data: Vec<u8> = (0..300_000_u32).map(|place| (place % 251) as u8).collect();
     thread::scope(|scope| {
         scope.spawn(|| {
-            let mut stream = hosts.left.run(|| TcpStream::connect("10.77.0.2:9").unwrap()).unwrap();
+            let mut stream = hosts.left.run(|| TcpStream::connect(address).unwrap()).unwrap();
             stream.write_all(&data).unwrap();
         });
         let mut received = Vec::new();

@@ -2,7 +2,7 @@
 
 mod tunnel_ends;
 
-use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, eventually, in_namespaces, run_ip};
+use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, eventually, in_namespaces, listen_again, run_ip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tunnel_ends::{Keys, end_with, hosts, lines, program, wait_for};
 
 /// A configuration file beside the keys.
@@ -115,6 +115,9 @@ fn wait_for_reload(end: &Child, said: &Receiver<String>, outcome: &str) -> Strin
     wait_for(said, outcome)
 }
 
+/// Less than keys are used for.
+const KEY_TIME: Duration = Duration::from_secs(110);
+
 const UNCHANGED: &str = "the configuration stays as it was";
 
 /// Peers come and go, networks change, and files with faults change nothing, while another peer's transfer goes on.
@@ -137,10 +140,11 @@ fn changes_others_while_a_transfer_goes_on(test: &str, carrier: &str) {
         let mut far = far.stderr(std::process::Stdio::piped()).spawn().unwrap();
         let said = lines(&mut far);
         wait_for(&said, "confined");
+        let begun = Instant::now();
         let mut near = keys.end(&hosts, 1, &["--address", "10.77.0.1/24", "--carrier", carrier]).spawn().unwrap();
         let near_said = lines(&mut near);
         wait_for(&near_said, ": connected");
-        let listener = hosts.right.run(|| TcpListener::bind("10.77.0.2:9").unwrap()).unwrap();
+        let listener = listen_again(&hosts.right, "10.77.0.2:9");
         let transfer = Transfer::begin(&hosts, listener, "10.77.0.2:9");
         transfer.wait_for_progress();
         // With `auto`, both ends may have begun handshakes.
@@ -214,11 +218,16 @@ fn changes_others_while_a_transfer_goes_on(test: &str, carrier: &str) {
         };
         assert!(eventually(is_told), "{peer}");
         assert!(peer["name"] == "stays" && peer["packets"]["tunnel"]["connected"] == true, "{peer}");
-        // A busy machine may lose a path for a moment, but no session.
-        for count in ["key_changes", "restarts"] {
-            let counts = [&before, &peer].map(|peer| &peer["packets"]["tunnel"][count]);
-            assert!(counts[0].is_number() && counts[0] == counts[1], "{count}: {counts:?}");
-        }
+        let tunnels = [&before, &peer].map(|peer| &peer["packets"]["tunnel"]);
+        let changes = |count: &str| tunnels.map(|tunnel| tunnel[count].as_u64().unwrap());
+        assert_eq!(changes("restarts")[0], changes("restarts")[1], "{tunnels:?}");
+        // A busy machine may lose the path for a moment, and where all of this takes long, keys come of age: then there are others.
+        let failures = |tunnel: &Value| {
+            let paths = tunnel["paths"].as_array().unwrap().iter();
+            tunnel["losses"].as_u64().unwrap() + paths.map(|path| path["failures"].as_u64().unwrap()).sum::<u64>()
+        };
+        let is_due = tunnels.map(failures)[0] != tunnels.map(failures)[1] || begun.elapsed() > KEY_TIME;
+        assert!(changes("key_changes")[0] == changes("key_changes")[1] || is_due, "{tunnels:?}");
         transfer.end();
         for end in [&mut another, &mut near, &mut far] {
             end_with(end, Signal::SIGTERM);
@@ -278,9 +287,13 @@ fn streams_go_on_while_forwardings_come_and_go() {
         // It may be reached no longer, and something else may.
         far.write(&far_text("\"127.0.0.1:9\", \"127.0.0.1:11\""));
         wait_for_reload(&ends[0].0, &ends[0].1, "changed: allowed target 127.0.0.1:11: added");
-        assert!(stream.read(&mut [0]).is_ok_and(|count| count == 0) || stream.take_error().is_ok());
-        target.set_read_timeout(Some(TEST_DEADLINE)).unwrap();
-        assert!(!matches!(target.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock));
+        for end in [&mut stream, &mut target] {
+            end.set_read_timeout(Some(TEST_DEADLINE)).unwrap();
+            match end.read(&mut [0]) {
+                Ok(count) => assert_eq!(count, 0, "nobody has sent it anything"),
+                Err(error) => assert_ne!(error.kind(), ErrorKind::WouldBlock, "it goes on"),
+            }
+        }
         near.write(&near_text("\"2011:127.0.0.1:11\", \"1009:127.0.0.1:9\""));
         wait_for_reload(&ends[1].0, &ends[1].1, "changed: forwarding 127.0.0.1:2011:127.0.0.1:11: added");
         assert_eq!(connect("127.0.0.1:2010").unwrap_err().kind(), ErrorKind::ConnectionRefused);
@@ -457,7 +470,7 @@ fn another_second_key_is_taken_over() {
                 wait_for_reload(end, said, "changed: preshared-key: another key in its file");
             }
             ends.iter().for_each(|(_, said)| drop(wait_for(said, "other: connected")));
-            let listener = hosts.right.run(|| TcpListener::bind("10.77.0.2:9").unwrap()).unwrap();
+            let listener = listen_again(&hosts.right, "10.77.0.2:9");
             let transfer = Transfer::begin(&hosts, listener, "10.77.0.2:9");
             transfer.wait_for_progress();
             transfer.end();
@@ -483,7 +496,7 @@ fn a_tunnel_that_takes_all_traffic_changes_its_networks() {
         let mut near = keys.command(&hosts.left, 1, &["--config", config.name()]).spawn().unwrap();
         let said = lines(&mut near);
         wait_for(&said, "far: connected");
-        let listener = hosts.right.run(|| TcpListener::bind("10.77.0.2:9").unwrap()).unwrap();
+        let listener = listen_again(&hosts.right, "10.77.0.2:9");
         let transfer = Transfer::begin(&hosts, listener, "10.77.0.2:9");
         transfer.wait_for_progress();
         let ip = |arguments: &[&str]| run_ip(&hosts.left, arguments).unwrap();

@@ -13,17 +13,20 @@ use tunnel_ends::{Keys, end_with, hosts, lines, wait_for};
 
 const UDP: u8 = 17;
 const TCP: u8 = 6;
-/// Of the datagrams inside: longer than all that the ends say themselves but probes of the MTU, which are longer.
-const PAYLOAD_BYTES: usize = 700;
+/// Of the datagrams inside with each octet, so that those of one that come late are not taken for those of another: longer than all
+/// that the ends say themselves but probes of the MTU, which are longer.
+const PAYLOAD_BYTES: [usize; 3] = [600, 800, 1000];
+/// What headers outside and inside add at most.
+const HEADER_BYTES: usize = 200;
 
 /// DSCP and ECN of packets, as in their headers: expedited forwarding, a class selector with ECT(0), none with ECT(1).
 const INNER_OCTETS: [u8; 3] = [46 << 2, 1 << 5 | 0b10, 0b01];
 
-/// The octet of the next packet that came of this protocol and about this length.
-fn captured_octet(capture: &mut Capture, protocol: u8) -> Option<u8> {
+/// The octet of the next packet that came of this protocol and with so many bytes in it.
+fn captured_octet(capture: &mut Capture, protocol: u8, payload: usize) -> Option<u8> {
     let read = |_, packet: &[u8]| {
         let bytes = usize::from(u16::from_be_bytes([packet[2], packet[3]]));
-        (packet[0] >> 4 == 4 && packet[9] == protocol && (PAYLOAD_BYTES..PAYLOAD_BYTES + 200).contains(&bytes))
+        (packet[0] >> 4 == 4 && packet[9] == protocol && (payload..payload + HEADER_BYTES).contains(&bytes))
             .then_some(packet[1])
     };
     while let Some(found) = capture.next(read) {
@@ -46,7 +49,7 @@ fn octets(test: &str, options: &[&str], protocol: u8) -> Vec<(u8, u8)> {
     let mut ends = [2, 1].map(start);
     ends.iter().for_each(|(_, said)| drop(wait_for(said, ": connected")));
     let listener = hosts.right.run(|| UdpSocket::bind("10.77.0.2:9").unwrap()).unwrap();
-    let found = INNER_OCTETS.map(|inner| {
+    let found = INNER_OCTETS.into_iter().zip(PAYLOAD_BYTES).map(|(inner, payload)| {
         let open = |device: &str| hosts.right.run(|| Capture::incoming(device).unwrap()).unwrap();
         let (mut outside, mut inside) = (open(VethHosts::DEVICE), open("kumade0"));
         let socket = hosts.left.run(|| UdpSocket::bind("10.77.0.1:0").unwrap()).unwrap();
@@ -54,15 +57,16 @@ fn octets(test: &str, options: &[&str], protocol: u8) -> Vec<(u8, u8)> {
         let (began, mut found) = (Instant::now(), (None, None));
         while found.0.is_none() || found.1.is_none() {
             assert!(began.elapsed() < TEST_DEADLINE, "{found:?}");
-            socket.send_to(&[0; PAYLOAD_BYTES], listener.local_addr().unwrap()).unwrap();
+            socket.send_to(&vec![0; payload], listener.local_addr().unwrap()).unwrap();
             std::thread::sleep(Duration::from_millis(20));
-            found.0 = found.0.or_else(|| captured_octet(&mut outside, protocol));
-            found.1 = found.1.or_else(|| captured_octet(&mut inside, UDP));
+            found.0 = found.0.or_else(|| captured_octet(&mut outside, protocol, payload));
+            found.1 = found.1.or_else(|| captured_octet(&mut inside, UDP, payload));
         }
         (found.0.unwrap(), found.1.unwrap())
     });
+    let found = found.collect();
     assert!(ends.iter_mut().all(|(end, _)| end_with(end, Signal::SIGTERM)));
-    found.to_vec()
+    found
 }
 
 #[test]

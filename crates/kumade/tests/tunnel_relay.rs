@@ -28,6 +28,17 @@ fn is_reset(stream: &mut TcpStream) -> bool {
     stream.read(&mut [0; 100]).is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
 }
 
+/// Whether a connection to this address is reset as soon as it is there, which may be before `connect` has returned.
+fn is_reset_at_once(inside: &Namespace, address: &str) -> bool {
+    match inside.run(|| TcpStream::connect(address)).unwrap() {
+        Ok(mut stream) => {
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            is_reset(&mut stream)
+        }
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    }
+}
+
 /// A program behind the far end answers what it is sent, once that has ended. Nobody between the hosts can read it. Returns
 /// who has connected to it.
 fn exchange(hosts: &VethHosts, listener: &TcpListener, mut stream: TcpStream) -> SocketAddr {
@@ -96,7 +107,7 @@ fn ports_are_forwarded_without_a_device_and_end_with_either_end() {
         exchange(&hosts, &listener, connect(&hosts.left, 1001));
         assert!(!has_device(&hosts.left) && !has_device(&hosts.right));
 
-        assert!(is_reset(&mut connect(&hosts.left, 1002)));
+        assert!(is_reset_at_once(&hosts.left, "127.0.0.1:1002"));
         let [near, far] = &ends.lines;
         for (line, who) in [(wait_for(near, "allow"), "127.0.0.1:10"), (wait_for(far, "allow"), &keys.public(1)[..8])] {
             assert!(line.contains(who) && line.contains("--allow 127.0.0.1:10"), "{line}");
@@ -107,7 +118,7 @@ fn ports_are_forwarded_without_a_device_and_end_with_either_end() {
         reached.set_read_timeout(Some(PATIENCE)).unwrap();
         assert!(!end_with(&mut ends.children[1], Signal::SIGKILL));
         assert!(is_reset(&mut program) && is_reset(&mut reached));
-        assert!(is_reset(&mut connect(&hosts.left, 1001)));
+        assert!(is_reset_at_once(&hosts.left, "127.0.0.1:1001"));
         wait_for(&ends.lines[0], "a connection to 10.79.0.2:443");
         assert!(end_with(&mut ends.children[0], Signal::SIGTERM));
         assert!(hosts.left.run(|| TcpStream::connect("127.0.0.1:1001").is_err()).unwrap());
@@ -182,7 +193,7 @@ fn a_far_end_with_another_key_is_named() {
         let mut near = keys.end(&hosts, 1, &["--forward", "1001:127.0.0.1:9"]).spawn().unwrap();
         let near_lines = lines(&mut near);
         wait_for(&near_lines, "Ctrl-C");
-        assert!(is_reset(&mut connect(&hosts.left, 1001)));
+        assert!(is_reset_at_once(&hosts.left, "127.0.0.1:1001"));
         let line = wait_for(&near_lines, "a connection to 10.79.0.2:443");
         assert!(line.contains("no answer"), "{line}");
         [near, far].iter_mut().for_each(|child| assert!(end_with(child, Signal::SIGTERM)));
@@ -240,7 +251,7 @@ fn connections_are_relayed_unasked_and_other_packets_carried() {
         let _stream = reach(&hosts.right, "10.77.0.1:9");
         assert_eq!(listener.accept().unwrap().1.ip().to_string(), "10.77.0.2");
         // What the far end does not allow is no other host's.
-        assert!(is_reset(&mut reach(&hosts.left, "10.77.0.3:9")));
+        assert!(is_reset_at_once(&hosts.left, "10.77.0.3:9"));
         wait_for(&ends.lines[1], "--allow 10.77.0.3:9");
 
         assert!(has_rules(&hosts.left) && !has_rules(&hosts.right));

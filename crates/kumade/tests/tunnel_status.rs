@@ -41,10 +41,11 @@ fn a_peer_that_is_gone_is_not_connected() {
         let mut tunnel = Value::Null;
         let is_told = || {
             tunnel = document(&keys, "kumade0")["peers"][0]["packets"]["tunnel"].clone();
-            tunnel["connected"] == false
+            // The status may still be of the time before it was connected.
+            tunnel["connected"] == false && tunnel["losses"].as_u64() >= Some(1)
         };
         assert!(eventually(is_told) && has_event("peer-lost"));
-        assert!(tunnel["losses"] == 1 && tunnel["last_heard_seconds"].is_number(), "{tunnel}");
+        assert!(tunnel["last_heard_seconds"].is_number(), "{tunnel}");
         let mut far = keys.end(&hosts, 2, &["--address", "10.77.0.2/24", "--name", "far"]).spawn().unwrap();
         wait_for(&lines(&mut far), "Ctrl-C");
         wait_for(&said, ": connected");

@@ -14,6 +14,8 @@ const CLASSES = 5;
 /** Steps of rates and delays: 1, 2, 5, 10, … of the units. */
 const LADDER = Array.from({ length: 19 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** (power - 7))).flat();
 const SIGNS = { bad: "■", warn: "▲" };
+/** The worst first. */
+const LEVELS = ["bad", "warn", "none", "good"];
 const NOTHING = "nothing";
 
 export function matrixInAddress() {
@@ -50,18 +52,24 @@ function shownLinks(shown) {
   return element("nav", { class: "ranges", "aria-label": "What is shown" }, SHOWN.map(link));
 }
 
-/** What there is of each direction, by the ids of its ends. */
+/** What there is of each direction, by the ids of its ends: over two versions of IP, that of the path that is worse. */
 function directions(status) {
   const known = new Map();
+  const add = (from, to, direction) => {
+    const other = known.get(`${from}:${to}`);
+    const worst = (one) => LEVELS.indexOf(one.pair?.state.level);
+    if (!other || (direction.pair && worst(direction) < worst(other))) known.set(`${from}:${to}`, direction);
+  };
   for (const pair of status.pairs) {
     if (!pair.ends) continue;
     const [source, target] = pair.ends;
-    known.set(`${source}:${target}`, { pair, lane: "up" });
-    known.set(`${target}:${source}`, { pair, lane: "down" });
+    add(source, target, { pair, lane: "up" });
+    add(target, source, { pair, lane: "down" });
   }
-  for (const { ends: [one, other], reason } of status.unreachable ?? []) {
-    known.set(`${one}:${other}`, { reason });
-    known.set(`${other}:${one}`, { reason });
+  for (const { pair, reason } of status.unmeasured ?? []) {
+    const [one, other] = pair.split(" ")[0].split(":");
+    add(one, other, { reason });
+    add(other, one, { reason });
   }
   return known;
 }
@@ -111,7 +119,9 @@ function look(direction, shown, steps, now, isAway) {
 
 /** All that is known of a direction, in words. */
 function describe(names, direction, now) {
-  const title = `${names[0]} → ${names[1]}`;
+  // Over which version of IP, where there are two.
+  const version = direction?.pair?.id.split(" ")[1] ?? "";
+  const title = `${names[0]} → ${names[1]} ${version}`.trim();
   if (!direction) return `${title}: not monitored`;
   if (!direction.pair) return `${title}: cannot be measured: ${direction.reason}`;
   const { pair, lane } = direction;

@@ -157,6 +157,7 @@ mod tests {
     fn what_does_not_fit_is_told() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.send_to(&[1; 20], socket.local_addr().unwrap()).unwrap();
+        assert!(readiness::wait_readable(&socket, clock::monotonic() + Span::from_secs(60)).unwrap());
         let datagram = receive(&socket, &mut [0; 10]).unwrap();
         assert!(datagram.is_truncated && datagram.len == 10);
         assert_eq!(receive(&socket, &mut [0; 10]).unwrap_err().kind(), io::ErrorKind::WouldBlock);

@@ -3,7 +3,7 @@
 use nix::sys::stat;
 use std::fmt::{self, Display, Formatter};
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -82,7 +82,7 @@ impl Display for HostClaimHolder {
 
 fn find_holder(file: &File) -> io::Result<Option<HostClaimHolder>> {
     let metadata = file.metadata()?;
-    let process = lock_owner(&fs::read_to_string("/proc/locks")?, metadata.dev(), metadata.ino());
+    let process = listed_owner(read_lock_list, metadata.dev(), metadata.ino())?;
     Ok(process.map(|process| {
         let directory = Path::new("/proc").join(process.to_string());
         let own_user = nix::unistd::geteuid().as_raw();
@@ -92,6 +92,28 @@ fn find_holder(file: &File) -> io::Result<Option<HostClaimHolder>> {
             command: fs::read(directory.join("cmdline")).ok().and_then(|line| describe_command(&line)),
         }
     }))
+}
+
+/// How often the list of locks is read where a lock is not found in it. The kernel gives as much of it as is asked for, a page at most,
+/// and goes on by number: where a lock has gone meanwhile, it passes over another one.
+const LOCK_LIST_READS: usize = 3;
+
+/// The list, read page by page: without room for it, a few bytes would be asked for first.
+fn read_lock_list() -> io::Result<String> {
+    let mut list = String::with_capacity(1 << 14);
+    File::open("/proc/locks")?.read_to_string(&mut list)?;
+    Ok(list)
+}
+
+/// The process that has the file, by a list of locks that may miss some.
+fn listed_owner(read: impl Fn() -> io::Result<String>, device: u64, inode: u64) -> io::Result<Option<u32>> {
+    for _ in 0..LOCK_LIST_READS {
+        let owner = lock_owner(&read()?, device, inode);
+        if owner.is_some() {
+            return Ok(owner);
+        }
+    }
+    Ok(None)
 }
 
 /// The process that has the file, by the lines of /proc/locks (proc_locks(5)): `4: FLOCK  ADVISORY  WRITE 948 00:04:4026531833 0 EOF`.
@@ -153,6 +175,23 @@ mod tests {
         assert_eq!(lock_owner(locks, 4, 4026531833), Some(948));
         assert_eq!(lock_owner(locks, 4, 4026531834), None);
         assert_eq!(lock_owner("nonsense\n\n1: FLOCK", 4, 1), None);
+    }
+
+    #[test]
+    fn a_list_that_misses_the_lock_is_read_again() {
+        let reads = std::cell::Cell::new(0);
+        let read = |listed_from: usize| {
+            let reads = &reads;
+            reads.set(0);
+            move || {
+                reads.set(reads.get() + 1);
+                let lock = "4: FLOCK  ADVISORY  WRITE 948 00:04:7 0 EOF\n";
+                Ok(if reads.get() >= listed_from { lock.to_owned() } else { String::new() })
+            }
+        };
+        assert_eq!((listed_owner(read(1), 4, 7).unwrap(), reads.get()), (Some(948), 1));
+        assert_eq!((listed_owner(read(LOCK_LIST_READS), 4, 7).unwrap(), reads.get()), (Some(948), LOCK_LIST_READS));
+        assert_eq!((listed_owner(read(usize::MAX), 4, 7).unwrap(), reads.get()), (None, LOCK_LIST_READS));
     }
 
     #[test]

@@ -162,6 +162,7 @@ fn milliseconds_until(deadline: Time) -> EpollTimeout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kumade_netns_testbed::eventually;
     use std::io::Write;
     use std::net::{Shutdown, TcpListener};
 
@@ -173,7 +174,7 @@ mod tests {
         theirs.write_all(b"something to read").unwrap();
         assert!(!is_closed(&ours).unwrap());
         drop(theirs);
-        assert!(is_closed(&ours).unwrap());
+        assert!(eventually(|| is_closed(&ours).unwrap()));
         let (_theirs, ours) = pair();
         ours.shutdown(Shutdown::Read).unwrap();
         assert!(is_closed(&ours).unwrap());

@@ -1,5 +1,6 @@
 //! Commands of iproute2 and nftables, run in network namespaces.
 
+use crate::namespaces::eventually;
 use kumade_net::SetupError;
 use kumade_net::namespace::Namespace;
 use std::io;
@@ -29,6 +30,30 @@ pub(crate) fn run_in_namespace(inside: &Namespace, words: &[&str]) -> Result<Str
 /// It is missing, or it fails: with its message.
 pub fn run_ip(inside: &Namespace, arguments: &[&str]) -> Result<String, SetupError> {
     run_in_namespace(inside, &[&["ip"], arguments].concat())
+}
+
+/// Waits until the kernel has noticed that the cables of all devices are up that are switched on. It drops what is sent before, and
+/// adds addresses and routes of its own with it.
+///
+/// # Errors
+/// A device of these namespaces stays without its cable, or iproute2 is missing.
+pub fn wait_for_cables<'n>(namespaces: impl IntoIterator<Item = &'n Namespace>) -> Result<(), SetupError> {
+    let is_up = |inside| -> Result<bool, SetupError> {
+        let links = run_ip(inside, &["-o", "link", "show", "up"])?;
+        Ok(!links.lines().any(|link| link.contains("state DOWN") || link.contains("state LOWERLAYERDOWN")))
+    };
+    for inside in namespaces {
+        let mut outcome = Ok(false);
+        let has_ended = eventually(|| {
+            outcome = is_up(inside);
+            !matches!(outcome, Ok(false))
+        });
+        outcome?;
+        if !has_ended {
+            return Err(SetupError::new("switch the hosts' interfaces on", io::Error::from(io::ErrorKind::TimedOut)));
+        }
+    }
+    Ok(())
 }
 
 /// Joins two namespaces by a pair of veth interfaces with these names.

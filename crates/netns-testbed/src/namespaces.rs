@@ -1,6 +1,9 @@
 //! What tests in real time share: where they run, and how long they wait.
 
+use kumade_net::namespace::Namespace;
 use std::fs::{self, File};
+use std::io;
+use std::net::{TcpListener, ToSocketAddrs};
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -23,6 +26,25 @@ pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
         }
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Listens at an address in a namespace where the test has listened before: a program that another test starts just then has the
+/// earlier listener open for a moment.
+///
+/// # Panics
+/// If that lasts until [`TEST_DEADLINE`], or the system refuses the address.
+pub fn listen_again(inside: &Namespace, address: impl ToSocketAddrs + Sync) -> TcpListener {
+    let mut listener = None;
+    let listens = eventually(|| {
+        listener = match inside.run(|| TcpListener::bind(&address)).expect("a thread of the namespace") {
+            Ok(listener) => Some(listener),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => None,
+            Err(error) => panic!("cannot listen: {error}"),
+        };
+        listener.is_some()
+    });
+    assert!(listens, "the address stays in use");
+    listener.expect("it listens")
 }
 
 /// The file that the copy of a test in a user namespace makes when it begins.

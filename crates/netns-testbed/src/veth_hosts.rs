@@ -1,8 +1,6 @@
-use crate::iproute2::{add_veth, run_ip};
-use crate::namespaces::eventually;
+use crate::iproute2::{add_veth, run_ip, wait_for_cables};
 use kumade_net::namespace::Namespace;
 use kumade_net::{SetupError, interface};
-use std::io;
 
 /// Two hosts on either side of a third one that may forward between them, or emulate a link. Nothing is emulated here: the
 /// cables are veth pairs, with offloads on as the kernel has them.
@@ -42,12 +40,7 @@ impl VethHosts {
                 inside.run(|| interface::set_up(device))??;
             }
         }
-        // The kernel drops packets until it has noticed that the other end of the cable is up.
-        let is_up =
-            |host| run_ip(host, &["-o", "link", "show", Self::DEVICE]).is_ok_and(|text| text.contains("state UP"));
-        if [&hosts.left, &hosts.right].into_iter().all(|host| eventually(|| is_up(host))) {
-            return Ok(hosts);
-        }
-        Err(SetupError::new("switch the hosts' interfaces on", io::Error::from(io::ErrorKind::TimedOut)))
+        wait_for_cables([&hosts.left, &hosts.middle, &hosts.right])?;
+        Ok(hosts)
     }
 }

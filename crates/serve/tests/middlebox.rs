@@ -56,8 +56,13 @@ fn a_relay_with_other_headers_on_its_far_side_leaves_the_ends_in_step_and_is_nam
 #[test]
 fn udp_that_is_dropped_in_silence_is_soon_given_up() {
     let server = RunningServer::start(ServerConfig::default());
-    let proxy = start(server.address, ProxyFaults::NO_FAULTS);
-    let swallows = UdpSocket::bind(proxy.address()).unwrap();
+    // Another test may have the same port over UDP.
+    let with_udp = |_| {
+        let proxy = start(server.address, ProxyFaults::NO_FAULTS);
+        let swallows = UdpSocket::bind(proxy.address()).ok()?;
+        Some((proxy, swallows))
+    };
+    let (proxy, swallows) = (0..20).find_map(with_udp).unwrap();
     let mut opened = None;
     let began = Instant::now();
     let report = measure(&up(&proxy), &mut |event| {

@@ -14,7 +14,7 @@ use kumade_serve::{Reflector, ReflectorConfig};
 use kumade_units::{Span, Time};
 use kumade_wire::PresharedKey;
 use kumade_wire::stamp::{ErrorEstimate, MIN_PROBE_BYTES, PACKET_BYTES, Probe, Reflection, Reply};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -170,7 +170,8 @@ fn an_ordinary_measurement_tells_the_delay_idle_and_under_load() {
 
 #[test]
 fn nobody_there_is_said_and_what_to_try() {
-    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // One that was free a moment ago may be another test's now.
+    let closed = "127.0.0.1:1".parse().unwrap();
     let error = measure_stamp(&quick(closed)).unwrap_err();
     assert!(error.to_string().contains("no STAMP reflector answers"), "{error}");
     assert_eq!(error.hint(), Some(Hint::StartReflector));
@@ -372,17 +373,22 @@ fn another_implementation_agrees_as_reflector_and_as_sender() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && text.contains("\"packets_received\":100"), "{text}");
     for stateful in [&["--stateful-reflector"][..], &[]] {
-        let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        // At an address where no other test has ports.
+        let host = Ipv4Addr::new(127, 3, 3, 4);
+        let free = UdpSocket::bind((host, 0)).unwrap().local_addr().unwrap();
         let port = free.port().to_string();
         let child = Command::new(&program)
-            .args(["-i", "-S", "127.0.0.1", "-o", &port])
+            .args(["-i", "-S", &host.to_string(), "-o", &port])
             .args(stateful)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let _peer = Peer(child);
-        assert!(eventually(|| UdpSocket::bind(free).is_err()), "it takes its port");
+        // As the kernel lists it: proc_net(5).
+        let listed = format!(" {:08X}:{:04X} ", u32::from_ne_bytes(host.octets()), free.port());
+        let has_port = || std::fs::read_to_string("/proc/net/udp").unwrap().contains(&listed);
+        assert!(eventually(has_port), "it takes its port");
         let delay = delay_to(&quick(free));
         assert_sound(&delay);
         assert_eq!(delay.round_trip_packets.unwrap().lost, 0);

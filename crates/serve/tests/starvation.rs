@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Within which a connection has to show what it is.
+const IDENTIFY_TIME: Duration = Duration::from_secs(10);
+
 /// An address whose network, the loopback's 127.9.9.0/24, nobody else in these tests uses.
 const QUIET: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 9, 9, 9));
 
@@ -85,12 +88,15 @@ fn strangers_without_the_key_take_no_place_of_those_with_it() {
     let begins = ClientSession::client(Some(&key), kumade_wire::Version::NEWEST).take_outgoing();
     // Nothing but the preamble; and a handshake as recorded, which nobody can go on with.
     for said in [&begins[..kumade_wire::Preamble::SIZE], &begins] {
+        let begun = Instant::now();
         let strangers = flood(server.address, said, 64);
         let config = MeasureConfig { key: Some(key.clone()), ..quick(&server) };
         measure(&config, &mut |_| {}).unwrap();
         for mut stranger in strangers {
             stranger.set_nonblocking(true).unwrap();
-            assert!(!matches!(stranger.read(&mut [0; 4096]), Ok(0)), "it was not even dropped");
+            let is_dropped = matches!(stranger.read(&mut [0; 4096]), Ok(0));
+            // Where all of this takes long, each is left in its time.
+            assert!(!is_dropped || begun.elapsed() > IDENTIFY_TIME, "it had to give way");
         }
     }
 }
@@ -159,14 +165,15 @@ fn a_quiet_network_waits_for_no_more_than_two_turns_of_an_attack() {
     let mut waited = None;
     let report = measure(&from_quiet_network(quick(&server)), &mut |event| {
         if let Event::Opened { .. } = event {
-            waited.get_or_insert(began.elapsed());
+            waited.get_or_insert_with(|| (began.elapsed(), turns.load(Ordering::Relaxed) - before));
         }
     });
     stop.store(true, Ordering::Relaxed);
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     report.unwrap();
-    println!("waited {waited:?} under attack from {count} addresses");
+    let (time, turns) = waited.expect("it had its turn");
+    println!("waited {time:?} and {turns} turns under attack from {count} addresses");
     // How long a turn lasts is held by the queue's own tests, in virtual time.
-    assert!(turns.load(Ordering::Relaxed) - before <= 2);
+    assert!(turns <= 2, "{turns}");
     assert!(began.elapsed() < DEADLINE, "{:?}", began.elapsed());
 }

@@ -6,10 +6,10 @@
 
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{TEST_DEADLINE, eventually, run_ip};
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, listen_again, run_ip, wait_for_cables};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
@@ -53,14 +53,20 @@ impl Sites {
 
     /// The kernel drops packets until it has noticed that the other end of a cable is up.
     fn settle(&self) {
-        for gateway in [&self.left, &self.right] {
-            assert!(PATHS.iter().all(|path| eventually(|| is_up(gateway, path))));
-        }
+        wait_for_cables([&self.a, &self.left, &self.right, &self.b]).unwrap();
         for (from, to) in [(&self.a, "10.2.0.2"), (&self.a, "fd02::2")] {
             let far = self.b.run(|| UdpSocket::bind((to.parse::<IpAddr>().unwrap(), 7)).unwrap()).unwrap();
             far.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
             let near = from.run(|| socket(to.parse().unwrap())).unwrap();
-            let arrives = || near.send_to(b"?", (to, 7)).is_ok() && far.recv(&mut [0; 9]).is_ok();
+            // Until the last one that was sent has come: no earlier one comes, and is counted, in the midst of a test.
+            let mut number = 0_u64;
+            let arrives = || {
+                number += 1;
+                let mut received = [0; 8];
+                near.send_to(&number.to_be_bytes(), (to, 7)).is_ok()
+                    && std::iter::from_fn(|| far.recv(&mut received).ok().map(|_| u64::from_be_bytes(received)))
+                        .any(|received| received == number)
+            };
             assert!(eventually(arrives), "{to} cannot be reached");
         }
     }
@@ -94,7 +100,7 @@ impl Sites {
         let data: Vec<u8> = (0..bytes).map(|place| (place % 251) as u8).collect();
         for address in ["10.2.0.2", "fd02::2"] {
             let address = SocketAddr::new(address.parse().unwrap(), 9);
-            let listener = self.b.run(|| TcpListener::bind(address).unwrap()).unwrap();
+            let listener = listen_again(&self.b, address);
             let near = self.a.run(|| TcpStream::connect(address).unwrap()).unwrap();
             near.set_write_timeout(Some(TEST_DEADLINE)).unwrap();
             let (mut far, _) = listener.accept().unwrap();
@@ -109,6 +115,7 @@ impl Sites {
     }
 }
 
+#[allow(dead_code, reason = "not every test looks")]
 pub fn is_up(inside: &Namespace, device: &str) -> bool {
     run_ip(inside, &["-o", "link", "show", device]).unwrap().contains("state UP")
 }

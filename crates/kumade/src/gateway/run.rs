@@ -98,8 +98,8 @@ fn run_direct(config: GatewayConfig, begun: RunContext) -> anyhow::Result<()> {
     };
     let mut services = Services::start(&config)?;
     services.recorder.renew(|status, now| plane.fill_status(status, now))?;
-    note!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
     services.answer(&config, claim)?;
+    note!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
     let reachable = vec![false; config.remotes.len()];
     let mut gateway = DirectGateway { config, plane, sessions, services, hook, paths_up: BTreeMap::new(), reachable };
     if let Some(confinement) = confinement {
@@ -107,11 +107,11 @@ fn run_direct(config: GatewayConfig, begun: RunContext) -> anyhow::Result<()> {
     }
     // Sessions that have ended say why when they are stopped.
     while !signals.is_end_requested() && gateway.sessions.as_ref().is_none_or(SessionPlane::is_running) {
-        if let Some(file) = file.as_ref().filter(|_| signals.take_reload_request()) {
-            let outcome = file.read_again(&gateway.config).and_then(|new| gateway.reconfigure(new));
-            file.log_outcome(&outcome);
-        }
+        let read = file.as_ref().filter(|_| signals.take_reload_request());
+        let read = read.map(|file| (file, file.read_again(&gateway.config).and_then(|new| gateway.reconfigure(new))));
         gateway.advance()?;
+        // Once the status shows it.
+        read.iter().for_each(|(file, outcome)| file.log_outcome(outcome));
         thread::sleep(POLL_INTERVAL);
     }
     if let Some(sessions) = gateway.sessions.take() {
@@ -218,21 +218,21 @@ fn run_bonded(config: GatewayConfig, bonded: &BondedSettings, begun: RunContext)
     let keys = RemoteKeys::new(&config, &keyed);
     let plane = BondedPlane::start(keyed)?;
     let mut services = Services::start(&config)?;
-    note!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
     services.answer(&config, claim)?;
+    note!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
     if let Some(confinement) = confinement {
         confinement.finish();
     }
     let (threads, threads_told) = (bonded.threads, BTreeMap::new());
     let mut gateway = BondedGateway { config, plane, keys, threads, services, hook, threads_told };
     while !signals.is_end_requested() && gateway.plane.is_running() {
-        if let Some(file) = file.as_ref().filter(|_| signals.take_reload_request()) {
-            let outcome = file.read_again(&gateway.config).and_then(|new| gateway.reconfigure(new));
-            file.log_outcome(&outcome);
-        }
+        let read = file.as_ref().filter(|_| signals.take_reload_request());
+        let read = read.map(|file| (file, file.read_again(&gateway.config).and_then(|new| gateway.reconfigure(new))));
         // One that has ended says why when it is stopped.
         let (Ok(notices), Ok(known)) = (gateway.plane.take_notices(), gateway.plane.status()) else { break };
         gateway.advance(&notices, &known);
+        // Once the status shows it.
+        read.iter().for_each(|(file, outcome)| file.log_outcome(outcome));
         thread::sleep(POLL_INTERVAL);
     }
     gateway.note_counts();

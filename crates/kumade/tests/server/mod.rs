@@ -8,15 +8,25 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 const SERVE: [&str; 3] = ["serve", "--listen", "127.0.0.1:0"];
 
+/// A port that nothing listens on. One that was free a moment ago may be another test's now.
+pub const CLOSED: &str = "127.0.0.1:1";
+
 /// Killed when dropped.
 pub struct Serving {
     pub address: String,
+    /// Where it reflects STAMP, if it does.
+    pub reflector: Option<String>,
     child: Child,
 }
 
 impl Serving {
     pub fn start(args: &[&str]) -> Self {
         Self::launch(Command::new(assert_cmd::cargo::cargo_bin("kumade")).args(SERVE).args(args))
+    }
+
+    /// Also a reflector, on a port of the system's choice.
+    pub fn with_reflector() -> Self {
+        Self::start(&["--stamp", "0"])
     }
 
     /// On a system that grants it no more than so many descriptors.
@@ -29,11 +39,19 @@ impl Serving {
     fn launch(command: &mut Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let listening = lines.by_ref().map(Result::unwrap).find(|line| line.starts_with("listening on ")).unwrap();
-        let address = listening["listening on ".len()..].split(' ').next().unwrap().to_owned();
+        let address_behind = |line: &str, words: &str| {
+            let (_, behind) = line.split_once(words)?;
+            Some(behind.split(' ').next().unwrap().to_owned())
+        };
+        let (mut reflector, mut address) = (None, None);
+        while address.is_none() {
+            let line = lines.next().expect("it ended").unwrap();
+            reflector = reflector.or_else(|| address_behind(&line, "reflecting STAMP on "));
+            address = address_behind(&line, "listening on ");
+        }
         // The server must not be stopped by a full pipe.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        Serving { address, child }
+        Serving { address: address.unwrap(), reflector, child }
     }
 
     /// Its number.

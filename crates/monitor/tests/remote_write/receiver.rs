@@ -45,13 +45,11 @@ impl Receiver {
         let directory = std::env::temp_dir().join(format!("kumade-receiver-{}-{number}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         fs::write(directory.join("prometheus.yml"), configuration).unwrap();
-        // Free a moment ago.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let Some(process) = spawn(kind, &directory, port) else {
+        let Some((port, process)) = spawn_at_free_port(kind, &directory) else {
             fs::remove_dir_all(&directory).unwrap();
             return None;
         };
-        let receiver = Receiver { port, directory, process, kind };
+        let mut receiver = Receiver { port, directory, process, kind };
         receiver.wait_until_ready();
         Some(receiver)
     }
@@ -118,12 +116,16 @@ impl Receiver {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    fn wait_until_ready(&self) {
+    fn wait_until_ready(&mut self) {
         let path = if self.kind == Kind::Prometheus { "/-/ready" } else { "/health" };
         let deadline = Instant::now() + PATIENCE;
         while ureq::get(self.url(path)).call().is_err() {
             assert!(Instant::now() < deadline, "the receiver does not answer");
             sleep(Duration::from_millis(50));
+            // Where something else took its port first, it has ended.
+            if self.process.try_wait().unwrap().is_some() {
+                (self.port, self.process) = spawn_at_free_port(self.kind, &self.directory).unwrap();
+            }
         }
     }
 }
@@ -134,6 +136,12 @@ impl Drop for Receiver {
         _ = self.process.wait();
         _ = fs::remove_dir_all(&self.directory);
     }
+}
+
+/// At a port that was free a moment ago.
+fn spawn_at_free_port(kind: Kind, directory: &Path) -> Option<(u16, Child)> {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    spawn(kind, directory, port).map(|process| (port, process))
 }
 
 fn spawn(kind: Kind, directory: &Path, port: u16) -> Option<Child> {

@@ -248,6 +248,7 @@ mod tests {
     use super::*;
     use crate::option::NoChecksum;
     use crate::udp::BatchReceiver;
+    use kumade_netns_testbed::eventually;
 
     #[test]
     fn where_the_kernel_refuses_to_segment_datagrams_go_one_by_one_from_then_on() {
@@ -284,7 +285,10 @@ mod tests {
         let mut receiver = BatchReceiver::new(&shared);
         for (socket, sender) in [(&further, &near), (&shared, &other)] {
             let mut senders = Vec::new();
-            receiver.receive_from(socket, 16, |received| senders.push(received.source)).unwrap();
+            assert!(eventually(|| {
+                receiver.receive_from(socket, 16, |received| senders.push(received.source)).unwrap();
+                !senders.is_empty()
+            }));
             assert_eq!(senders, [from(sender)]);
         }
         let taken = SocketBinding::default().bind_udp(Family::V4, to.port()).map_err(|error| error.kind());

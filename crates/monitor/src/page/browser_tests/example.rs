@@ -2,7 +2,7 @@
 
 use crate::status::{
     AgentStatus, AlertStatus, LaneDelay, LossStatus, MonitorStatus, PairStatus, RunFigure, RunStatus, StateStatus,
-    UnreachablePair,
+    UnmeasuredPair,
 };
 use kumade_archive::{AnyStore, Archive, Batch, Event, Family, Gap, NewRun, PairId};
 use kumade_net::clock;
@@ -32,6 +32,9 @@ pub(super) fn mesh(hosts: usize) -> MonitorStatus {
         is_connected: host != away,
         since_seconds: Some(now - if host == away { 5400.0 } else { 86_400.0 }),
         address: Some(format!("192.0.2.{}", host + 1)),
+        faults: Vec::new(),
+        used_bytes: 0,
+        bytes_per_day: None,
     });
     let pairs = (0..hosts).flat_map(|from| (from + 1..hosts).map(move |to| (from, to)));
     let is_unreachable = |(from, to): &(usize, usize)| (*from, *to) == (1, 5);
@@ -42,8 +45,8 @@ pub(super) fn mesh(hosts: usize) -> MonitorStatus {
         started_seconds: now - 86_400.0 * 40.0,
         agents: agents.collect(),
         pairs: pairs.filter(|pair| !is_unreachable(pair)).map(status).collect(),
-        unreachable: vec![UnreachablePair {
-            ends: [id(1), id(5)],
+        unmeasured: vec![UnmeasuredPair {
+            pair: format!("{}:{}", id(1), id(5)),
             reason: "neither end accepts connections".to_owned(),
         }],
         alerts: crate::status::AlertsStatus {
