@@ -105,16 +105,16 @@ function classOf(value, shown, steps) {
 /** How a cell looks: its class, its text, what is below the text, a sign. `isAway`: an agent at an end is not connected. */
 function look(direction, shown, steps, now, isAway) {
   if (!direction) return ["unreachable", "", ""];
-  if (!direction.pair) return ["unreachable", "×", "cannot be measured"];
+  if (!direction.pair) return ["unreachable", "×", "not possible"];
   const { pair, lane } = direction;
   const value = valueOf(direction, shown);
   const sign = SIGNS[pair.state.level] ?? "";
   const age = shown === "rate" && pair.run ? `${format.age(now - pair.run.start_seconds)} ago` : "";
   // What was measured before says nothing of a path that is down.
-  if (pair.state.level === "bad") return [NOTHING, pair.state.word, value !== null && shown === "rate" ? `${SHORT.rate(value)} ${age}` : "", sign];
+  if (pair.state.level === "bad") return [NOTHING, pair.state.word, `for ${format.age(now - pair.state.since_seconds)}`, sign];
   if (value !== null) return [`${shown === "loss" ? "heat" : "amount"}-${classOf(value, shown, steps)}`, SHORT[shown](value), age, sign];
   if (shown === "rate" && pair.run) return ["unknown", pair.run[lane] ? "not known" : "failed", age, sign];
-  return ["absent", shown === "rate" && pair.state.level !== "none" ? (pair.is_measured ? "none yet" : "not measured") : pair.state.word, isAway ? "agent not connected" : "", sign];
+  return ["absent", shown === "rate" && pair.state.level !== "none" ? (pair.is_measured ? "none yet" : "not measured") : pair.state.word, isAway ? "not connected" : "", sign];
 }
 
 /** All that is known of a direction, in words. */

@@ -71,10 +71,19 @@ const line = (label, format, extra) => ({
   label, value: (_, value) => (value === null || value === undefined ? "–" : format(value)), spanGaps: false, points: { show: false }, ...extra,
 });
 
+/** No line crosses a gap from which there is nothing. */
+function broken(series, gaps) {
+  const middles = (gaps ?? []).map(({ from, to }) => (from + to) / 2);
+  const isKnown = (time) => series.some((bucket) => bucket.from_seconds <= time && time < bucket.from_seconds + bucket.length_seconds);
+  const breaks = middles.filter((time) => !isKnown(time)).map((time) => ({ from_seconds: time, sent: 0, delays: [] }));
+  return [...series, ...breaks].sort((one, other) => one.from_seconds - other.from_seconds);
+}
+
 export const laneOf = (bucket, lane) => bucket.delays.find((delay) => delay.lane === lane);
 
 /** Quantiles of the delay: the darker, the nearer to the median. */
-export function delayPlot(place, title, lane, series, range, marks) {
+export function delayPlot(place, title, lane, buckets, range, marks) {
+  const series = broken(buckets, marks.gaps);
   const column = (name) => series.map((bucket) => laneOf(bucket, lane)?.[`${name}_seconds`] ?? null);
   const names = ["minimum", "quantile_25", "median", "quantile_75", "quantile_95", "maximum"];
   const faint = (label, alpha) => line(label, span, { stroke: rgba("--delay", alpha), width: 1 });
@@ -89,7 +98,8 @@ export function delayPlot(place, title, lane, series, range, marks) {
 }
 
 /** Loss, and replies that came late, as shares of the probes. */
-export function lossPlot(place, series, range, marks) {
+export function lossPlot(place, buckets, range, marks) {
+  const series = broken(buckets, marks.gaps);
   const share = (name) => series.map((bucket) => (bucket.sent > 0 ? bucket[name] / bucket.sent : null));
   const bars = uPlot.paths.bars({ size: [1, 40], align: 1 });
   // Only where the host tells in which direction probes were lost.
