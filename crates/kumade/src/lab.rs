@@ -1,10 +1,12 @@
 //! `kumade lab`: lists, runs and compares experiments.
 
+mod mesh;
+mod progress;
+
 use crate::choice;
 use crate::output::{StandardOutput, note};
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
 use kumade_estimate::MethodSettings;
 use kumade_lab::accuracy::{
     self, AccuracyExperiment, AccuracyProgress, BottleneckKind, CrossKind, CrossSource, RealTime, Report, Testbed,
@@ -19,7 +21,9 @@ use kumade_lab::nat_session::{self, NatProgress, NatSessionExperiment, NatSessio
 use kumade_lab::{Experiment, Overrides, ReportDocument};
 use kumade_units::Direction;
 use kumade_units::{Rate, Span, parse};
+use progress::{ReportWithRuns, progress_bar};
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,7 +64,7 @@ struct RunArgs {
     /// Built-in experiments (see `kumade lab list`) or scenario files (*.toml)
     #[arg(required = true, value_name = "NAME", value_parser = choice::experiment_parser())]
     names: Vec<String>,
-    /// Print one JSON document (kumade.lab/1, or kumade.lab.fairness/1, kumade.lab.contention/1, kumade.lab.multipath/1, kumade.lab.nat-session/1, kumade.lab.path-atlas/1, kumade.lab.fast-links/1) per
+    /// Print one JSON document (kumade.lab/1, or kumade.lab.fairness/1, kumade.lab.contention/1, kumade.lab.multipath/1, kumade.lab.nat-session/1, kumade.lab.path-atlas/1, kumade.lab.fast-links/1, kumade.lab.monitor-mesh/1) per
     /// experiment instead of tables
     #[arg(long)]
     json: bool,
@@ -116,7 +120,7 @@ struct RunArgs {
     /// Several paths: planes to compare in all cases
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::plane_parser())]
     plane: Vec<Plane>,
-    /// Fairness, contention, several paths: time over which goodput is measured
+    /// Fairness, contention, several paths: time over which goodput is measured; monitored mesh: how long it runs
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     duration: Option<Span>,
     /// Fairness, contention, several paths: time that connections run before their goodput is measured
@@ -128,6 +132,10 @@ struct RunArgs {
     /// Paths of many kinds: the kinds to measure, such as fifo,policer
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::path_kind_parser())]
     kind: Vec<PathKind>,
+    /// Monitored mesh: serve the monitor's page at this address of this host until Ctrl-C, and write no report [default:
+    /// 127.0.0.1:7280]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:7280")]
+    serve: Option<SocketAddr>,
 }
 
 /// Runs the command. Call it before the program starts a thread: without root it enters a user namespace.
@@ -171,12 +179,13 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(USAGE_STATUS));
         }
     };
+    let mut page = args.serve.map(|address| mesh::open_page(address, &experiments)).transpose()?;
     if experiments.iter().any(|experiment| !experiment.is_virtual()) {
         kumade_net::namespace::enter_user_namespace_if_needed()?;
     }
     // The first signal stops the experiment after the current run, with a report; the second ends the program at once.
     let stop = kumade_daemon::signals::termination_flag_or_exit(FAILURE_STATUS).context("cannot listen for Ctrl-C")?;
-    for experiment in &experiments {
+    for experiment in experiments.iter().filter(|_| page.is_none()) {
         kumade_lab::prepare_directory(&args.report_directory(experiment))?;
     }
     for (index, experiment) in experiments.iter().enumerate() {
@@ -188,7 +197,12 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<ExitCode> {
             Experiment::NatSessions(experiment) => run_nat_session(experiment, &stop)?,
             Experiment::PathAtlas(experiment) => run_atlas(experiment, &stop)?,
             Experiment::FastLinks(experiment) => run_fast_links(experiment, &stop)?,
+            Experiment::MonitorMesh(experiment) => mesh::run_mesh(experiment, page.take(), &stop)?,
         };
+        if args.serve.is_some() {
+            // It was ended as it was meant to be.
+            return Ok(ExitCode::SUCCESS);
+        }
         // An empty report must not replace an earlier one.
         if measured > 0 {
             output_report(report.as_ref(), args, experiment)?;
@@ -210,15 +224,6 @@ fn output_report(report: &dyn ReportDocument, args: &RunArgs, experiment: &Exper
         note!("wrote {}", path.display());
     }
     Ok(printed?)
-}
-
-/// A report, and the number of its runs.
-type ReportWithRuns = (Box<dyn ReportDocument>, usize);
-
-fn progress_bar(experiment: &str) -> anyhow::Result<ProgressBar> {
-    let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}")?);
-    bar.set_message(format!("{experiment}: building the network"));
-    Ok(bar)
 }
 
 fn run_fairness(experiment: &FairnessExperiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {

@@ -3,7 +3,7 @@
 //! [`load`] reads an [`Experiment`], built in or from a scenario file. One on [`accuracy`] is run on a
 //! [`Testbed`](accuracy::Testbed), one on several paths on a [`MultipathTestbed`](multipath::MultipathTestbed), one on
 //! [`fairness`] by [`fairness::run`], one on contention by [`contention::run`], one on NAT sessions by [`nat_session::run`], one on paths of many kinds by [`atlas::run`], one on
-//! fast links by [`fast_links::run`]; the rows become a [`ReportDocument`].
+//! fast links by [`fast_links::run`], one of a monitored mesh by [`monitor_mesh::run`]; the rows become a [`ReportDocument`].
 //!
 //! The modules:
 //!
@@ -16,6 +16,7 @@
 //! | [`multipath`] | what one flow gets of several paths: gateways, traffic, runs, summary, report |
 //! | [`atlas`] | measurements of paths of many kinds, drawn at random: runs in real and in virtual time, summary, report |
 //! | [`fast_links`] | measurements of links of gigabits per second by the kernel's HTB: runs, summary, report |
+//! | [`monitor_mesh`] | a mesh of `kumade monitor` on emulated links: hosts, programs, page, report |
 //! | [`nat_session`] | when the sessions of two gateways begin and end: real ones and in virtual time, summary, report |
 //! | `report` | what all reports share: terminal, HTML, files, tables, plots |
 //! | `error` | all error types and their messages |
@@ -36,6 +37,7 @@ pub mod fairness;
 pub mod fast_links;
 mod gateway_side;
 mod host_settings;
+pub mod monitor_mesh;
 pub mod multipath;
 pub mod nat_session;
 mod paper;

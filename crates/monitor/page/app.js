@@ -1,13 +1,14 @@
 // The page: what stands in the address is shown, so that a link shows what its sender saw.
-import { element, table } from "./dom.js";
+import { element, replaceContent, table } from "./dom.js";
 import * as format from "./format.js";
 import { heatmapView } from "./heatmap.js";
+import { focusMatrix, matrixView } from "./matrix.js";
 import { bandwidthPlot, delayPlot, laneOf, lossPlot } from "./plots.js";
 
 const main = document.getElementById("main");
 const RANGES = [["1h", 3600], ["6h", 21600], ["24h", 86400], ["7d", 604800], ["30d", 2592000], ["1y", 31536000]];
 const MAX_POINTS = 800;
-const LANES = [["round_trip", "Round-trip delay"], ["up", "One-way delay to the target"], ["down", "One-way delay from the target"]];
+const LANES = ["round_trip", "up", "down"];
 let status = null;
 /** Ends what the present view has begun. */
 let endings = [];
@@ -18,13 +19,22 @@ async function fetchJson(path) {
   const answer = await fetch(path, { headers: { accept: "application/json" } });
   // The session has ended: the page asks for a token at the same address.
   if (answer.status === 401) location.reload();
-  if (!answer.ok) throw new Error((await answer.text()) || `${answer.status} ${answer.statusText}`);
+  if (!answer.ok) throw Object.assign(new Error((await answer.text()) || `${answer.status} ${answer.statusText}`), { status: answer.status });
   return answer.json();
 }
 
 function show(title, ...content) {
   document.title = `${title} – kumade monitor`;
-  main.replaceChildren(...content.flat());
+  main.replaceChildren(...content.flat(2));
+}
+
+const isMesh = () => (status.agents ?? []).length > 0;
+const agentName = (id) => status.agents.find((agent) => agent.id === id)?.name ?? id;
+/** What the two directions of a path are called. */
+function directionNames(pair) {
+  if (!pair.ends) return { up: "to the target", down: "from the target" };
+  const [source, target] = pair.ends.map(agentName);
+  return { up: `${source} → ${target}`, down: `${target} → ${source}` };
 }
 
 // Paths
@@ -74,7 +84,7 @@ const filterInAddress = () => new URLSearchParams(location.search).get("filter")
 function filterBox() {
   const input = element("input", { type: "search", id: "filter", value: filterInAddress(), autocomplete: "off", spellcheck: "false" });
   input.addEventListener("input", () => {
-    history.replaceState(null, "", input.value ? `/?filter=${encodeURIComponent(input.value)}` : "/");
+    history.replaceState(null, "", input.value ? `/paths?filter=${encodeURIComponent(input.value)}` : "/paths");
     pathsView();
   });
   return element("div", { class: "filter" }, element("label", { for: "filter" }, "Show paths with"), input);
@@ -89,14 +99,30 @@ function pathsView() {
   const found = pairs.length < status.pairs.length ? ` ${pairs.length} are shown.` : "";
   const list = [
     element("p", {}, `${status.pairs.length} paths: ${words.join(", ")}. Delay and loss are those of the last 15 minutes.${found}`),
-    table(["Path to", "State", "Delay, median", "Loss", "Available, up", "Available, down", "Measured"], pairs.slice(0, MAX_SHOWN_PATHS).map(pairRow), "Paths"),
+    table([isMesh() ? "Path" : "Path to", "State", "Delay, median", "Loss", "Available, up", "Available, down", "Measured"], pairs.slice(0, MAX_SHOWN_PATHS).map(pairRow), "Paths"),
     pairs.length > MAX_SHOWN_PATHS ? element("p", { class: "faint" }, `${pairs.length - MAX_SHOWN_PATHS} more are not shown: filter the list.`) : null,
   ].filter(Boolean);
   // Who types in the box goes on to, whatever comes meanwhile.
   const shown = document.getElementById("paths");
-  if (shown) return shown.replaceChildren(...list);
+  if (shown) return replaceContent(shown, list);
   const filter = status.pairs.length > MANY_PATHS || filterInAddress() ? [filterBox()] : [];
-  show("Paths", element("h1", {}, `Paths from ${status.name}`), filter, element("div", { id: "paths" }, list));
+  show("Paths", element("h1", {}, isMesh() ? "Paths between the agents" : `Paths from ${status.name}`), filter, element("div", { id: "paths" }, list));
+}
+
+// A mesh
+
+/** Listed below the matrix. */
+const MAX_UNWELL = 20;
+
+function meshView() {
+  const unwell = worstFirst().filter((pair) => pair.state.level !== "good");
+  const row = (pair) => element("tr", {}, element("td", {}, element("a", { href: `/pair/${encodeURIComponent(pair.id)}` }, pair.name)),
+    element("td", {}, stateWord(pair.state)), element("td", { class: "time" }, format.time(pair.state.since_seconds)), element("td", {}, pair.state.detail));
+  const rest = unwell.length - MAX_UNWELL;
+  const below = unwell.length === 0 ? [] : [element("h2", {}, "Paths that are not well"),
+    table(["Path", "State", "Since", "What is seen"], unwell.slice(0, MAX_UNWELL).map(row), "Paths that are not well"),
+    rest > 0 ? element("p", {}, element("a", { href: "/paths" }, `${rest} more`)) : null];
+  endings.push(matrixView({ status, show, heading: `Paths between ${status.agents.length} hosts`, below }));
 }
 
 // One pair
@@ -127,6 +153,13 @@ function rangeLinks(range) {
     element("a", { href: step(-length), "aria-label": "earlier" }, "◀"), element("a", { href: step(length), "aria-label": "later" }, "▶"), fixed);
 }
 
+function pairHead(pair) {
+  const { up, down } = directionNames(pair);
+  return [element("h1", {}, pair.ends ? pair.name : `${status.name} → ${pair.name}`),
+    element("p", {}, stateWord(pair.state), ` since ${format.time(pair.state.since_seconds)}. ${pair.state.detail}`),
+    pair.ends ? element("p", { class: "faint" }, `“Up” is ${up}, “down” is ${down}.`) : null].filter(Boolean);
+}
+
 async function pairView(id) {
   const mine = view;
   const pair = status.pairs.find((one) => one.id === id);
@@ -135,15 +168,19 @@ async function pairView(id) {
   const query = `from=${range.from}&to=${range.to}`;
   const base = `/api/v1/pairs/${encodeURIComponent(id)}`;
   const points = Math.min(MAX_POINTS, Math.max(60, Math.floor(main.clientWidth / 2)));
-  const [series, runs] = await Promise.all([fetchJson(`${base}/series?${query}&points=${points}`), fetchJson(`${base}/runs?${query}`)]);
+  const questions = [fetchJson(`${base}/series?${query}&points=${points}`), fetchJson(`${base}/runs?${query}`)];
+  const answers = await Promise.all(questions).catch((error) => { if (error.status !== 404) throw error; });
   if (mine !== view) return;
+  if (!answers) return show(pair.name, pairHead(pair), element("p", {}, "Nothing has been recorded of this path so far."));
+  const [series, runs] = answers;
   const marks = { gaps: series.gaps.map((gap) => ({ from: gap.from_seconds, to: gap.to_seconds })), disturbed: runs.runs.map((run) => ({ from: run.start_seconds, to: run.start_seconds + run.duration_seconds })) };
   const place = () => element("div", { class: "plot" });
-  const lanes = LANES.filter(([lane]) => series.buckets.some((bucket) => laneOf(bucket, lane)));
-  const delays = lanes.map(([lane, title]) => [lane, title, place()]);
+  const names = directionNames(pair);
+  const lanes = LANES.filter((lane) => series.buckets.some((bucket) => laneOf(bucket, lane)));
+  const delays = lanes.map((lane) => [lane, lane === "round_trip" ? "Round-trip delay" : `One-way delay ${names[lane]}`, place()]);
   const [loss, bandwidth] = [place(), place()];
   show(pair.name,
-    element("h1", {}, `${status.name} → ${pair.name}`), element("p", {}, stateWord(pair.state), ` ${pair.state.detail}`), rangeLinks(range),
+    pairHead(pair), rangeLinks(range),
     element("p", { class: "faint" }, `${format.time(range.from)} to ${format.time(range.to)} (${format.zone()}), by ${format.age(series.resolution_seconds)} each. `,
       element("span", { class: "key disturbed" }), "while a measurement ran ", element("span", { class: "key gap" }), "no data. Drag over a plot to enlarge a part."),
     delays.flatMap(([, title, where]) => [element("h2", {}, title), where]), element("h2", {}, "Loss"), loss, element("h2", {}, "Available bandwidth"), bandwidth,
@@ -264,6 +301,7 @@ async function render() {
   if (!status) return;
   const [, name, id] = location.pathname.split("/").map(decodeURIComponent);
   for (const link of document.querySelectorAll("header nav a")) link.toggleAttribute("aria-current", link.getAttribute("href") === location.pathname);
+  document.getElementById("matrix-link").hidden = !isMesh();
   try {
     if (name === "pair") await pairView(id);
     else if (name === "run") await runView(id);
@@ -271,7 +309,8 @@ async function render() {
     else if (name === "heatmap") await heatView();
     else if (name === "audit") await auditView();
     else if (name === "schedule") scheduleView();
-    else pathsView();
+    else if (name === "paths" || !isMesh()) pathsView();
+    else meshView();
   } catch (error) {
     show("Failure", element("h1", {}, "This could not be fetched"), element("p", {}, String(error.message ?? error)));
   }
@@ -291,7 +330,7 @@ document.addEventListener("click", (event) => {
 });
 document.addEventListener("range", ({ detail }) => navigate(`${location.pathname}?from=${addressOf(detail.from)}&to=${addressOf(detail.to)}`));
 document.addEventListener("open", ({ detail }) => navigate(detail));
-addEventListener("popstate", render);
+addEventListener("popstate", () => render().then(() => location.pathname === "/" && focusMatrix()));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", render);
 
 const connection = document.getElementById("connection");
@@ -320,7 +359,7 @@ function take(news) {
   showNotices();
   document.getElementById("monitor-name").textContent = `kumade monitor at ${status.name}`;
   showAlerts();
-  if (isFirst || ["/", "/schedule"].includes(location.pathname)) render();
+  if (isFirst || ["/", "/paths", "/schedule"].includes(location.pathname)) render();
 }
 
 /** One tab has the stream and passes on what comes: browsers open six connections to a host at most, for all tabs together. */

@@ -17,3 +17,12 @@ export const table = (headings, rows, caption) =>
     element("table", {},
       element("thead", {}, element("tr", {}, headings.map((text) => element("th", { scope: "col" }, text)))),
       element("tbody", {}, rows)));
+
+/** Puts this into `place`, if it is something else; a link that has the focus keeps it. */
+export function replaceContent(place, children) {
+  const fresh = element("div", {}, children);
+  if (fresh.innerHTML === place.innerHTML && !fresh.querySelector("canvas")) return;
+  const focused = place.contains(document.activeElement) ? document.activeElement.closest("a")?.getAttribute("href") : null;
+  place.replaceChildren(...fresh.childNodes);
+  if (focused) [...place.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus({ preventScroll: true });
+}

@@ -16,7 +16,7 @@ export const span = (value) => (value < 1e-6 ? "0 µs" : withUnit(value, SPANS))
 
 function withUnit(value, units) {
   const [number, unit] = scaled(value, units);
-  return `${digits(number)} ${unit}`;
+  return `${digits(number)}\u00a0${unit}`;
 }
 
 /** An estimate with its interval in the value's unit: "48.2 Mbit/s (46.1 to 50)". */
@@ -27,8 +27,8 @@ export function rateEstimate(estimate) {
 
 export function ratio(value) {
   // An interval's end may be off zero by rounding.
-  if (value < 1e-9) return "0 %";
-  return value < 0.0001 ? "< 0.01 %" : `${digits(value * 100)} %`;
+  if (value < 1e-9) return "0\u00a0%";
+  return value < 0.0001 ? "<\u00a00.01\u00a0%" : `${digits(value * 100)}\u00a0%`;
 }
 
 /** "3 min", for ages and lengths. */

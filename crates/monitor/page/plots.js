@@ -6,6 +6,8 @@ import { rate, ratio, span } from "./format.js";
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const rgba = (name, alpha) => `rgba(${style(name)}, ${alpha})`;
 const SYNC = "time";
+/** Pixels between lines of gaps, and between marks on the average. */
+const HATCH_DISTANCE = 9, MIN_MARK_DISTANCE = 12;
 
 function axes(format) {
   const common = { stroke: style("--text"), grid: { stroke: style("--line"), width: 1 }, ticks: { stroke: style("--line") } };
@@ -44,7 +46,9 @@ function drawMarks(chart, marks) {
   const place = (at) => Math.min(Math.max(chart.valToPos(at, "x", true), bbox.left), bbox.left + bbox.width);
   ctx.save();
   ctx.fillStyle = rgba("--shade", 0.18);
-  for (const { from, to } of marks.disturbed ?? []) ctx.fillRect(place(from), bbox.top, Math.max(place(to) - place(from), 1), bbox.height);
+  // So many that they would cover all tell nothing.
+  const isShown = ({ from, to }) => place(to) - place(from) >= 1 || marks.disturbed.length < bbox.width / MIN_MARK_DISTANCE;
+  for (const { from, to } of (marks.disturbed ?? []).filter(isShown)) ctx.fillRect(place(from), bbox.top, Math.max(place(to) - place(from), 1), bbox.height);
   ctx.strokeStyle = rgba("--shade", 0.7);
   for (const { from, to } of marks.gaps ?? []) {
     const left = place(from), right = place(to);
@@ -54,7 +58,9 @@ function drawMarks(chart, marks) {
     ctx.rect(left, bbox.top, right - left, bbox.height);
     ctx.clip();
     ctx.beginPath();
-    for (let x = left - bbox.height; x < right; x += 9) { ctx.moveTo(x, bbox.top + bbox.height); ctx.lineTo(x + bbox.height, bbox.top); }
+    // One pattern for gaps that follow each other.
+    const first = Math.floor((left - bbox.height) / HATCH_DISTANCE) * HATCH_DISTANCE;
+    for (let x = first; x < right; x += HATCH_DISTANCE) { ctx.moveTo(x, bbox.top + bbox.height); ctx.lineTo(x + bbox.height, bbox.top); }
     ctx.stroke();
     ctx.restore();
   }
@@ -65,10 +71,19 @@ const line = (label, format, extra) => ({
   label, value: (_, value) => (value === null || value === undefined ? "–" : format(value)), spanGaps: false, points: { show: false }, ...extra,
 });
 
+/** No line crosses a gap from which there is nothing. */
+function broken(series, gaps) {
+  const middles = (gaps ?? []).map(({ from, to }) => (from + to) / 2);
+  const isKnown = (time) => series.some((bucket) => bucket.from_seconds <= time && time < bucket.from_seconds + bucket.length_seconds);
+  const breaks = middles.filter((time) => !isKnown(time)).map((time) => ({ from_seconds: time, sent: 0, delays: [] }));
+  return [...series, ...breaks].sort((one, other) => one.from_seconds - other.from_seconds);
+}
+
 export const laneOf = (bucket, lane) => bucket.delays.find((delay) => delay.lane === lane);
 
 /** Quantiles of the delay: the darker, the nearer to the median. */
-export function delayPlot(place, title, lane, series, range, marks) {
+export function delayPlot(place, title, lane, buckets, range, marks) {
+  const series = broken(buckets, marks.gaps);
   const column = (name) => series.map((bucket) => laneOf(bucket, lane)?.[`${name}_seconds`] ?? null);
   const names = ["minimum", "quantile_25", "median", "quantile_75", "quantile_95", "maximum"];
   const faint = (label, alpha) => line(label, span, { stroke: rgba("--delay", alpha), width: 1 });
@@ -83,7 +98,8 @@ export function delayPlot(place, title, lane, series, range, marks) {
 }
 
 /** Loss, and replies that came late, as shares of the probes. */
-export function lossPlot(place, series, range, marks) {
+export function lossPlot(place, buckets, range, marks) {
+  const series = broken(buckets, marks.gaps);
   const share = (name) => series.map((bucket) => (bucket.sent > 0 ? bucket[name] / bucket.sent : null));
   const bars = uPlot.paths.bars({ size: [1, 40], align: 1 });
   // Only where the host tells in which direction probes were lost.

@@ -2,6 +2,8 @@
 
 mod admission;
 mod assets;
+#[cfg(test)]
+mod browser_tests;
 mod connections;
 mod guard;
 mod heatmap;

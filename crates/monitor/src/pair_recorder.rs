@@ -161,6 +161,7 @@ impl PairRecorder {
         PairStatus {
             id: self.target.id.clone(),
             name: self.target.name.clone(),
+            ends: None,
             host: self.target.host.clone(),
             address: self.address.map(|address| address.ip().to_string()),
             probe: if matches!(light.kind, ProbeKind::Echo) { "echo" } else { "stamp" }.to_owned(),

@@ -160,6 +160,9 @@ pub struct PairStatus {
     pub id: String,
     /// What it is called.
     pub name: String,
+    /// Ids of the agents at its ends, first the one that probes; none where this host probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<[String; 2]>,
     /// The target's name or address.
     pub host: String,
     /// Where its probes go; none where that is not known yet.
@@ -391,6 +394,7 @@ mod tests {
         let campus = PairStatus {
             id: "campus".to_owned(),
             name: "Campus".to_owned(),
+            ends: None,
             host: "campus.example.org".to_owned(),
             address: Some("192.0.2.7".to_owned()),
             probe: "stamp".to_owned(),

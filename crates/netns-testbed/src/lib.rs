@@ -8,6 +8,7 @@
 //! | either, by what they have in common | [`ExperimentNetwork`] |
 //! | a bottleneck of gigabits per second, emulated or by the kernel's HTB | [`FastNetwork`], [`FastHtb`], which are [`FastFabric`]s |
 //! | two sites, each with a host behind a gateway, joined by several paths | [`Sites`] |
+//! | hosts of which each two have a path, behind links of their own | [`StarNetwork`] |
 //! | two hosts, and a third one in the middle for what is to be tested | [`VethHosts`] |
 //! | a proxy that ends TCP connections on the way | [`TcpProxy`] |
 //! | two bottlenecks with such a proxy between them | [`ProxiedNetwork`] |
@@ -37,6 +38,7 @@ mod proxied_network;
 mod reference_clock;
 mod routed_hosts;
 mod sites;
+mod star;
 mod tcp_proxy;
 mod traffic;
 mod veth_hosts;
@@ -54,6 +56,7 @@ pub use network::{AccessSpec, Host, HostSpec, Network, NetworkError, NetworkSpec
 pub use proxied_network::ProxiedNetwork;
 pub use reference_clock::ReferenceClock;
 pub use sites::{PathLinks, Sites};
+pub use star::{StarHostSpec, StarNetwork};
 pub use tcp_proxy::{ProxyFaults, TcpProxy};
 pub use traffic::{
     ArrivalRecorder, BlockWrites, DepartureMeter, EchoedPackets, NumberedPackets, PacketContent, RecordedPacket,

@@ -42,6 +42,7 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "nat-session",
     "path-atlas",
     "fast-links",
+    "monitor-mesh",
 ];
 
 /// Tables of mixes that they name.

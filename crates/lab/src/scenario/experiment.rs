@@ -1,11 +1,12 @@
 use super::overrides::Overrides;
-use super::{accuracy, atlas, contention, fairness, fast_links, multipath, nat_session};
+use super::{accuracy, atlas, contention, fairness, fast_links, monitor_mesh, multipath, nat_session};
 use crate::accuracy::AccuracyExperiment;
 use crate::atlas::PathAtlas;
 use crate::contention::ContentionExperiment;
 use crate::error::ScenarioError;
 use crate::fairness::FairnessExperiment;
 use crate::fast_links::FastLinksExperiment;
+use crate::monitor_mesh::MonitorMeshExperiment;
 use crate::multipath::MultipathExperiment;
 use crate::nat_session::NatSessionExperiment;
 use crate::paper::Paper;
@@ -15,8 +16,8 @@ use toml::de::DeTable;
 
 /// What the lab can run. A file that lists cases of contention is about that, another that names queue disciplines about
 /// fairness, one that names planes about several paths, one
-/// with an idle time about NAT sessions, one that names kinds about paths of many kinds, one that names MTUs about fast links, any
-/// other about accuracy.
+/// with an idle time about NAT sessions, one that names kinds about paths of many kinds, one that names MTUs about fast links, one
+/// that lists sites about a monitored mesh, any other about accuracy.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Experiment {
     /// Estimates beside the truth.
@@ -33,6 +34,8 @@ pub enum Experiment {
     PathAtlas(Box<PathAtlas>),
     /// Estimates on links of gigabits per second.
     FastLinks(Box<FastLinksExperiment>),
+    /// What a monitor finds between hosts.
+    MonitorMesh(Box<MonitorMeshExperiment>),
 }
 
 impl Experiment {
@@ -77,6 +80,10 @@ impl Experiment {
             let file: fast_links::FastLinksFile = parse_file(document).map_err(malformed)?;
             return Ok(Experiment::FastLinks(Box::new(file.into_experiment(overrides)?)));
         }
+        if document.get_ref().contains_key("sites") {
+            let file: monitor_mesh::MonitorMeshFile = parse_file(document).map_err(malformed)?;
+            return Ok(Experiment::MonitorMesh(Box::new(file.into_experiment(overrides)?)));
+        }
         let file: accuracy::AccuracyFile = parse_file(document).map_err(malformed)?;
         Ok(Experiment::Accuracy(Box::new(file.into_experiment(overrides)?)))
     }
@@ -91,6 +98,7 @@ impl Experiment {
             Experiment::NatSessions(experiment) => &experiment.name,
             Experiment::PathAtlas(experiment) => &experiment.name,
             Experiment::FastLinks(experiment) => &experiment.name,
+            Experiment::MonitorMesh(experiment) => &experiment.name,
         }
     }
 
@@ -104,6 +112,7 @@ impl Experiment {
             Experiment::NatSessions(experiment) => &experiment.title,
             Experiment::PathAtlas(experiment) => &experiment.title,
             Experiment::FastLinks(experiment) => &experiment.title,
+            Experiment::MonitorMesh(experiment) => &experiment.title,
         }
     }
 
@@ -114,7 +123,10 @@ impl Experiment {
             Experiment::Fairness(experiment) => experiment.paper.as_ref(),
             Experiment::Multipath(experiment) => experiment.paper.as_ref(),
             Experiment::NatSessions(experiment) => experiment.paper.as_ref(),
-            Experiment::PathAtlas(_) | Experiment::Contention(_) | Experiment::FastLinks(_) => None,
+            Experiment::PathAtlas(_)
+            | Experiment::Contention(_)
+            | Experiment::FastLinks(_)
+            | Experiment::MonitorMesh(_) => None,
         }
     }
 
@@ -127,7 +139,7 @@ impl Experiment {
             Experiment::NatSessions(experiment) => experiment.virtual_time,
             Experiment::Contention(experiment) => experiment.virtual_time,
             Experiment::PathAtlas(experiment) => experiment.is_virtual(),
-            Experiment::FastLinks(_) => false,
+            Experiment::FastLinks(_) | Experiment::MonitorMesh(_) => false,
         }
     }
 
@@ -141,6 +153,7 @@ impl Experiment {
             Experiment::NatSessions(experiment) => experiment.points().len(),
             Experiment::PathAtlas(experiment) => experiment.points().len(),
             Experiment::FastLinks(experiment) => experiment.measurement_count(),
+            Experiment::MonitorMesh(experiment) => experiment.direction_count(),
         }
     }
 

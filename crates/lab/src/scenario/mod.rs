@@ -12,6 +12,7 @@ mod experiment;
 mod fairness;
 mod fast_links;
 mod mixes;
+mod monitor_mesh;
 mod multipath;
 mod multipath_draw;
 mod nat_session;

@@ -100,6 +100,15 @@ impl Overrides {
         others.or(self.atlas_only_option()).or(self.chosen_measurements_only_option())
     }
 
+    /// An option given that a monitored mesh does not have: all but how long it runs.
+    pub(super) fn option_unsupported_by_monitor_mesh(&self) -> Option<&'static str> {
+        let given =
+            [("--row", !self.rows.is_empty()), ("--runs", self.runs.is_some()), ("--warm-up", self.warm_up.is_some())];
+        let others = self.accuracy_only_option().or(self.disciplines_only_option()).or(self.one_rate_only_option());
+        let others = others.or(self.several_paths_only_option()).or(self.sessions_only_option());
+        others.or(self.atlas_only_option()).or(first_given(&given))
+    }
+
     /// An option given that experiments on NAT sessions do not have.
     pub(super) fn option_unsupported_by_sessions(&self) -> Option<&'static str> {
         let given = [("--duration", self.duration.is_some()), ("--warm-up", self.warm_up.is_some())];

@@ -348,6 +348,7 @@ impl Recorder {
     /// Without data, it says whether the agent is there.
     pub(super) fn pair_status(&self, pair: &PairRecorder) -> PairStatus {
         let mut status = pair.status();
+        status.ends = self.mesh.as_ref().and_then(|_| agents_of_pair(&pair.target.id));
         let mut agents = self.mesh.iter().flat_map(|mesh| &mesh.agents);
         let absent = agents.find(|agent| agent.host == pair.source && !agent.is_connected);
         if let (Some(agent), "none") = (absent, status.state.level.as_str()) {
@@ -380,6 +381,12 @@ impl Recorder {
             self.events.push(Event { at, kind: kind.to_owned(), host: Some(host), pair: None, text });
         }
     }
+}
+
+/// The ids of a pair's ends, which have neither a colon nor a space; a version of IP may follow.
+fn agents_of_pair(id: &str) -> Option<[String; 2]> {
+    let ids = id.split_whitespace().next()?;
+    ids.split_once(':').map(|(source, target)| [source.to_owned(), target.to_owned()])
 }
 
 /// How long ago it was by an agent's clock, which is behind this host's by `shift`.

@@ -1,0 +1,106 @@
+use super::mesh_hosts::{MeshHosts, PAGE_ADDRESS};
+use super::page_relay::PageRelay;
+use super::row::{DirectionTruth, MeshRow};
+use super::scenario::MonitorMeshExperiment;
+use super::status::{PairReading, RunReading};
+use crate::error::RunError;
+use kumade_net::clock;
+use kumade_netns_testbed::MAX_UNDISTURBED_LATENESS;
+use kumade_units::{Span, Time};
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+/// What a run of the mesh takes besides the experiment.
+#[derive(Debug)]
+pub struct MeshRunSettings {
+    /// The program `kumade`, which is run on each host.
+    pub program: PathBuf,
+    /// Where the page is served until the run is stopped; none where the run ends by itself, without a page.
+    pub page: Option<TcpListener>,
+}
+
+/// How far it has come.
+#[derive(Debug)]
+pub enum MeshProgress<'a> {
+    /// All programs have been started.
+    Running,
+    /// The monitor has measured one direction.
+    Measured(&'a MeshRow),
+}
+
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Questions to the coordinator, which publishes no more often.
+const STATUS_INTERVAL: Span = Span::from_secs(1);
+
+/// Builds the mesh, and has it monitored until its time is over; with a page, or where `stop` says so, until it is stopped. Returns what the
+/// monitor has measured, by time; with a page nothing, since nobody knows for how long.
+///
+/// # Errors
+/// The network cannot be built, or a program ends.
+pub fn run(
+    experiment: &MonitorMeshExperiment,
+    settings: MeshRunSettings,
+    observer: &mut dyn FnMut(MeshProgress<'_>),
+    stop: &dyn Fn() -> bool,
+) -> Result<Vec<MeshRow>, RunError> {
+    let failed = |cause| RunError { doing: "run the mesh", cause };
+    let mut mesh = MeshHosts::start(experiment, &settings.program).map_err(failed)?;
+    let is_served = settings.page.is_some();
+    let relay = settings.page.map(|listener| {
+        let inside = mesh.coordinator()?.namespace.clone();
+        anyhow::Ok(PageRelay::start(listener, inside, PAGE_ADDRESS)?)
+    });
+    let _relay = relay.transpose().map_err(failed)?;
+    observer(MeshProgress::Running);
+    let end = clock::monotonic() + experiment.duration;
+    let (mut seen, mut rows, mut next_question) = (BTreeSet::new(), Vec::new(), clock::monotonic());
+    while !stop() && (is_served || clock::monotonic() < end) {
+        thread::sleep(POLL_INTERVAL);
+        let checked = mesh.check();
+        if stop() {
+            // Ctrl-C ends the programs as well.
+            break;
+        }
+        checked.map_err(failed)?;
+        if is_served || clock::monotonic() < next_question {
+            continue;
+        }
+        next_question = clock::monotonic() + STATUS_INTERVAL;
+        for pair in mesh.status().into_iter().flat_map(|status| status.pairs) {
+            if let Some(run) = pair.run.as_ref().filter(|run| seen.insert(run.id)) {
+                let new = rows_of_run(&mesh, &pair, run);
+                new.iter().for_each(|row| observer(MeshProgress::Measured(row)));
+                rows.extend(new);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// A row for each direction whose truth is on record.
+fn rows_of_run(mesh: &MeshHosts, pair: &PairReading, run: &RunReading) -> Vec<MeshRow> {
+    let [source, target] = pair.ends.each_ref().map(String::as_str);
+    let from = Time::ZERO + Span::from_secs_f64(run.start_seconds);
+    let to = from + Span::from_secs_f64(run.duration_seconds);
+    let network = &mesh.network;
+    let disturbed = network.lateness(from, to).is_ok_and(|lateness| lateness.p99 > MAX_UNDISTURBED_LATENESS);
+    let row = |(ends, figure)| {
+        let truth = DirectionTruth {
+            available: network.available_bandwidth(ends, from, to).ok()?,
+            base_round_trip: network.base_round_trip(ends).ok()?,
+            disturbed,
+        };
+        Some(MeshRow::new(ends, pair, run, figure, truth))
+    };
+    let directions = [([source, target], run.up.as_ref()), ([target, source], run.down.as_ref())];
+    directions.into_iter().filter_map(row).collect()
+}
+
+/// What it takes, in words.
+pub fn expected_time(experiment: &MonitorMeshExperiment, is_served: bool) -> String {
+    let time = if is_served { "until it is stopped".to_owned() } else { format!("for {}", experiment.duration) };
+    format!("{} sites, each measured to each other every {}, {time}", experiment.sites.len(), experiment.period)
+}

@@ -1,0 +1,40 @@
+use kumade_units::{Rate, Span};
+
+/// A mesh to be monitored. It comes from a scenario file, read and validated by [`load`](crate::load).
+#[derive(Debug, Clone, PartialEq)]
+pub struct MonitorMeshExperiment {
+    /// Its name, which is also that of the report's directory.
+    pub name: String,
+    /// The question in one line.
+    pub title: String,
+    /// Mean interval between light probes.
+    pub interval: Span,
+    /// From one measurement of a pair to the next.
+    pub period: Span,
+    /// How long it runs, if nobody ends it before.
+    pub duration: Span,
+    /// At least two, with different names.
+    pub sites: Vec<MeshSite>,
+}
+
+/// A site, behind an emulated link of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeshSite {
+    /// Its name.
+    pub name: String,
+    /// Of its link, in either direction.
+    pub rate: Rate,
+    /// One-way delay of its link.
+    pub delay: Span,
+    /// The part of the packets that its link loses, in either direction.
+    pub loss: f64,
+    /// Mean rate of the cross traffic on the way from the site.
+    pub cross: Rate,
+}
+
+impl MonitorMeshExperiment {
+    /// How many directions there are: from each site to each other.
+    pub fn direction_count(&self) -> usize {
+        self.sites.len() * (self.sites.len() - 1)
+    }
+}
