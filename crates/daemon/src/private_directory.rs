@@ -1,11 +1,25 @@
-use nix::unistd::mkdtemp;
+use nix::fcntl::OFlag;
+use nix::unistd::{geteuid, mkdtemp};
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A directory for temporary files that was not there before and that only its user may enter: in a place where everybody may
-/// make files, nobody else can have put anything into it. Removed with all that is in it when this is dropped.
+/// make files, nobody else can have put anything into it. Removed with all that is in it when this is dropped; where the process was
+/// killed, by the next one that makes one of this name.
 #[derive(Debug)]
-pub struct PrivateDirectory(PathBuf);
+pub struct PrivateDirectory {
+    path: PathBuf,
+    /// Held for as long as the process lives, whatever ends it.
+    _lock: File,
+}
+
+/// What `mkdtemp` puts in their place.
+const TEMPLATE: &str = "XXXXXX";
+/// Another process may not have locked a new one yet.
+const MIN_LEFTOVER_AGE: Duration = Duration::from_secs(60);
 
 impl PrivateDirectory {
     /// Makes one, whose name begins with `name`, among the temporary files.
@@ -13,22 +27,51 @@ impl PrivateDirectory {
     /// # Errors
     /// None can be made there.
     pub fn new(name: &str) -> io::Result<Self> {
-        let template = std::env::temp_dir().join(format!("{name}-XXXXXX"));
-        mkdtemp(&template).map(PrivateDirectory).map_err(|error| {
+        let parent = std::env::temp_dir();
+        remove_leftovers(&parent, name, MIN_LEFTOVER_AGE);
+        let template = parent.join(format!("{name}-{TEMPLATE}"));
+        let made = mkdtemp(&template).map_err(io::Error::from).and_then(|path| {
+            let lock = open(&path)?;
+            lock.try_lock()?;
+            Ok(PrivateDirectory { path, _lock: lock })
+        });
+        made.map_err(|error| {
             io::Error::other(format!("cannot make a directory like {}: {error}; set TMPDIR", template.display()))
         })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 }
 
 impl Drop for PrivateDirectory {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            tracing::warn!("cannot remove {}: {error}", self.0.display());
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            tracing::warn!("cannot remove {}: {error}", self.path.display());
+        }
+    }
+}
+
+fn open(directory: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags((OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits()).open(directory)
+}
+
+/// Removes those that this user's processes of this name have left when they were killed.
+fn remove_leftovers(parent: &Path, name: &str, min_age: Duration) {
+    let is_one = |entry: &fs::DirEntry| {
+        let suffix =
+            entry.file_name().to_str().and_then(|file| Some(file.strip_prefix(name)?.strip_prefix('-')?.len()));
+        suffix == Some(TEMPLATE.len())
+    };
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten().filter(is_one) {
+        // Others' cannot be opened, or are theirs.
+        let Ok(directory) = open(&entry.path()) else { continue };
+        let Ok(metadata) = directory.metadata() else { continue };
+        let age = metadata.modified().ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
+        if metadata.uid() == geteuid().as_raw() && age >= min_age && directory.try_lock().is_ok() {
+            let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
@@ -36,7 +79,6 @@ impl Drop for PrivateDirectory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -50,5 +92,26 @@ mod tests {
         }
         drop(directories);
         assert!(paths.iter().all(|path| !path.exists()), "{paths:?}");
+    }
+
+    #[test]
+    fn what_a_killed_process_has_left_is_removed_and_nothing_else() {
+        let parent = PrivateDirectory::new("kumade-leftovers").unwrap();
+        let path = |name: &str| parent.path().join(name);
+        let names = ["kumade-lab-abcdef", "kumade-lab-locked", "kumade-lab-longer-abcdef", "kumade-mesh-abcdef"];
+        for name in names {
+            fs::create_dir(path(name)).unwrap();
+            fs::write(path(name).join("key"), "").unwrap();
+        }
+        std::os::unix::fs::symlink(path(names[3]), path("kumade-lab-linked")).unwrap();
+        let lock = open(&path(names[1])).unwrap();
+        lock.try_lock().unwrap();
+        remove_leftovers(parent.path(), "kumade-lab", Duration::from_secs(3600));
+        assert!(names.iter().all(|name| path(name).exists()), "a new one may be locked in a moment");
+        remove_leftovers(parent.path(), "kumade-lab", Duration::ZERO);
+        assert_eq!(names.map(|name| path(name).join("key").exists()), [false, true, true, true]);
+        drop(lock);
+        remove_leftovers(parent.path(), "kumade-lab", Duration::ZERO);
+        assert!(!path(names[1]).exists());
     }
 }
