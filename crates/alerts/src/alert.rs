@@ -31,6 +31,10 @@ pub enum Cause {
     Shared(SharedRisk),
     /// The archive.
     Archive,
+    /// An agent, by its id: nothing is heard of it.
+    Agent(String),
+    /// What all agents have in common: their coordinator, with its uplink.
+    AllAgents,
 }
 
 /// What people are to be told.

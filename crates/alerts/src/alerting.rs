@@ -1,5 +1,6 @@
 //! The state machine: evidence becomes alerts, alerts are resolved.
 
+mod agents;
 mod raising;
 mod resolving;
 
@@ -9,6 +10,7 @@ use crate::interval::Verdict;
 use crate::pair::{Reach, SharedRisk, WatchedPair};
 use crate::rule::{Condition, Rule};
 use crate::text::pair_text;
+use agents::AgentState;
 use kumade_units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Alerting {
     rules: Vec<RuleState>,
     pairs: Vec<PairState>,
+    agents: Vec<AgentState>,
     /// Each with its pairs.
     risks: Vec<(SharedRisk, Vec<usize>)>,
     standing: Vec<Standing>,
@@ -107,6 +110,7 @@ impl Alerting {
         };
         Alerting {
             pairs: pairs.into_iter().enumerate().map(watch).collect(),
+            agents: Vec::new(),
             risks,
             standing,
             rules,
@@ -190,6 +194,8 @@ impl Alerting {
         self.update_failure(now, utc, &mut notices);
         self.resolve(now, utc, &mut notices);
         (0..self.rules.len()).for_each(|rule| self.raise(rule, now, utc, &mut notices));
+        // What others find is told of first.
+        self.update_agents(now, utc, &mut notices);
         notices
     }
 
@@ -212,12 +218,18 @@ impl Alerting {
             next = next.min(state.suspicious_silence());
         }
         self.next_silence_check = next.max(now + FAILURE_HOLD / 10);
+        let silent: Vec<bool> = self.pairs.iter().map(|pair| self.is_prober_silent(pair)).collect();
         for rule in self.rules.iter_mut().filter(|rule| matches!(rule.rule.condition, Condition::NoData)) {
             for (number, state) in self.pairs.iter().enumerate() {
                 if !rule.covers[number] {
                     continue;
                 }
                 let evidence = &mut rule.evidence[number];
+                if silent[number] {
+                    evidence.set_reach(&Reach { answered: Some(state.heard), ..Reach::default() });
+                    rule.update_suspect(number);
+                    continue;
+                }
                 if evidence.suspicion.is_none() && now < state.suspicious_silence() {
                     evidence.last_good = Some(state.heard);
                     continue;
@@ -305,7 +317,9 @@ impl PairState {
     fn suspicious_silence(&self) -> Time {
         match self.unsent_since() {
             Some(since) => since,
-            None => self.heard + self.pair.interval * MIN_SILENT_INTERVALS + self.pair.lost_after,
+            None => {
+                self.heard + self.pair.interval * MIN_SILENT_INTERVALS + self.pair.lost_after + self.detection_time()
+            }
         }
     }
 

@@ -29,7 +29,7 @@ pub use alert::{Alert, Cause, Notice, NoticeKind, SavedAlerts};
 pub use alerting::Alerting;
 pub use interval::{Interval, Verdict};
 pub use outbox::{Delivery, Failure, Outbox};
-pub use pair::{Reach, RiskKind, SharedRisk, WatchedPair};
+pub use pair::{Reach, RiskKind, SharedRisk, WatchedAgent, WatchedPair};
 pub use rule::{Condition, DelayQuantile, Direction, Rule};
 pub use silence::{Silence, SilenceTimes, WEEKDAY_NAMES};
 pub use usual::UsualInterval;

@@ -16,6 +16,19 @@ pub struct WatchedPair {
     pub period: Option<Span>,
     /// What it has in common with other pairs: its ends, and the declared links on its way.
     pub risks: Vec<SharedRisk>,
+    /// Places of the agents at its ends, first the one that probes; none where this host probes.
+    pub agents: Option<[usize; 2]>,
+}
+
+/// A host that probes, and tells what it finds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedAgent {
+    /// By which it is known after a restart.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// Whether it is another host: else nothing between both can fail.
+    pub is_remote: bool,
 }
 
 /// What several pairs fail with at once: a shared risk group, as RFC 4202 calls that of links.

@@ -50,6 +50,8 @@ pub enum Condition {
     },
     /// What is measured cannot be archived.
     NotArchived,
+    /// An agent of a mesh is not connected.
+    AgentSilent,
 }
 
 /// A quantile of the delays of the last minutes.
@@ -98,6 +100,7 @@ impl Condition {
             Condition::Available { .. } => "available",
             Condition::Change { .. } => "change",
             Condition::NotArchived => "not-archived",
+            Condition::AgentSilent => "agent-silent",
         }
     }
 
@@ -108,7 +111,7 @@ impl Condition {
             Condition::NoData => (DEFAULT_SILENT_INTERVALS, DEFAULT_SILENT_INTERVALS),
             Condition::Loss { .. } | Condition::Delay { .. } => (DEFAULT_MINUTES, DEFAULT_MINUTES),
             Condition::Available { .. } | Condition::Change { .. } => DEFAULT_RUNS,
-            Condition::NotArchived => (1, 1),
+            Condition::NotArchived | Condition::AgentSilent => (1, 1),
         }
     }
 
@@ -125,11 +128,17 @@ impl Rule {
         Rule { name: condition.word().to_owned(), condition, pairs: None, times, out_of }
     }
 
-    /// Those that need no threshold of the user's: probes that are lost or missing, more than 5 % of loss, an archive that takes nothing.
+    /// Those that need no threshold of the user's: probes that are lost or missing, more than 5 % of loss, an archive that takes nothing,
+    /// agents that are silent.
     pub fn defaults() -> Vec<Rule> {
         const MAX_LOSS_RATIO: f64 = 0.05;
-        let conditions =
-            [Condition::Down, Condition::NoData, Condition::Loss { above: MAX_LOSS_RATIO }, Condition::NotArchived];
+        let conditions = [
+            Condition::Down,
+            Condition::NoData,
+            Condition::Loss { above: MAX_LOSS_RATIO },
+            Condition::NotArchived,
+            Condition::AgentSilent,
+        ];
         conditions.into_iter().map(Rule::new).collect()
     }
 
@@ -166,13 +175,14 @@ impl Rule {
                 format!("available bandwidth {which} unlike the usual one, {times} of {out_of} measurements")
             }
             Condition::NotArchived => "nothing can be archived".to_owned(),
+            Condition::AgentSilent => "an agent that is not connected for a minute".to_owned(),
         }
     }
 
     /// Between two observations of a pair.
     pub(crate) fn cadence(&self, pair: &WatchedPair) -> Span {
         match self.condition {
-            Condition::Down | Condition::NoData | Condition::NotArchived => pair.interval,
+            Condition::Down | Condition::NoData | Condition::NotArchived | Condition::AgentSilent => pair.interval,
             Condition::Loss { .. } | Condition::Delay { .. } => MINUTE,
             Condition::Available { .. } | Condition::Change { .. } => pair.period.unwrap_or(MINUTE),
         }

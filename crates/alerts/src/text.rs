@@ -30,6 +30,13 @@ pub(crate) fn shared_text(
     format!("{number} {what}: {}. They are: {}", failure(condition, detail), list_names(names))
 }
 
+/// Where no agent is heard.
+pub(crate) fn all_agents_text(count: usize) -> String {
+    format!(
+        "all {count} agents are silent: the uplink of this coordinator may have failed, or agents cannot connect to it any more"
+    )
+}
+
 pub(crate) fn list_names(names: &[&str]) -> String {
     let shown = names.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(MAX_NAMES) {
@@ -47,6 +54,7 @@ fn failure(condition: &Condition, detail: &str) -> String {
         Condition::Available { .. } => "too little bandwidth is available",
         Condition::Change { .. } => "the available bandwidth has changed",
         Condition::NotArchived => "what is measured cannot be archived",
+        Condition::AgentSilent => "the agent is silent, and what it measures is not known",
     };
     if detail.is_empty() { plain.to_owned() } else { format!("{plain}: {detail}") }
 }

@@ -2,7 +2,7 @@
 
 use kumade_alerts::{
     Alert, Alerting, Cause, Condition, Direction, Interval, Notice, NoticeKind, Reach, RiskKind, Rule, SavedAlerts,
-    SharedRisk, UsualInterval, WatchedPair,
+    SharedRisk, UsualInterval, WatchedAgent, WatchedPair,
 };
 use kumade_units::{Span, Time};
 
@@ -22,6 +22,7 @@ fn pair(id: &str, risks: Vec<SharedRisk>) -> WatchedPair {
         lost_after: Span::from_secs(4),
         period: Some(Span::from_secs(600)),
         risks,
+        agents: None,
     }
 }
 
@@ -311,4 +312,99 @@ fn a_usual_interval_takes_some_estimates() {
     let mut usual = UsualInterval::default();
     (0..8).for_each(|_| usual.record(Interval::exact(1.0)));
     assert_eq!(usual.interval(), Some(Interval::exact(1.0)));
+}
+
+/// Each site probes those after it.
+fn agents(sites: &str) -> (Vec<WatchedAgent>, Vec<WatchedPair>) {
+    let agent = |site: char| WatchedAgent { id: site.to_string(), name: site.to_string(), is_remote: site != 'h' };
+    let mut pairs = Vec::new();
+    for (prober, one) in sites.chars().enumerate() {
+        for (answering, other) in sites.chars().enumerate().skip(prober + 1) {
+            let risks = [one, other].map(|site| risk(RiskKind::Host, &site.to_string())).to_vec();
+            pairs.push(WatchedPair { agents: Some([prober, answering]), ..pair(&format!("{one}{other}"), risks) });
+        }
+    }
+    (sites.chars().map(agent).collect(), pairs)
+}
+
+/// So many seconds, in which these agents are connected and tell what they find, and these pairs answer.
+fn run_agents(driver: &mut Driver, sites: &str, seconds: i64, connected: &str, answers: impl Fn(&str) -> bool) {
+    for _ in 0..seconds {
+        for (place, site) in sites.chars().enumerate() {
+            driver.alerting.set_agent(place, connected.contains(site), after(driver.second));
+        }
+        let told: Vec<WatchedPair> = driver.pairs.clone();
+        for (place, _) in told.iter().enumerate().filter(|(_, pair)| connected.contains(&pair.id[..1])) {
+            driver.alerting.set_heard(place, after(driver.second + 1));
+            let reach = &mut driver.reaches[place];
+            if answers(&told[place].id) {
+                *reach = Reach { answered: Some(after(driver.second + 1)), ..Reach::default() };
+            } else {
+                let sent = after(driver.second);
+                reach.lost_in_a_row += 1;
+                reach.lost = Some((reach.lost.map_or(sent, |(first, _)| first), sent));
+            }
+            driver.alerting.set_reach(place, reach);
+        }
+        driver.second += 1;
+        driver.notices.extend(driver.alerting.update(after(driver.second), after(driver.second)));
+    }
+}
+
+fn agent_driver(sites: &str, saved: SavedAlerts) -> Driver {
+    let (agents, pairs) = agents(sites);
+    let mut driver = Driver::new(pairs, saved, 0);
+    let pairs = driver.pairs.clone();
+    let alerting = Alerting::new(Rule::defaults(), pairs, driver.alerting.saved(), after(0), after(0));
+    driver.alerting = alerting.with_agents(agents, after(0));
+    driver
+}
+
+#[test]
+fn a_silent_agent_is_one_alert_and_its_paths_have_none() {
+    let mut here = agent_driver("abcd", SavedAlerts::default());
+    run_agents(&mut here, "abcd", 60, "abcd", |_| true);
+    // Nobody probes it, so that nobody else tells of it.
+    run_agents(&mut here, "abcd", 50, "bcd", |_| true);
+    assert_eq!(here.take(), [], "it may be started anew");
+    run_agents(&mut here, "abcd", 200, "bcd", |_| true);
+    let own = Cause::Agent("a".to_owned());
+    assert_eq!(here.take(), [(NoticeKind::Raised, own.clone(), 3)]);
+    run_agents(&mut here, "abcd", 60, "abcd", |_| true);
+    assert_eq!(here.take(), [(NoticeKind::Resolved, own, 3)]);
+}
+
+#[test]
+fn an_agent_whose_site_is_found_down_by_others_has_no_second_alert() {
+    let mut here = agent_driver("abcd", SavedAlerts::default());
+    run_agents(&mut here, "abcd", 60, "abcd", |_| true);
+    run_agents(&mut here, "abcd", 200, "abc", |id| !id.contains('d'));
+    assert_eq!(here.take(), [(NoticeKind::Raised, host("d"), 3)]);
+    // It answers again, and its agent is silent still.
+    run_agents(&mut here, "abcd", 60, "abc", |_| true);
+    let agent = Cause::Agent("d".to_owned());
+    assert_eq!(here.take(), [(NoticeKind::Resolved, host("d"), 3), (NoticeKind::Raised, agent, 0)]);
+}
+
+#[test]
+fn where_all_agents_are_silent_the_coordinators_own_connection_is_the_cause() {
+    let mut here = agent_driver("habc", SavedAlerts::default());
+    run_agents(&mut here, "habc", 60, "habc", |_| true);
+    // Its own host is no agent that could be silent for this cause.
+    run_agents(&mut here, "habc", 70, "hbc", |_| true);
+    let first = here.standing()[0].clone();
+    assert_eq!(here.take(), [(NoticeKind::Raised, Cause::Agent("a".to_owned()), 2)]);
+    run_agents(&mut here, "habc", 200, "h", |_| true);
+    assert_eq!(here.take(), [(NoticeKind::Changed, Cause::AllAgents, 3)]);
+    assert_eq!((here.standing().len(), &here.standing()[0].id), (1, &first.id));
+    assert!(here.standing()[0].text.contains("uplink of this coordinator"), "{}", here.standing()[0].text);
+    // After a restart of the coordinator it stands, until one of them is back.
+    let mut again = agent_driver("habc", here.alerting.saved());
+    run_agents(&mut again, "habc", 5, "habc", |_| true);
+    assert_eq!(again.take(), []);
+    run_agents(&mut again, "habc", 30, "habc", |_| true);
+    assert_eq!(again.take(), [(NoticeKind::Resolved, Cause::AllAgents, 3)]);
+    // Where its own probes say that already, there is one alert.
+    run_agents(&mut again, "habc", 200, "h", |_| false);
+    assert_eq!(again.take(), [(NoticeKind::Raised, host("h"), 3)]);
 }

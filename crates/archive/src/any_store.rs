@@ -4,7 +4,7 @@ use crate::store::{DiskUsage, Kept, ReadStore, Segment, SegmentId, Store, Stored
 use crate::{ArchiveError, AuditEntry, Event, Gap, Host, HostId, Pair, PairId, PostgresStore, SqliteStore};
 use kumade_sketch::Layer;
 use kumade_units::Time;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, Mutex};
 
 /// An archive in either engine.
@@ -102,6 +102,15 @@ impl ReadStore for AnyStore {
 
     fn packets(&mut self, pair: PairId, hours: Range<i64>) -> Result<Vec<(i64, Vec<u8>)>, ArchiveError> {
         delegate!(self, store => store.packets(pair, hours))
+    }
+
+    fn blocks_of_pairs(
+        &mut self,
+        kept: Kept,
+        number: i64,
+        pairs: RangeInclusive<PairId>,
+    ) -> Result<Vec<(PairId, Vec<u8>)>, ArchiveError> {
+        delegate!(self, store => store.blocks_of_pairs(kept, number, pairs))
     }
 
     fn runs(&mut self, pair: PairId, began: Range<Time>, limit: u32) -> Result<Vec<StoredRun>, ArchiveError> {

@@ -114,6 +114,11 @@ impl<S: Store> Archive<S> {
         self.segments.values().map(OpenSegment::samples).sum()
     }
 
+    /// Samples that were taken and are not written yet: they become more while the database fails.
+    pub fn staged_samples(&self) -> usize {
+        self.staged.samples()
+    }
+
     /// The host that the configuration knows by `stable_id`, new or as it is called now. Its number, and with it its history,
     /// stays. Durable once this returns.
     ///

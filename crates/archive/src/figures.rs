@@ -44,7 +44,7 @@ const UNITS: [&str; 4] = ["_bits_per_second", "_seconds", "_bytes", "_ratio"];
 const MAX_FIGURES: usize = 256;
 
 /// A reason that is kept longer than its document ends with its first clause, and is cut to this.
-const MAX_BRIEF_REASON_CHARS: usize = 60;
+const MAX_BRIEF_REASON_CHARS: usize = 80;
 
 /// Deeper parts of a document are not looked at.
 const MAX_DEPTH: usize = 8;
@@ -138,11 +138,30 @@ fn reason_from_object(fields: &Map<String, Value>) -> Option<String> {
     text(fields, "reason").or_else(error)
 }
 
-/// The first clause.
+/// The first clause that says more than a name.
 fn brief_reason(reason: &str) -> String {
-    let clause = reason.split([':', ';']).next().unwrap_or_default();
+    let mut ends = reason.match_indices([':', ';']).map(|(end, _)| end);
+    let is_end = |end: &usize| reason[end + 1..].starts_with(' ') && reason[..*end].contains(' ');
+    let clause = ends.find(is_end).map_or(reason, |end| &reason[..end]);
     match clause.char_indices().nth(MAX_BRIEF_REASON_CHARS) {
         Some((end, _)) => format!("{}…", &clause[..end]),
         None => clause.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_a_reason_says_more_than_a_name() {
+        let kept = |reason: &str| brief_reason(reason);
+        assert_eq!(kept("too few packets arrived: 3 of 100"), "too few packets arrived");
+        assert_eq!(
+            kept("2001:db8::2: the quota is exceeded; come again at noon"),
+            "2001:db8::2: the quota is exceeded"
+        );
+        assert_eq!(kept("10.0.0.2: connection refused"), "10.0.0.2: connection refused");
+        assert_eq!(kept(&"é".repeat(200)).chars().count(), MAX_BRIEF_REASON_CHARS + 1);
     }
 }

@@ -8,6 +8,7 @@ use crate::store::{Kept, SegmentId, Store, Write};
 use crate::{ArchiveError, Event, PairId};
 use kumade_sketch::{Block, ChunkReader, ChunkWriter, HOUR_NANOS, Layer, encode_packets};
 use kumade_units::{Span, Time};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// An hour is rolled up this long after its end: agents deliver within seconds.
@@ -33,6 +34,22 @@ const RESUME_INTERVAL: Span = Span::from_secs(10);
 
 /// What is given back to the file system in a step while the disk is full.
 const SHRINK_STEP_BYTES: u64 = 16 << 20;
+
+/// What is stored of an hour, by pair.
+#[derive(Debug, Default)]
+struct StoredHour {
+    minutes: BTreeMap<PairId, Vec<u8>>,
+    packets: BTreeMap<PairId, Vec<u8>>,
+}
+
+/// A block with what is stored of it.
+fn merge_stored(pair: PairId, change: Block, stored: Option<&Vec<u8>>) -> Write {
+    let (layer, number) = (change.layer(), change.number());
+    let mut block = change;
+    let stored = stored.and_then(|data| decode_block(layer, pair, number, data));
+    stored.iter().for_each(|stored| block.merge(stored));
+    Write::Block { layer, pair, number, data: block.encode() }
+}
 
 impl<S: Store> Archive<S> {
     /// One step of what is due: call it again at once while it says true, and every second or so otherwise. A step takes some
@@ -87,8 +104,9 @@ impl<S: Store> Archive<S> {
             segment.pairs.iter().take(PAIRS_PER_STEP).map(|(pair, chunk)| (*pair, chunk.clone())).collect();
         let last = chunks.len() == segment.pairs.len();
         let mut writes = Vec::new();
+        let stored = self.stored_hour(id.hour, &chunks)?;
         for (pair, chunk) in &chunks {
-            self.roll_pair(id.hour, *pair, chunk, now, &mut writes)?;
+            self.roll_pair(id.hour, *pair, chunk, &stored, now, &mut writes)?;
         }
         match chunks.last() {
             Some((pair, _)) if !last => writes.push(Write::RolledTo(id, *pair)),
@@ -103,11 +121,23 @@ impl<S: Store> Archive<S> {
         Ok(())
     }
 
+    /// What is stored of an hour of these pairs, such as before something came late.
+    fn stored_hour(&mut self, hour: i64, chunks: &[(PairId, ChunkWriter)]) -> Result<StoredHour, ArchiveError> {
+        let (Some((first, _)), Some((last, _))) = (chunks.first(), chunks.last()) else {
+            return Ok(StoredHour::default());
+        };
+        let pairs = *first..=*last;
+        let minutes = self.store().blocks_of_pairs(Kept::Blocks(Layer::Minutes), hour, pairs.clone())?;
+        let packets = self.store().blocks_of_pairs(Kept::Packets, hour, pairs)?;
+        Ok(StoredHour { minutes: minutes.into_iter().collect(), packets: packets.into_iter().collect() })
+    }
+
     fn roll_pair(
         &mut self,
         hour: i64,
         pair: PairId,
         chunk: &ChunkWriter,
+        stored: &StoredHour,
         now: Time,
         writes: &mut Vec<Write>,
     ) -> Result<(), ArchiveError> {
@@ -129,11 +159,9 @@ impl<S: Store> Archive<S> {
                 writes.push(self.merged_block(pair, change)?);
             }
         }
-        writes.push(self.merged_block(pair, minutes)?);
+        writes.push(merge_stored(pair, minutes, stored.minutes.get(&pair)));
         if start + Span::from_nanos(HOUR_NANOS) > now - self.retention.packets {
-            for (_, data) in self.store().packets(pair, hour..hour + 1)? {
-                samples.extend(read_packets(&data));
-            }
+            stored.packets.get(&pair).iter().for_each(|data| samples.extend(read_packets(data)));
             samples.sort_by_key(|sample| sample.sent);
             writes.push(Write::Packets { pair, hour, data: encode_packets(&samples) });
         }
@@ -142,12 +170,9 @@ impl<S: Store> Archive<S> {
 
     /// A block with what is stored of it.
     fn merged_block(&mut self, pair: PairId, change: Block) -> Result<Write, ArchiveError> {
-        let (layer, number) = (change.layer(), change.number());
-        let mut block = change;
-        for (_, data) in self.store().blocks(layer, pair, number..number + 1)? {
-            decode_block(layer, pair, number, &data).iter().for_each(|stored| block.merge(stored));
-        }
-        Ok(Write::Block { layer, pair, number, data: block.encode() })
+        let number = change.number();
+        let stored = self.store().blocks(change.layer(), pair, number..number + 1)?;
+        Ok(merge_stored(pair, change, stored.first().map(|(_, data)| data)))
     }
 
     /// Puts some pairs' blocks together from those of the next finer layer, once their time is over: says whether it did.

@@ -13,6 +13,7 @@ pub(crate) struct Staged {
     writes: Vec<Write>,
     batches: Vec<Acknowledged>,
     numbers: BTreeMap<String, BTreeSet<u64>>,
+    samples: usize,
 }
 
 impl Staged {
@@ -42,6 +43,7 @@ impl Staged {
     }
 
     pub(crate) fn push_sample(&mut self, pair: PairId, sample: &Sample<BucketedDelay>) {
+        self.samples += 1;
         let hour = sample.sent.as_nanos().div_euclid(HOUR_NANOS);
         self.hours.entry(hour).or_default().entry(pair).or_default().push(sample);
     }
@@ -53,6 +55,10 @@ impl Staged {
 
     pub(crate) fn hours(&self) -> &BTreeMap<i64, BTreeMap<PairId, ChunkWriter>> {
         &self.hours
+    }
+
+    pub(crate) fn samples(&self) -> usize {
+        self.samples
     }
 
     pub(crate) fn writes(&self) -> &[Write] {
@@ -72,6 +78,7 @@ impl Staged {
         self.hours.clear();
         self.writes.clear();
         self.numbers.clear();
+        self.samples = 0;
     }
 
     pub(crate) fn take_batches(&mut self) -> Vec<Acknowledged> {

@@ -1,7 +1,7 @@
 use crate::{ArchiveError, AuditEntry, Event, Gap, Host, HostId, Pair, PairId};
 use kumade_sketch::Layer;
 use kumade_units::Time;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Samples of one hour that are not rolled up yet. What comes for an hour that is being rolled up opens the next generation.
@@ -258,6 +258,17 @@ pub trait ReadStore: Send {
     ///
     /// As above.
     fn packets(&mut self, pair: PairId, hours: Range<i64>) -> Result<Vec<(i64, Vec<u8>)>, ArchiveError>;
+    /// The blocks with one number of these pairs, by pair: one question where rolling up would put many.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    fn blocks_of_pairs(
+        &mut self,
+        kept: Kept,
+        number: i64,
+        pairs: RangeInclusive<PairId>,
+    ) -> Result<Vec<(PairId, Vec<u8>)>, ArchiveError>;
     /// The runs of a pair that began in this time, the latest first, at most `limit`.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use assert_cmd::Command;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Output;
 
@@ -34,6 +35,19 @@ fn a_template_becomes_a_configuration_that_can_be_checked() {
     let checked = kumade(&["check", config_name]);
     let text = String::from_utf8(checked.stdout).unwrap();
     assert!(checked.status.success() && text.contains("there: ps.example.org"), "{text}");
+
+    let printed = kumade(&["import", "psconfig", template_name, "--mesh"]);
+    let said = String::from_utf8(printed.stderr).unwrap();
+    assert!(printed.status.success() && said.contains("left out: tests.rate.spec.duration: "), "{said}");
+    let mesh = String::from_utf8(printed.stdout).unwrap();
+    assert!(mesh.contains("role = \"coordinator\"") && mesh.matches("[[agent]]").count() == 2, "{mesh}");
+    let key = directory.join("own.key");
+    fs::write(&key, "07".repeat(32)).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&config, mesh.replace("/etc/kumade/monitor.key", key.to_str().unwrap())).unwrap();
+    let checked = kumade(&["check", config_name]);
+    let said = String::from_utf8(checked.stderr).unwrap();
+    assert!(said.contains("a public key is 64"), "what is to be filled in is named: {said}");
 
     let unknown = kumade(&["import", "psconfig", template_name, "--from", "nowhere"]);
     let said = String::from_utf8(unknown.stderr).unwrap();

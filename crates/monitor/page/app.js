@@ -206,14 +206,22 @@ function scheduleView() {
     element("td", {}, run.is_running ? "now" : `in ${format.age(Math.max(run.due_in_seconds, 0))}`), element("td", { class: "number" }, format.span(run.slot_seconds)));
   const fits = stretch > 1 ? `They do not all fit: periods ${stretch.toFixed(1)} times as long would do.` : "All of them fit.";
   const agents = status.agents ?? [];
+  const unmeasured = status.unmeasured ?? [];
   const whose = agents.length === 0 ? "this host's time" : "the time of the busiest host or link";
+  const carried = (one) => element("td", { class: "number" }, format.size(one.used_bytes), one.bytes_per_day === null ? "" : element("small", {}, `of ${format.size(one.bytes_per_day)}`));
+  const links = status.links ?? [];
+  const linkRow = (link) => element("tr", {}, element("td", {}, link.name), carried(link));
   const agentRow = (agent) => element("tr", {}, element("td", {}, agent.name), element("td", {}, agent.is_connected ? "connected" : "not connected"),
-    element("td", { class: "time" }, agent.since_seconds === null ? "" : format.time(agent.since_seconds)), element("td", {}, agent.address ?? ""));
+    element("td", { class: "time" }, agent.since_seconds === null ? "" : format.time(agent.since_seconds)), element("td", {}, agent.address ?? ""),
+    carried(agent),
+    element("td", {}, agent.faults.join("; ")));
   show("Schedule", element("h1", {}, "Schedule"),
     element("p", {}, `Measurements run one at a time on a host. They take ${format.ratio(load)} of ${whose}. ${fits}`),
     runs.length === 0 ? element("p", { class: "faint" }, "No target is measured.") : table(["Path", "Next", "Time set aside"], runs.map(row), "Schedule"),
+    unmeasured.length === 0 ? [] : [element("h2", {}, "Not measured"), table(["Path", "Why"], unmeasured.map((pair) => element("tr", {}, element("td", {}, pair.pair), element("td", {}, pair.reason))), "Not measured")],
     missed.length === 0 ? [] : [element("h2", {}, "Missed"), table(["Path", "Why"], missed.map((run) => element("tr", {}, element("td", {}, name(run.pair)), element("td", {}, run.reason))), "Missed")],
-    agents.length === 0 ? [] : [element("h2", {}, "Agents"), table(["Agent", "Connection", "Since", "From"], agents.map(agentRow), "Agents")]);
+    agents.length === 0 ? [] : [element("h2", {}, "Agents"), table(["Agent", "Connection", "Since", "From", "Measured in 24 h", "Faults"], agents.map(agentRow), "Agents")],
+    links.length === 0 ? [] : [element("h2", {}, "Links"), table(["Link", "Measured in 24 h"], links.map(linkRow), "Links")]);
 }
 
 async function auditView() {

@@ -7,9 +7,11 @@ const scaled = (value, units) => {
 const digits = (value) => (value === 0 ? "0" : Number(value.toPrecision(3)).toString());
 
 const RATES = [[1e9, "Gbit/s"], [1e6, "Mbit/s"], [1e3, "kbit/s"], [1, "bit/s"]];
+const SIZES = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
 const SPANS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]];
 
 export const rate = (value) => withUnit(value, RATES);
+export const size = (value) => withUnit(value, SIZES);
 export const span = (value) => (value < 1e-6 ? "0 µs" : withUnit(value, SPANS));
 
 function withUnit(value, units) {

@@ -5,6 +5,7 @@ mod alert_sections;
 mod changes;
 mod file;
 mod mesh;
+mod mesh_pairs;
 mod remote_write;
 mod types;
 mod unknown_name;
@@ -15,6 +16,6 @@ pub use changes::FixedSetting;
 pub use file::RoleConfig;
 pub use types::{
     AgentConfig, LightProbes, MeasurementSchedule, MeshAgent, MeshConfig, MeshLink, MeshPair, MonitorConfig,
-    MonitoredTarget, TlsFiles,
+    MonitoredTarget, OwnAgentConfig, TlsFiles,
 };
 pub use values::KeyReader;

@@ -43,9 +43,6 @@ pub(crate) struct Candidate {
     leader: Option<Leader>,
 }
 
-/// By which the archive has what the leader sees.
-pub(crate) const STATUS_KEY: &str = "monitor.status";
-
 impl Candidate {
     /// Connects; makes the archive where there is none. None where it is in a file.
     pub(crate) fn new(config: &MonitorConfig, now: Time) -> Result<Option<Self>, ArchiveError> {
@@ -74,6 +71,11 @@ impl Candidate {
             }
         }
         Ok(false)
+    }
+
+    /// What the leader sees, and as of when; none if that is what is known.
+    pub(crate) fn seen(&mut self, known: Option<Time>) -> Result<Option<(Time, Vec<u8>)>, ArchiveError> {
+        self.store.seen(known)
     }
 
     /// Who leads, as of the last look.

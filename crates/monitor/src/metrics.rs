@@ -56,10 +56,16 @@ const PAIR_GAUGES: [Gauge<PairStatus>; 4] =
         ("loss_low_ratio", "Lower end of its 95 % interval", |pair| Some(pair.loss?.low)),
         ("loss_high_ratio", "Upper end of its 95 % interval", |pair| Some(pair.loss?.high)),
     ];
-const AGENT_GAUGES: [Gauge<AgentStatus>; 1] =
-    [("agent_connected", "Whether an agent is connected to this coordinator", |agent| {
+const AGENT_GAUGES: [Gauge<AgentStatus>; 4] = [
+    ("agent_connected", "Whether an agent is connected to this coordinator", |agent| {
         Some(f64::from(u8::from(agent.is_connected)))
-    })];
+    }),
+    ("agent_faults", "Things that an agent cannot do", |agent| Some(agent.faults.len() as f64)),
+    ("agent_measured_bytes", "What measurements have carried at an agent's host in 24 hours", |agent| {
+        Some(agent.used_bytes as f64)
+    }),
+    ("agent_measured_limit_bytes", "What they may carry in 24 hours", |agent| Some(agent.bytes_per_day? as f64)),
+];
 const DELAY_GAUGES: [Gauge<LaneDelay>; 4] = [
     ("delay_minimum_seconds", "The least delay of the last 15 minutes", |delay| Some(delay.minimum_seconds)),
     ("delay_median_seconds", "The median delay of the last 15 minutes", |delay| Some(delay.median_seconds)),

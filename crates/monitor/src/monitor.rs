@@ -1,10 +1,11 @@
 //! A monitor that runs: its threads, and who tells whom.
 
 use crate::access::{AccessControl, Credential};
-use crate::config::{COMMAND, LightProbes, MeshConfig, MonitorConfig, MonitoredTarget};
+use crate::config::{AgentConfig, COMMAND, LightProbes, MeshConfig, MonitorConfig, MonitoredTarget};
 use crate::leadership::Leadership;
 use crate::light::{ProbedTarget, Prober};
 use crate::mesh::listener::AgentListener;
+use crate::mesh::own_agent::{OwnAgent, own_agent_config};
 use crate::metrics::encode_metrics;
 use crate::monitor_error::MonitorError;
 use crate::page::{History, PageGuards, PageServer, Tls};
@@ -32,6 +33,7 @@ pub struct Monitor {
     page: PageServer,
     remote_write: Option<RemoteWriteSender>,
     exporter: Option<Exporter>,
+    own_agent: Option<OwnAgent>,
     agents: Option<AgentListener>,
     prober: Option<Prober>,
     deposed: Arc<AtomicBool>,
@@ -77,6 +79,7 @@ impl Monitor {
         let seed = getrandom::u64().map_err(|error| MonitorError::System(io::Error::other(error)))?;
         let prober = start_prober(targets, seed, messages.clone()).map_err(MonitorError::System)?;
         let (prober, recorder) = (Some(prober), Some(recorder));
+        let own_agent = start_own_agent(&config, agents.as_ref())?;
         let status = followed;
         Ok(Monitor {
             config,
@@ -85,6 +88,7 @@ impl Monitor {
             page,
             remote_write,
             exporter,
+            own_agent,
             agents,
             prober,
             deposed,
@@ -185,7 +189,11 @@ impl Monitor {
             return Err(MonitorError::Deposed);
         }
         let has_ended = self.prober.is_none() || self.recorder.as_ref().is_none_or(JoinHandle::is_finished);
-        if has_ended { Err(MonitorError::Ended) } else { Ok(()) }
+        if has_ended || self.own_agent.as_ref().is_some_and(OwnAgent::has_ended) {
+            Err(MonitorError::Ended)
+        } else {
+            Ok(())
+        }
     }
 
     /// Ends it; what it knows is in the archive then.
@@ -198,6 +206,8 @@ impl Monitor {
 
     fn end(&mut self) -> Option<thread::Result<()>> {
         (self.prober, self.remote_write) = (None, None);
+        // It delivers to the one that listens.
+        self.own_agent = None;
         self.agents = None;
         // One that has ended is not told.
         let _ = self.messages.send(Message::Stop);
@@ -213,7 +223,7 @@ impl Drop for Monitor {
 }
 
 impl MonitorConfig {
-    /// Makes the directory of the archive, unless it is there, or the archive is in a database.
+    /// Makes the directory of the archive, and of the agent of this host, unless it is there, or the archive is in a database.
     ///
     /// # Errors
     /// It cannot be made.
@@ -222,7 +232,10 @@ impl MonitorConfig {
         if self.is_archive_shared() {
             return Ok(());
         }
-        std::fs::create_dir_all(&self.archive).map_err(failed)
+        std::fs::create_dir_all(&self.archive).map_err(failed)?;
+        // Once the program is confined, it makes none.
+        let own_agent = self.mesh.as_ref().and_then(|mesh| own_agent_config(mesh, &self.archive, mesh.listen));
+        own_agent.as_ref().map_or(Ok(()), AgentConfig::make_archive_directory)
     }
 }
 
@@ -261,6 +274,12 @@ fn start_listener(mesh: &MeshConfig, messages: SyncSender<Message>) -> Result<Ag
     };
     AgentListener::start(listen, identity, keys, report)
         .map_err(|cause| MonitorError::Listen { address: listen, cause })
+}
+
+/// Where the coordinator's own host is a site of the mesh.
+fn start_own_agent(config: &MonitorConfig, agents: Option<&AgentListener>) -> Result<Option<OwnAgent>, MonitorError> {
+    let (Some(mesh), Some(agents)) = (&config.mesh, agents) else { return Ok(None) };
+    own_agent_config(mesh, &config.archive, agents.address()).map(OwnAgent::start).transpose()
 }
 
 /// Its reports go to the recorder; where that is far behind, probing waits.

@@ -2,6 +2,7 @@
 
 use crate::config::MonitoredTarget;
 use crate::light::{ProbeKind, ProbeResult};
+use crate::mesh::peer_path::PeerPath;
 use crate::pair_state::{MAX_LOSS_RATIO, PairMonitor, PairState, lane_loss, path_loss};
 use crate::status::{LaneDelay, PairStatus, RunStatus, StateStatus};
 use kumade_archive::{HostId, PairId};
@@ -94,6 +95,11 @@ impl PairRecorder {
     pub(crate) fn set_target(&mut self, target: MonitoredTarget) {
         self.monitor.set_interval(target.light.interval, target.light.limits.lost_after);
         self.target = target;
+    }
+
+    /// The target, and over which version of IP, as agents are told.
+    pub(crate) fn path(&self) -> PeerPath {
+        PeerPath::new(self.host.0, self.target.family)
     }
 
     /// The numbers of its source and its target.

@@ -1,11 +1,14 @@
 //! A perfSONAR pSConfig template as targets of a monitor: <https://docs.perfsonar.net/psconfig_templates_intro.html>.
 //!
-//! [`Template::parse`] reads what we know of it, and notes the rest; [`Template::targets_of`] says what one of its hosts monitors.
+//! [`Template::parse`] reads what we know of it, and notes the rest; [`Template::targets_of`] says what one of its hosts
+//! monitors, [`Template::into_mesh`] what a coordinator of all of them does.
 
+mod mesh;
 mod node;
 mod targets;
 mod template;
 
+pub use mesh::{ImportedAgent, ImportedMesh};
 pub use targets::{ImportedTarget, MonitoredPaths};
 pub use template::Template;
 

@@ -2,6 +2,7 @@
 
 mod alerts;
 mod leading;
+mod links;
 mod mesh;
 mod mesh_state;
 mod opening;
@@ -157,7 +158,7 @@ impl Recorder {
         archive.put_state(TOKENS_KEY, Some(&encode_record(record)))?;
         for pair in &pairs {
             let Some(run) = pair.run else { continue };
-            let runs = earlier_runs(&mut archive, pair.source, pair.host)?;
+            let runs = earlier_runs(&mut archive, pair)?;
             schedule.restore(run, &runs, utc, now);
         }
         let mesh = config.mesh.as_ref().map(|mesh| MeshState::new(mesh, &hosts, &mut archive, now)).transpose()?;
@@ -337,6 +338,7 @@ impl Recorder {
         self.register_pairs(utc);
         self.update_alerts(now, utc);
         self.follow_host_use(now);
+        self.follow_link_budgets(now);
         self.follow_schedule(now, utc);
         self.commit(utc);
         for _ in 0..MAX_MAINTENANCE_STEPS {
@@ -368,6 +370,7 @@ impl Recorder {
                 ScheduleStep::Ended(token) => self.note_run_ended(token, now),
                 ScheduleStep::Missed { run, reason } => {
                     let place = self.pairs.iter().position(|pair| pair.run == Some(run));
+                    let reason = self.waiting_text(&reason);
                     self.note(place, "run-missed", format!("not measured in its period: {reason}"));
                 }
             }
@@ -560,8 +563,10 @@ impl Recorder {
             due_in_seconds: run.due_in.as_secs_f64(),
             slot_seconds: run.slot.as_secs_f64(),
         });
-        let missed =
-            view.missed.iter().map(|missed| MissedRun { pair: pair(missed.run), reason: missed.reason.to_string() });
+        let missed = view
+            .missed
+            .iter()
+            .map(|missed| MissedRun { pair: pair(missed.run), reason: self.waiting_text(&missed.reason) });
         ScheduleStatus {
             load_ratio: view.load.max_load_ratio(),
             stretch_factor: view.load.stretch_factor(),
@@ -580,11 +585,13 @@ impl Recorder {
             remote_write: self.remote_write.as_ref().map(RemoteWriteStatus::from),
             leader: self.leader_status(),
             pairs: self.pairs.iter().map(|pair| self.pair_status(pair)).collect(),
+            unmeasured: self.unmeasured_pairs(),
             schedule: self.schedule_status(clock::monotonic()),
             agents: self.agent_status(),
+            links: self.link_status(),
             alerts: self.alerter.status(utc),
         };
-        self.share_status(&status);
+        self.share_status(&status, utc);
         self.status.send_replace(Arc::new(status));
     }
 }

@@ -27,7 +27,8 @@ pub(crate) fn utc_text(time: Time) -> String {
 
 /// A run as it is shown.
 pub(crate) fn run_status(run: &Run) -> RunStatus {
-    let error = match run.figures.get("error") {
+    // That of the whole document.
+    let error = match run.figures.get("") {
         Some(Figure::Missing { reason }) => Some(reason.clone()),
         _ => None,
     };
@@ -47,5 +48,22 @@ fn figure(figures: &Figures, direction: &str) -> Option<RunFigure> {
         Figure::Estimate { value, low, high, .. } => Some(RunFigure::Known { value: *value, low: *low, high: *high }),
         Figure::Value { value } => Some(RunFigure::Known { value: *value, low: *value, high: *value }),
         Figure::Missing { reason } => Some(RunFigure::Unknown { reason: reason.clone() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_archive::PairId;
+
+    #[test]
+    fn why_a_measurement_failed_is_shown() {
+        let message = "the quota is exceeded; come again tomorrow".to_owned();
+        let error = ErrorReport { kind: "refused".to_owned(), message: message.clone(), hint: None };
+        let report = failed_document("192.0.2.1", Time::ZERO, error);
+        let figures = Figures::from_document(&serde_json::to_value(report).unwrap());
+        let run =
+            Run { id: 1, pair: PairId(1), started: Time::ZERO, ended: Time::ZERO, schema: String::new(), figures };
+        assert_eq!(run_status(&run).error, Some(message));
     }
 }

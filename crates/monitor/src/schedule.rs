@@ -6,7 +6,7 @@ use kumade_archive::{HostId, Run as ArchivedRun};
 use kumade_planner::{
     Agent, AgentId, AgentMessage, AgentOutput, Class, ClassId, Coordinator, CoordinatorInput, CoordinatorOutput,
     DurationHistory, Grant, HeldGrant, Outcome, Plan, PlanError, PlannedAgent, Resource, ResourceId, ResourceKind, Run,
-    RunId, RunKind, ScheduleView, Token, TokenRecord,
+    RunId, RunKind, ScheduleView, Token, TokenRecord, Waiting,
 };
 use kumade_units::{Span, Time};
 
@@ -33,7 +33,7 @@ pub(crate) enum ScheduleStep {
     /// What this grant used is free again.
     Ended(Token),
     /// A pair was not measured in its period.
-    Missed { run: RunId, reason: String },
+    Missed { run: RunId, reason: Waiting },
 }
 
 /// This host is the first agent, and the first resource: targets have the numbers that the archive gave them, above zero.
@@ -143,8 +143,7 @@ impl Schedule {
                     CoordinatorOutput::Grant(agent, grant) => return Some(ScheduleStep::Grant { agent, grant }),
                     CoordinatorOutput::Ended(end) => return Some(ScheduleStep::Ended(end.token)),
                     CoordinatorOutput::Missed(missed) => {
-                        let reason = missed.reason.to_string();
-                        return Some(ScheduleStep::Missed { run: missed.run, reason });
+                        return Some(ScheduleStep::Missed { run: missed.run, reason: missed.reason });
                     }
                 }
             }

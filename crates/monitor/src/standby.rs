@@ -2,15 +2,16 @@
 
 use crate::access::AccessControl;
 use crate::config::MonitorConfig;
-use crate::leadership::{Candidate, Leadership, STATUS_KEY, decode_status};
+use crate::leadership::{Candidate, Leadership, decode_status};
 use crate::monitor::start_exporter;
 use crate::monitor_error::MonitorError;
 use crate::page::{History, PageGuards, PageServer, PairNumbers, Tls};
+use crate::recorder::OWN_HOST_ID;
 use crate::status::MonitorStatus;
-use kumade_archive::{AnyStore, ArchiveError, Reader};
+use kumade_archive::{AnyStore, ArchiveError, Pair, Reader};
 use kumade_daemon::Exporter;
 use kumade_net::clock;
-use kumade_units::Span;
+use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, PoisonError};
@@ -57,7 +58,7 @@ impl Standby {
         let exporter = start_exporter(config, &access, status.clone())?;
         let (stop, stopped) = mpsc::channel();
         let (leads, leadership) = mpsc::channel();
-        let look = Look { candidate, reader: reader()?, numbers, status: sender };
+        let look = Look { candidate, reader: reader()?, known: None, numbers, status: sender };
         let work = move || look.run(&stopped, &leads);
         let thread = thread::Builder::new().name("standby".into()).spawn(work).map_err(MonitorError::System)?;
         let is_encrypted = config.tls.is_some();
@@ -107,6 +108,8 @@ impl Drop for Standby {
 struct Look {
     candidate: Candidate,
     reader: Reader<AnyStore>,
+    /// As of when that is which is published.
+    known: Option<Time>,
     numbers: PairNumbers,
     status: watch::Sender<Arc<MonitorStatus>>,
 }
@@ -128,13 +131,20 @@ impl Look {
         }
     }
 
-    /// What the leader sees, and the numbers of pairs, by which the page asks.
+    /// What the leader sees, and the numbers of pairs, by which the page asks; none where the leader has told nothing new.
     fn read(&mut self) -> Result<Option<MonitorStatus>, ArchiveError> {
+        let Some((at, seen)) = self.candidate.seen(self.known)? else { return Ok(None) };
         let hosts: BTreeMap<_, _> = self.reader.hosts()?.into_iter().map(|host| (host.id, host.stable_id)).collect();
-        let pairs = self.reader.pairs()?.into_iter();
-        let numbers = pairs.filter_map(|pair| Some((hosts.get(&pair.target)?.clone(), pair.id))).collect();
+        let id = |pair: &Pair| {
+            let (source, target) = (hosts.get(&pair.source)?, hosts.get(&pair.target)?);
+            // As the configuration names a path of this host, and one between agents.
+            Some(if source == OWN_HOST_ID { target.clone() } else { format!("{source}:{target}") })
+        };
+        let pairs = self.reader.pairs()?;
+        let numbers = pairs.iter().filter_map(|pair| Some((id(pair)?, pair.id))).collect();
         *self.numbers.write().unwrap_or_else(PoisonError::into_inner) = numbers;
-        Ok(self.reader.state(STATUS_KEY)?.and_then(|bytes| decode_status(&bytes)))
+        self.known = Some(at);
+        Ok(decode_status(&seen))
     }
 
     fn publish(&self, outcome: Result<Option<MonitorStatus>, ArchiveError>) {
@@ -142,12 +152,17 @@ impl Look {
             Ok(seen) => (seen, None),
             Err(error) => (None, Some(error.to_string())),
         };
-        if failure.is_some() && self.status.borrow().archive_failure.is_none() {
+        let leader = self.candidate.leader_status();
+        let current = self.status.borrow().clone();
+        if failure.is_some() && current.archive_failure.is_none() {
             tracing::error!("{}", failure.as_deref().unwrap_or_default());
         }
-        let mut status = seen.unwrap_or_else(|| MonitorStatus::clone(&self.status.borrow()));
+        if seen.is_none() && (&current.archive_failure, &current.leader) == (&failure, &leader) {
+            return;
+        }
+        let mut status = seen.unwrap_or_else(|| MonitorStatus::clone(&current));
         status.archive_failure = failure;
-        status.leader = self.candidate.leader_status();
+        status.leader = leader;
         self.status.send_replace(Arc::new(status));
     }
 }

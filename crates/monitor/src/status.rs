@@ -32,11 +32,17 @@ pub struct MonitorStatus {
     pub remote_write: Option<RemoteWriteStatus>,
     /// In the configuration's order.
     pub pairs: Vec<PairStatus>,
+    /// Pairs of a mesh that cannot be measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmeasured: Vec<UnmeasuredPair>,
     /// Measurements to come.
     pub schedule: ScheduleStatus,
     /// Who measures for it, in the configuration's order; none but for a coordinator.
     #[serde(default)]
     pub agents: Vec<AgentStatus>,
+    /// Links that several agents share; none but for a coordinator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkStatus>,
     /// What is alerted on.
     #[serde(default)]
     pub alerts: AlertsStatus,
@@ -59,8 +65,10 @@ impl MonitorStatus {
             leader: None,
             remote_write: None,
             pairs: Vec::new(),
+            unmeasured: Vec::new(),
             schedule: ScheduleStatus::default(),
             agents: Vec::new(),
+            links: Vec::new(),
             alerts: AlertsStatus::default(),
         }
     }
@@ -79,6 +87,35 @@ pub struct AgentStatus {
     pub since_seconds: Option<f64>,
     /// From where it is, or was last, connected.
     pub address: Option<String>,
+    /// What it cannot do, and why.
+    #[serde(default)]
+    pub faults: Vec<String>,
+    /// What measurements have carried at its host in the last 24 hours.
+    #[serde(default)]
+    pub used_bytes: u64,
+    /// What they may carry in 24 hours; none for no limit.
+    #[serde(default)]
+    pub bytes_per_day: Option<u64>,
+}
+
+/// A declared link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LinkStatus {
+    /// What it is called.
+    pub name: String,
+    /// What measurements have carried over it in the last 24 hours, as agents tell.
+    pub used_bytes: u64,
+    /// What they may carry in 24 hours; none for no limit.
+    pub bytes_per_day: Option<u64>,
+}
+
+/// A pair of agents that cannot be measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UnmeasuredPair {
+    /// The ids of both, and the version of IP, where there are two paths.
+    pub pair: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// Which of several hosts measures and writes; the others stand by and show what it sees.
@@ -405,13 +442,21 @@ mod tests {
             remote_write: Some(RemoteWriteStatus { accepted: 1200, refused: 1, refusal: None, failure: None }),
             started_seconds: 1_800_000_000.0,
             pairs: vec![campus, silent],
+            unmeasured: vec![UnmeasuredPair {
+                pair: "north:south (IPv6)".to_owned(),
+                reason: "the second end has no IPv6 address".to_owned(),
+            }],
             agents: vec![AgentStatus {
                 id: "north".to_owned(),
                 name: "North".to_owned(),
                 is_connected: false,
                 since_seconds: Some(1_800_003_000.0),
                 address: Some("192.0.2.9".to_owned()),
+                faults: vec!["cannot answer light probes: port 862 is in use".to_owned()],
+                used_bytes: 1_200_000,
+                bytes_per_day: Some(1 << 30),
             }],
+            links: vec![LinkStatus { name: "uplink".to_owned(), used_bytes: 5_000_000, bytes_per_day: None }],
             schedule: ScheduleStatus { load_ratio: 0.03, stretch_factor: 1.0, runs: vec![run], missed: vec![missed] },
             ..MonitorStatus::empty("office")
         }

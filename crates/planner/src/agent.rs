@@ -21,6 +21,7 @@ pub struct Agent {
     newest_epoch: u64,
     held: BTreeMap<Token, HeldGrant>,
     claim: Option<String>,
+    unavailable: Option<String>,
     outputs: VecDeque<AgentOutput>,
 }
 
@@ -76,6 +77,7 @@ impl Agent {
             newest_epoch: 0,
             held: BTreeMap::new(),
             claim: None,
+            unavailable: None,
             outputs: VecDeque::new(),
         }
     }
@@ -103,7 +105,7 @@ impl Agent {
         self.newest.extend(grant.resources.iter().map(|resource| (*resource, grant.token)));
         let (token, start_by) = (grant.token, grant.stamp + grant.start_within);
         let held = HeldGrant { start_by, end_by: grant.stamp + grant.end_within, began: None, grant };
-        if let Some(holder) = &self.claim {
+        if let Some(holder) = self.claim.as_ref().or(self.unavailable.as_ref()) {
             let refusal = Refusal::Claimed(holder.clone());
             self.send_end(token, Outcome::Refused(refusal), Span::ZERO);
         } else if now > start_by || !self.is_connected {
@@ -185,6 +187,19 @@ impl Agent {
         }
     }
 
+    /// Nothing may begin at this host for this reason, or it may: planned runs that have not begun give their slots up. Other hosts may use its
+    /// links meanwhile.
+    pub fn set_unavailable(&mut self, reason: Option<String>, now: Time) {
+        if self.unavailable == reason {
+            return;
+        }
+        if let Some(reason) = &reason {
+            self.give_up_unbegun(&Refusal::Claimed(reason.clone()), now);
+        }
+        self.unavailable = reason;
+        self.send_heartbeat(now);
+    }
+
     /// Time has passed. Drain [`next_output`](Self::next_output) afterwards.
     pub fn advance(&mut self, now: Time) {
         let is_over = |held: &HeldGrant| match held.began {
@@ -247,7 +262,8 @@ impl Agent {
     fn send_heartbeat(&mut self, now: Time) {
         self.next_heartbeat = now + HEARTBEAT_INTERVAL;
         let held = self.held.keys().copied().collect();
-        let heartbeat = Heartbeat { instance: self.instance, stamp: now, held, claim: self.claim.clone() };
+        let (claim, unavailable) = (self.claim.clone(), self.unavailable.clone());
+        let heartbeat = Heartbeat { instance: self.instance, stamp: now, held, claim, unavailable };
         self.outputs.push_back(AgentOutput::Send(AgentMessage::Heartbeat(heartbeat)));
     }
 }

@@ -38,8 +38,11 @@ pub struct Heartbeat {
     pub stamp: Time,
     /// The grants that it holds.
     pub held: Vec<Token>,
-    /// Who else measures at this host.
+    /// Who else measures at this host, and uses the links that all of its traffic takes.
     pub claim: Option<String>,
+    /// Why nothing may begin at this host although nobody measures there: what is used up.
+    #[serde(default)]
+    pub unavailable: Option<String>,
 }
 
 /// A run may use its resources, within these times. From the coordinator to the agent at each end.
@@ -102,7 +105,7 @@ pub enum Outcome {
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
     /// Someone else measures at this host.
-    #[error("{0} measures at this host")]
+    #[error("this host is not free: {0}")]
     Claimed(String),
     /// Its time had passed when it arrived, or has since.
     #[error("the time of the grant has passed")]

@@ -231,6 +231,27 @@ fn who_measures_by_hand_is_planned_around_and_named() {
 }
 
 #[test]
+fn a_host_that_is_not_available_leaves_its_links_to_others() {
+    let mut planned = plan(4, true);
+    planned.agents.iter_mut().for_each(|agent| agent.claims.push(ResourceId(100)));
+    let measured = |stop: fn(&mut Agent, Time)| {
+        let mut mesh = Mesh::new(planned.clone(), TokenRecord::default().next_epoch());
+        stop(&mut mesh.agents[0], mesh.now);
+        mesh.agents.iter_mut().for_each(|agent| agent.connect(mesh.now));
+        mesh.pass(PERIOD * 2, true);
+        mesh.end_all();
+        let first = mesh.missed.iter().find(|missed| missed.run == RunId(1)).map(|missed| missed.reason.clone());
+        (mesh.ended.iter().map(|end| end.run.0).collect::<std::collections::BTreeSet<u32>>(), first)
+    };
+    let (runs, reason) = measured(|agent, now| agent.set_unavailable(Some("its budget is used up".to_owned()), now));
+    assert!(!runs.is_empty() && runs.iter().all(|run| ![1, 2, 3].contains(run)), "{runs:?}");
+    assert_eq!(reason, Some(Waiting::Claimed { agent: AgentId(0), holder: "its budget is used up".to_owned() }));
+    // Whoever measures there uses them.
+    let (runs, _) = measured(|agent, now| agent.claim("kumade measure (alice)", now).unwrap());
+    assert!(runs.is_empty(), "{runs:?}");
+}
+
+#[test]
 fn a_run_that_meets_a_claim_on_its_way_gives_the_slot_up_and_is_tried_again() {
     let mut mesh = Mesh::new(plan(2, false), TokenRecord::default().next_epoch());
     mesh.agents.iter_mut().for_each(|agent| agent.connect(mesh.now));

@@ -3,10 +3,11 @@
 use crate::config::ServerConfig;
 use crate::named_client::{NamedClient, Quota};
 use crate::quota::{QuotaExceeded, QuotaLimit, QuotaUsage};
+use crate::shared_usage::SharedUsage;
 use kumade_net::clock;
 use kumade_units::{Span, Time, exact_text};
 use kumade_wire::PresharedKey;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 /// The keys of a server, and whose they are.
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub(super) struct ClientTable {
     /// Those of the accounts, in their order, then the one that has no name.
     pub(super) keys: Arc<[PresharedKey]>,
     accounts: Vec<Arc<ClientAccount>>,
+    /// Of all accounts together, if it is.
+    usage: Option<SharedUsage>,
 }
 
 /// What a named client may do, and what it has done.
@@ -22,7 +25,7 @@ pub(super) struct ClientAccount {
     pub(super) name: String,
     quota: Quota,
     /// Of the name: it outlasts other quotas, and another key.
-    usage: Arc<Mutex<QuotaUsage>>,
+    usage: SharedUsage,
 }
 
 /// Which clients were replaced by others, by their names.
@@ -36,7 +39,7 @@ pub struct ClientChanges {
 
 impl ClientTable {
     pub(super) fn new(config: &ServerConfig) -> Self {
-        let nobody = ClientTable { keys: [].into(), accounts: Vec::new() };
+        let nobody = ClientTable { keys: [].into(), accounts: Vec::new(), usage: config.usage.clone() };
         nobody.with_clients(&config.clients, config.key.as_ref())
     }
 
@@ -50,11 +53,11 @@ impl ClientTable {
         let keys = clients.iter().map(|client| &client.key).chain(key).cloned().collect();
         let account = |client: &NamedClient| {
             let before = self.find_account_named(&client.name);
-            let usage =
-                before.map_or_else(|| Arc::new(Mutex::new(QuotaUsage::new())), |account| Arc::clone(&account.usage));
+            let usage = before.map(|account| account.usage.clone()).or_else(|| self.usage.clone());
+            let usage = usage.unwrap_or_default();
             Arc::new(ClientAccount { name: client.name.clone(), quota: client.quota, usage })
         };
-        ClientTable { keys, accounts: clients.iter().map(account).collect() }
+        ClientTable { keys, accounts: clients.iter().map(account).collect(), usage: self.usage.clone() }
     }
 
     /// Who is in this one and not in the one `before`, and the reverse.
@@ -125,8 +128,7 @@ impl ClientAccount {
     }
 
     fn lock(&self) -> MutexGuard<'_, QuotaUsage> {
-        // Every change under this lock is consistent even if its thread panics.
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+        self.usage.lock()
     }
 }
 

@@ -1,5 +1,6 @@
 use crate::clock::HostClock;
 use crate::named_client::NamedClient;
+use crate::shared_usage::SharedUsage;
 use kumade_units::Span;
 use kumade_wire::{Limits, PresharedKey};
 use std::fs::File;
@@ -15,6 +16,8 @@ pub struct ServerConfig {
     pub key: Option<PresharedKey>,
     /// Clients that have keys of their own. If there are none, and there is no [`key`](Self::key), everybody may measure.
     pub clients: Vec<NamedClient>,
+    /// What these clients use of their quotas, all together, and have used before; none to count for each by itself, from zero.
+    pub usage: Option<SharedUsage>,
     /// Maximum number of clients at once, queued ones included. When they are that many, a client of the network (IPv4 /24,
     /// IPv6 /48) with most of them gives way to one of another network.
     pub max_clients: usize,
@@ -36,6 +39,7 @@ impl Default for ServerConfig {
             listen: None,
             key: None,
             clients: Vec::new(),
+            usage: None,
             max_clients: 64,
             max_pending: 2048,
             limits: Limits { connections: 256, bytes: 4_000_000_000, packets: 10_000_000, turn: Span::from_secs(180) },

@@ -36,6 +36,12 @@ pub(super) struct QuotaUsage {
     measurements: SlidingWindow,
 }
 
+impl Default for QuotaUsage {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl QuotaUsage {
     pub(super) fn new() -> Self {
         QuotaUsage { bytes: SlidingWindow::new(DAY), measurements: SlidingWindow::new(HOUR) }
@@ -74,6 +80,16 @@ impl QuotaUsage {
     /// How many bytes may still be carried; none for no limit.
     pub(super) fn bytes_left(&mut self, quota: &Quota, now: Time) -> Option<u64> {
         quota.bytes_per_day.map(|limit| limit.saturating_sub(self.bytes.total(now)))
+    }
+
+    /// Bytes of the last day.
+    pub(super) fn bytes(&mut self, now: Time) -> u64 {
+        self.bytes.total(now)
+    }
+
+    /// When these bytes may be carried; none if that is never.
+    pub(super) fn time_of_room(&mut self, bytes: u64, limit: u64, now: Time) -> Option<Time> {
+        self.bytes.time_of_room(bytes, limit, now)
     }
 
     /// Whether these bytes may be carried.

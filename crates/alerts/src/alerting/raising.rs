@@ -20,7 +20,7 @@ struct Group {
 }
 
 impl Member {
-    fn from_pairs(pairs: &[usize]) -> Vec<Member> {
+    pub(super) fn from_pairs(pairs: &[usize]) -> Vec<Member> {
         pairs.iter().map(|pair| Member { pair: *pair, recovered_since: None }).collect()
     }
 }

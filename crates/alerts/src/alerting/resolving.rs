@@ -46,7 +46,8 @@ impl Alerting {
 
     /// Whether it stands for nothing any more: all of its pairs have recovered, or most of those of a common cause.
     fn is_over(&self, standing: &Standing, now: Time) -> bool {
-        if standing.alert.cause == Cause::Archive {
+        // These end by what they are about.
+        if matches!(standing.alert.cause, Cause::Archive | Cause::Agent(_) | Cause::AllAgents) {
             return standing.rule.is_none();
         }
         let Some(state) = standing.rule.map(|rule| &self.rules[rule]) else { return true };

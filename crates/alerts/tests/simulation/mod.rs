@@ -92,6 +92,7 @@ pub fn watched(number: usize, interval: f64) -> WatchedPair {
         lost_after: Span::from_secs(4),
         period: None,
         risks: vec![SharedRisk { kind: RiskKind::Host, name: "here".to_owned() }],
+        agents: None,
     }
 }
 

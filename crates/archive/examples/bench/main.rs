@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p kumade-archive --example bench [ingest|year|matrix] [--pairs N] [--days N]`
 //!
-//! `ingest --postgres ADDRESS` takes them into an empty database instead of a file.
+//! `ingest --postgres ADDRESS` takes them into an empty database instead of a file; with `--server PID`, the number of the server's first
+//! process, it says how much of a core that takes. `--seconds N` ends it before the hour is over.
 
 mod paths;
 
@@ -13,6 +14,7 @@ use kumade_archive::{
 use kumade_sketch::HOUR_NANOS;
 use kumade_units::{Span, Time};
 use paths::PathModel;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -40,7 +42,8 @@ fn main() {
             Some(address) => open_postgres(address),
             None => SqliteStore::open(&directory.0.join("ingest.db"), 0).unwrap().into(),
         };
-        ingest(store, option("--pairs", i64::from(MESH_PAIRS)) as u32);
+        let server = u32::try_from(option("--server", 0)).ok().filter(|server| *server > 0);
+        ingest(store, option("--pairs", i64::from(MESH_PAIRS)) as u32, option("--seconds", 3600), server);
     }
     if chosen("year") {
         year(&directory.0.join("year.db"), option("--pairs", 4) as u32, option("--days", 366));
@@ -50,11 +53,13 @@ fn main() {
     }
 }
 
-/// An hour of a mesh, a probe a second, as fast as it goes.
-fn ingest(store: AnyStore, pairs: u32) {
+/// An hour of a mesh, or less, a probe a second, as fast as it goes.
+fn ingest(store: AnyStore, pairs: u32, seconds: i64, server: Option<u32>) {
     let (mut archive, pairs) = new_archive(store, pairs);
     let mut models: Vec<_> = pairs.iter().map(|pair| PathModel::new(u64::from(pair.0))).collect();
-    let (seconds, step) = (3600, 5);
+    let step = 5;
+    let server_time = || server.map_or(Duration::ZERO, process_group_time);
+    let server_before = server_time();
     let (mut probes, mut taking, mut longest) = (0u64, Cost::default(), Duration::ZERO);
     for second in (0..seconds).step_by(step as usize) {
         let from = START + Span::from_secs(second);
@@ -84,7 +89,7 @@ fn ingest(store: AnyStore, pairs: u32) {
     let resident = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
     let resident = resident.lines().find(|line| line.starts_with("Pss:")).unwrap_or_default().to_owned();
     let log = archive.store().checkpoint().unwrap();
-    println!("ingest: {} pairs, an hour of a probe a second, {} one-way samples", pairs.len(), 2 * probes);
+    println!("ingest: {} pairs, {seconds} s of a probe a second, {} one-way samples", pairs.len(), 2 * probes);
     println!("  {} samples in memory, {resident} (with the bench's own), log {log} bytes", archive.open_samples());
     let begin = Cost::now();
     let end = START + Span::from_secs(2 * 3600);
@@ -94,8 +99,31 @@ fn ingest(store: AnyStore, pairs: u32) {
     let rate = |time: Duration| 2.0 * probes as f64 / time.as_secs_f64() / 1e3;
     println!("  longest commit {:.1} ms", longest.as_secs_f64() * 1e3);
     for (name, cost) in [("taken and committed", taking), ("and rolled up", all)] {
-        println!("  {name:20} {:6.0} k samples/s; {:6.0} k samples/s of a core", rate(cost.wall), rate(cost.cpu));
+        let seconds = cost.cpu.as_secs_f64();
+        println!(
+            "  {name:20} {:6.0} k samples/s; {seconds:.1} s of a core: {:.0} k samples each",
+            rate(cost.wall),
+            rate(cost.cpu)
+        );
     }
+    if server.is_some() {
+        println!("  the server took      {:.1} s of a core", (server_time() - server_before).as_secs_f64());
+    }
+}
+
+/// What a process and its children have used of cores, those that have ended included.
+fn process_group_time(process: u32) -> Duration {
+    let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    let own = |process: u32, fields: Range<usize>| -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        // Behind the name, which may have spaces: utime, stime, and those of children that have ended (proc(5)).
+        let fields =
+            text.rsplit(')').next().unwrap_or_default().split_whitespace().skip(fields.start).take(fields.len());
+        fields.map(|ticks| ticks.parse::<u64>().unwrap_or(0)).sum()
+    };
+    let running = children.split_whitespace().filter_map(|child| child.parse().ok()).map(|child| own(child, 11..13));
+    // The kernel counts them in hundredths of a second for programs.
+    Duration::from_millis(10 * (own(process, 11..15) + running.sum::<u64>()))
 }
 
 /// Time that passed, and of a core.

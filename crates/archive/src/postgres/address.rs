@@ -1,5 +1,6 @@
+use super::tls::Tls;
 use postgres::Config;
-use postgres::config::Host;
+use postgres::config::{Host, SslMode};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -15,6 +16,7 @@ pub struct PostgresAddress {
     text: String,
     config: Config,
     password_file: Option<PathBuf>,
+    authorities: Option<PathBuf>,
 }
 
 /// Why a text is no address of a database.
@@ -29,9 +31,17 @@ pub enum PostgresAddressError {
     /// It has a password.
     #[error("a password does not belong into the address: write it into a file that only this user can read")]
     HasPassword,
-    /// It wants TLS.
-    #[error("this program speaks no TLS with a database: use a local socket, or a tunnel, and leave `sslmode` out")]
-    WantsTls,
+    /// It says how to encrypt, which it cannot.
+    #[error(
+        "leave `sslmode` and `sslrootcert` out: a connection is encrypted, and the server's certificate checked in full, where the file of \
+         its authority is named"
+    )]
+    NamesTls,
+    /// A local socket is not encrypted.
+    #[error(
+        "a local socket is not encrypted: leave the file of the server's authority out, or reach it by a host's name"
+    )]
+    LocalSocket,
 }
 
 /// A server that does not answer is given up after this.
@@ -48,6 +58,25 @@ impl PostgresAddress {
     pub fn with_password_file(mut self, file: PathBuf) -> Self {
         self.password_file = Some(file);
         self
+    }
+
+    /// With the file of the authorities, in PEM, of which one has to have signed the server's certificate; that has to be for the host of the
+    /// address. Nothing is said in the clear then. The file is read whenever a connection is made.
+    ///
+    /// # Errors
+    /// The address is that of a local socket.
+    pub fn with_authorities(mut self, file: PathBuf) -> Result<Self, PostgresAddressError> {
+        if self.config.get_hosts().iter().any(|host| matches!(host, Host::Unix(_))) {
+            return Err(PostgresAddressError::LocalSocket);
+        }
+        self.config.ssl_mode(SslMode::Require);
+        self.authorities = Some(file);
+        Ok(self)
+    }
+
+    /// What encrypts; none where nothing is to be.
+    pub(super) fn tls(&self) -> io::Result<Option<Tls>> {
+        self.authorities.as_deref().map(Tls::from_authorities).transpose()
     }
 
     /// To connect by, with the password if one is known.
@@ -112,24 +141,32 @@ impl FromStr for PostgresAddress {
     /// Of an address as `postgresql://USER@HOST/DATABASE`, or a string of libpq's other kind.
     fn from_str(text: &str) -> Result<Self, PostgresAddressError> {
         // The cause alone: the text might have a password.
-        let malformed = |error: postgres::Error| PostgresAddressError::Malformed { cause: error.to_string() };
+        let malformed = |error: postgres::Error| {
+            let names_tls = ["sslmode", "sslrootcert"].iter().any(|name| text.contains(name));
+            if names_tls {
+                PostgresAddressError::NamesTls
+            } else {
+                PostgresAddressError::Malformed { cause: error.to_string() }
+            }
+        };
         let mut config: Config = text.parse().map_err(malformed)?;
         if config.get_password().is_some() {
             return Err(PostgresAddressError::HasPassword);
         }
-        if config.get_ssl_mode() == postgres::config::SslMode::Require {
-            return Err(PostgresAddressError::WantsTls);
+        if config.get_ssl_mode() == SslMode::Require {
+            return Err(PostgresAddressError::NamesTls);
         }
         config.application_name("kumade").connect_timeout(CONNECT_TIMEOUT);
         config.keepalives_idle(KEEPALIVE_IDLE).keepalives_interval(KEEPALIVE_INTERVAL);
         config.keepalives_retries(KEEPALIVE_RETRIES).tcp_user_timeout(USER_TIMEOUT);
-        Ok(PostgresAddress { text: text.to_owned(), config, password_file: None })
+        Ok(PostgresAddress { text: text.to_owned(), config, password_file: None, authorities: None })
     }
 }
 
 impl PartialEq for PostgresAddress {
     fn eq(&self, other: &Self) -> bool {
-        (&self.text, &self.password_file) == (&other.text, &other.password_file)
+        let parts = |address: &Self| (address.text.clone(), address.password_file.clone(), address.authorities.clone());
+        parts(self) == parts(other)
     }
 }
 
@@ -154,11 +191,16 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_no_password_and_no_wish_for_tls() {
+    fn an_address_has_no_password_and_does_not_say_how_to_encrypt() {
         let fault = |text: &str| text.parse::<PostgresAddress>().unwrap_err().to_string();
         assert!(fault("postgresql://me:secret@db.example/kumade").contains("does not belong"));
-        assert!(fault("postgresql://me@db.example/kumade?sslmode=require").contains("no TLS"));
+        for mode in ["sslmode=require", "sslmode=verify-full", "sslrootcert=ca.pem"] {
+            assert!(fault(&format!("postgresql://me@db.example/kumade?{mode}")).contains("leave `sslmode`"), "{mode}");
+        }
         let malformed = fault("postgresql://me:secret@db.example:x/kumade");
         assert!(malformed.contains("postgresql://USER@HOST/DATABASE") && !malformed.contains("secret"), "{malformed}");
+        let local: PostgresAddress = "postgresql://me@%2Frun%2Fpostgresql/kumade".parse().unwrap();
+        let local = local.with_authorities(PathBuf::from("ca.pem")).unwrap_err().to_string();
+        assert!(local.contains("local socket"), "{local}");
     }
 }

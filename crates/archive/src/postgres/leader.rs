@@ -1,6 +1,6 @@
 use super::PostgresStore;
 use crate::ArchiveError;
-use kumade_units::Span;
+use kumade_units::{Span, Time};
 
 /// Who writes an archive that several can.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +74,29 @@ impl PostgresStore {
     pub fn resign(&mut self) -> Result<(), ArchiveError> {
         let sql = "UPDATE leader SET renewed = 'epoch' WHERE epoch = $1";
         self.session.execute("give up to lead", sql, &[&self.epoch.take().unwrap_or(-1)]).map(drop)
+    }
+
+    /// Shows those that stand by what the leader sees at a time. It is gone with the server, where that is restarted by force.
+    ///
+    /// # Errors
+    ///
+    /// The database can't be written, or another leads.
+    pub fn share_seen(&mut self, at: Time, data: &[u8]) -> Result<(), ArchiveError> {
+        let operation = "share what is seen";
+        let sql = "INSERT INTO seen VALUES(1, $1, $2) ON CONFLICT(id) DO UPDATE SET at = $1, data = $2";
+        let write = |store: &mut Self| store.session.execute(operation, sql, &[&at.as_nanos(), &data]).map(drop);
+        self.in_transaction(operation, write)
+    }
+
+    /// What the leader has shown last, and as of when; none if that is what is known.
+    ///
+    /// # Errors
+    ///
+    /// The database can't be read.
+    pub fn seen(&mut self, known: Option<Time>) -> Result<Option<(Time, Vec<u8>)>, ArchiveError> {
+        let sql = "SELECT at, data FROM seen WHERE at IS DISTINCT FROM $1";
+        let rows = self.session.query("look at what the leader sees", sql, &[&known.map(Time::as_nanos)])?;
+        Ok(rows.first().map(|row| (Time::from_nanos(row.get(0)), row.get(1))))
     }
 
     /// Does several things at once or none, and only as the one that leads.

@@ -7,6 +7,8 @@ mod partitions;
 mod read;
 mod schema;
 mod session;
+mod spool;
+mod tls;
 mod write;
 
 use crate::ArchiveError;
@@ -101,8 +103,3 @@ impl PostgresStore {
 
 /// A server that answers nothing for so long is gone.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The table of a segment, which is dropped whole.
-fn spool_table(segment: crate::SegmentId) -> String {
-    format!("{SPOOL_PREFIX}{}_{}", segment.hour, segment.generation)
-}

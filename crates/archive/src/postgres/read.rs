@@ -1,11 +1,10 @@
-use super::{PostgresStore, SPOOL_PREFIX, spool_table};
+use super::{PostgresStore, SPOOL_PREFIX};
 use crate::store::{DiskUsage, Kept, ReadStore, Segment, SegmentId, StoredRun};
 use crate::{ArchiveError, AuditEntry, Event, Family, Gap, Host, HostId, Pair, PairId};
 use ::postgres::Row;
-use ::postgres::fallible_iterator::FallibleIterator;
 use kumade_sketch::{HOUR_NANOS, Layer};
 use kumade_units::Time;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, Mutex};
 
 const READ: &str = "read";
@@ -72,21 +71,11 @@ impl ReadStore for PostgresStore {
     }
 
     fn spool(&mut self, segment: SegmentId, each: &mut dyn FnMut(u32, PairId, &[u8])) -> Result<(), ArchiveError> {
-        let name = self.session.name.clone();
-        let failed = |error| super::error::engine_error("read the spool", &name, error);
-        let sql = format!("SELECT slot, pair, chunk FROM {} ORDER BY slot, pair", spool_table(segment));
-        // Row by row: an hour of a large mesh is some hundred megabytes.
-        let mut rows = self.session.client.query_raw(&sql, [0i64; 0]).map_err(failed)?;
-        while let Some(row) = rows.next().map_err(failed)? {
-            each(number(&row, 0), pair_id(&row, 1), row.get(2));
-        }
-        Ok(())
+        self.read_spool(segment, each)
     }
 
     fn spool_of_pair(&mut self, segment: SegmentId, pair: PairId) -> Result<Vec<Vec<u8>>, ArchiveError> {
-        let sql = format!("SELECT chunk FROM {} WHERE pair = $1 ORDER BY slot", spool_table(segment));
-        let rows = self.session.query("read the spool", &sql, &[&i64::from(pair.0)])?;
-        Ok(rows.iter().map(|row| row.get(0)).collect())
+        self.read_spool_of_pair(segment, pair)
     }
 
     fn blocks(&mut self, layer: Layer, pair: PairId, numbers: Range<i64>) -> Result<Vec<(i64, Vec<u8>)>, ArchiveError> {
@@ -95,6 +84,21 @@ impl ReadStore for PostgresStore {
 
     fn packets(&mut self, pair: PairId, hours: Range<i64>) -> Result<Vec<(i64, Vec<u8>)>, ArchiveError> {
         self.numbered(Kept::Packets, pair, hours)
+    }
+
+    fn blocks_of_pairs(
+        &mut self,
+        kept: Kept,
+        number: i64,
+        pairs: RangeInclusive<PairId>,
+    ) -> Result<Vec<(PairId, Vec<u8>)>, ArchiveError> {
+        let sql = format!(
+            "SELECT pair, data FROM {} WHERE number = $1 AND pair >= $2 AND pair <= $3 ORDER BY pair",
+            kept.name()
+        );
+        let [first, last] = [pairs.start().0, pairs.end().0].map(i64::from);
+        let rows = self.session.query("read blocks", &sql, &[&number, &first, &last])?;
+        Ok(rows.iter().map(|row| (pair_id(row, 0), row.get(1))).collect())
     }
 
     fn runs(&mut self, pair: PairId, began: Range<Time>, limit: u32) -> Result<Vec<StoredRun>, ArchiveError> {

@@ -1,5 +1,6 @@
 use super::address::PostgresAddress;
 use super::error::engine_error;
+use super::tls::refusal;
 use crate::ArchiveError;
 use postgres::types::ToSql;
 use postgres::{Client, NoTls, Row, Statement};
@@ -27,12 +28,17 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn connect(address: &PostgresAddress) -> Result<Self, ArchiveError> {
         let name = address.name();
-        let unreadable = |cause: std::io::Error| {
-            let cause = format!("cannot read the password: {cause}");
-            ArchiveError::Engine { operation: "connect", archive: name.clone(), cause }
+        let failed = |cause: String| ArchiveError::Engine { operation: "connect", archive: name.clone(), cause };
+        let config = address.connection().map_err(|error| failed(format!("cannot read the password: {error}")))?;
+        let tls = address.tls().map_err(|error| failed(format!("cannot read the certificates: {error}")))?;
+        let connected = match tls {
+            Some(tls) => config.connect(tls),
+            None => config.connect(NoTls),
         };
-        let config = address.connection().map_err(unreadable)?;
-        let client = config.connect(NoTls).map_err(|error| engine_error("connect", &name, error))?;
+        let client = connected.map_err(|error| match refusal(&error) {
+            Some(cause) => failed(cause),
+            None => engine_error("connect", &name, error),
+        })?;
         let mut session = Session { client, name, statements: BTreeMap::new() };
         session.execute_all("set up the session", SESSION)?;
         Ok(session)

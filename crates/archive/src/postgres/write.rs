@@ -1,4 +1,5 @@
-use super::{PostgresStore, spool_table};
+use super::PostgresStore;
+use super::spool::{encode_rows, spool_table};
 use crate::store::{Kept, SegmentId, Store, Write};
 use crate::{ArchiveError, Family, PairId};
 use ::postgres::binary_copy::BinaryCopyInWriter;
@@ -11,6 +12,9 @@ const WRITE: &str = "write";
 
 /// A row of blocks: number, pair, data.
 type BlockRow<'a> = (i64, i64, &'a [u8]);
+
+/// Whose, when its last batch came, the ranges.
+type DeliveredRanges<'a> = (&'a str, Time, &'a [(u64, u64)]);
 
 impl Store for PostgresStore {
     fn commit(&mut self, writes: &[Write]) -> Result<(), ArchiveError> {
@@ -70,9 +74,10 @@ impl Store for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Blocks go together by COPY, the rest one by one.
+    /// Blocks and chunks go together by COPY, numbers of batches in one statement, the rest one by one.
     fn apply_all(&mut self, writes: &[Write]) -> Result<(), ArchiveError> {
         let mut blocks: BTreeMap<Kept, Vec<BlockRow>> = BTreeMap::new();
+        let mut delivered = Vec::new();
         for write in writes {
             match write {
                 Write::Block { layer, pair, number, data } => {
@@ -83,9 +88,11 @@ impl PostgresStore {
                 }
                 Write::Spool { segment, slot, chunks } => self.write_spool(*segment, *slot, chunks)?,
                 Write::Latest(states) => self.write_latest(states)?,
+                Write::Delivered { instance, at, ranges } => delivered.push((&instance[..], *at, &ranges[..])),
                 other => self.apply(other)?,
             }
         }
+        self.write_delivered(&delivered)?;
         blocks.into_iter().try_for_each(|(kept, rows)| self.write_blocks(kept, &rows))
     }
 
@@ -102,7 +109,6 @@ impl PostgresStore {
                 let sql = "INSERT INTO pair(id, source, target, family) VALUES($1, $2, $3, $4)";
                 self.run(sql, &[&id, &source, &target, &family])
             }
-            Write::Delivered { instance, at, ranges } => self.write_delivered(instance, *at, ranges),
             Write::OpenSegment(id) => self.open_segment(*id),
             Write::RolledTo(id, pair) => self.run(
                 "UPDATE segment SET rolled_to = $3 WHERE hour = $1 AND generation = $2",
@@ -162,13 +168,33 @@ impl PostgresStore {
         self.session.execute(WRITE, sql, parameters).map(drop)
     }
 
-    fn write_delivered(&mut self, instance: &str, at: Time, ranges: &[(u64, u64)]) -> Result<(), ArchiveError> {
-        self.run("DELETE FROM delivered WHERE instance = $1", &[&instance])?;
-        let sql = "INSERT INTO delivered(instance, first, last, at) VALUES($1, $2, $3, $4)";
-        ranges.iter().try_for_each(|(first, last)| {
+    /// Of all instances at once: each agent of a mesh delivers every second. Most have one range, which becomes longer.
+    fn write_delivered(&mut self, delivered: &[DeliveredRanges]) -> Result<(), ArchiveError> {
+        let rows = delivered.iter().flat_map(|(instance, at, ranges)| {
+            ranges.iter().map(|(first, last)| (*instance, *first, *last, at.as_nanos()))
+        });
+        let (mut instances, mut firsts, mut lasts, mut times) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (instance, first, last, at) in rows {
+            instances.push(instance);
             // Big-endian bytes: the server's integers have a sign.
-            self.run(sql, &[&instance, &&first.to_be_bytes()[..], &&last.to_be_bytes()[..], &at.as_nanos()])
-        })
+            firsts.push(first.to_be_bytes().to_vec());
+            lasts.push(last.to_be_bytes().to_vec());
+            times.push(at);
+        }
+        if instances.is_empty() {
+            return Ok(());
+        }
+        self.run(
+            "INSERT INTO delivered(instance, first, last, at) SELECT * FROM unnest($1::text[], $2::bytea[], $3::bytea[], $4::bigint[]) \
+             ON CONFLICT(instance, first) DO UPDATE SET last = excluded.last, at = excluded.at",
+            &[&instances, &firsts, &lasts, &times],
+        )?;
+        self.run(
+            "DELETE FROM delivered WHERE instance = ANY($1::text[]) AND NOT EXISTS \
+             (SELECT FROM unnest($1::text[], $2::bytea[]) AS kept(instance, first) \
+             WHERE kept.instance = delivered.instance AND kept.first = delivered.first)",
+            &[&instances, &firsts],
+        )
     }
 
     fn open_segment(&mut self, id: SegmentId) -> Result<(), ArchiveError> {
@@ -176,16 +202,17 @@ impl PostgresStore {
         self.run(sql, &[&id.hour, &i64::from(id.generation)])?;
         let table = spool_table(id);
         let sql = format!(
-            "CREATE TABLE {table}(slot bigint NOT NULL, pair bigint NOT NULL, chunk bytea NOT NULL); \
-             CREATE INDEX {table}_of_pair ON {table}(pair, slot)"
+            "CREATE TABLE {table}(slot bigint NOT NULL, pairs bigint NOT NULL, chunks bytea NOT NULL); \
+             ALTER TABLE {table} ALTER COLUMN chunks SET STORAGE EXTERNAL; \
+             CREATE INDEX {table}_of_pairs ON {table}(pairs, slot)"
         );
         self.session.execute_all(WRITE, &sql)
     }
 
     fn write_spool(&mut self, segment: SegmentId, slot: u32, chunks: &[(PairId, Vec<u8>)]) -> Result<(), ArchiveError> {
-        let slot = i64::from(slot);
-        let rows = chunks.iter().map(|(pair, chunk)| (slot, i64::from(pair.0), &chunk[..]));
-        self.copy(&format!("{}(slot, pair, chunk)", spool_table(segment)), rows)
+        let (slot, rows) = (i64::from(slot), encode_rows(chunks));
+        let rows = rows.iter().map(|(group, chunks)| (slot, *group, &chunks[..]));
+        self.copy(&format!("{}(slot, pairs, chunks)", spool_table(segment)), rows)
     }
 
     fn write_latest(&mut self, states: &[(PairId, Vec<u8>)]) -> Result<(), ArchiveError> {

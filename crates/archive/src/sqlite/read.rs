@@ -5,7 +5,7 @@ use kumade_sketch::{HOUR_NANOS, Layer};
 use kumade_units::Time;
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 use std::fs;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, Mutex};
 
 impl ReadStore for SqliteStore {
@@ -95,6 +95,30 @@ impl ReadStore for SqliteStore {
 
     fn packets(&mut self, pair: PairId, hours: Range<i64>) -> Result<Vec<(i64, Vec<u8>)>, ArchiveError> {
         self.keyed(Kept::Packets.name(), pair, hours)
+    }
+
+    fn blocks_of_pairs(
+        &mut self,
+        kept: Kept,
+        number: i64,
+        pairs: RangeInclusive<PairId>,
+    ) -> Result<Vec<(PairId, Vec<u8>)>, ArchiveError> {
+        let pieces =
+            format!("SELECT key >> 8 & 0xffffff, data FROM {} WHERE key BETWEEN ?1 AND ?2 ORDER BY key", kept.name());
+        let failed = self.failed("read blocks");
+        let mut statement = self.connection.prepare_cached(&pieces).map_err(&failed)?;
+        let ends = [first_key(number, *pairs.start()), last_key(first_key(number, *pairs.end()))];
+        let mut rows = statement.query(ends).map_err(&failed)?;
+        let mut found: Vec<(PairId, Vec<u8>)> = Vec::new();
+        while let Some(row) = rows.next().map_err(&failed)? {
+            let pair = PairId(row.get(0).map_err(&failed)?);
+            let piece = row.get_ref(1).map_err(&failed)?.as_blob().unwrap_or_default();
+            match found.last_mut() {
+                Some((last, data)) if *last == pair => data.extend_from_slice(piece),
+                _ => found.push((pair, piece.to_vec())),
+            }
+        }
+        Ok(found)
     }
 
     fn runs(&mut self, pair: PairId, began: Range<Time>, limit: u32) -> Result<Vec<StoredRun>, ArchiveError> {

@@ -6,3 +6,4 @@ mod postgres;
 mod server;
 mod sqlite;
 mod suite;
+mod tls;

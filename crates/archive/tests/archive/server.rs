@@ -2,7 +2,8 @@
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Gid, Pid, Uid, chown, geteuid};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,19 +26,25 @@ pub struct Server {
 impl Server {
     /// None where there is no PostgreSQL.
     pub fn start() -> Option<Self> {
+        Self::start_prepared(|_| String::new())
+    }
+
+    /// The same with lines of its configuration, and files in its directory, by `prepare`.
+    pub fn start_prepared(prepare: impl FnOnce(&Path) -> String) -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let programs = programs()?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         // Short: the name of a socket has 107 bytes at most.
         let directory = std::env::temp_dir().join(format!("kumade-postgres-{}-{number}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
-        if geteuid().is_root() {
-            chown(&directory, Some(Uid::from_raw(UNPRIVILEGED)), Some(Gid::from_raw(UNPRIVILEGED))).unwrap();
-        }
+        give_to_server(&directory);
         let mut initdb = unprivileged(&programs.join("initdb"));
         initdb.args(["--auth=trust", "--username=kumade", "--no-sync", "--encoding=UTF8", "--locale=C", "-D"]);
         let output = initdb.arg(directory.join("data")).current_dir(&directory).output().ok()?;
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let lines = format!("listen_addresses = ''\n{}", prepare(&directory));
+        let mut file = File::options().append(true).open(directory.join("data/postgresql.conf")).unwrap();
+        file.write_all(lines.as_bytes()).unwrap();
         let process = spawn(&programs, &directory);
         let mut server = Server { directory, programs, process };
         server.wait_until_ready();
@@ -107,8 +114,15 @@ fn spawn(programs: &Path, directory: &Path) -> Child {
     let mut postgres = unprivileged(&programs.join("postgres"));
     postgres.arg("-D").arg(directory.join("data")).arg("-k").arg(directory);
     // What a killed process leaves does not depend on it, and nobody waits for a disk.
-    postgres.args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=20"]);
+    postgres.args(["-c", "fsync=off", "-c", "max_connections=20"]);
     postgres.current_dir(directory).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// The user by whom it runs owns it.
+pub fn give_to_server(path: &Path) {
+    if geteuid().is_root() {
+        chown(path, Some(Uid::from_raw(UNPRIVILEGED)), Some(Gid::from_raw(UNPRIVILEGED))).unwrap();
+    }
 }
 
 fn unprivileged(program: &Path) -> Command {

@@ -34,8 +34,9 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let config = match read_role_config(&args.file)? {
         Ok(RoleConfig::Monitor(config)) => config,
         Ok(RoleConfig::Agent(config)) => {
-            let AgentConfig { coordinator_host, coordinator_port, identity, .. } = &*config;
-            writeln!(output, "an agent of the coordinator {coordinator_host}, port {coordinator_port}")?;
+            let AgentConfig { coordinators, identity, .. } = &*config;
+            let hosts: Vec<_> = coordinators.iter().map(|(host, port)| format!("{host}, port {port}")).collect();
+            writeln!(output, "an agent of the coordinator {}", hosts.join("; or "))?;
             writeln!(output, "its public key: {}", identity.public_key())?;
             return Ok(ExitCode::SUCCESS);
         }

@@ -29,7 +29,8 @@ pub(super) fn run_agent(config: AgentConfig, name: &str, keeps_privileges: bool)
     let signals = DaemonSignals::register(false).context("cannot listen for signals")?;
     let _claim = monitor_registry().lock_name(name)?;
     raise_descriptor_limit();
-    let (coordinator, own) = (config.coordinator_host.clone(), config.identity.public_key());
+    let hosts: Vec<&str> = config.coordinators.iter().map(|(host, _)| host.as_str()).collect();
+    let (coordinator, own) = (hosts.join(" or "), config.identity.public_key());
     config.make_archive_directory()?;
     let mut confinement = Confinement::unless_kept(keeps_privileges);
     if let Some(confinement) = &mut confinement {
@@ -70,7 +71,9 @@ pub(super) fn run(
     let mut confinement = Confinement::unless_kept(keeps_privileges);
     if let Some(confinement) = &mut confinement {
         let ports = [Some(config.page), config.prometheus, config.mesh.as_ref().map(|mesh| mesh.listen)];
-        let ports = ports.into_iter().flatten().map(|address| address.port());
+        let own_agent = config.mesh.as_ref().and_then(|mesh| mesh.own_agent);
+        let agent_ports = own_agent.into_iter().flat_map(|agent| [agent.port, agent.stamp_port]);
+        let ports = ports.into_iter().flatten().map(|address| address.port()).chain(agent_ports);
         let archive = (!config.is_archive_shared()).then_some(config.archive.as_path());
         confinement.keep_monitor_privileges(ports, archive);
     }

@@ -11,7 +11,7 @@ use crate::pair_recorder::PairRecorder;
 use crate::status::{AlertStatus, AlertsStatus, LaneDelay, PairStatus, ReceiverStatus, RunFigure, RunStatus};
 use kumade_alerts::{
     Alert, Alerting, Condition, DelayQuantile, Direction, Interval, Notice, NoticeKind, Outbox, RiskKind, SharedRisk,
-    Silence, UsualInterval, Verdict, WatchedPair,
+    Silence, UsualInterval, Verdict, WatchedAgent, WatchedPair,
 };
 use kumade_units::{Rate, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,10 +59,11 @@ impl Alerter {
         let settings = &config.alerts;
         let notifiers = settings.notifiers.iter().map(|notifier| Notifier::start(notifier, settings, report.clone()));
         let watched = config.targets.iter().enumerate();
-        let watched = watched.map(|(place, target)| watched_pair(target, shared_risks(config, place))).collect();
+        let watched = watched.map(|(place, target)| watched_pair(config, place, target)).collect();
+        let rules = settings.rules.clone();
         Ok(Alerter {
             monitor: config.name.clone(),
-            alerting: Alerting::new(settings.rules.clone(), watched, state.alerts, now, utc),
+            alerting: Alerting::new(rules, watched, state.alerts, now, utc).with_agents(watched_agents(config), now),
             outbox: Outbox::new(settings.notifiers.iter().map(|notifier| notifier.name.clone()), state.waiting),
             notifiers: notifiers.collect::<Result<_, _>>()?,
             silences: settings.silences.clone(),
@@ -73,6 +74,11 @@ impl Alerter {
             last_update: None,
             has_changed: false,
         })
+    }
+
+    /// Whether an agent, by its place, is connected.
+    pub(crate) fn set_agent(&mut self, agent: usize, is_connected: bool, now: Time) {
+        self.alerting.set_agent(agent, is_connected, now);
     }
 
     /// Results of probes of a pair came.
@@ -301,7 +307,12 @@ fn shared_risks(config: &MonitorConfig, place: usize) -> Vec<SharedRisk> {
             let ends = [pair.source, pair.target].into_iter().filter_map(|end| mesh.agents.get(end));
             let links = pair.links.iter().filter_map(|link| mesh.links.get(*link));
             let links = links.map(|link| risk(RiskKind::Link, &link.name));
-            ends.map(|end| risk(RiskKind::Host, &end.name)).chain(links).collect()
+            // A host may have lost one version of IP.
+            let families = pair.family.filter(|_| pair.is_of_two);
+            let families = families.map(|family| ends.clone().map(move |end| format!("{} ({family})", end.name)));
+            let families = families.into_iter().flatten().map(|name| risk(RiskKind::Host, &name));
+            let ends = ends.map(|end| risk(RiskKind::Host, &end.name));
+            ends.chain(families.collect::<Vec<_>>()).chain(links).collect()
         }
         None => vec![risk(RiskKind::Host, &config.name), risk(RiskKind::Host, &config.targets[place].host)],
     };
@@ -309,14 +320,28 @@ fn shared_risks(config: &MonitorConfig, place: usize) -> Vec<SharedRisk> {
     risks
 }
 
-fn watched_pair(target: &MonitoredTarget, risks: Vec<SharedRisk>) -> WatchedPair {
+fn watched_agents(config: &MonitorConfig) -> Vec<WatchedAgent> {
+    let Some(mesh) = &config.mesh else { return Vec::new() };
+    let own = mesh.own_agent.map(|own| own.place);
+    let agents = mesh.agents.iter().enumerate();
+    let watched = agents.map(|(place, agent)| WatchedAgent {
+        id: agent.id.clone(),
+        name: agent.name.clone(),
+        is_remote: own != Some(place),
+    });
+    watched.collect()
+}
+
+fn watched_pair(config: &MonitorConfig, place: usize, target: &MonitoredTarget) -> WatchedPair {
+    let pair = config.mesh.as_ref().and_then(|mesh| mesh.pairs.get(place));
     WatchedPair {
         id: target.id.clone(),
         name: target.name.clone(),
         interval: target.light.interval,
         lost_after: target.light.limits.lost_after,
         period: target.measurement.as_ref().map(|measurement| measurement.period),
-        risks,
+        risks: shared_risks(config, place),
+        agents: pair.map(|pair| [pair.source, pair.target]),
     }
 }
 

@@ -21,7 +21,7 @@ pub struct AlertMessage {
     pub state: String,
     /// The name of the rule that raised it.
     pub rule: String,
-    /// `down`, `no-data`, `loss`, `delay`, `available`, `change`, `not-archived`, or `test`.
+    /// `down`, `no-data`, `loss`, `delay`, `available`, `change`, `not-archived`, `agent-silent`, or `test`.
     pub condition: String,
     /// What has failed, as far as known.
     pub cause: AlertCause,
@@ -40,7 +40,7 @@ pub struct AlertMessage {
 /// What has failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AlertCause {
-    /// `path`, `host` (its uplink, or itself), `link`, or `archive`.
+    /// `path`, `host` (its uplink, or itself), `link`, `archive`, `agent`, or `coordinator` (its uplink: all agents are silent).
     pub kind: String,
     /// Which.
     pub name: String,
@@ -111,6 +111,8 @@ impl From<&Cause> for AlertCause {
                 RiskKind::Host => ("host", risk.name.as_str()),
             },
             Cause::Archive => ("archive", "archive"),
+            Cause::Agent(id) => ("agent", id.as_str()),
+            Cause::AllAgents => ("coordinator", "coordinator"),
         };
         AlertCause { kind: kind.to_owned(), name: name.to_owned() }
     }

@@ -64,6 +64,7 @@ enum ConditionName {
     Available,
     Change,
     NotArchived,
+    AgentSilent,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -179,12 +180,13 @@ impl AlertSection {
             }
             ConditionName::Change => Condition::Change { direction },
             ConditionName::NotArchived => Condition::NotArchived,
+            ConditionName::AgentSilent => Condition::AgentSilent,
         })
     }
 
     /// A key that means nothing to a condition is a mistake.
     fn refuse_foreign_keys(&self) -> Result<(), ConfigFault> {
-        use ConditionName::{Available, Change, Delay, Down, Loss, NoData, NotArchived};
+        use ConditionName::{AgentSilent, Available, Change, Delay, Down, Loss, NoData, NotArchived};
         let keys = [
             ("above", place_of(&self.above), &[Loss, Delay][..]),
             ("below", place_of(&self.below), &[Available]),
@@ -201,8 +203,9 @@ impl AlertSection {
                 format!("`{key}` means nothing to an alert on {}: it goes with {}", on.word(), words.join(", "));
             Some(ConfigFault::new(span, problem))
         });
-        let has_targets = (on == NotArchived).then_some(self.targets.as_ref()).flatten();
-        let has_targets = has_targets.map(|_| ConfigFault::new(self.on.span(), "the archive is that of all targets"));
+        let has_targets = [NotArchived, AgentSilent].contains(&on).then_some(self.targets.as_ref()).flatten();
+        let problem = format!("`targets` means nothing to an alert on {}: it is about all of them", on.word());
+        let has_targets = has_targets.map(|_| ConfigFault::new(self.on.span(), problem));
         foreign.or(has_targets).map_or(Ok(()), Err)
     }
 }
@@ -217,6 +220,7 @@ impl ConditionName {
             ConditionName::Available => "available",
             ConditionName::Change => "change",
             ConditionName::NotArchived => "not-archived",
+            ConditionName::AgentSilent => "agent-silent",
         }
     }
 }

@@ -4,7 +4,8 @@ use super::mesh::{AgentSection, CoordinatorSection, LinkSection, MeshKeys, MeshS
 use super::remote_write::RemoteWriteSection;
 use super::types::{AgentConfig, LightProbes, MeasurementSchedule, MonitorConfig, MonitoredTarget};
 use super::values::{
-    KeyReader, VALID_LIMITS, VALID_PERIODS, VALID_PROBE_INTERVALS, VALID_RETENTIONS, parse_spanned, span_within,
+    FamilyName, KeyReader, VALID_LIMITS, VALID_PERIODS, VALID_PROBE_INTERVALS, VALID_RETENTIONS, parse_spanned,
+    span_within,
 };
 use crate::light::{ProbeKind, ReplyLimits};
 use kumade_archive::{PostgresAddress, PostgresAddressError, Retention};
@@ -83,9 +84,11 @@ struct MonitorSection {
     key: Option<Spanned<PathBuf>>,
     port: Option<u16>,
     stamp_port: Option<u16>,
+    bytes_per_day: Option<Spanned<String>>,
     name: Option<String>,
     archive: Option<Spanned<PathBuf>>,
     archive_password_file: Option<Spanned<PathBuf>>,
+    archive_ca: Option<Spanned<PathBuf>>,
     page: Option<Spanned<String>>,
     prometheus: Option<Spanned<String>>,
     #[serde(default)]
@@ -125,17 +128,6 @@ struct TargetSection {
     key: Option<Spanned<PathBuf>>,
 }
 
-/// Which addresses of a target are used. Both IP versions are two targets, since they are two paths.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum FamilyName {
-    #[default]
-    Any,
-    Ipv4,
-    Ipv6,
-    Both,
-}
-
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum ProbeName {
@@ -172,7 +164,13 @@ impl RoleConfig {
 
 impl MonitorSection {
     fn mesh_keys(&self) -> MeshKeys<'_> {
-        MeshKeys { listen: self.listen.as_ref(), key: self.key.as_ref(), port: self.port, stamp_port: self.stamp_port }
+        MeshKeys {
+            listen: self.listen.as_ref(),
+            key: self.key.as_ref(),
+            port: self.port,
+            stamp_port: self.stamp_port,
+            bytes_per_day: self.bytes_per_day.as_ref(),
+        }
     }
 }
 
@@ -211,6 +209,12 @@ impl Sections {
         let targets: Vec<MonitoredTarget> = targets.into_iter().flatten().collect();
         let MonitorSection { name, page, prometheus, stretch, .. } = &self.monitor;
         let (archive, database) = self.monitor.archive()?;
+        if database.is_some() && mesh.as_ref().is_some_and(|mesh| mesh.own_agent.is_some()) {
+            let span = self.monitor.archive.as_ref().map(Spanned::span).unwrap_or_default();
+            let text =
+                "`this-host` does not go with an archive that several hosts share: run an agent on each by itself";
+            return Err(ConfigFault::new(span, text));
+        }
         let access = self.access.validate()?;
         let address =
             |text: &Option<Spanned<String>>| text.as_ref().map(|text| parse_spanned(text, metrics_address)).transpose();
@@ -276,23 +280,27 @@ impl MonitorSection {
         let named = self.archive.as_ref().map(|archive| (archive.get_ref().to_string_lossy(), archive.span()));
         let database = named.filter(|(text, _)| DATABASE_SCHEMES.iter().any(|scheme| text.starts_with(scheme)));
         let Some((text, span)) = database else {
-            if let Some(file) = &self.archive_password_file {
-                let text = "`archive-password-file` goes with archive = \"postgresql://USER@HOST/DATABASE\" alone";
-                return Err(ConfigFault::new(file.span(), text));
+            let others = [("archive-password-file", &self.archive_password_file), ("archive-ca", &self.archive_ca)];
+            for (key, file) in others {
+                let text = format!("`{key}` goes with archive = \"postgresql://USER@HOST/DATABASE\" alone");
+                file.iter().try_for_each(|file| Err(ConfigFault::new(file.span(), text.clone())))?;
             }
             let directory = self.archive.as_ref().map(|archive| archive.get_ref().clone());
             return Ok((directory.unwrap_or_else(default_archive), None));
         };
         let fault = |error: PostgresAddressError| {
-            let remedy = matches!(error, PostgresAddressError::HasPassword);
-            ConfigFault::new(
-                span,
-                format!("{error}{}", if remedy { ", and archive-password-file = \"FILE\"" } else { "" }),
-            )
+            let remedy = match error {
+                PostgresAddressError::HasPassword => ", and archive-password-file = \"FILE\"",
+                PostgresAddressError::NamesTls => ": archive-ca = \"FILE\"",
+                _ => "",
+            };
+            ConfigFault::new(span.clone(), format!("{error}{remedy}"))
         };
         let address: PostgresAddress = text.parse().map_err(fault)?;
-        let file = self.archive_password_file.as_ref().map(|file| file.get_ref().clone());
-        let address = file.into_iter().fold(address, PostgresAddress::with_password_file);
+        let named = |file: &Option<Spanned<PathBuf>>| file.as_ref().map(|file| file.get_ref().clone());
+        let address = named(&self.archive_password_file).into_iter().fold(address, PostgresAddress::with_password_file);
+        let address = named(&self.archive_ca).into_iter().try_fold(address, PostgresAddress::with_authorities);
+        let address = address.map_err(fault)?;
         Ok((default_archive(), Some(address)))
     }
 }
@@ -502,11 +510,12 @@ mod tests {
         let named = |all: &[(&str, u32, u32)]| {
             all.iter().map(|(name, times, out_of)| ((*name).to_owned(), *times, *out_of)).collect::<Vec<_>>()
         };
-        let usual = [("down", 6, 6), ("no-data", 10, 10), ("loss", 3, 3), ("not-archived", 1, 1)];
+        let usual =
+            [("down", 6, 6), ("no-data", 10, 10), ("loss", 3, 3), ("not-archived", 1, 1), ("agent-silent", 1, 1)];
         assert_eq!(words(""), named(&usual));
         assert_eq!(
             words("[[alert]]\non = \"loss\"\nenabled = false\n[[alert]]\non = \"down\"\nname = \"x\"\ntimes = 9\n"),
-            named(&[("x", 9, 9), ("no-data", 10, 10), ("not-archived", 1, 1)])
+            named(&[("x", 9, 9), ("no-data", 10, 10), ("not-archived", 1, 1), ("agent-silent", 1, 1)])
         );
         let config = read(
             "[[target]]\nhost = \"a.example\"\nfamily = \"both\"\n[[alert]]\non = \"available\"\nbelow = \"20mbit\"\ntargets = [\"a.example\"]\n",
@@ -577,6 +586,11 @@ mod tests {
                 &format!("[monitor]\narchive-password-file = \"x\"\n{target}"),
                 "m.toml:2: `archive-password-file` goes with",
             ),
+            (&format!("[monitor]\narchive-ca = \"x\"\n{target}"), "m.toml:2: `archive-ca` goes with"),
+            (
+                &format!("[monitor]\narchive = \"postgresql://me@db.example/kumade?sslmode=require\"\n{target}"),
+                "is named: archive-ca = \"FILE\"",
+            ),
             (&format!("[retention]\npackets = \"1h\"\n{target}"), "m.toml:2: 1h is out of range"),
         ] {
             let error = read(text).expect_err(text);
@@ -589,7 +603,7 @@ mod tests {
         let target = "[[target]]\nhost = \"a.example\"\n";
         let config = read(&format!("[monitor]\narchive = \"/var/archive\"\n{target}")).unwrap();
         assert!(config.database.is_none() && config.archive == Path::new("/var/archive"));
-        let database = "archive = \"postgresql://me@db.example/kumade\"\narchive-password-file = \"file\"\n";
+        let database = "archive = \"postgresql://me@db.example/kumade\"\narchive-password-file = \"file\"\narchive-ca = \"ca.pem\"\n";
         let config = read(&format!("[monitor]\n{database}{target}")).unwrap();
         assert!(config.is_archive_shared() && format!("{config:?}").contains("kumade"));
     }

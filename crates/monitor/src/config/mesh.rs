@@ -1,19 +1,17 @@
 //! The parts of the file that a coordinator and its agents have: `[mesh]`, `[[agent]]`, `[[link]]`, `[coordinator]`.
 
-use super::types::{
-    AgentConfig, LightProbes, MeasurementSchedule, MeshAgent, MeshConfig, MeshLink, MeshPair, MonitoredTarget,
-};
-use super::values::{KeyReader, VALID_PERIODS, VALID_PROBE_INTERVALS, parse_spanned, span_within};
-use crate::light::{ProbeKind, ReplyLimits};
+use super::mesh_pairs::{literal_family, pairs, target};
+use super::types::{AgentConfig, MeshAgent, MeshConfig, MeshLink, MonitoredTarget, OwnAgentConfig};
+use super::values::{FamilyName, KeyReader, VALID_PERIODS, VALID_PROBE_INTERVALS, parse_spanned, span_within};
 use kumade_client::{DEFAULT_PORT, STAMP_PORT};
 use kumade_daemon::{ConfigFault, listen_address};
 use kumade_net::ScopedAddress;
-use kumade_noise_session::PrivateKey;
-use kumade_planner::{AddressFamily, AgentId, End, Endpoint, Reachability, choose_initiator};
+use kumade_noise_session::{PrivateKey, PublicKey};
+use kumade_planner::AddressFamily;
 use kumade_units::{Span, parse};
 use serde::Deserialize;
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 use toml::Spanned;
@@ -27,6 +25,8 @@ const DEFAULT_MESH_PORT: u16 = 7281;
 pub(super) struct MeshSection {
     interval: Option<Spanned<String>>,
     measure: Option<Spanned<String>>,
+    #[serde(default)]
+    family: FamilyName,
 }
 
 /// `[[agent]]`
@@ -35,9 +35,20 @@ pub(super) struct MeshSection {
 pub(super) struct AgentSection {
     id: Spanned<String>,
     name: Option<String>,
-    public_key: Spanned<String>,
-    address: Option<Spanned<String>>,
+    public_key: Option<Spanned<String>>,
+    #[serde(default)]
+    this_host: bool,
+    address: Option<Spanned<Addresses>>,
+    family: Option<FamilyName>,
     stamp_port: Option<u16>,
+}
+
+/// One, or several.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum Addresses {
+    One(String),
+    Several(Vec<String>),
 }
 
 /// `[[link]]`
@@ -46,13 +57,14 @@ pub(super) struct AgentSection {
 pub(super) struct LinkSection {
     name: Spanned<String>,
     agents: Vec<Spanned<String>>,
+    bytes_per_day: Option<Spanned<String>>,
 }
 
 /// `[coordinator]`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct CoordinatorSection {
-    address: Spanned<String>,
+    address: Spanned<Addresses>,
     public_key: Spanned<String>,
 }
 
@@ -63,9 +75,14 @@ pub(super) struct MeshKeys<'f> {
     pub(super) key: Option<&'f Spanned<PathBuf>>,
     pub(super) port: Option<u16>,
     pub(super) stamp_port: Option<u16>,
+    pub(super) bytes_per_day: Option<&'f Spanned<String>>,
 }
 
 impl MeshKeys<'_> {
+    fn bytes_per_day(&self) -> Result<Option<u64>, ConfigFault> {
+        read_budget(self.bytes_per_day)
+    }
+
     fn identity(&self, read_key: KeyReader<'_>) -> Result<PrivateKey, ConfigFault> {
         let missing = || {
             ConfigFault::new(
@@ -80,6 +97,17 @@ impl MeshKeys<'_> {
     }
 }
 
+fn read_budget(text: Option<&Spanned<String>>) -> Result<Option<u64>, ConfigFault> {
+    let Some(text) = text else { return Ok(None) };
+    match parse_spanned(text, parse::bytes)? {
+        0 => {
+            let problem = "without bytes, nothing is measured: leave `measure` out of [mesh] instead";
+            Err(ConfigFault::new(text.span(), problem))
+        }
+        bytes => Ok(Some(bytes)),
+    }
+}
+
 /// What a coordinator does, and the paths that it has measured.
 pub(super) fn mesh_config(
     keys: MeshKeys<'_>,
@@ -88,7 +116,10 @@ pub(super) fn mesh_config(
     links: &[LinkSection],
     read_key: KeyReader<'_>,
 ) -> Result<(MeshConfig, Vec<MonitoredTarget>), ConfigFault> {
-    let agents = agents.iter().map(AgentSection::validate).collect::<Result<Vec<_>, _>>()?;
+    let identity = keys.identity(read_key)?;
+    let own_key = identity.public_key();
+    let own_agent = own_agent(keys, agents)?;
+    let agents = agents.iter().map(|agent| agent.validate(mesh.family, own_key)).collect::<Result<Vec<_>, _>>()?;
     let (mut ids, mut public_keys) = (BTreeSet::new(), BTreeSet::new());
     for (agent, span) in &agents {
         let is_new = ids.insert(&agent.id) && public_keys.insert(agent.public_key);
@@ -110,10 +141,8 @@ pub(super) fn mesh_config(
         None => SocketAddr::from(([0u16; 8], DEFAULT_MESH_PORT)),
     };
     let (pairs, unreachable) = pairs(&agents, &links);
-    let target = |pair: &MeshPair| target(pair, &agents, interval, period);
-    let targets = pairs.iter().map(target).collect();
-    let identity = keys.identity(read_key)?;
-    Ok((MeshConfig { listen, identity, agents, links, pairs, unreachable }, targets))
+    let targets = pairs.iter().map(|pair| target(pair, &agents, interval, period)).collect();
+    Ok((MeshConfig { listen, identity, agents, own_agent, links, pairs, unreachable }, targets))
 }
 
 /// What an agent does: the coordinator tells it the rest.
@@ -127,15 +156,19 @@ pub(super) fn agent_config(
         ConfigFault::new(0..0, "an agent needs [coordinator], with address = \"HOST\" and public-key = \"64 digits\"")
     };
     let coordinator = coordinator.ok_or_else(missing)?;
-    let (host, port) = host_and_port(&coordinator.address)?;
+    let addresses = read_addresses(&coordinator.address)?;
+    if addresses.is_empty() {
+        return Err(ConfigFault::new(coordinator.address.span(), "give at least one address"));
+    }
+    let coordinators = addresses.into_iter().map(|(host, port)| (host, port.unwrap_or(DEFAULT_MESH_PORT)));
     Ok(AgentConfig {
         archive,
         identity: keys.identity(read_key)?,
-        coordinator_host: host,
-        coordinator_port: port.unwrap_or(DEFAULT_MESH_PORT),
+        coordinators: coordinators.collect(),
         coordinator_key: parse_spanned(&coordinator.public_key, str::parse)?,
         port: keys.port.unwrap_or(DEFAULT_PORT),
         stamp_port: keys.stamp_port.unwrap_or(STAMP_PORT),
+        bytes_per_day: keys.bytes_per_day()?,
     })
 }
 
@@ -150,22 +183,73 @@ impl AgentSection {
         self.id.span()
     }
 
-    fn validate(&self) -> Result<(MeshAgent, Range<usize>), ConfigFault> {
+    fn validate(&self, mesh_family: FamilyName, own_key: PublicKey) -> Result<(MeshAgent, Range<usize>), ConfigFault> {
         let id = self.id.get_ref();
         let is_word = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
         if !is_word {
             let text = format!("{id:?} is no id: use letters, digits, `-`, `.` and `_`");
             return Err(ConfigFault::new(self.id.span(), text));
         }
-        let address = self.address.as_ref().map(host_and_port).transpose()?;
+        let addresses = self.addresses()?;
+        let families = match self.family.unwrap_or(mesh_family) {
+            FamilyName::Any if addresses.len() > 1 => AddressFamily::ALL.to_vec(),
+            FamilyName::Any => Vec::new(),
+            FamilyName::Ipv4 => vec![AddressFamily::Ipv4],
+            FamilyName::Ipv6 => vec![AddressFamily::Ipv6],
+            FamilyName::Both => AddressFamily::ALL.to_vec(),
+        };
         let agent = MeshAgent {
             id: id.clone(),
             name: self.name.clone().unwrap_or_else(|| id.clone()),
-            public_key: parse_spanned(&self.public_key, str::parse)?,
-            address: address.map(|(host, port)| (host, port.unwrap_or(DEFAULT_PORT))),
+            public_key: self.key(own_key)?,
+            addresses,
+            families,
             stamp_port: self.stamp_port.unwrap_or(STAMP_PORT),
         };
         Ok((agent, self.id.span()))
+    }
+}
+
+/// The agent of this host; others reach it at the ports at which it answers, unless the file says so.
+fn own_agent(keys: MeshKeys<'_>, agents: &[AgentSection]) -> Result<Option<OwnAgentConfig>, ConfigFault> {
+    let Some((place, agent)) = agents.iter().enumerate().find(|(_, agent)| agent.this_host) else { return Ok(None) };
+    let reached = agent.addresses().ok().and_then(|addresses| addresses.first().map(|(_, port)| *port));
+    Ok(Some(OwnAgentConfig {
+        place,
+        port: keys.port.or(reached).unwrap_or(DEFAULT_PORT),
+        stamp_port: keys.stamp_port.or(agent.stamp_port).unwrap_or(STAMP_PORT),
+        bytes_per_day: keys.bytes_per_day()?,
+    }))
+}
+
+impl AgentSection {
+    /// That of the coordinator's own host is the coordinator's.
+    fn key(&self, own_key: PublicKey) -> Result<PublicKey, ConfigFault> {
+        match (&self.public_key, self.this_host) {
+            (Some(key), false) => parse_spanned(key, str::parse),
+            (None, true) => Ok(own_key),
+            (Some(key), true) => Err(ConfigFault::new(
+                key.span(),
+                "the agent of this host has the coordinator's key: leave `public-key` out",
+            )),
+            (None, false) => {
+                let text = "`public-key` is missing: `kumade key public` prints it; or this-host = true for this one";
+                Err(ConfigFault::new(self.id.span(), text))
+            }
+        }
+    }
+
+    /// One, or one of either IP version.
+    fn addresses(&self) -> Result<Vec<(String, u16)>, ConfigFault> {
+        let Some(written) = &self.address else { return Ok(Vec::new()) };
+        let read = read_addresses(written)?;
+        let addresses: Vec<_> = read.into_iter().map(|(host, port)| (host, port.unwrap_or(DEFAULT_PORT))).collect();
+        let families: BTreeSet<_> = addresses.iter().filter_map(|(host, _)| literal_family(host)).collect();
+        if addresses.is_empty() || addresses.len() > 1 && families.len() != addresses.len() {
+            let text = "give a name or an address, or a list of an IPv4 and an IPv6 address";
+            return Err(ConfigFault::new(written.span(), text));
+        }
+        Ok(addresses)
     }
 }
 
@@ -187,14 +271,24 @@ impl LinkSection {
             known.ok_or_else(unknown)
         };
         let agents = self.agents.iter().map(place).collect::<Result<_, _>>()?;
-        Ok(MeshLink { name: self.name.get_ref().clone(), agents })
+        let bytes_per_day = read_budget(self.bytes_per_day.as_ref())?;
+        Ok(MeshLink { name: self.name.get_ref().clone(), agents, bytes_per_day })
     }
 }
 
+/// `HOST` or `HOST:PORT`, once or several times.
+fn read_addresses(written: &Spanned<Addresses>) -> Result<Vec<(String, Option<u16>)>, ConfigFault> {
+    let texts = match written.get_ref() {
+        Addresses::One(text) => std::slice::from_ref(text),
+        Addresses::Several(texts) => texts,
+    };
+    texts.iter().map(|text| host_and_port(text, written.span())).collect()
+}
+
 /// `HOST` or `HOST:PORT`.
-fn host_and_port(text: &Spanned<String>) -> Result<(String, Option<u16>), ConfigFault> {
-    let fault = |problem: String| ConfigFault::new(text.span(), problem);
-    let host = text.get_ref().trim();
+fn host_and_port(text: &str, span: Range<usize>) -> Result<(String, Option<u16>), ConfigFault> {
+    let fault = |problem: String| ConfigFault::new(span.clone(), problem);
+    let host = text.trim();
     if let Ok((address, port)) = ScopedAddress::parse_with_port(host) {
         return Ok((address.to_string(), port));
     }
@@ -205,63 +299,6 @@ fn host_and_port(text: &Spanned<String>) -> Result<(String, Option<u16>), Config
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
     let problem = || fault(format!("{host:?} is no host: write a name or an address, perhaps with a port"));
     is_name.then(|| (name.to_owned(), port)).ok_or_else(problem)
-}
-
-/// Each two agents, with who begins; and those that cannot be measured, with the reason.
-fn pairs(agents: &[MeshAgent], links: &[MeshLink]) -> (Vec<MeshPair>, Vec<(String, String)>) {
-    let (mut pairs, mut unreachable) = (Vec::new(), Vec::new());
-    for second in 0..agents.len() {
-        for first in 0..second {
-            let ends = [&agents[first], &agents[second]];
-            let family = ends.iter().find_map(|agent| agent.family()).unwrap_or(AddressFamily::Ipv4);
-            match choose_initiator(ends[0].endpoint(), ends[1].endpoint(), family) {
-                Ok(end) => {
-                    let (source, target) = if end == End::First { (first, second) } else { (second, first) };
-                    let passes = |link: &MeshLink| link.agents.contains(&source) != link.agents.contains(&target);
-                    let links = (0..links.len()).filter(|place| passes(&links[*place])).collect();
-                    pairs.push(MeshPair { source, target, links });
-                }
-                Err(reason) => unreachable.push((format!("{}:{}", ends[0].id, ends[1].id), reason.to_string())),
-            }
-        }
-    }
-    (pairs, unreachable)
-}
-
-impl MeshAgent {
-    fn family(&self) -> Option<AddressFamily> {
-        let address: IpAddr = self.address.as_ref()?.0.parse().ok()?;
-        Some(if address.is_ipv4() { AddressFamily::Ipv4 } else { AddressFamily::Ipv6 })
-    }
-
-    fn endpoint(&self) -> Endpoint {
-        let reachability = if self.address.is_some() { Reachability::Incoming } else { Reachability::Outgoing };
-        // Who begins is to depend on the two ids alone, not on who else is in the file.
-        Endpoint { agent: Some(AgentId(id_hash(&self.id))), reachability }
-    }
-}
-
-/// FNV-1a.
-fn id_hash(id: &str) -> u32 {
-    id.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
-}
-
-fn target(pair: &MeshPair, agents: &[MeshAgent], interval: Span, period: Option<Span>) -> MonitoredTarget {
-    let (source, target) = (&agents[pair.source], &agents[pair.target]);
-    let (host, port) = target.address.clone().unwrap_or_default();
-    MonitoredTarget {
-        id: format!("{}:{}", source.id, target.id),
-        name: format!("{} → {}", source.name, target.name),
-        host,
-        family: None,
-        light: LightProbes {
-            kind: ProbeKind::Stamp(None),
-            port: target.stamp_port,
-            interval,
-            limits: ReplyLimits::default(),
-        },
-        measurement: period.map(|period| MeasurementSchedule { port, period, key: None }),
-    }
 }
 
 #[cfg(test)]
@@ -321,6 +358,36 @@ mod tests {
     }
 
     #[test]
+    fn a_pair_is_measured_over_each_version_that_both_have_and_the_other_one_is_named() {
+        let ids = |agents: &[String], mesh_family: &str| {
+            let config = mesh(&format!("{COORDINATOR}{mesh_family}{}", agents.concat()));
+            let paths: Vec<_> = config.targets.iter().map(|one| (one.id.clone(), one.host.clone())).collect();
+            let unreachable = config.mesh.unwrap().unreachable;
+            (paths, unreachable.into_iter().map(|(pair, reason)| format!("{pair}: {reason}")).collect::<Vec<_>>())
+        };
+        let path = |id: &str, host: &str| (id.to_owned(), host.to_owned());
+        let both = agent("a", "address = [\"192.0.2.1\", \"2001:db8::1\"]\n");
+        let (paths, unreachable) = ids(&[both.clone(), agent("bb", "family = \"both\"\n")], "");
+        assert_eq!(paths, [path("bb:a (IPv4)", "192.0.2.1"), path("bb:a (IPv6)", "2001:db8::1")]);
+        assert!(unreachable.is_empty(), "{unreachable:?}");
+        // One that has only the one, whether it says so or shows it.
+        for more in ["family = \"ipv4\"\n", "address = \"192.0.2.9\"\n"] {
+            let (paths, unreachable) = ids(&[both.clone(), agent("bb", more)], "");
+            assert!(paths.len() == 1 && paths[0].0.ends_with(" (IPv4)"), "{paths:?}");
+            assert_eq!(unreachable.len(), 1);
+            assert!(unreachable[0].starts_with("a:bb (IPv6): the second end has no IPv6 address"), "{unreachable:?}");
+        }
+        // Of one of which nothing is known, there is one path, as before.
+        let (paths, _) = ids(&[both.clone(), agent("bb", "")], "");
+        assert_eq!(paths, [path("bb:a", "192.0.2.1")]);
+        let named = [agent("a", "address = \"a.example\"\n"), agent("bb", "")];
+        let (paths, _) = ids(&named, "family = \"both\"\n");
+        assert_eq!(paths, [path("bb:a (IPv4)", "a.example"), path("bb:a (IPv6)", "a.example")]);
+        let (paths, _) = ids(&named, "family = \"ipv6\"\n");
+        assert_eq!(paths, [path("bb:a", "a.example")]);
+    }
+
+    #[test]
     fn who_begins_does_not_depend_on_who_else_is_there() {
         let agents = ["a", "bb", "ccc", "dddd", "eeeee"].map(|id| agent(id, &format!("address = \"{id}.example\"\n")));
         let ids = |agents: &[String]| -> Vec<String> {
@@ -340,7 +407,11 @@ mod tests {
             "[monitor]\nrole = \"agent\"\nkey = \"own.key\"\n[coordinator]\naddress = \"mesh.example\"\npublic-key = \"{key}\"\n"
         );
         let RoleConfig::Agent(agent) = read(&text).unwrap() else { panic!() };
-        assert_eq!((agent.coordinator_host.as_str(), agent.coordinator_port, agent.port), ("mesh.example", 7281, 7272));
+        assert_eq!((&agent.coordinators[..], agent.port), (&[("mesh.example".to_owned(), 7281)][..], 7272));
+        let several = text.replace("\"mesh.example\"", "[\"one.example\", \"192.0.2.1:7300\"]");
+        let RoleConfig::Agent(agent) = read(&several).unwrap() else { panic!() };
+        let coordinators = [("one.example".to_owned(), 7281), ("192.0.2.1".to_owned(), 7300)];
+        assert_eq!(agent.coordinators, coordinators);
         let refused = MonitorConfig::from_toml(&text, "m.toml", &|_| Err(String::new())).unwrap_err().to_string();
         assert!(refused.contains("an agent has no archive"), "{refused}");
     }
@@ -353,6 +424,10 @@ mod tests {
             (
                 format!("{COORDINATOR}{two}{}", agent("a", "")),
                 "m.toml:14: two agents have the id or the public key of \"a\"",
+            ),
+            (
+                format!("{COORDINATOR}{two}{}", agent("ccc", "address = [\"192.0.2.1\", \"192.0.2.2\"]\n")),
+                "m.toml:16: give a name or an address, or a list of an IPv4 and an IPv6 address",
             ),
             (format!("{COORDINATOR}{two}{}", agent("a b", "")), "m.toml:14: \"a b\" is no id"),
             (

@@ -6,6 +6,7 @@ use kumade_archive::{PostgresAddress, Retention};
 use kumade_client::{HostClaimConfig, IfHeld, MeasureConfig};
 use kumade_net::interface::Family;
 use kumade_noise_session::{PrivateKey, PublicKey};
+use kumade_planner::AddressFamily;
 use kumade_units::Span;
 use kumade_wire::PresharedKey;
 use std::net::SocketAddr;
@@ -51,6 +52,8 @@ pub struct MeshConfig {
     pub identity: PrivateKey,
     /// At least two, with different ids and keys.
     pub agents: Vec<MeshAgent>,
+    /// The one that is this host, and is measured by this very process.
+    pub own_agent: Option<OwnAgentConfig>,
     /// Links that several agents share.
     pub links: Vec<MeshLink>,
     /// The pairs that are measured: of each [target](MonitorConfig::targets), in the same order.
@@ -63,7 +66,7 @@ impl MeshConfig {
     /// Whether the same hosts and links are in it, with the same keys.
     pub(crate) fn is_same(&self, other: &MeshConfig) -> bool {
         (self.listen, self.identity.public_key()) == (other.listen, other.identity.public_key())
-            && (&self.agents, &self.links) == (&other.agents, &other.links)
+            && (&self.agents, &self.links, self.own_agent) == (&other.agents, &other.links, other.own_agent)
     }
 }
 
@@ -76,10 +79,25 @@ pub struct MeshAgent {
     pub name: String,
     /// By which it is known.
     pub public_key: PublicKey,
-    /// Where others reach it, for measurements; none behind address translation.
-    pub address: Option<(String, u16)>,
+    /// Where others reach it, for measurements: a name, or an address of either IP version; empty behind address translation.
+    pub addresses: Vec<(String, u16)>,
+    /// Over which versions of IP it is measured, each by itself; empty for whichever a path has.
+    pub families: Vec<AddressFamily>,
     /// UDP port of its STAMP reflector there.
     pub stamp_port: u16,
+}
+
+/// The agent of the coordinator's own host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnAgentConfig {
+    /// Its place among the agents.
+    pub place: usize,
+    /// Port at which measurements are answered, TCP and UDP.
+    pub port: u16,
+    /// UDP port of the STAMP reflector.
+    pub stamp_port: u16,
+    /// What measurements may carry at it in 24 hours; none for no limit.
+    pub bytes_per_day: Option<u64>,
 }
 
 /// A link that is shared by the paths between those behind it and all others.
@@ -89,6 +107,8 @@ pub struct MeshLink {
     pub name: String,
     /// Places of the agents behind it.
     pub agents: Vec<usize>,
+    /// What measurements may carry over it in 24 hours; none for no limit.
+    pub bytes_per_day: Option<u64>,
 }
 
 /// Two agents between which is measured, in both directions.
@@ -98,6 +118,10 @@ pub struct MeshPair {
     pub source: usize,
     /// Place of the one that answers.
     pub target: usize,
+    /// The version of IP; none for whichever there is.
+    pub family: Option<AddressFamily>,
+    /// Whether there could be another path between them, over the other version.
+    pub is_of_two: bool,
     /// Places of the links between them.
     pub links: Vec<usize>,
 }
@@ -109,16 +133,16 @@ pub struct AgentConfig {
     pub archive: PathBuf,
     /// By which the coordinator knows it.
     pub identity: PrivateKey,
-    /// Name or address of the coordinator.
-    pub coordinator_host: String,
-    /// Its port.
-    pub coordinator_port: u16,
+    /// Where the coordinator may be, by name or address, with the port: where several hosts stand by for each other, the one that leads.
+    pub coordinators: Vec<(String, u16)>,
     /// By which it is known.
     pub coordinator_key: PublicKey,
     /// Port at which measurements are answered, TCP and UDP.
     pub port: u16,
     /// UDP port of the STAMP reflector.
     pub stamp_port: u16,
+    /// What measurements may carry at this host in 24 hours; none for no limit.
+    pub bytes_per_day: Option<u64>,
 }
 
 /// Files in PEM.

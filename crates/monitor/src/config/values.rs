@@ -3,6 +3,7 @@
 use kumade_daemon::ConfigFault;
 use kumade_units::{Span, parse};
 use kumade_wire::PresharedKey;
+use serde::Deserialize;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use toml::Spanned;
@@ -25,6 +26,17 @@ pub(super) const VALID_MAX_AGES: ValidSpans =
 
 /// Times that a key may have, and how people write these.
 pub(super) struct ValidSpans(RangeInclusive<Span>, &'static str);
+
+/// Which addresses of a host are used. Both IP versions are two paths.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum FamilyName {
+    #[default]
+    Any,
+    Ipv4,
+    Ipv6,
+    Both,
+}
 
 /// Reads the file of a pre-shared key; says why it cannot.
 pub type KeyReader<'r> = &'r dyn Fn(&Path) -> Result<PresharedKey, String>;

@@ -1,23 +1,27 @@
 //! An agent: probes whom the coordinator says, measures and answers when it says, and delivers what came of it.
 
+mod runs;
+
 use super::agent_files::{read_alive, read_assignment, write_alive, write_assignment};
 use super::agent_probes::{probed_target, wire_result};
 use super::answering::{AnsweredRun, RunningReflector};
+use super::condition::{Fault, Faults};
 use super::dial::{self, Coordinator};
-use super::frame::{AgentFrame, Assignment, CoordinatorFrame, MAX_DOCUMENT_BYTES, Pause, RunGrant, RunResult, VERSION};
+use super::frame::{AgentFrame, Assignment, Condition, CoordinatorFrame, Pause, RunGrant, VERSION};
 use super::frame_stream::{ConnectionEnd, FrameStream};
-use super::initiated_run::{EndedRun, InitiatedRun};
+use super::initiated_run::InitiatedRun;
 use super::outbox::Outbox;
+use super::peer_path::PeerPath;
 use super::spool::Spool;
+use super::train_budget::TrainBudget;
 use crate::config::AgentConfig;
 use crate::host_use::{HostUse, HostUseChange};
 use crate::light::{ProbeReport, ProbedTarget, Prober};
 use crate::monitor_error::MonitorError;
-use crate::run_document::failed_document;
 use kumade_client::PresharedKey;
 use kumade_net::clock::{self, RealtimeOffset};
 use kumade_net::{HostClaim, readiness};
-use kumade_planner::{Agent, AgentOutput, Outcome, Role, Token};
+use kumade_planner::{Agent, Outcome, Role, Token};
 use kumade_units::{Span, Time};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -42,6 +46,8 @@ const STOP_RESERVE: Span = Span::from_millis(500);
 const SPOOL_DIRECTORY: &str = "spool";
 /// Between two times that are noted for the next process; a pause that is not longer than two of these is told as none.
 const ALIVE_INTERVAL: Span = Span::from_secs(2);
+/// Between attempts to have a port that another program has.
+const REFLECTOR_RETRY_INTERVAL: Span = Span::from_secs(10);
 /// Less is what NTP does every few minutes.
 const MIN_CLOCK_STEP: Span = Span::from_millis(100);
 
@@ -57,13 +63,18 @@ pub struct MeshAgentRun {
     prober: Option<Prober>,
     /// Of the present prober; an earlier one's are dropped with it.
     reports: Option<Receiver<ProbeReport>>,
-    addresses: BTreeMap<u32, SocketAddr>,
+    addresses: BTreeMap<PeerPath, SocketAddr>,
     /// Peers to whom no probe can be sent, and why.
-    not_sent: BTreeMap<u32, String>,
+    not_sent: BTreeMap<PeerPath, String>,
     next_alive: Time,
     host_use: HostUse,
+    budget: TrainBudget,
+    faults: Faults,
+    /// As the coordinator was told.
+    told: Option<Condition>,
     clock_offset: RealtimeOffset,
     reflector: Option<RunningReflector>,
+    next_reflector: Time,
     answered: Option<AnsweredRun>,
     initiated: Option<InitiatedRun>,
     /// Grants that this end holds, with their keys.
@@ -113,8 +124,12 @@ impl MeshAgentRun {
             not_sent: BTreeMap::new(),
             next_alive: now,
             host_use: HostUse::default(),
+            budget: TrainBudget::open(config.bytes_per_day, &config.archive),
+            faults: Faults::default(),
+            told: None,
             clock_offset: RealtimeOffset::now(),
             reflector: None,
+            next_reflector: now,
             answered: None,
             initiated: None,
             granted: BTreeMap::new(),
@@ -163,7 +178,11 @@ impl MeshAgentRun {
         if now >= self.next_alive {
             self.next_alive = now + ALIVE_INTERVAL;
             self.note_alive();
+            self.start_reflector(now);
+            self.budget.note_use();
             self.follow_host_use(now);
+            self.faults.set(Fault::Spool, self.outbox.disk_failure());
+            self.tell_condition();
         }
         self.advance_link(now);
         self.advance_runs(now);
@@ -224,21 +243,31 @@ impl MeshAgentRun {
         match self.host_use.update(holder, now) {
             Some(HostUseChange::Begun(holder)) => {
                 self.planner.release_claim(now);
-                if let Err(error) = self.planner.claim(&holder, now) {
+                if let Err(error) = self.planner.claim(&format!("{holder} measures"), now) {
                     tracing::debug!("{holder} measures although {error}");
                 }
             }
             Some(HostUseChange::Ended) => self.planner.release_claim(now),
             None => {}
         }
+        self.planner.set_unavailable(self.budget.refusal(), now);
+    }
+
+    /// Says how it is, where that has changed.
+    fn tell_condition(&mut self) {
+        let (used_bytes, bytes_per_day) = self.budget.bytes();
+        let condition = Condition { faults: self.faults.texts(), used_bytes, bytes_per_day };
+        if matches!(self.link, Link::Up { .. }) && self.told.as_ref() != Some(&condition) {
+            self.told = Some(condition.clone());
+            self.send(&AgentFrame::Condition(condition));
+        }
     }
 
     fn dial(&mut self, now: Time) {
         let Link::Down { retry_interval, failure, .. } = &mut self.link else { return };
         let (retry_interval, failure) = (*retry_interval, failure.take());
-        let AgentConfig { coordinator_host, coordinator_port, coordinator_key, identity, .. } = &self.config;
-        let coordinator =
-            Coordinator { host: coordinator_host.clone(), port: *coordinator_port, key: *coordinator_key };
+        let AgentConfig { coordinators, coordinator_key, identity, .. } = &self.config;
+        let coordinator = Coordinator { hosts: coordinators.clone(), key: *coordinator_key };
         match dial::dial(identity.clone(), coordinator, StdRng::seed_from_u64(self.random.random())) {
             Ok(result) => self.link = Link::Dialling { result, retry_interval, failure },
             Err(error) => self.retry(error.to_string(), now),
@@ -263,14 +292,17 @@ impl MeshAgentRun {
 
     fn connect(&mut self, frames: FrameStream, now: Time) {
         let waiting = self.outbox.spooled();
-        tracing::info!("connected to the coordinator {}; {waiting} batches wait for it", self.config.coordinator_host);
+        let address = frames.stream().peer_addr().map(|address| address.to_string()).unwrap_or_default();
+        tracing::info!("connected to the coordinator at {address}; {waiting} batches wait for it");
         self.link = Link::Up { frames: Box::new(frames), heard: now };
         self.send(&AgentFrame::Hello { version: VERSION });
-        for (peer, address) in self.addresses.clone() {
-            self.send(&AgentFrame::Address { peer, address });
+        self.told = None;
+        self.tell_condition();
+        for (path, address) in self.addresses.clone() {
+            self.send(&AgentFrame::Address { path, address });
         }
-        for (peer, reason) in self.not_sent.clone() {
-            self.send(&AgentFrame::NotSent { peer, reason });
+        for (path, reason) in self.not_sent.clone() {
+            self.send(&AgentFrame::NotSent { path, reason });
         }
         self.planner.connect(now);
     }
@@ -325,12 +357,7 @@ impl MeshAgentRun {
         let is_new_key = self.assignment.as_ref().is_none_or(|before| before.stamp_key != assignment.stamp_key);
         if is_new_key || self.reflector.is_none() {
             // The port is free once the one before has ended.
-            self.reflector = None;
-            let key = PresharedKey::parse(&assignment.stamp_key).map_err(|error| error.to_string());
-            match key.and_then(|key| RunningReflector::start(self.config.stamp_port, key)) {
-                Ok(reflector) => self.reflector = Some(reflector),
-                Err(error) => tracing::error!("cannot answer light probes: {error}"),
-            }
+            (self.reflector, self.next_reflector) = (None, Time::ZERO);
         }
         self.take_probe_reports();
         (self.prober, self.reports) = (None, None);
@@ -338,10 +365,29 @@ impl MeshAgentRun {
         let (reports, inbox) = mpsc::sync_channel(MAX_WAITING_REPORTS);
         let started = targets.map_err(io::Error::other).and_then(|targets| self.start_prober(targets, reports));
         match started {
-            Ok(prober) => (self.prober, self.reports) = (Some(prober), Some(inbox)),
-            Err(error) => tracing::error!("cannot send light probes: {error}"),
+            Ok(prober) => {
+                (self.prober, self.reports) = (Some(prober), Some(inbox));
+                self.faults.set(Fault::Prober, None);
+            }
+            Err(error) => self.faults.set(Fault::Prober, Some(format!("cannot send light probes: {error}"))),
         }
         self.assignment = Some(assignment);
+        self.start_reflector(clock::boottime());
+        self.tell_condition();
+    }
+
+    /// Answers light probes, unless it does; a port that another program has may be free later.
+    fn start_reflector(&mut self, now: Time) {
+        let Some(assignment) = self.assignment.as_ref().filter(|_| self.reflector.is_none()) else { return };
+        if now < self.next_reflector {
+            return;
+        }
+        self.next_reflector = now + REFLECTOR_RETRY_INTERVAL;
+        let key = PresharedKey::parse(&assignment.stamp_key).map_err(|error| error.to_string());
+        let started = key.and_then(|key| RunningReflector::start(self.config.stamp_port, key));
+        let fault = started.as_ref().err().map(|error| format!("cannot answer light probes: {error}"));
+        self.faults.set(Fault::Reflector, fault);
+        self.reflector = started.ok();
     }
 
     fn start_prober(&mut self, targets: Vec<ProbedTarget>, reports: SyncSender<ProbeReport>) -> io::Result<Prober> {
@@ -354,134 +400,28 @@ impl MeshAgentRun {
     fn take_probe_reports(&mut self) {
         let Some(reports) = &self.reports else { return };
         let reports: Vec<_> = reports.try_iter().collect();
-        let peers: Vec<_> = self.assignment.iter().flat_map(|all| all.peers.iter().map(|peer| peer.peer)).collect();
+        let paths: Vec<_> = self.assignment.iter().flat_map(|all| all.peers.iter().map(|peer| peer.path)).collect();
         let shift = clock::boottime() - clock::monotonic();
         for report in reports {
             match report {
                 ProbeReport::Results { target, results, duplicates } => {
-                    let Some(&peer) = peers.get(target) else { continue };
-                    self.not_sent.remove(&peer);
-                    self.outbox.add_results(peer, duplicates, results.iter().map(|result| wire_result(result, shift)));
+                    let Some(&path) = paths.get(target) else { continue };
+                    self.not_sent.remove(&path);
+                    self.outbox.add_results(path, duplicates, results.iter().map(|result| wire_result(result, shift)));
                 }
                 ProbeReport::Address { target, address } => {
-                    let Some(&peer) = peers.get(target) else { continue };
-                    self.addresses.insert(peer, address);
-                    self.send(&AgentFrame::Address { peer, address });
+                    let Some(&path) = paths.get(target) else { continue };
+                    self.addresses.insert(path, address);
+                    self.send(&AgentFrame::Address { path, address });
                 }
                 ProbeReport::NotSent { target, reason } => {
-                    let Some(&peer) = peers.get(target) else { continue };
-                    self.not_sent.insert(peer, reason.clone());
-                    self.send(&AgentFrame::NotSent { peer, reason });
+                    let Some(&path) = paths.get(target) else { continue };
+                    self.not_sent.insert(path, reason.clone());
+                    self.send(&AgentFrame::NotSent { path, reason });
                 }
                 // The coordinator alerts by results alone.
                 ProbeReport::Seen { .. } => {}
             }
         }
-    }
-
-    fn follow_planner(&mut self) {
-        while let Some(output) = self.planner.next_output() {
-            match output {
-                AgentOutput::Send(message) => self.send(&AgentFrame::Planner { message }),
-                AgentOutput::Begin(held) => {
-                    self.end_initiated();
-                    let Some(granted) = self.granted.get(&held.grant.token).cloned() else { continue };
-                    match InitiatedRun::start(granted) {
-                        Ok(run) => self.initiated = Some(run),
-                        Err(error) => self.end(held.grant.token, Outcome::Failed(error.to_string())),
-                    }
-                }
-                AgentOutput::Stop(token) => self.stop_run(token),
-            }
-        }
-        let held: Vec<_> = self.planner.held().map(|held| held.grant.token).collect();
-        self.granted.retain(|token, _| held.contains(token));
-        // What was not begun in time is not held any more.
-        if self.initiated.as_ref().is_some_and(|run| !held.contains(&run.token)) {
-            self.end_initiated();
-        }
-        if self.answered.as_ref().is_some_and(|run| !held.contains(&run.token)) {
-            self.answered = None;
-        }
-    }
-
-    fn advance_runs(&mut self, now: Time) {
-        let end_by = |token: Token| self.planner.held().find(|held| held.grant.token == token).map(|held| held.end_by);
-        if let Some(run) = &self.initiated
-            && run.is_ready()
-            && let Some(end_by) = end_by(run.token)
-        {
-            self.begin_initiated(end_by, now);
-        } else if self.initiated.as_ref().is_some_and(InitiatedRun::is_finished) {
-            self.end_initiated();
-        }
-        let is_over = |run: &AnsweredRun| {
-            self.planner.held().any(|held| held.grant.token == run.token && now + STOP_RESERVE >= held.end_by)
-        };
-        if let Some(run) = self.answered.take_if(|run| is_over(run)) {
-            let token = run.token;
-            drop(run);
-            self.end(token, Outcome::CutOff);
-        }
-    }
-
-    fn begin_initiated(&mut self, end_by: Time, now: Time) {
-        let Some(run) = &mut self.initiated else { return };
-        let token = run.token;
-        if self.planner.begin(token, now).is_err() {
-            self.initiated = None;
-        } else if let Err(reason) = run.measure(end_by - now - STOP_RESERVE, self.host_use.if_held(now)) {
-            self.initiated = None;
-            self.end(token, Outcome::Failed(reason));
-        }
-    }
-
-    /// Takes what came of the run that this end began, if there is one; waits until it has ended.
-    fn end_initiated(&mut self) {
-        let Some(run) = self.initiated.take() else { return };
-        let token = run.token;
-        let Some(EndedRun { granted, began, utc, measurement }) = run.finish() else { return };
-        let failure = measurement.outcome.as_ref().err().map(|error| error.message.clone());
-        self.end(token, failure.map_or(Outcome::Finished, Outcome::Failed));
-        let report = measurement.outcome.unwrap_or_else(|error| failed_document(&granted.host, utc, error));
-        // Reports always can be written.
-        let document = serde_json::to_string(&report).unwrap_or_default();
-        if document.len() > MAX_DOCUMENT_BYTES {
-            tracing::warn!("a report of {} bytes is not delivered", document.len());
-            return;
-        }
-        let shift = clock::boottime() - clock::monotonic();
-        let (began, ended) = (began + shift, measurement.ended + shift);
-        self.outbox.add_run(RunResult { peer: granted.peer, began, ended, document });
-    }
-
-    /// Serves the measurement of this grant alone, with its key.
-    fn answer(&mut self, granted: &RunGrant, now: Time) {
-        let token = granted.grant.token;
-        let Some(held) = self.planner.held().find(|held| held.grant.token == token) else { return };
-        let within = held.end_by - now;
-        // Its port is free once it has ended.
-        self.answered = None;
-        let key = PresharedKey::parse(&granted.key).map_err(|error| error.to_string());
-        match key.and_then(|key| AnsweredRun::start(token, self.config.port, key, within)) {
-            Ok(run) if self.planner.begin(token, now).is_ok() => self.answered = Some(run),
-            Ok(_) => {}
-            Err(error) => {
-                tracing::error!("cannot answer a measurement: {error}");
-                self.end(token, Outcome::Failed(error));
-            }
-        }
-    }
-
-    /// Its time is over; for the planner, it has ended.
-    fn stop_run(&mut self, token: Token) {
-        if self.initiated.as_ref().is_some_and(|run| run.token == token) {
-            self.end_initiated();
-        }
-        self.answered.take_if(|run| run.token == token);
-    }
-
-    fn end(&mut self, token: Token, outcome: Outcome) {
-        self.planner.end(token, outcome, clock::boottime());
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn probed_target(peer: &AssignedPeer) -> Result<ProbedTarget, String>
     Ok(ProbedTarget {
         host: peer.host.clone(),
         port: peer.stamp_port,
-        family: None,
+        family: peer.path.family(),
         kind: ProbeKind::Stamp(Some(StampKey::new(&key))),
         // A coordinator that is wrong does not make it a flood.
         interval: peer.interval.max(MIN_PROBE_INTERVAL),

@@ -1,5 +1,6 @@
 //! The end of measurements that answers: STAMP all day, trains only while a grant is held.
 
+use super::train_budget::TrainBudget;
 use kumade_client::PresharedKey;
 use kumade_planner::Token;
 use kumade_serve::{Reflector, ReflectorConfig, Server, ServerConfig};
@@ -67,10 +68,17 @@ impl AnsweredRun {
     ///
     /// # Errors
     /// The port is in use, or takes privileges.
-    pub(super) fn start(token: Token, port: u16, key: PresharedKey, within: Span) -> Result<Self, String> {
+    pub(super) fn start(
+        token: Token,
+        port: u16,
+        key: PresharedKey,
+        within: Span,
+        budget: &TrainBudget,
+    ) -> Result<Self, String> {
         let mut config = ServerConfig {
             listen: Some(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))),
-            key: Some(key),
+            clients: vec![budget.client(key)],
+            usage: Some(budget.usage()),
             ..ServerConfig::default()
         };
         config.limits.turn = config.limits.turn.min(within);

@@ -8,7 +8,7 @@ use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
 use kumade_units::Span;
 use rand::rngs::StdRng;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use std::time::Duration;
 /// Whom to connect to.
 #[derive(Debug, Clone)]
 pub(super) struct Coordinator {
-    pub(super) host: String,
-    pub(super) port: u16,
+    /// Names or addresses, of which one leads.
+    pub(super) hosts: Vec<(String, u16)>,
     pub(super) key: PublicKey,
 }
 
@@ -35,8 +35,7 @@ pub(super) fn dial(
 ) -> io::Result<Receiver<Result<FrameStream, String>>> {
     let (answer, result) = mpsc::channel();
     let work = move || {
-        let connected =
-            connect(&coordinator).and_then(|stream| shake_hands(stream, identity, &coordinator, &mut random));
+        let connected = connect(&identity, &coordinator, &mut random);
         // Nobody waits any more where the agent has ended.
         let _ = answer.send(connected);
     };
@@ -44,37 +43,47 @@ pub(super) fn dial(
     Ok(result)
 }
 
-fn connect(Coordinator { host, port, .. }: &Coordinator) -> Result<TcpStream, String> {
-    let addresses = (host.as_str(), *port).to_socket_addrs();
-    let addresses = addresses.map_err(|error| format!("cannot look up the coordinator {host}: {error}"))?;
-    let mut failure = format!("the coordinator {host} has no address");
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, TIMEOUT) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failure = format!("cannot connect to the coordinator at {address}: {error}"),
+/// Tries all addresses of all hosts in turn: names are looked up each time, and one that stands by accepts nobody.
+fn connect(identity: &PrivateKey, coordinator: &Coordinator, random: &mut StdRng) -> Result<FrameStream, String> {
+    let mut failures: Vec<String> = Vec::new();
+    for (host, port) in &coordinator.hosts {
+        let addresses: Vec<SocketAddr> = match (host.as_str(), *port).to_socket_addrs() {
+            Ok(addresses) => addresses.collect(),
+            Err(error) => {
+                failures.push(format!("cannot look up the coordinator {host}: {error}"));
+                continue;
+            }
+        };
+        for address in addresses {
+            let connected = TcpStream::connect_timeout(&address, TIMEOUT)
+                .map_err(|error| format!("cannot connect to the coordinator at {address}: {error}"));
+            match connected.and_then(|stream| shake_hands(stream, identity.clone(), coordinator.key, address, random)) {
+                Ok(frames) => return Ok(frames),
+                Err(failure) => failures.push(failure),
+            }
         }
     }
-    Err(failure)
+    if failures.is_empty() { Err("the coordinator has no address".to_owned()) } else { Err(failures.join("; ")) }
 }
 
 fn shake_hands(
     mut stream: TcpStream,
     identity: PrivateKey,
-    coordinator: &Coordinator,
+    key: PublicKey,
+    address: SocketAddr,
     random: &mut StdRng,
 ) -> Result<FrameStream, String> {
     let own = identity.public_key();
     let refused = |reason: String| {
         format!(
-            "the coordinator {} does not accept this agent: {reason}; check that its file has the public key {own}, and this one \
-             that of the coordinator",
-            coordinator.host
+            "the coordinator at {address} does not accept this agent: {reason}; check that its file has the public key {own}, and this \
+             one that of the coordinator"
         )
     };
     let failed = |error: io::Error| refused(error.to_string());
     stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
     stream.set_write_timeout(Some(TIMEOUT)).map_err(failed)?;
-    let mut initiator = StreamInitiator::new(identity, coordinator.key, PresharedKey::default());
+    let mut initiator = StreamInitiator::new(identity, key, PresharedKey::default());
     let mut reader = RecordReader::new();
     // A clock that is behind is told of by the first answer, and then the second is the response.
     for _ in 0..2 {

@@ -3,14 +3,15 @@
 //! JSON, so that each understands of another version what it knows: fields that it does not know are left out, a frame that it does
 //! not know is [`Unknown`](AgentFrame::Unknown). What has to be known of both is in the hello.
 
+use super::peer_path::PeerPath;
 use kumade_planner::{AgentMessage, Grant, Token};
 use kumade_units::{Span, Time};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Of what this program says. The other end's may be another; from 2 on, it says what that one may be told.
-pub(crate) const VERSION: u32 = 1;
+/// Of what this program says. The other end's may be another: 2 has paths over a version of IP.
+pub(crate) const VERSION: u32 = 2;
 /// Longer frames end the connection.
 pub(crate) const MAX_FRAME_BYTES: usize = 1 << 20;
 /// Results of probes in a batch, so that its frame is not too long.
@@ -34,15 +35,17 @@ pub(crate) enum AgentFrame {
     },
     /// Probes to a peer go to this address from now on.
     Address {
-        /// The peer's number.
-        peer: u32,
+        /// To whom.
+        #[serde(flatten)]
+        path: PeerPath,
         /// Where.
         address: SocketAddr,
     },
     /// No probe can be sent to a peer.
     NotSent {
-        /// The peer's number.
-        peer: u32,
+        /// To whom.
+        #[serde(flatten)]
+        path: PeerPath,
         /// Why.
         reason: String,
     },
@@ -51,6 +54,8 @@ pub(crate) enum AgentFrame {
         /// By how much.
         step: Span,
     },
+    /// How the agent is: at first, and when that has changed.
+    Condition(Condition),
     /// What was measured.
     Batch(Delivery),
     /// Of a later version.
@@ -102,8 +107,9 @@ pub(crate) struct Assignment {
 /// An agent that another one probes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AssignedPeer {
-    /// Its number, which no other ever has.
-    pub(crate) peer: u32,
+    /// Which, and over which version of IP.
+    #[serde(flatten)]
+    pub(crate) path: PeerPath,
     /// Name or address.
     pub(crate) host: String,
     /// UDP port of its reflector.
@@ -125,12 +131,27 @@ pub(crate) struct RunGrant {
     pub(crate) grant: Grant,
     /// The pre-shared key of this run alone, as 64 hexadecimal digits.
     pub(crate) key: String,
-    /// Number of the agent that answers.
-    pub(crate) peer: u32,
+    /// The agent that answers.
+    #[serde(flatten)]
+    pub(crate) path: PeerPath,
     /// Its name or address.
     pub(crate) host: String,
     /// Its port.
     pub(crate) port: u16,
+}
+
+/// How an agent is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Condition {
+    /// What it cannot do, and why.
+    #[serde(default)]
+    pub(crate) faults: Vec<String>,
+    /// What measurements have carried at its host in the last 24 hours.
+    #[serde(default)]
+    pub(crate) used_bytes: u64,
+    /// What they may carry; none for no limit.
+    #[serde(default)]
+    pub(crate) bytes_per_day: Option<u64>,
 }
 
 /// A batch on its way.
@@ -182,8 +203,9 @@ pub(crate) struct Pause {
 /// Results of probes to one peer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PeerResults {
-    /// Its number.
-    pub(crate) peer: u32,
+    /// Which.
+    #[serde(flatten)]
+    pub(crate) path: PeerPath,
     /// Further replies to probes that had been answered.
     pub(crate) duplicates: u64,
     /// What became of probes.
@@ -222,8 +244,9 @@ pub(crate) enum WireLoss {
 /// A run that this agent began.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunResult {
-    /// The number of the agent that answered.
-    pub(crate) peer: u32,
+    /// The agent that answered.
+    #[serde(flatten)]
+    pub(crate) path: PeerPath,
     /// When it began, by the batch's clock.
     pub(crate) began: Time,
     /// When it ended.
@@ -262,6 +285,7 @@ pub(crate) fn decode<F: DeserializeOwned>(bytes: &[u8]) -> Result<F, serde_json:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kumade_net::interface::Family;
 
     #[test]
     fn a_batch_comes_out_as_it_went_in() {
@@ -271,8 +295,9 @@ mod tests {
             WireResult(sent, Some(Span::from_millis(2)), one_way, true, WireLoss::Unknown),
             WireResult(sent, None, None, false, WireLoss::Up),
         ];
-        let probes = vec![PeerResults { peer: 7, duplicates: 1, results }];
-        let run = RunResult { peer: 7, began: sent, ended: sent, document: "{}".to_owned() };
+        let probes = vec![PeerResults { path: PeerPath::new(7, None), duplicates: 1, results }];
+        let run =
+            RunResult { path: PeerPath::new(7, Some(Family::V6)), began: sent, ended: sent, document: "{}".to_owned() };
         let batch = Batch { instance: u64::MAX, sequence: 3, probes, runs: vec![run], ..Batch::default() };
         let bytes = encode(&AgentFrame::Batch(Delivery { stamp: sent, batch: batch.clone() }));
         match decode(&bytes).unwrap() {

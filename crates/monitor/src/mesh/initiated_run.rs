@@ -3,10 +3,11 @@
 use super::frame::RunGrant;
 use kumade_client::{EndedMeasurement, HostClaimConfig, IfHeld, MeasureConfig, PresharedKey, RunningMeasurement};
 use kumade_net::clock;
+use kumade_net::interface::Family;
 use kumade_planner::Token;
 use kumade_units::{Span, Time};
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, TryRecvError};
@@ -70,11 +71,15 @@ impl InitiatedRun {
         let (answer, answered) = mpsc::channel();
         let stop = StopAsking(Arc::new(AtomicBool::new(false)));
         let (stopped, host, port) = (stop.0.clone(), granted.host.clone(), granted.port);
+        let family = granted.path.family();
         let ask = move || {
             let is_answered = || {
+                let is_of_path =
+                    |address: &SocketAddr| family.is_none_or(|family| family == Family::from_address(address.ip()));
                 let addresses = (host.as_str(), port).to_socket_addrs();
-                addresses
-                    .is_ok_and(|mut all| all.any(|address| TcpStream::connect_timeout(&address, ASK_TIMEOUT).is_ok()))
+                addresses.is_ok_and(|all| {
+                    all.filter(is_of_path).any(|address| TcpStream::connect_timeout(&address, ASK_TIMEOUT).is_ok())
+                })
             };
             while !stopped.load(Ordering::Relaxed) {
                 if is_answered() {
@@ -101,6 +106,11 @@ impl InitiatedRun {
     pub(super) fn measure(&mut self, within: Span, if_held: IfHeld) -> Result<(), String> {
         let RunGrant { host, port, key, .. } = &self.granted;
         let mut config = MeasureConfig::new(host.clone(), *port);
+        config.family = match self.granted.path.family() {
+            None => kumade_client::Family::Any,
+            Some(Family::V4) => kumade_client::Family::V4,
+            Some(Family::V6) => kumade_client::Family::V6,
+        };
         config.key = Some(PresharedKey::parse(key).map_err(|error| error.to_string())?);
         config.max_server_wait = MAX_SERVER_WAIT;
         config.host_claim = Some(HostClaimConfig { max_wait: within / 2, if_held });

@@ -1,6 +1,7 @@
 //! What an agent has to deliver: batches on their way, and those on its disk.
 
 use super::frame::{Batch, Delivery, MAX_BATCH_RESULTS, Pause, PeerResults, RunResult, WireResult};
+use super::peer_path::PeerPath;
 use super::spool::{BatchKey, Spool};
 use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ pub(super) struct Outbox {
     instance: u64,
     boot: String,
     next_sequence: u64,
-    probes: BTreeMap<u32, PeerResults>,
+    probes: BTreeMap<PeerPath, PeerResults>,
     runs: Vec<RunResult>,
     pause: Option<Pause>,
     next_batch: Time,
@@ -32,7 +33,7 @@ pub(super) struct Outbox {
     /// On their way: with the batch, or without where it is on the disk.
     sent: BTreeMap<BatchKey, (Time, Option<Batch>)>,
     spool: Spool,
-    is_disk_failing: bool,
+    disk_failure: Option<String>,
 }
 
 impl Outbox {
@@ -49,13 +50,18 @@ impl Outbox {
             next_backfill: now,
             sent: BTreeMap::new(),
             spool,
-            is_disk_failing: false,
+            disk_failure: None,
         }
     }
 
     /// What became of probes.
-    pub(super) fn add_results(&mut self, peer: u32, duplicates: u64, results: impl IntoIterator<Item = WireResult>) {
-        let all = self.probes.entry(peer).or_insert(PeerResults { peer, duplicates: 0, results: Vec::new() });
+    pub(super) fn add_results(
+        &mut self,
+        path: PeerPath,
+        duplicates: u64,
+        results: impl IntoIterator<Item = WireResult>,
+    ) {
+        let all = self.probes.entry(path).or_insert(PeerResults { path, duplicates: 0, results: Vec::new() });
         all.duplicates = all.duplicates.saturating_add(duplicates);
         all.results.extend(results);
     }
@@ -72,6 +78,7 @@ impl Outbox {
 
     /// Has passed to the archive.
     pub(super) fn acknowledge(&mut self, key: BatchKey) {
+        tracing::trace!(instance = key.0, sequence = key.1, "a batch is acknowledged");
         self.sent.remove(&key);
         self.spool.remove(&key);
     }
@@ -79,6 +86,11 @@ impl Outbox {
     /// What waits on the disk.
     pub(super) fn spooled(&self) -> usize {
         self.spool.len()
+    }
+
+    /// Why the last batch could not be kept on the disk, if it could not.
+    pub(super) fn disk_failure(&self) -> Option<String> {
+        self.disk_failure.clone()
     }
 
     /// What is to be sent now; without a connection, what is there goes to the disk. `utc` is the clock of the day.
@@ -137,6 +149,7 @@ impl Outbox {
             (batch.boot, batch.made, batch.made_utc) = (self.boot.clone(), now, utc);
         }
         self.next_sequence += batches.len() as u64;
+        batches.iter().for_each(trace_batch);
         batches
     }
 
@@ -152,12 +165,16 @@ impl Outbox {
 
     fn spool(&mut self, batch: &Batch) {
         let written = self.spool.push(batch);
-        match &written {
-            Err(error) if !self.is_disk_failing => tracing::error!("cannot keep results for the coordinator: {error}"),
-            _ => {}
-        }
-        self.is_disk_failing = written.is_err();
+        self.disk_failure = written.err().map(|error| format!("cannot keep results for the coordinator: {error}"));
     }
+}
+
+/// What is in it: by this, what the archive has is compared with what was measured.
+fn trace_batch(batch: &Batch) {
+    let probes = || batch.probes.iter().map(|peer| (peer.peer, peer.results.len())).collect::<Vec<_>>();
+    let runs = || batch.runs.iter().map(|run| run.peer).collect::<Vec<_>>();
+    let (instance, sequence) = (batch.instance, batch.sequence);
+    tracing::trace!(instance, sequence, probes = ?probes(), runs = ?runs(), "made a batch");
 }
 
 #[cfg(test)]
@@ -178,7 +195,11 @@ mod tests {
         };
         let mut first = outbox(1, 0);
         let probe = |outbox: &mut Outbox, second| {
-            outbox.add_results(7, 0, [WireResult(after(second), None, None, false, WireLoss::Unknown)])
+            outbox.add_results(
+                PeerPath::new(7, None),
+                0,
+                [WireResult(after(second), None, None, false, WireLoss::Unknown)],
+            )
         };
         let keys = |deliveries: Vec<Delivery>| -> Vec<BatchKey> {
             deliveries.iter().map(|delivery| (delivery.batch.instance, delivery.batch.sequence)).collect()

@@ -3,24 +3,36 @@
 use crate::config::{MeshConfig, MeshPair, MonitoredTarget};
 use kumade_archive::HostId;
 use kumade_planner::{
-    AgentId, Class, ClassId, Plan, PlannedAgent, Resource, ResourceId, ResourceKind, Run, RunId, RunKind,
+    AddressFamily, AgentId, Class, ClassId, Plan, PlannedAgent, Resource, ResourceId, ResourceKind, Run, RunId, RunKind,
 };
 use kumade_units::Direction;
 
 /// Links have numbers above those of hosts. They begin anew with each start, and so do tokens, which are greater then.
 const FIRST_LINK: u32 = 1 << 31;
 /// Above it, two hosts' numbers are no number of a run.
-const MAX_HOSTS: u32 = 1 << 16;
+const MAX_HOSTS: u32 = 1 << 15;
+/// Paths between two hosts: over either version of IP, or over whichever there is.
+const PATHS: u32 = 3;
 
-/// The number of the run between two hosts, which no other two ever have; none if there were too many hosts.
-pub(crate) fn run_id(source: HostId, target: HostId) -> Option<RunId> {
+/// The number of the run between two hosts over a version of IP, which no other ever has; none if there were too many hosts.
+pub(crate) fn run_id(source: HostId, target: HostId, family: Option<AddressFamily>) -> Option<RunId> {
     let is_small = source.0 < MAX_HOSTS && target.0 < MAX_HOSTS;
-    is_small.then_some(RunId(source.0 * MAX_HOSTS + target.0))
+    let path = match family {
+        None => 0,
+        Some(AddressFamily::Ipv4) => 1,
+        Some(AddressFamily::Ipv6) => 2,
+    };
+    is_small.then_some(RunId((source.0 * MAX_HOSTS + target.0) * PATHS + path))
 }
 
 /// An agent has the number of its host.
 pub(crate) fn agent_id(host: HostId) -> AgentId {
     AgentId(host.0)
+}
+
+/// A declared link takes part in the plan as an agent does, that is given no run: it says when nothing may use the link.
+pub(crate) fn link_agent(link: usize) -> AgentId {
+    AgentId(FIRST_LINK + link as u32)
 }
 
 /// `hosts` are the agents' numbers, by their places. A full measurement goes both ways, and uses both directions of the links between
@@ -40,9 +52,15 @@ pub(crate) fn mesh_plan(mesh: &MeshConfig, targets: &[MonitoredTarget], hosts: &
             PlannedAgent { id: agent_id(hosts[place]), claims }
         })
         .collect();
+    plan.agents.extend((0..mesh.links.len()).map(|link| PlannedAgent {
+        id: link_agent(link),
+        claims: directions.map(|direction| link_id(link, direction)).to_vec(),
+    }));
     for (pair, target) in mesh.pairs.iter().zip(targets) {
         let (source, answering) = (hosts[pair.source], hosts[pair.target]);
-        let (Some(schedule), Some(id)) = (&target.measurement, run_id(source, answering)) else { continue };
+        let (Some(schedule), Some(id)) = (&target.measurement, run_id(source, answering, pair.family)) else {
+            continue;
+        };
         let class = ClassId(0);
         if plan.classes.is_empty() {
             plan.classes.push(Class { id: class, period: schedule.period });

@@ -246,7 +246,12 @@ mod tests {
         let document = "x".repeat(1 << 20);
         for sequence in 0..20 {
             let time = kumade_units::Time::ZERO;
-            let run = super::super::frame::RunResult { peer: 1, began: time, ended: time, document: document.clone() };
+            let run = super::super::frame::RunResult {
+                path: crate::mesh::peer_path::PeerPath::new(1, None),
+                began: time,
+                ended: time,
+                document: document.clone(),
+            };
             spool.push(&Batch { runs: vec![run], ..batch(1, sequence) }).unwrap();
         }
         let bytes: u64 =

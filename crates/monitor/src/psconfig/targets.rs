@@ -142,9 +142,15 @@ impl Display for ImportedTarget {
             [Family::V6] => writeln!(f, "family = \"ipv6\"")?,
             _ => writeln!(f, "family = \"both\"")?,
         }
-        let span = |span: Span| format!("{}ms", span.as_nanos() / 1_000_000);
-        let period = |span: Span| format!("{}s", span.as_nanos() / 1_000_000_000);
-        self.interval.map_or(Ok(()), |interval| writeln!(f, "interval = \"{}\"", span(interval)))?;
-        self.period.map_or(Ok(()), |found| writeln!(f, "measure = \"{}\"", period(found)))
+        self.interval.map_or(Ok(()), |interval| writeln!(f, "interval = \"{}\"", interval_text(interval)))?;
+        self.period.map_or(Ok(()), |found| writeln!(f, "measure = \"{}\"", duration_text(found)))
     }
+}
+
+pub(super) fn interval_text(span: Span) -> String {
+    format!("{}ms", span.as_nanos() / 1_000_000)
+}
+
+pub(super) fn duration_text(span: Span) -> String {
+    format!("{}s", span.as_nanos() / 1_000_000_000)
 }

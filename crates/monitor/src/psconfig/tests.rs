@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::MonitorConfig;
+use kumade_units::Span;
 
 const TEMPLATE: &str = r#"{
   "_meta": { "display-name": "three sites and a router" },
@@ -128,4 +129,39 @@ fn faults_are_named_with_their_place() {
     }
     let unknown = Template::parse(TEMPLATE).unwrap().targets_of("berlin").unwrap_err().to_string();
     assert_eq!(unknown, "there is no address `berlin`; there are brest, lille, lyon, nice, paris");
+}
+
+#[test]
+fn a_template_becomes_a_mesh_of_its_hosts() {
+    let mesh = Template::parse(TEMPLATE).unwrap().into_mesh();
+    let agents: Vec<_> = mesh.agents.iter().map(|agent| (agent.name.as_str(), agent.address.as_str())).collect();
+    let expected = [
+        ("brest", "ps.brest.example.org"),
+        ("lyon", "2001:db8::7"),
+        ("nice", "ps.nice.example.org"),
+        ("paris", "ps.paris.example.org"),
+    ];
+    assert_eq!(agents, expected);
+    assert_eq!((mesh.interval, mesh.period), (Some(Span::from_millis(100)), Some(Span::from_secs(6 * 3600))));
+    let found = |path: &str| mesh.left_out.iter().any(|item| item.path == path && !item.reason.is_empty());
+    for path in [
+        "groups.all.excludes",
+        "groups.from-brest",
+        "groups.from-brest.type",
+        "addresses.lille",
+        "addresses.paris.remote-addresses",
+        "tasks.d",
+    ] {
+        assert!(found(path), "{path}: {:?}", mesh.left_out);
+    }
+    // Once it has keys, it is a coordinator's file.
+    let mut number = 0;
+    let text = mesh.to_string().split("public-key = \"\"").fold(String::new(), |text, part| {
+        number += 1;
+        let key = format!("public-key = \"{}\"", format!("{number:02x}").repeat(32));
+        if text.is_empty() { part.to_owned() } else { text + &key + part }
+    });
+    let read_key = |_: &std::path::Path| Ok(kumade_wire::PresharedKey::from_bytes([7; 32]));
+    let config = MonitorConfig::from_toml(&text, "m.toml", &read_key).unwrap();
+    assert_eq!(config.mesh.unwrap().agents.len(), 4, "{text}");
 }

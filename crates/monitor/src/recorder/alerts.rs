@@ -25,11 +25,13 @@ impl Recorder {
     }
 
     pub(super) fn update_alerts(&mut self, now: Time, utc: Time) {
+        let agents = self.mesh.iter().flat_map(|mesh| mesh.agents.iter().enumerate());
+        agents.for_each(|(place, agent)| self.alerter.set_agent(place, agent.is_connected, now));
         let notices = self.alerter.update(&self.pairs, self.archive_failure.as_deref(), now, utc);
         for (kind, alert, text) in notices {
             let place = match &alert.cause {
                 Cause::Pair(id) => self.pairs.iter().position(|pair| pair.target.id == *id),
-                Cause::Shared(_) | Cause::Archive => None,
+                Cause::Shared(_) | Cause::Archive | Cause::Agent(_) | Cause::AllAgents => None,
             };
             let kind = if kind == NoticeKind::Resolved { "alert-resolved" } else { "alert" };
             self.note(place, kind, text);

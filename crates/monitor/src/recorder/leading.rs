@@ -1,9 +1,9 @@
 //! The recorder of an archive that others could write, too: says that it leads, connects again, ends where another has taken over.
 
 use super::Recorder;
-use crate::leadership::{STATUS_KEY, encode_status};
+use crate::leadership::encode_status;
 use crate::status::{LeaderStatus, MonitorStatus};
-use kumade_archive::{AnyStore, Archive, ArchiveError, PostgresStore};
+use kumade_archive::{AnyStore, Archive, ArchiveError, PostgresStore, ReadStore};
 use kumade_net::clock;
 use kumade_planner::ElectionStep;
 use kumade_units::{Span, Time};
@@ -63,7 +63,12 @@ impl Recorder {
     }
 
     /// Goes on by another connection. Whether the last commit was written, the archive knows: what was is not written again.
-    fn reopen(&mut self, store: PostgresStore, utc: Time) -> Result<(), ArchiveError> {
+    fn reopen(&mut self, mut store: PostgresStore, utc: Time) -> Result<(), ArchiveError> {
+        // A transaction of the lost connection holds the row that this changes: when it has, that one has ended, and what it has written
+        // is seen.
+        if !store.renew()? {
+            return Err(ArchiveError::Deposed { archive: store.name() });
+        }
         let mut archive = Archive::open(AnyStore::from(store), self.config.retention, utc)?;
         if let Some(batch) = &self.unacknowledged {
             archive.ingest(batch, utc)?;
@@ -90,11 +95,12 @@ impl Recorder {
     }
 
     /// Those that stand by show it.
-    pub(super) fn share_status(&mut self, status: &MonitorStatus) {
+    pub(super) fn share_status(&mut self, status: &MonitorStatus, utc: Time) {
         let now = clock::monotonic();
         let Some(leading) = self.leading.as_mut().filter(|leading| leading.next_status <= now) else { return };
         leading.next_status = now + STATUS_INTERVAL;
-        if let Err(error) = self.archive.put_state(STATUS_KEY, Some(&encode_status(status))) {
+        let shared = shared(&mut self.archive).map(|store| store.share_seen(utc, &encode_status(status)));
+        if let Some(Err(error)) = shared {
             self.fail(&error);
         }
     }

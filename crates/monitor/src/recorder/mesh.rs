@@ -1,20 +1,22 @@
 //! The recorder's part for agents: what each is told, and what is taken from it.
 
-use super::Recorder;
 use super::mesh_state::AgentState;
+use super::{MAX_WAITING_SAMPLES, Recorder};
 use crate::light::{OneWayDelays, ProbeReply, ProbeResult};
 use crate::mesh::budget::{AgentBudget, AskedRates, BatchVerdict, is_short};
 use crate::mesh::frame::{
-    AgentFrame, AssignedPeer, Assignment, CoordinatorFrame, Delivery, PeerResults, RunGrant, RunResult, VERSION,
-    WireLoss, WireResult,
+    AgentFrame, AssignedPeer, Assignment, Condition, CoordinatorFrame, Delivery, PeerResults, RunGrant, RunResult,
+    VERSION, WireLoss, WireResult,
 };
 use crate::mesh::listener::{MeshCommand, MeshReport};
+use crate::mesh::peer_path::PeerPath;
 use crate::mesh::plan::{agent_id, pair_links};
 use crate::pair_recorder::PairRecorder;
-use crate::status::{AgentStatus, PairStatus};
-use kumade_archive::{Acknowledged, Batch, Event, Gap, HostId, NewRun, Taken};
+use crate::status::{AgentStatus, PairStatus, UnmeasuredPair};
+use kumade_archive::{Acknowledged, Batch, Event, Gap, NewRun, Taken};
 use kumade_net::clock;
-use kumade_planner::{AgentId, AgentMessage, Grant, ResourceId, Role, Token};
+use kumade_net::interface::Family;
+use kumade_planner::{AgentId, AgentMessage, Grant, ResourceId, Role, Token, Waiting};
 use kumade_sketch::LostIn;
 use kumade_units::{Span, Time};
 use std::sync::mpsc::Sender;
@@ -25,6 +27,8 @@ const MAX_AGE: Span = Span::from_secs(366 * 86_400);
 const MAX_DELAY: Span = Span::from_secs(86_400);
 /// Of what an agent says in words.
 const MAX_TEXT_CHARS: usize = 200;
+/// Things that an agent cannot do: it has four parts.
+const MAX_FAULTS: usize = 8;
 
 impl Recorder {
     /// By which agents are told.
@@ -40,7 +44,7 @@ impl Recorder {
             self.send_to(agent, CoordinatorFrame::Assignment(assignment));
         }
         let Some(mesh) = &mut self.mesh else { return };
-        mesh.places = self.pairs.iter().enumerate().map(|(place, pair)| (pair.ends(), place)).collect();
+        mesh.places = self.pairs.iter().enumerate().map(|(place, pair)| ((pair.source, pair.path()), place)).collect();
         // What each may deliver is what it is asked for.
         let now = clock::monotonic();
         for agent in &mut mesh.agents {
@@ -97,8 +101,10 @@ impl Recorder {
         }
         match frame {
             AgentFrame::Planner { message } => self.take_planner_message(agent, message, now, utc),
-            AgentFrame::Address { peer, address } => {
-                if let Some(place) = self.own_pair(agent, peer) {
+            AgentFrame::Address { path, address } => {
+                let own = Family::from_address(address.ip().to_canonical());
+                let is_of_path = path.family().is_none_or(|family| family == own);
+                if let Some(place) = self.own_pair(agent, path).filter(|_| is_of_path) {
                     let before = self.pairs[place].address;
                     if before.is_some_and(|before| before != address) && !self.take_event(agent, now) {
                         return;
@@ -107,8 +113,8 @@ impl Recorder {
                     self.register_pairs(utc);
                 }
             }
-            AgentFrame::NotSent { peer, reason } => {
-                let Some(place) = self.own_pair(agent, peer) else { return };
+            AgentFrame::NotSent { path, reason } => {
+                let Some(place) = self.own_pair(agent, path) else { return };
                 if self.take_event(agent, now) {
                     let reason: String = reason.chars().take(MAX_TEXT_CHARS).collect();
                     self.set_outage(place, Some(reason.clone()), utc);
@@ -121,6 +127,7 @@ impl Recorder {
                 let text = format!("its clock was set {direction} by {}", step.max(-step));
                 self.note_agent(agent, "clock-step", &text);
             }
+            AgentFrame::Condition(condition) => self.take_condition(agent, condition),
             AgentFrame::Batch(delivery) => self.take_delivery(agent, delivery, now, utc),
             AgentFrame::Hello { .. } | AgentFrame::Unknown => {}
         }
@@ -144,6 +151,17 @@ impl Recorder {
         self.follow_schedule(now, utc);
     }
 
+    /// What an agent cannot do is an event, once.
+    fn take_condition(&mut self, agent: usize, mut condition: Condition) {
+        let Some(mesh) = &mut self.mesh else { return };
+        condition.faults.truncate(MAX_FAULTS);
+        condition.faults.iter_mut().for_each(|fault| *fault = fault.chars().take(MAX_TEXT_CHARS).collect());
+        let before = std::mem::replace(&mut mesh.agents[agent].condition, condition.clone());
+        for fault in condition.faults.iter().filter(|fault| !before.faults.contains(fault)) {
+            self.note_agent(agent, "agent-fault", fault);
+        }
+    }
+
     fn cut_off(&self, agent: usize) {
         let reason = "it says more than it was asked for, or what makes no sense".to_owned();
         self.mesh.iter().for_each(|mesh| mesh.command(MeshCommand::Disconnect { agent, reason: reason.clone() }));
@@ -152,12 +170,19 @@ impl Recorder {
     /// What an agent has measured, of its own pairs alone.
     fn take_delivery(&mut self, agent: usize, delivery: Delivery, now: Time, utc: Time) {
         let Delivery { stamp, batch } = delivery;
-        let Some(mesh) = &mut self.mesh else { return };
+        let Some(mesh) = &self.mesh else { return };
         let instance = format!("{}/{:x}", mesh.agents[agent].config.id, batch.instance);
         if self.archive.is_known(&instance, batch.sequence) {
             // It may not be on the disk yet; then it is acknowledged with the next commit.
             return self.acknowledge_known(agent, batch.instance, batch.sequence, &instance);
         }
+        // Of a pair that has no number yet, nothing can be written: it comes again once the agent has told the address.
+        let peers = batch.probes.iter().map(|peer| peer.peer).chain(batch.runs.iter().map(|run| run.peer));
+        let mut places = peers.filter_map(|peer| self.own_pair(agent, peer));
+        if places.any(|place| self.pairs[place].id.is_none()) {
+            return;
+        }
+        let Some(mesh) = &mut self.mesh else { return };
         match mesh.agents[agent].budget.take_batch(&batch, now) {
             BatchVerdict::Taken => {}
             BatchVerdict::Later => return,
@@ -166,8 +191,8 @@ impl Recorder {
         // The batch's clock against this host's.
         let shift = now - stamp;
         let mut taken = Batch { instance, sequence: batch.sequence, ..Batch::default() };
-        for PeerResults { peer, duplicates, results } in batch.probes {
-            let Some(place) = self.own_pair(agent, peer) else { continue };
+        for PeerResults { path, duplicates, results } in batch.probes {
+            let Some(place) = self.own_pair(agent, path) else { continue };
             let results: Vec<_> = results.iter().map(|result| probe_result(result, shift, now)).collect();
             let busy = self.mesh.as_ref().map(|mesh| mesh.busy_times(&self.resources(place))).unwrap_or_default();
             self.alerter.add_results(place, &results, now);
@@ -177,14 +202,20 @@ impl Recorder {
             let Some(id) = self.pairs[place].id else { continue };
             taken.samples.push((id, std::mem::take(&mut self.pairs[place].pending)));
         }
-        for RunResult { peer, began, ended, document } in batch.runs {
-            let Some(id) = self.own_pair(agent, peer).and_then(|place| self.pairs[place].id) else { continue };
+        for RunResult { path, began, ended, document } in batch.runs {
+            let Some(place) = self.own_pair(agent, path) else { continue };
+            self.add_link_bytes(place, &document);
+            let Some(id) = self.pairs[place].id else { continue };
             let [started, ended] = [began, ended].map(|time| utc - age(time, shift, now));
             taken.runs.push(NewRun { pair: id, started, ended: ended.max(started), document });
         }
         if let Some(pause) = batch.pause.filter(|_| self.take_event(agent, now)) {
             let [from, to] = [pause.from, pause.to].map(|time| utc - age(time, shift, now));
             taken.gaps = self.gaps_of_agent(agent, from, to.max(from));
+        }
+        // While the archive writes nothing, what is more stays with the agent.
+        if self.archive_failure.is_some() && self.archive.staged_samples() > MAX_WAITING_SAMPLES {
+            return;
         }
         match self.archive.ingest(&taken, utc) {
             Ok(Taken::Staged | Taken::Repeated) => {
@@ -232,13 +263,13 @@ impl Recorder {
         let Some(mesh) = &mut self.mesh else { return };
         let (Some(place), Some(peer)) = (mesh.place(agent), grant.peer) else { return };
         let agents = if grant.role == Role::Initiator { [agent, peer] } else { [peer, agent] };
-        let Some(answering) = mesh.place(agents[1]) else { return };
-        let answering = &mesh.agents[answering];
-        let Some((host, port)) = answering.config.address.clone() else { return };
+        let Some(pair) = self.pairs.iter().find(|pair| pair.run == Some(grant.run)) else { return };
+        let Some(port) = pair.target.measurement.as_ref().map(|schedule| schedule.port) else { return };
+        let (path, host) = (pair.path(), pair.target.host.clone());
         let token = grant.token;
         mesh.begin_run(token, agents, &grant.resources, now);
         let key = mesh.key(&format!("run {token}"));
-        let frame = RunGrant { grant, key, peer: agents[1].0, host, port };
+        let frame = RunGrant { grant, key, path, host, port };
         mesh.send(place, CoordinatorFrame::Grant(frame));
     }
 
@@ -247,10 +278,10 @@ impl Recorder {
         self.mesh.iter_mut().for_each(|mesh| mesh.end_run(token, now));
     }
 
-    /// The pair that this agent probes, by the number of its peer.
-    fn own_pair(&self, agent: usize, peer: u32) -> Option<usize> {
+    /// The pair that this agent probes, by the path to its peer.
+    fn own_pair(&self, agent: usize, path: PeerPath) -> Option<usize> {
         let mesh = self.mesh.as_ref()?;
-        mesh.places.get(&(mesh.agents.get(agent)?.host, HostId(peer))).copied()
+        mesh.places.get(&(mesh.agents.get(agent)?.host, path)).copied()
     }
 
     fn resources(&self, place: usize) -> Vec<ResourceId> {
@@ -268,7 +299,7 @@ impl Recorder {
             let answering = mesh.agents.iter().find(|agent| agent.host == pair.host)?;
             let light = &pair.target.light;
             Some(AssignedPeer {
-                peer: pair.host.0,
+                path: pair.path(),
                 host: pair.target.host.clone(),
                 stamp_port: light.port,
                 stamp_key: mesh.stamp_key(&answering.config),
@@ -287,8 +318,31 @@ impl Recorder {
             is_connected: agent.is_connected,
             since_seconds: agent.since.map(Time::as_secs_f64),
             address: agent.address.map(|address| address.to_string()),
+            faults: agent.condition.faults.clone(),
+            used_bytes: agent.condition.used_bytes,
+            bytes_per_day: agent.condition.bytes_per_day,
         };
         self.mesh.iter().flat_map(|mesh| mesh.agents.iter().map(status)).collect()
+    }
+
+    /// Why a run waits, with the names of agents in place of their numbers.
+    pub(super) fn waiting_text(&self, reason: &Waiting) -> String {
+        let name = |agent: AgentId| {
+            let mesh = self.mesh.as_ref()?;
+            let name = mesh.place(agent).map(|place| mesh.agents[place].config.name.clone());
+            name.or_else(|| self.link_name(agent))
+        };
+        match reason {
+            Waiting::AgentAbsent(agent) => name(*agent).map(|name| format!("the agent {name} is not connected")),
+            Waiting::Claimed { agent, holder } => name(*agent).map(|name| format!("{name} is not free: {holder}")),
+            _ => None,
+        }
+        .unwrap_or_else(|| reason.to_string())
+    }
+
+    pub(super) fn unmeasured_pairs(&self) -> Vec<UnmeasuredPair> {
+        let unreachable = self.config.mesh.iter().flat_map(|mesh| &mesh.unreachable);
+        unreachable.map(|(pair, reason)| UnmeasuredPair { pair: pair.clone(), reason: reason.clone() }).collect()
     }
 
     /// Without data, it says whether the agent is there.
@@ -298,6 +352,11 @@ impl Recorder {
         let absent = agents.find(|agent| agent.host == pair.source && !agent.is_connected);
         if let (Some(agent), "none") = (absent, status.state.level.as_str()) {
             status.state.detail = format!("The agent {} is not connected.", agent.config.name);
+        }
+        let mut agents = self.mesh.iter().flat_map(|mesh| &mesh.agents);
+        let answering = agents.find(|agent| agent.host == pair.host && !agent.condition.faults.is_empty());
+        if let (Some(agent), "bad") = (answering, status.state.level.as_str()) {
+            status.state.detail += &format!(" {} {}.", agent.config.name, agent.condition.faults.join("; "));
         }
         status
     }

@@ -1,9 +1,11 @@
 //! What the recorder knows of agents: who is there, what they may say, which runs go on.
 
+use super::links::LinkBudgets;
 use crate::config::{MeshAgent, MeshConfig};
 use crate::mesh::budget::{AgentBudget, AskedRates};
-use crate::mesh::frame::CoordinatorFrame;
+use crate::mesh::frame::{Condition, CoordinatorFrame};
 use crate::mesh::listener::MeshCommand;
+use crate::mesh::peer_path::PeerPath;
 use crate::mesh::plan::agent_id;
 use crate::pair_recorder::BusyTime;
 use kumade_archive::{AnyStore, Archive, ArchiveError, HostId};
@@ -17,8 +19,9 @@ use std::sync::mpsc::Sender;
 /// What the recorder knows of agents.
 pub(super) struct MeshState {
     pub(super) agents: Vec<AgentState>,
-    /// Places of pairs by their ends: an agent delivers of each pair every second.
-    pub(super) places: BTreeMap<(HostId, HostId), usize>,
+    pub(super) links: LinkBudgets,
+    /// Places of pairs by their sources and paths: an agent delivers of each pair every second.
+    pub(super) places: BTreeMap<(HostId, PeerPath), usize>,
     /// Of which the keys of reflectors and runs are made.
     secret: [u8; 32],
     pub(super) commands: Option<Sender<MeshCommand>>,
@@ -36,6 +39,8 @@ pub(super) struct AgentState {
     /// Since when that is so, UTC.
     pub(super) since: Option<Time>,
     pub(super) address: Option<IpAddr>,
+    /// As it said last.
+    pub(super) condition: Condition,
     pub(super) budget: AgentBudget,
 }
 
@@ -64,10 +69,12 @@ impl MeshState {
             is_connected: false,
             since: None,
             address: None,
+            condition: Condition::default(),
             budget: AgentBudget::new(AskedRates::default(), now),
         };
         Ok(MeshState {
             agents: mesh.agents.iter().zip(hosts).map(state).collect(),
+            links: LinkBudgets::open(mesh, archive, now)?,
             places: BTreeMap::new(),
             secret: read_secret(archive)?,
             commands: None,

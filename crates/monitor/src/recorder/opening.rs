@@ -4,7 +4,8 @@ use crate::config::MonitorConfig;
 use crate::mesh::plan::run_id;
 use crate::pair_recorder::PairRecorder;
 use crate::schedule::own_run_id;
-use kumade_archive::{AnyStore, Archive, ArchiveError, HostId, Run};
+use kumade_archive::{AnyStore, Archive, ArchiveError, Family, HostId, Run};
+use kumade_net::interface;
 use kumade_units::Time;
 use std::cmp::Reverse;
 
@@ -29,24 +30,25 @@ pub(super) fn open_pairs(
         return Ok((hosts.clone(), pairs.collect()));
     };
     for agent in &mesh.agents {
-        let address = agent.address.as_ref().map_or("", |(host, _)| host);
+        let address = agent.address(None).map_or("", |(host, _)| host);
         hosts.push(archive.put_host(&agent.id, &agent.name, address, "")?);
     }
     let pairs = mesh.pairs.iter().zip(&config.targets).map(|(pair, target)| {
         let ends = (hosts[pair.source], hosts[pair.target]);
-        PairRecorder::new(target.clone(), ends, run_id(ends.0, ends.1), utc)
+        PairRecorder::new(target.clone(), ends, run_id(ends.0, ends.1, pair.family), utc)
     });
     let pairs = pairs.collect();
     Ok((hosts, pairs))
 }
 
-/// The last measurements of a pair by either IP version, the latest first.
-pub(super) fn earlier_runs(
-    archive: &mut Archive<AnyStore>,
-    own: HostId,
-    target: HostId,
-) -> Result<Vec<Run>, ArchiveError> {
-    let pairs = archive.pairs().filter(|pair| (pair.source, pair.target) == (own, target)).map(|pair| pair.id);
+/// The last measurements of a pair by its IP version, or by either, the latest first.
+pub(super) fn earlier_runs(archive: &mut Archive<AnyStore>, pair: &PairRecorder) -> Result<Vec<Run>, ArchiveError> {
+    let is_of_pair = |family| match pair.target.family {
+        None => true,
+        Some(own) => (own == interface::Family::V4) == (family == Family::V4),
+    };
+    let known = archive.pairs().filter(|known| (known.source, known.target) == pair.ends());
+    let pairs = known.filter(|known| is_of_pair(known.family)).map(|known| known.id);
     let mut runs = Vec::new();
     for pair in pairs.collect::<Vec<_>>() {
         runs.extend(archive.read().runs(pair, Time::ZERO..Time::MAX, MAX_EARLIER_RUNS)?);

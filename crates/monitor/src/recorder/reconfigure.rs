@@ -1,7 +1,7 @@
 //! Another configuration, while probes and measurements go on.
 
 use super::opening::{earlier_runs, open_pairs};
-use super::{OWN_HOST_ID, Recorder, fitting_plan};
+use super::{OWN_HOST_ID, Recorder, RunningRun, fitting_plan};
 use crate::alerts::Alerter;
 use crate::config::MonitorConfig;
 use crate::monitor_error::MonitorError;
@@ -31,17 +31,19 @@ impl Recorder {
         self.commit(utc);
         self.archive.put_host(OWN_HOST_ID, &config.name, "", "")?;
         let (hosts, planned) = open_pairs(&mut self.archive, &config, self.own_host, utc)?;
-        let known: BTreeSet<Ends> = self.pairs.iter().map(PairRecorder::ends).collect();
-        let new: BTreeSet<Ends> = planned.iter().map(PairRecorder::ends).filter(|ends| !known.contains(ends)).collect();
-        let last_sent = self.last_sent_between(&new)?;
+        let known: BTreeSet<&str> = self.pairs.iter().map(|pair| pair.target.id.as_str()).collect();
+        let is_new = |pair: &&PairRecorder| !known.contains(pair.target.id.as_str());
+        let new: BTreeSet<String> = planned.iter().filter(is_new).map(|pair| pair.target.id.clone()).collect();
+        let new_ends = planned.iter().filter(|pair| new.contains(&pair.target.id)).map(PairRecorder::ends).collect();
+        let last_sent = self.last_sent_between(&new_ends)?;
         // What stands goes on; what is under way may be sent twice.
         let (state, report) = (self.alerter.state(), Self::alert_reporter(&self.messages));
         let alerter = Alerter::start(&config, Some(&state), report, now, utc)?;
         self.schedule.configure(fitting_plan(&config, &hosts), now)?;
-        for pair in planned.iter().filter(|pair| new.contains(&pair.ends())) {
+        for pair in planned.iter().filter(|pair| new.contains(&pair.target.id)) {
             let Some(run) = pair.run else { continue };
             // What cannot be read is measured as if it were new.
-            let runs = earlier_runs(&mut self.archive, pair.source, pair.host).unwrap_or_default();
+            let runs = earlier_runs(&mut self.archive, pair).unwrap_or_default();
             self.schedule.restore(run, &runs, utc, now);
         }
         // Of those that this process has monitored before, it is known better when that ended.
@@ -72,16 +74,16 @@ impl Recorder {
 
     /// Each pair that is known goes on at its new place. What is measured to one that goes is ended, and not kept.
     fn replace_pairs(&mut self, planned: Vec<PairRecorder>, utc: Time) {
-        let kept: BTreeSet<Ends> = planned.iter().map(PairRecorder::ends).collect();
+        let kept: BTreeSet<&str> = planned.iter().map(|pair| pair.target.id.as_str()).collect();
         for place in 0..self.pairs.len() {
-            if !kept.contains(&self.pairs[place].ends()) {
+            if !kept.contains(self.pairs[place].target.id.as_str()) {
                 self.set_outage(place, None, utc);
             }
         }
-        let mut before: BTreeMap<Ends, PairRecorder> =
-            mem::take(&mut self.pairs).into_iter().map(|pair| (pair.ends(), pair)).collect();
+        let mut before: BTreeMap<String, PairRecorder> =
+            mem::take(&mut self.pairs).into_iter().map(|pair| (pair.target.id.clone(), pair)).collect();
         for pair in planned {
-            let known = before.remove(&pair.ends());
+            let known = before.remove(&pair.target.id);
             self.pairs.push(match known {
                 Some(mut known) => {
                     known.set_target(pair.target);
@@ -95,7 +97,8 @@ impl Recorder {
             numbers.remove(&gone.target.id);
             self.last_sent.extend(gone.id.map(|id| (id, utc)));
         }
-        if let Some(run) = self.running.as_ref().filter(|run| before.contains_key(&(self.own_host, run.target))) {
+        let is_gone = |run: &&RunningRun| before.values().any(|pair| pair.host == run.target);
+        if let Some(run) = self.running.as_ref().filter(is_gone) {
             run.measurement.cancel();
         }
     }

@@ -1,6 +1,6 @@
 //! The document in words.
 
-use super::{AgentStatus, LaneDelay, MonitorStatus, PairStatus, RunFigure};
+use super::{AgentStatus, LaneDelay, MonitorStatus, PairStatus, RunFigure, UnmeasuredPair};
 use kumade_daemon::{UNKNOWN_VALUE, format_age, format_percent, write_table};
 use kumade_units::{Rate, Span};
 use std::fmt;
@@ -19,7 +19,13 @@ impl fmt::Display for MonitorStatus {
             let cells = self.agents.iter().map(|agent| agent.cells(self.time_seconds));
             let connected = self.agents.iter().filter(|agent| agent.is_connected).count();
             write!(f, "\n{connected} of {} agents are connected", self.agents.len())?;
-            write_table(f, "  ", ["agent", "connection", "from"], cells)?;
+            write_table(f, "  ", ["agent", "connection", "from", "measured in 24 h"], cells)?;
+        }
+        for agent in &self.agents {
+            agent.faults.iter().try_for_each(|fault| write!(f, "\n{}: {fault}", agent.name))?;
+        }
+        for UnmeasuredPair { pair, reason } in &self.unmeasured {
+            write!(f, "\n{pair} cannot be measured: {reason}")?;
         }
         for alert in &self.alerts.standing {
             let silent = if alert.is_silent { ", silent" } else { "" };
@@ -36,11 +42,14 @@ impl fmt::Display for MonitorStatus {
 }
 
 impl AgentStatus {
-    fn cells(&self, now: f64) -> [String; 3] {
+    fn cells(&self, now: f64) -> [String; 4] {
         let word = if self.is_connected { "connected" } else { "not connected" };
         let time = self.since_seconds.map(|since| format!(" for {}", format_age(now - since)));
         let address = self.address.clone().unwrap_or_else(|| UNKNOWN_VALUE.to_owned());
-        [self.name.clone(), format!("{word}{}", time.unwrap_or_default()), address]
+        let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+        let limit = self.bytes_per_day.map(|limit| format!(" of {}", megabytes(limit))).unwrap_or_default();
+        let measured = megabytes(self.used_bytes) + &limit;
+        [self.name.clone(), format!("{word}{}", time.unwrap_or_default()), address, measured]
     }
 }
 

@@ -5,6 +5,7 @@ use super::state::{AgentState, GrantEnd, HeartbeatEcho};
 use crate::agent::HEARTBEAT_INTERVAL;
 use crate::id::AgentId;
 use crate::message::{AgentMessage, Heartbeat, Outcome, Refusal, Role};
+use crate::plan::ResourceKind;
 use crate::token::Token;
 use kumade_units::{Span, Time};
 
@@ -49,7 +50,7 @@ impl Coordinator {
         self.end_what_is_not_held(agent, &heartbeat, now);
         let Some(number) = self.index.agent(agent) else { return };
         let state = self.agents.entry(agent).or_default();
-        let Heartbeat { instance, stamp, claim, .. } = heartbeat;
+        let Heartbeat { instance, stamp, claim, unavailable, .. } = heartbeat;
         match state.heartbeat.replace(HeartbeatEcho { instance, stamp, received: now }) {
             // One that was overtaken says nothing new.
             Some(last) if last.instance == instance && last.stamp >= stamp => {
@@ -62,23 +63,29 @@ impl Coordinator {
             None => self.list.open(number),
         }
         self.agent_deadlines.insert((now + SILENT_AFTER, agent));
-        self.note_claim(agent, claim);
+        let is_host_alone = claim.is_none();
+        self.note_claim(agent, claim.or(unavailable), is_host_alone);
     }
 
-    /// While someone else measures at a host, no run starts that uses it, or the links that all of its traffic takes.
-    fn note_claim(&mut self, agent: AgentId, claim: Option<String>) {
+    /// While someone else measures at a host, no run starts that uses it, or, unless it is the host alone, the links that all of its
+    /// traffic takes.
+    fn note_claim(&mut self, agent: AgentId, claim: Option<String>, is_host_alone: bool) {
         let Some(state) = self.agents.get_mut(&agent) else { return };
-        if claim.is_some() != state.claim.is_some() {
+        if (claim.is_some(), is_host_alone) != (state.claim.is_some(), state.is_host_alone) {
             for resource in std::mem::take(&mut state.closed) {
                 self.list.open(resource);
             }
             if claim.is_some() {
                 let planned = self.plan.agents.iter().find(|planned| planned.id == agent);
                 let resources = planned.iter().flat_map(|planned| &planned.claims);
-                state.closed = resources.filter_map(|resource| self.index.resource(*resource)).collect();
+                let numbers = resources.filter_map(|resource| self.index.resource(*resource));
+                let is_meant =
+                    |number: &u32| !is_host_alone || self.plan.resources[*number as usize].kind == ResourceKind::Host;
+                state.closed = numbers.filter(is_meant).collect();
                 state.closed.iter().for_each(|resource| self.list.close(*resource));
             }
         }
+        state.is_host_alone = is_host_alone;
         state.claim = claim.map(|holder| holder.chars().take(MAX_TEXT_CHARS).collect());
     }
 
@@ -138,7 +145,8 @@ impl Coordinator {
             if let (None, Some(number)) = (state.heartbeat, self.index.agent(agent)) {
                 self.list.close(number);
             }
-            self.note_claim(agent, claim);
+            let is_host_alone = state.is_host_alone;
+            self.note_claim(agent, claim, is_host_alone);
         }
     }
 }

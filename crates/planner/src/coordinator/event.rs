@@ -133,7 +133,7 @@ impl fmt::Display for Waiting {
             Waiting::FormerGrants => f.write_str("grants of the former coordinator may be in use"),
             Waiting::Deposed => f.write_str("another coordinator leads"),
             Waiting::AgentAbsent(agent) => write!(f, "the agent {} is not connected", agent.0),
-            Waiting::Claimed { agent, holder } => write!(f, "{holder} measures at the host of the agent {}", agent.0),
+            Waiting::Claimed { agent, holder } => write!(f, "the host of the agent {} is not free: {holder}", agent.0),
             Waiting::InUse { resource, run: Some(run) } => {
                 write!(f, "the run {} uses the resource {}", run.0, resource.0)
             }

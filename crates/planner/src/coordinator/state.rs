@@ -84,6 +84,8 @@ pub(super) struct AgentState {
     pub(super) heartbeat: Option<HeartbeatEcho>,
     /// Who else measures at its host.
     pub(super) claim: Option<String>,
+    /// Whether that leaves links to others.
+    pub(super) is_host_alone: bool,
     /// What is closed since someone else measures.
     pub(super) closed: Vec<u32>,
 }

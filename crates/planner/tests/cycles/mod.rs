@@ -179,7 +179,7 @@ impl<'a> Cycle<'a> {
         while let Some(&Reverse((_, agent))) = self.heartbeats.peek().filter(|Reverse((time, _))| *time <= now) {
             self.heartbeats.pop();
             self.heartbeats.push(Reverse((now + kumade_planner::HEARTBEAT_INTERVAL, agent)));
-            let heartbeat = Heartbeat { instance: 1, stamp: now, held: Vec::new(), claim: None };
+            let heartbeat = Heartbeat { instance: 1, stamp: now, held: Vec::new(), claim: None, unavailable: None };
             self.tell(agent, AgentMessage::Heartbeat(heartbeat));
         }
         while let Some(&Reverse((_, token, agent))) = self.ends.peek().filter(|Reverse((time, ..))| *time <= now) {

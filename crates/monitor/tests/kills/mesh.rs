@@ -1,0 +1,218 @@
+//! A mesh of real processes, each on a host of its own, of which any may be killed at any moment.
+
+use super::server::{PATIENCE, Server};
+use kumade_net::namespace::Namespace;
+use kumade_netns_testbed::run_ip;
+use kumade_noise_session::PrivateKey;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Their number is that of their host, which has the address 10.80.0.`n`.
+pub const AGENTS: [(usize, &str); 4] = [(2, "berlin"), (3, "paris"), (4, "rome"), (5, "turku")];
+const COORDINATOR: usize = 1;
+const STAMP_PORT: u16 = 8620;
+/// Between probes of a pair: many results are on their way at each moment.
+const INTERVAL: &str = "50ms";
+
+/// Hosts on one switch, and what runs on them. Host 1 is the coordinator's.
+pub struct Mesh {
+    _switch: Namespace,
+    hosts: Vec<Namespace>,
+    directory: PathBuf,
+    /// Makes a process of a configuration file.
+    start: fn(&Namespace, &Path) -> Command,
+    /// By host.
+    processes: Vec<Option<Child>>,
+    /// The server that has the archive, and the database's name; none where it is in a file.
+    pub server: Option<(Server, String)>,
+    /// Processes that have ended by themselves, such as a coordinator that finds no database.
+    pub restarts: u32,
+}
+
+/// What may be killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Victim {
+    /// The one on this host.
+    Agent(usize),
+    Coordinator,
+    Database,
+}
+
+fn identity(number: usize) -> PrivateKey {
+    PrivateKey::from_bytes([number as u8; 32])
+}
+
+impl Mesh {
+    /// Builds the network and the files, and starts all. `server` has the archive, if there is one.
+    pub fn new(name: &str, start: fn(&Namespace, &Path) -> Command, server: Option<Server>) -> Self {
+        let switch = Namespace::new().unwrap();
+        run_ip(&switch, &["link", "add", "bridge", "type", "bridge"]).unwrap();
+        run_ip(&switch, &["link", "set", "bridge", "up"]).unwrap();
+        let directory = std::env::temp_dir().join(format!("kumade-kills-{name}-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let hosts: Vec<_> = (COORDINATOR..=AGENTS.len() + 1).map(|number| new_host(&switch, number)).collect();
+        let server = server.map(|server| {
+            let database = server.create_database();
+            (server, database)
+        });
+        let processes = hosts.iter().map(|_| None).collect();
+        let mut mesh = Mesh { _switch: switch, hosts, directory, start, processes, server, restarts: 0 };
+        mesh.write_files();
+        for (agent, _) in AGENTS {
+            mesh.count_probes(agent);
+        }
+        (COORDINATOR..=AGENTS.len() + 1).for_each(|host| mesh.run(host));
+        mesh
+    }
+
+    fn write_files(&self) {
+        let archive = match &self.server {
+            Some((server, database)) => {
+                let socket = server.directory().display().to_string().replace('/', "%2F");
+                format!("postgresql://kumade@{socket}/{database}")
+            }
+            None => self.directory.join("archive1").display().to_string(),
+        };
+        let mut coordinator = format!(
+            "[monitor]\nrole = \"coordinator\"\nkey = {:?}\narchive = {archive:?}\n[mesh]\ninterval = \"{INTERVAL}\"\nmeasure = \"5min\"\n",
+            self.file("1.key")
+        );
+        for (number, id) in AGENTS {
+            let key = identity(number).public_key();
+            coordinator += &format!(
+                "[[agent]]\nid = \"{id}\"\naddress = \"10.80.0.{number}\"\npublic-key = \"{key}\"\nstamp-port = {STAMP_PORT}\n"
+            );
+            let (archive, key) = (self.directory.join(format!("archive{number}")), self.file(&format!("{number}.key")));
+            let text = format!(
+                "[monitor]\nrole = \"agent\"\nkey = {key:?}\narchive = {archive:?}\nstamp-port = {STAMP_PORT}\n\
+                 [coordinator]\naddress = \"10.80.0.{COORDINATOR}\"\npublic-key = \"{}\"\n",
+                identity(COORDINATOR).public_key()
+            );
+            self.write(&format!("{number}.toml"), &text);
+        }
+        self.write("1.toml", &coordinator);
+        (COORDINATOR..=AGENTS.len() + 1)
+            .for_each(|number| self.write(&format!("{number}.key"), &identity(number).to_hex()));
+    }
+
+    /// Keys are for their user's eyes alone.
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.file(name), text).unwrap();
+        fs::set_permissions(self.file(name), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    /// In the directory of the mesh.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    pub fn log(&self, host: usize) -> String {
+        // A line of a process that was killed may end anywhere.
+        String::from_utf8_lossy(&fs::read(self.file(&format!("{host}.log"))).unwrap_or_default()).into_owned()
+    }
+
+    /// Has the kernel count the probes that a host sends: what was probed, whatever its process knows.
+    fn count_probes(&self, agent: usize) {
+        let rules = format!(
+            "table ip probes {{ chain sent {{ type filter hook output priority 0; udp dport {STAMP_PORT} counter; }}; }}"
+        );
+        let status = self.hosts[agent - 1].command("nft").arg(rules).status();
+        assert!(status.is_ok_and(|status| status.success()), "nft counts the probes: install nftables");
+    }
+
+    /// Probes that a host has sent.
+    pub fn probed(&self, agent: usize) -> u64 {
+        let listed = self.hosts[agent - 1].command("nft").args(["list", "table", "ip", "probes"]).output().unwrap();
+        let text = String::from_utf8(listed.stdout).unwrap();
+        let count = text.split_once("packets ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+        count.unwrap_or_else(|| panic!("no counter in {text}"))
+    }
+
+    fn run(&mut self, host: usize) {
+        let log = File::options().create(true).append(true).open(self.file(&format!("{host}.log"))).unwrap();
+        let mut command = (self.start)(&self.hosts[host - 1], &self.file(&format!("{host}.toml")));
+        self.processes[host - 1] = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
+    }
+
+    /// Starts again what has ended by itself, as systemd does.
+    pub fn tend(&mut self) {
+        for host in COORDINATOR..=AGENTS.len() + 1 {
+            let process = self.processes[host - 1].as_mut();
+            if process.is_some_and(|process| process.try_wait().unwrap().is_some()) {
+                self.restarts += 1;
+                self.run(host);
+            }
+        }
+    }
+
+    /// Kills it, whatever it does at this moment.
+    pub fn kill(&mut self, victim: Victim) {
+        match victim {
+            Victim::Agent(host) => self.end(host, Signal::SIGKILL),
+            Victim::Coordinator => self.end(COORDINATOR, Signal::SIGKILL),
+            Victim::Database => self.server.as_mut().into_iter().for_each(|(server, _)| server.kill()),
+        }
+    }
+
+    /// Starts what was killed.
+    pub fn restart(&mut self, victim: Victim) {
+        match victim {
+            Victim::Agent(host) => self.run(host),
+            Victim::Coordinator => self.run(COORDINATOR),
+            Victim::Database => self.server.as_mut().into_iter().for_each(|(server, _)| server.restart_killed()),
+        }
+    }
+
+    fn end(&mut self, host: usize, signal: Signal) {
+        let Some(mut process) = self.processes[host - 1].take() else { return };
+        // It may have ended by itself.
+        _ = kill(Pid::from_raw(process.id() as i32), signal);
+        process.wait().unwrap();
+    }
+
+    /// Waits until agents have delivered what they had on their disks, then ends all, agents first.
+    pub fn finish(&mut self) {
+        let deadline = Instant::now() + PATIENCE * 2;
+        let spooled = |mesh: &Mesh| -> usize {
+            let files = |(host, _)| fs::read_dir(mesh.file(&format!("archive{host}/spool"))).map_or(0, Iterator::count);
+            AGENTS.into_iter().map(files).sum()
+        };
+        // Batches that are on their way come within a second.
+        let mut empty = 0;
+        while empty < 20 {
+            assert!(Instant::now() < deadline, "agents do not deliver all; see {}", self.directory.display());
+            self.tend();
+            sleep(Duration::from_millis(100));
+            empty = if spooled(self) == 0 { empty + 1 } else { 0 };
+        }
+        (COORDINATOR..=AGENTS.len() + 1).rev().for_each(|host| self.end(host, Signal::SIGTERM));
+    }
+}
+
+impl Drop for Mesh {
+    fn drop(&mut self) {
+        (COORDINATOR..=AGENTS.len() + 1).for_each(|host| self.end(host, Signal::SIGKILL));
+        if std::thread::panicking() {
+            println!("the logs are in {}", self.directory.display());
+        } else {
+            _ = fs::remove_dir_all(&self.directory);
+        }
+    }
+}
+
+fn new_host(switch: &Namespace, number: usize) -> Namespace {
+    let host = Namespace::new().unwrap();
+    let port = format!("port{number}");
+    run_ip(switch, &["link", "add", &port, "type", "veth", "peer", "name", "host", "netns", &host.path()]).unwrap();
+    run_ip(switch, &["link", "set", &port, "master", "bridge", "up"]).unwrap();
+    run_ip(&host, &["addr", "add", &format!("10.80.0.{number}/24"), "dev", "host"]).unwrap();
+    run_ip(&host, &["link", "set", "host", "up"]).unwrap();
+    run_ip(&host, &["link", "set", "lo", "up"]).unwrap();
+    host
+}
