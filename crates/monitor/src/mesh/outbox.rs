@@ -171,8 +171,8 @@ impl Outbox {
 
 /// What is in it: by this, what the archive has is compared with what was measured.
 fn trace_batch(batch: &Batch) {
-    let probes = || batch.probes.iter().map(|peer| (peer.peer, peer.results.len())).collect::<Vec<_>>();
-    let runs = || batch.runs.iter().map(|run| run.peer).collect::<Vec<_>>();
+    let probes = || batch.probes.iter().map(|peer| (peer.path.peer, peer.results.len())).collect::<Vec<_>>();
+    let runs = || batch.runs.iter().map(|run| run.path.peer).collect::<Vec<_>>();
     let (instance, sequence) = (batch.instance, batch.sequence);
     tracing::trace!(instance, sequence, probes = ?probes(), runs = ?runs(), "made a batch");
 }

@@ -177,8 +177,8 @@ impl Recorder {
             return self.acknowledge_known(agent, batch.instance, batch.sequence, &instance);
         }
         // Of a pair that has no number yet, nothing can be written: it comes again once the agent has told the address.
-        let peers = batch.probes.iter().map(|peer| peer.peer).chain(batch.runs.iter().map(|run| run.peer));
-        let mut places = peers.filter_map(|peer| self.own_pair(agent, peer));
+        let paths = batch.probes.iter().map(|peer| peer.path).chain(batch.runs.iter().map(|run| run.path));
+        let mut places = paths.filter_map(|path| self.own_pair(agent, path));
         if places.any(|place| self.pairs[place].id.is_none()) {
             return;
         }

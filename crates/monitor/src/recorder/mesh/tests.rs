@@ -180,7 +180,7 @@ fn what_has_no_place_in_the_archive_yet_is_not_acknowledged() {
     // Nobody knows by which version of IP, and thus of which pair.
     bench.deliver(0, 7, bb, 3);
     assert!(bench.acknowledged().is_empty());
-    bench.receive(0, AgentFrame::Address { peer: bb, address: FAR.parse().unwrap() });
+    bench.receive(0, AgentFrame::Address { path: path(bb), address: FAR.parse().unwrap() });
     bench.deliver(0, 7, bb, 3);
     assert_eq!((bench.acknowledged(), bench.recorder.archive.open_samples()), (vec![7], 3));
 }
