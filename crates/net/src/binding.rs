@@ -204,11 +204,11 @@ mod tests {
                 let interface = Some("lo".to_owned());
                 let bound = SocketBinding { source: Some(address.ip()), interface, mark: None };
                 let sources = [&bound, &SocketBinding { interface: None, ..bound.clone() }].map(|binding| {
-                    let near = binding.connect_udp(far.local_addr().unwrap()).unwrap();
                     let mut source = None;
-                    // The kernel adds the route to an own address in its own time.
+                    // The kernel adds the route to an own address in its own time. A socket that was connected before goes by another
+                    // one for ever.
                     assert!(eventually(|| {
-                        near.send(b"hello").unwrap();
+                        binding.connect_udp(far.local_addr().unwrap()).unwrap().send(b"hello").unwrap();
                         source = far.recv_from(&mut [0; 9]).ok().map(|(_, source)| source.ip());
                         source.is_some()
                     }));
