@@ -7,10 +7,9 @@ mod resolving;
 use crate::alert::{Alert, Cause, Notice, NoticeKind, SavedAlerts};
 use crate::evidence::Evidence;
 use crate::interval::Verdict;
-use crate::pair::{Reach, SharedRisk, WatchedPair};
+use crate::pair::{Reach, SharedRisk, WatchedAgent, WatchedPair};
 use crate::rule::{Condition, Rule};
 use crate::text::pair_text;
-use agents::AgentState;
 use kumade_units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,6 +52,15 @@ struct PairState {
     unsent: Option<(Time, String)>,
     /// Figures of the last minutes have an outage in them until then.
     masked_until: Option<Time>,
+}
+
+/// What is known of an agent.
+#[derive(Debug)]
+struct AgentState {
+    agent: WatchedAgent,
+    is_heard: bool,
+    /// Since when that is so.
+    since: Time,
 }
 
 #[derive(Debug)]

@@ -156,10 +156,16 @@ const PAGES: &[ManualPage] = &[
     },
     ManualPage {
         command: "monitor import psconfig",
-        examples: &[(
-            "kumade monitor import psconfig template.json --from ps.example.org > monitor.toml",
-            "what this host of a perfSONAR mesh monitors",
-        )],
+        examples: &[
+            (
+                "kumade monitor import psconfig template.json --from ps.example.org > monitor.toml",
+                "what this host of a perfSONAR mesh monitors",
+            ),
+            (
+                "kumade monitor import psconfig template.json --mesh > coordinator.toml",
+                "the file of a coordinator of all its hosts",
+            ),
+        ],
         exit_statuses: "0 success; 1 a file cannot be read, or nothing is left to monitor; 2 the template or the command is invalid",
     },
     ManualPage {

@@ -2,6 +2,7 @@
 
 mod alerts;
 mod leading;
+mod link_budgets;
 mod links;
 mod mesh;
 mod mesh_state;

@@ -1,21 +1,12 @@
 //! Agents of which nothing is heard: one alert for each, or one for the coordinator's own connection where all are silent.
 
-use super::{Alerting, Member, PairState, Standing};
+use super::{AgentState, Alerting, Member, PairState, Standing};
 use crate::alert::{Alert, Cause, Notice, NoticeKind};
 use crate::pair::WatchedAgent;
 use crate::rule::Condition;
 use crate::text::{all_agents_text, pair_text};
 use kumade_units::{Span, Time};
 use std::collections::BTreeSet;
-
-/// What is known of an agent.
-#[derive(Debug)]
-pub(super) struct AgentState {
-    agent: WatchedAgent,
-    is_heard: bool,
-    /// Since when that is so.
-    since: Time,
-}
 
 /// An agent that is started anew, or whose coordinator is, connects again within half of it.
 const SILENCE: Span = Span::from_secs(60);

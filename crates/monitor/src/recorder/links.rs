@@ -1,45 +1,18 @@
 //! Budgets of declared links: what measurements carry over each, as agents tell.
 
 use super::Recorder;
-use crate::config::{MeshConfig, MeshLink};
+use super::link_budgets::LINKS_KEY;
 use crate::mesh::day_budget::{DayBudget, NotedUse, carried_bytes};
 use crate::mesh::plan::link_agent;
 use crate::status::LinkStatus;
-use kumade_archive::{AnyStore, Archive, ArchiveError};
 use kumade_planner::{AgentId, AgentMessage, Heartbeat};
 use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
 
-/// What is known of the links of a mesh.
-pub(super) struct LinkBudgets {
-    links: Vec<(String, DayBudget)>,
-    next_message: Time,
-}
-
-/// Under which the archive has what was carried.
-const LINKS_KEY: &str = "mesh.links";
 /// The planner takes nothing for granted that was said earlier.
 const MESSAGE_INTERVAL: Span = Span::from_secs(2);
 /// As that of an agent's process; there is but one.
 const INSTANCE: u64 = 1;
-
-impl LinkBudgets {
-    /// Goes on from what the archive has.
-    pub(super) fn open(
-        mesh: &MeshConfig,
-        archive: &mut Archive<AnyStore>,
-        now: Time,
-    ) -> Result<LinkBudgets, ArchiveError> {
-        let stored = archive.read().state(LINKS_KEY)?;
-        let mut noted: BTreeMap<String, NotedUse> =
-            stored.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
-        let mut open = |link: &MeshLink| {
-            let budget = DayBudget::new(link.bytes_per_day, noted.remove(&link.name));
-            (link.name.clone(), budget)
-        };
-        Ok(LinkBudgets { links: mesh.links.iter().map(&mut open).collect(), next_message: now })
-    }
-}
 
 impl Recorder {
     /// A measurement of the pair at this place has ended; its document says what it has carried.

@@ -1,6 +1,6 @@
 //! What the recorder knows of agents: who is there, what they may say, which runs go on.
 
-use super::links::LinkBudgets;
+use super::link_budgets::LinkBudgets;
 use crate::config::{MeshAgent, MeshConfig};
 use crate::mesh::budget::{AgentBudget, AskedRates};
 use crate::mesh::frame::{Condition, CoordinatorFrame};
