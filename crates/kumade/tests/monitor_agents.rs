@@ -119,7 +119,8 @@ fn the_coordinators_own_host_is_a_site_and_agents_find_another_coordinator() {
             ["berlin", "paris"].iter().all(|id| find(&agents, id)["is_connected"] == true)
         };
         assert!(eventually(connected), "{}", mesh.logs());
-        assert!(mesh.log(2).contains("connected to the coordinator at 10.80.0.5:7281"), "{}", mesh.logs());
+        let has_said = || mesh.log(2).contains("connected to the coordinator at 10.80.0.5:7281");
+        assert!(eventually(has_said), "{}", mesh.logs());
         agents.iter_mut().for_each(|agent| end_with(agent, Signal::SIGTERM));
         end_with(&mut other, Signal::SIGTERM);
     });
@@ -141,7 +142,8 @@ fn a_budget_and_a_taken_port_are_told_and_a_silent_agent_is_one_alert() {
         assert!(eventually(|| texts(&berlin()["faults"]).contains("cannot answer light probes")), "{}", mesh.logs());
         let is_explained = |pair: &Value| texts(&pair["state"]["detail"]).contains("cannot answer light probes");
         assert!(eventually(|| mesh.pairs().iter().any(is_explained)), "{:?}", mesh.pairs());
-        assert!(texts(&mesh.document("/api/v1/events")).contains("berlin: cannot answer light probes"));
+        let has_event = |part: &str| eventually(|| texts(&mesh.document("/api/v1/events")).contains(part));
+        assert!(has_event("berlin: cannot answer light probes"));
         // The port is free: it is tried again.
         drop(taken);
         assert!(eventually(|| berlin()["faults"] == Value::Array(Vec::new())), "{}\n{}", berlin(), mesh.logs());
@@ -166,17 +168,20 @@ fn a_budget_and_a_taken_port_are_told_and_a_silent_agent_is_one_alert() {
         assert!(eventually(|| mesh.status()["alerts"]["standing"] == Value::Array(Vec::new())), "{}", mesh.status());
         end_with(&mut agents[2], Signal::SIGKILL);
         let standing = || mesh.status()["alerts"]["standing"].as_array().cloned().unwrap_or_default();
-        assert!(eventually(|| !standing().is_empty()), "{}", mesh.logs());
-        assert_eq!(standing().len(), 1, "{:?}", standing());
-        assert_eq!(standing()[0]["condition"], "agent-silent");
-        assert!(texts(&standing()[0]["text"]).contains("rome: the agent is silent"), "{:?}", standing());
+        // A busy machine may leave other paths without data for a moment.
+        let is_one = || {
+            let standing = standing();
+            let [alert] = &standing[..] else { return false };
+            alert["condition"] == "agent-silent" && texts(&alert["text"]).contains("rome: the agent is silent")
+        };
+        assert!(eventually(is_one), "{:?}\n{}", standing(), mesh.logs());
         // A reload with other alerts: it stands for nothing any more.
         let text = fs::read_to_string(mesh.file("1.toml")).unwrap();
         mesh.write("1.toml", &(text + "[[alert]]\non = \"agent-silent\"\nenabled = false\n"));
         kill(Pid::from_raw(coordinator.id() as i32), Signal::SIGHUP).unwrap();
         let is_gone = || standing().iter().all(|alert| alert["condition"] != "agent-silent");
         assert!(eventually(is_gone), "{:?}\n{}", standing(), mesh.logs());
-        assert!(texts(&mesh.document("/api/v1/events")).contains("alerts, who is told, or when nobody is"));
+        assert!(has_event("alerts, who is told, or when nobody is"));
         // Then what is missing is told of by its paths.
         let is_no_data = |alert: &Value| alert["condition"] == "no-data" && texts(&alert["pairs"]).contains("rome");
         assert!(eventually(|| standing().iter().any(is_no_data)), "{:?}\n{}", standing(), mesh.logs());

@@ -165,7 +165,8 @@ mod tests {
     use super::*;
     use crate::namespace::Namespace;
     use crate::scoped_address::ScopedAddress;
-    use kumade_netns_testbed::in_namespaces;
+    use kumade_netns_testbed::{eventually, in_namespaces};
+    use std::time::Duration;
 
     #[test]
     fn own_addresses_are_told_from_others() {
@@ -199,11 +200,19 @@ mod tests {
             let reached = || {
                 let address: ScopedAddress = "fe80::7%lo".parse().unwrap();
                 let far = UdpSocket::bind(address.with_port(0)).unwrap();
+                far.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
                 let interface = Some("lo".to_owned());
                 let bound = SocketBinding { source: Some(address.ip()), interface, mark: None };
                 let sources = [&bound, &SocketBinding { interface: None, ..bound.clone() }].map(|binding| {
-                    binding.connect_udp(far.local_addr().unwrap()).unwrap().send(b"hello").unwrap();
-                    far.recv_from(&mut [0; 9]).unwrap().1.ip()
+                    let mut source = None;
+                    // The kernel adds the route to an own address in its own time. A socket that was connected before goes by another
+                    // one for ever.
+                    assert!(eventually(|| {
+                        binding.connect_udp(far.local_addr().unwrap()).unwrap().send(b"hello").unwrap();
+                        source = far.recv_from(&mut [0; 9]).ok().map(|(_, source)| source.ip());
+                        source.is_some()
+                    }));
+                    source.unwrap()
                 });
                 (sources, bound.bind_udp(Family::V6, 0).unwrap().local_addr().unwrap().ip())
             };

@@ -1,8 +1,10 @@
-use kumade_net::SetupError;
+use crate::namespaces::eventually;
 use kumade_net::capture::Capture;
 use kumade_net::tun::Tun;
-use kumade_units::Time;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use kumade_net::{SetupError, clock, readiness};
+use kumade_units::{Span, Time};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Of every emulated device, in bytes.
@@ -18,10 +20,28 @@ pub(crate) struct Device {
     unread_packets: usize,
 }
 
+/// The kernel adds the route to an own address of IPv6 in its own time.
+fn wait_until_reached(own: Ipv6Addr) -> Result<(), SetupError> {
+    let is_reached = || -> io::Result<bool> {
+        let socket = UdpSocket::bind((own, 0))?;
+        socket.send_to(b"?", socket.local_addr()?)?;
+        readiness::wait_readable(&socket, clock::monotonic() + Span::from_millis(10))
+    };
+    if eventually(|| is_reached().unwrap_or(false)) {
+        return Ok(());
+    }
+    Err(SetupError::new(format!("reach the own address {own}"), io::Error::from(io::ErrorKind::TimedOut)))
+}
+
 impl Device {
     /// Makes the device in the namespace of the calling thread. With an address it is that family's default route.
     pub(crate) fn new(name: &str, v4: Option<Ipv4Addr>, v6: Option<Ipv6Addr>) -> Result<Self, SetupError> {
         let tun = Tun::new(name, DEVICE_MTU, v4, v6)?;
+        if let Some(v6) = v6 {
+            wait_until_reached(v6)?;
+            // What was sent to it before has left by the device.
+            while tun.read(&mut [0; 1]).is_ok() {}
+        }
         Ok(Device { tun, capture: Capture::outgoing(name)?, unread_packets: 0 })
     }
 

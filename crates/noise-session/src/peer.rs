@@ -256,9 +256,9 @@ impl PeerHandshakes {
         new.or_else(|| self.routes.get(sent.checked_rem(self.routes.len())?).copied())
     }
 
-    /// The route for a keepalive.
+    /// The route for a keepalive: that by which the peer was heard last, unless it is none of its routes any more.
     pub(crate) fn keepalive_route(&self) -> Option<Route> {
-        self.last_route.or(self.routes.first().copied())
+        self.last_route.filter(|route| self.routes.contains(route)).or(self.routes.first().copied())
     }
 
     /// An authentic handshake message came by this route: the peer's address on that path. Whether it is another than
@@ -472,5 +472,8 @@ mod tests {
         assert!(peer.learn_route(route(0, 2)));
         assert_eq!(peer.routes, [route(1, 1), route(0, 2)]);
         assert_eq!(peer.keepalive_route(), Some(route(0, 2)));
+        // As where a path leaves by another interface since.
+        peer.routes = vec![route(1, 3)];
+        assert_eq!(peer.keepalive_route(), Some(route(1, 3)));
     }
 }
