@@ -6,6 +6,8 @@ use kumade_archive::{Archive, Batch, DEFAULT_RESERVE_BYTES, Family, Gap, NewRun,
 use kumade_net::clock;
 use kumade_sketch::{LostIn, Outcome, Sample};
 use kumade_units::{Span, Time};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
@@ -38,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let host = archive.put_host(name, name, &format!("127.0.0.{}", path + 1), "")?;
         pairs.push(archive.put_pair(own, host, Family::V4)?);
     }
-    let mut random = Random(7);
+    let mut random = StdRng::seed_from_u64(7);
     let mut from = begin;
     for sequence in 0..DAY.as_nanos() / BATCH.as_nanos() {
         let mut batch = Batch { instance: "history".to_owned(), sequence: sequence as u64, ..Batch::default() };
@@ -54,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// What a path saw in one batch, `hour` after the beginning.
-fn fill(batch: &mut Batch, path: u32, pair: PairId, from: Time, hour: f64, random: &mut Random) {
+fn fill(batch: &mut Batch, path: u32, pair: PairId, from: Time, hour: f64, random: &mut StdRng) {
     let is_within = |begin: f64, end: f64| (begin..end).contains(&hour);
     if is_within(9.0, 10.0) || (path == 5 && hour < 14.0) {
         let cause = if path == 5 { "the monitor did not know this path" } else { "the monitor did not run" };
@@ -73,14 +75,14 @@ fn fill(batch: &mut Batch, path: u32, pair: PairId, from: Time, hour: f64, rando
     let base = 2e-3 + f64::from(path) * 1.7e-3;
     let probes = (0..BATCH.as_nanos() / PROBE_INTERVAL.as_nanos()).map(|number| {
         let sent = from + PROBE_INTERVAL * number;
-        let delay = Span::from_secs_f64(base + random.next() * random.next() * 6e-3 * busy);
-        let is_lost = random.next() < loss;
+        let delay = Span::from_secs_f64(base + random.random::<f64>() * random.random::<f64>() * 6e-3 * busy);
+        let is_lost = random.random::<f64>() < loss;
         Sample::new(sent, if is_lost { Outcome::Lost(LostIn::RoundTrip) } else { Outcome::RoundTrip(delay) })
     });
     batch.samples.push((pair, probes.collect()));
     let is_due = from.as_nanos() / BATCH.as_nanos() % (RUN_INTERVAL.as_nanos() / BATCH.as_nanos()) == 0;
     if is_due && path % 4 != 3 {
-        let free = (1.0 - 0.6 * busy * random.next()) * if path == 8 && hour > 15.0 { 0.3 } else { 1.0 };
+        let free = (1.0 - 0.6 * busy * random.random::<f64>()) * if path == 8 && hour > 15.0 { 0.3 } else { 1.0 };
         let document = document(90e6 * free, path == 12 && busy > 0.5);
         batch.runs.push(NewRun { pair, started: from, ended: from + Span::from_secs(8), document });
     }
@@ -95,18 +97,4 @@ fn document(rate: f64, is_unknown: bool) -> String {
         format!(r#"{{"available_bits_per_second":{estimate},"reason":{reason}}}"#)
     };
     format!(r#"{{"schema":"kumade.measure/1","up":{},"down":{}}}"#, direction(rate), direction(rate * 0.9))
-}
-
-/// SplitMix64 (Steele, Lea and Flood 2014), so that it is the same picture each time.
-struct Random(u64);
-
-impl Random {
-    /// From 0 to 1.
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (bits ^ (bits >> 31)) as f64 / u64::MAX as f64
-    }
 }

@@ -1,7 +1,6 @@
 //! A mesh of `kumade monitor` between hosts on emulated links: what it finds beside the truth, and its page.
 
 mod mesh_hosts;
-mod page_relay;
 mod report;
 mod row;
 mod runner;

@@ -1,11 +1,10 @@
 use super::mesh_hosts::{MeshHosts, PAGE_ADDRESS};
-use super::page_relay::PageRelay;
 use super::row::{DirectionTruth, MeshRow};
 use super::scenario::MonitorMeshExperiment;
 use super::status::{PairReading, RunReading};
 use crate::error::RunError;
 use kumade_net::clock;
-use kumade_netns_testbed::MAX_UNDISTURBED_LATENESS;
+use kumade_netns_testbed::{MAX_UNDISTURBED_LATENESS, ProxyFaults, TcpProxy};
 use kumade_units::{Span, Time};
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -49,11 +48,12 @@ pub fn run(
     let failed = |cause| RunError { doing: "run the mesh", cause };
     let mut mesh = MeshHosts::start(experiment, &settings.program).map_err(failed)?;
     let is_served = settings.page.is_some();
-    let relay = settings.page.map(|listener| {
-        let inside = mesh.coordinator()?.namespace.clone();
-        anyhow::Ok(PageRelay::start(listener, inside, PAGE_ADDRESS)?)
+    // The listener is of the network outside; the page is within the coordinator's.
+    let proxy = settings.page.map(|listener| {
+        let start = || TcpProxy::start(listener, PAGE_ADDRESS, ProxyFaults::NO_FAULTS);
+        anyhow::Ok(mesh.coordinator()?.namespace.run(start)??)
     });
-    let _relay = relay.transpose().map_err(failed)?;
+    let _proxy = proxy.transpose().map_err(failed)?;
     observer(MeshProgress::Running);
     let end = clock::monotonic() + experiment.duration;
     let (mut seen, mut rows, mut next_question) = (BTreeSet::new(), Vec::new(), clock::monotonic());

@@ -8,6 +8,8 @@ use kumade_archive::{AnyStore, Archive, Batch, Event, Family, Gap, NewRun, PairI
 use kumade_net::clock;
 use kumade_sketch::{LostIn, Outcome, Sample};
 use kumade_units::{Span, Time};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 /// So many hosts have no names of cities.
 pub(super) const HOSTS_OF_A_LARGE_MESH: usize = 100;
@@ -70,7 +72,7 @@ fn id(host: usize) -> String {
 }
 
 fn pair(from: usize, to: usize, names: [String; 2], is_away: bool, now: f64) -> PairStatus {
-    let mut random = Random((from * 1009 + to) as u64);
+    let mut random = StdRng::seed_from_u64((from * 1009 + to) as u64);
     let is_down = (from, to) == (2, 3);
     let is_lossy = !is_down && !is_away && (from * 7 + to) % 23 == 5;
     let state = |level: &str, word: &str, detail: &str, age: f64| StateStatus {
@@ -85,11 +87,11 @@ fn pair(from: usize, to: usize, names: [String; 2], is_away: bool, now: f64) -> 
         () if is_lossy => state("warn", "lossy", "More than 1 % of the probes are lost, as sure as 95 %.", 52_000.0),
         () => state("good", "up", "Probes are answered.", 800_000.0),
     };
-    let base = 0.002 + 0.0021 * (from.abs_diff(to) % 31) as f64 + 0.002 * random.next();
+    let base = 0.002 + 0.0021 * (from.abs_diff(to) % 31) as f64 + 0.002 * random.random::<f64>();
     let lost = if is_down {
         1.0
     } else if is_lossy {
-        0.01 + 0.1 * random.next()
+        0.01 + 0.1 * random.random::<f64>()
     } else {
         0.0
     };
@@ -105,7 +107,7 @@ fn pair(from: usize, to: usize, names: [String; 2], is_away: bool, now: f64) -> 
     };
     let rate = 1e6 * UPLINKS_MBIT[from % 8].min(UPLINKS_MBIT[to % 8]);
     let mut figure = |is_known: bool| {
-        let value = rate * (1.0 - 0.6 * random.next());
+        let value = rate * (1.0 - 0.6 * random.random::<f64>());
         if is_known {
             RunFigure::Known { value, low: value * 0.96, high: value * 1.03 }
         } else {
@@ -147,7 +149,7 @@ fn pair(from: usize, to: usize, names: [String; 2], is_away: bool, now: f64) -> 
 pub(super) fn fill_days(archive: &mut Archive<AnyStore>, begin: Time, days: i64) -> PairId {
     let ends = [0, 1].map(|host| archive.put_host(&id(host), CITIES[host], "", "").unwrap());
     let pair = archive.put_pair(ends[0], ends[1], Family::V4).unwrap();
-    let mut random = Random(11);
+    let mut random = StdRng::seed_from_u64(11);
     for day in 0..days {
         let from = begin + DAY * day;
         let mut batch = Batch { instance: "example".to_owned(), sequence: day as u64, ..Batch::default() };
@@ -158,8 +160,8 @@ pub(super) fn fill_days(archive: &mut Archive<AnyStore>, begin: Time, days: i64)
                 let hour = number as f64 / 6.0;
                 let busy = if day % 7 < 5 && (8.0..18.0).contains(&hour) { 1.0 } else { 0.1 };
                 let base = if day < 120 { 0.009 } else { 0.0062 };
-                let queue = 0.012 * busy * random.next() * random.next();
-                let lost = random.next() < if (300..330).contains(&day) { 0.04 * busy } else { 0.0005 };
+                let queue = 0.012 * busy * random.random::<f64>() * random.random::<f64>();
+                let lost = random.random::<f64>() < if (300..330).contains(&day) { 0.04 * busy } else { 0.0005 };
                 let outcome = if lost {
                     Outcome::Lost(LostIn::RoundTrip)
                 } else {
@@ -170,7 +172,7 @@ pub(super) fn fill_days(archive: &mut Archive<AnyStore>, begin: Time, days: i64)
             batch.samples.push((pair, (0..144).map(probe).collect()));
             batch.runs.extend((0..4).map(|quarter| {
                 let started = from + DAY * quarter / 4;
-                let rate = if day < 120 { 95e6 } else { 480e6 } * (1.0 - 0.5 * random.next());
+                let rate = if day < 120 { 95e6 } else { 480e6 } * (1.0 - 0.5 * random.random::<f64>());
                 NewRun { pair, started, ended: started + Span::from_secs(4), document: document(rate) }
             }));
         }
@@ -193,18 +195,4 @@ fn document(rate: f64) -> String {
         )
     };
     format!(r#"{{"schema":"kumade.measure/1","up":{},"down":{}}}"#, direction(rate), direction(rate * 0.8))
-}
-
-/// SplitMix64 (Steele, Lea and Flood 2014), so that it is the same picture each time.
-struct Random(u64);
-
-impl Random {
-    /// From 0 to 1.
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (bits ^ (bits >> 31)) as f64 / u64::MAX as f64
-    }
 }
