@@ -22,12 +22,24 @@ pub enum ScenarioError {
         cause: std::io::Error,
     },
     /// A file that is not a scenario.
-    #[error("{origin} is not a valid scenario: {cause}")]
+    #[error("{origin} is not a valid scenario: {cause}{advice}")]
     Malformed {
         /// The file or the built-in experiment.
         origin: String,
         /// Where and why.
         cause: Box<toml::de::Error>,
+        /// What may have been meant.
+        advice: String,
+    },
+    /// A file of a kind that there is not.
+    #[error("{place}: there is no kind of experiment `{kind}`; {advice}")]
+    UnknownKind {
+        /// The file, and the line.
+        place: String,
+        /// As given.
+        kind: String,
+        /// Which kinds there are.
+        advice: String,
     },
     /// A scenario that contradicts itself or exceeds a limit.
     #[error("{name} cannot be run: {reason}")]

@@ -3,17 +3,17 @@ use crate::accuracy::observed_trains::ObservedTrains;
 use crate::accuracy::path::{Bottleneck, DownstreamHop};
 use crate::accuracy::plan;
 use crate::accuracy::row::Row;
-use crate::accuracy::runner::{MeasurementAttempt, Testbed};
 use crate::accuracy::scenario::{AccuracyPoint, AccuracyScenario};
 use crate::error::RunError;
 use crate::running_server::RunningServer;
+use crate::study::RunOutcome;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
 use kumade_middlebox::{FilterRule, MiddleboxConfig};
 use kumade_net::clock;
-use kumade_netns_testbed::ExperimentNetwork;
-use kumade_netns_testbed::HtbNetwork;
-use kumade_netns_testbed::Traffic;
-use kumade_netns_testbed::{Host, HostSpec, Network, NetworkError, NetworkSpec};
+use kumade_netns_testbed::{
+    ExperimentNetwork, Host, HostSpec, HtbNetwork, MAX_UNDISTURBED_LATENESS, Network, NetworkError, NetworkSpec,
+    Traffic,
+};
 use kumade_units::Direction;
 use kumade_units::{Rate, Span};
 use std::net::SocketAddr;
@@ -93,10 +93,13 @@ impl RealTime {
         let (left, right) = (self.network.host(LEFT_CROSS_TRAFFIC_HOST)?, self.network.host(RIGHT_CROSS_TRAFFIC_HOST)?);
         Ok(if direction == Direction::Up { (left, right) } else { (right, left) })
     }
-}
 
-impl Testbed for RealTime {
-    fn measure(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<MeasurementAttempt, RunError> {
+    /// Sets up what `point` needs (cross traffic, firewall) and measures once. That a path cannot be measured is a result, stated in
+    /// [`Row::reason`].
+    ///
+    /// # Errors
+    /// The testbed itself failed, so that no further run makes sense.
+    pub fn measure(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<RunOutcome<Row>, RunError> {
         if (&scenario.bottleneck, scenario.downstream_hop) != (&self.path.0, self.path.1) {
             *self = RealTime::from_scenario(scenario)?;
         }
@@ -131,7 +134,7 @@ impl Testbed for RealTime {
                 row.duration_seconds = (ended - began).as_secs_f64();
             }
         }
-        Ok(MeasurementAttempt { row, lateness })
+        Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_UNDISTURBED_LATENESS })
     }
 }
 

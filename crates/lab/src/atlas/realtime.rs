@@ -6,6 +6,7 @@ use crate::accuracy::BottleneckKind;
 use crate::accuracy::observed_trains::ObservedTrains;
 use crate::error::RunError;
 use crate::running_server::RunningServer;
+use crate::study::RunOutcome;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
 use kumade_estimate::Outcome;
 use kumade_link::LinkConfig;
@@ -13,20 +14,14 @@ use kumade_measurement::report::DirectionReport;
 use kumade_measurement::{Cost, TransportChoice};
 use kumade_net::clock;
 use kumade_netns_testbed::{
-    ExperimentNetwork, HtbNetwork, Network, NetworkError, NetworkSpec, ProxiedNetwork, Traffic,
+    ExperimentNetwork, HtbNetwork, MAX_UNDISTURBED_LATENESS, Network, NetworkError, NetworkSpec, ProxiedNetwork,
+    Traffic,
 };
 use kumade_probe_train::Transport;
 use kumade_sim::PathHop;
 use kumade_sim::atlas::{AtlasMeasurement, DrawnPath, PathResult, PathTruth};
 use kumade_units::{Direction, Span};
 use std::thread;
-
-/// One measurement, and by how much the emulated link was late meanwhile, for one packet of a hundred.
-pub(super) struct AtlasAttempt {
-    pub(super) row: AtlasRow,
-    pub(super) verdict: PathResult,
-    pub(super) lateness: Span,
-}
 
 /// Cross traffic runs so long before anything is measured, as in virtual time.
 const CROSS_TRAFFIC_WARM_UP: Span = Span::from_millis(500);
@@ -55,7 +50,7 @@ pub(super) fn measure(
     path: &DrawnPath,
     point: &AtlasPoint,
     transport: Transport,
-) -> Result<AtlasAttempt, RunError> {
+) -> Result<RunOutcome<(AtlasRow, PathResult)>, RunError> {
     let (network, _traffic) = build_network(path, experiment.bottleneck).map_err(run_error("build the network"))?;
     let serving = RunningServer::start(network.host(FAR_HOST).map_err(run_error("find the far host"))?)?;
     thread::sleep(CROSS_TRAFFIC_WARM_UP.to_duration());
@@ -85,7 +80,8 @@ pub(super) fn measure(
     };
     let measured = AtlasMeasurement { report, truth: PathTruth::new(path, available), impact: None };
     let verdict = PathResult::evaluate(path, &measured);
-    Ok(AtlasAttempt { row: AtlasRow::new(point, path, &measured, &verdict), verdict, lateness })
+    let row = (AtlasRow::new(point, path, &measured, &verdict), verdict);
+    Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_UNDISTURBED_LATENESS })
 }
 
 /// The network, and the traffic of real packets on it.

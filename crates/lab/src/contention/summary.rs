@@ -1,5 +1,5 @@
 use super::row::ContentionRow;
-use crate::statistics::{mean, min_and_max};
+use crate::statistics::{distinct, mean, min_and_max};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -174,13 +174,7 @@ impl ContentionSummary {
 
     /// The disciplines in the order of running.
     pub(super) fn discipline_names(&self) -> Vec<&str> {
-        let mut names = Vec::new();
-        for point in &self.points {
-            if !names.contains(&point.discipline.as_str()) {
-                names.push(&point.discipline);
-            }
-        }
-        names
+        distinct(self.points.iter().map(|point| &*point.discipline))
     }
 }
 

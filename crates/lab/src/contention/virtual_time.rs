@@ -305,18 +305,19 @@ fn delays_from_sojourn(sojourn: &SojournHistogram) -> Option<DelayQuantiles> {
 
 #[cfg(test)]
 mod tests {
-    use crate::contention::{ContentionExperiment, run};
-    use crate::scenario::{Overrides, load};
+    use crate::contention::ContentionExperiment;
+    use crate::scenario::load;
+    use crate::study::{Overrides, run};
 
     /// Packets that were on their way when measuring ended were called lost, and those that had been when it began were none that had
     /// been sent: of the same 1003 packets, 1005 arrived with one discipline and 1004 with another.
     #[test]
     fn probes_that_arrive_and_those_that_are_lost_are_all_that_were_sent() {
         let overrides = Overrides { runs: Some(1), rows: vec![1, 5], ..Overrides::default() };
-        let experiment = load("fair-latency", &overrides).unwrap().into_contention().unwrap();
+        let experiment = load("fair-latency", &overrides).unwrap().into_scenario::<ContentionExperiment>().unwrap();
         let sent: Vec<_> = run(&experiment, &mut |_| (), &|| false)
             .unwrap()
-            .1
+            .rows
             .iter()
             .map(|row| {
                 let probes = row.probes.unwrap();

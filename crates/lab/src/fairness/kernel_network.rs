@@ -18,7 +18,7 @@ use std::thread;
 
 /// The kernel's TCP, with the congestion controls that an experiment needs loaded until this is dropped.
 #[derive(Debug)]
-pub(crate) struct KernelControllers {
+pub struct KernelControllers {
     /// What was not built in.
     loaded_controls: Vec<(CongestionControl, LoadedController)>,
 }

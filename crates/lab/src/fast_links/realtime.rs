@@ -1,11 +1,11 @@
 //! A fast path between real hosts, measured as `kumade measure` does against `kumade serve`.
 
 use super::row::FastLinkRow;
-use super::scenario::{FastLinkPath, FastLinkPoint};
-use crate::accuracy::Transport;
+use super::scenario::{FastLinkPath, FastLinkPoint, FastLinksExperiment};
+use crate::accuracy::{BottleneckKind, Transport};
 use crate::error::RunError;
-use crate::run_repetition::RunOutcome;
 use crate::running_server::RunningServer;
+use crate::study::RunOutcome;
 use anyhow::anyhow;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
 use kumade_measurement::{Event, TransportChoice};
@@ -22,7 +22,7 @@ const FAR_HOST: &str = "b";
 const MAX_LATENESS: Span = Span::from_micros(40);
 
 /// A network with a server in it.
-pub(super) struct FastLinkTestbed<F> {
+struct FastLinkTestbed<F> {
     server: RunningServer,
     network: F,
     /// Of all devices, in bytes.
@@ -56,7 +56,7 @@ impl<F: FastFabric> FastLinkTestbed<F> {
     ///
     /// # Errors
     /// The system refuses something.
-    pub(super) fn new(network: F, mtu: u16) -> Result<Self, RunError> {
+    fn new(network: F, mtu: u16) -> Result<Self, RunError> {
         let carried = network.measure_max_rate().map_err(run_error("count what the network carries"))?;
         let serving = RunningServer::start(network.host(FAR_HOST).map_err(run_error("find the far host"))?)?;
         Ok(FastLinkTestbed { server: serving, network, mtu, machine_rate: carried })
@@ -66,7 +66,7 @@ impl<F: FastFabric> FastLinkTestbed<F> {
     ///
     /// # Errors
     /// The system refuses something.
-    pub(super) fn measure(&self, point: &FastLinkPoint) -> Result<RunOutcome<FastLinkRow>, RunError> {
+    fn measure(&self, point: &FastLinkPoint) -> Result<RunOutcome<FastLinkRow>, RunError> {
         let cross = (point.cross > Rate::ZERO).then(|| self.network.start_cross_traffic(point.cross)).transpose();
         let cross = cross.map_err(run_error("send the cross traffic"))?;
         let plan = MeasurementPlan {
@@ -93,20 +93,25 @@ impl<F: FastFabric> FastLinkTestbed<F> {
     }
 }
 
-/// Builds the network of this program's own link.
-///
-/// # Errors
-/// The system refuses something.
-pub(super) fn emulated_network(path: FastLinkPath, queue: Span) -> Result<FastNetwork, RunError> {
-    FastNetwork::build(path.rate, path.rate.bytes_in(queue), path.mtu).map_err(run_error("build the network"))
-}
+/// Measures once on a network that has been built. That the path cannot be measured is a result.
+pub type MeasureOnPath = Box<dyn Fn(&FastLinkPoint) -> Result<RunOutcome<FastLinkRow>, RunError>>;
 
-/// Builds the network of the kernel's HTB.
+/// Builds the network: of this program's own link, or of the kernel's HTB.
 ///
 /// # Errors
 /// The system refuses something, or lacks HTB.
-pub(super) fn kernel_network(path: FastLinkPath, queue: Span) -> Result<FastHtb, RunError> {
-    FastHtb::build(path.rate, path.rate.bytes_in(queue), path.mtu).map_err(run_error("build the network"))
+pub(super) fn build_path(experiment: &FastLinksExperiment, path: FastLinkPath) -> Result<MeasureOnPath, RunError> {
+    let FastLinkPath { rate, mtu } = path;
+    let queue = rate.bytes_in(experiment.queue);
+    match experiment.bottleneck {
+        BottleneckKind::Htb => serve_on(FastHtb::build(rate, queue, mtu), mtu),
+        _ => serve_on(FastNetwork::build(rate, queue, mtu), mtu),
+    }
+}
+
+fn serve_on<F: FastFabric + 'static>(network: Result<F, NetworkError>, mtu: u16) -> Result<MeasureOnPath, RunError> {
+    let testbed = FastLinkTestbed::new(network.map_err(run_error("build the network"))?, mtu)?;
+    Ok(Box::new(move |point| testbed.measure(point)))
 }
 
 fn probe_transport(transport: Transport) -> Result<kumade_probe_train::Transport, RunError> {

@@ -1,105 +1,58 @@
 //! The report of an experiment on fast links.
 
 use super::row::FastLinkRow;
-use super::runner::FastLinksOutcome;
 use super::scenario::FastLinksExperiment;
 use super::summary::{FastLinksSummary, PathSummary, undisturbed_rows};
 use crate::accuracy::BottleneckKind;
-use crate::error::ReportError;
-use crate::report::plot::Plot;
-use crate::report::{DocumentParts, ReportContent, Table, describe_disturbances, read_report};
-use kumade_probe_train::Estimate;
+use crate::report::{ReportParts, Table, describe_disturbances, report_document};
 use kumade_units::Rate;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::error::Error;
 
-/// The results of an experiment on links of gigabits per second.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FastLinksReport {
-    /// The document's kind and version.
-    #[schemars(extend("const" = FastLinksReport::SCHEMA))]
-    pub schema: String,
-    /// The scenario's name.
-    pub experiment: String,
-    /// The scenario's question.
-    pub title: String,
-    /// When the first run began: UTC, RFC 3339.
-    #[schemars(extend("format" = "date-time"))]
-    pub started: String,
-    /// The version of kumade that ran it.
-    pub version: String,
+report_document! {
+    /// The results of an experiment on links of gigabits per second.
+    FastLinksReport, "kumade.lab.fast-links/1": |experiment: &FastLinksExperiment, given: Vec<FastLinkRow>|, FastLinkRow;
     /// What was built, in words.
-    pub setting: String,
+    setting: String = describe_setting(experiment),
     /// One for each measurement.
-    pub rows: Vec<FastLinkRow>,
+    rows: Vec<FastLinkRow> = given,
     /// The rows summed up.
-    pub summary: FastLinksSummary,
+    summary: FastLinksSummary = FastLinksSummary::from_rows(&rows),
 }
 
-impl FastLinksReport {
-    /// Names the document's kind and version.
-    pub const SCHEMA: &str = "kumade.lab.fast-links/1";
+impl ReportParts for FastLinksReport {
+    const RATE_DEFINITION: &'static str = "Rates count IP packets.";
+    const COLUMNS: &'static str = "\
+        bottleneck_bits_per_second mtu_bytes cross_bits_per_second transport run carried_bits_per_second \
+        truth_bits_per_second available_bits_per_second=available_bits_per_second.value \
+        available_low_bits_per_second=available_bits_per_second.low \
+        available_high_bits_per_second=available_bits_per_second.high at_least_bits_per_second \
+        at_most_bits_per_second limited_by error_ratio covers_truth bytes_sent duration_seconds repeats disturbed \
+        reason";
 
-    /// Sums up what came of `experiment`. `started` is UTC in RFC 3339.
-    pub fn new(experiment: &FastLinksExperiment, started: String, rows: FastLinksOutcome) -> Self {
-        FastLinksReport {
-            schema: FastLinksReport::SCHEMA.to_owned(),
-            experiment: experiment.name.clone(),
-            title: experiment.title.clone(),
-            started,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            setting: format!(
-                "{} with a queue of {} between real hosts, whose devices carry what is sent at once as one packet of the kernel; {} runs \
-                 each; full measurements, upwards",
-                if experiment.bottleneck == BottleneckKind::Htb { "the kernel's HTB" } else { "an emulated link" },
-                experiment.queue,
-                experiment.runs
-            ),
-            summary: FastLinksSummary::from_rows(&rows),
-            rows,
-        }
+    fn setting(&self) -> String {
+        self.setting.clone()
     }
 
-    /// Reads a document that [`Document::to_json`](crate::ReportDocument::to_json) made.
-    ///
-    /// # Errors
-    /// Where it is not one of this kind and version.
-    pub fn from_json(text: &str) -> Result<Self, ReportError> {
-        read_report(text, FastLinksReport::SCHEMA, |report: &FastLinksReport| &report.schema)
+    fn tables(&self) -> Vec<Table> {
+        vec![path_table(&self.summary.paths), refusal_table(&self.summary.paths)]
+    }
+
+    fn conclusions(&self) -> Vec<String> {
+        conclusions(self)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        run_notes(&self.rows)
     }
 }
 
-impl DocumentParts for FastLinksReport {
-    fn content(&self) -> ReportContent<'_> {
-        ReportContent {
-            experiment: &self.experiment,
-            title: &self.title,
-            started: &self.started,
-            version: &self.version,
-            setting: self.setting.clone(),
-            rate_definition: "Rates count IP packets.",
-            paper: None,
-            tables: vec![path_table(&self.summary.paths), refusal_table(&self.summary.paths)],
-            conclusions: conclusions(self),
-            notes: run_notes(&self.rows),
-        }
-    }
-
-    fn csv(&self) -> Result<String, Box<dyn Error>> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record(COLUMNS.iter().map(|(name, _)| name))?;
-        for row in &self.rows {
-            writer.write_record(COLUMNS.iter().map(|(_, cell)| cell(row)))?;
-        }
-        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
-        Ok(Vec::new())
-    }
+fn describe_setting(experiment: &FastLinksExperiment) -> String {
+    format!(
+        "{} with a queue of {} between real hosts, whose devices carry what is sent at once as one packet of the kernel; {} runs \
+         each; full measurements, upwards",
+        if experiment.bottleneck == BottleneckKind::Htb { "the kernel's HTB" } else { "an emulated link" },
+        experiment.queue,
+        experiment.runs
+    )
 }
 
 /// Of a path, as the first cells of its line.
@@ -208,58 +161,23 @@ fn run_notes(rows: &[FastLinkRow]) -> Vec<String> {
         .collect()
 }
 
-/// A column's name, and what it holds of a row.
-type CsvColumn = (&'static str, fn(&FastLinkRow) -> String);
-
-const COLUMNS: [CsvColumn; 20] = [
-    ("bottleneck_bits_per_second", |row| rate_cell(Some(row.bottleneck_bits_per_second))),
-    ("mtu_bytes", |row| row.mtu_bytes.to_string()),
-    ("cross_bits_per_second", |row| rate_cell(Some(row.cross_bits_per_second))),
-    ("transport", |row| row.transport.clone()),
-    ("run", |row| row.run.to_string()),
-    ("carried_bits_per_second", |row| rate_cell(Some(row.carried_bits_per_second))),
-    ("truth_bits_per_second", |row| rate_cell(Some(row.truth_bits_per_second))),
-    ("available_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.value)),
-    ("available_low_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.low)),
-    ("available_high_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.high)),
-    ("at_least_bits_per_second", |row| rate_cell(row.at_least_bits_per_second)),
-    ("at_most_bits_per_second", |row| rate_cell(row.at_most_bits_per_second)),
-    ("limited_by", |row| optional_text(row.limited_by.as_ref())),
-    ("error_ratio", |row| optional_text(row.error_ratio)),
-    ("covers_truth", |row| optional_text(row.covers_truth)),
-    ("bytes_sent", |row| row.bytes_sent.to_string()),
-    ("duration_seconds", |row| row.duration_seconds.to_string()),
-    ("repeats", |row| row.repeats.to_string()),
-    ("disturbed", |row| row.disturbed.to_string()),
-    ("reason", |row| optional_text(row.reason.as_ref())),
-];
-
-fn optional_text(value: Option<impl ToString>) -> String {
-    value.map_or_else(String::new, |value| value.to_string())
-}
-
-fn rate_cell(rate: Option<Rate>) -> String {
-    optional_text(rate.map(Rate::bits_per_second))
-}
-
-fn estimate_cell(estimate: Option<Estimate<Rate>>, which: fn(Estimate<Rate>) -> Rate) -> String {
-    rate_cell(estimate.map(which))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fast_links::{FastLinkPath, FastLinkPoint};
     use crate::report::{ReportDocument, schema};
-    use crate::scenario::{Overrides, load};
+    use crate::scenario::load;
+    use crate::study::Overrides;
     use kumade_estimate::Outcome;
     use kumade_measurement::Cost;
     use kumade_measurement::report::DirectionReport;
+    use kumade_probe_train::Estimate;
     use kumade_probe_train::Transport;
 
     /// Reports one after the other, each at 10 Gbit/s of which this machine carries 8: of a value, or of a lower bound.
     fn report_of(found: &[Result<u64, u64>]) -> FastLinksReport {
-        let experiment = load("fast-links", &Overrides::default()).unwrap().into_fast_links().unwrap();
+        let experiment =
+            load("fast-links", &Overrides::default()).unwrap().into_scenario::<FastLinksExperiment>().unwrap();
         let (rate, carried) = (Rate::from_mbit(10_000), Rate::from_mbit(8000));
         let path = FastLinkPath { rate, mtu: 1500 };
         let row = |(found, run): (&Result<u64, u64>, u32)| {

@@ -6,7 +6,7 @@ use super::scenario::{NatPoint, NatSessionExperiment, SessionGateway, host_addre
 use super::session_observer::SessionObserver;
 use super::udp_flows::UdpFlows;
 use crate::error::RunError;
-use crate::run_repetition::RunOutcome;
+use crate::study::RunOutcome;
 use kumade_net::clock;
 use kumade_net::interface;
 use kumade_net::nftables::InstalledTable;

@@ -1,9 +1,8 @@
 //! The built-in experiments: a new one is a file in `scenarios/` and a line in this list.
 
-use super::experiment::Experiment;
-use super::overrides::Overrides;
 use crate::accuracy::BottleneckKind;
 use crate::error::ScenarioError;
+use crate::study::{Experiment, Overrides};
 use std::path::Path;
 
 /// The name of each experiment, which is also its file's, with the file's text.

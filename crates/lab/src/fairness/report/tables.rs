@@ -4,6 +4,7 @@ use super::document::FairnessReport;
 use crate::fairness::published::{PublishedMix, PublishedShare};
 use crate::fairness::summary::PointSummary;
 use crate::report::Table;
+use crate::statistics::distinct;
 use kumade_probe_train::Estimate;
 use std::collections::BTreeMap;
 
@@ -80,22 +81,12 @@ fn table_with_published(
 
 /// A line for each case, a column for each discipline.
 fn case_matrix(report: &FairnessReport, caption: &str, cell: &dyn Fn(&PointSummary) -> String) -> Table {
-    let disciplines = report.summary.discipline_names();
-    let mut cases: Vec<&str> = Vec::new();
-    for point in &report.summary.points {
-        if !cases.contains(&&*point.case) {
-            cases.push(&point.case);
-        }
-    }
-    let added = report.summary.points.iter().any(|point| point.added_delay_seconds > 0.0);
-    let mut columns = vec![if added { "added delay" } else { "case" }.to_owned()];
-    columns.extend(disciplines.iter().map(|name| (*name).to_owned()));
-    let rows = cases.into_iter().map(|case| {
-        let of = |name: &&str| report.summary.points.iter().find(|p| p.case == case && p.discipline == **name);
-        let cells = disciplines.iter().map(|name| of(name).map_or("–".into(), cell));
-        std::iter::once(case.to_owned()).chain(cells).collect()
-    });
-    Table { caption: caption.to_owned(), columns, rows: rows.collect() }
+    let points = &report.summary.points;
+    let cases = distinct(points.iter().map(|point| &*point.case));
+    let is_swept = points.iter().any(|point| point.added_delay_seconds > 0.0);
+    let heading = if is_swept { "added delay" } else { "case" };
+    let cell = |case: &str, name: &str| points.iter().find(|p| p.case == case && p.discipline == name).map(cell);
+    Table::matrix(caption, heading, [&cases, &report.summary.discipline_names()], &cell)
 }
 
 fn summary_table(report: &FairnessReport) -> Table {

@@ -8,13 +8,13 @@ use std::thread;
 /// A finished run: the index of its point, and its result.
 type IndexedResult<R> = (usize, Result<R, RunError>);
 
-/// The rows of all points, in their order; `done` hears of each as it is finished, and `stop` is asked before each run.
+/// The rows of all points, in their order; `done` hears of each as it is finished, with its point's place, and `stop` is asked before each run.
 ///
 /// # Errors
 /// The first one of `run`.
 pub(crate) fn run_in_parallel<P: Sync, R: Send>(
     points: &[P],
-    done: &mut dyn FnMut(&R),
+    done: &mut dyn FnMut(usize, &R),
     stop: &(dyn Fn() -> bool + Sync),
     run: &(dyn Fn(&P) -> Result<R, RunError> + Sync),
 ) -> Result<Vec<R>, RunError> {
@@ -47,7 +47,7 @@ pub(crate) fn run_in_parallel<P: Sync, R: Send>(
         for (index, outcome) in finished {
             match outcome {
                 Ok(row) => {
-                    done(&row);
+                    done(index, &row);
                     rows[index] = Some(row);
                 }
                 Err(error) => {

@@ -1,7 +1,7 @@
 //! Pairs of paths drawn at random, and the fixed ratios among which the best one for each is searched.
 
-use super::checks::reject_if;
 use crate::multipath::{PathSettings, PathShares};
+use crate::study::checks::reject_if;
 use crate::values::{rate, ratio, span};
 use kumade_units::{Rate, Span};
 use rand::{RngExt, SeedableRng};

@@ -1,62 +1,38 @@
-use super::checks::{check_name, check_rate, check_runs, reject_if};
-use super::overrides::{Overrides, replace_list};
 use crate::accuracy::{BottleneckKind, Transport};
-use crate::error::ScenarioError;
 use crate::fast_links::FastLinksExperiment;
-use crate::values::{rates, span};
-use kumade_units::{Rate, Span};
-use serde::Deserialize;
+use crate::study::checks::{check_name, check_rate, check_runs, reject_if};
+use crate::study::{FindFile, Overrides, Scenario, replace_list};
+use kumade_units::Span;
 use std::ops::RangeInclusive;
 
 /// Of IPv6's minimum MTU, and jumbo frames.
 const VALID_MTUS: RangeInclusive<u16> = 1280..=9000;
 const VALID_QUEUE_DELAYS: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_millis(100);
 
-/// A scenario file on fast links, as it is written.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct FastLinksFile {
-    name: String,
-    title: String,
-    bottleneck: BottleneckKind,
-    transports: Vec<Transport>,
-    #[serde(deserialize_with = "rates")]
-    rates: Vec<Rate>,
-    mtus: Vec<u16>,
-    /// Cross traffic as parts of the rate.
-    loads: Vec<String>,
-    #[serde(deserialize_with = "span")]
-    queue: Span,
-    runs: u32,
+impl Scenario for FastLinksExperiment {
+    const KIND: &'static str = "fast-links";
+    const ABOUT: &'static str = "experiments on fast links";
+    const OPTIONS: &'static [&'static str] = &["--transport", "--rate", "--runs"];
+    type File = Self;
+
+    fn from_file(mut file: Self, given: &Overrides, _: FindFile<'_>) -> Result<Self, String> {
+        file.bottleneck = given.bottleneck.unwrap_or(file.bottleneck);
+        file.runs = given.runs.unwrap_or(file.runs);
+        replace_list(&mut file.transports, &given.transports);
+        replace_list(&mut file.rates, given.rate.as_slice());
+        file.check().map(|()| file)
+    }
+
+    fn name_and_title(&self) -> [&str; 2] {
+        [&self.name, &self.title]
+    }
+
+    fn is_virtual(&self) -> bool {
+        false
+    }
 }
 
-impl FastLinksFile {
-    /// The experiment that it describes, with parts replaced.
-    ///
-    /// # Errors
-    /// Names the option that has no meaning here, or what in the result is wrong.
-    pub(super) fn into_experiment(mut self, overrides: &Overrides) -> Result<FastLinksExperiment, ScenarioError> {
-        let name = self.name.clone();
-        let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
-        self.apply_overrides(overrides).map_err(invalid)?;
-        self.check().map_err(invalid)?;
-        let loads: Result<_, _> = self.loads.iter().map(|load| parse_load(load)).collect();
-        let loads = loads.map_err(invalid)?;
-        let FastLinksFile { name, title, bottleneck, transports, rates, mtus, queue, runs, .. } = self;
-        Ok(FastLinksExperiment { name, title, bottleneck, transports, rates, mtus, loads, queue, runs })
-    }
-
-    fn apply_overrides(&mut self, given: &Overrides) -> Result<(), String> {
-        if let Some(option) = given.option_unsupported_by_fast_links() {
-            return Err(format!("{option} does not apply to experiments on fast links, and this is one"));
-        }
-        self.bottleneck = given.bottleneck.unwrap_or(self.bottleneck);
-        self.runs = given.runs.unwrap_or(self.runs);
-        replace_list(&mut self.transports, &given.transports);
-        replace_list(&mut self.rates, given.rate.as_slice());
-        Ok(())
-    }
-
+impl FastLinksExperiment {
     fn check(&self) -> Result<(), String> {
         check_name(&self.name)?;
         check_runs(self.runs)?;
@@ -68,6 +44,10 @@ impl FastLinksFile {
             "with no runs, transports, rates, mtus or loads there is nothing to do; ask for at least one".into()
         })?;
         self.rates.iter().try_for_each(|rate| check_rate("a bottleneck", *rate))?;
+        if let Some(load) = self.loads.iter().find(|load| **load >= 1.0) {
+            let percent = load * 100.0;
+            return Err(format!("cross traffic of {percent} % leaves nothing of the bottleneck; choose less"));
+        }
         let unfit = self.transports.iter().find(|transport| !matches!(transport, Transport::Udp | Transport::Rake));
         if let Some(unfit) = unfit {
             return Err(format!("a fast link has no transport `{unfit}`; choose udp or rake"));
@@ -81,16 +61,13 @@ impl FastLinksFile {
     }
 }
 
-fn parse_load(text: &str) -> Result<f64, String> {
-    let load = kumade_units::parse::ratio(text).map_err(|error| error.to_string())?;
-    reject_if(load >= 1.0, || format!("cross traffic of {text} leaves nothing of the bottleneck; choose less"))?;
-    Ok(load)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Experiment, load};
+    use crate::study::Study;
+    use kumade_units::Rate;
+    use crate::scenario::load;
+    use crate::study::Experiment;
 
     const TEXT: &str = include_str!("../../scenarios/fast-links.toml");
 
@@ -100,9 +77,10 @@ mod tests {
 
     #[test]
     fn every_rate_mtu_load_and_transport_is_measured() {
-        let experiment = load("fast-links", &Overrides::default()).unwrap().into_fast_links().unwrap();
+        let experiment =
+            load("fast-links", &Overrides::default()).unwrap().into_scenario::<FastLinksExperiment>().unwrap();
         let points: usize = experiment.paths().into_iter().map(|path| experiment.points_on(path).len()).sum();
-        assert_eq!((points, experiment.measurement_count()), (4 * 2 * 2 * 2 * 3, 96));
+        assert_eq!((points, experiment.points().len()), (4 * 2 * 2 * 2 * 3, 96));
         let crosses: Vec<_> = experiment.points_on(experiment.paths()[1]).iter().map(|point| point.cross).collect();
         assert_eq!((crosses[0], crosses[11]), (Rate::ZERO, Rate::from_mbit(600)));
     }
@@ -116,8 +94,8 @@ mod tests {
             bottleneck: Some(BottleneckKind::Htb),
             ..Overrides::default()
         };
-        let experiment = load("fast-links", &overrides).unwrap().into_fast_links().unwrap();
-        assert_eq!((experiment.measurement_count(), &experiment.rates[..]), (4, &[Rate::from_mbit(2500)][..]));
+        let experiment = load("fast-links", &overrides).unwrap().into_scenario::<FastLinksExperiment>().unwrap();
+        assert_eq!((experiment.points().len(), &experiment.rates[..]), (4, &[Rate::from_mbit(2500)][..]));
         assert_eq!(experiment.bottleneck, BottleneckKind::Htb);
     }
 

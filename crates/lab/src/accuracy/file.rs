@@ -1,16 +1,15 @@
-use super::checks::check_name;
-use super::overrides::{Overrides, replace_list};
 use super::path_checks;
 use super::sweep::{AdditionalPath, Sweep, scale_bottleneck};
 use crate::accuracy::AccuracyExperiment;
 use crate::accuracy::firewall::FirewallRule;
 use crate::accuracy::full_measurement::AccuracyLimits;
-use crate::accuracy::keywords::Transport;
+use crate::accuracy::keywords::{BottleneckKind, Transport};
 use crate::accuracy::path::{Bottleneck, DownstreamHop};
 use crate::accuracy::published::PublishedResult;
 use crate::accuracy::scenario::{AccuracyScenario, CrossTraffic};
-use crate::error::ScenarioError;
 use crate::paper::Paper;
+use crate::study::checks::check_name;
+use crate::study::{FindFile, Overrides, Scenario, replace_list};
 use kumade_estimate::MethodSettings;
 use kumade_units::{Direction, Rate};
 use serde::Deserialize;
@@ -18,7 +17,7 @@ use serde::Deserialize;
 /// A scenario file about accuracy, as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct AccuracyFile {
+pub struct AccuracyFile {
     name: String,
     title: String,
     transports: Vec<Transport>,
@@ -48,19 +47,41 @@ pub(super) struct AccuracyFile {
     firewall: Vec<FirewallRule>,
 }
 
+impl Scenario for AccuracyExperiment {
+    const KIND: &'static str = "accuracy";
+    const ABOUT: &'static str = "experiments on accuracy";
+    const OPTIONS: &'static [&'static str] =
+        &["--cross", "--cross-kind", "--cross-source", "--transport", "--method", "--direction", "--rate", "--runs"];
+    type File = AccuracyFile;
+
+    fn from_file(file: AccuracyFile, given: &Overrides, _: FindFile<'_>) -> Result<Self, String> {
+        file.into_experiment(given)
+    }
+
+    fn name_and_title(&self) -> [&str; 2] {
+        [&self.name, &self.title]
+    }
+
+    fn paper(&self) -> Option<&Paper> {
+        self.paper.as_ref()
+    }
+
+    fn is_virtual(&self) -> bool {
+        self.base_scenario.bottleneck.kind == BottleneckKind::Virtual
+    }
+}
+
 impl AccuracyFile {
     /// The experiment that it describes, with parts replaced.
     ///
     /// # Errors
     /// Names the option that has no meaning here, or what in the result contradicts itself.
-    pub(super) fn into_experiment(mut self, overrides: &Overrides) -> Result<AccuracyExperiment, ScenarioError> {
-        let name = self.name.clone();
-        let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
-        self.apply_overrides(overrides).map_err(invalid)?;
-        self.check_lists().map_err(invalid)?;
+    fn into_experiment(mut self, overrides: &Overrides) -> Result<AccuracyExperiment, String> {
+        self.apply_overrides(overrides);
+        self.check_lists()?;
         let stated = self.stated_scenario();
         let scenarios = self.expand_scenarios(&stated);
-        scenarios.iter().try_for_each(path_checks::check).map_err(invalid)?;
+        scenarios.iter().try_for_each(path_checks::check)?;
         Ok(AccuracyExperiment {
             excludes_tcp: self.sweep.excludes_tcp(&self.bottleneck),
             name: self.name,
@@ -73,10 +94,7 @@ impl AccuracyFile {
         })
     }
 
-    fn apply_overrides(&mut self, given: &Overrides) -> Result<(), String> {
-        if let Some(option) = given.option_unsupported_by_accuracy() {
-            return Err(format!("{option} does not apply to experiments on accuracy, and this is one"));
-        }
+    fn apply_overrides(&mut self, given: &Overrides) {
         let (rate, kind) = (self.bottleneck.rate, self.cross.kind);
         if let Some(rate) = given.rate {
             self.additional_paths.retain(|path| path.bottleneck.is_none());
@@ -101,7 +119,6 @@ impl AccuracyFile {
             // They are about another path.
             self.published.clear();
         }
-        Ok(())
     }
 
     /// Sets the bottleneck's rate; levels of cross traffic keep their share of it.
@@ -167,13 +184,15 @@ fn default_directions() -> Vec<Direction> {
 mod tests {
     use super::*;
     use crate::accuracy::keywords::{BottleneckKind, CrossKind, CrossSource};
-    use crate::scenario::{Experiment, load};
+    use crate::error::ScenarioError;
+    use crate::scenario::load;
+    use crate::study::Experiment;
     use kumade_estimate::PathTesterClassicConfig;
 
     const ACCURACY: &str = include_str!("../../scenarios/rake-accuracy.toml");
 
     fn overridden(name: &str, with: &Overrides) -> Result<AccuracyExperiment, ScenarioError> {
-        load(name, with).map(|experiment| experiment.into_accuracy().unwrap())
+        load(name, with).map(|experiment| experiment.into_scenario::<AccuracyExperiment>().unwrap())
     }
 
     fn named(name: &str) -> AccuracyExperiment {

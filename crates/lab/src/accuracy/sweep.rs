@@ -113,13 +113,14 @@ mod tests {
     use super::*;
     use crate::accuracy::AccuracyExperiment;
     use crate::error::ScenarioError;
-    use crate::scenario::{Experiment, Overrides};
+    use crate::study::{Experiment, Overrides};
 
     fn read(text: &str, overrides: &Overrides) -> Result<AccuracyExperiment, ScenarioError> {
         let accuracy = include_str!("../../scenarios/rake-accuracy.toml");
         let no_table = |_: &str| unreachable!("it names none");
         let text = format!("{accuracy}\n[sweep]\n{text}");
-        Experiment::from_toml(&text, "own.toml", &no_table, overrides).map(|read| read.into_accuracy().unwrap())
+        Experiment::from_toml(&text, "own.toml", &no_table, overrides)
+            .map(|read| read.into_scenario::<AccuracyExperiment>().unwrap())
     }
 
     fn swept(text: &str) -> AccuracyExperiment {

@@ -1,12 +1,11 @@
-use super::checks::{check_delay, check_name, check_rate, check_runs, reject_if};
-use super::overrides::{Overrides, choose_cases, replace_list};
 use crate::accuracy::BottleneckKind;
 use crate::atlas::SeedChoice;
 use crate::contention::{
     Attack, ContentionCase, ContentionExperiment, Probes, PulseTraffic, SearchSettings, ShortFlows,
 };
-use crate::error::ScenarioError;
 use crate::fairness::{ConnectionGroup, DisciplineChoice, SharedLink};
+use crate::study::checks::{check_delay, check_name, check_rate, check_runs, reject_if};
+use crate::study::{FindFile, Overrides, Scenario, choose_cases, replace_list};
 use crate::values::{optional_rate, optional_size, optional_span, span};
 use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span};
@@ -21,7 +20,7 @@ const MAX_EVALUATIONS: u32 = 100_000;
 /// A scenario file on contention, as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ContentionFile {
+pub struct ContentionFile {
     name: String,
     title: String,
     disciplines: Vec<DisciplineChoice>,
@@ -88,31 +87,47 @@ struct AttackSection {
     conceals_marks: Option<String>,
 }
 
+impl Scenario for ContentionExperiment {
+    const KIND: &'static str = "contention";
+    const ABOUT: &'static str = "experiments on contention";
+    const OPTIONS: &'static [&'static str] = &["--discipline", "--rate", "--row", "--runs", "--duration", "--warm-up"];
+    type File = ContentionFile;
+
+    fn from_file(file: ContentionFile, given: &Overrides, _: FindFile<'_>) -> Result<Self, String> {
+        file.into_experiment(given)
+    }
+
+    fn name_and_title(&self) -> [&str; 2] {
+        [&self.name, &self.title]
+    }
+
+    fn is_virtual(&self) -> bool {
+        self.virtual_time
+    }
+}
+
 impl ContentionFile {
     /// The experiment that it describes, with parts replaced.
     ///
     /// # Errors
     /// Names the option that has no meaning here, or what in the result is wrong.
-    pub(super) fn into_experiment(mut self, overrides: &Overrides) -> Result<ContentionExperiment, ScenarioError> {
-        let name = self.name.clone();
-        let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
+    fn into_experiment(mut self, overrides: &Overrides) -> Result<ContentionExperiment, String> {
         let real_time = self.real_time.take().filter(|_| overrides.bottleneck != Some(BottleneckKind::Virtual));
         let virtual_time = real_time.is_none();
         reject_if(virtual_time && overrides.bottleneck.is_some_and(|kind| kind != BottleneckKind::Virtual), || {
             "it runs in virtual time only; leave --bottleneck out".into()
-        })
-        .map_err(invalid)?;
+        })?;
         let rows = real_time.map_or(Vec::new(), |part| self.restrict_to_real_time(part));
-        self.apply_overrides(overrides).map_err(invalid)?;
+        self.apply_overrides(overrides)?;
         let rows = if overrides.rows.is_empty() { &rows } else { &overrides.rows };
-        choose_cases(&mut self.contention, rows).map_err(invalid)?;
-        self.check().map_err(invalid)?;
+        choose_cases(&mut self.contention, rows)?;
+        self.check()?;
         if !virtual_time {
-            self.contention.iter().try_for_each(CaseSection::check_real_time).map_err(invalid)?;
+            self.contention.iter().try_for_each(CaseSection::check_real_time)?;
         }
         let (disciplines, runs) = (&self.disciplines, self.runs);
         let cases = self.contention.iter().map(|case| case.to_case(disciplines, runs));
-        let cases = cases.collect::<Result<Vec<_>, _>>().map_err(invalid)?;
+        let cases = cases.collect::<Result<Vec<_>, _>>()?;
         Ok(ContentionExperiment {
             name: self.name,
             title: self.title,
@@ -139,12 +154,6 @@ impl ContentionFile {
     }
 
     fn apply_overrides(&mut self, given: &Overrides) -> Result<(), String> {
-        let others =
-            given.accuracy_only_option().or(given.several_paths_only_option()).or(given.sessions_only_option());
-        let others = others.or(given.atlas_only_option());
-        if let Some(option) = others.or((!given.delays.is_empty()).then_some("--delay")) {
-            return Err(format!("{option} does not apply to experiments on contention, and this is one"));
-        }
         reject_if(given.bottleneck == Some(BottleneckKind::Htb), || {
             "disciplines cannot be compared at the kernel's HTB; leave --bottleneck out".into()
         })?;

@@ -1,13 +1,12 @@
-use super::checks::{check_delay, check_name, check_rate, check_runs, reject_if};
 use super::mixes;
-use super::overrides::{Overrides, replace_list};
 use crate::accuracy::keywords::BottleneckKind;
-use crate::error::ScenarioError;
 use crate::fairness::{
     AccessHop, ConnectionGroup, DisciplineChoice, FairnessCase, FairnessExperiment, LinkContext, SharedLink,
     SharedNetwork,
 };
 use crate::paper::Paper;
+use crate::study::checks::{check_delay, check_name, check_rate, check_runs, reject_if};
+use crate::study::{FindFile, Overrides, Scenario, replace_list};
 use crate::values::{span, spans};
 use kumade_link::queue::QueueConfig;
 use kumade_sim::network::FlowId;
@@ -24,13 +23,10 @@ const SEGMENTS_PER_ACK: RangeInclusive<u32> = 1..=100;
 /// A hop's queue must hold a packet.
 const MIN_HOP_QUEUE_BYTES: u64 = 1500;
 
-/// Finds the text of a table of mixes.
-type FindTable<'a> = &'a dyn Fn(&str) -> Result<String, ScenarioError>;
-
 /// A scenario file about fairness, as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FairnessFile {
+pub struct FairnessFile {
     name: String,
     title: String,
     disciplines: Vec<DisciplineChoice>,
@@ -59,27 +55,45 @@ pub(super) struct FairnessFile {
     mixes: Option<String>,
 }
 
+impl Scenario for FairnessExperiment {
+    const KIND: &'static str = "fairness";
+    const ABOUT: &'static str = "experiments on fairness";
+    const OPTIONS: &'static [&'static str] =
+        &["--discipline", "--delay", "--rate", "--row", "--runs", "--duration", "--warm-up"];
+    type File = FairnessFile;
+
+    fn from_file(file: FairnessFile, given: &Overrides, beside: FindFile<'_>) -> Result<Self, String> {
+        file.into_experiment(given, beside)
+    }
+
+    fn name_and_title(&self) -> [&str; 2] {
+        [&self.name, &self.title]
+    }
+
+    fn paper(&self) -> Option<&Paper> {
+        self.paper.as_ref()
+    }
+
+    fn is_virtual(&self) -> bool {
+        self.virtual_time
+    }
+}
+
 impl FairnessFile {
     /// The experiment that it describes, with parts replaced.
     ///
     /// # Errors
     /// Names the option that has no meaning here, or what in the result contradicts itself.
-    pub(super) fn into_experiment(
-        mut self,
-        table: FindTable<'_>,
-        overrides: &Overrides,
-    ) -> Result<FairnessExperiment, ScenarioError> {
-        let name = self.name.clone();
-        let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
-        let text = self.mixes.as_deref().map(table).transpose()?;
-        self.apply_overrides(overrides).map_err(invalid)?;
-        self.check_extent().map_err(invalid)?;
-        let (shared, mut cases) = self.read_network(text.as_deref(), &overrides.rows).map_err(invalid)?;
-        check_cases(&cases).map_err(invalid)?;
+    fn into_experiment(mut self, overrides: &Overrides, beside: FindFile<'_>) -> Result<FairnessExperiment, String> {
+        let text = self.mixes.as_deref().map(beside).transpose()?;
+        self.apply_overrides(overrides)?;
+        self.check_extent()?;
+        let (shared, mut cases) = self.read_network(text.as_deref(), &overrides.rows)?;
+        check_cases(&cases)?;
         if !self.virtual_time {
-            self.check_kernel().map_err(invalid)?;
+            self.check_kernel()?;
         }
-        cases.iter_mut().try_for_each(|case| set_queues(case, &self.disciplines)).map_err(invalid)?;
+        cases.iter_mut().try_for_each(|case| set_queues(case, &self.disciplines))?;
         Ok(FairnessExperiment {
             name: self.name,
             title: self.title,
@@ -97,11 +111,6 @@ impl FairnessFile {
     }
 
     fn apply_overrides(&mut self, given: &Overrides) -> Result<(), String> {
-        let others =
-            given.accuracy_only_option().or(given.several_paths_only_option()).or(given.sessions_only_option());
-        if let Some(option) = others.or(given.atlas_only_option()) {
-            return Err(format!("{option} does not apply to experiments on fairness, and this is one"));
-        }
         reject_if(given.bottleneck == Some(BottleneckKind::Htb), || {
             "disciplines cannot be compared at the kernel's HTB; leave --bottleneck out".into()
         })?;
@@ -256,7 +265,9 @@ const fn default_segments_per_ack() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ScenarioError;
     use crate::scenario::load;
+    use crate::study::Study;
     use kumade_link::queue::QueueLimit;
     use kumade_sim::tcp::congestion::CongestionControl;
     use kumade_units::Rate;
@@ -266,7 +277,7 @@ mod tests {
     }
 
     fn overridden(name: &str, with: Overrides) -> Result<FairnessExperiment, ScenarioError> {
-        load(name, &with).map(|experiment| experiment.into_fairness().unwrap())
+        load(name, &with).map(|experiment| experiment.into_scenario::<FairnessExperiment>().unwrap())
     }
 
     #[test]

@@ -1,12 +1,9 @@
-use super::checks::{check_delay, check_name, check_rate, reject_if};
-use super::overrides::Overrides;
 use crate::accuracy::BottleneckKind;
-use crate::error::ScenarioError;
-use crate::monitor_mesh::{MeshSite, MonitorMeshExperiment};
-use crate::values::{optional_rate, rate, ratio, span};
+use crate::monitor_mesh::MonitorMeshExperiment;
+use crate::study::checks::{check_delay, check_name, check_rate, reject_if};
+use crate::study::{FindFile, Overrides, Scenario};
 use kumade_netns_testbed::NetworkSpec;
-use kumade_units::{Rate, Span};
-use serde::Deserialize;
+use kumade_units::Span;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
@@ -16,59 +13,23 @@ const VALID_INTERVALS: RangeInclusive<Span> = Span::from_millis(100)..=Span::fro
 const VALID_PERIODS: RangeInclusive<Span> = Span::from_secs(60)..=Span::from_secs(86_400);
 const VALID_DURATIONS: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(86_400);
 
-/// A scenario file of a monitored mesh, as it is written.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct MonitorMeshFile {
-    name: String,
-    title: String,
-    #[serde(deserialize_with = "span")]
-    interval: Span,
-    #[serde(deserialize_with = "span")]
-    measure: Span,
-    #[serde(deserialize_with = "span")]
-    duration: Span,
-    sites: Vec<SiteEntry>,
-}
+impl Scenario for MonitorMeshExperiment {
+    const KIND: &'static str = "monitor-mesh";
+    const ABOUT: &'static str = "a monitored mesh";
+    const OPTIONS: &'static [&'static str] = &["--duration"];
+    type File = Self;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SiteEntry {
-    name: String,
-    #[serde(deserialize_with = "rate")]
-    rate: Rate,
-    #[serde(deserialize_with = "span")]
-    delay: Span,
-    #[serde(default, deserialize_with = "ratio")]
-    loss: f64,
-    #[serde(default, deserialize_with = "optional_rate")]
-    cross: Option<Rate>,
-}
+    fn from_file(mut file: Self, given: &Overrides, _: FindFile<'_>) -> Result<Self, String> {
+        file.duration = given.duration.unwrap_or(file.duration);
+        check(&file, given.bottleneck).map(|()| file)
+    }
 
-impl MonitorMeshFile {
-    /// The experiment that it describes, with parts replaced.
-    ///
-    /// # Errors
-    /// Names the option that has no meaning here, or what in the result is wrong.
-    pub(super) fn into_experiment(self, given: &Overrides) -> Result<MonitorMeshExperiment, ScenarioError> {
-        let name = self.name.clone();
-        let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
-        if let Some(option) = given.option_unsupported_by_monitor_mesh() {
-            return Err(invalid(format!("{option} does not apply to a monitored mesh, and this is one")));
-        }
-        let MonitorMeshFile { name, title, interval, measure: period, duration, sites } = self;
-        let site = |SiteEntry { name, rate, delay, loss, cross }| MeshSite {
-            name,
-            rate,
-            delay,
-            loss,
-            cross: cross.unwrap_or_default(),
-        };
-        let sites = sites.into_iter().map(site).collect();
-        let duration = given.duration.unwrap_or(duration);
-        let experiment = MonitorMeshExperiment { name, title, interval, period, duration, sites };
-        check(&experiment, given.bottleneck).map_err(invalid)?;
-        Ok(experiment)
+    fn name_and_title(&self) -> [&str; 2] {
+        [&self.name, &self.title]
+    }
+
+    fn is_virtual(&self) -> bool {
+        false
     }
 }
 
@@ -113,14 +74,15 @@ fn check(experiment: &MonitorMeshExperiment, bottleneck: Option<BottleneckKind>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Experiment, load};
+    use crate::scenario::load;
+    use crate::study::Experiment;
 
     const TEXT: &str = include_str!("../../scenarios/monitor-mesh.toml");
 
     #[test]
     fn each_site_is_measured_to_each_other_for_as_long_as_is_said() {
         let overrides = Overrides { duration: Some(Span::from_secs(90)), ..Overrides::default() };
-        let Ok(Experiment::MonitorMesh(experiment)) = load("monitor-mesh", &overrides) else { panic!() };
+        let experiment = load("monitor-mesh", &overrides).unwrap().into_scenario::<MonitorMeshExperiment>().unwrap();
         assert_eq!((experiment.direction_count(), experiment.duration), (12, Span::from_secs(90)));
     }
 

@@ -1,14 +1,10 @@
-use super::checks::{check_delay, check_name, check_runs, reject_if};
-use super::multipath::check_path;
-use super::overrides::{Overrides, choose_cases};
 use crate::accuracy::BottleneckKind;
-use crate::error::ScenarioError;
-use crate::multipath::PathSettings;
-use crate::nat_session::{GatewayRestart, MessageLoss, NatCase, NatSessionExperiment};
+use crate::multipath::check_path;
+use crate::nat_session::{NatCase, NatSessionExperiment};
 use crate::paper::Paper;
-use crate::values::{span, spans};
+use crate::study::checks::{check_delay, check_name, check_runs, reject_if};
+use crate::study::{FindFile, Overrides, Scenario, choose_cases};
 use kumade_units::Span;
-use serde::Deserialize;
 use std::ops::RangeInclusive;
 
 const VALID_PATH_COUNTS: RangeInclusive<usize> = 2..=8;
@@ -21,79 +17,37 @@ const VALID_INTERVALS: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_
 const MAX_PACKETS_PER_SECOND: f64 = 20_000.0;
 const MAX_ACTIVITY: Span = Span::from_secs(3600);
 
-/// A scenario file on NAT sessions, as it is written.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct NatSessionFile {
-    name: String,
-    title: String,
-    runs: u32,
-    #[serde(deserialize_with = "span")]
-    idle: Span,
-    #[serde(deserialize_with = "span")]
-    interval: Span,
-    #[serde(rename = "virtual", default)]
-    virtual_time: bool,
-    paths: Vec<PathSettings>,
-    paper: Option<Paper>,
-    cases: Vec<CaseSection>,
-}
+impl Scenario for NatSessionExperiment {
+    const KIND: &'static str = "nat-session";
+    const ABOUT: &'static str = "experiments on NAT sessions";
+    const OPTIONS: &'static [&'static str] = &["--idle", "--row", "--runs"];
+    type File = Self;
 
-/// `[[cases]]`
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CaseSection {
-    label: String,
-    #[serde(default = "default_host_count")]
-    hosts: usize,
-    #[serde(default = "default_host_count")]
-    flows: usize,
-    #[serde(rename = "activity", deserialize_with = "spans")]
-    active_and_idle_times: Vec<Span>,
-    lost: Option<MessageLoss>,
-    restart: Option<GatewayRestart>,
-}
-
-impl NatSessionFile {
-    /// The experiment that it describes, with parts replaced.
-    ///
-    /// # Errors
-    /// Names the option that has no meaning here, or what in the result contradicts itself.
-    pub(super) fn into_experiment(mut self, overrides: &Overrides) -> Result<NatSessionExperiment, ScenarioError> {
-        let name = self.name.clone();
-        let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
-        self.apply_overrides(overrides).map_err(invalid)?;
-        self.check().map_err(invalid)?;
-        let case = |section: CaseSection| {
-            let CaseSection { label, hosts, flows, active_and_idle_times: activity, lost, restart } = section;
-            NatCase { label, hosts, flows, activity, message_loss: lost, restart }
-        };
-        Ok(NatSessionExperiment {
-            name: self.name,
-            title: self.title,
-            paper: self.paper,
-            paths: self.paths,
-            idle: self.idle,
-            interval: self.interval,
-            cases: self.cases.into_iter().map(case).collect(),
-            runs: self.runs,
-            virtual_time: self.virtual_time,
-        })
-    }
-
-    fn apply_overrides(&mut self, given: &Overrides) -> Result<(), String> {
-        if let Some(option) = given.option_unsupported_by_sessions() {
-            return Err(format!("{option} does not apply to experiments on NAT sessions, and this is one"));
-        }
+    fn from_file(mut file: Self, given: &Overrides, _: FindFile<'_>) -> Result<Self, String> {
         reject_if(given.bottleneck == Some(BottleneckKind::Htb), || {
             "several paths cannot be the kernel's HTB; leave --bottleneck out".into()
         })?;
-        self.virtual_time |= given.bottleneck == Some(BottleneckKind::Virtual);
-        self.runs = given.runs.unwrap_or(self.runs);
-        self.idle = given.idle.unwrap_or(self.idle);
-        choose_cases(&mut self.cases, &given.rows)
+        file.virtual_time |= given.bottleneck == Some(BottleneckKind::Virtual);
+        file.runs = given.runs.unwrap_or(file.runs);
+        file.idle = given.idle.unwrap_or(file.idle);
+        choose_cases(&mut file.cases, &given.rows)?;
+        file.check().map(|()| file)
     }
 
+    fn name_and_title(&self) -> [&str; 2] {
+        [&self.name, &self.title]
+    }
+
+    fn paper(&self) -> Option<&Paper> {
+        self.paper.as_ref()
+    }
+
+    fn is_virtual(&self) -> bool {
+        self.virtual_time
+    }
+}
+
+impl NatSessionExperiment {
     fn check(&self) -> Result<(), String> {
         check_name(&self.name)?;
         check_runs(self.runs)?;
@@ -116,8 +70,8 @@ impl NatSessionFile {
             .try_for_each(|case| self.check_case(case).map_err(|reason| format!("{}: {reason}", case.label)))
     }
 
-    fn check_case(&self, case: &CaseSection) -> Result<(), String> {
-        let CaseSection { hosts, flows, active_and_idle_times: activity, lost, restart, .. } = case;
+    fn check_case(&self, case: &NatCase) -> Result<(), String> {
+        let NatCase { hosts, flows, activity, message_loss: lost, restart, .. } = case;
         reject_if(!VALID_HOST_COUNTS.contains(hosts), || {
             format!("{hosts} hosts; choose {} to {}", VALID_HOST_COUNTS.start(), VALID_HOST_COUNTS.end())
         })?;
@@ -153,18 +107,16 @@ fn check_time(of: &str, time: Span, max: Span) -> Result<(), String> {
     reject_if(!(Span::ZERO..=max).contains(&time), || format!("{of}: {time}; choose 0 to {max}"))
 }
 
-const fn default_host_count() -> usize {
-    1
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ScenarioError;
     use crate::nat_session::SessionGateway;
-    use crate::scenario::{Experiment, load};
+    use crate::scenario::load;
+    use crate::study::Experiment;
 
     fn overridden(with: Overrides) -> Result<NatSessionExperiment, ScenarioError> {
-        load("nat-session", &with).map(|experiment| experiment.into_nat_session().unwrap())
+        load("nat-session", &with).map(|experiment| experiment.into_scenario::<NatSessionExperiment>().unwrap())
     }
 
     #[test]

@@ -1,13 +1,12 @@
-use super::checks::{check_delay, check_name, check_rate, check_runs, reject_if};
-use super::multipath_draw::{DrawSection, DrawnPair};
-use super::overrides::{Overrides, choose_cases, replace_list};
+use super::draw::{DrawSection, DrawnPair};
 use crate::accuracy::keywords::BottleneckKind;
-use crate::error::ScenarioError;
 use crate::multipath::{
     BlockSweep, Comparison, Contender, MultipathCase, MultipathExperiment, PathOutage, PathSettings, PathShares, Plane,
     PublishedGoodput, TcpStack, Tuning, Workload,
 };
 use crate::paper::Paper;
+use crate::study::checks::{check_delay, check_name, check_rate, check_runs, reject_if};
+use crate::study::{FindFile, Overrides, Scenario, choose_cases, replace_list};
 use crate::values::{optional_size, ratio, span};
 use kumade_units::{Span, parse};
 use serde::Deserialize;
@@ -31,7 +30,7 @@ const BUFFER_BYTES: RangeInclusive<u64> = 4096..=1 << 30;
 /// A scenario file on several paths, as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct MultipathFile {
+pub struct MultipathFile {
     name: String,
     title: String,
     #[serde(default)]
@@ -107,22 +106,43 @@ struct CaseSection {
     required: BTreeMap<String, String>,
 }
 
+impl Scenario for MultipathExperiment {
+    const KIND: &'static str = "multipath";
+    const ABOUT: &'static str = "experiments on several paths";
+    const OPTIONS: &'static [&'static str] = &["--plane", "--row", "--runs", "--duration", "--warm-up"];
+    type File = MultipathFile;
+
+    fn from_file(file: MultipathFile, given: &Overrides, _: FindFile<'_>) -> Result<Self, String> {
+        file.into_experiment(given)
+    }
+
+    fn name_and_title(&self) -> [&str; 2] {
+        [&self.name, &self.title]
+    }
+
+    fn paper(&self) -> Option<&Paper> {
+        self.paper.as_ref()
+    }
+
+    fn is_virtual(&self) -> bool {
+        self.virtual_time
+    }
+}
+
 impl MultipathFile {
     /// The experiment that it describes, with parts replaced.
     ///
     /// # Errors
     /// Names the option that has no meaning here, or what in the result contradicts itself.
-    pub(super) fn into_experiment(mut self, overrides: &Overrides) -> Result<MultipathExperiment, ScenarioError> {
-        let name = self.name.clone();
-        let invalid = |reason| ScenarioError::Invalid { name: name.clone(), reason };
-        self.draw_cases().map_err(invalid)?;
-        self.apply_overrides(overrides).map_err(invalid)?;
-        self.check_extent().map_err(invalid)?;
-        self.tunings.iter().try_for_each(check_tuning).map_err(invalid)?;
+    fn into_experiment(mut self, overrides: &Overrides) -> Result<MultipathExperiment, String> {
+        self.draw_cases()?;
+        self.apply_overrides(overrides)?;
+        self.check_extent()?;
+        self.tunings.iter().try_for_each(check_tuning)?;
         let workload = self.workload();
         let cases: Result<Vec<_>, _> = self.cases.iter().map(|case| self.to_case(case)).collect();
-        let cases = cases.map_err(invalid)?;
-        cases.iter().try_for_each(|case| check_case(case, self.duration)).map_err(invalid)?;
+        let cases = cases?;
+        cases.iter().try_for_each(|case| check_case(case, self.duration))?;
         Ok(MultipathExperiment {
             name: self.name,
             title: self.title,
@@ -152,10 +172,6 @@ impl MultipathFile {
     }
 
     fn apply_overrides(&mut self, given: &Overrides) -> Result<(), String> {
-        let others = given.accuracy_only_option().or(given.disciplines_only_option()).or(given.one_rate_only_option());
-        if let Some(option) = others.or(given.sessions_only_option()).or(given.atlas_only_option()) {
-            return Err(format!("{option} does not apply to experiments on several paths, and this is one"));
-        }
         reject_if(given.bottleneck == Some(BottleneckKind::Htb), || {
             "several paths cannot be the kernel's HTB; leave --bottleneck out".into()
         })?;
@@ -308,7 +324,7 @@ fn check_tuning(tuning: &Tuning) -> Result<(), String> {
     })
 }
 
-pub(super) fn check_path(path: &PathSettings) -> Result<(), String> {
+pub(crate) fn check_path(path: &PathSettings) -> Result<(), String> {
     check_rate("a path", path.rate)?;
     check_delay("a path's delay", path.delay)?;
     reject_if(!(0.0..=0.5).contains(&path.loss), || "choose a loss of 0 to 50 %".into())
@@ -329,11 +345,13 @@ const fn default_max_ratio() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Experiment, load};
+    use crate::error::ScenarioError;
+    use crate::scenario::load;
+    use crate::study::Experiment;
     use kumade_units::Rate;
 
     fn overridden(name: &str, with: Overrides) -> Result<MultipathExperiment, ScenarioError> {
-        load(name, &with).map(|experiment| experiment.into_multipath().unwrap())
+        load(name, &with).map(|experiment| experiment.into_scenario::<MultipathExperiment>().unwrap())
     }
 
     fn named(name: &str) -> MultipathExperiment {

@@ -1,10 +1,10 @@
 //! Whether a scenario on accuracy describes a path that can exist, with traffic that it can carry.
 
-use super::checks::{check_delay, check_rate, check_runs, reject_if};
 use crate::accuracy::keywords::{BottleneckKind, CrossKind, CrossSource, Transport};
 use crate::accuracy::path::{Bottleneck, DownstreamHop};
 use crate::accuracy::scenario::AccuracyScenario;
-use crate::bounds::MAX_RATE;
+use crate::study::bounds::MAX_RATE;
+use crate::study::checks::{check_delay, check_rate, check_runs, reject_if};
 use kumade_units::{Direction, Rate};
 use std::ops::RangeInclusive;
 

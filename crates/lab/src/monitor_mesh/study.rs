@@ -1,0 +1,40 @@
+use super::report::MonitorMeshReport;
+use super::runner::{MeshRunSettings, run};
+use super::scenario::MonitorMeshExperiment;
+use crate::error::RunError;
+use crate::paper::Paper;
+use crate::report::now_utc;
+use crate::study::{AnyScenario, Observer, ReportWithRuns, Scenario};
+
+/// It is one run with many rows, which may be seen while it lasts, and no study.
+impl AnyScenario for MonitorMeshExperiment {
+    fn name_and_title(&self) -> [&str; 2] {
+        Scenario::name_and_title(self)
+    }
+
+    fn paper(&self) -> Option<&Paper> {
+        None
+    }
+
+    fn is_virtual(&self) -> bool {
+        false
+    }
+
+    fn run_count(&self) -> usize {
+        self.direction_count()
+    }
+
+    fn expected_time(&self) -> String {
+        let (sites, period, duration) = (self.sites.len(), self.period, self.duration);
+        format!("{sites} sites, each measured to each other every {period}, for {duration}")
+    }
+
+    fn run(&self, observer: &mut Observer<'_>, stop: &(dyn Fn() -> bool + Sync)) -> Result<ReportWithRuns, RunError> {
+        let started = now_utc();
+        let program = std::env::current_exe();
+        let program = program.map_err(|error| RunError { doing: "find this program", cause: error.into() })?;
+        let rows = run(self, MeshRunSettings { program, page: None }, observer, stop)?;
+        let measured = rows.len();
+        Ok((Box::new(MonitorMeshReport::new(self, started, rows)), measured))
+    }
+}
