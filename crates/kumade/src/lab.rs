@@ -156,8 +156,9 @@ fn compare_reports(args: &CompareArgs) -> anyhow::Result<ExitCode> {
 fn list_experiments() -> anyhow::Result<ExitCode> {
     let mut out = StandardOutput;
     for experiment in kumade_lab::experiments()? {
-        let paper = experiment.paper().map_or(String::new(), |paper| format!("{}, {}", paper.system, paper.figure));
-        writeln!(out, "{:<17}  {paper:<40}  {}", experiment.name(), experiment.title())?;
+        let paper =
+            experiment.head().paper.map_or(String::new(), |paper| format!("{}, {}", paper.system, paper.figure));
+        writeln!(out, "{:<17}  {paper:<40}  {}", experiment.head().name, experiment.head().title)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -174,7 +175,7 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<ExitCode> {
     };
     experiments.iter().filter_map(Experiment::warning).for_each(|warning| note!("warning: {warning}"));
     let page = args.serve.map(|address| mesh::open_page(address, &experiments)).transpose()?;
-    if experiments.iter().any(|experiment| !experiment.is_virtual()) {
+    if experiments.iter().any(|experiment| !experiment.head().is_virtual) {
         kumade_net::namespace::enter_user_namespace_if_needed()?;
     }
     // The first signal stops the experiment after the current run, with a report; the second ends the program at once.
@@ -194,7 +195,7 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<ExitCode> {
         }
         let of = experiment.run_count();
         if stop.load(Ordering::Relaxed) && (measured < of || index + 1 < experiments.len()) {
-            anyhow::bail!("stopped after {measured} of {of} runs of {}", experiment.name());
+            anyhow::bail!("stopped after {measured} of {of} runs of {}", experiment.head().name);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -212,11 +213,11 @@ fn output_report(report: &dyn ReportDocument, args: &RunArgs, experiment: &Exper
 }
 
 fn run_experiment(experiment: &Experiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
-    note!("{}: {}", experiment.name(), experiment.expected_time());
+    note!("{}: {}", experiment.head().name, experiment.expected_time());
     let bar = progress_bar(experiment)?;
     let is_stopped = || stop.load(Ordering::Relaxed);
     let (report, measured) =
-        experiment.run(&mut |progress| show_progress(&bar, experiment.name(), progress), &is_stopped)?;
+        experiment.run(&mut |progress| show_progress(&bar, experiment.head().name, progress), &is_stopped)?;
     bar.finish_and_clear();
     Ok((report, measured))
 }
@@ -247,9 +248,9 @@ impl RunArgs {
     /// The report directory of an experiment.
     fn report_directory(&self, experiment: &Experiment) -> PathBuf {
         match &self.out {
-            None => PathBuf::from("reports").join(experiment.name()),
+            None => PathBuf::from("reports").join(experiment.head().name),
             Some(out) if self.names.len() == 1 => out.clone(),
-            Some(out) => out.join(experiment.name()),
+            Some(out) => out.join(experiment.head().name),
         }
     }
 }

@@ -51,6 +51,6 @@ pub use paper::Paper;
 pub use report::{ReportDocument, now_utc, prepare_directory, printable};
 pub use scenario::{experiments, load};
 pub use study::{
-    AnyScenario, Exclusion, Experiment, Observer, Outcome, Overrides, Progress, ReportWithRuns, RunOutcome, RunRow,
-    Scenario, Study, run,
+    AnyScenario, Exclusion, Experiment, Head, Observer, Outcome, Overrides, Progress, ReportWithRuns, RunOutcome,
+    RunRow, Scenario, Study, run,
 };

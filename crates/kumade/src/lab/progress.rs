@@ -8,7 +8,7 @@ use kumade_lab::{Exclusion, Experiment, Progress};
 pub(super) fn progress_bar(experiment: &Experiment) -> anyhow::Result<ProgressBar> {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}")?;
     let bar = ProgressBar::new(experiment.run_count() as u64).with_style(style);
-    bar.set_message(format!("{}: building the network", experiment.name()));
+    bar.set_message(format!("{}: building the network", experiment.head().name));
     Ok(bar)
 }
 

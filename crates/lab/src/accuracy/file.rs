@@ -9,7 +9,7 @@ use crate::accuracy::published::PublishedResult;
 use crate::accuracy::scenario::{AccuracyScenario, CrossTraffic};
 use crate::paper::Paper;
 use crate::study::checks::check_name;
-use crate::study::{FindFile, Overrides, Scenario, replace_list};
+use crate::study::{FindFile, Head, Overrides, Scenario, replace_list};
 use kumade_estimate::MethodSettings;
 use kumade_units::{Direction, Rate};
 use serde::Deserialize;
@@ -58,16 +58,9 @@ impl Scenario for AccuracyExperiment {
         file.into_experiment(given)
     }
 
-    fn name_and_title(&self) -> [&str; 2] {
-        [&self.name, &self.title]
-    }
-
-    fn paper(&self) -> Option<&Paper> {
-        self.paper.as_ref()
-    }
-
-    fn is_virtual(&self) -> bool {
-        self.base_scenario.bottleneck.kind == BottleneckKind::Virtual
+    fn head(&self) -> Head<'_> {
+        let is_virtual = self.base_scenario.bottleneck.kind == BottleneckKind::Virtual;
+        Head { name: &self.name, title: &self.title, paper: self.paper.as_ref(), is_virtual }
     }
 }
 

@@ -1,7 +1,7 @@
-use crate::accuracy::{BottleneckKind, Transport};
+use crate::accuracy::Transport;
 use crate::atlas::PathAtlas;
 use crate::study::checks::{check_name, check_runs, reject_if};
-use crate::study::{FindFile, Overrides, Scenario, replace_list};
+use crate::study::{FindFile, Head, Overrides, Scenario, replace_list};
 
 impl Scenario for PathAtlas {
     const KIND: &'static str = "path-atlas";
@@ -33,11 +33,7 @@ impl Scenario for PathAtlas {
         Ok(file)
     }
 
-    fn name_and_title(&self) -> [&str; 2] {
-        [&self.name, &self.title]
-    }
-
-    fn is_virtual(&self) -> bool {
-        self.bottleneck == BottleneckKind::Virtual
+    fn head(&self) -> Head<'_> {
+        Head { name: &self.name, title: &self.title, paper: None, is_virtual: self.is_virtual() }
     }
 }

@@ -1,6 +1,6 @@
 use super::buildable::{as_built, unsupported_reason};
 use crate::accuracy::{BottleneckKind, Transport};
-use crate::study::{Exclusion, Scenario};
+use crate::study::Exclusion;
 use crate::values::parse_list;
 use kumade_sim::atlas::{DrawnPath, PathKind, Seeds};
 use serde::{Deserialize, Deserializer};
@@ -69,6 +69,10 @@ impl PathAtlas {
     /// The path of a point.
     pub(super) fn path(&self, point: &AtlasPoint) -> DrawnPath {
         as_built(self.draw_path(point.kind, point.path_number), self.bottleneck)
+    }
+
+    pub(super) fn is_virtual(&self) -> bool {
+        self.bottleneck == BottleneckKind::Virtual
     }
 
     /// Kinds of which no path can be built so, and transports that a kind does not pass, and why.

@@ -4,7 +4,7 @@ use super::row::AtlasRow;
 use super::scenario::{AtlasPoint, PathAtlas};
 use crate::accuracy::Transport;
 use crate::error::RunError;
-use crate::study::{Exclusion, Outcome, RunOutcome, RunRow, Scenario, Study};
+use crate::study::{Exclusion, Outcome, RunOutcome, RunRow, Study};
 use anyhow::anyhow;
 use kumade_estimate::MethodSettings;
 use kumade_sim::atlas::{PathKind, PathResult};

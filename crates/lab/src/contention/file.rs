@@ -5,7 +5,7 @@ use crate::contention::{
 };
 use crate::fairness::{ConnectionGroup, DisciplineChoice, SharedLink};
 use crate::study::checks::{check_delay, check_name, check_rate, check_runs, reject_if};
-use crate::study::{FindFile, Overrides, Scenario, choose_cases, replace_list};
+use crate::study::{FindFile, Head, Overrides, Scenario, choose_cases, replace_list};
 use crate::values::{optional_rate, optional_size, optional_span, span};
 use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span};
@@ -97,12 +97,8 @@ impl Scenario for ContentionExperiment {
         file.into_experiment(given)
     }
 
-    fn name_and_title(&self) -> [&str; 2] {
-        [&self.name, &self.title]
-    }
-
-    fn is_virtual(&self) -> bool {
-        self.virtual_time
+    fn head(&self) -> Head<'_> {
+        Head { name: &self.name, title: &self.title, paper: None, is_virtual: self.virtual_time }
     }
 }
 

@@ -171,6 +171,7 @@ impl BuiltNetwork {
             let offered = rate((sent * mean_bytes) as u64);
             (words.clone(), offered, if packets > 0 { rate(bytes) } else { 0.0 })
         });
+        let sojourn = after.sojourn.since(&before.sojourn);
         ContentionObservation {
             flows: pairs().map(share).collect(),
             longest_stall_seconds: longest_stall.as_secs_f64(),
@@ -180,7 +181,7 @@ impl BuiltNetwork {
                 .short_flows
                 .map(|_| self.short_flow_times(self.measurement_start + experiment.duration)),
             forwarded_bits_per_second: rate(after.forwarded_bytes - before.forwarded_bytes),
-            queueing: delays_from_sojourn(&after.sojourn.since(&before.sojourn)),
+            queueing: DelayQuantiles::from_quantiles(sojourn.count(), |part| sojourn.quantile(part)),
             drops: after.drops.difference_since(before.drops),
             bulk_retransmissions: sum(|flow| flow.tcp.retransmissions),
             bulk_packets: sum(|flow| flow.sent_packets),
@@ -292,15 +293,6 @@ impl ShortFlows {
             ..TcpConfig::new(CongestionControl::Cubic)
         })
     }
-}
-
-fn delays_from_sojourn(sojourn: &SojournHistogram) -> Option<DelayQuantiles> {
-    let at = |part| sojourn.quantile(part).as_secs_f64();
-    (sojourn.count() > 0).then(|| DelayQuantiles {
-        median_seconds: at(0.5),
-        p95_seconds: at(0.95),
-        p99_seconds: at(0.99),
-    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::fairness::{
 };
 use crate::paper::Paper;
 use crate::study::checks::{check_delay, check_name, check_rate, check_runs, reject_if};
-use crate::study::{FindFile, Overrides, Scenario, replace_list};
+use crate::study::{FindFile, Head, Overrides, Scenario, replace_list};
 use crate::values::{span, spans};
 use kumade_link::queue::QueueConfig;
 use kumade_sim::network::FlowId;
@@ -66,16 +66,8 @@ impl Scenario for FairnessExperiment {
         file.into_experiment(given, beside)
     }
 
-    fn name_and_title(&self) -> [&str; 2] {
-        [&self.name, &self.title]
-    }
-
-    fn paper(&self) -> Option<&Paper> {
-        self.paper.as_ref()
-    }
-
-    fn is_virtual(&self) -> bool {
-        self.virtual_time
+    fn head(&self) -> Head<'_> {
+        Head { name: &self.name, title: &self.title, paper: self.paper.as_ref(), is_virtual: self.virtual_time }
     }
 }
 

@@ -1,7 +1,7 @@
 use crate::accuracy::{BottleneckKind, Transport};
 use crate::fast_links::FastLinksExperiment;
 use crate::study::checks::{check_name, check_rate, check_runs, reject_if};
-use crate::study::{FindFile, Overrides, Scenario, replace_list};
+use crate::study::{FindFile, Head, Overrides, Scenario, replace_list};
 use kumade_units::Span;
 use std::ops::RangeInclusive;
 
@@ -23,12 +23,8 @@ impl Scenario for FastLinksExperiment {
         file.check().map(|()| file)
     }
 
-    fn name_and_title(&self) -> [&str; 2] {
-        [&self.name, &self.title]
-    }
-
-    fn is_virtual(&self) -> bool {
-        false
+    fn head(&self) -> Head<'_> {
+        Head { name: &self.name, title: &self.title, paper: None, is_virtual: false }
     }
 }
 
@@ -64,10 +60,10 @@ impl FastLinksExperiment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::Study;
-    use kumade_units::Rate;
     use crate::scenario::load;
     use crate::study::Experiment;
+    use crate::study::Study;
+    use kumade_units::Rate;
 
     const TEXT: &str = include_str!("../../scenarios/fast-links.toml");
 

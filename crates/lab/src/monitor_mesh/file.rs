@@ -1,7 +1,7 @@
 use crate::accuracy::BottleneckKind;
 use crate::monitor_mesh::MonitorMeshExperiment;
 use crate::study::checks::{check_delay, check_name, check_rate, reject_if};
-use crate::study::{FindFile, Overrides, Scenario};
+use crate::study::{FindFile, Head, Overrides, Scenario};
 use kumade_netns_testbed::NetworkSpec;
 use kumade_units::Span;
 use std::collections::BTreeSet;
@@ -24,12 +24,8 @@ impl Scenario for MonitorMeshExperiment {
         check(&file, given.bottleneck).map(|()| file)
     }
 
-    fn name_and_title(&self) -> [&str; 2] {
-        [&self.name, &self.title]
-    }
-
-    fn is_virtual(&self) -> bool {
-        false
+    fn head(&self) -> Head<'_> {
+        Head { name: &self.name, title: &self.title, paper: None, is_virtual: false }
     }
 }
 

@@ -2,22 +2,13 @@ use super::report::MonitorMeshReport;
 use super::runner::{MeshRunSettings, run};
 use super::scenario::MonitorMeshExperiment;
 use crate::error::RunError;
-use crate::paper::Paper;
 use crate::report::now_utc;
-use crate::study::{AnyScenario, Observer, ReportWithRuns, Scenario};
+use crate::study::{AnyScenario, Head, Observer, ReportWithRuns, Scenario};
 
 /// It is one run with many rows, which may be seen while it lasts, and no study.
 impl AnyScenario for MonitorMeshExperiment {
-    fn name_and_title(&self) -> [&str; 2] {
-        Scenario::name_and_title(self)
-    }
-
-    fn paper(&self) -> Option<&Paper> {
-        None
-    }
-
-    fn is_virtual(&self) -> bool {
-        false
+    fn head(&self) -> Head<'_> {
+        Scenario::head(self)
     }
 
     fn run_count(&self) -> usize {

@@ -6,7 +6,7 @@ use crate::multipath::{
 };
 use crate::paper::Paper;
 use crate::study::checks::{check_delay, check_name, check_rate, check_runs, reject_if};
-use crate::study::{FindFile, Overrides, Scenario, choose_cases, replace_list};
+use crate::study::{FindFile, Head, Overrides, Scenario, choose_cases, replace_list};
 use crate::values::{optional_size, ratio, span};
 use kumade_units::{Span, parse};
 use serde::Deserialize;
@@ -116,16 +116,8 @@ impl Scenario for MultipathExperiment {
         file.into_experiment(given)
     }
 
-    fn name_and_title(&self) -> [&str; 2] {
-        [&self.name, &self.title]
-    }
-
-    fn paper(&self) -> Option<&Paper> {
-        self.paper.as_ref()
-    }
-
-    fn is_virtual(&self) -> bool {
-        self.virtual_time
+    fn head(&self) -> Head<'_> {
+        Head { name: &self.name, title: &self.title, paper: self.paper.as_ref(), is_virtual: self.virtual_time }
     }
 }
 

@@ -5,7 +5,7 @@ use super::row::MultipathRow;
 use super::scenario::{MultipathExperiment, MultipathPoint, Workload};
 use super::{realtime, virtual_time};
 use crate::error::RunError;
-use crate::study::{Exclusion, Outcome, RunOutcome, Study, repeatable_rows};
+use crate::study::{Exclusion, Outcome, RunOutcome, Study, describe_time, repeatable_rows};
 use kumade_units::Span;
 
 repeatable_rows!(MultipathRow);
@@ -37,12 +37,7 @@ impl Study for MultipathExperiment {
     fn expected_time(&self) -> String {
         let points = self.points();
         let seconds: f64 = points.iter().map(|point| self.traffic_duration(point).as_secs_f64()).sum();
-        let runs = points.len();
-        if self.virtual_time {
-            return format!("{runs} runs of {seconds:.0} s together in virtual time");
-        }
-        let minutes = (seconds + runs as f64 * SETUP_TIME.as_secs_f64()) / 60.0;
-        format!("{runs} runs, about {minutes:.0} minutes in total")
+        describe_time(points.len(), seconds, self.virtual_time, SETUP_TIME)
     }
 
     fn run_virtually(&self, point: &MultipathPoint<'_>) -> Result<MultipathRow, RunError> {

@@ -1,9 +1,8 @@
 use crate::accuracy::BottleneckKind;
 use crate::multipath::check_path;
 use crate::nat_session::{NatCase, NatSessionExperiment};
-use crate::paper::Paper;
 use crate::study::checks::{check_delay, check_name, check_runs, reject_if};
-use crate::study::{FindFile, Overrides, Scenario, choose_cases};
+use crate::study::{FindFile, Head, Overrides, Scenario, choose_cases};
 use kumade_units::Span;
 use std::ops::RangeInclusive;
 
@@ -34,16 +33,8 @@ impl Scenario for NatSessionExperiment {
         file.check().map(|()| file)
     }
 
-    fn name_and_title(&self) -> [&str; 2] {
-        [&self.name, &self.title]
-    }
-
-    fn paper(&self) -> Option<&Paper> {
-        self.paper.as_ref()
-    }
-
-    fn is_virtual(&self) -> bool {
-        self.virtual_time
+    fn head(&self) -> Head<'_> {
+        Head { name: &self.name, title: &self.title, paper: self.paper.as_ref(), is_virtual: self.virtual_time }
     }
 }
 

@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn every_built_in_file_is_valid_and_named_as_the_experiment() {
-        let names: Vec<_> = experiments().unwrap().into_iter().map(|e| e.name().to_owned()).collect();
+        let names: Vec<_> = experiments().unwrap().into_iter().map(|e| e.head().name.to_owned()).collect();
         assert_eq!(names, BUILT_IN.iter().map(|(name, _)| *name).collect::<Vec<_>>());
     }
 

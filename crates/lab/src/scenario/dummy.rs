@@ -3,7 +3,7 @@
 use super::kinds::Kind;
 use crate::error::RunError;
 use crate::report::{ReportParts, Table, report_document};
-use crate::study::{Exclusion, FindFile, Outcome, Overrides, RunOutcome, Scenario, Study, repeatable_rows};
+use crate::study::{Exclusion, FindFile, Head, Outcome, Overrides, RunOutcome, Scenario, Study, repeatable_rows};
 use crate::values::spans;
 use anyhow::anyhow;
 use kumade_units::Span;
@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The line in the table.
-pub(super) const KINDS: [Kind; 1] = [Kind::of::<Latenesses>("latenesses")];
+pub(super) const KINDS: [Kind; 1] = [Kind::for_scenario::<Latenesses>("latenesses")];
 
 /// Runs that are late as they are told to be: each run takes as many of these as it is repeated.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -52,12 +52,8 @@ impl Scenario for Latenesses {
         Ok(file)
     }
 
-    fn name_and_title(&self) -> [&str; 2] {
-        [&self.name, &self.title]
-    }
-
-    fn is_virtual(&self) -> bool {
-        self.virtual_time
+    fn head(&self) -> Head<'_> {
+        Head { name: &self.name, title: &self.title, paper: None, is_virtual: self.virtual_time }
     }
 }
 

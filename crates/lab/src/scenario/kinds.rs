@@ -16,24 +16,25 @@ use toml::de::DeTable;
 
 /// A new kind is a line here. A file that does not name its kind is of the first that has this key.
 const KINDS: [Kind; 8] = [
-    Kind::of::<ContentionExperiment>("contention"),
-    Kind::of::<FairnessExperiment>("disciplines"),
-    Kind::of::<MultipathExperiment>("planes"),
-    Kind::of::<NatSessionExperiment>("idle"),
-    Kind::of::<PathAtlas>("kinds"),
-    Kind::of::<FastLinksExperiment>("mtus"),
-    Kind::of::<MonitorMeshExperiment>("sites"),
-    Kind::of::<AccuracyExperiment>("name"),
+    Kind::for_scenario::<ContentionExperiment>("contention"),
+    Kind::for_scenario::<FairnessExperiment>("disciplines"),
+    Kind::for_scenario::<MultipathExperiment>("planes"),
+    Kind::for_scenario::<NatSessionExperiment>("idle"),
+    Kind::for_scenario::<PathAtlas>("kinds"),
+    Kind::for_scenario::<FastLinksExperiment>("mtus"),
+    Kind::for_scenario::<MonitorMeshExperiment>("sites"),
+    Kind::for_scenario::<AccuracyExperiment>("name"),
 ];
 
 /// A kind of experiment.
 pub(super) struct Kind {
     name: &'static str,
     guessed_by: &'static str,
-    read: fn(Document<'_>, &Overrides, FindFile<'_>) -> Result<Box<dyn AnyScenario>, Refusal>,
+    read: fn(Document<'_>, &Overrides, FindFile<'_>) -> ReadResult,
 }
 
 type Document<'a> = Spanned<DeTable<'a>>;
+type ReadResult = Result<Box<dyn AnyScenario>, Refusal>;
 
 enum Refusal {
     Malformed(toml::de::Error),
@@ -45,16 +46,12 @@ const MIN_SIMILARITY: f64 = 0.75;
 
 impl Kind {
     /// Of files that are read so.
-    pub(super) const fn of<S: Scenario + AnyScenario>(guessed_by: &'static str) -> Self {
+    pub(super) const fn for_scenario<S: Scenario + AnyScenario>(guessed_by: &'static str) -> Self {
         Kind { name: S::KIND, guessed_by, read: read::<S> }
     }
 }
 
-fn read<S: Scenario + AnyScenario>(
-    document: Document<'_>,
-    given: &Overrides,
-    beside: FindFile<'_>,
-) -> Result<Box<dyn AnyScenario>, Refusal> {
+fn read<S: Scenario + AnyScenario>(document: Document<'_>, given: &Overrides, beside: FindFile<'_>) -> ReadResult {
     let file = S::File::deserialize(toml::Deserializer::from(document)).map_err(Refusal::Malformed)?;
     if let Some(option) = given.unsupported_option(S::OPTIONS) {
         return Err(Refusal::Invalid(format!("{option} does not apply to {}, and this is one", S::ABOUT)));

@@ -1,8 +1,7 @@
-use super::kind::{Scenario, Study};
+use super::kind::{Head, Scenario, Study};
 use super::progress::Observer;
 use super::runner::run;
 use crate::error::RunError;
-use crate::paper::Paper;
 use crate::report::{ReportDocument, now_utc};
 use anyhow::anyhow;
 use std::any::Any;
@@ -20,12 +19,8 @@ pub type ReportWithRuns = (Box<dyn ReportDocument>, usize);
 
 /// What can be asked of a scenario whatever its kind.
 pub trait AnyScenario: Any + Debug + Send + Sync {
-    /// See [`Scenario::name_and_title`].
-    fn name_and_title(&self) -> [&str; 2];
-    /// See [`Scenario::paper`].
-    fn paper(&self) -> Option<&Paper>;
-    /// See [`Scenario::is_virtual`].
-    fn is_virtual(&self) -> bool;
+    /// See [`Scenario::head`].
+    fn head(&self) -> Head<'_>;
     /// How many runs it has.
     fn run_count(&self) -> usize;
     /// The number of runs and how long they take, in words.
@@ -38,16 +33,8 @@ pub trait AnyScenario: Any + Debug + Send + Sync {
 }
 
 impl<S: Study> AnyScenario for S {
-    fn name_and_title(&self) -> [&str; 2] {
-        Scenario::name_and_title(self)
-    }
-
-    fn paper(&self) -> Option<&Paper> {
-        Scenario::paper(self)
-    }
-
-    fn is_virtual(&self) -> bool {
-        Scenario::is_virtual(self)
+    fn head(&self) -> Head<'_> {
+        Scenario::head(self)
     }
 
     fn run_count(&self) -> usize {
@@ -84,24 +71,9 @@ impl Experiment {
         self.warning.as_deref()
     }
 
-    /// Its name, which is also that of the report's directory.
-    pub fn name(&self) -> &str {
-        self.scenario.name_and_title()[0]
-    }
-
-    /// The question in one line.
-    pub fn title(&self) -> &str {
-        self.scenario.name_and_title()[1]
-    }
-
-    /// The published experiment that this one repeats.
-    pub fn paper(&self) -> Option<&Paper> {
-        self.scenario.paper()
-    }
-
-    /// Whether it runs in virtual time, so that no network is built.
-    pub fn is_virtual(&self) -> bool {
-        self.scenario.is_virtual()
+    /// Its name, its question, and whether it runs in virtual time.
+    pub fn head(&self) -> Head<'_> {
+        self.scenario.head()
     }
 
     /// How many runs it has.

@@ -4,6 +4,7 @@ use super::run_repetition::{MAX_REPEATS, RunOutcome};
 use crate::error::RunError;
 use crate::paper::Paper;
 use crate::report::ReportDocument;
+use kumade_units::Span;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
@@ -28,16 +29,21 @@ pub trait Scenario: Debug + Sized + Send + Sync + 'static {
     /// What of it contradicts itself or exceeds a limit, and what to change.
     fn from_file(file: Self::File, given: &Overrides, beside: FindFile<'_>) -> Result<Self, String>;
 
-    /// Its name, which is also that of the report's directory, and the question in one line.
-    fn name_and_title(&self) -> [&str; 2];
+    /// What it has in common with others.
+    fn head(&self) -> Head<'_>;
+}
 
+/// What all scenarios have.
+#[derive(Debug, Clone, Copy)]
+pub struct Head<'a> {
+    /// Its name, which is also that of the report's directory.
+    pub name: &'a str,
+    /// The question in one line.
+    pub title: &'a str,
     /// The published experiment that it repeats.
-    fn paper(&self) -> Option<&Paper> {
-        None
-    }
-
+    pub paper: Option<&'a Paper>,
     /// Whether it runs in virtual time, so that no network is built.
-    fn is_virtual(&self) -> bool;
+    pub is_virtual: bool,
 }
 
 /// A series of runs that are alike, each of which gives a row of the report.
@@ -125,4 +131,13 @@ pub trait Study: Scenario {
 pub trait RunRow: Send {
     /// Notes how often the run was repeated, and whether its last repetition was disturbed as well.
     fn set_repetition(&mut self, repeats: u32, disturbed: bool);
+}
+
+/// The number of runs and how long they take, in words: so many seconds together, and this for each in real time.
+pub(crate) fn describe_time(runs: usize, seconds: f64, is_virtual: bool, setup_time: Span) -> String {
+    if is_virtual {
+        return format!("{runs} runs of {seconds:.0} s together in virtual time");
+    }
+    let minutes = (seconds + runs as f64 * setup_time.as_secs_f64()) / 60.0;
+    format!("{runs} runs, about {minutes:.0} minutes in total")
 }

@@ -12,7 +12,8 @@ mod run_repetition;
 mod runner;
 
 pub use experiment::{AnyScenario, Experiment, ReportWithRuns};
-pub use kind::{FindFile, RunRow, Scenario, Study};
+pub(crate) use kind::describe_time;
+pub use kind::{FindFile, Head, RunRow, Scenario, Study};
 pub use overrides::Overrides;
 pub(crate) use overrides::{choose_cases, replace_list};
 pub use progress::{Exclusion, Observer, Outcome, Progress};

@@ -17,7 +17,7 @@ pub fn run<S: Study>(
     let points = study.points();
     let mut outcome = Outcome { rows: Vec::with_capacity(points.len()), excluded: study.exclusions() };
     outcome.excluded.iter().for_each(|excluded| observer(Progress::Excluded(excluded, 0)));
-    if study.is_virtual() {
+    if study.head().is_virtual {
         let mut done = |place: usize, _: &_| observer(Progress::Done(&study.describe_point(&points[place]), 1));
         outcome.rows = run_in_parallel(&points, &mut done, stop, &|point| study.run_virtually(point))?;
         return Ok(outcome);
