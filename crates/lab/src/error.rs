@@ -61,6 +61,13 @@ pub struct RunError {
     pub cause: anyhow::Error,
 }
 
+impl RunError {
+    /// For `map_err`: this operation failed.
+    pub(crate) fn during<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunError + Copy {
+        move |cause| RunError { doing, cause: cause.into() }
+    }
+}
+
 /// A report that could not be generated or written.
 #[derive(Debug, Error)]
 pub enum ReportError {

@@ -43,11 +43,12 @@ impl RealTime {
     /// # Errors
     /// Where the system refuses something, or what was built is not what was asked for.
     pub fn from_scenario(scenario: &AccuracyScenario) -> Result<Self, RunError> {
-        let mut fabric = build(scenario).map_err(run_error("build the network"))?;
+        let mut fabric = build(scenario).map_err(RunError::during("build the network"))?;
         for &direction in &scenario.directions {
-            fabric.verify_bottleneck(direction).map_err(run_error("check the network"))?;
+            fabric.verify_bottleneck(direction).map_err(RunError::during("check the network"))?;
         }
-        let serving = RunningServer::start(fabric.host(RECEIVING_HOST).map_err(run_error("find the far host"))?)?;
+        let serving =
+            RunningServer::start(fabric.host(RECEIVING_HOST).map_err(RunError::during("find the far host"))?)?;
         let path = (scenario.bottleneck.clone(), scenario.downstream_hop);
         Ok(RealTime { network: fabric, traffic: None, path, server: serving })
     }
@@ -55,11 +56,11 @@ impl RealTime {
     fn set_firewall(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<(), RunError> {
         let rules = scenario.firewall_for(point.transport).map(FilterRule::from).collect();
         let middlebox = MiddleboxConfig { rules, ..Default::default() };
-        self.network.set_middlebox(Some(middlebox)).map_err(run_error("set up the firewall"))
+        self.network.set_middlebox(Some(middlebox)).map_err(RunError::during("set up the firewall"))
     }
 
     fn start_cross_traffic(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<(), RunError> {
-        let wrong = run_error("set the cross traffic");
+        let wrong = RunError::during("set the cross traffic");
         self.traffic = None;
         for direction in [Direction::Up, Direction::Down] {
             self.network.set_cross_traffic(direction, &[]).map_err(&wrong)?;
@@ -106,22 +107,22 @@ impl RealTime {
         self.set_firewall(scenario, point)?;
         self.start_cross_traffic(scenario, point)?;
         let config = measure_config(scenario, point, self.server.address());
-        let host = self.network.host(SENDING_HOST).map_err(run_error("find the near host"))?;
+        let host = self.network.host(SENDING_HOST).map_err(RunError::during("find the near host"))?;
         let mut observed = ObservedTrains::new(scenario.keeps_timeline, point.direction);
         let began = clock::realtime();
         let result = host.namespace.run(|| kumade_client::measure(&config, &mut |event| observed.record_event(event)));
-        let result = result.map_err(run_error("enter the near host"))?;
+        let result = result.map_err(RunError::during("enter the near host"))?;
         let ended = clock::realtime();
         let (from, to) = observed.observation_window().unwrap_or((began, ended));
         let mut row = Row::new(scenario, point);
         let truth = self
             .network
             .true_available_bandwidth(point.direction, from, to)
-            .map_err(run_error("read the link's ledger"))?;
+            .map_err(RunError::during("read the link's ledger"))?;
         // Capacity and delay are measured before the trains that the truth is about.
         let from = if scenario.makes_full_measurement { began } else { from };
         let lateness =
-            self.network.lateness(point.direction, from, to).map_err(run_error("read the link's ledger"))?.max;
+            self.network.lateness(point.direction, from, to).map_err(RunError::during("read the link's ledger"))?.max;
         row.truth_bits_per_second = truth.bits_per_second();
         let emulated = scenario.bottleneck.kind == BottleneckKind::Emulated;
         row.max_lateness_seconds = emulated.then(|| lateness.as_secs_f64());
@@ -143,10 +144,6 @@ const SENDING_HOST: &str = "a";
 const RECEIVING_HOST: &str = "b";
 const LEFT_CROSS_TRAFFIC_HOST: &str = "c";
 const RIGHT_CROSS_TRAFFIC_HOST: &str = "d";
-
-fn run_error<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunError {
-    move |cause| RunError { doing, cause: cause.into() }
-}
 
 fn build(scenario: &AccuracyScenario) -> Result<Box<dyn ExperimentNetwork>, NetworkError> {
     let Bottleneck { kind, rate, queue, .. } = scenario.bottleneck;

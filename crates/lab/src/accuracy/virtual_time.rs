@@ -70,7 +70,7 @@ fn virtual_path(
         hops.push(PathHop { link, queue: None, cross: cross.into_iter().collect() });
     }
     let path = VirtualPath::new(&hops, stamping, point.run.into());
-    let mut path = path.map_err(|cause| RunError { doing: "make the virtual path", cause: cause.into() })?;
+    let mut path = path.map_err(RunError::during("make the virtual path"))?;
     path.wait(CROSS_TRAFFIC_WARM_UP);
     Ok(path)
 }

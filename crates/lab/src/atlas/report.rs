@@ -4,7 +4,7 @@ use super::row::AtlasRow;
 use super::scenario::PathAtlas;
 use super::summary::{AtlasSummary, KindSummary};
 use crate::accuracy::BottleneckKind;
-use crate::report::{ReportParts, Table, describe_disturbances, report_document};
+use crate::report::{Column, ReportParts, Table, describe_disturbances, format_part, report_document};
 use crate::study::{Exclusion, Outcome};
 use kumade_sim::atlas::{PathKind, PathResult};
 
@@ -73,47 +73,30 @@ fn run_notes(report: &PathAtlasReport) -> Vec<String> {
     left_out.chain(describe_disturbances(report.rows.iter().map(|row| (row.repeats, row.disturbed)))).collect()
 }
 
+const KIND_COLUMNS: [Column<'_, KindSummary>; 2] =
+    [("kind", &|kind| kind.kind.clone()), ("transport", &|kind| kind.transport.clone())];
+const FIGURE_COLUMNS: [Column<'_, KindSummary>; 8] = [
+    ("paths", &|kind| kind.runs.to_string()),
+    ("values", &|kind| kind.values.to_string()),
+    ("coverage", &|kind| format_part(kind.coverage_ratio, 1)),
+    ("error", &|kind| format_part(kind.mean_absolute_error_ratio, 2)),
+    ("width", &|kind| format_part(kind.median_width_ratio, 1)),
+    ("wrong", &|kind| kind.wrong.to_string()),
+    ("MB", &|kind| format!("{:.2}", kind.mean_bytes / 1e6)),
+    ("s", &|kind| format!("{:.2}", kind.mean_seconds)),
+];
+
 fn kind_table(kinds: &[KindSummary]) -> Table {
-    let percent = |part: Option<f64>, decimals: usize| {
-        part.map_or("–".to_owned(), |part| format!("{:.decimals$}", part * 100.0))
-    };
-    let row = |kind: &KindSummary| {
-        vec![
-            kind.kind.clone(),
-            kind.transport.clone(),
-            kind.runs.to_string(),
-            kind.values.to_string(),
-            percent(kind.coverage_ratio, 1),
-            percent(kind.mean_absolute_error_ratio, 2),
-            percent(kind.median_width_ratio, 1),
-            kind.wrong.to_string(),
-            format!("{:.2}", kind.mean_bytes / 1e6),
-            format!("{:.2}", kind.mean_seconds),
-        ]
-    };
-    let columns = ["kind", "transport", "paths", "values", "coverage", "error", "width", "wrong", "MB", "s"];
-    Table {
-        caption: "By kind of path: how many gave a value; coverage of the intervals; mean \
-                  absolute error in percent of what the path carries; median width of the interval in percent of the truth; \
-                  statements that are wrong with confidence, by more than 5 %; mean cost of a measurement"
-            .to_owned(),
-        columns: columns.map(str::to_owned).to_vec(),
-        rows: kinds.iter().map(row).collect(),
-    }
+    let caption = "By kind of path: how many gave a value; coverage of the intervals; mean \
+                   absolute error in percent of what the path carries; median width of the interval in percent of the truth; \
+                   statements that are wrong with confidence, by more than 5 %; mean cost of a measurement";
+    Table::from_items(caption, kinds, &[&KIND_COLUMNS[..], &FIGURE_COLUMNS].concat())
 }
 
 fn missing_value_table(kinds: &[KindSummary]) -> Table {
-    let of = |kind: &KindSummary| {
-        let cells = |(cause, count): (&String, &usize)| {
-            vec![kind.kind.clone(), kind.transport.clone(), count.to_string(), cause.clone()]
-        };
-        kind.refusals.iter().map(cells).collect::<Vec<_>>()
-    };
-    Table {
-        caption: "Measurements without a value, by cause".to_owned(),
-        columns: ["kind", "transport", "paths", "cause"].map(str::to_owned).to_vec(),
-        rows: kinds.iter().flat_map(of).collect(),
-    }
+    Table::of_counts("Measurements without a value, by cause", kinds, &KIND_COLUMNS, ["paths", "cause"], |kind| {
+        &kind.refusals
+    })
 }
 
 /// Where TCP connections were the cross traffic of some.

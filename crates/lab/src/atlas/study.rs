@@ -2,10 +2,8 @@ use super::realtime;
 use super::report::PathAtlasReport;
 use super::row::AtlasRow;
 use super::scenario::{AtlasPoint, PathAtlas};
-use crate::accuracy::Transport;
 use crate::error::RunError;
 use crate::study::{Exclusion, Outcome, RunOutcome, RunRow, Study};
-use anyhow::anyhow;
 use kumade_estimate::MethodSettings;
 use kumade_sim::atlas::{PathKind, PathResult};
 
@@ -47,8 +45,8 @@ impl Study for PathAtlas {
 
     fn run_virtually(&self, point: &AtlasPoint) -> Result<Self::Row, RunError> {
         let path = self.path(point);
-        let measured = path.measure(probe_transport(point)?, &MethodSettings::default());
-        let measured = measured.map_err(|error| run_error(error.into()))?;
+        let measured = path.measure(point.transport.full_measurement_transport()?, &MethodSettings::default());
+        let measured = measured.map_err(RunError::during("measure a path of the atlas"))?;
         let verdict = PathResult::evaluate(&path, &measured);
         Ok((AtlasRow::new(point, &path, &measured, &verdict), verdict))
     }
@@ -67,7 +65,7 @@ impl Study for PathAtlas {
     }
 
     fn run_really(&self, _: &mut CheckedKind, point: &AtlasPoint) -> Result<RunOutcome<Self::Row>, RunError> {
-        realtime::measure(self, &self.path(point), point, probe_transport(point)?)
+        realtime::measure(self, &self.path(point), point, point.transport.full_measurement_transport()?)
     }
 
     fn excluded_by_failure(&self, point: &AtlasPoint, error: &RunError) -> Option<Exclusion> {
@@ -79,16 +77,4 @@ impl Study for PathAtlas {
     fn report(&self, started: String, outcome: Outcome<Self::Row>) -> PathAtlasReport {
         PathAtlasReport::new(self, started, outcome)
     }
-}
-
-fn probe_transport(point: &AtlasPoint) -> Result<kumade_probe_train::Transport, RunError> {
-    match point.transport {
-        Transport::Udp => Ok(kumade_probe_train::Transport::Udp),
-        Transport::Rake => Ok(kumade_probe_train::Transport::Rake),
-        other => Err(run_error(anyhow!("a path of the atlas has no transport `{other}`; choose udp or rake"))),
-    }
-}
-
-fn run_error(cause: anyhow::Error) -> RunError {
-    RunError { doing: "measure a path of the atlas", cause }
 }

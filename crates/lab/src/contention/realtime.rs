@@ -34,9 +34,8 @@ pub(super) fn run(
     experiment: &ContentionExperiment,
     point: &ContentionPoint<'_>,
 ) -> Result<RunOutcome<ContentionRow>, RunError> {
-    let network =
-        build_contention_network(experiment, point).map_err(|cause| RunError { doing: "build the network", cause })?;
-    observe(kernel, experiment, point, &network).map_err(|cause| RunError { doing: "run the traffic", cause })
+    let network = build_contention_network(experiment, point).map_err(RunError::during("build the network"))?;
+    observe(kernel, experiment, point, &network).map_err(RunError::during("run the traffic"))
 }
 
 fn build_contention_network(experiment: &ContentionExperiment, point: &ContentionPoint<'_>) -> anyhow::Result<Network> {

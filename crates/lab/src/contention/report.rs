@@ -4,7 +4,7 @@ use super::attack::{Attack, PulseTraffic};
 use super::row::ContentionRow;
 use super::scenario::{ContentionCase, ContentionExperiment};
 use super::summary::{ContentionSummary, DELAY_FIGURES, PointSummary, SHARE_FIGURES, SummaryFigure};
-use crate::report::{CsvResult, ReportParts, Table, describe_disturbances, report_document, to_csv};
+use crate::report::{CsvResult, ReportParts, Table, Values, describe_disturbances, report_document};
 use kumade_units::Rate;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -98,14 +98,17 @@ impl ReportParts for ContentionReport {
     }
 
     /// With the figures that are summed up.
-    fn csv(&self) -> CsvResult {
+    fn values(&self) -> serde_json::Result<Values> {
         let figures = || SHARE_FIGURES.iter().chain(DELAY_FIGURES);
         let row = |row| RowWithFigures {
             row,
             figures: figures().map(|figure| (figure.name, (figure.value_of)(row))).collect(),
         };
         let names: Vec<_> = figures().map(|figure| format!("figures.{}", figure.name)).collect();
-        to_csv(&self.rows.iter().map(row).collect::<Vec<_>>(), &format!("{} {}", Self::COLUMNS, names.join(" ")))
+        Values::from_rows(
+            &self.rows.iter().map(row).collect::<Vec<_>>(),
+            &format!("{} {}", Self::COLUMNS, names.join(" ")),
+        )
     }
 
     fn extra_files(&self) -> Vec<(&'static str, CsvResult)> {

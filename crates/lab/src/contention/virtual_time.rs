@@ -29,7 +29,7 @@ const UNCOUNTED_END: Span = Span::from_secs(2);
 /// # Errors
 /// Where the simulator refuses a setting.
 pub(super) fn run(experiment: &ContentionExperiment, point: &ContentionPoint<'_>) -> Result<ContentionRow, RunError> {
-    let refused = |cause| RunError { doing: "make the virtual network", cause };
+    let refused = RunError::during("make the virtual network");
     let mut built = BuiltNetwork::new(experiment, point).map_err(refused)?;
     let before = built.run_until(built.measurement_start);
     let longest_stall = built.longest_stall(experiment.duration);

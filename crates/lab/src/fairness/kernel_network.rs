@@ -59,7 +59,7 @@ impl KernelControllers {
                          without {control} (--row)"
                     )
                 });
-                loaded.extend(load.map_err(|cause| RunError { doing: "prepare the kernel's TCP", cause })?);
+                loaded.extend(load.map_err(RunError::during("prepare the kernel's TCP"))?);
             }
         }
         Ok(KernelControllers { loaded_controls: loaded })

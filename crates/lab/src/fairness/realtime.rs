@@ -20,9 +20,9 @@ pub(super) fn run(
     let bottleneck =
         BottleneckLink { rate: case.rate, delay: case.delay, queue: point.queue, seed: u64::from(point.run) };
     let network = kernel_network::build_network(bottleneck, &case.groups, &[]);
-    let network = network.map_err(|cause| RunError { doing: "build the network", cause })?;
+    let network = network.map_err(RunError::during("build the network"))?;
     let observed = observe(kernel, experiment, point, &network);
-    let (observed, missed) = observed.map_err(|cause| RunError { doing: "run the connections", cause })?;
+    let (observed, missed) = observed.map_err(RunError::during("run the connections"))?;
     let lateness = observed.lateness_p99.unwrap_or_default();
     let row = FairnessRow::new(point, &observed);
     Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_LATENESS || missed > 0 })

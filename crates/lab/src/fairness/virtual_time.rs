@@ -23,8 +23,7 @@ const HEADER_BYTES: u32 = 52;
 /// # Errors
 /// Where the simulator refuses a setting.
 pub(super) fn run(experiment: &FairnessExperiment, point: &FairnessPoint<'_>) -> Result<FairnessRow, RunError> {
-    let mut built =
-        build_network(experiment, point).map_err(|cause| RunError { doing: "make the virtual network", cause })?;
+    let mut built = build_network(experiment, point).map_err(RunError::during("make the virtual network"))?;
     let begin = Time::ZERO + opening_time(experiment) + experiment.warm_up;
     built.network.run_until(begin);
     let before = built.take_snapshot();

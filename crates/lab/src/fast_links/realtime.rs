@@ -2,11 +2,10 @@
 
 use super::row::FastLinkRow;
 use super::scenario::{FastLinkPath, FastLinkPoint, FastLinksExperiment};
-use crate::accuracy::{BottleneckKind, Transport};
+use crate::accuracy::BottleneckKind;
 use crate::error::RunError;
 use crate::running_server::RunningServer;
 use crate::study::RunOutcome;
-use anyhow::anyhow;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
 use kumade_measurement::{Event, TransportChoice};
 use kumade_net::clock;
@@ -57,8 +56,8 @@ impl<F: FastFabric> FastLinkTestbed<F> {
     /// # Errors
     /// The system refuses something.
     fn new(network: F, mtu: u16) -> Result<Self, RunError> {
-        let carried = network.measure_max_rate().map_err(run_error("count what the network carries"))?;
-        let serving = RunningServer::start(network.host(FAR_HOST).map_err(run_error("find the far host"))?)?;
+        let carried = network.measure_max_rate().map_err(RunError::during("count what the network carries"))?;
+        let serving = RunningServer::start(network.host(FAR_HOST).map_err(RunError::during("find the far host"))?)?;
         Ok(FastLinkTestbed { server: serving, network, mtu, machine_rate: carried })
     }
 
@@ -68,23 +67,24 @@ impl<F: FastFabric> FastLinkTestbed<F> {
     /// The system refuses something.
     fn measure(&self, point: &FastLinkPoint) -> Result<RunOutcome<FastLinkRow>, RunError> {
         let cross = (point.cross > Rate::ZERO).then(|| self.network.start_cross_traffic(point.cross)).transpose();
-        let cross = cross.map_err(run_error("send the cross traffic"))?;
+        let cross = cross.map_err(RunError::during("send the cross traffic"))?;
         let plan = MeasurementPlan {
             directions: Directions::Up,
-            transport: TransportChoice::Fixed(probe_transport(point.transport)?),
+            transport: TransportChoice::Fixed(point.transport.full_measurement_transport()?),
             seed: point.run.into(),
             ..MeasurementPlan::default()
         };
         let server = self.server.address();
         let config = MeasureConfig { plan, ..MeasureConfig::new(server.ip().to_string(), server.port()) };
         let mut trains = TrainPackets::default();
-        let near = self.network.host(NEAR_HOST).map_err(run_error("find the near host"))?;
+        let near = self.network.host(NEAR_HOST).map_err(RunError::during("find the near host"))?;
         let began = clock::realtime();
         let result = near.namespace.run(|| kumade_client::measure(&config, &mut |event| trains.record_event(event)));
-        let result = result.map_err(|error| run_error("enter the near host")(error.into()))?;
-        let late = self.network.lateness(began, clock::realtime()).map_err(run_error("read how late the link was"))?;
+        let result = result.map_err(RunError::during("enter the near host"))?;
+        let late =
+            self.network.lateness(began, clock::realtime()).map_err(RunError::during("read how late the link was"))?;
         let cross = cross.map_or(Ok(Rate::ZERO), |cross| self.network.stop_cross_traffic(cross));
-        let cross = cross.map_err(run_error("count the cross traffic"))?;
+        let cross = cross.map_err(RunError::during("count the cross traffic"))?;
         let truth = self.network.available_bandwidth(cross, trains.packet_bytes().unwrap_or(self.mtu.into()));
         let report = result.map_err(|error| error.to_string());
         let report = report.and_then(|report| report.up.ok_or_else(|| "the report lacks the direction".into()));
@@ -110,21 +110,6 @@ pub(super) fn build_path(experiment: &FastLinksExperiment, path: FastLinkPath) -
 }
 
 fn serve_on<F: FastFabric + 'static>(network: Result<F, NetworkError>, mtu: u16) -> Result<MeasureOnPath, RunError> {
-    let testbed = FastLinkTestbed::new(network.map_err(run_error("build the network"))?, mtu)?;
+    let testbed = FastLinkTestbed::new(network.map_err(RunError::during("build the network"))?, mtu)?;
     Ok(Box::new(move |point| testbed.measure(point)))
-}
-
-fn probe_transport(transport: Transport) -> Result<kumade_probe_train::Transport, RunError> {
-    match transport {
-        Transport::Udp => Ok(kumade_probe_train::Transport::Udp),
-        Transport::Rake => Ok(kumade_probe_train::Transport::Rake),
-        other => {
-            let cause = anyhow!("a fast link has no transport `{other}`; choose udp or rake");
-            Err(RunError { doing: "measure a fast link", cause })
-        }
-    }
-}
-
-fn run_error(doing: &'static str) -> impl Fn(NetworkError) -> RunError {
-    move |cause| RunError { doing, cause: cause.into() }
 }

@@ -4,7 +4,7 @@ use super::row::FastLinkRow;
 use super::scenario::FastLinksExperiment;
 use super::summary::{FastLinksSummary, PathSummary, undisturbed_rows};
 use crate::accuracy::BottleneckKind;
-use crate::report::{ReportParts, Table, describe_disturbances, report_document};
+use crate::report::{Column, ReportParts, Table, describe_disturbances, format_part, report_document};
 use kumade_units::Rate;
 
 report_document! {
@@ -55,79 +55,41 @@ fn describe_setting(experiment: &FastLinksExperiment) -> String {
     )
 }
 
-/// Of a path, as the first cells of its line.
-fn path_cells(path: &PathSummary) -> [String; 4] {
-    let PathSummary { bottleneck_bits_per_second, mtu_bytes, cross_bits_per_second, transport, .. } = path;
-    [
-        format_gigabits(*bottleneck_bits_per_second),
-        mtu_bytes.to_string(),
-        format_gigabits(*cross_bits_per_second),
-        transport.clone(),
-    ]
-}
-
 fn format_gigabits(rate: Rate) -> String {
     format!("{:.2}", rate.as_f64() / 1e9)
 }
 
+const PATH_COLUMNS: [Column<'_, PathSummary>; 4] = [
+    ("Gbit/s", &|path| format_gigabits(path.bottleneck_bits_per_second)),
+    ("MTU", &|path| path.mtu_bytes.to_string()),
+    ("cross", &|path| format_gigabits(path.cross_bits_per_second)),
+    ("transport", &|path| path.transport.clone()),
+];
+const FIGURE_COLUMNS: [Column<'_, PathSummary>; 10] = [
+    ("runs", &|path| path.runs.to_string()),
+    ("disturbed", &|path| path.disturbed.to_string()),
+    ("values", &|path| path.values.to_string()),
+    ("error", &|path| format_part(path.median_error_ratio, 2)),
+    ("coverage", &|path| format_part(path.coverage_ratio, 0)),
+    ("wrong", &|path| path.wrong.to_string()),
+    ("at least", &|path| path.median_at_least_bits_per_second.map_or("–".into(), format_gigabits)),
+    ("sender", &|path| path.limited_by_sender.to_string()),
+    ("MB", &|path| format!("{:.1}", path.mean_bytes / 1e6)),
+    ("s", &|path| format!("{:.1}", path.mean_seconds)),
+];
+
 fn path_table(paths: &[PathSummary]) -> Table {
-    let percent = |part: Option<f64>, decimals: usize| {
-        part.map_or("–".to_owned(), |part| format!("{:.decimals$}", part * 100.0))
-    };
-    let row = |path: &PathSummary| {
-        let figures = [
-            path.runs.to_string(),
-            path.disturbed.to_string(),
-            path.values.to_string(),
-            percent(path.median_error_ratio, 2),
-            percent(path.coverage_ratio, 0),
-            path.wrong.to_string(),
-            path.median_at_least_bits_per_second.map_or("–".to_owned(), format_gigabits),
-            path.limited_by_sender.to_string(),
-            format!("{:.1}", path.mean_bytes / 1e6),
-            format!("{:.1}", path.mean_seconds),
-        ];
-        path_cells(path).into_iter().chain(figures).collect()
-    };
-    let columns = [
-        "Gbit/s",
-        "MTU",
-        "cross",
-        "transport",
-        "runs",
-        "disturbed",
-        "values",
-        "error",
-        "coverage",
-        "wrong",
-        "at least",
-        "sender",
-        "MB",
-        "s",
-    ];
-    Table {
-        caption: "By path: how many runs were disturbed, as the emulated link was late, and are left out; how many gave a value; \
-                  median of the errors and coverage of the intervals, in percent; statements that are \
-                  wrong with confidence, by more than 5 %; median of the lower bounds in place of values; how often the sender was \
-                  named as the limit; mean cost of a measurement"
-            .to_owned(),
-        columns: columns.map(str::to_owned).to_vec(),
-        rows: paths.iter().map(row).collect(),
-    }
+    let caption = "By path: how many runs were disturbed, as the emulated link was late, and are left out; how many gave a value; \
+                   median of the errors and coverage of the intervals, in percent; statements that are \
+                   wrong with confidence, by more than 5 %; median of the lower bounds in place of values; how often the sender was \
+                   named as the limit; mean cost of a measurement";
+    Table::from_items(caption, paths, &[&PATH_COLUMNS[..], &FIGURE_COLUMNS].concat())
 }
 
 fn refusal_table(paths: &[PathSummary]) -> Table {
-    let of = |path: &PathSummary| {
-        let cells = |(cause, count): (&String, &usize)| {
-            path_cells(path).into_iter().chain([count.to_string(), cause.clone()]).collect::<Vec<_>>()
-        };
-        path.refusals.iter().map(cells).collect::<Vec<_>>()
-    };
-    Table {
-        caption: "Measurements without a value, by cause".to_owned(),
-        columns: ["Gbit/s", "MTU", "cross", "transport", "runs", "cause"].map(str::to_owned).to_vec(),
-        rows: paths.iter().flat_map(of).collect(),
-    }
+    Table::of_counts("Measurements without a value, by cause", paths, &PATH_COLUMNS, ["runs", "cause"], |path| {
+        &path.refusals
+    })
 }
 
 fn conclusions(report: &FastLinksReport) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use super::row::MeshRow;
 use super::scenario::{MeshSite, MonitorMeshExperiment};
-use crate::report::{ReportParts, Table, report_document};
+use crate::report::{Column, ReportParts, Table, format_number, format_part, report_document};
 use crate::statistics::median;
 use kumade_units::Rate;
 use std::collections::BTreeMap;
@@ -52,31 +52,23 @@ fn describe_setting(experiment: &MonitorMeshExperiment) -> String {
 
 /// The last measurement of each direction.
 fn direction_table(rows: &[MeshRow]) -> Table {
+    let mbit = |rate: Option<Rate>| format_number(rate.map(Rate::as_f64), 1e6, 1);
+    let milliseconds = |seconds: Option<f64>| format_number(seconds.map(|seconds| 1e3 * seconds), 1.0, 1);
+    let columns: [Column<'_, MeshRow>; 9] = [
+        ("from", &|row| row.from.clone()),
+        ("to", &|row| row.to.clone()),
+        ("truth", &|row| mbit(Some(row.truth_bits_per_second))),
+        ("estimate", &|row| mbit(row.available_bits_per_second)),
+        ("low", &|row| mbit(row.available_low_bits_per_second)),
+        ("high", &|row| mbit(row.available_high_bits_per_second)),
+        ("base RTT", &|row| milliseconds(Some(row.base_round_trip_seconds))),
+        ("RTT", &|row| milliseconds(row.round_trip_seconds)),
+        ("lost", &|row| format_part(row.loss_ratio, 1)),
+    ];
+    let caption = "The last measurement of each direction: available bandwidth in Mbit/s, truth beside estimate with its interval; the \
+                   links' delay there and back beside the median of light probes, in ms; light probes lost in either direction, in percent";
     let last: BTreeMap<_, _> = rows.iter().map(|row| ((&row.from, &row.to), row)).collect();
-    let dash = || "–".to_owned();
-    let mbit = |rate: Option<Rate>| rate.map_or_else(dash, |rate| format!("{:.1}", rate.as_f64() / 1e6));
-    let milliseconds = |seconds: Option<f64>| seconds.map_or_else(dash, |seconds| format!("{:.1}", 1e3 * seconds));
-    let cells = |row: &&MeshRow| {
-        vec![
-            row.from.clone(),
-            row.to.clone(),
-            mbit(Some(row.truth_bits_per_second)),
-            mbit(row.available_bits_per_second),
-            mbit(row.available_low_bits_per_second),
-            mbit(row.available_high_bits_per_second),
-            milliseconds(Some(row.base_round_trip_seconds)),
-            milliseconds(row.round_trip_seconds),
-            row.loss_ratio.map_or_else(dash, |ratio| format!("{:.1}", 100.0 * ratio)),
-        ]
-    };
-    let columns = ["from", "to", "truth", "estimate", "low", "high", "base RTT", "RTT", "lost"];
-    Table {
-        caption: "The last measurement of each direction: available bandwidth in Mbit/s, truth beside estimate with its interval; the \
-                  links' delay there and back beside the median of light probes, in ms; light probes lost in either direction, in percent"
-            .to_owned(),
-        columns: columns.map(str::to_owned).to_vec(),
-        rows: last.values().map(cells).collect(),
-    }
+    Table::from_items(caption, last.into_values(), &columns)
 }
 
 fn conclusions(rows: &[MeshRow]) -> Vec<String> {

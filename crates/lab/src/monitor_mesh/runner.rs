@@ -37,7 +37,7 @@ pub fn run(
     observer: &mut Observer<'_>,
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<MeshRow>, RunError> {
-    let failed = |cause| RunError { doing: "run the mesh", cause };
+    let failed = RunError::during("run the mesh");
     let mut mesh = MeshHosts::start(experiment, &settings.program).map_err(failed)?;
     let is_served = settings.page.is_some();
     // The listener is of the network outside; the page is within the coordinator's.

@@ -23,7 +23,7 @@ impl AnyScenario for MonitorMeshExperiment {
     fn run(&self, observer: &mut Observer<'_>, stop: &(dyn Fn() -> bool + Sync)) -> Result<ReportWithRuns, RunError> {
         let started = now_utc();
         let program = std::env::current_exe();
-        let program = program.map_err(|error| RunError { doing: "find this program", cause: error.into() })?;
+        let program = program.map_err(RunError::during("find this program"))?;
         let rows = run(self, MeshRunSettings { program, page: None }, observer, stop)?;
         let measured = rows.len();
         Ok((Box::new(MonitorMeshReport::new(self, started, rows)), measured))

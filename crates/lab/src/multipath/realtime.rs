@@ -17,11 +17,11 @@ pub(super) fn run(
     experiment: &MultipathExperiment,
     point: &MultipathPoint<'_>,
 ) -> Result<RunOutcome<MultipathRow>, RunError> {
-    let sites = build(experiment, point).map_err(|cause| RunError { doing: "build the sites", cause })?;
+    let sites = build(experiment, point).map_err(RunError::during("build the sites"))?;
     let gateways = RunningGateways::start(&sites, point);
-    let gateways = gateways.map_err(|cause| RunError { doing: "start the gateways", cause })?;
+    let gateways = gateways.map_err(RunError::during("start the gateways"))?;
     let observed = observe(&sites, experiment, point, gateways.overhead_bytes());
-    let (observed, missed) = observed.map_err(|cause| RunError { doing: "send the traffic", cause })?;
+    let (observed, missed) = observed.map_err(RunError::during("send the traffic"))?;
     let lateness = observed.lateness_p99.unwrap_or_default();
     let row = MultipathRow::new(point, experiment.workload, observed);
     Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_LATENESS || missed > 0 })

@@ -27,7 +27,7 @@ const START_STEP: Span = Span::from_micros(1700);
 /// The simulator refuses a setting.
 pub(super) fn run(experiment: &MultipathExperiment, point: &MultipathPoint<'_>) -> Result<MultipathRow, RunError> {
     let observed = observe(experiment, point);
-    let observed = observed.map_err(|cause| RunError { doing: "run in virtual time", cause })?;
+    let observed = observed.map_err(RunError::during("run in virtual time"))?;
     Ok(MultipathRow::new(point, experiment.workload, observed))
 }
 

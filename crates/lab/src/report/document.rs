@@ -1,8 +1,8 @@
 use super::content::ReportContent;
-use super::csv::{CsvResult, to_csv};
 use super::head::DocumentHead;
 use super::plot::{Plot, PlotResult};
 use super::table::Table;
+use super::values::{CsvResult, Values};
 use super::{html, terminal};
 use crate::error::ReportError;
 use serde::Serialize;
@@ -54,7 +54,7 @@ pub(crate) trait Document: Serialize {
 pub(crate) trait ReportParts: Document {
     /// What rates count.
     const RATE_DEFINITION: &'static str;
-    /// The columns of the rows' CSV, as [`to_csv`] reads them.
+    /// The columns of the rows' CSV, as [`Values::from_rows`] reads them.
     const COLUMNS: &'static str;
 
     /// The network and its traffic in one line.
@@ -81,9 +81,9 @@ pub(crate) trait ReportParts: Document {
         Ok(Vec::new())
     }
 
-    /// The rows as CSV.
-    fn csv(&self) -> CsvResult {
-        to_csv(self.rows(), Self::COLUMNS)
+    /// The rows as they stand in files for programs.
+    fn values(&self) -> serde_json::Result<Values> {
+        Values::from_rows(self.rows(), Self::COLUMNS)
     }
 
     /// Further files, each with its name.
@@ -98,7 +98,8 @@ impl<P: ReportParts> ReportDocument for P {
     }
 
     fn to_csv(&self) -> Result<String, ReportError> {
-        self.csv().map_err(ReportError::generate_error("the CSV file"))
+        let csv = self.values().map_err(Into::into).and_then(|values| values.to_csv());
+        csv.map_err(ReportError::generate_error("the CSV file"))
     }
 
     fn to_text(&self) -> String {
@@ -111,14 +112,23 @@ impl<P: ReportParts> ReportDocument for P {
     }
 
     fn write_files(&self, directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        let mut files =
-            vec![("report.html", self.to_html()?), ("report.json", self.to_json()?), ("report.csv", self.to_csv()?)];
+        let texts =
+            [("report.html", self.to_html()?), ("report.json", self.to_json()?), ("report.csv", self.to_csv()?)];
+        let mut files = texts.map(|(name, text)| (name, text.into_bytes())).to_vec();
+        #[cfg(feature = "arrow")]
+        files.push(("report.arrow", arrow_file(self)?));
         for (name, text) in self.extra_files() {
-            files.push((name, text.map_err(ReportError::generate_error(name))?));
+            files.push((name, text.map_err(ReportError::generate_error(name))?.into_bytes()));
         }
-        let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_bytes())).collect();
+        let files: Vec<_> = files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
         kumade_daemon::replace_files(directory, &files).map_err(ReportError::Write)
     }
+}
+
+#[cfg(feature = "arrow")]
+fn arrow_file(parts: &impl ReportParts) -> Result<Vec<u8>, ReportError> {
+    let file = parts.values().map_err(Into::into).and_then(|values| super::arrow::to_arrow(&values));
+    file.map_err(ReportError::generate_error("the Arrow file"))
 }
 
 fn content<P: ReportParts>(parts: &P) -> ReportContent<'_> {

@@ -1,8 +1,10 @@
 //! What all reports share: the files that they are written to, tables, plots, and how a terminal and a page show them.
 
+#[cfg(feature = "arrow")]
+mod arrow;
 pub(crate) mod cases;
+mod cells;
 mod content;
-mod csv;
 mod document;
 mod head;
 mod html;
@@ -12,8 +14,9 @@ pub(crate) mod plot;
 pub(crate) mod schema;
 mod table;
 mod terminal;
+mod values;
 
-pub(crate) use csv::{CsvResult, to_csv};
+pub(crate) use cells::{format_mean, format_number, format_part};
 pub(crate) use document::{Document, ReportParts, read_report, report_document};
 pub use document::{ReportDocument, now_utc, prepare_directory};
 pub(crate) use head::DocumentHead;
@@ -21,3 +24,4 @@ pub(crate) use notes::describe_disturbances;
 pub(crate) use table::{Column, Table};
 pub(crate) use terminal::align_columns;
 pub use terminal::printable;
+pub(crate) use values::{CsvResult, Values};

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 /// Text in rows and columns.
 pub(crate) struct Table {
     /// What it shows, with units.
@@ -23,6 +25,26 @@ impl Table {
             caption: caption.to_owned(),
             columns: columns.iter().map(|(heading, _)| (*heading).to_owned()).collect(),
             rows: items.into_iter().map(row).collect(),
+        }
+    }
+
+    /// A line for each item and each word that it counts, behind these columns: how often, and the word.
+    pub(crate) fn of_counts<T>(
+        caption: &str,
+        items: &[T],
+        columns: &[Column<'_, T>],
+        headings: [&str; 2],
+        counts: fn(&T) -> &BTreeMap<String, usize>,
+    ) -> Self {
+        let pairs = items.iter().flat_map(|item| counts(item).iter().map(move |count| (item, count)));
+        let row = |(item, (word, count)): (&T, (&String, &usize))| {
+            columns.iter().map(|(_, cell)| cell(item)).chain([count.to_string(), word.clone()]).collect()
+        };
+        let names = columns.iter().map(|(heading, _)| *heading).chain(headings);
+        Table {
+            caption: caption.to_owned(),
+            columns: names.map(str::to_owned).collect(),
+            rows: pairs.map(row).collect(),
         }
     }
 

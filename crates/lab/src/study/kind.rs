@@ -133,6 +133,18 @@ pub trait RunRow: Send {
     fn set_repetition(&mut self, repeats: u32, disturbed: bool);
 }
 
+/// Rows note repetitions in fields `repeats` and `disturbed`.
+macro_rules! repeatable_rows {
+    ($row:ty) => {
+        impl crate::study::RunRow for $row {
+            fn set_repetition(&mut self, repeats: u32, disturbed: bool) {
+                (self.repeats, self.disturbed) = (repeats, disturbed);
+            }
+        }
+    };
+}
+pub(crate) use repeatable_rows;
+
 /// The number of runs and how long they take, in words: so many seconds together, and this for each in real time.
 pub(crate) fn describe_time(runs: usize, seconds: f64, is_virtual: bool, setup_time: Span) -> String {
     if is_virtual {

@@ -12,11 +12,11 @@ mod run_repetition;
 mod runner;
 
 pub use experiment::{AnyScenario, Experiment, ReportWithRuns};
-pub(crate) use kind::describe_time;
 pub use kind::{FindFile, Head, RunRow, Scenario, Study};
+pub(crate) use kind::{describe_time, repeatable_rows};
 pub use overrides::Overrides;
 pub(crate) use overrides::{choose_cases, replace_list};
 pub use progress::{Exclusion, Observer, Outcome, Progress};
+pub(crate) use run_repetition::MAX_LATENESS;
 pub use run_repetition::RunOutcome;
-pub(crate) use run_repetition::{MAX_LATENESS, repeatable_rows};
 pub use runner::run;

@@ -19,18 +19,6 @@ pub struct RunOutcome<R> {
     pub disturbed: bool,
 }
 
-/// Rows note repetitions in fields `repeats` and `disturbed`.
-macro_rules! repeatable_rows {
-    ($row:ty) => {
-        impl crate::study::RunRow for $row {
-            fn set_repetition(&mut self, repeats: u32, disturbed: bool) {
-                (self.repeats, self.disturbed) = (repeats, disturbed);
-            }
-        }
-    };
-}
-pub(crate) use repeatable_rows;
-
 /// Repeats a run until it is not disturbed, at most `max_repeats` times; `stop` is asked whether to leave it at that. Returns the
 /// last row, the number of repetitions before it, and whether it was disturbed as well.
 ///

@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
         for _ in 0..2 {
             let paths = sample_reports::firewall_report().write_files(&directory).unwrap();
-            assert_eq!(paths.len(), 3);
+            assert_eq!(paths.len(), 3 + usize::from(cfg!(feature = "arrow")));
             assert!(paths.iter().all(|path| path.metadata().unwrap().len() > 100));
         }
         std::fs::remove_dir_all(&directory).unwrap();

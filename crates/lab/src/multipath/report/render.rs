@@ -1,9 +1,8 @@
 use super::document::MultipathReport;
 use super::{conclusions, plots, tables};
-use crate::multipath::row::MultipathRow;
 use crate::paper::Paper;
 use crate::report::plot::{Plot, PlotResult};
-use crate::report::{CsvResult, ReportParts, Table, to_csv};
+use crate::report::{CsvResult, ReportParts, Table, Values};
 
 const BLOCK_COLUMNS: &str =
     "*blocks case contender run blocks.block_bytes blocks.no_delay blocks.goodput_bits_per_second";
@@ -47,17 +46,11 @@ impl ReportParts for MultipathReport {
 
     /// Goodput by the length of writes, and segments: where there are any.
     fn extra_files(&self) -> Vec<(&'static str, CsvResult)> {
-        let (has_blocks, has_trace) =
-            (|row: &MultipathRow| !row.blocks.is_empty(), |row: &MultipathRow| !row.trace.is_empty());
-        let files = [
-            ("blocks.csv", self.rows.iter().any(has_blocks), BLOCK_COLUMNS),
-            ("trace.csv", self.rows.iter().any(has_trace), TRACE_COLUMNS),
-        ];
-        files
-            .iter()
-            .filter(|(_, exists, _)| *exists)
-            .map(|(name, _, columns)| (*name, to_csv(&self.rows, columns)))
-            .collect()
+        let files = [("blocks.csv", BLOCK_COLUMNS), ("trace.csv", TRACE_COLUMNS)];
+        let read = |(name, columns)| (name, Values::from_rows(&self.rows, columns));
+        let files =
+            files.map(read).into_iter().filter(|(_, values)| values.as_ref().is_ok_and(|v| !v.lines.is_empty()));
+        files.map(|(name, values)| (name, values.map_err(Into::into).and_then(|values| values.to_csv()))).collect()
     }
 }
 

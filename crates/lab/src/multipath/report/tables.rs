@@ -3,7 +3,7 @@
 use super::blocks;
 use super::document::{MultipathReport, WorkloadName};
 use crate::multipath::summary::PointSummary;
-use crate::report::{Column, Table};
+use crate::report::{Column, Table, format_mean, format_number};
 use kumade_probe_train::Estimate;
 
 /// All tables of a report: all cases beside each other, then a line for each case and contender.
@@ -142,18 +142,9 @@ fn describe_extents(point: &PointSummary) -> String {
 }
 
 fn format_percent(value: Option<Estimate<f64>>) -> String {
-    value.map_or("–".into(), |value| format_with_margin(value, 0.01, 1))
+    format_mean(value, 0.01, 1)
 }
 
 fn format_mbit(value: Option<Estimate<f64>>) -> String {
-    value.map_or("–".into(), |value| format_with_margin(value, 1e6, 2))
-}
-
-fn format_number(value: Option<f64>, unit: f64, decimals: usize) -> String {
-    value.map_or("–".into(), |value| format!("{:.decimals$}", value / unit))
-}
-
-fn format_with_margin(value: Estimate<f64>, unit: f64, decimals: usize) -> String {
-    let mean = format!("{:.decimals$}", value.value / unit);
-    value.margin().map_or(mean.clone(), |margin| format!("{mean}±{:.decimals$}", margin / unit))
+    format_mean(value, 1e6, 2)
 }
