@@ -72,7 +72,7 @@ pub fn experiment_parser() -> NamedChoiceParser<String> {
 /// Names and titles.
 static EXPERIMENTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let experiments = kumade_lab::experiments().unwrap_or_default();
-    experiments.iter().map(|each| (each.name().to_owned(), each.title().to_owned())).collect()
+    experiments.iter().map(|each| (each.head().name.to_owned(), each.head().title.to_owned())).collect()
 });
 
 /// A kind of path of the atlas.

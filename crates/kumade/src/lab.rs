@@ -8,20 +8,13 @@ use crate::output::{StandardOutput, note};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use kumade_estimate::MethodSettings;
-use kumade_lab::accuracy::{
-    self, AccuracyExperiment, AccuracyProgress, BottleneckKind, CrossKind, CrossSource, RealTime, Report, Testbed,
-    Transport, VirtualTime,
-};
-use kumade_lab::atlas::{self, AtlasProgress, ExcludedPath, PathAtlas, PathAtlasReport, PathKind};
-use kumade_lab::contention::{self, ContentionExperiment, ContentionProgress, ContentionReport};
-use kumade_lab::fairness::{self, DisciplineChoice, FairnessExperiment, FairnessProgress, FairnessReport};
-use kumade_lab::fast_links::{self, FastLinksExperiment, FastLinksProgress, FastLinksReport};
-use kumade_lab::multipath::{self, MultipathExperiment, MultipathProgress, MultipathReport, Plane};
-use kumade_lab::nat_session::{self, NatProgress, NatSessionExperiment, NatSessionReport};
-use kumade_lab::{Experiment, Overrides, ReportDocument};
-use kumade_units::Direction;
-use kumade_units::{Rate, Span, parse};
-use progress::{ReportWithRuns, progress_bar};
+use kumade_lab::accuracy::{BottleneckKind, CrossKind, CrossSource, Transport};
+use kumade_lab::atlas::PathKind;
+use kumade_lab::fairness::{self, DisciplineChoice, FairnessReport};
+use kumade_lab::multipath::Plane;
+use kumade_lab::{Experiment, Overrides, ReportDocument, ReportWithRuns};
+use kumade_units::{Direction, Rate, Span, parse};
+use progress::{progress_bar, show_progress};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -163,8 +156,9 @@ fn compare_reports(args: &CompareArgs) -> anyhow::Result<ExitCode> {
 fn list_experiments() -> anyhow::Result<ExitCode> {
     let mut out = StandardOutput;
     for experiment in kumade_lab::experiments()? {
-        let paper = experiment.paper().map_or(String::new(), |paper| format!("{}, {}", paper.system, paper.figure));
-        writeln!(out, "{:<17}  {paper:<40}  {}", experiment.name(), experiment.title())?;
+        let paper =
+            experiment.head().paper.map_or(String::new(), |paper| format!("{}, {}", paper.system, paper.figure));
+        writeln!(out, "{:<17}  {paper:<40}  {}", experiment.head().name, experiment.head().title)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -179,37 +173,29 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(USAGE_STATUS));
         }
     };
-    let mut page = args.serve.map(|address| mesh::open_page(address, &experiments)).transpose()?;
-    if experiments.iter().any(|experiment| !experiment.is_virtual()) {
+    experiments.iter().filter_map(Experiment::warning).for_each(|warning| note!("warning: {warning}"));
+    let page = args.serve.map(|address| mesh::open_page(address, &experiments)).transpose()?;
+    if experiments.iter().any(|experiment| !experiment.head().is_virtual) {
         kumade_net::namespace::enter_user_namespace_if_needed()?;
     }
     // The first signal stops the experiment after the current run, with a report; the second ends the program at once.
     let stop = kumade_daemon::signals::termination_flag_or_exit(FAILURE_STATUS).context("cannot listen for Ctrl-C")?;
-    for experiment in experiments.iter().filter(|_| page.is_none()) {
+    if let Some((mesh, page)) = page {
+        // It is ended as it is meant to be.
+        return mesh::serve_mesh(mesh, page, &stop).map(|()| ExitCode::SUCCESS);
+    }
+    for experiment in &experiments {
         kumade_lab::prepare_directory(&args.report_directory(experiment))?;
     }
     for (index, experiment) in experiments.iter().enumerate() {
-        let (report, measured) = match experiment {
-            Experiment::Accuracy(experiment) => run_accuracy(experiment, &stop)?,
-            Experiment::Fairness(experiment) => run_fairness(experiment, &stop)?,
-            Experiment::Contention(experiment) => run_contention(experiment, &stop)?,
-            Experiment::Multipath(experiment) => run_multipath(experiment, &stop)?,
-            Experiment::NatSessions(experiment) => run_nat_session(experiment, &stop)?,
-            Experiment::PathAtlas(experiment) => run_atlas(experiment, &stop)?,
-            Experiment::FastLinks(experiment) => run_fast_links(experiment, &stop)?,
-            Experiment::MonitorMesh(experiment) => mesh::run_mesh(experiment, page.take(), &stop)?,
-        };
-        if args.serve.is_some() {
-            // It was ended as it was meant to be.
-            return Ok(ExitCode::SUCCESS);
-        }
+        let (report, measured) = run_experiment(experiment, &stop)?;
         // An empty report must not replace an earlier one.
         if measured > 0 {
             output_report(report.as_ref(), args, experiment)?;
         }
         let of = experiment.run_count();
         if stop.load(Ordering::Relaxed) && (measured < of || index + 1 < experiments.len()) {
-            anyhow::bail!("stopped after {measured} of {of} runs of {}", experiment.name());
+            anyhow::bail!("stopped after {measured} of {of} runs of {}", experiment.head().name);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -226,178 +212,14 @@ fn output_report(report: &dyn ReportDocument, args: &RunArgs, experiment: &Exper
     Ok(printed?)
 }
 
-fn run_fairness(experiment: &FairnessExperiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
-    let runs = experiment.points().len();
-    note!("{}: {}", experiment.name, fairness::expected_time(experiment));
-    let bar = progress_bar(&experiment.name)?;
-    bar.set_length(runs as u64);
-    let started = kumade_lab::now_utc();
-    let mut show = |progress: FairnessProgress<'_>| match progress {
-        FairnessProgress::Running(point) => {
-            bar.set_message(format!("{}: {}, {}", experiment.name, point.discipline, point.case.label));
-        }
-        FairnessProgress::Repeating { lateness } => {
-            bar.set_message(format!("{}: host scheduling delay of {lateness}, repeating the run", experiment.name));
-        }
-        FairnessProgress::Done(row) => {
-            bar.set_message(format!("{}: {}, {}", experiment.name, row.discipline, row.case));
-            bar.inc(1);
-        }
-    };
-    let rows = fairness::run(experiment, &mut show, &|| stop.load(Ordering::Relaxed))?;
+fn run_experiment(experiment: &Experiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
+    note!("{}: {}", experiment.head().name, experiment.expected_time());
+    let bar = progress_bar(experiment)?;
+    let is_stopped = || stop.load(Ordering::Relaxed);
+    let (report, measured) =
+        experiment.run(&mut |progress| show_progress(&bar, experiment.head().name, progress), &is_stopped)?;
     bar.finish_and_clear();
-    let measured = rows.len();
-    Ok((Box::new(FairnessReport::new(experiment, started, rows)), measured))
-}
-
-fn run_contention(experiment: &ContentionExperiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
-    note!("{}: {}", experiment.name, contention::expected_time(experiment));
-    let bar = progress_bar(&experiment.name)?;
-    bar.set_length(experiment.run_count() as u64);
-    let started = kumade_lab::now_utc();
-    let mut show = |progress: ContentionProgress<'_>| match progress {
-        ContentionProgress::Searched(tried, case) => {
-            bar.set_message(format!("{}: found {}", experiment.name, case.label));
-            bar.inc(u64::from(tried));
-        }
-        ContentionProgress::Running(point) => {
-            bar.set_message(format!("{}: {}, {}", experiment.name, point.discipline, point.case.label));
-        }
-        ContentionProgress::Repeating { lateness } => {
-            bar.set_message(format!("{}: host scheduling delay of {lateness}, repeating the run", experiment.name));
-        }
-        ContentionProgress::Done(row) => {
-            bar.set_message(format!("{}: {}, {}", experiment.name, row.discipline, row.case));
-            bar.inc(1);
-        }
-    };
-    let outcome = contention::run(experiment, &mut show, &|| stop.load(Ordering::Relaxed))?;
-    bar.finish_and_clear();
-    let judged = outcome.1.len();
-    let measured = if judged > 0 { judged + experiment.search_run_count() } else { 0 };
-    Ok((Box::new(ContentionReport::new(experiment, started, outcome)), measured))
-}
-
-fn run_multipath(experiment: &MultipathExperiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
-    note!("{}: {}", experiment.name, multipath::expected_time(experiment));
-    let bar = progress_bar(&experiment.name)?;
-    bar.set_length(experiment.points().len() as u64);
-    let started = kumade_lab::now_utc();
-    let mut show = |progress: MultipathProgress<'_>| match progress {
-        MultipathProgress::Running(point) => {
-            bar.set_message(format!("{}: {}, {}", experiment.name, point.contender, point.case.label));
-        }
-        MultipathProgress::Repeating { lateness } => {
-            bar.set_message(format!("{}: host scheduling delay of {lateness}, repeating the run", experiment.name));
-        }
-        MultipathProgress::Done(_) => bar.inc(1),
-    };
-    let mut testbed = multipath::new_testbed(experiment);
-    let rows = multipath::run(experiment, testbed.as_mut(), &mut show, &|| stop.load(Ordering::Relaxed))?;
-    bar.finish_and_clear();
-    let measured = rows.len();
-    Ok((Box::new(MultipathReport::new(experiment, started, rows)), measured))
-}
-
-fn run_nat_session(experiment: &NatSessionExperiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
-    note!("{}: {}", experiment.name, nat_session::expected_time(experiment));
-    let bar = progress_bar(&experiment.name)?;
-    bar.set_length(experiment.points().len() as u64);
-    let started = kumade_lab::now_utc();
-    let mut show = |progress: NatProgress<'_>| match progress {
-        NatProgress::Running(point) => bar.set_message(format!("{}: {}", experiment.name, point.case.label)),
-        NatProgress::Repeating { lateness } => {
-            bar.set_message(format!("{}: host scheduling delay of {lateness}, repeating the run", experiment.name));
-        }
-        NatProgress::Done(_) => bar.inc(1),
-    };
-    let rows = nat_session::run(experiment, &mut show, &|| stop.load(Ordering::Relaxed))?;
-    bar.finish_and_clear();
-    let measured = rows.len();
-    Ok((Box::new(NatSessionReport::new(experiment, started, rows)), measured))
-}
-
-fn run_atlas(experiment: &PathAtlas, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
-    note!("{}: {}", experiment.name, atlas::expected_time(experiment));
-    let bar = progress_bar(&experiment.name)?;
-    bar.set_length(experiment.points().len() as u64);
-    let started = kumade_lab::now_utc();
-    let mut show = |progress: AtlasProgress<'_>| match progress {
-        AtlasProgress::Excluded(ExcludedPath { kind, reason }, runs) => {
-            bar.suspend(|| note!("{}: {kind} is left out: {reason}", experiment.name));
-            bar.inc(runs as u64);
-        }
-        AtlasProgress::Running(point) => {
-            bar.set_message(format!("{}: {} over {}", experiment.name, point.kind, point.transport));
-        }
-        AtlasProgress::Repeating { lateness } => {
-            bar.set_message(format!("{}: host scheduling delay of {lateness}, repeating the run", experiment.name));
-        }
-        AtlasProgress::Done(row) => {
-            bar.set_message(format!("{}: {} over {}", experiment.name, row.kind, row.transport));
-            bar.inc(1);
-        }
-    };
-    let outcome = atlas::run(experiment, &mut show, &|| stop.load(Ordering::Relaxed))?;
-    bar.finish_and_clear();
-    let measured = outcome.rows.len();
-    if measured == 0 && !stop.load(Ordering::Relaxed) {
-        anyhow::bail!(
-            "none of the kinds of paths can be built here; choose others with --kind, or run them with --virtual"
-        );
-    }
-    Ok((Box::new(PathAtlasReport::new(experiment, started, outcome)), measured))
-}
-
-fn run_fast_links(experiment: &FastLinksExperiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
-    note!("{}: {}", experiment.name, fast_links::expected_time(experiment));
-    let bar = progress_bar(&experiment.name)?;
-    bar.set_length(experiment.measurement_count() as u64);
-    let started = kumade_lab::now_utc();
-    let mut show = |progress: FastLinksProgress<'_>| match progress {
-        FastLinksProgress::Building(path) => {
-            bar.set_message(format!("{}: building a link of {}, MTU {}", experiment.name, path.rate, path.mtu));
-        }
-        FastLinksProgress::Running(point) => {
-            let (path, transport) = (point.path, point.transport);
-            bar.set_message(format!("{}: {}, MTU {}, over {transport}", experiment.name, path.rate, path.mtu));
-        }
-        FastLinksProgress::Repeating { lateness } => {
-            bar.set_message(format!("{}: host scheduling delay of {lateness}, repeating the run", experiment.name));
-        }
-        FastLinksProgress::Done(_) => bar.inc(1),
-    };
-    let rows = fast_links::run(experiment, &mut show, &|| stop.load(Ordering::Relaxed))?;
-    bar.finish_and_clear();
-    let measured = rows.len();
-    Ok((Box::new(FastLinksReport::new(experiment, started, rows)), measured))
-}
-
-fn run_accuracy(experiment: &AccuracyExperiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
-    let bar = progress_bar(&experiment.name)?;
-    let started = kumade_lab::now_utc();
-    let first = experiment.scenarios.first().unwrap_or(&experiment.base_scenario);
-    let mut testbed: Box<dyn Testbed> =
-        if experiment.is_virtual() { Box::new(VirtualTime) } else { Box::new(RealTime::from_scenario(first)?) };
-    note!("{}: {} runs", experiment.name, experiment.run_count());
-    if experiment.excludes_tcp {
-        note!("{}: skipped TCP cross traffic, which requires real time", experiment.name);
-    }
-    let mut show = |progress: AccuracyProgress<'_>| match progress {
-        AccuracyProgress::Measuring { total: of, point, .. } => {
-            bar.set_length(of as u64);
-            let (transport, method) = (point.transport.word(), &point.method);
-            bar.set_message(format!("{}: {transport} {method}, cross {}", experiment.name, point.cross));
-        }
-        AccuracyProgress::Repeating { lateness } => {
-            bar.set_message(format!("{}: host scheduling delay of {lateness}, repeating the run", experiment.name));
-        }
-        AccuracyProgress::Measured(_) => bar.inc(1),
-    };
-    let rows = accuracy::run(experiment, testbed.as_mut(), &mut show, &|| stop.load(Ordering::Relaxed))?;
-    bar.finish_and_clear();
-    let measured = rows.len();
-    Ok((Box::new(Report::new(experiment, started, rows)), measured))
+    Ok((report, measured))
 }
 
 impl RunArgs {
@@ -426,9 +248,9 @@ impl RunArgs {
     /// The report directory of an experiment.
     fn report_directory(&self, experiment: &Experiment) -> PathBuf {
         match &self.out {
-            None => PathBuf::from("reports").join(experiment.name()),
+            None => PathBuf::from("reports").join(experiment.head().name),
             Some(out) if self.names.len() == 1 => out.clone(),
-            Some(out) => out.join(experiment.name()),
+            Some(out) => out.join(experiment.head().name),
         }
     }
 }

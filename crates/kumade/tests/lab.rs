@@ -196,6 +196,7 @@ fn a_scenario_file_of_ones_own_runs_like_the_built_in_ones() {
     let out = empty_directory("lab-own");
     let file = out.join("own.toml");
     let text = r#"
+        kind = "accuracy"
         name = "own"
         title = "A slow line"
         transports = ["auto"]
@@ -236,7 +237,7 @@ fn said_without_privileges(prepare: &str) -> String {
     fs::remove_file(program).unwrap();
     // It may have failed before it made this.
     let _ = fs::remove_dir(out);
-    assert_eq!(text.lines().count(), 1, "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("kumade: ")).count(), 1, "{text}");
     text
 }
 

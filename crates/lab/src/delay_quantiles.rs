@@ -1,3 +1,4 @@
+use kumade_units::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,5 +32,11 @@ impl DelayQuantiles {
         let last = delays.len().checked_sub(1)?;
         let at = |part: f64| delays.get(((delays.len() as f64 * part) as usize).min(last)).copied();
         Some(DelayQuantiles { median_seconds: at(0.5)?, p95_seconds: at(0.95)?, p99_seconds: at(0.99)? })
+    }
+
+    /// Of what is known by its quantiles; none of none.
+    pub(crate) fn from_quantiles(count: u64, quantile: impl Fn(f64) -> Span) -> Option<Self> {
+        let [median_seconds, p95_seconds, p99_seconds] = [0.5, 0.95, 0.99].map(|part| quantile(part).as_secs_f64());
+        (count > 0).then_some(DelayQuantiles { median_seconds, p95_seconds, p99_seconds })
     }
 }

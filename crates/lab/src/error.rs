@@ -22,12 +22,24 @@ pub enum ScenarioError {
         cause: std::io::Error,
     },
     /// A file that is not a scenario.
-    #[error("{origin} is not a valid scenario: {cause}")]
+    #[error("{origin} is not a valid scenario: {cause}{advice}")]
     Malformed {
         /// The file or the built-in experiment.
         origin: String,
         /// Where and why.
         cause: Box<toml::de::Error>,
+        /// What may have been meant.
+        advice: String,
+    },
+    /// A file of a kind that there is not.
+    #[error("{place}: there is no kind of experiment `{kind}`; {advice}")]
+    UnknownKind {
+        /// The file, and the line.
+        place: String,
+        /// As given.
+        kind: String,
+        /// Which kinds there are.
+        advice: String,
     },
     /// A scenario that contradicts itself or exceeds a limit.
     #[error("{name} cannot be run: {reason}")]
@@ -47,6 +59,13 @@ pub struct RunError {
     pub doing: &'static str,
     /// Why, and what to try.
     pub cause: anyhow::Error,
+}
+
+impl RunError {
+    /// For `map_err`: this operation failed.
+    pub(crate) fn during<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunError + Copy {
+        move |cause| RunError { doing, cause: cause.into() }
+    }
 }
 
 /// A report that could not be generated or written.

@@ -20,7 +20,7 @@ impl RunningServer {
     /// # Errors
     /// Where the system refuses a socket or a thread.
     pub(crate) fn start(host: &Host) -> Result<Self, RunError> {
-        let failed = |cause| RunError { doing: "start the server", cause };
+        let failed = RunError::during("start the server");
         let server = bind_server(host).map_err(failed)?;
         let (address, stop) = (server.local_addr(), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);

@@ -14,6 +14,17 @@ pub(crate) fn min_and_max(values: &[f64]) -> Option<(f64, f64)> {
     Some((min, max))
 }
 
+/// Each once, in the order of their first places.
+pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen
+}
+
 /// Jain's fairness index of shares: 1 where all are equal, 1/n where one of n has everything.
 pub(crate) fn jain_index(shares: &[f64]) -> Option<f64> {
     let (sum, squares) = shares.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));

@@ -41,6 +41,10 @@ pub(crate) fn ratio<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D
     parse_one(deserializer, parse::ratio)
 }
 
+pub(crate) fn ratios<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
+    parse_list(deserializer, parse::ratio)
+}
+
 /// A value that `parse` reads from a string.
 pub(crate) fn parse_one<'de, D: Deserializer<'de>, T, E: Display>(
     deserializer: D,
@@ -49,7 +53,8 @@ pub(crate) fn parse_one<'de, D: Deserializer<'de>, T, E: Display>(
     parse(&String::deserialize(deserializer)?).map_err(Error::custom)
 }
 
-fn parse_list<'de, D: Deserializer<'de>, T, E: Display>(
+/// A list of them.
+pub(crate) fn parse_list<'de, D: Deserializer<'de>, T, E: Display>(
     deserializer: D,
     parse: impl Fn(&str) -> Result<T, E>,
 ) -> Result<Vec<T>, D::Error> {

@@ -2,14 +2,12 @@
 //! virtual time and reported by the lab: a machine that is busy with other programs may leave a row without a value, or
 //! the lab without a network that keeps time. It says so then.
 
-use kumade_lab::accuracy::{
-    self, AccuracyExperiment, BottleneckKind, RealTime, Report, Row, Testbed, Transport, VirtualTime,
-};
-use kumade_lab::atlas::{self, AtlasOutcome, PathKind};
-use kumade_lab::contention::{self, ContentionReport};
-use kumade_lab::fairness::{self, FairnessReport};
-use kumade_lab::fast_links;
-use kumade_lab::{Experiment, Overrides, ReportDocument, RunError, load};
+use kumade_lab::accuracy::{AccuracyExperiment, BottleneckKind, Report, Row, Transport};
+use kumade_lab::atlas::{PathAtlas, PathKind};
+use kumade_lab::contention::ContentionExperiment;
+use kumade_lab::fairness::FairnessExperiment;
+use kumade_lab::fast_links::{FastLinkRow, FastLinksExperiment};
+use kumade_lab::{Experiment, Outcome, Overrides, ReportDocument, RunError, Study, load};
 use kumade_netns_testbed::in_namespaces;
 use kumade_units::{Rate, Span};
 
@@ -17,17 +15,16 @@ use kumade_units::{Rate, Span};
 const RATE: Rate = Rate::from_mbit(10);
 
 fn once(name: &str, overrides: Overrides) -> AccuracyExperiment {
-    load(name, &Overrides { runs: Some(1), ..overrides }).unwrap().into_accuracy().unwrap()
+    load(name, &Overrides { runs: Some(1), ..overrides }).unwrap().into_scenario().unwrap()
 }
 
-fn run(experiment: &AccuracyExperiment, testbed: &mut impl Testbed) -> Vec<Row> {
-    accuracy::run(experiment, testbed, &mut |_| (), &|| false).unwrap()
+fn run<S: Study>(experiment: &S) -> Result<Outcome<S::Row>, RunError> {
+    kumade_lab::run(experiment, &mut |_| (), &|| false)
 }
 
 /// None where the lab refuses to measure, since its network is not as it was set to be.
 fn run_in_real_time(experiment: &AccuracyExperiment) -> Option<Vec<Row>> {
-    let built = RealTime::from_scenario(&experiment.scenarios[0]).inspect_err(assert_network_differs).ok();
-    built.map(|mut testbed| run(experiment, &mut testbed))
+    run(experiment).inspect_err(assert_network_differs).ok().map(|outcome| outcome.rows)
 }
 
 fn assert_network_differs(error: &RunError) {
@@ -56,12 +53,16 @@ fn assert_firewall(experiment: &AccuracyExperiment, rows: &[Row]) {
 }
 
 /// One path of each of these kinds: the rows by kind, and what was left out.
-fn one_path_of_each(kinds: &[PathKind], transport: Transport, bottleneck: BottleneckKind) -> AtlasOutcome {
+fn one_path_of_each(
+    kinds: &[PathKind],
+    transport: Transport,
+    bottleneck: BottleneckKind,
+) -> Outcome<<PathAtlas as Study>::Row> {
     let (runs, transports) = (Some(1), vec![transport]);
     let overrides =
         Overrides { runs, transports, bottleneck: Some(bottleneck), kinds: kinds.to_vec(), ..Overrides::default() };
-    let experiment = load("path-atlas", &overrides).unwrap().into_path_atlas().unwrap();
-    atlas::run(&experiment, &mut |_| (), &|| false).unwrap()
+    let experiment = load("path-atlas", &overrides).unwrap().into_scenario::<PathAtlas>().unwrap();
+    run(&experiment).unwrap()
 }
 
 #[test]
@@ -69,16 +70,16 @@ fn a_path_of_the_atlas_that_cannot_be_measured_does_not_end_the_others() {
     in_namespaces("a_path_of_the_atlas_that_cannot_be_measured_does_not_end_the_others", || {
         let (runs, bottleneck) = (Some(1), Some(BottleneckKind::Emulated));
         let overrides = Overrides { runs, bottleneck, kinds: vec![PathKind::Fifo], ..Overrides::default() };
-        let mut experiment = load("path-atlas", &overrides).unwrap().into_path_atlas().unwrap();
+        let mut experiment = load("path-atlas", &overrides).unwrap().into_scenario::<PathAtlas>().unwrap();
         // A scenario file may not say so: the atlas has no paths for it.
         experiment.transports = vec![Transport::Udp, Transport::Single, Transport::Rake];
-        let outcome = atlas::run(&experiment, &mut |_| (), &|| false).unwrap();
+        let outcome = run(&experiment).unwrap();
         assert_eq!(outcome.rows.iter().map(|(row, _)| &*row.transport).collect::<Vec<_>>(), ["udp", "rake"]);
         let [left_out] = &outcome.excluded[..] else { panic!("{:?}", outcome.excluded) };
         assert!(left_out.kind.starts_with("fifo over single, seed "), "{left_out:?}");
         assert!(left_out.reason.contains("choose udp or rake"), "{left_out:?}");
         experiment.transports = vec![Transport::Single];
-        assert!(atlas::run(&experiment, &mut |_| (), &|| false).is_err());
+        assert!(run(&experiment).is_err());
     });
 }
 
@@ -89,7 +90,7 @@ fn paths_of_the_atlas_are_measured_in_real_time_or_left_out_with_the_reason() {
         let emulated = one_path_of_each(&kinds, Transport::Udp, BottleneckKind::Emulated);
         let of_kernel = [PathKind::Policer, PathKind::Shaper, PathKind::Red];
         let kernels = one_path_of_each(&of_kernel, Transport::Udp, BottleneckKind::Htb);
-        let of = |outcome: &AtlasOutcome| {
+        let of = |outcome: &Outcome<<PathAtlas as Study>::Row>| {
             outcome
                 .rows
                 .iter()
@@ -110,12 +111,12 @@ fn paths_of_the_atlas_are_measured_in_real_time_or_left_out_with_the_reason() {
     });
 }
 
-fn fast_links_of(bottleneck: BottleneckKind) -> Result<fast_links::FastLinksOutcome, kumade_lab::RunError> {
+fn fast_links_of(bottleneck: BottleneckKind) -> Result<Vec<FastLinkRow>, RunError> {
     let (runs, transports) = (Some(1), vec![Transport::Udp]);
     let (rate, bottleneck) = (Some(Rate::from_mbit(1000)), Some(bottleneck));
     let overrides = Overrides { runs, transports, rate, bottleneck, ..Overrides::default() };
-    let experiment = load("fast-links", &overrides).unwrap().into_fast_links().unwrap();
-    fast_links::run(&experiment, &mut |_| (), &|| false)
+    let experiment = load("fast-links", &overrides).unwrap().into_scenario::<FastLinksExperiment>().unwrap();
+    run(&experiment).map(|outcome| outcome.rows)
 }
 
 #[test]
@@ -155,7 +156,7 @@ fn behind_a_firewall_udp_fails_and_the_rake_measures() {
     let slow = Overrides { rate: Some(RATE), ..Overrides::default() };
     let overrides = Overrides { bottleneck: Some(BottleneckKind::Virtual), ..slow.clone() };
     let experiment = once("rake-firewall", overrides);
-    let rows = run(&experiment, &mut VirtualTime);
+    let rows = run(&experiment).unwrap().rows;
     assert_firewall(&experiment, &rows);
     let error = of(&rows, "rake").error_bits_per_second.unwrap();
     assert!(error.abs() < 350_000, "more than five percent: {error}");
@@ -216,15 +217,14 @@ fn connections_of_the_kernels_tcp_compete_at_the_bottleneck() {
     in_namespaces("connections_of_the_kernels_tcp_compete_at_the_bottleneck", || {
         let no_table = |_: &str| unreachable!("it names none");
         let read = Experiment::from_toml(FILE, "a test", &no_table, &Overrides::default());
-        let experiment = read.unwrap().into_fairness().unwrap();
-        let run = fairness::run(&experiment, &mut |_| (), &|| false);
-        let Ok(rows) = run.inspect_err(assert_network_differs) else { return };
-        let [row] = &rows[..] else { panic!("{} rows", rows.len()) };
+        let experiment = read.unwrap().into_scenario::<FairnessExperiment>().unwrap();
+        let Ok(outcome) = run(&experiment).inspect_err(assert_network_differs) else { return };
+        let [row] = &outcome.rows[..] else { panic!("{} rows", outcome.rows.len()) };
         assert_eq!((row.flows.len(), &*row.groups[1].group), (2, "new-reno"));
         assert!(row.flows.iter().all(|flow| flow.goodput_bits_per_second > 0.0), "{row:?}");
         assert!(row.utilisation_ratio > 0.0 && row.utilisation_ratio < 1.1, "{row:?}");
         assert!(row.queueing.is_some() && row.drops.offered_packets > 0, "{row:?}");
-        let text = FairnessReport::new(&experiment, kumade_lab::now_utc(), rows).to_text();
+        let text = experiment.report(kumade_lab::now_utc(), outcome).to_text();
         assert!(text.contains("1 cubic against 1 new-reno behind 50 Mbit/s"), "{text}");
     });
 }
@@ -241,15 +241,15 @@ fn pulses_and_sparse_packets_compete_with_the_kernels_tcp() {
             duration: Some(Span::from_secs(2)),
             ..Overrides::default()
         };
-        let experiment = load("fair-attack", &overrides).unwrap().into_contention().unwrap();
+        let experiment = load("fair-attack", &overrides).unwrap().into_scenario::<ContentionExperiment>().unwrap();
         assert!(!experiment.virtual_time);
-        let outcome = contention::run(&experiment, &mut |_| (), &|| false).unwrap();
-        let [row] = &outcome.1[..] else { panic!("{} rows", outcome.1.len()) };
+        let outcome = run(&experiment).unwrap();
+        let [row] = &outcome.rows[..] else { panic!("{} rows", outcome.rows.len()) };
         let (attack, probes) = (row.attack.as_ref().unwrap(), row.probes.unwrap());
         assert!(attack.offered_bits_per_second > 0.0 && attack.goodput_bits_per_second > 0.0, "{attack:?}");
         assert!(row.flows.len() == 4 && row.flows.iter().any(|flow| flow.goodput_bits_per_second > 0.0), "{row:?}");
         assert!(probes.packets > 0 && row.lateness_p99_seconds.is_some(), "{row:?}");
-        let text = ContentionReport::new(&experiment, kumade_lab::now_utc(), outcome).to_text();
+        let text = experiment.report(kumade_lab::now_utc(), outcome).to_text();
         assert!(text.contains("real time, the kernel's TCP"), "{text}");
         println!("{text}");
     });

@@ -2,17 +2,20 @@
 //! machine that is busy with other programs may deliver little.
 
 use kumade_lab::accuracy::BottleneckKind;
-use kumade_lab::multipath::{self, MultipathExperiment, MultipathReport, MultipathRow, RealTime, VirtualTime};
+use kumade_lab::multipath::{MultipathExperiment, MultipathReport, MultipathRow};
 use kumade_lab::{Experiment, Overrides, ReportDocument};
 use kumade_netns_testbed::in_namespaces;
 
 fn experiment(text: &str) -> MultipathExperiment {
     let no_table = |_: &str| unreachable!("it names none");
-    Experiment::from_toml(text, "a test", &no_table, &Overrides::default()).unwrap().into_multipath().unwrap()
+    Experiment::from_toml(text, "a test", &no_table, &Overrides::default())
+        .unwrap()
+        .into_scenario::<MultipathExperiment>()
+        .unwrap()
 }
 
 fn run(experiment: &MultipathExperiment) -> Vec<MultipathRow> {
-    multipath::run(experiment, &mut RealTime, &mut |_| (), &|| false).unwrap()
+    kumade_lab::run(experiment, &mut |_| (), &|| false).unwrap().rows
 }
 
 fn of<'a>(rows: &'a [MultipathRow], contender: &str) -> &'a MultipathRow {
@@ -103,8 +106,10 @@ fn multipath_tcp_survives_the_loss_of_a_path_or_is_said_to_be_missing() {
     "#;
     in_namespaces("multipath_tcp_survives_the_loss_of_a_path_or_is_said_to_be_missing", || {
         let experiment = experiment(FILE);
-        match multipath::run(&experiment, &mut RealTime, &mut |_| (), &|| false) {
-            Ok(rows) => assert!(rows.iter().all(|row| row.longest_gap_seconds.unwrap() < 3.0), "{rows:?}"),
+        match kumade_lab::run(&experiment, &mut |_| (), &|| false) {
+            Ok(outcome) => {
+                assert!(outcome.rows.iter().all(|row| row.longest_gap_seconds.unwrap() < 3.0), "{outcome:?}")
+            }
             Err(error) => assert!(error.to_string().contains("Multipath TCP"), "{error}"),
         }
     });
@@ -142,8 +147,9 @@ fn numbered_packets_are_all_accounted_for() {
 #[test]
 fn numbered_packets_are_all_accounted_for_in_virtual_time() {
     let overrides = Overrides { bottleneck: Some(BottleneckKind::Virtual), ..Overrides::default() };
-    let experiment = kumade_lab::load("multipath-reorder", &overrides).unwrap().into_multipath().unwrap();
-    for row in multipath::run(&experiment, &mut VirtualTime, &mut |_| (), &|| false).unwrap() {
+    let experiment =
+        kumade_lab::load("multipath-reorder", &overrides).unwrap().into_scenario::<MultipathExperiment>().unwrap();
+    for row in kumade_lab::run(&experiment, &mut |_| (), &|| false).unwrap().rows {
         let received = row.order.unwrap().packets;
         assert_eq!(received + row.lost_packets.unwrap(), 50_000, "{} {}", row.case, row.contender);
     }

@@ -1,7 +1,7 @@
 //! Sessions between real gateways, in each way in which they may begin and end. When that is is for the lab to report: a machine
 //! that is busy with other programs may be late with all of it.
 
-use kumade_lab::nat_session::{self, NatSessionExperiment, NatSessionReport, NatSessionRow, SessionEnd};
+use kumade_lab::nat_session::{NatSessionExperiment, NatSessionReport, NatSessionRow, SessionEnd};
 use kumade_lab::{Experiment, Overrides, ReportDocument};
 use kumade_netns_testbed::in_namespaces;
 
@@ -17,7 +17,7 @@ const HEAD: &str = r#"
 fn experiment(cases: &str) -> NatSessionExperiment {
     let no_table = |_: &str| unreachable!("it names none");
     let text = format!("{HEAD}{cases}");
-    Experiment::from_toml(&text, "a test", &no_table, &Overrides::default()).unwrap().into_nat_session().unwrap()
+    Experiment::from_toml(&text, "a test", &no_table, &Overrides::default()).unwrap().into_scenario().unwrap()
 }
 
 /// What holds on any machine: everything is accounted for, in the order in which the paper has it.
@@ -40,7 +40,7 @@ fn assert_order(row: &NatSessionRow) {
 fn flows_of_several_hosts_get_sessions_and_these_end_when_idle() {
     in_namespaces("flows_of_several_hosts_get_sessions_and_these_end_when_idle", || {
         let experiment = experiment("[[cases]]\nlabel = \"two\"\nhosts = 2\nflows = 2\nactivity = [\"1500ms\"]\n");
-        let rows = nat_session::run(&experiment, &mut |_| (), &|| false).unwrap();
+        let rows = kumade_lab::run(&experiment, &mut |_| (), &|| false).unwrap().rows;
         let [row] = &rows[..] else { panic!("{} rows", rows.len()) };
         assert_order(row);
         assert_eq!(row.flows.len(), 4);
@@ -64,7 +64,7 @@ fn sessions_survive_lost_messages_and_a_killed_gateway() {
         restart = { gateway = "sending", after = "1s", down = "100ms" }
     "#;
     in_namespaces("sessions_survive_lost_messages_and_a_killed_gateway", || {
-        let rows = nat_session::run(&experiment(CASES), &mut |_| (), &|| false).unwrap();
+        let rows = kumade_lab::run(&experiment(CASES), &mut |_| (), &|| false).unwrap().rows;
         rows.iter().for_each(assert_order);
         // The sending gateway translates nothing while it is gone.
         assert!(rows.iter().all(|row| row.flows[0].altered_packets == 0), "{rows:?}");

@@ -1,15 +1,15 @@
 //! Tunnels over TCP in the lab, for real but small. What figures come out is for the lab to report: a machine that is busy
 //! with other programs may deliver little.
 
-use kumade_lab::multipath::{self, MultipathExperiment, MultipathReport, MultipathRow, RealTime, TcpLayer};
+use kumade_lab::multipath::{MultipathExperiment, MultipathReport, MultipathRow, TcpLayer};
 use kumade_lab::{Experiment, Overrides, ReportDocument};
 use kumade_netns_testbed::in_namespaces;
 
 fn run(text: &str) -> (MultipathExperiment, Vec<MultipathRow>) {
     let no_table = |_: &str| unreachable!("it names none");
     let experiment = Experiment::from_toml(text, "a test", &no_table, &Overrides::default());
-    let experiment = experiment.unwrap().into_multipath().unwrap();
-    let rows = multipath::run(&experiment, &mut RealTime, &mut |_| (), &|| false).unwrap();
+    let experiment = experiment.unwrap().into_scenario::<MultipathExperiment>().unwrap();
+    let rows = kumade_lab::run(&experiment, &mut |_| (), &|| false).unwrap().rows;
     (experiment, rows)
 }
 
@@ -116,6 +116,9 @@ fn both_layers_are_traced() {
         }
         let report = MultipathReport::new(&experiment, kumade_lab::now_utc(), rows);
         assert!(report.to_html().unwrap().contains("sequence number"));
-        assert_eq!(report.extra_files().unwrap()[0].0, "trace.csv");
+        let directory = std::env::temp_dir().join(format!("kumade-lab-trace-{}", std::process::id()));
+        let files = report.write_files(&directory).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert!(files.iter().any(|file| file.ends_with("trace.csv")), "{files:?}");
     });
 }

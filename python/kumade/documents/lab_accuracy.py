@@ -414,4 +414,4 @@ class Document(TypedDict):
     title: str
     """The scenario's question."""
     version: str
-    """The version of kumade that measured."""
+    """The version of kumade that ran it."""

@@ -1,14 +1,28 @@
-//! What all experiments show while they run, and what comes of them.
+//! What all experiments show while they run.
 
+use crate::output::note;
 use indicatif::{ProgressBar, ProgressStyle};
-use kumade_lab::ReportDocument;
+use kumade_lab::{Exclusion, Experiment, Progress};
 
-/// A report, and the number of its runs.
-pub(super) type ReportWithRuns = (Box<dyn ReportDocument>, usize);
-
-/// Of an experiment whose network is built.
-pub(super) fn progress_bar(experiment: &str) -> anyhow::Result<ProgressBar> {
-    let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}")?);
-    bar.set_message(format!("{experiment}: building the network"));
+/// Of an experiment that has not begun.
+pub(super) fn progress_bar(experiment: &Experiment) -> anyhow::Result<ProgressBar> {
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}")?;
+    let bar = ProgressBar::new(experiment.run_count() as u64).with_style(style);
+    bar.set_message(format!("{}: building the network", experiment.head().name));
     Ok(bar)
+}
+
+/// Shows how far it has come.
+pub(super) fn show_progress(bar: &ProgressBar, name: &str, progress: Progress<'_>) {
+    let (message, runs) = match progress {
+        Progress::Excluded(Exclusion { kind, reason }, runs) => {
+            bar.suspend(|| note!("{name}: {kind} is left out: {reason}"));
+            return bar.inc(runs as u64);
+        }
+        Progress::Running(label) => (label.to_owned(), 0),
+        Progress::Repeating { lateness } => (format!("host scheduling delay of {lateness}, repeating the run"), 0),
+        Progress::Done(label, runs) => (label.to_owned(), runs),
+    };
+    bar.set_message(format!("{name}: {message}"));
+    bar.inc(runs as u64);
 }

@@ -1,5 +1,4 @@
 use super::full_measurement::AccuracyLimits;
-use super::keywords::BottleneckKind;
 use super::published::PublishedResult;
 use super::scenario::AccuracyScenario;
 use crate::paper::Paper;
@@ -24,16 +23,4 @@ pub struct AccuracyExperiment {
     pub scenarios: Vec<AccuracyScenario>,
     /// Whether the file asks for cross traffic by TCP, which is left out, as there is none in virtual time.
     pub excludes_tcp: bool,
-}
-
-impl AccuracyExperiment {
-    /// How many runs all scenarios have.
-    pub fn run_count(&self) -> usize {
-        self.scenarios.iter().map(|scenario| scenario.points().len()).sum()
-    }
-
-    /// Whether it runs in virtual time, so that no network is built.
-    pub fn is_virtual(&self) -> bool {
-        self.base_scenario.bottleneck.kind == BottleneckKind::Virtual
-    }
 }

@@ -1,5 +1,7 @@
 //! The words of scenario files, of the command line and of reports, which are the same.
 
+use crate::error::RunError;
+use anyhow::anyhow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -102,6 +104,18 @@ keyword_enums! {
         Udp = "udp",
         /// TCP.
         Tcp = "tcp",
+    }
+}
+
+impl Transport {
+    /// Of those that full measurements of the lab's own paths know.
+    pub(crate) fn full_measurement_transport(self) -> Result<kumade_probe_train::Transport, RunError> {
+        match self {
+            Transport::Udp => Ok(kumade_probe_train::Transport::Udp),
+            Transport::Rake => Ok(kumade_probe_train::Transport::Rake),
+            other => Err(anyhow!("such a path has no transport `{other}`; choose udp or rake")),
+        }
+        .map_err(RunError::during("measure a path"))
     }
 }
 

@@ -1,25 +1,27 @@
 //! Experiments on accuracy: estimates of a path beside the truth that the lab knows.
 //!
-//! An [`AccuracyExperiment`] consists of [`AccuracyScenario`]s: a path, its traffic, and what is measured on it. A [`Testbed`]
-//! builds the path and carries out one measurement at a time, in real time ([`RealTime`]) or not ([`VirtualTime`]);
-//! [`run`] goes through all of them, repeats disturbed runs and collects [`Row`]s; a [`Report`] sums them up.
+//! An [`AccuracyExperiment`] consists of [`AccuracyScenario`]s: a path, its traffic, and what is measured on it. Each measurement is a run, in
+//! real time or not, and gives a [`Row`]; a [`Report`] sums them up.
 
 mod experiment;
+mod file;
 pub(crate) mod firewall;
 pub(crate) mod full_measurement;
 pub(crate) mod keywords;
 pub(crate) mod observed_trains;
 pub(crate) mod path;
+mod path_checks;
 mod plan;
 pub(crate) mod published;
 mod realtime;
 mod report;
 mod row;
-mod runner;
 #[cfg(test)]
 mod sample_reports;
 pub(crate) mod scenario;
+mod study;
 mod summary;
+mod sweep;
 mod virtual_time;
 
 pub use experiment::AccuracyExperiment;
@@ -28,10 +30,7 @@ pub use full_measurement::{AccuracyLimits, CapacitySummary, DelaySummary, FullSu
 pub use keywords::{BottleneckKind, CrossKind, CrossSource, FirewallAction, Protocol, Transport};
 pub use path::{Bottleneck, DownstreamHop, Shaper};
 pub use published::PublishedResult;
-pub use realtime::RealTime;
 pub use report::{BottleneckFacts, Report};
 pub use row::{DelayRow, Row, TimelinePacket};
-pub use runner::{AccuracyProgress, MeasurementAttempt, Testbed, run};
 pub use scenario::{AccuracyPoint, AccuracyScenario, CrossTraffic};
 pub use summary::{ByMethod, PublishedFigure, PublishedSummary, Summary};
-pub use virtual_time::VirtualTime;

@@ -3,7 +3,7 @@
 use crate::accuracy::keywords::{CrossKind, Transport};
 use crate::accuracy::path::{DownstreamHop, Shaper};
 use crate::accuracy::scenario::{AccuracyPoint, AccuracyScenario};
-use crate::bounds::MAX_RUNS;
+use crate::study::bounds::MAX_RUNS;
 use kumade_estimate::{MethodSettings, RequestedBudget};
 use kumade_link::{CrossConfig, LinkConfig, Medium, PeriodLengths, SizeMix, TokenBucket};
 use kumade_measurement::{Directions, MeasurementPlan, TransportChoice};

@@ -3,17 +3,17 @@ use crate::accuracy::observed_trains::ObservedTrains;
 use crate::accuracy::path::{Bottleneck, DownstreamHop};
 use crate::accuracy::plan;
 use crate::accuracy::row::Row;
-use crate::accuracy::runner::{MeasurementAttempt, Testbed};
 use crate::accuracy::scenario::{AccuracyPoint, AccuracyScenario};
 use crate::error::RunError;
 use crate::running_server::RunningServer;
+use crate::study::RunOutcome;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
 use kumade_middlebox::{FilterRule, MiddleboxConfig};
 use kumade_net::clock;
-use kumade_netns_testbed::ExperimentNetwork;
-use kumade_netns_testbed::HtbNetwork;
-use kumade_netns_testbed::Traffic;
-use kumade_netns_testbed::{Host, HostSpec, Network, NetworkError, NetworkSpec};
+use kumade_netns_testbed::{
+    ExperimentNetwork, Host, HostSpec, HtbNetwork, MAX_UNDISTURBED_LATENESS, Network, NetworkError, NetworkSpec,
+    Traffic,
+};
 use kumade_units::Direction;
 use kumade_units::{Rate, Span};
 use std::net::SocketAddr;
@@ -43,11 +43,12 @@ impl RealTime {
     /// # Errors
     /// Where the system refuses something, or what was built is not what was asked for.
     pub fn from_scenario(scenario: &AccuracyScenario) -> Result<Self, RunError> {
-        let mut fabric = build(scenario).map_err(run_error("build the network"))?;
+        let mut fabric = build(scenario).map_err(RunError::during("build the network"))?;
         for &direction in &scenario.directions {
-            fabric.verify_bottleneck(direction).map_err(run_error("check the network"))?;
+            fabric.verify_bottleneck(direction).map_err(RunError::during("check the network"))?;
         }
-        let serving = RunningServer::start(fabric.host(RECEIVING_HOST).map_err(run_error("find the far host"))?)?;
+        let serving =
+            RunningServer::start(fabric.host(RECEIVING_HOST).map_err(RunError::during("find the far host"))?)?;
         let path = (scenario.bottleneck.clone(), scenario.downstream_hop);
         Ok(RealTime { network: fabric, traffic: None, path, server: serving })
     }
@@ -55,11 +56,11 @@ impl RealTime {
     fn set_firewall(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<(), RunError> {
         let rules = scenario.firewall_for(point.transport).map(FilterRule::from).collect();
         let middlebox = MiddleboxConfig { rules, ..Default::default() };
-        self.network.set_middlebox(Some(middlebox)).map_err(run_error("set up the firewall"))
+        self.network.set_middlebox(Some(middlebox)).map_err(RunError::during("set up the firewall"))
     }
 
     fn start_cross_traffic(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<(), RunError> {
-        let wrong = run_error("set the cross traffic");
+        let wrong = RunError::during("set the cross traffic");
         self.traffic = None;
         for direction in [Direction::Up, Direction::Down] {
             self.network.set_cross_traffic(direction, &[]).map_err(&wrong)?;
@@ -93,32 +94,35 @@ impl RealTime {
         let (left, right) = (self.network.host(LEFT_CROSS_TRAFFIC_HOST)?, self.network.host(RIGHT_CROSS_TRAFFIC_HOST)?);
         Ok(if direction == Direction::Up { (left, right) } else { (right, left) })
     }
-}
 
-impl Testbed for RealTime {
-    fn measure(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<MeasurementAttempt, RunError> {
+    /// Sets up what `point` needs (cross traffic, firewall) and measures once. That a path cannot be measured is a result, stated in
+    /// [`Row::reason`].
+    ///
+    /// # Errors
+    /// The testbed itself failed, so that no further run makes sense.
+    pub fn measure(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<RunOutcome<Row>, RunError> {
         if (&scenario.bottleneck, scenario.downstream_hop) != (&self.path.0, self.path.1) {
             *self = RealTime::from_scenario(scenario)?;
         }
         self.set_firewall(scenario, point)?;
         self.start_cross_traffic(scenario, point)?;
         let config = measure_config(scenario, point, self.server.address());
-        let host = self.network.host(SENDING_HOST).map_err(run_error("find the near host"))?;
+        let host = self.network.host(SENDING_HOST).map_err(RunError::during("find the near host"))?;
         let mut observed = ObservedTrains::new(scenario.keeps_timeline, point.direction);
         let began = clock::realtime();
         let result = host.namespace.run(|| kumade_client::measure(&config, &mut |event| observed.record_event(event)));
-        let result = result.map_err(run_error("enter the near host"))?;
+        let result = result.map_err(RunError::during("enter the near host"))?;
         let ended = clock::realtime();
         let (from, to) = observed.observation_window().unwrap_or((began, ended));
         let mut row = Row::new(scenario, point);
         let truth = self
             .network
             .true_available_bandwidth(point.direction, from, to)
-            .map_err(run_error("read the link's ledger"))?;
+            .map_err(RunError::during("read the link's ledger"))?;
         // Capacity and delay are measured before the trains that the truth is about.
         let from = if scenario.makes_full_measurement { began } else { from };
         let lateness =
-            self.network.lateness(point.direction, from, to).map_err(run_error("read the link's ledger"))?.max;
+            self.network.lateness(point.direction, from, to).map_err(RunError::during("read the link's ledger"))?.max;
         row.truth_bits_per_second = truth.bits_per_second();
         let emulated = scenario.bottleneck.kind == BottleneckKind::Emulated;
         row.max_lateness_seconds = emulated.then(|| lateness.as_secs_f64());
@@ -131,7 +135,7 @@ impl Testbed for RealTime {
                 row.duration_seconds = (ended - began).as_secs_f64();
             }
         }
-        Ok(MeasurementAttempt { row, lateness })
+        Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_UNDISTURBED_LATENESS })
     }
 }
 
@@ -140,10 +144,6 @@ const SENDING_HOST: &str = "a";
 const RECEIVING_HOST: &str = "b";
 const LEFT_CROSS_TRAFFIC_HOST: &str = "c";
 const RIGHT_CROSS_TRAFFIC_HOST: &str = "d";
-
-fn run_error<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunError {
-    move |cause| RunError { doing, cause: cause.into() }
-}
 
 fn build(scenario: &AccuracyScenario) -> Result<Box<dyn ExperimentNetwork>, NetworkError> {
     let Bottleneck { kind, rate, queue, .. } = scenario.bottleneck;

@@ -5,7 +5,8 @@ use super::keywords::Transport;
 use super::report::Report;
 use super::row::{DelayRow, Row, TimelinePacket};
 use super::scenario::AccuracyPoint;
-use crate::scenario::{Overrides, load};
+use crate::scenario::load;
+use crate::study::Overrides;
 use kumade_estimate::MethodSettings;
 use kumade_measurement::report::ShaperReport;
 use kumade_probe_train::Estimate;
@@ -15,7 +16,7 @@ const STARTED: &str = "2026-11-20T12:00:00Z";
 
 /// The built-in experiment of that name.
 pub(crate) fn load_accuracy_experiment(name: &str) -> AccuracyExperiment {
-    load(name, &Overrides::default()).unwrap().into_accuracy().unwrap()
+    load(name, &Overrides::default()).unwrap().into_scenario::<AccuracyExperiment>().unwrap()
 }
 
 /// Two levels of cross traffic, three runs each, by two methods over two transports.

@@ -1,7 +1,6 @@
 use crate::accuracy::keywords::{Protocol, Transport};
 use crate::accuracy::plan;
 use crate::accuracy::row::Row;
-use crate::accuracy::runner::{MeasurementAttempt, Testbed};
 use crate::accuracy::scenario::{AccuracyPoint, AccuracyScenario};
 use crate::error::RunError;
 use anyhow::anyhow;
@@ -14,52 +13,41 @@ const CROSS_TRAFFIC_WARM_UP: Span = Span::from_millis(100);
 
 /// Measures on a virtual path: the same link, cross traffic and estimators under a virtual clock, without sockets or a
 /// kernel. A run takes milliseconds, and the same run of the same scenario gives the same row.
-#[derive(Debug, Default)]
-pub struct VirtualTime;
-
-impl Testbed for VirtualTime {
-    fn measure(&mut self, scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<MeasurementAttempt, RunError> {
-        if point.transport == Transport::Single {
-            return Err(impossible_run("a virtual path has no congestion window, which is what `single` is about"));
-        }
-        let mut row = Row::new(scenario, point);
-        self.run(scenario, point, &mut row)?;
-        Ok(MeasurementAttempt { row, lateness: Span::ZERO })
+///
+/// # Errors
+/// The simulator refuses a setting.
+pub(super) fn measure(scenario: &AccuracyScenario, point: &AccuracyPoint) -> Result<Row, RunError> {
+    if point.transport == Transport::Single {
+        return Err(impossible_run("a virtual path has no congestion window, which is what `single` is about"));
     }
-}
-
-impl VirtualTime {
-    fn run(&self, scenario: &AccuracyScenario, point: &AccuracyPoint, row: &mut Row) -> Result<(), RunError> {
-        let mut paths = VirtualPaths {
-            up: virtual_path(scenario, point, Direction::Up)?,
-            down: virtual_path(scenario, point, Direction::Down)?,
-            passes_udp: !scenario.firewall_for(point.transport).any(|rule| rule.protocol == Protocol::Udp),
-        };
-        let session = Session {
-            peer: "virtual".to_owned(),
-            started: "1970-01-01T00:00:00.000Z".to_owned(),
-            round_trip: paths.round_trip(),
-            max_connections: Session::DEFAULT_MAX_CONNECTIONS,
-            clocks: Clocks::default(),
-            coalescing: None,
-        };
-        let plan = plan::measurement_plan(scenario, point, point.direction.into(), u64::from(point.run));
-        match paths.measure(Measurement::new(plan, session), &mut |_| ()) {
-            Ok(measured) => {
-                let truth = measured.truth[point.direction as usize].unwrap_or_else(|| mean_available(scenario, point));
-                row.truth_bits_per_second = truth.bits_per_second();
-                row.fill_report(scenario, point.direction, measured.report);
-            }
-            Err(Failure::TransportUnavailable { transport, reason }) => {
-                row.truth_bits_per_second = mean_available(scenario, point).bits_per_second();
-                row.reason = Some(format!("cannot measure over {transport}: {reason}"));
-            }
-            Err(Failure::ConnectionsKeepBreaking { .. }) => {
-                row.reason = Some("the connections kept breaking".to_owned())
-            }
+    let mut row = Row::new(scenario, point);
+    let mut paths = VirtualPaths {
+        up: virtual_path(scenario, point, Direction::Up)?,
+        down: virtual_path(scenario, point, Direction::Down)?,
+        passes_udp: !scenario.firewall_for(point.transport).any(|rule| rule.protocol == Protocol::Udp),
+    };
+    let session = Session {
+        peer: "virtual".to_owned(),
+        started: "1970-01-01T00:00:00.000Z".to_owned(),
+        round_trip: paths.round_trip(),
+        max_connections: Session::DEFAULT_MAX_CONNECTIONS,
+        clocks: Clocks::default(),
+        coalescing: None,
+    };
+    let plan = plan::measurement_plan(scenario, point, point.direction.into(), u64::from(point.run));
+    match paths.measure(Measurement::new(plan, session), &mut |_| ()) {
+        Ok(measured) => {
+            let truth = measured.truth[point.direction as usize].unwrap_or_else(|| mean_available(scenario, point));
+            row.truth_bits_per_second = truth.bits_per_second();
+            row.fill_report(scenario, point.direction, measured.report);
         }
-        Ok(())
+        Err(Failure::TransportUnavailable { transport, reason }) => {
+            row.truth_bits_per_second = mean_available(scenario, point).bits_per_second();
+            row.reason = Some(format!("cannot measure over {transport}: {reason}"));
+        }
+        Err(Failure::ConnectionsKeepBreaking { .. }) => row.reason = Some("the connections kept breaking".to_owned()),
     }
+    Ok(row)
 }
 
 /// The path of that direction, with the cross traffic where it is the one that is measured. Where everything is measured,
@@ -82,7 +70,7 @@ fn virtual_path(
         hops.push(PathHop { link, queue: None, cross: cross.into_iter().collect() });
     }
     let path = VirtualPath::new(&hops, stamping, point.run.into());
-    let mut path = path.map_err(|cause| RunError { doing: "make the virtual path", cause: cause.into() })?;
+    let mut path = path.map_err(RunError::during("make the virtual path"))?;
     path.wait(CROSS_TRAFFIC_WARM_UP);
     Ok(path)
 }
@@ -99,13 +87,13 @@ fn impossible_run(why: &str) -> RunError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::keywords::BottleneckKind;
-    use crate::accuracy::runner::run;
-    use crate::scenario::{Overrides, load};
+    use crate::accuracy::{AccuracyExperiment, BottleneckKind};
+    use crate::scenario::load;
+    use crate::study::{Overrides, run};
 
     fn rows(overrides: &Overrides) -> Vec<Row> {
-        let experiment = load("rake-accuracy", overrides).unwrap().into_accuracy().unwrap();
-        run(&experiment, &mut VirtualTime, &mut |_| (), &|| false).unwrap()
+        let experiment = load("rake-accuracy", overrides).unwrap().into_scenario::<AccuracyExperiment>().unwrap();
+        run(&experiment, &mut |_| (), &|| false).unwrap().rows
     }
 
     #[test]
@@ -123,8 +111,9 @@ mod tests {
     #[test]
     fn what_a_virtual_path_has_not_is_refused() {
         let overrides = Overrides { transports: vec![Transport::Single], ..Overrides::default() };
-        let experiment = load("rake-accuracy", &overrides).unwrap().into_accuracy().unwrap();
-        let error = run(&experiment, &mut VirtualTime, &mut |_| (), &|| false).unwrap_err();
+        let experiment = load("rake-accuracy", &overrides).unwrap().into_scenario::<AccuracyExperiment>().unwrap();
+        let scenario = &experiment.scenarios[0];
+        let error = measure(scenario, &scenario.points()[0]).unwrap_err();
         assert!(error.to_string().contains("without --virtual"), "{error}");
     }
 }

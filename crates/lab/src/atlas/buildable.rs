@@ -6,19 +6,6 @@ use kumade_netns_testbed::HtbNetwork;
 use kumade_sim::PathHop;
 use kumade_sim::atlas::DrawnPath;
 use kumade_units::{Rate, Span};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// A kind of path, or a single one, that was not measured.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "LeftOut")]
-pub struct ExcludedPath {
-    /// The kind, and the transport where only that one is left out; also the seed where only one path is.
-    pub kind: String,
-    /// Why not.
-    pub reason: String,
-}
 
 /// What programs of one machine send and receive in time, on a link that is emulated and on the kernel's; and what of it may be
 /// cross traffic of real packets.

@@ -5,17 +5,16 @@
 //! built of emulated links between real hosts.
 
 mod buildable;
+mod file;
 mod realtime;
 mod report;
 mod row;
-mod runner;
 mod scenario;
+mod study;
 mod summary;
 
-pub use buildable::ExcludedPath;
 pub use kumade_sim::atlas::PathKind;
 pub use report::PathAtlasReport;
 pub use row::{AtlasRow, FaultKind};
-pub use runner::{AtlasOutcome, AtlasProgress, expected_time, run};
 pub use scenario::{AtlasPoint, PathAtlas, SeedChoice};
 pub use summary::{AtlasSummary, KindSummary};

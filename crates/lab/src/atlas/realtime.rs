@@ -6,6 +6,7 @@ use crate::accuracy::BottleneckKind;
 use crate::accuracy::observed_trains::ObservedTrains;
 use crate::error::RunError;
 use crate::running_server::RunningServer;
+use crate::study::RunOutcome;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
 use kumade_estimate::Outcome;
 use kumade_link::LinkConfig;
@@ -13,20 +14,14 @@ use kumade_measurement::report::DirectionReport;
 use kumade_measurement::{Cost, TransportChoice};
 use kumade_net::clock;
 use kumade_netns_testbed::{
-    ExperimentNetwork, HtbNetwork, Network, NetworkError, NetworkSpec, ProxiedNetwork, Traffic,
+    ExperimentNetwork, HtbNetwork, MAX_UNDISTURBED_LATENESS, Network, NetworkError, NetworkSpec, ProxiedNetwork,
+    Traffic,
 };
 use kumade_probe_train::Transport;
 use kumade_sim::PathHop;
 use kumade_sim::atlas::{AtlasMeasurement, DrawnPath, PathResult, PathTruth};
 use kumade_units::{Direction, Span};
 use std::thread;
-
-/// One measurement, and by how much the emulated link was late meanwhile, for one packet of a hundred.
-pub(super) struct AtlasAttempt {
-    pub(super) row: AtlasRow,
-    pub(super) verdict: PathResult,
-    pub(super) lateness: Span,
-}
 
 /// Cross traffic runs so long before anything is measured, as in virtual time.
 const CROSS_TRAFFIC_WARM_UP: Span = Span::from_millis(500);
@@ -55,9 +50,10 @@ pub(super) fn measure(
     path: &DrawnPath,
     point: &AtlasPoint,
     transport: Transport,
-) -> Result<AtlasAttempt, RunError> {
-    let (network, _traffic) = build_network(path, experiment.bottleneck).map_err(run_error("build the network"))?;
-    let serving = RunningServer::start(network.host(FAR_HOST).map_err(run_error("find the far host"))?)?;
+) -> Result<RunOutcome<(AtlasRow, PathResult)>, RunError> {
+    let (network, _traffic) =
+        build_network(path, experiment.bottleneck).map_err(RunError::during("build the network"))?;
+    let serving = RunningServer::start(network.host(FAR_HOST).map_err(RunError::during("find the far host"))?)?;
     thread::sleep(CROSS_TRAFFIC_WARM_UP.to_duration());
     let plan = MeasurementPlan {
         directions: Directions::Up,
@@ -68,24 +64,26 @@ pub(super) fn measure(
     let server = serving.address();
     let config = MeasureConfig { plan, ..MeasureConfig::new(server.ip().to_string(), server.port()) };
     let mut observed = ObservedTrains::new(false, Direction::Up);
-    let near = network.host(NEAR_HOST).map_err(run_error("find the near host"))?;
+    let near = network.host(NEAR_HOST).map_err(RunError::during("find the near host"))?;
     let began = clock::realtime();
     let result = near.namespace.run(|| kumade_client::measure(&config, &mut |event| observed.record_event(event)));
-    let result = result.map_err(run_error("enter the near host"))?;
+    let result = result.map_err(RunError::during("enter the near host"))?;
     let ended = clock::realtime();
     let (from, to) = observed.observation_window().unwrap_or((began, ended));
-    let available =
-        network.true_available_bandwidth(Direction::Up, from, to).map_err(run_error("read the link's ledger"))?;
+    let available = network
+        .true_available_bandwidth(Direction::Up, from, to)
+        .map_err(RunError::during("read the link's ledger"))?;
     // Capacity and delay are measured before the trains that the truth is about. Of the thousands of packets of a whole measurement a few
     // are late on any host, which has to do with that; more of them are another path.
-    let lateness = network.lateness(Direction::Up, began, to).map_err(run_error("read the link's ledger"))?.p99;
+    let lateness = network.lateness(Direction::Up, began, to).map_err(RunError::during("read the link's ledger"))?.p99;
     let report = match result {
         Ok(report) => report.up.unwrap_or_else(|| empty_report(transport, "the report lacks the direction".into())),
         Err(error) => empty_report(transport, error.to_string()),
     };
     let measured = AtlasMeasurement { report, truth: PathTruth::new(path, available), impact: None };
     let verdict = PathResult::evaluate(path, &measured);
-    Ok(AtlasAttempt { row: AtlasRow::new(point, path, &measured, &verdict), verdict, lateness })
+    let row = (AtlasRow::new(point, path, &measured, &verdict), verdict);
+    Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_UNDISTURBED_LATENESS })
 }
 
 /// The network, and the traffic of real packets on it.
@@ -126,8 +124,4 @@ fn network_spec(hop: &PathHop, back: &LinkConfig) -> NetworkSpec {
 /// The report of a measurement that ended without one.
 fn empty_report(transport: Transport, reason: String) -> DirectionReport {
     DirectionReport::new(transport, 0, "primed", Outcome::without_value(reason), None, &Cost::default())
-}
-
-fn run_error<E: Into<anyhow::Error>>(doing: &'static str) -> impl Fn(E) -> RunError {
-    move |cause| RunError { doing, cause: cause.into() }
 }

@@ -1,112 +1,60 @@
 //! The report of an experiment on paths of many kinds.
 
-use super::buildable::ExcludedPath;
 use super::row::AtlasRow;
-use super::runner::AtlasOutcome;
 use super::scenario::PathAtlas;
 use super::summary::{AtlasSummary, KindSummary};
 use crate::accuracy::BottleneckKind;
-use crate::error::ReportError;
-use crate::report::plot::Plot;
-use crate::report::{DocumentParts, ReportContent, Table, describe_disturbances, read_report};
-use kumade_probe_train::Estimate;
-use kumade_sim::atlas::PathKind;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::error::Error;
+use crate::report::{Column, ReportParts, Table, describe_disturbances, format_part, report_document};
+use crate::study::{Exclusion, Outcome};
+use kumade_sim::atlas::{PathKind, PathResult};
 
-/// The results of an experiment on paths of many kinds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PathAtlasReport {
-    /// The document's kind and version.
-    #[schemars(extend("const" = PathAtlasReport::SCHEMA))]
-    pub schema: String,
-    /// The scenario's name.
-    pub experiment: String,
-    /// The scenario's question.
-    pub title: String,
-    /// When the first run began: UTC, RFC 3339.
-    #[schemars(extend("format" = "date-time"))]
-    pub started: String,
-    /// The version of kumade that ran it.
-    pub version: String,
+report_document! {
+    /// The results of an experiment on paths of many kinds.
+    PathAtlasReport, "kumade.lab.path-atlas/1": |experiment: &PathAtlas, given: Outcome<(AtlasRow, PathResult)>|, AtlasRow;
     /// Which paths were drawn, in words.
-    pub setting: String,
+    setting: String = describe_setting(experiment),
     /// One for each measurement.
-    pub rows: Vec<AtlasRow>,
+    rows: Vec<AtlasRow> = given.rows.iter().map(|(row, _)| row.clone()).collect(),
     /// Kinds of paths that could not be built in real time, or not on this machine, and transports that a kind does not pass.
     #[serde(default)]
-    pub left_out: Vec<ExcludedPath>,
+    left_out: Vec<Exclusion> = given.excluded,
     /// The rows summed up.
-    pub summary: AtlasSummary,
+    summary: AtlasSummary = AtlasSummary::from_rows(&given.rows),
 }
 
-impl PathAtlasReport {
-    /// Names the document's kind and version.
-    pub const SCHEMA: &str = "kumade.lab.path-atlas/1";
+impl ReportParts for PathAtlasReport {
+    const RATE_DEFINITION: &'static str = "Rates count IP packets.";
+    const COLUMNS: &'static str = "\
+        kind transport seed sustained_bits_per_second link_bits_per_second burst_bytes cross_bits_per_second \
+        cross_flows truth_bits_per_second truth_fair_share_bits_per_second \
+        available_bits_per_second=available_bits_per_second.value \
+        available_low_bits_per_second=available_bits_per_second.low \
+        available_high_bits_per_second=available_bits_per_second.high \
+        fair_share_bits_per_second=fair_share_bits_per_second.value \
+        fair_share_low_bits_per_second=fair_share_bits_per_second.low \
+        fair_share_high_bits_per_second=fair_share_bits_per_second.high at_least_bits_per_second \
+        at_most_bits_per_second policed committed_bits_per_second=committed_bits_per_second.value \
+        committed_low_bits_per_second=committed_bits_per_second.low \
+        committed_high_bits_per_second=committed_bits_per_second.high sustained_bytes bytes_sent duration_seconds \
+        reason repeats disturbed";
 
-    /// Sums up what came of `experiment`. `started` is UTC in RFC 3339.
-    pub fn new(
-        experiment: &PathAtlas,
-        started: String,
-        AtlasOutcome { rows, excluded: left_out }: AtlasOutcome,
-    ) -> Self {
-        PathAtlasReport {
-            schema: PathAtlasReport::SCHEMA.to_owned(),
-            experiment: experiment.name.clone(),
-            title: experiment.title.clone(),
-            started,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            setting: describe_setting(experiment),
-            summary: AtlasSummary::from_rows(&rows),
-            rows: rows.into_iter().map(|(row, _)| row).collect(),
-            left_out,
-        }
+    fn setting(&self) -> String {
+        self.setting.clone()
     }
 
-    /// Reads a document that [`Document::to_json`](crate::ReportDocument::to_json) made.
-    ///
-    /// # Errors
-    /// Where it is not one of this kind and version.
-    pub fn from_json(text: &str) -> Result<Self, ReportError> {
-        read_report(text, PathAtlasReport::SCHEMA, |report: &PathAtlasReport| &report.schema)
-    }
-}
-
-impl DocumentParts for PathAtlasReport {
-    fn content(&self) -> ReportContent<'_> {
-        ReportContent {
-            experiment: &self.experiment,
-            title: &self.title,
-            started: &self.started,
-            version: &self.version,
-            setting: self.setting.clone(),
-            rate_definition: "Rates count IP packets.",
-            paper: None,
-            tables: [kind_table(&self.summary.kinds), missing_value_table(&self.summary.kinds)]
-                .into_iter()
-                .chain(cross_traffic_impact_table(&self.summary.kinds))
-                .collect(),
-            conclusions: std::iter::once(conclusion(&self.summary.kinds))
-                .chain(proxy_conclusions(&self.summary.kinds))
-                .collect(),
-            notes: run_notes(self),
-        }
+    fn tables(&self) -> Vec<Table> {
+        let kinds = &self.summary.kinds;
+        let tables = [kind_table(kinds), missing_value_table(kinds)];
+        tables.into_iter().chain(cross_traffic_impact_table(kinds)).collect()
     }
 
-    fn csv(&self) -> Result<String, Box<dyn Error>> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record(COLUMNS.iter().map(|(name, _)| name))?;
-        for row in &self.rows {
-            writer.write_record(COLUMNS.iter().map(|(_, cell)| cell(row)))?;
-        }
-        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    fn conclusions(&self) -> Vec<String> {
+        let kinds = &self.summary.kinds;
+        std::iter::once(conclusion(kinds)).chain(proxy_conclusions(kinds)).collect()
     }
 
-    fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
-        Ok(Vec::new())
+    fn notes(&self) -> Vec<String> {
+        run_notes(self)
     }
 }
 
@@ -121,51 +69,34 @@ fn describe_setting(experiment: &PathAtlas) -> String {
 }
 
 fn run_notes(report: &PathAtlasReport) -> Vec<String> {
-    let left_out = report.left_out.iter().map(|ExcludedPath { kind, reason }| format!("{kind} was left out: {reason}"));
+    let left_out = report.left_out.iter().map(|Exclusion { kind, reason }| format!("{kind} was left out: {reason}"));
     left_out.chain(describe_disturbances(report.rows.iter().map(|row| (row.repeats, row.disturbed)))).collect()
 }
 
+const KIND_COLUMNS: [Column<'_, KindSummary>; 2] =
+    [("kind", &|kind| kind.kind.clone()), ("transport", &|kind| kind.transport.clone())];
+const FIGURE_COLUMNS: [Column<'_, KindSummary>; 8] = [
+    ("paths", &|kind| kind.runs.to_string()),
+    ("values", &|kind| kind.values.to_string()),
+    ("coverage", &|kind| format_part(kind.coverage_ratio, 1)),
+    ("error", &|kind| format_part(kind.mean_absolute_error_ratio, 2)),
+    ("width", &|kind| format_part(kind.median_width_ratio, 1)),
+    ("wrong", &|kind| kind.wrong.to_string()),
+    ("MB", &|kind| format!("{:.2}", kind.mean_bytes / 1e6)),
+    ("s", &|kind| format!("{:.2}", kind.mean_seconds)),
+];
+
 fn kind_table(kinds: &[KindSummary]) -> Table {
-    let percent = |part: Option<f64>, decimals: usize| {
-        part.map_or("–".to_owned(), |part| format!("{:.decimals$}", part * 100.0))
-    };
-    let row = |kind: &KindSummary| {
-        vec![
-            kind.kind.clone(),
-            kind.transport.clone(),
-            kind.runs.to_string(),
-            kind.values.to_string(),
-            percent(kind.coverage_ratio, 1),
-            percent(kind.mean_absolute_error_ratio, 2),
-            percent(kind.median_width_ratio, 1),
-            kind.wrong.to_string(),
-            format!("{:.2}", kind.mean_bytes / 1e6),
-            format!("{:.2}", kind.mean_seconds),
-        ]
-    };
-    let columns = ["kind", "transport", "paths", "values", "coverage", "error", "width", "wrong", "MB", "s"];
-    Table {
-        caption: "By kind of path: how many gave a value; coverage of the intervals; mean \
-                  absolute error in percent of what the path carries; median width of the interval in percent of the truth; \
-                  statements that are wrong with confidence, by more than 5 %; mean cost of a measurement"
-            .to_owned(),
-        columns: columns.map(str::to_owned).to_vec(),
-        rows: kinds.iter().map(row).collect(),
-    }
+    let caption = "By kind of path: how many gave a value; coverage of the intervals; mean \
+                   absolute error in percent of what the path carries; median width of the interval in percent of the truth; \
+                   statements that are wrong with confidence, by more than 5 %; mean cost of a measurement";
+    Table::from_items(caption, kinds, &[&KIND_COLUMNS[..], &FIGURE_COLUMNS].concat())
 }
 
 fn missing_value_table(kinds: &[KindSummary]) -> Table {
-    let of = |kind: &KindSummary| {
-        let cells = |(cause, count): (&String, &usize)| {
-            vec![kind.kind.clone(), kind.transport.clone(), count.to_string(), cause.clone()]
-        };
-        kind.refusals.iter().map(cells).collect::<Vec<_>>()
-    };
-    Table {
-        caption: "Measurements without a value, by cause".to_owned(),
-        columns: ["kind", "transport", "paths", "cause"].map(str::to_owned).to_vec(),
-        rows: kinds.iter().flat_map(of).collect(),
-    }
+    Table::of_counts("Measurements without a value, by cause", kinds, &KIND_COLUMNS, ["paths", "cause"], |kind| {
+        &kind.refusals
+    })
 }
 
 /// Where TCP connections were the cross traffic of some.
@@ -205,66 +136,17 @@ fn proxy_conclusions(kinds: &[KindSummary]) -> Vec<String> {
     .collect()
 }
 
-/// A column's name, and what it holds of a row.
-type CsvColumn = (&'static str, fn(&AtlasRow) -> String);
-
-const COLUMNS: [CsvColumn; 28] = [
-    ("kind", |row| row.kind.clone()),
-    ("transport", |row| row.transport.clone()),
-    ("seed", |row| row.seed.to_string()),
-    ("sustained_bits_per_second", |row| rate_cell(Some(row.sustained_bits_per_second))),
-    ("link_bits_per_second", |row| rate_cell(row.link_bits_per_second)),
-    ("burst_bytes", |row| optional_text(row.burst_bytes)),
-    ("cross_bits_per_second", |row| rate_cell(Some(row.cross_bits_per_second))),
-    ("cross_flows", |row| row.cross_flows.to_string()),
-    ("truth_bits_per_second", |row| rate_cell(Some(row.truth_bits_per_second))),
-    ("truth_fair_share_bits_per_second", |row| rate_cell(row.truth_fair_share_bits_per_second)),
-    ("available_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.value)),
-    ("available_low_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.low)),
-    ("available_high_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.high)),
-    ("fair_share_bits_per_second", |row| estimate_cell(row.fair_share_bits_per_second, |e| e.value)),
-    ("fair_share_low_bits_per_second", |row| estimate_cell(row.fair_share_bits_per_second, |e| e.low)),
-    ("fair_share_high_bits_per_second", |row| estimate_cell(row.fair_share_bits_per_second, |e| e.high)),
-    ("at_least_bits_per_second", |row| rate_cell(row.at_least_bits_per_second)),
-    ("at_most_bits_per_second", |row| rate_cell(row.at_most_bits_per_second)),
-    ("policed", |row| row.policed.to_string()),
-    ("committed_bits_per_second", |row| estimate_cell(row.committed_bits_per_second, |e| e.value)),
-    ("committed_low_bits_per_second", |row| estimate_cell(row.committed_bits_per_second, |e| e.low)),
-    ("committed_high_bits_per_second", |row| estimate_cell(row.committed_bits_per_second, |e| e.high)),
-    ("sustained_bytes", |row| optional_text(row.sustained_bytes)),
-    ("bytes_sent", |row| row.bytes_sent.to_string()),
-    ("duration_seconds", |row| row.duration_seconds.to_string()),
-    ("reason", |row| optional_text(row.reason.as_ref())),
-    ("repeats", |row| row.repeats.to_string()),
-    ("disturbed", |row| row.disturbed.to_string()),
-];
-
-fn optional_text(value: Option<impl ToString>) -> String {
-    value.map_or_else(String::new, |value| value.to_string())
-}
-
-fn rate_cell(rate: Option<kumade_units::Rate>) -> String {
-    optional_text(rate.map(kumade_units::Rate::bits_per_second))
-}
-
-fn estimate_cell(
-    estimate: Option<Estimate<kumade_units::Rate>>,
-    which: fn(Estimate<kumade_units::Rate>) -> kumade_units::Rate,
-) -> String {
-    rate_cell(estimate.map(which))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::atlas::run;
     use crate::report::{ReportDocument, schema};
-    use crate::scenario::{Overrides, load};
+    use crate::scenario::load;
+    use crate::study::{Overrides, Study, run};
 
     fn few() -> PathAtlasReport {
         let bottleneck = Some(BottleneckKind::Virtual);
         let overrides = Overrides { runs: Some(3), bottleneck, ..Overrides::default() };
-        let experiment = load("path-atlas", &overrides).unwrap().into_path_atlas().unwrap();
+        let experiment = load("path-atlas", &overrides).unwrap().into_scenario::<PathAtlas>().unwrap();
         let outcome = run(&experiment, &mut |_| (), &|| false).unwrap();
         PathAtlasReport::new(&experiment, "2026-11-22T12:00:00Z".into(), outcome)
     }
@@ -273,8 +155,8 @@ mod tests {
     fn what_was_left_out_is_in_the_document_and_in_the_text() {
         let bottleneck = Some(BottleneckKind::Emulated);
         let overrides = Overrides { runs: Some(1), bottleneck, ..Overrides::default() };
-        let experiment = load("path-atlas", &overrides).unwrap().into_path_atlas().unwrap();
-        let outcome = AtlasOutcome { rows: Vec::new(), excluded: experiment.excluded_kinds() };
+        let experiment = load("path-atlas", &overrides).unwrap().into_scenario::<PathAtlas>().unwrap();
+        let outcome = Outcome { rows: Vec::new(), excluded: experiment.exclusions() };
         let report = PathAtlasReport::new(&experiment, "2026-11-22T12:00:00Z".into(), outcome);
         let left_out: Vec<_> = report.left_out.iter().map(|left_out| left_out.kind.as_str()).collect();
         assert_eq!(

@@ -1,24 +1,31 @@
-use super::buildable::{ExcludedPath, as_built, unsupported_reason};
+use super::buildable::{as_built, unsupported_reason};
 use crate::accuracy::{BottleneckKind, Transport};
+use crate::study::Exclusion;
+use crate::values::parse_list;
 use kumade_sim::atlas::{DrawnPath, PathKind, Seeds};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 /// An experiment on paths of many kinds. It comes from a scenario file, read and validated by [`load`](crate::load).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PathAtlas {
     /// Its name, which is also that of the report's directory.
     pub name: String,
     /// The question in one line.
     pub title: String,
     /// The kinds of paths.
+    #[serde(deserialize_with = "path_kinds")]
     pub kinds: Vec<PathKind>,
     /// What carries the trains: UDP, or many TCP connections.
     pub transports: Vec<Transport>,
     /// Paths of each kind; in real time, of each that can be built.
     pub runs: u32,
+    /// The same as a file has it for real time.
+    pub(super) real_runs: u32,
     /// Which paths are drawn.
     pub seeds: SeedChoice,
     /// Whether it runs in virtual time, on emulated links between real hosts, or on the kernel's shapers.
+    #[serde(skip)]
     pub bottleneck: BottleneckKind,
 }
 
@@ -48,7 +55,7 @@ pub struct AtlasPoint {
 
 impl PathAtlas {
     /// Every measurement in the order of the report.
-    pub fn points(&self) -> Vec<AtlasPoint> {
+    pub(super) fn points_of_all_kinds(&self) -> Vec<AtlasPoint> {
         let of_kind = |kind| {
             let numbers: Vec<u32> = self.path_numbers(kind).collect();
             let transports = self.transports.iter().filter(move |transport| transport_passes(kind, **transport));
@@ -64,16 +71,15 @@ impl PathAtlas {
         as_built(self.draw_path(point.kind, point.path_number), self.bottleneck)
     }
 
-    /// Whether no network is built.
-    pub fn is_virtual(&self) -> bool {
+    pub(super) fn is_virtual(&self) -> bool {
         self.bottleneck == BottleneckKind::Virtual
     }
 
     /// Kinds of which no path can be built so, and transports that a kind does not pass, and why.
-    pub(super) fn excluded_kinds(&self) -> Vec<ExcludedPath> {
+    pub(super) fn excluded_kinds(&self) -> Vec<Exclusion> {
         let blocked = |kind: PathKind| {
             let blocked = self.transports.iter().filter(move |transport| !transport_passes(kind, **transport));
-            blocked.map(move |transport| ExcludedPath {
+            blocked.map(move |transport| Exclusion {
                 kind: format!("{kind} over {}", transport.word()),
                 reason: "such a path passes TCP only".to_owned(),
             })
@@ -84,7 +90,7 @@ impl PathAtlas {
         }
         let left_out = |kind: &PathKind| {
             let reason = unsupported_reason(&self.draw_path(*kind, 0), self.bottleneck)?;
-            self.path_numbers(*kind).next().is_none().then(|| ExcludedPath { kind: kind.name().to_owned(), reason })
+            self.path_numbers(*kind).next().is_none().then(|| Exclusion { kind: kind.name().to_owned(), reason })
         };
         self.kinds.iter().filter_map(left_out).chain(blocked).collect()
     }
@@ -130,4 +136,8 @@ impl SeedChoice {
             SeedChoice::Judging => "judging",
         }
     }
+}
+
+fn path_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathKind>, D::Error> {
+    parse_list(deserializer, str::parse)
 }

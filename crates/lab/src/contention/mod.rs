@@ -6,19 +6,19 @@
 //! worst patterns of an attacker that were found for each discipline.
 
 mod attack;
+mod file;
 mod realtime;
 mod report;
 mod row;
-mod runner;
 mod scenario;
 mod search;
+mod study;
 mod summary;
 mod virtual_time;
 
 pub use attack::{Attack, PulseTraffic};
 pub use report::ContentionReport;
 pub use row::{AttackShare, ContentionRow, ProbeDelays, ShortFlowTimes};
-pub use runner::{ContentionProgress, expected_time, run};
 pub use scenario::{ContentionCase, ContentionExperiment, ContentionPoint, Probes, SearchSettings, ShortFlows};
 pub use search::AttackGoal;
 pub use summary::{ContentionSummary, Spread};

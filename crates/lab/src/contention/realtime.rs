@@ -8,20 +8,12 @@ use crate::fairness::{
     BottleneckLink, CounterSnapshot, FlowShare, KernelControllers, RECEIVER_HOST, build_network, connections,
     sender_host_name,
 };
+use crate::study::{MAX_LATENESS, RunOutcome};
 use kumade_netns_testbed::{
     ArrivalRecorder, Host, Network, NetworkError, NumberedPackets, PacketContent, Traffic, retransmitted_segments,
 };
 use kumade_units::{Direction, Rate, Span, Time};
 use std::thread;
-
-/// One run, and how host scheduling delay disturbed it.
-pub(super) struct ContentionAttempt {
-    pub(super) row: ContentionRow,
-    /// 99th percentile of the delay behind schedule of delivered packets.
-    pub(super) lateness: Span,
-    /// Packets that were lost because the lab read them too late.
-    pub(super) missed_packets: u64,
-}
 
 const ATTACKER_HOST: &str = "attacker";
 const PROBER_HOST: &str = "prober";
@@ -41,10 +33,9 @@ pub(super) fn run(
     kernel: &KernelControllers,
     experiment: &ContentionExperiment,
     point: &ContentionPoint<'_>,
-) -> Result<ContentionAttempt, RunError> {
-    let network =
-        build_contention_network(experiment, point).map_err(|cause| RunError { doing: "build the network", cause })?;
-    observe(kernel, experiment, point, &network).map_err(|cause| RunError { doing: "run the traffic", cause })
+) -> Result<RunOutcome<ContentionRow>, RunError> {
+    let network = build_contention_network(experiment, point).map_err(RunError::during("build the network"))?;
+    observe(kernel, experiment, point, &network).map_err(RunError::during("run the traffic"))
 }
 
 fn build_contention_network(experiment: &ContentionExperiment, point: &ContentionPoint<'_>) -> anyhow::Result<Network> {
@@ -58,7 +49,7 @@ fn observe(
     experiment: &ContentionExperiment,
     point: &ContentionPoint<'_>,
     network: &Network,
-) -> anyhow::Result<ContentionAttempt> {
+) -> anyhow::Result<RunOutcome<ContentionRow>> {
     let (shared, case) = (&experiment.bottleneck, point.case);
     let receiver = network.host(RECEIVER_HOST)?;
     let pulses = case.attack.as_ref().and_then(|attack| attack.pulse_traffic(shared.rate, point.seed));
@@ -111,7 +102,8 @@ fn observe(
         lateness_p99: Some(lateness.p99),
     };
     let row = ContentionRow::new(point, shared.rate, observed);
-    Ok(ContentionAttempt { row, lateness: lateness.p99, missed_packets: after.snapshot.missed_packets })
+    let disturbed = lateness.p99 > MAX_LATENESS || after.snapshot.missed_packets > 0;
+    Ok(RunOutcome { row, lateness: lateness.p99, disturbed })
 }
 
 struct ContentionCounters {

@@ -4,71 +4,23 @@ use super::attack::{Attack, PulseTraffic};
 use super::row::ContentionRow;
 use super::scenario::{ContentionCase, ContentionExperiment};
 use super::summary::{ContentionSummary, DELAY_FIGURES, PointSummary, SHARE_FIGURES, SummaryFigure};
-use crate::error::ReportError;
-use crate::report::plot::Plot;
-use crate::report::{DocumentParts, ReportContent, Table, describe_disturbances, read_report};
+use crate::report::{CsvResult, ReportParts, Table, Values, describe_disturbances, report_document};
 use kumade_units::Rate;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::error::Error;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The results of an experiment on contention.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ContentionReport {
-    /// The document's kind and version.
-    #[schemars(extend("const" = ContentionReport::SCHEMA))]
-    pub schema: String,
-    /// The scenario's name.
-    pub experiment: String,
-    /// The scenario's question.
-    pub title: String,
-    /// When the first run began: UTC, RFC 3339.
-    #[schemars(extend("format" = "date-time"))]
-    pub started: String,
-    /// The version of kumade that ran it.
-    pub version: String,
+report_document! {
+    /// The results of an experiment on contention.
+    ContentionReport, "kumade.lab.contention/1": |experiment: &ContentionExperiment, given: Vec<ContentionRow>|, ContentionRow;
     /// The network and what competes for it, in words.
-    pub setting: String,
+    setting: String = describe_setting(experiment),
     /// One for each run.
-    pub rows: Vec<ContentionRow>,
+    rows: Vec<ContentionRow> = given,
     /// The rows summed up.
-    pub summary: ContentionSummary,
+    summary: ContentionSummary = ContentionSummary::from_rows(&rows),
     /// The attackers that a search has found, as cases of a scenario file; null without a search.
-    pub found_cases: Option<String>,
-}
-
-impl ContentionReport {
-    /// Names the document's kind and version.
-    pub const SCHEMA: &str = "kumade.lab.contention/1";
-
-    /// Sums up the rows of `cases` of that experiment. `started` is UTC in RFC 3339.
-    pub fn new(
-        experiment: &ContentionExperiment,
-        started: String,
-        (cases, rows): (Vec<ContentionCase>, Vec<ContentionRow>),
-    ) -> Self {
-        ContentionReport {
-            schema: ContentionReport::SCHEMA.to_owned(),
-            experiment: experiment.name.clone(),
-            title: experiment.title.clone(),
-            started,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            setting: describe_setting(experiment),
-            summary: ContentionSummary::from_rows(&rows),
-            rows,
-            found_cases: experiment.search.map(|_| cases.iter().filter_map(to_scenario_toml).collect()),
-        }
-    }
-
-    /// Reads a document that [`Document::to_json`](crate::ReportDocument::to_json) made.
-    ///
-    /// # Errors
-    /// Where it is not one of this kind and version.
-    pub fn from_json(text: &str) -> Result<Self, ReportError> {
-        read_report(text, ContentionReport::SCHEMA, |report: &ContentionReport| &report.schema)
-    }
+    found_cases: Option<String> = experiment.search.map(|_| experiment.cases.iter().filter_map(to_scenario_toml).collect()),
 }
 
 fn describe_setting(experiment: &ContentionExperiment) -> String {
@@ -111,67 +63,56 @@ fn to_scenario_toml(case: &ContentionCase) -> Option<String> {
     ))
 }
 
-impl DocumentParts for ContentionReport {
-    fn content(&self) -> ReportContent<'_> {
+/// A line of the CSV file.
+#[derive(Serialize)]
+struct RowWithFigures<'a> {
+    #[serde(flatten)]
+    row: &'a ContentionRow,
+    figures: BTreeMap<&'static str, Option<f64>>,
+}
+
+impl ReportParts for ContentionReport {
+    const RATE_DEFINITION: &'static str = "Rates count IP packets.";
+    const COLUMNS: &'static str = "\
+        case discipline run seed attack_pattern=attack.pattern \
+        attack_offered_bits_per_second=attack.offered_bits_per_second";
+
+    fn setting(&self) -> String {
+        self.setting.clone()
+    }
+
+    fn tables(&self) -> Vec<Table> {
         let points = &self.summary.points;
-        ReportContent {
-            experiment: &self.experiment,
-            title: &self.title,
-            started: &self.started,
-            version: &self.version,
-            setting: self.setting.clone(),
-            rate_definition: "Rates count IP packets.",
-            paper: None,
-            tables: vec![
-                summary_table(
-                    points,
-                    SHARE_FIGURES,
-                    "Shares, each figure as the mean over the runs and that of the worst run",
-                ),
-                summary_table(
-                    points,
-                    DELAY_FIGURES,
-                    "Delays, likewise: added to probes, of short flows, of all packets in the queue",
-                ),
-            ],
-            conclusions: self
-                .summary
-                .discipline_names()
-                .into_iter()
-                .filter_map(|name| conclusion(points, name))
-                .collect(),
-            notes: describe_disturbances(self.rows.iter().map(|row| (row.repeats, row.disturbed))),
-        }
+        let shares = "Shares, each figure as the mean over the runs and that of the worst run";
+        let delays = "Delays, likewise: added to probes, of short flows, of all packets in the queue";
+        vec![summary_table(points, SHARE_FIGURES, shares), summary_table(points, DELAY_FIGURES, delays)]
     }
 
-    fn csv(&self) -> Result<String, Box<dyn Error>> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
+    fn conclusions(&self) -> Vec<String> {
+        let points = &self.summary.points;
+        self.summary.discipline_names().into_iter().filter_map(|name| conclusion(points, name)).collect()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        describe_disturbances(self.rows.iter().map(|row| (row.repeats, row.disturbed)))
+    }
+
+    /// With the figures that are summed up.
+    fn values(&self) -> serde_json::Result<Values> {
         let figures = || SHARE_FIGURES.iter().chain(DELAY_FIGURES);
-        let heading = ["case", "discipline", "run", "seed", "attack_pattern", "attack_offered_bits_per_second"];
-        writer.write_record(heading.into_iter().chain(figures().map(|figure| figure.name)))?;
-        for row in &self.rows {
-            let attack = row.attack.as_ref();
-            let cells = [
-                row.case.clone(),
-                row.discipline.clone(),
-                row.run.to_string(),
-                row.seed.to_string(),
-                attack.map_or_else(String::new, |attack| attack.pattern.clone()),
-                attack.map_or_else(String::new, |attack| attack.offered_bits_per_second.to_string()),
-            ];
-            let of_row =
-                |figure: &SummaryFigure| (figure.value_of)(row).map_or_else(String::new, |value| value.to_string());
-            writer.write_record(cells.into_iter().chain(figures().map(of_row)))?;
-        }
-        Ok(String::from_utf8(writer.into_inner()?)?)
+        let row = |row| RowWithFigures {
+            row,
+            figures: figures().map(|figure| (figure.name, (figure.value_of)(row))).collect(),
+        };
+        let names: Vec<_> = figures().map(|figure| format!("figures.{}", figure.name)).collect();
+        Values::from_rows(
+            &self.rows.iter().map(row).collect::<Vec<_>>(),
+            &format!("{} {}", Self::COLUMNS, names.join(" ")),
+        )
     }
 
-    fn extra_files(&self) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
-        Ok(self.found_cases.iter().map(|cases| ("found.toml", cases.clone())).collect())
-    }
-
-    fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
-        Ok(Vec::new())
+    fn extra_files(&self) -> Vec<(&'static str, CsvResult)> {
+        self.found_cases.iter().map(|cases| ("found.toml", Ok(cases.clone()))).collect()
     }
 }
 
@@ -215,9 +156,9 @@ fn conclusion(points: &[PointSummary], discipline: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::accuracy::BottleneckKind;
-    use crate::contention::run;
     use crate::report::{ReportDocument, schema};
-    use crate::scenario::{Overrides, load};
+    use crate::scenario::load;
+    use crate::study::{Overrides, Study, run};
     use kumade_units::Span;
 
     fn report(name: &str, rows: Vec<u32>, disciplines: &[&str]) -> ContentionReport {
@@ -230,10 +171,10 @@ mod tests {
             bottleneck: Some(BottleneckKind::Virtual),
             ..Overrides::default()
         };
-        let experiment = load(name, &overrides).unwrap().into_contention().unwrap();
+        let experiment = load(name, &overrides).unwrap().into_scenario::<ContentionExperiment>().unwrap();
         let outcome = run(&experiment, &mut |_| (), &|| false).unwrap();
-        assert_eq!(outcome.1.len(), experiment.points(&outcome.0).len());
-        ContentionReport::new(&experiment, "2026-11-22T12:00:00Z".into(), outcome)
+        assert_eq!(outcome.rows.len(), experiment.points().len());
+        experiment.report("2026-11-22T12:00:00Z".into(), outcome)
     }
 
     #[test]
@@ -253,7 +194,7 @@ mod tests {
     /// The cases of an experiment in virtual time whose labels begin like this, by their numbers.
     fn cases_named(name: &str, beginning: &str) -> Vec<u32> {
         let overrides = Overrides { bottleneck: Some(BottleneckKind::Virtual), ..Overrides::default() };
-        let cases = load(name, &overrides).unwrap().into_contention().unwrap().cases;
+        let cases = load(name, &overrides).unwrap().into_scenario::<ContentionExperiment>().unwrap().cases;
         cases.iter().zip(1..).filter_map(|(case, number)| case.label.starts_with(beginning).then_some(number)).collect()
     }
 
@@ -293,22 +234,21 @@ mod tests {
     fn what_a_search_finds_can_stand_in_a_scenario_file() {
         let mut experiment = load("fair-search", &Overrides { runs: Some(1), ..Overrides::default() })
             .unwrap()
-            .into_contention()
+            .into_scenario::<ContentionExperiment>()
             .unwrap();
         experiment.search = Some(crate::contention::SearchSettings { evaluations: 3 });
         (experiment.warm_up, experiment.duration) = (Span::ZERO, Span::from_secs(1));
         experiment.cases[0].disciplines.truncate(1);
-        let outcome = run(&experiment, &mut |_| (), &|| false).unwrap();
-        let cases = outcome.0.clone();
-        let report = ContentionReport::new(&experiment, "2026-11-22T12:00:00Z".into(), outcome);
+        let found = experiment.find_points(&mut |_| (), &|| false).unwrap().unwrap();
+        let report = found.report("2026-11-22T12:00:00Z".into(), run(&found, &mut |_| (), &|| false).unwrap());
         let head = include_str!("../../scenarios/fair-search.toml").split("[[contention]]").next().unwrap();
         let text = head.replace("[search]\nevaluations = 200\n", "") + &report.found_cases.unwrap();
         let no_table = |_: &str| unreachable!("it names none");
         let read = crate::Experiment::from_toml(&text, "found.toml", &no_table, &Overrides::default()).unwrap();
-        let read = read.into_contention().unwrap();
+        let read = read.into_scenario::<ContentionExperiment>().unwrap();
         assert_eq!(
             read.cases.iter().map(|case| case.attack).collect::<Vec<_>>(),
-            cases.iter().map(|c| c.attack).collect::<Vec<_>>()
+            found.cases.iter().map(|c| c.attack).collect::<Vec<_>>()
         );
     }
 }

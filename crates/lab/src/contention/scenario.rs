@@ -95,25 +95,6 @@ pub struct ContentionPoint<'a> {
     pub seed: u64,
 }
 
-/// No case has as many runs.
-const MAX_RUNS_PER_CASE: u32 = 1 << 16;
-
-impl ContentionExperiment {
-    /// Every run, in the order of the report.
-    pub fn points<'a>(&'a self, cases: &'a [ContentionCase]) -> Vec<ContentionPoint<'a>> {
-        let of_case = |(index, case): (usize, &'a ContentionCase)| {
-            let of_discipline = move |discipline| {
-                (1..=case.runs).map(move |run| {
-                    let seed = self.seeds.seeds().seed(index as u32 * MAX_RUNS_PER_CASE + run);
-                    ContentionPoint { case, discipline, run, seed }
-                })
-            };
-            case.disciplines.iter().flat_map(of_discipline)
-        };
-        cases.iter().enumerate().flat_map(of_case).collect()
-    }
-}
-
 impl ContentionPoint<'_> {
     /// The queue before the bottleneck.
     pub(super) fn queue_config(&self, shared: &SharedLink) -> Result<QueueConfig, ConfigError> {

@@ -53,15 +53,6 @@ impl fmt::Display for AttackGoal {
 }
 
 impl ContentionExperiment {
-    /// How many runs there are, with those of a search.
-    pub fn run_count(&self) -> usize {
-        let judged = |case: &ContentionCase| case.disciplines.len() * case.runs as usize;
-        match self.attack_searches().first() {
-            None => self.cases.iter().map(judged).sum(),
-            Some(first) => self.search_run_count() + self.attack_searches().len() * first.base_case.runs as usize,
-        }
-    }
-
     /// How many runs a search takes: one for each pattern that is tried.
     pub fn search_run_count(&self) -> usize {
         self.search.map_or(0, |search| self.attack_searches().len() * search.evaluations as usize)

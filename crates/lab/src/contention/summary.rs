@@ -1,5 +1,5 @@
 use super::row::ContentionRow;
-use crate::statistics::{mean, min_and_max};
+use crate::statistics::{distinct, mean, min_and_max};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -51,118 +51,44 @@ pub(super) struct SummaryFigure {
 
 /// What becomes of shares.
 pub(super) const SHARE_FIGURES: &[SummaryFigure] = &[
-    SummaryFigure {
-        name: "attack_share_ratio",
-        heading: "attacker, × share",
-        scale_and_decimals: (1.0, 2),
-        higher_is_better: false,
-        value_of: |row| row.attack.as_ref().map(|attack| attack.share_ratio),
-    },
-    SummaryFigure {
-        name: "bulk_share_ratio",
-        heading: "bulk, % of fair",
-        scale_and_decimals: (100.0, 1),
-        higher_is_better: true,
-        value_of: |row| Some(row.bulk_share_ratio),
-    },
-    SummaryFigure {
-        name: "jain_index",
-        heading: "Jain's index",
-        scale_and_decimals: (1.0, 3),
-        higher_is_better: true,
-        value_of: |row| row.jain_index,
-    },
-    SummaryFigure {
-        name: "utilisation_ratio",
-        heading: "utilisation, %",
-        scale_and_decimals: (100.0, 1),
-        higher_is_better: true,
-        value_of: |row| Some(row.utilisation_ratio),
-    },
-    SummaryFigure {
-        name: "longest_stall_seconds",
-        heading: "stall, s",
-        scale_and_decimals: (1.0, 2),
-        higher_is_better: false,
-        value_of: |row| Some(row.longest_stall_seconds),
-    },
-    SummaryFigure {
-        name: "drop_ratio",
-        heading: "drops, %",
-        scale_and_decimals: (100.0, 2),
-        higher_is_better: false,
-        value_of: |row| {
-            let dropped = row.drops.queue_full_packets + row.drops.managed_packets;
-            (row.drops.offered_packets > 0).then(|| dropped as f64 / row.drops.offered_packets as f64)
-        },
-    },
-    SummaryFigure {
-        name: "bulk_retransmission_ratio",
-        heading: "bulk sent again, %",
-        scale_and_decimals: (100.0, 2),
-        higher_is_better: false,
-        value_of: |row| (row.bulk_packets > 0).then(|| row.bulk_retransmissions as f64 / row.bulk_packets as f64),
-    },
+    SummaryFigure::most("attack_share_ratio", "attacker, × share", (1.0, 2), |row| {
+        row.attack.as_ref().map(|attack| attack.share_ratio)
+    }),
+    SummaryFigure::least("bulk_share_ratio", "bulk, % of fair", (100.0, 1), |row| Some(row.bulk_share_ratio)),
+    SummaryFigure::least("jain_index", "Jain's index", (1.0, 3), |row| row.jain_index),
+    SummaryFigure::least("utilisation_ratio", "utilisation, %", (100.0, 1), |row| Some(row.utilisation_ratio)),
+    SummaryFigure::most("longest_stall_seconds", "stall, s", (1.0, 2), |row| Some(row.longest_stall_seconds)),
+    SummaryFigure::most("drop_ratio", "drops, %", (100.0, 2), |row| {
+        let dropped = row.drops.queue_full_packets + row.drops.managed_packets;
+        (row.drops.offered_packets > 0).then(|| dropped as f64 / row.drops.offered_packets as f64)
+    }),
+    SummaryFigure::most("bulk_retransmission_ratio", "bulk sent again, %", (100.0, 2), |row| {
+        (row.bulk_packets > 0).then(|| row.bulk_retransmissions as f64 / row.bulk_packets as f64)
+    }),
 ];
 
 /// What becomes of delays.
 pub(super) const DELAY_FIGURES: &[SummaryFigure] = &[
-    SummaryFigure {
-        name: "probe_added_median_seconds",
-        heading: "probes p50, ms",
-        scale_and_decimals: (1e3, 2),
-        higher_is_better: false,
-        value_of: |row| row.probes?.added.map(|added| added.median_seconds),
-    },
-    SummaryFigure {
-        name: "probe_added_p95_seconds",
-        heading: "p95, ms",
-        scale_and_decimals: (1e3, 2),
-        higher_is_better: false,
-        value_of: |row| row.probes?.added.map(|added| added.p95_seconds),
-    },
-    SummaryFigure {
-        name: "probe_added_p99_seconds",
-        heading: "p99, ms",
-        scale_and_decimals: (1e3, 2),
-        higher_is_better: false,
-        value_of: |row| row.probes?.added.map(|added| added.p99_seconds),
-    },
-    SummaryFigure {
-        name: "probe_lost_ratio",
-        heading: "lost, %",
-        scale_and_decimals: (100.0, 2),
-        higher_is_better: false,
-        value_of: |row| row.probes.map(|probes| probes.lost_ratio),
-    },
-    SummaryFigure {
-        name: "short_flow_mean_seconds",
-        heading: "short flows, ms",
-        scale_and_decimals: (1e3, 1),
-        higher_is_better: false,
-        value_of: |row| row.short_flows?.mean_seconds,
-    },
-    SummaryFigure {
-        name: "short_flow_p99_seconds",
-        heading: "p99, ms",
-        scale_and_decimals: (1e3, 0),
-        higher_is_better: false,
-        value_of: |row| row.short_flows?.times.map(|times| times.p99_seconds),
-    },
-    SummaryFigure {
-        name: "queueing_median_seconds",
-        heading: "queue p50, ms",
-        scale_and_decimals: (1e3, 1),
-        higher_is_better: false,
-        value_of: |row| row.queueing.map(|delays| delays.median_seconds),
-    },
-    SummaryFigure {
-        name: "queueing_p99_seconds",
-        heading: "p99, ms",
-        scale_and_decimals: (1e3, 1),
-        higher_is_better: false,
-        value_of: |row| row.queueing.map(|delays| delays.p99_seconds),
-    },
+    SummaryFigure::most("probe_added_median_seconds", "probes p50, ms", (1e3, 2), |row| {
+        row.probes?.added.map(|added| added.median_seconds)
+    }),
+    SummaryFigure::most("probe_added_p95_seconds", "p95, ms", (1e3, 2), |row| {
+        row.probes?.added.map(|added| added.p95_seconds)
+    }),
+    SummaryFigure::most("probe_added_p99_seconds", "p99, ms", (1e3, 2), |row| {
+        row.probes?.added.map(|added| added.p99_seconds)
+    }),
+    SummaryFigure::most("probe_lost_ratio", "lost, %", (100.0, 2), |row| row.probes.map(|probes| probes.lost_ratio)),
+    SummaryFigure::most("short_flow_mean_seconds", "short flows, ms", (1e3, 1), |row| row.short_flows?.mean_seconds),
+    SummaryFigure::most("short_flow_p99_seconds", "p99, ms", (1e3, 0), |row| {
+        row.short_flows?.times.map(|times| times.p99_seconds)
+    }),
+    SummaryFigure::most("queueing_median_seconds", "queue p50, ms", (1e3, 1), |row| {
+        row.queueing.map(|delays| delays.median_seconds)
+    }),
+    SummaryFigure::most("queueing_p99_seconds", "p99, ms", (1e3, 1), |row| {
+        row.queueing.map(|delays| delays.p99_seconds)
+    }),
 ];
 
 impl ContentionSummary {
@@ -174,13 +100,7 @@ impl ContentionSummary {
 
     /// The disciplines in the order of running.
     pub(super) fn discipline_names(&self) -> Vec<&str> {
-        let mut names = Vec::new();
-        for point in &self.points {
-            if !names.contains(&point.discipline.as_str()) {
-                names.push(&point.discipline);
-            }
-        }
-        names
+        distinct(self.points.iter().map(|point| &*point.discipline))
     }
 }
 
@@ -199,6 +119,26 @@ impl PointSummary {
 }
 
 impl SummaryFigure {
+    /// One whose maximum is the worst.
+    const fn most(
+        name: &'static str,
+        heading: &'static str,
+        scale_and_decimals: (f64, usize),
+        value_of: fn(&ContentionRow) -> Option<f64>,
+    ) -> Self {
+        SummaryFigure { name, heading, scale_and_decimals, higher_is_better: false, value_of }
+    }
+
+    /// One whose minimum is.
+    const fn least(
+        name: &'static str,
+        heading: &'static str,
+        scale_and_decimals: (f64, usize),
+        value_of: fn(&ContentionRow) -> Option<f64>,
+    ) -> Self {
+        SummaryFigure { name, heading, scale_and_decimals, higher_is_better: true, value_of }
+    }
+
     fn spread_over(&self, rows: &[ContentionRow]) -> Option<Spread> {
         let values: Vec<_> = rows.iter().filter_map(self.value_of).collect();
         let (min, max) = min_and_max(&values)?;

@@ -29,7 +29,7 @@ const UNCOUNTED_END: Span = Span::from_secs(2);
 /// # Errors
 /// Where the simulator refuses a setting.
 pub(super) fn run(experiment: &ContentionExperiment, point: &ContentionPoint<'_>) -> Result<ContentionRow, RunError> {
-    let refused = |cause| RunError { doing: "make the virtual network", cause };
+    let refused = RunError::during("make the virtual network");
     let mut built = BuiltNetwork::new(experiment, point).map_err(refused)?;
     let before = built.run_until(built.measurement_start);
     let longest_stall = built.longest_stall(experiment.duration);
@@ -171,6 +171,7 @@ impl BuiltNetwork {
             let offered = rate((sent * mean_bytes) as u64);
             (words.clone(), offered, if packets > 0 { rate(bytes) } else { 0.0 })
         });
+        let sojourn = after.sojourn.since(&before.sojourn);
         ContentionObservation {
             flows: pairs().map(share).collect(),
             longest_stall_seconds: longest_stall.as_secs_f64(),
@@ -180,7 +181,7 @@ impl BuiltNetwork {
                 .short_flows
                 .map(|_| self.short_flow_times(self.measurement_start + experiment.duration)),
             forwarded_bits_per_second: rate(after.forwarded_bytes - before.forwarded_bytes),
-            queueing: delays_from_sojourn(&after.sojourn.since(&before.sojourn)),
+            queueing: DelayQuantiles::from_quantiles(sojourn.count(), |part| sojourn.quantile(part)),
             drops: after.drops.difference_since(before.drops),
             bulk_retransmissions: sum(|flow| flow.tcp.retransmissions),
             bulk_packets: sum(|flow| flow.sent_packets),
@@ -294,29 +295,21 @@ impl ShortFlows {
     }
 }
 
-fn delays_from_sojourn(sojourn: &SojournHistogram) -> Option<DelayQuantiles> {
-    let at = |part| sojourn.quantile(part).as_secs_f64();
-    (sojourn.count() > 0).then(|| DelayQuantiles {
-        median_seconds: at(0.5),
-        p95_seconds: at(0.95),
-        p99_seconds: at(0.99),
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::contention::{ContentionExperiment, run};
-    use crate::scenario::{Overrides, load};
+    use crate::contention::ContentionExperiment;
+    use crate::scenario::load;
+    use crate::study::{Overrides, run};
 
     /// Packets that were on their way when measuring ended were called lost, and those that had been when it began were none that had
     /// been sent: of the same 1003 packets, 1005 arrived with one discipline and 1004 with another.
     #[test]
     fn probes_that_arrive_and_those_that_are_lost_are_all_that_were_sent() {
         let overrides = Overrides { runs: Some(1), rows: vec![1, 5], ..Overrides::default() };
-        let experiment = load("fair-latency", &overrides).unwrap().into_contention().unwrap();
+        let experiment = load("fair-latency", &overrides).unwrap().into_scenario::<ContentionExperiment>().unwrap();
         let sent: Vec<_> = run(&experiment, &mut |_| (), &|| false)
             .unwrap()
-            .1
+            .rows
             .iter()
             .map(|row| {
                 let probes = row.probes.unwrap();

@@ -11,14 +11,14 @@ use kumade_link::LinkConfig;
 use kumade_link::queue::QueueConfig;
 use kumade_net::congestion::LoadedController;
 use kumade_net::{SetupError, clock};
-use kumade_netns_testbed::{AccessSpec, HostSpec, Network, NetworkError, NetworkSpec, Traffic, WaitHistogram};
+use kumade_netns_testbed::{AccessSpec, HostSpec, Network, NetworkError, NetworkSpec, Traffic};
 use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Direction, Rate, Span, Time};
 use std::thread;
 
 /// The kernel's TCP, with the congestion controls that an experiment needs loaded until this is dropped.
 #[derive(Debug)]
-pub(crate) struct KernelControllers {
+pub struct KernelControllers {
     /// What was not built in.
     loaded_controls: Vec<(CongestionControl, LoadedController)>,
 }
@@ -59,7 +59,7 @@ impl KernelControllers {
                          without {control} (--row)"
                     )
                 });
-                loaded.extend(load.map_err(|cause| RunError { doing: "prepare the kernel's TCP", cause })?);
+                loaded.extend(load.map_err(RunError::during("prepare the kernel's TCP"))?);
             }
         }
         Ok(KernelControllers { loaded_controls: loaded })
@@ -144,12 +144,13 @@ impl CounterSnapshot {
     pub(crate) fn take(network: &Network, connections: &[Traffic]) -> Result<Self, NetworkError> {
         let drops = network.drops(Direction::Up)?;
         let back = network.drops(Direction::Down)?;
+        let waits = network.take_waits(Direction::Up)?;
         Ok(CounterSnapshot {
             time: clock::realtime(),
             delivered_bytes: connections.iter().map(Traffic::received_bytes).collect(),
             forwarded_bytes: drops.packets.forwarded.bytes,
             drops: DropCounts::from_counters(&drops.packets),
-            queueing: wait_quantiles(&network.take_waits(Direction::Up)?),
+            queueing: DelayQuantiles::from_quantiles(waits.packets(), |part| waits.quantile(part)),
             missed_packets: drops.missed + back.missed,
         })
     }
@@ -201,13 +202,4 @@ fn group_access_hop(group: &ConnectionGroup) -> Option<AccessHop> {
     let rate = source_rate.map(|rate| Rate::from_bits_per_second(rate.bits_per_second() * u64::from(connections)));
     let queue = host_settings::WINDOW_BYTES;
     Some(AccessHop { rate: rate.or(Some(UNLIMITED_RATE)), wireless: false, delay, queue, background: None })
-}
-
-fn wait_quantiles(waits: &WaitHistogram) -> Option<DelayQuantiles> {
-    let at = |part| waits.quantile(part).as_secs_f64();
-    (waits.packets() > 0).then(|| DelayQuantiles {
-        median_seconds: at(0.5),
-        p95_seconds: at(0.95),
-        p99_seconds: at(0.99),
-    })
 }

@@ -7,13 +7,15 @@
 
 mod access_path;
 mod discipline;
+mod file;
 mod kernel_network;
+mod mixes;
 mod published;
 mod realtime;
 mod report;
 mod row;
-mod runner;
 mod scenario;
+mod study;
 mod summary;
 mod virtual_time;
 
@@ -26,7 +28,6 @@ pub use discipline::{DisciplineChoice, LinkContext};
 pub use published::{PublishedMix, PublishedShare};
 pub use report::{FairnessReport, compare};
 pub use row::{DropCounts, FairnessRow, FlowShare, GroupShare};
-pub use runner::{FairnessProgress, expected_time, run};
 pub use scenario::{
     AccessHop, ConnectionGroup, FairnessCase, FairnessExperiment, FairnessPoint, SharedLink, SharedNetwork,
 };

@@ -2,18 +2,10 @@ use super::kernel_network::{self, BottleneckLink, CounterSnapshot, KernelControl
 use super::row::{FairnessObservation, FairnessRow};
 use super::scenario::{FairnessExperiment, FairnessPoint};
 use crate::error::RunError;
+use crate::study::{MAX_LATENESS, RunOutcome};
 use kumade_netns_testbed::Network;
-use kumade_units::{Direction, Span};
+use kumade_units::Direction;
 use std::thread;
-
-/// One run, and how host scheduling delay disturbed it.
-pub(super) struct FairnessAttempt {
-    pub(super) row: FairnessRow,
-    /// 99th percentile of the delay behind schedule of delivered packets.
-    pub(super) lateness: Span,
-    /// Packets that were lost because the lab read them too late.
-    pub(super) missed_packets: u64,
-}
 
 /// Builds the network of `point`, runs its connections, and removes it.
 ///
@@ -23,16 +15,17 @@ pub(super) fn run(
     kernel: &KernelControllers,
     experiment: &FairnessExperiment,
     point: &FairnessPoint<'_>,
-) -> Result<FairnessAttempt, RunError> {
+) -> Result<RunOutcome<FairnessRow>, RunError> {
     let case = point.case;
     let bottleneck =
         BottleneckLink { rate: case.rate, delay: case.delay, queue: point.queue, seed: u64::from(point.run) };
     let network = kernel_network::build_network(bottleneck, &case.groups, &[]);
-    let network = network.map_err(|cause| RunError { doing: "build the network", cause })?;
+    let network = network.map_err(RunError::during("build the network"))?;
     let observed = observe(kernel, experiment, point, &network);
-    let (observed, missed) = observed.map_err(|cause| RunError { doing: "run the connections", cause })?;
+    let (observed, missed) = observed.map_err(RunError::during("run the connections"))?;
     let lateness = observed.lateness_p99.unwrap_or_default();
-    Ok(FairnessAttempt { row: FairnessRow::new(point, &observed), lateness, missed_packets: missed })
+    let row = FairnessRow::new(point, &observed);
+    Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_LATENESS || missed > 0 })
 }
 
 fn observe(

@@ -137,21 +137,6 @@ pub struct FairnessPoint<'a> {
     pub run: u32,
 }
 
-impl FairnessExperiment {
-    /// Every run in order. Runs come outermost, so that a disturbance of some minutes spoils one run of many points
-    /// and not all runs of one.
-    pub fn points(&self) -> Vec<FairnessPoint<'_>> {
-        let mut points = Vec::new();
-        for run in 1..=self.runs {
-            for case in &self.cases {
-                let pairs = self.disciplines.iter().zip(&case.queues);
-                points.extend(pairs.map(|(discipline, queue)| FairnessPoint { case, discipline, queue, run }));
-            }
-        }
-        points
-    }
-}
-
 impl FairnessPoint<'_> {
     /// The seed of the run's random numbers: another one for each case and run, whichever others are run, and the same for
     /// all disciplines. Else one hash that happens to be bad would spoil every case in the same way.

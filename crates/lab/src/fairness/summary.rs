@@ -2,7 +2,7 @@ use super::published::PublishedMix;
 use super::row::{FairnessRow, GroupShare};
 use super::scenario::FairnessExperiment;
 use crate::paper::Paper;
-use crate::statistics::{mean, min_and_max};
+use crate::statistics::{distinct, mean, min_and_max};
 use kumade_probe_train::Estimate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -83,14 +83,7 @@ const REFERENCE_DISCIPLINE: &str = "tail-drop";
 impl FairnessSummary {
     /// Sums up the rows of `experiment`.
     pub fn from_rows(rows: &[FairnessRow], experiment: &FairnessExperiment) -> Self {
-        let mut keys = Vec::new();
-        for row in rows {
-            let key = (row.case.as_str(), row.discipline.as_str());
-            if !keys.contains(&key) {
-                keys.push(key);
-            }
-        }
-        let points: Vec<_> = keys
+        let points: Vec<_> = distinct(rows.iter().map(|row| (&*row.case, &*row.discipline)))
             .into_iter()
             .filter_map(|(case, discipline)| {
                 let rows: Vec<_> = rows.iter().filter(|r| r.case == case && r.discipline == discipline).collect();
@@ -104,13 +97,7 @@ impl FairnessSummary {
 
     /// The disciplines in the order of running.
     pub fn discipline_names(&self) -> Vec<&str> {
-        let mut names = Vec::new();
-        for point in &self.points {
-            if !names.contains(&point.discipline.as_str()) {
-                names.push(&point.discipline);
-            }
-        }
-        names
+        distinct(self.points.iter().map(|point| &*point.discipline))
     }
 }
 

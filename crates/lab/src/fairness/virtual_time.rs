@@ -23,19 +23,19 @@ const HEADER_BYTES: u32 = 52;
 /// # Errors
 /// Where the simulator refuses a setting.
 pub(super) fn run(experiment: &FairnessExperiment, point: &FairnessPoint<'_>) -> Result<FairnessRow, RunError> {
-    let mut built =
-        build_network(experiment, point).map_err(|cause| RunError { doing: "make the virtual network", cause })?;
+    let mut built = build_network(experiment, point).map_err(RunError::during("make the virtual network"))?;
     let begin = Time::ZERO + opening_time(experiment) + experiment.warm_up;
     built.network.run_until(begin);
     let before = built.take_snapshot();
     built.network.run_until(begin + experiment.duration);
     let after = built.take_snapshot();
     let delivered = after.delivered_bytes.iter().zip(&before.delivered_bytes).map(|(after, before)| after - before);
+    let sojourn = after.sojourn.since(&before.sojourn);
     let observed = FairnessObservation {
         delivered_bytes: delivered.collect(),
         duration: experiment.duration,
         forwarded_bytes: after.forwarded_bytes - before.forwarded_bytes,
-        queueing: sojourn_quantiles(&after.sojourn.since(&before.sojourn)),
+        queueing: DelayQuantiles::from_quantiles(sojourn.count(), |part| sojourn.quantile(part)),
         drops: after.drops.difference_since(before.drops),
         lateness_p99: None,
     };
@@ -139,13 +139,4 @@ fn add_hops(network: &mut Network, group: &ConnectionGroup) -> anyhow::Result<Gr
         route.forward_links.push(out);
     }
     Ok(route)
-}
-
-fn sojourn_quantiles(sojourn: &SojournHistogram) -> Option<DelayQuantiles> {
-    let at = |part| sojourn.quantile(part).as_secs_f64();
-    (sojourn.count() > 0).then(|| DelayQuantiles {
-        median_seconds: at(0.5),
-        p95_seconds: at(0.95),
-        p99_seconds: at(0.99),
-    })
 }

@@ -1,12 +1,11 @@
 //! A fast path between real hosts, measured as `kumade measure` does against `kumade serve`.
 
 use super::row::FastLinkRow;
-use super::scenario::{FastLinkPath, FastLinkPoint};
-use crate::accuracy::Transport;
+use super::scenario::{FastLinkPath, FastLinkPoint, FastLinksExperiment};
+use crate::accuracy::BottleneckKind;
 use crate::error::RunError;
-use crate::run_repetition::RunOutcome;
 use crate::running_server::RunningServer;
-use anyhow::anyhow;
+use crate::study::RunOutcome;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
 use kumade_measurement::{Event, TransportChoice};
 use kumade_net::clock;
@@ -22,7 +21,7 @@ const FAR_HOST: &str = "b";
 const MAX_LATENESS: Span = Span::from_micros(40);
 
 /// A network with a server in it.
-pub(super) struct FastLinkTestbed<F> {
+struct FastLinkTestbed<F> {
     server: RunningServer,
     network: F,
     /// Of all devices, in bytes.
@@ -56,9 +55,9 @@ impl<F: FastFabric> FastLinkTestbed<F> {
     ///
     /// # Errors
     /// The system refuses something.
-    pub(super) fn new(network: F, mtu: u16) -> Result<Self, RunError> {
-        let carried = network.measure_max_rate().map_err(run_error("count what the network carries"))?;
-        let serving = RunningServer::start(network.host(FAR_HOST).map_err(run_error("find the far host"))?)?;
+    fn new(network: F, mtu: u16) -> Result<Self, RunError> {
+        let carried = network.measure_max_rate().map_err(RunError::during("count what the network carries"))?;
+        let serving = RunningServer::start(network.host(FAR_HOST).map_err(RunError::during("find the far host"))?)?;
         Ok(FastLinkTestbed { server: serving, network, mtu, machine_rate: carried })
     }
 
@@ -66,25 +65,26 @@ impl<F: FastFabric> FastLinkTestbed<F> {
     ///
     /// # Errors
     /// The system refuses something.
-    pub(super) fn measure(&self, point: &FastLinkPoint) -> Result<RunOutcome<FastLinkRow>, RunError> {
+    fn measure(&self, point: &FastLinkPoint) -> Result<RunOutcome<FastLinkRow>, RunError> {
         let cross = (point.cross > Rate::ZERO).then(|| self.network.start_cross_traffic(point.cross)).transpose();
-        let cross = cross.map_err(run_error("send the cross traffic"))?;
+        let cross = cross.map_err(RunError::during("send the cross traffic"))?;
         let plan = MeasurementPlan {
             directions: Directions::Up,
-            transport: TransportChoice::Fixed(probe_transport(point.transport)?),
+            transport: TransportChoice::Fixed(point.transport.full_measurement_transport()?),
             seed: point.run.into(),
             ..MeasurementPlan::default()
         };
         let server = self.server.address();
         let config = MeasureConfig { plan, ..MeasureConfig::new(server.ip().to_string(), server.port()) };
         let mut trains = TrainPackets::default();
-        let near = self.network.host(NEAR_HOST).map_err(run_error("find the near host"))?;
+        let near = self.network.host(NEAR_HOST).map_err(RunError::during("find the near host"))?;
         let began = clock::realtime();
         let result = near.namespace.run(|| kumade_client::measure(&config, &mut |event| trains.record_event(event)));
-        let result = result.map_err(|error| run_error("enter the near host")(error.into()))?;
-        let late = self.network.lateness(began, clock::realtime()).map_err(run_error("read how late the link was"))?;
+        let result = result.map_err(RunError::during("enter the near host"))?;
+        let late =
+            self.network.lateness(began, clock::realtime()).map_err(RunError::during("read how late the link was"))?;
         let cross = cross.map_or(Ok(Rate::ZERO), |cross| self.network.stop_cross_traffic(cross));
-        let cross = cross.map_err(run_error("count the cross traffic"))?;
+        let cross = cross.map_err(RunError::during("count the cross traffic"))?;
         let truth = self.network.available_bandwidth(cross, trains.packet_bytes().unwrap_or(self.mtu.into()));
         let report = result.map_err(|error| error.to_string());
         let report = report.and_then(|report| report.up.ok_or_else(|| "the report lacks the direction".into()));
@@ -93,33 +93,23 @@ impl<F: FastFabric> FastLinkTestbed<F> {
     }
 }
 
-/// Builds the network of this program's own link.
-///
-/// # Errors
-/// The system refuses something.
-pub(super) fn emulated_network(path: FastLinkPath, queue: Span) -> Result<FastNetwork, RunError> {
-    FastNetwork::build(path.rate, path.rate.bytes_in(queue), path.mtu).map_err(run_error("build the network"))
-}
+/// Measures once on a network that has been built. That the path cannot be measured is a result.
+pub type MeasureOnPath = Box<dyn Fn(&FastLinkPoint) -> Result<RunOutcome<FastLinkRow>, RunError>>;
 
-/// Builds the network of the kernel's HTB.
+/// Builds the network: of this program's own link, or of the kernel's HTB.
 ///
 /// # Errors
 /// The system refuses something, or lacks HTB.
-pub(super) fn kernel_network(path: FastLinkPath, queue: Span) -> Result<FastHtb, RunError> {
-    FastHtb::build(path.rate, path.rate.bytes_in(queue), path.mtu).map_err(run_error("build the network"))
-}
-
-fn probe_transport(transport: Transport) -> Result<kumade_probe_train::Transport, RunError> {
-    match transport {
-        Transport::Udp => Ok(kumade_probe_train::Transport::Udp),
-        Transport::Rake => Ok(kumade_probe_train::Transport::Rake),
-        other => {
-            let cause = anyhow!("a fast link has no transport `{other}`; choose udp or rake");
-            Err(RunError { doing: "measure a fast link", cause })
-        }
+pub(super) fn build_path(experiment: &FastLinksExperiment, path: FastLinkPath) -> Result<MeasureOnPath, RunError> {
+    let FastLinkPath { rate, mtu } = path;
+    let queue = rate.bytes_in(experiment.queue);
+    match experiment.bottleneck {
+        BottleneckKind::Htb => serve_on(FastHtb::build(rate, queue, mtu), mtu),
+        _ => serve_on(FastNetwork::build(rate, queue, mtu), mtu),
     }
 }
 
-fn run_error(doing: &'static str) -> impl Fn(NetworkError) -> RunError {
-    move |cause| RunError { doing, cause: cause.into() }
+fn serve_on<F: FastFabric + 'static>(network: Result<F, NetworkError>, mtu: u16) -> Result<MeasureOnPath, RunError> {
+    let testbed = FastLinkTestbed::new(network.map_err(RunError::during("build the network"))?, mtu)?;
+    Ok(Box::new(move |point| testbed.measure(point)))
 }

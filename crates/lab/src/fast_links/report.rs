@@ -1,180 +1,95 @@
 //! The report of an experiment on fast links.
 
 use super::row::FastLinkRow;
-use super::runner::FastLinksOutcome;
 use super::scenario::FastLinksExperiment;
 use super::summary::{FastLinksSummary, PathSummary, undisturbed_rows};
 use crate::accuracy::BottleneckKind;
-use crate::error::ReportError;
-use crate::report::plot::Plot;
-use crate::report::{DocumentParts, ReportContent, Table, describe_disturbances, read_report};
-use kumade_probe_train::Estimate;
+use crate::report::{Column, ReportParts, Table, describe_disturbances, format_part, report_document};
 use kumade_units::Rate;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::error::Error;
 
-/// The results of an experiment on links of gigabits per second.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FastLinksReport {
-    /// The document's kind and version.
-    #[schemars(extend("const" = FastLinksReport::SCHEMA))]
-    pub schema: String,
-    /// The scenario's name.
-    pub experiment: String,
-    /// The scenario's question.
-    pub title: String,
-    /// When the first run began: UTC, RFC 3339.
-    #[schemars(extend("format" = "date-time"))]
-    pub started: String,
-    /// The version of kumade that ran it.
-    pub version: String,
+report_document! {
+    /// The results of an experiment on links of gigabits per second.
+    FastLinksReport, "kumade.lab.fast-links/1": |experiment: &FastLinksExperiment, given: Vec<FastLinkRow>|, FastLinkRow;
     /// What was built, in words.
-    pub setting: String,
+    setting: String = describe_setting(experiment),
     /// One for each measurement.
-    pub rows: Vec<FastLinkRow>,
+    rows: Vec<FastLinkRow> = given,
     /// The rows summed up.
-    pub summary: FastLinksSummary,
+    summary: FastLinksSummary = FastLinksSummary::from_rows(&rows),
 }
 
-impl FastLinksReport {
-    /// Names the document's kind and version.
-    pub const SCHEMA: &str = "kumade.lab.fast-links/1";
+impl ReportParts for FastLinksReport {
+    const RATE_DEFINITION: &'static str = "Rates count IP packets.";
+    const COLUMNS: &'static str = "\
+        bottleneck_bits_per_second mtu_bytes cross_bits_per_second transport run carried_bits_per_second \
+        truth_bits_per_second available_bits_per_second=available_bits_per_second.value \
+        available_low_bits_per_second=available_bits_per_second.low \
+        available_high_bits_per_second=available_bits_per_second.high at_least_bits_per_second \
+        at_most_bits_per_second limited_by error_ratio covers_truth bytes_sent duration_seconds repeats disturbed \
+        reason";
 
-    /// Sums up what came of `experiment`. `started` is UTC in RFC 3339.
-    pub fn new(experiment: &FastLinksExperiment, started: String, rows: FastLinksOutcome) -> Self {
-        FastLinksReport {
-            schema: FastLinksReport::SCHEMA.to_owned(),
-            experiment: experiment.name.clone(),
-            title: experiment.title.clone(),
-            started,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            setting: format!(
-                "{} with a queue of {} between real hosts, whose devices carry what is sent at once as one packet of the kernel; {} runs \
-                 each; full measurements, upwards",
-                if experiment.bottleneck == BottleneckKind::Htb { "the kernel's HTB" } else { "an emulated link" },
-                experiment.queue,
-                experiment.runs
-            ),
-            summary: FastLinksSummary::from_rows(&rows),
-            rows,
-        }
+    fn setting(&self) -> String {
+        self.setting.clone()
     }
 
-    /// Reads a document that [`Document::to_json`](crate::ReportDocument::to_json) made.
-    ///
-    /// # Errors
-    /// Where it is not one of this kind and version.
-    pub fn from_json(text: &str) -> Result<Self, ReportError> {
-        read_report(text, FastLinksReport::SCHEMA, |report: &FastLinksReport| &report.schema)
+    fn tables(&self) -> Vec<Table> {
+        vec![path_table(&self.summary.paths), refusal_table(&self.summary.paths)]
+    }
+
+    fn conclusions(&self) -> Vec<String> {
+        conclusions(self)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        run_notes(&self.rows)
     }
 }
 
-impl DocumentParts for FastLinksReport {
-    fn content(&self) -> ReportContent<'_> {
-        ReportContent {
-            experiment: &self.experiment,
-            title: &self.title,
-            started: &self.started,
-            version: &self.version,
-            setting: self.setting.clone(),
-            rate_definition: "Rates count IP packets.",
-            paper: None,
-            tables: vec![path_table(&self.summary.paths), refusal_table(&self.summary.paths)],
-            conclusions: conclusions(self),
-            notes: run_notes(&self.rows),
-        }
-    }
-
-    fn csv(&self) -> Result<String, Box<dyn Error>> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record(COLUMNS.iter().map(|(name, _)| name))?;
-        for row in &self.rows {
-            writer.write_record(COLUMNS.iter().map(|(_, cell)| cell(row)))?;
-        }
-        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
-        Ok(Vec::new())
-    }
-}
-
-/// Of a path, as the first cells of its line.
-fn path_cells(path: &PathSummary) -> [String; 4] {
-    let PathSummary { bottleneck_bits_per_second, mtu_bytes, cross_bits_per_second, transport, .. } = path;
-    [
-        format_gigabits(*bottleneck_bits_per_second),
-        mtu_bytes.to_string(),
-        format_gigabits(*cross_bits_per_second),
-        transport.clone(),
-    ]
+fn describe_setting(experiment: &FastLinksExperiment) -> String {
+    format!(
+        "{} with a queue of {} between real hosts, whose devices carry what is sent at once as one packet of the kernel; {} runs \
+         each; full measurements, upwards",
+        if experiment.bottleneck == BottleneckKind::Htb { "the kernel's HTB" } else { "an emulated link" },
+        experiment.queue,
+        experiment.runs
+    )
 }
 
 fn format_gigabits(rate: Rate) -> String {
     format!("{:.2}", rate.as_f64() / 1e9)
 }
 
+const PATH_COLUMNS: [Column<'_, PathSummary>; 4] = [
+    ("Gbit/s", &|path| format_gigabits(path.bottleneck_bits_per_second)),
+    ("MTU", &|path| path.mtu_bytes.to_string()),
+    ("cross", &|path| format_gigabits(path.cross_bits_per_second)),
+    ("transport", &|path| path.transport.clone()),
+];
+const FIGURE_COLUMNS: [Column<'_, PathSummary>; 10] = [
+    ("runs", &|path| path.runs.to_string()),
+    ("disturbed", &|path| path.disturbed.to_string()),
+    ("values", &|path| path.values.to_string()),
+    ("error", &|path| format_part(path.median_error_ratio, 2)),
+    ("coverage", &|path| format_part(path.coverage_ratio, 0)),
+    ("wrong", &|path| path.wrong.to_string()),
+    ("at least", &|path| path.median_at_least_bits_per_second.map_or("–".into(), format_gigabits)),
+    ("sender", &|path| path.limited_by_sender.to_string()),
+    ("MB", &|path| format!("{:.1}", path.mean_bytes / 1e6)),
+    ("s", &|path| format!("{:.1}", path.mean_seconds)),
+];
+
 fn path_table(paths: &[PathSummary]) -> Table {
-    let percent = |part: Option<f64>, decimals: usize| {
-        part.map_or("–".to_owned(), |part| format!("{:.decimals$}", part * 100.0))
-    };
-    let row = |path: &PathSummary| {
-        let figures = [
-            path.runs.to_string(),
-            path.disturbed.to_string(),
-            path.values.to_string(),
-            percent(path.median_error_ratio, 2),
-            percent(path.coverage_ratio, 0),
-            path.wrong.to_string(),
-            path.median_at_least_bits_per_second.map_or("–".to_owned(), format_gigabits),
-            path.limited_by_sender.to_string(),
-            format!("{:.1}", path.mean_bytes / 1e6),
-            format!("{:.1}", path.mean_seconds),
-        ];
-        path_cells(path).into_iter().chain(figures).collect()
-    };
-    let columns = [
-        "Gbit/s",
-        "MTU",
-        "cross",
-        "transport",
-        "runs",
-        "disturbed",
-        "values",
-        "error",
-        "coverage",
-        "wrong",
-        "at least",
-        "sender",
-        "MB",
-        "s",
-    ];
-    Table {
-        caption: "By path: how many runs were disturbed, as the emulated link was late, and are left out; how many gave a value; \
-                  median of the errors and coverage of the intervals, in percent; statements that are \
-                  wrong with confidence, by more than 5 %; median of the lower bounds in place of values; how often the sender was \
-                  named as the limit; mean cost of a measurement"
-            .to_owned(),
-        columns: columns.map(str::to_owned).to_vec(),
-        rows: paths.iter().map(row).collect(),
-    }
+    let caption = "By path: how many runs were disturbed, as the emulated link was late, and are left out; how many gave a value; \
+                   median of the errors and coverage of the intervals, in percent; statements that are \
+                   wrong with confidence, by more than 5 %; median of the lower bounds in place of values; how often the sender was \
+                   named as the limit; mean cost of a measurement";
+    Table::from_items(caption, paths, &[&PATH_COLUMNS[..], &FIGURE_COLUMNS].concat())
 }
 
 fn refusal_table(paths: &[PathSummary]) -> Table {
-    let of = |path: &PathSummary| {
-        let cells = |(cause, count): (&String, &usize)| {
-            path_cells(path).into_iter().chain([count.to_string(), cause.clone()]).collect::<Vec<_>>()
-        };
-        path.refusals.iter().map(cells).collect::<Vec<_>>()
-    };
-    Table {
-        caption: "Measurements without a value, by cause".to_owned(),
-        columns: ["Gbit/s", "MTU", "cross", "transport", "runs", "cause"].map(str::to_owned).to_vec(),
-        rows: paths.iter().flat_map(of).collect(),
-    }
+    Table::of_counts("Measurements without a value, by cause", paths, &PATH_COLUMNS, ["runs", "cause"], |path| {
+        &path.refusals
+    })
 }
 
 fn conclusions(report: &FastLinksReport) -> Vec<String> {
@@ -208,58 +123,23 @@ fn run_notes(rows: &[FastLinkRow]) -> Vec<String> {
         .collect()
 }
 
-/// A column's name, and what it holds of a row.
-type CsvColumn = (&'static str, fn(&FastLinkRow) -> String);
-
-const COLUMNS: [CsvColumn; 20] = [
-    ("bottleneck_bits_per_second", |row| rate_cell(Some(row.bottleneck_bits_per_second))),
-    ("mtu_bytes", |row| row.mtu_bytes.to_string()),
-    ("cross_bits_per_second", |row| rate_cell(Some(row.cross_bits_per_second))),
-    ("transport", |row| row.transport.clone()),
-    ("run", |row| row.run.to_string()),
-    ("carried_bits_per_second", |row| rate_cell(Some(row.carried_bits_per_second))),
-    ("truth_bits_per_second", |row| rate_cell(Some(row.truth_bits_per_second))),
-    ("available_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.value)),
-    ("available_low_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.low)),
-    ("available_high_bits_per_second", |row| estimate_cell(row.available_bits_per_second, |e| e.high)),
-    ("at_least_bits_per_second", |row| rate_cell(row.at_least_bits_per_second)),
-    ("at_most_bits_per_second", |row| rate_cell(row.at_most_bits_per_second)),
-    ("limited_by", |row| optional_text(row.limited_by.as_ref())),
-    ("error_ratio", |row| optional_text(row.error_ratio)),
-    ("covers_truth", |row| optional_text(row.covers_truth)),
-    ("bytes_sent", |row| row.bytes_sent.to_string()),
-    ("duration_seconds", |row| row.duration_seconds.to_string()),
-    ("repeats", |row| row.repeats.to_string()),
-    ("disturbed", |row| row.disturbed.to_string()),
-    ("reason", |row| optional_text(row.reason.as_ref())),
-];
-
-fn optional_text(value: Option<impl ToString>) -> String {
-    value.map_or_else(String::new, |value| value.to_string())
-}
-
-fn rate_cell(rate: Option<Rate>) -> String {
-    optional_text(rate.map(Rate::bits_per_second))
-}
-
-fn estimate_cell(estimate: Option<Estimate<Rate>>, which: fn(Estimate<Rate>) -> Rate) -> String {
-    rate_cell(estimate.map(which))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fast_links::{FastLinkPath, FastLinkPoint};
     use crate::report::{ReportDocument, schema};
-    use crate::scenario::{Overrides, load};
+    use crate::scenario::load;
+    use crate::study::Overrides;
     use kumade_estimate::Outcome;
     use kumade_measurement::Cost;
     use kumade_measurement::report::DirectionReport;
+    use kumade_probe_train::Estimate;
     use kumade_probe_train::Transport;
 
     /// Reports one after the other, each at 10 Gbit/s of which this machine carries 8: of a value, or of a lower bound.
     fn report_of(found: &[Result<u64, u64>]) -> FastLinksReport {
-        let experiment = load("fast-links", &Overrides::default()).unwrap().into_fast_links().unwrap();
+        let experiment =
+            load("fast-links", &Overrides::default()).unwrap().into_scenario::<FastLinksExperiment>().unwrap();
         let (rate, carried) = (Rate::from_mbit(10_000), Rate::from_mbit(8000));
         let path = FastLinkPath { rate, mtu: 1500 };
         let row = |(found, run): (&Result<u64, u64>, u32)| {

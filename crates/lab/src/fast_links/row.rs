@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One measurement of one fast link. Rates count IP packets.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FastLinkRow {
     /// The bottleneck's rate.
@@ -72,19 +72,7 @@ impl FastLinkRow {
             run: point.run,
             carried_bits_per_second: carried,
             truth_bits_per_second: truth,
-            available_bits_per_second: None,
-            at_least_bits_per_second: None,
-            at_most_bits_per_second: None,
-            limited_by: None,
-            reason: None,
-            error_ratio: None,
-            covers_truth: None,
-            fault: None,
-            warnings: Vec::new(),
-            bytes_sent: 0,
-            duration_seconds: 0.0,
-            repeats: 0,
-            disturbed: false,
+            ..FastLinkRow::default()
         };
         match report {
             Ok(report) => row.fill_result(report),

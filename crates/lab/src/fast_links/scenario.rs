@@ -1,8 +1,11 @@
 use crate::accuracy::{BottleneckKind, Transport};
+use crate::values::{rates, ratios, span};
 use kumade_units::{Rate, Span};
+use serde::Deserialize;
 
 /// An experiment on links of gigabits per second. It comes from a scenario file, read and validated by [`load`](crate::load).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FastLinksExperiment {
     /// Its name, which is also that of the report's directory.
     pub name: String,
@@ -13,12 +16,15 @@ pub struct FastLinksExperiment {
     /// What carries the trains: UDP, or many TCP connections.
     pub transports: Vec<Transport>,
     /// Of the bottleneck, counted in IP packets.
+    #[serde(deserialize_with = "rates")]
     pub rates: Vec<Rate>,
     /// Of all devices, in bytes.
     pub mtus: Vec<u16>,
     /// Cross traffic as parts of the rate, from 0 to 1.
+    #[serde(deserialize_with = "ratios")]
     pub loads: Vec<f64>,
     /// What the bottleneck's queue holds, by the time that it takes to send that.
+    #[serde(deserialize_with = "span")]
     pub queue: Span,
     /// How often each point is measured.
     pub runs: u32,
@@ -63,10 +69,5 @@ impl FastLinksExperiment {
             self.transports.iter().flat_map(of_transport)
         };
         self.loads.iter().flat_map(of_load).collect()
-    }
-
-    /// How many measurements there are.
-    pub fn measurement_count(&self) -> usize {
-        self.paths().len() * self.loads.len() * self.transports.len() * self.runs as usize
     }
 }

@@ -1,142 +1,85 @@
 //! The report of a monitored mesh.
 
 use super::row::MeshRow;
-use super::scenario::MonitorMeshExperiment;
-use crate::error::ReportError;
-use crate::report::plot::Plot;
-use crate::report::{DocumentParts, ReportContent, Table, read_report};
+use super::scenario::{MeshSite, MonitorMeshExperiment};
+use crate::report::{Column, ReportParts, Table, format_number, format_part, report_document};
 use crate::statistics::median;
 use kumade_units::Rate;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::error::Error;
 
-/// What a monitor has measured in a mesh, beside the truth.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct MonitorMeshReport {
-    /// The document's kind and version.
-    #[schemars(extend("const" = MonitorMeshReport::SCHEMA))]
-    pub schema: String,
-    /// The scenario's name.
-    pub experiment: String,
-    /// The scenario's question.
-    pub title: String,
-    /// When it began: UTC, RFC 3339.
-    #[schemars(extend("format" = "date-time"))]
-    pub started: String,
-    /// The version of kumade that ran it.
-    pub version: String,
+report_document! {
+    /// What a monitor has measured in a mesh, beside the truth.
+    MonitorMeshReport, "kumade.lab.monitor-mesh/1": |experiment: &MonitorMeshExperiment, given: Vec<MeshRow>|, MeshRow;
     /// What was built, in words.
-    pub setting: String,
+    setting: String = describe_setting(experiment),
     /// One for each measurement in each direction, by time.
-    pub rows: Vec<MeshRow>,
+    rows: Vec<MeshRow> = given,
 }
 
-impl MonitorMeshReport {
-    /// Names the document's kind and version.
-    pub const SCHEMA: &str = "kumade.lab.monitor-mesh/1";
+impl ReportParts for MonitorMeshReport {
+    const RATE_DEFINITION: &'static str = "Rates count IP packets.";
+    const COLUMNS: &'static str = "\
+        from to started_seconds duration_seconds truth_bits_per_second available_bits_per_second \
+        available_low_bits_per_second available_high_bits_per_second reason error_ratio covers_truth \
+        base_round_trip_seconds round_trip_seconds loss_ratio disturbed";
 
-    /// Of what came of `experiment`. `started` is UTC in RFC 3339.
-    pub fn new(experiment: &MonitorMeshExperiment, started: String, rows: Vec<MeshRow>) -> Self {
-        let site = |site: &super::scenario::MeshSite| {
-            let loss = if site.loss > 0.0 { format!(", {:.1} % lost", 100.0 * site.loss) } else { String::new() };
-            let cross = if site.cross > Rate::ZERO { format!(", cross {}", site.cross) } else { String::new() };
-            format!("{} ({}, {}{cross}{loss})", site.name, site.rate, site.delay)
-        };
-        let sites: Vec<_> = experiment.sites.iter().map(site).collect();
-        MonitorMeshReport {
-            schema: MonitorMeshReport::SCHEMA.to_owned(),
-            experiment: experiment.name.clone(),
-            title: experiment.title.clone(),
-            started,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            setting: format!("a coordinator, and agents at {}", sites.join(", ")),
-            rows,
-        }
+    fn setting(&self) -> String {
+        self.setting.clone()
     }
 
-    /// Reads a document that [`to_json`](crate::ReportDocument::to_json) made.
-    ///
-    /// # Errors
-    /// Where it is not one of this kind and version.
-    pub fn from_json(text: &str) -> Result<Self, ReportError> {
-        read_report(text, MonitorMeshReport::SCHEMA, |report: &MonitorMeshReport| &report.schema)
+    fn tables(&self) -> Vec<Table> {
+        vec![direction_table(&self.rows)]
     }
 
-    fn judged_rows(&self) -> impl Iterator<Item = &MeshRow> {
-        self.rows.iter().filter(|row| !row.disturbed)
+    fn conclusions(&self) -> Vec<String> {
+        conclusions(&self.rows)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        notes(&self.rows)
     }
 }
 
-impl DocumentParts for MonitorMeshReport {
-    fn content(&self) -> ReportContent<'_> {
-        ReportContent {
-            experiment: &self.experiment,
-            title: &self.title,
-            started: &self.started,
-            version: &self.version,
-            setting: self.setting.clone(),
-            rate_definition: "Rates count IP packets.",
-            paper: None,
-            tables: vec![direction_table(&self.rows)],
-            conclusions: conclusions(self),
-            notes: notes(&self.rows),
-        }
-    }
-
-    fn csv(&self) -> Result<String, Box<dyn Error>> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        for row in &self.rows {
-            writer.serialize(row)?;
-        }
-        let bytes = writer.into_inner().map_err(|error| error.into_error())?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
-        Ok(Vec::new())
-    }
+fn describe_setting(experiment: &MonitorMeshExperiment) -> String {
+    let site = |site: &MeshSite| {
+        let loss = if site.loss > 0.0 { format!(", {:.1} % lost", 100.0 * site.loss) } else { String::new() };
+        let cross = if site.cross > Rate::ZERO { format!(", cross {}", site.cross) } else { String::new() };
+        format!("{} ({}, {}{cross}{loss})", site.name, site.rate, site.delay)
+    };
+    let sites: Vec<_> = experiment.sites.iter().map(site).collect();
+    format!("a coordinator, and agents at {}", sites.join(", "))
 }
 
 /// The last measurement of each direction.
 fn direction_table(rows: &[MeshRow]) -> Table {
+    let mbit = |rate: Option<Rate>| format_number(rate.map(Rate::as_f64), 1e6, 1);
+    let milliseconds = |seconds: Option<f64>| format_number(seconds.map(|seconds| 1e3 * seconds), 1.0, 1);
+    let columns: [Column<'_, MeshRow>; 9] = [
+        ("from", &|row| row.from.clone()),
+        ("to", &|row| row.to.clone()),
+        ("truth", &|row| mbit(Some(row.truth_bits_per_second))),
+        ("estimate", &|row| mbit(row.available_bits_per_second)),
+        ("low", &|row| mbit(row.available_low_bits_per_second)),
+        ("high", &|row| mbit(row.available_high_bits_per_second)),
+        ("base RTT", &|row| milliseconds(Some(row.base_round_trip_seconds))),
+        ("RTT", &|row| milliseconds(row.round_trip_seconds)),
+        ("lost", &|row| format_part(row.loss_ratio, 1)),
+    ];
+    let caption = "The last measurement of each direction: available bandwidth in Mbit/s, truth beside estimate with its interval; the \
+                   links' delay there and back beside the median of light probes, in ms; light probes lost in either direction, in percent";
     let last: BTreeMap<_, _> = rows.iter().map(|row| ((&row.from, &row.to), row)).collect();
-    let dash = || "–".to_owned();
-    let mbit = |rate: Option<Rate>| rate.map_or_else(dash, |rate| format!("{:.1}", rate.as_f64() / 1e6));
-    let milliseconds = |seconds: Option<f64>| seconds.map_or_else(dash, |seconds| format!("{:.1}", 1e3 * seconds));
-    let cells = |row: &&MeshRow| {
-        vec![
-            row.from.clone(),
-            row.to.clone(),
-            mbit(Some(row.truth_bits_per_second)),
-            mbit(row.available_bits_per_second),
-            mbit(row.available_low_bits_per_second),
-            mbit(row.available_high_bits_per_second),
-            milliseconds(Some(row.base_round_trip_seconds)),
-            milliseconds(row.round_trip_seconds),
-            row.loss_ratio.map_or_else(dash, |ratio| format!("{:.1}", 100.0 * ratio)),
-        ]
-    };
-    let columns = ["from", "to", "truth", "estimate", "low", "high", "base RTT", "RTT", "lost"];
-    Table {
-        caption: "The last measurement of each direction: available bandwidth in Mbit/s, truth beside estimate with its interval; the \
-                  links' delay there and back beside the median of light probes, in ms; light probes lost in either direction, in percent"
-            .to_owned(),
-        columns: columns.map(str::to_owned).to_vec(),
-        rows: last.values().map(cells).collect(),
-    }
+    Table::from_items(caption, last.into_values(), &columns)
 }
 
-fn conclusions(report: &MonitorMeshReport) -> Vec<String> {
-    let errors: Vec<_> = report.judged_rows().filter_map(|row| row.error_ratio).collect();
-    let covered = report.judged_rows().filter(|row| row.covers_truth == Some(true)).count();
+fn conclusions(rows: &[MeshRow]) -> Vec<String> {
+    let judged = || rows.iter().filter(|row| !row.disturbed);
+    let errors: Vec<_> = judged().filter_map(|row| row.error_ratio).collect();
+    let covered = judged().filter(|row| row.covers_truth == Some(true)).count();
     let error = median(&errors).map(|error| format!(", median error {:.1} %", 100.0 * error)).unwrap_or_default();
     vec![format!(
         "{} of {} measurements have a value{error}; {covered} intervals contain the truth",
         errors.len(),
-        report.judged_rows().count()
+        judged().count()
     )]
 }
 
@@ -157,7 +100,8 @@ fn notes(rows: &[MeshRow]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::report::{ReportDocument, schema};
-    use crate::scenario::{Overrides, load};
+    use crate::scenario::load;
+    use crate::study::Overrides;
 
     fn row(to: &str, found: Option<f64>, disturbed: bool) -> MeshRow {
         let truth = Rate::from_mbit(30);
@@ -182,9 +126,8 @@ mod tests {
     }
 
     fn report() -> MonitorMeshReport {
-        let Ok(crate::Experiment::MonitorMesh(experiment)) = load("monitor-mesh", &Overrides::default()) else {
-            panic!()
-        };
+        let experiment = load("monitor-mesh", &Overrides::default()).unwrap();
+        let experiment = experiment.into_scenario::<MonitorMeshExperiment>().unwrap();
         let rows = vec![row("Berlin", Some(20.0), false), row("Berlin", Some(30.3), false)];
         let rows = rows.into_iter().chain([row("Oslo", None, false), row("Rome", Some(3.0), true)]);
         MonitorMeshReport::new(&experiment, "2026-11-28T12:00:00Z".into(), rows.collect())

@@ -3,6 +3,7 @@ use super::row::{DirectionTruth, MeshRow};
 use super::scenario::MonitorMeshExperiment;
 use super::status::{PairReading, RunReading};
 use crate::error::RunError;
+use crate::study::{Observer, Progress};
 use kumade_net::clock;
 use kumade_netns_testbed::{MAX_UNDISTURBED_LATENESS, ProxyFaults, TcpProxy};
 use kumade_units::{Span, Time};
@@ -21,15 +22,6 @@ pub struct MeshRunSettings {
     pub page: Option<TcpListener>,
 }
 
-/// How far it has come.
-#[derive(Debug)]
-pub enum MeshProgress<'a> {
-    /// All programs have been started.
-    Running,
-    /// The monitor has measured one direction.
-    Measured(&'a MeshRow),
-}
-
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Questions to the coordinator, which publishes no more often.
 const STATUS_INTERVAL: Span = Span::from_secs(1);
@@ -42,10 +34,10 @@ const STATUS_INTERVAL: Span = Span::from_secs(1);
 pub fn run(
     experiment: &MonitorMeshExperiment,
     settings: MeshRunSettings,
-    observer: &mut dyn FnMut(MeshProgress<'_>),
+    observer: &mut Observer<'_>,
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<MeshRow>, RunError> {
-    let failed = |cause| RunError { doing: "run the mesh", cause };
+    let failed = RunError::during("run the mesh");
     let mut mesh = MeshHosts::start(experiment, &settings.program).map_err(failed)?;
     let is_served = settings.page.is_some();
     // The listener is of the network outside; the page is within the coordinator's.
@@ -54,7 +46,7 @@ pub fn run(
         anyhow::Ok(mesh.coordinator()?.namespace.run(start)??)
     });
     let _proxy = proxy.transpose().map_err(failed)?;
-    observer(MeshProgress::Running);
+    observer(Progress::Running("measuring"));
     let end = clock::monotonic() + experiment.duration;
     let (mut seen, mut rows, mut next_question) = (BTreeSet::new(), Vec::new(), clock::monotonic());
     while !stop() && (is_served || clock::monotonic() < end) {
@@ -72,7 +64,7 @@ pub fn run(
         for pair in mesh.status().into_iter().flat_map(|status| status.pairs) {
             if let Some(run) = pair.run.as_ref().filter(|run| seen.insert(run.id)) {
                 let new = rows_of_run(&mesh, &pair, run);
-                new.iter().for_each(|row| observer(MeshProgress::Measured(row)));
+                new.iter().for_each(|row| observer(Progress::Done(&format!("{} → {}", row.from, row.to), 1)));
                 rows.extend(new);
             }
         }
@@ -97,10 +89,4 @@ fn rows_of_run(mesh: &MeshHosts, pair: &PairReading, run: &RunReading) -> Vec<Me
     };
     let directions = [([source, target], run.up.as_ref()), ([target, source], run.down.as_ref())];
     directions.into_iter().filter_map(row).collect()
-}
-
-/// What it takes, in words.
-pub fn expected_time(experiment: &MonitorMeshExperiment, is_served: bool) -> String {
-    let time = if is_served { "until it is stopped".to_owned() } else { format!("for {}", experiment.duration) };
-    format!("{} sites, each measured to each other every {}, {time}", experiment.sites.len(), experiment.period)
 }

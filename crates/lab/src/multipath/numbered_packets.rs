@@ -3,7 +3,6 @@
 use super::observation::MultipathObservation;
 use super::path_counters::carried_packets;
 use super::reordering::ReorderingMeter;
-use super::runner::DRAIN_TIME;
 use super::scenario::{MultipathExperiment, MultipathPoint, Workload};
 use anyhow::Context;
 use kumade_net::clock;
@@ -12,6 +11,9 @@ use kumade_units::{Rate, Span};
 use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
+
+/// How long after the last packet the run waits for those that are late.
+pub(super) const DRAIN_TIME: Span = Span::from_secs(2);
 
 /// IPv4 and UDP.
 pub(super) const HEADER_BYTES: u32 = 28;

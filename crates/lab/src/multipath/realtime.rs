@@ -2,35 +2,29 @@ use super::gateways::RunningGateways;
 use super::observation::MultipathObservation;
 use super::row::MultipathRow;
 use super::scenario::{MultipathCase, MultipathExperiment, MultipathPoint, Workload};
-use super::testbed::{MultipathAttempt, MultipathTestbed};
 use super::{blocks, numbered_packets, transfer, udp_flood};
 use crate::error::RunError;
 use crate::host_settings;
+use crate::study::{MAX_LATENESS, RunOutcome};
 use anyhow::Context;
 use kumade_netns_testbed::{PathLinks, Sites, run_ip};
 
-/// Runs between hosts and gateways in namespaces, with the kernel's TCP and the real planes.
-#[derive(Debug, Default)]
-pub struct RealTime;
-
-impl MultipathTestbed for RealTime {
-    fn run(
-        &mut self,
-        experiment: &MultipathExperiment,
-        point: &MultipathPoint<'_>,
-    ) -> Result<MultipathAttempt, RunError> {
-        let sites = build(experiment, point).map_err(|cause| RunError { doing: "build the sites", cause })?;
-        let gateways = RunningGateways::start(&sites, point);
-        let gateways = gateways.map_err(|cause| RunError { doing: "start the gateways", cause })?;
-        let observed = observe(&sites, experiment, point, gateways.overhead_bytes());
-        let (observed, missed) = observed.map_err(|cause| RunError { doing: "send the traffic", cause })?;
-        let lateness = observed.lateness_p99.unwrap_or_default();
-        Ok(MultipathAttempt {
-            row: MultipathRow::new(point, experiment.workload, observed),
-            lateness,
-            missed_packets: missed,
-        })
-    }
+/// One run between hosts and gateways in namespaces, with the kernel's TCP and the real planes.
+///
+/// # Errors
+/// The system refuses something.
+pub(super) fn run(
+    experiment: &MultipathExperiment,
+    point: &MultipathPoint<'_>,
+) -> Result<RunOutcome<MultipathRow>, RunError> {
+    let sites = build(experiment, point).map_err(RunError::during("build the sites"))?;
+    let gateways = RunningGateways::start(&sites, point);
+    let gateways = gateways.map_err(RunError::during("start the gateways"))?;
+    let observed = observe(&sites, experiment, point, gateways.overhead_bytes());
+    let (observed, missed) = observed.map_err(RunError::during("send the traffic"))?;
+    let lateness = observed.lateness_p99.unwrap_or_default();
+    let row = MultipathRow::new(point, experiment.workload, observed);
+    Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_LATENESS || missed > 0 })
 }
 
 fn build(experiment: &MultipathExperiment, point: &MultipathPoint<'_>) -> anyhow::Result<Sites> {

@@ -148,20 +148,6 @@ pub struct MultipathPoint<'a> {
 }
 
 impl MultipathExperiment {
-    /// Every run in order. Runs come outermost, so that a disturbance of some minutes spoils one run of many points
-    /// and not all runs of one.
-    pub fn points(&self) -> Vec<MultipathPoint<'_>> {
-        let mut points = Vec::new();
-        for run in 1..=self.runs {
-            for case in &self.cases {
-                points.extend(case.contenders.iter().map(|contender| MultipathPoint { case, contender, run }));
-            }
-        }
-        points
-    }
-}
-
-impl MultipathExperiment {
     /// Contenders that cannot be run on this host, and why.
     pub(crate) fn skipped(&self) -> Vec<String> {
         let contenders = self.cases.iter().flat_map(|case| &case.contenders);

@@ -3,7 +3,7 @@ use super::published::PublishedGoodput;
 use super::row::MultipathRow;
 use super::scenario::{MultipathCase, MultipathExperiment};
 use crate::paper::Paper;
-use crate::statistics::{mean, median, min_and_max};
+use crate::statistics::{distinct, mean, median, min_and_max};
 use kumade_probe_train::Estimate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -134,12 +134,12 @@ impl MultipathSummary {
 
     /// The cases in the order of running.
     pub fn cases(&self) -> Vec<&str> {
-        distinct_names(self.points.iter().map(|point| &*point.case))
+        distinct(self.points.iter().map(|point| &*point.case))
     }
 
     /// The contenders in the order of running.
     pub fn contenders(&self) -> Vec<&str> {
-        distinct_names(self.points.iter().map(|point| &*point.contender))
+        distinct(self.points.iter().map(|point| &*point.contender))
     }
 
     /// The runs of that contender in that case, if there are any.
@@ -150,16 +150,6 @@ impl MultipathSummary {
 
 fn published_goodputs(case: &MultipathCase, contender: &str) -> Vec<PublishedGoodput> {
     case.published.iter().filter(|published| published.contender == contender).cloned().collect()
-}
-
-fn distinct_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut seen = Vec::new();
-    for name in names {
-        if !seen.contains(&name) {
-            seen.push(name);
-        }
-    }
-    seen
 }
 
 impl PointSummary {

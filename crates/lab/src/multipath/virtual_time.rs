@@ -1,14 +1,12 @@
 use super::framing::{PATH_MTU, TCP_HEADER_BYTES, connection_overhead_bytes};
-use super::numbered_packets::HEADER_BYTES;
+use super::numbered_packets::{DRAIN_TIME, HEADER_BYTES};
 use super::observation::MultipathObservation;
 use super::plane::Plane;
 use super::reordering::Reordering;
 use super::row::MultipathRow;
-use super::runner::DRAIN_TIME;
 use super::scenario::{MultipathExperiment, MultipathPoint, PathSettings, Workload};
 use super::sparse_flow::{ECHO_INTERVAL, PACKET_BYTES, PACKET_INTERVAL};
 use super::tcp_stack::TcpStack;
-use super::testbed::{MultipathAttempt, MultipathTestbed};
 use super::virtual_tunnel::{self, TUNNEL_SETUP_TIME};
 use crate::delay_quantiles::{DelayQuantiles, EchoDelays};
 use crate::error::RunError;
@@ -20,24 +18,17 @@ use kumade_sim::tcp::RecoveryConfig;
 use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
 
-/// Runs in virtual time, with the simulator's TCP and the gateways' own code. See [`Plane::has_virtual_form`] for what it lacks.
-#[derive(Debug, Default)]
-pub struct VirtualTime;
-
 /// Runs begin at times that differ by so much, as they otherwise would all be the same where nothing is lost.
 const START_STEP: Span = Span::from_micros(1700);
 
-impl MultipathTestbed for VirtualTime {
-    fn run(
-        &mut self,
-        experiment: &MultipathExperiment,
-        point: &MultipathPoint<'_>,
-    ) -> Result<MultipathAttempt, RunError> {
-        let observed = observe(experiment, point);
-        let observed = observed.map_err(|cause| RunError { doing: "run in virtual time", cause })?;
-        let row = MultipathRow::new(point, experiment.workload, observed);
-        Ok(MultipathAttempt { row, lateness: Span::ZERO, missed_packets: 0 })
-    }
+/// One run with the simulator's TCP and the gateways' own code. See [`Plane::has_virtual_form`] for what it lacks.
+///
+/// # Errors
+/// The simulator refuses a setting.
+pub(super) fn run(experiment: &MultipathExperiment, point: &MultipathPoint<'_>) -> Result<MultipathRow, RunError> {
+    let observed = observe(experiment, point);
+    let observed = observed.map_err(RunError::during("run in virtual time"))?;
+    Ok(MultipathRow::new(point, experiment.workload, observed))
 }
 
 fn observe(experiment: &MultipathExperiment, point: &MultipathPoint<'_>) -> anyhow::Result<MultipathObservation> {

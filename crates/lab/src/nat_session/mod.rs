@@ -5,20 +5,20 @@
 //! each run gives a [`NatSessionRow`], and the rows a [`NatSessionReport`]. What either gateway tells of its sessions goes to an
 //! `observer`, which is the same for both.
 
+mod file;
 mod flow_traffic;
 mod gateways;
 mod realtime;
 mod report;
 mod row;
-mod runner;
 mod scenario;
 mod session_observer;
+mod study;
 mod summary;
 mod udp_flows;
 mod virtual_time;
 
 pub use report::NatSessionReport;
 pub use row::{FlowRow, NatSessionRow, SessionEnd, SessionRow};
-pub use runner::{NatProgress, expected_time, run};
 pub use scenario::{GatewayRestart, MessageLoss, NatCase, NatPoint, NatSessionExperiment, SessionGateway};
 pub use summary::{CaseSummary, NatSessionSummary, Spread};

@@ -6,7 +6,7 @@ use super::scenario::{NatPoint, NatSessionExperiment, SessionGateway, host_addre
 use super::session_observer::SessionObserver;
 use super::udp_flows::UdpFlows;
 use crate::error::RunError;
-use crate::run_repetition::RunOutcome;
+use crate::study::RunOutcome;
 use kumade_net::clock;
 use kumade_net::interface;
 use kumade_net::nftables::InstalledTable;
@@ -25,11 +25,11 @@ pub(super) fn run(
     experiment: &NatSessionExperiment,
     point: &NatPoint<'_>,
 ) -> Result<RunOutcome<NatSessionRow>, RunError> {
-    let sites = build(experiment, point).map_err(|cause| RunError { doing: "build the sites", cause })?;
+    let sites = build(experiment, point).map_err(RunError::during("build the sites"))?;
     let gateways = NatGateways::start(&sites, experiment);
-    let mut gateways = gateways.map_err(|cause| RunError { doing: "start the gateways", cause })?;
+    let mut gateways = gateways.map_err(RunError::during("start the gateways"))?;
     let observed = observe(&sites, &mut gateways, experiment, point);
-    observed.map_err(|cause| RunError { doing: "observe the sessions", cause })
+    observed.map_err(RunError::during("observe the sessions"))
 }
 
 fn build(experiment: &NatSessionExperiment, point: &NatPoint<'_>) -> anyhow::Result<Sites> {

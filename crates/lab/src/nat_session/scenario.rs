@@ -1,6 +1,6 @@
 use crate::multipath::PathSettings;
 use crate::paper::Paper;
-use crate::values::span;
+use crate::values::{span, spans};
 use kumade_multipath::nat_session::NatConfig;
 use kumade_packet::{FlowKey, protocol};
 use kumade_units::Span;
@@ -10,7 +10,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 /// An experiment on NAT sessions. Every case is run `runs` times. It comes from a scenario file, read and validated by
 /// [`load`](crate::load).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NatSessionExperiment {
     /// Its name, which is also that of the report's directory.
     pub name: String,
@@ -21,29 +22,37 @@ pub struct NatSessionExperiment {
     /// The paths between the gateways. Hosts of the sending site share an address on all but the first one.
     pub paths: Vec<PathSettings>,
     /// A session ends when no packet of its flow has passed for so long.
+    #[serde(deserialize_with = "span")]
     pub idle: Span,
     /// The time from one packet of a flow to the next.
+    #[serde(deserialize_with = "span")]
     pub interval: Span,
     /// What happens.
     pub cases: Vec<NatCase>,
     /// How often each case is run.
     pub runs: u32,
     /// Whether it runs in virtual time; else between real gateways.
+    #[serde(rename = "virtual", default)]
     pub virtual_time: bool,
 }
 
 /// Flows, and what happens to the gateways and their messages meanwhile.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NatCase {
     /// Names it in reports.
     pub label: String,
     /// How many hosts send.
+    #[serde(default = "default_host_count")]
     pub hosts: usize,
     /// How many flows each of them has.
+    #[serde(default = "default_host_count")]
     pub flows: usize,
     /// For how long each flow's packets come, pause, come again and so on.
+    #[serde(deserialize_with = "spans")]
     pub activity: Vec<Span>,
     /// Messages that are lost.
+    #[serde(rename = "lost")]
     pub message_loss: Option<MessageLoss>,
     /// A gateway that is killed and starts anew.
     pub restart: Option<GatewayRestart>,
@@ -107,12 +116,6 @@ pub(super) const PAYLOAD_BYTES: usize = 500;
 const DRAIN_TIME: Span = Span::from_secs(2);
 
 impl NatSessionExperiment {
-    /// Every run in order. Runs come outermost, so that a disturbance of some minutes spoils one run of many points
-    /// and not all runs of one.
-    pub fn points(&self) -> Vec<NatPoint<'_>> {
-        (1..=self.runs).flat_map(|run| self.cases.iter().map(move |case| NatPoint { case, run })).collect()
-    }
-
     /// What gateways are told to allow.
     pub(super) fn nat_limits(&self) -> NatConfig {
         NatConfig { idle_timeout: self.idle, ..NatConfig::default() }
@@ -174,4 +177,8 @@ pub(super) fn host_address(place: usize) -> Ipv4Addr {
 /// The address that all sending hosts share on a path, by its place; on the first they have their own.
 pub(super) fn path_alias(path: usize) -> Ipv4Addr {
     Ipv4Addr::new(198, 51, 100 + path as u8, 1)
+}
+
+const fn default_host_count() -> usize {
+    1
 }

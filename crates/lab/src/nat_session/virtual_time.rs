@@ -351,7 +351,8 @@ mod tests {
     use super::super::row::SessionEnd;
     use super::super::scenario::{GatewayRestart, MessageLoss, NatCase};
     use super::*;
-    use crate::scenario::{Overrides, load};
+    use crate::scenario::load;
+    use crate::study::Overrides;
     use proptest::prelude::*;
 
     fn gateway() -> impl Strategy<Value = SessionGateway> {
@@ -386,7 +387,7 @@ mod tests {
         /// that gives them back was killed; nothing is divided without a rule; sessions of a flow follow each other.
         #[test]
         fn hosts_notice_nothing_of_lost_messages(case in case(), run in 1..1000u32) {
-            let experiment = load("nat-session", &Overrides::default()).unwrap().into_nat_session().unwrap();
+            let experiment = load("nat-session", &Overrides::default()).unwrap().into_scenario::<NatSessionExperiment>().unwrap();
             let row = super::run(&experiment, &NatPoint { case: &case, run });
             let may_be_altered = case.restart.is_some_and(|restart| restart.gateway == SessionGateway::Receiving);
             for flow in &row.flows {

@@ -1,12 +1,9 @@
+use super::head::DocumentHead;
 use super::table::Table;
 
 /// What the terminal and the HTML page both show of a report.
 pub(crate) struct ReportContent<'a> {
-    pub(crate) experiment: &'a str,
-    pub(crate) title: &'a str,
-    /// RFC 3339.
-    pub(crate) started: &'a str,
-    pub(crate) version: &'a str,
+    pub(crate) head: DocumentHead<'a>,
     /// The network and its traffic in one line.
     pub(crate) setting: String,
     /// What rates count.

@@ -1,10 +1,12 @@
 use super::content::ReportContent;
-use super::plot::Plot;
+use super::head::DocumentHead;
+use super::plot::{Plot, PlotResult};
+use super::table::Table;
+use super::values::{CsvResult, Values};
 use super::{html, terminal};
 use crate::error::ReportError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::error::Error;
 use std::path::{Path, PathBuf};
 
 /// The results of an experiment, in the forms in which people and programs read them.
@@ -30,67 +32,185 @@ pub trait ReportDocument {
     /// Where a plot cannot be drawn.
     fn to_html(&self) -> Result<String, ReportError>;
 
-    /// Files for what does not fit a line for each row, if there are any: each with its name.
-    ///
-    /// # Errors
-    /// Where serialization fails; no case is known.
-    fn extra_files(&self) -> Result<Vec<(&'static str, String)>, ReportError> {
-        Ok(Vec::new())
-    }
-
-    /// Writes `report.html`, `report.json` and `report.csv`, and [`extra_files`](Self::extra_files), into `directory`, which is created if missing, and returns
-    /// their paths. Existing files of these names are replaced, all or none.
+    /// Writes `report.html`, `report.json` and `report.csv`, and files for what does not fit a line for each row, into `directory`, which is
+    /// created if missing, and returns their paths. Existing files of these names are replaced, all or none.
     ///
     /// # Errors
     /// Names the file that could not be written.
-    fn write_files(&self, directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        let mut files =
-            vec![("report.html", self.to_html()?), ("report.json", self.to_json()?), ("report.csv", self.to_csv()?)];
-        files.extend(self.extra_files()?);
-        let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_bytes())).collect();
-        kumade_daemon::replace_files(directory, &files).map_err(ReportError::Write)
-    }
+    fn write_files(&self, directory: &Path) -> Result<Vec<PathBuf>, ReportError>;
 }
 
-/// The parts in which the documents of two kinds of experiment differ.
-pub(crate) trait DocumentParts: Serialize {
-    /// What the terminal and the page show.
-    fn content(&self) -> ReportContent<'_>;
+/// A document of [`report_document`].
+pub(crate) trait Document: Serialize {
+    /// One for each run, or nearly so.
+    type Row: Serialize;
 
-    /// The rows as CSV with a header line.
-    fn csv(&self) -> Result<String, Box<dyn Error>>;
+    fn head(&self) -> DocumentHead<'_>;
 
-    /// Further files, each with its name.
-    fn extra_files(&self) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
+    fn rows(&self) -> &[Self::Row];
+}
+
+/// What a kind of experiment makes of its document.
+pub(crate) trait ReportParts: Document {
+    /// What rates count.
+    const RATE_DEFINITION: &'static str;
+    /// The columns of the rows' CSV, as [`Values::from_rows`] reads them.
+    const COLUMNS: &'static str;
+
+    /// The network and its traffic in one line.
+    fn setting(&self) -> String;
+
+    /// The published experiment in one line.
+    fn paper(&self) -> Option<String> {
+        None
+    }
+
+    fn tables(&self) -> Vec<Table>;
+
+    /// The results, one sentence each.
+    fn conclusions(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What the numbers do not show: failures, warnings, disturbed runs.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn plots(&self) -> PlotResult<Vec<Plot>> {
         Ok(Vec::new())
     }
 
-    /// The plots of the page.
-    fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>>;
+    /// The rows as they stand in files for programs.
+    fn values(&self) -> serde_json::Result<Values> {
+        Values::from_rows(self.rows(), Self::COLUMNS)
+    }
+
+    /// Further files, each with its name.
+    fn extra_files(&self) -> Vec<(&'static str, CsvResult)> {
+        Vec::new()
+    }
 }
 
-impl<P: DocumentParts> ReportDocument for P {
+impl<P: ReportParts> ReportDocument for P {
     fn to_json(&self) -> Result<String, ReportError> {
         serde_json::to_string_pretty(self).map_err(ReportError::generate_error("the JSON document"))
     }
 
     fn to_csv(&self) -> Result<String, ReportError> {
-        self.csv().map_err(ReportError::generate_error("the CSV file"))
-    }
-
-    fn extra_files(&self) -> Result<Vec<(&'static str, String)>, ReportError> {
-        DocumentParts::extra_files(self).map_err(ReportError::generate_error("a CSV file"))
+        let csv = self.values().map_err(Into::into).and_then(|values| values.to_csv());
+        csv.map_err(ReportError::generate_error("the CSV file"))
     }
 
     fn to_text(&self) -> String {
-        terminal::render(&self.content())
+        terminal::render(&content(self))
     }
 
     fn to_html(&self) -> Result<String, ReportError> {
         let plots = self.plots().map_err(ReportError::generate_error("a plot"))?;
-        html::render(&self.content(), &plots).map_err(ReportError::generate_error("the HTML page"))
+        html::render(&content(self), &plots).map_err(ReportError::generate_error("the HTML page"))
+    }
+
+    fn write_files(&self, directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
+        let texts =
+            [("report.html", self.to_html()?), ("report.json", self.to_json()?), ("report.csv", self.to_csv()?)];
+        let mut files = texts.map(|(name, text)| (name, text.into_bytes())).to_vec();
+        #[cfg(feature = "arrow")]
+        files.push(("report.arrow", arrow_file(self)?));
+        for (name, text) in self.extra_files() {
+            files.push((name, text.map_err(ReportError::generate_error(name))?.into_bytes()));
+        }
+        let files: Vec<_> = files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
+        kumade_daemon::replace_files(directory, &files).map_err(ReportError::Write)
     }
 }
+
+#[cfg(feature = "arrow")]
+fn arrow_file(parts: &impl ReportParts) -> Result<Vec<u8>, ReportError> {
+    let file = parts.values().map_err(Into::into).and_then(|values| super::arrow::to_arrow(&values));
+    file.map_err(ReportError::generate_error("the Arrow file"))
+}
+
+fn content<P: ReportParts>(parts: &P) -> ReportContent<'_> {
+    ReportContent {
+        head: parts.head(),
+        setting: parts.setting(),
+        rate_definition: P::RATE_DEFINITION,
+        paper: parts.paper(),
+        tables: parts.tables(),
+        conclusions: parts.conclusions(),
+        notes: parts.notes(),
+    }
+}
+
+/// Declares the document of a kind of experiment: its name, its schema, what it is made of, and each field behind those that all
+/// documents begin with, with its value. `rows` is one of them; a field's value may use those before it.
+macro_rules! report_document {
+    (
+        $(#[$about:meta])*
+        $name:ident, $schema:literal: |$study:ident: &$experiment:ty, $given:ident: $result:ty|, $row:ty;
+        $($(#[$field_about:meta])* $field:ident: $type:ty = $value:expr,)+
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            /// The document's kind and version.
+            #[schemars(extend("const" = $name::SCHEMA))]
+            pub schema: String,
+            /// The scenario's name.
+            pub experiment: String,
+            /// The scenario's question.
+            pub title: String,
+            /// When the first run began: UTC, RFC 3339.
+            #[schemars(extend("format" = "date-time"))]
+            pub started: String,
+            /// The version of kumade that ran it.
+            pub version: String,
+            $($(#[$field_about])* pub $field: $type,)+
+        }
+
+        impl $name {
+            /// Names the document's kind and version.
+            pub const SCHEMA: &str = $schema;
+
+            /// Sums up what came of the experiment. `started` is UTC in RFC 3339.
+            pub fn new($study: &$experiment, started: String, $given: $result) -> Self {
+                $(let $field = $value;)+
+                $name {
+                    schema: $name::SCHEMA.to_owned(),
+                    experiment: $study.name.clone(),
+                    title: $study.title.clone(),
+                    started,
+                    version: env!("CARGO_PKG_VERSION").to_owned(),
+                    $($field,)+
+                }
+            }
+
+            /// Reads a document that [`to_json`](crate::ReportDocument::to_json) made.
+            ///
+            /// # Errors
+            /// Where it is not one of this kind and version.
+            pub fn from_json(text: &str) -> Result<Self, crate::ReportError> {
+                crate::report::read_report(text, $name::SCHEMA, |report: &$name| &report.schema)
+            }
+        }
+
+        impl crate::report::Document for $name {
+            type Row = $row;
+
+            fn head(&self) -> crate::report::DocumentHead<'_> {
+                let $name { experiment, title, started, version, .. } = self;
+                crate::report::DocumentHead { experiment, title, started, version }
+            }
+
+            fn rows(&self) -> &[$row] {
+                &self.rows
+            }
+        }
+    };
+}
+pub(crate) use report_document;
 
 /// Creates `directory` and checks that reports can be written into it: better known before an experiment than after it.
 ///

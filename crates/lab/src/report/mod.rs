@@ -1,8 +1,12 @@
 //! What all reports share: the files that they are written to, tables, plots, and how a terminal and a page show them.
 
+#[cfg(feature = "arrow")]
+mod arrow;
 pub(crate) mod cases;
+mod cells;
 mod content;
 mod document;
+mod head;
 mod html;
 mod notes;
 pub(crate) mod plot;
@@ -10,11 +14,14 @@ pub(crate) mod plot;
 pub(crate) mod schema;
 mod table;
 mod terminal;
+mod values;
 
-pub(crate) use content::ReportContent;
-pub(crate) use document::{DocumentParts, read_report};
+pub(crate) use cells::{format_mean, format_number, format_part};
+pub(crate) use document::{Document, ReportParts, read_report, report_document};
 pub use document::{ReportDocument, now_utc, prepare_directory};
+pub(crate) use head::DocumentHead;
 pub(crate) use notes::describe_disturbances;
-pub(crate) use table::Table;
+pub(crate) use table::{Column, Table};
 pub(crate) use terminal::align_columns;
 pub use terminal::printable;
+pub(crate) use values::{CsvResult, Values};

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// The complete text.
 pub(crate) fn render(content: &ReportContent<'_>) -> String {
-    let mut text = format!("{}: {}\n{}\n", content.experiment, content.title, content.setting);
+    let mut text = format!("{}: {}\n{}\n", content.head.experiment, content.head.title, content.setting);
     if let Some(paper) = &content.paper {
         let _ = writeln!(text, "paper: {paper}");
     }

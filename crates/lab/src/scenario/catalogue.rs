@@ -1,9 +1,8 @@
 //! The built-in experiments: a new one is a file in `scenarios/` and a line in this list.
 
-use super::experiment::Experiment;
-use super::overrides::Overrides;
 use crate::accuracy::BottleneckKind;
 use crate::error::ScenarioError;
+use crate::study::{Experiment, Overrides};
 use std::path::Path;
 
 /// The name of each experiment, which is also its file's, with the file's text.
@@ -122,7 +121,7 @@ mod tests {
 
     #[test]
     fn every_built_in_file_is_valid_and_named_as_the_experiment() {
-        let names: Vec<_> = experiments().unwrap().into_iter().map(|e| e.name().to_owned()).collect();
+        let names: Vec<_> = experiments().unwrap().into_iter().map(|e| e.head().name.to_owned()).collect();
         assert_eq!(names, BUILT_IN.iter().map(|(name, _)| *name).collect::<Vec<_>>());
     }
 

@@ -28,7 +28,7 @@ pub fn scenarios(data: &[u8]) {
     let text = edited(SCENARIOS[usize::from(*first) % SCENARIOS.len()], rest);
     let table = |_: &str| if first & 0x80 == 0 { Ok(TABLE.to_owned()) } else { Ok(edited(TABLE, rest)) };
     match Experiment::from_toml(&text, "own.toml", &table, &Overrides::default()) {
-        Ok(experiment) => assert!(!experiment.name().is_empty()),
+        Ok(experiment) => assert!(!experiment.head().name.is_empty()),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }

@@ -118,16 +118,17 @@ fn delay_table(report: &Report) -> Table {
 mod tests {
     use super::*;
     use crate::accuracy::report::conclusions;
-    use crate::accuracy::{BottleneckKind, VirtualTime, run};
+    use crate::accuracy::{AccuracyExperiment, BottleneckKind};
     use crate::report::align_columns;
-    use crate::scenario::{Overrides, load};
+    use crate::scenario::load;
+    use crate::study::{Overrides, run};
 
     /// How right capacity and delay are: a change of an estimator or of a link shows here.
     #[test]
     fn the_experiment_on_capacity_comes_to_this() {
         let overrides = Overrides { bottleneck: Some(BottleneckKind::Virtual), ..Overrides::default() };
-        let experiment = load("tester-capacity", &overrides).unwrap().into_accuracy().unwrap();
-        let rows = run(&experiment, &mut VirtualTime, &mut |_| (), &|| false).unwrap();
+        let experiment = load("tester-capacity", &overrides).unwrap().into_scenario::<AccuracyExperiment>().unwrap();
+        let rows = run(&experiment, &mut |_| (), &|| false).unwrap().rows;
         let report = Report::new(&experiment, "2026-11-20T12:00:00Z".into(), rows);
         let tables = full_tables(&report).iter().map(align_columns).collect::<Vec<_>>().join("\n");
         let verdicts = conclusions::full_measurement_conclusions(&report).join("\n");

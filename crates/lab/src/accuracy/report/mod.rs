@@ -4,7 +4,6 @@ mod case;
 mod case_plots;
 mod case_tables;
 mod conclusions;
-mod csv;
 mod document;
 mod format;
 mod full_tables;

@@ -1,31 +1,56 @@
 use super::document::Report;
-use super::{conclusions, csv, plots, setting, tables};
-use crate::report::plot::Plot;
-use crate::report::{DocumentParts, ReportContent};
-use std::error::Error;
+use super::{conclusions, plots, setting, tables};
+use crate::report::plot::{Plot, PlotResult};
+use crate::report::{ReportParts, Table};
 
-impl DocumentParts for Report {
-    fn content(&self) -> ReportContent<'_> {
+impl ReportParts for Report {
+    const RATE_DEFINITION: &'static str = "Rates count bits of IP packets.";
+    const COLUMNS: &'static str = "\
+        bottleneck_bits_per_second burst_bytes peak_bits_per_second downstream_bits_per_second \
+        downstream_cross_bits_per_second downstream_cross_kind cross_bits_per_second cross_kind transport method \
+        direction run truth_bits_per_second available_bits_per_second=available_bits_per_second.value \
+        available_low_bits_per_second=available_bits_per_second.low \
+        available_high_bits_per_second=available_bits_per_second.high available_bits_per_second.confidence \
+        error_bits_per_second spread_bits_per_second connections packets_sent bytes_sent duration_seconds \
+        full_seconds capacity_bits_per_second=capacity_bits_per_second.value \
+        capacity_low_bits_per_second=capacity_bits_per_second.low \
+        capacity_high_bits_per_second=capacity_bits_per_second.high capacity_reason \
+        shaped_rate_bits_per_second=shaper.rate_bits_per_second.value \
+        shaped_rate_low_bits_per_second=shaper.rate_bits_per_second.low \
+        shaped_rate_high_bits_per_second=shaper.rate_bits_per_second.high \
+        shaped_burst_bytes=shaper.burst_bytes.value shaped_burst_low_bytes=shaper.burst_bytes.low \
+        shaped_burst_high_bytes=shaper.burst_bytes.high \
+        shaped_link_bits_per_second=shaper.link_bits_per_second.value \
+        shaped_link_low_bits_per_second=shaper.link_bits_per_second.low \
+        shaped_link_high_bits_per_second=shaper.link_bits_per_second.high \
+        up_delay_truth_seconds=up_delay_seconds.truth up_delay_seconds=up_delay_seconds.value \
+        up_delay_low_seconds=up_delay_seconds.low up_delay_high_seconds=up_delay_seconds.high \
+        down_delay_truth_seconds=down_delay_seconds.truth down_delay_seconds=down_delay_seconds.value \
+        down_delay_low_seconds=down_delay_seconds.low down_delay_high_seconds=down_delay_seconds.high trains \
+        trains_rejected repeats disturbed max_lateness_seconds reason";
+
+    fn setting(&self) -> String {
+        setting::describe_setting(self)
+    }
+
+    fn paper(&self) -> Option<String> {
         let paper = self.summary.published.as_ref();
-        ReportContent {
-            experiment: &self.experiment,
-            title: &self.title,
-            started: &self.started,
-            version: &self.version,
-            setting: setting::describe_setting(self),
-            rate_definition: "Rates count bits of IP packets.",
-            paper: paper.map(|paper| format!("{}, {}: {}", paper.system, paper.figure, paper.setting)),
-            tables: tables::report_tables(self),
-            conclusions: conclusions::conclusions(self),
-            notes: conclusions::run_notes(self),
-        }
+        paper.map(|paper| format!("{}, {}: {}", paper.system, paper.figure, paper.setting))
     }
 
-    fn csv(&self) -> Result<String, Box<dyn Error>> {
-        Ok(csv::rows_csv(&self.rows)?)
+    fn tables(&self) -> Vec<Table> {
+        tables::report_tables(self)
     }
 
-    fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
+    fn conclusions(&self) -> Vec<String> {
+        conclusions::conclusions(self)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        conclusions::run_notes(self)
+    }
+
+    fn plots(&self) -> PlotResult<Vec<Plot>> {
         plots::draw_plots(self)
     }
 }
@@ -87,7 +112,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
         for _ in 0..2 {
             let paths = sample_reports::firewall_report().write_files(&directory).unwrap();
-            assert_eq!(paths.len(), 3);
+            assert_eq!(paths.len(), 3 + usize::from(cfg!(feature = "arrow")));
             assert!(paths.iter().all(|path| path.metadata().unwrap().len() > 100));
         }
         std::fs::remove_dir_all(&directory).unwrap();
@@ -132,5 +157,37 @@ mod tests {
     #[test]
     fn an_experiment_with_full_measurements_reads_like_this() {
         insta::assert_snapshot!(sample_reports::full_report().to_text());
+    }
+}
+
+#[cfg(test)]
+mod csv_tests {
+    use crate::accuracy::sample_reports;
+    use crate::report::ReportDocument;
+
+    fn cell(text: &str, record: usize, column: &str) -> String {
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let place = reader.headers().unwrap().iter().position(|header| header == column).unwrap();
+        reader.records().nth(record).unwrap().unwrap()[place].to_owned()
+    }
+
+    #[test]
+    fn a_line_for_each_run_and_an_empty_cell_for_null() {
+        let text = sample_reports::firewall_report().to_csv().unwrap();
+        assert_eq!(text.lines().count(), 1 + 2);
+        assert_eq!(cell(&text, 0, "available_bits_per_second"), "");
+        assert_eq!(cell(&text, 1, "available_bits_per_second"), "69850000");
+        assert_eq!(cell(&text, 1, "error_bits_per_second"), "-150000");
+        assert!(cell(&text, 0, "reason").contains("UDP is rejected"));
+    }
+
+    #[test]
+    fn full_measurements_have_their_columns() {
+        let text = sample_reports::full_report().to_csv().unwrap();
+        assert_eq!(cell(&text, 0, "capacity_bits_per_second"), "101000000");
+        assert_eq!(cell(&text, 0, "capacity_low_bits_per_second"), "98980000");
+        assert_eq!(cell(&text, 0, "up_delay_truth_seconds"), "0.005");
+        assert_eq!(cell(&text, 2, "capacity_bits_per_second"), "");
+        assert_eq!(cell(&text, 2, "capacity_reason"), "the path is too busy");
     }
 }

@@ -106,15 +106,18 @@ fn difference_lines(point: &PointSummary, twin: &PointSummary, worst: &mut Large
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fairness::FairnessExperiment;
     use crate::fairness::row::{DropCounts, FairnessObservation};
     use crate::fairness::{FairnessRow, FlowShare};
-    use crate::scenario::{Overrides, load};
+    use crate::scenario::load;
+    use crate::study::{Overrides, Study};
     use kumade_units::Span;
 
     /// A report of one case and discipline, a run for each number of bytes that CUBIC got on each connection; Compound
     /// got 600 000.
     fn report(runs: &[u64]) -> FairnessReport {
-        let experiment = load("fair-wired", &Overrides::default()).unwrap().into_fairness().unwrap();
+        let experiment =
+            load("fair-wired", &Overrides::default()).unwrap().into_scenario::<FairnessExperiment>().unwrap();
         let point = experiment.points()[0];
         let row = |cubic: &u64| {
             let observed = FairnessObservation {

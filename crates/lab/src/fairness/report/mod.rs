@@ -2,7 +2,6 @@
 
 mod comparison;
 mod conclusions;
-mod csv;
 mod document;
 mod plots;
 mod render;

@@ -6,12 +6,13 @@ use crate::fairness::published::{PublishedMix, PublishedShare};
 use crate::fairness::summary::PointSummary;
 use crate::report::cases::{CaseAxis, CaseSeries, PlotFrame, case_plot, without_interval};
 use crate::report::plot::{Plot, PlotResult, series_colour};
+use crate::statistics::distinct;
 use kumade_probe_train::Estimate;
 use plotters::style::RGBColor;
 
 /// Index, shares for each discipline, then utilisation and delay of all disciplines.
 pub(super) fn draw_plots(report: &FairnessReport) -> PlotResult<Vec<Plot>> {
-    let cases = case_names(&report.summary.points);
+    let cases = distinct(report.summary.points.iter().map(|point| &*point.case));
     let mut plots = vec![index_plot(report, &cases)?];
     plots.extend(goodput_plots(report, &cases)?);
     plots.push(utilisation_plot(report, &cases)?);
@@ -103,16 +104,6 @@ fn index_plot(report: &FairnessReport, cases: &[&str]) -> PlotResult<Plot> {
         y_range: (0.8, 1.01),
     };
     fairness_plot(report, cases, &frame, series)
-}
-
-fn case_names(points: &[PointSummary]) -> Vec<&str> {
-    let mut cases: Vec<&str> = Vec::new();
-    for point in points {
-        if !cases.contains(&&*point.case) {
-            cases.push(&point.case);
-        }
-    }
-    cases
 }
 
 fn share_series(points: &[PointSummary], discipline: &str, cases: &[&str]) -> Vec<CaseSeries> {

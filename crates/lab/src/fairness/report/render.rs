@@ -1,31 +1,39 @@
 use super::document::FairnessReport;
-use super::{conclusions, csv, plots, tables};
+use super::{conclusions, plots, tables};
 use crate::paper::Paper;
-use crate::report::plot::Plot;
-use crate::report::{DocumentParts, ReportContent};
-use std::error::Error;
+use crate::report::plot::{Plot, PlotResult};
+use crate::report::{ReportParts, Table};
 
-impl DocumentParts for FairnessReport {
-    fn content(&self) -> ReportContent<'_> {
-        ReportContent {
-            experiment: &self.experiment,
-            title: &self.title,
-            started: &self.started,
-            version: &self.version,
-            setting: self.setting.clone(),
-            rate_definition: "Goodput counts payload, utilisation IP packets.",
-            paper: self.summary.published.as_ref().map(Paper::in_words),
-            tables: tables::report_tables(self),
-            conclusions: conclusions::conclusions(self),
-            notes: conclusions::run_notes(self),
-        }
+impl ReportParts for FairnessReport {
+    const RATE_DEFINITION: &'static str = "Goodput counts payload, utilisation IP packets.";
+    const COLUMNS: &'static str = "\
+        *groups case added_delay_seconds discipline run jain_index utilisation_ratio goodput_bits_per_second \
+        groups.group groups.connections groups.mean_goodput_bits_per_second \
+        queueing_median_seconds=queueing.median_seconds queueing_p95_seconds=queueing.p95_seconds \
+        queueing_p99_seconds=queueing.p99_seconds drops.offered_packets drops.queue_full_packets \
+        drops.managed_packets drops.marked_packets repeats disturbed lateness_p99_seconds";
+
+    fn setting(&self) -> String {
+        self.setting.clone()
     }
 
-    fn csv(&self) -> Result<String, Box<dyn Error>> {
-        csv::rows_csv(&self.rows)
+    fn paper(&self) -> Option<String> {
+        self.summary.published.as_ref().map(Paper::in_words)
     }
 
-    fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
+    fn tables(&self) -> Vec<Table> {
+        tables::report_tables(self)
+    }
+
+    fn conclusions(&self) -> Vec<String> {
+        conclusions::conclusions(self)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        conclusions::run_notes(self)
+    }
+
+    fn plots(&self) -> PlotResult<Vec<Plot>> {
         plots::draw_plots(self)
     }
 }
@@ -34,16 +42,17 @@ impl DocumentParts for FairnessReport {
 mod tests {
     use super::*;
     use crate::accuracy::BottleneckKind;
-    use crate::fairness::run;
+    use crate::fairness::FairnessExperiment;
     use crate::report::{ReportDocument, schema};
-    use crate::scenario::{Overrides, load};
+    use crate::scenario::load;
+    use crate::study::{Overrides, run};
     use kumade_units::Span;
 
     /// A few points of an experiment in virtual time.
     fn made(name: &str, overrides: Overrides) -> FairnessReport {
         let overrides = Overrides { bottleneck: Some(BottleneckKind::Virtual), ..overrides };
-        let experiment = load(name, &overrides).unwrap().into_fairness().unwrap();
-        let rows = run(&experiment, &mut |_| (), &|| false).unwrap();
+        let experiment = load(name, &overrides).unwrap().into_scenario::<FairnessExperiment>().unwrap();
+        let rows = run(&experiment, &mut |_| (), &|| false).unwrap().rows;
         FairnessReport::new(&experiment, "2026-11-20T12:00:00Z".into(), rows)
     }
 

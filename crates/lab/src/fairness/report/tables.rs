@@ -2,8 +2,9 @@
 
 use super::document::FairnessReport;
 use crate::fairness::published::{PublishedMix, PublishedShare};
-use crate::fairness::summary::PointSummary;
-use crate::report::Table;
+use crate::fairness::summary::{DisciplineSummary, FairnessSummary, PointSummary};
+use crate::report::{Column, Table, format_mean, format_number};
+use crate::statistics::distinct;
 use kumade_probe_train::Estimate;
 use std::collections::BTreeMap;
 
@@ -25,13 +26,10 @@ pub(super) fn report_tables(report: &FairnessReport) -> Vec<Table> {
             &|share| share.goodput_bits_per_second,
         ),
         case_matrix(report, &format!("Mean goodput per connection of {}, Mbit/s", describe_groups(report)), &|point| {
-            let mbits = |mean: Estimate<f64>| format_with_margin(mean, 1e6, 2);
-            let groups = point.groups.iter().map(|group| group.goodput_bits_per_second.map_or("–".into(), mbits));
+            let groups = point.groups.iter().map(|group| format_mean(group.goodput_bits_per_second, 1e6, 2));
             groups.collect::<Vec<_>>().join(" / ")
         }),
-        case_matrix(report, "Utilisation of the bottleneck, %", &|point| {
-            point.utilisation_ratio.map_or("–".into(), |mean| format_with_margin(mean, 0.01, 1))
-        }),
+        case_matrix(report, "Utilisation of the bottleneck, %", &|point| format_mean(point.utilisation_ratio, 0.01, 1)),
         case_matrix(
             report,
             "Queueing delay at the bottleneck, median / 95th percentile, ms; packets dropped",
@@ -62,9 +60,7 @@ fn table_with_published(
     (unit, decimals): (f64, usize),
     published: &dyn Fn(PublishedShare) -> f64,
 ) -> Table {
-    let mut table = case_matrix(report, caption, &|point| {
-        figure(point).map_or("–".into(), |mean| format_with_margin(mean, unit, decimals))
-    });
+    let mut table = case_matrix(report, caption, &|point| format_mean(figure(point), unit, decimals));
     let mixes: BTreeMap<_, _> =
         report.summary.points.iter().filter_map(|point| Some((&*point.case, point.published?))).collect();
     if !mixes.is_empty() {
@@ -80,48 +76,28 @@ fn table_with_published(
 
 /// A line for each case, a column for each discipline.
 fn case_matrix(report: &FairnessReport, caption: &str, cell: &dyn Fn(&PointSummary) -> String) -> Table {
-    let disciplines = report.summary.discipline_names();
-    let mut cases: Vec<&str> = Vec::new();
-    for point in &report.summary.points {
-        if !cases.contains(&&*point.case) {
-            cases.push(&point.case);
-        }
-    }
-    let added = report.summary.points.iter().any(|point| point.added_delay_seconds > 0.0);
-    let mut columns = vec![if added { "added delay" } else { "case" }.to_owned()];
-    columns.extend(disciplines.iter().map(|name| (*name).to_owned()));
-    let rows = cases.into_iter().map(|case| {
-        let of = |name: &&str| report.summary.points.iter().find(|p| p.case == case && p.discipline == **name);
-        let cells = disciplines.iter().map(|name| of(name).map_or("–".into(), cell));
-        std::iter::once(case.to_owned()).chain(cells).collect()
-    });
-    Table { caption: caption.to_owned(), columns, rows: rows.collect() }
+    let points = &report.summary.points;
+    let cases = distinct(points.iter().map(|point| &*point.case));
+    let is_swept = points.iter().any(|point| point.added_delay_seconds > 0.0);
+    let heading = if is_swept { "added delay" } else { "case" };
+    let cell = |case: &str, name: &str| points.iter().find(|p| p.case == case && p.discipline == name).map(cell);
+    Table::matrix(caption, heading, [&cases, &report.summary.discipline_names()], &cell)
 }
 
 fn summary_table(report: &FairnessReport) -> Table {
-    let columns =
-        ["discipline", "mean index", "minimum index", "minimum utilisation", "goodput loss against tail-drop"];
-    let number = |value: Option<f64>, unit: f64, decimals: usize| {
-        value.map_or("–".into(), |value| format!("{:.decimals$}", value / unit))
-    };
-    let mut rows: Vec<_> = report
-        .summary
-        .discipline_names()
-        .into_iter()
-        .filter_map(|name| {
-            let own = report.summary.disciplines.get(name)?;
-            Some(vec![
-                name.to_owned(),
-                number(own.mean_jain_index, 1.0, 3),
-                number(own.min_jain_index, 1.0, 3),
-                number(own.min_utilisation_ratio, 0.01, 1),
-                number(own.goodput_loss_ratio, 0.01, 1),
-            ])
-        })
-        .collect();
-    rows.extend(published_cells(report));
-    let caption = "Each discipline over all cases; utilisation and goodput in %".to_owned();
-    Table { caption, columns: columns.map(str::to_owned).to_vec(), rows }
+    let FairnessSummary { disciplines, .. } = &report.summary;
+    let named = report.summary.discipline_names().into_iter().filter_map(|name| disciplines.get_key_value(name));
+    let named: Vec<_> = named.collect();
+    let columns: [Column<'_, (&String, &DisciplineSummary)>; 5] = [
+        ("discipline", &|(name, _)| (*name).clone()),
+        ("mean index", &|(_, own)| format_number(own.mean_jain_index, 1.0, 3)),
+        ("minimum index", &|(_, own)| format_number(own.min_jain_index, 1.0, 3)),
+        ("minimum utilisation", &|(_, own)| format_number(own.min_utilisation_ratio, 0.01, 1)),
+        ("goodput loss against tail-drop", &|(_, own)| format_number(own.goodput_loss_ratio, 0.01, 1)),
+    ];
+    let mut table = Table::from_items("Each discipline over all cases; utilisation and goodput in %", &named, &columns);
+    table.rows.extend(published_cells(report));
+    table
 }
 
 /// The published disciplines over the same cases.
@@ -141,9 +117,4 @@ fn published_cells(report: &FairnessReport) -> Vec<Vec<String>> {
         vec![format!("paper: {name}"), format!("{mean:.3}"), format!("{min:.3}"), "–".into(), lost]
     };
     vec![line("FIFO", |mix| mix.fifo), line("FQ-CoDel", |mix| mix.fq_codel), line("Cebinae", |mix| mix.cebinae)]
-}
-
-fn format_with_margin(value: Estimate<f64>, unit: f64, decimals: usize) -> String {
-    let mean = format!("{:.decimals$}", value.value / unit);
-    value.margin().map_or(mean.clone(), |margin| format!("{mean}±{:.decimals$}", margin / unit))
 }

@@ -2,7 +2,6 @@
 
 mod blocks;
 mod conclusions;
-mod csv;
 mod document;
 mod fixed_ratios;
 mod plots;

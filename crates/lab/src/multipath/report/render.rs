@@ -1,37 +1,56 @@
 use super::document::MultipathReport;
-use super::{conclusions, csv, plots, tables, trace};
+use super::{conclusions, plots, tables};
 use crate::paper::Paper;
-use crate::report::plot::Plot;
-use crate::report::{DocumentParts, ReportContent};
-use std::error::Error;
+use crate::report::plot::{Plot, PlotResult};
+use crate::report::{CsvResult, ReportParts, Table, Values};
 
-impl DocumentParts for MultipathReport {
-    fn content(&self) -> ReportContent<'_> {
-        ReportContent {
-            experiment: &self.experiment,
-            title: &self.title,
-            started: &self.started,
-            version: &self.version,
-            setting: self.setting.clone(),
-            rate_definition: "Goodput counts payload, the paths' rates IP packets.",
-            paper: self.summary.published.as_ref().map(Paper::in_words),
-            tables: tables::report_tables(self),
-            conclusions: conclusions::conclusions(self),
-            notes: conclusions::run_notes(self),
-        }
+const BLOCK_COLUMNS: &str =
+    "*blocks case contender run blocks.block_bytes blocks.no_delay blocks.goodput_bits_per_second";
+const TRACE_COLUMNS: &str = "*trace case contender run trace.layer trace.connection trace.seconds trace.sequence_bytes \
+                             trace.payload_bytes trace.is_repeat";
+
+impl ReportParts for MultipathReport {
+    const RATE_DEFINITION: &'static str = "Goodput counts payload, the paths' rates IP packets.";
+    const COLUMNS: &'static str = "\
+        case contender run goodput_bits_per_second share_of_sum_ratio framing_ratio share_of_framing_ratio \
+        retransmitted_segments received_packets=order.packets order.reordered_packets order.median_extent_packets \
+        order.p95_extent_packets order.max_extent_packets lost_packets longest_gap_seconds \
+        sparse_median_seconds=sparse_delay.median_seconds sparse_p99_seconds=sparse_delay.p99_seconds \
+        sparse_added_p99_seconds echo_median_seconds=echo.round_trips.median_seconds \
+        echo_p99_seconds=echo.round_trips.p99_seconds echo_unanswered_ratio=echo.unanswered_ratio \
+        recovery_seconds congestion_control lower_congestion_control repeats disturbed lateness_p99_seconds";
+
+    fn setting(&self) -> String {
+        self.setting.clone()
     }
 
-    fn csv(&self) -> Result<String, Box<dyn Error>> {
-        csv::rows_csv(&self.rows)
+    fn paper(&self) -> Option<String> {
+        self.summary.published.as_ref().map(Paper::in_words)
     }
 
-    fn extra_files(&self) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
-        let files = [("blocks.csv", csv::blocks_csv(&self.rows)?), ("trace.csv", trace::trace_csv(&self.rows)?)];
-        Ok(files.into_iter().filter_map(|(name, text)| Some((name, text?))).collect())
+    fn tables(&self) -> Vec<Table> {
+        tables::report_tables(self)
     }
 
-    fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
+    fn conclusions(&self) -> Vec<String> {
+        conclusions::conclusions(self)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        conclusions::run_notes(self)
+    }
+
+    fn plots(&self) -> PlotResult<Vec<Plot>> {
         plots::draw_plots(self)
+    }
+
+    /// Goodput by the length of writes, and segments: where there are any.
+    fn extra_files(&self) -> Vec<(&'static str, CsvResult)> {
+        let files = [("blocks.csv", BLOCK_COLUMNS), ("trace.csv", TRACE_COLUMNS)];
+        let read = |(name, columns)| (name, Values::from_rows(&self.rows, columns));
+        let files =
+            files.map(read).into_iter().filter(|(_, values)| values.as_ref().is_ok_and(|v| !v.lines.is_empty()));
+        files.map(|(name, values)| (name, values.map_err(Into::into).and_then(|values| values.to_csv()))).collect()
     }
 }
 
@@ -42,15 +61,16 @@ mod tests {
     use crate::delay_quantiles::{DelayQuantiles, EchoDelays};
     use crate::multipath::{
         BlockRate, MultipathExperiment, MultipathObservation, MultipathPoint, MultipathRow, Reordering, TcpLayer,
-        TraceSegment, new_testbed, run,
+        TraceSegment,
     };
     use crate::report::{ReportDocument, schema};
-    use crate::scenario::{Overrides, load};
+    use crate::scenario::load;
+    use crate::study::{Overrides, Study, run};
     use kumade_units::Span;
 
     /// A report in which all contenders did the same.
     fn made(name: &str) -> MultipathReport {
-        let experiment = load(name, &Overrides::default()).unwrap().into_multipath().unwrap();
+        let experiment = load(name, &Overrides::default()).unwrap().into_scenario::<MultipathExperiment>().unwrap();
         let seconds = Span::from_secs(10);
         let row = |point: &MultipathPoint<'_>| {
             let order = Reordering {
@@ -124,8 +144,8 @@ mod tests {
     fn unequal_paths_in_virtual_time_read_like_this() {
         let virtual_time = Some(BottleneckKind::Virtual);
         let overrides = Overrides { bottleneck: virtual_time, runs: Some(1), ..Overrides::default() };
-        let experiment = load("multipath-unequal", &overrides).unwrap().into_multipath().unwrap();
-        let rows = run(&experiment, new_testbed(&experiment).as_mut(), &mut |_| (), &|| false).unwrap();
+        let experiment = load("multipath-unequal", &overrides).unwrap().into_scenario::<MultipathExperiment>().unwrap();
+        let rows = run(&experiment, &mut |_| (), &|| false).unwrap().rows;
         let report = MultipathReport::new(&experiment, "2026-11-22T12:00:00Z".into(), rows);
         insta::assert_snapshot!(report.to_text());
     }
@@ -199,8 +219,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_a_line_for_each_run_has_a_file_of_its_own() {
         let names = |name: &str| {
-            let files = DocumentParts::extra_files(&made(name)).unwrap();
-            files.into_iter().map(|(name, text)| (name, text.lines().count())).collect::<Vec<_>>()
+            let files = made(name).extra_files();
+            files.into_iter().map(|(name, text)| (name, text.unwrap().lines().count())).collect::<Vec<_>>()
         };
         // Five contenders with three segments each.
         assert_eq!(names("tunnel-trace"), [("trace.csv", 16)]);

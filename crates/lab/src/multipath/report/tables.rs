@@ -3,7 +3,7 @@
 use super::blocks;
 use super::document::{MultipathReport, WorkloadName};
 use crate::multipath::summary::PointSummary;
-use crate::report::Table;
+use crate::report::{Column, Table, format_mean, format_number};
 use kumade_probe_train::Estimate;
 
 /// All tables of a report: all cases beside each other, then a line for each case and contender.
@@ -29,34 +29,15 @@ pub(super) fn report_tables(report: &MultipathReport) -> Vec<Table> {
 
 /// A line for each case, a column for each contender.
 fn case_matrix(report: &MultipathReport, caption: &str, cell: &dyn Fn(&PointSummary) -> String) -> Table {
-    let contenders = report.summary.contenders();
-    let columns = ["case"].iter().chain(&contenders).map(|name| (*name).to_owned());
-    let rows = report.summary.cases().into_iter().map(|case| {
-        let cells = contenders.iter().map(|name| report.summary.point(case, name).map_or("–".into(), cell));
-        std::iter::once(case.to_owned()).chain(cells).collect()
-    });
-    Table { caption: caption.to_owned(), columns: columns.collect(), rows: rows.collect() }
-}
-
-/// One column: its heading, and what stands there.
-type Column<'a> = (&'a str, &'a dyn Fn(&PointSummary) -> String);
-
-/// A line for each case and contender.
-fn case_table(report: &MultipathReport, caption: &str, columns: &[Column<'_>]) -> Table {
-    let of = |point: &PointSummary| {
-        let names = [point.case.clone(), point.contender.clone()];
-        names.into_iter().chain(columns.iter().map(|(_, cell)| cell(point))).collect()
-    };
-    let names = ["case", "contender"].into_iter().chain(columns.iter().map(|(name, _)| *name));
-    Table {
-        caption: caption.to_owned(),
-        columns: names.map(str::to_owned).collect(),
-        rows: report.summary.points.iter().map(of).collect(),
-    }
+    let MultipathReport { summary, .. } = report;
+    let cell = |case: &str, contender: &str| summary.point(case, contender).map(cell);
+    Table::matrix(caption, "case", [&summary.cases(), &summary.contenders()], &cell)
 }
 
 fn transfer_table(report: &MultipathReport) -> Table {
-    let columns: [Column<'_>; 11] = [
+    let columns: [Column<'_, PointSummary>; 13] = [
+        ("case", &|point| point.case.clone()),
+        ("contender", &|point| point.contender.clone()),
         ("Mbit/s", &|point| format_mbit(point.goodput_bits_per_second)),
         ("minimum", &|point| format_number(point.min_goodput_bits_per_second, 1e6, 2)),
         ("minimum, % of sum", &|point| format_number(point.min_share_of_sum_ratio, 0.01, 1)),
@@ -73,7 +54,7 @@ fn transfer_table(report: &MultipathReport) -> Table {
                    with the extent of reordering in packets; the longest time without an arrival; the 99th percentile of a \
                    sparse flow's delay above the shortest path's";
     let is_empty = |place: usize, table: &Table| table.rows.iter().all(|row| row[place] == "–");
-    let mut table = case_table(report, caption, &columns);
+    let mut table = Table::from_items(caption, &report.summary.points, &columns);
     // What was not measured in any case has no column.
     for place in (2..table.columns.len()).rev() {
         if is_empty(place, &table) {
@@ -92,7 +73,9 @@ fn tcp_tunnel_table(report: &MultipathReport) -> Option<Table> {
         let own = point.goodput_bits_per_second?.value;
         Some(own / report.summary.point(&point.case, "single")?.goodput_bits_per_second?.value)
     };
-    let columns: [Column<'_>; 8] = [
+    let columns: [Column<'_, PointSummary>; 10] = [
+        ("case", &|point| point.case.clone()),
+        ("contender", &|point| point.contender.clone()),
         ("control", &|point| name(&point.congestion_control)),
         ("below", &|point| name(&point.lower_congestion_control)),
         ("Mbit/s", &|point| format_mbit(point.goodput_bits_per_second)),
@@ -104,11 +87,13 @@ fn tcp_tunnel_table(report: &MultipathReport) -> Option<Table> {
     ];
     let caption = "Tunnels: the congestion control of the flow and of the connections below it, goodput, round trips of an echo of \
                    128 bytes beside it, and the time until data arrives again after an outage";
-    Some(case_table(report, caption, &columns))
+    Some(Table::from_items(caption, &report.summary.points, &columns))
 }
 
 fn numbered_packets_table(report: &MultipathReport) -> Table {
-    let columns: [Column<'_>; 6] = [
+    let columns: [Column<'_, PointSummary>; 8] = [
+        ("case", &|point| point.case.clone()),
+        ("contender", &|point| point.contender.clone()),
         ("received", &|point| format_number(point.received_packets, 1.0, 0)),
         ("lost", &|point| format_number(point.lost_packets, 1.0, 0)),
         ("out of order", &|point| format_number(point.reordered_packets, 1.0, 0)),
@@ -120,7 +105,7 @@ fn numbered_packets_table(report: &MultipathReport) -> Table {
         ("Mbit/s", &|point| format_mbit(point.goodput_bits_per_second)),
     ];
     let caption = "Packets that arrived after a later one, and the extent of that in packets (RFC 4737)";
-    case_table(report, caption, &columns)
+    Table::from_items(caption, &report.summary.points, &columns)
 }
 
 fn flood_table(report: &MultipathReport) -> Table {
@@ -131,13 +116,15 @@ fn flood_table(report: &MultipathReport) -> Table {
         let own = point.goodput_bits_per_second.map(|goodput| goodput.value);
         own.zip(single(point)).map_or("–".into(), |(own, single)| format!("{:.1}", own / single * 100.0))
     };
-    let columns: [Column<'_>; 4] = [
+    let columns: [Column<'_, PointSummary>; 6] = [
+        ("case", &|point| point.case.clone()),
+        ("contender", &|point| point.contender.clone()),
         ("Mbit/s", &|point| format_mbit(point.goodput_bits_per_second)),
         ("minimum", &|point| format_number(point.min_goodput_bits_per_second, 1e6, 1)),
         ("% of single", &of_single),
         ("published", &describe_reference),
     ];
-    case_table(report, "Payload that arrived at the far host's interface", &columns)
+    Table::from_items("Payload that arrived at the far host's interface", &report.summary.points, &columns)
 }
 
 /// What was published, and what is to be reached.
@@ -155,18 +142,9 @@ fn describe_extents(point: &PointSummary) -> String {
 }
 
 fn format_percent(value: Option<Estimate<f64>>) -> String {
-    value.map_or("–".into(), |value| format_with_margin(value, 0.01, 1))
+    format_mean(value, 0.01, 1)
 }
 
 fn format_mbit(value: Option<Estimate<f64>>) -> String {
-    value.map_or("–".into(), |value| format_with_margin(value, 1e6, 2))
-}
-
-fn format_number(value: Option<f64>, unit: f64, decimals: usize) -> String {
-    value.map_or("–".into(), |value| format!("{:.decimals$}", value / unit))
-}
-
-fn format_with_margin(value: Estimate<f64>, unit: f64, decimals: usize) -> String {
-    let mean = format!("{:.decimals$}", value.value / unit);
-    value.margin().map_or(mean.clone(), |margin| format!("{mean}±{:.decimals$}", margin / unit))
+    format_mean(value, 1e6, 2)
 }

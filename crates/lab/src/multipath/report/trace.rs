@@ -47,31 +47,3 @@ fn trace_plot(row: &MultipathRow) -> PlotResult<Plot> {
         svg,
     })
 }
-
-/// The segments as CSV; none where nothing was traced.
-pub(super) fn trace_csv(rows: &[MultipathRow]) -> Result<Option<String>, Box<dyn std::error::Error>> {
-    if rows.iter().all(|row| row.trace.is_empty()) {
-        return Ok(None);
-    }
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record([
-        "case",
-        "contender",
-        "run",
-        "layer",
-        "connection",
-        "seconds",
-        "sequence_bytes",
-        "payload_bytes",
-        "is_repeat",
-    ])?;
-    for row in rows {
-        for segment in &row.trace {
-            writer.serialize((
-                (&row.case, &row.contender, row.run, segment.layer, segment.connection),
-                (segment.seconds, segment.sequence_bytes, segment.payload_bytes, segment.is_repeat),
-            ))?;
-        }
-    }
-    Ok(Some(String::from_utf8(writer.into_inner()?)?))
-}

@@ -1,7 +1,6 @@
 //! The report of an experiment on NAT sessions.
 
 mod conclusions;
-mod csv;
 mod document;
 mod plots;
 mod render;

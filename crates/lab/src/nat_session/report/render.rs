@@ -1,31 +1,40 @@
 use super::document::NatSessionReport;
-use super::{conclusions, csv, plots, tables};
+use super::{conclusions, plots, tables};
 use crate::paper::Paper;
-use crate::report::plot::Plot;
-use crate::report::{DocumentParts, ReportContent};
-use std::error::Error;
+use crate::report::plot::{Plot, PlotResult};
+use crate::report::{ReportParts, Table};
 
-impl DocumentParts for NatSessionReport {
-    fn content(&self) -> ReportContent<'_> {
-        ReportContent {
-            experiment: &self.experiment,
-            title: &self.title,
-            started: &self.started,
-            version: &self.version,
-            setting: self.setting.clone(),
-            rate_definition: "Packets are those of hosts.",
-            paper: self.summary.published.as_ref().map(Paper::in_words),
-            tables: tables::report_tables(self),
-            conclusions: conclusions::conclusions(self),
-            notes: conclusions::run_notes(self),
-        }
+impl ReportParts for NatSessionReport {
+    const RATE_DEFINITION: &'static str = "Packets are those of hosts.";
+    const COLUMNS: &'static str = "\
+        *flows *flows.sessions case run flows.flow flows.sessions.asked_seconds flows.sessions.granted_seconds \
+        flows.sessions.opened_seconds flows.sessions.last_packet_seconds flows.sessions.left_seconds \
+        flows.sessions.removed_seconds flows.sessions.forgotten_seconds flows.sessions.end \
+        flows.sessions.idle_ratio flows.sessions.requests flows.sessions.divided_packets \
+        flows.sessions.restored_packets flows.first_packet_wait_seconds flows.killed_seconds flows.sent_packets \
+        flows.received_packets flows.altered_packets flows.lost_packets repeats disturbed lateness_p99_seconds";
+
+    fn setting(&self) -> String {
+        self.setting.clone()
     }
 
-    fn csv(&self) -> Result<String, Box<dyn Error>> {
-        csv::rows_csv(&self.rows)
+    fn paper(&self) -> Option<String> {
+        self.summary.published.as_ref().map(Paper::in_words)
     }
 
-    fn plots(&self) -> Result<Vec<Plot>, Box<dyn Error>> {
+    fn tables(&self) -> Vec<Table> {
+        tables::report_tables(self)
+    }
+
+    fn conclusions(&self) -> Vec<String> {
+        conclusions::conclusions(self)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        conclusions::run_notes(self)
+    }
+
+    fn plots(&self) -> PlotResult<Vec<Plot>> {
         plots::draw_plots(self)
     }
 }
@@ -34,15 +43,16 @@ impl DocumentParts for NatSessionReport {
 mod tests {
     use super::*;
     use crate::accuracy::BottleneckKind;
-    use crate::nat_session::{SessionEnd, run};
+    use crate::nat_session::{NatSessionExperiment, SessionEnd};
     use crate::report::{ReportDocument, schema};
-    use crate::scenario::{Overrides, load};
+    use crate::scenario::load;
+    use crate::study::{Overrides, run};
 
     fn virtual_report() -> NatSessionReport {
         let virtual_time = Some(BottleneckKind::Virtual);
         let overrides = Overrides { bottleneck: virtual_time, runs: Some(1), ..Overrides::default() };
-        let experiment = load("nat-session", &overrides).unwrap().into_nat_session().unwrap();
-        let rows = run(&experiment, &mut |_| (), &|| false).unwrap();
+        let experiment = load("nat-session", &overrides).unwrap().into_scenario::<NatSessionExperiment>().unwrap();
+        let rows = run(&experiment, &mut |_| (), &|| false).unwrap().rows;
         NatSessionReport::new(&experiment, "2026-11-22T12:00:00Z".into(), rows)
     }
 

@@ -2,30 +2,16 @@
 
 use super::document::NatSessionReport;
 use crate::nat_session::summary::{CaseSummary, Spread};
-use crate::report::Table;
+use crate::report::{Column, Table};
 
 /// A line for each case in each: the steps of the paper's Fig. 3, what became of sessions, and of packets.
 pub(super) fn report_tables(report: &NatSessionReport) -> Vec<Table> {
     vec![step_table(report), session_table(report), packet_table(report)]
 }
 
-/// One column: its heading, and what stands there.
-type Column<'a> = (&'a str, &'a dyn Fn(&CaseSummary) -> String);
-
-fn case_table(report: &NatSessionReport, caption: &str, columns: &[Column<'_>]) -> Table {
-    let of = |case: &CaseSummary| {
-        std::iter::once(case.case.clone()).chain(columns.iter().map(|(_, cell)| cell(case))).collect()
-    };
-    let names = ["case"].into_iter().chain(columns.iter().map(|(name, _)| *name));
-    Table {
-        caption: caption.to_owned(),
-        columns: names.map(str::to_owned).collect(),
-        rows: report.summary.cases.iter().map(of).collect(),
-    }
-}
-
 fn step_table(report: &NatSessionReport) -> Table {
-    let columns: [Column<'_>; 6] = [
+    let columns: [Column<'_, CaseSummary>; 7] = [
+        ("case", &|case| case.case.clone()),
         ("3: NAT sent, ms", &|case| format_millis(case.asked_seconds)),
         ("4: rule there, ms", &|case| format_millis(case.granted_seconds)),
         ("6: divided, ms", &|case| format_millis(case.opened_seconds)),
@@ -35,11 +21,12 @@ fn step_table(report: &NatSessionReport) -> Table {
     ];
     let caption = "The steps of the paper's Fig. 3, by its numbers: 3, 4 and 6 since the flow's first packet, 7 since its last one, 8 \
                    and 10 since 7; median of all flows, and the maximum";
-    case_table(report, caption, &columns)
+    Table::from_items(caption, &report.summary.cases, &columns)
 }
 
 fn session_table(report: &NatSessionReport) -> Table {
-    let columns: [Column<'_>; 7] = [
+    let columns: [Column<'_, CaseSummary>; 8] = [
+        ("case", &|case| case.case.clone()),
         ("flows", &|case| case.flows.to_string()),
         ("sessions", &|case| case.sessions.to_string()),
         ("opened", &|case| case.opened.to_string()),
@@ -50,11 +37,12 @@ fn session_table(report: &NatSessionReport) -> Table {
     ];
     let caption = "Sessions of all runs: how many were opened, how they ended, how often one was asked for, and how long after a \
                    gateway was killed flows had their next session (median, and the maximum)";
-    case_table(report, caption, &columns)
+    Table::from_items(caption, &report.summary.cases, &columns)
 }
 
 fn packet_table(report: &NatSessionReport) -> Table {
-    let columns: [Column<'_>; 5] = [
+    let columns: [Column<'_, CaseSummary>; 6] = [
+        ("case", &|case| case.case.clone()),
         ("sent", &|case| case.sent_packets.to_string()),
         ("divided", &|case| case.divided_packets.to_string()),
         ("lost", &|case| case.lost_packets.to_string()),
@@ -63,7 +51,7 @@ fn packet_table(report: &NatSessionReport) -> Table {
     ];
     let caption = "Packets of all runs: those of flows while they were divided, those that did not reach their host, those that reached it \
                    from another address than their sender's; and how long a flow's first one waited (median, and the maximum)";
-    case_table(report, caption, &columns)
+    Table::from_items(caption, &report.summary.cases, &columns)
 }
 
 fn format_millis(spread: Option<Spread>) -> String {

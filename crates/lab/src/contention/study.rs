@@ -1,0 +1,85 @@
+use super::report::ContentionReport;
+use super::row::ContentionRow;
+use super::scenario::{ContentionCase, ContentionExperiment, ContentionPoint};
+use super::{realtime, search, virtual_time};
+use crate::error::RunError;
+use crate::fairness::KernelControllers;
+use crate::study::parallel::run_in_parallel;
+use crate::study::{Observer, Outcome, Progress, RunOutcome, Study, repeatable_rows};
+
+repeatable_rows!(ContentionRow);
+
+/// No case has as many runs.
+const MAX_RUNS_PER_CASE: u32 = 1 << 16;
+
+impl Study for ContentionExperiment {
+    type Point<'a> = ContentionPoint<'a>;
+    type Row = ContentionRow;
+    type Testbed = KernelControllers;
+    type Report = ContentionReport;
+
+    fn points(&self) -> Vec<ContentionPoint<'_>> {
+        let mut points = Vec::new();
+        for (index, case) in self.cases.iter().enumerate() {
+            for discipline in &case.disciplines {
+                points.extend((1..=case.runs).map(|run| {
+                    let seed = self.seeds.seeds().seed(index as u32 * MAX_RUNS_PER_CASE + run);
+                    ContentionPoint { case, discipline, run, seed }
+                }));
+            }
+        }
+        points
+    }
+
+    fn run_count(&self) -> usize {
+        let searches = self.attack_searches();
+        let searched =
+            searches.first().map(|first| self.search_run_count() + searches.len() * first.base_case.runs as usize);
+        searched.unwrap_or_else(|| self.points().len())
+    }
+
+    fn describe_point(&self, point: &ContentionPoint<'_>) -> String {
+        format!("{}, {}", point.discipline, point.case.label)
+    }
+
+    fn expected_time(&self) -> String {
+        let each = (self.warm_up + self.duration).as_secs_f64();
+        let clock = if self.virtual_time { "virtual time" } else { "real time, repeated where disturbed" };
+        format!("{} runs of {each:.0} s each in {clock}", self.run_count())
+    }
+
+    /// The worst attackers, in place of the cases' own, where they are to be searched for.
+    fn find_points(
+        &self,
+        observer: &mut Observer<'_>,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Option<Self>, RunError> {
+        let Some(search) = self.search else { return Ok(None) };
+        let mut done = |_: usize, case: &ContentionCase| {
+            observer(Progress::Done(&format!("found {}", case.label), search.evaluations as usize));
+        };
+        let worst = |searched: &_| search::worst_attack(self, search, searched);
+        let cases = run_in_parallel(&self.attack_searches(), &mut done, stop, &worst)?;
+        Ok(Some(ContentionExperiment { cases, ..self.clone() }))
+    }
+
+    fn run_virtually(&self, point: &ContentionPoint<'_>) -> Result<ContentionRow, RunError> {
+        virtual_time::run(self, point)
+    }
+
+    fn testbed(&self) -> Result<KernelControllers, RunError> {
+        KernelControllers::load_controls(self.cases.iter().flat_map(|case| &case.bulk))
+    }
+
+    fn run_really(
+        &self,
+        kernel: &mut KernelControllers,
+        point: &ContentionPoint<'_>,
+    ) -> Result<RunOutcome<ContentionRow>, RunError> {
+        realtime::run(kernel, self, point)
+    }
+
+    fn report(&self, started: String, outcome: Outcome<ContentionRow>) -> ContentionReport {
+        ContentionReport::new(self, started, outcome.rows)
+    }
+}

@@ -1,0 +1,31 @@
+use super::report::MonitorMeshReport;
+use super::runner::{MeshRunSettings, run};
+use super::scenario::MonitorMeshExperiment;
+use crate::error::RunError;
+use crate::report::now_utc;
+use crate::study::{AnyScenario, Head, Observer, ReportWithRuns, Scenario};
+
+/// It is one run with many rows, which may be seen while it lasts, and no study.
+impl AnyScenario for MonitorMeshExperiment {
+    fn head(&self) -> Head<'_> {
+        Scenario::head(self)
+    }
+
+    fn run_count(&self) -> usize {
+        self.direction_count()
+    }
+
+    fn expected_time(&self) -> String {
+        let (sites, period, duration) = (self.sites.len(), self.period, self.duration);
+        format!("{sites} sites, each measured to each other every {period}, for {duration}")
+    }
+
+    fn run(&self, observer: &mut Observer<'_>, stop: &(dyn Fn() -> bool + Sync)) -> Result<ReportWithRuns, RunError> {
+        let started = now_utc();
+        let program = std::env::current_exe();
+        let program = program.map_err(RunError::during("find this program"))?;
+        let rows = run(self, MeshRunSettings { program, page: None }, observer, stop)?;
+        let measured = rows.len();
+        Ok((Box::new(MonitorMeshReport::new(self, started, rows)), measured))
+    }
+}

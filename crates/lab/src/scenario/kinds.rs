@@ -1,0 +1,138 @@
+//! The kinds of experiments, and how the file of one is read.
+
+use crate::accuracy::AccuracyExperiment;
+use crate::atlas::PathAtlas;
+use crate::contention::ContentionExperiment;
+use crate::error::ScenarioError;
+use crate::fairness::FairnessExperiment;
+use crate::fast_links::FastLinksExperiment;
+use crate::monitor_mesh::MonitorMeshExperiment;
+use crate::multipath::MultipathExperiment;
+use crate::nat_session::NatSessionExperiment;
+use crate::study::{AnyScenario, Experiment, FindFile, Overrides, Scenario};
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::DeTable;
+
+/// A new kind is a line here. A file that does not name its kind is of the first that has this key.
+const KINDS: [Kind; 8] = [
+    Kind::for_scenario::<ContentionExperiment>("contention"),
+    Kind::for_scenario::<FairnessExperiment>("disciplines"),
+    Kind::for_scenario::<MultipathExperiment>("planes"),
+    Kind::for_scenario::<NatSessionExperiment>("idle"),
+    Kind::for_scenario::<PathAtlas>("kinds"),
+    Kind::for_scenario::<FastLinksExperiment>("mtus"),
+    Kind::for_scenario::<MonitorMeshExperiment>("sites"),
+    Kind::for_scenario::<AccuracyExperiment>("name"),
+];
+
+/// A kind of experiment.
+pub(super) struct Kind {
+    name: &'static str,
+    guessed_by: &'static str,
+    read: fn(Document<'_>, &Overrides, FindFile<'_>) -> ReadResult,
+}
+
+type Document<'a> = Spanned<DeTable<'a>>;
+type ReadResult = Result<Box<dyn AnyScenario>, Refusal>;
+
+enum Refusal {
+    Malformed(toml::de::Error),
+    Invalid(String),
+}
+
+/// Names are taken to be misspelt ones from here on, by Jaro and Winkler.
+const MIN_SIMILARITY: f64 = 0.75;
+
+impl Kind {
+    /// Of files that are read so.
+    pub(super) const fn for_scenario<S: Scenario + AnyScenario>(guessed_by: &'static str) -> Self {
+        Kind { name: S::KIND, guessed_by, read: read::<S> }
+    }
+}
+
+fn read<S: Scenario + AnyScenario>(document: Document<'_>, given: &Overrides, beside: FindFile<'_>) -> ReadResult {
+    let file = S::File::deserialize(toml::Deserializer::from(document)).map_err(Refusal::Malformed)?;
+    if let Some(option) = given.unsupported_option(S::OPTIONS) {
+        return Err(Refusal::Invalid(format!("{option} does not apply to {}, and this is one", S::ABOUT)));
+    }
+    Ok(Box::new(S::from_file(file, given, beside).map_err(Refusal::Invalid)?))
+}
+
+impl Experiment {
+    /// Reads and validates a scenario file of any kind, with parts replaced. `origin` names the text in an error, and
+    /// `table` finds the text of a table of mixes.
+    ///
+    /// # Errors
+    /// Names the line, the option that has no meaning here, or what in the scenario contradicts itself.
+    pub fn from_toml(
+        text: &str,
+        origin: &str,
+        table: &dyn Fn(&str) -> Result<String, ScenarioError>,
+        overrides: &Overrides,
+    ) -> Result<Self, ScenarioError> {
+        read_scenario(&KINDS, text, origin, &|name| table(name).map_err(|error| error.to_string()), overrides)
+    }
+}
+
+/// Reads a file of one of these kinds, of which the last is that of files that give no hint.
+pub(super) fn read_scenario(
+    kinds: &[Kind],
+    text: &str,
+    origin: &str,
+    beside: FindFile<'_>,
+    overrides: &Overrides,
+) -> Result<Experiment, ScenarioError> {
+    let malformed = |mut cause: toml::de::Error| {
+        cause.set_input(Some(text));
+        let advice = nearest_name(cause.message());
+        ScenarioError::Malformed { origin: origin.to_owned(), cause: Box::new(cause), advice }
+    };
+    let mut document = DeTable::parse(text).map_err(malformed)?;
+    let named = document.get_mut().remove("kind");
+    let named = named.map(|kind| (kind.get_ref().as_str().unwrap_or_default().to_owned(), kind.span().start));
+    let guessed = || kinds.iter().find(|kind| document.get_ref().contains_key(kind.guessed_by));
+    let kind = match &named {
+        Some((named, _)) => kinds.iter().find(|kind| kind.name == *named),
+        None => guessed().or(kinds.last()),
+    };
+    let Some(kind) = kind else {
+        let (named, place) = named.unwrap_or_default();
+        let line = text[..place].lines().count().max(1);
+        return Err(unknown_kind(kinds, named, format!("{origin}, line {line}")));
+    };
+    let name = document.get_ref().get("name").and_then(|name| name.get_ref().as_str()).unwrap_or(origin).to_owned();
+    let scenario = (kind.read)(document, overrides, beside).map_err(|refusal| match refusal {
+        Refusal::Malformed(cause) => malformed(cause),
+        Refusal::Invalid(reason) => ScenarioError::Invalid { name, reason },
+    })?;
+    let warning = named.is_none().then(|| {
+        format!(
+            "{origin} does not say which kind of experiment it is: add kind = \"{}\" to it; later versions refuse it",
+            kind.name
+        )
+    });
+    Ok(Experiment::new(scenario, warning))
+}
+
+fn unknown_kind(kinds: &[Kind], kind: String, place: String) -> ScenarioError {
+    let names: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
+    let nearest =
+        nearest_of(&kind, &names).map_or_else(String::new, |nearest| format!("perhaps you mean `{nearest}`; "));
+    ScenarioError::UnknownKind { place, kind, advice: format!("{nearest}the kinds are {}", names.join(", ")) }
+}
+
+/// Of the names that an error lists in backticks behind a wrong one, that which is most like it.
+fn nearest_name(message: &str) -> String {
+    let names: Vec<_> = message.split('`').skip(1).step_by(2).collect();
+    let nearest = names.split_first().and_then(|(wrong, valid)| nearest_of(wrong, valid));
+    nearest
+        .filter(|_| message.starts_with("unknown "))
+        .map_or_else(String::new, |name| format!("perhaps you mean `{name}`\n"))
+}
+
+fn nearest_of<'a>(wrong: &str, valid: &[&'a str]) -> Option<&'a str> {
+    let similarity = |name: &str| strsim::jaro_winkler(name, wrong);
+    let nearest = valid.iter().max_by(|one, other| similarity(one).total_cmp(&similarity(other)));
+    nearest.copied().filter(|name| similarity(name) > MIN_SIMILARITY)
+}

@@ -1,0 +1,104 @@
+//! Whether the one way to read scenario files, to run what they describe and to report it does for a new kind.
+
+use super::dummy::{KINDS, LateReport, LateRow, Latenesses};
+use super::kinds::read_scenario;
+use crate::error::ScenarioError;
+use crate::report::ReportDocument;
+use crate::study::{Experiment, Overrides, Progress, Study, run};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const FILE: &str = "kind = \"latenesses\"\nname = \"late\"\ntitle = \"How late?\"\nruns = 6\n";
+
+fn read(text: &str) -> Result<Experiment, ScenarioError> {
+    let no_file = |_: &str| unreachable!("it names none");
+    read_scenario(&KINDS, text, "own.toml", &no_file, &Overrides::default())
+}
+
+fn late_by(latenesses: &str) -> Latenesses {
+    read(&format!("{FILE}latenesses = [{latenesses}]\n")).unwrap().into_scenario().unwrap()
+}
+
+fn repetitions(rows: &[LateRow]) -> Vec<(u32, bool)> {
+    rows.iter().map(|row| (row.repeats, row.disturbed)).collect()
+}
+
+#[test]
+fn a_new_kind_is_a_file_of_150_lines_and_a_line_in_a_table() {
+    assert!(include_str!("dummy.rs").lines().count() <= 150);
+    let experiment = read(&format!("{FILE}latenesses = []\n")).unwrap();
+    assert_eq!((experiment.head().name, experiment.run_count(), experiment.warning()), ("late", 6, None));
+    let (report, runs) = experiment.run(&mut |_| (), &|| false).unwrap();
+    assert_eq!(runs, 6);
+    let json = report.to_json().unwrap();
+    assert_eq!(LateReport::from_json(&json).unwrap().to_json().unwrap(), json);
+    assert_eq!(
+        report.to_csv().unwrap().lines().take(2).collect::<Vec<_>>(),
+        ["run,late_seconds,repeats,disturbed", "1,0,0,false"]
+    );
+    assert!(report.to_text().contains("late: How late?") && report.to_html().unwrap().contains("Late, s"));
+}
+
+#[test]
+fn a_misspelt_kind_or_key_is_refused_with_the_nearest_and_its_line() {
+    let refused = |from: &str, to: &str| read(&FILE.replace(from, to)).unwrap_err().to_string();
+    let kind = refused("latenesses", "lateneses");
+    assert_eq!(
+        kind,
+        "own.toml, line 1: there is no kind of experiment `lateneses`; perhaps you mean `latenesses`; the kinds are latenesses"
+    );
+    let key = refused("runs =", "rnus =");
+    assert!(key.contains("own.toml") && key.contains("line 4") && key.contains("perhaps you mean `runs`"), "{key}");
+}
+
+#[test]
+fn a_file_without_its_kind_is_taken_as_the_guess_with_a_warning() {
+    let experiment = read(&FILE.replace("kind = \"latenesses\"\n", "latenesses = []\n")).unwrap();
+    let warning = experiment.warning().unwrap();
+    assert!(warning.contains("add kind = \"latenesses\""), "{warning}");
+}
+
+#[test]
+fn a_quiet_machine_runs_each_point_once() {
+    let outcome = run(&late_by(""), &mut |_| (), &|| false).unwrap();
+    assert_eq!(repetitions(&outcome.rows), [(0, false); 6]);
+}
+
+#[test]
+fn a_disturbed_run_is_repeated_and_counted() {
+    let outcome = run(&late_by("\"0s\", \"1ms\", \"1ms\""), &mut |_| (), &|| false).unwrap();
+    assert_eq!(repetitions(&outcome.rows)[..3], [(0, false), (2, false), (0, false)]);
+}
+
+#[test]
+fn a_machine_that_disturbs_every_run_does_not_stop_the_experiment() {
+    let outcome = run(&late_by(&"\"1ms\",".repeat(100)), &mut |_| (), &|| false).unwrap();
+    assert_eq!(repetitions(&outcome.rows), [(2, true); 6]);
+}
+
+#[test]
+fn a_stop_waits_for_no_repetition_and_keeps_what_is_measured() {
+    let (disturbed, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let mut watch = |progress: Progress<'_>| match progress {
+        Progress::Repeating { .. } => drop(disturbed.fetch_add(1, Ordering::Relaxed)),
+        Progress::Done(_, runs) => drop(done.fetch_add(runs, Ordering::Relaxed)),
+        _ => {}
+    };
+    let late = late_by(&"\"1ms\",".repeat(100));
+    let outcome = run(&late, &mut watch, &|| disturbed.load(Ordering::Relaxed) > 0).unwrap();
+    assert_eq!(repetitions(&outcome.rows), [(1, true)]);
+    done.store(0, Ordering::Relaxed);
+    let outcome = run(&late_by(""), &mut watch, &|| disturbed.load(Ordering::Relaxed) > 1).unwrap();
+    assert_eq!((outcome.rows.len(), done.load(Ordering::Relaxed)), (6, 6));
+}
+
+#[test]
+fn what_this_machine_lacks_is_left_out_and_what_fails_ends_it() {
+    let outcome = run(&Latenesses { missing_run: Some(2), ..late_by("") }, &mut |_| (), &|| false).unwrap();
+    assert_eq!(outcome.rows.iter().map(|row| row.run).collect::<Vec<_>>(), [1, 3, 4, 5, 6]);
+    assert_eq!(outcome.excluded[0].kind, "run 2");
+    let failing = Latenesses { failing_run: Some(2), ..late_by("") };
+    assert_eq!(run(&failing, &mut |_| (), &|| false).unwrap_err().to_string(), "cannot run: as told");
+    let none = Latenesses { runs: 1, missing_run: Some(1), ..late_by("") };
+    assert_eq!(none.points().len(), 1);
+    assert!(run(&none, &mut |_| (), &|| false).unwrap().rows.is_empty());
+}
