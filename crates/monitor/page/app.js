@@ -3,6 +3,7 @@ import { element, replaceContent, table } from "./dom.js";
 import * as format from "./format.js";
 import { heatmapView } from "./heatmap.js";
 import { focusMatrix, matrixView } from "./matrix.js";
+import { follow, merge } from "./news.js";
 import { bandwidthPlot, delayPlot, laneOf, lossPlot } from "./plots.js";
 
 const main = document.getElementById("main");
@@ -157,7 +158,23 @@ function pairHead(pair) {
   const { up, down } = directionNames(pair);
   return [element("h1", {}, pair.ends ? pair.name : `${status.name} → ${pair.name}`),
     element("p", {}, stateWord(pair.state), ` since ${format.time(pair.state.since_seconds)}. ${pair.state.detail}`),
-    pair.ends ? element("p", { class: "faint" }, `“Up” is ${up}, “down” is ${down}.`) : null].filter(Boolean);
+    pair.ends ? element("p", { class: "faint" }, `“Up” is ${up}, “down” is ${down}.`) : null,
+    pair.is_measured ? measureForm(pair) : null].filter(Boolean);
+}
+
+/** Seen by those who may ask for measurements. What was said of the last one stays when the view is drawn again. */
+const said = new Map();
+function measureForm(pair) {
+  const answer = element("span", { role: "status" }, said.get(pair.id) ?? "");
+  const button = element("button", { type: "button" }, "Measure now");
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    const response = await fetch(`/api/v1/pairs/${encodeURIComponent(pair.id)}/measure`, { method: "POST" }).catch((error) => ({ text: () => String(error.message) }));
+    said.set(pair.id, `${new Date().toLocaleTimeString()}: ${(await response.text()).trim()}`);
+    answer.textContent = said.get(pair.id);
+    button.disabled = false;
+  });
+  return element("p", { class: "write-only" }, button, " ", answer);
 }
 
 async function pairView(id) {
@@ -236,8 +253,10 @@ async function eventsView() {
   show("Events", element("h1", {}, "Events"), events.length === 0 ? element("p", { class: "faint" }, "None so far.") : table(["Time", "Path", "What"], events.map(row), "Events"));
 }
 
-function scheduleView() {
-  const { load_ratio: load, stretch_factor: stretch, runs, missed } = status.schedule;
+async function scheduleView() {
+  const mine = view;
+  const { load_ratio: load, stretch_factor: stretch, runs, missed } = await fetchJson("/api/v1/schedule");
+  if (mine !== view) return;
   const name = (id) => status.pairs.find((pair) => pair.id === id)?.name ?? id;
   const row = (run) => element("tr", {}, element("td", {}, name(run.pair)),
     element("td", {}, run.is_running ? "now" : `in ${format.age(Math.max(run.due_in_seconds, 0))}`), element("td", { class: "number" }, format.span(run.slot_seconds)));
@@ -308,7 +327,7 @@ async function render() {
     else if (name === "events") await eventsView();
     else if (name === "heatmap") await heatView();
     else if (name === "audit") await auditView();
-    else if (name === "schedule") scheduleView();
+    else if (name === "schedule") await scheduleView();
     else if (name === "paths" || !isMesh()) pathsView();
     else meshView();
   } catch (error) {
@@ -353,6 +372,7 @@ function showNotices() {
 
 function take(news) {
   const isFirst = status === null;
+  const shownRun = shownPair()?.run?.id;
   status = news;
   lastHeard = performance.now();
   connection.textContent = `live, ${new Date(status.time_seconds * 1000).toLocaleTimeString()}`;
@@ -360,34 +380,51 @@ function take(news) {
   document.getElementById("monitor-name").textContent = `kumade monitor at ${status.name}`;
   showAlerts();
   if (isFirst || ["/", "/paths", "/schedule"].includes(location.pathname)) render();
+  else if (shownPair()?.run?.id !== shownRun && !location.search.includes("from=")) render();
 }
 
-/** One tab has the stream and passes on what comes: browsers open six connections to a host at most, for all tabs together. */
-function follow() {
-  const channel = new BroadcastChannel("status");
-  channel.onmessage = ({ data }) => take(data);
-  navigator.locks.request("stream", () => new Promise(() => {
-    new EventSource("/api/v1/stream").addEventListener("status", ({ data }) => {
-      const news = JSON.parse(data);
-      take(news);
-      channel.postMessage(news);
-    });
-  }));
+/** The pair whose page it is, if it is one. */
+function shownPair() {
+  const [, name, id] = location.pathname.split("/").map(decodeURIComponent);
+  return name === "pair" ? status?.pairs.find((pair) => pair.id === id) : undefined;
 }
 
-const ask = () => fetchJson("/api/v1/status").then(take, (error) => {
-  connection.textContent = "connection lost: what is shown may be old";
-  if (status === null) show("Failure", element("h1", {}, "The monitor does not answer"), element("p", {}, String(error.message ?? error)));
-});
+function takeMessage(message) {
+  if (message.revision === status?.revision) return;
+  const news = merge(status, message);
+  if (news) take(news);
+  else ask();
+}
+
+let question = null;
+/** All that is new; one question at a time. */
+function ask() {
+  question ??= askNow().finally(() => { question = null; });
+  return question;
+}
+
+async function askNow() {
+  try {
+    const messages = await fetchJson(`/api/v1/changes?after=${encodeURIComponent(status?.revision ?? "")}`);
+    // What came meanwhile is known.
+    let news = status;
+    for (const message of messages) if (message.revision !== news?.revision) news = merge(news, message) ?? news;
+    if (news !== status || messages.length === 0) take(news);
+  } catch (error) {
+    connection.textContent = "connection lost: what is shown may be old";
+    if (status === null) show("Failure", element("h1", {}, "The monitor does not answer"), element("p", {}, String(error.message ?? error)));
+  }
+}
 ask();
 fetchJson("/api/v1/visitor").then((visitor) => {
   document.getElementById("audit-link").hidden = visitor.class !== "admin";
   document.getElementById("logout").hidden = !visitor.is_logged_in;
   document.getElementById("login").hidden = !visitor.may_log_in;
   document.getElementById("visitor").textContent = visitor.name;
+  document.body.dataset.class = visitor.class;
 }, () => {});
 // Browsers have locks for pages over TLS and from this host alone; others ask.
-if (navigator.locks) follow();
+if (navigator.locks) follow({ latest: () => status, take: takeMessage, ask });
 // A range that ends now goes on.
 const goesOn = () => location.pathname.startsWith("/pair/") || (location.pathname === "/heatmap" && !document.activeElement?.closest("table.heat"));
 setInterval(() => { if (goesOn() && !location.search.includes("from=") && !document.hidden) render(); }, 60000);

@@ -10,6 +10,7 @@ mod opening;
 mod others;
 mod reconfigure;
 mod remote_write;
+mod requests;
 
 use crate::alerts::{ALERTS_KEY, Alerter, SendReport};
 use crate::config::MonitorConfig;
@@ -19,7 +20,7 @@ use crate::leadership::{Leadership, Leading};
 use crate::light::ProbeReport;
 use crate::mesh::listener::MeshReport;
 use crate::monitor_error::MonitorError;
-use crate::page::PairNumbers;
+use crate::page::{MeasureRequest, PairNumbers};
 use crate::pair_recorder::{BusyTime, PairRecorder};
 use crate::remote_write::{RemoteWriteNews, RemoteWriteProgress};
 use crate::run_document::{failed_document, run_status};
@@ -63,6 +64,8 @@ pub(crate) enum Message {
     Note { kind: &'static str, text: String },
     /// Somebody has done something.
     Audit(AuditEntry),
+    /// Somebody wants a pair to be measured.
+    Measure(MeasureRequest),
     /// To end.
     Stop,
 }
@@ -227,6 +230,7 @@ impl Recorder {
                 }
                 Ok(Message::Note { kind, text }) => self.note(None, kind, text),
                 Ok(Message::Audit(entry)) => self.audit(entry),
+                Ok(Message::Measure(request)) => self.take_measure_request(request),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if self.running.as_ref().is_some_and(|run| run.measurement.is_finished()) {

@@ -51,7 +51,10 @@ impl Visit {
         let guards = PageGuards { access: AccessControl::new(AccessConfig::default(), |_| ()), tls: Tls::default() };
         let history = History::new(vec![reader], numbers);
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = inside.run(|| PageServer::start(address, receiver, history, guards, |_| ())).unwrap().unwrap();
+        let server = inside
+            .run(|| PageServer::start(address, receiver, history, guards, Arc::new(drop), |_| ()))
+            .unwrap()
+            .unwrap();
         Some(Visit { browser, status: sender, server, _directory: directory })
     }
 

@@ -6,6 +6,12 @@ use kumade_units::Time;
 use serde::Deserialize;
 use std::ops::Range;
 
+/// What a page has seen of the status.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct KnownQuery {
+    pub(super) after: Option<String>,
+}
+
 /// A range of time: seconds since 1970 (UTC). Without it, the last day.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct RangeQuery {

@@ -114,7 +114,7 @@ impl Coordinator {
         let numbers = 0..self.runs.len() as u32;
         let open = numbers.filter(|number| {
             let state = &self.runs[*number as usize];
-            !state.served && !state.granted
+            (!state.served || self.is_requested(*number)) && !state.granted
         });
         // Those in the list in its order, then those whose time has not come.
         let mut open: Vec<_> = open.collect();
@@ -126,7 +126,7 @@ impl Coordinator {
             let (run, state) = (&self.plan.runs[number as usize], &self.runs[number as usize]);
             NextView {
                 run: run.id,
-                due_in: state.release - now,
+                due_in: if self.list.is_waiting(number) { state.release.min(now) } else { state.release } - now,
                 waits_for: self.waiting_reason(number, now),
                 unserved_cycles: state.unserved_cycles,
                 slot: state.history.slot(run.kind),
