@@ -343,7 +343,6 @@ impl Recorder {
         self.register_pairs(utc);
         self.update_alerts(now, utc);
         self.follow_host_use(now);
-        self.follow_link_budgets(now);
         self.follow_schedule(now, utc);
         self.commit(utc);
         for _ in 0..MAX_MAINTENANCE_STEPS {
@@ -361,6 +360,8 @@ impl Recorder {
 
     /// Does what the schedule says.
     fn follow_schedule(&mut self, now: Time, utc: Time) {
+        // Also at the start: no run begins before that is known.
+        self.follow_link_budgets(now);
         if let Some(record) = self.schedule.take_unstored() {
             self.store_tokens(record, now);
         }
