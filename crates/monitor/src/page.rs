@@ -30,7 +30,7 @@ use futures_util::future::select;
 pub(crate) use history::{History, PairNumbers};
 use kumade_net::{clock, listener as sockets};
 pub(crate) use measure::{MeasureRequest, MeasureRequests};
-use query::{HeatmapQuery, KnownQuery, RangeQuery, SeriesQuery};
+use query::{EventsQuery, HeatmapQuery, KnownQuery, RangeQuery, SeriesQuery};
 use question_room::QuestionRoom;
 use serde::Serialize;
 use socket2::Type;
@@ -289,7 +289,7 @@ async fn run(State(sources): State<Sources>, Extension(peer): Extension<Peer>, P
 async fn events(
     State(sources): State<Sources>,
     Extension(peer): Extension<Peer>,
-    Query(query): Query<RangeQuery>,
+    Query(query): Query<EventsQuery>,
 ) -> Response {
-    sources.answer(&peer, move |history| history.events(query.range()?)).await
+    sources.answer(&peer, move |history| history.events(query.pair.as_deref(), query.range()?)).await
 }

@@ -111,6 +111,7 @@ impl Window {
         format!("first paint after {first} ms, all of it after {} ms", self.ask("Math.round(window.notedTime)"))
     }
 
+    /// With `KUMADE_SCREENSHOTS` only.
     fn picture(&self, name: &str) {
         let Some(directory) = std::env::var_os("KUMADE_SCREENSHOTS") else { return };
         std::fs::write(std::path::Path::new(&directory).join(name), self.browser.screenshot()).unwrap();

@@ -19,6 +19,14 @@ pub(super) struct RangeQuery {
     to: Option<f64>,
 }
 
+/// As [`RangeQuery`]; and of which path.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct EventsQuery {
+    from: Option<f64>,
+    to: Option<f64>,
+    pub(super) pair: Option<String>,
+}
+
 /// As [`RangeQuery`]; and in how many points, about.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct SeriesQuery {
@@ -65,6 +73,12 @@ impl RangeQuery {
     /// Without a range, from the beginning.
     pub(super) fn range_or_all(self) -> Result<Range<Time>, HistoryError> {
         RangeQuery { from: Some(self.from.unwrap_or(0.0)), to: self.to }.range()
+    }
+}
+
+impl EventsQuery {
+    pub(super) fn range(&self) -> Result<Range<Time>, HistoryError> {
+        RangeQuery { from: self.from, to: self.to }.range()
     }
 }
 

@@ -134,7 +134,7 @@ fn a_real_mesh_is_looked_at_from_its_matrix_to_a_run_and_back() {
         );
         window.picture("real-pair.png");
         window.ask("document.querySelector('a[href^=\"/run/\"]').click()");
-        window.wait_for("location.pathname.startsWith('/run/') && document.querySelector('pre')?.innerText.includes('kumade.measure/')");
+        window.wait_for("location.pathname.startsWith('/run/') && document.querySelector('pre')?.textContent.includes('kumade.measure/') && document.body.innerText.includes('Available bandwidth')");
         window.picture("real-run.png");
         window.browser.back();
         window.wait_for(
@@ -162,7 +162,8 @@ fn a_real_mesh_is_looked_at_from_its_matrix_to_a_run_and_back() {
         for (scheme, ground) in [("light", "rgb(255, 255, 255)"), ("dark", "rgb(23, 23, 21)")] {
             window.browser.prefer(scheme);
             for view in ["/", "/paths", "/events", "/schedule", &pair] {
-                assert_fits(&window, view, ground, &[360, 2560]);
+                assert_fits(&window, view, ground, &[360, 2560, 1280]);
+                window.picture(&format!("tmp{}-{scheme}.png", view.replace(['/', '?', ':'], "_")));
             }
         }
         window.assert_quiet();
