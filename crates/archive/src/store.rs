@@ -1,5 +1,5 @@
 use crate::{ArchiveError, AuditEntry, Event, Gap, Host, HostId, Pair, PairId};
-use kumade_sketch::Layer;
+use kumade_sketch::{HOUR_NANOS, Layer};
 use kumade_units::Time;
 use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -72,6 +72,33 @@ impl Kept {
             Kept::Audit => "audit",
             Kept::Delivered => "delivered",
         }
+    }
+
+    /// The table that has it, in each engine.
+    pub(crate) const fn table(self) -> &'static str {
+        match self {
+            Kept::Runs => "run",
+            Kept::Documents => "document",
+            Kept::Events => "event",
+            Kept::Gaps => "gap",
+            kept => kept.name(),
+        }
+    }
+
+    /// A query for the oldest one, as a number, and of how many nanoseconds each is. `least_number` is how an engine has the least number of the
+    /// blocks in a table.
+    pub(crate) fn oldest_query(self, least_number: &str) -> (String, i64) {
+        let (found, nanos) = match self {
+            Kept::Packets => (least_number, HOUR_NANOS),
+            Kept::Blocks(layer) => (least_number, layer.block_nanos()),
+            Kept::Documents => {
+                return ("SELECT min(started) FROM run WHERE id = (SELECT min(run) FROM document)".to_owned(), 1);
+            }
+            Kept::Runs => ("min(started)", 1),
+            Kept::Gaps => ("min(since)", 1),
+            Kept::Events | Kept::Audit | Kept::Delivered => ("min(at)", 1),
+        };
+        (format!("SELECT {found} FROM {}", self.table()), nanos)
     }
 }
 

@@ -1,44 +1,42 @@
 use crate::network::Network;
-use kumade_units::{Span, Time};
+use kumade_units::{Span, Time, TokenBucket};
 use std::collections::BTreeMap;
 
 /// Maximum number of networks that are told apart; beyond it, those that have spent least are forgotten.
 const MAX_NETWORKS: usize = 1024;
 
-/// How much of something strangers may cause: a budget of time for each network, which refills as time passes (generic cell rate
-/// algorithm, ITU-T I.371).
+/// How much of something strangers may cause: a budget of time for each network: a token bucket.
 ///
 /// **Contract.** Pure: times come in, on a clock that never goes back.
 #[derive(Debug)]
 pub struct NetworkBudgets {
     /// How much may be spent at once.
     burst: Span,
-    /// When a network's budget will be full again.
-    full_at: BTreeMap<Network, Time>,
+    buckets: BTreeMap<Network, TokenBucket>,
 }
 
 impl NetworkBudgets {
     /// Budgets of which `burst` may be spent at once.
     pub fn new(burst: Span) -> Self {
-        NetworkBudgets { burst, full_at: BTreeMap::new() }
+        NetworkBudgets { burst, buckets: BTreeMap::new() }
     }
 
     /// Whether a network has spent its own.
     pub fn is_spent(&self, network: Network, now: Time) -> bool {
-        self.full_at.get(&network).is_some_and(|full_at| *full_at > now + self.burst)
+        self.buckets.get(&network).is_some_and(|bucket| bucket.missing(now) > self.burst)
     }
 
     /// Spends so much, also where there is less.
     pub fn charge(&mut self, network: Network, cost: Span, now: Time) {
-        let full_at = self.full_at.get(&network).map_or(now, |full_at| (*full_at).max(now)) + cost;
-        self.full_at.insert(network, full_at);
-        if self.full_at.len() > MAX_NETWORKS {
-            self.full_at.retain(|_, full_at| *full_at > now);
+        self.buckets.entry(network).or_insert(TokenBucket::FULL).charge(cost, now);
+        if self.buckets.len() > MAX_NETWORKS {
+            self.buckets.retain(|_, bucket| bucket.missing(now) > Span::ZERO);
         }
-        if self.full_at.len() > MAX_NETWORKS
-            && let Some(least) = self.full_at.iter().min_by_key(|(_, full_at)| **full_at).map(|(network, _)| *network)
+        let least = || self.buckets.iter().min_by_key(|(_, bucket)| bucket.missing(now)).map(|(network, _)| *network);
+        if self.buckets.len() > MAX_NETWORKS
+            && let Some(least) = least()
         {
-            self.full_at.remove(&least);
+            self.buckets.remove(&least);
         }
     }
 }
@@ -74,7 +72,7 @@ mod tests {
         for number in 1..5000 {
             budgets.charge(network(number), Span::from_secs(1), Time::ZERO);
         }
-        assert_eq!(budgets.full_at.len(), MAX_NETWORKS);
+        assert_eq!(budgets.buckets.len(), MAX_NETWORKS);
         assert!(budgets.is_spent(network(0), Time::ZERO));
     }
 }

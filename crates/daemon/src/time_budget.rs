@@ -1,31 +1,30 @@
-use kumade_units::{Span, Time};
+use kumade_units::{Span, Time, TokenBucket};
 
-/// A bounded part of a thread's time, such as for strangers: a token bucket of time, represented by the instant at which it will be
-/// full again (generic cell rate algorithm, ITU-T I.371).
+/// A bounded part of a thread's time, such as for strangers: a token bucket of time.
 #[derive(Debug, Clone, Copy)]
 pub struct TimeBudget {
     /// One in so many seconds may be used.
     divisor: i64,
-    /// How far `full_at` may be ahead.
-    tolerance: Span,
-    full_at: Time,
+    /// What the bucket has, as the time in which it fills.
+    burst: Span,
+    bucket: TokenBucket,
 }
 
 impl TimeBudget {
     /// One in `divisor` seconds, at least one, and `burst` at once.
     pub fn new(divisor: u32, burst: Span) -> Self {
         let divisor = i64::from(divisor.max(1));
-        TimeBudget { divisor, tolerance: burst * divisor, full_at: Time::ZERO }
+        TimeBudget { divisor, burst: burst * divisor, bucket: TokenBucket::FULL }
     }
 
     /// From when on there is some; an instant that has passed, if there is now.
     pub fn available_at(&self) -> Time {
-        self.full_at - self.tolerance
+        self.bucket.available_at(self.burst)
     }
 
     /// So much was used. It may be more than there was.
     pub fn charge(&mut self, time: Span, now: Time) {
-        self.full_at = self.full_at.max(now) + time.max(Span::ZERO) * self.divisor;
+        self.bucket.charge(time * self.divisor, now);
     }
 }
 

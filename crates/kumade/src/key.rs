@@ -45,7 +45,7 @@ enum KeyCommand {
         /// Of whom the audit tells
         #[arg(value_name = "NAME", value_parser = parse_token_name)]
         name: String,
-        /// What it allows: to see, also to change, also to see who has changed what
+        /// What it allows: to see, also to have paths measured now, also to see who has done what
         #[arg(long, value_enum, default_value_t = TokenClass::Read)]
         class: TokenClass,
         /// File that is made for the token, which only its owner may read [default: standard error]

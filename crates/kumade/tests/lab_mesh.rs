@@ -63,6 +63,22 @@ fn the_page_of_a_lab_mesh_is_served_on_this_host_and_nothing_stays() {
 }
 
 #[test]
+fn of_a_lab_mesh_that_is_killed_nothing_stays() {
+    let directory = PrivateDirectory::new("kumade-lab-killed").unwrap();
+    let mut lab = Command::new(cargo_bin("kumade"));
+    lab.args(["lab", "run", "monitor-mesh", "--serve=127.0.0.1:0"]).current_dir(directory.path());
+    let mut lab = lab.env("TMPDIR", directory.path()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(lab.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("http://")));
+    let name = directory.path().to_str().unwrap();
+    assert!(processes_with(name) >= 5 && fs::read_dir(directory.path()).unwrap().count() > 0);
+    // As a second Ctrl-C does.
+    lab.kill().unwrap();
+    lab.wait().unwrap();
+    assert!(eventually(|| processes_with(name) == 0 && fs::read_dir(directory.path()).unwrap().count() == 0));
+}
+
+#[test]
 fn a_page_that_cannot_be_served_is_refused_with_what_to_do() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();

@@ -81,7 +81,6 @@ mod nat;
 mod prefix;
 mod rules;
 mod table;
-mod token_bucket;
 mod translator;
 
 pub use action::{Direction, PacketAction};

@@ -1,7 +1,6 @@
 use crate::connections::{ConnectionTable, TcpConnection};
-use crate::token_bucket::TokenBucket;
 use kumade_packet::{Headers, protocol};
-use kumade_units::{ConfigError, Time};
+use kumade_units::{ConfigError, RateLimiter, Time};
 
 /// How a packet is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +82,7 @@ pub(crate) enum RuleState {
     Refuse(PacketMatch, RefusalKind),
     AllowOnly(u16, RefusalKind),
     LimitConnections(u32, RefusalKind, ConnectionTable),
-    LimitSyns(TokenBucket),
+    LimitSyns(RateLimiter),
     ResetAfterEach(u64, ConnectionTable),
     ResetAfterTotal { data_packets: u64, forwarded: u64 },
 }
@@ -115,7 +114,9 @@ impl RuleState {
             FilterRule::LimitConnections { max_connections, refusal } => {
                 RuleState::LimitConnections(max_connections, refusal, ConnectionTable::new(seed))
             }
-            FilterRule::LimitSyns { per_second, burst } => RuleState::LimitSyns(TokenBucket::new(per_second, burst)),
+            FilterRule::LimitSyns { per_second, burst } => {
+                RuleState::LimitSyns(RateLimiter::new(per_second.into(), burst.into()))
+            }
             FilterRule::ResetAfter { data_packets, scope: ResetScope::Connection } => {
                 RuleState::ResetAfterEach(data_packets, ConnectionTable::new(seed))
             }
@@ -142,8 +143,9 @@ impl RuleState {
                 let allowed = table.is_open(&connection) || table.has_room(&connection, *max_connections, now);
                 (!allowed).then_some(RuleDecision::Refuse(*refusal))
             }
-            RuleState::LimitSyns(bucket) => {
-                (opens && !bucket.has_token(now)).then_some(RuleDecision::Refuse(RefusalKind::Drop))
+            RuleState::LimitSyns(limiter) => {
+                let is_empty = limiter.available_at() > now;
+                (opens && is_empty).then_some(RuleDecision::Refuse(RefusalKind::Drop))
             }
             RuleState::ResetAfterEach(data_packets, table) => {
                 let connection = connection.filter(|_| data)?;
@@ -170,7 +172,10 @@ impl RuleState {
             RuleState::LimitConnections(_, _, table) | RuleState::ResetAfterEach(_, table) => {
                 table.record_forwarded(connection, tcp, now);
             }
-            RuleState::LimitSyns(bucket) if tcp.is_connection_request() => bucket.take_token(now),
+            RuleState::LimitSyns(limiter) if tcp.is_connection_request() => {
+                // It was looked at before: there is one.
+                limiter.take(1.0, now);
+            }
             RuleState::LimitSyns(_) => {}
             RuleState::ResetAfterTotal { forwarded, .. } => *forwarded += u64::from(tcp.payload_len > 0),
         }

@@ -3,7 +3,9 @@ import { element, replaceContent, table } from "./dom.js";
 import * as format from "./format.js";
 import { heatmapView } from "./heatmap.js";
 import { focusMatrix, matrixView } from "./matrix.js";
+import { follow, merge } from "./news.js";
 import { bandwidthPlot, delayPlot, laneOf, lossPlot } from "./plots.js";
+import { runFacts } from "./run.js";
 
 const main = document.getElementById("main");
 const RANGES = [["1h", 3600], ["6h", 21600], ["24h", 86400], ["7d", 604800], ["30d", 2592000], ["1y", 31536000]];
@@ -25,7 +27,7 @@ async function fetchJson(path) {
 
 function show(title, ...content) {
   document.title = `${title} – kumade monitor`;
-  main.replaceChildren(...content.flat(2));
+  main.replaceChildren(...content.flat(2).filter((one) => one !== null));
 }
 
 const isMesh = () => (status.agents ?? []).length > 0;
@@ -153,11 +155,40 @@ function rangeLinks(range) {
     element("a", { href: step(-length), "aria-label": "earlier" }, "◀"), element("a", { href: step(length), "aria-label": "later" }, "▶"), fixed);
 }
 
+/** What is known of it now, in words. */
+function pairFacts(pair) {
+  const { up, down } = directionNames(pair);
+  const figure = (estimate) => (estimate?.value !== undefined ? format.rateEstimate(estimate).join(" (") + ")" : `not known: ${estimate?.reason ?? pair.run.error ?? "the measurement failed"}`);
+  const available = pair.run ? [[`Available, ${up}`, figure(pair.run.up)], [`Available, ${down}`, figure(pair.run.down)], ["Measured", `${format.age(status.time_seconds - pair.run.start_seconds)} ago`]] : [];
+  const delay = pair.delays.find((one) => one.lane === "round_trip");
+  const facts = [...available,
+    ["Round trip", delay && `${format.span(delay.median_seconds)}, 95 % within ${format.span(delay.quantile_95_seconds)}, in the last 15 minutes`],
+    ["Loss", pair.loss && `${format.ratio(pair.loss.ratio)} (${format.ratio(pair.loss.low)} to ${format.ratio(pair.loss.high)}) of ${pair.loss.sent} probes in the last 15 minutes`]];
+  return element("dl", { class: "facts" }, facts.filter(([, text]) => text).flatMap(([title, text]) => [element("dt", {}, title), element("dd", {}, text)]));
+}
+
 function pairHead(pair) {
   const { up, down } = directionNames(pair);
   return [element("h1", {}, pair.ends ? pair.name : `${status.name} → ${pair.name}`),
     element("p", {}, stateWord(pair.state), ` since ${format.time(pair.state.since_seconds)}. ${pair.state.detail}`),
-    pair.ends ? element("p", { class: "faint" }, `“Up” is ${up}, “down” is ${down}.`) : null].filter(Boolean);
+    pairFacts(pair),
+    pair.ends ? element("p", { class: "faint" }, `“Up” is ${up}, “down” is ${down}.`) : null,
+    pair.is_measured ? measureForm(pair) : null].filter(Boolean);
+}
+
+/** Seen by those who may ask for measurements. What was said of the last one stays when the view is drawn again. */
+const said = new Map();
+function measureForm(pair) {
+  const answer = element("span", { role: "status" }, said.get(pair.id) ?? "");
+  const button = element("button", { type: "button" }, "Measure now");
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    const response = await fetch(`/api/v1/pairs/${encodeURIComponent(pair.id)}/measure`, { method: "POST" }).catch((error) => ({ text: () => String(error.message) }));
+    said.set(pair.id, `${new Date().toLocaleTimeString()}: ${(await response.text()).trim()}`);
+    answer.textContent = said.get(pair.id);
+    button.disabled = false;
+  });
+  return element("p", { class: "write-only" }, button, " ", answer);
 }
 
 async function pairView(id) {
@@ -168,11 +199,11 @@ async function pairView(id) {
   const query = `from=${range.from}&to=${range.to}`;
   const base = `/api/v1/pairs/${encodeURIComponent(id)}`;
   const points = Math.min(MAX_POINTS, Math.max(60, Math.floor(main.clientWidth / 2)));
-  const questions = [fetchJson(`${base}/series?${query}&points=${points}`), fetchJson(`${base}/runs?${query}`)];
+  const questions = [fetchJson(`${base}/series?${query}&points=${points}`), fetchJson(`${base}/runs?${query}`), fetchJson(`/api/v1/events?${query}&pair=${encodeURIComponent(id)}`)];
   const answers = await Promise.all(questions).catch((error) => { if (error.status !== 404) throw error; });
   if (mine !== view) return;
   if (!answers) return show(pair.name, pairHead(pair), element("p", {}, "Nothing has been recorded of this path so far."));
-  const [series, runs] = answers;
+  const [series, runs, { events }] = answers;
   const marks = { gaps: series.gaps.map((gap) => ({ from: gap.from_seconds, to: gap.to_seconds })), disturbed: runs.runs.map((run) => ({ from: run.start_seconds, to: run.start_seconds + run.duration_seconds })) };
   const place = () => element("div", { class: "plot" });
   const names = directionNames(pair);
@@ -184,7 +215,7 @@ async function pairView(id) {
     element("p", { class: "faint" }, `${format.time(range.from)} to ${format.time(range.to)} (${format.zone()}), by ${format.age(series.resolution_seconds)} each. `,
       element("span", { class: "key disturbed" }), "while a measurement ran ", element("span", { class: "key gap" }), "no data. Drag over a plot to enlarge a part."),
     delays.flatMap(([, title, where]) => [element("h2", {}, title), where]), element("h2", {}, "Loss"), loss, element("h2", {}, "Available bandwidth"), bandwidth,
-    element("h2", {}, "Gaps"), gapTable(series.gaps), element("h2", {}, "Measurements"), runTable(runs.runs));
+    element("h2", {}, "Events"), eventTable(events.slice(0, 100)), element("h2", {}, "Gaps"), gapTable(series.gaps), element("h2", {}, "Measurements"), runTable(runs.runs));
   const empty = (where, text) => where.replaceChildren(element("p", { class: "empty faint" }, text));
   for (const [lane, title, where] of delays) endings.push(delayPlot(where, title, lane, series.buckets, range, marks));
   if (series.buckets.length > 0) endings.push(lossPlot(loss, series.buckets, range, marks));
@@ -211,9 +242,14 @@ async function runView(id) {
   const mine = view;
   const run = await fetchJson(`/api/v1/runs/${encodeURIComponent(id)}`);
   if (mine !== view) return;
-  show("Measurement", element("h1", {}, `Measurement of ${format.time(run.start_seconds)}`),
-    element("p", {}, element("a", { href: `/pair/${encodeURIComponent(run.pair)}` }, run.pair)),
-    element("h2", {}, "Document"), element("pre", { tabindex: 0 }, run.document ? JSON.stringify(run.document, null, 2) : "It is no longer kept."));
+  const pair = status.pairs.find((one) => one.id === run.pair);
+  const names = pair ? directionNames(pair) : { up: "up", down: "down" };
+  const page = `/pair/${encodeURIComponent(run.pair)}`;
+  const around = `${page}?from=${addressOf(run.start_seconds - 1800)}&to=${addressOf(run.start_seconds + 1800)}`;
+  show("Measurement", element("h1", {}, `Measurement ${pair?.name ?? run.pair}, ${format.time(run.start_seconds)}`),
+    element("p", {}, element("a", { href: page }, "the path"), ", ", element("a", { href: around }, "the hour around it")),
+    runFacts(run, names),
+    run.document ? element("details", {}, element("summary", {}, "Document"), element("pre", { tabindex: 0 }, JSON.stringify(run.document, null, 2))) : null);
 }
 
 async function heatView() {
@@ -228,17 +264,33 @@ async function heatView() {
 
 // Events and the schedule
 
-async function eventsView() {
-  const mine = view;
-  const { events } = await fetchJson("/api/v1/events");
-  if (mine !== view) return;
-  const row = (event) => element("tr", {}, element("td", { class: "time" }, format.time(event.time_seconds)), element("td", {}, event.pair ?? ""), element("td", {}, event.text));
-  show("Events", element("h1", {}, "Events"), events.length === 0 ? element("p", { class: "faint" }, "None so far.") : table(["Time", "Path", "What"], events.map(row), "Events"));
+/** No more are told of at a time. */
+const MAX_EVENTS = 1000;
+
+/** A path's event leads to the hour around it. */
+function eventTable(events) {
+  if (events.length === 0) return element("p", { class: "faint" }, "None in this range.");
+  const around = (event) => `/pair/${encodeURIComponent(event.pair)}?from=${addressOf(event.time_seconds - 1800)}&to=${addressOf(event.time_seconds + 1800)}`;
+  const row = (event) => element("tr", {}, element("td", { class: "time" }, format.time(event.time_seconds)),
+    element("td", {}, event.pair ? element("a", { href: around(event) }, event.text) : event.text));
+  return table(["Time", "What"], events.map(row), "Events");
 }
 
-function scheduleView() {
-  const { load_ratio: load, stretch_factor: stretch, runs, missed } = status.schedule;
-  const name = (id) => status.pairs.find((pair) => pair.id === id)?.name ?? id;
+async function eventsView() {
+  const mine = view;
+  const range = rangeInAddress();
+  const { events } = await fetchJson(`/api/v1/events?from=${range.from}&to=${range.to}`);
+  if (mine !== view) return;
+  const more = events.length < MAX_EVENTS ? null : element("p", { class: "faint" }, `There are more: these are the latest ${MAX_EVENTS}.`);
+  show("Events", element("h1", {}, "Events"), rangeLinks(range), element("p", { class: "faint" }, `${format.time(range.from)} to ${format.time(range.to)} (${format.zone()})`), eventTable(events), more);
+}
+
+async function scheduleView() {
+  const mine = view;
+  const { load_ratio: load, stretch_factor: stretch, runs, missed } = await fetchJson("/api/v1/schedule");
+  if (mine !== view) return;
+  const names = new Map(status.pairs.map((pair) => [pair.id, pair.name]));
+  const name = (id) => (names.has(id) ? element("a", { href: `/pair/${encodeURIComponent(id)}` }, names.get(id)) : id);
   const row = (run) => element("tr", {}, element("td", {}, name(run.pair)),
     element("td", {}, run.is_running ? "now" : `in ${format.age(Math.max(run.due_in_seconds, 0))}`), element("td", { class: "number" }, format.span(run.slot_seconds)));
   const fits = stretch > 1 ? `They do not all fit: periods ${stretch.toFixed(1)} times as long would do.` : "All of them fit.";
@@ -254,7 +306,7 @@ function scheduleView() {
     element("td", {}, agent.faults.join("; ")));
   show("Schedule", element("h1", {}, "Schedule"),
     element("p", {}, `Measurements run one at a time on a host. They take ${format.ratio(load)} of ${whose}. ${fits}`),
-    runs.length === 0 ? element("p", { class: "faint" }, "No target is measured.") : table(["Path", "Next", "Time set aside"], runs.map(row), "Schedule"),
+    runs.length === 0 ? element("p", { class: "faint" }, "Nothing is measured.") : table(["Path", "Next", "Time set aside"], runs.map(row), "Schedule"),
     unmeasured.length === 0 ? [] : [element("h2", {}, "Not measured"), table(["Path", "Why"], unmeasured.map((pair) => element("tr", {}, element("td", {}, pair.pair), element("td", {}, pair.reason))), "Not measured")],
     missed.length === 0 ? [] : [element("h2", {}, "Missed"), table(["Path", "Why"], missed.map((run) => element("tr", {}, element("td", {}, name(run.pair)), element("td", {}, run.reason))), "Missed")],
     agents.length === 0 ? [] : [element("h2", {}, "Agents"), table(["Agent", "Connection", "Since", "From", "Measured in 24 h", "Faults"], agents.map(agentRow), "Agents")],
@@ -308,7 +360,7 @@ async function render() {
     else if (name === "events") await eventsView();
     else if (name === "heatmap") await heatView();
     else if (name === "audit") await auditView();
-    else if (name === "schedule") scheduleView();
+    else if (name === "schedule") await scheduleView();
     else if (name === "paths" || !isMesh()) pathsView();
     else meshView();
   } catch (error) {
@@ -353,6 +405,7 @@ function showNotices() {
 
 function take(news) {
   const isFirst = status === null;
+  const shownRun = shownPair()?.run?.id;
   status = news;
   lastHeard = performance.now();
   connection.textContent = `live, ${new Date(status.time_seconds * 1000).toLocaleTimeString()}`;
@@ -360,34 +413,51 @@ function take(news) {
   document.getElementById("monitor-name").textContent = `kumade monitor at ${status.name}`;
   showAlerts();
   if (isFirst || ["/", "/paths", "/schedule"].includes(location.pathname)) render();
+  else if (shownPair()?.run?.id !== shownRun && !location.search.includes("from=")) render();
 }
 
-/** One tab has the stream and passes on what comes: browsers open six connections to a host at most, for all tabs together. */
-function follow() {
-  const channel = new BroadcastChannel("status");
-  channel.onmessage = ({ data }) => take(data);
-  navigator.locks.request("stream", () => new Promise(() => {
-    new EventSource("/api/v1/stream").addEventListener("status", ({ data }) => {
-      const news = JSON.parse(data);
-      take(news);
-      channel.postMessage(news);
-    });
-  }));
+/** The pair whose page it is, if it is one. */
+function shownPair() {
+  const [, name, id] = location.pathname.split("/").map(decodeURIComponent);
+  return name === "pair" ? status?.pairs.find((pair) => pair.id === id) : undefined;
 }
 
-const ask = () => fetchJson("/api/v1/status").then(take, (error) => {
-  connection.textContent = "connection lost: what is shown may be old";
-  if (status === null) show("Failure", element("h1", {}, "The monitor does not answer"), element("p", {}, String(error.message ?? error)));
-});
+function takeMessage(message) {
+  if (message.revision === status?.revision) return;
+  const news = merge(status, message);
+  if (news) take(news);
+  else ask();
+}
+
+let question = null;
+/** All that is new; one question at a time. */
+function ask() {
+  question ??= askNow().finally(() => { question = null; });
+  return question;
+}
+
+async function askNow() {
+  try {
+    const messages = await fetchJson(`/api/v1/changes?after=${encodeURIComponent(status?.revision ?? "")}`);
+    // What came meanwhile is known.
+    let news = status;
+    for (const message of messages) if (message.revision !== news?.revision) news = merge(news, message) ?? news;
+    if (news !== status || messages.length === 0) take(news);
+  } catch (error) {
+    connection.textContent = "connection lost: what is shown may be old";
+    if (status === null) show("Failure", element("h1", {}, "The monitor does not answer"), element("p", {}, String(error.message ?? error)));
+  }
+}
 ask();
 fetchJson("/api/v1/visitor").then((visitor) => {
   document.getElementById("audit-link").hidden = visitor.class !== "admin";
   document.getElementById("logout").hidden = !visitor.is_logged_in;
   document.getElementById("login").hidden = !visitor.may_log_in;
   document.getElementById("visitor").textContent = visitor.name;
+  document.body.dataset.class = visitor.class;
 }, () => {});
 // Browsers have locks for pages over TLS and from this host alone; others ask.
-if (navigator.locks) follow();
+if (navigator.locks) follow({ latest: () => status, take: takeMessage, ask });
 // A range that ends now goes on.
 const goesOn = () => location.pathname.startsWith("/pair/") || (location.pathname === "/heatmap" && !document.activeElement?.closest("table.heat"));
 setInterval(() => { if (goesOn() && !location.search.includes("from=") && !document.hidden) render(); }, 60000);

@@ -38,6 +38,21 @@ export function age(seconds) {
   return `${Math.floor(seconds / factor)} ${unit}`;
 }
 
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute: "2-digit" });
+const SECONDS = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+const DAY = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const MONTH = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric" });
+
+/** What stands at a place of an axis, of which there is one every `step` seconds: the day where another one begins. */
+export function tick(seconds, before, step) {
+  const date = new Date(seconds * 1000);
+  if (step >= 27 * 86400) return MONTH.format(date);
+  const day = DAY.format(date);
+  if (step >= 86400) return day;
+  const isOther = before === undefined || DAY.format(new Date(before * 1000)) !== day;
+  return `${(step < 60 ? SECONDS : CLOCK).format(date)}${isOther ? `\n${day}` : ""}`;
+}
+
 /** In the viewer's zone. */
 const TIME = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 export const time = (seconds) => TIME.format(new Date(seconds * 1000));

@@ -1,7 +1,7 @@
 // The plots of a pair: delay with its quantiles, loss, available bandwidth with its intervals. Gaps are hatched, times at which a
 // measurement loaded the path are shaded.
 /* global uPlot */
-import { rate, ratio, span } from "./format.js";
+import { rate, ratio, span, tick } from "./format.js";
 
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const rgba = (name, alpha) => `rgba(${style(name)}, ${alpha})`;
@@ -11,7 +11,7 @@ const HATCH_DISTANCE = 9, MIN_MARK_DISTANCE = 12;
 
 function axes(format) {
   const common = { stroke: style("--text"), grid: { stroke: style("--line"), width: 1 }, ticks: { stroke: style("--line") } };
-  return [common, { ...common, size: 84, values: (_, values) => values.map((value) => (value === null ? "" : format(value))) }];
+  return [{ ...common, values: (_, splits, axis, space, step) => splits.map((seconds, place) => tick(seconds, splits[place - 1], step)) }, { ...common, size: 84, values: (_, values) => values.map((value) => (value === null ? "" : format(value))) }];
 }
 
 /** Draws into `place` as wide as it is; returns what ends it. `range` stays, whatever values there are. */
@@ -67,8 +67,16 @@ function drawMarks(chart, marks) {
   ctx.restore();
 }
 
+const isKnown = (value) => value !== null && value !== undefined;
+
+/** A line has two ends; a value between two that are not known is a point. */
+function lonely(chart, number) {
+  const values = chart.data[number];
+  return values.flatMap((value, place) => (isKnown(value) && !isKnown(values[place - 1]) && !isKnown(values[place + 1]) ? [place] : []));
+}
+
 const line = (label, format, extra) => ({
-  label, value: (_, value) => (value === null || value === undefined ? "–" : format(value)), spanGaps: false, points: { show: false }, ...extra,
+  label, value: (_, value) => (isKnown(value) ? format(value) : "–"), spanGaps: false, points: { show: true, size: 5, filter: lonely }, ...extra,
 });
 
 /** No line crosses a gap from which there is nothing. */
@@ -108,7 +116,7 @@ export function lossPlot(place, buckets, range, marks) {
   return draw(place, "Loss", {
     height: 140,
     series: [
-      line("lost", ratio, { stroke: style("--bad"), fill: style("--bad"), paths: bars }),
+      line("lost", ratio, { stroke: style("--bad"), fill: style("--bad"), paths: bars, points: { show: false } }),
       line("late", ratio, { stroke: style("--warn"), width: 1 }),
       ...directions.map(([, label, colour]) => line(label, ratio, { stroke: style(colour), width: 1 })),
     ],

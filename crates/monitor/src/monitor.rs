@@ -70,9 +70,12 @@ impl Monitor {
         let access = AccessControl::new(config.access.clone(), move |entry| drop(told.try_send(Message::Audit(entry))));
         let tls = Tls::default();
         tls.load(config.tls.as_ref())?;
+        let told = messages.clone();
+        // Dropped where the recorder is far behind: whoever asks is told that nothing is measured.
+        let measure = Arc::new(move |request| drop(told.try_send(Message::Measure(request))));
         let (guards, told) = (PageGuards { access: access.clone(), tls: tls.clone() }, messages.clone());
         let note = move |text| drop(told.try_send(Message::Note { kind: "certificate", text }));
-        let page = PageServer::start(config.page, followed.clone(), history, guards, note)?;
+        let page = PageServer::start(config.page, followed.clone(), history, guards, measure, note)?;
         let exporter = start_exporter(&config, &access, followed.clone())?;
         let work = move || recorder.run(&inbox);
         let recorder = thread::Builder::new().name("recorder".into()).spawn(work).map_err(MonitorError::System)?;

@@ -5,10 +5,12 @@ mod assets;
 #[cfg(test)]
 mod browser_tests;
 mod connections;
+mod feed;
 mod guard;
 mod heatmap;
 mod history;
 mod login;
+mod measure;
 mod query;
 mod question_room;
 mod sources;
@@ -17,17 +19,18 @@ mod tls;
 mod unsent;
 
 use crate::access::{AccessClass, AccessControl, Visitor};
-use crate::status::MonitorStatus;
+use crate::status::{MonitorStatus, ScheduleStatus};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router, middleware};
 use connections::Peer;
 use futures_util::future::select;
 pub(crate) use history::{History, PairNumbers};
-use kumade_net::listener as sockets;
-use query::{HeatmapQuery, RangeQuery, SeriesQuery};
+use kumade_net::{clock, listener as sockets};
+pub(crate) use measure::{MeasureRequest, MeasureRequests};
+use query::{EventsQuery, HeatmapQuery, KnownQuery, RangeQuery, SeriesQuery};
 use question_room::QuestionRoom;
 use serde::Serialize;
 use socket2::Type;
@@ -38,6 +41,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use stream::News;
 use thiserror::Error;
 pub(crate) use tls::Tls;
 pub use tls::TlsError;
@@ -76,7 +80,7 @@ const MAX_BODY_BYTES: usize = 64 << 10;
 const CERTIFICATE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 impl PageServer {
-    /// Listens, and answers on a thread of its own. `note` is told what has become of a certificate that has changed.
+    /// Listens, and answers on a thread of its own. `measure` takes what visitors ask for, `note` is told what has become of a certificate that has changed.
     ///
     /// # Errors
     /// The address cannot be had.
@@ -85,6 +89,7 @@ impl PageServer {
         status: watch::Receiver<Arc<MonitorStatus>>,
         history: History,
         guards: PageGuards,
+        measure: MeasureRequests,
         note: impl Fn(String) + Send + 'static,
     ) -> Result<Self, PageError> {
         let failed = |cause| PageError { address, cause };
@@ -101,8 +106,12 @@ impl PageServer {
         let runtime = runtime.map_err(failed)?;
         let (stop, stopped) = oneshot::channel();
         let PageGuards { access, tls } = guards;
+        // Of this process alone: another one begins later.
+        let (news, news_writer) = News::new(format!("{:x}", clock::realtime().as_nanos()), status.clone());
         let sources = Sources {
             status,
+            news,
+            measure,
             history,
             room: Arc::new(QuestionRoom::new(questions)),
             unsent: UnsentAnswers::new(),
@@ -113,6 +122,7 @@ impl PageServer {
         };
         let serve = async move {
             let listener = tokio::net::TcpListener::from_std(listener)?;
+            tokio::spawn(news_writer.run());
             let follow = pin!(follow_certificate(tls.clone(), note));
             let answer = pin!(connections::serve(listener, tls, router(sources)));
             select(select(follow, answer), stopped).await;
@@ -148,11 +158,14 @@ impl Drop for PageServer {
 fn router(sources: Sources) -> Router {
     let answers = Router::new()
         .route("/api/v1/status", get(status))
+        .route("/api/v1/changes", get(changes))
         .route("/api/v1/stream", get(news))
+        .route("/api/v1/schedule", get(schedule))
         .route("/api/v1/events", get(events))
         .route("/api/v1/heatmap", get(heatmap))
         .route("/api/v1/pairs/{id}/series", get(series))
         .route("/api/v1/pairs/{id}/runs", get(runs))
+        .route("/api/v1/pairs/{id}/measure", post(measure::measure))
         .route("/api/v1/runs/{id}", get(run))
         .route("/api/v1/visitor", get(visitor))
         .route("/api/v1/audit", get(audit))
@@ -188,10 +201,30 @@ async fn status(State(sources): State<Sources>) -> Json<Arc<MonitorStatus>> {
     Json(status)
 }
 
-/// As long as the visitor may see it.
-async fn news(State(sources): State<Sources>, Extension(visitor): Extension<Visitor>) -> impl IntoResponse {
-    let Sources { status, access, .. } = sources;
-    stream::follow(status, move || access.is_admitted(&visitor))
+async fn changes(
+    State(sources): State<Sources>,
+    Extension(peer): Extension<Peer>,
+    Query(query): Query<KnownQuery>,
+) -> Response {
+    let messages = sources.news.messages_after(query.after.as_deref());
+    ([(header::CONTENT_TYPE, "application/json")], sources.unsent.body(messages, &peer)).into_response()
+}
+
+/// As long as the visitor may see it. A browser that connects again says what it has seen.
+async fn news(
+    State(sources): State<Sources>,
+    Extension(visitor): Extension<Visitor>,
+    Query(query): Query<KnownQuery>,
+    headers: HeaderMap,
+) -> Response {
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let Sources { news, access, .. } = sources;
+    news.follow(last.or(query.after), move || access.is_admitted(&visitor))
+}
+
+async fn schedule(State(sources): State<Sources>) -> Json<ScheduleStatus> {
+    let schedule = sources.status.borrow().schedule.clone();
+    Json(schedule)
 }
 
 async fn heatmap(
@@ -256,7 +289,7 @@ async fn run(State(sources): State<Sources>, Extension(peer): Extension<Peer>, P
 async fn events(
     State(sources): State<Sources>,
     Extension(peer): Extension<Peer>,
-    Query(query): Query<RangeQuery>,
+    Query(query): Query<EventsQuery>,
 ) -> Response {
-    sources.answer(&peer, move |history| history.events(query.range()?)).await
+    sources.answer(&peer, move |history| history.events(query.pair.as_deref(), query.range()?)).await
 }

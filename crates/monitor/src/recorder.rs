@@ -10,6 +10,7 @@ mod opening;
 mod others;
 mod reconfigure;
 mod remote_write;
+mod requests;
 
 use crate::alerts::{ALERTS_KEY, Alerter, SendReport};
 use crate::config::MonitorConfig;
@@ -19,7 +20,7 @@ use crate::leadership::{Leadership, Leading};
 use crate::light::ProbeReport;
 use crate::mesh::listener::MeshReport;
 use crate::monitor_error::MonitorError;
-use crate::page::PairNumbers;
+use crate::page::{MeasureRequest, PairNumbers};
 use crate::pair_recorder::{BusyTime, PairRecorder};
 use crate::remote_write::{RemoteWriteNews, RemoteWriteProgress};
 use crate::run_document::{failed_document, run_status};
@@ -63,6 +64,8 @@ pub(crate) enum Message {
     Note { kind: &'static str, text: String },
     /// Somebody has done something.
     Audit(AuditEntry),
+    /// Somebody wants a pair to be measured.
+    Measure(MeasureRequest),
     /// To end.
     Stop,
 }
@@ -227,6 +230,7 @@ impl Recorder {
                 }
                 Ok(Message::Note { kind, text }) => self.note(None, kind, text),
                 Ok(Message::Audit(entry)) => self.audit(entry),
+                Ok(Message::Measure(request)) => self.take_measure_request(request),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if self.running.as_ref().is_some_and(|run| run.measurement.is_finished()) {
@@ -339,7 +343,6 @@ impl Recorder {
         self.register_pairs(utc);
         self.update_alerts(now, utc);
         self.follow_host_use(now);
-        self.follow_link_budgets(now);
         self.follow_schedule(now, utc);
         self.commit(utc);
         for _ in 0..MAX_MAINTENANCE_STEPS {
@@ -357,6 +360,8 @@ impl Recorder {
 
     /// Does what the schedule says.
     fn follow_schedule(&mut self, now: Time, utc: Time) {
+        // Also at the start: no run begins before that is known.
+        self.follow_link_budgets(now);
         if let Some(record) = self.schedule.take_unstored() {
             self.store_tokens(record, now);
         }

@@ -5,8 +5,8 @@ use crate::config::MonitoredTarget;
 use kumade_archive::{HostId, Run as ArchivedRun};
 use kumade_planner::{
     Agent, AgentId, AgentMessage, AgentOutput, Class, ClassId, Coordinator, CoordinatorInput, CoordinatorOutput,
-    DurationHistory, Grant, HeldGrant, Outcome, Plan, PlanError, PlannedAgent, Resource, ResourceId, ResourceKind, Run,
-    RunId, RunKind, ScheduleView, Token, TokenRecord, Waiting,
+    DurationHistory, Grant, HeldGrant, Outcome, Plan, PlanError, PlannedAgent, RequestError, Resource, ResourceId,
+    ResourceKind, Run, RunId, RunKind, ScheduleView, Token, TokenRecord, Waiting,
 };
 use kumade_units::{Span, Time};
 
@@ -94,6 +94,11 @@ impl Schedule {
     /// Its connection has ended.
     pub(crate) fn disconnect(&mut self, agent: AgentId, now: Time) {
         self.process(CoordinatorInput::Disconnected(agent), now);
+    }
+
+    /// Somebody wants this to be measured now. Returns what it waits for.
+    pub(crate) fn request(&mut self, run: RunId, now: Time) -> Result<Waiting, RequestError> {
+        self.coordinator.request(run, now)
     }
 
     /// A measurement has ended.

@@ -54,7 +54,7 @@ impl Standby {
         let guards = PageGuards { access: access.clone(), tls };
         let history = History::new(readers, numbers.clone());
         let note = |text: String| tracing::info!("{text}");
-        let page = PageServer::start(config.page, status.clone(), history, guards, note)?;
+        let page = PageServer::start(config.page, status.clone(), history, guards, Arc::new(drop), note)?;
         let exporter = start_exporter(config, &access, status.clone())?;
         let (stop, stopped) = mpsc::channel();
         let (leads, leadership) = mpsc::channel();

@@ -33,7 +33,6 @@
 mod action;
 mod config;
 mod incarnation;
-mod limiter;
 mod message;
 mod outbox;
 mod peer;

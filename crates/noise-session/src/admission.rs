@@ -12,8 +12,7 @@
 use crate::limits::COOKIE_LIFETIME;
 use crate::mac::{Cookie, has_valid_mac2, keyed_hash};
 use crate::policy::HandshakePolicy;
-use crate::token_bucket::{TokenBucket, TokenRate};
-use kumade_units::{Span, Time};
+use kumade_units::{Span, Time, TokenBucket, TokenRate};
 use rand_core::CryptoRng;
 use std::net::{IpAddr, SocketAddr};
 use zeroize::Zeroizing;
@@ -97,14 +96,14 @@ impl Admission {
             secret: Zeroizing::new([0; 32]),
             secret_until: Time::from_nanos(i64::MIN),
             table_key,
-            rate: TokenRate::new(policy.handshakes_per_second),
+            rate: tenth_at_once(policy.handshakes_per_second),
             unproven_bucket: TokenBucket::FULL,
             proven_bucket: TokenBucket::FULL,
             penalties_end: vec![Time::from_nanos(i64::MIN); PENALTY_ROWS * PENALTY_COLUMNS].into(),
-            reply_rate: TokenRate::new(policy.cookie_replies_per_second),
+            reply_rate: tenth_at_once(policy.cookie_replies_per_second),
             reply_bucket: TokenBucket::FULL,
             expected_reply_bucket: TokenBucket::FULL,
-            reply_rate_per_source: TokenRate::new(policy.cookie_replies_per_second_and_source),
+            reply_rate_per_source: tenth_at_once(policy.cookie_replies_per_second_and_source),
             reply_buckets_by_source: vec![TokenBucket::FULL; REPLY_BUCKETS].into(),
         }
     }
@@ -122,7 +121,7 @@ impl Admission {
         if source.is_proven || has_valid_mac2(message, &cookie) {
             let admitted = self.admit_proven(source.address.ip(), source.is_expected, now);
             admitted.map_or(AdmissionDecision::Drop, AdmissionDecision::Compute)
-        } else if self.unproven_bucket.has_token(self.rate.tolerance, now) {
+        } else if self.unproven_bucket.missing(now) <= self.rate.tolerance() {
             AdmissionDecision::Compute(Admitted::Unproven)
         } else if self.can_reply(source, now) {
             AdmissionDecision::AskForCookie(cookie)
@@ -136,9 +135,9 @@ impl Admission {
         let cells = self.penalty_cells(ip, is_expected);
         let penalties = self.count_penalties(cells, now);
         // The more there is against it, the less it may be ahead of the rate; what all others may is left to a peer's address.
-        let tolerance = self.rate.tolerance * if is_expected { 2 } else { 1 };
+        let tolerance = self.rate.tolerance() * if is_expected { 2 } else { 1 };
         let tolerance = tolerance * (MAX_PENALTIES - penalties) / MAX_PENALTIES;
-        if self.proven_bucket.has_token(tolerance, now) {
+        if self.proven_bucket.missing(now) <= tolerance {
             return Some(Admitted::Proven(cells));
         }
         self.add_penalty(cells, now);
@@ -148,9 +147,9 @@ impl Admission {
     /// What was computed on is no peer's, or one too many of a peer.
     pub(crate) fn charge(&mut self, admitted: Admitted, now: Time) {
         match admitted {
-            Admitted::Unproven => self.unproven_bucket.charge(self.rate, now),
+            Admitted::Unproven => self.unproven_bucket.charge(self.rate.interval(), now),
             Admitted::Proven(cells) => {
-                self.proven_bucket.charge(self.rate, now);
+                self.proven_bucket.charge(self.rate.interval(), now);
                 self.add_penalty(cells, now);
             }
         }
@@ -159,12 +158,12 @@ impl Admission {
     /// Whether somebody is to be answered who may not receive at its address.
     pub(crate) fn can_reply(&mut self, source: MessageSource, now: Time) -> bool {
         if source.is_expected {
-            return self.expected_reply_bucket.take(self.reply_rate, now);
+            return self.expected_reply_bucket.take(1.0, self.reply_rate, now);
         }
         let HostPrefix(prefix) = HostPrefix::containing(source.address.ip());
         let bucket = usize::from(self.table_places(b'r', &prefix)[0]) % REPLY_BUCKETS;
-        self.reply_buckets_by_source[bucket].take(self.reply_rate_per_source, now)
-            && self.reply_bucket.take(self.reply_rate, now)
+        self.reply_buckets_by_source[bucket].take(1.0, self.reply_rate_per_source, now)
+            && self.reply_bucket.take(1.0, self.reply_rate, now)
     }
 
     fn renew_secret(&mut self, now: Time, random: &mut dyn CryptoRng) {
@@ -210,6 +209,11 @@ impl Admission {
             *end = ((*end).max(now) + PENALTY_PER_MESSAGE).min(now + PENALTY_PER_MESSAGE * MAX_PENALTIES);
         }
     }
+}
+
+/// A tenth of a second's worth may come at once, besides one.
+fn tenth_at_once(per_second: u32) -> TokenRate {
+    TokenRate::new(per_second.max(1).into(), (per_second / 10 + 1).into())
 }
 
 fn cell_indices(cells: PenaltyCells) -> impl Iterator<Item = usize> {

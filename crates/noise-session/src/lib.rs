@@ -143,7 +143,6 @@ pub mod stream;
 mod table;
 mod timestamp;
 mod timestamp_reply;
-mod token_bucket;
 
 pub use cipher::Cipher;
 pub use endpoint::{ENDPOINT_PATH, Endpoint};

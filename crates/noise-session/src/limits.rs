@@ -28,7 +28,7 @@ pub(crate) const MIN_SESSION_AGE: Span = Span::from_secs(5);
 pub(crate) const COOKIE_LIFETIME: Span = Span::from_secs(120);
 /// Handshakes of one peer per second that are computed on whatever strangers do. It takes one in two minutes, and some more where
 /// paths or the peer fail.
-pub(crate) const PEER_HANDSHAKES_PER_SECOND: u32 = 10;
+pub(crate) const PEER_HANDSHAKES_PER_SECOND: f64 = 10.0;
 /// Sessions of one peer that are kept: the one in use, the one before, and what two simultaneous handshakes add.
 pub(crate) const MAX_SESSIONS: usize = 4;
 

@@ -9,9 +9,8 @@ use crate::message::MAC_BYTES;
 use crate::noise::NoiseInitiator;
 use crate::session::Session;
 use crate::timestamp::{Timestamp, TimestampFloor};
-use crate::token_bucket::{TokenBucket, TokenRate};
 use crate::{PresharedKey, PublicKey};
-use kumade_units::{Span, Time};
+use kumade_units::{Span, Time, TokenBucket, TokenRate};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -298,7 +297,8 @@ impl PeerHandshakes {
 
     /// Whether a handshake that the peer itself has begun is one of those that count for nothing.
     pub(crate) fn has_handshake_left(&mut self, now: Time) -> bool {
-        self.handshake_bucket.take(TokenRate::with_burst(PEER_HANDSHAKES_PER_SECOND, PEER_HANDSHAKES_PER_SECOND), now)
+        let rate = TokenRate::new(PEER_HANDSHAKES_PER_SECOND, PEER_HANDSHAKES_PER_SECOND + 1.0);
+        self.handshake_bucket.take(1.0, rate, now)
     }
 }
 

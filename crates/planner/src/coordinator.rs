@@ -6,6 +6,7 @@ mod cycles;
 pub(crate) mod event;
 mod granting;
 mod reasons;
+pub(crate) mod requests;
 mod state;
 pub(crate) mod view;
 
@@ -49,6 +50,8 @@ pub struct Coordinator {
     releases: BinaryHeap<Reverse<(Time, u32)>>,
     outputs: VecDeque<CoordinatorOutput>,
     missed: VecDeque<Missed>,
+    /// Runs that somebody has asked for, and when, until they were served.
+    requests: BTreeMap<RunId, Time>,
 }
 
 impl Coordinator {
@@ -79,6 +82,7 @@ impl Coordinator {
             releases: BinaryHeap::new(),
             outputs: VecDeque::new(),
             missed: VecDeque::new(),
+            requests: BTreeMap::new(),
         };
         coordinator.configure(plan, now);
         Ok(coordinator)
@@ -97,6 +101,8 @@ impl Coordinator {
         state.served |= state.last_served.zip(cycle).is_some_and(|(served, cycle)| served >= cycle.start);
         if state.served {
             self.list.withdraw(number);
+        } else if let Some(cycle) = cycle {
+            self.release(number, cycle);
         }
     }
 
@@ -125,6 +131,7 @@ impl Coordinator {
         self.end_overdue_grants(now);
         self.mark_silent_agents(now);
         self.advance_cycles(now);
+        self.forget_old_requests(now);
         self.submit_released(now);
         self.quiet_until = self.quiet_until.filter(|until| now < *until);
         if !self.deposed && self.quiet_until.is_none() {

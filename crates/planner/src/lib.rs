@@ -131,6 +131,7 @@ mod token;
 pub use agent::{Agent, AgentOutput, ClaimError, HEARTBEAT_INTERVAL, HeldGrant};
 pub use coordinator::Coordinator;
 pub use coordinator::event::{CoordinatorInput, CoordinatorOutput, Missed, RunEnd, TokenRecord, Waiting};
+pub use coordinator::requests::RequestError;
 pub use coordinator::view::{CycleView, NextView, RunningView, ScheduleView};
 pub use election::{Election, ElectionStep, LeaderRecord, RENEW_INTERVAL, TAKE_OVER_AFTER};
 pub use id::{AgentId, ClassId, ResourceId, RunId};

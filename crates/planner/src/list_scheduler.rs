@@ -19,10 +19,11 @@ pub(crate) struct ListPosition {
     pub(crate) random: u64,
 }
 
-/// Runs that were not served for several cycles go before all others.
+/// Runs that were not served for several cycles go before all others, and those that somebody has asked for before the regular ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
     Overdue,
+    Requested,
     Regular,
 }
 

@@ -2,8 +2,8 @@
 
 use kumade_planner::{
     Agent, AgentId, AgentMessage, AgentOutput, ClaimError, Class, ClassId, Coordinator, CoordinatorInput,
-    CoordinatorOutput, DurationHistory, Grant, Missed, Outcome, Plan, PlannedAgent, Refusal, Resource, ResourceId,
-    ResourceKind, Role, Run, RunEnd, RunId, RunKind, TokenRecord, Waiting,
+    CoordinatorOutput, DurationHistory, Grant, Missed, Outcome, Plan, PlannedAgent, Refusal, RequestError, Resource,
+    ResourceId, ResourceKind, Role, Run, RunEnd, RunId, RunKind, TokenRecord, Waiting,
 };
 use kumade_units::{Span, Time};
 
@@ -374,9 +374,67 @@ fn what_was_served_before_a_restart_is_not_repeated_in_its_cycle() {
     (0..5).for_each(|_| history.record(Span::from_secs(4)));
     coordinator.restore(RunId(1), history, Some(Span::ZERO), now);
     let view = coordinator.view(9, now);
-    assert_eq!((view.classes[0].served, view.next.len()), (1, 0));
+    assert_eq!(view.classes[0].served, 1);
+    let in_next_cycle = view.classes[0].next_in..view.classes[0].next_in + PERIOD;
+    assert!(view.next.len() == 1 && in_next_cycle.contains(&view.next[0].due_in), "{view:?}");
     // 4 s and a guard of 2 s.
     assert_eq!(view.load.classes[0].lower_bound, Span::from_secs(6));
+}
+
+#[test]
+fn what_somebody_asks_for_goes_before_the_others_and_does_not_count_for_the_cycle() {
+    let mut mesh = Mesh::connected(plan(3, false));
+    // All are served in their first cycle.
+    mesh.pass(PERIOD, true);
+    mesh.ended.clear();
+    mesh.end_all();
+    let before = mesh.coordinator.view(9, mesh.now).classes[0].served;
+    assert_eq!(mesh.coordinator.request(RunId(2), mesh.now), Ok(Waiting::Running));
+    mesh.settle();
+    assert_eq!(mesh.running.iter().map(|grant| grant.run).collect::<Vec<_>>(), [RunId(2)]);
+    assert_eq!(mesh.coordinator.request(RunId(2), mesh.now), Err(RequestError::Running));
+    // The others wait for its hosts; what is asked for is the next.
+    let waits = mesh.coordinator.request(RunId(12), mesh.now).unwrap();
+    assert!(matches!(waits, Waiting::InUse { .. }), "{waits:?}");
+    assert_eq!(mesh.coordinator.request(RunId(12), mesh.now), Err(RequestError::Waiting));
+    assert_eq!(mesh.next()[0].0, RunId(12));
+    mesh.end_all();
+    assert_eq!(mesh.running.iter().map(|grant| grant.run).collect::<Vec<_>>(), [RunId(12)]);
+    mesh.end_all();
+    assert_eq!(mesh.ended.iter().map(|end| end.run).collect::<Vec<_>>()[..2], [RunId(2), RunId(12)]);
+    assert!(mesh.coordinator.view(9, mesh.now).classes[0].served <= before + 2);
+    assert_eq!(mesh.coordinator.request(RunId(77), mesh.now), Err(RequestError::NotPlanned));
+}
+
+#[test]
+fn a_request_waits_for_an_agent_and_is_forgotten_after_a_while() {
+    let mut mesh = Mesh::connected(plan(6, false));
+    mesh.pass(PERIOD, true);
+    mesh.end_all();
+    mesh.process(CoordinatorInput::Disconnected(AgentId(0)));
+    for to in 1..=5 {
+        let waits = mesh.coordinator.request(RunId(to), mesh.now);
+        assert_eq!(waits, Ok(Waiting::AgentAbsent(AgentId(0))));
+    }
+    // Everything is bounded.
+    let others = [12, 13, 14, 15, 23, 24, 25, 34].map(|run| mesh.coordinator.request(RunId(run), mesh.now));
+    assert!(others.contains(&Err(RequestError::TooMany)), "{others:?}");
+    mesh.settle();
+    mesh.end_all();
+    let now = mesh.now + Span::from_secs(601);
+    mesh.coordinator.advance(now);
+    let again = mesh.coordinator.request(RunId(1), now);
+    assert_eq!(again, Ok(Waiting::AgentAbsent(AgentId(0))), "the earlier one is forgotten");
+}
+
+#[test]
+fn what_was_never_measured_is_due_at_once() {
+    let mut mesh = Mesh::connected(plan(4, false));
+    for _ in 0..3 {
+        assert_eq!(mesh.running.len(), 2);
+        mesh.end_all();
+    }
+    assert!(mesh.running.is_empty() && mesh.ended.len() == 6, "each pair once");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Instants, spans, rates and sizes: the words that every other crate speaks.
+//! Instants, spans, rates and sizes: the words that every other crate speaks; and the token bucket, by which many of them limit.
 //!
 //! All of them are integers (nanoseconds, bits per second, bytes), so that a simulation gives the same run
 //! everywhere. A [`Time`] belongs to whichever clock its maker read; only differences have a meaning across crates.
@@ -12,8 +12,10 @@ pub mod exact_text;
 pub mod parse;
 mod rate;
 mod time;
+mod token_bucket;
 
 pub use config_error::ConfigError;
 pub use direction::Direction;
 pub use rate::Rate;
 pub use time::{Span, Time};
+pub use token_bucket::{RateLimiter, TokenBucket, TokenRate};

@@ -2,7 +2,7 @@ use super::{PostgresStore, SPOOL_PREFIX};
 use crate::store::{DiskUsage, Kept, ReadStore, Segment, SegmentId, StoredRun};
 use crate::{ArchiveError, AuditEntry, Event, Family, Gap, Host, HostId, Pair, PairId};
 use ::postgres::Row;
-use kumade_sketch::{HOUR_NANOS, Layer};
+use kumade_sketch::Layer;
 use kumade_units::Time;
 use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, Mutex};
@@ -180,16 +180,8 @@ impl ReadStore for PostgresStore {
     }
 
     fn oldest(&mut self, kept: Kept) -> Result<Option<Time>, ArchiveError> {
-        let (found, scale) = match kept {
-            Kept::Packets => ("min(number) FROM packets".to_owned(), HOUR_NANOS),
-            Kept::Blocks(layer) => (format!("min(number) FROM {}", kept.name()), layer.block_nanos()),
-            Kept::Runs => ("min(started) FROM run".to_owned(), 1),
-            Kept::Documents => ("min(started) FROM run WHERE id = (SELECT min(run) FROM document)".to_owned(), 1),
-            Kept::Gaps => ("min(since) FROM gap".to_owned(), 1),
-            Kept::Events => ("min(at) FROM event".to_owned(), 1),
-            Kept::Audit | Kept::Delivered => (format!("min(at) FROM {}", kept.name()), 1),
-        };
-        let rows = self.session.query(READ, &format!("SELECT {found}"), &[])?;
+        let (sql, scale) = kept.oldest_query("min(number)");
+        let rows = self.session.query(READ, &sql, &[])?;
         let number = rows.first().and_then(|row| row.get::<_, Option<i64>>(0));
         Ok(number.map(|number| Time::from_nanos(number.saturating_mul(scale))))
     }
@@ -203,13 +195,7 @@ impl ReadStore for PostgresStore {
             tables.iter().filter(|(name, _)| matches(name)).map(|(_, bytes)| *bytes as u64).sum::<u64>()
         };
         let of_kind = |kept: Kept| {
-            let name = match kept {
-                Kept::Runs => "run",
-                Kept::Documents => "document",
-                Kept::Events => "event",
-                Kept::Gaps => "gap",
-                kept => kept.name(),
-            };
+            let name = kept.table();
             let parts = format!("{name}_part_");
             (kept, sum(&|table| table == name || table.starts_with(&parts)))
         };

@@ -1,7 +1,7 @@
 use super::{SqliteStore, first_key, last_key};
 use crate::store::{DiskUsage, Kept, ReadStore, Segment, SegmentId, StoredRun};
 use crate::{ArchiveError, AuditEntry, Event, Family, Gap, Host, HostId, Pair, PairId};
-use kumade_sketch::{HOUR_NANOS, Layer};
+use kumade_sketch::Layer;
 use kumade_units::Time;
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 use std::fs;
@@ -189,16 +189,8 @@ impl ReadStore for SqliteStore {
     }
 
     fn oldest(&mut self, kept: Kept) -> Result<Option<Time>, ArchiveError> {
-        let (column, scale) = match kept {
-            Kept::Packets => ("min(key) >> 32 FROM packets".to_owned(), HOUR_NANOS),
-            Kept::Blocks(layer) => (format!("min(key) >> 32 FROM {}", kept.name()), layer.block_nanos()),
-            Kept::Runs => ("min(started) FROM run".to_owned(), 1),
-            Kept::Documents => ("started FROM run WHERE id = (SELECT min(run) FROM document)".to_owned(), 1),
-            Kept::Events => ("min(at) FROM event".to_owned(), 1),
-            Kept::Gaps => ("min(since) FROM gap".to_owned(), 1),
-            Kept::Audit | Kept::Delivered => (format!("min(at) FROM {}", kept.name()), 1),
-        };
-        let found = self.rows(&format!("SELECT {column}"), [], |row| row.get::<_, Option<i64>>(0))?;
+        let (sql, scale) = kept.oldest_query("min(key) >> 32");
+        let found = self.rows(&sql, [], |row| row.get::<_, Option<i64>>(0))?;
         Ok(found.into_iter().flatten().next().map(|number| Time::from_nanos(number.saturating_mul(scale))))
     }
 
@@ -212,19 +204,12 @@ impl ReadStore for SqliteStore {
                    GROUP BY tbl_name";
         let tables: Vec<(String, u64)> = self.rows(sql, [], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?;
         let table = |name: &str| tables.iter().filter(|(table, _)| table == name).map(|(_, bytes)| *bytes).sum();
-        let name = |kept: Kept| match kept {
-            Kept::Runs => "run",
-            Kept::Documents => "document",
-            Kept::Events => "event",
-            Kept::Gaps => "gap",
-            kept => kept.name(),
-        };
         let spool = tables.iter().filter(|(name, _)| name.starts_with(SPOOL_PREFIX)).map(|(_, bytes)| *bytes).sum();
         let length = |path| fs::metadata(path).map_or(0, |data| data.len());
         let (log, reserve) = (length(self.beside("-wal")), self.reserve.length());
         let available = nix::sys::statvfs::statvfs(&self.path).ok();
         Ok(DiskUsage {
-            kept: Kept::ALL.iter().map(|kept| (*kept, table(name(*kept)))).collect(),
+            kept: Kept::ALL.iter().map(|kept| (*kept, table(kept.table()))).collect(),
             spool_bytes: spool,
             total_bytes: length(self.path.clone()) + log + reserve,
             free_bytes: page * free,

@@ -1,5 +1,6 @@
 //! The hosts of the mesh, and the programs on them: a coordinator and an agent at each site.
 
+use super::directory_watch::DirectoryWatch;
 use super::scenario::{MeshSite, MonitorMeshExperiment};
 use super::status::MeshStatus;
 use anyhow::{Context, bail};
@@ -21,6 +22,7 @@ use std::time::Duration;
 pub(super) struct MeshHosts {
     // In this order they end: programs, their files, the network.
     programs: Vec<(String, Child)>,
+    _watch: DirectoryWatch,
     directory: PrivateDirectory,
     pub(super) network: StarNetwork,
 }
@@ -46,7 +48,8 @@ impl MeshHosts {
         let sites = experiment.sites.iter().zip(2..).map(|(site, number)| site_host(site, number));
         let network = StarNetwork::build(std::iter::once(coordinator_host()).chain(sites).collect())?;
         let directory = PrivateDirectory::new("kumade-mesh")?;
-        let mut mesh = MeshHosts { programs: Vec::new(), directory, network };
+        let watch = DirectoryWatch::start(directory.path());
+        let mut mesh = MeshHosts { programs: Vec::new(), _watch: watch, directory, network };
         mesh.start_program(COORDINATOR, &mesh.coordinator_file(experiment)?, 0, program)?;
         for (site, number) in experiment.sites.iter().zip(1..) {
             mesh.start_program(&site.name, &mesh.agent_file(number)?, number, program)?;

@@ -1,5 +1,6 @@
 //! A mesh of `kumade monitor` between hosts on emulated links: what it finds beside the truth, and its page.
 
+mod directory_watch;
 mod file;
 mod mesh_hosts;
 mod report;

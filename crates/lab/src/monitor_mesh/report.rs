@@ -76,10 +76,10 @@ fn conclusions(rows: &[MeshRow]) -> Vec<String> {
     let errors: Vec<_> = judged().filter_map(|row| row.error_ratio).collect();
     let covered = judged().filter(|row| row.covers_truth == Some(true)).count();
     let error = median(&errors).map(|error| format!(", median error {:.1} %", 100.0 * error)).unwrap_or_default();
+    let (values, judged, all) = (errors.len(), judged().count(), rows.len());
     vec![format!(
-        "{} of {} measurements have a value{error}; {covered} intervals contain the truth",
-        errors.len(),
-        judged().count()
+        "{judged} of {all} measurements of a direction were not disturbed, and {values} of these have a value{error}: the intervals of {covered} contain \
+         the truth"
     )]
 }
 
@@ -139,8 +139,8 @@ mod tests {
         assert!(text.contains("Paris (50 Mbit/s, 6 ms, cross 20 Mbit/s)"), "{text}");
         let line = text.lines().find(|line| line.starts_with("Paris") && line.contains("Berlin")).unwrap();
         assert!(line.contains("30.0") && line.contains("30.3") && !line.contains("20.0"), "{line}");
-        assert!(text.contains("2 of 3 measurements have a value"), "{text}");
-        assert!(text.contains("1 intervals contain the truth"), "{text}");
+        assert!(text.contains("3 of 4 measurements of a direction were not disturbed, and 2 of these"), "{text}");
+        assert!(text.contains("the intervals of 1 contain the truth"), "{text}");
         assert!(text.contains("1 without a value: too few packets arrived"), "{text}");
         assert!(text.contains("1 are not judged"), "{text}");
     }

@@ -1,7 +1,7 @@
 use super::sessions::Sessions;
 use super::token::{AccessClass, AccessConfig, AccessToken, TokenHash};
 use kumade_daemon::{Network, NetworkBudgets};
-use kumade_units::{Span, Time};
+use kumade_units::{RateLimiter, Span, Time};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -60,8 +60,8 @@ pub(super) struct Gate {
     attempts: NetworkBudgets,
     /// From where each token was used last.
     used_from: BTreeMap<TokenHash, IpAddr>,
-    /// When as many failures may be noted as at first.
-    notices_full_at: Time,
+    /// Failures that may be noted.
+    notice_limit: RateLimiter,
     /// Failures since the last that was noted.
     unnoted: u64,
     notices: Vec<Notice>,
@@ -74,8 +74,8 @@ const ATTEMPT_BURST: Span = Span::from_secs(54);
 /// … and a right one that begins a session takes this, since that is noted, too.
 const LOGIN_COST: Span = Span::from_secs(1);
 /// However many networks there are: 60 failures are noted at once, and one in each minute.
-const NOTICE_COST: Span = Span::from_secs(60);
-const NOTICE_BURST: Span = Span::from_secs(59 * 60);
+const NOTICES_PER_SECOND: f64 = 1.0 / 60.0;
+const MAX_NOTICES_AT_ONCE: f64 = 60.0;
 
 impl Visitor {
     /// A browser that is logged in.
@@ -96,7 +96,7 @@ impl Gate {
             sessions: Sessions::default(),
             attempts: NetworkBudgets::new(ATTEMPT_BURST),
             used_from: BTreeMap::new(),
-            notices_full_at: Time::ZERO,
+            notice_limit: RateLimiter::new(NOTICES_PER_SECOND, MAX_NOTICES_AT_ONCE),
             unnoted: 0,
             notices: Vec::new(),
         }
@@ -193,11 +193,10 @@ impl Gate {
     }
 
     fn note_failure(&mut self, from: IpAddr, now: Time) {
-        if self.notices_full_at > now + NOTICE_BURST {
+        if !self.notice_limit.take(1.0, now) {
             self.unnoted += 1;
             return;
         }
-        self.notices_full_at = self.notices_full_at.max(now) + NOTICE_COST;
         let others = match std::mem::take(&mut self.unnoted) {
             0 => String::new(),
             count => format!("; {count} others before it were not noted"),

@@ -10,7 +10,7 @@ use thiserror::Error;
 pub enum AccessClass {
     /// To see what is monitored.
     Read,
-    /// To change what the page can change.
+    /// To have paths measured now.
     Write,
     /// To see who has changed what.
     Admin,

@@ -2,7 +2,7 @@
 
 use super::frame::{Batch, MAX_DOCUMENT_BYTES, RunResult};
 use kumade_planner::AgentMessage;
-use kumade_units::{Span, Time};
+use kumade_units::{RateLimiter, Time};
 use std::collections::BTreeSet;
 
 /// An agent may deliver more than what was asked of it: clocks differ, and what is on its way when the configuration changes counts, too.
@@ -26,34 +26,6 @@ const MESSAGES_PER_SECOND: f64 = 20.0;
 const MAX_MESSAGES_AT_ONCE: f64 = 400.0;
 /// Grants that an agent holds at a time: a run uses the whole host.
 const MAX_HELD_GRANTS: usize = 16;
-
-/// A token bucket: so many at once, and so many a second in the long run.
-#[derive(Debug, Clone)]
-struct Bucket {
-    rate_per_second: f64,
-    capacity: f64,
-    left: f64,
-    updated: Time,
-}
-
-impl Bucket {
-    /// A full one.
-    fn new(rate_per_second: f64, capacity: f64, now: Time) -> Self {
-        Bucket { rate_per_second, capacity, left: capacity, updated: now }
-    }
-
-    /// Takes so many, or none of them.
-    fn take(&mut self, count: f64, now: Time) -> bool {
-        let passed = (now - self.updated).max(Span::ZERO).as_secs_f64();
-        self.left = (self.left + passed * self.rate_per_second).min(self.capacity);
-        self.updated = now;
-        let is_there = count <= self.left;
-        if is_there {
-            self.left -= count;
-        }
-        is_there
-    }
-}
 
 /// What one agent is asked for.
 #[derive(Debug, Clone, Copy, Default)]
@@ -80,26 +52,26 @@ pub(crate) enum BatchVerdict {
 /// What one agent may say.
 #[derive(Debug, Clone)]
 pub(crate) struct AgentBudget {
-    results: Bucket,
-    runs: Bucket,
-    batches: Bucket,
-    instances: Bucket,
+    results: RateLimiter,
+    runs: RateLimiter,
+    batches: RateLimiter,
+    instances: RateLimiter,
     known_instances: BTreeSet<u64>,
-    events: Bucket,
-    messages: Bucket,
+    events: RateLimiter,
+    messages: RateLimiter,
 }
 
 impl AgentBudget {
-    pub(crate) fn new(asked: AskedRates, now: Time) -> Self {
+    pub(crate) fn new(asked: AskedRates) -> Self {
         let results = asked.probes_per_second * RESERVE;
         AgentBudget {
-            results: Bucket::new(results, results * MAX_ABSENCE_SECONDS, now),
-            runs: Bucket::new(asked.runs_per_second * RESERVE, MAX_RUNS_AT_ONCE, now),
-            batches: Bucket::new(BATCHES_PER_SECOND, BATCHES_PER_SECOND * 60.0, now),
-            instances: Bucket::new(1.0 / INSTANCE_INTERVAL_SECONDS, MAX_INSTANCES_AT_ONCE, now),
+            results: RateLimiter::new(results, results * MAX_ABSENCE_SECONDS),
+            runs: RateLimiter::new(asked.runs_per_second * RESERVE, MAX_RUNS_AT_ONCE),
+            batches: RateLimiter::new(BATCHES_PER_SECOND, BATCHES_PER_SECOND * 60.0),
+            instances: RateLimiter::new(1.0 / INSTANCE_INTERVAL_SECONDS, MAX_INSTANCES_AT_ONCE),
             known_instances: BTreeSet::new(),
-            events: Bucket::new(1.0 / EVENT_INTERVAL_SECONDS, MAX_EVENTS_AT_ONCE, now),
-            messages: Bucket::new(MESSAGES_PER_SECOND, MAX_MESSAGES_AT_ONCE + 4.0 * asked.peers as f64, now),
+            events: RateLimiter::new(1.0 / EVENT_INTERVAL_SECONDS, MAX_EVENTS_AT_ONCE),
+            messages: RateLimiter::new(MESSAGES_PER_SECOND, MAX_MESSAGES_AT_ONCE + 4.0 * asked.peers as f64),
         }
     }
 
@@ -152,23 +124,15 @@ fn is_document(run: &RunResult) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kumade_units::Span;
 
     fn after(seconds: i64) -> Time {
         Time::ZERO + Span::from_secs(seconds)
     }
 
     #[test]
-    fn a_burst_is_taken_and_then_the_rate() {
-        let mut bucket = Bucket::new(2.0, 10.0, after(0));
-        assert!(bucket.take(10.0, after(0)) && !bucket.take(1.0, after(0)));
-        assert!(bucket.take(4.0, after(2)) && !bucket.take(1.0, after(2)));
-        assert!(!bucket.take(11.0, after(1000)) && bucket.take(10.0, after(1000)));
-        assert!(!bucket.take(1.0, after(5)), "a clock that went back gives nothing");
-    }
-
-    #[test]
     fn processes_without_end_are_taken_up_to_a_rate() {
-        let mut budget = AgentBudget::new(AskedRates::default(), after(0));
+        let mut budget = AgentBudget::new(AskedRates::default());
         let batch = |instance| Batch { instance, ..Batch::default() };
         let taken = |budget: &mut AgentBudget, range: std::ops::Range<u64>, now| {
             range.filter(|instance| budget.take_batch(&batch(*instance), now) == BatchVerdict::Taken).count()

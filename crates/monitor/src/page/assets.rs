@@ -25,13 +25,15 @@ const INDEX: Asset = asset!("index.html", "index.html", HTML);
 const LOGIN: &str = include_str!("../../page/login.html");
 /// Where the message stands in the form.
 const LOGIN_MESSAGE: &str = "{message}";
-const ASSETS: [Asset; 11] = [
+const ASSETS: [Asset; 13] = [
     asset!("app.js", "app.js", SCRIPT),
     asset!("dom.js", "dom.js", SCRIPT),
     asset!("format.js", "format.js", SCRIPT),
     asset!("heatmap.js", "heatmap.js", SCRIPT),
     asset!("matrix.js", "matrix.js", SCRIPT),
+    asset!("news.js", "news.js", SCRIPT),
     asset!("plots.js", "plots.js", SCRIPT),
+    asset!("run.js", "run.js", SCRIPT),
     asset!("style.css", "style.css", STYLE),
     asset!("icon.svg", "icon.svg", "image/svg+xml"),
     asset!("uPlot.iife.min.js", "vendor/uPlot.iife.min.js", SCRIPT),

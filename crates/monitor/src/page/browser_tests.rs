@@ -4,6 +4,7 @@
 
 mod driver;
 mod example;
+mod real_mesh;
 
 use super::{History, PageGuards, PageServer, PairNumbers, Tls};
 use crate::access::{AccessConfig, AccessControl};
@@ -18,14 +19,21 @@ use kumade_netns_testbed::{eventually, in_namespaces};
 use kumade_units::Span;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// A page, and a browser that looks at it.
-struct Visit {
+/// A browser that looks at a page.
+struct Window {
     browser: Browser,
+    page: SocketAddr,
+}
+
+/// The page of a status and an archive that are made up, and a browser that looks at it.
+struct Visit {
+    window: Window,
     status: watch::Sender<Arc<MonitorStatus>>,
-    server: PageServer,
+    _server: PageServer,
     _directory: PrivateDirectory,
 }
 
@@ -51,12 +59,26 @@ impl Visit {
         let guards = PageGuards { access: AccessControl::new(AccessConfig::default(), |_| ()), tls: Tls::default() };
         let history = History::new(vec![reader], numbers);
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = inside.run(|| PageServer::start(address, receiver, history, guards, |_| ())).unwrap().unwrap();
-        Some(Visit { browser, status: sender, server, _directory: directory })
+        let server = inside
+            .run(|| PageServer::start(address, receiver, history, guards, Arc::new(drop), |_| ()))
+            .unwrap()
+            .unwrap();
+        let window = Window { browser, page: server.address() };
+        Some(Visit { window, status: sender, _server: server, _directory: directory })
     }
+}
 
+impl Deref for Visit {
+    type Target = Window;
+
+    fn deref(&self) -> &Window {
+        &self.window
+    }
+}
+
+impl Window {
     fn open(&self, path: &str) {
-        self.browser.open(&format!("http://{}{path}", self.server.address()));
+        self.browser.open(&format!("http://{}{path}", self.page));
     }
 
     fn ask(&self, expression: &str) -> Value {
@@ -77,7 +99,7 @@ impl Visit {
         let is_own = |entry: &Value| entry["message"].as_str().is_some_and(|text| text.starts_with("chrome://"));
         let console: Vec<_> = self.browser.console().into_iter().filter(|entry| !is_own(entry)).collect();
         assert_eq!(console, Vec::<Value>::new());
-        let own = format!("http://{}/", self.server.address());
+        let own = format!("http://{}/", self.page);
         let foreign: Vec<_> = self.browser.requests().into_iter().filter(|url| !url.starts_with(&own)).collect();
         assert_eq!(foreign, Vec::<String>::new());
     }
@@ -89,6 +111,7 @@ impl Visit {
         format!("first paint after {first} ms, all of it after {} ms", self.ask("Math.round(window.notedTime)"))
     }
 
+    /// With `KUMADE_SCREENSHOTS` only.
     fn picture(&self, name: &str) {
         let Some(directory) = std::env::var_os("KUMADE_SCREENSHOTS") else { return };
         std::fs::write(std::path::Path::new(&directory).join(name), self.browser.screenshot()).unwrap();
@@ -164,7 +187,7 @@ fn eight_tabs_share_one_stream() {
         let Some(visit) = Visit::begin(example::mesh(8), 2) else { return };
         let mut streams = 0;
         let mut count_streams = || {
-            streams += visit.browser.requests().iter().filter(|url| url.ends_with("/api/v1/stream")).count();
+            streams += visit.browser.requests().iter().filter(|url| url.contains("/api/v1/stream?")).count();
             streams
         };
         visit.open("/");
@@ -206,25 +229,28 @@ fn each_view_fits_its_window_light_and_dark() {
 const WIDE_ELEMENTS: &str = "[...document.querySelectorAll('body *')].filter((one) => !one.parentElement.closest('.scroll') && \
     one.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map((one) => `${one.tagName}.${one.className}#${one.id}`)";
 
-fn visit_all_views(visit: &Visit, name: &str) {
+/// A view has a ground of this colour, and is no wider than the window.
+fn assert_fits(window: &Window, view: &str, ground: &str, widths: &[u32]) {
+    window.open(view);
+    window.wait_for("document.getElementById('connection').innerText.startsWith('live')");
+    window.wait_for("!!document.querySelector('h1') && !document.body.innerText.includes('could not be fetched')");
+    assert_eq!(window.ask("getComputedStyle(document.body).backgroundColor"), json!(ground));
+    for width in widths {
+        window.browser.resize(*width, 900);
+        let widths = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]";
+        let fits = || window.ask(widths)[0].as_u64() <= window.ask(widths)[1].as_u64();
+        assert!(eventually(fits), "{view} at {width}: {}", window.ask(WIDE_ELEMENTS));
+    }
+}
+
+fn visit_all_views(visit: &Window, name: &str) {
     let pair = format!("/pair/{PAIR_OF_A_YEAR}?last=1y");
     let views = ["/", "/?show=loss", "/paths", "/?show=delay", "/heatmap?last=30d", "/events", "/schedule", &pair];
     let views = if name == "small" { &views[..] } else { &views[..3] };
     for (scheme, ground) in [("light", "rgb(255, 255, 255)"), ("dark", "rgb(23, 23, 21)")] {
         visit.browser.prefer(scheme);
         for view in views.iter().copied() {
-            visit.open(view);
-            visit.wait_for("document.getElementById('connection').innerText.startsWith('live')");
-            visit.wait_for(
-                "!!document.querySelector('h1') && !document.body.innerText.includes('could not be fetched')",
-            );
-            assert_eq!(visit.ask("getComputedStyle(document.body).backgroundColor"), json!(ground));
-            for width in [360, 1280, 2560] {
-                visit.browser.resize(width, 900);
-                let widths = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]";
-                let fits = || visit.ask(widths)[0].as_u64() <= visit.ask(widths)[1].as_u64();
-                assert!(eventually(fits), "{view} of the {name} mesh at {width}: {}", visit.ask(WIDE_ELEMENTS));
-            }
+            assert_fits(visit, view, ground, &[360, 1280, 2560]);
         }
         visit.browser.resize(1280, 800);
         visit.open("/");

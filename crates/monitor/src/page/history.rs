@@ -162,8 +162,10 @@ impl History {
         Ok(RunDocument { pair: self.id(run.pair).unwrap_or_default(), run: run_status(&run), document })
     }
 
-    pub(crate) fn events(&self, range: Range<Time>) -> Result<EventsDocument, HistoryError> {
-        let events = self.read(|reader| reader.events(range, None, None, MAX_EVENTS))?;
+    /// Of one pair, or of all and of hosts.
+    pub(crate) fn events(&self, pair: Option<&str>, range: Range<Time>) -> Result<EventsDocument, HistoryError> {
+        let pair = pair.map(|id| self.number(id)).transpose()?;
+        let events = self.read(|reader| reader.events(range, None, pair, MAX_EVENTS))?;
         let entry = |event: kumade_archive::Event| EventEntry {
             time_seconds: event.at.as_secs_f64(),
             kind: event.kind,

@@ -6,11 +6,25 @@ use kumade_units::Time;
 use serde::Deserialize;
 use std::ops::Range;
 
+/// What a page has seen of the status.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct KnownQuery {
+    pub(super) after: Option<String>,
+}
+
 /// A range of time: seconds since 1970 (UTC). Without it, the last day.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct RangeQuery {
     from: Option<f64>,
     to: Option<f64>,
+}
+
+/// As [`RangeQuery`]; and of which path.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct EventsQuery {
+    from: Option<f64>,
+    to: Option<f64>,
+    pub(super) pair: Option<String>,
 }
 
 /// As [`RangeQuery`]; and in how many points, about.
@@ -59,6 +73,12 @@ impl RangeQuery {
     /// Without a range, from the beginning.
     pub(super) fn range_or_all(self) -> Result<Range<Time>, HistoryError> {
         RangeQuery { from: Some(self.from.unwrap_or(0.0)), to: self.to }.range()
+    }
+}
+
+impl EventsQuery {
+    pub(super) fn range(&self) -> Result<Range<Time>, HistoryError> {
+        RangeQuery { from: self.from, to: self.to }.range()
     }
 }
 

@@ -1,6 +1,8 @@
 use super::connections::Peer;
 use super::history::{History, HistoryError};
+use super::measure::MeasureRequests;
 use super::question_room::QuestionRoom;
+use super::stream::News;
 use super::tls::Tls;
 use super::unsent::UnsentAnswers;
 use crate::access::AccessControl;
@@ -15,6 +17,8 @@ use tokio::sync::watch;
 #[derive(Clone)]
 pub(super) struct Sources {
     pub(super) status: watch::Receiver<Arc<MonitorStatus>>,
+    pub(super) news: News,
+    pub(super) measure: MeasureRequests,
     pub(super) history: History,
     pub(super) room: Arc<QuestionRoom>,
     pub(super) unsent: UnsentAnswers,

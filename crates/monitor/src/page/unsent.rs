@@ -35,7 +35,8 @@ impl UnsentAnswers {
     }
 
     /// The answer, which counts until it has been taken.
-    pub(super) fn body(&self, answer: Vec<u8>, peer: &Peer) -> Body {
+    pub(super) fn body(&self, answer: impl Into<Bytes>, peer: &Peer) -> Body {
+        let answer = answer.into();
         if answer.len() < LARGE_BYTES {
             return Body::from(answer);
         }
@@ -46,7 +47,7 @@ impl UnsentAnswers {
         };
         let leaving = self.lock().admit(peer.address.ip(), end);
         leaving.iter().for_each(|connection| connection.notify_one());
-        Body::new(UnsentBody { rest: answer.into(), answers: self.clone(), id: number })
+        Body::new(UnsentBody { rest: answer, answers: self.clone(), id: number })
     }
 
     fn lock(&self) -> MutexGuard<'_, Admission<Arc<Notify>>> {

@@ -46,7 +46,6 @@ impl Recorder {
         let Some(mesh) = &mut self.mesh else { return };
         mesh.places = self.pairs.iter().enumerate().map(|(place, pair)| ((pair.source, pair.path()), place)).collect();
         // What each may deliver is what it is asked for.
-        let now = clock::monotonic();
         for agent in &mut mesh.agents {
             let own = self.pairs.iter().filter(|pair| pair.source == agent.host);
             let mut asked = AskedRates::default();
@@ -56,7 +55,7 @@ impl Recorder {
                 let period = pair.target.measurement.as_ref().map(|schedule| schedule.period.as_secs_f64());
                 asked.runs_per_second += period.map_or(0.0, |period| 1.0 / period);
             }
-            agent.budget = AgentBudget::new(asked, now);
+            agent.budget = AgentBudget::new(asked);
         }
     }
 
@@ -335,6 +334,10 @@ impl Recorder {
         match reason {
             Waiting::AgentAbsent(agent) => name(*agent).map(|name| format!("the agent {name} is not connected")),
             Waiting::Claimed { agent, holder } => name(*agent).map(|name| format!("{name} is not free: {holder}")),
+            Waiting::InUse { run: Some(run), .. } => {
+                let pair = self.pairs.iter().find(|pair| pair.run == Some(*run));
+                pair.map(|pair| format!("{} is being measured", pair.target.name))
+            }
             _ => None,
         }
         .unwrap_or_else(|| reason.to_string())

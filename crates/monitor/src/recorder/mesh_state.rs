@@ -70,7 +70,7 @@ impl MeshState {
             since: None,
             address: None,
             condition: Condition::default(),
-            budget: AgentBudget::new(AskedRates::default(), now),
+            budget: AgentBudget::new(AskedRates::default()),
         };
         Ok(MeshState {
             agents: mesh.agents.iter().zip(hosts).map(state).collect(),

@@ -35,10 +35,10 @@ pub(super) const PEER_LOST_AFTER: Span = Span::from_secs(5);
 /// A rule that is not mentioned for this long is forgotten.
 pub(super) const SESSION_LEASE: Span = Span::from_secs(120);
 /// Requests per second that are sent, and how many of them at once.
-pub(super) const MAX_REQUESTS_PER_SECOND: u32 = 4000;
-pub(super) const MAX_REQUEST_BURST: u32 = 256;
+pub(super) const MAX_REQUESTS_PER_SECOND: f64 = 4000.0;
+pub(super) const MAX_REQUEST_BURST: f64 = 256.0;
 /// Messages per second that are looked at, and as many at once. The far end sends as many requests, and less of others.
-pub(super) const MAX_MESSAGES_PER_SECOND: u32 = 2 * MAX_REQUESTS_PER_SECOND;
+pub(super) const MAX_MESSAGES_PER_SECOND: f64 = 2.0 * MAX_REQUESTS_PER_SECOND;
 
 /// How long to wait after so many messages of the same content, of which there is one at least.
 pub(super) fn retry_interval(tries: u32) -> Span {

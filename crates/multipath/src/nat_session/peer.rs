@@ -1,7 +1,6 @@
 use super::action::NatAction;
 use super::config::{CHECK_INTERVAL, MAX_MESSAGES_PER_SECOND, NatConfig, PEER_LOST_AFTER};
 use super::incarnation::{Incarnation, IncarnationChange, PeerIncarnation};
-use super::limiter::MessageRateLimiter;
 use super::message::{NatContent, NatMessage};
 use super::outbox::Outbox;
 use super::receiving::ReceivingSessions;
@@ -9,7 +8,7 @@ use super::rule::{DividedRule, RestoredRule};
 use super::sending::SendingSessions;
 use super::statistics::{NatStatistics, SessionStatus};
 use kumade_packet::FlowKey;
-use kumade_units::Time;
+use kumade_units::{RateLimiter, Time};
 
 /// One gateway's part of all NAT sessions with one other gateway. The module's first page has the loop contract.
 #[derive(Debug)]
@@ -18,7 +17,7 @@ pub struct NatPeer {
     receiving: ReceivingSessions,
     out: Outbox,
     remote_instance: PeerIncarnation,
-    message_limit: MessageRateLimiter,
+    message_limit: RateLimiter,
     /// When the far end last answered anything; none while it counts as lost.
     last_answer: Option<Time>,
     next_check: Time,
@@ -34,7 +33,7 @@ impl NatPeer {
             receiving: ReceivingSessions::new(config),
             out: Outbox::new(life),
             remote_instance: PeerIncarnation::default(),
-            message_limit: MessageRateLimiter::new(MAX_MESSAGES_PER_SECOND, MAX_MESSAGES_PER_SECOND),
+            message_limit: RateLimiter::new(MAX_MESSAGES_PER_SECOND, MAX_MESSAGES_PER_SECOND),
             last_answer: None,
             next_check: now,
             unanswered_checks: 0,
@@ -89,7 +88,7 @@ impl NatPeer {
     /// A message came from the far end, whose key has been proven. `permits` says whether a rule that it asks for is within
     /// what this gateway's configuration has for it.
     pub fn receive(&mut self, message: NatMessage, permits: impl FnOnce(&RestoredRule) -> bool, now: Time) {
-        if !self.message_limit.take_token(now) {
+        if !self.message_limit.take(1.0, now) {
             self.out.statistics.rate_limited += 1;
             return;
         }

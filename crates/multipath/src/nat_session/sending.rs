@@ -3,14 +3,13 @@ use super::config::{
     CHECK_CYCLE_INTERVALS, HOLD_DOWN, MAX_OPEN_REQUESTS, MAX_REQUEST_BURST, MAX_REQUESTS_PER_SECOND, MAX_TRIES,
     NatConfig, retry_interval,
 };
-use super::limiter::MessageRateLimiter;
 use super::message::{NatContent, RefusalReason};
 use super::outbox::Outbox;
 use super::rule::DividedRule;
 use super::statistics::{NatRole, SessionPhase, SessionStatus};
 use super::timers::SessionTimers;
 use kumade_packet::FlowKey;
-use kumade_units::Time;
+use kumade_units::{RateLimiter, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
@@ -27,7 +26,7 @@ pub(super) struct SendingSessions {
     /// How many requests wait for an answer.
     pending_requests: usize,
     /// Of requests.
-    request_limit: MessageRateLimiter,
+    request_limit: RateLimiter,
     timers: SessionTimers,
     /// Until when it is known what has passed.
     counted_until: Time,
@@ -59,7 +58,7 @@ impl SendingSessions {
             arriving_flows: BTreeSet::new(),
             waiting_ids: VecDeque::new(),
             pending_requests: 0,
-            request_limit: MessageRateLimiter::new(MAX_REQUESTS_PER_SECOND, MAX_REQUEST_BURST),
+            request_limit: RateLimiter::new(MAX_REQUESTS_PER_SECOND, MAX_REQUEST_BURST),
             timers: SessionTimers::default(),
             counted_until: Time::ZERO,
             overdue_ids: Vec::new(),
@@ -235,7 +234,7 @@ impl SendingSessions {
                 self.waiting_ids.pop_front();
                 continue;
             };
-            if !self.request_limit.take_token(now) {
+            if !self.request_limit.take(1.0, now) {
                 return;
             }
             self.waiting_ids.pop_front();
@@ -247,7 +246,7 @@ impl SendingSessions {
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
         let is_paced = self.pending_requests < MAX_OPEN_REQUESTS && !self.waiting_ids.is_empty();
-        let request = is_paced.then(|| self.request_limit.ready_at());
+        let request = is_paced.then(|| self.request_limit.available_at());
         self.timers.next_deadline().into_iter().chain(request).min()
     }
 

@@ -14,9 +14,8 @@ use crate::notice::{HandshakeNotice, KeyRefusals};
 use crate::stream::{self, PREFIX_BYTES};
 use crate::timestamp::{self, Timestamp, TimestampFloor, TimestampSource};
 use crate::timestamp_reply::TimestampReplyKey;
-use crate::token_bucket::{TokenBucket, TokenRate};
 use crate::{HandshakePolicy, PresharedKey, PrivateKey, PublicKey};
-use kumade_units::{Span, Time};
+use kumade_units::{Span, Time, TokenBucket, TokenRate};
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -170,7 +169,7 @@ impl AcceptedPeer {
 
 /// Streams of one peer per second, and at once, whose handshakes are computed on whatever strangers do: a fifth of one
 /// processor's time. Programs open some hundred at once.
-const PEER_STREAMS_PER_SECOND: u32 = 1000;
+const PEER_STREAMS_PER_SECOND: f64 = 1000.0;
 
 /// Notices that are kept where nobody asks for them.
 const MAX_WAITING_NOTICES: usize = 32;
@@ -267,9 +266,9 @@ impl StreamAcceptor {
             Ok(StreamAnswer::Accepted(stream)) => self.peers.get_mut(&stream.peer),
             Ok(StreamAnswer::Outdated(_)) | Err(_) => None,
         };
-        let rate = TokenRate::with_burst(PEER_STREAMS_PER_SECOND, PEER_STREAMS_PER_SECOND);
+        let rate = TokenRate::new(PEER_STREAMS_PER_SECOND, PEER_STREAMS_PER_SECOND + 1.0);
         let has_moved = peer.map(|peer| {
-            if !peer.stream_bucket.take(rate, now) {
+            if !peer.stream_bucket.take(1.0, rate, now) {
                 self.admission.charge(admitted, now);
             }
             peer.host.replace(host) != Some(host)

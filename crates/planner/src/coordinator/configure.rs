@@ -51,17 +51,17 @@ impl Coordinator {
         }
         self.note_loads();
         self.releases.clear();
-        for class in &self.classes {
-            for number in &class.runs {
-                let state = &mut self.runs[*number as usize];
-                if !as_before[*number as usize] {
-                    let run = self.plan.runs[*number as usize].id;
-                    state.served = state.last_served.is_some_and(|served| served >= class.cycle.start);
-                    state.attempts = 0;
-                    (state.release, state.random) = class.cycle.release(run, state.load_ratio);
-                }
-                self.releases.push(Reverse((state.release, *number)));
+        let cycles = self.classes.iter().flat_map(|class| class.runs.iter().map(|number| (*number, class.cycle)));
+        for (number, cycle) in cycles.collect::<Vec<_>>() {
+            let state = &mut self.runs[number as usize];
+            if as_before[number as usize] {
+                self.releases.push(Reverse((state.release, number)));
+            } else {
+                state.served = state.last_served.is_some_and(|served| served >= cycle.start);
+                state.attempts = 0;
+                self.release(number, cycle);
             }
+            self.submit_requested(number);
         }
     }
 

@@ -3,6 +3,7 @@
 use super::Coordinator;
 use super::event::{CoordinatorOutput, Missed};
 use crate::coordinator::MAX_KEPT_MISSED;
+use crate::cycle::Cycle;
 use crate::list_scheduler::{ListPosition, Rank};
 use crate::load::ScheduleLoad;
 use kumade_units::Time;
@@ -48,17 +49,24 @@ impl Coordinator {
 
     fn begin_cycle(&mut self, class: usize) {
         let cycle = self.classes[class].cycle;
-        for number in &self.classes[class].runs {
-            let state = &mut self.runs[*number as usize];
+        for number in self.classes[class].runs.clone() {
+            let state = &mut self.runs[number as usize];
             state.served = false;
             state.attempts = 0;
             state.last_outcome = None;
-            (state.release, state.random) = cycle.release(self.plan.runs[*number as usize].id, state.load_ratio);
-            if state.unserved_cycles >= MAX_UNSERVED_CYCLES {
-                state.release = cycle.start;
-            }
-            self.releases.push(Reverse((state.release, *number)));
+            self.release(number, cycle);
+            self.submit_requested(number);
         }
+    }
+
+    /// Says when in a cycle a run may start. One that was never made, or not for some cycles, is due at once.
+    pub(super) fn release(&mut self, number: u32, cycle: Cycle) {
+        let state = &mut self.runs[number as usize];
+        (state.release, state.random) = cycle.release(self.plan.runs[number as usize].id, state.load_ratio);
+        if state.last_served.is_none() || state.unserved_cycles >= MAX_UNSERVED_CYCLES {
+            state.release = cycle.start;
+        }
+        self.releases.push(Reverse((state.release, number)));
     }
 
     /// Puts the runs into the list whose time in their cycle has come.
@@ -66,12 +74,18 @@ impl Coordinator {
         while let Some(&Reverse((time, number))) = self.releases.peek().filter(|Reverse((time, _))| *time <= now) {
             self.releases.pop();
             let state = &self.runs[number as usize];
+            let is_requested = self.is_requested(number);
             // A release of an earlier cycle, or one that was put off.
-            if state.served || state.granted || state.release != time || self.list.is_waiting(number) {
+            if (state.served && !is_requested) || state.granted || state.release != time || self.list.is_waiting(number)
+            {
                 continue;
             }
             let is_overdue = state.unserved_cycles >= MAX_UNSERVED_CYCLES;
-            let rank = if is_overdue { Rank::Overdue } else { Rank::Regular };
+            let rank = match () {
+                () if is_overdue => Rank::Overdue,
+                () if is_requested => Rank::Requested,
+                () => Rank::Regular,
+            };
             self.list.submit(number, ListPosition { rank, since: time, random: state.random });
         }
     }

@@ -145,16 +145,21 @@ impl Coordinator {
             Outcome::CutOff => state.history.record_cut_off(grant.slot),
             _ => {}
         }
+        let is_requested = self.requests.contains_key(&run);
         let is_of_this_cycle = cycle.is_some_and(|cycle| cycle.number == grant.cycle);
         if outcome.is_served() {
             state.last_served = Some(now);
             state.unserved_cycles = 0;
             state.served |= is_of_this_cycle;
-        } else if is_of_this_cycle {
+        } else if is_of_this_cycle || is_requested {
             state.attempts += 1;
             state.release = now + RETRY_AFTER * i64::from(state.attempts);
         }
-        if !state.served && state.attempts < MAX_ATTEMPTS {
+        if outcome.is_served() || state.attempts >= MAX_ATTEMPTS {
+            self.requests.remove(&run);
+        }
+        let is_wanted = !state.served || self.requests.contains_key(&run);
+        if is_wanted && state.attempts < MAX_ATTEMPTS {
             state.release = state.release.max(now);
             self.releases.push(Reverse((state.release, number)));
         }

@@ -10,7 +10,7 @@ impl Coordinator {
             return Waiting::Deposed;
         }
         if !self.list.is_waiting(number) {
-            return self.runs[number as usize].unlisted_reason(now);
+            return self.runs[number as usize].unlisted_reason(self.is_requested(number), now);
         }
         if self.quiet_until.is_some() {
             return Waiting::FormerGrants;

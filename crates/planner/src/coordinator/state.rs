@@ -170,10 +170,10 @@ impl ActiveGrant {
 
 impl RunState {
     /// Why it does not wait in the list, if it doesn't.
-    pub(super) fn unlisted_reason(&self, now: Time) -> Waiting {
+    pub(super) fn unlisted_reason(&self, is_requested: bool, now: Time) -> Waiting {
         match &self.last_outcome {
             _ if self.granted => Waiting::Running,
-            Some(outcome) if !self.served && self.attempts > 0 => Waiting::Retry(outcome.clone()),
+            Some(outcome) if (!self.served || is_requested) && self.attempts > 0 => Waiting::Retry(outcome.clone()),
             _ if self.served || self.release > now => Waiting::NotDue,
             _ => Waiting::Ready,
         }

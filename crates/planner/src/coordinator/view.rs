@@ -2,11 +2,13 @@
 
 use super::Coordinator;
 use super::event::{Missed, Waiting};
-use crate::id::{AgentId, ResourceId, RunId};
+use crate::cycle::Cycle;
+use crate::id::{AgentId, ClassId, ResourceId, RunId};
 use crate::load::ScheduleLoad;
 use crate::token::Token;
 use kumade_units::{Span, Time};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What runs, what runs next, how busy the resources are, and what was missed. Times are spans from now, in nanoseconds, so
 /// that nobody has to know the coordinator's clock.
@@ -57,7 +59,7 @@ pub struct RunningView {
 pub struct NextView {
     /// Which.
     pub run: RunId,
-    /// In how long its time comes; zero or below if it waits for something else.
+    /// In how long its time comes, in the next cycle where it was served in this one; zero or below if it waits for something else.
     #[serde(rename = "due_in_nanoseconds")]
     pub due_in: Span,
     /// What it waits for.
@@ -73,7 +75,7 @@ pub struct NextView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CycleView {
     /// Which class.
-    pub class: crate::ClassId,
+    pub class: ClassId,
     /// Number of the cycle.
     pub cycle: u64,
     /// In how long the next one begins.
@@ -112,27 +114,40 @@ impl Coordinator {
 
     fn next_runs(&self, limit: usize, now: Time) -> Vec<NextView> {
         let numbers = 0..self.runs.len() as u32;
-        let open = numbers.filter(|number| {
-            let state = &self.runs[*number as usize];
-            !state.served && !state.granted
-        });
+        let open = numbers.filter(|number| !self.runs[*number as usize].granted);
+        let next_cycles: BTreeMap<ClassId, Cycle> = self
+            .classes
+            .iter()
+            .map(|class| (class.class.id, self.calendar.cycle(&class.class, class.cycle.end())))
+            .collect();
+        let due = |number: u32| self.due(number, &next_cycles, now);
         // Those in the list in its order, then those whose time has not come.
         let mut open: Vec<_> = open.collect();
         open.sort_by_cached_key(|number| {
             let position = self.list.position(*number);
-            (position.is_none(), position, self.runs[*number as usize].release)
+            (position.is_none(), position, due(*number))
         });
         let view = |number: u32| {
             let (run, state) = (&self.plan.runs[number as usize], &self.runs[number as usize]);
             NextView {
                 run: run.id,
-                due_in: state.release - now,
+                due_in: due(number) - now,
                 waits_for: self.waiting_reason(number, now),
                 unserved_cycles: state.unserved_cycles,
                 slot: state.history.slot(run.kind),
             }
         };
         open.into_iter().take(limit).map(view).collect()
+    }
+
+    /// Of a run that was served, in its next cycle.
+    fn due(&self, number: u32, next_cycles: &BTreeMap<ClassId, Cycle>, now: Time) -> Time {
+        let (run, state) = (&self.plan.runs[number as usize], &self.runs[number as usize]);
+        if self.list.is_waiting(number) {
+            return state.release.min(now);
+        }
+        let next = next_cycles.get(&run.class).filter(|_| state.served && !self.is_requested(number));
+        next.map_or(state.release, |next| next.release(run.id, state.load_ratio).0)
     }
 
     fn cycle_views(&self, now: Time) -> Vec<CycleView> {

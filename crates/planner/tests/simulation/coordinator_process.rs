@@ -40,6 +40,12 @@ impl World {
             Frame::FromAgent(agent, message) => {
                 self.give(number, CoordinatorInput::Message(kumade_planner::AgentId(agent as u32), message), now);
             }
+            Frame::Wanted(run) => {
+                if let Some(coordinator) = &mut self.coordinators[number].coordinator {
+                    // One that is not made is as good for the test.
+                    let _ = coordinator.request(run, now);
+                }
+            }
             Frame::Configure(plan) => self.give(number, CoordinatorInput::Configure(*plan), now),
             Frame::Reply { incarnation, reply } if incarnation == self.coordinators[number].process.incarnation => {
                 self.take_reply(number, reply, now);

@@ -13,17 +13,19 @@ pub enum Fault {
     SetClock,
     Configure,
     Claim,
+    Want,
 }
 
 impl Fault {
     /// With the mean time between two of them, in seconds.
-    const ALL: [(Fault, f64); 6] = [
+    const ALL: [(Fault, f64); 7] = [
         (Fault::Crash, 150.0),
         (Fault::Stop, 80.0),
         (Fault::CutOff, 100.0),
         (Fault::SetClock, 200.0),
         (Fault::Configure, 600.0),
         (Fault::Claim, 100.0),
+        (Fault::Want, 20.0),
     ];
 }
 
@@ -55,6 +57,7 @@ impl World {
             Fault::SetClock => self.set_clock(),
             Fault::Configure => self.change_plan(),
             Fault::Claim => self.claim_host(),
+            Fault::Want => self.want_run(),
         };
         *self.tally.faults.entry(name).or_default() += 1;
         self.schedule_next(fault);
@@ -133,6 +136,14 @@ impl World {
             );
         }
         "plan changes"
+    }
+
+    /// At a coordinator that may not lead.
+    fn want_run(&mut self) -> &'static str {
+        let run = self.plan.runs[self.random.random_range(0..self.plan.runs.len())].id;
+        let node = Node::Coordinator(self.random.random_range(0..self.coordinators.len()));
+        self.schedule(self.now, Event::Arrive(node, Frame::Wanted(run)));
+        "runs asked for"
     }
 
     fn claim_host(&mut self) -> &'static str {

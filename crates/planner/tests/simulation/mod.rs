@@ -13,7 +13,7 @@ mod store;
 use agent_process::AgentProcess;
 use clock::Clock;
 use coordinator_process::CoordinatorProcess;
-use kumade_planner::{AgentMessage, Grant, Plan, Token};
+use kumade_planner::{AgentMessage, Grant, Plan, RunId, Token};
 use kumade_units::{Span, Time};
 use observer::Observer;
 use rand::{Rng, RngExt, SeedableRng};
@@ -76,6 +76,8 @@ enum Node {
 #[derive(Clone, Debug)]
 enum Frame {
     FromAgent(usize, AgentMessage),
+    /// By a person: this run is wanted now.
+    Wanted(RunId),
     Grant(Grant),
     /// From the initiator: may this train be carried, and in its last argument, does it come from the responder?
     Ask {

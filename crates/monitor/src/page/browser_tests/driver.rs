@@ -35,12 +35,18 @@ pub(super) struct Browser {
 }
 
 impl Browser {
+    /// Whether there is one; where there is none, that is said.
+    pub(super) fn is_installed() -> bool {
+        let is_installed = program(DRIVER).is_some() && program("chromium").is_some();
+        if !is_installed {
+            eprintln!("not tested: it takes Chromium and its driver (Debian: chromium, chromium-driver)");
+        }
+        is_installed
+    }
+
     /// Starts it in this network namespace; none where it is not installed, which is said.
     pub(super) fn start(inside: &Namespace) -> Option<Self> {
-        let (Some(driver), Some(_)) = (program(DRIVER), program("chromium")) else {
-            eprintln!("not tested: it takes Chromium and its driver (Debian: chromium, chromium-driver)");
-            return None;
-        };
+        let driver = program(DRIVER).filter(|_| Browser::is_installed())?;
         let home = PrivateDirectory::new("kumade-browser").unwrap();
         // In a user namespace, nobody else is known.
         let may_change_user = geteuid().is_root() && chown(home.path(), user(), group()).is_ok();

@@ -353,7 +353,6 @@ fn nothing_is_measured_over_a_link_whose_budget_is_used_up_also_after_a_restart(
             let message = AgentMessage::Heartbeat(heartbeat);
             bench.recorder.take_planner_message(agent, message, now, clock::realtime());
         }
-        bench.recorder.follow_link_budgets(now);
         bench.recorder.follow_schedule(now, clock::realtime());
         for command in bench.commands() {
             if let MeshCommand::Send { agent, frame: CoordinatorFrame::Grant(_) } = command {
