@@ -26,6 +26,8 @@ pub(super) struct ProbeSocket {
     first_sequence: u64,
     /// A failed send leaves it open whether the kernel has counted it.
     are_timestamp_ids_valid: bool,
+    /// Whether the kernel has told when the last reply came.
+    are_replies_stamped: bool,
 }
 
 #[derive(Debug)]
@@ -65,7 +67,12 @@ impl ProbeSocket {
             SocketKind::Stamp(socket, _) => stamp::enable_transmit(socket, false).is_ok(),
             SocketKind::Echo(..) => true,
         };
-        Ok(ProbeSocket { kind, first_sequence: next_sequence, are_timestamp_ids_valid: has_stamps })
+        Ok(ProbeSocket { kind, first_sequence: next_sequence, are_timestamp_ids_valid: has_stamps, are_replies_stamped: false })
+    }
+
+    /// Whether replies may wait to be received: the kernel tells when they came. Not known before the first one.
+    pub(super) fn are_replies_stamped(&self) -> bool {
+        self.are_replies_stamped
     }
 
     /// Sends the next probe of the session. `clock_error` is that of this host's clock; none where it does not follow UTC.
@@ -116,7 +123,10 @@ impl ProbeSocket {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 reply => reply?,
             };
-            reply.iter().for_each(|reply| session.reply_received(reply));
+            if let Some(reply) = reply {
+                self.are_replies_stamped = reply.arrived.kernel.is_some();
+                session.reply_received(&reply);
+            }
         }
         Ok(())
     }
