@@ -90,7 +90,7 @@ const BATCHINGS_PER_INTERVAL: i64 = 20;
 /// Probes that are sent together at most: they take a link no longer than one full packet of a transfer does.
 const MAX_BATCH: usize = 16;
 /// Reports wait for others so long: whoever is told is woken up as well.
-const MAX_REPORT_DELAY: Span = Span::from_millis(200);
+const MAX_REPORT_DELAY: Span = Span::from_millis(500);
 /// Lost probes in a row after which another address of the name is tried.
 const MAX_LOST_IN_A_ROW: u32 = 3;
 /// Probes that are sent after one whose reply is late, until one is answered …

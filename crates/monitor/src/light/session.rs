@@ -149,6 +149,11 @@ impl ProbeSession {
         }
     }
 
+    /// Whether any probe is waited for.
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// When a probe was sent, as it says itself; none where it is not waited for.
     pub fn sent_stamp(&self, sequence: u64) -> Option<Time> {
         self.waiting.get(&sequence).map(|probe| probe.stamps.user)

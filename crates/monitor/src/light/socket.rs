@@ -113,8 +113,13 @@ impl ProbeSocket {
     /// Takes what has come: stamps of probes that have left, and replies. Errors are those of the path, such as an unreachable port.
     pub(super) fn receive(&mut self, session: &mut ProbeSession, clock_error: Option<Span>) -> io::Result<()> {
         while let Some(stamp) = stamp::next_transmit_stamp(self)? {
+            let sequence = self.first_sequence + u64::from(stamp.key);
             if self.are_timestamp_ids_valid && stamp.place == StampPlace::Device {
-                session.probe_stamped(self.first_sequence + u64::from(stamp.key), stamp.time);
+                session.probe_stamped(sequence, stamp.time);
+            }
+            // To ask for more takes as long as to get one.
+            if sequence + 1 == session.next_sequence() {
+                break;
             }
         }
         let mut buffer = [0; MAX_REPLY_BYTES];
@@ -126,6 +131,10 @@ impl ProbeSocket {
             if let Some(reply) = reply {
                 self.are_replies_stamped = reply.arrived.kernel.is_some();
                 session.reply_received(&reply);
+                // Others that have come are told of again.
+                if !session.is_waiting() {
+                    return Ok(());
+                }
             }
         }
         Ok(())
