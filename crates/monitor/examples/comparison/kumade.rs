@@ -32,6 +32,8 @@ impl Program for Kumade {
         fs::write(directory.join(FILE), text)?;
         let mut command = host.command(&self.program);
         command.args(["monitor", "--config"]).arg(directory.join(FILE));
+        // Another monitor of this host has the same name.
+        command.env("XDG_RUNTIME_DIR", directory);
         Ok(command)
     }
 

@@ -24,7 +24,7 @@ use kumade_daemon::signals::DaemonSignals;
 use kumade_net::namespace::{self, Namespace};
 use kumade_netns_testbed::run_ip;
 use row::{HEAD, Row};
-use smokeping::{SmokePing, STEP};
+use smokeping::{STEP, SmokePing};
 use smokeping_prober::SmokepingProber;
 use std::error::Error;
 use std::fs;
@@ -57,7 +57,8 @@ fn main() -> Outcome<()> {
     };
     let seconds = option("--seconds").map_or(Ok(60), |text| text.parse())?;
     let program = PathBuf::from(option("--program").map_or("target/release/kumade", String::as_str));
-    let kumade = Kumade { program: fs::canonicalize(&program).map_err(|error| format!("{}: {error}", program.display()))? };
+    let kumade =
+        Kumade { program: fs::canonicalize(&program).map_err(|error| format!("{}: {error}", program.display()))? };
     let directory = Directory::new()?;
     let wait = |duration: Duration| wait(duration, &signals);
     if wanted("probers") {

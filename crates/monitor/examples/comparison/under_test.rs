@@ -38,7 +38,11 @@ pub struct Running {
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Running {
-    pub fn start(host: Namespace, directory: PathBuf, command: impl FnOnce(&Namespace) -> Outcome<Command>) -> Outcome<Self> {
+    pub fn start(
+        host: Namespace,
+        directory: PathBuf,
+        command: impl FnOnce(&Namespace) -> Outcome<Command>,
+    ) -> Outcome<Self> {
         let log = File::create(directory.join("log"))?;
         let mut command = command(&host)?;
         let process = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;

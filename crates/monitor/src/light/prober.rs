@@ -285,11 +285,8 @@ impl ProberRun {
         Ok(())
     }
 
-    /// When the timer that is due first has waited for others, or they are enough.
     fn next_round(&self) -> Time {
-        let mut times = self.timers.iter().map(|(time, _)| *time);
-        let first = times.next().map(|first| first + self.batching);
-        first.into_iter().chain(times.nth(MAX_BATCH - 2)).min().unwrap_or(Time::MAX)
+        round_time(self.timers.iter().map(|(time, _)| *time), self.batching)
     }
 
     /// Tells what there is, unless it can wait for the next round.
@@ -307,6 +304,12 @@ impl ProberRun {
         self.reporting_since = None;
         self.reports.drain(..).for_each(&mut self.report);
     }
+}
+
+/// When the timer that is due first has waited for others, or they are enough; `times` are in order.
+fn round_time(mut times: impl Iterator<Item = Time>, batching: Span) -> Time {
+    let first = times.next().map(|first| first + batching);
+    first.into_iter().chain(times.nth(MAX_BATCH - 2)).min().unwrap_or(Time::MAX)
 }
 
 impl TargetRun {
@@ -442,5 +445,25 @@ impl TargetRun {
             }
         }
         reports.push(ProbeReport::Results { target: self.place, results, duplicates });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_wait_for_others_until_they_are_a_batch() {
+        let after = |millis| Time::ZERO + Span::from_millis(millis);
+        let round = |count: i64, interval| {
+            let times = (1..=count).map(|number| after(number * interval));
+            round_time(times, Span::from_millis(50))
+        };
+        assert_eq!(round(0, 1), Time::MAX);
+        assert_eq!(round(1, 100), after(150));
+        // The first has waited for long enough; there are enough of them.
+        assert_eq!(round(1000, 10), after(60));
+        assert_eq!(round(1000, 2), after(2 * MAX_BATCH as i64));
+        assert_eq!(round(MAX_BATCH as i64 - 1, 2), after(52));
     }
 }

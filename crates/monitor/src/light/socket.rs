@@ -67,7 +67,12 @@ impl ProbeSocket {
             SocketKind::Stamp(socket, _) => stamp::enable_transmit(socket, false).is_ok(),
             SocketKind::Echo(..) => true,
         };
-        Ok(ProbeSocket { kind, first_sequence: next_sequence, are_timestamp_ids_valid: has_stamps, are_replies_stamped: false })
+        Ok(ProbeSocket {
+            kind,
+            first_sequence: next_sequence,
+            are_timestamp_ids_valid: has_stamps,
+            are_replies_stamped: false,
+        })
     }
 
     /// Whether replies may wait to be received: the kernel tells when they came. Not known before the first one.

@@ -9,11 +9,12 @@ mod process;
 mod server;
 
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::in_namespaces;
-use mesh::Mesh;
+use kumade_netns_testbed::{eventually, in_namespaces};
+use mesh::{Mesh, Victim};
 use server::Server;
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 /// Where the configuration of a process is that a test has started.
 const CHILD_FILE: &str = "KUMADE_TEST_KILLS_FILE";
@@ -55,5 +56,25 @@ fn what_was_acknowledged_is_in_postgresql_once_whatever_is_killed() {
     in_namespaces("what_was_acknowledged_is_in_postgresql_once_whatever_is_killed", || {
         let Some(server) = Server::start() else { return };
         check("postgres", Some(server));
+    });
+}
+
+#[test]
+fn another_coordinator_follows_one_that_was_killed_and_nothing_acknowledged_is_lost() {
+    let name = "another_coordinator_follows_one_that_was_killed_and_nothing_acknowledged_is_lost";
+    in_namespaces(name, || {
+        let Some(server) = Server::start() else { return };
+        let mut mesh = Mesh::new("takeover", start, Some(server));
+        assert!(eventually(|| mesh.are_all_acknowledged()), "nobody leads");
+        mesh.add_coordinator();
+        assert!(eventually(|| mesh.is_other_ready()), "nobody stands by");
+        mesh.kill(Victim::Coordinator);
+        let begin = Instant::now();
+        assert!(eventually(|| mesh.does_other_acknowledge()), "agents do not deliver to the other one");
+        println!("all agents deliver to the other coordinator after {:.1} s", begin.elapsed().as_secs_f64());
+        mesh.finish();
+        let found = ledger::compare(&mesh);
+        println!("{found}");
+        assert!(found.faults.is_empty() && found.acknowledged > 0, "{found}");
     });
 }
