@@ -7,14 +7,14 @@ mod mesh;
 mod process;
 #[path = "../../../archive/tests/archive/server.rs"]
 mod server;
+mod takeover;
 
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{eventually, in_namespaces};
-use mesh::{Mesh, Victim};
+use kumade_netns_testbed::in_namespaces;
+use mesh::Mesh;
 use server::Server;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
 
 /// Where the configuration of a process is that a test has started.
 const CHILD_FILE: &str = "KUMADE_TEST_KILLS_FILE";
@@ -65,13 +65,8 @@ fn another_coordinator_follows_one_that_was_killed_and_nothing_acknowledged_is_l
     in_namespaces(name, || {
         let Some(server) = Server::start() else { return };
         let mut mesh = Mesh::new("takeover", start, Some(server));
-        assert!(eventually(|| mesh.are_all_acknowledged()), "nobody leads");
-        mesh.add_coordinator();
-        assert!(eventually(|| mesh.is_other_ready()), "nobody stands by");
-        mesh.kill(Victim::Coordinator);
-        let begin = Instant::now();
-        assert!(eventually(|| mesh.does_other_acknowledge()), "agents do not deliver to the other one");
-        println!("all agents deliver to the other coordinator after {:.1} s", begin.elapsed().as_secs_f64());
+        let took = takeover::kill_leader(&mut mesh);
+        println!("all agents deliver to the other coordinator after {:.1} s", took.as_secs_f64());
         mesh.finish();
         let found = ledger::compare(&mesh);
         println!("{found}");
