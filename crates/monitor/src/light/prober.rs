@@ -84,11 +84,11 @@ pub struct PausedProber(ProberRun);
 const MAX_WAIT: Span = Span::from_millis(200);
 /// A probe may be sent so long after it is due, together with others, and replies that the kernel has stamped may wait as long: to wake
 /// up takes ten times what a probe does …
-const MAX_BATCHING: Span = Span::from_millis(50);
+const MAX_BATCHING: Span = Span::from_millis(100);
 /// … and such a part of the shortest interval: times stay random.
-const BATCHINGS_PER_INTERVAL: i64 = 20;
+const BATCHINGS_PER_INTERVAL: i64 = 10;
 /// Probes that are sent together at most: they take a link no longer than one full packet of a transfer does.
-const MAX_BATCH: usize = 16;
+const MAX_BATCH: usize = 20;
 /// Reports wait for others so long: whoever is told is woken up as well.
 const MAX_REPORT_DELAY: Span = Span::from_millis(500);
 /// Lost probes in a row after which another address of the name is tried.
