@@ -1,4 +1,6 @@
-//! Kills agents, their coordinator and the database at random moments, and compares what was acknowledged to agents with what the archive has:
+//! Kills agents, their coordinator and the database at random moments, and compares what was acknowledged to agents with what the archive has.
+//! With PostgreSQL another coordinator stands by, and the first one is killed once before: it says how long it takes until agents deliver to
+//! the other one.
 //!
 //! `cargo run --release -p kumade-monitor --example kills -- [sqlite|postgres] [--kills N] [--seed N]`, as root or in a user namespace
 
@@ -12,9 +14,11 @@ mod mesh;
 mod process;
 #[path = "../../archive/tests/archive/server.rs"]
 mod server;
+#[path = "../tests/kills/takeover.rs"]
+mod takeover;
 
 use kumade_net::namespace::{self, Namespace};
-use mesh::Mesh;
+use mesh::{Mesh, Victim};
 use server::Server;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -66,6 +70,11 @@ fn check(engine: &str, kills: u32, seed: u64) -> usize {
     println!("{engine}: {kills} kills, seed {seed}");
     let begin = Instant::now();
     let mut mesh = Mesh::new(engine, start, server);
+    if mesh.server.is_some() {
+        let took = takeover::kill_leader(&mut mesh);
+        println!("  agents deliver to another coordinator {:.1} s after the first was killed", took.as_secs_f64());
+        mesh.restart(Victim::Coordinator);
+    }
     let counts = killing::kill_at_random(&mut mesh, kills, seed);
     mesh.finish();
     let found = ledger::compare(&mesh);

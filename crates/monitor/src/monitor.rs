@@ -46,8 +46,8 @@ pub struct Monitor {
 const MAX_WAITING_REPORTS: usize = 1 << 16;
 /// Questions of the page that are answered at a time.
 const MAX_QUESTIONS: usize = 2;
-/// The recorder commits each second, and takes its time.
-const COMMIT_TIME: Span = Span::from_secs(5);
+/// The recorder commits every five seconds, and takes its time.
+const COMMIT_TIME: Span = Span::from_secs(10);
 
 impl Monitor {
     /// Starts all of it; where the archive is shared, by the right to write it.

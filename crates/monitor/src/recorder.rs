@@ -79,8 +79,11 @@ const TOKENS_KEY: &str = "planner.tokens";
 /// This host's id: targets have others.
 pub(crate) const OWN_HOST_ID: &str = "@self";
 
-/// Between two commits; what is not committed is lost with the process.
+/// Between two looks at all there is, and two commits where somebody waits for one.
 const COMMIT_INTERVAL: Span = Span::from_secs(1);
+/// Between two commits of this host's own probes, for which nobody waits: each commit writes some pages. What is not committed is lost
+/// with the process.
+const MAX_COMMIT_DELAY: Span = Span::from_secs(5);
 /// Steps of rolling up and deleting between two commits; each takes some tens of milliseconds.
 const MAX_MAINTENANCE_STEPS: usize = 8;
 /// Measurements whose times are remembered: results of probes come seconds later at most.
@@ -109,6 +112,8 @@ pub(crate) struct Recorder {
     instance: String,
     /// Of the next batch.
     sequence: u64,
+    /// By the monotonic clock.
+    last_commit: Time,
     events: Vec<Event>,
     gaps: Vec<Gap>,
     runs: Vec<NewRun>,
@@ -187,6 +192,7 @@ impl Recorder {
             numbers: PairNumbers::default(),
             instance: format!("{OWN_HOST_ID}/{}", utc.as_nanos()),
             sequence: 0,
+            last_commit: now,
             events: Vec::new(),
             gaps: Vec::new(),
             runs: Vec::new(),
@@ -344,7 +350,10 @@ impl Recorder {
         self.update_alerts(now, utc);
         self.follow_host_use(now);
         self.follow_schedule(now, utc);
-        self.commit(utc);
+        if self.is_commit_due(now) {
+            self.last_commit = now;
+            self.commit(utc);
+        }
         for _ in 0..MAX_MAINTENANCE_STEPS {
             match self.archive.maintain(utc) {
                 Ok(true) => {}
@@ -465,6 +474,13 @@ impl Recorder {
         if let Err(error) = self.archive.put_audit(entry) {
             self.fail(&error);
         }
+    }
+
+    /// Agents wait until what they have delivered is kept; results and events are kept at once.
+    fn is_commit_due(&self, now: Time) -> bool {
+        let has_records = !(self.runs.is_empty() && self.events.is_empty() && self.gaps.is_empty());
+        let is_failing = self.unacknowledged.is_some() || self.archive_failure.is_some();
+        self.mesh.is_some() || has_records || is_failing || now - self.last_commit >= MAX_COMMIT_DELAY
     }
 
     /// Hands everything over to the archive, and has it written.

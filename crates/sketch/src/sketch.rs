@@ -102,9 +102,12 @@ impl Sketch {
             let rank = (fraction.clamp(0.0, 1.0) * count as f64).ceil() as u64;
             rank.clamp(1, count)
         });
+        // Above one floor, all edges are in the order of the buckets.
+        if let [part] = &self.parts[..] {
+            return ranks.map(|rank| part.bucket_at_rank(rank).map(Quantile::from)).collect();
+        }
         let ranks: Vec<_> = ranks.collect();
-        // The k-th delay lies between the k-th of all lower edges and the k-th of all upper ones. Within one floor all
-        // three orders are that of the buckets.
+        // The k-th delay lies between the k-th of all lower edges and the k-th of all upper ones.
         let value = self.ranked(&ranks, BucketedDelay::middle);
         let low = self.ranked(&ranks, |delay| delay.bounds().0);
         let high = self.ranked(&ranks, |delay| delay.bounds().1);
@@ -150,9 +153,7 @@ impl Sketch {
     /// The delays with these ranks (from 1), each bucket at the place that `position` gives it.
     fn ranked(&self, ranks: &[u64], position: impl Fn(BucketedDelay) -> Span) -> Vec<Span> {
         let mut places: Vec<_> = self.buckets().map(|(delay, count)| (position(delay), count)).collect();
-        if self.parts.len() > 1 {
-            places.sort_unstable();
-        }
+        places.sort_unstable();
         let mut sum = 0u64;
         for (_, count) in &mut places {
             sum = sum.saturating_add(*count);
@@ -160,6 +161,26 @@ impl Sketch {
         }
         let at_rank = |rank: &u64| places[places.partition_point(|(_, sum)| sum < rank).min(places.len() - 1)].0;
         ranks.iter().map(at_rank).collect()
+    }
+}
+
+impl Part {
+    /// In which bucket the delay with this rank (from 1) is.
+    fn bucket_at_rank(&self, rank: u64) -> Option<BucketedDelay> {
+        let mut sum = 0u64;
+        let reached = self.counts.iter().find(|(_, count)| {
+            sum = sum.saturating_add(*count);
+            sum >= rank
+        });
+        reached.map(|(bucket, _)| BucketedDelay { floor: self.floor, bucket: *bucket })
+    }
+}
+
+impl From<BucketedDelay> for Quantile {
+    /// Of a delay of which only the bucket is known.
+    fn from(delay: BucketedDelay) -> Self {
+        let (low, high) = delay.bounds();
+        Quantile { value: delay.middle(), low, high }
     }
 }
 

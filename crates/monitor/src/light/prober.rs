@@ -82,6 +82,15 @@ pub struct PausedProber(ProberRun);
 
 /// Maximum time until a request to stop is noticed.
 const MAX_WAIT: Span = Span::from_millis(200);
+/// A probe may be sent so long after it is due, together with others, and replies that the kernel has stamped may wait as long: to wake
+/// up takes ten times what a probe does …
+const MAX_BATCHING: Span = Span::from_millis(100);
+/// … and such a part of the shortest interval: times stay random.
+const BATCHINGS_PER_INTERVAL: i64 = 10;
+/// Probes that are sent together at most: they take a link no longer than one full packet of a transfer does.
+const MAX_BATCH: usize = 20;
+/// Reports wait for others so long: whoever is told is woken up as well.
+const MAX_REPORT_DELAY: Span = Span::from_millis(500);
 /// Lost probes in a row after which another address of the name is tried.
 const MAX_LOST_IN_A_ROW: u32 = 3;
 /// Probes that are sent after one whose reply is late, until one is answered …
@@ -120,6 +129,7 @@ impl Prober {
                     break;
                 }
             }
+            run.tell_all();
             run
         };
         let thread = thread::Builder::new().name("probes".into()).spawn(work)?;
@@ -155,6 +165,7 @@ impl Drop for Prober {
 
 /// Takes reports.
 type Reporter = Box<dyn FnMut(ProbeReport) + Send>;
+type Reports = Vec<ProbeReport>;
 
 struct ProberRun {
     seed: u64,
@@ -162,7 +173,12 @@ struct ProberRun {
     /// When each target has something to do next, by its place.
     timers: BTreeSet<(Time, usize)>,
     sockets: EpollSet,
+    batching: Span,
     report: Reporter,
+    /// What is to be told.
+    reports: Reports,
+    /// Since when.
+    reporting_since: Option<Time>,
     clock_error: Option<Span>,
     next_clock_check: Time,
 }
@@ -196,7 +212,10 @@ impl ProberRun {
             targets: Vec::new(),
             timers: BTreeSet::new(),
             sockets: EpollSet::new()?,
+            batching: Span::ZERO,
             report,
+            reports: Vec::new(),
+            reporting_since: None,
             clock_error: None,
             next_clock_check: clock::monotonic(),
         };
@@ -220,6 +239,8 @@ impl ProberRun {
         }
         self.timers = self.targets.iter().map(|target| (target.next_timer(), target.place)).collect();
         self.sockets = sockets;
+        let shortest = self.targets.iter().map(|run| run.target.interval).min();
+        self.batching = shortest.map_or(Span::ZERO, |interval| (interval / BATCHINGS_PER_INTERVAL).min(MAX_BATCHING));
         Ok(())
     }
 
@@ -230,28 +251,65 @@ impl ProberRun {
             self.clock_error = clock::maximum_error();
             self.next_clock_check = now + CLOCK_CHECK_INTERVAL;
         }
+        // Of replies that come, the kernel tells when.
+        let (mut has_sent, mut are_stamped) = (false, true);
         while let Some((_, place)) = self.timers.first().copied().filter(|(time, _)| *time <= now) {
             self.timers.pop_first();
             let target = &mut self.targets[place];
             target.session.expire(now);
+            let sequence = target.session.next_sequence();
             if now >= target.times.next_time() {
                 target.times.advance(now);
-                target.send_probe(&self.sockets, self.clock_error, &mut self.report);
+                target.send_probe(&self.sockets, self.clock_error, &mut self.reports);
             }
-            target.confirm_losses(&self.sockets, self.clock_error, &mut self.report, now);
-            target.report_results(&mut self.report, now);
+            target.confirm_losses(&self.sockets, self.clock_error, &mut self.reports, now);
+            target.report_results(&mut self.reports, now);
+            if target.session.next_sequence() > sequence {
+                has_sent = true;
+                are_stamped &= target.socket.as_ref().is_some_and(|(_, socket)| socket.are_replies_stamped());
+            }
             self.timers.insert((target.next_timer(), place));
         }
-        let deadline = self.timers.first().map_or(Time::MAX, |(time, _)| *time).min(now + MAX_WAIT);
+        let deadline = self.next_round().min(now + MAX_WAIT);
+        self.tell(now, deadline);
+        if has_sent && are_stamped {
+            thread::sleep((deadline.min(now + self.batching) - clock::monotonic()).max(Span::ZERO).to_duration());
+        }
         let mut events: Vec<readiness::Event> = Vec::new();
         self.sockets.wait(&mut events, deadline)?;
         for event in events {
             let Some(target) = self.targets.get_mut(event.number as usize) else { continue };
             target.receive(self.clock_error);
-            target.report_results(&mut self.report, clock::monotonic());
+            target.report_results(&mut self.reports, clock::monotonic());
         }
         Ok(())
     }
+
+    fn next_round(&self) -> Time {
+        round_time(self.timers.iter().map(|(time, _)| *time), self.batching)
+    }
+
+    /// Tells what there is, unless it can wait for the next round.
+    fn tell(&mut self, now: Time, next_round: Time) {
+        if self.reports.is_empty() {
+            return;
+        }
+        let since = *self.reporting_since.get_or_insert(now);
+        if next_round - since >= MAX_REPORT_DELAY {
+            self.tell_all();
+        }
+    }
+
+    fn tell_all(&mut self) {
+        self.reporting_since = None;
+        self.reports.drain(..).for_each(&mut self.report);
+    }
+}
+
+/// When the timer that is due first has waited for others, or they are enough; `times` are in order.
+fn round_time(mut times: impl Iterator<Item = Time>, batching: Span) -> Time {
+    let first = times.next().map(|first| first + batching);
+    first.into_iter().chain(times.nth(MAX_BATCH - 2)).min().unwrap_or(Time::MAX)
 }
 
 impl TargetRun {
@@ -278,18 +336,18 @@ impl TargetRun {
     }
 
     /// Tells of probes whose replies are late, and sends some more at a higher rate, until one is answered.
-    fn confirm_losses(&mut self, sockets: &EpollSet, clock_error: Option<Span>, report: &mut Reporter, now: Time) {
+    fn confirm_losses(&mut self, sockets: &EpollSet, clock_error: Option<Span>, reports: &mut Reports, now: Time) {
         let overdue = self.session.take_overdue(now);
         if !overdue.is_empty() {
             self.confirmation.get_or_insert(Confirmation { next: now, left: MAX_CONFIRMATIONS });
             let probes = overdue.into_iter().map(|sent| (sent, false)).collect();
-            report(ProbeReport::Seen { target: self.place, probes });
+            reports.push(ProbeReport::Seen { target: self.place, probes });
         }
         if let Some(confirmation) = self.confirmation.as_mut().filter(|one| one.left > 0 && now >= one.next) {
             confirmation.left -= 1;
             confirmation.next = now + self.target.interval / CONFIRMATIONS_PER_INTERVAL;
             let sequence = self.session.next_sequence();
-            self.send_probe(sockets, clock_error, report);
+            self.send_probe(sockets, clock_error, reports);
             if self.session.next_sequence() > sequence {
                 self.unrecorded.insert(sequence);
             }
@@ -297,26 +355,26 @@ impl TargetRun {
     }
 
     /// Tells of probes that are not recorded, and takes them out of the results.
-    fn report_unrecorded(&mut self, results: &mut Vec<ProbeResult>, report: &mut Reporter) {
+    fn report_unrecorded(&mut self, results: &mut Vec<ProbeResult>, reports: &mut Reports) {
         if results.iter().any(|result| result.reply.is_ok()) {
             self.confirmation = None;
         }
         let unrecorded: Vec<_> = results.extract_if(.., |result| self.unrecorded.remove(&result.sequence)).collect();
         if !unrecorded.is_empty() {
             let probes = unrecorded.iter().map(|result| (result.sent, result.reply.is_ok())).collect();
-            report(ProbeReport::Seen { target: self.place, probes });
+            reports.push(ProbeReport::Seen { target: self.place, probes });
         }
     }
 
-    fn send_probe(&mut self, sockets: &EpollSet, clock_error: Option<Span>, report: &mut Reporter) {
-        let sent = self.connect(sockets, report).and_then(|is_connected| match &mut self.socket {
+    fn send_probe(&mut self, sockets: &EpollSet, clock_error: Option<Span>, reports: &mut Reports) {
+        let sent = self.connect(sockets, reports).and_then(|is_connected| match &mut self.socket {
             Some((_, socket)) if is_connected => {
                 let sent = socket.send(&mut self.session, clock_error);
                 if sent.is_err() {
                     // As good as lost.
                     let now = clock::monotonic();
                     self.confirmation.get_or_insert(Confirmation { next: now, left: MAX_CONFIRMATIONS });
-                    report(ProbeReport::Seen { target: self.place, probes: vec![(now, false)] });
+                    reports.push(ProbeReport::Seen { target: self.place, probes: vec![(now, false)] });
                 }
                 sent.map(|()| true).map_err(|error| format!("cannot send to {}: {error}", self.target.host))
             }
@@ -328,13 +386,13 @@ impl TargetRun {
             Err(reason) if self.reason_not_sent.as_ref() == Some(&reason) => {}
             Err(reason) => {
                 self.reason_not_sent = Some(reason.clone());
-                report(ProbeReport::NotSent { target: self.place, reason });
+                reports.push(ProbeReport::NotSent { target: self.place, reason });
             }
         }
     }
 
     /// Has a socket to the target's present address; false where that is not known yet.
-    fn connect(&mut self, sockets: &EpollSet, report: &mut Reporter) -> Result<bool, String> {
+    fn connect(&mut self, sockets: &EpollSet, reports: &mut Reports) -> Result<bool, String> {
         let Some(address) = self.address.resolve(clock::monotonic())? else { return Ok(false) };
         if self.socket.as_ref().is_some_and(|(current, _)| *current == address) {
             return Ok(true);
@@ -347,7 +405,7 @@ impl TargetRun {
             .add_reader(&socket, self.place as u32)
             .map_err(|error| format!("cannot wait for {address}: {error}"))?;
         self.socket = Some((address, socket));
-        report(ProbeReport::Address { target: self.place, address });
+        reports.push(ProbeReport::Address { target: self.place, address });
         Ok(true)
     }
 
@@ -369,9 +427,9 @@ impl TargetRun {
         }
     }
 
-    fn report_results(&mut self, report: &mut Reporter, now: Time) {
+    fn report_results(&mut self, reports: &mut Reports, now: Time) {
         let (mut results, duplicates) = (self.session.take_results(), self.session.take_duplicates());
-        self.report_unrecorded(&mut results, report);
+        self.report_unrecorded(&mut results, reports);
         if results.is_empty() && duplicates == 0 {
             return;
         }
@@ -386,6 +444,26 @@ impl TargetRun {
                 self.address.record(*address, false, now);
             }
         }
-        report(ProbeReport::Results { target: self.place, results, duplicates });
+        reports.push(ProbeReport::Results { target: self.place, results, duplicates });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_wait_for_others_until_they_are_a_batch() {
+        let after = |millis| Time::ZERO + Span::from_millis(millis);
+        let round = |count: i64, interval| {
+            let times = (1..=count).map(|number| after(number * interval));
+            round_time(times, Span::from_millis(50))
+        };
+        assert_eq!(round(0, 1), Time::MAX);
+        assert_eq!(round(1, 100), after(150));
+        // The first has waited for long enough; there are enough of them.
+        assert_eq!(round(1000, 10), after(60));
+        assert_eq!(round(1000, 2), after(2 * MAX_BATCH as i64));
+        assert_eq!(round(MAX_BATCH as i64 - 1, 2), after(52));
     }
 }

@@ -149,6 +149,11 @@ impl ProbeSession {
         }
     }
 
+    /// Whether any probe is waited for.
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// When a probe was sent, as it says itself; none where it is not waited for.
     pub fn sent_stamp(&self, sequence: u64) -> Option<Time> {
         self.waiting.get(&sequence).map(|probe| probe.stamps.user)
@@ -240,10 +245,10 @@ impl ProbeSession {
 
 impl WaitingProbe {
     fn outcome(&self, reply: &StampedReply, late_after: Span) -> ProbeReply {
-        // Both by the same clock readings: the program's are microseconds off.
+        // The program sends just after its reading of the clock, and receives when it has time for it.
         let (sent, arrived) = match (self.stamps.kernel, reply.arrived.kernel) {
             (Some(sent), Some(arrived)) => (sent, arrived),
-            _ => (self.stamps.user, reply.arrived.user),
+            (_, arrived) => (self.stamps.user, arrived.unwrap_or(reply.arrived.user)),
         };
         let whole = (arrived - sent).max(Span::ZERO);
         let far = reply.far.filter(|far| (Span::ZERO..=whole).contains(&(far.reflected - far.received)));
@@ -325,15 +330,17 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_stamps_serve_only_together() {
+    fn the_kernel_tells_when_packets_left_and_came_where_it_can() {
         let mut session = session_with(&[0, 0]);
         session.probe_stamped(1, Time::ZERO + Span::from_micros(5));
         session.probe_stamped(9, Time::ZERO);
         let arrived = Stamps { kernel: Some(after(10)), user: after(11) };
         session.reply_received(&StampedReply { arrived, ..reply(1, 0) });
         session.reply_received(&StampedReply { arrived, ..reply(2, 0) });
+        session.probe_sent(after(0), after(0));
+        session.reply_received(&reply(3, 12));
         let trips: Vec<_> = session.take_results().iter().map(|result| result.reply.unwrap().round_trip).collect();
-        assert_eq!(trips, [Span::from_micros(9995), Span::from_millis(11)]);
+        assert_eq!(trips, [Span::from_micros(9995), Span::from_millis(10), Span::from_millis(12)]);
     }
 
     /// The replies of a reflector that counts, but for those of which the number is lost on the way back.

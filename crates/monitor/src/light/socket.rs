@@ -26,6 +26,8 @@ pub(super) struct ProbeSocket {
     first_sequence: u64,
     /// A failed send leaves it open whether the kernel has counted it.
     are_timestamp_ids_valid: bool,
+    /// Whether the kernel has told when the last reply came.
+    are_replies_stamped: bool,
 }
 
 #[derive(Debug)]
@@ -65,7 +67,17 @@ impl ProbeSocket {
             SocketKind::Stamp(socket, _) => stamp::enable_transmit(socket, false).is_ok(),
             SocketKind::Echo(..) => true,
         };
-        Ok(ProbeSocket { kind, first_sequence: next_sequence, are_timestamp_ids_valid: has_stamps })
+        Ok(ProbeSocket {
+            kind,
+            first_sequence: next_sequence,
+            are_timestamp_ids_valid: has_stamps,
+            are_replies_stamped: false,
+        })
+    }
+
+    /// Whether replies may wait to be received: the kernel tells when they came. Not known before the first one.
+    pub(super) fn are_replies_stamped(&self) -> bool {
+        self.are_replies_stamped
     }
 
     /// Sends the next probe of the session. `clock_error` is that of this host's clock; none where it does not follow UTC.
@@ -106,8 +118,13 @@ impl ProbeSocket {
     /// Takes what has come: stamps of probes that have left, and replies. Errors are those of the path, such as an unreachable port.
     pub(super) fn receive(&mut self, session: &mut ProbeSession, clock_error: Option<Span>) -> io::Result<()> {
         while let Some(stamp) = stamp::next_transmit_stamp(self)? {
+            let sequence = self.first_sequence + u64::from(stamp.key);
             if self.are_timestamp_ids_valid && stamp.place == StampPlace::Device {
-                session.probe_stamped(self.first_sequence + u64::from(stamp.key), stamp.time);
+                session.probe_stamped(sequence, stamp.time);
+            }
+            // To ask for more takes as long as to get one.
+            if sequence + 1 == session.next_sequence() {
+                break;
             }
         }
         let mut buffer = [0; MAX_REPLY_BYTES];
@@ -116,7 +133,14 @@ impl ProbeSocket {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 reply => reply?,
             };
-            reply.iter().for_each(|reply| session.reply_received(reply));
+            if let Some(reply) = reply {
+                self.are_replies_stamped = reply.arrived.kernel.is_some();
+                session.reply_received(&reply);
+                // Others that have come are told of again.
+                if !session.is_waiting() {
+                    return Ok(());
+                }
+            }
         }
         Ok(())
     }

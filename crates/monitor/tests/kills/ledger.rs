@@ -1,6 +1,6 @@
 //! What agents have measured and were acknowledged, against what the archive has.
 
-use super::mesh::{AGENTS, Mesh};
+use super::mesh::{ACKNOWLEDGED, AGENTS, Mesh};
 use kumade_archive::{AnyStore, HostId, PostgresStore, ReadStore, Reader, SqliteStore};
 use kumade_units::Time;
 use std::collections::BTreeMap;
@@ -103,7 +103,7 @@ fn read_delivered(mut store: AnyStore) -> BTreeMap<String, Vec<(u64, u64)>> {
 fn read_batches(log: &str) -> BTreeMap<BatchKey, Batch> {
     let mut batches: BTreeMap<BatchKey, Batch> = BTreeMap::new();
     for line in log.lines() {
-        let (is_made, is_acknowledged) = (line.contains("made a batch"), line.contains("a batch is acknowledged"));
+        let (is_made, is_acknowledged) = (line.contains("made a batch"), line.contains(ACKNOWLEDGED));
         if !is_made && !is_acknowledged {
             continue;
         }

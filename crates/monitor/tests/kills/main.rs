@@ -7,6 +7,7 @@ mod mesh;
 mod process;
 #[path = "../../../archive/tests/archive/server.rs"]
 mod server;
+mod takeover;
 
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::in_namespaces;
@@ -55,5 +56,20 @@ fn what_was_acknowledged_is_in_postgresql_once_whatever_is_killed() {
     in_namespaces("what_was_acknowledged_is_in_postgresql_once_whatever_is_killed", || {
         let Some(server) = Server::start() else { return };
         check("postgres", Some(server));
+    });
+}
+
+#[test]
+fn another_coordinator_follows_one_that_was_killed_and_nothing_acknowledged_is_lost() {
+    let name = "another_coordinator_follows_one_that_was_killed_and_nothing_acknowledged_is_lost";
+    in_namespaces(name, || {
+        let Some(server) = Server::start() else { return };
+        let mut mesh = Mesh::new("takeover", start, Some(server));
+        let took = takeover::kill_leader(&mut mesh);
+        println!("all agents deliver to the other coordinator after {:.1} s", took.as_secs_f64());
+        mesh.finish();
+        let found = ledger::compare(&mesh);
+        println!("{found}");
+        assert!(found.faults.is_empty() && found.acknowledged > 0, "{found}");
     });
 }

@@ -7,6 +7,7 @@ use kumade_noise_session::PrivateKey;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::{self, File};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,7 +17,13 @@ use std::time::{Duration, Instant};
 /// Their number is that of their host, which has the address 10.80.0.`n`.
 pub const AGENTS: [(usize, &str); 4] = [(2, "berlin"), (3, "paris"), (4, "rome"), (5, "turku")];
 const COORDINATOR: usize = 1;
+/// Where another one may stand by.
+const OTHER_COORDINATOR: usize = AGENTS.len() + 2;
 const STAMP_PORT: u16 = 8620;
+/// Of the coordinator's page.
+const PAGE: (&str, u16) = ("127.0.0.1", 7280);
+/// What an agent says of a batch.
+pub const ACKNOWLEDGED: &str = "a batch is acknowledged";
 /// Between probes of a pair: many results are on their way at each moment.
 const INTERVAL: &str = "50ms";
 
@@ -56,7 +63,7 @@ impl Mesh {
         run_ip(&switch, &["link", "set", "bridge", "up"]).unwrap();
         let directory = std::env::temp_dir().join(format!("kumade-kills-{name}-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
-        let hosts: Vec<_> = (COORDINATOR..=AGENTS.len() + 1).map(|number| new_host(&switch, number)).collect();
+        let hosts: Vec<_> = (COORDINATOR..=OTHER_COORDINATOR).map(|number| new_host(&switch, number)).collect();
         let server = server.map(|server| {
             let database = server.create_database();
             (server, database)
@@ -67,7 +74,7 @@ impl Mesh {
         for (agent, _) in AGENTS {
             mesh.count_probes(agent);
         }
-        (COORDINATOR..=AGENTS.len() + 1).for_each(|host| mesh.run(host));
+        (COORDINATOR..OTHER_COORDINATOR).for_each(|host| mesh.run(host));
         mesh
     }
 
@@ -83,6 +90,8 @@ impl Mesh {
             "[monitor]\nrole = \"coordinator\"\nkey = {:?}\narchive = {archive:?}\n[mesh]\ninterval = \"{INTERVAL}\"\nmeasure = \"5min\"\n",
             self.file("1.key")
         );
+        let coordinators = if self.server.is_some() { vec![COORDINATOR, OTHER_COORDINATOR] } else { vec![COORDINATOR] };
+        let addresses: Vec<_> = coordinators.iter().map(|number| format!("10.80.0.{number}")).collect();
         for (number, id) in AGENTS {
             let key = identity(number).public_key();
             coordinator += &format!(
@@ -91,13 +100,13 @@ impl Mesh {
             let (archive, key) = (self.directory.join(format!("archive{number}")), self.file(&format!("{number}.key")));
             let text = format!(
                 "[monitor]\nrole = \"agent\"\nkey = {key:?}\narchive = {archive:?}\nstamp-port = {STAMP_PORT}\n\
-                 [coordinator]\naddress = \"10.80.0.{COORDINATOR}\"\npublic-key = \"{}\"\n",
+                 [coordinator]\naddress = {addresses:?}\npublic-key = \"{}\"\n",
                 identity(COORDINATOR).public_key()
             );
             self.write(&format!("{number}.toml"), &text);
         }
         self.write("1.toml", &coordinator);
-        (COORDINATOR..=AGENTS.len() + 1)
+        (COORDINATOR..=OTHER_COORDINATOR)
             .for_each(|number| self.write(&format!("{number}.key"), &identity(number).to_hex()));
     }
 
@@ -136,6 +145,31 @@ impl Mesh {
         Some(count.unwrap_or_else(|| panic!("no counter in {text}")))
     }
 
+    /// Has another coordinator stand by, which has the same file.
+    pub fn add_coordinator(&mut self) {
+        fs::copy(self.file("1.toml"), self.file(&format!("{OTHER_COORDINATOR}.toml"))).unwrap();
+        self.run(OTHER_COORDINATOR);
+    }
+
+    /// Whether the other coordinator serves its page, as it does while it stands by.
+    pub fn is_other_ready(&self) -> bool {
+        self.hosts[OTHER_COORDINATOR - 1].run(|| TcpStream::connect(PAGE).is_ok()).unwrap()
+    }
+
+    /// Whether the other coordinator has acknowledged results of each agent.
+    pub fn does_other_acknowledge(&self) -> bool {
+        let connected = format!("connected to the coordinator at 10.80.0.{OTHER_COORDINATOR}:");
+        AGENTS.iter().all(|(agent, _)| {
+            let log = self.log(*agent);
+            log.rsplit_once(&connected).is_some_and(|(_, rest)| rest.contains(ACKNOWLEDGED))
+        })
+    }
+
+    /// Whether results of each agent have been acknowledged.
+    pub fn are_all_acknowledged(&self) -> bool {
+        AGENTS.iter().all(|(agent, _)| self.log(*agent).contains(ACKNOWLEDGED))
+    }
+
     fn run(&mut self, host: usize) {
         let log = File::options().create(true).append(true).open(self.file(&format!("{host}.log"))).unwrap();
         let mut command = (self.start)(&self.hosts[host - 1], &self.file(&format!("{host}.toml")));
@@ -144,7 +178,7 @@ impl Mesh {
 
     /// Starts again what has ended by itself, as systemd does.
     pub fn tend(&mut self) {
-        for host in COORDINATOR..=AGENTS.len() + 1 {
+        for host in COORDINATOR..=OTHER_COORDINATOR {
             let process = self.processes[host - 1].as_mut();
             if process.is_some_and(|process| process.try_wait().unwrap().is_some()) {
                 self.restarts += 1;
@@ -193,13 +227,13 @@ impl Mesh {
             sleep(Duration::from_millis(100));
             empty = if spooled(self) == 0 { empty + 1 } else { 0 };
         }
-        (COORDINATOR..=AGENTS.len() + 1).rev().for_each(|host| self.end(host, Signal::SIGTERM));
+        (COORDINATOR..=OTHER_COORDINATOR).rev().for_each(|host| self.end(host, Signal::SIGTERM));
     }
 }
 
 impl Drop for Mesh {
     fn drop(&mut self) {
-        (COORDINATOR..=AGENTS.len() + 1).for_each(|host| self.end(host, Signal::SIGKILL));
+        (COORDINATOR..=OTHER_COORDINATOR).for_each(|host| self.end(host, Signal::SIGKILL));
         if std::thread::panicking() {
             println!("the logs are in {}", self.directory.display());
         } else {
