@@ -1,10 +1,17 @@
 use crate::config::BondedConfig;
 use crate::connections::Connections;
-use crate::datagrams::{Datagrams, ReceiveTurn};
+use crate::datagrams::Datagrams;
 use crate::error::BondedError;
+use crate::overhead_watch::OverheadWatch;
+use crate::overload_limit::{OverloadTime, OverloadWatch};
+use crate::receive_turn::{FinishedRead, ReceiveTurn, Sender, SourceSocket};
+use kumade_daemon::FairTurns;
 use kumade_dataplane::{Node, Outbound};
+use kumade_net::clock;
 use kumade_packet_loop::Buffer;
 use kumade_units::Time;
+use std::collections::VecDeque;
+use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
@@ -12,6 +19,15 @@ use std::os::fd::BorrowedFd;
 pub(crate) struct OuterTransports {
     datagrams: Option<Box<Datagrams>>,
     connections: Option<Box<Connections>>,
+    /// Who is read next.
+    turns: FairTurns<Sender>,
+    /// Peers that take much time and bring hosts little.
+    overhead: OverheadWatch,
+    /// The time of all who send too much.
+    overload_time: OverloadTime,
+    /// When to look next at who does.
+    next_look: Time,
+    has_other_sources: bool,
 }
 
 impl OuterTransports {
@@ -23,6 +39,11 @@ impl OuterTransports {
         Ok(OuterTransports {
             datagrams: datagrams.transpose()?.map(Box::new),
             connections: connections.transpose()?.map(Box::new),
+            turns: FairTurns::default(),
+            overhead: OverheadWatch::default(),
+            overload_time: OverloadTime::new(),
+            next_look: clock::monotonic() + OverloadWatch::LOOK_INTERVAL,
+            has_other_sources: false,
         })
     }
 
@@ -42,32 +63,81 @@ impl OuterTransports {
 
     /// What becomes readable when there is something to do.
     pub(crate) fn sources(&self) -> Vec<BorrowedFd<'_>> {
-        let datagrams = self.datagrams.iter().flat_map(|datagrams| datagrams.sources());
-        datagrams.chain(self.connections.iter().map(|connections| connections.source())).collect()
+        let datagrams = self.datagrams.iter().flat_map(|datagrams| datagrams.descriptors(&self.overhead));
+        datagrams.chain(self.connections.iter().map(|connections| connections.descriptor())).collect()
     }
 
     /// Whether there are other sources than when this was last asked.
     pub(crate) fn take_sources_change(&mut self) -> bool {
-        self.datagrams.as_mut().is_some_and(|datagrams| datagrams.take_sources_change())
+        let of_datagrams = self.datagrams.as_mut().is_some_and(|datagrams| datagrams.take_sources_change());
+        mem::take(&mut self.has_other_sources) | of_datagrams
     }
 
-    /// Begins to receive datagrams, where they carry anything.
-    pub(crate) fn begin_turn(&self) -> Option<ReceiveTurn> {
-        self.datagrams.as_ref().map(|datagrams| datagrams.begin_turn())
+    /// Begins to receive what has arrived.
+    ///
+    /// # Errors
+    /// The system refuses to wait for connections.
+    pub(crate) fn begin_turn(&mut self) -> Result<ReceiveTurn, BondedError> {
+        let now = clock::monotonic();
+        let mut waiting: VecDeque<_> =
+            self.datagrams.iter().flat_map(|datagrams| datagrams.sources(&self.overhead)).collect();
+        if let Some(connections) = &mut self.connections {
+            waiting.extend(connections.waiting_sources(now)?);
+        }
+        waiting.retain(|source| !source.is_held_back || self.overload_time.available_at(source.sender) <= now);
+        Ok(ReceiveTurn::new(waiting, now))
     }
 
-    /// As [`Datagrams::receive_next`].
+    /// Hands over what one socket has, the same time for each sender, with what it took to send and deliver what has come of it until
+    /// this is called again. Returns whether there was one to read.
+    ///
+    /// # Errors
+    /// The system refuses to receive datagrams.
     pub(crate) fn receive_next(
         &mut self,
         turn: &mut ReceiveTurn,
         node: &mut Node<Buffer>,
     ) -> Result<bool, BondedError> {
-        self.datagrams.as_mut().map_or(Ok(false), |datagrams| datagrams.receive_next(turn, node))
+        let now = clock::monotonic();
+        if let Some(read) = turn.end_read(&mut self.turns, now) {
+            self.record_finished_read(&read, now);
+        }
+        let Some(source) = turn.begin_read(&mut self.turns, now) else { return Ok(false) };
+        match (source.socket, &mut self.datagrams, &mut self.connections) {
+            (SourceSocket::Datagrams(number), Some(datagrams), _) => {
+                turn.record_read(datagrams.receive_from(number, source.limit, node)?);
+            }
+            (SourceSocket::Connection(number), _, Some(connections)) => {
+                turn.record_read(connections.receive_from(number, source.limit, node));
+            }
+            _ => {}
+        }
+        Ok(true)
     }
 
-    /// Hands over what has arrived by connections.
-    pub(crate) fn receive_by_connections(&mut self, node: &mut Node<Buffer>) -> Result<(), BondedError> {
-        Ok(self.connections.as_mut().map_or(Ok(()), |connections| connections.receive(node))?)
+    fn record_finished_read(&mut self, read: &FinishedRead, now: Time) {
+        if read.source.is_held_back {
+            self.overload_time.charge(read.source.sender, read.time, now);
+        }
+        if let Some(peer) = read.source.sender.peer() {
+            self.overhead.record(peer, read.overhead(), read.has_more);
+        }
+        self.datagrams.iter_mut().for_each(|datagrams| datagrams.record_finished_read(read));
+        self.connections.iter_mut().for_each(|connections| connections.record_finished_read(read, now));
+    }
+
+    /// Looks at who sends too much. Returns when those have time again.
+    fn hold_back(&mut self, now: Time) -> Option<Time> {
+        if now >= self.next_look {
+            self.next_look = now + OverloadWatch::LOOK_INTERVAL;
+            self.has_other_sources |= self.overhead.update();
+            self.datagrams.iter_mut().for_each(|datagrams| datagrams.update_watches());
+            self.connections.iter_mut().for_each(|connections| connections.hold_back(&self.overhead));
+        }
+        let datagrams = self.datagrams.iter().flat_map(|datagrams| datagrams.sources(&self.overhead));
+        let held_back = datagrams.filter(|source| source.is_held_back).map(|source| source.sender);
+        let by_connections = self.connections.iter().flat_map(|connections| connections.held_back_sender());
+        held_back.chain(by_connections).map(|sender| self.overload_time.available_at(sender)).min()
     }
 
     /// Says how much they take now, before the node is drained.
@@ -101,6 +171,8 @@ impl OuterTransports {
 
     /// The remotes have other places from now on, by those before; `None` for those that are gone.
     pub(crate) fn move_remotes(&mut self, places: &[Option<usize>], node: &mut Node<Buffer>, now: Time) {
+        self.turns = FairTurns::default();
+        self.overhead.clear();
         if let Some(connections) = &mut self.connections {
             connections.move_remotes(places, node, now);
         }
@@ -108,8 +180,9 @@ impl OuterTransports {
 
     /// Does what time brings. Returns when to be called again at the latest.
     pub(crate) fn advance(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {
-        let datagrams = self.datagrams.as_mut().and_then(|datagrams| datagrams.advance(node, now));
+        self.datagrams.iter_mut().for_each(|datagrams| datagrams.advance(node, now));
+        let held_back = self.hold_back(now);
         let connections = self.connections.as_mut().and_then(|connections| connections.advance(node, now));
-        datagrams.into_iter().chain(connections).min()
+        held_back.into_iter().chain(connections).min()
     }
 }
