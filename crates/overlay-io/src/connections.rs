@@ -129,7 +129,7 @@ impl Connections {
             sender: owner.map_or(Sender::Stranger, |(remote, _)| Sender::Peer(remote)),
             socket: SourceSocket::Connection(number),
             limit: FIRST_READ_BYTES,
-            max_limit: MAX_READ_BYTES,
+            limits: (FIRST_READ_BYTES, MAX_READ_BYTES),
             is_held_back: connection.is_some_and(|connection| connection.is_held_back),
         }
     }

@@ -291,8 +291,8 @@ impl PathSocket {
     /// All that may have something to read: those of peers, and the one that all others share.
     fn sources(&self, overhead: &OverheadWatch) -> impl Iterator<Item = (Source, &BatchSocket)> {
         let source = |sender, number, is_held_back| {
-            let (socket, max_limit) = (SourceSocket::Datagrams(number), BatchReceiver::MAX_MESSAGES);
-            Source { sender, socket, limit: FIRST_MESSAGES, max_limit, is_held_back }
+            let (socket, limits) = (SourceSocket::Datagrams(number), (FIRST_MESSAGES, BatchReceiver::MAX_MESSAGES));
+            Source { sender, socket, limit: FIRST_MESSAGES, limits, is_held_back }
         };
         let own = self.own_sockets.iter().map(move |own| {
             let is_held_back = own.watch.is_overloaded() || overhead.is_too_much(own.remote);

@@ -20,8 +20,8 @@ pub(crate) struct Source {
     pub(crate) socket: SourceSocket,
     /// A read takes no more: messages of a socket for datagrams, bytes of a connection.
     pub(crate) limit: usize,
-    /// Nor does any of the turn.
-    pub(crate) max_limit: usize,
+    /// What that is at first, until it is known how long it takes, and at most.
+    pub(crate) limits: (usize, usize),
     /// It is read within the time of those who send too much.
     pub(crate) is_held_back: bool,
 }
@@ -125,10 +125,9 @@ impl ReceiveTurn {
         let (time, has_more) = (now - begun, amount.units >= source.limit);
         turns.charge(source.sender, time);
         if has_more {
-            // More once it is known how long it takes.
-            let left = (MAX_RECEIVE_TIME - (now - self.start)).max(Span::ZERO);
-            let fits = (left.as_nanos() / time.as_nanos().max(1)).max(1) as usize;
-            let limit = amount.units.saturating_mul(fits).clamp(1, source.max_limit);
+            let left = (MAX_RECEIVE_TIME - (now - self.start)).max(Span::ZERO).as_nanos();
+            let fits = (amount.units as i64).saturating_mul(left) / time.as_nanos().max(1);
+            let limit = (fits as usize).clamp(source.limits.0, source.limits.1);
             self.waiting.push_back(Source { limit, ..source });
         }
         Some(FinishedRead { source, amount, has_more, time })
@@ -143,7 +142,7 @@ mod tests {
 
     fn connection(peer: usize, number: u32) -> Source {
         let socket = SourceSocket::Connection(number);
-        Source { sender: Sender::Peer(peer), socket, limit: 4096, max_limit: 80_000, is_held_back: false }
+        Source { sender: Sender::Peer(peer), socket, limit: 4096, limits: (4096, 80_000), is_held_back: false }
     }
 
     fn read(units: usize) -> ReadAmount {
@@ -217,8 +216,8 @@ mod tests {
             now += Span::from_nanos(20 * source.limit as i64);
             turn.end_read(&mut turns, now);
         }
-        // 82 µs, and then five times as much, which is all there is.
-        assert_eq!(limits[..2], [4096, 5 * 4096]);
+        // 82 µs, then what is left.
+        assert_eq!((limits[0], limits.iter().sum::<usize>()), (4096, 25_000), "{limits:?}");
         assert!(now - START < MAX_RECEIVE_TIME + Span::from_micros(100), "{limits:?}");
     }
 }
