@@ -1,7 +1,7 @@
 //! What every daemon of this workspace needs, once: a resource has one owner at a time ([`NameLock`],
 //! [`NamespaceLock`]); a running service is asked and changed through a control socket with typed requests ([`Registry`]);
 //! metrics are fetched by Prometheus ([`Exporter`]); where there is not room for all who connect, the busiest network gives
-//! way ([`FairAdmission`]); a signal ends it cleanly ([`signals`]); and what it changed in the system is undone by the next one
+//! way ([`FairAdmission`]), and those who use a thread have equal parts of its time ([`FairTurns`]); a signal ends it cleanly ([`signals`]); and what it changed in the system is undone by the next one
 //! where it was killed ([`Journal`]).
 //!
 //! All of it is plain threads. Files are in a [`RuntimeDir`], which only its user may enter. A client of either socket,
@@ -15,6 +15,7 @@ mod control;
 mod deadline_stream;
 mod exporter;
 mod fair_admission;
+mod fair_turns;
 mod journal;
 mod listen_address;
 mod listener_thread;
@@ -40,6 +41,7 @@ pub use config_fault::{ConfigError, ConfigFault, NumberOrText, parse_config};
 pub use control::{ClaimedName, ControlError, ControlServer, Protocol, Registry};
 pub use exporter::{Exporter, ExporterError};
 pub use fair_admission::FairAdmission;
+pub use fair_turns::FairTurns;
 pub use journal::{Journal, Leftover, Record};
 pub use listen_address::{ListenAddressError, listen_address, metrics_address};
 pub use name_lock::{NameLock, NameLockError, check_name};

@@ -67,14 +67,21 @@ pub struct Outbound<B> {
 pub enum Received {
     /// Nothing that any peer has sent now.
     Refused,
-    /// A message of a handshake that may be a peer's, also where it was put off, or its sign of life.
+    /// A message of a handshake that may be a peer's, also where it was put off.
     Handshake,
+    /// A peer's sign of life.
+    Keepalive {
+        /// The place of the peer.
+        remote: usize,
+    },
     /// A message of a peer.
     Data {
         /// The place of the peer.
         remote: usize,
         /// The path on which it has sent.
         path: PathId,
+        /// Whether it has a packet for hosts, as far as can be told yet.
+        has_packet: bool,
     },
 }
 
@@ -371,11 +378,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         let Ok((peer, opened)) = self.sessions.open(datagram, now) else { return Received::Refused };
         if opened.plaintext.is_empty() {
             self.handshakes.notify(peer, HandshakeTrigger::KeepaliveReceived, now);
-            if let Some(place) = self.remote_by_peer.get(&peer) {
-                self.remotes[*place].record_heard(now);
-                self.agenda.touch(*place);
-            }
-            return Received::Handshake;
+            let Some(&place) = self.remote_by_peer.get(&peer) else { return Received::Refused };
+            self.remotes[place].record_heard(now);
+            self.agenda.touch(place);
+            return Received::Keepalive { remote: place };
         }
         let (Some(&place), Some(path)) = (self.remote_by_peer.get(&peer), shard_path(self.shard, opened.path)) else {
             return Received::Refused;
@@ -387,9 +393,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             self.handshakes.notify(peer, HandshakeTrigger::DataReceived, now);
         }
         let text = &datagram[opened.plaintext];
-        let is_message = remote.receive(text, path, outer, now, &self.new_buffer, &mut self.resequenced);
-        self.deliver_with_valid_source(place);
-        if is_message { Received::Data { remote: place, path } } else { Received::Refused }
+        let message = remote.receive(text, path, outer, now, &self.new_buffer, &mut self.resequenced);
+        let has_foreign_source = self.deliver_with_valid_source(place) > 0;
+        match message {
+            Some(has_packet) => Received::Data { remote: place, path, has_packet: has_packet && !has_foreign_source },
+            None => Received::Refused,
+        }
     }
 
     /// A peer is reached on a path by this route from now on: the path's connection is open. If connections were open before,
@@ -448,8 +457,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         }
     }
 
-    /// Delivers what a peer has sent, but for what has a source that the peer does not have.
-    fn deliver_with_valid_source(&mut self, place: usize) {
+    /// Delivers what a peer has sent, but for what has a source that the peer does not have. Returns how many packets those were.
+    fn deliver_with_valid_source(&mut self, place: usize) -> u64 {
+        let before = self.statistics.foreign_source_packets;
         for mut packet in self.resequenced.drain(..) {
             let source = Classification::from_packet(packet.bytes()).selector.map(|selector| selector.source);
             if source.and_then(|source| self.networks.find_peer(source)) == Some(place) {
@@ -459,6 +469,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                 self.statistics.foreign_source_packets += 1;
             }
         }
+        self.statistics.foreign_source_packets - before
     }
 
     /// Appends all that is due: of peers whose deadline has come, or to which something has happened, and of each one twice a second

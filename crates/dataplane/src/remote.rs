@@ -496,7 +496,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         }
     }
 
-    /// The text of an authentic datagram that came over a path. Returns whether it was a message.
+    /// The text of an authentic datagram that came over a path. Returns whether there was a packet in it; `None` if it was no message.
     pub(crate) fn receive(
         &mut self,
         text: &[u8],
@@ -505,9 +505,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         now: Time,
         buffers: &dyn Fn(usize) -> B,
         delivered: &mut Vec<PacketBuffer<B>>,
-    ) -> bool {
+    ) -> Option<bool> {
         if path.index() >= self.path_count {
-            return false;
+            return None;
         }
         self.update_route(path, &outer, text.len(), now);
         let OuterHeaders { ecn, packet_bytes: size, arrival: arrived, .. } = outer;
@@ -525,6 +525,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                         let bytes = packet.len() as u32;
                         let arrival = ArrivedData { path, counter, header, predecessors, bytes };
                         self.resequencer.receive(arrival, packet, now, delivered);
+                        return Some(true);
                     }
                     None => self.resequencer.datagram_passed(path, counter, now, delivered),
                 }
@@ -548,9 +549,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                 self.mtus.record_answer(path, number, now);
                 self.apply_mtu(path, now);
             }
-            Ok(Message::Session { .. }) | Err(_) => return false,
+            Ok(Message::Session { .. }) | Err(_) => return None,
         }
-        true
+        Some(false)
     }
 
     /// How many round trips one direction takes at most: one, as long as both directions do; and two more where what is lost is

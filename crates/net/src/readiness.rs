@@ -108,8 +108,17 @@ impl EpollSet {
     /// # Errors
     /// Where it is not in the set.
     pub fn set_writable_reporting(&self, socket: &impl AsFd, number: u32, report: bool) -> io::Result<()> {
-        let mut flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP;
-        flags.set(EpollFlags::EPOLLOUT, report);
+        self.set_reporting(socket, number, true, report)
+    }
+
+    /// Reports `socket`, which is in the set, when it can be read, or written, or neither: only that it has failed or is over.
+    ///
+    /// # Errors
+    /// Where it is not in the set.
+    pub fn set_reporting(&self, socket: &impl AsFd, number: u32, readable: bool, writable: bool) -> io::Result<()> {
+        let mut flags = EpollFlags::empty();
+        flags.set(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP, readable);
+        flags.set(EpollFlags::EPOLLOUT, writable);
         Ok(self.0.modify(socket, &mut EpollEvent::new(flags, u64::from(number)))?)
     }
 

@@ -1,4 +1,5 @@
 use crate::config::ConnectionTuning;
+use crate::receive_turn::ReadAmount;
 use kumade_daemon::Network;
 use kumade_dataplane::{Node, OuterHeaders, Received};
 use kumade_multipath::{OuterTransport, PathId, StreamDelivery, StreamWriter, TcpSenderState};
@@ -39,8 +40,10 @@ pub(crate) struct Connection {
     is_repeating_in_vain: bool,
     writer: StreamWriter,
     max_rto: Option<tcp::AdaptiveMaxRto>,
-    /// Whether its set reports when it can be written.
-    pub(crate) reports_writable: bool,
+    /// Its peer sends too much that brings hosts nothing: it is read from time to time.
+    pub(crate) is_held_back: bool,
+    /// Whether its set reports when it can be read, and written.
+    pub(crate) reported: (bool, bool),
 }
 
 /// Why a connection is over.
@@ -54,8 +57,6 @@ pub(crate) enum ConnectionEnd {
 
 /// Of records of a peer: packets of up to 9000 bytes with all headers.
 const MAX_RECORD_BYTES: usize = 10_000;
-/// Reads of a connection in a turn, so that none keeps the thread from others.
-const MAX_READS: usize = 4;
 /// Without an acknowledgement for so long, a connection from an address that others would not have is left for another one.
 const STALL_TIMEOUT: Span = Span::from_millis(500);
 /// As long as that, and repeated so often, a long segment must have been in vain to be taken for too long for the path: the streams
@@ -97,7 +98,8 @@ impl Connection {
             is_repeating_in_vain: false,
             writer: carrier,
             max_rto: tuning.rto.connection_max_rto(),
-            reports_writable: false,
+            is_held_back: false,
+            reported: (true, false),
         })
     }
 
@@ -106,24 +108,35 @@ impl Connection {
         Network::containing(self.route.address.ip())
     }
 
-    /// Hands what has arrived to the node.
-    pub(crate) fn receive(&mut self, node: &mut Node<Buffer>) -> Result<(), ConnectionEnd> {
-        for _ in 0..MAX_READS {
-            let count = match self.stream.read(self.reader.free_space()) {
+    /// Hands what has arrived to the node, so many bytes at most. There is nothing left where `amount` is less then.
+    pub(crate) fn receive(
+        &mut self,
+        max_bytes: usize,
+        node: &mut Node<Buffer>,
+        amount: &mut ReadAmount,
+    ) -> Result<(), ConnectionEnd> {
+        while amount.units < max_bytes {
+            let space = self.reader.free_space();
+            let room = space.len().min(max_bytes - amount.units);
+            let count = match self.stream.read(&mut space[..room]) {
                 Ok(0) => return Err(ConnectionEnd::Closed(io::ErrorKind::UnexpectedEof.into())),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(ConnectionEnd::Closed(error)),
             };
+            amount.units += count;
             self.last_received = clock::monotonic();
             self.reader.add_filled(count);
-            self.take_records(node)?;
+            self.take_records(node, amount)?;
+            if count < room {
+                break;
+            }
         }
         Ok(())
     }
 
-    fn take_records(&mut self, node: &mut Node<Buffer>) -> Result<(), ConnectionEnd> {
+    fn take_records(&mut self, node: &mut Node<Buffer>, amount: &mut ReadAmount) -> Result<(), ConnectionEnd> {
         let now = clock::monotonic();
         loop {
             let record = match self.reader.next_record() {
@@ -131,6 +144,7 @@ impl Connection {
                 Ok(None) => return Ok(()),
                 Err(_) => return Err(ConnectionEnd::NotAPeer(self.reader.received().to_vec())),
             };
+            amount.datagrams += 1;
             // A second answer to a handshake that is done comes from a peer, too.
             let is_answer = matches!(
                 DatagramKind::from_datagram(record),
@@ -148,10 +162,11 @@ impl Connection {
                 Received::Refused if !self.is_authenticated && !is_answer => {
                     return Err(ConnectionEnd::NotAPeer(record.to_vec()));
                 }
-                Received::Refused | Received::Handshake => {}
-                Received::Data { remote, path } => {
+                Received::Refused | Received::Handshake | Received::Keepalive { .. } => {}
+                Received::Data { remote, path, has_packet } => {
                     (self.owner, self.is_authenticated) = (Some((remote, path)), true);
                     self.reader.raise_record_limit(MAX_RECORD_BYTES);
+                    amount.packets += u32::from(has_packet);
                 }
             }
         }

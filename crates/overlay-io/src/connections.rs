@@ -1,6 +1,8 @@
 use crate::config::{ConnectionConfig, ConnectionRole};
 use crate::connection::{Connection, ConnectionEnd, connection_route, is_connection_route};
 use crate::dialer::Dialer;
+use crate::overhead_watch::OverheadWatch;
+use crate::receive_turn::{FinishedRead, ReadAmount, Sender, Source, SourceSocket};
 use kumade_daemon::{FairAdmission, Network, TimeBudget};
 use kumade_dataplane::{Node, Outbound};
 use kumade_multipath::{PathId, StreamWriter};
@@ -31,7 +33,9 @@ pub(crate) struct Connections {
     number_by_owner: BTreeMap<(usize, u8), u32>,
     /// Connections to this end that have not shown yet whose they are.
     unauthenticated: FairAdmission<u32>,
-    /// For those, and whether further ones wait in the kernel's queue, since it is used up.
+    /// Whether any is held back.
+    has_held_back: bool,
+    /// For those who have not shown to be peers, and whether further connections wait in the kernel's queue, since it is used up.
     stranger_time: TimeBudget,
     is_accepting: bool,
     next_number: u32,
@@ -42,6 +46,9 @@ const LISTENER_NUMBER: u32 = 0;
 const BACKLOG: i32 = 1024;
 /// As in Happy Eyeballs (RFC 8305), where 250 ms are for two versions of IP; here both are tried in any case.
 const DATAGRAM_HEAD_START: Span = Span::from_millis(20);
+/// Bytes of a read at first: some packets, or some sixty of the shortest. More once it is known how long they take.
+const FIRST_READ_BYTES: usize = 4096;
+const MAX_READ_BYTES: usize = 80_000;
 /// Connections accepted in a turn.
 const MAX_ACCEPTS: usize = 16;
 /// Who accepts connections, and hears those who have not shown to be peers, takes a tenth of this thread's time for it at most: some
@@ -84,43 +91,94 @@ impl Connections {
             number_by_route: BTreeMap::new(),
             number_by_owner: BTreeMap::new(),
             unauthenticated: FairAdmission::default(),
+            has_held_back: false,
             stranger_time: TimeBudget::new(STRANGER_TIME_DIVISOR, STRANGER_TIME_BURST),
             is_accepting: true,
             next_number: LISTENER_NUMBER + 1,
         })
     }
 
-    pub(crate) fn source(&self) -> BorrowedFd<'_> {
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.readiness.as_fd()
     }
 
-    /// Accepts connections, and hands what has arrived on those that are open to the node.
+    /// The connections on which something has arrived, and the listener, where somebody wants to connect.
     ///
     /// # Errors
     /// The system refuses to wait for sockets.
-    pub(crate) fn receive(&mut self, node: &mut Node<Buffer>) -> Result<(), SetupError> {
-        let mut events = std::mem::take(&mut self.events);
-        let waited = self.readiness.wait(&mut events, Time::ZERO);
+    pub(crate) fn waiting_sources(&mut self, now: Time) -> Result<Vec<Source>, SetupError> {
+        let waited = self.readiness.wait(&mut self.events, Time::ZERO);
         waited.map_err(|error| SetupError::new("wait for TCP connections", error))?;
-        for event in &events {
-            let (begun, is_stranger) = (clock::monotonic(), self.is_stranger(event.number));
-            match event.number {
-                LISTENER_NUMBER => self.accept(node),
-                number => self.handle_event(number, event, node),
-            }
-            if is_stranger {
-                let now = clock::monotonic();
-                self.stranger_time.charge(now - begun, now);
-            }
+        for event in self.events.iter().filter(|event| event.is_writable) {
+            let connection = self.connections.get_mut(&event.number);
+            connection.into_iter().for_each(|connection| connection.mark_writable(now));
         }
-        self.events = events;
-        Ok(())
+        let readable = self.events.iter().filter(|event| event.is_readable || event.has_error);
+        let mut sources: Vec<_> = readable.map(|event| self.source(event.number)).collect();
+        if self.has_held_back {
+            let held_back = self.connections.iter().filter(|(_, connection)| connection.is_held_back);
+            sources.extend(held_back.map(|(number, _)| self.source(*number)));
+        }
+        Ok(sources)
     }
 
-    /// Whether what happens there is for somebody who has not shown to be a peer.
-    fn is_stranger(&self, number: u32) -> bool {
+    fn source(&self, number: u32) -> Source {
         let connection = self.connections.get(&number);
-        number == LISTENER_NUMBER || connection.is_some_and(|connection| connection.owner.is_none())
+        let owner = connection.and_then(|connection| connection.owner);
+        Source {
+            sender: owner.map_or(Sender::Stranger, |(remote, _)| Sender::Peer(remote)),
+            socket: SourceSocket::Connection(number),
+            limit: FIRST_READ_BYTES,
+            limits: (FIRST_READ_BYTES, MAX_READ_BYTES),
+            is_held_back: connection.is_some_and(|connection| connection.is_held_back),
+        }
+    }
+
+    /// From now on, reads connections of peers that take too much time within the time that those have.
+    pub(crate) fn hold_back(&mut self, overhead: &OverheadWatch) {
+        if !self.has_held_back && !overhead.is_any_too_much() {
+            return;
+        }
+        self.has_held_back = false;
+        for connection in self.connections.values_mut() {
+            connection.is_held_back = connection.owner.is_some_and(|(remote, _)| overhead.is_too_much(remote));
+            self.has_held_back |= connection.is_held_back;
+        }
+    }
+
+    /// A peer of which connections are held back, if there is any.
+    pub(crate) fn held_back_sender(&self) -> Option<Sender> {
+        let mut held_back = self.connections.values().filter(|connection| connection.is_held_back);
+        held_back.find_map(|connection| Some(Sender::Peer(connection.owner?.0))).filter(|_| self.has_held_back)
+    }
+
+    /// What was read of one of them has been sent and delivered.
+    pub(crate) fn record_finished_read(&mut self, read: &FinishedRead, now: Time) {
+        if read.source.sender == Sender::Stranger {
+            self.stranger_time.charge(read.time, now);
+        }
+    }
+
+    /// Accepts connections, or hands what has arrived on the one with this number to the node, so many bytes at most.
+    pub(crate) fn receive_from(&mut self, number: u32, max_bytes: usize, node: &mut Node<Buffer>) -> ReadAmount {
+        let mut amount = ReadAmount::default();
+        if number == LISTENER_NUMBER {
+            self.accept(node);
+            return amount;
+        }
+        // It may have been closed in this turn.
+        let Some(connection) = self.connections.get_mut(&number) else { return amount };
+        let outcome = connection.receive(max_bytes, node, &mut amount);
+        if let Some((remote, path)) = connection.owner {
+            self.unauthenticated.remove(connection.network(), &number);
+            // A path has one connection, so that a peer has a bounded number, however often it comes anew.
+            let before = self.number_by_owner.insert((remote, path.number()), number);
+            before.filter(|before| *before != number).into_iter().for_each(|before| self.close(before, node));
+        }
+        if let Err(ended) = outcome {
+            self.handle_end(number, &ended, node);
+        }
+        amount
     }
 
     /// Accepts connections while there is time for strangers. Returns when to be called again, if it accepts none until then.
@@ -133,23 +191,6 @@ impl Connections {
             self.is_accepting = if changed.is_ok() { is_accepting } else { self.is_accepting };
         }
         (!is_accepting).then_some(available_at)
-    }
-
-    fn handle_event(&mut self, number: u32, event: &Event, node: &mut Node<Buffer>) {
-        let Some(connection) = self.connections.get_mut(&number) else { return };
-        if event.is_writable {
-            connection.mark_writable(clock::monotonic());
-        }
-        let outcome = if event.is_readable || event.has_error { connection.receive(node) } else { Ok(()) };
-        if let Some((remote, path)) = connection.owner {
-            self.unauthenticated.remove(connection.network(), &number);
-            // A path has one connection, so that a peer has a bounded number, however often it comes anew.
-            let before = self.number_by_owner.insert((remote, path.number()), number);
-            before.filter(|before| *before != number).into_iter().for_each(|before| self.close(before, node));
-        }
-        if let Err(ended) = outcome {
-            self.handle_end(number, &ended, node);
-        }
     }
 
     fn accept(&mut self, node: &mut Node<Buffer>) {
@@ -256,11 +297,11 @@ impl Connections {
                 ended.push((*number, error));
                 continue;
             }
-            let wanted = connection.is_full() && connection.owner.is_some();
-            if wanted != connection.reports_writable
-                && self.readiness.set_writable_reporting(&connection.stream, *number, wanted).is_ok()
+            let wanted = (!connection.is_held_back, connection.is_full() && connection.owner.is_some());
+            if wanted != connection.reported
+                && self.readiness.set_reporting(&connection.stream, *number, wanted.0, wanted.1).is_ok()
             {
-                connection.reports_writable = wanted;
+                connection.reported = wanted;
             }
         }
         ended.iter().for_each(|(number, error)| self.handle_end(*number, error, node));

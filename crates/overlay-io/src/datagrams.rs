@@ -1,10 +1,11 @@
 use crate::config::{BondedConfig, DatagramConfig};
 use crate::error::BondedError;
-use crate::fair_turns::FairTurns;
 use crate::outer_dscp::OuterDscp;
-use crate::overload_limit::{OverloadTime, OverloadWatch};
+use crate::overhead_watch::OverheadWatch;
+use crate::overload_limit::OverloadWatch;
 use crate::own_sockets::OwnSockets;
 use crate::policy_routes::{KeptRoutes, replace_path_routes};
+use crate::receive_turn::{FinishedRead, ReadAmount, Sender, Source, SourceSocket};
 use kumade_dataplane::{Node, Outbound, OuterHeaders, Received};
 use kumade_multipath::OuterTransport;
 use kumade_net::interface::{self, Family};
@@ -23,15 +24,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub(crate) struct Datagrams {
     shard: usize,
     sockets: Vec<PathSocket>,
-    /// Which socket is read next, by their numbers.
-    turns: FairTurns,
     last_number: u32,
     has_other_sources: bool,
     dscp: OuterDscp,
     stamp_clock: StampClock,
     next_system_check: Time,
-    next_loss_check: Time,
-    overload_time: OverloadTime,
     interface_mtus: Vec<u32>,
     /// Of the first shard, for all.
     routes: Option<KeptRoutes<MarkedRoute>>,
@@ -58,33 +55,6 @@ struct PathPlace {
     family: Option<Family>,
 }
 
-/// The sockets that may have datagrams in a turn of the thread.
-#[derive(Debug)]
-pub(crate) struct ReceiveTurn {
-    start: Time,
-    /// The read that is to be charged: of which of the sockets, how many messages, and since when.
-    last_read: Option<(usize, usize)>,
-    begun: Time,
-    waiting: Vec<Source>,
-    reads_left: usize,
-}
-
-/// A socket: the place of the path's, and of one of its peers'.
-#[derive(Debug, Clone, Copy)]
-struct Source {
-    number: u32,
-    path_socket: usize,
-    own_socket: Option<usize>,
-    is_overloaded: bool,
-    /// A read takes no more messages.
-    max_messages: usize,
-}
-
-/// Reads of a path's sockets in a turn.
-const MAX_READS: usize = 4;
-/// No socket is read any more in a turn that takes so long, with what became of what was read, so that none keeps the thread from the
-/// device and from what is due.
-const MAX_RECEIVE_TIME: Span = Span::from_micros(500);
 /// Messages of a read at first; more once it is known how long they take.
 const FIRST_MESSAGES: usize = 2;
 /// Between two looks at the clock and at the interfaces.
@@ -95,14 +65,11 @@ impl Datagrams {
         let mut opened = Datagrams {
             shard,
             sockets: Vec::new(),
-            turns: FairTurns::default(),
             last_number: 0,
             has_other_sources: false,
             dscp: datagrams.dscp,
             stamp_clock: StampClock::new(),
             next_system_check: clock::monotonic() + SYSTEM_CHECK_INTERVAL,
-            next_loss_check: clock::monotonic() + OverloadWatch::LOOK_INTERVAL,
-            overload_time: OverloadTime::new(),
             interface_mtus: Vec::new(),
             routes: None,
         };
@@ -141,10 +108,10 @@ impl Datagrams {
         Ok(())
     }
 
-    pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let of_peers = self.sockets.iter().flat_map(|socket| socket.own_sockets.sources());
-        let of_paths = self.sockets.iter().filter(|socket| !socket.watch.is_overloaded());
-        of_paths.map(|socket| socket.receiver.as_fd()).chain(of_peers)
+    /// What becomes readable; what is held back is read from time to time.
+    pub(crate) fn descriptors(&self, overhead: &OverheadWatch) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let sources = self.sockets.iter().flat_map(move |socket| socket.sources(overhead));
+        sources.filter(|(source, _)| !source.is_held_back).map(|(_, socket)| socket.as_fd())
     }
 
     /// Whether there are other sources than when this was last asked.
@@ -152,107 +119,53 @@ impl Datagrams {
         mem::take(&mut self.has_other_sources)
     }
 
-    /// Begins to receive what has arrived.
-    pub(crate) fn begin_turn(&self) -> ReceiveTurn {
-        let now = clock::monotonic();
-        let has_time = |source: &Source| {
-            !source.is_overloaded || self.overload_time.available_at(source.own_socket.is_some()) <= now
-        };
-        let waiting: Vec<_> = self.all_sources().filter(has_time).collect();
-        ReceiveTurn { start: now, last_read: None, begun: now, reads_left: MAX_READS * waiting.len(), waiting }
+    /// The sockets that may have something.
+    pub(crate) fn sources(&self, overhead: &OverheadWatch) -> impl Iterator<Item = Source> {
+        self.sockets.iter().flat_map(move |socket| socket.sources(overhead)).map(|(source, _)| source)
     }
 
-    /// Hands over what one socket has, the same time for each, with what it took to send and deliver what has come of it until this is
-    /// called again: peers that send more than this end can take lose their own datagrams, in their own sockets. Returns whether
-    /// there was any to read.
-    pub(crate) fn receive_next(
+    /// What was read of one of them has been sent and delivered.
+    pub(crate) fn record_finished_read(&mut self, read: &FinishedRead) {
+        let SourceSocket::Datagrams(number) = read.source.socket else { return };
+        let watch = self.sockets.iter_mut().find_map(|socket| socket.watch_mut(number));
+        watch.into_iter().for_each(|watch| watch.record(read.amount.units));
+    }
+
+    /// Hands over what the socket with this number has, so many messages at most.
+    pub(crate) fn receive_from(
         &mut self,
-        turn: &mut ReceiveTurn,
+        number: u32,
+        max_messages: usize,
         node: &mut Node<Buffer>,
-    ) -> Result<bool, BondedError> {
-        let now = clock::monotonic();
-        self.charge_last_read(turn, now);
-        if now - turn.start >= MAX_RECEIVE_TIME || turn.reads_left == 0 {
-            return Ok(false);
-        }
-        let next = self.turns.next(turn.waiting.iter().map(|source| source.number));
-        let Some(place) = turn.waiting.iter().position(|source| Some(source.number) == next) else { return Ok(false) };
-        let count = self.receive_from(&turn.waiting[place], node)?;
-        (turn.last_read, turn.begun) = (Some((place, count)), now);
-        turn.reads_left -= 1;
-        Ok(true)
-    }
-
-    fn charge_last_read(&mut self, turn: &mut ReceiveTurn, now: Time) {
-        let Some((place, count)) = turn.last_read.take() else { return };
-        let source = &mut turn.waiting[place];
-        let time = now - turn.begun;
-        self.turns.charge(source.number, time);
-        if source.is_overloaded {
-            self.overload_time.charge(source.own_socket.is_some(), time, now);
-        }
-        let socket = &mut self.sockets[source.path_socket];
-        let watch = match source.own_socket {
-            Some(_) => socket.own_sockets.watch_mut(source.number),
-            None => Some(&mut socket.watch),
-        };
-        watch.into_iter().for_each(|watch| watch.record(count));
-        if count < source.max_messages {
-            turn.waiting.swap_remove(place);
-        } else {
-            let left = (MAX_RECEIVE_TIME - (now - turn.start)).max(Span::ZERO);
-            let fits = left.as_nanos() / time.as_nanos().max(1);
-            source.max_messages = (count * fits.max(1) as usize).min(BatchReceiver::MAX_MESSAGES);
-        }
-    }
-
-    fn all_sources(&self) -> impl Iterator<Item = Source> {
-        self.sockets.iter().enumerate().flat_map(|(path_socket, socket)| {
-            let source = move |(number, own_socket, is_overloaded)| Source {
-                number,
-                path_socket,
-                own_socket,
-                is_overloaded,
-                max_messages: FIRST_MESSAGES,
-            };
-            let own = socket.own_sockets.iter().enumerate();
-            let own = own.map(|(place, own)| (own.number, Some(place), own.watch.is_overloaded()));
-            own.chain([(socket.number, None, socket.watch.is_overloaded())]).map(source)
-        })
-    }
-
-    /// Returns how many messages have come.
-    fn receive_from(&mut self, source: &Source, node: &mut Node<Buffer>) -> Result<usize, BondedError> {
+    ) -> Result<ReadAmount, BondedError> {
         let Datagrams { sockets, stamp_clock: stamps, last_number, .. } = self;
-        let PathSocket { place: PathPlace { path, .. }, receiver, socket, own_sockets, .. } =
-            &mut sockets[source.path_socket];
+        let mut amount = ReadAmount::default();
+        let Some(path_socket) = sockets.iter_mut().find(|socket| socket.has(number)) else { return Ok(amount) };
+        let PathSocket { place: PathPlace { path, .. }, receiver, socket, own_sockets, .. } = path_socket;
         let path = *path;
         let mut senders = Vec::new();
-        let from = source.own_socket.and_then(|own| own_sockets.get(own)).unwrap_or(socket);
-        let count = receiver.receive_from(from, source.max_messages, |received| {
+        let own = own_sockets.get(number);
+        let is_own = own.is_some();
+        let count = receiver.receive_from(own.unwrap_or(socket), max_messages, |received| {
             let address = received.source;
-            let (remote, count) = hand_over(received, path, stamps, node);
+            let (remote, count) = hand_over(received, path, stamps, node, &mut amount);
             senders.extend(remote.map(|remote| (remote, address, count)));
         });
         let now = clock::monotonic();
-        match (count, source.own_socket) {
-            (Ok(count), Some(own)) => {
-                if count > 0 {
-                    own_sockets.record_use(own, now);
-                }
-                Ok(count)
-            }
-            (Ok(count), None) => {
+        match (count, is_own) {
+            (Ok(0), true) => {}
+            (Ok(_), true) => own_sockets.record_use(number, now),
+            (Ok(_), false) => {
                 for sender in senders {
                     self.has_other_sources |= own_sockets.record(sender, socket, last_number, now);
                 }
-                Ok(count)
             }
             // What a router or the far end reported of an earlier datagram.
-            (Err(_), Some(_)) => Ok(0),
-            (Err(error), None) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(0),
-            (Err(cause), None) => Err(BondedError::Receive { path, cause }),
+            (Err(_), true) => {}
+            (Err(error), false) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+            (Err(cause), false) => return Err(BondedError::Receive { path, cause }),
         }
+        Ok(amount)
     }
 
     /// Returns how many datagrams the system did not take.
@@ -289,8 +202,8 @@ impl Datagrams {
         node.set_datagram_route(0, Route { path: 0, address }, overhead_bytes, now);
     }
 
-    /// Follows clocks, interfaces, and what sockets lose. Returns when to be called again at the latest, where that matters.
-    pub(crate) fn advance(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {
+    /// Follows clocks and interfaces.
+    pub(crate) fn advance(&mut self, node: &mut Node<Buffer>, now: Time) {
         self.routes.iter_mut().for_each(|routes| routes.restore_if_due(now));
         if now >= self.next_system_check {
             self.next_system_check = now + SYSTEM_CHECK_INTERVAL;
@@ -300,14 +213,13 @@ impl Datagrams {
                 self.has_other_sources |= socket.own_sockets.expire(now);
             }
         }
-        if now >= self.next_loss_check {
-            self.next_loss_check = now + OverloadWatch::LOOK_INTERVAL;
-            for PathSocket { socket, watch, own_sockets, .. } in &mut self.sockets {
-                self.has_other_sources |= own_sockets.update_watches() | watch.update(socket.dropped_messages());
-            }
+    }
+
+    /// Looks at what sockets lose, as [`OverloadWatch::update`].
+    pub(crate) fn update_watches(&mut self) {
+        for PathSocket { socket, watch, own_sockets, .. } in &mut self.sockets {
+            self.has_other_sources |= own_sockets.update_watches() | watch.update(socket.dropped_messages());
         }
-        let overloaded = self.all_sources().filter(|source| source.is_overloaded);
-        overloaded.map(|source| self.overload_time.available_at(source.own_socket.is_some())).min()
     }
 
     /// An interface may be deleted and made again, as each PPP connection does, and may have another MTU then or at any time.
@@ -375,6 +287,30 @@ impl PathSocket {
         let watch = OverloadWatch::default();
         Ok(PathSocket { number, place: place.clone(), family, receiver, socket, watch, own_sockets, reported: None })
     }
+
+    /// All that may have something to read: those of peers, and the one that all others share.
+    fn sources(&self, overhead: &OverheadWatch) -> impl Iterator<Item = (Source, &BatchSocket)> {
+        let source = |sender, number, is_held_back| {
+            let (socket, limits) = (SourceSocket::Datagrams(number), (FIRST_MESSAGES, BatchReceiver::MAX_MESSAGES));
+            Source { sender, socket, limit: FIRST_MESSAGES, limits, is_held_back }
+        };
+        let own = self.own_sockets.iter().map(move |own| {
+            let is_held_back = own.watch.is_overloaded() || overhead.is_too_much(own.remote);
+            (source(Sender::Peer(own.remote), own.number, is_held_back), &own.socket)
+        });
+        let shared = source(Sender::Shared(self.number), self.number, self.watch.is_overloaded());
+        own.chain([(shared, &self.socket)])
+    }
+
+    /// Whether this is its number, or that of a peer's socket beside it.
+    fn has(&self, number: u32) -> bool {
+        self.number == number || self.own_sockets.get(number).is_some()
+    }
+
+    /// Of the socket with this number.
+    fn watch_mut(&mut self, number: u32) -> Option<&mut OverloadWatch> {
+        if self.number == number { Some(&mut self.watch) } else { self.own_sockets.watch_mut(number) }
+    }
 }
 
 /// Gives the node what has come together on a path. Returns which peer has sent it, if it is authentic, and how many datagrams those are.
@@ -383,6 +319,7 @@ fn hand_over(
     path: usize,
     stamps: &mut StampClock,
     node: &mut Node<Buffer>,
+    amount: &mut ReadAmount,
 ) -> (Option<usize>, u32) {
     let now = clock::monotonic();
     let stamp = received.stamp.map(|stamp| stamps.to_monotonic(stamps.from_stamp(stamp, Time::ZERO)));
@@ -394,11 +331,18 @@ fn hand_over(
     for datagram in received.datagrams() {
         let packet_bytes = datagram.len() as u32 + outer;
         let outer = OuterHeaders { route: from, transport, ecn, packet_bytes, arrival: arrived };
-        if let Received::Data { remote, .. } = node.receive(datagram, outer, now) {
-            sender = Some(remote);
+        match node.receive(datagram, outer, now) {
+            Received::Data { remote, has_packet, .. } => {
+                sender = Some(remote);
+                amount.packets += u32::from(has_packet);
+            }
+            Received::Keepalive { remote } => sender = Some(remote),
+            Received::Refused | Received::Handshake => {}
         }
         count += 1;
     }
+    amount.units += 1;
+    amount.datagrams += count;
     (sender, count)
 }
 

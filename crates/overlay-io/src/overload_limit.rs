@@ -1,3 +1,4 @@
+use crate::receive_turn::Sender;
 use kumade_daemon::TimeBudget;
 use kumade_units::{Span, Time};
 use std::io;
@@ -13,7 +14,7 @@ pub(crate) struct OverloadWatch {
     overloaded_looks: u32,
 }
 
-/// The time of a thread that the sockets have that are overloaded.
+/// The time of a thread that those have who send too much.
 #[derive(Debug)]
 pub(crate) struct OverloadTime {
     peers: TimeBudget,
@@ -23,7 +24,7 @@ pub(crate) struct OverloadTime {
 /// At so many looks in a row more was dropped than received: half a second is some round trips, within which a congestion control slows
 /// down.
 const MIN_OVERLOADED_LOOKS: u32 = 5;
-/// Peers that go on sending though most of it is lost have a tenth of the thread's time together, as strangers have.
+/// Peers that go on sending though most of it is lost, or brings hosts nothing, have a tenth of the thread's time together, as strangers have.
 const PEERS_DIVISOR: u32 = 10;
 /// What comes of strangers, and of all peers that send little, has a quarter.
 const OTHERS_DIVISOR: u32 = 4;
@@ -61,14 +62,14 @@ impl OverloadTime {
         OverloadTime { peers, others }
     }
 
-    /// From when on overloaded sockets may be read: those that receive of one peer, or the others.
-    pub(crate) fn available_at(&self, is_of_one_peer: bool) -> Time {
-        if is_of_one_peer { self.peers.available_at() } else { self.others.available_at() }
+    /// From when on what such a sender sends may be read.
+    pub(crate) fn available_at(&self, sender: Sender) -> Time {
+        if sender.peer().is_some() { self.peers.available_at() } else { self.others.available_at() }
     }
 
-    /// It took so long to read one, with all that came of it.
-    pub(crate) fn charge(&mut self, is_of_one_peer: bool, time: Span, now: Time) {
-        if is_of_one_peer { &mut self.peers } else { &mut self.others }.charge(time, now);
+    /// It took so long to read it, with all that came of it.
+    pub(crate) fn charge(&mut self, sender: Sender, time: Span, now: Time) {
+        if sender.peer().is_some() { &mut self.peers } else { &mut self.others }.charge(time, now);
     }
 }
 
@@ -93,9 +94,9 @@ mod tests {
         let (start, read) = (Time::ZERO + Span::from_secs(9), Span::from_micros(100));
         let (mut time, mut now, mut used) = (OverloadTime::new(), start, [Span::ZERO; 2]);
         while now < start + Span::from_secs(1) {
-            for (kind, used) in used.iter_mut().enumerate() {
-                if time.available_at(kind == 0) <= now {
-                    time.charge(kind == 0, read, now);
+            for (sender, used) in [Sender::Peer(3), Sender::Shared(1)].into_iter().zip(&mut used) {
+                if time.available_at(sender) <= now {
+                    time.charge(sender, read, now);
                     *used += read;
                 }
             }

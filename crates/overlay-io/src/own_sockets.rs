@@ -3,7 +3,6 @@ use kumade_net::udp::BatchSocket;
 use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
 
 /// Sockets that receive of one peer alone, at the port that all peers send to: what one sends more than is taken of it fills no
 /// buffer but its own, and costs this host no more than the kernel's drop. Peers that have none share the path's socket.
@@ -19,7 +18,7 @@ pub(crate) struct OwnSocket {
     /// Among all sockets of the shard.
     pub(crate) number: u32,
     pub(crate) socket: BatchSocket,
-    remote: usize,
+    pub(crate) remote: usize,
     address: SocketAddr,
     opened_at: Time,
     last_used: Time,
@@ -90,9 +89,9 @@ impl OwnSockets {
         }
     }
 
-    /// Something has come through one.
-    pub(crate) fn record_use(&mut self, place: usize, now: Time) {
-        self.sockets.get_mut(place).into_iter().for_each(|own| own.last_used = now);
+    /// Something has come through the socket with this number.
+    pub(crate) fn record_use(&mut self, number: u32, now: Time) {
+        self.sockets.iter_mut().filter(|own| own.number == number).for_each(|own| own.last_used = now);
     }
 
     /// Closes what is not used. Returns whether there was any. To be called twice a second.
@@ -103,7 +102,7 @@ impl OwnSockets {
         self.sockets.len() < before
     }
 
-    /// As [`OverloadWatch::update`], for each. Returns whether there are other [sources](Self::sources) now.
+    /// As [`OverloadWatch::update`], for each. Returns whether there are other sources to wait for now.
     pub(crate) fn update_watches(&mut self) -> bool {
         let sockets = self.sockets.iter_mut();
         sockets.fold(false, |changed, own| changed | own.watch.update(own.socket.dropped_messages()))
@@ -118,18 +117,14 @@ impl OwnSockets {
         self.sockets.iter()
     }
 
-    pub(crate) fn get(&self, place: usize) -> Option<&BatchSocket> {
-        Some(&self.sockets.get(place)?.socket)
+    /// The socket with this number, as long as there is one: others come and go within a turn.
+    pub(crate) fn get(&self, number: u32) -> Option<&BatchSocket> {
+        self.sockets.iter().find(|own| own.number == number).map(|own| &own.socket)
     }
 
     /// Of the socket with this number.
     pub(crate) fn watch_mut(&mut self, number: u32) -> Option<&mut OverloadWatch> {
         self.sockets.iter_mut().find(|own| own.number == number).map(|own| &mut own.watch)
-    }
-
-    /// To wait for; those that are overloaded are read from time to time.
-    pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.sockets.iter().filter(|own| !own.watch.is_overloaded()).map(|own| own.socket.as_fd())
     }
 }
 

@@ -312,12 +312,10 @@ impl Shard for BondedShard {
         if wake == WakeReason::Readable && self.node.has_other_shards() {
             self.receive_messages();
         }
-        if let Some(mut turn) = self.transports.begin_turn() {
-            while self.transports.receive_next(&mut turn, &mut self.node)? {
-                self.drain();
-            }
+        let mut turn = self.transports.begin_turn()?;
+        while self.transports.receive_next(&mut turn, &mut self.node)? {
+            self.drain();
         }
-        self.transports.receive_by_connections(&mut self.node)?;
         self.read_packets()?;
         let now = self.drain();
         self.update_device_mtu();

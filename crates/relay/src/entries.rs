@@ -1,6 +1,7 @@
 use crate::relayed_stream::RelayedStream;
 use crate::report::{RelayReport, RelayStatus, ReportQueue};
 use crate::slot::ConnectionSlot;
+use crate::stream_turns::StreamTurns;
 use kumade_daemon::FairAdmission;
 use kumade_net::clock;
 use kumade_net::readiness::{EpollSet, Event};
@@ -37,8 +38,8 @@ pub(crate) struct RelayEntries {
     unauthenticated: FairAdmission<u32>,
     /// Those of each peer, at the far end.
     peer_streams: BTreeMap<PublicKey, BTreeSet<u32>>,
-    /// Those that may have something to do.
-    busy: BTreeSet<u32>,
+    /// Those that may have something to do, by whose they are; nobody's are of those who have not shown to be peers, and all at the near end.
+    busy: StreamTurns<Option<PublicKey>>,
     next_number: u32,
 }
 
@@ -54,7 +55,7 @@ impl RelayEntries {
             entries: BTreeMap::new(),
             unauthenticated: FairAdmission::default(),
             peer_streams: BTreeMap::new(),
-            busy: BTreeSet::new(),
+            busy: StreamTurns::new(),
             next_number: FIRST_CONNECTION_NUMBER,
         }
     }
@@ -77,7 +78,7 @@ impl RelayEntries {
         let number = self.new_number();
         if slot.socket().is_none_or(|socket| self.epoll_set.add_edge_triggered(socket, number).is_ok()) {
             self.replace_stage(number, slot, None);
-            self.busy.insert(number);
+            self.schedule(number);
         }
     }
 
@@ -171,7 +172,7 @@ impl RelayEntries {
     pub(crate) fn relay(&mut self, number: u32, carried: RelayedStream, peer: Option<PublicKey>) {
         self.status.opened += 1;
         self.replace_stage(number, ConnectionSlot::Relayed(Box::new(carried)), peer);
-        self.busy.insert(number);
+        self.schedule(number);
     }
 
     /// A connection is not carried, for this reason.
@@ -182,7 +183,9 @@ impl RelayEntries {
 
     /// Has a connection looked at.
     pub(crate) fn schedule(&mut self, number: u32) {
-        self.busy.insert(number);
+        if let Some(entry) = self.entries.get(&number) {
+            self.busy.schedule(entry.peer, number);
+        }
     }
 
     /// Something has happened on a socket.
@@ -199,15 +202,11 @@ impl RelayEntries {
             *readable |= event.is_readable || event.has_error;
             *writable |= event.is_writable || event.has_error;
         }
-        self.busy.insert(number);
+        self.busy.schedule(entry.peer, number);
     }
 
     /// Those that may have something to do.
-    pub(crate) fn take_busy(&mut self) -> BTreeSet<u32> {
-        std::mem::take(&mut self.busy)
-    }
-
-    pub(crate) fn is_busy(&self) -> bool {
-        !self.busy.is_empty()
+    pub(crate) fn busy_mut(&mut self) -> &mut StreamTurns<Option<PublicKey>> {
+        &mut self.busy
     }
 }

@@ -58,6 +58,7 @@ mod sealed;
 mod shard;
 mod slot;
 mod stream_end;
+mod stream_turns;
 mod target;
 
 pub use allowed::{AllowedTargetError, AllowedTargets};

@@ -63,6 +63,9 @@ const RESOLVER_NUMBER: u32 = 0;
 const FIRST_LISTENER_NUMBER: u32 = 1;
 const CHECK_INTERVAL: Span = Span::from_millis(250);
 const IDLE_INTERVAL: Span = Span::from_secs(60);
+/// Between two looks at what has happened on sockets, so that whoever had nothing to do until then waits for no more than this and one turn of a
+/// stream.
+const MAX_ADVANCE_TIME: Span = Span::from_millis(1);
 /// Connections accepted in a turn, each with a handshake of some 200 µs.
 const MAX_ACCEPTS_PER_TURN: usize = 16;
 /// The far end takes a tenth of its thread's time at most to accept connections; further ones wait in the kernel's queue.
@@ -208,6 +211,20 @@ impl RelayShard {
         }
     }
 
+    /// Goes on with connections that may have something to do, for a while. Returns when that ended.
+    fn advance_busy(&mut self) -> Time {
+        let start = clock::monotonic();
+        let mut now = start;
+        while now - start < MAX_ADVANCE_TIME
+            && let Some((peer, number)) = self.connections.busy_mut().next()
+        {
+            self.advance(number);
+            let begun = mem::replace(&mut now, clock::monotonic());
+            self.connections.busy_mut().charge(peer, now - begun);
+        }
+        now
+    }
+
     /// Goes on with a connection.
     fn advance(&mut self, number: u32) {
         let RelayShard { end, connections: entries, .. } = self;
@@ -336,10 +353,7 @@ impl Shard for RelayShard {
         waited.map_err(|error| SetupError::new("wait for TCP connections", error))?;
         events.iter().for_each(|event| self.handle_event(event));
         self.events = events;
-        for number in self.connections.take_busy() {
-            self.advance(number);
-        }
-        let now = clock::monotonic();
+        let now = self.advance_busy();
         if now >= self.next_memory_check {
             self.next_memory_check = far_end::bound_held_bytes(&mut self.connections, now);
         }
@@ -350,7 +364,7 @@ impl Shard for RelayShard {
         // Without any, nothing can take too long.
         let is_idle = self.connections.len() == 0 && !self.listeners.is_any_paused();
         let next_look = if is_idle { now + IDLE_INTERVAL } else { self.next_check.min(self.next_memory_check) };
-        Ok(if self.connections.is_busy() { now } else { next_look })
+        Ok(if self.connections.busy_mut().is_empty() { next_look } else { now })
     }
 }
 

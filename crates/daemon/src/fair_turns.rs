@@ -3,17 +3,23 @@ use std::collections::BTreeMap;
 
 /// Divides a thread's time between those who have something for it: whoever has had least is next (start-time fair queueing: Goyal,
 /// Vin, Cheng 1996, of time in place of bytes). Who had nothing for a while has saved nothing up.
-#[derive(Debug, Default)]
-pub(crate) struct FairTurns {
+#[derive(Debug)]
+pub struct FairTurns<K> {
     /// The time that each has had, counted as if all had begun together; of others, it is `least`.
-    used: BTreeMap<u32, Span>,
+    used: BTreeMap<K, Span>,
     /// What the last one whose turn it was had had before.
     least: Span,
 }
 
-impl FairTurns {
+impl<K> Default for FairTurns<K> {
+    fn default() -> Self {
+        FairTurns { used: BTreeMap::new(), least: Span::ZERO }
+    }
+}
+
+impl<K: Copy + Ord> FairTurns<K> {
     /// Whose turn it is, among those that may have something; the first of several.
-    pub(crate) fn next(&mut self, waiting: impl IntoIterator<Item = u32>) -> Option<u32> {
+    pub fn next(&mut self, waiting: impl IntoIterator<Item = K>) -> Option<K> {
         let next = waiting.into_iter().min_by_key(|who| self.used(*who))?;
         self.least = self.used(next);
         let least = self.least;
@@ -22,12 +28,12 @@ impl FairTurns {
     }
 
     /// So much time was taken for one of them.
-    pub(crate) fn charge(&mut self, who: u32, time: Span) {
+    pub fn charge(&mut self, who: K, time: Span) {
         let used = self.used(who) + time.max(Span::ZERO);
         self.used.insert(who, used);
     }
 
-    fn used(&self, who: u32) -> Span {
+    fn used(&self, who: K) -> Span {
         self.used.get(&who).copied().unwrap_or(self.least).max(self.least)
     }
 }
