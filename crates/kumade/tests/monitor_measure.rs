@@ -24,7 +24,8 @@ impl Page {
     /// The status of the answer, and its text.
     fn ask(&self, request: &str, token: &str, header: &str) -> (u16, String) {
         let fetch = || {
-            let mut stream = self.0.hosts[COORDINATOR - 1].run(|| TcpStream::connect("127.0.0.1:7280")).unwrap().ok()?;
+            let mut stream =
+                self.0.hosts[COORDINATOR - 1].run(|| TcpStream::connect("127.0.0.1:7280")).unwrap().ok()?;
             let head = format!("{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n");
             stream.write_all(format!("{head}Authorization: Bearer {token}\r\n{header}\r\n").as_bytes()).ok()?;
             let mut text = String::new();
@@ -52,8 +53,7 @@ impl Page {
 fn a_path_is_measured_now_for_who_may_ask_for_it_and_it_is_known_who_has() {
     in_namespaces("a_path_is_measured_now_for_who_may_ask_for_it_and_it_is_known_who_has", || {
         let page = Page(Mesh::new("monitor_measure"));
-        let [reader, writer, admin] =
-            ["read", "write", "admin"].map(|class| page.token(&format!("{class} er"), class));
+        let [reader, writer, admin] = ["read", "write", "admin"].map(|class| page.token(&format!("{class} er"), class));
         let agents = AGENTS.map(|(number, id)| agent(number, id, &format!("address = \"10.80.0.{number}\"\n")));
         page.0.write_coordinator(&[agents.concat(), reader.1, writer.1, admin.1].concat());
         let file = fs::read_to_string(page.0.file("1.toml")).unwrap();

@@ -83,10 +83,11 @@ impl Sender {
 }
 
 impl FinishedRead {
-    /// The part of the time that went into what brings hosts nothing.
-    pub(crate) fn overhead(&self) -> Span {
+    /// How many datagrams bring hosts nothing, and the part of the time that went into them.
+    pub(crate) fn overhead(&self) -> (u32, Span) {
         let ReadAmount { datagrams, packets, .. } = self.amount;
-        self.time * i64::from(datagrams.saturating_sub(packets)) / i64::from(datagrams.max(1))
+        let messages = datagrams.saturating_sub(packets);
+        (messages, self.time * i64::from(messages) / i64::from(datagrams.max(1)))
     }
 }
 
@@ -184,7 +185,11 @@ mod tests {
         };
         let micros = [(3, 3, 0), (3, 2, 30), (3, 0, 90), (0, 0, 0)];
         micros.into_iter().for_each(|(datagrams, packets, micros)| {
-            assert_eq!(overhead(datagrams, packets), Span::from_micros(micros), "{packets} of {datagrams}");
+            assert_eq!(
+                overhead(datagrams, packets),
+                (datagrams - packets, Span::from_micros(micros)),
+                "{packets} of {datagrams}"
+            );
         });
     }
 

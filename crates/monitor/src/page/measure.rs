@@ -1,26 +1,13 @@
 //! Measurements that visitors ask for.
 
+use super::measure_request::MeasureRequest;
 use super::sources::Sources;
 use crate::access::{AccessClass, Visitor};
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use std::sync::Arc;
 use tokio::sync::oneshot;
-
-/// Somebody wants a pair to be measured now.
-#[derive(Debug)]
-pub(crate) struct MeasureRequest {
-    /// The id.
-    pub(crate) pair: String,
-    pub(crate) who: String,
-    /// What it waits for, or why it is not made.
-    pub(crate) answer: oneshot::Sender<Result<String, String>>,
-}
-
-/// Takes them; what measures nothing drops them.
-pub(crate) type MeasureRequests = Arc<dyn Fn(MeasureRequest) + Send + Sync>;
 
 /// Only from the page itself, or from a program ([`guard::check_origin`](super::guard)), with a token of the class `write`.
 pub(super) async fn measure(

@@ -1,6 +1,6 @@
 use super::connections::Peer;
 use super::history::{History, HistoryError};
-use super::measure::MeasureRequests;
+use super::measure_request::MeasureRequests;
 use super::question_room::QuestionRoom;
 use super::stream::News;
 use super::tls::Tls;
