@@ -33,7 +33,7 @@ impl Program for SmokepingProber {
         let mut command = host.command(installed().ok_or("it is gone")?.0);
         let buckets = (0..BUCKETS).map(|bucket| format!("{:e}", FIRST_BUCKET * BUCKET_RATIO.powi(bucket)));
         let buckets = buckets.collect::<Vec<_>>().join(",");
-        // With raw sockets, as by default, each of its pingers reads all replies: that takes it half as much again.
+        // With raw sockets, as by default, each of its pingers reads all replies: that takes it 1.9 cores for 1000 targets in place of 0.3.
         let options = ["--no-privileged", "--config.file=", "--ping.interval=1s"];
         command.arg(format!("--buckets={buckets}")).args(options).args(targets);
         Ok(command)
