@@ -2,6 +2,8 @@
 
 mod tunnel_ends;
 
+use kumade_daemon::PrivateDirectory;
+use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{VethHosts, in_namespaces};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -18,8 +20,9 @@ impl Drop for Ended {
     }
 }
 
-fn program_in(host: &kumade_net::namespace::Namespace, arguments: &[&str]) -> Ended {
+fn program_in(host: &Namespace, runtime: &PrivateDirectory, arguments: &[&str]) -> Ended {
     let mut command = host.command(program().get_program());
+    command.env("XDG_RUNTIME_DIR", runtime.path());
     Ended(command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
 }
 
@@ -27,9 +30,11 @@ fn program_in(host: &kumade_net::namespace::Namespace, arguments: &[&str]) -> En
 fn measured(settings: &[&str], options: &[&str]) -> Value {
     let hosts = VethHosts::new(1500).unwrap();
     let [one, two] = VethHosts::MIDDLE_INTERFACES;
-    let mut link = program_in(&hosts.middle, &[&["link", "start", one, two], settings].concat());
+    // Tests have links of the same name at the same time.
+    let runtime = PrivateDirectory::new("kumade-measured-links").unwrap();
+    let mut link = program_in(&hosts.middle, &runtime, &[&["link", "start", one, two], settings].concat());
     wait_for(&lines(&mut link.0), "bridged");
-    let mut server = program_in(&hosts.right, &["serve"]);
+    let mut server = program_in(&hosts.right, &runtime, &["serve"]);
     wait_for(&lines(&mut server.0), "listening on");
     let arguments = [&["measure", "10.79.0.2", "--json"], options].concat();
     let output = hosts.left.command(program().get_program()).args(arguments).output().unwrap();
