@@ -1,6 +1,7 @@
 //! The programs of the methods' authors: which of them run at which end of a path, and what they say of it.
 
 use anyhow::{Context, bail, ensure};
+use kumade_daemon::PrivateDirectory;
 use kumade_netns_testbed::Host;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -101,7 +102,7 @@ impl Program {
         far: &Host,
         limit: Duration,
     ) -> anyhow::Result<Vec<ProgramEstimate>> {
-        let work = WorkDirectory::new(self.name)?;
+        let work = PrivateDirectory::new("kumade-published").context("cannot make a directory")?;
         // A program may change to another directory before it finds its own files.
         let directory = fs::canonicalize(directory).with_context(|| format!("cannot find {}", directory.display()))?;
         let start = |(end, command): &(End, &str), output: &str| {
@@ -109,9 +110,9 @@ impl Program {
             let command = command.replace("NEAR", &near.v4.to_string()).replace("FAR", &far.v4.to_string());
             let mut words = command.split(' ');
             let program = directory.join(words.next().unwrap_or_default());
-            let file = File::options().append(true).create(true).open(work.0.join(output))?;
+            let file = File::options().append(true).create(true).open(work.path().join(output))?;
             let mut started = host.namespace.command(program);
-            started.args(words).current_dir(&work.0).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+            started.args(words).current_dir(work.path()).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
             started.spawn().map(RunningProcess).with_context(|| format!("cannot start {command}"))
         };
         let servers: anyhow::Result<Vec<RunningProcess>> =
@@ -119,7 +120,7 @@ impl Program {
         let _servers = servers?;
         thread::sleep(SERVER_START_TIME);
         let ended = start(&self.client_command, CLIENT_OUTPUT)?.wait(limit)?;
-        let said = work.read_output()?;
+        let said = read_output(work.path())?;
         let Some(status) = ended else {
             bail!("it took longer than {} s: {}", limit.as_secs(), said.client_output.trim())
         };
@@ -189,32 +190,15 @@ impl Drop for RunningProcess {
     }
 }
 
-/// Where a run writes its files, until dropped.
-struct WorkDirectory(PathBuf);
-
-impl WorkDirectory {
-    fn new(name: &str) -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("kumade-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(WorkDirectory(path))
-    }
-
-    fn read_output(&self) -> anyhow::Result<ProgramOutput> {
-        let output = String::from_utf8_lossy(&fs::read(self.0.join(CLIENT_OUTPUT))?).into_owned();
-        let mut files = String::new();
-        for entry in fs::read_dir(&self.0)? {
-            let path = entry?.path();
-            let is_output = path.ends_with(CLIENT_OUTPUT) || path.ends_with(SERVER_OUTPUT);
-            if path.is_file() && !is_output {
-                files += &String::from_utf8_lossy(&fs::read(path)?);
-            }
+fn read_output(directory: &Path) -> anyhow::Result<ProgramOutput> {
+    let output = String::from_utf8_lossy(&fs::read(directory.join(CLIENT_OUTPUT))?).into_owned();
+    let mut files = String::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let is_output = path.ends_with(CLIENT_OUTPUT) || path.ends_with(SERVER_OUTPUT);
+        if path.is_file() && !is_output {
+            files += &String::from_utf8_lossy(&fs::read(path)?);
         }
-        Ok(ProgramOutput { client_output: output, file_text: files })
     }
-}
-
-impl Drop for WorkDirectory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+    Ok(ProgramOutput { client_output: output, file_text: files })
 }

@@ -257,6 +257,8 @@ impl<P> PacketsInFlight<P> {
 
     /// The packet launched last departs at another time, or its delay is another.
     pub(super) fn revise_due_time(&mut self, launched: &mut LaunchedPacket, departure: Time, config: &LinkConfig) {
+        // It was drawn from what the jitter was before, and may be more, or less, than it is now.
+        launched.jitter = launched.jitter.clamp(config.jitter.lowest(), config.jitter.highest());
         let due = self.due_time(launched, departure, config);
         let last = match launched.lane {
             Lane::Ordered => self.ordered.back_mut(),

@@ -345,6 +345,7 @@ fn nothing_is_measured_over_a_link_whose_budget_is_used_up_also_after_a_restart(
     drop(recorder);
     let mut bench = Bench::open(config, _directory);
     is_full(&bench);
+    let now = clock::monotonic();
     let mut granted = Vec::new();
     for second in 0..1300 {
         let now = now + Span::from_secs(second);
