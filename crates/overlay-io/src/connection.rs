@@ -42,9 +42,14 @@ pub(crate) struct Connection {
     max_rto: Option<tcp::AdaptiveMaxRto>,
     /// Its peer sends too much that brings hosts nothing: it is read from time to time.
     pub(crate) is_held_back: bool,
+    /// Bytes of the next read, by what the one before took.
+    pub(crate) read_limit: usize,
     /// Whether its set reports when it can be read, and written.
     pub(crate) reported: (bool, bool),
 }
+
+/// Bytes of a read at first: some packets, or some sixty of the shortest. More once it is known how long they take.
+pub(crate) const MIN_READ_BYTES: usize = 4096;
 
 /// Why a connection is over.
 #[derive(Debug)]
@@ -99,6 +104,7 @@ impl Connection {
             writer: carrier,
             max_rto: tuning.rto.connection_max_rto(),
             is_held_back: false,
+            read_limit: MIN_READ_BYTES,
             reported: (true, false),
         })
     }

@@ -1,5 +1,5 @@
 use crate::config::{ConnectionConfig, ConnectionRole};
-use crate::connection::{Connection, ConnectionEnd, connection_route, is_connection_route};
+use crate::connection::{Connection, ConnectionEnd, MIN_READ_BYTES, connection_route, is_connection_route};
 use crate::dialer::Dialer;
 use crate::overhead_watch::OverheadWatch;
 use crate::receive_turn::{FinishedRead, ReadAmount, Sender, Source, SourceSocket};
@@ -46,8 +46,6 @@ const LISTENER_NUMBER: u32 = 0;
 const BACKLOG: i32 = 1024;
 /// As in Happy Eyeballs (RFC 8305), where 250 ms are for two versions of IP; here both are tried in any case.
 const DATAGRAM_HEAD_START: Span = Span::from_millis(20);
-/// Bytes of a read at first: some packets, or some sixty of the shortest. More once it is known how long they take.
-const FIRST_READ_BYTES: usize = 4096;
 const MAX_READ_BYTES: usize = 80_000;
 /// Connections accepted in a turn.
 const MAX_ACCEPTS: usize = 16;
@@ -128,8 +126,8 @@ impl Connections {
         Source {
             sender: owner.map_or(Sender::Stranger, |(remote, _)| Sender::Peer(remote)),
             socket: SourceSocket::Connection(number),
-            limit: FIRST_READ_BYTES,
-            limits: (FIRST_READ_BYTES, MAX_READ_BYTES),
+            limit: connection.map_or(MIN_READ_BYTES, |connection| connection.read_limit),
+            limits: (MIN_READ_BYTES, MAX_READ_BYTES),
             is_held_back: connection.is_some_and(|connection| connection.is_held_back),
         }
     }
@@ -156,6 +154,11 @@ impl Connections {
     pub(crate) fn record_finished_read(&mut self, read: &FinishedRead, now: Time) {
         if read.source.sender == Sender::Stranger {
             self.stranger_time.charge(read.time, now);
+        }
+        if let SourceSocket::Connection(number) = read.source.socket
+            && let Some(connection) = self.connections.get_mut(&number)
+        {
+            connection.read_limit = read.next_limit;
         }
     }
 

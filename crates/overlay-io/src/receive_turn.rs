@@ -69,6 +69,8 @@ pub(crate) struct FinishedRead {
     pub(crate) amount: ReadAmount,
     /// Whether there may be more.
     pub(crate) has_more: bool,
+    /// What the first read of the next turn may take: as much as takes a quarter of a turn, by what this read took.
+    pub(crate) next_limit: usize,
     pub(crate) time: Span,
 }
 
@@ -96,6 +98,8 @@ const MAX_READS_PER_SOURCE: usize = 4;
 /// No socket is read any more in a turn that takes so long, with what became of what was read, so that none keeps the thread from the
 /// device and from what is due.
 const MAX_RECEIVE_TIME: Span = Span::from_micros(500);
+/// Several senders are read in a turn.
+const FIRST_READ_TIME: Span = Span::from_micros(125);
 
 impl ReceiveTurn {
     pub(crate) fn new(waiting: VecDeque<Source>, now: Time) -> Self {
@@ -125,13 +129,16 @@ impl ReceiveTurn {
         let Reading { source, begun, amount } = self.current.take()?;
         let (time, has_more) = (now - begun, amount.units >= source.limit);
         turns.charge(source.sender, time);
+        let fitting = |span: Span| {
+            let units = (amount.units as i64).saturating_mul(span.as_nanos()) / time.as_nanos().max(1);
+            (units.max(0) as usize).clamp(source.limits.0, source.limits.1)
+        };
         if has_more {
-            let left = (MAX_RECEIVE_TIME - (now - self.start)).max(Span::ZERO).as_nanos();
-            let fits = (amount.units as i64).saturating_mul(left) / time.as_nanos().max(1);
-            let limit = (fits as usize).clamp(source.limits.0, source.limits.1);
+            let limit = fitting(MAX_RECEIVE_TIME - (now - self.start));
             self.waiting.push_back(Source { limit, ..source });
         }
-        Some(FinishedRead { source, amount, has_more, time })
+        let next_limit = if amount.units > 0 { fitting(FIRST_READ_TIME) } else { source.limit };
+        Some(FinishedRead { source, amount, has_more, next_limit, time })
     }
 }
 
@@ -181,7 +188,7 @@ mod tests {
         let overhead = |datagrams, packets| {
             let amount = ReadAmount { units: 1, datagrams, packets };
             let time = Span::from_micros(90);
-            FinishedRead { source: connection(0, 0), amount, has_more: false, time }.overhead()
+            FinishedRead { source: connection(0, 0), amount, has_more: false, next_limit: 4096, time }.overhead()
         };
         let micros = [(3, 3, 0), (3, 2, 30), (3, 0, 90), (0, 0, 0)];
         micros.into_iter().for_each(|(datagrams, packets, micros)| {
@@ -214,13 +221,14 @@ mod tests {
     fn a_turn_ends_in_time_and_reads_no_more_at_once_than_fits() {
         let (mut turns, mut now) = (FairTurns::default(), START);
         let mut turn = ReceiveTurn::new([connection(0, 0)].into(), now);
-        let mut limits = Vec::new();
+        let (mut limits, mut next_limit) = (Vec::new(), 0);
         while let Some(source) = turn.begin_read(&mut turns, now) {
             limits.push(source.limit);
             turn.record_read(read(source.limit));
             now += Span::from_nanos(20 * source.limit as i64);
-            turn.end_read(&mut turns, now);
+            next_limit = turn.end_read(&mut turns, now).unwrap().next_limit;
         }
+        assert_eq!(next_limit, 6250);
         // 82 µs, then what is left.
         assert_eq!((limits[0], limits.iter().sum::<usize>()), (4096, 25_000), "{limits:?}");
         assert!(now - START < MAX_RECEIVE_TIME + Span::from_micros(100), "{limits:?}");
