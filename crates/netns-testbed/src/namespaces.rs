@@ -6,6 +6,7 @@ use std::io;
 use std::net::{TcpListener, ToSocketAddrs};
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
@@ -49,8 +50,11 @@ pub fn listen_again(inside: &Namespace, address: impl ToSocketAddrs + Sync) -> T
 /// The file that the copy of a test in a user namespace makes when it begins.
 const COPY_BEGAN_VARIABLE: &str = "KUMADE_TEST_IN_USER_NAMESPACE";
 
-/// Runs `body` where it may build networks: here for root, else in a copy of this test in a user namespace.
+/// Runs `body` where it may build networks: here for root, else in a copy of this test in a user namespace. One at a
+/// time: a program that another test starts just then would have this one's sockets and locks open for a moment.
 pub fn in_namespaces(test: &str, body: impl FnOnce()) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let began = env::var_os(COPY_BEGAN_VARIABLE);
     if let Some(began) = &began {
         File::create(began).expect("a copy tells that it begins");
