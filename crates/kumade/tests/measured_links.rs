@@ -55,14 +55,7 @@ const LOAD: [&str; 5] = ["--load", "4s", "--method", "linear-scan", "--no-capaci
 /// A report on a path that was filled both ways. On a busy machine the ends cannot, and say so.
 fn filled(settings: &[&str]) -> Value {
     let is_filled = |document: &Value| ["up", "down"].iter().all(|way| document[way]["load"]["reason"].is_null());
-    let mut document = measured(settings, &LOAD);
-    for _ in 0..8 {
-        if is_filled(&document) {
-            break;
-        }
-        document = measured(settings, &LOAD);
-    }
-    document
+    (0..8).map(|_| measured(settings, &LOAD)).find(is_filled).expect("it is filled at last")
 }
 
 /// Bufferbloat is what this shows first: a queue of 300 ms, and the same link with queues for each flow.

@@ -48,7 +48,7 @@ pub(crate) struct Connection {
     pub(crate) reported: (bool, bool),
 }
 
-/// Bytes of a read at first: some packets, or some sixty of the shortest. More once it is known how long they take.
+/// Bytes of a read at first, and at least: some packets, or some sixty of the shortest. More once it is known how long they take.
 pub(crate) const MIN_READ_BYTES: usize = 4096;
 
 /// Why a connection is over.

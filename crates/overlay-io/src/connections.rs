@@ -146,8 +146,11 @@ impl Connections {
 
     /// A peer of which connections are held back, if there is any.
     pub(crate) fn held_back_sender(&self) -> Option<Sender> {
+        if !self.has_held_back {
+            return None;
+        }
         let mut held_back = self.connections.values().filter(|connection| connection.is_held_back);
-        held_back.find_map(|connection| Some(Sender::Peer(connection.owner?.0))).filter(|_| self.has_held_back)
+        held_back.find_map(|connection| Some(Sender::Peer(connection.owner?.0)))
     }
 
     /// What was read of one of them has been sent and delivered.

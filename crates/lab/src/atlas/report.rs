@@ -45,7 +45,7 @@ impl ReportParts for PathAtlasReport {
     fn tables(&self) -> Vec<Table> {
         let kinds = &self.summary.kinds;
         let tables = [kind_table(kinds), missing_value_table(kinds)];
-        tables.into_iter().chain(cross_traffic_impact_table(kinds)).collect()
+        tables.into_iter().chain([cross_traffic_impact_table(kinds)]).collect()
     }
 
     fn conclusions(&self) -> Vec<String> {
@@ -100,7 +100,7 @@ fn missing_value_table(kinds: &[KindSummary]) -> Table {
 }
 
 /// Where TCP connections were the cross traffic of some.
-fn cross_traffic_impact_table(kinds: &[KindSummary]) -> Option<Table> {
+fn cross_traffic_impact_table(kinds: &[KindSummary]) -> Table {
     let row = |kind: &KindSummary| {
         let [lost, most] = [kind.mean_goodput_lost_ratio?, kind.max_goodput_lost_ratio?].map(|part| part * 100.0);
         let [added, longest] =
@@ -110,14 +110,14 @@ fn cross_traffic_impact_table(kinds: &[KindSummary]) -> Option<Table> {
     };
     let rows: Vec<Vec<String>> = kinds.iter().filter_map(row).collect();
     let columns = ["kind", "transport", "goodput lost", "at most", "queueing added, ms", "at most"];
-    (!rows.is_empty()).then(|| Table {
+    Table {
         caption:
             "What a measurement did to TCP connections that it met: the part of their goodput that they lost while it \
                   lasted, in percent, and the growth of the 99th percentile of queueing delay"
                 .to_owned(),
         columns: columns.map(str::to_owned).to_vec(),
         rows,
-    })
+    }
 }
 
 fn conclusion(kinds: &[KindSummary]) -> String {

@@ -166,6 +166,12 @@ mod tests {
     }
 
     #[test]
+    fn a_table_in_which_nothing_is_counted_is_left_out() {
+        let tables = |found: &[Result<u64, u64>]| report_of(found).to_text().contains("without a value, by cause");
+        assert_eq!([tables(&[Err(7500)]), tables(&[Ok(9950)])], [true, false]);
+    }
+
+    #[test]
     fn values_bounds_and_what_is_wrong_with_confidence_are_counted() {
         let report = report_of(&[Ok(9950), Ok(9000), Err(7500), Err(11_000)]);
         let [path] = &report.summary.paths[..] else { panic!("{report:?}") };

@@ -137,7 +137,8 @@ fn content<P: ReportParts>(parts: &P) -> ReportContent<'_> {
         setting: parts.setting(),
         rate_definition: P::RATE_DEFINITION,
         paper: parts.paper(),
-        tables: parts.tables(),
+        // Nothing to count is no table.
+        tables: parts.tables().into_iter().filter(|table| !table.rows.is_empty()).collect(),
         conclusions: parts.conclusions(),
         notes: parts.notes(),
     }

@@ -28,7 +28,7 @@ pub(super) fn full_tables(report: &Report) -> Vec<Table> {
         |row| row.has_capacity_measurement() && row.burst_bytes.is_some(),
         shaper_cells,
     );
-    [capacity, shaper, delay_table(report)].into_iter().filter(|table| !table.rows.is_empty()).collect()
+    vec![capacity, shaper, delay_table(report)]
 }
 
 /// One line for each path, traffic and transport; `cells` fills in the figures.
