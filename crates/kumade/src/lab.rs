@@ -12,12 +12,12 @@ use kumade_lab::accuracy::{BottleneckKind, CrossKind, CrossSource, Transport};
 use kumade_lab::atlas::PathKind;
 use kumade_lab::fairness::{self, DisciplineChoice, FairnessReport};
 use kumade_lab::multipath::Plane;
-use kumade_lab::{Experiment, Overrides, ReportDocument, ReportWithRuns};
+use kumade_lab::{Experiment, Overrides, ReportDocument, RunRecord, Shard};
 use kumade_units::{Direction, Rate, Span, parse};
 use progress::{progress_bar, show_progress};
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -40,6 +40,8 @@ enum LabCommand {
     List,
     /// Run experiments and compare the results with the published ones
     Run(Box<RunArgs>),
+    /// Put runs together that several machines have made with `lab run --shard`: the report is that of one machine
+    Merge(MergeArgs),
     /// Compare two reports on fairness, such as one in virtual and one in real time
     Compare(CompareArgs),
 }
@@ -50,6 +52,19 @@ struct CompareArgs {
     one: PathBuf,
     /// Second report.json, of the same experiment
     other: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct MergeArgs {
+    /// Directories that `lab run --shard` was given with --out
+    #[arg(required = true, value_name = "DIR")]
+    directories: Vec<PathBuf>,
+    /// Print one JSON document instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Directory for the report [default: reports/NAME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -64,6 +79,9 @@ struct RunArgs {
     /// Directory for the reports [default: reports/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Make one part of the runs, such as 3/64 (counted from 0/64 to 63/64), and no report: `kumade lab merge` makes it of all parts
+    #[arg(long, value_name = "PART", conflicts_with_all = ["json", "serve"])]
+    shard: Option<Shard>,
     /// Short for --bottleneck virtual: run in virtual time, with the simulator's network and TCP
     #[arg(long = "virtual", conflicts_with = "bottleneck")]
     virtual_time: bool,
@@ -139,6 +157,7 @@ pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         LabCommand::List => list_experiments(),
         LabCommand::Run(args) => run_experiments(&args),
+        LabCommand::Merge(args) => merge_runs(&args),
         LabCommand::Compare(args) => compare_reports(&args),
     }
 }
@@ -173,6 +192,10 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(USAGE_STATUS));
         }
     };
+    if let Some(whole) = experiments.iter().find(|experiment| args.shard.is_some() && !experiment.is_divisible()) {
+        note!("kumade: {} cannot be divided: run it without --shard", whole.head().name);
+        return Ok(ExitCode::from(USAGE_STATUS));
+    }
     experiments.iter().filter_map(Experiment::warning).for_each(|warning| note!("warning: {warning}"));
     let page = args.serve.map(|address| mesh::open_page(address, &experiments)).transpose()?;
     if experiments.iter().any(|experiment| !experiment.head().is_virtual) {
@@ -184,42 +207,80 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<ExitCode> {
         // It is ended as it is meant to be.
         return mesh::serve_mesh(mesh, page, &stop).map(|()| ExitCode::SUCCESS);
     }
+    let mut records = Vec::new();
     for experiment in &experiments {
-        kumade_lab::prepare_directory(&args.report_directory(experiment))?;
+        let directory = args.report_directory(experiment);
+        kumade_lab::prepare_directory(&directory)?;
+        records.push(experiment.open_record(&directory, args.shard)?);
     }
-    for (index, experiment) in experiments.iter().enumerate() {
-        let (report, measured) = run_experiment(experiment, &stop)?;
-        // An empty report must not replace an earlier one.
-        if measured > 0 {
-            output_report(report.as_ref(), args, experiment)?;
-        }
-        let of = experiment.run_count();
-        if stop.load(Ordering::Relaxed) && (measured < of || index + 1 < experiments.len()) {
-            anyhow::bail!("stopped after {measured} of {of} runs of {}", experiment.head().name);
-        }
+    for (index, (experiment, record)) in experiments.iter().zip(records).enumerate() {
+        let is_last = index + 1 == experiments.len();
+        run_experiment(experiment, record, args, &stop, is_last)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the report, and writes its files.
-fn output_report(report: &dyn ReportDocument, args: &RunArgs, experiment: &Experiment) -> anyhow::Result<()> {
-    let text = if args.json { report.to_json()? + "\n" } else { report.to_text() };
-    // Neither a full disk nor a closed output loses the results for the other.
-    let printed = StandardOutput.write_all(text.as_bytes());
-    for path in report.write_files(&args.report_directory(experiment))? {
-        note!("wrote {}", path.display());
+/// Makes the runs that the record lacks, and the report, unless these are a part of all.
+fn run_experiment(
+    experiment: &Experiment,
+    mut record: RunRecord,
+    args: &RunArgs,
+    stop: &AtomicBool,
+    is_last: bool,
+) -> anyhow::Result<()> {
+    let name = experiment.head().name;
+    let runs = args.shard.map_or(experiment.run_count(), |shard| shard.run_count(experiment.run_count()));
+    note!("{name}: {}", experiment.expected_time());
+    if record.row_count() > 0 {
+        note!("{name}: {} of {runs} runs are there already", record.row_count());
+    }
+    let bar = progress_bar(experiment, runs)?;
+    let is_stopped = || stop.load(Ordering::Relaxed);
+    let (report, measured) =
+        experiment.run(&mut record, &mut |progress| show_progress(&bar, name, progress), &is_stopped)?;
+    bar.finish_and_clear();
+    let is_interrupted = is_stopped() && measured < runs;
+    // An empty report must not replace an earlier one.
+    let printed = match args.shard {
+        Some(shard) => {
+            let path = record.path().unwrap_or(Path::new("")).display();
+            note!("{name}: {measured} runs of part {shard} are in {path}; kumade lab merge makes the report of all parts");
+            Ok(())
+        }
+        None if measured > 0 => output_report(report.as_ref(), args.json, &args.report_directory(experiment))?,
+        None => Ok(()),
+    };
+    if args.shard.is_none() && !is_interrupted {
+        record.remove()?;
+    }
+    if is_interrupted || is_stopped() && !is_last {
+        anyhow::bail!("stopped after {measured} of {runs} runs of {name}; the same command goes on with the others");
     }
     Ok(printed?)
 }
 
-fn run_experiment(experiment: &Experiment, stop: &AtomicBool) -> anyhow::Result<ReportWithRuns> {
-    note!("{}: {}", experiment.head().name, experiment.expected_time());
-    let bar = progress_bar(experiment)?;
-    let is_stopped = || stop.load(Ordering::Relaxed);
-    let (report, measured) =
-        experiment.run(&mut |progress| show_progress(&bar, experiment.head().name, progress), &is_stopped)?;
-    bar.finish_and_clear();
-    Ok((report, measured))
+fn merge_runs(args: &MergeArgs) -> anyhow::Result<ExitCode> {
+    let (experiment, mut record) = kumade_lab::read_runs(&args.directories)?;
+    let name = experiment.head().name;
+    let (report, _) = experiment.run(&mut record, &mut |_| (), &|| false)?;
+    let directory = args.out.clone().unwrap_or_else(|| default_directory(name));
+    output_report(report.as_ref(), args.json, &directory)??;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the report, and writes its files. The inner result is that of printing.
+fn output_report(report: &dyn ReportDocument, as_json: bool, directory: &Path) -> anyhow::Result<io::Result<()>> {
+    let text = if as_json { report.to_json()? + "\n" } else { report.to_text() };
+    // Neither a full disk nor a closed output loses the results for the other.
+    let printed = StandardOutput.write_all(text.as_bytes());
+    for path in report.write_files(directory)? {
+        note!("wrote {}", path.display());
+    }
+    Ok(printed)
+}
+
+fn default_directory(experiment: &str) -> PathBuf {
+    PathBuf::from("reports").join(experiment)
 }
 
 impl RunArgs {
@@ -248,7 +309,7 @@ impl RunArgs {
     /// The report directory of an experiment.
     fn report_directory(&self, experiment: &Experiment) -> PathBuf {
         match &self.out {
-            None => PathBuf::from("reports").join(experiment.head().name),
+            None => default_directory(experiment.head().name),
             Some(out) if self.names.len() == 1 => out.clone(),
             Some(out) => out.join(experiment.head().name),
         }

@@ -56,7 +56,19 @@ const PAGES: &[ManualPage] = &[
             ("kumade lab run rake-firewall", "a path whose firewall passes only TCP"),
             ("kumade lab run rake-accuracy --rate 5mbit --cross 0mbit,2mbit,4mbit", "with another path"),
             ("kumade lab run method-comparison --virtual", "in virtual time, reproducibly"),
+            (
+                "kumade lab run fair-mix --virtual --shard 3/64 --out sweep",
+                "one of 64 parts of the runs; what is in sweep already is not run again",
+            ),
             ("kumade lab run monitor-mesh --serve", "the monitor's page, with live data of four sites"),
+        ],
+        exit_statuses: COMMAND_EXIT_STATUSES,
+    },
+    ManualPage {
+        command: "lab merge",
+        examples: &[
+            ("kumade lab merge sweep", "the report of all parts in a directory"),
+            ("kumade lab merge host1/sweep host2/sweep --out report", "of several directories"),
         ],
         exit_statuses: COMMAND_EXIT_STATUSES,
     },

@@ -1,5 +1,6 @@
 //! The words of the lab's errors: what was attempted, on what, why it failed, and what to try.
 
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// There is no such experiment, or it cannot be run as described.
@@ -49,6 +50,94 @@ pub enum ScenarioError {
         /// What is wrong, and what to change.
         reason: String,
     },
+}
+
+/// A record of runs that cannot be read, added to, or made a report of.
+#[derive(Debug, Error)]
+pub enum RecordError {
+    /// The system refused.
+    #[error("cannot {doing} {path}: {cause}")]
+    File {
+        /// The operation.
+        doing: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system says.
+        cause: std::io::Error,
+    },
+    /// Another process adds to it.
+    #[error("another process adds runs to {path}; wait for its end, or choose another directory with --out")]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Not a file of finished runs.
+    #[error("{path}, line {line}, is not a finished run of kumade lab: {reason}; remove the file, or choose another directory")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// Why not.
+        reason: String,
+    },
+    /// Runs that don't go together.
+    #[error(
+        "{path} has runs {difference}: they are not put together; finish those with the command that made them, remove the file, or choose another directory"
+    )]
+    OtherSettings {
+        /// The file.
+        path: PathBuf,
+        /// What they are, and what these are.
+        difference: String,
+    },
+    /// What was run can't be read again.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// Two results of one run.
+    #[error("run {index} is there twice, with different results; leave one of the directories out")]
+    Contradiction {
+        /// Counted from 0.
+        index: usize,
+    },
+    /// A row that cannot be kept or read again.
+    #[error("cannot keep the row of run {index}: {reason}")]
+    Unreadable {
+        /// Counted from 0.
+        index: usize,
+        /// Why not.
+        reason: String,
+    },
+    /// No finished runs.
+    #[error("there are no finished runs in {directory}; kumade lab run NAME --shard 0/4 --out DIR leaves some")]
+    NoRuns {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// Not all runs.
+    #[error("{missing} of {run_count} runs are missing: {runs}; {remedy}")]
+    Missing {
+        /// How many.
+        missing: usize,
+        /// Of so many.
+        run_count: usize,
+        /// Which, counted from 0.
+        runs: String,
+        /// What to do.
+        remedy: String,
+    },
+}
+
+impl RecordError {
+    /// For `map_err`: this operation on that path failed.
+    pub(crate) fn during(doing: &'static str, path: &Path) -> impl Fn(std::io::Error) -> RecordError {
+        move |cause| RecordError::File { doing, path: path.to_owned(), cause }
+    }
+
+    /// A file that begins with a run.
+    pub(crate) fn without_experiment(path: &Path) -> Self {
+        RecordError::Malformed { path: path.to_owned(), line: 1, reason: "it does not begin with its experiment".into() }
+    }
 }
 
 /// A testbed that failed, so that no further run makes sense.

@@ -46,11 +46,11 @@ mod values;
 
 pub use buffer_size::BufferSize;
 pub use delay_quantiles::{DelayQuantiles, EchoDelays};
-pub use error::{ReportError, RunError, ScenarioError};
+pub use error::{RecordError, ReportError, RunError, ScenarioError};
 pub use paper::Paper;
 pub use report::{ReportDocument, now_utc, prepare_directory, printable};
-pub use scenario::{experiments, load};
+pub use scenario::{experiments, load, read_runs};
 pub use study::{
     AnyScenario, Exclusion, Experiment, Head, Observer, Outcome, Overrides, Progress, ReportWithRuns, RunOutcome,
-    RunRow, Scenario, Study, run,
+    RunRecord, RunRow, Scenario, Shard, Study, run,
 };

@@ -7,6 +7,7 @@ use crate::tcp::congestion::CongestionControl;
 use kumade_link::{CrossConfig, CrossKind, LinkConfig};
 use kumade_probe_train::statistics::mean;
 use kumade_units::{ConfigError, Rate, Span, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -22,7 +23,7 @@ pub struct ElasticFlow {
 }
 
 /// What a measurement did to the connections that it met.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct FlowImpact {
     /// The part of their goodput that they lost, from the first train to now.
     pub goodput_loss_ratio: f64,

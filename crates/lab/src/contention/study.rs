@@ -6,6 +6,7 @@ use crate::error::RunError;
 use crate::fairness::KernelControllers;
 use crate::study::parallel::run_in_parallel;
 use crate::study::{Observer, Outcome, Progress, RunOutcome, Study, repeatable_rows};
+use std::collections::BTreeMap;
 
 repeatable_rows!(ContentionRow);
 
@@ -38,6 +39,11 @@ impl Study for ContentionExperiment {
         searched.unwrap_or_else(|| self.points().len())
     }
 
+    /// Each part would search for all attackers.
+    fn is_divisible(&self) -> bool {
+        self.search.is_none()
+    }
+
     fn describe_point(&self, point: &ContentionPoint<'_>) -> String {
         format!("{}, {}", point.discipline, point.case.label)
     }
@@ -55,12 +61,15 @@ impl Study for ContentionExperiment {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<Self>, RunError> {
         let Some(search) = self.search else { return Ok(None) };
-        let mut done = |_: usize, case: &ContentionCase| {
+        let mut cases = BTreeMap::new();
+        let mut done = |place: usize, case: ContentionCase| {
             observer(Progress::Done(&format!("found {}", case.label), search.evaluations as usize));
+            cases.insert(place, case);
+            Ok(())
         };
         let worst = |searched: &_| search::worst_attack(self, search, searched);
-        let cases = run_in_parallel(&self.attack_searches(), &mut done, stop, &worst)?;
-        Ok(Some(ContentionExperiment { cases, ..self.clone() }))
+        run_in_parallel(&self.attack_searches(), &mut done, stop, &worst)?;
+        Ok(Some(ContentionExperiment { cases: cases.into_values().collect(), ..self.clone() }))
     }
 
     fn run_virtually(&self, point: &ContentionPoint<'_>) -> Result<ContentionRow, RunError> {

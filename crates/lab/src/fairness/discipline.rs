@@ -2,15 +2,15 @@ use kumade_link::queue::{
     DISCIPLINES, Discipline, DisciplineConfig, DisciplineSettings, FairCoDelConfig, HeavyFlows, ParameterError,
 };
 use kumade_units::Rate;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// A queue discipline as scenario files and the command line write it: its name, and what differs from its defaults,
 /// such as `fair-share:target=5ms:window=300ms`. Names and values are those of [`DisciplineSettings`], and one more:
 /// [`DisciplineChoice::STATIC_FAIR_CODEL`].
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct DisciplineChoice {
     settings: DisciplineSettings,
     /// Whether the lab states the heavy flows.
@@ -82,6 +82,12 @@ impl TryFrom<String> for DisciplineChoice {
 
     fn try_from(text: String) -> Result<Self, String> {
         text.parse()
+    }
+}
+
+impl From<DisciplineChoice> for String {
+    fn from(choice: DisciplineChoice) -> Self {
+        choice.to_string()
     }
 }
 

@@ -2,8 +2,7 @@ use super::report::MonitorMeshReport;
 use super::runner::{MeshRunSettings, run};
 use super::scenario::MonitorMeshExperiment;
 use crate::error::RunError;
-use crate::report::now_utc;
-use crate::study::{AnyScenario, Head, Observer, ReportWithRuns, Scenario};
+use crate::study::{AnyScenario, Head, Observer, ReportWithRuns, RunRecord, Scenario};
 
 /// It is one run with many rows, which may be seen while it lasts, and no study.
 impl AnyScenario for MonitorMeshExperiment {
@@ -20,12 +19,22 @@ impl AnyScenario for MonitorMeshExperiment {
         format!("{sites} sites, each measured to each other every {period}, for {duration}")
     }
 
-    fn run(&self, observer: &mut Observer<'_>, stop: &(dyn Fn() -> bool + Sync)) -> Result<ReportWithRuns, RunError> {
-        let started = now_utc();
+    fn is_divisible(&self) -> bool {
+        false
+    }
+
+    /// What was seen of it before it was interrupted is of no use to another run.
+    fn run(
+        &self,
+        record: &mut RunRecord,
+        observer: &mut Observer<'_>,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<ReportWithRuns, RunError> {
+        record.check_complete(self.direction_count()).map_err(RunError::during("put the runs together"))?;
         let program = std::env::current_exe();
         let program = program.map_err(RunError::during("find this program"))?;
         let rows = run(self, MeshRunSettings { program, page: None }, observer, stop)?;
         let measured = rows.len();
-        Ok((Box::new(MonitorMeshReport::new(self, started, rows)), measured))
+        Ok((Box::new(MonitorMeshReport::new(self, record.head().started.clone(), rows)), measured))
     }
 }

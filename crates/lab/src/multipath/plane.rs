@@ -1,13 +1,13 @@
 use super::peer_program::{FORWARDED_PORT, PeerProgram};
 use kumade_tunnel::TransportMode;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
 /// How packets get from site to site.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Plane {
     /// The first path alone; the gateways are plain routers.
     Single,
@@ -151,6 +151,12 @@ impl TryFrom<String> for Plane {
 
     fn try_from(text: String) -> Result<Self, String> {
         text.parse()
+    }
+}
+
+impl From<Plane> for String {
+    fn from(plane: Plane) -> Self {
+        plane.to_string()
     }
 }
 

@@ -163,7 +163,8 @@ macro_rules! report_document {
             pub experiment: String,
             /// The scenario's question.
             pub title: String,
-            /// When the first run began: UTC, RFC 3339.
+            /// When the first run began: UTC, RFC 3339. In virtual time, where the same runs give the same document, it is
+            /// 1970-01-01T00:00:00Z.
             #[schemars(extend("format" = "date-time"))]
             pub started: String,
             /// The version of kumade that ran it.

@@ -19,7 +19,7 @@ mod values;
 pub(crate) use cells::{format_mean, format_number, format_part};
 pub(crate) use document::{Document, ReportParts, read_report, report_document};
 pub use document::{ReportDocument, now_utc, prepare_directory};
-pub(crate) use head::DocumentHead;
+pub(crate) use head::{DocumentHead, VIRTUAL_START};
 pub(crate) use notes::describe_disturbances;
 pub(crate) use table::{Column, Table};
 pub(crate) use terminal::align_columns;

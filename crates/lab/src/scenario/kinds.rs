@@ -3,14 +3,17 @@
 use crate::accuracy::AccuracyExperiment;
 use crate::atlas::PathAtlas;
 use crate::contention::ContentionExperiment;
-use crate::error::ScenarioError;
+use crate::error::{RecordError, ScenarioError};
 use crate::fairness::FairnessExperiment;
 use crate::fast_links::FastLinksExperiment;
 use crate::monitor_mesh::MonitorMeshExperiment;
 use crate::multipath::MultipathExperiment;
 use crate::nat_session::NatSessionExperiment;
-use crate::study::{AnyScenario, Experiment, FindFile, Overrides, Scenario};
+use crate::study::{AnyScenario, Experiment, FindFile, Overrides, RunRecord, Scenario, ScenarioSource};
 use serde::Deserialize;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -75,6 +78,24 @@ impl Experiment {
     }
 }
 
+/// The finished runs in these directories, all of one experiment, and that experiment, to make its report.
+///
+/// # Errors
+/// They are of different experiments or settings or of another version of this program, a directory has none, or the system refuses
+/// something.
+pub fn read_runs(directories: &[PathBuf]) -> Result<(Experiment, RunRecord), RecordError> {
+    read_runs_of(&KINDS, directories)
+}
+
+/// The same of an experiment of one of these kinds.
+pub(super) fn read_runs_of(kinds: &[Kind], directories: &[PathBuf]) -> Result<(Experiment, RunRecord), RecordError> {
+    let record = RunRecord::read(directories)?;
+    let ScenarioSource { text, beside, overrides } = &record.head().source;
+    let find = |name: &str| beside.get(name).cloned().ok_or_else(|| format!("{name} is not recorded"));
+    let experiment = read_scenario(kinds, text, "the recorded scenario", &find, overrides)?;
+    Ok((experiment, record))
+}
+
 /// Reads a file of one of these kinds, of which the last is that of files that give no hint.
 pub(super) fn read_scenario(
     kinds: &[Kind],
@@ -83,6 +104,8 @@ pub(super) fn read_scenario(
     beside: FindFile<'_>,
     overrides: &Overrides,
 ) -> Result<Experiment, ScenarioError> {
+    let found = RefCell::new(BTreeMap::new());
+    let beside = |name: &str| beside(name).inspect(|text| drop(found.borrow_mut().insert(name.to_owned(), text.clone())));
     let malformed = |mut cause: toml::de::Error| {
         cause.set_input(Some(text));
         let advice = nearest_name(cause.message());
@@ -102,7 +125,7 @@ pub(super) fn read_scenario(
         return Err(unknown_kind(kinds, named, format!("{origin}, line {line}")));
     };
     let name = document.get_ref().get("name").and_then(|name| name.get_ref().as_str()).unwrap_or(origin).to_owned();
-    let scenario = (kind.read)(document, overrides, beside).map_err(|refusal| match refusal {
+    let scenario = (kind.read)(document, overrides, &beside).map_err(|refusal| match refusal {
         Refusal::Malformed(cause) => malformed(cause),
         Refusal::Invalid(reason) => ScenarioError::Invalid { name, reason },
     })?;
@@ -112,7 +135,8 @@ pub(super) fn read_scenario(
             kind.name
         )
     });
-    Ok(Experiment::new(scenario, warning))
+    let source = ScenarioSource { text: text.to_owned(), beside: found.take(), overrides: overrides.clone() };
+    Ok(Experiment::new(scenario, source, warning))
 }
 
 fn unknown_kind(kinds: &[Kind], kind: String, place: String) -> ScenarioError {

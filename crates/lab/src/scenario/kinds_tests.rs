@@ -27,7 +27,7 @@ fn a_new_kind_is_a_file_of_150_lines_and_a_line_in_a_table() {
     assert!(include_str!("dummy.rs").lines().count() <= 150);
     let experiment = read(&format!("{FILE}latenesses = []\n")).unwrap();
     assert_eq!((experiment.head().name, experiment.run_count(), experiment.warning()), ("late", 6, None));
-    let (report, runs) = experiment.run(&mut |_| (), &|| false).unwrap();
+    let (report, runs) = experiment.run(&mut experiment.new_record(), &mut |_| (), &|| false).unwrap();
     assert_eq!(runs, 6);
     let json = report.to_json().unwrap();
     assert_eq!(LateReport::from_json(&json).unwrap().to_json().unwrap(), json);

@@ -10,5 +10,8 @@ mod dummy;
 mod kinds;
 #[cfg(test)]
 mod kinds_tests;
+#[cfg(test)]
+mod record_tests;
 
 pub use catalogue::{experiments, load};
+pub use kinds::read_runs;

@@ -1,16 +1,22 @@
 use super::kind::{Head, Scenario, Study};
 use super::progress::Observer;
-use super::runner::run;
-use crate::error::RunError;
-use crate::report::{ReportDocument, now_utc};
+use super::record::RunRecord;
+use super::record_file::{RecordHead, VERSION};
+use super::runner::run_missing;
+use super::shard::Shard;
+use super::source::ScenarioSource;
+use crate::error::{RecordError, RunError};
+use crate::report::{ReportDocument, VIRTUAL_START, now_utc};
 use anyhow::anyhow;
 use std::any::Any;
 use std::fmt::Debug;
+use std::path::Path;
 
 /// An experiment of any kind, read from its file and validated.
 #[derive(Debug)]
 pub struct Experiment {
     scenario: Box<dyn AnyScenario>,
+    source: ScenarioSource,
     warning: Option<String>,
 }
 
@@ -25,11 +31,18 @@ pub trait AnyScenario: Any + Debug + Send + Sync {
     fn run_count(&self) -> usize;
     /// The number of runs and how long they take, in words.
     fn expected_time(&self) -> String;
-    /// Runs it. `stop` ends it with the runs so far.
+    /// Whether parts of its runs can be made by several machines.
+    fn is_divisible(&self) -> bool;
+    /// Makes the runs that `record` lacks, and a report of all that it has then. `stop` ends it with the runs so far.
     ///
     /// # Errors
     /// A run failed, so that no further one makes sense.
-    fn run(&self, observer: &mut Observer<'_>, stop: &(dyn Fn() -> bool + Sync)) -> Result<ReportWithRuns, RunError>;
+    fn run(
+        &self,
+        record: &mut RunRecord,
+        observer: &mut Observer<'_>,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<ReportWithRuns, RunError>;
 }
 
 impl<S: Study> AnyScenario for S {
@@ -45,25 +58,34 @@ impl<S: Study> AnyScenario for S {
         Study::expected_time(self)
     }
 
-    fn run(&self, observer: &mut Observer<'_>, stop: &(dyn Fn() -> bool + Sync)) -> Result<ReportWithRuns, RunError> {
-        let started = now_utc();
+    fn is_divisible(&self) -> bool {
+        Study::is_divisible(self)
+    }
+
+    fn run(
+        &self,
+        record: &mut RunRecord,
+        observer: &mut Observer<'_>,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<ReportWithRuns, RunError> {
         let found = self.find_points(observer, stop)?;
         let study = found.as_ref().unwrap_or(self);
-        let outcome = run(study, observer, stop)?;
-        if outcome.rows.is_empty() && !stop() {
+        let outcome = run_missing(study, record, observer, stop)?;
+        // A part may be as small as that.
+        if outcome.rows.is_empty() && !record.is_part() && !stop() {
             let cause = anyhow!("choose other parts of it with the options of kumade lab run, or add --virtual");
             return Err(RunError { doing: "run any of it here", cause });
         }
         // Those before the points are known count with them.
         let before = Study::run_count(self).saturating_sub(study.points().len());
         let measured = if outcome.rows.is_empty() { 0 } else { before + outcome.rows.len() };
-        Ok((Box::new(study.report(started, outcome)), measured))
+        Ok((Box::new(study.report(record.head().started.clone(), outcome)), measured))
     }
 }
 
 impl Experiment {
-    pub(crate) fn new(scenario: Box<dyn AnyScenario>, warning: Option<String>) -> Self {
-        Experiment { scenario, warning }
+    pub(crate) fn new(scenario: Box<dyn AnyScenario>, source: ScenarioSource, warning: Option<String>) -> Self {
+        Experiment { scenario, source, warning }
     }
 
     /// What is to be changed in its file, although it still can be run.
@@ -86,17 +108,47 @@ impl Experiment {
         self.scenario.expected_time()
     }
 
-    /// Runs it; returns its report, and the number of runs that it is about. `stop` is asked before each run, and ends the experiment
-    /// with the runs so far.
+    /// Whether parts of its runs can be made by several machines.
+    pub fn is_divisible(&self) -> bool {
+        self.scenario.is_divisible()
+    }
+
+    /// The finished runs in `directory`, to which further ones are added: all, or those of one part.
     ///
     /// # Errors
-    /// A run failed, so that no further one makes sense.
+    /// The directory has runs of other settings, another process adds to them, or the system refuses something.
+    pub fn open_record(&self, directory: &Path, shard: Option<Shard>) -> Result<RunRecord, RecordError> {
+        RunRecord::open(self.record_head(shard), directory)
+    }
+
+    /// A record in memory alone.
+    pub fn new_record(&self) -> RunRecord {
+        RunRecord::in_memory(self.record_head(None))
+    }
+
+    fn record_head(&self, shard: Option<Shard>) -> RecordHead {
+        let head = self.head();
+        RecordHead {
+            version: VERSION.to_owned(),
+            experiment: head.name.to_owned(),
+            source: self.source.clone(),
+            started: if head.is_virtual { VIRTUAL_START.to_owned() } else { now_utc() },
+            shard,
+        }
+    }
+
+    /// Makes the runs that `record` lacks; returns the report of all that it has then, and their number. `stop` is asked before each run,
+    /// and ends the experiment with the runs so far.
+    ///
+    /// # Errors
+    /// A run failed, so that no further one makes sense; or it cannot be recorded; or the record was made elsewhere and lacks runs.
     pub fn run(
         &self,
+        record: &mut RunRecord,
         observer: &mut Observer<'_>,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<ReportWithRuns, RunError> {
-        self.scenario.run(observer, stop)
+        self.scenario.run(record, observer, stop)
     }
 
     /// The scenario, if it is of that kind.

@@ -5,6 +5,7 @@ use crate::error::RunError;
 use crate::paper::Paper;
 use crate::report::ReportDocument;
 use kumade_units::Span;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
@@ -99,6 +100,11 @@ pub trait Study: Scenario {
         self.points().len()
     }
 
+    /// Whether parts of its runs can be made by several machines.
+    fn is_divisible(&self) -> bool {
+        true
+    }
+
     /// The study whose points are run, where these must be found first.
     ///
     /// # Errors
@@ -127,8 +133,8 @@ pub trait Study: Scenario {
     }
 }
 
-/// The result of a run.
-pub trait RunRow: Send {
+/// The result of a run, which is the same again when it is read from what it is written to.
+pub trait RunRow: Send + Serialize + DeserializeOwned {
     /// Notes how often the run was repeated, and whether its last repetition was disturbed as well.
     fn set_repetition(&mut self, repeats: u32, disturbed: bool);
 }

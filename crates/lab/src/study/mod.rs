@@ -1,5 +1,5 @@
 //! What all kinds of experiments have in common: [`Scenario`] is what a file of a kind describes, [`Study`] a series of runs that are
-//! alike; [`run`] is the one way in which these are run, [`Experiment`] one of any kind.
+//! alike; [`run`] is the one way in which these are run, [`Experiment`] one of any kind, [`RunRecord`] what is kept of its finished runs.
 
 pub(crate) mod bounds;
 pub(crate) mod checks;
@@ -8,8 +8,12 @@ mod kind;
 mod overrides;
 pub(crate) mod parallel;
 mod progress;
+mod record;
+mod record_file;
 mod run_repetition;
 mod runner;
+mod shard;
+mod source;
 
 pub use experiment::{AnyScenario, Experiment, ReportWithRuns};
 pub use kind::{FindFile, Head, RunRow, Scenario, Study};
@@ -17,6 +21,10 @@ pub(crate) use kind::{describe_time, repeatable_rows};
 pub use overrides::Overrides;
 pub(crate) use overrides::{choose_cases, replace_list};
 pub use progress::{Exclusion, Observer, Outcome, Progress};
+pub use record::RunRecord;
+pub(crate) use record_file::RecordHead;
 pub(crate) use run_repetition::MAX_LATENESS;
 pub use run_repetition::RunOutcome;
 pub use runner::run;
+pub use shard::Shard;
+pub(crate) use source::ScenarioSource;

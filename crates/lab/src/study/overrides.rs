@@ -4,9 +4,10 @@ use crate::multipath::Plane;
 use kumade_estimate::MethodSettings;
 use kumade_sim::atlas::PathKind;
 use kumade_units::{Direction, Rate, Span};
+use serde::{Deserialize, Serialize};
 
 /// Parts of a scenario given on the command line; what is absent or empty leaves the file's as it is.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overrides {
     /// What implements the bottleneck.
     pub bottleneck: Option<BottleneckKind>,

@@ -8,19 +8,18 @@ use std::thread;
 /// A finished run: the index of its point, and its result.
 type IndexedResult<R> = (usize, Result<R, RunError>);
 
-/// The rows of all points, in their order; `done` hears of each as it is finished, with its point's place, and `stop` is asked before each run.
+/// Runs all points; `done` is given each result as it is finished, with its point's place, and `stop` is asked before each run.
 ///
 /// # Errors
-/// The first one of `run`.
+/// The first one of `run` or `done`.
 pub(crate) fn run_in_parallel<P: Sync, R: Send>(
     points: &[P],
-    done: &mut dyn FnMut(usize, &R),
+    done: &mut dyn FnMut(usize, R) -> Result<(), RunError>,
     stop: &(dyn Fn() -> bool + Sync),
     run: &(dyn Fn(&P) -> Result<R, RunError> + Sync),
-) -> Result<Vec<R>, RunError> {
+) -> Result<(), RunError> {
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let workers = thread::available_parallelism().map_or(1, usize::from).min(points.len().max(1));
-    let mut rows: Vec<Option<R>> = points.iter().map(|_| None).collect();
     let mut failure = None;
     thread::scope(|scope| {
         let (send, finished) = mpsc::channel::<IndexedResult<R>>();
@@ -45,17 +44,11 @@ pub(crate) fn run_in_parallel<P: Sync, R: Send>(
         }
         drop(send);
         for (index, outcome) in finished {
-            match outcome {
-                Ok(row) => {
-                    done(index, &row);
-                    rows[index] = Some(row);
-                }
-                Err(error) => {
-                    failed.store(true, Ordering::Relaxed);
-                    failure.get_or_insert(error);
-                }
+            if let Err(error) = outcome.and_then(|result| done(index, result)) {
+                failed.store(true, Ordering::Relaxed);
+                failure.get_or_insert(error);
             }
         }
     });
-    failure.map_or(Ok(rows.into_iter().flatten().collect()), Err)
+    failure.map_or(Ok(()), Err)
 }

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 pub enum Progress<'a> {
     /// These, of which there are so many runs, are left out.
     Excluded(&'a Exclusion, usize),
+    /// So many runs were made before.
+    Recorded(usize),
     /// This run begins.
     Running(&'a str),
     /// Host scheduling delay disturbed the run, which is repeated.

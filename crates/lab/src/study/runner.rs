@@ -1,8 +1,13 @@
 use super::kind::{RunRow, Study};
 use super::parallel::run_in_parallel;
 use super::progress::{Observer, Outcome, Progress};
+use super::record::RunRecord;
+use super::record_file::RecordHead;
 use super::run_repetition::run_until_undisturbed;
 use crate::error::RunError;
+
+/// A run that is still to be made, with its number.
+type NumberedPoint<'a, S> = (usize, <S as Study>::Point<'a>);
 
 /// Runs every point of `study`, in virtual time on all processors; the result does not depend on that. `stop` is asked before each run
 /// and each repetition, and ends it with the rows so far.
@@ -14,16 +19,60 @@ pub fn run<S: Study>(
     observer: &mut Observer<'_>,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Outcome<S::Row>, RunError> {
+    run_missing(study, &mut RunRecord::in_memory(RecordHead::default()), observer, stop)
+}
+
+/// The same with those runs alone that `record` lacks, and is to have. What came of all is read from it.
+///
+/// # Errors
+/// As for all; or a run cannot be recorded; or runs are missing and cannot be made here.
+pub(super) fn run_missing<S: Study>(
+    study: &S,
+    record: &mut RunRecord,
+    observer: &mut Observer<'_>,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Outcome<S::Row>, RunError> {
     let points = study.points();
-    let mut outcome = Outcome { rows: Vec::with_capacity(points.len()), excluded: study.exclusions() };
-    outcome.excluded.iter().for_each(|excluded| observer(Progress::Excluded(excluded, 0)));
+    let run_count = points.len();
+    record.check_complete(run_count).map_err(RunError::during("put the runs together"))?;
+    study.exclusions().iter().for_each(|excluded| observer(Progress::Excluded(excluded, 0)));
+    observer(Progress::Recorded(record.row_count()));
+    let missing: Vec<_> = points.into_iter().enumerate().filter(|(index, _)| record.lacks(*index)).collect();
     if study.head().is_virtual {
-        let mut done = |place: usize, _: &_| observer(Progress::Done(&study.describe_point(&points[place]), 1));
-        outcome.rows = run_in_parallel(&points, &mut done, stop, &|point| study.run_virtually(point))?;
-        return Ok(outcome);
+        run_virtually(study, &missing, record, observer, stop)?;
+    } else if !missing.is_empty() {
+        run_really(study, &missing, record, observer, stop)?;
     }
+    record.outcome(run_count, study.exclusions()).map_err(RunError::during("read the runs"))
+}
+
+fn run_virtually<S: Study>(
+    study: &S,
+    missing: &[NumberedPoint<'_, S>],
+    record: &mut RunRecord,
+    observer: &mut Observer<'_>,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<(), RunError> {
+    let mut done = |place: usize, row: S::Row| {
+        let (index, point) = &missing[place];
+        record.add_row(*index, &row).map_err(RunError::during("record a run"))?;
+        observer(Progress::Done(&study.describe_point(point), 1));
+        Ok(())
+    };
+    run_in_parallel(missing, &mut done, stop, &|(_, point)| study.run_virtually(point))
+}
+
+fn run_really<S: Study>(
+    study: &S,
+    missing: &[NumberedPoint<'_, S>],
+    record: &mut RunRecord,
+    observer: &mut Observer<'_>,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<(), RunError> {
+    let record_error = RunError::during("record a run");
+    let mut told = study.exclusions();
     let mut testbed = study.testbed()?;
-    for point in points.iter().take_while(|_| !stop()) {
+    for (index, point) in missing.iter().take_while(|_| !stop()) {
         let label = study.describe_point(point);
         let excluded = match study.missing_requirement(&mut testbed, point) {
             None => {
@@ -32,22 +81,25 @@ pub fn run<S: Study>(
                 match run_until_undisturbed(S::MAX_REPEATS, run, observer, stop) {
                     Ok((mut row, repeats, disturbed)) => {
                         row.set_repetition(repeats, disturbed);
-                        outcome.rows.push(row);
+                        record.add_row(*index, &row).map_err(record_error)?;
                         None
                     }
-                    Err(error) if outcome.rows.is_empty() => return Err(error),
+                    Err(error) if record.row_count() == 0 => return Err(error),
                     Err(error) => Some(study.excluded_by_failure(point, &error).ok_or(error)?),
                 }
             }
             missing => missing,
         };
-        match excluded.filter(|excluded| !outcome.excluded.contains(excluded)) {
+        if let Some(excluded) = &excluded {
+            record.add_exclusion(*index, excluded.clone()).map_err(record_error)?;
+        }
+        match excluded.filter(|excluded| !told.contains(excluded)) {
             None => observer(Progress::Done(&label, 1)),
             Some(excluded) => {
                 observer(Progress::Excluded(&excluded, 1));
-                outcome.excluded.push(excluded);
+                told.push(excluded);
             }
         }
     }
-    Ok(outcome)
+    Ok(())
 }

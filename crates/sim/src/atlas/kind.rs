@@ -1,10 +1,12 @@
 use kumade_probe_train::Transport;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// What is special about a path. But for four kinds, all have constant or Poisson cross traffic or none; and but for three, one
 /// bottleneck.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum PathKind {
     /// Nothing: a FIFO queue with room for every train.
     Fifo,
@@ -153,6 +155,20 @@ impl PathKind {
 impl fmt::Display for PathKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+impl From<PathKind> for String {
+    fn from(kind: PathKind) -> Self {
+        kind.name().to_owned()
+    }
+}
+
+impl TryFrom<String> for PathKind {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
     }
 }
 

@@ -9,10 +9,11 @@ use kumade_measurement::report::DirectionReport;
 use kumade_probe_train::Estimate;
 use kumade_probe_train::statistics::{mean, median};
 use kumade_units::Rate;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What became of one measurement.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathResult {
     /// Of the available bandwidth; none where there is no value.
     pub estimate_error: Option<EstimateError>,

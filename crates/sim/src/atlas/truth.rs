@@ -3,6 +3,7 @@
 use super::draw::DrawnPath;
 use kumade_probe_train::{Estimate, Transport};
 use kumade_units::Rate;
+use serde::{Deserialize, Serialize};
 
 /// What was true while a path was measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,7 +17,7 @@ pub struct PathTruth {
 }
 
 /// How a result compares with the truth.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct EstimateError {
     /// The value less the truth, as a part of what the path carries without cross traffic.
     pub error_ratio: f64,
@@ -29,7 +30,7 @@ pub struct EstimateError {
 }
 
 /// A statement that is false although it is made with confidence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EstimateFault {
     /// The interval misses the truth by more than 5 % of it.
     Value,
