@@ -244,7 +244,9 @@ fn run_experiment(
     let printed = match args.shard {
         Some(shard) => {
             let path = record.path().unwrap_or(Path::new("")).display();
-            note!("{name}: {measured} runs of part {shard} are in {path}; kumade lab merge makes the report of all parts");
+            note!(
+                "{name}: {measured} runs of part {shard} are in {path}; kumade lab merge makes the report of all parts"
+            );
             Ok(())
         }
         None if measured > 0 => output_report(report.as_ref(), args.json, &args.report_directory(experiment))?,

@@ -8,7 +8,20 @@ use std::path::{Path, PathBuf};
 
 /// Short experiments in virtual time, one of each kind that has one, with how many runs they are.
 const EXPERIMENTS: &[(&[&str], usize)] = &[
-    (&["rake-accuracy", "--runs", "2", "--cross", "0mbit,30mbit", "--method", "primed,linear-scan", "--transport", "udp"], 8),
+    (
+        &[
+            "rake-accuracy",
+            "--runs",
+            "2",
+            "--cross",
+            "0mbit,30mbit",
+            "--method",
+            "primed,linear-scan",
+            "--transport",
+            "udp",
+        ],
+        8,
+    ),
     (&["fair-wired", "--runs", "2", "--delay", "4ms", "--duration", "1s", "--discipline", "codel,fair-share"], 4),
     (&["fair-attack", "--row", "1", "--runs", "2", "--duration", "1s", "--discipline", "codel,fair-share"], 4),
     (&["multipath-udp", "--runs", "1", "--duration", "1s"], 0),

@@ -72,7 +72,9 @@ pub enum RecordError {
         path: PathBuf,
     },
     /// Not a file of finished runs.
-    #[error("{path}, line {line}, is not a finished run of kumade lab: {reason}; remove the file, or choose another directory")]
+    #[error(
+        "{path}, line {line}, is not a finished run of kumade lab: {reason}; remove the file, or choose another directory"
+    )]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -136,7 +138,11 @@ impl RecordError {
 
     /// A file that begins with a run.
     pub(crate) fn without_experiment(path: &Path) -> Self {
-        RecordError::Malformed { path: path.to_owned(), line: 1, reason: "it does not begin with its experiment".into() }
+        RecordError::Malformed {
+            path: path.to_owned(),
+            line: 1,
+            reason: "it does not begin with its experiment".into(),
+        }
     }
 }
 

@@ -105,7 +105,8 @@ pub(super) fn read_scenario(
     overrides: &Overrides,
 ) -> Result<Experiment, ScenarioError> {
     let found = RefCell::new(BTreeMap::new());
-    let beside = |name: &str| beside(name).inspect(|text| drop(found.borrow_mut().insert(name.to_owned(), text.clone())));
+    let beside =
+        |name: &str| beside(name).inspect(|text| drop(found.borrow_mut().insert(name.to_owned(), text.clone())));
     let malformed = |mut cause: toml::de::Error| {
         cause.set_input(Some(text));
         let advice = nearest_name(cause.message());

@@ -49,7 +49,12 @@ fn contents(report: &dyn ReportDocument) -> [String; 4] {
 }
 
 /// The report, and the labels of the runs that were made for it, of which there are so many at most.
-fn run_some(experiment: &Experiment, directory: &Path, shard: Option<Shard>, most: usize) -> ([String; 4], Vec<String>) {
+fn run_some(
+    experiment: &Experiment,
+    directory: &Path,
+    shard: Option<Shard>,
+    most: usize,
+) -> ([String; 4], Vec<String>) {
     let mut record = experiment.open_record(directory, shard).unwrap();
     let (mut made, asked) = (Vec::new(), AtomicUsize::new(0));
     let mut watch = |progress: Progress<'_>| {

@@ -22,7 +22,6 @@ pub use overrides::Overrides;
 pub(crate) use overrides::{choose_cases, replace_list};
 pub use progress::{Exclusion, Observer, Outcome, Progress};
 pub use record::RunRecord;
-pub(crate) use record_file::RecordHead;
 pub(crate) use run_repetition::MAX_LATENESS;
 pub use run_repetition::RunOutcome;
 pub use runner::run;

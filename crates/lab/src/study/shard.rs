@@ -20,9 +20,10 @@ impl Shard {
     pub fn new(number: u32, count: u32) -> Result<Self, String> {
         match count {
             0 => Err("there is no part of 0 parts; choose one such as 0/4".to_owned()),
-            _ if number >= count => {
-                Err(format!("there is no part {number}/{count}; they are counted from 0/{count} to {}/{count}", count - 1))
-            }
+            _ if number >= count => Err(format!(
+                "there is no part {number}/{count}; they are counted from 0/{count} to {}/{count}",
+                count - 1
+            )),
             _ => Ok(Shard { number, count }),
         }
     }
@@ -64,7 +65,8 @@ impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let numbers = text.split_once('/').and_then(|(number, count)| Some((number.parse().ok()?, count.parse().ok()?)));
+        let numbers =
+            text.split_once('/').and_then(|(number, count)| Some((number.parse().ok()?, count.parse().ok()?)));
         let (number, count) = numbers.ok_or("write the part and the number of parts, such as 3/64")?;
         Shard::new(number, count)
     }
