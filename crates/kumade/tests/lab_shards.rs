@@ -1,10 +1,11 @@
 //! `kumade lab run --shard` and `kumade lab merge`: what several machines make is what one makes, to the byte.
 
 use assert_cmd::Command;
-use kumade_netns_testbed::TEST_DEADLINE;
+use kumade_netns_testbed::{TEST_DEADLINE, eventually};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 /// Short experiments in virtual time, one of each kind that has one, with how many runs they are.
 const EXPERIMENTS: &[(&[&str], usize)] = &[
@@ -24,9 +25,9 @@ const EXPERIMENTS: &[(&[&str], usize)] = &[
     ),
     (&["fair-wired", "--runs", "2", "--delay", "4ms", "--duration", "1s", "--discipline", "codel,fair-share"], 4),
     (&["fair-attack", "--row", "1", "--runs", "2", "--duration", "1s", "--discipline", "codel,fair-share"], 4),
-    (&["multipath-udp", "--runs", "1", "--duration", "1s"], 0),
-    (&["nat-session", "--runs", "2"], 0),
-    (&["path-atlas", "--runs", "2", "--kind", "fifo,elastic"], 0),
+    (&["multipath-unequal", "--row", "1,2", "--runs", "1", "--duration", "1s", "--warm-up", "1s"], 8),
+    (&["nat-session", "--row", "1,2", "--runs", "2"], 4),
+    (&["path-atlas", "--runs", "2", "--kind", "fifo,elastic"], 8),
 ];
 
 fn kumade(args: &[&str]) -> assert_cmd::assert::Assert {
@@ -67,6 +68,11 @@ fn assert_same_files(one: &Path, other: &Path) {
     }
 }
 
+/// A file of runs has a line for each, behind the first.
+fn line_count(text: &[u8]) -> usize {
+    text.iter().filter(|byte| **byte == b'\n').count()
+}
+
 #[test]
 fn three_parts_of_each_kind_come_to_the_files_of_one_run() {
     for (experiment, runs) in EXPERIMENTS {
@@ -81,8 +87,8 @@ fn three_parts_of_each_kind_come_to_the_files_of_one_run() {
         let assert = merge(&parts, &merged).success();
         assert_eq!(assert.get_output().stdout, printed.get_output().stdout, "{name}");
         assert_same_files(&whole, &merged);
-        let lines = files(&parts).values().map(|text| text.split(|byte| *byte == b'\n').count() - 2).sum::<usize>();
-        assert!(lines == *runs || *runs == 0 && lines > 3, "{name}: {lines} runs");
+        let lines: usize = files(&parts).values().map(|text| line_count(text) - 1).sum();
+        assert_eq!(lines, *runs, "{name}");
     }
 }
 
@@ -102,6 +108,33 @@ fn a_missing_part_is_named_and_nothing_is_written() {
     let said = stderr(&run(experiment, &["--warm-up", "1s"], &parts).code(1));
     assert!(said.contains("made with other options") && said.contains("runs-0-of-3.jsonl"), "{said}");
     assert!(stderr(&merge(&merged, &parts).code(1)).contains("there are no finished runs in"));
+}
+
+#[test]
+fn a_killed_run_goes_on_where_it_ended() {
+    let experiment = ["fair-wired", "--runs", "2", "--delay", "1ms,2ms,4ms,8ms"];
+    let [whole, killed] = ["killed-whole", "killed"].map(empty_directory);
+    run(&experiment, &[], &whole).success();
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("kumade"))
+        .args(["lab", "run", "--virtual"])
+        .args(experiment)
+        .arg("--out")
+        .arg(&killed)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let record = killed.join("runs.jsonl");
+    assert!(eventually(
+        || child.try_wait().unwrap().is_some() || fs::read(&record).is_ok_and(|text| line_count(&text) > 2)
+    ));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // It may have been faster than this test.
+    let made = fs::read(&record).map_or(0, |text| line_count(&text).saturating_sub(1));
+    let said = stderr(&run(&experiment, &[], &killed).success());
+    assert_eq!(said.contains(&format!("{made} of 32 runs are there already")), made > 0, "{said}");
+    assert_same_files(&whole, &killed);
 }
 
 #[test]

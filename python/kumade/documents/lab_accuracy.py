@@ -408,7 +408,8 @@ class Document(TypedDict):
     schema: Literal["kumade.lab/1"]
     """The document's kind and version."""
     started: str
-    """When the first run began: UTC, RFC 3339."""
+    """When the first run began: UTC, RFC 3339. In virtual time, where the same runs give the same document,
+    it is 1970-01-01T00:00:00Z."""
     summary: Summary
     """The rows summed up."""
     title: str

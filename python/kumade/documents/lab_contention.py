@@ -174,7 +174,8 @@ class _DocumentRequired(TypedDict):
     setting: str
     """The network and what competes for it, in words."""
     started: str
-    """When the first run began: UTC, RFC 3339."""
+    """When the first run began: UTC, RFC 3339. In virtual time, where the same runs give the same document,
+    it is 1970-01-01T00:00:00Z."""
     summary: ContentionSummary
     """The rows summed up."""
     title: str

@@ -147,7 +147,8 @@ class Document(TypedDict):
     setting: str
     """What was built, in words."""
     started: str
-    """When the first run began: UTC, RFC 3339."""
+    """When the first run began: UTC, RFC 3339. In virtual time, where the same runs give the same document,
+    it is 1970-01-01T00:00:00Z."""
     summary: FastLinksSummary
     """The rows summed up."""
     title: str

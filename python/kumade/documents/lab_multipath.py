@@ -313,7 +313,8 @@ class _DocumentRequired(TypedDict):
     setting: str
     """The paths and the traffic, in words."""
     started: str
-    """When the first run began: UTC, RFC 3339."""
+    """When the first run began: UTC, RFC 3339. In virtual time, where the same runs give the same document,
+    it is 1970-01-01T00:00:00Z."""
     summary: MultipathSummary
     """The rows summed up."""
     title: str

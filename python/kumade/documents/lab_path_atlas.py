@@ -150,7 +150,8 @@ class _DocumentRequired(TypedDict):
     setting: str
     """Which paths were drawn, in words."""
     started: str
-    """When the first run began: UTC, RFC 3339."""
+    """When the first run began: UTC, RFC 3339. In virtual time, where the same runs give the same document,
+    it is 1970-01-01T00:00:00Z."""
     summary: AtlasSummary
     """The rows summed up."""
     title: str
