@@ -33,3 +33,8 @@ pub use pair::{Reach, RiskKind, SharedRisk, WatchedAgent, WatchedPair};
 pub use rule::{Condition, DelayQuantile, Direction, Rule};
 pub use silence::{Silence, SilenceTimes, WEEKDAY_NAMES};
 pub use usual::UsualInterval;
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

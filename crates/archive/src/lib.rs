@@ -101,3 +101,8 @@ pub use run::{NewRun, Run};
 pub use series::{Point, Series, SeriesQuery};
 pub use sqlite::{DEFAULT_RESERVE_BYTES, SqliteStore};
 pub use store::{DiskUsage, Kept, ReadStore, Segment, SegmentId, Store, StoredRun, Write};
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -11,7 +11,7 @@
 //!
 //! ```
 //! use kumade_client::{Directions, Event, MeasureConfig, measure};
-//! use kumade_units::Span;
+//! use std::time::Duration;
 //!
 //! # let server = kumade_serve::Server::bind(kumade_serve::ServerConfig { listen: Some(([127, 0, 0, 1], 0).into()), ..Default::default() })?;
 //! # let (host, port) = ("127.0.0.1", server.local_addr().port());
@@ -19,9 +19,9 @@
 //! # let serving = std::thread::spawn(move || server.run(&STOP));
 //! let mut config = MeasureConfig::new(host, port);
 //! config.plan.directions = Directions::Up;
-//! config.plan.budget.time = Some(Span::from_secs(2));
+//! config.plan.budget.time = Some(Duration::from_secs(2).into());
 //! config.binding.source = Some("127.0.0.1".parse()?);
-//! config.deadline = Some(Span::from_secs(60));
+//! config.deadline = Some(Duration::from_secs(60).into());
 //!
 //! let report = measure(&config, &mut |event| {
 //!     if let Event::Train { number, .. } = event {
@@ -69,7 +69,12 @@ pub use kumade_measurement::{
 };
 pub use kumade_net::SocketBinding;
 pub use kumade_probe_train::Transport;
-pub use kumade_units::Direction;
+pub use kumade_units::{Direction, Rate, Span};
 pub use kumade_wire::{DEFAULT_PORT, PresharedKey};
 pub use running_measurement::{EndedMeasurement, RunningMeasurement};
 pub use stamp::{STAMP_PORT, StampConfig, measure_stamp};
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -55,6 +55,7 @@ pub struct ControlServer {
 
 /// Why a service cannot be asked, or cannot be made to answer.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum ControlError {
     /// The name is impossible, or cannot be had.
     #[error(transparent)]

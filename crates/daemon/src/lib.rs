@@ -55,3 +55,8 @@ pub use runtime_dir::{NoRuntimeDir, RuntimeDir};
 pub use table::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
 pub use text_file::read_text;
 pub use time_budget::TimeBudget;
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

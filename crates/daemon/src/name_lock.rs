@@ -14,6 +14,7 @@ pub struct NameLock {
 
 /// Why a resource cannot be claimed.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum NameLockError {
     /// It would not make a file name.
     #[error("`{0}` cannot be a name here: give 1 to 64 letters, digits, `-` and `_`")]

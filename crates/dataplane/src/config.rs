@@ -58,6 +58,7 @@ impl RemoteConfig {
 
 /// Why there is no node.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum NodeError {
     /// A peer is there twice, or is the node itself.
     #[error(transparent)]

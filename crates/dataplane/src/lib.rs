@@ -68,3 +68,8 @@ pub use outer_headers::OuterHeaders;
 pub use packet_buffer::{HEADROOM_BYTES, OVERHEAD_BYTES, PacketBuffer};
 pub use shard_message::{MAX_SHARDS, ShardMessage, ShardSeed};
 pub use statistics::{NodeStatistics, RemotePath, RemoteStatus};
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -13,6 +13,7 @@ pub enum Bound {
 
 /// What kept a method from finding the value itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BoundKind {
     /// The sending host could not send faster.
     Sender,

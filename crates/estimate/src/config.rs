@@ -68,6 +68,8 @@ pub trait MethodConfig: fmt::Debug + Clone + PartialEq + Default + Send + Sync +
     const NAME: &'static str;
     /// What it does, in one line of help.
     const SUMMARY: &'static str;
+    /// Whether it is here to be compared with: a published method of others.
+    const IS_COMPARISON: bool = false;
     /// What users can set.
     const PARAMETERS: &'static [Parameter<Self>] = &[];
     /// Whether it measures correctly behind a token bucket that [`Conditions::shaping`] tells of. Other methods take

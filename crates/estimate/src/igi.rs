@@ -34,6 +34,7 @@ pub struct PtrConfig;
 impl MethodConfig for IgiConfig {
     const NAME: &'static str = "igi";
     const SUMMARY: &'static str = "initial gap increasing: the capacity less what lengthens gaps at the turning point";
+    const IS_COMPARISON: bool = true;
     const BUDGET: Option<Budget> = Some(BUDGET);
 
     fn max_packets(&self) -> u32 {
@@ -49,6 +50,7 @@ impl MethodConfig for PtrConfig {
     const NAME: &'static str = "ptr";
     const SUMMARY: &'static str =
         "packet transmission rate: that of the first train which arrives as fast as it was sent";
+    const IS_COMPARISON: bool = true;
     const BUDGET: Option<Budget> = Some(BUDGET);
 
     fn max_packets(&self) -> u32 {

@@ -10,6 +10,7 @@ use thiserror::Error;
 
 /// A text that does not name a method with parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum MethodError {
     /// There is no such method.
     #[error("`{name}` is not a method; choose one of {}", .known.join(", "))]
@@ -65,6 +66,8 @@ pub struct MethodInfo {
     pub name: &'static str,
     /// What it does, in one line of help.
     pub summary: &'static str,
+    /// Whether it is here to be compared with: a published method of others.
+    pub is_comparison: bool,
     parameters: fn() -> Vec<ParameterInfo>,
     parse: ParseParameters,
 }
@@ -76,7 +79,13 @@ impl MethodInfo {
     /// The method that is configured by `C`.
     pub(crate) const fn for_config<C: MethodConfig>() -> Self {
         let parameters = || C::PARAMETERS.iter().map(Parameter::info).collect();
-        MethodInfo { name: C::NAME, summary: C::SUMMARY, parameters, parse: parse_config::<C> }
+        MethodInfo {
+            name: C::NAME,
+            summary: C::SUMMARY,
+            is_comparison: C::IS_COMPARISON,
+            parameters,
+            parse: parse_config::<C>,
+        }
     }
 
     /// What users can set.

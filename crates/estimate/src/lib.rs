@@ -59,3 +59,8 @@ pub use reason::{Cause, Reason};
 pub use settings::MethodSettings;
 pub use utilization::{Utilization, UtilizationConfig, UtilizationProbe};
 pub use varying_link::{VaryingLink, VaryingLinkConfig, VaryingLinkProbe};
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

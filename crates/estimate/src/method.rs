@@ -7,6 +7,7 @@ use std::fmt;
 
 /// Why a train was not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Rejection {
     /// Too many packets or time stamps are missing.
     PacketsMissing,

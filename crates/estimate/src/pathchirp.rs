@@ -60,6 +60,7 @@ impl Default for PathChirpConfig {
 impl MethodConfig for PathChirpConfig {
     const NAME: &'static str = "pathchirp";
     const SUMMARY: &'static str = "trains whose rate grows exponentially";
+    const IS_COMPARISON: bool = true;
     const BUDGET: Option<Budget> = Some(BUDGET);
 
     fn max_packets(&self) -> u32 {

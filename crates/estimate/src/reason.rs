@@ -5,6 +5,7 @@ use std::ops::Deref;
 
 /// What keeps a measurement from giving a value, where later steps depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Cause {
     /// A part of the packets was lost on a path that seems to have no queue: trains do not explain it.
     LossWithoutQueue,

@@ -52,7 +52,8 @@ fn method_help(info: &MethodInfo) -> String {
         let kumade_estimate::ParameterInfo { name, value, default, help } = parameter;
         format!("; {name}={value}: {help} [default: {default}]")
     });
-    [info.summary.to_owned()].into_iter().chain(parameters).collect()
+    let purpose = if info.is_comparison { "for comparison: " } else { "" };
+    [purpose.to_owned(), info.summary.to_owned()].into_iter().chain(parameters).collect()
 }
 
 /// A queue discipline with its parameters; help lists the names only.

@@ -51,3 +51,8 @@ pub use medium::{Medium, RateSchedule, TokenBucket, Trace, TraceError, Wireless}
 pub use queue::Label;
 pub use sparse_table::SparseTable;
 pub use valid::Valid;
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -42,3 +42,8 @@ pub use proxy_detection::{PROXY_WARNING, TcpConnectionInfo, detect_proxy};
 pub use report::Report;
 pub use series::{Cost, DeliveredTrain, TrainSeries};
 pub use step::{Failure, OpenRequest, Opened, Purpose, SendRequest, Step};
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

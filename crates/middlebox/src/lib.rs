@@ -90,3 +90,8 @@ pub use middlebox::{Middlebox, MiddleboxConfig};
 pub use nat::{Filtering, NatConfig, NatLimits, NatTimeouts, Protocol, SessionInfo, TcpState};
 pub use prefix::{PrefixPair, PrefixSide};
 pub use rules::{FilterRule, PacketMatch, RefusalKind, ResetScope};
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -4,6 +4,7 @@ use kumade_units::{ConfigError, RateLimiter, Time};
 
 /// How a packet is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RefusalKind {
     /// Silently: the sender runs into its timeout.
     Drop,

@@ -43,3 +43,8 @@ pub use scheduler::path_scheduler::{PathEstimate, PathScheduler, PathSet, best_p
 pub use scheduler::policy::{PathPolicy, ShareUnit, TrafficClass, UnorderedFlows};
 pub use sequencer::{Assignment, Sequencer};
 pub use tcp_over_tcp_tuning::TcpOverTcpTuning;
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -55,3 +55,8 @@ pub use host_claim::{HostClaim, HostClaimError, HostClaimHolder};
 pub use resolved_host::ResolvedHost;
 pub use scoped_address::{ScopedAddress, ScopedAddressError};
 pub use setup::SetupError;
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

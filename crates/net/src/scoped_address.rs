@@ -17,6 +17,7 @@ pub struct ScopedAddress {
 
 /// Text that is no [`ScopedAddress`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ScopedAddressError {
     /// It has another form.
     #[error("`{0}` is no IP address: write it like 192.0.2.1, 2001:db8::1 or fe80::1%eth0")]

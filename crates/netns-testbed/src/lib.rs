@@ -63,3 +63,8 @@ pub use traffic::{
     TcpEnds, Traffic, UdpEcho, received_packets, retransmitted_segments,
 };
 pub use veth_hosts::VethHosts;
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

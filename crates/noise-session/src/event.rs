@@ -80,6 +80,7 @@ impl RefusedDatagram {
 
 /// Why a peer was not added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum PeerError {
     /// The peer has the host's own key.
     #[error("the peer {0} has this host's own key")]

@@ -159,3 +159,8 @@ pub use policy::HandshakePolicy;
 pub use replay::ReplayWindow;
 pub use session::{OpenError, OpenedDatagram, Opener, SealError, SealedDatagram, Sealer, Session};
 pub use table::SessionTable;
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -20,6 +20,7 @@ const RESERVATION_BLOCKS: u64 = 1 << 24;
 
 /// Why a datagram was not sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum SealError {
     /// There is no session with the peer, or none that the peer has confirmed: a handshake is needed.
     #[error("there is no session with the peer yet")]
@@ -40,6 +41,7 @@ pub enum SealError {
 
 /// Why a datagram was not opened. It is to be dropped without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// Not a data message.
     #[error("it is not a data message")]

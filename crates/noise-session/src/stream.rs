@@ -14,6 +14,7 @@ pub const MAX_RECORD_BYTES: usize = u16::MAX as usize;
 
 /// The peer does not send records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum RecordError {
     /// A record without contents.
     #[error("a record of the stream is empty")]

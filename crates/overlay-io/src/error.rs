@@ -7,6 +7,7 @@ use thiserror::Error;
 
 /// Why the bonded plane cannot start, or ended.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum BondedError {
     /// The system refuses a device, a socket or a route.
     #[error(transparent)]

@@ -66,3 +66,8 @@ pub use outer_dscp::{OuterDscp, ParseOuterDscpError};
 pub use plane::BondedPlane;
 pub use policy_routes::RouteError;
 pub use status::BondedStatus;
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

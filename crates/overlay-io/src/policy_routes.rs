@@ -19,6 +19,7 @@ pub(crate) struct KeptRoutes<R> {
 
 /// Why the system does not route as it is to.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum RouteError {
     /// The system refuses a route.
     #[error(transparent)]

@@ -22,3 +22,8 @@ pub use refused::RefusedTraffic;
 pub use resequencing::{HistogramBucket, Resequencing, Waits};
 pub use traffic::Traffic;
 pub use tunnel::{OuterTransport, PathState, Tunnel, TunnelPath};
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -76,3 +76,8 @@ pub use pool::{Buffer, BufferPool};
 pub use shard::{Shard, WakeReason};
 pub use thread::{PacketThread, ThreadEnded};
 pub use waker::{PacketWaker, WakeReceiver, new_waker};
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -108,6 +108,7 @@ pub struct Icmp {
 
 /// Why bytes cannot be read as an IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ParseError {
     /// The IP header is truncated or inconsistent.
     #[error("cannot read an IP packet from {len} bytes: its header is truncated or inconsistent; drop it")]

@@ -45,3 +45,8 @@ pub use reply::{ResetPair, packet_too_big, prohibit, reject, reset_both};
 pub use rewrite::{QuotedPacket, RewriteError, rewrite, rewrite_offloaded, rewrite_quote};
 pub use selector::{FlowDetail, FlowSelector};
 pub use stream_data::{PayloadKind, StreamSegment};
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

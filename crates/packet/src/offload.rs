@@ -49,6 +49,7 @@ pub struct LargePacket {
 
 /// Why offloaded work cannot be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum OffloadError {
     /// The frame to be segmented does not contain a complete IP packet.
     #[error(transparent)]

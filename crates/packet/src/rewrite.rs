@@ -5,6 +5,7 @@ use thiserror::Error;
 
 /// Why a packet cannot get other addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum RewriteError {
     /// The new address is of the other IP version.
     #[error("cannot replace {old} by {new} in a packet: they are of different IP versions; translate each by itself")]

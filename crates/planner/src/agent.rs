@@ -52,6 +52,7 @@ pub enum AgentOutput {
 
 /// Who has the host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClaimError {
     /// A planned run, for so long at most.
     #[error("the planned run {} measures at this host, for {within} at most", run.0)]

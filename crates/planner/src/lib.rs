@@ -142,3 +142,8 @@ pub use probe_times::ProbeTimes;
 pub use reachability::{AddressFamily, End, Endpoint, Reachability, UnreachablePair, choose_initiator};
 pub use slot::DurationHistory;
 pub use token::Token;
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

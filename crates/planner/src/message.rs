@@ -103,6 +103,7 @@ pub enum Outcome {
 /// Why an agent gives a slot up, or carries no train.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Refusal {
     /// Someone else measures at this host.
     #[error("this host is not free: {0}")]

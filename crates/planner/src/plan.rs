@@ -90,6 +90,7 @@ pub enum RunKind {
 
 /// Why a plan can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PlanError {
     /// An id stands for two things.
     #[error("the {kind} {id} is in the plan twice: give each a number of its own")]

@@ -18,3 +18,8 @@ pub use estimate::Estimate;
 pub use plan::{Burst, PlannedPacket, Segment, Train, TrainError};
 pub use record::{JoinedBursts, PacketRecord, TrainRecord};
 pub use transport::Transport;
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

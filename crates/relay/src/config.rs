@@ -65,6 +65,7 @@ pub struct Forward {
 
 /// Text that is no [`Forward`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ForwardError {
     /// It has another form.
     #[error(

@@ -69,3 +69,8 @@ pub use redirect::ConnectionRedirect;
 pub use relay::{Relay, RelayUpdate, RelayUpdateError};
 pub use report::{RelayReport, RelayStatus};
 pub use target::{Target, TargetError, TargetHost};
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -39,6 +39,7 @@ pub enum Message<'m> {
 
 /// Why the far end did not connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ConnectRefusal {
     /// The far end is not told to let it be reached.
     #[error("the far end does not allow it")]

@@ -19,6 +19,7 @@ pub struct RelayUpdate(PreparedUpdate);
 
 /// Why an end does not become what it is to.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum RelayUpdateError {
     /// The system refuses something.
     #[error(transparent)]

@@ -37,6 +37,7 @@ pub struct AccessRecord {
 /// What has happened.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum AccessEvent {
     /// A measurement has ended, or was refused.
     Measurement(MeasurementRecord),

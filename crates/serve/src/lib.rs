@@ -43,3 +43,8 @@ pub use named_client::{NamedClient, Quota};
 pub use reflector::{Reflector, ReflectorConfig};
 pub use server::{ClientReplacer, Server};
 pub use shared_usage::SharedUsage;
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

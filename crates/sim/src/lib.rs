@@ -30,3 +30,8 @@ pub use elastic::{ElasticFlow, FlowImpact, ImpactSummary};
 pub use path::{PathHop, Stamping, VirtualPath};
 pub use proxy::Proxy;
 pub use run::{MethodRun, VirtualMeasurement, VirtualPaths, measure};
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -2,6 +2,7 @@ use thiserror::Error;
 
 /// Why stored bytes could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum DecodeError {
     /// They end too early.
     #[error("the data ends in the middle of a value")]

@@ -57,3 +57,8 @@ pub use packets::{PacketReader, encode_packets};
 pub use sample::{BucketedDelay, Lane, LostIn, Outcome, Sample, TICK_NANOS};
 pub use sketch::{Quantile, Sketch};
 pub use summary::{LaneSummary, Summary, Tally};
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -25,6 +25,7 @@ const MAX_ALLOWANCE: Span = Span::from_secs(30);
 
 /// Why a control connection failed.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum ControlError {
     /// The peer closed it.
     #[error("the peer closed the connection")]

@@ -6,6 +6,7 @@ use thiserror::Error;
 
 /// Why a train could not be sent or received.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The plan exceeds the limits of this transport.
     #[error(transparent)]

@@ -35,3 +35,8 @@ pub use one_sided_records::{ReceivedTrain, SentTrain};
 pub use probes::Probes;
 pub use tcp::TcpProbes;
 pub use udp::UdpProbes;
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

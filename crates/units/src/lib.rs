@@ -19,3 +19,8 @@ pub use direction::Direction;
 pub use rate::Rate;
 pub use time::{Span, Time};
 pub use token_bucket::{RateLimiter, TokenBucket, TokenRate};
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -23,6 +23,7 @@ impl Message for ServerMessage {
 
 /// Why bytes are not a frame of the expected kind of message.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum FrameError {
     /// The length prefix exceeds the limit.
     #[error("a frame has {length} bytes; the limit is {limit}")]

@@ -33,3 +33,8 @@ pub use version::Version;
 
 /// The port on which a server listens, by TCP and by UDP, unless it is told another.
 pub const DEFAULT_PORT: u16 = 7272;
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

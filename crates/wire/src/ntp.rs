@@ -14,6 +14,7 @@ pub const PACKET_BYTES: usize = 48;
 
 /// Why an answer says nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum NtpError {
     /// Not an answer to the question that was asked.
     #[error("it is not an answer to the request")]

@@ -11,6 +11,7 @@ pub const MAGIC: [u8; 6] = *b"KUMADE";
 
 /// Why the first bytes cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum PreambleError {
     /// Another protocol altogether.
     #[error("the peer does not speak the kumade protocol")]

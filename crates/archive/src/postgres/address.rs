@@ -21,6 +21,7 @@ pub struct PostgresAddress {
 
 /// Why a text is no address of a database.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum PostgresAddressError {
     /// It cannot be read.
     #[error("{cause}: write it as postgresql://USER@HOST/DATABASE")]

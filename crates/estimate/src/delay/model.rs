@@ -9,6 +9,7 @@ use thiserror::Error;
 
 /// Why nothing can be said of the far clock's offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ClockModelError {
     /// No packet arrived at the far end.
     #[error("no packet arrived at the far end with both stamps")]

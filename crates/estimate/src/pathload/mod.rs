@@ -55,6 +55,7 @@ impl Default for PathloadConfig {
 impl MethodConfig for PathloadConfig {
     const NAME: &'static str = "pathload";
     const SUMMARY: &'static str = "fleets of periodic streams, up to a minute; the result is a range";
+    const IS_COMPARISON: bool = true;
     const BUDGET: Option<Budget> = Some(BUDGET);
 
     fn max_packets(&self) -> u32 {

@@ -73,7 +73,7 @@ impl RunRecord {
                 let lines = read_lines(&path)?;
                 line_count += lines.len();
                 let head = match lines.first() {
-                    Some(Line::Experiment(head)) => head.clone(),
+                    Some(Line::Experiment(head)) => RecordHead::clone(head),
                     Some(Line::Run { .. }) => return Err(RecordError::without_experiment(&path)),
                     None => continue,
                 };
@@ -94,7 +94,7 @@ impl RunRecord {
         }
         for line in lines {
             match line {
-                Line::Experiment(head) => self.take_head(head, path)?,
+                Line::Experiment(head) => self.take_head(*head, path)?,
                 Line::Run { index, result } => self.insert(index, result)?,
             }
         }

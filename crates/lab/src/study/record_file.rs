@@ -41,7 +41,7 @@ pub(super) enum RecordedRun {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Line {
-    Experiment(RecordHead),
+    Experiment(Box<RecordHead>),
     Run { index: usize, result: RecordedRun },
 }
 
@@ -134,7 +134,7 @@ impl RecordFile {
         // A part may have no run, and is whole then.
         self.is_kept = head.shard.is_some();
         self.file.set_len(0).map_err(RecordError::during("shorten", &self.path))?;
-        self.append(&Line::Experiment(head))
+        self.append(&Line::Experiment(Box::new(head)))
     }
 
     /// Goes on behind the last line that is whole.

@@ -23,6 +23,7 @@ pub struct DisciplineSettings {
 
 /// Why a discipline or a parameter cannot be set.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ParameterError {
     /// There is no discipline of this name.
     #[error("`{0}` is not a queue discipline; {nearest}choose one of {names}", nearest = describe_nearest(.0), names = names())]

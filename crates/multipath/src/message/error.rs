@@ -6,6 +6,7 @@ pub const VERSION: u8 = 1;
 
 /// Why a datagram's content is no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum MessageError {
     /// It ends too early.
     #[error("the message ends within a field")]

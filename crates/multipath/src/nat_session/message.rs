@@ -81,6 +81,7 @@ pub enum NatContent {
 
 /// Why a gateway does not give a flow its addresses back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum RefusalReason {
     /// Its configuration does not have these addresses.
     #[error("the far gateway's configuration does not have these addresses")]

@@ -43,6 +43,7 @@ struct BoundInterface {
 
 /// Why the kernel did not take a datagram.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum SendRefusal {
     /// It is longer than the MTU of the device by which it should leave.
     TooLong,

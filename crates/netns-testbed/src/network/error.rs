@@ -4,6 +4,7 @@ use thiserror::Error;
 
 /// Why a test network cannot be built, or cannot answer.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum NetworkError {
     /// A specification that no network can have.
     #[error("cannot build the test network: {0}")]

@@ -15,6 +15,7 @@ const REQUEST_LIFETIME: Span = Span::from_secs(600);
 
 /// Why a run is not made now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum RequestError {
     /// It is in no plan.
     #[error("it is not measured")]

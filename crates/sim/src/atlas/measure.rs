@@ -24,6 +24,7 @@ pub struct AtlasMeasurement {
 
 /// Why there is no result.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum MeasureError {
     /// A setting of the path is out of range.
     #[error(transparent)]
