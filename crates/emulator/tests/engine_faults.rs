@@ -1,6 +1,6 @@
 //! Faults: interfaces that cannot be used, that vanish, and an emulator that is killed.
 
-mod common;
+use crate::common;
 
 use common::{config, emulate};
 use kumade_emulator::{EmulatorError, Engine, PortSpec};

@@ -1,7 +1,7 @@
 //! Bonded planes of several threads: flows on all of them, gateways with different numbers of them, restarts, paths that flap.
 
-mod sites;
-mod tunnel;
+use crate::sites;
+use crate::tunnel;
 
 use kumade_net::capture::Capture;
 use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip};

@@ -1,6 +1,6 @@
 //! `kumade tunnel --config` and `kumade tunnel check`: a file, which is read again while the tunnel runs.
 
-mod tunnel_ends;
+use crate::tunnel_ends;
 
 use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, eventually, in_namespaces, run_ip};
 use nix::sys::signal::{Signal, kill};

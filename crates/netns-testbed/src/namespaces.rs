@@ -1,6 +1,7 @@
 //! What tests in real time share: where they run, and how long they wait.
 
 use std::fs::{self, File};
+use std::path::Path;
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -44,17 +45,30 @@ fn run_copy(test: &str) {
     static COPIES: AtomicU32 = AtomicU32::new(0);
     let number = COPIES.fetch_add(1, Ordering::Relaxed);
     let began = env::temp_dir().join(format!("kumade-test-{}-{number}", process::id()));
-    let mut copy = Command::new(env::current_exe().expect("the path of this test"));
-    copy.args([test, "--exact", "--nocapture", "--include-ignored"]).env(COPY_BEGAN_VARIABLE, &began);
+    let program = env::current_exe().expect("the path of this test");
+    let path = find_path(&program, test);
+    let mut copy = Command::new(program);
+    copy.args([&path, "--exact", "--nocapture", "--include-ignored"]).env(COPY_BEGAN_VARIABLE, &began);
     if !kumade_net::namespace::can_build_networks() {
         kumade_net::namespace::in_user_namespace(&mut copy);
     }
     let output = copy.output().expect("user namespaces are forbidden here: allow them, or run the tests as root");
     [output.stdout, output.stderr].iter().for_each(|text| print!("{}", String::from_utf8_lossy(text)));
-    // A name that is not the test's own runs nothing, and that succeeds.
+    // One that calls this under the name of another test would run that one.
     let has_run = fs::remove_file(&began).is_ok();
     assert!(output.status.success(), "{test} failed: {}", output.status);
     assert!(has_run, "the copy of {test} did not run: is that the test's name?");
+}
+
+/// The name of a test of this program with those of its modules.
+fn find_path(program: &Path, test: &str) -> String {
+    let listed = Command::new(program).args(["--list", "--format", "terse", test]).output();
+    let listed = String::from_utf8(listed.expect("this program lists its tests").stdout).expect("names of tests");
+    let paths = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+    let is_named = |path: &&str| path.strip_suffix(test).is_some_and(|rest| rest.is_empty() || rest.ends_with("::"));
+    let paths: Vec<_> = paths.filter(is_named).collect();
+    assert_eq!(paths.len(), 1, "tests called {test}: {paths:?}");
+    paths[0].to_owned()
 }
 
 #[cfg(test)]
@@ -73,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "did not run")]
+    #[should_panic(expected = "tests called")]
     fn a_copy_of_no_test_is_noticed() {
         run_copy("namespaces::tests::no_such_test");
     }
