@@ -1,6 +1,5 @@
 //! The bonded plane between real hosts, over two real paths.
 
-use crate::sites;
 use crate::tunnel;
 
 use kumade_netns_testbed::{eventually, in_namespaces, run_ip};
