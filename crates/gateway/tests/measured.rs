@@ -179,7 +179,8 @@ fn the_bonded_plane_is_told_what_was_measured_of_idle_paths() {
                 // What differs by less than a tenth is left as it was believed. Nor is a path told that carries something just then:
                 // 100 kbit/s, for a second. What a path carries afterwards may tell it another rate.
                 let is_told = measured.rate.is_some_and(|rate| {
-                    (0.9..=1.12).contains(&(known.status.rate.as_f64() / rate.as_f64())) || known.status.sent_bytes > 12_500
+                    (0.9..=1.12).contains(&(known.status.rate.as_f64() / rate.as_f64()))
+                        || known.status.sent_bytes > 12_500
                 });
                 *was_told |= is_told || measured.error.is_some();
             }

@@ -273,7 +273,8 @@ mod tests {
             }
             order.push(finished.iter().map(|read| read.source.socket).collect::<Vec<_>>());
         }
-        let expected = [vec![0], vec![1, 2], vec![0], vec![2]].map(|numbers| numbers.into_iter().map(SourceSocket::Connection));
+        let expected =
+            [vec![0], vec![1, 2], vec![0], vec![2]].map(|numbers| numbers.into_iter().map(SourceSocket::Connection));
         assert_eq!(order[..4], expected.map(Iterator::collect::<Vec<_>>));
         assert_eq!(order.iter().flatten().count(), 3 * MAX_READS_PER_SOURCE);
     }
