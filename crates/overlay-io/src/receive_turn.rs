@@ -118,17 +118,17 @@ impl ReceiveTurn {
     /// Which source is read next, and how much of it at most: one of the sender that has had least time, then its other ones, until what
     /// came of them takes [`READ_TIME`]. None when that is to be sent and delivered, or nothing came and the turn is over.
     pub(crate) fn next_source(&mut self, turns: &mut FairTurns<Sender>, now: Time) -> Option<Source> {
-        let sender = match self.current.first() {
-            None => {
-                self.begun = now;
-                self.left = READ_TIME.min(MAX_RECEIVE_TIME - (now - self.start));
-                turns.next(self.waiting.iter().map(|source| source.sender))?
-            }
-            Some(reading) => reading.source.sender,
-        };
+        if self.current.is_empty() {
+            self.begun = now;
+            self.left = READ_TIME.min(MAX_RECEIVE_TIME - (now - self.start));
+        }
         if self.left.min(READ_TIME - (now - self.begun)) <= Span::ZERO || self.reads_left == 0 {
             return None;
         }
+        let sender = match self.current.first() {
+            Some(reading) => reading.source.sender,
+            None => turns.next(self.waiting.iter().map(|source| source.sender))?,
+        };
         let place = self.waiting.iter().position(|source| source.sender == sender)?;
         let source = self.waiting.remove(place)?;
         let limit = units_in(self.left, source.limit, READ_TIME).clamp(source.limits.0, source.limits.1);
