@@ -87,3 +87,14 @@ pub fn plane_parser() -> NamedChoiceParser<Plane> {
         Plane::plane_names().map(|(name, summary)| PossibleValue::new(name).help(summary)).collect()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_methods_of_others_are_marked_as_comparison() {
+        let marked = METHODS.iter().filter(|info| method_help(info).starts_with("for comparison: "));
+        assert_eq!(marked.map(|info| info.name).collect::<Vec<_>>(), ["pathload", "pathchirp", "igi", "ptr"]);
+    }
+}

@@ -219,6 +219,21 @@ fn the_map_names_every_crate_and_no_other() {
     assert_eq!(named, existing, "the map of ARCHITECTURE.md against crates/");
 }
 
+/// Registries show it. The example is a test of the crate.
+#[test]
+fn each_published_crate_has_a_readme_whose_example_is_compiled() {
+    for name in workspace_dependencies().into_keys() {
+        let directory = root().join("crates").join(&name);
+        let read = |file: &str| fs::read_to_string(directory.join(file)).unwrap_or_default();
+        if read("Cargo.toml").contains("publish.workspace") {
+            continue;
+        }
+        let readme = read("README.md");
+        assert!(readme.starts_with(&format!("# kumade-{name}\n")) && readme.contains("```rust\n"), "README of {name}");
+        assert!(read("src/lib.rs").contains("include_str!(\"../README.md\")"), "{name} does not test its README");
+    }
+}
+
 #[test]
 fn pure_crates_forbid_unsafe_code_and_keep_one_list_of_what_is_banned() {
     let lints = fs::canonicalize(root().join("clippy-pure.toml")).unwrap();
