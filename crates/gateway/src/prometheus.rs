@@ -1,7 +1,7 @@
 //! The status of a gateway in Prometheus' text format (OpenMetrics).
 
 use crate::status::{GatewayPathStatus, GatewayStatus, RemotePath, RemoteSessions, RemoteSiteStatus, Tunnel};
-use ::kumade_overlay_status::metrics::{TrafficCounter, encode_refused, encode_traffic};
+use kumade_overlay_io::status::metrics::{TrafficCounter, encode_refused, encode_traffic};
 use kumade_daemon::metrics::{Counter, Encoder, Gauge, Labels, bool_as_f64, encode_text};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;

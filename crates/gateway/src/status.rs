@@ -10,7 +10,7 @@ mod session_text;
 mod sessions;
 mod text;
 
-pub use ::kumade_overlay_status::{
+pub use kumade_overlay_io::status::{
     HistogramBucket, PathState, RefusedTraffic, Resequencing, Traffic, Tunnel, TunnelPath, Waits,
 };
 pub use recorder::{blank_status, new_recorder};

@@ -11,6 +11,7 @@
 
 mod bond;
 mod congestion_control;
+pub mod dataplane;
 mod large_packets;
 pub mod measured;
 pub mod message;

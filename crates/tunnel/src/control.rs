@@ -1,7 +1,7 @@
 //! What a running end of a tunnel may be asked through its control socket, and what it replies.
 
 use crate::status::Status;
-pub use ::kumade_overlay_status::control::{Reply, Request};
+pub use kumade_overlay_io::status::control::{Reply, Request};
 use kumade_daemon::Protocol;
 
 /// The protocol of the control sockets of tunnels.

@@ -1,7 +1,7 @@
 //! The status of one end of a tunnel in Prometheus' text format (OpenMetrics).
 
 use crate::status::{OuterTransport, PacketCarriage, RelayedConnections, Status, Tunnel};
-use ::kumade_overlay_status::metrics::encode_refused;
+use kumade_overlay_io::status::metrics::encode_refused;
 use kumade_daemon::metrics::{Counter, Encoder, Gauge, bool_as_f64, encode_text};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;

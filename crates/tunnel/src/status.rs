@@ -9,8 +9,8 @@ mod text;
 
 use crate::config::{TunnelConfig, TunnelEnd};
 use crate::peer::PeerConfig;
-use ::kumade_overlay_status::Recorder;
-pub use ::kumade_overlay_status::{
+use kumade_overlay_io::status::Recorder;
+pub use kumade_overlay_io::status::{
     OuterTransport, PathState, RefusedTraffic, Resequencing, Traffic, Tunnel, TunnelPath,
 };
 use schemars::JsonSchema;
@@ -138,7 +138,7 @@ impl Status {
         Status {
             schema: Status::SCHEMA.to_owned(),
             name: name.to_owned(),
-            time: ::kumade_overlay_status::utc_timestamp(),
+            time: kumade_overlay_io::status::utc_timestamp(),
             duration_seconds: 0.0,
             interval_seconds: None,
             end,

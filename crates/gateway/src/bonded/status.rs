@@ -34,7 +34,7 @@ fn sum_path_traffic<'a>(path: &mut GatewayPathStatus, parts: impl Iterator<Item 
 mod tests {
     use super::*;
     use crate::status::Traffic;
-    use kumade_dataplane::{NodeStatistics, RemotePath, RemoteStatus};
+    use kumade_multipath::dataplane::{NodeStatistics, RemotePath, RemoteStatus};
     use kumade_multipath::{FlowControl, OuterTransport, PathState as State, PathStatus, ResequencerStatistics};
     use kumade_noise_session::PrivateKey;
     use kumade_units::{Rate, Span};

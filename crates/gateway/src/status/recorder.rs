@@ -1,6 +1,6 @@
 use super::{GatewayPathStatus, GatewayStatus, PlaneKind, RemotePath, RemoteSiteStatus};
 use crate::config::{self, GatewayConfig, Plane};
-use ::kumade_overlay_status::{Recorder, StatusDocument};
+use kumade_overlay_io::status::{Recorder, StatusDocument};
 use kumade_multipath::PathPolicy;
 
 /// Renews the status of a gateway that starts now. Until then, nothing is up.
@@ -47,7 +47,7 @@ pub fn blank_status(config: &GatewayConfig) -> GatewayStatus {
         schema: GatewayStatus::SCHEMA.to_owned(),
         name: config.name.clone(),
         plane,
-        time: ::kumade_overlay_status::utc_timestamp(),
+        time: kumade_overlay_io::status::utc_timestamp(),
         duration_seconds: 0.0,
         interval_seconds: None,
         paths: paths.collect(),

@@ -1,4 +1,4 @@
-use ::kumade_overlay_status::Traffic;
+use kumade_overlay_io::status::Traffic;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use super::keys::measurement_key;
 use crate::output::note;
-use ::kumade_overlay_status::Recorder;
+use kumade_overlay_io::status::Recorder;
 use anyhow::Context;
 use kumade_daemon::{ClaimedName, ControlServer, Exporter};
 use kumade_gateway::config::{GatewayPath, RemoteSite};

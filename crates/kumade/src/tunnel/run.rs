@@ -7,7 +7,7 @@ use crate::descriptors::raise_descriptor_limit;
 use crate::event_hook::EventHook;
 use crate::notices::{log_notices, log_reload};
 use crate::output::note;
-use ::kumade_overlay_status::{LatestStatus, Recorder};
+use kumade_overlay_io::status::{LatestStatus, Recorder};
 use anyhow::{Context, anyhow};
 use kumade_daemon::signals::DaemonSignals;
 use kumade_daemon::{ClaimedName, ControlError, ControlServer, Exporter, ExporterError, RuntimeDir, check_name};

@@ -1,7 +1,7 @@
 use super::{
     OuterTransport, PacketCarriage, PathState, RefusedTraffic, RelayedConnections, Status, Traffic, Tunnel, TunnelPath,
 };
-use kumade_dataplane::RemoteStatus;
+use kumade_multipath::dataplane::RemoteStatus;
 use kumade_overlay_io::BondedStatus;
 use kumade_relay::RelayStatus;
 use kumade_units::Time;

@@ -1,5 +1,5 @@
 use super::{PacketCarriage, RelayedConnections, Status};
-use ::kumade_overlay_status::StatusDocument;
+use kumade_overlay_io::status::StatusDocument;
 
 impl StatusDocument for Status {
     fn with_time(self, time: String, duration_seconds: f64) -> Self {
