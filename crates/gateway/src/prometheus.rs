@@ -1,6 +1,8 @@
 //! The status of a gateway in Prometheus' text format (OpenMetrics).
 
-use crate::status::{GatewayPathStatus, GatewayStatus, RemotePath, RemoteSessions, RemoteSiteStatus, Tunnel};
+use crate::status::{
+    GatewayPathStatus, GatewayStatus, RemotePath, RemoteSessions, RemoteSiteStatus, SESSION_COUNTERS, Tunnel,
+};
 use kumade_overlay_io::status::metrics::{TrafficCounter, encode_refused, encode_traffic};
 use kumade_daemon::metrics::{Counter, Encoder, Gauge, Labels, bool_as_f64, encode_text};
 use prometheus_client::collector::Collector;
@@ -57,30 +59,6 @@ const SESSION_GAUGES: [Gauge<RemoteSessions>; 3] = [
         Some(sessions.restored as f64)
     }),
 ];
-const SESSION_COUNTERS: [Counter<RemoteSessions>; 17] = [
-    ("sessions_begun", "Flows for which a session was begun", |of| of.counters.begun),
-    ("sessions_accepted", "Requests that the remote gateway has confirmed", |of| of.counters.accepted),
-    ("sessions_refused", "Requests that it has refused", |of| of.counters.refused),
-    ("sessions_idle", "Sessions that ended because no packet passed", |of| of.counters.idle),
-    ("sessions_unanswered", "Requests and ends that were never answered", |of| of.counters.unanswered),
-    ("sessions_asked_again", "Sessions that the remote gateway had lost", |of| of.counters.asked_again),
-    ("sessions_no_alias", "Flows for which no aliases were free", |of| of.counters.no_alias),
-    ("sessions_full", "Flows seen while there were as many sessions as may be", |of| of.counters.full),
-    ("sessions_failed", "Flows for which the system took no rule", |of| of.counters.failed),
-    ("sessions_granted", "Rules installed for the remote gateway", |of| of.counters.granted),
-    ("sessions_denied", "Requests of the remote gateway that were refused", |of| of.counters.denied),
-    ("sessions_lapsed", "Rules removed because they were no longer mentioned", |of| of.counters.lapsed),
-    ("sessions_remote_restarts", "Restarts of the remote gateway", |of| of.counters.restarts),
-    ("sessions_remote_losses", "Times that the remote gateway no longer answered", |of| of.counters.losses),
-    ("sessions_retransmitted_messages", "Messages that were sent again", |of| of.counters.retransmissions),
-    ("sessions_ignored_messages", "Messages of earlier lives, and those not understood", |of| {
-        of.counters.ignored_messages
-    }),
-    ("sessions_rate_limited_messages", "Messages beyond the rate that is looked at", |of| {
-        of.counters.rate_limited_messages
-    }),
-];
-
 impl Collector for GatewayMetrics {
     fn encode(&self, mut descriptors: DescriptorEncoder) -> fmt::Result {
         let mut encoder = Encoder::new(&mut descriptors, "");
@@ -117,7 +95,10 @@ impl GatewayMetrics {
     fn encode_sessions(&self, encoder: &mut Encoder<'_, '_>) -> fmt::Result {
         let sessions = self.labelled_remotes(|remote| remote.sessions.as_ref());
         encoder.encode_gauges(&sessions, &SESSION_GAUGES)?;
-        encoder.encode_counters(&sessions, &SESSION_COUNTERS)?;
+        for (name, help, _, count) in SESSION_COUNTERS {
+            let counts = sessions.iter().map(|(labels, sessions)| (labels.clone(), count(&sessions.counters)));
+            encoder.encode_counts(&format!("sessions_{name}"), help, counts)?;
+        }
         let help = "Flows to the site that have a session, by its phase";
         encoder.encode_metric("sessions_divided", help, MetricType::Gauge, |mut metric| {
             let counts =

@@ -14,7 +14,8 @@ pub use kumade_overlay_io::status::{
     HistogramBucket, PathState, RefusedTraffic, Resequencing, Traffic, Tunnel, TunnelPath, Waits,
 };
 pub use recorder::{blank_status, new_recorder};
-pub use sessions::{NatSessionStatus, PhaseCounts, RemoteSessions, SessionCounters, SessionPhase, SessionRole};
+pub use sessions::{NatSessionStatus, PhaseCounts, RemoteSessions, SessionPhase};
+pub(crate) use session_text::SESSION_COUNTERS;
 
 use kumade_probe_train::Estimate;
 use schemars::JsonSchema;

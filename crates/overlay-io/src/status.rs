@@ -20,4 +20,5 @@ pub use recorder::{LatestStatus, Recorder, StatusDocument, utc_timestamp};
 pub use refused::RefusedTraffic;
 pub use resequencing::{HistogramBucket, Resequencing, Waits};
 pub use traffic::Traffic;
-pub use tunnel::{OuterTransport, PathState, Tunnel, TunnelPath};
+pub use kumade_multipath::OuterTransport;
+pub use tunnel::{PathState, Tunnel, TunnelPath};

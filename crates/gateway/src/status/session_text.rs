@@ -1,5 +1,6 @@
-use super::sessions::{NatSessionStatus, PhaseCounts, RemoteSessions, SessionCounters, SessionPhase, SessionRole};
+use super::sessions::{NatSessionStatus, PhaseCounts, RemoteSessions, SessionPhase};
 use kumade_daemon::{UNKNOWN_VALUE, format_age, write_table};
+use kumade_multipath::nat_session::NatStatistics;
 use kumade_units::Span;
 use std::fmt::{self, Display, Formatter};
 
@@ -7,6 +8,34 @@ use std::fmt::{self, Display, Formatter};
 const MAX_SHOWN_SESSIONS: usize = 20;
 /// Timers that end sooner are shown to the millisecond.
 const MAX_PRECISE_TIMER_SECONDS: f64 = 10.0;
+
+/// A counter's name and help text as a metric, its text for people, and its value.
+type SessionCounter = (&'static str, &'static str, &'static str, fn(&NatStatistics) -> u64);
+
+/// What has become of sessions. The names of the metrics begin with `sessions_`.
+pub(crate) const SESSION_COUNTERS: [SessionCounter; 17] = [
+    ("begun", "Flows for which a session was begun", "begun", |of| of.begun),
+    ("accepted", "Requests that the remote gateway has confirmed", "confirmed", |of| of.accepted),
+    ("refused", "Requests that it has refused", "refused", |of| of.refused),
+    ("idle", "Sessions that ended because no packet passed", "idle", |of| of.idle),
+    ("unanswered", "Requests and ends that were never answered", "unanswered", |of| of.unanswered),
+    ("asked_again", "Sessions that the remote gateway had lost", "asked for again", |of| of.asked_again),
+    ("no_alias", "Flows for which no aliases were free", "without a free alias", |of| of.no_alias),
+    ("full", "Flows seen while there were as many sessions as may be", "beyond the maximum", |of| of.full),
+    ("failed", "Flows for which the system took no rule", "without a rule of the system", |of| of.failed),
+    ("granted", "Rules installed for the remote gateway", "granted", |of| of.granted),
+    ("denied", "Requests of the remote gateway that were refused", "denied", |of| of.denied),
+    ("lapsed", "Rules removed because they were no longer mentioned", "lapsed", |of| of.lapsed),
+    ("remote_restarts", "Restarts of the remote gateway", "restarts of the remote gateway", |of| of.restarts),
+    ("remote_losses", "Times that the remote gateway no longer answered", "losses of the remote gateway", |of| of.losses),
+    ("retransmitted_messages", "Messages that were sent again", "messages sent again", |of| of.retransmissions),
+    ("ignored_messages", "Messages of earlier lives, and those not understood", "messages ignored", |of| {
+        of.ignored_messages
+    }),
+    ("rate_limited_messages", "Messages beyond the rate that is looked at", "messages beyond the rate", |of| {
+        of.rate_limited_messages
+    }),
+];
 
 impl Display for RemoteSessions {
     /// Two lines, without an end of line after the last.
@@ -17,47 +46,14 @@ impl Display for RemoteSessions {
             (false, false) => "not connected",
         };
         writeln!(f, "{state}; sessions of flows to it: {}; from it: {}", self.divided, self.restored)?;
-        write!(f, "  since the start: {}", self.counters)
+        write!(f, "  since the start: ")?;
+        write_counts(f, "no sessions", SESSION_COUNTERS.map(|(.., text, count)| (text, count(&self.counters))))
     }
 }
 
 impl Display for PhaseCounts {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write_counts(f, "none", self.named_counts())
-    }
-}
-
-impl Display for SessionCounters {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let counts = [
-            ("begun", self.begun),
-            ("confirmed", self.accepted),
-            ("refused", self.refused),
-            ("idle", self.idle),
-            ("unanswered", self.unanswered),
-            ("asked for again", self.asked_again),
-            ("without a free alias", self.no_alias),
-            ("beyond the maximum", self.full),
-            ("without a rule of the system", self.failed),
-            ("granted", self.granted),
-            ("denied", self.denied),
-            ("lapsed", self.lapsed),
-            ("restarts of the remote gateway", self.restarts),
-            ("losses of the remote gateway", self.losses),
-            ("messages sent again", self.retransmissions),
-            ("messages ignored", self.ignored_messages),
-            ("messages beyond the rate", self.rate_limited_messages),
-        ];
-        write_counts(f, "no sessions", counts)
-    }
-}
-
-impl Display for SessionRole {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SessionRole::Divides => "divides",
-            SessionRole::Restores => "restores",
-        })
     }
 }
 

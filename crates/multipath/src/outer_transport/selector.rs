@@ -2,12 +2,15 @@
 
 use crate::path::state::{FlowControl, PathStatus};
 use kumade_units::{Span, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What carries packets to a far end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", rename = "CarrierKind")]
 pub enum OuterTransport {
-    /// UDP datagrams.
+    /// Datagrams.
     Udp,
     /// TCP connections.
     Tcp,

@@ -1,6 +1,6 @@
 use crate::status::resequencing::Resequencing;
 use crate::status::traffic::Traffic;
-use kumade_multipath::FlowControl;
+use kumade_multipath::OuterTransport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
@@ -83,17 +83,6 @@ pub struct TunnelPath {
     pub share_ratio: Option<f64>,
 }
 
-/// What carries packets to a far end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[serde(rename = "CarrierKind")]
-pub enum OuterTransport {
-    /// Datagrams.
-    Udp,
-    /// TCP connections.
-    Tcp,
-}
-
 /// Whether a path to a far end is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -104,24 +93,6 @@ pub enum PathState {
     Up,
     /// Packets are not answered.
     Down,
-}
-
-impl From<kumade_multipath::OuterTransport> for OuterTransport {
-    fn from(kind: kumade_multipath::OuterTransport) -> Self {
-        match kind {
-            kumade_multipath::OuterTransport::Udp => OuterTransport::Udp,
-            kumade_multipath::OuterTransport::Tcp => OuterTransport::Tcp,
-        }
-    }
-}
-
-impl From<FlowControl> for OuterTransport {
-    fn from(control: FlowControl) -> Self {
-        match control {
-            FlowControl::Pacing => OuterTransport::Udp,
-            FlowControl::Backpressure => OuterTransport::Tcp,
-        }
-    }
 }
 
 impl Display for PathState {
