@@ -1,22 +1,14 @@
-//! The status of a gateway in Prometheus' text format (OpenMetrics).
+//! The metrics of a gateway.
 
 use crate::status::{
     GatewayPathStatus, GatewayStatus, RemotePath, RemoteSessions, RemoteSiteStatus, SESSION_COUNTERS, Tunnel,
 };
+use kumade_daemon::metrics::{Counter, Encoder, Gauge, Labels, bool_as_f64};
 use kumade_overlay_io::status::metrics::{TrafficCounter, encode_refused, encode_traffic};
-use kumade_daemon::metrics::{Counter, Encoder, Gauge, Labels, bool_as_f64, encode_text};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use std::fmt;
-
-/// The metrics of a gateway. Their names begin with `kumade_gateway_`.
-pub fn encode_metrics(status: GatewayStatus) -> String {
-    encode_text("kumade_gateway", GatewayMetrics(status))
-}
-
-#[derive(Debug)]
-struct GatewayMetrics(GatewayStatus);
 
 const GATEWAY_GAUGES: [Gauge<GatewayStatus>; 2] = [
     ("uptime_seconds", "For how long the gateway has run", |status| Some(status.duration_seconds)),
@@ -59,16 +51,16 @@ const SESSION_GAUGES: [Gauge<RemoteSessions>; 3] = [
         Some(sessions.restored as f64)
     }),
 ];
-impl Collector for GatewayMetrics {
+impl Collector for GatewayStatus {
     fn encode(&self, mut descriptors: DescriptorEncoder) -> fmt::Result {
         let mut encoder = Encoder::new(&mut descriptors, "");
-        let gateway = ("gateway", self.0.name.as_str());
-        encoder.encode_gauges(&[(vec![gateway], &self.0)], &GATEWAY_GAUGES)?;
-        let paths = self.0.paths.iter();
+        let gateway = ("gateway", self.name.as_str());
+        encoder.encode_gauges(&[(vec![gateway], self)], &GATEWAY_GAUGES)?;
+        let paths = self.paths.iter();
         let paths = paths.map(|path| (vec![gateway, ("path", &*path.name), ("interface", &*path.interface)], path));
         let paths: Vec<_> = paths.collect();
         encoder.encode_gauges(&paths, &PATH_GAUGES)?;
-        if self.0.plane == crate::status::PlaneKind::Direct {
+        if self.plane == crate::status::PlaneKind::Direct {
             encoder.encode_counters(&paths, &PATH_COUNTERS)?;
         }
         encode_traffic(&mut encoder, &paths, &PATH_TRAFFIC_COUNTERS)?;
@@ -76,15 +68,15 @@ impl Collector for GatewayMetrics {
         Tunnel::encode_metrics(&mut descriptors, "tunnel_", &self.labelled_remotes(|remote| remote.tunnel.as_ref()))?;
         let mut encoder = Encoder::new(&mut descriptors, "");
         self.encode_sessions(&mut encoder)?;
-        self.0.refused.iter().try_for_each(|refused| encode_refused(&mut encoder, gateway, refused))
+        self.refused.iter().try_for_each(|refused| encode_refused(&mut encoder, gateway, refused))
     }
 }
 
-impl GatewayMetrics {
+impl GatewayStatus {
     fn encode_remote_paths(&self, encoder: &mut Encoder<'_, '_>) -> fmt::Result {
         let mut paths = Vec::new();
-        for remote in &self.0.remotes {
-            let labels = [("gateway", self.0.name.as_str()), ("remote", remote.name.as_str())];
+        for remote in &self.remotes {
+            let labels = [("gateway", self.name.as_str()), ("remote", remote.name.as_str())];
             paths.extend(
                 remote.paths.iter().map(|path| ([labels.as_slice(), &[("path", path.name.as_str())]].concat(), path)),
             );
@@ -115,8 +107,8 @@ impl GatewayMetrics {
         &'a self,
         part: impl Fn(&'a RemoteSiteStatus) -> Option<&'a T>,
     ) -> Vec<(Labels<'a>, &'a T)> {
-        let labels = |name| vec![("gateway", self.0.name.as_str()), ("remote", name)];
-        let remotes = self.0.remotes.iter();
+        let labels = |name| vec![("gateway", self.name.as_str()), ("remote", name)];
+        let remotes = self.remotes.iter();
         remotes.filter_map(|remote| Some((labels(remote.name.as_str()), part(remote)?))).collect()
     }
 }
@@ -124,6 +116,11 @@ impl GatewayMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kumade_daemon::metrics::encode_text;
+
+    fn encode_metrics(status: GatewayStatus) -> String {
+        encode_text("kumade_gateway", status)
+    }
 
     #[test]
     fn metrics_are_as_prometheus_wants_them() {

@@ -1,8 +1,8 @@
 //! What is seen of a gateway from outside: the document `kumade.gateway/1`, on which other programs may rely, and the same
 //! for people. Its JSON Schema is `schemas/kumade.gateway.1.json`.
 //!
-//! Counts are totals since the start. Rates and shares are about the last interval: [`GatewayStatus::with_rates_since`] makes them of two
-//! documents.
+//! Counts are totals since the start. Rates and shares are about the last interval: a [`Recorder`](kumade_overlay_io::status::Recorder) makes
+//! them of two documents.
 
 mod interval;
 mod recorder;
@@ -14,8 +14,8 @@ pub use kumade_overlay_io::status::{
     HistogramBucket, PathState, RefusedTraffic, Resequencing, Traffic, Tunnel, TunnelPath, Waits,
 };
 pub use recorder::{blank_status, new_recorder};
-pub use sessions::{NatSessionStatus, PhaseCounts, RemoteSessions, SessionPhase};
 pub(crate) use session_text::SESSION_COUNTERS;
+pub use sessions::{NatSessionStatus, PhaseCounts, RemoteSessions, SessionPhase};
 
 use kumade_probe_train::Estimate;
 use schemars::JsonSchema;

@@ -3,12 +3,12 @@
 mod config_file;
 mod keys;
 mod live;
-mod registry;
 mod run;
 mod services;
 mod status;
 
 use crate::output::{StandardOutput, note};
+use crate::running::Hints;
 use crate::usage::usage_error;
 use clap::{Args, Subcommand};
 use config_file::read_config;
@@ -17,10 +17,17 @@ use kumade_gateway::config::{PathOption, Plane, SimpleBonded, SimpleConfig};
 use kumade_gateway::direct::{DirectPlan, check_forwarding};
 use kumade_net::interface;
 use kumade_overlay_io::OuterTransportConfig;
-use registry::DEFAULT_NAME;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// Default name of a gateway without a file.
+const DEFAULT_NAME: &str = "gateway";
+const HINTS: Hints = Hints {
+    rename: ", with --name or `name` in [gateway]",
+    start: "`kumade gateway --config FILE`",
+    choose: "`kumade gateway status NAME`",
+};
 
 /// Share the traffic of a site over several paths, until Ctrl-C
 ///

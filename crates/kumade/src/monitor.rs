@@ -5,19 +5,20 @@ mod check;
 mod config_file;
 mod export;
 mod import;
-mod registry;
 mod run;
 mod show;
 
+use crate::running::parse_name;
 use crate::usage::usage_error;
 pub(crate) use alert_command::{AlertCommandArgs, HELPER_COMMAND, run_helper};
 use clap::{Args, Subcommand};
 use config_file::read_role_config;
-use kumade_daemon::{NameLockError, check_name};
 use kumade_monitor::config::RoleConfig;
-use registry::DEFAULT_NAME;
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// What a monitor is called where nothing else is said.
+const DEFAULT_NAME: &str = "monitor";
 
 /// Measure paths for years: small probes all day, full measurements on a schedule, an archive, a page
 ///
@@ -73,8 +74,4 @@ pub fn run(args: &MonitorArgs) -> anyhow::Result<ExitCode> {
         // Clap asks for one of them.
         (None, None) => Ok(usage_error(&"give the configuration: kumade monitor --config FILE")),
     }
-}
-
-fn parse_name(text: &str) -> Result<String, NameLockError> {
-    check_name(text).map(|()| text.to_owned())
 }

@@ -66,19 +66,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("emulator", &["link", "middlebox", "net", "packet", "packet-loop", "daemon", "units"]),
-    (
-        "tunnel",
-        &[
-            "overlay-io",
-            "multipath",
-            "net",
-            "relay",
-            "packet-loop",
-            "noise-session",
-            "daemon",
-            "units",
-        ],
-    ),
+    ("tunnel", &["overlay-io", "multipath", "net", "relay", "packet-loop", "noise-session", "daemon", "units"]),
     // It measures its paths, and answers the measurements of other gateways.
     (
         "gateway",

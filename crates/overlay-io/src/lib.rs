@@ -67,4 +67,3 @@ pub use kumade_multipath::dataplane::{NodeNotice, NoticeContent, RemoteChange};
 pub use outer_dscp::{OuterDscp, ParseOuterDscpError};
 pub use plane::BondedPlane;
 pub use policy_routes::RouteError;
-

@@ -53,13 +53,15 @@ fn path_configs(config: &BondedConfig) -> Vec<PathConfig> {
     if let Some(datagrams) = config.transports.datagrams() {
         let path = |(path, (_, rate)): (usize, &(_, _))| PathConfig {
             rate: *rate,
-            overhead_bytes: outer_header_bytes(config.path_family(datagrams, path)) + kumade_multipath::dataplane::OVERHEAD_BYTES,
+            overhead_bytes: outer_header_bytes(config.path_family(datagrams, path))
+                + kumade_multipath::dataplane::OVERHEAD_BYTES,
             tuning: adaptation,
             ..PathConfig::default()
         };
         paths.extend(datagrams.paths.iter().enumerate().map(path));
     }
-    let overhead_bytes = kumade_noise_session::stream::PREFIX_BYTES as u32 + kumade_multipath::dataplane::OVERHEAD_BYTES;
+    let overhead_bytes =
+        kumade_noise_session::stream::PREFIX_BYTES as u32 + kumade_multipath::dataplane::OVERHEAD_BYTES;
     let flow_control = FlowControl::Backpressure;
     paths.resize(
         config.max_paths(),

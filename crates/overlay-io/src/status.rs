@@ -5,6 +5,7 @@
 //! shares are about the last interval, made of two documents.
 
 pub mod control;
+mod document;
 mod interval_rates;
 pub mod metrics;
 mod plane;
@@ -16,9 +17,10 @@ mod traffic;
 mod tunnel;
 mod tunnel_metrics;
 
-pub use recorder::{LatestStatus, Recorder, StatusDocument, utc_timestamp};
+pub use document::StatusDocument;
+pub use kumade_multipath::OuterTransport;
+pub use recorder::{LatestStatus, Recorder, utc_timestamp};
 pub use refused::RefusedTraffic;
 pub use resequencing::{HistogramBucket, Resequencing, Waits};
 pub use traffic::Traffic;
-pub use kumade_multipath::OuterTransport;
 pub use tunnel::{PathState, Tunnel, TunnelPath};

@@ -22,15 +22,14 @@
 //!
 //! # What is seen of it
 //!
-//! A [`status`] says what an end does, to [programs](control), to [Prometheus](prometheus) and to people.
+//! A [`status`] says what an end does, to programs, to Prometheus and to people.
 #![forbid(unsafe_code)]
 
 mod block;
 mod config;
-pub mod control;
 mod host;
 mod peer;
-pub mod prometheus;
+mod prometheus;
 mod settings;
 pub mod status;
 mod tunnel;

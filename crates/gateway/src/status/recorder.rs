@@ -1,21 +1,11 @@
 use super::{GatewayPathStatus, GatewayStatus, PlaneKind, RemotePath, RemoteSiteStatus};
 use crate::config::{self, GatewayConfig, Plane};
-use kumade_overlay_io::status::{Recorder, StatusDocument};
 use kumade_multipath::PathPolicy;
+use kumade_overlay_io::status::Recorder;
 
 /// Renews the status of a gateway that starts now. Until then, nothing is up.
 pub fn new_recorder(config: &GatewayConfig) -> Recorder<GatewayStatus> {
     Recorder::new(blank_status(config))
-}
-
-impl StatusDocument for GatewayStatus {
-    fn with_time(self, time: String, duration_seconds: f64) -> Self {
-        GatewayStatus { time, duration_seconds, ..self }
-    }
-
-    fn with_rates_since(self, earlier: &Self) -> Self {
-        GatewayStatus::with_rates_since(self, earlier)
-    }
 }
 
 /// The names of all that a configuration has.

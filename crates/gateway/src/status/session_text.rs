@@ -27,7 +27,9 @@ pub(crate) const SESSION_COUNTERS: [SessionCounter; 17] = [
     ("denied", "Requests of the remote gateway that were refused", "denied", |of| of.denied),
     ("lapsed", "Rules removed because they were no longer mentioned", "lapsed", |of| of.lapsed),
     ("remote_restarts", "Restarts of the remote gateway", "restarts of the remote gateway", |of| of.restarts),
-    ("remote_losses", "Times that the remote gateway no longer answered", "losses of the remote gateway", |of| of.losses),
+    ("remote_losses", "Times that the remote gateway no longer answered", "losses of the remote gateway", |of| {
+        of.losses
+    }),
     ("retransmitted_messages", "Messages that were sent again", "messages sent again", |of| of.retransmissions),
     ("ignored_messages", "Messages of earlier lives, and those not understood", "messages ignored", |of| {
         of.ignored_messages

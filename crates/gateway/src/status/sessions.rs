@@ -1,5 +1,5 @@
-use kumade_overlay_io::status::Traffic;
 use kumade_multipath::nat_session::{NatRole, NatStatistics};
+use kumade_overlay_io::status::Traffic;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-use ipnet::IpNet;
 use crate::{BondConfig, ResequencerConfig};
+use ipnet::IpNet;
 use kumade_noise_session::{HandshakePolicy, PeerError, PresharedKey, PrivateKey, PublicKey, Route};
 use kumade_units::ConfigError;
 use thiserror::Error;

@@ -1,5 +1,5 @@
-use crate::dataplane::shard_message::{HandshakeTrigger, ShardMessage, ShardMessageContent};
 use crate::OuterTransport;
+use crate::dataplane::shard_message::{HandshakeTrigger, ShardMessage, ShardMessageContent};
 use kumade_noise_session::{Endpoint, EndpointEvent, PeerId, RefusedDatagram, Route};
 use kumade_units::{Span, Time};
 

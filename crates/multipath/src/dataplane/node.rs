@@ -10,8 +10,8 @@ use crate::dataplane::shard_message::{
     HandshakeTrigger, MAX_SHARDS, ShardMessage, ShardMessageContent, ShardSeed, session_path, session_paths, shard_path,
 };
 use crate::dataplane::statistics::{NodeStatistics, RemoteStatus};
-use kumade_link::Label;
 use crate::{PathId, PathSet, SharedPaths, StreamDelivery, TrafficClass};
+use kumade_link::Label;
 use kumade_noise_session::{
     DatagramKind, Endpoint, EndpointEvent, PeerError, PeerId, RefusedDatagram, Route, Session, SessionTable,
 };

@@ -4,12 +4,12 @@ use crate::dataplane::outer_headers::OuterHeaders;
 use crate::dataplane::packet_buffer::PacketBuffer;
 use crate::dataplane::path_mtus::PathMtus;
 use crate::dataplane::statistics::{RemotePath, RemoteStatus};
-use kumade_link::Label;
 use crate::message::{Data, DataHeader, Message, Probe};
 use crate::{
     ArrivedData, Bond, DelayRange, FlowControl, OuterTransport, OutgoingPacket, PathEvent, PathId, PathPolicy,
     PathReceiver, PathSet, PathState, PathStatus, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
 };
+use kumade_link::Label;
 use kumade_noise_session::{PeerId, Route};
 use kumade_packet::{Classification, DsField, Ecn, PayloadKind};
 use kumade_units::{ConfigError, Rate, Span, Time};

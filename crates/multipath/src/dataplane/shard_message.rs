@@ -1,6 +1,6 @@
 use crate::dataplane::config::RemoteConfig;
-use kumade_link::Label;
 use crate::{PathId, PathSet, SharedPaths, TrafficClass};
+use kumade_link::Label;
 use kumade_noise_session::{PeerId, Route, Session};
 use std::net::IpAddr;
 

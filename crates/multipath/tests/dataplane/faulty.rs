@@ -1,10 +1,10 @@
 //! Two nodes under a virtual clock, and between them paths that shrink, are cut, lead elsewhere, or spoil what they carry.
 #![allow(dead_code, reason = "each test uses its part")]
 
+use kumade_link::Label;
 use kumade_multipath::dataplane::{
     HEADROOM_BYTES, Node, NodeConfig, NodeNotice, OuterHeaders, Output, PacketBuffer, RemoteConfig,
 };
-use kumade_link::Label;
 use kumade_multipath::{BondConfig, OuterTransport, PathConfig, PathPolicy, ResequencerConfig, TrafficClass};
 use kumade_noise_session::{HandshakePolicy, PresharedKey, PrivateKey, Route};
 use kumade_packet::{Classification, Ecn};

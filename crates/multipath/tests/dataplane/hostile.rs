@@ -1,8 +1,8 @@
 //! A peer with a valid key that says anything: messages of each kind whose numbers are as great and as small as they can be.
 //! Overflow is checked in tests, so that each place that relies on a peer's numbers fails here.
 
-use kumade_multipath::dataplane::{HEADROOM_BYTES, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
 use kumade_link::Label;
+use kumade_multipath::dataplane::{HEADROOM_BYTES, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
 use kumade_multipath::message::{DataHeader, Message, MtuQuery, Probe};
 use kumade_multipath::{
     BondConfig, FlowControl, OuterTransport, PathConfig, PathId, PathPolicy, PathReport, Predecessor,

@@ -1,5 +1,6 @@
 //! Two nodes and the paths between them under a virtual clock.
 
+use crate::world::{PathModel, World, model};
 use kumade_multipath::dataplane::RemoteConfig;
 use kumade_multipath::{PathPolicy, PathSet};
 use kumade_noise_session::PresharedKey;
@@ -7,7 +8,6 @@ use kumade_packet::Ecn;
 use kumade_units::{Span, Time};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use crate::world::{PathModel, World, model};
 
 fn is_ordered(numbers: &[u32]) -> bool {
     numbers.is_sorted()

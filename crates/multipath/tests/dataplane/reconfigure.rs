@@ -1,10 +1,10 @@
 //! Nodes whose peers and paths change while they run, under a virtual clock.
 
+use crate::world::{World, model};
 use kumade_multipath::{PathPolicy, ShareUnit};
 use kumade_units::{Span, Time};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use crate::world::{World, model};
 
 fn at(seconds: i64) -> Time {
     Time::ZERO + Span::from_secs(seconds)

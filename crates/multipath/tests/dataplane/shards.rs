@@ -1,10 +1,10 @@
 //! Nodes of several shards under a virtual clock.
 
+use crate::world::{PathModel, World, model};
 use kumade_multipath::PathPolicy;
 use kumade_units::{Span, Time};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use crate::world::{PathModel, World, model};
 
 const FLOWS: u32 = 12;
 

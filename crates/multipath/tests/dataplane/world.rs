@@ -1,11 +1,11 @@
 //! Two nodes and the paths between them under a virtual clock.
 #![allow(dead_code, reason = "each test uses its part")]
 
+use kumade_link::Label;
+use kumade_link::queue::{FqCoDelConfig, QueueConfig, QueueLimit};
 use kumade_multipath::dataplane::{
     HEADROOM_BYTES, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig, ShardMessage,
 };
-use kumade_link::Label;
-use kumade_link::queue::{FqCoDelConfig, QueueConfig, QueueLimit};
 use kumade_multipath::{
     BondConfig, OuterTransport, PathConfig, PathId, PathPolicy, PathSet, ResequencerConfig, TrafficClass,
 };

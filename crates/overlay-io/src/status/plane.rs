@@ -1,12 +1,12 @@
 //! What a bonded plane knows, as documents have it.
 
+use crate::bonded_status::BondedStatus;
 use crate::status::refused::RefusedTraffic;
 use crate::status::resequencing::{HistogramBucket, Resequencing, Waits};
 use crate::status::traffic::Traffic;
 use crate::status::tunnel::{PathState, Tunnel, TunnelPath};
 use kumade_multipath::dataplane::{RemotePath, RemoteStatus};
 use kumade_multipath::{ResequencerStatistics, WaitStatistics};
-use crate::bonded_status::BondedStatus;
 use kumade_units::{Span, Time};
 
 /// Of the histogram of waits: powers of two, in microseconds, as they are counted.

@@ -1,17 +1,10 @@
+use crate::status::control::{Reply, Request, StatusProtocol};
+use crate::status::document::StatusDocument;
+use kumade_daemon::metrics::encode_text;
+use kumade_daemon::{ClaimedName, ControlError, ControlServer};
 use kumade_net::clock;
 use kumade_units::{Span, Time};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// What a program says of itself at one moment.
-pub trait StatusDocument: Clone {
-    /// The same, of a moment (UTC, RFC 3339) so many seconds after the program's start.
-    #[must_use]
-    fn with_time(self, time: String, duration_seconds: f64) -> Self;
-
-    /// With the rates and shares of the interval since an earlier one of the same program.
-    #[must_use]
-    fn with_rates_since(self, earlier: &Self) -> Self;
-}
 
 /// Renews the status of a running program, once a second, for whoever asks for it meanwhile.
 #[derive(Debug)]
@@ -69,7 +62,20 @@ impl<D: StatusDocument> Recorder<D> {
     }
 }
 
-impl<D: Clone> LatestStatus<D> {
+impl<D: StatusDocument> LatestStatus<D> {
+    /// Lets others ask for it, until the result is dropped.
+    ///
+    /// # Errors
+    /// The system refuses a socket or a thread.
+    pub fn serve(self, claim: ClaimedName<StatusProtocol<D>>) -> Result<ControlServer, ControlError> {
+        claim.serve(move |Request::Status| Reply::Status { status: Box::new(self.get()) })
+    }
+
+    /// In Prometheus' text format (OpenMetrics). The names of the metrics begin with `kumade_` and the kind of program.
+    pub fn encode_metrics(&self) -> String {
+        encode_text(&format!("kumade_{}", D::SERVICE), self.get())
+    }
+
     /// A copy of it.
     pub fn get(&self) -> D {
         // It is whole at any time, even if a thread has panicked.

@@ -1,6 +1,4 @@
-use super::{
-    PacketCarriage, PathState, RefusedTraffic, RelayedConnections, Status, Traffic, Tunnel, TunnelPath,
-};
+use super::{PacketCarriage, PathState, RefusedTraffic, RelayedConnections, Status, Traffic, Tunnel, TunnelPath};
 use kumade_multipath::dataplane::RemoteStatus;
 use kumade_overlay_io::BondedStatus;
 use kumade_relay::RelayStatus;
