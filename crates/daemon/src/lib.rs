@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod changed_setting;
+pub mod config_changes;
 mod config_fault;
 mod control;
 mod deadline_stream;
@@ -37,7 +38,9 @@ mod text_file;
 mod time_budget;
 
 pub use changed_setting::ChangedSetting;
-pub use config_fault::{ConfigError, ConfigFault, NumberOrText, parse_config};
+pub use config_fault::{
+    ConfigError, ConfigFault, NumberOrText, check_names, find_repeated, parse_config, parse_spanned,
+};
 pub use control::{ClaimedName, ControlError, ControlServer, Protocol, Registry};
 pub use exporter::{Exporter, ExporterError};
 pub use fair_admission::FairAdmission;

@@ -40,6 +40,7 @@ mod datagrams;
 mod device_routes;
 mod dialer;
 mod error;
+mod file_values;
 mod handover;
 mod node;
 mod outer_dscp;
@@ -62,6 +63,7 @@ pub use config::{
 };
 pub use device_routes::ROUTES_LOCK;
 pub use error::BondedError;
+pub use file_values::{DEFAULT_DEVICE, parse_outer_dscp, validate_mtu};
 pub use handover::Handover;
 pub use kumade_multipath::dataplane::{NodeNotice, NoticeContent, RemoteChange};
 pub use outer_dscp::{OuterDscp, ParseOuterDscpError};

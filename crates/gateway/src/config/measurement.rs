@@ -3,6 +3,7 @@
 use super::checks::parse_endpoint;
 use super::error::ConfigFault;
 use super::file::{ConfigFile, RemoteSection, WeightsName};
+use super::peer::validate_port;
 use super::types::{MeasurementConfig, Plane, RemoteSite, network_family};
 use kumade_net::interface::Family;
 use std::net::SocketAddr;
@@ -13,16 +14,7 @@ const NOT_MEASURED_MESSAGE: &str =
 
 pub(super) fn validate_measurement(file: &ConfigFile) -> Result<MeasurementConfig, ConfigFault> {
     let section = file.measure.clone().unwrap_or_default();
-    let port = match &section.port {
-        None => kumade_serve::DEFAULT_PORT,
-        Some(port) if *port.get_ref() > 0 => *port.get_ref(),
-        Some(port) => {
-            return Err(ConfigFault::new(
-                port.span(),
-                "the other gateway has to know the port: give one from 1 to 65535",
-            ));
-        }
-    };
+    let port = validate_port(section.port.as_ref(), kumade_serve::DEFAULT_PORT)?;
     Ok(MeasurementConfig { key_file: section.key.map(PathBuf::from), is_answering: section.answer, port })
 }
 
