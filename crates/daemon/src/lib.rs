@@ -45,7 +45,7 @@ pub use control::{ClaimedName, ControlError, ControlServer, Protocol, Registry};
 pub use exporter::{Exporter, ExporterError};
 pub use fair_admission::FairAdmission;
 pub use fair_turns::FairTurns;
-pub use journal::{Journal, Leftover, Record};
+pub use journal::{Journal, Leftover, Record, RecordedChange};
 pub use listen_address::{ListenAddressError, listen_address, metrics_address};
 pub use name_lock::{NameLock, NameLockError, check_name};
 pub use namespace_lock::NamespaceLock;

@@ -3,7 +3,6 @@
 mod bonded;
 mod changes;
 mod checks;
-mod error;
 mod file;
 mod measurement;
 mod options;
@@ -14,8 +13,8 @@ mod types;
 mod validate;
 
 pub use changes::FixedSetting;
-pub use error::ConfigError;
-pub use options::{PathOption, PathOptionError, SimpleBonded, SimpleConfig};
+pub use kumade_daemon::ConfigError;
+pub use options::{PathOption, PathOptionError};
 pub(crate) use types::network_family;
 pub use types::{
     AddressTranslation, BondedSettings, GatewayConfig, GatewayPath, GatewaySide, LocalSite, MeasurementConfig, Plane,

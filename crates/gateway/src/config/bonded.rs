@@ -1,11 +1,11 @@
 //! What the `[bonded]` section and the remotes of a bonded plane may say.
 
 use super::checks::check_unique;
-use super::error::ConfigFault;
 use super::file::{BondedSection, ChoiceName, ConfigFile, RemoteSection};
 use super::peer::{DEFAULT_PORT, validate_peer, validate_port};
 use super::types::{BondedSettings, GatewayPath, RemotePeer};
 use ipnet::IpNet;
+use kumade_daemon::ConfigFault;
 use kumade_multipath::{PathId, PathPolicy, ShareUnit, UnorderedFlows};
 use kumade_overlay_io::{DEFAULT_DEVICE, MAX_THREADS, parse_outer_dscp, validate_mtu};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! What parts of a file must be like.
 
-use super::error::ConfigFault;
 use super::types::GatewayPath;
 use ipnet::IpNet;
+use kumade_daemon::ConfigFault;
 use kumade_daemon::find_repeated;
 use kumade_net::{ScopedAddress, ScopedAddressError, interface};
 use std::net::{IpAddr, SocketAddr};

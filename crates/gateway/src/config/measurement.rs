@@ -1,10 +1,10 @@
 //! What a file may say about measurements of the paths.
 
 use super::checks::parse_endpoint;
-use super::error::ConfigFault;
 use super::file::{ConfigFile, RemoteSection, WeightsName};
 use super::peer::validate_port;
 use super::types::{MeasurementConfig, Plane, RemoteSite, network_family};
+use kumade_daemon::ConfigFault;
 use kumade_net::interface::Family;
 use std::net::SocketAddr;
 use std::path::PathBuf;

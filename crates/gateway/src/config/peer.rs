@@ -1,9 +1,9 @@
 //! What a file may say of the gateways of remote sites, which are known by their keys.
 
 use super::checks::parse_endpoint;
-use super::error::ConfigFault;
 use super::file::RemoteSection;
 use super::types::{GatewayPath, RemotePeer};
+use kumade_daemon::ConfigFault;
 use kumade_daemon::parse_spanned;
 use kumade_net::interface::Family;
 use std::net::SocketAddr;

@@ -1,9 +1,9 @@
 //! What the `[sessions]` section and the remotes with sessions may say.
 
-use super::error::ConfigFault;
 use super::file::{ConfigFile, RemoteSection, SessionsSection};
 use super::peer::{DEFAULT_PORT, validate_peer, validate_port};
 use super::types::{GatewayPath, RemotePeer, SessionsConfig};
+use kumade_daemon::ConfigFault;
 use kumade_daemon::parse_spanned;
 use kumade_multipath::PathId;
 use kumade_multipath::nat_session::NatConfig;

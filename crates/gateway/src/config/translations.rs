@@ -1,7 +1,7 @@
 use super::checks::{find_path, networks_overlap, parse_network};
-use super::error::ConfigFault;
 use super::file::TranslationSection;
 use super::types::{AddressTranslation, GatewayConfig, GatewaySide, network_family};
+use kumade_daemon::ConfigFault;
 
 /// Validates the translations of a configuration that is valid but for them.
 pub(super) fn validate_translations(

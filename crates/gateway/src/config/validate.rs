@@ -1,14 +1,13 @@
 use super::bonded::validate_bonded;
 use super::checks::{check_disjoint, check_interface, check_unique, find_path, parse_network};
-use super::error::{ConfigError, ConfigFault};
 use super::file::{ConfigFile, LocalSection, PathSection, PlaneName, RemoteSection};
 use super::measurement::{measurement_targets, validate_measurement};
-use super::options::SimpleConfig;
 use super::sessions::validate_sessions;
 use super::translations::validate_translations;
 use super::types::{GatewayConfig, GatewayPath, LocalSite, Plane, RemoteSite, SessionsConfig, network_family};
 use crate::ratio::PathRatio;
 use ipnet::IpNet;
+use kumade_daemon::{ConfigError, ConfigFault};
 use kumade_daemon::{check_names, metrics_address, parse_config, parse_spanned};
 use kumade_net::interface::Family;
 use kumade_net::{ScopedAddress, ScopedAddressError};
@@ -40,12 +39,13 @@ impl GatewayConfig {
         parse_config(text).and_then(named).map_err(|fault| fault.with_line(origin, text))
     }
 
-    /// Validates what was put together otherwise than from a file.
+    /// Validates what the command line says, as a file's text.
     ///
     /// # Errors
     /// What is wrong, and what to try.
-    pub fn from_options(options: &SimpleConfig, interfaces: &[String]) -> Result<Self, ConfigError> {
-        validate(&options.to_config_file(), interfaces).map_err(|fault| fault.with_line("command line", ""))
+    pub fn from_options(text: &str, interfaces: &[String]) -> Result<Self, ConfigError> {
+        let file = parse_config(text).and_then(|file| validate(&file, interfaces));
+        file.map_err(|fault| fault.with_line("command line", ""))
     }
 }
 
