@@ -1,7 +1,9 @@
 //! `kumade gateway` with the bonded plane: what it leaves in the system when it is killed, and which rights it takes.
 
+mod gateways;
 mod privileges;
 
+use gateways::{Host, make_key};
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{eventually, in_namespaces, run_ip, wait_for_cables};
@@ -65,53 +67,21 @@ name = "far"
 networks = ["10.2.0.0/24"]
 "#;
 
-/// A host with two uplinks and a network of hosts, and a directory for its gateway.
-struct Host {
-    namespace: Namespace,
-    directory: PathBuf,
-}
-
 impl Host {
-    fn new(test: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("kumade-{test}-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        let host = Host { namespace: Namespace::new().unwrap(), directory };
-        for (name, v4, v6) in [
-            ("lan", "10.1.0.1/24", "fd01::1/64"),
-            ("path1", "10.9.1.1/24", "fd09:1::1/64"),
-            ("path2", "10.9.2.1/24", "fd09:2::1/64"),
-        ] {
-            let far = format!("far-{name}");
-            host.ip(&["link", "add", name, "type", "veth", "peer", "name", &far]);
-            host.namespace.run(|| [name, &far].map(|name| interface::set_up(name).unwrap())).unwrap();
-            host.ip(&["addr", "add", v4, "dev", name]);
-            host.ip(&["-6", "addr", "add", v6, "dev", name, "nodad"]);
-        }
-        wait_for_cables([&host.namespace]).unwrap();
-        for name in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
-            host.namespace.run(|| fs::write(format!("/proc/sys/net/{name}"), "1")).unwrap().unwrap();
-        }
+    fn with_gateways(test: &str) -> Self {
+        let host = Host::new(test);
         fs::write(host.directory.join("bonded.toml"), CONFIG).unwrap();
         let threads = CONFIG.replace("[bonded]\n", "[bonded]\nthreads = 3\n");
         fs::write(host.directory.join("threads.toml"), threads).unwrap();
         fs::write(host.directory.join("direct.toml"), DIRECT).unwrap();
-        let key = Command::new(program()).args(["key", "private"]).output().unwrap();
-        fs::write(host.directory.join("gateway.key"), key.stdout).unwrap();
-        fs::set_permissions(host.directory.join("gateway.key"), Permissions::from_mode(0o600)).unwrap();
+        make_key(&host.directory);
         host
-    }
-
-    fn ip(&self, arguments: &[&str]) -> String {
-        run_ip(&self.namespace, arguments).unwrap()
     }
 
     /// Interfaces, rules and routes, but for routes to this host's own addresses, which the kernel adds in its own time.
     fn network(&self) -> String {
         let links: String = self.ip(&["-br", "link"]).lines().map(|line| format!("{}\n", &line[..16])).collect();
-        let rules = ["-4", "-6"].map(|family| self.ip(&[family, "rule"])).concat();
-        let routes = ["-4", "-6"].map(|family| self.ip(&[family, "route", "show", "table", "all"])).concat();
-        let routes: String = routes.split_inclusive('\n').filter(|line| !line.contains(" table local ")).collect();
-        links + &rules + &routes
+        links + &self.routing()
     }
 
     fn command(&self, wrapper: &[&str], program: &str, config: &str) -> Command {
@@ -126,12 +96,6 @@ impl Host {
     fn records(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.directory.join("kumade")).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|kind| kind == "json")).collect()
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -157,7 +121,7 @@ fn started_and_ended(mut child: Child, while_running: impl FnOnce()) -> String {
 #[test]
 fn whenever_it_is_killed_the_next_start_leaves_nothing_of_it() {
     in_namespaces("whenever_it_is_killed_the_next_start_leaves_nothing_of_it", || {
-        let host = Host::new("bonded-killed");
+        let host = Host::with_gateways("bonded-killed");
         let before = host.network();
         for number in 0..20 {
             let config = if number % 2 == 0 { "bonded.toml" } else { "threads.toml" };
@@ -186,7 +150,7 @@ fn whenever_it_is_killed_the_next_start_leaves_nothing_of_it() {
 #[test]
 fn a_gateway_runs_with_what_it_needs_alone() {
     in_namespaces("a_gateway_runs_with_what_it_needs_alone", || {
-        let host = Host::new("gateway-confined");
+        let host = Host::with_gateways("gateway-confined");
         let before = host.network();
         for config in ["bonded.toml", "threads.toml", "direct.toml"] {
             let child = host.command(&[], &program(), config).spawn().unwrap();
@@ -207,7 +171,7 @@ fn a_gateway_runs_with_what_it_needs_alone() {
 #[test]
 fn a_gateway_that_is_killed_after_a_reload_leaves_nothing_to_the_next_start() {
     in_namespaces("a_gateway_that_is_killed_after_a_reload_leaves_nothing_to_the_next_start", || {
-        let host = Host::new("bonded-reloaded");
+        let host = Host::with_gateways("bonded-reloaded");
         let before = host.network();
         fs::write(host.directory.join("site.toml"), CONFIG).unwrap();
         let mut child = host.command(&[], &program(), "site.toml").spawn().unwrap();
@@ -245,7 +209,7 @@ fn a_gateway_that_is_killed_after_a_reload_leaves_nothing_to_the_next_start() {
 #[test]
 fn a_path_follows_an_interface_that_is_deleted_and_made_again() {
     in_namespaces("a_path_follows_an_interface_that_is_deleted_and_made_again", || {
-        let host = Host::new("bonded-interface");
+        let host = Host::with_gateways("bonded-interface");
         for config in ["bonded.toml", "threads.toml"] {
             let child = host.command(&[], &program(), config).spawn().unwrap();
             let said = started_and_ended(child, || {
@@ -267,7 +231,7 @@ fn a_path_follows_an_interface_that_is_deleted_and_made_again() {
 #[test]
 fn check_and_start_refuse_what_cannot_work_and_say_what_may_not() {
     in_namespaces("check_and_start_refuse_what_cannot_work_and_say_what_may_not", || {
-        let host = Host::new("gateway-refused");
+        let host = Host::with_gateways("gateway-refused");
         let key = fs::File::open(host.directory.join("gateway.key")).unwrap();
         let own = Command::new(program()).args(["key", "public"]).stdin(key).output().unwrap();
         let own = String::from_utf8(own.stdout).unwrap().trim().to_owned();
@@ -309,7 +273,7 @@ fn two_capabilities_are_all_that_either_plane_takes() {
             eprintln!("not tested: it takes root, setpriv(1), and a /dev/net/tun that is open to all");
             return;
         };
-        let host = Host::new("bonded-rights");
+        let host = Host::with_gateways("bonded-rights");
         const NOBODY: u32 = 65534;
         // Where it was built, not everyone may read.
         let copy = host.directory.join("program").display().to_string();

@@ -1,7 +1,9 @@
 //! `kumade gateway --config FILE` that reads its file again by SIGHUP, while a transfer passes.
 
+mod gateways;
 mod privileges;
 
+use gateways::{gateway, make_key, new_directory};
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip, wait_for_cables};
@@ -26,9 +28,7 @@ struct Site {
 
 impl Site {
     fn new(test: &str, number: usize) -> Self {
-        let directory = std::env::temp_dir().join(format!("kumade-{test}-{number}-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        Site { namespace: Namespace::new().unwrap(), directory }
+        Site { namespace: Namespace::new().unwrap(), directory: new_directory(&format!("{test}-{number}")) }
     }
 
     fn ip(&self, arguments: &str) -> String {
@@ -46,19 +46,8 @@ impl Site {
         wait_for_cables([&self.namespace, &other.namespace]).unwrap();
     }
 
-    fn public_key(&self) -> String {
-        let file = self.directory.join("gateway.key");
-        let private = ["key", "private", "--output", file.to_str().unwrap()];
-        assert!(Command::new(program()).args(private).status().unwrap().success());
-        let file = fs::File::open(file).unwrap();
-        let public = Command::new(program()).args(["key", "public"]).stdin(file).output().unwrap();
-        String::from_utf8(public.stdout).unwrap().trim().to_owned()
-    }
-
     fn gateway(&self, arguments: &[&str]) -> Command {
-        let mut command = self.namespace.command(program());
-        command.arg("gateway").args(arguments).env("XDG_RUNTIME_DIR", &self.directory).current_dir(&self.directory);
-        command
+        gateway(&self.namespace, &self.directory, arguments)
     }
 
     fn start(&self, config: &str) -> Gateway<'_> {
@@ -82,10 +71,6 @@ impl Drop for Site {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
     }
-}
-
-fn program() -> PathBuf {
-    assert_cmd::cargo::cargo_bin("kumade")
 }
 
 struct Gateway<'s> {
