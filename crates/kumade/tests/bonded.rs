@@ -11,8 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -196,7 +195,7 @@ fn the_status_of_a_tunnel_is_told_as_table_document_and_metrics() {
 fn two_sites_are_joined_without_files() {
     in_namespaces("two_sites_are_joined_without_files", || {
         let sites = joined_sites("bonded-options");
-        let keys = sites.each_ref().map(Site::key);
+        let keys = sites.each_ref().map(|site| make_key(&site.directory));
         let start = |site: &Site| {
             let (own, far) = (site.number, 3 - site.number);
             let key = site.directory.join("gateway.key");
@@ -235,7 +234,7 @@ fn two_sites_are_joined_without_files() {
 fn paths_that_flap_for_a_minute_and_a_kill_harm_nothing() {
     in_namespaces("paths_that_flap_for_a_minute_and_a_kill_harm_nothing", || {
         let sites = joined_sites("bonded-soak");
-        let keys = sites.each_ref().map(Site::key);
+        let keys = sites.each_ref().map(|site| make_key(&site.directory));
         sites[0].write_config(&keys[1], 2);
         sites[1].write_config(&keys[0], 2);
         let mut gateways = sites.each_ref().map(Site::start);

@@ -4,10 +4,8 @@ mod gateways;
 
 use gateways::{Host, gateway};
 use kumade_net::gro::GroLimits;
-use kumade_net::interface;
-use kumade_net::namespace::Namespace;
 use kumade_net::nftables::{InstalledTable, Table};
-use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip, wait_for_cables};
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
@@ -15,7 +13,6 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::time::Instant;
 

@@ -5,11 +5,10 @@ mod privileges;
 
 use gateways::{Host, make_key};
 use kumade_net::interface;
-use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{eventually, in_namespaces, run_ip, wait_for_cables};
+use kumade_netns_testbed::{eventually, in_namespaces};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};

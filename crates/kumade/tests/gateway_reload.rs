@@ -223,7 +223,7 @@ fn a_bonded_gateway_takes_over_what_changes_while_a_transfer_passes() {
             let addresses = [1, 2].map(|number| format!("10.9.{path}.{number}/24"));
             left.join(&right, &format!("path{path}"), [&addresses[0], &addresses[1]]);
         }
-        let keys = [&left, &right].map(Site::public_key);
+        let keys = [&left, &right].map(|site| make_key(&site.directory));
         let before = left.ip("route");
         for threads in [1, 3] {
             let new = |number: usize| Bonded {

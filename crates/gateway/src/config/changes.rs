@@ -7,7 +7,6 @@ use super::types::{
 use kumade_daemon::config_changes::{list_changes, named_changes, show_option, value_changes};
 use kumade_multipath::PathPolicy;
 use kumade_units::Rate;
-use std::fmt::Display;
 use thiserror::Error;
 
 /// A setting that a running gateway keeps.

@@ -14,6 +14,7 @@ use std::ops::Deref;
 use std::process::{Child, Command};
 use std::time::SystemTime;
 use switch::Switch;
+#[allow(unused_imports, reason = "each test program uses its own part")]
 pub use switch::{agent_section as agent, identity};
 
 /// The hosts of a coordinator, agents, and a stranger.
