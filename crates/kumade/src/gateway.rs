@@ -8,7 +8,7 @@ mod services;
 mod status;
 
 use crate::output::{StandardOutput, note};
-use crate::running::Hints;
+use crate::running::GATEWAY;
 use crate::usage::usage_error;
 use clap::{Args, Subcommand};
 use config_file::read_config;
@@ -21,14 +21,6 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// Default name of a gateway without a file.
-const DEFAULT_NAME: &str = "gateway";
-const HINTS: Hints = Hints {
-    rename: ", with --name or `name` in [gateway]",
-    start: "`kumade gateway --config FILE`",
-    choose: "`kumade gateway status NAME`",
-};
 
 /// Share the traffic of a site over several paths, until Ctrl-C
 ///
@@ -76,7 +68,7 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "COUNT", requires = "key", value_parser = clap::value_parser!(u8).range(1..=kumade_overlay_io::MAX_THREADS as i64))]
     threads: Option<u8>,
     /// Name of the gateway, for `kumade gateway status`
-    #[arg(long, default_value = DEFAULT_NAME)]
+    #[arg(long, default_value = GATEWAY.usual_name)]
     name: String,
     /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
     #[arg(long, value_name = "[ADDRESS:]PORT")]

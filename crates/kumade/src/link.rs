@@ -8,7 +8,7 @@ mod view;
 use crate::confinement::Confinement;
 use crate::live::screen::Screen;
 use crate::output::{StandardOutput, note};
-use crate::running::{Hints, parse_name, registry, serve_metrics};
+use crate::running::{LINK, parse_name, registry, serve_metrics};
 use crate::usage::usage_error;
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -34,10 +34,6 @@ use view::{LinkOutput, LinkView};
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Restoring two interfaces takes milliseconds.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Default name of a link.
-const DEFAULT_NAME: &str = "link";
-const HINTS: Hints = Hints { rename: " with --name", start: "`kumade link start`", choose: "--name" };
 
 /// Emulate a link between two interfaces (rate, delay, loss, queue discipline), or manage a bottleneck's queue fairly
 #[derive(Debug, Args)]
@@ -74,7 +70,7 @@ struct StartArgs {
     #[arg(long)]
     tun: bool,
     /// Name of the link, for `kumade link set` and `kumade link show`
-    #[arg(long, default_value = DEFAULT_NAME, value_parser = parse_name)]
+    #[arg(long, default_value = LINK.usual_name, value_parser = parse_name)]
     name: String,
     /// Change settings at given times: a file with lines such as `10s rate 5mbit` or `20s up loss 1%`; a last line such as
     /// `30s repeat` starts it again
@@ -105,7 +101,7 @@ struct StartArgs {
 #[derive(Debug, Args)]
 struct SetArgs {
     /// Name of the link
-    #[arg(long, default_value = DEFAULT_NAME, value_parser = parse_name)]
+    #[arg(long, default_value = LINK.usual_name, value_parser = parse_name)]
     name: String,
     #[command(flatten)]
     settings: SettingOptions,
@@ -117,7 +113,7 @@ struct SetArgs {
 #[derive(Debug, Args)]
 struct StopArgs {
     /// Name of the link
-    #[arg(long, default_value = DEFAULT_NAME, value_parser = parse_name)]
+    #[arg(long, default_value = LINK.usual_name, value_parser = parse_name)]
     name: String,
 }
 
@@ -149,7 +145,7 @@ fn start_link(args: &StartArgs) -> anyhow::Result<ExitCode> {
         Err(reason) => return Ok(usage_error(&reason)),
     };
     let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
-    let claim = registry::<LinkProtocol>().lock_name(&args.name).map_err(|error| HINTS.explain(error))?;
+    let claim = registry::<LinkProtocol>().lock_name(&args.name).map_err(|error| LINK.explain(error))?;
     let ports = [&args.first, &args.second].map(|name| port_spec(name, args.tun));
     // Asked before the confinement, which denies that.
     let has_screen = Screen::is_available();
@@ -169,7 +165,7 @@ fn start_link(args: &StartArgs) -> anyhow::Result<ExitCode> {
     let serve = |address| serve_metrics(address, move || prometheus::encode_metrics(&counting.total()));
     let exporter = args.prometheus.map(serve).transpose()?;
     confinement.into_iter().for_each(Confinement::finish);
-    let name = if args.name == DEFAULT_NAME { String::new() } else { format!(" --name {}", args.name) };
+    let name = if args.name == LINK.usual_name { String::new() } else { format!(" --name {}", args.name) };
     note!("{} and {} are bridged; `kumade link set{name}` changes the link, Ctrl-C stops it", args.first, args.second);
     let mut view = LinkView::new(args.output(), has_screen)?;
     let watched = follow_session(&session, &mut schedule, args.every, &stop, &mut view);
@@ -228,7 +224,7 @@ fn send_settings(args: &SetArgs) -> anyhow::Result<ExitCode> {
     };
     match registry::<LinkProtocol>()
         .send_request(&args.name, &Request::Set { change })
-        .map_err(|error| HINTS.explain(error))?
+        .map_err(|error| LINK.explain(error))?
     {
         Reply::Done { settings: [up, down] } => {
             writeln!(StandardOutput, "up: {up}\ndown: {down}")?;
@@ -242,7 +238,7 @@ fn send_settings(args: &SetArgs) -> anyhow::Result<ExitCode> {
 /// Ends the link, and returns once it is gone.
 fn stop_link(name: &str) -> anyhow::Result<ExitCode> {
     let links = registry::<LinkProtocol>();
-    links.send_request(name, &Request::Stop).map_err(|error| HINTS.explain(error))?;
+    links.send_request(name, &Request::Stop).map_err(|error| LINK.explain(error))?;
     let deadline = Instant::now() + STOP_TIMEOUT;
     while links.running_names().iter().any(|running| running == name) {
         anyhow::ensure!(

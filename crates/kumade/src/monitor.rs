@@ -8,7 +8,7 @@ mod import;
 mod run;
 mod show;
 
-use crate::running::parse_name;
+use crate::running::{MONITOR_NAME, parse_name};
 use crate::usage::usage_error;
 pub(crate) use alert_command::{AlertCommandArgs, HELPER_COMMAND, run_helper};
 use clap::{Args, Subcommand};
@@ -16,9 +16,6 @@ use config_file::read_role_config;
 use kumade_monitor::config::RoleConfig;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// What a monitor is called where nothing else is said.
-const DEFAULT_NAME: &str = "monitor";
 
 /// Measure paths for years: small probes all day, full measurements on a schedule, an archive, a page
 ///
@@ -34,7 +31,7 @@ pub struct MonitorArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Name of this monitor, by which `kumade monitor show` finds it
-    #[arg(long, requires = "config", default_value = DEFAULT_NAME, value_parser = parse_name)]
+    #[arg(long, requires = "config", default_value = MONITOR_NAME, value_parser = parse_name)]
     name: String,
     /// Keep capabilities, writes and system calls that the monitor does not need
     #[arg(long, requires = "config")]

@@ -12,20 +12,39 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-/// What helps where a program of a kind cannot be asked, or cannot have its name.
-pub(crate) struct Hints {
+/// What people call programs of a kind, and what helps where one cannot be asked, or cannot have its name.
+pub(crate) struct ProgramKind {
+    /// The name of one where none is given.
+    pub(crate) usual_name: &'static str,
     /// The end of what is said where the name is taken.
-    pub(crate) rename: &'static str,
+    rename: &'static str,
     /// What starts one.
-    pub(crate) start: &'static str,
+    start: &'static str,
     /// What chooses one of several.
-    pub(crate) choose: &'static str,
+    choose: &'static str,
 }
 
-impl Hints {
+pub(crate) const LINK: ProgramKind =
+    ProgramKind { usual_name: "link", rename: " with --name", start: "`kumade link start`", choose: "--name" };
+pub(crate) const GATEWAY: ProgramKind = ProgramKind {
+    usual_name: "gateway",
+    rename: ", with --name or `name` in [gateway]",
+    start: "`kumade gateway --config FILE`",
+    choose: "`kumade gateway status NAME`",
+};
+pub(crate) const TUNNEL: ProgramKind = ProgramKind {
+    usual_name: "kumade0",
+    rename: ", with --name",
+    start: "`kumade tunnel listen` or `kumade tunnel connect`",
+    choose: "`kumade tunnel status NAME`",
+};
+/// The name of a monitor where none is given.
+pub(crate) const MONITOR_NAME: &str = "monitor";
+
+impl ProgramKind {
     /// Adds what helps.
     pub(crate) fn explain(&self, error: ControlError) -> anyhow::Error {
-        let Hints { rename, start, choose } = self;
+        let ProgramKind { rename, start, choose, .. } = self;
         match &error {
             ControlError::NameTaken { .. } => anyhow!("{error}{rename}"),
             ControlError::NotRunning { running, .. } if running.is_empty() => {
@@ -51,15 +70,15 @@ pub(crate) fn parse_name(text: &str) -> Result<String, NameLockError> {
 }
 
 /// The status of the gateway or tunnel of that name. Without a name it is the one that runs; where none or several run, the message
-/// about `usual` names those.
+/// about the usual name tells of those.
 ///
 /// # Errors
 /// It cannot be asked, or its answer is not understood.
-pub(crate) fn request_status<D: StatusDocument>(name: Option<&str>, usual: &str, hints: &Hints) -> anyhow::Result<D> {
+pub(crate) fn request_status<D: StatusDocument>(name: Option<&str>, kind: &ProgramKind) -> anyhow::Result<D> {
     let registry = registry::<StatusProtocol<D>>();
     let running = if name.is_none() { registry.running_names() } else { Vec::new() };
-    let name = name.unwrap_or(if running.len() == 1 { &running[0] } else { usual });
-    let reply = registry.send_request(name, &Request::Status).map_err(|error| hints.explain(error))?;
+    let name = name.unwrap_or(if running.len() == 1 { &running[0] } else { kind.usual_name });
+    let reply = registry.send_request(name, &Request::Status).map_err(|error| kind.explain(error))?;
     let Reply::Status { status } = reply;
     Ok(*status)
 }

@@ -5,7 +5,7 @@ mod run;
 mod source;
 mod status;
 
-use crate::running::{Hints, parse_name};
+use crate::running::parse_name;
 use crate::usage::usage_error;
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
@@ -22,12 +22,6 @@ use source::{SettingsSource, read_file};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-const HINTS: Hints = Hints {
-    rename: ", with --name",
-    start: "`kumade tunnel listen` or `kumade tunnel connect`",
-    choose: "`kumade tunnel status NAME`",
-};
 
 /// Carry IP packets or TCP connections between two hosts, encrypted, over TCP or UDP, until Ctrl-C
 ///

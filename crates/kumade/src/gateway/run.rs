@@ -1,6 +1,5 @@
 //! A gateway that runs until a signal comes.
 
-use super::HINTS;
 use super::config_file::{ConfigFile, NewConfig};
 use super::keys::{bonded_config, session_keys};
 use super::services::Services;
@@ -8,7 +7,7 @@ use crate::confinement::Confinement;
 use crate::event_hook::{EventHook, EventKind};
 use crate::notices::log_notices;
 use crate::output::note;
-use crate::running::registry;
+use crate::running::{GATEWAY, registry};
 use anyhow::Context;
 use kumade_daemon::signals::DaemonSignals;
 use kumade_daemon::{ClaimedName, RuntimeDir};
@@ -40,7 +39,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub fn run(config: GatewayConfig, file: Option<&Path>, keeps_privileges: bool) -> anyhow::Result<ExitCode> {
     let signals = DaemonSignals::register(file.is_some()).context("cannot listen for Ctrl-C")?;
     config.check_next_hops()?;
-    let claim = registry().lock_name(&config.name).map_err(|error| HINTS.explain(error))?;
+    let claim = registry().lock_name(&config.name).map_err(|error| GATEWAY.explain(error))?;
     let hook = config.on_event.as_deref().map(EventHook::start).transpose()?;
     let confinement = (!keeps_privileges).then(|| Confinement::to_network(bound_ports(&config)));
     let begun = RunContext { claimed_name: claim, signals, file: file.map(ConfigFile::new), hook, confinement };

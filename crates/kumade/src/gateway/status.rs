@@ -1,9 +1,8 @@
 //! `kumade gateway status`: what a running gateway does.
 
 use super::live::draw;
-use super::{DEFAULT_NAME, HINTS};
 use crate::live;
-use crate::running::{print_document, request_status};
+use crate::running::{GATEWAY, print_document, request_status};
 use crate::usage::usage_error;
 use anyhow::Context;
 use clap::Args;
@@ -47,9 +46,9 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         },
         None => args.name.clone(),
     };
-    let status: GatewayStatus = request_status(name.as_deref(), DEFAULT_NAME, &HINTS)?;
+    let status: GatewayStatus = request_status(name.as_deref(), &GATEWAY)?;
     if args.live {
-        live::run_live_view(|| request_status(Some(&status.name), DEFAULT_NAME, &HINTS), draw)?;
+        live::run_live_view(|| request_status(Some(&status.name), &GATEWAY), draw)?;
         return Ok(ExitCode::SUCCESS);
     }
     print_document(&status, args.json)

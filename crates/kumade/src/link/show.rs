@@ -1,12 +1,11 @@
 //! `kumade link show`: what a running link does.
 
 use super::live::{LinkSnapshot, draw};
-use super::{DEFAULT_NAME, HINTS};
 use crate::live;
 use crate::live::history::History;
 use crate::live::screen::Screen;
 use crate::output::StandardOutput;
-use crate::running::{parse_name, print_document, registry};
+use crate::running::{LINK, parse_name, print_document, registry};
 use anyhow::Context;
 use clap::Args;
 use kumade_daemon::signals;
@@ -28,7 +27,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// Name of the link
-    #[arg(long, default_value = DEFAULT_NAME, value_parser = parse_name)]
+    #[arg(long, default_value = LINK.usual_name, value_parser = parse_name)]
     name: String,
     /// Print one JSON document (kumade.link/1)
     #[arg(long, conflicts_with = "live")]
@@ -97,7 +96,7 @@ fn request_snapshot(name: &str) -> anyhow::Result<LinkSnapshot> {
 }
 
 fn request_document(name: &str, request: &Request) -> anyhow::Result<Document> {
-    match registry::<LinkProtocol>().send_request(name, request).map_err(|error| HINTS.explain(error))? {
+    match registry::<LinkProtocol>().send_request(name, request).map_err(|error| LINK.explain(error))? {
         Reply::Shown { document } => {
             serde_json::from_value(document).context("the running link belongs to another version of kumade")
         }

@@ -1,7 +1,6 @@
 //! `kumade monitor show`: how the paths of a running monitor are.
 
-use super::DEFAULT_NAME;
-use crate::running::{print_document, registry};
+use crate::running::{MONITOR_NAME, print_document, registry};
 use anyhow::anyhow;
 use clap::Args;
 use kumade_daemon::ControlError;
@@ -12,7 +11,7 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// Name of the monitor
-    #[arg(value_name = "NAME", default_value = DEFAULT_NAME)]
+    #[arg(value_name = "NAME", default_value = MONITOR_NAME)]
     name: String,
     /// Print one JSON document (kumade.monitor/1)
     #[arg(long)]

@@ -1,13 +1,12 @@
 //! One end of a tunnel that runs until a signal comes.
 
-use super::HINTS;
 use super::source::SettingsSource;
 use crate::confinement::Confinement;
 use crate::descriptors::raise_descriptor_limit;
 use crate::event_hook::EventHook;
 use crate::notices::{log_notices, log_reload};
 use crate::output::note;
-use crate::running::{registry, serve_metrics};
+use crate::running::{TUNNEL, registry, serve_metrics};
 use anyhow::{Context, anyhow};
 use kumade_daemon::signals::DaemonSignals;
 use kumade_daemon::{ClaimedName, ControlError, Exporter, ExporterError, RuntimeDir, check_name};
@@ -185,7 +184,7 @@ fn lock_name(
     config: &TunnelConfig,
 ) -> anyhow::Result<(String, Option<ClaimedName<StatusProtocol<Status>>>)> {
     if let Some(name) = asked {
-        let claim = registry().lock_name(name).map_err(|error| HINTS.explain(error))?;
+        let claim = registry().lock_name(name).map_err(|error| TUNNEL.explain(error))?;
         return Ok((name.to_owned(), Some(claim)));
     }
     let device = Some(config.device.as_str()).filter(|device| config.has_device() && check_name(device).is_ok());

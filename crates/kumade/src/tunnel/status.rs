@@ -1,7 +1,6 @@
 //! `kumade tunnel status`: what a running end of a tunnel does.
 
-use super::HINTS;
-use crate::running::{print_document, request_status};
+use crate::running::{TUNNEL, print_document, request_status};
 use clap::Args;
 use kumade_tunnel::status::Status;
 use std::process::ExitCode;
@@ -19,13 +18,10 @@ pub struct StatusArgs {
     json: bool,
 }
 
-/// Where none or several run, the message about this one names those.
-const DEFAULT_NAME: &str = "kumade0";
-
 /// Runs the command.
 ///
 /// # Errors
 /// If no tunnel can be asked, or its answer is not understood.
 pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    print_document(&request_status::<Status>(args.name.as_deref(), DEFAULT_NAME, &HINTS)?, args.json)
+    print_document(&request_status::<Status>(args.name.as_deref(), &TUNNEL)?, args.json)
 }
