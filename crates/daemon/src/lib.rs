@@ -55,6 +55,8 @@ pub use policy_routes::{InstalledRoutes, RouteChangeError};
 pub use private_directory::PrivateDirectory;
 pub use replace_files::{ReplaceError, check_writable, replace_files};
 pub use runtime_dir::{NoRuntimeDir, RuntimeDir};
-pub use table::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
+pub use table::{
+    Column, UNKNOWN_VALUE, format_age, format_known, format_percent, format_rate, write_columns, write_table,
+};
 pub use text_file::read_text;
 pub use time_budget::TimeBudget;

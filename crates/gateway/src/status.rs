@@ -23,8 +23,7 @@ use serde::{Deserialize, Serialize};
 
 /// A gateway at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Status")]
+#[serde(deny_unknown_fields, rename = "Status")]
 pub struct GatewayStatus {
     /// The document's kind and version.
     #[schemars(extend("const" = GatewayStatus::SCHEMA))]
@@ -64,8 +63,7 @@ pub enum PlaneKind {
 
 /// A path, with what all remote sites together get of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Path")]
+#[serde(deny_unknown_fields, rename = "Path")]
 pub struct GatewayPathStatus {
     /// Its name.
     pub name: String,
@@ -87,8 +85,7 @@ pub struct GatewayPathStatus {
 
 /// A remote site.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Remote")]
+#[serde(deny_unknown_fields, rename = "Remote")]
 pub struct RemoteSiteStatus {
     /// Its name.
     pub name: String,
@@ -114,8 +111,7 @@ pub struct RemotePath {
 
 /// What measurements tell of a path to a remote site.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Measured")]
+#[serde(deny_unknown_fields, rename = "Measured")]
 pub struct MeasuredStatus {
     /// The rate by which it is weighed: what is available and what is carried; null before the first measurement.
     pub rate_bits_per_second: Option<f64>,

@@ -2,14 +2,17 @@
 
 use crate::output::{StandardOutput, note};
 use crate::terminal::fit_to_terminal;
-use anyhow::anyhow;
-use kumade_daemon::{ControlError, Exporter, ExporterError, NameLockError, Protocol, Registry, RuntimeDir, check_name};
+use anyhow::{Context, anyhow};
+use kumade_daemon::{
+    ControlError, Exporter, ExporterError, NameLockError, Protocol, Registry, RuntimeDir, check_name, read_text,
+};
 use kumade_overlay_io::status::StatusDocument;
 use kumade_overlay_io::status::control::{Reply, Request, StatusProtocol};
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// What people call programs of a kind, and what helps where one cannot be asked, or cannot have its name.
@@ -81,6 +84,16 @@ pub(crate) fn request_status<D: StatusDocument>(name: Option<&str>, kind: &Progr
     let reply = registry.send_request(name, &Request::Status).map_err(|error| kind.explain(error))?;
     let Reply::Status { status } = reply;
     Ok(*status)
+}
+
+/// What errors call a configuration file, and its text.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn read_config_text(file: &Path) -> anyhow::Result<(String, String)> {
+    let name = file.display().to_string();
+    let text = read_text(file).with_context(|| format!("cannot read the configuration {name}"))?;
+    Ok((name, text))
 }
 
 /// Prints a document for programs, or as people read it.

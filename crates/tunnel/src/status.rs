@@ -60,8 +60,7 @@ pub enum EndKind {
 
 /// Another end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Peer")]
+#[serde(deny_unknown_fields, rename = "Peer")]
 pub struct PeerStatus {
     /// What it is called in this end's configuration file; null where it has no name.
     #[serde(default)]
@@ -76,8 +75,7 @@ pub struct PeerStatus {
 
 /// How packets are carried to another end and from it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Packets")]
+#[serde(deny_unknown_fields, rename = "Packets")]
 pub struct PacketCarriage {
     /// Its address, as its paths have it; null while it is not there.
     pub address: Option<String>,
@@ -102,8 +100,7 @@ pub struct PacketCarriage {
 
 /// TCP connections that are ended at both ends of a tunnel and carried as streams.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Relayed")]
+#[serde(deny_unknown_fields, rename = "Relayed")]
 pub struct RelayedConnections {
     /// Those that are carried now.
     pub connections: u64,

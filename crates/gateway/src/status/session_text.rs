@@ -1,5 +1,5 @@
 use super::sessions::{NatSessionStatus, PhaseCounts, RemoteSessions, SessionPhase};
-use kumade_daemon::{UNKNOWN_VALUE, format_age, write_table};
+use kumade_daemon::{Column, UNKNOWN_VALUE, format_age, write_columns};
 use kumade_multipath::nat_session::NatStatistics;
 use kumade_units::Span;
 use std::fmt::{self, Display, Formatter};
@@ -91,30 +91,26 @@ pub(super) fn show_sessions(f: &mut Formatter<'_>, sessions: &[NatSessionStatus]
         return Ok(());
     }
     write!(f, "\n\nsessions: {count}")?;
-    let heads = ["flow", "remote", "role", "phase", "for", "timer", "tries", "packets", "bytes", "idle"];
-    write_table(f, "  ", heads, sessions.iter().take(MAX_SHOWN_SESSIONS).map(session_row))?;
-    let reasons =
-        sessions.iter().take(MAX_SHOWN_SESSIONS).filter_map(|session| Some((session, session.reason.as_ref()?)));
-    for (session, reason) in reasons {
+    let shown = sessions.iter().take(MAX_SHOWN_SESSIONS);
+    write_columns(f, "  ", &SESSION_COLUMNS, shown.clone())?;
+    for (session, reason) in shown.filter_map(|session| Some((session, session.reason.as_ref()?))) {
         write!(f, "\n  {} is not divided: {reason}", session.flow)?;
     }
     Ok(())
 }
 
-fn session_row(session: &NatSessionStatus) -> [String; 10] {
-    [
-        session.flow.clone(),
-        session.remote.clone(),
-        session.role.to_string(),
-        session.phase.to_string(),
-        format_age(session.duration_seconds),
-        session.show_timer(),
-        session.tries.to_string(),
-        session.traffic.packets.to_string(),
-        session.traffic.bytes.to_string(),
-        format_age(session.idle_seconds),
-    ]
-}
+const SESSION_COLUMNS: [Column<NatSessionStatus>; 10] = [
+    ("flow", |session| session.flow.clone()),
+    ("remote", |session| session.remote.clone()),
+    ("role", |session| session.role.to_string()),
+    ("phase", |session| session.phase.to_string()),
+    ("for", |session| format_age(session.duration_seconds)),
+    ("timer", |session| session.show_timer()),
+    ("tries", |session| session.tries.to_string()),
+    ("packets", |session| session.traffic.packets.to_string()),
+    ("bytes", |session| session.traffic.bytes.to_string()),
+    ("idle", |session| format_age(session.idle_seconds)),
+];
 
 /// Those that are not zero, behind their names.
 fn write_counts<const N: usize>(f: &mut Formatter<'_>, if_none: &str, counts: [(&str, u64); N]) -> fmt::Result {

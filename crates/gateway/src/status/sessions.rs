@@ -39,8 +39,7 @@ pub struct PhaseCounts {
 
 /// A NAT session: a flow that two gateways of the direct plane have agreed on, or one of them asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Session")]
+#[serde(deny_unknown_fields, rename = "Session")]
 pub struct NatSessionStatus {
     /// The remote site.
     pub remote: String,

@@ -1,7 +1,7 @@
 //! The configuration file of a gateway, which a running one reads again.
 
 use crate::notices::log_reload;
-use anyhow::Context;
+use crate::running::read_config_text;
 use kumade_gateway::{ConfigError, GatewayConfig};
 use kumade_net::interface;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,6 @@ impl ConfigFile {
 
 /// With these interfaces. The inner error is for the file's content.
 pub(super) fn read_config(file: &Path, interfaces: &[String]) -> anyhow::Result<Result<GatewayConfig, ConfigError>> {
-    let name = file.display().to_string();
-    let text = kumade_daemon::read_text(file).with_context(|| format!("cannot read the configuration {name}"))?;
+    let (name, text) = read_config_text(file)?;
     Ok(GatewayConfig::from_toml(&text, &name, interfaces))
 }

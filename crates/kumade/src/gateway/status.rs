@@ -2,9 +2,8 @@
 
 use super::live::draw;
 use crate::live;
-use crate::running::{GATEWAY, print_document, request_status};
+use crate::running::{GATEWAY, print_document, read_config_text, request_status};
 use crate::usage::usage_error;
-use anyhow::Context;
 use clap::Args;
 use kumade_gateway::GatewayConfig;
 use kumade_gateway::status::GatewayStatus;
@@ -56,7 +55,6 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 
 /// The inner error is for the file's content.
 fn read_gateway_name(file: &Path) -> anyhow::Result<Result<String, kumade_gateway::ConfigError>> {
-    let origin = file.display().to_string();
-    let text = kumade_daemon::read_text(file).with_context(|| format!("cannot read the configuration {origin}"))?;
+    let (origin, text) = read_config_text(file)?;
     Ok(GatewayConfig::name_in_toml(&text, &origin))
 }

@@ -4,8 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 /// Packets and datagrams that were not carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Refused")]
+#[serde(deny_unknown_fields, rename = "Refused")]
 pub struct RefusedTraffic {
     /// Packets of local hosts to no network of a far end.
     pub unroutable_packets: u64,

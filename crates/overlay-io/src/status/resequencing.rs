@@ -49,8 +49,7 @@ pub struct Waits {
 
 /// A bucket of a histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Bucket")]
+#[serde(deny_unknown_fields, rename = "Bucket")]
 pub struct HistogramBucket {
     /// The upper bound; null for the last bucket, which has none.
     pub up_to_seconds: Option<f64>,
