@@ -35,7 +35,7 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
     ///
     /// # Errors
     /// It cannot be written down: should the process be killed, they would stay.
-    pub fn record(routes: Vec<R>, journal: &Journal) -> io::Result<Self> {
+    pub fn record(routes: Vec<R>, journal: &Journal) -> Result<Self, RouteChangeError> {
         let recorded = RecordedChange::new(RoutesLeftover::new(&routes), journal)?;
         Ok(InstalledRoutes { routes, recorded })
     }
@@ -110,7 +110,7 @@ impl RoutesLeftover {
         let mut leftover = RoutesLeftover { tables: Vec::new(), refusals: Vec::new() };
         for remnant in routes.iter().flat_map(PolicyRoute::remnants) {
             match remnant {
-                RouteRemnant::Table(number, family) => leftover.tables.push((number, version_digit(family))),
+                RouteRemnant::Table(number, family) => leftover.tables.push((number, family.version())),
                 RouteRemnant::Refusal(refusal) => leftover.refusals.push(refusal),
             }
         }
@@ -134,7 +134,7 @@ impl Leftover for RoutesLeftover {
     }
 
     fn undo(&self) -> Result<(), SetupError> {
-        let family = |version| if version == 4 { Family::V4 } else { Family::V6 };
+        let family = |version| if version == Family::V4.version() { Family::V4 } else { Family::V6 };
         let tables = self.tables.iter().map(|&(number, version)| RouteRemnant::Table(number, family(version)));
         let refusals = self.refusals.iter().copied().map(RouteRemnant::Refusal);
         tables.chain(refusals).try_for_each(|remnant| remnant.remove())
@@ -142,12 +142,5 @@ impl Leftover for RoutesLeftover {
 
     fn stays(&self) -> String {
         "routes stay behind until a gateway or tunnel starts".to_owned()
-    }
-}
-
-fn version_digit(family: Family) -> u8 {
-    match family {
-        Family::V4 => 4,
-        Family::V6 => 6,
     }
 }

@@ -15,7 +15,6 @@ mod validate;
 pub use changes::FixedSetting;
 pub use kumade_daemon::ConfigError;
 pub use options::{PathOption, PathOptionError};
-pub(crate) use types::network_family;
 pub use types::{
     AddressTranslation, BondedSettings, GatewayConfig, GatewayPath, GatewaySide, LocalSite, MeasurementConfig, Plane,
     RemotePeer, RemoteSite, SessionsConfig,

@@ -3,7 +3,7 @@
 use super::checks::parse_endpoint;
 use super::file::{ConfigFile, RemoteSection, WeightsName};
 use super::peer::validate_port;
-use super::types::{MeasurementConfig, Plane, RemoteSite, network_family};
+use super::types::{MeasurementConfig, Plane, RemoteSite};
 use kumade_daemon::ConfigFault;
 use kumade_net::interface::Family;
 use std::net::SocketAddr;
@@ -65,7 +65,7 @@ fn measurement_target(
         return Err(ConfigFault::new(section.measure[0].span(), problem));
     }
     let is_routed = |address: &SocketAddr| {
-        remote.networks.iter().any(|network| network_family(*network) == Family::from_address(address.ip()))
+        remote.networks.iter().any(|network| Family::from_network(*network) == Family::from_address(address.ip()))
     };
     if let Some(address) = addresses.iter().find(|address| *plane == Plane::Direct && !is_routed(address)) {
         let problem = format!(

@@ -4,7 +4,7 @@ use super::file::{ConfigFile, LocalSection, PathSection, PlaneName, RemoteSectio
 use super::measurement::{measurement_targets, validate_measurement};
 use super::sessions::validate_sessions;
 use super::translations::validate_translations;
-use super::types::{GatewayConfig, GatewayPath, LocalSite, Plane, RemoteSite, SessionsConfig, network_family};
+use super::types::{GatewayConfig, GatewayPath, LocalSite, Plane, RemoteSite, SessionsConfig};
 use crate::ratio::PathRatio;
 use ipnet::IpNet;
 use kumade_daemon::{ConfigError, ConfigFault};
@@ -203,7 +203,7 @@ fn validate_remote(
     }
     // In the bonded plane, the path's packets may be of another IP version than those of hosts.
     let in_direct = networks.iter().filter(|_| plane == PlaneName::Direct);
-    for family in in_direct.map(|network| network_family(*network)) {
+    for family in in_direct.map(|network| Family::from_network(*network)) {
         let lacks = |path: &&GatewayPath| path.has_next_hop() && path.next_hop(family).is_none();
         if let Some(path) = numbers.iter().map(|&number| &paths[number]).find(lacks) {
             return Err(fault(format!(

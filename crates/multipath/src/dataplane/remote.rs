@@ -6,8 +6,8 @@ use crate::dataplane::path_mtus::PathMtus;
 use crate::dataplane::statistics::{RemotePath, RemoteStatus};
 use crate::message::{Data, DataHeader, Message, Probe};
 use crate::{
-    ArrivedData, Bond, DelayRange, FlowControl, OuterTransport, OutgoingPacket, PathEvent, PathId, PathPolicy,
-    PathReceiver, PathSet, PathState, PathStatus, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
+    ArrivedData, Bond, DelayRange, OuterTransport, OutgoingPacket, PathEvent, PathId, PathPolicy, PathReceiver,
+    PathSet, PathState, PathStatus, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
 };
 use kumade_link::Label;
 use kumade_noise_session::{PeerId, Route};
@@ -145,7 +145,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             } else if path < kept.0 && !PathId::all().nth(path).is_some_and(|id| changed.contains(id)) {
                 // As found out since.
                 let (old, new) = (&given.bond.paths[path], &mut config.bond.paths[path]);
-                (new.overhead_bytes, new.flow_control) = (old.overhead_bytes, old.flow_control);
+                (new.overhead_bytes, new.transport) = (old.overhead_bytes, old.transport);
                 if let (Some(new), Some(old)) = (config.interface_mtus.get_mut(path), given.interface_mtus.get(path)) {
                     *new = *old;
                 }
@@ -202,7 +202,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         }
         self.has_path_failed[path.index()] = false;
         let overhead_bytes = self.config.bond.paths[path.index()].overhead_bytes;
-        self.bond.set_flow_control(path, self.flow_control(path), overhead_bytes, now);
+        self.bond.set_transport(path, self.transport(path), overhead_bytes, now);
         let mtu = self.config.interface_mtus.get(path.index()).copied().flatten();
         self.mtus.set_transport(path, mtu, overhead_bytes, now);
         self.apply_mtu(path, now);
@@ -423,7 +423,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         let is_other = std::mem::replace(before, mtu) != mtu;
         let Some(path) = PathId::all().nth(path).filter(|_| is_other) else { return };
         let config = &self.config.bond.paths[path.index()];
-        if config.flow_control != FlowControl::Backpressure {
+        if config.transport != OuterTransport::Tcp {
             self.mtus.set_transport(path, Some(mtu), config.overhead_bytes, now);
             if self.bond.status(path).is_some_and(|status| status.state == PathState::Up) {
                 self.mtus.path_up(path, now);
@@ -557,7 +557,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     /// How many round trips one direction takes at most: one, as long as both directions do; and two more where what is lost is
     /// repeated, once that is noticed.
     fn max_delay_round_trips(&self) -> i64 {
-        let repeats = self.config.bond.paths.iter().any(|path| path.flow_control == FlowControl::Backpressure);
+        let repeats = self.config.bond.paths.iter().any(|path| path.transport == OuterTransport::Tcp);
         if repeats { 3 } else { 1 }
     }
 
@@ -570,7 +570,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         }
         let before = route.replace(from);
         if before.is_none_or(|before| before.address.is_ipv4() != from.address.is_ipv4())
-            || self.flow_control(path) != outer.transport.into()
+            || self.transport(path) != outer.transport
         {
             self.update_path_transport(path, outer, text, now);
         }
@@ -593,13 +593,13 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     /// A path has what carried this, and what that adds to each packet.
     fn update_path_transport(&mut self, path: PathId, outer: &OuterHeaders, text: usize, now: Time) {
         let headers = outer.packet_bytes.saturating_sub((text + kumade_noise_session::OVERHEAD_BYTES) as u32);
-        let (flow_control, overhead_bytes) = (outer.transport.into(), headers + crate::dataplane::OVERHEAD_BYTES);
+        let (transport, overhead_bytes) = (outer.transport, headers + crate::dataplane::OVERHEAD_BYTES);
         let interface_mtu = self.config.interface_mtus.get(path.index()).copied().flatten();
         let config = &mut self.config.bond.paths[path.index()];
-        let before = (config.flow_control, config.overhead_bytes);
-        if before != (flow_control, overhead_bytes) {
-            (config.flow_control, config.overhead_bytes) = (flow_control, overhead_bytes);
-            self.bond.set_flow_control(path, flow_control, overhead_bytes, now);
+        let before = (config.transport, config.overhead_bytes);
+        if before != (transport, overhead_bytes) {
+            (config.transport, config.overhead_bytes) = (transport, overhead_bytes);
+            self.bond.set_transport(path, transport, overhead_bytes, now);
             let mtu = interface_mtu.filter(|_| outer.transport == OuterTransport::Udp);
             self.mtus.set_transport(path, mtu, overhead_bytes, now);
             if self.bond.status(path).is_some_and(|status| status.state == PathState::Up) {
@@ -609,14 +609,14 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         }
     }
 
-    fn flow_control(&self, path: PathId) -> FlowControl {
-        self.config.bond.paths[path.index()].flow_control
+    fn transport(&self, path: PathId) -> OuterTransport {
+        self.config.bond.paths[path.index()].transport
     }
 
     /// Whether a connection leads to the peer.
     pub(crate) fn has_connection(&self) -> bool {
         let mut routed = PathId::all().zip(&self.routes).filter(|(_, route)| route.is_some());
-        routed.any(|(path, _)| self.flow_control(path) == FlowControl::Backpressure)
+        routed.any(|(path, _)| self.transport(path) == OuterTransport::Tcp)
     }
 
     /// Whether connections carry packets, to the peer or from it.
@@ -650,10 +650,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.set_route(path, None, now);
         self.mtus.path_down(path);
         let config = &mut self.config.bond.paths[path.index()];
-        let flow_control = OuterTransport::Udp.into();
-        if (config.flow_control, config.overhead_bytes) != (flow_control, overhead_bytes) {
-            (config.flow_control, config.overhead_bytes) = (flow_control, overhead_bytes);
-            self.bond.set_flow_control(path, flow_control, overhead_bytes, now);
+        let transport = OuterTransport::Udp;
+        if (config.transport, config.overhead_bytes) != (transport, overhead_bytes) {
+            (config.transport, config.overhead_bytes) = (transport, overhead_bytes);
+            self.bond.set_transport(path, transport, overhead_bytes, now);
             let mtu = self.config.interface_mtus.get(path.index()).copied().flatten();
             self.mtus.set_transport(path, mtu, overhead_bytes, now);
         }

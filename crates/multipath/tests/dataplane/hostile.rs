@@ -5,8 +5,8 @@ use kumade_link::Label;
 use kumade_multipath::dataplane::{HEADROOM_BYTES, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
 use kumade_multipath::message::{DataHeader, Message, MtuQuery, Probe};
 use kumade_multipath::{
-    BondConfig, FlowControl, OuterTransport, PathConfig, PathId, PathPolicy, PathReport, Predecessor,
-    ResequencerConfig, TrafficClass,
+    BondConfig, OuterTransport, PathConfig, PathId, PathPolicy, PathReport, Predecessor, ResequencerConfig,
+    TrafficClass,
 };
 use kumade_noise_session::{
     DatagramKind, Endpoint, EndpointEvent, HEADER_BYTES, HandshakePolicy, PeerId, PresharedKey, PrivateKey, Route,
@@ -54,11 +54,11 @@ impl Hostile {
         let keys = [0, 1].map(|_| PrivateKey::generate(&mut random));
         let paths = random.random_range(1..=3);
         let policies = [PathPolicy::EarliestArrival, PathPolicy::Redundant, PathPolicy::Weighted];
-        let flow_controls = [FlowControl::Pacing, FlowControl::Backpressure];
+        let transports = [OuterTransport::Udp, OuterTransport::Tcp];
         let path_config = |number: u8| PathConfig {
             rate: Some(Rate::from_mbit(50)),
             overhead_bytes: 28 + kumade_multipath::dataplane::OVERHEAD_BYTES,
-            flow_control: flow_controls[usize::from(number) % 2],
+            transport: transports[usize::from(number) % 2],
             ..PathConfig::default()
         };
         let bond = BondConfig {

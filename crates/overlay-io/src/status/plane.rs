@@ -59,7 +59,7 @@ fn tunnel_path(name: &str, known: &RemotePath, now: Time) -> TunnelPath {
     let status = &known.status;
     TunnelPath {
         name: name.to_owned(),
-        carrier: status.flow_control.into(),
+        carrier: status.transport,
         address: known.address.map(|address| address.to_string()),
         mtu_bytes: known.mtu,
         state: match status.state {
