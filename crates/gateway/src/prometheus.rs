@@ -75,10 +75,9 @@ impl Collector for GatewayStatus {
 impl GatewayStatus {
     fn encode_remote_paths(&self, encoder: &mut Encoder<'_, '_>) -> fmt::Result {
         let mut paths = Vec::new();
-        for remote in &self.remotes {
-            let labels = [("gateway", self.name.as_str()), ("remote", remote.name.as_str())];
+        for (labels, remote) in self.labelled_remotes(Some) {
             paths.extend(
-                remote.paths.iter().map(|path| ([labels.as_slice(), &[("path", path.name.as_str())]].concat(), path)),
+                remote.paths.iter().map(|path| ([&labels[..], &[("path", path.name.as_str())]].concat(), path)),
             );
         }
         encoder.encode_gauges(&paths, &REMOTE_PATH_GAUGES)
