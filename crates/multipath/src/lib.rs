@@ -2,7 +2,8 @@
 //! packets come out at the far end.
 //!
 //! Nothing here sends or receives. A gateway that sends asks for a path for each packet and numbers it; one that receives
-//! hands over what arrived, and is told what to deliver. Addresses, encryption and sockets are its own.
+//! hands over what arrived, and is told what to deliver. The [`dataplane`] adds addresses and encryption: IP packets become sealed
+//! datagrams, and come back. Sockets are the caller's.
 //!
 //! **Loop contract.** Times come in with each call and never go back. Hand over each packet and each event when it
 //! happened; then drain what came of it; then sleep until the earliest deadline that is told, or the next event. Nothing

@@ -29,6 +29,10 @@
 //! path (the other end has fewer threads, its port is blocked), the first one sends its packets.
 //!
 //! Connections are all on one thread. If a thread ends, the plane does, with its error.
+//!
+//! # What is seen of it
+//!
+//! The [`status`] is what documents, tables and metrics of gateways and tunnels have in common.
 #![forbid(unsafe_code)]
 
 mod address_follower;
