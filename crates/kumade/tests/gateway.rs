@@ -1,8 +1,6 @@
 //! `kumade gateway` as people use it: what it prints, and what it leaves in the system, however it ends.
 
-mod gateways;
-
-use gateways::{Host, gateway};
+use crate::gateways::{Host, gateway};
 use kumade_net::gro::GroLimits;
 use kumade_net::nftables::{InstalledTable, Table};
 use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces};

@@ -1,9 +1,8 @@
 //! `kumade gateway` with the bonded plane: what it leaves in the system when it is killed, and which rights it takes.
 
-mod gateways;
-mod privileges;
+use crate::privileges;
 
-use gateways::{Host, make_key};
+use crate::gateways::{Host, make_key};
 use kumade_net::interface;
 use kumade_netns_testbed::{eventually, in_namespaces};
 use nix::sys::signal::{Signal, kill};
@@ -83,7 +82,7 @@ impl Host {
         links + &self.routing()
     }
 
-    fn command(&self, wrapper: &[&str], program: &str, config: &str) -> Command {
+    fn bonded_command(&self, wrapper: &[&str], program: &str, config: &str) -> Command {
         let words = [wrapper, &[program, "gateway", "--config", config]].concat();
         let mut command = self.namespace.command(words[0]);
         command.args(&words[1..]).env("XDG_RUNTIME_DIR", &self.directory).current_dir(&self.directory);
@@ -124,7 +123,7 @@ fn whenever_it_is_killed_the_next_start_leaves_nothing_of_it() {
         let before = host.network();
         for number in 0..20 {
             let config = if number % 2 == 0 { "bonded.toml" } else { "threads.toml" };
-            let mut child = host.command(&[], &program(), config).spawn().unwrap();
+            let mut child = host.bonded_command(&[], &program(), config).spawn().unwrap();
             // A start takes some 30 ms: half of them fall into it.
             thread::sleep(Duration::from_millis(number * 17 % 60));
             child.kill().unwrap();
@@ -132,7 +131,7 @@ fn whenever_it_is_killed_the_next_start_leaves_nothing_of_it() {
             // The device goes with the process, and all routes through it.
             assert!(eventually(|| !host.ip(&["-br", "link"]).contains("kumade0")));
         }
-        let child = host.command(&[], &program(), "bonded.toml").spawn().unwrap();
+        let child = host.bonded_command(&[], &program(), "bonded.toml").spawn().unwrap();
         let line = started_and_ended(child, || {
             let during = host.network();
             for part in ["kumade0", "fwmark 0x6b42 lookup 27458", "10.2.0.0/24 dev kumade0", "fd02::/64 dev kumade0"] {
@@ -152,7 +151,7 @@ fn a_gateway_runs_with_what_it_needs_alone() {
         let host = Host::with_gateways("gateway-confined");
         let before = host.network();
         for config in ["bonded.toml", "threads.toml", "direct.toml"] {
-            let child = host.command(&[], &program(), config).spawn().unwrap();
+            let child = host.bonded_command(&[], &program(), config).spawn().unwrap();
             let process = child.id();
             let is_confined = || privileges::of(process) == privileges::confined();
             let while_running = || assert!(eventually(is_confined), "{config}: {:?}", privileges::of(process));
@@ -161,7 +160,7 @@ fn a_gateway_runs_with_what_it_needs_alone() {
             // It has put all back nevertheless.
             assert_eq!((host.network(), host.records()), (before.clone(), Vec::new()));
         }
-        let child = host.command(&[], &program(), "bonded.toml").arg("--keep-privileges").spawn().unwrap();
+        let child = host.bonded_command(&[], &program(), "bonded.toml").arg("--keep-privileges").spawn().unwrap();
         let process = child.id();
         started_and_ended(child, || assert!(privileges::are_kept(process)));
     });
@@ -173,7 +172,7 @@ fn a_gateway_that_is_killed_after_a_reload_leaves_nothing_to_the_next_start() {
         let host = Host::with_gateways("bonded-reloaded");
         let before = host.network();
         fs::write(host.directory.join("site.toml"), CONFIG).unwrap();
-        let mut child = host.command(&[], &program(), "site.toml").spawn().unwrap();
+        let mut child = host.bonded_command(&[], &program(), "site.toml").spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut wait_for = |text: &str| {
             let mut line = String::new();
@@ -199,7 +198,7 @@ fn a_gateway_that_is_killed_after_a_reload_leaves_nothing_to_the_next_start() {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(eventually(|| !host.ip(&["-br", "link"]).contains("kumade0")));
-        started_and_ended(host.command(&[], &program(), "bonded.toml").spawn().unwrap(), || {});
+        started_and_ended(host.bonded_command(&[], &program(), "bonded.toml").spawn().unwrap(), || {});
         assert_eq!((host.network(), host.records()), (before, Vec::new()));
     });
 }
@@ -210,7 +209,7 @@ fn a_path_follows_an_interface_that_is_deleted_and_made_again() {
     in_namespaces("a_path_follows_an_interface_that_is_deleted_and_made_again", || {
         let host = Host::with_gateways("bonded-interface");
         for config in ["bonded.toml", "threads.toml"] {
-            let child = host.command(&[], &program(), config).spawn().unwrap();
+            let child = host.bonded_command(&[], &program(), config).spawn().unwrap();
             let said = started_and_ended(child, || {
                 host.ip(&["link", "del", "path2"]);
                 host.ip(&["link", "add", "path2", "type", "veth", "peer", "name", "far-path2"]);
@@ -247,7 +246,7 @@ fn check_and_start_refuse_what_cannot_work_and_say_what_may_not() {
         ] {
             fs::write(host.directory.join(name), CONFIG.replace(from, to)).unwrap();
             let (status, checked) = check(name);
-            let started = host.command(&[], &program(), name).output().unwrap();
+            let started = host.bonded_command(&[], &program(), name).output().unwrap();
             let started_text = String::from_utf8(started.stderr).unwrap();
             assert_eq!((status, started.status.code()), (Some(1), Some(1)), "{checked}{started_text}");
             assert!(checked.contains(said) && started_text.contains(said), "{checked}{started_text}");
@@ -290,7 +289,7 @@ fn two_capabilities_are_all_that_either_plane_takes() {
             ("threads.toml", "2 paths carry the tunnel"),
             ("direct.toml", "divided among 2 paths"),
         ] {
-            let child = host.command(&wrapper, &copy, config).spawn().unwrap();
+            let child = host.bonded_command(&wrapper, &copy, config).spawn().unwrap();
             let line = started_and_ended(child, || {
                 let owner = fs::metadata(host.directory.join("kumade")).unwrap();
                 assert_eq!(std::os::unix::fs::MetadataExt::uid(&owner), NOBODY);

@@ -1,9 +1,8 @@
 //! `kumade gateway --config FILE` that reads its file again by SIGHUP, while a transfer passes.
 
-mod gateways;
-mod privileges;
+use crate::privileges;
 
-use gateways::{gateway, make_key, new_directory};
+use crate::gateways::{gateway, make_key, new_directory};
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip, wait_for_cables};

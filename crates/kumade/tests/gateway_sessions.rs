@@ -2,13 +2,12 @@
 
 #[path = "../../gateway/tests/counter/mod.rs"]
 mod counter;
-mod gateways;
 #[path = "../../gateway/tests/sites/mod.rs"]
 #[expect(dead_code, reason = "it is another crate's, too")]
 mod sites;
 
+use crate::gateways::{gateway, make_key, metrics, new_directory, wait_until_connected};
 use counter::Counter;
-use gateways::{gateway, make_key, metrics, new_directory, wait_until_connected};
 use kumade_net::namespace::Namespace;
 use kumade_net::nftables::{InstalledTable, Statement, Table};
 use kumade_netns_testbed::{eventually, in_namespaces, run_ip};
