@@ -1,4 +1,4 @@
-use crate::journal::{Journal, Leftover, Record};
+use crate::journal::{Journal, Leftover, RecordedChange};
 use kumade_net::{SetupError, interface, sysctl};
 use serde::{Deserialize, Serialize};
 
@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 /// [`Journal`] knows of it in case the process is killed.
 #[derive(Debug)]
 pub struct ChangedSetting {
-    original: OriginalSetting,
-    // Goes once the setting is restored.
-    record: Option<Record>,
+    _original: RecordedChange<OriginalSetting>,
 }
 
 /// What is to be restored.
@@ -57,23 +55,10 @@ impl ChangedSetting {
         let interface = of.map(|name| Ok::<_, SetupError>((name.to_owned(), interface::index(name)?))).transpose()?;
         let original =
             OriginalSetting { name: name.to_owned(), value: before, changed_value: value.to_owned(), interface };
-        let record = journal.record(&original).map_err(failed)?;
         // From here on restored, also where it is not set.
-        let changed = ChangedSetting { original, record: Some(record) };
+        let changed = ChangedSetting { _original: RecordedChange::new(original, journal).map_err(failed)? };
         sysctl::write(name, value).map_err(failed)?;
         Ok(Some(changed))
-    }
-}
-
-impl Drop for ChangedSetting {
-    fn drop(&mut self) {
-        if self.original.exists()
-            && let Err(error) = self.original.undo()
-        {
-            let OriginalSetting { name, changed_value, .. } = &self.original;
-            tracing::warn!("{name} stays {changed_value} until a gateway or a tunnel starts: {error}");
-            self.record.take().into_iter().for_each(Record::leave_to_successor);
-        }
     }
 }
 
@@ -89,5 +74,9 @@ impl Leftover for OriginalSetting {
 
     fn undo(&self) -> std::io::Result<()> {
         sysctl::write(&self.name, &self.value)
+    }
+
+    fn stays(&self) -> String {
+        format!("{} stays {} until a gateway or a tunnel starts", self.name, self.changed_value)
     }
 }

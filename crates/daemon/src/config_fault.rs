@@ -1,8 +1,11 @@
+use crate::name_lock::check_name;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use std::fmt;
+use std::collections::BTreeSet;
+use std::fmt::{self, Display};
 use std::ops::Range;
 use thiserror::Error;
+use toml::Spanned;
 
 /// A configuration that makes no sense: where, what, and what to try.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -50,13 +53,38 @@ pub enum NumberOrText {
     Text(String),
 }
 
-impl fmt::Display for NumberOrText {
+impl Display for NumberOrText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NumberOrText::Number(number) => number.fmt(f),
             NumberOrText::Text(text) => text.fmt(f),
         }
     }
+}
+
+/// What a value comes to; what is wrong with it is wrong where it stands.
+///
+/// # Errors
+/// That of `parse`.
+pub fn parse_spanned<T, E: Display>(
+    text: &Spanned<String>,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, ConfigFault> {
+    parse(text.get_ref()).map_err(|error| ConfigFault::new(text.span(), error.to_string()))
+}
+
+/// Whether all names are [names of programs](crate::check_name) or the like.
+///
+/// # Errors
+/// One is none.
+pub fn check_names<'n>(names: impl IntoIterator<Item = &'n Spanned<String>>) -> Result<(), ConfigFault> {
+    names.into_iter().try_for_each(|name| parse_spanned(name, check_name))
+}
+
+/// The first of these that stands there a second time.
+pub fn find_repeated<'n>(names: impl IntoIterator<Item = &'n Spanned<String>>) -> Option<&'n Spanned<String>> {
+    let mut seen = BTreeSet::new();
+    names.into_iter().find(|name| !seen.insert(name.get_ref()))
 }
 
 /// Reads a configuration's text (TOML).

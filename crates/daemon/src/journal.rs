@@ -26,6 +26,19 @@ pub trait Leftover: Serialize + DeserializeOwned {
     /// # Errors
     /// The system refuses. The leftover stays on record then.
     fn undo(&self) -> Result<(), Self::Error>;
+
+    /// What stays where that fails, and until when, for the log.
+    fn stays(&self) -> String {
+        format!("a change of {} stays", Self::KIND)
+    }
+}
+
+/// A change that is on record until this is dropped: then it is undone, or left to whoever comes next.
+#[derive(Debug)]
+pub struct RecordedChange<L: Leftover> {
+    leftover: L,
+    // Goes once the change is undone.
+    record: Option<Record>,
 }
 
 /// A record of changes to the system, one file each.
@@ -117,6 +130,43 @@ impl Record {
 impl Drop for Record {
     fn drop(&mut self) {
         remove_if_exists(&self.path);
+    }
+}
+
+impl<L: Leftover> RecordedChange<L> {
+    /// Writes down a change that is about to be made.
+    ///
+    /// # Errors
+    /// As [`Journal::record`].
+    pub fn new(leftover: L, journal: &Journal) -> io::Result<Self> {
+        let record = Some(journal.record(&leftover)?);
+        Ok(RecordedChange { leftover, record })
+    }
+
+    /// Writes down another change in place of this one.
+    ///
+    /// # Errors
+    /// As [`Journal::record`]; then it is as before.
+    pub fn replace(&mut self, leftover: L, journal: &Journal) -> io::Result<()> {
+        self.record = Some(journal.record(&leftover)?);
+        self.leftover = leftover;
+        Ok(())
+    }
+
+    /// What is to be undone.
+    pub fn leftover(&self) -> &L {
+        &self.leftover
+    }
+}
+
+impl<L: Leftover> Drop for RecordedChange<L> {
+    fn drop(&mut self) {
+        if self.leftover.exists()
+            && let Err(error) = self.leftover.undo()
+        {
+            tracing::warn!("{}: {error}", self.leftover.stays());
+            self.record.take().into_iter().for_each(Record::leave_to_successor);
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod changed_setting;
+pub mod config_changes;
 mod config_fault;
 mod control;
 mod deadline_stream;
@@ -37,12 +38,14 @@ mod text_file;
 mod time_budget;
 
 pub use changed_setting::ChangedSetting;
-pub use config_fault::{ConfigError, ConfigFault, NumberOrText, parse_config};
+pub use config_fault::{
+    ConfigError, ConfigFault, NumberOrText, check_names, find_repeated, parse_config, parse_spanned,
+};
 pub use control::{ClaimedName, ControlError, ControlServer, Protocol, Registry};
 pub use exporter::{Exporter, ExporterError};
 pub use fair_admission::FairAdmission;
 pub use fair_turns::FairTurns;
-pub use journal::{Journal, Leftover, Record};
+pub use journal::{Journal, Leftover, Record, RecordedChange};
 pub use listen_address::{ListenAddressError, listen_address, metrics_address};
 pub use name_lock::{NameLock, NameLockError, check_name};
 pub use namespace_lock::NamespaceLock;
@@ -52,7 +55,9 @@ pub use policy_routes::{InstalledRoutes, RouteChangeError};
 pub use private_directory::PrivateDirectory;
 pub use replace_files::{ReplaceError, check_writable, replace_files};
 pub use runtime_dir::{NoRuntimeDir, RuntimeDir};
-pub use table::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
+pub use table::{
+    Column, UNKNOWN_VALUE, format_age, format_known, format_percent, format_rate, write_columns, write_table,
+};
 pub use text_file::read_text;
 pub use time_budget::TimeBudget;
 

@@ -1,4 +1,4 @@
-use crate::journal::{Journal, Leftover, Record};
+use crate::journal::{Journal, Leftover, RecordedChange};
 use kumade_net::SetupError;
 use kumade_net::interface::Family;
 use kumade_net::policy_routing::{NetworkRefusal, PolicyRoute, RouteRemnant};
@@ -11,8 +11,7 @@ use thiserror::Error;
 #[derive(Debug)]
 pub struct InstalledRoutes<R> {
     routes: Vec<R>,
-    leftover: RoutesLeftover,
-    record: Option<Record>,
+    recorded: RecordedChange<RoutesLeftover>,
 }
 
 /// What is written down of them.
@@ -36,10 +35,9 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
     ///
     /// # Errors
     /// It cannot be written down: should the process be killed, they would stay.
-    pub fn record(routes: Vec<R>, journal: &Journal) -> io::Result<Self> {
-        let leftover = RoutesLeftover::new(&routes);
-        let record = journal.record(&leftover)?;
-        Ok(InstalledRoutes { routes, leftover, record: Some(record) })
+    pub fn record(routes: Vec<R>, journal: &Journal) -> Result<Self, RouteChangeError> {
+        let recorded = RecordedChange::new(RoutesLeftover::new(&routes), journal)?;
+        Ok(InstalledRoutes { routes, recorded })
     }
 
     /// # Errors
@@ -58,10 +56,8 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
         R: PartialEq,
     {
         let leftover = RoutesLeftover::new(&routes);
-        let both = self.leftover.clone().with(leftover.clone());
         // Whatever happens on the way.
-        self.record = Some(journal.record(&both)?);
-        self.leftover = both;
+        self.recorded.replace(self.recorded.leftover().clone().with(leftover.clone()), journal)?;
         let before = std::mem::replace(&mut self.routes, routes);
         if let Err(error) = change_routes(&before, &self.routes) {
             // Of what is not there, nothing is removed, and what is there already is not added.
@@ -71,8 +67,7 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
             self.routes = before;
             return Err(error.into());
         }
-        self.record = Some(journal.record(&leftover)?);
-        self.leftover = leftover;
+        self.recorded.replace(leftover, journal)?;
         Ok(())
     }
 
@@ -110,21 +105,12 @@ pub enum RouteChangeError {
     Setup(#[from] SetupError),
 }
 
-impl<R> Drop for InstalledRoutes<R> {
-    fn drop(&mut self) {
-        if let Err(error) = self.leftover.undo() {
-            tracing::warn!("routes stay behind until a gateway or tunnel starts: {error}");
-            self.record.take().into_iter().for_each(Record::leave_to_successor);
-        }
-    }
-}
-
 impl RoutesLeftover {
     fn new(routes: &[impl PolicyRoute]) -> Self {
         let mut leftover = RoutesLeftover { tables: Vec::new(), refusals: Vec::new() };
         for remnant in routes.iter().flat_map(PolicyRoute::remnants) {
             match remnant {
-                RouteRemnant::Table(number, family) => leftover.tables.push((number, version_digit(family))),
+                RouteRemnant::Table(number, family) => leftover.tables.push((number, family.version())),
                 RouteRemnant::Refusal(refusal) => leftover.refusals.push(refusal),
             }
         }
@@ -148,16 +134,13 @@ impl Leftover for RoutesLeftover {
     }
 
     fn undo(&self) -> Result<(), SetupError> {
-        let family = |version| if version == 4 { Family::V4 } else { Family::V6 };
+        let family = |version| if version == Family::V4.version() { Family::V4 } else { Family::V6 };
         let tables = self.tables.iter().map(|&(number, version)| RouteRemnant::Table(number, family(version)));
         let refusals = self.refusals.iter().copied().map(RouteRemnant::Refusal);
         tables.chain(refusals).try_for_each(|remnant| remnant.remove())
     }
-}
 
-fn version_digit(family: Family) -> u8 {
-    match family {
-        Family::V4 => 4,
-        Family::V6 => 6,
+    fn stays(&self) -> String {
+        "routes stay behind until a gateway or tunnel starts".to_owned()
     }
 }

@@ -27,9 +27,30 @@ pub fn write_table<const N: usize>(
     Ok(())
 }
 
+/// The head of a column, and the cell of an item there.
+pub type Column<T> = (&'static str, fn(&T) -> String);
+
+/// A line for each item, as [`write_table`].
+///
+/// # Errors
+/// The formatter's.
+pub fn write_columns<'i, T: 'i, const N: usize>(
+    f: &mut Formatter<'_>,
+    indent: &str,
+    columns: &[Column<T>; N],
+    items: impl Iterator<Item = &'i T>,
+) -> fmt::Result {
+    write_table(f, indent, columns.map(|(head, _)| head), items.map(|item| columns.map(|(_, cell)| cell(item))))
+}
+
+/// For people; a dash where it is not known.
+pub fn format_known(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| UNKNOWN_VALUE.to_owned(), |value| value.to_string())
+}
+
 /// For people; a dash where it is not known.
 pub fn format_rate(bits_per_second: Option<f64>) -> String {
-    bits_per_second.map_or_else(|| UNKNOWN_VALUE.to_owned(), |rate| Rate::from_f64(rate).to_string())
+    format_known(bits_per_second.map(Rate::from_f64))
 }
 
 /// A ratio for people: `12.3 %`; a dash where it is not known.

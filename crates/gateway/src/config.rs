@@ -3,7 +3,6 @@
 mod bonded;
 mod changes;
 mod checks;
-mod error;
 mod file;
 mod measurement;
 mod options;
@@ -14,9 +13,8 @@ mod types;
 mod validate;
 
 pub use changes::FixedSetting;
-pub use error::ConfigError;
-pub use options::{PathOption, PathOptionError, SimpleBonded, SimpleConfig};
-pub(crate) use types::network_family;
+pub use kumade_daemon::ConfigError;
+pub use options::{PathOption, PathOptionError};
 pub use types::{
     AddressTranslation, BondedSettings, GatewayConfig, GatewayPath, GatewaySide, LocalSite, MeasurementConfig, Plane,
     RemotePeer, RemoteSite, SessionsConfig,

@@ -1,6 +1,6 @@
 //! What this host has to have, whatever plane carries.
 
-use crate::config::{GatewayConfig, GatewayPath, Plane, network_family};
+use crate::config::{GatewayConfig, GatewayPath, Plane};
 use kumade_net::forwarding::{MissingForwarding, missing_forwarding};
 use kumade_net::interface::Family;
 use kumade_net::interface_address::is_on_link;
@@ -88,7 +88,7 @@ impl GatewayConfig {
     /// What a bonded gateway may lack to pass on the packets of its site's hosts, and what to try.
     pub fn forwarding_warnings(&self) -> Vec<String> {
         let networks = self.remotes.iter().flat_map(|remote| &remote.networks);
-        let families: Vec<_> = networks.map(|network| network_family(*network)).collect();
+        let families: Vec<_> = networks.map(|network| Family::from_network(*network)).collect();
         let warning = |missing: &MissingForwarding| {
             let MissingForwarding { version, key } = missing;
             format!(

@@ -9,13 +9,10 @@
 //! its traffic what a path carries; it is told what was measured of paths that carry little ([`PathMeasurer::update_bonded_rates`]).
 
 mod apply;
-mod fill_status;
 mod load;
 mod measurer;
 mod path_measurement;
 mod server;
-mod status;
 
-pub use measurer::PathMeasurer;
+pub use measurer::{MeasuredPathStatus, PathMeasurer};
 pub use server::{MeasurementServer, MeasurementServerError};
-pub use status::{LastMeasurement, MeasuredPathStatus};

@@ -1,20 +1,14 @@
-//! The status of a gateway in Prometheus' text format (OpenMetrics).
+//! The metrics of a gateway.
 
-use crate::status::{GatewayPathStatus, GatewayStatus, RemotePath, RemoteSessions, RemoteSiteStatus, Tunnel};
-use ::kumade_overlay_status::metrics::{TrafficCounter, encode_refused, encode_traffic};
-use kumade_daemon::metrics::{Counter, Encoder, Gauge, Labels, bool_as_f64, encode_text};
+use crate::status::{
+    GatewayPathStatus, GatewayStatus, RemotePath, RemoteSessions, RemoteSiteStatus, SESSION_COUNTERS, Tunnel,
+};
+use kumade_daemon::metrics::{Counter, Encoder, Gauge, Labels, bool_as_f64};
+use kumade_overlay_io::status::metrics::{TrafficCounter, encode_refused, encode_traffic};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use std::fmt;
-
-/// The metrics of a gateway. Their names begin with `kumade_gateway_`.
-pub fn encode_metrics(status: GatewayStatus) -> String {
-    encode_text("kumade_gateway", GatewayMetrics(status))
-}
-
-#[derive(Debug)]
-struct GatewayMetrics(GatewayStatus);
 
 const GATEWAY_GAUGES: [Gauge<GatewayStatus>; 2] = [
     ("uptime_seconds", "For how long the gateway has run", |status| Some(status.duration_seconds)),
@@ -57,40 +51,16 @@ const SESSION_GAUGES: [Gauge<RemoteSessions>; 3] = [
         Some(sessions.restored as f64)
     }),
 ];
-const SESSION_COUNTERS: [Counter<RemoteSessions>; 17] = [
-    ("sessions_begun", "Flows for which a session was begun", |of| of.counters.begun),
-    ("sessions_accepted", "Requests that the remote gateway has confirmed", |of| of.counters.accepted),
-    ("sessions_refused", "Requests that it has refused", |of| of.counters.refused),
-    ("sessions_idle", "Sessions that ended because no packet passed", |of| of.counters.idle),
-    ("sessions_unanswered", "Requests and ends that were never answered", |of| of.counters.unanswered),
-    ("sessions_asked_again", "Sessions that the remote gateway had lost", |of| of.counters.asked_again),
-    ("sessions_no_alias", "Flows for which no aliases were free", |of| of.counters.no_alias),
-    ("sessions_full", "Flows seen while there were as many sessions as may be", |of| of.counters.full),
-    ("sessions_failed", "Flows for which the system took no rule", |of| of.counters.failed),
-    ("sessions_granted", "Rules installed for the remote gateway", |of| of.counters.granted),
-    ("sessions_denied", "Requests of the remote gateway that were refused", |of| of.counters.denied),
-    ("sessions_lapsed", "Rules removed because they were no longer mentioned", |of| of.counters.lapsed),
-    ("sessions_remote_restarts", "Restarts of the remote gateway", |of| of.counters.restarts),
-    ("sessions_remote_losses", "Times that the remote gateway no longer answered", |of| of.counters.losses),
-    ("sessions_retransmitted_messages", "Messages that were sent again", |of| of.counters.retransmissions),
-    ("sessions_ignored_messages", "Messages of earlier lives, and those not understood", |of| {
-        of.counters.ignored_messages
-    }),
-    ("sessions_rate_limited_messages", "Messages beyond the rate that is looked at", |of| {
-        of.counters.rate_limited_messages
-    }),
-];
-
-impl Collector for GatewayMetrics {
+impl Collector for GatewayStatus {
     fn encode(&self, mut descriptors: DescriptorEncoder) -> fmt::Result {
         let mut encoder = Encoder::new(&mut descriptors, "");
-        let gateway = ("gateway", self.0.name.as_str());
-        encoder.encode_gauges(&[(vec![gateway], &self.0)], &GATEWAY_GAUGES)?;
-        let paths = self.0.paths.iter();
+        let gateway = ("gateway", self.name.as_str());
+        encoder.encode_gauges(&[(vec![gateway], self)], &GATEWAY_GAUGES)?;
+        let paths = self.paths.iter();
         let paths = paths.map(|path| (vec![gateway, ("path", &*path.name), ("interface", &*path.interface)], path));
         let paths: Vec<_> = paths.collect();
         encoder.encode_gauges(&paths, &PATH_GAUGES)?;
-        if self.0.plane == crate::status::PlaneKind::Direct {
+        if self.plane == crate::status::PlaneKind::Direct {
             encoder.encode_counters(&paths, &PATH_COUNTERS)?;
         }
         encode_traffic(&mut encoder, &paths, &PATH_TRAFFIC_COUNTERS)?;
@@ -98,17 +68,16 @@ impl Collector for GatewayMetrics {
         Tunnel::encode_metrics(&mut descriptors, "tunnel_", &self.labelled_remotes(|remote| remote.tunnel.as_ref()))?;
         let mut encoder = Encoder::new(&mut descriptors, "");
         self.encode_sessions(&mut encoder)?;
-        self.0.refused.iter().try_for_each(|refused| encode_refused(&mut encoder, gateway, refused))
+        self.refused.iter().try_for_each(|refused| encode_refused(&mut encoder, gateway, refused))
     }
 }
 
-impl GatewayMetrics {
+impl GatewayStatus {
     fn encode_remote_paths(&self, encoder: &mut Encoder<'_, '_>) -> fmt::Result {
         let mut paths = Vec::new();
-        for remote in &self.0.remotes {
-            let labels = [("gateway", self.0.name.as_str()), ("remote", remote.name.as_str())];
+        for (labels, remote) in self.labelled_remotes(Some) {
             paths.extend(
-                remote.paths.iter().map(|path| ([labels.as_slice(), &[("path", path.name.as_str())]].concat(), path)),
+                remote.paths.iter().map(|path| ([&labels[..], &[("path", path.name.as_str())]].concat(), path)),
             );
         }
         encoder.encode_gauges(&paths, &REMOTE_PATH_GAUGES)
@@ -117,7 +86,10 @@ impl GatewayMetrics {
     fn encode_sessions(&self, encoder: &mut Encoder<'_, '_>) -> fmt::Result {
         let sessions = self.labelled_remotes(|remote| remote.sessions.as_ref());
         encoder.encode_gauges(&sessions, &SESSION_GAUGES)?;
-        encoder.encode_counters(&sessions, &SESSION_COUNTERS)?;
+        for (name, help, _, count) in SESSION_COUNTERS {
+            let counts = sessions.iter().map(|(labels, sessions)| (labels.clone(), count(&sessions.counters)));
+            encoder.encode_counts(&format!("sessions_{name}"), help, counts)?;
+        }
         let help = "Flows to the site that have a session, by its phase";
         encoder.encode_metric("sessions_divided", help, MetricType::Gauge, |mut metric| {
             let counts =
@@ -134,8 +106,8 @@ impl GatewayMetrics {
         &'a self,
         part: impl Fn(&'a RemoteSiteStatus) -> Option<&'a T>,
     ) -> Vec<(Labels<'a>, &'a T)> {
-        let labels = |name| vec![("gateway", self.0.name.as_str()), ("remote", name)];
-        let remotes = self.0.remotes.iter();
+        let labels = |name| vec![("gateway", self.name.as_str()), ("remote", name)];
+        let remotes = self.remotes.iter();
         remotes.filter_map(|remote| Some((labels(remote.name.as_str()), part(remote)?))).collect()
     }
 }
@@ -143,6 +115,11 @@ impl GatewayMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kumade_daemon::metrics::encode_text;
+
+    fn encode_metrics(status: GatewayStatus) -> String {
+        encode_text("kumade_gateway", status)
+    }
 
     #[test]
     fn metrics_are_as_prometheus_wants_them() {

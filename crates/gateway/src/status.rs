@@ -1,8 +1,8 @@
 //! What is seen of a gateway from outside: the document `kumade.gateway/1`, on which other programs may rely, and the same
 //! for people. Its JSON Schema is `schemas/kumade.gateway.1.json`.
 //!
-//! Counts are totals since the start. Rates and shares are about the last interval: [`GatewayStatus::with_rates_since`] makes them of two
-//! documents.
+//! Counts are totals since the start. Rates and shares are about the last interval: a [`Recorder`](kumade_overlay_io::status::Recorder) makes
+//! them of two documents.
 
 mod interval;
 mod recorder;
@@ -10,11 +10,12 @@ mod session_text;
 mod sessions;
 mod text;
 
-pub use ::kumade_overlay_status::{
+pub use kumade_overlay_io::status::{
     HistogramBucket, PathState, RefusedTraffic, Resequencing, Traffic, Tunnel, TunnelPath, Waits,
 };
 pub use recorder::{blank_status, new_recorder};
-pub use sessions::{NatSessionStatus, PhaseCounts, RemoteSessions, SessionCounters, SessionPhase, SessionRole};
+pub(crate) use session_text::SESSION_COUNTERS;
+pub use sessions::{NatSessionStatus, PhaseCounts, RemoteSessions, SessionPhase};
 
 use kumade_probe_train::Estimate;
 use schemars::JsonSchema;
@@ -22,8 +23,7 @@ use serde::{Deserialize, Serialize};
 
 /// A gateway at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Status")]
+#[serde(deny_unknown_fields, rename = "Status")]
 pub struct GatewayStatus {
     /// The document's kind and version.
     #[schemars(extend("const" = GatewayStatus::SCHEMA))]
@@ -63,8 +63,7 @@ pub enum PlaneKind {
 
 /// A path, with what all remote sites together get of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Path")]
+#[serde(deny_unknown_fields, rename = "Path")]
 pub struct GatewayPathStatus {
     /// Its name.
     pub name: String,
@@ -86,8 +85,7 @@ pub struct GatewayPathStatus {
 
 /// A remote site.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Remote")]
+#[serde(deny_unknown_fields, rename = "Remote")]
 pub struct RemoteSiteStatus {
     /// Its name.
     pub name: String,
@@ -113,8 +111,7 @@ pub struct RemotePath {
 
 /// What measurements tell of a path to a remote site.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Measured")]
+#[serde(deny_unknown_fields, rename = "Measured")]
 pub struct MeasuredStatus {
     /// The rate by which it is weighed: what is available and what is carried; null before the first measurement.
     pub rate_bits_per_second: Option<f64>,

@@ -1,6 +1,6 @@
 //! What a configuration file may say, and how faults in it are told.
 
-use kumade_gateway::config::{GatewaySide, PathOption, SimpleConfig};
+use kumade_gateway::config::GatewaySide;
 use kumade_gateway::direct::DirectPlan;
 use kumade_gateway::{ConfigError, GatewayConfig};
 use proptest::prelude::*;
@@ -196,28 +196,6 @@ fn a_gateway_on_one_cable_needs_to_know_its_hosts() {
     let unknown = same.replace("networks = [\"10.1.0.0/24\", \"fd01::/64\"]", "");
     let error = read(&unknown).unwrap_err().to_string();
     assert!(error.contains("site.toml:5: lan is also a path's interface"), "{error}");
-}
-
-#[test]
-fn options_say_the_same_as_a_file() {
-    let options = |paths: &[&str], locals: &[&str]| SimpleConfig {
-        name: "gateway".into(),
-        on_event: None,
-        prometheus: Some("9273".into()),
-        bonded: None,
-        locals: locals.iter().map(|name| (*name).to_owned()).collect(),
-        paths: paths.iter().map(|path| path.parse::<PathOption>().unwrap()).collect(),
-        remotes: vec![],
-    };
-    let config =
-        GatewayConfig::from_options(&options(&["path1:16@10.9.1.2", "path2:3@10.9.2.2"], &["lan"]), &interfaces());
-    let config = config.unwrap();
-    assert_eq!(config.prometheus, Some("127.0.0.1:9273".parse().unwrap()));
-    assert_eq!(config.remotes[0].ratio.to_string(), "16:3");
-    assert_eq!(config.remotes[0].networks, ["0.0.0.0/0".parse().unwrap()]);
-    let error =
-        GatewayConfig::from_options(&options(&["path1", "eth9"], &["lan"]), &interfaces()).unwrap_err().to_string();
-    assert!(error.starts_with("command line: this host has no interface `eth9`"), "{error}");
 }
 
 proptest! {

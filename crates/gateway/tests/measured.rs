@@ -8,6 +8,7 @@ use kumade_gateway::GatewayConfig;
 use kumade_gateway::config::Plane;
 use kumade_gateway::direct::DirectPlane;
 use kumade_gateway::measure::{MeasurementServer, PathMeasurer};
+use kumade_gateway::status::MeasuredStatus;
 use kumade_link::LinkConfig;
 use kumade_multipath::measured::rates_to_ratio;
 use kumade_net::clock;
@@ -71,11 +72,15 @@ fn start(sites: &Sites, test: &str) -> (DirectPlane, PathMeasurer) {
     (plane, PathMeasurer::new(&config, None, 1, clock::monotonic()).unwrap())
 }
 
+fn is_known(path: &MeasuredStatus) -> bool {
+    path.age_seconds.is_some() || path.error.is_some()
+}
+
 /// Until each path has been measured once, or has failed to be.
 fn measure(sites: &Sites, plane: &mut DirectPlane, measurer: &mut PathMeasurer) {
     let is_done = || {
         sites.left.run(|| measurer.update_direct_weights(plane)).unwrap().unwrap();
-        measurer.status(clock::monotonic()).iter().all(|path| path.last.is_some() || path.error.is_some())
+        measurer.status(clock::monotonic()).iter().all(|path| is_known(&path.measured))
     };
     assert!(eventually(is_done));
 }
@@ -89,7 +94,7 @@ fn the_ratio_becomes_that_of_the_measured_rates() {
         measure(&sites, &mut plane, &mut measurer);
         let status = measurer.status(clock::monotonic());
         assert_eq!(status.iter().map(|path| (path.remote, path.path)).collect::<Vec<_>>(), [(0, 0), (0, 1)]);
-        let rates: Option<Vec<f64>> = status.iter().map(|path| Some(path.rate?.as_f64())).collect();
+        let rates: Option<Vec<f64>> = status.iter().map(|path| path.measured.rate_bits_per_second).collect();
         match rates {
             Some(rates) => {
                 let weights: Vec<u32> = status.iter().map(|path| path.weight.unwrap()).collect();
@@ -98,7 +103,9 @@ fn the_ratio_becomes_that_of_the_measured_rates() {
                 assert!(weights == rates_to_ratio(&rates) || weights.contains(&0), "{rates:?}: {weights:?}");
                 eprintln!("40 and 10 Mbit/s: {rates:?}, {weights:?}");
             }
-            None => assert!(status.iter().any(|path| path.error.as_ref().is_some_and(|reason| !reason.is_empty()))),
+            None => {
+                assert!(status.iter().any(|path| path.measured.error.as_ref().is_some_and(|reason| !reason.is_empty())))
+            }
         }
         sites.left.run(|| drop((plane, measurer))).unwrap();
     });
@@ -111,9 +118,9 @@ fn without_an_answer_the_configured_weights_stay_and_the_reason_is_told() {
         let (mut plane, mut measurer) = start(&sites, "silent");
         measure(&sites, &mut plane, &mut measurer);
         let refused = |status: &kumade_gateway::measure::MeasuredPathStatus, words: &str| {
-            let reason = status.error.clone().unwrap();
+            let reason = status.measured.error.clone().unwrap();
             assert!(reason.contains(words), "{reason}");
-            assert_eq!((status.rate, status.weight), (None, None));
+            assert_eq!((status.measured.rate_bits_per_second, status.weight), (None, None));
         };
         for (path, address) in measurer.status(clock::monotonic()).iter().zip(["10.9.1.2:7272", "10.9.2.2:7272"]) {
             refused(path, &format!("cannot connect to {address}"));
@@ -178,11 +185,10 @@ fn the_bonded_plane_is_told_what_was_measured_of_idle_paths() {
             for ((measured, known), was_told) in paths.zip(&mut was_told) {
                 // What differs by less than a tenth is left as it was believed. Nor is a path told that carries something just then:
                 // 100 kbit/s, for a second. What a path carries afterwards may tell it another rate.
-                let is_told = measured.rate.is_some_and(|rate| {
-                    (0.9..=1.12).contains(&(known.status.rate.as_f64() / rate.as_f64()))
-                        || known.status.sent_bytes > 12_500
+                let is_told = measured.measured.rate_bits_per_second.is_some_and(|rate| {
+                    (0.9..=1.12).contains(&(known.status.rate.as_f64() / rate)) || known.status.sent_bytes > 12_500
                 });
-                *was_told |= is_told || measured.error.is_some();
+                *was_told |= is_told || measured.measured.error.is_some();
             }
             was_told == [true; 2]
         };

@@ -140,7 +140,7 @@ impl Running {
 
     /// Of the flows that it sends, those that are divided.
     fn divided(&self) -> usize {
-        let is_divided = |role, phase| role == NatRole::Sending && phase == SessionPhase::Active;
+        let is_divided = |role, phase| role == NatRole::Divides && phase == SessionPhase::Active;
         self.remote().sessions.iter().filter(|session| is_divided(session.role, session.phase)).count()
     }
 }
@@ -212,7 +212,7 @@ fn a_transfer_is_divided_by_itself_hosts_see_their_addresses_and_it_ends_when_id
                 // The acknowledgements have a session of their own.
                 assert!(eventually(|| running.iter().all(|one| one.divided() == 1)));
                 // It is counted once a second.
-                let receiving = || running[1].remote().sessions.into_iter().find(|one| one.role == NatRole::Receiving);
+                let receiving = || running[1].remote().sessions.into_iter().find(|one| one.role == NatRole::Restores);
                 assert!(eventually(|| receiving().is_some_and(|session| session.packets > 10)));
                 receiving().unwrap()
             });
@@ -221,7 +221,7 @@ fn a_transfer_is_divided_by_itself_hosts_see_their_addresses_and_it_ends_when_id
         }
         for running in &running {
             let statistics = running.remote().statistics;
-            assert!(statistics.ended_idle >= 2 && statistics.lapsed == 0 && statistics.failed == 0, "{statistics:?}");
+            assert!(statistics.idle >= 2 && statistics.lapsed == 0 && statistics.failed == 0, "{statistics:?}");
         }
         ends.iter().zip(running).for_each(|(end, running)| end.stop(running));
     });
@@ -331,7 +331,7 @@ fn ten_thousand_flows_have_sessions_at_once_and_one_more_has_none() {
         assert!(granted >= u64::from(FLOWS), "{granted}");
         assert!(eventually(|| {
             send(FIRST_PORT + FLOWS);
-            running[0].remote().statistics.at_limit > 0
+            running[0].remote().statistics.full > 0
         }));
         // Both tell about them, in time and in a document of bounded size.
         for (end, running, far) in [(&ends[0], &running[0], &ends[1]), (&ends[1], &running[1], &ends[0])] {

@@ -19,31 +19,30 @@ const NO_LANDLOCK: &str = "no Landlock in this kernel";
 pub(crate) type Capability = (u32, &'static str);
 
 impl Confinement {
-    /// To be confined, unless the user wants the program to keep its privileges.
-    pub(crate) fn unless_kept(keeps_privileges: bool) -> Option<Self> {
-        (!keeps_privileges).then(Self::default)
-    }
-
-    /// All that moving packets does not take: capabilities but those to have interfaces, routes and rules, to restore them at
+    /// Gives up all that moving packets does not take: capabilities but those to have interfaces, routes and rules, to restore them at
     /// the end, and to bind to these ports; writes but those of control sockets and records; of this thread and of those that it
     /// starts from now on.
-    pub(crate) fn keep_network_privileges(&mut self, ports: impl IntoIterator<Item = u16>) {
+    pub(crate) fn to_network(ports: impl IntoIterator<Item = u16>) -> Self {
+        let mut confinement = Confinement::default();
         let directory = RuntimeDir::standard("kumade");
         Journal::new(directory.clone()).forget_gone_namespaces();
         let mut kept = vec![(NET_ADMIN, "CAP_NET_ADMIN"), (NET_RAW, "CAP_NET_RAW")];
         kept.extend(port_capability(ports));
-        self.drop_capabilities(&kept);
-        self.deny_writes_outside(directory.create_writable());
+        confinement.drop_capabilities(&kept);
+        confinement.deny_writes_outside(directory.create_writable());
+        confinement
     }
 
-    /// All that monitoring does not take: capabilities but those for ICMP echo, and to bind to these ports; writes but those of the
+    /// Gives up all that monitoring does not take: capabilities but those for ICMP echo, and to bind to these ports; writes but those of the
     /// archive and of control sockets; of this thread and of those that it starts from now on.
-    pub(crate) fn keep_monitor_privileges(&mut self, ports: impl IntoIterator<Item = u16>, archive: Option<&Path>) {
+    pub(crate) fn to_monitor(ports: impl IntoIterator<Item = u16>, archive: Option<&Path>) -> Self {
+        let mut confinement = Confinement::default();
         let kept: Vec<_> = [(NET_RAW, "CAP_NET_RAW")].into_iter().chain(port_capability(ports)).collect();
-        self.drop_capabilities(&kept);
+        confinement.drop_capabilities(&kept);
         let mut writable = RuntimeDir::standard("kumade").create_writable();
         writable.extend(archive.map(Path::to_owned));
-        self.deny_writes_outside(writable);
+        confinement.deny_writes_outside(writable);
+        confinement
     }
 
     fn deny_writes_outside(&mut self, writable: Vec<PathBuf>) {

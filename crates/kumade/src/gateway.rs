@@ -3,21 +3,21 @@
 mod config_file;
 mod keys;
 mod live;
-mod registry;
 mod run;
 mod services;
 mod status;
 
 use crate::output::{StandardOutput, note};
+use crate::running::GATEWAY;
 use crate::usage::usage_error;
 use clap::{Args, Subcommand};
 use config_file::read_config;
 use kumade_gateway::GatewayConfig;
-use kumade_gateway::config::{PathOption, Plane, SimpleBonded, SimpleConfig};
+use kumade_gateway::config::{PathOption, Plane};
 use kumade_gateway::direct::{DirectPlan, check_forwarding};
 use kumade_net::interface;
 use kumade_overlay_io::OuterTransportConfig;
-use registry::DEFAULT_NAME;
+use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -68,7 +68,7 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "COUNT", requires = "key", value_parser = clap::value_parser!(u8).range(1..=kumade_overlay_io::MAX_THREADS as i64))]
     threads: Option<u8>,
     /// Name of the gateway, for `kumade gateway status`
-    #[arg(long, default_value = DEFAULT_NAME)]
+    #[arg(long, default_value = GATEWAY.usual_name)]
     name: String,
     /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
     #[arg(long, value_name = "[ADDRESS:]PORT")]
@@ -105,7 +105,7 @@ pub fn run(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
     let config = match (&args.command, &args.config) {
         (Some(GatewayCommand::Status(args)), _) => return status::run(args),
         (Some(GatewayCommand::Check { file }), _) | (None, Some(file)) => read_config(file, &interface::names()?)?,
-        (None, None) => GatewayConfig::from_options(&args.to_simple_config(), &interface::names()?),
+        (None, None) => GatewayConfig::from_options(&args.to_toml()?, &interface::names()?),
     };
     match (config, &args.command) {
         (Err(error), _) => Ok(usage_error(&error)),
@@ -158,24 +158,83 @@ fn check_config(config: &GatewayConfig) -> anyhow::Result<ExitCode> {
 }
 
 impl GatewayArgs {
-    fn to_simple_config(&self) -> SimpleConfig {
-        // clap wants both keys or none.
-        let keys = self.key.clone().zip(self.peer.clone());
-        let bonded = keys.map(|(key_file, peer)| SimpleBonded {
-            key_file,
-            peer,
-            psk_file: self.preshared_key.clone(),
-            addresses: self.peer_addresses.clone(),
-            threads: self.threads.map(usize::from),
+    /// As a file would say it. Paths are called `path1`, `path2` …
+    fn to_toml(&self) -> anyhow::Result<String> {
+        let path = |(number, path): (usize, &PathOption)| {
+            let PathOption { interface, weight, gateways } = path;
+            json!({ "name": format!("path{number}"), "interface": interface, "weight": weight, "gateways": gateways })
+        };
+        let has_networks = self.key.is_some() || !self.remotes.is_empty();
+        let networks =
+            if has_networks { json!(self.remotes) } else { json!(PathOption::default_networks(&self.paths)) };
+        let mut file = json!({
+            "gateway": {
+                "name": self.name,
+                "prometheus": self.prometheus,
+                "on-event": self.on_event,
+                "plane": if self.key.is_some() { "bonded" } else { "direct" },
+            },
+            "bonded": self.key.as_ref().map(|key| json!({ "key": key, "threads": self.threads })),
+            "local": self.locals.iter().map(|name| json!({ "interface": name })).collect::<Vec<_>>(),
+            "path": (1..).zip(&self.paths).map(path).collect::<Vec<_>>(),
+            "remote": [{
+                "name": "remote",
+                "networks": networks,
+                "public-key": self.peer,
+                "preshared-key": self.preshared_key,
+                "addresses": self.peer_addresses,
+            }],
         });
-        SimpleConfig {
-            name: self.name.clone(),
-            prometheus: self.prometheus.clone(),
-            on_event: self.on_event.clone(),
-            locals: self.locals.clone(),
-            paths: self.paths.clone(),
-            remotes: self.remotes.clone(),
-            bonded,
+        remove_nulls(&mut file);
+        Ok(toml::to_string(&file)?)
+    }
+}
+
+/// TOML has none.
+fn remove_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(remove_nulls);
         }
+        Value::Array(items) => items.iter_mut().for_each(remove_nulls),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: GatewayArgs,
+    }
+
+    fn read(line: &str) -> Result<GatewayConfig, kumade_gateway::ConfigError> {
+        let args = Line::parse_from(["gateway"].into_iter().chain(line.split(' '))).args;
+        GatewayConfig::from_options(&args.to_toml().unwrap(), &["lan", "path1", "path2"].map(str::to_owned))
+    }
+
+    #[test]
+    fn options_say_the_same_as_a_file() {
+        let line = "--local lan --path path1:16@10.9.1.2 --path path2:3@10.9.2.2 --prometheus 9273";
+        let config = read(line).unwrap();
+        assert_eq!(config.prometheus, Some("127.0.0.1:9273".parse().unwrap()));
+        assert_eq!(config.remotes[0].ratio.to_string(), "16:3");
+        assert_eq!(config.remotes[0].networks, ["0.0.0.0/0".parse().unwrap()]);
+        let error = read("--local lan --path path1 --path eth9").unwrap_err().to_string();
+        assert!(error.starts_with("command line: this host has no interface `eth9`"), "{error}");
+    }
+
+    #[test]
+    fn a_remote_gateway_is_known_by_its_key() {
+        let key = "85d3f0b4c1a2968777665544332211000123456789abcdef0123456789abcd6f";
+        let line = format!("--key a.key --peer {key} --path path1 --remote 10.2.0.0/24 --threads 2");
+        let config = read(&line).unwrap();
+        let Plane::Bonded(bonded) = &config.plane else { panic!("{config:?}") };
+        assert_eq!((bonded.threads, bonded.peers[0].key.to_string().as_str()), (2, key));
     }
 }

@@ -18,6 +18,7 @@ mod measure;
 mod monitor;
 mod notices;
 mod output;
+mod running;
 mod serve;
 mod terminal;
 mod text;

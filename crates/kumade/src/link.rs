@@ -2,18 +2,18 @@
 
 mod live;
 mod options;
-mod registry;
 mod show;
 mod view;
 
 use crate::confinement::Confinement;
 use crate::live::screen::Screen;
 use crate::output::{StandardOutput, note};
+use crate::running::{LINK, parse_name, registry, serve_metrics};
 use crate::usage::usage_error;
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use kumade_daemon::{Exporter, metrics_address, signals};
-use kumade_emulator::control::{Reply, Request};
+use kumade_daemon::{metrics_address, signals};
+use kumade_emulator::control::{LinkProtocol, Reply, Request};
 use kumade_emulator::prometheus;
 use kumade_emulator::schedule::{self, Schedule};
 use kumade_emulator::session::LinkSession;
@@ -21,7 +21,6 @@ use kumade_emulator::settings::{Settings, SettingsChange};
 use kumade_emulator::{EmulatorError, PortSpec};
 use kumade_units::{Span, parse};
 use options::SettingOptions;
-use registry::{DEFAULT_NAME, link_name, link_registry, with_hint};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -71,7 +70,7 @@ struct StartArgs {
     #[arg(long)]
     tun: bool,
     /// Name of the link, for `kumade link set` and `kumade link show`
-    #[arg(long, default_value = DEFAULT_NAME, value_parser = link_name)]
+    #[arg(long, default_value = LINK.usual_name, value_parser = parse_name)]
     name: String,
     /// Change settings at given times: a file with lines such as `10s rate 5mbit` or `20s up loss 1%`; a last line such as
     /// `30s repeat` starts it again
@@ -102,7 +101,7 @@ struct StartArgs {
 #[derive(Debug, Args)]
 struct SetArgs {
     /// Name of the link
-    #[arg(long, default_value = DEFAULT_NAME, value_parser = link_name)]
+    #[arg(long, default_value = LINK.usual_name, value_parser = parse_name)]
     name: String,
     #[command(flatten)]
     settings: SettingOptions,
@@ -114,7 +113,7 @@ struct SetArgs {
 #[derive(Debug, Args)]
 struct StopArgs {
     /// Name of the link
-    #[arg(long, default_value = DEFAULT_NAME, value_parser = link_name)]
+    #[arg(long, default_value = LINK.usual_name, value_parser = parse_name)]
     name: String,
 }
 
@@ -146,14 +145,12 @@ fn start_link(args: &StartArgs) -> anyhow::Result<ExitCode> {
         Err(reason) => return Ok(usage_error(&reason)),
     };
     let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
-    let claim = link_registry().lock_name(&args.name).map_err(with_hint)?;
+    let claim = registry::<LinkProtocol>().lock_name(&args.name).map_err(|error| LINK.explain(error))?;
     let ports = [&args.first, &args.second].map(|name| port_spec(name, args.tun));
     // Asked before the confinement, which denies that.
     let has_screen = Screen::is_available();
-    let mut confinement = Confinement::unless_kept(args.keep_privileges);
-    if let Some(confinement) = &mut confinement {
-        confinement.keep_network_privileges(args.prometheus.map(|address| address.port()));
-    }
+    let metrics_port = args.prometheus.map(|address| address.port());
+    let confinement = (!args.keep_privileges).then(|| Confinement::to_network(metrics_port));
     let session = match LinkSession::start(&args.name, ports, settings) {
         Ok(session) => Arc::new(session),
         Err(error @ EmulatorError::SameInterface(_)) => return Ok(usage_error(&error)),
@@ -165,17 +162,10 @@ fn start_link(args: &StartArgs) -> anyhow::Result<ExitCode> {
         answering.handle_request(&request)
     })?;
     let counting = Arc::clone(&session);
-    let exporter = args
-        .prometheus
-        .map(|address| Exporter::start(address, move || prometheus::encode_metrics(&counting.total())))
-        .transpose()?;
-    if let Some(exporter) = &exporter {
-        note!("metrics: http://{}/metrics", exporter.address());
-    }
-    if let Some(confinement) = confinement {
-        confinement.finish();
-    }
-    let name = if args.name == DEFAULT_NAME { String::new() } else { format!(" --name {}", args.name) };
+    let serve = |address| serve_metrics(address, move || prometheus::encode_metrics(&counting.total()));
+    let exporter = args.prometheus.map(serve).transpose()?;
+    confinement.into_iter().for_each(Confinement::finish);
+    let name = if args.name == LINK.usual_name { String::new() } else { format!(" --name {}", args.name) };
     note!("{} and {} are bridged; `kumade link set{name}` changes the link, Ctrl-C stops it", args.first, args.second);
     let mut view = LinkView::new(args.output(), has_screen)?;
     let watched = follow_session(&session, &mut schedule, args.every, &stop, &mut view);
@@ -232,7 +222,10 @@ fn send_settings(args: &SetArgs) -> anyhow::Result<ExitCode> {
         Ok(change) => change,
         Err(error) => return Ok(usage_error(&error)),
     };
-    match link_registry().send_request(&args.name, &Request::Set { change }).map_err(with_hint)? {
+    match registry::<LinkProtocol>()
+        .send_request(&args.name, &Request::Set { change })
+        .map_err(|error| LINK.explain(error))?
+    {
         Reply::Done { settings: [up, down] } => {
             writeln!(StandardOutput, "up: {up}\ndown: {down}")?;
             Ok(ExitCode::SUCCESS)
@@ -244,8 +237,8 @@ fn send_settings(args: &SetArgs) -> anyhow::Result<ExitCode> {
 
 /// Ends the link, and returns once it is gone.
 fn stop_link(name: &str) -> anyhow::Result<ExitCode> {
-    let links = link_registry();
-    links.send_request(name, &Request::Stop).map_err(with_hint)?;
+    let links = registry::<LinkProtocol>();
+    links.send_request(name, &Request::Stop).map_err(|error| LINK.explain(error))?;
     let deadline = Instant::now() + STOP_TIMEOUT;
     while links.running_names().iter().any(|running| running == name) {
         anyhow::ensure!(

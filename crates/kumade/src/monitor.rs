@@ -5,17 +5,15 @@ mod check;
 mod config_file;
 mod export;
 mod import;
-mod registry;
 mod run;
 mod show;
 
+use crate::running::{MONITOR_NAME, parse_name};
 use crate::usage::usage_error;
 pub(crate) use alert_command::{AlertCommandArgs, HELPER_COMMAND, run_helper};
 use clap::{Args, Subcommand};
 use config_file::read_role_config;
-use kumade_daemon::{NameLockError, check_name};
 use kumade_monitor::config::RoleConfig;
-use registry::DEFAULT_NAME;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -33,7 +31,7 @@ pub struct MonitorArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Name of this monitor, by which `kumade monitor show` finds it
-    #[arg(long, requires = "config", default_value = DEFAULT_NAME, value_parser = parse_name)]
+    #[arg(long, requires = "config", default_value = MONITOR_NAME, value_parser = parse_name)]
     name: String,
     /// Keep capabilities, writes and system calls that the monitor does not need
     #[arg(long, requires = "config")]
@@ -73,8 +71,4 @@ pub fn run(args: &MonitorArgs) -> anyhow::Result<ExitCode> {
         // Clap asks for one of them.
         (None, None) => Ok(usage_error(&"give the configuration: kumade monitor --config FILE")),
     }
-}
-
-fn parse_name(text: &str) -> Result<String, NameLockError> {
-    check_name(text).map(|()| text.to_owned())
 }

@@ -1,16 +1,16 @@
 //! `kumade tunnel`: carries IP over TCP or UDP between hosts.
 
 mod check;
-mod registry;
 mod run;
 mod source;
 mod status;
 
+use crate::running::parse_name;
 use crate::usage::usage_error;
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use ipnet::IpNet;
-use kumade_daemon::{NameLockError, RuntimeDir, check_name, listen_address, metrics_address};
+use kumade_daemon::{RuntimeDir, listen_address, metrics_address};
 use kumade_noise_session::PublicKey;
 use kumade_overlay_io::OuterDscp;
 use kumade_tunnel::{
@@ -61,7 +61,7 @@ struct FileArgs {
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Name of this end, in place of `name` in the configuration
-    #[arg(long, value_parser = parse_end_name)]
+    #[arg(long, value_parser = parse_name)]
     name: Option<String>,
 }
 
@@ -176,7 +176,7 @@ struct CommonArgs {
 #[derive(Debug, Args)]
 struct MonitoringArgs {
     /// Name of this end, for `kumade tunnel status` [default: that of the device, or `tunnel`, with a number if it is taken]
-    #[arg(long, value_parser = parse_end_name)]
+    #[arg(long, value_parser = parse_name)]
     name: Option<String>,
     /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics_address)]
@@ -189,10 +189,6 @@ struct MonitoringArgs {
     /// Keep capabilities, writes and system calls that the tunnel does not need
     #[arg(long)]
     keep_privileges: bool,
-}
-
-fn parse_end_name(text: &str) -> Result<String, NameLockError> {
-    check_name(text).map(|()| text.to_owned())
 }
 
 /// What is set on the TCP connections. The defaults suit most paths.

@@ -16,17 +16,16 @@ const EDGES: &[(&str, &[&str])] = &[
     // The ECN field of the packets that a queue may mark.
     ("link", &["packet", "units"]),
     ("middlebox", &["packet", "units"]),
-    // Packets wait in a queue discipline until a path has room; a measured rate has its interval; NAT sessions are of flows.
-    ("multipath", &["link", "packet", "probe-train", "units"]),
     ("sketch", &["units"]),
     ("planner", &["units"]),
     ("alerts", &["units"]),
     ("noise-session", &["units"]),
+    // Packets wait in a queue discipline until a path has room; a measured rate has its interval; NAT sessions are of flows; what
+    // travels between hosts is sealed.
+    ("multipath", &["link", "noise-session", "packet", "probe-train", "units"]),
     // Client and server may share a key.
     ("wire", &["noise-session", "probe-train", "units"]),
     ("measurement", &["estimate", "probe-train", "units"]),
-    // What a gateway and a tunnel do between hosts and paths.
-    ("dataplane", &["link", "multipath", "packet", "noise-session", "units"]),
     // Virtual paths carry the trains of a whole measurement, and those of a method alone. Two sites are joined by the
     // gateways' own code, which asks what packets are.
     ("sim", &["estimate", "link", "measurement", "multipath", "packet", "probe-train", "units"]),
@@ -40,9 +39,7 @@ const EDGES: &[(&str, &[&str])] = &[
     // TCP connections of a tunnel that carry no packets.
     ("relay", &["net", "packet-loop", "noise-session", "daemon", "units"]),
     // What a gateway and a tunnel do, over sockets.
-    ("overlay-io", &["dataplane", "multipath", "net", "packet", "packet-loop", "noise-session", "daemon", "units"]),
-    // What is seen of a bonded plane.
-    ("overlay-status", &["overlay-io", "daemon", "dataplane", "multipath", "net", "units"]),
+    ("overlay-io", &["multipath", "net", "packet", "packet-loop", "noise-session", "daemon", "units"]),
     // Its reference clock speaks NTP.
     ("netns-testbed", &["link", "middlebox", "net", "packet", "packet-loop", "units", "wire"]),
     // The STAMP client fits the clocks itself (`kumade_estimate::delay`).
@@ -69,27 +66,12 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("emulator", &["link", "middlebox", "net", "packet", "packet-loop", "daemon", "units"]),
-    (
-        "tunnel",
-        &[
-            "overlay-io",
-            "dataplane",
-            "multipath",
-            "net",
-            "relay",
-            "packet-loop",
-            "noise-session",
-            "daemon",
-            "overlay-status",
-            "units",
-        ],
-    ),
+    ("tunnel", &["overlay-io", "multipath", "net", "relay", "packet-loop", "noise-session", "daemon", "units"]),
     // It measures its paths, and answers the measurements of other gateways.
     (
         "gateway",
         &[
             "overlay-io",
-            "dataplane",
             "multipath",
             "net",
             "packet",
@@ -98,7 +80,6 @@ const EDGES: &[(&str, &[&str])] = &[
             "noise-session",
             "serve",
             "daemon",
-            "overlay-status",
             "probe-train",
             "units",
         ],
@@ -108,7 +89,6 @@ const EDGES: &[(&str, &[&str])] = &[
         "lab",
         &[
             "overlay-io",
-            "dataplane",
             "estimate",
             "gateway",
             "link",
@@ -145,7 +125,6 @@ const EDGES: &[(&str, &[&str])] = &[
             "noise-session",
             "serve",
             "daemon",
-            "overlay-status",
             "probe-train",
             "tunnel",
             "units",
@@ -157,7 +136,7 @@ const EDGES: &[(&str, &[&str])] = &[
 const FOR_TESTS: [&str; 2] = ["netns-testbed", "serve"];
 
 /// Crates without clock, socket, thread and global randomness.
-const PURE: [&str; 15] = [
+const PURE: [&str; 14] = [
     "units",
     "packet",
     "probe-train",
@@ -171,7 +150,6 @@ const PURE: [&str; 15] = [
     "noise-session",
     "wire",
     "measurement",
-    "dataplane",
     "sim",
 ];
 

@@ -2,6 +2,7 @@
 
 use crate::soak;
 
+use crate::gateways::{make_key, metrics, new_directory, wait_until_connected};
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{eventually, in_namespaces, run_ip, wait_for_cables};
@@ -9,8 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -24,17 +24,8 @@ struct Site {
 
 impl Site {
     fn new(test: &str, number: u8) -> Self {
-        let directory = std::env::temp_dir().join(format!("kumade-{test}-{number}-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
+        let directory = new_directory(&format!("{test}-{number}"));
         Site { namespace: Namespace::new().unwrap(), directory, number }
-    }
-
-    fn key(&self) -> String {
-        let file = self.directory.join("gateway.key");
-        let private = ["key", "private", "--output", file.to_str().unwrap()];
-        assert!(program().args(private).status().unwrap().success());
-        let public = program().args(["key", "public"]).stdin(fs::File::open(file).unwrap()).output().unwrap();
-        String::from_utf8(public.stdout).unwrap().trim().to_owned()
     }
 
     fn write_config(&self, far_key: &str, threads: usize) {
@@ -84,14 +75,6 @@ impl Site {
         document
     }
 
-    fn metrics(&self) -> String {
-        let mut metrics = String::new();
-        let mut stream = self.namespace.run(|| TcpStream::connect("127.0.0.1:9273").unwrap()).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
-        stream.read_to_string(&mut metrics).unwrap();
-        metrics
-    }
-
     fn socket(&self) -> UdpSocket {
         let bind = || UdpSocket::bind((format!("10.8.0.{}", self.number), 9)).unwrap();
         let socket = self.namespace.run(bind).unwrap();
@@ -122,17 +105,6 @@ fn joined_sites(test: &str) -> [Site; 2] {
     [left, right]
 }
 
-fn program() -> Command {
-    Command::new(assert_cmd::cargo::cargo_bin("kumade"))
-}
-
-fn wait_until_connected(child: &mut Child) {
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap().ends_with(": connected")), "it ended");
-    // The rest is read, too, or the program would block or fail.
-    std::thread::spawn(move || lines.for_each(drop));
-}
-
 /// Sends a packet through the tunnel; tells whether it comes.
 fn arrives(from: &Site, to: &Site) -> impl FnMut() -> bool {
     let (near, far) = (from.socket(), to.socket());
@@ -148,7 +120,7 @@ fn has_device(site: &Site) -> bool {
 fn two_sites_are_joined_until_one_ends() {
     in_namespaces("two_sites_are_joined_until_one_ends", || {
         let [left, right] = joined_sites("bonded");
-        let keys = [left.key(), right.key()];
+        let keys = [make_key(&left.directory), make_key(&right.directory)];
         left.write_config(&keys[1], 2);
         right.write_config(&keys[0], 2);
         let check = left.namespace.command(assert_cmd::cargo::cargo_bin("kumade"));
@@ -177,7 +149,7 @@ fn two_sites_are_joined_until_one_ends() {
 fn the_status_of_a_tunnel_is_told_as_table_document_and_metrics() {
     in_namespaces("the_status_of_a_tunnel_is_told_as_table_document_and_metrics", || {
         let [left, right] = joined_sites("bonded-status");
-        let keys = [left.key(), right.key()];
+        let keys = [make_key(&left.directory), make_key(&right.directory)];
         left.write_config(&keys[1], 1);
         right.write_config(&keys[0], 1);
         let mut gateways = [&left, &right].map(Site::start);
@@ -201,7 +173,7 @@ fn the_status_of_a_tunnel_is_told_as_table_document_and_metrics() {
         for part in ["site1 (bonded), running for ", "site2: connected for ", "\n  path1 ", "resequencing: "] {
             assert!(named.contains(part), "{part}: {named}");
         }
-        let metrics = left.metrics();
+        let metrics = metrics(&left.namespace);
         let connected = "kumade_gateway_tunnel_connected{gateway=\"site1\",remote=\"site2\"} 1";
         let sent = "kumade_gateway_tunnel_path_sent_bytes_total{gateway=\"site1\",remote=\"site2\",path=\"path1\"}";
         assert!(metrics.contains(connected) && metrics.contains(sent), "{metrics}");
@@ -222,7 +194,7 @@ fn the_status_of_a_tunnel_is_told_as_table_document_and_metrics() {
 fn two_sites_are_joined_without_files() {
     in_namespaces("two_sites_are_joined_without_files", || {
         let sites = joined_sites("bonded-options");
-        let keys = sites.each_ref().map(Site::key);
+        let keys = sites.each_ref().map(|site| make_key(&site.directory));
         let start = |site: &Site| {
             let (own, far) = (site.number, 3 - site.number);
             let key = site.directory.join("gateway.key");
@@ -261,7 +233,7 @@ fn two_sites_are_joined_without_files() {
 fn paths_that_flap_for_a_minute_and_a_kill_harm_nothing() {
     in_namespaces("paths_that_flap_for_a_minute_and_a_kill_harm_nothing", || {
         let sites = joined_sites("bonded-soak");
-        let keys = sites.each_ref().map(Site::key);
+        let keys = sites.each_ref().map(|site| make_key(&site.directory));
         sites[0].write_config(&keys[1], 2);
         sites[1].write_config(&keys[0], 2);
         let mut gateways = sites.each_ref().map(Site::start);

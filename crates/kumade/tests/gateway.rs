@@ -1,10 +1,9 @@
 //! `kumade gateway` as people use it: what it prints, and what it leaves in the system, however it ends.
 
+use crate::gateways::{Host, gateway};
 use kumade_net::gro::GroLimits;
-use kumade_net::interface;
-use kumade_net::namespace::Namespace;
 use kumade_net::nftables::{InstalledTable, Table};
-use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip, wait_for_cables};
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
@@ -12,7 +11,6 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::time::Instant;
 
@@ -46,51 +44,11 @@ alias = "192.0.2.0/24"
 path = "two"
 "#;
 
-/// A host with three interfaces that are up.
-struct Host {
-    namespace: Namespace,
-    /// Where the tests' gateways have their files.
-    directory: PathBuf,
-}
-
 impl Host {
-    fn new(test: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("kumade-{test}-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        fs::write(directory.join("site.toml"), CONFIG).unwrap();
-        let host = Host { namespace: Namespace::new().unwrap(), directory };
-        for (name, v4, v6) in [
-            ("lan", "10.1.0.1/24", "fd01::1/64"),
-            ("path1", "10.9.1.1/24", "fd09:1::1/64"),
-            ("path2", "10.9.2.1/24", "fd09:2::1/64"),
-        ] {
-            let far = format!("far-{name}");
-            host.ip(&["link", "add", name, "type", "veth", "peer", "name", &far]);
-            host.namespace.run(|| [name, &far].map(|name| interface::set_up(name).unwrap())).unwrap();
-            host.ip(&["addr", "add", v4, "dev", name]);
-            host.ip(&["-6", "addr", "add", v6, "dev", name, "nodad"]);
-        }
-        wait_for_cables([&host.namespace]).unwrap();
-        host.forward("1");
+    fn with_site(test: &str) -> Self {
+        let host = Host::new(test);
+        fs::write(host.directory.join("site.toml"), CONFIG).unwrap();
         host
-    }
-
-    fn forward(&self, value: &str) {
-        for name in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
-            self.namespace.run(|| fs::write(format!("/proc/sys/net/{name}"), value)).unwrap().unwrap();
-        }
-    }
-
-    fn ip(&self, arguments: &[&str]) -> String {
-        run_ip(&self.namespace, arguments).unwrap()
-    }
-
-    /// Rules and routes, but for those to this host's own addresses, which the kernel adds in its own time.
-    fn routing(&self) -> String {
-        let kinds = [&["-4", "rule"][..], &["-6", "rule"]];
-        let routes = [&["-4", "route", "show", "table", "all"][..], &["-6", "route", "show", "table", "all"]];
-        let listed: String = kinds.iter().chain(&routes).map(|arguments| self.ip(arguments)).collect();
-        listed.split_inclusive('\n').filter(|line| !line.contains(" table local ")).collect()
     }
 
     /// Whether packets are marked: a table belongs to its process, and no other can have one of that name.
@@ -100,9 +58,7 @@ impl Host {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.namespace.command(assert_cmd::cargo::cargo_bin("kumade"));
-        command.arg("gateway").args(arguments).env("XDG_RUNTIME_DIR", &self.directory).current_dir(&self.directory);
-        command
+        gateway(&self.namespace, &self.directory, arguments)
     }
 
     fn call(&self, arguments: &[&str]) -> Output {
@@ -122,12 +78,6 @@ impl Host {
         }
         assert!(line.contains("packets are divided among 2 paths"), "{line}");
         Running { child, _said: said }
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -158,7 +108,7 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn a_gateway_leaves_the_system_as_it_was_on_signals_and_after_a_kill_at_the_next_start() {
     in_namespaces("a_gateway_leaves_the_system_as_it_was_on_signals_and_after_a_kill_at_the_next_start", || {
-        let host = Host::new("gateway-ends");
+        let host = Host::with_site("gateway-ends");
         let before = host.routing();
         let config = ["--config", "site.toml"];
         let running = host.start(&config);
@@ -184,7 +134,7 @@ fn a_gateway_leaves_the_system_as_it_was_on_signals_and_after_a_kill_at_the_next
 #[test]
 fn after_a_kill_another_configuration_starts_from_nothing() {
     in_namespaces("after_a_kill_another_configuration_starts_from_nothing", || {
-        let host = Host::new("gateway-other");
+        let host = Host::with_site("gateway-other");
         let before = host.routing();
         let limits = || host.namespace.run(|| GroLimits::read("lan")).unwrap().unwrap();
         let unlimited = limits();
@@ -209,7 +159,7 @@ fn after_a_kill_another_configuration_starts_from_nothing() {
 #[test]
 fn check_prints_the_plan_and_faults_are_told_with_their_line() {
     in_namespaces("check_prints_the_plan_and_faults_are_told_with_their_line", || {
-        let host = Host::new("gateway-check");
+        let host = Host::with_site("gateway-check");
         let plan = host.call(&["check", "site.toml"]);
         let printed = text(&plan.stdout);
         assert_eq!((plan.status.code(), text(&plan.stderr).as_str()), (Some(0), ""));
@@ -310,7 +260,7 @@ fn is_restored(shown: &str) -> bool {
 #[test]
 fn the_status_of_the_direct_plane_is_told_and_shown_live() {
     in_namespaces("the_status_of_the_direct_plane_is_told_and_shown_live", || {
-        let host = Host::new("gateway-status");
+        let host = Host::with_site("gateway-status");
         let absent = host.call(&["status"]);
         assert_eq!(absent.status.code(), Some(1));
         let said = text(&absent.stderr);

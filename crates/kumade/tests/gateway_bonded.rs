@@ -2,12 +2,12 @@
 
 use crate::privileges;
 
+use crate::gateways::{Host, make_key};
 use kumade_net::interface;
-use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{eventually, in_namespaces, run_ip, wait_for_cables};
+use kumade_netns_testbed::{eventually, in_namespaces};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -65,56 +65,24 @@ name = "far"
 networks = ["10.2.0.0/24"]
 "#;
 
-/// A host with two uplinks and a network of hosts, and a directory for its gateway.
-struct Host {
-    namespace: Namespace,
-    directory: PathBuf,
-}
-
 impl Host {
-    fn new(test: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("kumade-{test}-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        let host = Host { namespace: Namespace::new().unwrap(), directory };
-        for (name, v4, v6) in [
-            ("lan", "10.1.0.1/24", "fd01::1/64"),
-            ("path1", "10.9.1.1/24", "fd09:1::1/64"),
-            ("path2", "10.9.2.1/24", "fd09:2::1/64"),
-        ] {
-            let far = format!("far-{name}");
-            host.ip(&["link", "add", name, "type", "veth", "peer", "name", &far]);
-            host.namespace.run(|| [name, &far].map(|name| interface::set_up(name).unwrap())).unwrap();
-            host.ip(&["addr", "add", v4, "dev", name]);
-            host.ip(&["-6", "addr", "add", v6, "dev", name, "nodad"]);
-        }
-        wait_for_cables([&host.namespace]).unwrap();
-        for name in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
-            host.namespace.run(|| fs::write(format!("/proc/sys/net/{name}"), "1")).unwrap().unwrap();
-        }
+    fn with_gateways(test: &str) -> Self {
+        let host = Host::new(test);
         fs::write(host.directory.join("bonded.toml"), CONFIG).unwrap();
         let threads = CONFIG.replace("[bonded]\n", "[bonded]\nthreads = 3\n");
         fs::write(host.directory.join("threads.toml"), threads).unwrap();
         fs::write(host.directory.join("direct.toml"), DIRECT).unwrap();
-        let key = Command::new(program()).args(["key", "private"]).output().unwrap();
-        fs::write(host.directory.join("gateway.key"), key.stdout).unwrap();
-        fs::set_permissions(host.directory.join("gateway.key"), Permissions::from_mode(0o600)).unwrap();
+        make_key(&host.directory);
         host
-    }
-
-    fn ip(&self, arguments: &[&str]) -> String {
-        run_ip(&self.namespace, arguments).unwrap()
     }
 
     /// Interfaces, rules and routes, but for routes to this host's own addresses, which the kernel adds in its own time.
     fn network(&self) -> String {
         let links: String = self.ip(&["-br", "link"]).lines().map(|line| format!("{}\n", &line[..16])).collect();
-        let rules = ["-4", "-6"].map(|family| self.ip(&[family, "rule"])).concat();
-        let routes = ["-4", "-6"].map(|family| self.ip(&[family, "route", "show", "table", "all"])).concat();
-        let routes: String = routes.split_inclusive('\n').filter(|line| !line.contains(" table local ")).collect();
-        links + &rules + &routes
+        links + &self.routing()
     }
 
-    fn command(&self, wrapper: &[&str], program: &str, config: &str) -> Command {
+    fn bonded_command(&self, wrapper: &[&str], program: &str, config: &str) -> Command {
         let words = [wrapper, &[program, "gateway", "--config", config]].concat();
         let mut command = self.namespace.command(words[0]);
         command.args(&words[1..]).env("XDG_RUNTIME_DIR", &self.directory).current_dir(&self.directory);
@@ -126,12 +94,6 @@ impl Host {
     fn records(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.directory.join("kumade")).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|kind| kind == "json")).collect()
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -157,11 +119,11 @@ fn started_and_ended(mut child: Child, while_running: impl FnOnce()) -> String {
 #[test]
 fn whenever_it_is_killed_the_next_start_leaves_nothing_of_it() {
     in_namespaces("whenever_it_is_killed_the_next_start_leaves_nothing_of_it", || {
-        let host = Host::new("bonded-killed");
+        let host = Host::with_gateways("bonded-killed");
         let before = host.network();
         for number in 0..20 {
             let config = if number % 2 == 0 { "bonded.toml" } else { "threads.toml" };
-            let mut child = host.command(&[], &program(), config).spawn().unwrap();
+            let mut child = host.bonded_command(&[], &program(), config).spawn().unwrap();
             // A start takes some 30 ms: half of them fall into it.
             thread::sleep(Duration::from_millis(number * 17 % 60));
             child.kill().unwrap();
@@ -169,7 +131,7 @@ fn whenever_it_is_killed_the_next_start_leaves_nothing_of_it() {
             // The device goes with the process, and all routes through it.
             assert!(eventually(|| !host.ip(&["-br", "link"]).contains("kumade0")));
         }
-        let child = host.command(&[], &program(), "bonded.toml").spawn().unwrap();
+        let child = host.bonded_command(&[], &program(), "bonded.toml").spawn().unwrap();
         let line = started_and_ended(child, || {
             let during = host.network();
             for part in ["kumade0", "fwmark 0x6b42 lookup 27458", "10.2.0.0/24 dev kumade0", "fd02::/64 dev kumade0"] {
@@ -186,10 +148,10 @@ fn whenever_it_is_killed_the_next_start_leaves_nothing_of_it() {
 #[test]
 fn a_gateway_runs_with_what_it_needs_alone() {
     in_namespaces("a_gateway_runs_with_what_it_needs_alone", || {
-        let host = Host::new("gateway-confined");
+        let host = Host::with_gateways("gateway-confined");
         let before = host.network();
         for config in ["bonded.toml", "threads.toml", "direct.toml"] {
-            let child = host.command(&[], &program(), config).spawn().unwrap();
+            let child = host.bonded_command(&[], &program(), config).spawn().unwrap();
             let process = child.id();
             let is_confined = || privileges::of(process) == privileges::confined();
             let while_running = || assert!(eventually(is_confined), "{config}: {:?}", privileges::of(process));
@@ -198,7 +160,7 @@ fn a_gateway_runs_with_what_it_needs_alone() {
             // It has put all back nevertheless.
             assert_eq!((host.network(), host.records()), (before.clone(), Vec::new()));
         }
-        let child = host.command(&[], &program(), "bonded.toml").arg("--keep-privileges").spawn().unwrap();
+        let child = host.bonded_command(&[], &program(), "bonded.toml").arg("--keep-privileges").spawn().unwrap();
         let process = child.id();
         started_and_ended(child, || assert!(privileges::are_kept(process)));
     });
@@ -207,10 +169,10 @@ fn a_gateway_runs_with_what_it_needs_alone() {
 #[test]
 fn a_gateway_that_is_killed_after_a_reload_leaves_nothing_to_the_next_start() {
     in_namespaces("a_gateway_that_is_killed_after_a_reload_leaves_nothing_to_the_next_start", || {
-        let host = Host::new("bonded-reloaded");
+        let host = Host::with_gateways("bonded-reloaded");
         let before = host.network();
         fs::write(host.directory.join("site.toml"), CONFIG).unwrap();
-        let mut child = host.command(&[], &program(), "site.toml").spawn().unwrap();
+        let mut child = host.bonded_command(&[], &program(), "site.toml").spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut wait_for = |text: &str| {
             let mut line = String::new();
@@ -236,7 +198,7 @@ fn a_gateway_that_is_killed_after_a_reload_leaves_nothing_to_the_next_start() {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(eventually(|| !host.ip(&["-br", "link"]).contains("kumade0")));
-        started_and_ended(host.command(&[], &program(), "bonded.toml").spawn().unwrap(), || {});
+        started_and_ended(host.bonded_command(&[], &program(), "bonded.toml").spawn().unwrap(), || {});
         assert_eq!((host.network(), host.records()), (before, Vec::new()));
     });
 }
@@ -245,9 +207,9 @@ fn a_gateway_that_is_killed_after_a_reload_leaves_nothing_to_the_next_start() {
 #[test]
 fn a_path_follows_an_interface_that_is_deleted_and_made_again() {
     in_namespaces("a_path_follows_an_interface_that_is_deleted_and_made_again", || {
-        let host = Host::new("bonded-interface");
+        let host = Host::with_gateways("bonded-interface");
         for config in ["bonded.toml", "threads.toml"] {
-            let child = host.command(&[], &program(), config).spawn().unwrap();
+            let child = host.bonded_command(&[], &program(), config).spawn().unwrap();
             let said = started_and_ended(child, || {
                 host.ip(&["link", "del", "path2"]);
                 host.ip(&["link", "add", "path2", "type", "veth", "peer", "name", "far-path2"]);
@@ -267,7 +229,7 @@ fn a_path_follows_an_interface_that_is_deleted_and_made_again() {
 #[test]
 fn check_and_start_refuse_what_cannot_work_and_say_what_may_not() {
     in_namespaces("check_and_start_refuse_what_cannot_work_and_say_what_may_not", || {
-        let host = Host::new("gateway-refused");
+        let host = Host::with_gateways("gateway-refused");
         let key = fs::File::open(host.directory.join("gateway.key")).unwrap();
         let own = Command::new(program()).args(["key", "public"]).stdin(key).output().unwrap();
         let own = String::from_utf8(own.stdout).unwrap().trim().to_owned();
@@ -284,7 +246,7 @@ fn check_and_start_refuse_what_cannot_work_and_say_what_may_not() {
         ] {
             fs::write(host.directory.join(name), CONFIG.replace(from, to)).unwrap();
             let (status, checked) = check(name);
-            let started = host.command(&[], &program(), name).output().unwrap();
+            let started = host.bonded_command(&[], &program(), name).output().unwrap();
             let started_text = String::from_utf8(started.stderr).unwrap();
             assert_eq!((status, started.status.code()), (Some(1), Some(1)), "{checked}{started_text}");
             assert!(checked.contains(said) && started_text.contains(said), "{checked}{started_text}");
@@ -309,7 +271,7 @@ fn two_capabilities_are_all_that_either_plane_takes() {
             eprintln!("not tested: it takes root, setpriv(1), and a /dev/net/tun that is open to all");
             return;
         };
-        let host = Host::new("bonded-rights");
+        let host = Host::with_gateways("bonded-rights");
         const NOBODY: u32 = 65534;
         // Where it was built, not everyone may read.
         let copy = host.directory.join("program").display().to_string();
@@ -327,7 +289,7 @@ fn two_capabilities_are_all_that_either_plane_takes() {
             ("threads.toml", "2 paths carry the tunnel"),
             ("direct.toml", "divided among 2 paths"),
         ] {
-            let child = host.command(&wrapper, &copy, config).spawn().unwrap();
+            let child = host.bonded_command(&wrapper, &copy, config).spawn().unwrap();
             let line = started_and_ended(child, || {
                 let owner = fs::metadata(host.directory.join("kumade")).unwrap();
                 assert_eq!(std::os::unix::fs::MetadataExt::uid(&owner), NOBODY);

@@ -2,6 +2,7 @@
 
 use crate::privileges;
 
+use crate::gateways::{gateway, make_key, new_directory};
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip, wait_for_cables};
@@ -26,9 +27,7 @@ struct Site {
 
 impl Site {
     fn new(test: &str, number: usize) -> Self {
-        let directory = std::env::temp_dir().join(format!("kumade-{test}-{number}-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        Site { namespace: Namespace::new().unwrap(), directory }
+        Site { namespace: Namespace::new().unwrap(), directory: new_directory(&format!("{test}-{number}")) }
     }
 
     fn ip(&self, arguments: &str) -> String {
@@ -46,19 +45,8 @@ impl Site {
         wait_for_cables([&self.namespace, &other.namespace]).unwrap();
     }
 
-    fn public_key(&self) -> String {
-        let file = self.directory.join("gateway.key");
-        let private = ["key", "private", "--output", file.to_str().unwrap()];
-        assert!(Command::new(program()).args(private).status().unwrap().success());
-        let file = fs::File::open(file).unwrap();
-        let public = Command::new(program()).args(["key", "public"]).stdin(file).output().unwrap();
-        String::from_utf8(public.stdout).unwrap().trim().to_owned()
-    }
-
     fn gateway(&self, arguments: &[&str]) -> Command {
-        let mut command = self.namespace.command(program());
-        command.arg("gateway").args(arguments).env("XDG_RUNTIME_DIR", &self.directory).current_dir(&self.directory);
-        command
+        gateway(&self.namespace, &self.directory, arguments)
     }
 
     fn start(&self, config: &str) -> Gateway<'_> {
@@ -82,10 +70,6 @@ impl Drop for Site {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
     }
-}
-
-fn program() -> PathBuf {
-    assert_cmd::cargo::cargo_bin("kumade")
 }
 
 struct Gateway<'s> {
@@ -238,7 +222,7 @@ fn a_bonded_gateway_takes_over_what_changes_while_a_transfer_passes() {
             let addresses = [1, 2].map(|number| format!("10.9.{path}.{number}/24"));
             left.join(&right, &format!("path{path}"), [&addresses[0], &addresses[1]]);
         }
-        let keys = [&left, &right].map(Site::public_key);
+        let keys = [&left, &right].map(|site| make_key(&site.directory));
         let before = left.ip("route");
         for threads in [1, 3] {
             let new = |number: usize| Bonded {

@@ -6,17 +6,17 @@ mod counter;
 #[expect(dead_code, reason = "it is another crate's, too")]
 mod sites;
 
+use crate::gateways::{gateway, make_key, metrics, new_directory, wait_until_connected};
 use counter::Counter;
 use kumade_net::namespace::Namespace;
 use kumade_net::nftables::{InstalledTable, Statement, Table};
-use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip};
+use kumade_netns_testbed::{eventually, in_namespaces, run_ip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use sites::Sites;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -36,23 +36,13 @@ impl<'a> Site<'a> {
     /// Both, with keys and configuration files.
     fn pair(network: &'a Sites, test: &str, settings: &'static str) -> [Self; 2] {
         let sites = [(&network.left, 1), (&network.right, 2)].map(|(namespace, number)| {
-            let directory = std::env::temp_dir().join(format!("kumade-{test}-{number}-{}", std::process::id()));
-            fs::create_dir_all(&directory).unwrap();
+            let directory = new_directory(&format!("{test}-{number}"));
             Site { namespace, directory, number, settings }
         });
-        let keys = sites.each_ref().map(Site::key);
+        let keys = sites.each_ref().map(|site| make_key(&site.directory));
         sites[0].write_config(&keys[1]);
         sites[1].write_config(&keys[0]);
         sites
-    }
-
-    /// Makes a private key, and returns the public one.
-    fn key(&self) -> String {
-        let file = self.directory.join("gateway.key");
-        let program = || Command::new(assert_cmd::cargo::cargo_bin("kumade"));
-        assert!(program().args(["key", "private", "--output"]).arg(&file).status().unwrap().success());
-        let public = program().args(["key", "public"]).stdin(fs::File::open(file).unwrap()).output().unwrap();
-        String::from_utf8(public.stdout).unwrap().trim().to_owned()
     }
 
     /// Hosts of the left share an address on the second path.
@@ -76,9 +66,7 @@ impl<'a> Site<'a> {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.namespace.command(assert_cmd::cargo::cargo_bin("kumade"));
-        command.arg("gateway").args(arguments).env("XDG_RUNTIME_DIR", &self.directory).current_dir(&self.directory);
-        command
+        gateway(self.namespace, &self.directory, arguments)
     }
 
     /// What `kumade gateway status` prints of it.
@@ -95,17 +83,6 @@ impl<'a> Site<'a> {
     /// The name of the other one.
     fn far(&self) -> String {
         format!("site{}", 3 - self.number)
-    }
-
-    /// The metrics, as Prometheus fetches them.
-    fn metrics(&self) -> String {
-        let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        let mut stream = self.namespace.run(|| TcpStream::connect(("127.0.0.1", METRICS_PORT)).unwrap()).unwrap();
-        stream.set_read_timeout(Some(TEST_DEADLINE)).unwrap();
-        stream.write_all(request).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
     }
 
     fn start(&self) -> Child {
@@ -129,13 +106,6 @@ impl Drop for Site<'_> {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
     }
-}
-
-fn wait_until_connected(child: &mut Child) {
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap().ends_with(": connected")), "it ended");
-    // The rest is read, too, or the program would block or fail.
-    std::thread::spawn(move || lines.for_each(drop));
 }
 
 fn end(mut child: Child, signal: Signal) -> Option<i32> {
@@ -238,7 +208,7 @@ fn the_status_of_real_gateways_has_the_phases_timers_and_counters_of_their_sessi
         let counters = &sending["counters"];
         assert!(["begun", "accepted", "idle"].iter().all(|name| counters[name].as_u64() >= Some(1)), "{sending}");
         assert!(receiving["counters"]["granted"].as_u64() >= Some(1), "{receiving}");
-        let metrics = sites[0].metrics();
+        let metrics = metrics(sites[0].namespace);
         let counted =
             format!("kumade_gateway_sessions_idle_total{{gateway=\"site1\",remote=\"site2\"}} {}", counters["idle"]);
         assert!(metrics.contains(&counted) && metrics.contains("phase=\"active\"} 0"), "{metrics}");

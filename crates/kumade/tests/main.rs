@@ -11,6 +11,7 @@ mod gateway;
 mod gateway_bonded;
 mod gateway_reload;
 mod gateway_sessions;
+mod gateways;
 mod host_claim;
 mod hostile_server;
 mod idle;

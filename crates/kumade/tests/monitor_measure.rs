@@ -24,8 +24,7 @@ impl Page {
     /// The status of the answer, and its text.
     fn ask(&self, request: &str, token: &str, header: &str) -> (u16, String) {
         let fetch = || {
-            let mut stream =
-                self.0.hosts[COORDINATOR - 1].run(|| TcpStream::connect("127.0.0.1:7280")).unwrap().ok()?;
+            let mut stream = self.0.host(COORDINATOR).run(|| TcpStream::connect("127.0.0.1:7280")).unwrap().ok()?;
             let head = format!("{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n");
             stream.write_all(format!("{head}Authorization: Bearer {token}\r\n{header}\r\n").as_bytes()).ok()?;
             let mut text = String::new();

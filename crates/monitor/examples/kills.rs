@@ -14,6 +14,8 @@ mod mesh;
 mod process;
 #[path = "../../archive/tests/archive/server.rs"]
 mod server;
+#[path = "../tests/kills/switch.rs"]
+mod switch;
 #[path = "../tests/kills/takeover.rs"]
 mod takeover;
 

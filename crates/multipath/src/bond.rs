@@ -7,11 +7,12 @@ use crate::large_packets::LargePacketLimit;
 use crate::outer_transport::connection_count::{ConnectionCountControl, ConnectionsSample};
 use crate::outer_transport::in_flight_control::StreamDelivery;
 use crate::outer_transport::in_flight_data::InFlightData;
-use crate::outer_transport::selector::{OuterTransport, TransportSample, TransportSelector};
+use crate::outer_transport::kind::OuterTransport;
+use crate::outer_transport::selector::{TransportSample, TransportSelector};
 use crate::path::id::PathId;
 use crate::path::report::PathReport;
 use crate::path::shared_set::SharedPaths;
-use crate::path::state::{FlowControl, PathSender, PathStatus};
+use crate::path::state::{PathSender, PathStatus};
 use crate::scheduler::flow_table::FlowTable;
 use crate::scheduler::path_scheduler::{PathEstimate, PathScheduler, PathSet};
 use crate::scheduler::policy::{PathPolicy, TrafficClass, WeightedRoundRobin};
@@ -307,7 +308,7 @@ impl<P: Clone> Bond<P> {
     }
 
     /// How the carrier of a path does now, where that controls the flow
-    /// ([`FlowControl::Backpressure`](crate::FlowControl)). To be told before [`Bond::next_transmission`].
+    /// ([`OuterTransport::Tcp`](crate::OuterTransport)). To be told before [`Bond::next_transmission`].
     pub fn update_transport(&mut self, path: PathId, state: StreamDelivery, now: Time) {
         let is_up = self.paths.get(path.index()).is_some_and(PathSender::is_up);
         if !is_up && self.paths_up().is_empty() {
@@ -323,9 +324,9 @@ impl<P: Clone> Bond<P> {
     }
 
     /// Something else carries a path from now on, which adds so many bytes to each packet: the far end has written by that.
-    pub fn set_flow_control(&mut self, path: PathId, flow_control: FlowControl, overhead_bytes: u32, now: Time) {
+    pub fn set_transport(&mut self, path: PathId, transport: OuterTransport, overhead_bytes: u32, now: Time) {
         if let Some(state) = self.paths.get_mut(path.index()) {
-            state.set_flow_control(flow_control, overhead_bytes, now);
+            state.set_transport(transport, overhead_bytes, now);
             self.in_flight_data.clear_path(path);
             self.record_transport_views(now);
         }
@@ -396,7 +397,7 @@ impl<P: Clone> Bond<P> {
 
     /// What carries packets now; none while no path is up.
     pub fn current_transport(&self) -> Option<OuterTransport> {
-        self.paths_in_use().iter().next().map(|path| self.path(path).flow_control().into())
+        self.paths_in_use().iter().next().map(|path| self.path(path).transport())
     }
 
     /// The paths that long flows use together now.
@@ -441,7 +442,7 @@ impl<P: Clone> Bond<P> {
     fn paths_in_use(&self) -> PathSet {
         let up = self.paths_up();
         let Some(carrier) = self.transport_selector.as_ref().map(TransportSelector::current) else { return up };
-        let in_use = PathSet::from_paths(up.iter().filter(|path| self.path(*path).flow_control() == carrier.into()));
+        let in_use = PathSet::from_paths(up.iter().filter(|path| self.path(*path).transport() == carrier));
         if in_use.is_empty() { up } else { in_use }
     }
 
@@ -480,7 +481,7 @@ impl<P: Clone> Bond<P> {
 
     /// Has a carrier chosen if the paths have two.
     fn record_transport_views(&mut self, now: Time) {
-        let is_paced = |path: &PathSender| path.flow_control() == FlowControl::Pacing;
+        let is_paced = |path: &PathSender| path.transport() == OuterTransport::Udp;
         let paced = self.paths.iter().filter(|path| is_paced(path)).count();
         let has_both = self.policy == PathPolicy::LeastSent && (1..self.paths.len()).contains(&paced);
         self.transport_selector =
@@ -491,11 +492,11 @@ impl<P: Clone> Bond<P> {
         let Some(mut carriers) = self.transport_selector.take() else { return };
         let mut views = [TransportSample::default(); 2];
         for path in &self.paths {
-            views[OuterTransport::from(path.flow_control()) as usize].add_path(path.is_up(), &path.status());
+            views[path.transport() as usize].add_path(path.is_up(), &path.status());
         }
         carriers.update(views, self.is_backlogged, now);
-        let in_use = FlowControl::from(carriers.current());
-        self.paths.iter_mut().for_each(|path| path.set_standby(path.flow_control() != in_use, now));
+        let in_use = carriers.current();
+        self.paths.iter_mut().for_each(|path| path.set_standby(path.transport() != in_use, now));
         self.transport_selector = Some(carriers);
     }
 

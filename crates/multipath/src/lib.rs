@@ -2,7 +2,8 @@
 //! packets come out at the far end.
 //!
 //! Nothing here sends or receives. A gateway that sends asks for a path for each packet and numbers it; one that receives
-//! hands over what arrived, and is told what to deliver. Addresses, encryption and sockets are its own.
+//! hands over what arrived, and is told what to deliver. The [`dataplane`] adds addresses and encryption: IP packets become sealed
+//! datagrams, and come back. Sockets are the caller's.
 //!
 //! **Loop contract.** Times come in with each call and never go back. Hand over each packet and each event when it
 //! happened; then drain what came of it; then sleep until the earliest deadline that is told, or the next event. Nothing
@@ -11,6 +12,7 @@
 
 mod bond;
 mod congestion_control;
+pub mod dataplane;
 mod large_packets;
 pub mod measured;
 pub mod message;
@@ -29,13 +31,14 @@ pub use bond::outgoing::{OutgoingPacket, Transmission};
 pub use bond::{Bond, MergePackets, PathEvent, ReadPayloadFn};
 pub use large_packets::MAX_LARGE_PACKET_BYTES;
 pub use outer_transport::in_flight_control::StreamDelivery;
-pub use outer_transport::selector::{OuterTransport, TransportSample, TransportSelector};
+pub use outer_transport::kind::OuterTransport;
+pub use outer_transport::selector::{TransportSample, TransportSelector};
 pub use outer_transport::stream_writer::{StreamWriter, TcpSenderState};
 pub use path::id::PathId;
 pub use path::mtu::{MtuProbe, PathMtuDiscovery};
 pub use path::report::{PathReceiver, PathReport};
 pub use path::shared_set::SharedPaths;
-pub use path::state::{FlowControl, PathConfig, PathStatus};
+pub use path::state::{PathConfig, PathStatus};
 pub use path_health::health::PathState;
 pub use predecessor::Predecessor;
 pub use resequencer::{ArrivedData, DelayRange, Resequencer, ResequencerConfig, ResequencerStatistics, WaitStatistics};

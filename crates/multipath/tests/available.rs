@@ -2,7 +2,7 @@
 
 use kumade_link::Label;
 use kumade_multipath::{
-    Bond, BondConfig, FlowControl, PathConfig, PathId, PathPolicy, PathReceiver, StreamDelivery, TrafficClass,
+    Bond, BondConfig, OuterTransport, PathConfig, PathId, PathPolicy, PathReceiver, StreamDelivery, TrafficClass,
 };
 use kumade_packet::{Ecn, PayloadKind, StreamSegment};
 use kumade_units::{Span, Time};
@@ -24,7 +24,7 @@ struct World {
 impl World {
     /// All paths have answered.
     fn new() -> Self {
-        let path = PathConfig { overhead_bytes: 50, flow_control: FlowControl::Backpressure, ..PathConfig::default() };
+        let path = PathConfig { overhead_bytes: 50, transport: OuterTransport::Tcp, ..PathConfig::default() };
         let config = BondConfig {
             policy: PathPolicy::LeastSent,
             queue: BondConfig::managed_queue(),

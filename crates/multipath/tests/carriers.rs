@@ -2,8 +2,7 @@
 
 use kumade_link::Label;
 use kumade_multipath::{
-    Bond, BondConfig, FlowControl, OuterTransport, PathConfig, PathId, PathPolicy, PathReceiver, StreamDelivery,
-    TrafficClass,
+    Bond, BondConfig, OuterTransport, PathConfig, PathId, PathPolicy, PathReceiver, StreamDelivery, TrafficClass,
 };
 use kumade_packet::Ecn;
 use kumade_units::{Rate, Span, Time};
@@ -33,8 +32,7 @@ impl World {
     /// All paths have answered.
     fn new() -> Self {
         let datagrams = PathConfig { rate: Some(Rate::from_mbit(100)), overhead_bytes: 70, ..PathConfig::default() };
-        let connection =
-            PathConfig { overhead_bytes: 50, flow_control: FlowControl::Backpressure, ..PathConfig::default() };
+        let connection = PathConfig { overhead_bytes: 50, transport: OuterTransport::Tcp, ..PathConfig::default() };
         let config = BondConfig {
             policy: PathPolicy::LeastSent,
             queue: BondConfig::managed_queue(),
@@ -165,12 +163,12 @@ fn what_datagrams_do_not_pass_leaves_by_a_connection() {
 fn a_path_is_what_it_was_last_carried_by() {
     let mut world = World::new();
     // The far end is one that has connections on all paths.
-    world.bond.set_flow_control(DATAGRAMS, FlowControl::Backpressure, 50, world.now);
+    world.bond.set_transport(DATAGRAMS, OuterTransport::Tcp, 50, world.now);
     assert_eq!(world.bond.current_transport(), Some(OuterTransport::Tcp));
     world.bond.set_max_bytes(DATAGRAMS, u32::MAX, world.now);
     let taken = world.run(Span::from_millis(500), 2);
     assert!(taken.values().sum::<usize>() == 200, "{taken:?}");
-    world.bond.set_flow_control(DATAGRAMS, FlowControl::Pacing, 70, world.now);
+    world.bond.set_transport(DATAGRAMS, OuterTransport::Udp, 70, world.now);
     world.run(Span::from_millis(500), 2);
     assert_eq!(world.bond.current_transport(), Some(OuterTransport::Udp));
 }

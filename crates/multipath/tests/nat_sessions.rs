@@ -54,7 +54,7 @@ fn a_session_begins_with_the_first_packet_and_ends_after_the_idle_time() {
     assert!(world.gateways.iter().all(|gateway| gateway.rules.divided.is_empty()));
     assert!(world.gateways.iter().all(|gateway| gateway.rules.restored.is_empty()));
     let statistics = world.gateways[0].peer.statistics();
-    assert_eq!((statistics.begun, statistics.accepted, statistics.ended_idle), (1, 1, 1));
+    assert_eq!((statistics.begun, statistics.accepted, statistics.idle), (1, 1, 1));
     assert_eq!((world.packets_without_rule, statistics.retransmissions), (0, 0));
 }
 
@@ -195,7 +195,7 @@ fn ten_thousand_sessions_begin_within_seconds_and_stay_known() {
     }
     world.run(Span::from_secs(5));
     assert_eq!((world.gateways[0].rules.divided.len(), world.gateways[1].rules.restored.len()), (10_000, 10_000));
-    assert_eq!(world.gateways[0].peer.statistics().at_limit, 1000);
+    assert_eq!(world.gateways[0].peer.statistics().full, 1000);
     for _ in 0..15 {
         (0..10_000).for_each(|number| world.packet(0, flow(0, number)));
         world.run(Span::from_secs(20));

@@ -145,6 +145,19 @@ impl Family {
         if address.is_ipv4() { Family::V4 } else { Family::V6 }
     }
 
+    /// That of a network.
+    pub fn from_network(network: IpNet) -> Self {
+        Family::from_address(network.addr())
+    }
+
+    /// 4 or 6.
+    pub fn version(self) -> u8 {
+        match self {
+            Family::V4 => 4,
+            Family::V6 => 6,
+        }
+    }
+
     /// Whether a socket could not be opened because this system has no such protocol.
     pub fn is_unsupported(error: &io::Error) -> bool {
         error.raw_os_error() == Some(libc::EAFNOSUPPORT)

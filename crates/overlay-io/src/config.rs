@@ -185,7 +185,7 @@ pub enum ConnectionRole {
 }
 
 /// How many threads can carry packets.
-pub const MAX_THREADS: usize = kumade_dataplane::MAX_SHARDS;
+pub const MAX_THREADS: usize = kumade_multipath::dataplane::MAX_SHARDS;
 
 impl BondedConfig {
     /// How many threads carry packets.

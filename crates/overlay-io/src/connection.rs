@@ -1,7 +1,7 @@
 use crate::config::ConnectionTuning;
 use crate::receive_turn::ReadAmount;
 use kumade_daemon::Network;
-use kumade_dataplane::{Node, OuterHeaders, Received};
+use kumade_multipath::dataplane::{Node, OuterHeaders, Received};
 use kumade_multipath::{OuterTransport, PathId, StreamDelivery, StreamWriter, TcpSenderState};
 use kumade_net::{clock, tcp};
 use kumade_noise_session::stream::{self, RecordReader};

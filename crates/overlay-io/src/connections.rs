@@ -4,7 +4,7 @@ use crate::dialer::Dialer;
 use crate::overhead_watch::OverheadWatch;
 use crate::receive_turn::{FinishedRead, ReadAmount, Sender, Source, SourceSocket};
 use kumade_daemon::{FairAdmission, Network, TimeBudget};
-use kumade_dataplane::{Node, Outbound};
+use kumade_multipath::dataplane::{Node, Outbound};
 use kumade_multipath::{PathId, StreamWriter};
 use kumade_net::readiness::{EpollSet, Event};
 use kumade_net::{SetupError, clock, congestion, listener, tcp};

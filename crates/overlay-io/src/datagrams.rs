@@ -6,8 +6,8 @@ use crate::overload_limit::OverloadWatch;
 use crate::own_sockets::OwnSockets;
 use crate::policy_routes::{KeptRoutes, replace_path_routes};
 use crate::receive_turn::{FinishedRead, ReadAmount, Sender, Source, SourceSocket};
-use kumade_dataplane::{Node, Outbound, OuterHeaders, Received};
 use kumade_multipath::OuterTransport;
+use kumade_multipath::dataplane::{Node, Outbound, OuterHeaders, Received};
 use kumade_net::interface::{self, Family};
 use kumade_net::policy_routing::MarkedRoute;
 use kumade_net::udp::{BatchReceiver, BatchSocket, ReceivedDatagrams, SendRefusal};
@@ -198,7 +198,7 @@ impl Datagrams {
     /// The only remote is reached elsewhere from now on, on its first path.
     pub(crate) fn set_far_address(address: SocketAddr, node: &mut Node<Buffer>, now: Time) {
         let family = Family::from_address(address.ip());
-        let overhead_bytes = outer_header_bytes(family) + kumade_dataplane::OVERHEAD_BYTES;
+        let overhead_bytes = outer_header_bytes(family) + kumade_multipath::dataplane::OVERHEAD_BYTES;
         node.set_datagram_route(0, Route { path: 0, address }, overhead_bytes, now);
     }
 

@@ -1,5 +1,5 @@
 use crate::policy_routes::RouteError;
-use kumade_dataplane::NodeError;
+use kumade_multipath::dataplane::NodeError;
 use kumade_net::SetupError;
 use kumade_packet_loop::ThreadEnded;
 use std::io;

@@ -2,7 +2,7 @@
 //! the far end in the order in which they came.
 //!
 //! Packets for remote networks reach this process by a TUN device. A thread owns it (or a queue of it) and what carries the
-//! packets, and drives a [`kumade_dataplane::Node`]. A path is carried either by a UDP socket, and paced here, or by a TCP
+//! packets, and drives a [`kumade_multipath::dataplane::Node`]. A path is carried either by a UDP socket, and paced here, or by a TCP
 //! connection, which takes what it has room for; each sealed datagram is then a record of the stream ([`kumade_noise_session::stream`]).
 //! One end of connections listens for those of all its remotes, the other opens them and opens those again that end. Where either
 //! may carry ([`OuterTransportConfig::UdpOrTcp`]), one path is by UDP and the others are connections, of which two stay open while
@@ -29,9 +29,14 @@
 //! path (the other end has fewer threads, its port is blocked), the first one sends its packets.
 //!
 //! Connections are all on one thread. If a thread ends, the plane does, with its error.
+//!
+//! # What is seen of it
+//!
+//! The [`status`] is what documents, tables and metrics of gateways and tunnels have in common.
 #![forbid(unsafe_code)]
 
 mod address_follower;
+mod bonded_status;
 mod config;
 mod connection;
 mod connections;
@@ -39,6 +44,7 @@ mod datagrams;
 mod device_routes;
 mod dialer;
 mod error;
+mod file_values;
 mod handover;
 mod node;
 mod outer_dscp;
@@ -52,20 +58,21 @@ mod receive_turn;
 mod restore_schedule;
 mod shard;
 mod shard_link;
-mod status;
+pub mod status;
 
+pub use bonded_status::BondedStatus;
 pub use config::{
     BondedConfig, BondedRemote, ConnectionConfig, ConnectionRole, ConnectionTuning, DatagramConfig, MAX_THREADS,
     OuterTransportConfig,
 };
 pub use device_routes::ROUTES_LOCK;
 pub use error::BondedError;
+pub use file_values::{DEFAULT_DEVICE, parse_outer_dscp, validate_mtu};
 pub use handover::Handover;
-pub use kumade_dataplane::{NodeNotice, NoticeContent, RemoteChange};
+pub use kumade_multipath::dataplane::{NodeNotice, NoticeContent, RemoteChange};
 pub use outer_dscp::{OuterDscp, ParseOuterDscpError};
 pub use plane::BondedPlane;
 pub use policy_routes::RouteError;
-pub use status::BondedStatus;
 
 /// Its example is a test.
 #[cfg(doctest)]

@@ -1,8 +1,8 @@
 use crate::config::{BondedConfig, BondedRemote};
 use crate::datagrams::{self, outer_header_bytes};
 use crate::error::BondedError;
-use kumade_dataplane::{Node, NodeConfig, RemoteConfig};
-use kumade_multipath::{BondConfig, FlowControl, PathConfig, ResequencerConfig};
+use kumade_multipath::dataplane::{Node, NodeConfig, RemoteConfig};
+use kumade_multipath::{BondConfig, OuterTransport, PathConfig, ResequencerConfig};
 use kumade_net::clock;
 use kumade_noise_session::{HandshakePolicy, Route};
 use kumade_packet_loop::{Buffer, BufferPool};
@@ -53,17 +53,19 @@ fn path_configs(config: &BondedConfig) -> Vec<PathConfig> {
     if let Some(datagrams) = config.transports.datagrams() {
         let path = |(path, (_, rate)): (usize, &(_, _))| PathConfig {
             rate: *rate,
-            overhead_bytes: outer_header_bytes(config.path_family(datagrams, path)) + kumade_dataplane::OVERHEAD_BYTES,
+            overhead_bytes: outer_header_bytes(config.path_family(datagrams, path))
+                + kumade_multipath::dataplane::OVERHEAD_BYTES,
             tuning: adaptation,
             ..PathConfig::default()
         };
         paths.extend(datagrams.paths.iter().enumerate().map(path));
     }
-    let overhead_bytes = kumade_noise_session::stream::PREFIX_BYTES as u32 + kumade_dataplane::OVERHEAD_BYTES;
-    let flow_control = FlowControl::Backpressure;
+    let overhead_bytes =
+        kumade_noise_session::stream::PREFIX_BYTES as u32 + kumade_multipath::dataplane::OVERHEAD_BYTES;
+    let transport = OuterTransport::Tcp;
     paths.resize(
         config.max_paths(),
-        PathConfig { overhead_bytes, flow_control, tuning: adaptation, ..PathConfig::default() },
+        PathConfig { overhead_bytes, transport, tuning: adaptation, ..PathConfig::default() },
     );
     paths
 }

@@ -6,7 +6,7 @@ use crate::overhead_watch::OverheadWatch;
 use crate::overload_limit::{OverloadTime, OverloadWatch};
 use crate::receive_turn::{FinishedRead, ReceiveTurn, Sender, SourceSocket};
 use kumade_daemon::FairTurns;
-use kumade_dataplane::{Node, Outbound};
+use kumade_multipath::dataplane::{Node, Outbound};
 use kumade_net::clock;
 use kumade_packet_loop::Buffer;
 use kumade_units::Time;
@@ -197,7 +197,7 @@ mod tests {
     use crate::config::{BondedRemote, ConnectionConfig, ConnectionRole, ConnectionTuning, OuterTransportConfig};
     use crate::node::new_node;
     use kumade_daemon::RuntimeDir;
-    use kumade_dataplane::Output;
+    use kumade_multipath::dataplane::Output;
     use kumade_multipath::message::DataHeader;
     use kumade_multipath::{PathPolicy, Predecessor, UnorderedFlows};
     use kumade_noise_session::stream::{RecordReader, record_prefix};

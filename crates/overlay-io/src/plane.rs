@@ -1,9 +1,9 @@
+use crate::bonded_status::BondedStatus;
 use crate::config::{BondedConfig, DatagramConfig};
 use crate::error::BondedError;
 use crate::shard::BondedShard;
 use crate::shard_link::{ShardLink, shard_links};
-use crate::status::BondedStatus;
-use kumade_dataplane::NodeNotice;
+use kumade_multipath::dataplane::NodeNotice;
 use kumade_multipath::{PathId, PathSet};
 use kumade_net::clock;
 use kumade_packet_loop::{PacketThread, ThreadEnded};

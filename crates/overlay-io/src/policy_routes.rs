@@ -41,23 +41,14 @@ pub enum RouteError {
     /// The system refuses the name that stands for it.
     #[error(transparent)]
     Lock(NameLockError),
-    /// What is to be undone cannot be written down.
-    #[error("cannot write down which routes are added, so that they could be removed after a crash: {0}")]
-    Record(#[from] io::Error),
+    /// The system refuses routes, or which are to be removed after a crash cannot be written down.
+    #[error(transparent)]
+    Change(#[from] RouteChangeError),
 }
 
 /// Removes what killed processes have left here.
 pub(crate) fn recover(directory: &RuntimeDir) {
     InstalledRoutes::recover(&Journal::new(directory.clone()));
-}
-
-impl From<RouteChangeError> for RouteError {
-    fn from(error: RouteChangeError) -> Self {
-        match error {
-            RouteChangeError::Record(error) => RouteError::Record(error),
-            RouteChangeError::Setup(error) => RouteError::Setup(error),
-        }
-    }
 }
 
 impl<R: PolicyRoute + PartialEq> KeptRoutes<R> {

@@ -1,4 +1,5 @@
 use crate::address_follower::AddressFollower;
+use crate::bonded_status::BondedStatus;
 use crate::config::BondedConfig;
 use crate::device_routes::DeviceRoutes;
 use crate::error::BondedError;
@@ -6,8 +7,7 @@ use crate::node::{new_node, remote_configs};
 use crate::outer_transports::OuterTransports;
 use crate::policy_routes::recover;
 use crate::shard_link::ShardLink;
-use crate::status::BondedStatus;
-use kumade_dataplane::{HEADROOM_BYTES, Node, NodeNotice, Output, PacketBuffer, ShardSeed};
+use kumade_multipath::dataplane::{HEADROOM_BYTES, Node, NodeNotice, Output, PacketBuffer, ShardSeed};
 use kumade_multipath::{PathSet, TrafficClass, UnorderedFlows};
 use kumade_net::tun::TunQueue;
 use kumade_net::{ResolvedHost, clock, interface};

@@ -1,4 +1,4 @@
-use kumade_dataplane::ShardMessage;
+use kumade_multipath::dataplane::ShardMessage;
 use kumade_net::SetupError;
 use kumade_net::tun::TunQueue;
 use kumade_packet_loop::{PacketWaker, WakeReceiver, new_waker};

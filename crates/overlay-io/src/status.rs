@@ -1,24 +1,26 @@
-use kumade_dataplane::{NodeStatistics, RemoteStatus};
+//! What is seen of bonded planes from outside: parts of the documents that gateways and tunnels publish, the same for people, and
+//! as metrics for Prometheus.
+//!
+//! A [`Recorder`] renews a program's document once a second, for whoever asks. Counts are totals since the start; rates and
+//! shares are about the last interval, made of two documents.
 
-/// What a bonded plane has done, and what it knows of the gateways of other sites.
-#[derive(Debug, Clone)]
-pub struct BondedStatus {
-    /// What was delivered and refused.
-    pub node: NodeStatistics,
-    /// Datagrams and packets that the system did not take.
-    pub refused_packets: u64,
-    /// How many threads carry packets.
-    pub threads: usize,
-    /// The gateways of other sites, in their order.
-    pub remotes: Vec<RemoteStatus>,
-}
+pub mod control;
+mod document;
+mod interval_rates;
+pub mod metrics;
+mod plane;
+mod recorder;
+mod refused;
+mod resequencing;
+mod text;
+mod traffic;
+mod tunnel;
+mod tunnel_metrics;
 
-impl BondedStatus {
-    /// Counts what another shard has done.
-    pub(crate) fn merge(&mut self, other: &BondedStatus) {
-        self.node.merge(&other.node);
-        self.refused_packets += other.refused_packets;
-        self.threads += other.threads;
-        self.remotes.iter_mut().zip(&other.remotes).for_each(|(remote, other)| remote.merge(other));
-    }
-}
+pub use document::StatusDocument;
+pub use kumade_multipath::OuterTransport;
+pub use recorder::{LatestStatus, Recorder, utc_timestamp};
+pub use refused::RefusedTraffic;
+pub use resequencing::{HistogramBucket, Resequencing, Waits};
+pub use traffic::Traffic;
+pub use tunnel::{PathState, Tunnel, TunnelPath};

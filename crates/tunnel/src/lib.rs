@@ -22,15 +22,14 @@
 //!
 //! # What is seen of it
 //!
-//! A [`status`] says what an end does, to [programs](control), to [Prometheus](prometheus) and to people.
+//! A [`status`] says what an end does, to programs, to Prometheus and to people.
 #![forbid(unsafe_code)]
 
 mod block;
 mod config;
-pub mod control;
 mod host;
 mod peer;
-pub mod prometheus;
+mod prometheus;
 mod settings;
 pub mod status;
 mod tunnel;
@@ -40,11 +39,10 @@ pub use config::{DEFAULT_PORT, RelayedConfig, TransportMode, TunnelConfig, Tunne
 pub use host::HostRefusal;
 pub use kumade_multipath::OuterTransport;
 pub use kumade_net::tcp::RtoLimits;
-pub use kumade_overlay_io::ConnectionTuning;
+pub use kumade_overlay_io::{ConnectionTuning, DEFAULT_DEVICE};
 pub use kumade_relay::{AllowedTargets, ConnectRefusal, Forward, RelayReport, RelayStatus};
 pub use peer::{PeerConfig, PeerConfigError, short_key};
 pub use settings::{
-    DEFAULT_DEVICE, EndSettings, FarEndError, FileOptions, TunnelFile, TunnelSettings, parse_buffer_size,
-    parse_device_address,
+    EndSettings, FarEndError, FileOptions, TunnelFile, TunnelSettings, parse_buffer_size, parse_device_address,
 };
 pub use tunnel::{Tunnel, TunnelError};

@@ -1,19 +1,11 @@
-//! The status of one end of a tunnel in Prometheus' text format (OpenMetrics).
+//! The metrics of one end of a tunnel.
 
 use crate::status::{OuterTransport, PacketCarriage, RelayedConnections, Status, Tunnel};
-use ::kumade_overlay_status::metrics::encode_refused;
-use kumade_daemon::metrics::{Counter, Encoder, Gauge, bool_as_f64, encode_text};
+use kumade_daemon::metrics::{Counter, Encoder, Gauge, bool_as_f64};
+use kumade_overlay_io::status::metrics::encode_refused;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;
-
-/// The metrics of one end of a tunnel. Their names begin with `kumade_tunnel_`.
-pub fn encode_metrics(status: Status) -> String {
-    encode_text("kumade_tunnel", Metrics(status))
-}
-
-#[derive(Debug)]
-struct Metrics(Status);
 
 const TUNNEL_GAUGES: [Gauge<Status>; 1] =
     [("uptime_seconds", "For how long the end has run", |status| Some(status.duration_seconds))];
@@ -37,10 +29,10 @@ const RELAYED_COUNTERS: [Counter<RelayedConnections>; 4] = [
     ("relayed_received_bytes", "Bytes of relayed connections that came from there", |relayed| relayed.received_bytes),
 ];
 
-impl Collector for Metrics {
+impl Collector for Status {
     fn encode(&self, mut descriptors: DescriptorEncoder) -> fmt::Result {
-        let tunnel = ("tunnel", self.0.name.as_str());
-        let peers = self.0.peers.iter().filter_map(|peer| {
+        let tunnel = ("tunnel", self.name.as_str());
+        let peers = self.peers.iter().filter_map(|peer| {
             let labels = vec![tunnel, ("peer", peer.label())];
             Some((labels, peer.packets.as_ref()?))
         });
@@ -50,21 +42,22 @@ impl Collector for Metrics {
         let mut encoder = Encoder::new(&mut descriptors, "");
         encoder.encode_gauges(&peers, &TRANSPORT_GAUGES)?;
         encoder.encode_counters(&peers, &PACKET_COUNTERS)?;
-        encoder.encode_gauges(&[(vec![tunnel], &self.0)], &TUNNEL_GAUGES)?;
-        let relayed: Vec<_> = self.0.relayed.iter().map(|relayed| (vec![tunnel], relayed)).collect();
+        encoder.encode_gauges(&[(vec![tunnel], self)], &TUNNEL_GAUGES)?;
+        let relayed: Vec<_> = self.relayed.iter().map(|relayed| (vec![tunnel], relayed)).collect();
         encoder.encode_gauges(&relayed, &RELAYED_GAUGES)?;
         encoder.encode_counters(&relayed, &RELAYED_COUNTERS)?;
-        self.0.refused.iter().try_for_each(|refused| encode_refused(&mut encoder, tunnel, refused))
+        self.refused.iter().try_for_each(|refused| encode_refused(&mut encoder, tunnel, refused))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kumade_daemon::metrics::encode_text;
 
     #[test]
     fn metrics_are_as_prometheus_wants_them() {
-        let status = serde_json::from_str(include_str!("../tests/statuses/rake.json")).unwrap();
-        insta::assert_snapshot!("rake", encode_metrics(status));
+        let status: Status = serde_json::from_str(include_str!("../tests/statuses/rake.json")).unwrap();
+        insta::assert_snapshot!("rake", encode_text("kumade_tunnel", status));
     }
 }

@@ -5,4 +5,4 @@ mod file;
 mod types;
 
 pub use file::{FileOptions, TunnelFile};
-pub use types::{DEFAULT_DEVICE, EndSettings, FarEndError, TunnelSettings, parse_buffer_size, parse_device_address};
+pub use types::{EndSettings, FarEndError, TunnelSettings, parse_buffer_size, parse_device_address};

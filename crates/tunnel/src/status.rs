@@ -9,8 +9,8 @@ mod text;
 
 use crate::config::{TunnelConfig, TunnelEnd};
 use crate::peer::PeerConfig;
-use ::kumade_overlay_status::Recorder;
-pub use ::kumade_overlay_status::{
+use kumade_overlay_io::status::Recorder;
+pub use kumade_overlay_io::status::{
     OuterTransport, PathState, RefusedTraffic, Resequencing, Traffic, Tunnel, TunnelPath,
 };
 use schemars::JsonSchema;
@@ -60,8 +60,7 @@ pub enum EndKind {
 
 /// Another end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Peer")]
+#[serde(deny_unknown_fields, rename = "Peer")]
 pub struct PeerStatus {
     /// What it is called in this end's configuration file; null where it has no name.
     #[serde(default)]
@@ -76,8 +75,7 @@ pub struct PeerStatus {
 
 /// How packets are carried to another end and from it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Packets")]
+#[serde(deny_unknown_fields, rename = "Packets")]
 pub struct PacketCarriage {
     /// Its address, as its paths have it; null while it is not there.
     pub address: Option<String>,
@@ -102,8 +100,7 @@ pub struct PacketCarriage {
 
 /// TCP connections that are ended at both ends of a tunnel and carried as streams.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Relayed")]
+#[serde(deny_unknown_fields, rename = "Relayed")]
 pub struct RelayedConnections {
     /// Those that are carried now.
     pub connections: u64,
@@ -138,7 +135,7 @@ impl Status {
         Status {
             schema: Status::SCHEMA.to_owned(),
             name: name.to_owned(),
-            time: ::kumade_overlay_status::utc_timestamp(),
+            time: kumade_overlay_io::status::utc_timestamp(),
             duration_seconds: 0.0,
             interval_seconds: None,
             end,

@@ -4,7 +4,7 @@
 use crate::lines::{self, Lines, PORT};
 use crate::outcome::Outcome;
 use crate::process::{cpu_time_of, peak_bytes_of, resident_bytes_of};
-use kumade_dataplane::{Node, NodeConfig, NoticeContent, OuterHeaders, Output, RemoteChange, RemoteConfig};
+use kumade_multipath::dataplane::{Node, NodeConfig, NoticeContent, OuterHeaders, Output, RemoteChange, RemoteConfig};
 use kumade_multipath::{BondConfig, OuterTransport, PathConfig, PathPolicy, ResequencerConfig};
 use kumade_net::namespace::Namespace;
 use kumade_net::readiness::EpollSet;
@@ -353,8 +353,10 @@ fn bind(number: usize, line: usize) -> io::Result<UdpSocket> {
 
 fn new_node(number: usize, paths: usize, now: Time) -> Outcome<Node<Buffer>> {
     let route = |line: usize| Route { path: line as u8 - 1, address: SocketAddr::from(([10, 1, line as u8, 2], PORT)) };
-    let path =
-        PathConfig { overhead_bytes: OUTER_HEADER_BYTES + kumade_dataplane::OVERHEAD_BYTES, ..PathConfig::default() };
+    let path = PathConfig {
+        overhead_bytes: OUTER_HEADER_BYTES + kumade_multipath::dataplane::OVERHEAD_BYTES,
+        ..PathConfig::default()
+    };
     let remote = RemoteConfig {
         key: Lines::keys()[1].public_key(),
         psk: PresharedKey::default(),

@@ -34,8 +34,8 @@ fn sum_path_traffic<'a>(path: &mut GatewayPathStatus, parts: impl Iterator<Item 
 mod tests {
     use super::*;
     use crate::status::Traffic;
-    use kumade_dataplane::{NodeStatistics, RemotePath, RemoteStatus};
-    use kumade_multipath::{FlowControl, OuterTransport, PathState as State, PathStatus, ResequencerStatistics};
+    use kumade_multipath::dataplane::{NodeStatistics, RemotePath, RemoteStatus};
+    use kumade_multipath::{OuterTransport, PathState as State, PathStatus, ResequencerStatistics};
     use kumade_noise_session::PrivateKey;
     use kumade_units::{Rate, Span};
 
@@ -45,7 +45,7 @@ mod tests {
 
     fn path(state: State, since: i64, sent_bytes: u64) -> RemotePath {
         let status = PathStatus {
-            flow_control: FlowControl::Pacing,
+            transport: OuterTransport::Udp,
             state,
             state_since: time_at_seconds(since),
             rate: Rate::from_mbit(8),

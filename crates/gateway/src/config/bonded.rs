@@ -1,20 +1,17 @@
 //! What the `[bonded]` section and the remotes of a bonded plane may say.
 
 use super::checks::check_unique;
-use super::error::ConfigFault;
 use super::file::{BondedSection, ChoiceName, ConfigFile, RemoteSection};
-use super::peer::{validate_peer, validate_port};
+use super::peer::{DEFAULT_PORT, validate_peer, validate_port};
 use super::types::{BondedSettings, GatewayPath, RemotePeer};
 use ipnet::IpNet;
+use kumade_daemon::ConfigFault;
 use kumade_multipath::{PathId, PathPolicy, ShareUnit, UnorderedFlows};
-use kumade_overlay_io::{MAX_THREADS, OuterDscp, ParseOuterDscpError};
+use kumade_overlay_io::{DEFAULT_DEVICE, MAX_THREADS, parse_outer_dscp, validate_mtu};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use toml::Spanned;
 
-const DEFAULT_DEVICE: &str = "kumade0";
-/// What IPv6 needs (RFC 8200 §5), and what a TUN device takes.
-const VALID_MTUS: std::ops::RangeInclusive<u16> = 1280..=9000;
 const MAX_DSCP: u8 = 63;
 
 pub(super) fn validate_bonded(file: &ConfigFile, paths: &[GatewayPath]) -> Result<BondedSettings, ConfigFault> {
@@ -35,20 +32,20 @@ pub(super) fn validate_bonded(file: &ConfigFile, paths: &[GatewayPath]) -> Resul
         "interface of [[path]]: the bonded plane has one port there",
     )?;
     check_unique(file.remote.iter().filter_map(|remote| remote.public_key.as_ref()), "public-key")?;
-    let port = validate_port(section.port.as_ref())?;
+    let port = validate_port(section.port.as_ref(), DEFAULT_PORT)?;
     let peers =
         file.remote.iter().map(|remote| validate_remote_gateway(remote, paths, port)).collect::<Result<Vec<_>, _>>()?;
     check_same_ip_version(file, &peers)?;
     Ok(BondedSettings {
         key_file: PathBuf::from(section.key.get_ref()),
         device: section.device.clone().unwrap_or_else(|| DEFAULT_DEVICE.into()),
-        mtu: validate_mtu(section)?,
+        mtu: validate_mtu(section.mtu.as_ref())?,
         port,
         threads: validate_threads(section, port)?,
         addresses: section.addresses.iter().map(parse_device_network).collect::<Result<_, _>>()?,
         path_policy: path_policy(section, paths),
         unordered_flows: unordered_flows(section)?,
-        dscp: validate_outer_dscp(section)?,
+        dscp: parse_outer_dscp(section.dscp.as_ref())?,
         peers,
     })
 }
@@ -57,25 +54,6 @@ pub(super) fn validate_bonded(file: &ConfigFile, paths: &[GatewayPath]) -> Resul
 fn parse_device_network(text: &Spanned<String>) -> Result<IpNet, ConfigFault> {
     let problem = format!("`{}` is no address with its network: write it like 10.9.0.1/24", text.get_ref());
     text.get_ref().parse().map_err(|_| ConfigFault::new(text.span(), problem))
-}
-
-fn validate_mtu(section: &BondedSection) -> Result<Option<u16>, ConfigFault> {
-    match &section.mtu {
-        None => Ok(None),
-        Some(mtu) if VALID_MTUS.contains(mtu.get_ref()) => Ok(Some(*mtu.get_ref())),
-        Some(mtu) => Err(ConfigFault::new(
-            mtu.span(),
-            format!("an MTU is from {} to {} bytes", VALID_MTUS.start(), VALID_MTUS.end()),
-        )),
-    }
-}
-
-fn validate_outer_dscp(section: &BondedSection) -> Result<OuterDscp, ConfigFault> {
-    let Some(dscp) = &section.dscp else { return Ok(OuterDscp::default()) };
-    dscp.get_ref()
-        .to_string()
-        .parse()
-        .map_err(|error: ParseOuterDscpError| ConfigFault::new(dscp.span(), format!("dscp: {error}")))
 }
 
 fn validate_threads(section: &BondedSection, port: u16) -> Result<usize, ConfigFault> {

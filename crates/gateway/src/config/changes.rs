@@ -4,9 +4,9 @@ use super::types::{
     AddressTranslation, BondedSettings, GatewayConfig, GatewayPath, LocalSite, MeasurementConfig, Plane, RemotePeer,
     RemoteSite, SessionsConfig,
 };
+use kumade_daemon::config_changes::{list_changes, named_changes, show_option, value_changes};
 use kumade_multipath::PathPolicy;
 use kumade_units::Rate;
-use std::fmt::Display;
 use thiserror::Error;
 
 /// A setting that a running gateway keeps.
@@ -48,7 +48,7 @@ impl GatewayConfig {
         check(name == &after.name, "`name` in [gateway]", "its control socket has it")?;
         check(on_event == &after.on_event, "`on-event` in [gateway]", "a running gateway starts no program")?;
         let mut lines = Vec::new();
-        lines.extend(change("prometheus", show(prometheus.as_ref()), show(after.prometheus.as_ref())));
+        lines.extend(value_changes([("prometheus", show_option(*prometheus), show_option(after.prometheus))]));
         lines.extend(measurement_changes(measurement, &after.measurement));
         lines.extend(named_changes("local", locals, &after.locals, |local| local.interface.clone(), local_changes));
         lines.extend(path_changes(paths, &after.paths));
@@ -71,49 +71,14 @@ fn check(is_as_before: bool, key: &'static str, reason: &'static str) -> Result<
     if is_as_before { Ok(()) } else { Err(FixedSetting { key, reason }) }
 }
 
-/// A line where a value is another one.
-fn change(what: impl Display, before: String, after: String) -> Option<String> {
-    (before != after).then(|| format!("{what}: {after} in place of {before}"))
-}
-
-fn show<T: Display>(value: Option<T>) -> String {
-    value.map_or_else(|| "none".to_owned(), |value| value.to_string())
-}
-
-/// Lines for what was added to a list and what was removed, whatever its order.
-fn list_changes<T: PartialEq + Display>(what: &str, before: &[T], after: &[T]) -> Vec<String> {
-    let removed = before.iter().filter(|one| !after.contains(one)).map(|one| format!("{what} {one}: removed"));
-    let added = after.iter().filter(|one| !before.contains(one)).map(|one| format!("{what} {one}: added"));
-    removed.chain(added).collect()
-}
-
-/// Lines for what was added, removed, or is another one, by names.
-fn named_changes<T, N: PartialEq + Display>(
-    what: &str,
-    before: &[T],
-    after: &[T],
-    name: impl Fn(&T) -> N,
-    compare: impl Fn(&T, &T) -> Vec<String>,
-) -> Vec<String> {
-    let names = |list: &[T]| list.iter().map(&name).collect::<Vec<_>>();
-    let mut lines = list_changes(what, &names(before), &names(after));
-    for new in after {
-        let old = before.iter().find(|old| name(old) == name(new));
-        let changes = old.into_iter().flat_map(|old| compare(old, new));
-        lines.extend(changes.map(|line| format!("{what} {}: {line}", name(new))));
-    }
-    lines
-}
-
 fn measurement_changes(before: &MeasurementConfig, after: &MeasurementConfig) -> Vec<String> {
     let MeasurementConfig { key_file, is_answering, port } = before;
-    let file = |file: &Option<std::path::PathBuf>| show(file.as_ref().map(|file| file.display()));
-    let changes = [
-        change("measure: key", file(key_file), file(&after.key_file)),
-        change("measure: answer", is_answering.to_string(), after.is_answering.to_string()),
-        change("measure: port", port.to_string(), after.port.to_string()),
-    ];
-    changes.into_iter().flatten().collect()
+    let file = |file: &Option<std::path::PathBuf>| show_option(file.as_ref().map(|file| file.display()));
+    value_changes([
+        ("measure: key", file(key_file), file(&after.key_file)),
+        ("measure: answer", is_answering.to_string(), after.is_answering.to_string()),
+        ("measure: port", port.to_string(), after.port.to_string()),
+    ])
 }
 
 fn local_changes(before: &LocalSite, after: &LocalSite) -> Vec<String> {
@@ -131,22 +96,21 @@ fn path_changes(before: &[GatewayPath], after: &[GatewayPath]) -> Vec<String> {
         |path| path.name.clone(),
         |old, new| {
             let GatewayPath { name, interface, gateway_v4, gateway_v6, weight, rate } = old;
-            let changes = [
-                change("number", place(before, name).to_string(), place(after, name).to_string()),
-                change("interface", interface.clone(), new.interface.clone()),
-                change("IPv4 gateway", show(gateway_v4.as_ref()), show(new.gateway_v4.as_ref())),
-                change("IPv6 gateway", show(gateway_v6.as_ref()), show(new.gateway_v6.as_ref())),
-                change("weight", weight.to_string(), new.weight.to_string()),
-                change("rate", show_rate(*rate), show_rate(new.rate)),
-            ];
-            changes.into_iter().flatten().collect()
+            value_changes([
+                ("number", place(before, name).to_string(), place(after, name).to_string()),
+                ("interface", interface.clone(), new.interface.clone()),
+                ("IPv4 gateway", show_option(*gateway_v4), show_option(new.gateway_v4)),
+                ("IPv6 gateway", show_option(*gateway_v6), show_option(new.gateway_v6)),
+                ("weight", weight.to_string(), new.weight.to_string()),
+                ("rate", show_rate(*rate), show_rate(new.rate)),
+            ])
         },
     )
 }
 
 /// Exactly.
 fn show_rate(rate: Option<Rate>) -> String {
-    rate.map_or_else(|| "none".to_owned(), |rate| format!("{} bit/s", rate.bits_per_second()))
+    show_option(rate.map(|rate| format!("{} bit/s", rate.bits_per_second())))
 }
 
 fn remote_changes(
@@ -163,9 +127,10 @@ fn remote_changes(
     if !(leads_all(of, paths) && leads_all(in_place, &after.paths)) {
         lines.extend(list_changes("path", &names(of, paths), &names(in_place, &after.paths)));
     }
-    lines.extend(change("measure", show_all(measurement_addresses), show_all(&after.measurement_addresses)));
-    let sessions = [divides_single_flows, &after.divides_single_flows].map(bool::to_string);
-    lines.extend(change("sessions", sessions[0].clone(), sessions[1].clone()));
+    lines.extend(value_changes([
+        ("measure", show_all(measurement_addresses), show_all(&after.measurement_addresses)),
+        ("sessions", divides_single_flows.to_string(), after.divides_single_flows.to_string()),
+    ]));
     if let (Some(old), Some(new)) = (peer_of(before, of), peer_of(after, in_place)) {
         lines.extend(peer_changes(old, new));
     }
@@ -188,21 +153,20 @@ fn peer_of<'c>(remote: &RemoteSite, config: &'c GatewayConfig) -> Option<&'c Rem
 
 fn peer_changes(before: &RemotePeer, after: &RemotePeer) -> Vec<String> {
     let RemotePeer { key, psk_file, addresses } = before;
-    let file = |peer: &Option<std::path::PathBuf>| show(peer.as_ref().map(|file| file.display()));
+    let file = |peer: &Option<std::path::PathBuf>| show_option(peer.as_ref().map(|file| file.display()));
     // Of a path without an address, and of none, nothing is known.
     let known = |addresses: &[Option<std::net::SocketAddr>]| {
-        let mut texts: Vec<_> = addresses.iter().map(|address| show(address.as_ref())).collect();
+        let mut texts: Vec<_> = addresses.iter().map(|address| show_option(*address)).collect();
         while texts.last().is_some_and(|last| last == "none") {
             texts.pop();
         }
         show_all(&texts)
     };
-    let changes = [
-        change("public key", key.to_string(), after.key.to_string()),
-        change("preshared key", file(psk_file), file(&after.psk_file)),
-        change("addresses", known(addresses), known(&after.addresses)),
-    ];
-    changes.into_iter().flatten().collect()
+    value_changes([
+        ("public key", key.to_string(), after.key.to_string()),
+        ("preshared key", file(psk_file), file(&after.psk_file)),
+        ("addresses", known(addresses), known(&after.addresses)),
+    ])
 }
 
 fn translation_changes(
@@ -236,12 +200,14 @@ fn bonded_changes(before: &BondedSettings, after: &BondedSettings) -> Result<Vec
     check(port == &after.port, "`port` in [bonded]", "remote gateways send to it")?;
     check(threads == &after.threads, "`threads` in [bonded]", "each has a queue of the device")?;
     let mut lines = list_changes("address", addresses, &after.addresses);
-    lines.extend(change("MTU", show(mtu.as_ref()), show(after.mtu.as_ref())));
-    lines.extend(change("dscp", dscp.to_string(), after.dscp.to_string()));
-    lines.extend(change("choice", choice_name(path_policy).into(), choice_name(&after.path_policy).into()));
     let [old, new] = [unordered_flows, &after.unordered_flows];
-    lines.extend(change("unordered DSCPs", show_all(&old.dscps), show_all(&new.dscps)));
-    lines.extend(change("unordered ports", show_all(&old.ports), show_all(&new.ports)));
+    lines.extend(value_changes([
+        ("MTU", show_option(*mtu), show_option(after.mtu)),
+        ("dscp", dscp.to_string(), after.dscp.to_string()),
+        ("choice", choice_name(path_policy).to_owned(), choice_name(&after.path_policy).to_owned()),
+        ("unordered DSCPs", show_all(&old.dscps), show_all(&new.dscps)),
+        ("unordered ports", show_all(&old.ports), show_all(&new.ports)),
+    ]));
     Ok(lines)
 }
 

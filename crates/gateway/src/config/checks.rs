@@ -1,8 +1,9 @@
 //! What parts of a file must be like.
 
-use super::error::ConfigFault;
 use super::types::GatewayPath;
 use ipnet::IpNet;
+use kumade_daemon::ConfigFault;
+use kumade_daemon::find_repeated;
 use kumade_net::{ScopedAddress, ScopedAddressError, interface};
 use std::net::{IpAddr, SocketAddr};
 use toml::Spanned;
@@ -32,18 +33,9 @@ pub(super) fn check_unique<'a>(
     names: impl Iterator<Item = &'a Spanned<String>>,
     kind: &str,
 ) -> Result<(), ConfigFault> {
-    let mut seen = Vec::new();
-    for name in names {
-        if seen.contains(&name.get_ref()) {
-            return Err(ConfigFault::new(name.span(), format!("`{}` is given twice as {kind}", name.get_ref())));
-        }
-        seen.push(name.get_ref());
-    }
-    Ok(())
-}
-
-pub(super) fn check_name(text: &Spanned<String>) -> Result<(), ConfigFault> {
-    kumade_daemon::check_name(text.get_ref()).map_err(|error| ConfigFault::new(text.span(), error.to_string()))
+    find_repeated(names).map_or(Ok(()), |name| {
+        Err(ConfigFault::new(name.span(), format!("`{}` is given twice as {kind}", name.get_ref())))
+    })
 }
 
 pub(super) fn find_path(name: &Spanned<String>, paths: &[GatewayPath]) -> Result<usize, ConfigFault> {

@@ -9,13 +9,10 @@ pub(super) struct ConfigFile {
     /// The gateway itself.
     pub(super) gateway: GatewaySection,
     /// What the bonded plane needs.
-    #[serde(default)]
     pub(super) bonded: Option<BondedSection>,
     /// Measurements of the paths.
-    #[serde(default)]
     pub(super) measure: Option<MeasureSection>,
     /// What NAT sessions of the direct plane need.
-    #[serde(default)]
     pub(super) sessions: Option<SessionsSection>,
     /// Networks behind this gateway.
     #[serde(default)]
@@ -38,10 +35,9 @@ pub(super) struct GatewaySection {
     /// Names it in messages and in `kumade gateway status`.
     pub(super) name: Spanned<String>,
     /// Where Prometheus fetches metrics: `9273`, or with an address.
-    #[serde(default)]
     pub(super) prometheus: Option<Spanned<String>>,
     /// What is run when a remote gateway or a path changes.
-    #[serde(default, alias = "on-event")]
+    #[serde(alias = "on-event")]
     pub(super) on_event: Option<String>,
     /// How packets go from site to site.
     #[serde(default)]
@@ -64,16 +60,13 @@ pub(super) enum WeightsName {
 
 /// `[measure]`
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct MeasureSection {
     /// The file of a key that both sites have: only who has it is answered.
-    #[serde(default)]
     pub(super) key: Option<String>,
     /// Whether this gateway answers the measurements of others.
-    #[serde(default)]
     pub(super) answer: bool,
     /// Where measurements are answered, here and at remote sites: TCP and UDP.
-    #[serde(default)]
     pub(super) port: Option<Spanned<u16>>,
 }
 
@@ -95,16 +88,12 @@ pub(super) struct BondedSection {
     /// The file of this gateway's private key.
     pub(super) key: Spanned<String>,
     /// UDP port on all paths.
-    #[serde(default)]
     pub(super) port: Option<Spanned<u16>>,
     /// How many threads carry packets; each further one has the next port.
-    #[serde(default)]
     pub(super) threads: Option<Spanned<usize>>,
     /// Name of the TUN device.
-    #[serde(default)]
     pub(super) device: Option<String>,
     /// Longest packet that passes the tunnel, in bytes; what all paths pass, where this is left out.
-    #[serde(default)]
     pub(super) mtu: Option<Spanned<u16>>,
     /// Addresses of the TUN device.
     #[serde(default)]
@@ -113,7 +102,6 @@ pub(super) struct BondedSection {
     #[serde(default)]
     pub(super) choice: ChoiceName,
     /// The DSCP of packets between the gateways: `"inherit"`, or one for all.
-    #[serde(default)]
     pub(super) dscp: Option<Spanned<NumberOrText>>,
     /// Flows that prefer speed to order, by their DSCP.
     #[serde(default)]
@@ -130,13 +118,10 @@ pub(super) struct SessionsSection {
     /// The file of this gateway's private key.
     pub(super) key: Spanned<String>,
     /// UDP port on all paths.
-    #[serde(default)]
     pub(super) port: Option<Spanned<u16>>,
     /// A session ends when no packet of its flow has passed for so long, such as `180s`.
-    #[serde(default)]
     pub(super) idle: Option<Spanned<String>>,
     /// How many sessions there are with one remote gateway at a time, in each direction.
-    #[serde(default)]
     pub(super) max_sessions: Option<Spanned<usize>>,
 }
 
@@ -180,10 +165,8 @@ pub(super) struct PathSection {
     #[serde(default)]
     pub(super) gateways: Vec<Spanned<String>>,
     /// Its part of the packets: weights 16 and 3 divide them 16:3.
-    #[serde(default)]
     pub(super) weight: Option<u32>,
     /// What it carries, such as `8mbit`: bounds the batches of packets that it is given at once.
-    #[serde(default)]
     pub(super) rate: Option<Spanned<String>>,
 }
 
@@ -196,19 +179,15 @@ pub(super) struct RemoteSection {
     /// The addresses of its hosts.
     pub(super) networks: Vec<Spanned<String>>,
     /// Names of the paths that lead there; all, where this is left out.
-    #[serde(default)]
     pub(super) paths: Option<Vec<Spanned<String>>>,
     /// Where measurements are answered, on each path, perhaps with a port.
     #[serde(default)]
     pub(super) measure: Vec<Spanned<String>>,
     /// In the direct plane, whether only flows are divided for which the remote gateway has agreed to a NAT session.
-    #[serde(default)]
     pub(super) sessions: Option<Spanned<bool>>,
     /// In the bonded plane and with sessions, the public key of the remote gateway.
-    #[serde(default)]
     pub(super) public_key: Option<Spanned<String>>,
     /// The file of a second key that both gateways have.
-    #[serde(default)]
     pub(super) preshared_key: Option<String>,
     /// The remote gateway's address on each path, perhaps with a port; empty where it is not known.
     #[serde(default)]
@@ -224,6 +203,5 @@ pub(super) struct TranslationSection {
     /// What they are on the way.
     pub(super) alias: Spanned<String>,
     /// On which path packets leave with the alias. Without it, an alias is only taken off packets that arrive.
-    #[serde(default)]
     pub(super) path: Option<Spanned<String>>,
 }

@@ -1,9 +1,10 @@
 //! What a file may say about measurements of the paths.
 
 use super::checks::parse_endpoint;
-use super::error::ConfigFault;
 use super::file::{ConfigFile, RemoteSection, WeightsName};
-use super::types::{MeasurementConfig, Plane, RemoteSite, network_family};
+use super::peer::validate_port;
+use super::types::{MeasurementConfig, Plane, RemoteSite};
+use kumade_daemon::ConfigFault;
 use kumade_net::interface::Family;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,16 +14,7 @@ const NOT_MEASURED_MESSAGE: &str =
 
 pub(super) fn validate_measurement(file: &ConfigFile) -> Result<MeasurementConfig, ConfigFault> {
     let section = file.measure.clone().unwrap_or_default();
-    let port = match &section.port {
-        None => kumade_serve::DEFAULT_PORT,
-        Some(port) if *port.get_ref() > 0 => *port.get_ref(),
-        Some(port) => {
-            return Err(ConfigFault::new(
-                port.span(),
-                "the other gateway has to know the port: give one from 1 to 65535",
-            ));
-        }
-    };
+    let port = validate_port(section.port.as_ref(), kumade_serve::DEFAULT_PORT)?;
     Ok(MeasurementConfig { key_file: section.key.map(PathBuf::from), is_answering: section.answer, port })
 }
 
@@ -73,7 +65,7 @@ fn measurement_target(
         return Err(ConfigFault::new(section.measure[0].span(), problem));
     }
     let is_routed = |address: &SocketAddr| {
-        remote.networks.iter().any(|network| network_family(*network) == Family::from_address(address.ip()))
+        remote.networks.iter().any(|network| Family::from_network(*network) == Family::from_address(address.ip()))
     };
     if let Some(address) = addresses.iter().find(|address| *plane == Plane::Direct && !is_routed(address)) {
         let problem = format!(

@@ -1,20 +1,21 @@
 //! What a file may say of the gateways of remote sites, which are known by their keys.
 
 use super::checks::parse_endpoint;
-use super::error::ConfigFault;
 use super::file::RemoteSection;
 use super::types::{GatewayPath, RemotePeer};
+use kumade_daemon::ConfigFault;
+use kumade_daemon::parse_spanned;
 use kumade_net::interface::Family;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use toml::Spanned;
 
 /// Of the gateway's UDP sockets; next to the port of measurements.
-const DEFAULT_PORT: u16 = 7273;
+pub(super) const DEFAULT_PORT: u16 = 7273;
 
-pub(super) fn validate_port(given: Option<&Spanned<u16>>) -> Result<u16, ConfigFault> {
+pub(super) fn validate_port(given: Option<&Spanned<u16>>, usual: u16) -> Result<u16, ConfigFault> {
     match given {
-        None => Ok(DEFAULT_PORT),
+        None => Ok(usual),
         Some(port) if *port.get_ref() > 0 => Ok(*port.get_ref()),
         Some(port) => {
             Err(ConfigFault::new(port.span(), "the other gateway has to know the port: give one from 1 to 65535"))
@@ -48,10 +49,7 @@ pub(super) fn validate_peer(
         }
     }
     Ok(RemotePeer {
-        key: key
-            .get_ref()
-            .parse()
-            .map_err(|error: kumade_noise_session::PublicKeyError| ConfigFault::new(key.span(), error.to_string()))?,
+        key: parse_spanned(key, str::parse)?,
         psk_file: section.preshared_key.as_ref().map(PathBuf::from),
         addresses,
     })

@@ -1,9 +1,10 @@
 //! What the `[sessions]` section and the remotes with sessions may say.
 
-use super::error::ConfigFault;
 use super::file::{ConfigFile, RemoteSection, SessionsSection};
-use super::peer::{validate_peer, validate_port};
+use super::peer::{DEFAULT_PORT, validate_peer, validate_port};
 use super::types::{GatewayPath, RemotePeer, SessionsConfig};
+use kumade_daemon::ConfigFault;
+use kumade_daemon::parse_spanned;
 use kumade_multipath::PathId;
 use kumade_multipath::nat_session::NatConfig;
 use kumade_units::{Span, parse};
@@ -40,7 +41,7 @@ pub(super) fn validate_sessions(
                 let problem = format!("more than {} paths: sessions have no numbers for them", PathId::MAX_PATHS);
                 return Err(ConfigFault::new(flag.span(), problem));
             }
-            let port = validate_port(section.port.as_ref())?;
+            let port = validate_port(section.port.as_ref(), DEFAULT_PORT)?;
             let peers = file
                 .remote
                 .iter()
@@ -56,7 +57,7 @@ pub(super) fn validate_sessions(
 fn validate_limits(section: &SessionsSection) -> Result<NatConfig, ConfigFault> {
     let mut limits = NatConfig::default();
     if let Some(text) = &section.idle {
-        let idle = parse::span(text.get_ref()).map_err(|error| ConfigFault::new(text.span(), error.to_string()))?;
+        let idle = parse_spanned(text, parse::span)?;
         if idle < MIN_IDLE_TIMEOUT {
             return Err(ConfigFault::new(text.span(), "the idle time must be at least 3 s"));
         }

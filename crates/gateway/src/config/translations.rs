@@ -1,7 +1,8 @@
 use super::checks::{find_path, networks_overlap, parse_network};
-use super::error::ConfigFault;
 use super::file::TranslationSection;
-use super::types::{AddressTranslation, GatewayConfig, GatewaySide, network_family};
+use super::types::{AddressTranslation, GatewayConfig, GatewaySide};
+use kumade_daemon::ConfigFault;
+use kumade_net::interface::Family;
 
 /// Validates the translations of a configuration that is valid but for them.
 pub(super) fn validate_translations(
@@ -26,7 +27,7 @@ fn validate_translation(
     config: &GatewayConfig,
 ) -> Result<AddressTranslation, ConfigFault> {
     let (hosts, alias) = (parse_network(&section.network)?, parse_network(&section.alias)?);
-    if network_family(hosts) != network_family(alias) {
+    if Family::from_network(hosts) != Family::from_network(alias) {
         return Err(ConfigFault::new(section.alias.span(), format!("{hosts} and {alias} differ in IP version")));
     }
     let locals = config.locals.iter().flat_map(|local| &local.networks);

@@ -203,11 +203,3 @@ impl GatewayPath {
         }
     }
 }
-
-/// Which IP version a network is of.
-pub(crate) fn network_family(network: IpNet) -> Family {
-    match network {
-        IpNet::V4(_) => Family::V4,
-        IpNet::V6(_) => Family::V6,
-    }
-}

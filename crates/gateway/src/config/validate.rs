@@ -1,19 +1,18 @@
 use super::bonded::validate_bonded;
-use super::checks::{check_disjoint, check_interface, check_name, check_unique, find_path, parse_network};
-use super::error::{ConfigError, ConfigFault};
+use super::checks::{check_disjoint, check_interface, check_unique, find_path, parse_network};
 use super::file::{ConfigFile, LocalSection, PathSection, PlaneName, RemoteSection};
 use super::measurement::{measurement_targets, validate_measurement};
-use super::options::SimpleConfig;
 use super::sessions::validate_sessions;
 use super::translations::validate_translations;
-use super::types::{GatewayConfig, GatewayPath, LocalSite, Plane, RemoteSite, SessionsConfig, network_family};
+use super::types::{GatewayConfig, GatewayPath, LocalSite, Plane, RemoteSite, SessionsConfig};
 use crate::ratio::PathRatio;
 use ipnet::IpNet;
-use kumade_daemon::parse_config;
+use kumade_daemon::{ConfigError, ConfigFault};
+use kumade_daemon::{check_names, metrics_address, parse_config, parse_spanned};
 use kumade_net::interface::Family;
 use kumade_net::{ScopedAddress, ScopedAddressError};
 use kumade_units::{Rate, parse};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use toml::Spanned;
 
 /// Each path takes a routing table and a priority among the rules.
@@ -36,21 +35,22 @@ impl GatewayConfig {
     /// # Errors
     /// It is no configuration of a gateway, or the name cannot be one.
     pub fn name_in_toml(text: &str, origin: &str) -> Result<String, ConfigError> {
-        let named = |file: ConfigFile| check_name(&file.gateway.name).map(|()| file.gateway.name.into_inner());
+        let named = |file: ConfigFile| check_names([&file.gateway.name]).map(|()| file.gateway.name.into_inner());
         parse_config(text).and_then(named).map_err(|fault| fault.with_line(origin, text))
     }
 
-    /// Validates what was put together otherwise than from a file.
+    /// Validates what the command line says, as a file's text.
     ///
     /// # Errors
     /// What is wrong, and what to try.
-    pub fn from_options(options: &SimpleConfig, interfaces: &[String]) -> Result<Self, ConfigError> {
-        validate(&options.to_config_file(), interfaces).map_err(|fault| fault.with_line("command line", ""))
+    pub fn from_options(text: &str, interfaces: &[String]) -> Result<Self, ConfigError> {
+        let file = parse_config(text).and_then(|file| validate(&file, interfaces));
+        file.map_err(|fault| fault.with_line("command line", ""))
     }
 }
 
 fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<GatewayConfig, ConfigFault> {
-    check_name(&file.gateway.name)?;
+    check_names([&file.gateway.name])?;
     let whole = || file.gateway.name.span();
     if file.local.is_empty() && file.gateway.plane == PlaneName::Direct {
         return Err(ConfigFault::new(whole(), "no [[local]]: say behind which interface the local hosts are"));
@@ -81,10 +81,11 @@ fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<GatewayConfig, C
     let ((plane, sessions), measurement) = (validate_plane(file, &paths)?, validate_measurement(file)?);
     let targets = measurement_targets(file, &remotes, &plane, measurement.port)?;
     remotes.iter_mut().zip(targets).for_each(|(remote, target)| remote.measurement_addresses = target);
+    let metrics_address = file.gateway.prometheus.as_ref().map(|text| parse_spanned(text, metrics_address));
     let config = GatewayConfig {
         name: file.gateway.name.get_ref().clone(),
         plane,
-        prometheus: file.gateway.prometheus.as_ref().map(validate_prometheus).transpose()?,
+        prometheus: metrics_address.transpose()?,
         on_event: file.gateway.on_event.clone(),
         measurement,
         sessions,
@@ -95,10 +96,6 @@ fn validate(file: &ConfigFile, interfaces: &[String]) -> Result<GatewayConfig, C
     };
     let translations = validate_translations(&file.translation, &config)?;
     Ok(GatewayConfig { translations, ..config })
-}
-
-fn validate_prometheus(text: &Spanned<String>) -> Result<SocketAddr, ConfigFault> {
-    kumade_daemon::metrics_address(text.get_ref()).map_err(|error| ConfigFault::new(text.span(), error.to_string()))
 }
 
 fn validate_plane(file: &ConfigFile, paths: &[GatewayPath]) -> Result<(Plane, Option<SessionsConfig>), ConfigFault> {
@@ -131,7 +128,7 @@ fn validate_paths(
 }
 
 fn validate_path(section: &PathSection, interfaces: &[String]) -> Result<GatewayPath, ConfigFault> {
-    check_name(&section.name)?;
+    check_names([&section.name])?;
     let (mut gateway_v4, mut gateway_v6) = (None, None);
     for text in &section.gateways {
         let is_first = match parse_next_hop(text, section.interface.get_ref())? {
@@ -171,12 +168,11 @@ fn parse_next_hop(text: &Spanned<String>, interface: &str) -> Result<IpAddr, Con
 }
 
 fn parse_rate(text: &Spanned<String>) -> Result<Rate, ConfigFault> {
-    match parse::rate(text.get_ref()) {
-        Ok(Rate::ZERO) => {
+    match parse_spanned(text, parse::rate)? {
+        Rate::ZERO => {
             Err(ConfigFault::new(text.span(), "a path of rate 0 carries nothing: give it weight = 0 instead"))
         }
-        Ok(rate) => Ok(rate),
-        Err(error) => Err(ConfigFault::new(text.span(), error.to_string())),
+        rate => Ok(rate),
     }
 }
 
@@ -185,7 +181,7 @@ fn validate_remote(
     paths: &[GatewayPath],
     plane: PlaneName,
 ) -> Result<RemoteSite, ConfigFault> {
-    check_name(&section.name)?;
+    check_names([&section.name])?;
     let networks = section.networks.iter().map(parse_network).collect::<Result<Vec<_>, _>>()?;
     let fault = |problem: String| {
         ConfigFault::new(section.name.span(), format!("remote `{}`{problem}", section.name.get_ref()))
@@ -207,7 +203,7 @@ fn validate_remote(
     }
     // In the bonded plane, the path's packets may be of another IP version than those of hosts.
     let in_direct = networks.iter().filter(|_| plane == PlaneName::Direct);
-    for family in in_direct.map(|network| network_family(*network)) {
+    for family in in_direct.map(|network| Family::from_network(*network)) {
         let lacks = |path: &&GatewayPath| path.has_next_hop() && path.next_hop(family).is_none();
         if let Some(path) = numbers.iter().map(|&number| &paths[number]).find(lacks) {
             return Err(fault(format!(

@@ -4,7 +4,7 @@
 //! not, `out4-PATH` of the addresses that flows have on a path, `errors4` of those that packets are given back which ICMP errors
 //! are about, and `in4` of those that arriving flows are.
 
-use crate::config::{GatewayConfig, GatewayPath, RemoteSite, network_family};
+use crate::config::{GatewayConfig, GatewayPath, RemoteSite};
 use kumade_net::interface::Family;
 use kumade_net::nftables::{Chain, FlowList, FlowListKind, Rule, Statement};
 
@@ -38,7 +38,7 @@ pub(super) fn division_choice_chain(remote: &RemoteSite, family: Family, divisio
 }
 
 pub(super) fn division_choice_chain_name(remote: &RemoteSite, family: Family) -> String {
-    format!("choose{}-{}", version_digit(family), remote.name)
+    format!("choose{}-{}", family.version(), remote.name)
 }
 
 /// Lists of flows whose addresses are given back as they arrive.
@@ -63,28 +63,28 @@ pub(super) fn translated_flow_lists(config: &GatewayConfig, path: usize) -> impl
 }
 
 pub(super) fn divided_list_name(remote: &RemoteSite, family: Family) -> String {
-    format!("flows{}-{}", version_digit(family), remote.name)
+    format!("flows{}-{}", family.version(), remote.name)
 }
 
 pub(super) fn undivided_list_name(remote: &RemoteSite, family: Family) -> String {
-    format!("seen{}-{}", version_digit(family), remote.name)
+    format!("seen{}-{}", family.version(), remote.name)
 }
 
 pub(super) fn translated_list_name(path: &GatewayPath, family: Family) -> String {
-    format!("out{}-{}", version_digit(family), path.name)
+    format!("out{}-{}", family.version(), path.name)
 }
 
 pub(super) fn restored_list_name(family: Family) -> String {
-    format!("in{}", version_digit(family))
+    format!("in{}", family.version())
 }
 
 pub(super) fn error_list_name(family: Family) -> String {
-    format!("errors{}", version_digit(family))
+    format!("errors{}", family.version())
 }
 
 /// The IP versions of a remote site's networks.
 pub(super) fn remote_families(remote: &RemoteSite) -> impl Iterator<Item = Family> {
-    let has = |family: &Family| remote.networks.iter().any(|network| network_family(*network) == *family);
+    let has = |family: &Family| remote.networks.iter().any(|network| Family::from_network(*network) == *family);
     [Family::V4, Family::V6].into_iter().filter(has)
 }
 
@@ -100,11 +100,4 @@ fn is_family_used(config: &GatewayConfig, family: Family, which: impl Fn(&Remote
 
 fn new_flow_list(name: String, family: Family, kind: FlowListKind) -> FlowList {
     FlowList { name, family, kind }
-}
-
-fn version_digit(family: Family) -> u8 {
-    match family {
-        Family::V4 => 4,
-        Family::V6 => 6,
-    }
 }

@@ -1,4 +1,4 @@
-use kumade_daemon::{Journal, Leftover, Record};
+use kumade_daemon::{Journal, Leftover, RecordedChange};
 use kumade_net::gro::GroLimits;
 use kumade_net::{SetupError, interface};
 use serde::{Deserialize, Serialize};
@@ -8,13 +8,11 @@ use std::io;
 /// gateway where this process was killed.
 #[derive(Debug)]
 pub(super) struct GroLimitGuard {
-    original: OriginalGroLimits,
+    original: RecordedChange<OriginalGroLimits>,
     /// What the interface may merge.
     bytes: u32,
     /// The number of an interface of that name whose limits could not be set.
     refused_index: Option<u32>,
-    // Goes once the limits are restored.
-    record: Option<Record>,
 }
 
 /// What is to be restored.
@@ -38,23 +36,23 @@ impl GroLimitGuard {
             v4: limits.v4,
         };
         let failed = |error: io::Error| SetupError::new(format!("write down the batch limits of {interface}"), error);
-        let record = journal.record(&found).map_err(failed)?;
-        let guard = GroLimitGuard { original: found, bytes, refused_index: None, record: Some(record) };
+        let original = RecordedChange::new(found, journal).map_err(failed)?;
+        let guard = GroLimitGuard { original, bytes, refused_index: None };
         limits.capped_at(bytes).set(interface)?;
         Ok(guard)
     }
 
     /// Whether it lets this interface merge so much.
     pub(super) fn bounds(&self, interface: &str, bytes: u32) -> bool {
-        self.original.interface == interface && self.bytes == bytes
+        self.original.leftover().interface == interface && self.bytes == bytes
     }
 
     /// Bounds the batches of an interface that was deleted and made again, too. To be called at any time.
     pub(super) fn follow_interface(&mut self, journal: &Journal) {
-        let name = &self.original.interface;
+        let OriginalGroLimits { interface: name, index: known, .. } = self.original.leftover();
         // Until it is back, there is nothing to bound.
         let Ok(index) = interface::index(name) else { return };
-        if index == self.original.index || self.refused_index == Some(index) {
+        if index == *known || self.refused_index == Some(index) {
             return;
         }
         match GroLimitGuard::new(name, self.bytes, journal) {
@@ -70,21 +68,6 @@ impl GroLimitGuard {
     }
 }
 
-impl Drop for GroLimitGuard {
-    fn drop(&mut self) {
-        // An interface that has vanished took its limits with it.
-        if self.original.exists()
-            && let Err(error) = self.original.undo()
-        {
-            tracing::warn!(
-                "the batch limits of {} stay changed until a gateway starts: {error}",
-                self.original.interface
-            );
-            self.record.take().into_iter().for_each(Record::leave_to_successor);
-        }
-    }
-}
-
 impl Leftover for OriginalGroLimits {
     const KIND: &'static str = "gateway-batches";
     type Error = SetupError;
@@ -95,5 +78,9 @@ impl Leftover for OriginalGroLimits {
 
     fn undo(&self) -> Result<(), SetupError> {
         GroLimits { v6: self.v6, v4: self.v4 }.set(&self.interface)
+    }
+
+    fn stays(&self) -> String {
+        format!("the batch limits of {} stay changed until a gateway starts", self.interface)
     }
 }

@@ -1,7 +1,5 @@
 use super::flow_rules;
-use crate::config::{
-    AddressTranslation, GatewayConfig, GatewayPath, GatewaySide, LocalSite, RemoteSite, network_family,
-};
+use crate::config::{AddressTranslation, GatewayConfig, GatewayPath, GatewaySide, LocalSite, RemoteSite};
 use crate::ratio::PathRatio;
 use ipnet::IpNet;
 use kumade_net::interface::Family;
@@ -110,7 +108,7 @@ fn policy_routes(config: &GatewayConfig) -> Vec<MarkedRoute> {
         for family in [Family::V4, Family::V6] {
             let leads = |remote: &&RemoteSite| remote.paths.contains(&place);
             let mut networks = config.remotes.iter().filter(leads).flat_map(|remote| &remote.networks);
-            if networks.any(|network| network_family(*network) == family) {
+            if networks.any(|network| Family::from_network(*network) == family) {
                 let (interface, gateway) = (path.interface.clone(), path.next_hop(family));
                 routes.push(MarkedRoute { number: path_mark(place), family, interface, gateway });
             }
@@ -193,7 +191,7 @@ fn has_restoration(config: &GatewayConfig) -> bool {
 
 /// Whether packets of that IP version are given addresses back.
 fn has_restoration_for(config: &GatewayConfig, family: Family) -> bool {
-    config.translations.iter().any(|translation| network_family(translation.network) == family)
+    config.translations.iter().any(|translation| Family::from_network(translation.network) == family)
         || flow_rules::restored_flow_lists(config).any(|list| list.family == family)
 }
 
@@ -302,7 +300,7 @@ fn division_rules(config: &GatewayConfig, local: &LocalSite, remote: &RemoteSite
             statements.push(Statement::ToOtherHost);
         }
         statements.push(Statement::Goto(if remote.divides_single_flows {
-            flow_rules::division_choice_chain_name(remote, network_family(network))
+            flow_rules::division_choice_chain_name(remote, Family::from_network(network))
         } else {
             division_chain_name(remote)
         }));
@@ -311,7 +309,8 @@ fn division_rules(config: &GatewayConfig, local: &LocalSite, remote: &RemoteSite
     if local.networks.is_empty() {
         rules.push(rule(None));
     }
-    let same_version = local.networks.iter().filter(|source| network_family(**source) == network_family(network));
+    let same_version =
+        local.networks.iter().filter(|source| Family::from_network(**source) == Family::from_network(network));
     rules.extend(same_version.map(|source| rule(Some(*source))));
     rules
 }
@@ -319,7 +318,7 @@ fn division_rules(config: &GatewayConfig, local: &LocalSite, remote: &RemoteSite
 /// Packets between local networks are none of those to all other addresses.
 fn exclusion_rules(config: &GatewayConfig, local: &LocalSite, rest: IpNet) -> Vec<Rule> {
     let own = config.locals.iter().flat_map(|local| &local.networks);
-    let own = own.filter(|network| network_family(**network) == network_family(rest));
+    let own = own.filter(|network| Family::from_network(**network) == Family::from_network(rest));
     let rule = |network: &IpNet| {
         Rule(vec![
             Statement::InputInterface(local.interface.clone()),

@@ -14,7 +14,6 @@ use kumade_net::nftables::{CounterValue, InstalledTable, Table};
 use kumade_net::policy_routing::{MarkedRoute, PolicyRoute};
 use kumade_net::{SetupError, clock, interface};
 use kumade_units::Time;
-use std::io;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -78,9 +77,9 @@ pub enum DirectError {
     /// The system refuses the name that stands for it.
     #[error(transparent)]
     NamespaceLock(NameLockError),
-    /// What is to be undone cannot be written down.
-    #[error("cannot write down which routes are added, so that they could be removed after a crash: {0}")]
-    Journal(io::Error),
+    /// The system refuses routes, or which are to be removed after a crash cannot be written down.
+    #[error(transparent)]
+    Routes(#[from] RouteChangeError),
 }
 
 impl DirectPlane {
@@ -100,7 +99,7 @@ impl DirectPlane {
         ChangedSetting::recover(&journal);
         check_forwarding(&plan)?;
         // From here on, dropped where something fails.
-        let routes = InstalledRoutes::record(plan.routes.clone(), &journal).map_err(DirectError::Journal)?;
+        let routes = InstalledRoutes::record(plan.routes.clone(), &journal)?;
         routes.install()?;
         let mut batches = Vec::new();
         limit_batch_sizes(&mut batches, &plan, &journal)?;
@@ -229,10 +228,7 @@ impl DirectPlane {
     }
 
     fn apply_config(&mut self, config: Arc<GatewayConfig>, plan: DirectPlan) -> Result<(), DirectError> {
-        self.routes.replace(plan.routes.clone(), &self.journal).map_err(|error| match error {
-            RouteChangeError::Record(error) => DirectError::Journal(error),
-            RouteChangeError::Setup(error) => error.into(),
-        })?;
+        self.routes.replace(plan.routes.clone(), &self.journal)?;
         limit_batch_sizes(&mut self.gro_limits, &plan, &self.journal)?;
         self.reverse_paths.set_interfaces(plan.filtered_interfaces(), &self.journal);
         let weights = config.remotes.iter().map(|remote| self.weights_for(&config, remote)).collect();

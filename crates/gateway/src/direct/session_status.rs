@@ -1,6 +1,4 @@
-use crate::status::{
-    self, GatewayStatus, NatSessionStatus, PhaseCounts, RefusedTraffic, SessionCounters, SessionRole, Traffic,
-};
+use crate::status::{self, GatewayStatus, NatSessionStatus, PhaseCounts, RefusedTraffic, Traffic};
 use kumade_multipath::nat_session::{NatRole, NatStatistics, SessionPhase, SessionStatus};
 use kumade_packet::{Addresses, FlowKey, protocol};
 use kumade_units::Time;
@@ -61,10 +59,7 @@ impl SessionsStatus {
                 .iter()
                 .map(|Addresses { source, destination }| format!("{source} > {destination}"))
                 .collect(),
-            role: match session.role {
-                NatRole::Sending => SessionRole::Divides,
-                NatRole::Receiving => SessionRole::Restores,
-            },
+            role: session.role,
             phase,
             reason,
             duration_seconds: (self.now - session.since).as_secs_f64(),
@@ -80,14 +75,14 @@ impl SessionsStatus {
 impl RemoteSessions {
     fn summarize_sessions(&self) -> status::RemoteSessions {
         let mut divided = PhaseCounts::default();
-        let is_sending = |session: &&SessionStatus| session.role == NatRole::Sending;
+        let is_sending = |session: &&SessionStatus| session.role == NatRole::Divides;
         self.sessions.iter().filter(is_sending).for_each(|session| divided.increment(document_phase(session.phase).0));
         status::RemoteSessions {
             connected: self.is_connected,
             reachable: self.is_reachable,
             divided,
             restored: self.sessions.iter().filter(|session| !is_sending(session)).count() as u64,
-            counters: document_counters(&self.statistics),
+            counters: self.statistics,
         }
     }
 }
@@ -105,28 +100,6 @@ fn document_phase(phase: SessionPhase) -> (status::SessionPhase, Option<String>)
             (Documented::Refused, Some("no alias is free, or this gateway's system refuses the rule".to_owned()))
         }
         SessionPhase::Unanswered => (Documented::Unanswered, None),
-    }
-}
-
-fn document_counters(statistics: &NatStatistics) -> SessionCounters {
-    SessionCounters {
-        begun: statistics.begun,
-        accepted: statistics.accepted,
-        refused: statistics.refused,
-        idle: statistics.ended_idle,
-        unanswered: statistics.unanswered,
-        asked_again: statistics.asked_again,
-        no_alias: statistics.no_alias,
-        full: statistics.at_limit,
-        failed: statistics.failed,
-        granted: statistics.granted,
-        denied: statistics.denied,
-        lapsed: statistics.lapsed,
-        restarts: statistics.restarts,
-        losses: statistics.losses,
-        retransmissions: statistics.retransmissions,
-        ignored_messages: statistics.ignored_messages,
-        rate_limited_messages: statistics.rate_limited,
     }
 }
 

@@ -1,9 +1,9 @@
 use super::load::PathLoad;
 use super::path_measurement::{MeasurementFailure, interpret_report, path_measure_config};
-use super::status::{LastMeasurement, MeasuredPathStatus};
 use crate::bonded;
 use crate::config::{GatewayConfig, Plane, RemoteSite};
 use crate::direct;
+use crate::status::{GatewayStatus, MeasuredStatus};
 use kumade_client::{Report, RunningMeasurement};
 use kumade_multipath::measured::{MeasuredPaths, PathMeasurement, ScheduleConfig};
 use kumade_net::SocketBinding;
@@ -21,6 +21,19 @@ pub struct PathMeasurer {
     running: Option<PathMeasurementRun>,
     /// When to look again.
     next_advance: Time,
+}
+
+/// What is known of a path to a remote site by measurements.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasuredPathStatus {
+    /// The remote site's place in the configuration.
+    pub remote: usize,
+    /// The path's place in the configuration.
+    pub path: usize,
+    /// Its weight by measurements; `None` until all paths of the remote site have been measured.
+    pub weight: Option<u32>,
+    /// As documents have it.
+    pub measured: MeasuredStatus,
 }
 
 /// A remote site to which paths are measured.
@@ -105,14 +118,22 @@ impl PathMeasurer {
             let status = |(number, path): (usize, &MeasuredPath)| MeasuredPathStatus {
                 remote: remote.site_index,
                 path: path.path_index,
-                rate: remote.measured_paths.rate(number),
                 weight: remote.measured_paths.weights().map(|weights| weights[number]),
-                last: path.last.map(|(found, loss, at)| LastMeasurement { found, loss, age: now - at }),
-                error: path.error.clone(),
+                measured: path.status(remote.measured_paths.rate(number), now),
             };
             paths.map(status).collect()
         };
         self.remotes.iter().flat_map(of_remote).collect()
+    }
+
+    /// Enters what is known of the paths into the status of the gateway, which has the names. `now` is the monotonic clock's
+    /// time.
+    pub fn fill_status(&self, status: &mut GatewayStatus, now: Time) {
+        for MeasuredPathStatus { remote, path, measured, .. } in self.status(now) {
+            let name = &status.paths[path].name;
+            let path = status.remotes[remote].paths.iter_mut().find(|path| path.name == *name);
+            path.into_iter().for_each(|path| path.measured = Some(measured.clone()));
+        }
     }
 
     /// Whether a second has passed since it last was so.
@@ -243,6 +264,20 @@ impl MeasuredPath {
             Plane::Bonded(_) => bonded::path_binding(place, path),
         };
         MeasuredPath { path_index: place, name: path.name.clone(), binding, target: to, last: None, error: None }
+    }
+
+    /// `rate` is that by which it is weighed.
+    fn status(&self, rate: Option<Rate>, now: Time) -> MeasuredStatus {
+        let (rate, error) = (rate.map(Rate::as_f64), self.error.clone());
+        let blank = MeasuredStatus { rate_bits_per_second: rate, error, ..MeasuredStatus::default() };
+        let Some((found, loss, measured_at)) = self.last else { return blank };
+        MeasuredStatus {
+            available_bits_per_second: Some(found.available.map(Rate::as_f64)),
+            carried_bits_per_second: Some(found.own_traffic.as_f64()),
+            loss_ratio: loss,
+            age_seconds: Some((now - measured_at).as_secs_f64()),
+            ..blank
+        }
     }
 }
 

@@ -1,10 +1,16 @@
 //! Rates and shares of an interval.
 
 use super::{GatewayPathStatus, GatewayStatus};
+use kumade_overlay_io::status::StatusDocument;
 
-impl GatewayStatus {
-    /// With the rates and shares of the interval since an earlier status of the same gateway.
-    pub fn with_rates_since(mut self, earlier: &GatewayStatus) -> Self {
+impl StatusDocument for GatewayStatus {
+    const SERVICE: &'static str = "gateway";
+
+    fn with_time(self, time: String, duration_seconds: f64) -> Self {
+        GatewayStatus { time, duration_seconds, ..self }
+    }
+
+    fn with_rates_since(mut self, earlier: &Self) -> Self {
         let seconds = self.duration_seconds - earlier.duration_seconds;
         if seconds <= 0.0 {
             return self;

@@ -1,21 +1,11 @@
 use super::{GatewayPathStatus, GatewayStatus, PlaneKind, RemotePath, RemoteSiteStatus};
 use crate::config::{self, GatewayConfig, Plane};
-use ::kumade_overlay_status::{Recorder, StatusDocument};
 use kumade_multipath::PathPolicy;
+use kumade_overlay_io::status::Recorder;
 
 /// Renews the status of a gateway that starts now. Until then, nothing is up.
 pub fn new_recorder(config: &GatewayConfig) -> Recorder<GatewayStatus> {
     Recorder::new(blank_status(config))
-}
-
-impl StatusDocument for GatewayStatus {
-    fn with_time(self, time: String, duration_seconds: f64) -> Self {
-        GatewayStatus { time, duration_seconds, ..self }
-    }
-
-    fn with_rates_since(self, earlier: &Self) -> Self {
-        GatewayStatus::with_rates_since(self, earlier)
-    }
 }
 
 /// The names of all that a configuration has.
@@ -47,7 +37,7 @@ pub fn blank_status(config: &GatewayConfig) -> GatewayStatus {
         schema: GatewayStatus::SCHEMA.to_owned(),
         name: config.name.clone(),
         plane,
-        time: ::kumade_overlay_status::utc_timestamp(),
+        time: kumade_overlay_io::status::utc_timestamp(),
         duration_seconds: 0.0,
         interval_seconds: None,
         paths: paths.collect(),

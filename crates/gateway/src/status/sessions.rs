@@ -1,4 +1,5 @@
-use ::kumade_overlay_status::Traffic;
+use kumade_multipath::nat_session::{NatRole, NatStatistics};
+use kumade_overlay_io::status::Traffic;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,7 @@ pub struct RemoteSessions {
     /// How many flows from the site are given their addresses back here.
     pub restored: u64,
     /// What has become of sessions since the start.
-    pub counters: SessionCounters,
+    pub counters: NatStatistics,
 }
 
 /// How many sessions there are in each phase.
@@ -36,50 +37,9 @@ pub struct PhaseCounts {
     pub unanswered: u64,
 }
 
-/// What has become of sessions with one remote gateway since the start, and of the messages about them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SessionCounters {
-    /// Flows for which a session was begun.
-    pub begun: u64,
-    /// Requests that the remote gateway has confirmed.
-    pub accepted: u64,
-    /// Requests that it has refused.
-    pub refused: u64,
-    /// Sessions that ended because no packet passed.
-    pub idle: u64,
-    /// Requests and ends that it never answered.
-    pub unanswered: u64,
-    /// Sessions that it had lost, and was asked for again.
-    pub asked_again: u64,
-    /// Flows for which no aliases were free.
-    pub no_alias: u64,
-    /// Times that a flow was seen while there were as many sessions as may be.
-    pub full: u64,
-    /// Flows for which this gateway's system took no rule.
-    pub failed: u64,
-    /// Rules that this gateway has installed for the remote one.
-    pub granted: u64,
-    /// Requests of the remote gateway that this one has refused.
-    pub denied: u64,
-    /// Rules that were removed because the remote gateway no longer mentioned them.
-    pub lapsed: u64,
-    /// Times that the remote gateway was found to have restarted.
-    pub restarts: u64,
-    /// Times that it no longer answered.
-    pub losses: u64,
-    /// Messages that were sent again.
-    pub retransmissions: u64,
-    /// Messages of or to an earlier life of either gateway, and those that are not understood.
-    pub ignored_messages: u64,
-    /// Messages beyond the rate that is looked at.
-    pub rate_limited_messages: u64,
-}
-
 /// A NAT session: a flow that two gateways of the direct plane have agreed on, or one of them asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[serde(rename = "Session")]
+#[serde(deny_unknown_fields, rename = "Session")]
 pub struct NatSessionStatus {
     /// The remote site.
     pub remote: String,
@@ -88,7 +48,7 @@ pub struct NatSessionStatus {
     /// The addresses that it has on the way besides, such as `198.51.100.1 > 10.2.0.2`.
     pub aliases: Vec<String>,
     /// What is done with it here.
-    pub role: SessionRole,
+    pub role: NatRole,
     /// How far the session has come.
     pub phase: SessionPhase,
     /// Why it was refused; null where it was not.
@@ -105,16 +65,6 @@ pub struct NatSessionStatus {
     pub deadline_seconds: Option<f64>,
     /// Messages sent since the last answer.
     pub tries: u32,
-}
-
-/// What a gateway does with the packets of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SessionRole {
-    /// Divides them among the paths.
-    Divides,
-    /// Gives those that arrive their addresses back.
-    Restores,
 }
 
 /// How far a session has come.

@@ -1,4 +1,5 @@
 use super::*;
+use kumade_overlay_io::status::StatusDocument;
 use std::path::Path as File;
 
 fn bonded() -> GatewayStatus {

@@ -1,6 +1,7 @@
 use super::session_text::show_sessions;
-use super::{GatewayPathStatus, GatewayStatus, PlaneKind, RemotePath, RemoteSiteStatus};
-use kumade_daemon::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
+use super::{GatewayPathStatus, GatewayStatus, MeasuredStatus, PlaneKind, RemotePath, RemoteSiteStatus};
+use kumade_daemon::{Column, format_age, format_known, format_percent, format_rate, write_columns};
+use kumade_probe_train::Estimate;
 use std::fmt::{self, Display, Formatter};
 
 impl Display for GatewayStatus {
@@ -12,7 +13,7 @@ impl Display for GatewayStatus {
         };
         write!(f, "{} ({plane}), running for {}", self.name, format_age(self.duration_seconds))?;
         if self.plane == PlaneKind::Direct {
-            show_paths(f, &self.paths)?;
+            write_columns(f, "", &PATH_COLUMNS, self.paths.iter())?;
         }
         self.remotes.iter().try_for_each(|remote| show_remote(f, remote))?;
         if let Some(refused) = &self.refused {
@@ -22,24 +23,15 @@ impl Display for GatewayStatus {
     }
 }
 
-fn show_paths(f: &mut Formatter<'_>, paths: &[GatewayPathStatus]) -> fmt::Result {
-    let heads = ["path", "interface", "state", "sent", "share", "packets", "bytes"];
-    let row = |path: &GatewayPathStatus| {
-        let state = format!("{} {}", if path.up { "up" } else { "down" }, format_age(path.state_seconds));
-        let GatewayPathStatus { name, interface, sent, share_ratio, .. } = path;
-        let (packets, bytes) = (sent.packets.to_string(), sent.bytes.to_string());
-        [
-            name.clone(),
-            interface.clone(),
-            state,
-            format_rate(sent.bits_per_second),
-            format_percent(*share_ratio),
-            packets,
-            bytes,
-        ]
-    };
-    write_table(f, "", heads, paths.iter().map(row))
-}
+const PATH_COLUMNS: [Column<GatewayPathStatus>; 7] = [
+    ("path", |path| path.name.clone()),
+    ("interface", |path| path.interface.clone()),
+    ("state", |path| format!("{} {}", if path.up { "up" } else { "down" }, format_age(path.state_seconds))),
+    ("sent", |path| format_rate(path.sent.bits_per_second)),
+    ("share", |path| format_percent(path.share_ratio)),
+    ("packets", |path| path.sent.packets.to_string()),
+    ("bytes", |path| path.sent.bytes.to_string()),
+];
 
 fn show_remote(f: &mut Formatter<'_>, remote: &RemoteSiteStatus) -> fmt::Result {
     match (&remote.tunnel, &remote.sessions) {
@@ -48,27 +40,29 @@ fn show_remote(f: &mut Formatter<'_>, remote: &RemoteSiteStatus) -> fmt::Result 
         (None, None) => write!(f, "\n\n{}: packets are divided", remote.name)?,
     }
     let is_shown = |path: &&RemotePath| path.weight.is_some() || path.measured.is_some();
-    let rows: Vec<_> = remote.paths.iter().filter(is_shown).map(remote_row).collect();
-    if rows.is_empty() {
+    let mut shown = remote.paths.iter().filter(is_shown).peekable();
+    if shown.peek().is_none() {
         return Ok(());
     }
-    let heads = ["path", "weight", "measured rate", "available", "loss", "measured"];
-    write_table(f, "  ", heads, rows.into_iter())?;
+    write_columns(f, "  ", &REMOTE_PATH_COLUMNS, shown)?;
     for (path, error) in remote.paths.iter().filter_map(|path| Some((path, path.measured.as_ref()?.error.as_ref()?))) {
         write!(f, "\n  {} cannot be measured: {error}", path.name)?;
     }
     Ok(())
 }
 
-fn remote_row(path: &RemotePath) -> [String; 6] {
-    let weight = path.weight.map_or_else(|| UNKNOWN_VALUE.to_owned(), |weight| weight.to_string());
-    let measured = path.measured.clone().unwrap_or_default();
-    [
-        path.name.clone(),
-        weight,
-        format_rate(measured.rate_bits_per_second),
-        format_rate(measured.available_bits_per_second.map(|available| available.value)),
-        format_percent(measured.loss_ratio.map(|loss| loss.value)),
-        measured.age_seconds.map_or_else(|| UNKNOWN_VALUE.to_owned(), |seconds| format!("{} ago", format_age(seconds))),
-    ]
+const REMOTE_PATH_COLUMNS: [Column<RemotePath>; 6] = [
+    ("path", |path| path.name.clone()),
+    ("weight", |path| format_known(path.weight)),
+    ("measured rate", |path| format_rate(path.measured.as_ref().and_then(|known| known.rate_bits_per_second))),
+    ("available", |path| format_rate(measured_value(path, |known| known.available_bits_per_second))),
+    ("loss", |path| format_percent(measured_value(path, |known| known.loss_ratio))),
+    ("measured", |path| {
+        let age = path.measured.as_ref().and_then(|known| known.age_seconds);
+        format_known(age.map(|seconds| format!("{} ago", format_age(seconds))))
+    }),
+];
+
+fn measured_value(path: &RemotePath, part: fn(&MeasuredStatus) -> Option<Estimate<f64>>) -> Option<f64> {
+    Some(part(path.measured.as_ref()?)?.value)
 }

@@ -1,22 +1,23 @@
 //! A gateway that runs until a signal comes.
 
-use super::config_file::{ConfigFile, NewConfig};
+use super::config_file::{NewConfig, read_again};
 use super::keys::{bonded_config, session_keys};
-use super::registry::{gateway_registry, with_hint};
 use super::services::Services;
 use crate::confinement::Confinement;
 use crate::event_hook::{EventHook, EventKind};
-use crate::notices::log_notices;
+use crate::notices::{log_notices, log_reload};
 use crate::output::note;
+use crate::running::{GATEWAY, registry};
 use anyhow::Context;
 use kumade_daemon::signals::DaemonSignals;
 use kumade_daemon::{ClaimedName, RuntimeDir};
 use kumade_gateway::GatewayConfig;
 use kumade_gateway::config::{BondedSettings, FixedSetting, Plane};
-use kumade_gateway::control::GatewayProtocol;
 use kumade_gateway::direct::{DirectPlane, SessionPlane};
+use kumade_gateway::status::GatewayStatus;
 use kumade_net::clock;
 use kumade_noise_session::{PresharedKey, PrivateKey};
+use kumade_overlay_io::status::control::StatusProtocol;
 use kumade_overlay_io::{BondedConfig, BondedPlane, BondedStatus, NodeNotice};
 use kumade_units::Span;
 use std::collections::BTreeMap;
@@ -38,13 +39,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub fn run(config: GatewayConfig, file: Option<&Path>, keeps_privileges: bool) -> anyhow::Result<ExitCode> {
     let signals = DaemonSignals::register(file.is_some()).context("cannot listen for Ctrl-C")?;
     config.check_next_hops()?;
-    let claim = gateway_registry().lock_name(&config.name).map_err(with_hint)?;
+    let claim = registry().lock_name(&config.name).map_err(|error| GATEWAY.explain(error))?;
     let hook = config.on_event.as_deref().map(EventHook::start).transpose()?;
-    let mut confinement = Confinement::unless_kept(keeps_privileges);
-    if let Some(confinement) = &mut confinement {
-        confinement.keep_network_privileges(bound_ports(&config));
-    }
-    let begun = RunContext { claimed_name: claim, signals, file: file.map(ConfigFile::new), hook, confinement };
+    let confinement = (!keeps_privileges).then(|| Confinement::to_network(bound_ports(&config)));
+    let begun = RunContext { claimed_name: claim, signals, file, hook, confinement };
     match config.plane.clone() {
         Plane::Direct => run_direct(config, begun)?,
         Plane::Bonded(bonded) => run_bonded(config, &bonded, begun)?,
@@ -53,10 +51,10 @@ pub fn run(config: GatewayConfig, file: Option<&Path>, keeps_privileges: bool) -
 }
 
 /// What every gateway has before it starts.
-struct RunContext {
-    claimed_name: ClaimedName<GatewayProtocol>,
+struct RunContext<'f> {
+    claimed_name: ClaimedName<StatusProtocol<GatewayStatus>>,
     signals: DaemonSignals,
-    file: Option<ConfigFile>,
+    file: Option<&'f Path>,
     hook: Option<EventHook>,
     confinement: Option<Confinement>,
 }
@@ -87,7 +85,7 @@ struct DirectGateway {
     reachable: Vec<bool>,
 }
 
-fn run_direct(config: GatewayConfig, begun: RunContext) -> anyhow::Result<()> {
+fn run_direct(config: GatewayConfig, begun: RunContext<'_>) -> anyhow::Result<()> {
     let RunContext { claimed_name: claim, signals, file, hook, confinement } = begun;
     let keys = config.sessions.as_ref().map(session_keys).transpose()?;
     keys.iter().try_for_each(|(identity, _)| config.check_own_key(identity.public_key()))?;
@@ -102,16 +100,14 @@ fn run_direct(config: GatewayConfig, begun: RunContext) -> anyhow::Result<()> {
     note!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
     let reachable = vec![false; config.remotes.len()];
     let mut gateway = DirectGateway { config, plane, sessions, services, hook, paths_up: BTreeMap::new(), reachable };
-    if let Some(confinement) = confinement {
-        confinement.finish();
-    }
+    confinement.into_iter().for_each(Confinement::finish);
     // Sessions that have ended say why when they are stopped.
     while !signals.is_end_requested() && gateway.sessions.as_ref().is_none_or(SessionPlane::is_running) {
-        let read = file.as_ref().filter(|_| signals.take_reload_request());
-        let read = read.map(|file| (file, file.read_again(&gateway.config).and_then(|new| gateway.reconfigure(new))));
+        let read = file.filter(|_| signals.take_reload_request());
+        let read = read.map(|file| (file, read_again(file, &gateway.config).and_then(|new| gateway.reconfigure(new))));
         gateway.advance()?;
         // Once the status shows it.
-        read.iter().for_each(|(file, outcome)| file.log_outcome(outcome));
+        read.iter().for_each(|(file, outcome)| log_reload(file, outcome));
         thread::sleep(POLL_INTERVAL);
     }
     if let Some(sessions) = gateway.sessions.take() {
@@ -210,7 +206,7 @@ impl RemoteKeys {
     }
 }
 
-fn run_bonded(config: GatewayConfig, bonded: &BondedSettings, begun: RunContext) -> anyhow::Result<()> {
+fn run_bonded(config: GatewayConfig, bonded: &BondedSettings, begun: RunContext<'_>) -> anyhow::Result<()> {
     let RunContext { claimed_name: claim, signals, file, hook, confinement } = begun;
     let keyed = bonded_config(&config, bonded)?;
     config.check_own_key(keyed.identity.public_key())?;
@@ -220,19 +216,17 @@ fn run_bonded(config: GatewayConfig, bonded: &BondedSettings, begun: RunContext)
     let mut services = Services::start(&config)?;
     services.answer(&config, claim)?;
     note!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
-    if let Some(confinement) = confinement {
-        confinement.finish();
-    }
+    confinement.into_iter().for_each(Confinement::finish);
     let (threads, threads_told) = (bonded.threads, BTreeMap::new());
     let mut gateway = BondedGateway { config, plane, keys, threads, services, hook, threads_told };
     while !signals.is_end_requested() && gateway.plane.is_running() {
-        let read = file.as_ref().filter(|_| signals.take_reload_request());
-        let read = read.map(|file| (file, file.read_again(&gateway.config).and_then(|new| gateway.reconfigure(new))));
+        let read = file.filter(|_| signals.take_reload_request());
+        let read = read.map(|file| (file, read_again(file, &gateway.config).and_then(|new| gateway.reconfigure(new))));
         // One that has ended says why when it is stopped.
         let (Ok(notices), Ok(known)) = (gateway.plane.take_notices(), gateway.plane.status()) else { break };
         gateway.advance(&notices, &known);
         // Once the status shows it.
-        read.iter().for_each(|(file, outcome)| file.log_outcome(outcome));
+        read.iter().for_each(|(file, outcome)| log_reload(file, outcome));
         thread::sleep(POLL_INTERVAL);
     }
     gateway.note_counts();

@@ -1,17 +1,17 @@
 //! What a gateway has besides its plane: who may ask it and measure to it, and what it measures itself.
 
 use super::keys::measurement_key;
-use crate::output::note;
-use ::kumade_overlay_status::Recorder;
+use crate::running::serve_metrics;
 use anyhow::Context;
 use kumade_daemon::{ClaimedName, ControlServer, Exporter};
+use kumade_gateway::GatewayConfig;
 use kumade_gateway::config::{GatewayPath, RemoteSite};
-use kumade_gateway::control::{GatewayProtocol, Reply, Request};
 use kumade_gateway::measure::{MeasurementServer, PathMeasurer};
 use kumade_gateway::status::{GatewayStatus, blank_status, new_recorder};
-use kumade_gateway::{GatewayConfig, prometheus};
 use kumade_net::clock;
 use kumade_noise_session::PresharedKey;
+use kumade_overlay_io::status::Recorder;
+use kumade_overlay_io::status::control::StatusProtocol;
 
 /// All of it, until it is dropped.
 #[derive(Debug)]
@@ -45,24 +45,20 @@ impl Services {
     ///
     /// # Errors
     /// The system refuses a socket.
-    pub(super) fn answer(&mut self, config: &GatewayConfig, claim: ClaimedName<GatewayProtocol>) -> anyhow::Result<()> {
-        let asked = self.recorder.latest();
-        let control = claim.serve(move |request| match request {
-            Request::Status => Reply::Status { status: Box::new(asked.get()) },
-        })?;
-        self.control = Some(control);
+    pub(super) fn answer(
+        &mut self,
+        config: &GatewayConfig,
+        claim: ClaimedName<StatusProtocol<GatewayStatus>>,
+    ) -> anyhow::Result<()> {
+        self.control = Some(self.recorder.latest().serve(claim)?);
         self.exporter = self.start_exporter(config)?;
         Ok(())
     }
 
     fn start_exporter(&self, config: &GatewayConfig) -> anyhow::Result<Option<Exporter>> {
         let fetched = self.recorder.latest();
-        let start = |address| Exporter::start(address, move || prometheus::encode_metrics(fetched.get()));
-        let exporter = config.prometheus.map(start).transpose()?;
-        if let Some(exporter) = &exporter {
-            note!("metrics: http://{}/metrics", exporter.address());
-        }
-        Ok(exporter)
+        let start = |address| serve_metrics(address, move || fetched.encode_metrics());
+        Ok(config.prometheus.map(start).transpose()?)
     }
 
     /// Takes over another configuration. Returns what has changed that is in no configuration. The status tells of the paths and

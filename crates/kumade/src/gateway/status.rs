@@ -1,17 +1,13 @@
 //! `kumade gateway status`: what a running gateway does.
 
 use super::live::draw;
-use super::registry::{DEFAULT_NAME, gateway_registry, with_hint};
 use crate::live;
-use crate::output::StandardOutput;
-use crate::terminal;
+use crate::running::{GATEWAY, print_document, read_config_text, request_status};
 use crate::usage::usage_error;
-use anyhow::Context;
 use clap::Args;
 use kumade_gateway::GatewayConfig;
-use kumade_gateway::control::{Reply, Request};
 use kumade_gateway::status::GatewayStatus;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -44,35 +40,21 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     }
     let name = match &args.config {
         Some(file) => match read_gateway_name(file)? {
-            Ok(name) => name,
+            Ok(name) => Some(name),
             Err(error) => return Ok(usage_error(&error)),
         },
-        None => args.name.clone().unwrap_or_else(default_name),
+        None => args.name.clone(),
     };
+    let status: GatewayStatus = request_status(name.as_deref(), &GATEWAY)?;
     if args.live {
-        live::run_live_view(|| request_status(&name), draw)?;
+        live::run_live_view(|| request_status(Some(&status.name), &GATEWAY), draw)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let status = request_status(&name)?;
-    let text = if args.json { serde_json::to_string(&status)? } else { terminal::fit_to_terminal(&status.to_string()) };
-    writeln!(StandardOutput, "{text}")?;
-    Ok(ExitCode::SUCCESS)
+    print_document(&status, args.json)
 }
 
 /// The inner error is for the file's content.
 fn read_gateway_name(file: &Path) -> anyhow::Result<Result<String, kumade_gateway::ConfigError>> {
-    let origin = file.display().to_string();
-    let text = kumade_daemon::read_text(file).with_context(|| format!("cannot read the configuration {origin}"))?;
+    let (origin, text) = read_config_text(file)?;
     Ok(GatewayConfig::name_in_toml(&text, &origin))
-}
-
-/// That of the one gateway that runs.
-fn default_name() -> String {
-    let mut running = gateway_registry().running_names();
-    if running.len() == 1 { running.remove(0) } else { DEFAULT_NAME.to_owned() }
-}
-
-fn request_status(name: &str) -> anyhow::Result<GatewayStatus> {
-    let Reply::Status { status } = gateway_registry().send_request(name, &Request::Status).map_err(with_hint)?;
-    Ok(*status)
 }

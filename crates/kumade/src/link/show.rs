@@ -1,16 +1,15 @@
 //! `kumade link show`: what a running link does.
 
 use super::live::{LinkSnapshot, draw};
-use super::registry::{DEFAULT_NAME, link_name, link_registry, with_hint};
 use crate::live;
 use crate::live::history::History;
 use crate::live::screen::Screen;
 use crate::output::StandardOutput;
-use crate::terminal;
+use crate::running::{LINK, parse_name, print_document, registry};
 use anyhow::Context;
 use clap::Args;
 use kumade_daemon::signals;
-use kumade_emulator::control::{Reply, Request};
+use kumade_emulator::control::{LinkProtocol, Reply, Request};
 use kumade_emulator::report::{Document, ReportSpan};
 use ratatui::Frame;
 use std::io::Write;
@@ -28,7 +27,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// Name of the link
-    #[arg(long, default_value = DEFAULT_NAME, value_parser = link_name)]
+    #[arg(long, default_value = LINK.usual_name, value_parser = parse_name)]
     name: String,
     /// Print one JSON document (kumade.link/1)
     #[arg(long, conflicts_with = "live")]
@@ -49,13 +48,7 @@ pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     } else if args.live {
         show_lines(&args.name)?;
     } else {
-        let document = request_document(&args.name, &Request::Show)?;
-        let text = if args.json {
-            serde_json::to_string(&document)?
-        } else {
-            terminal::fit_to_terminal(&document.to_string())
-        };
-        writeln!(StandardOutput, "{text}")?;
+        return print_document(&request_document(&args.name, &Request::Show)?, args.json);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -65,7 +58,7 @@ pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// A link cannot be asked, or the output can't be written.
 pub fn list_links() -> anyhow::Result<ExitCode> {
-    let mut names = link_registry().running_names();
+    let mut names = registry::<LinkProtocol>().running_names();
     names.sort();
     for name in names {
         // One that has just ended is left out.
@@ -103,7 +96,7 @@ fn request_snapshot(name: &str) -> anyhow::Result<LinkSnapshot> {
 }
 
 fn request_document(name: &str, request: &Request) -> anyhow::Result<Document> {
-    match link_registry().send_request(name, request).map_err(with_hint)? {
+    match registry::<LinkProtocol>().send_request(name, request).map_err(|error| LINK.explain(error))? {
         Reply::Shown { document } => {
             serde_json::from_value(document).context("the running link belongs to another version of kumade")
         }

@@ -2,15 +2,17 @@
 
 use super::alert_command::helper;
 use super::config_file::read_config;
-use super::registry::monitor_registry;
 use crate::confinement::Confinement;
 use crate::descriptors::raise_descriptor_limit;
 use crate::notices::log_reload;
 use crate::output::note;
+use crate::running::registry;
 use anyhow::{Context, anyhow};
 use kumade_daemon::signals::DaemonSignals;
 use kumade_monitor::config::{AgentConfig, MonitorConfig};
-use kumade_monitor::{Leadership, MeshAgentRun, Monitor, MonitorError, MonitorStatus, Reply, Request, Standby};
+use kumade_monitor::{
+    Leadership, MeshAgentRun, Monitor, MonitorError, MonitorProtocol, MonitorStatus, Reply, Request, Standby,
+};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,20 +29,16 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The name is taken, or the archive's directory cannot be used.
 pub(super) fn run_agent(config: AgentConfig, name: &str, keeps_privileges: bool) -> anyhow::Result<ExitCode> {
     let signals = DaemonSignals::register(false).context("cannot listen for signals")?;
-    let _claim = monitor_registry().lock_name(name)?;
+    let _claim = registry::<MonitorProtocol>().lock_name(name)?;
     raise_descriptor_limit();
     let hosts: Vec<&str> = config.coordinators.iter().map(|(host, _)| host.as_str()).collect();
     let (coordinator, own) = (hosts.join(" or "), config.identity.public_key());
     config.make_archive_directory()?;
-    let mut confinement = Confinement::unless_kept(keeps_privileges);
-    if let Some(confinement) = &mut confinement {
-        confinement.keep_monitor_privileges([config.port, config.stamp_port], Some(&config.archive));
-    }
+    let ports = [config.port, config.stamp_port];
+    let confinement = (!keeps_privileges).then(|| Confinement::to_monitor(ports, Some(&config.archive)));
     let agent = MeshAgentRun::open(config)?;
     note!("an agent of {coordinator}; its public key: {own}");
-    if let Some(confinement) = confinement {
-        confinement.finish();
-    }
+    confinement.into_iter().for_each(Confinement::finish);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let running = scope.spawn(|| agent.run(&stop));
@@ -64,19 +62,18 @@ pub(super) fn run(
     keeps_privileges: bool,
 ) -> anyhow::Result<ExitCode> {
     let signals = DaemonSignals::register(true).context("cannot listen for signals")?;
-    let claim = monitor_registry().lock_name(name)?;
+    let claim = registry::<MonitorProtocol>().lock_name(name)?;
     raise_descriptor_limit();
     config.make_archive_directory()?;
     config.alerts.start_commands(helper).context("cannot start the processes that run the commands of [[notify]]")?;
-    let mut confinement = Confinement::unless_kept(keeps_privileges);
-    if let Some(confinement) = &mut confinement {
+    let mut confinement = (!keeps_privileges).then(|| {
         let ports = [Some(config.page), config.prometheus, config.mesh.as_ref().map(|mesh| mesh.listen)];
         let own_agent = config.mesh.as_ref().and_then(|mesh| mesh.own_agent);
         let agent_ports = own_agent.into_iter().flat_map(|agent| [agent.port, agent.stamp_port]);
         let ports = ports.into_iter().flatten().map(|address| address.port()).chain(agent_ports);
         let archive = (!config.is_archive_shared()).then_some(config.archive.as_path());
-        confinement.keep_monitor_privileges(ports, archive);
-    }
+        Confinement::to_monitor(ports, archive)
+    });
     let empty = MonitorStatus::empty(&config.name);
     let current: CurrentStatus = Arc::new(Mutex::new(Box::new(move || empty.clone())));
     let latest = current.clone();

@@ -1,20 +1,19 @@
 //! One end of a tunnel that runs until a signal comes.
 
-use super::registry::{tunnel_registry, with_hint};
 use super::source::SettingsSource;
 use crate::confinement::Confinement;
 use crate::descriptors::raise_descriptor_limit;
 use crate::event_hook::EventHook;
 use crate::notices::{log_notices, log_reload};
 use crate::output::note;
-use ::kumade_overlay_status::{LatestStatus, Recorder};
+use crate::running::{TUNNEL, registry, serve_metrics};
 use anyhow::{Context, anyhow};
 use kumade_daemon::signals::DaemonSignals;
-use kumade_daemon::{ClaimedName, ControlError, ControlServer, Exporter, ExporterError, RuntimeDir, check_name};
+use kumade_daemon::{ClaimedName, ControlError, Exporter, ExporterError, RuntimeDir, check_name};
 use kumade_noise_session::PublicKey;
 use kumade_overlay_io::BondedStatus;
-use kumade_tunnel::control::{Reply, Request, TunnelProtocol};
-use kumade_tunnel::prometheus::encode_metrics;
+use kumade_overlay_io::status::Recorder;
+use kumade_overlay_io::status::control::StatusProtocol;
 use kumade_tunnel::status::Status;
 use kumade_tunnel::{
     ConnectRefusal, OuterTransport, PeerConfig, RelayReport, RelayStatus, Tunnel, TunnelConfig, TunnelEnd, short_key,
@@ -59,22 +58,18 @@ pub fn run(source: SettingsSource, config: TunnelConfig, keeps_privileges: bool)
     let recorder = Status::recorder(&config, &own_name);
     raise_descriptor_limit();
     let hook = settings.on_event.as_deref().map(EventHook::start).transpose()?;
-    let mut confinement = Confinement::unless_kept(keeps_privileges);
-    if let Some(confinement) = &mut confinement {
-        confinement.keep_network_privileges(bound_ports(&config, settings.prometheus));
-    }
+    let ports = bound_ports(&config, settings.prometheus);
+    let confinement = (!keeps_privileges).then(|| Confinement::to_network(ports));
     let names: Vec<_> = config.peers.iter().map(PeerConfig::label).collect();
     let tunnel =
         Tunnel::start(config, RuntimeDir::standard("kumade")).map_err(|error| anyhow!(source.locate(error)))?;
-    let _control = claim.map(|claim| serve_status(claim, recorder.latest())).transpose()?;
-    let exporter = settings.prometheus.map(|address| serve_metrics(address, recorder.latest())).transpose()?;
+    let _control = claim.map(|claim| recorder.latest().serve(claim)).transpose()?;
+    let exporter = settings.prometheus.map(|address| serve_latest(address, &recorder)).transpose()?;
     match end {
         TunnelEnd::Listen(address) => note!("{what}: waiting at {address}; Ctrl-C ends it"),
         TunnelEnd::Connect(host) => note!("{what}: connecting to {}; Ctrl-C ends it", host.address()),
     }
-    if let Some(confinement) = confinement {
-        confinement.finish();
-    }
+    confinement.into_iter().for_each(Confinement::finish);
     let (transports, last) = (vec![None; names.len()], (None, None));
     let mut end = RunningEnd { source, tunnel, recorder, exporter, hook, names, transports, last };
     while !signals.is_end_requested() && end.tunnel.is_running() {
@@ -133,7 +128,7 @@ impl RunningEnd {
         }
         let is_same = settings.prometheus == before.prometheus;
         let exporter = settings.prometheus.filter(|_| !is_same);
-        let exporter = exporter.map(|address| serve_metrics(address, self.recorder.latest())).transpose()?;
+        let exporter = exporter.map(|address| serve_latest(address, &self.recorder)).transpose()?;
         let peers = running.peers.clone();
         let notices = self.tunnel.update(config).map_err(|error| anyhow!(source.locate(error)))?;
         log_notices(&notices, &self.names, |path| (path + 1).to_string(), &mut self.hook);
@@ -187,16 +182,16 @@ fn bound_ports(config: &TunnelConfig, prometheus: Option<SocketAddr>) -> Vec<u16
 fn lock_name(
     asked: Option<&str>,
     config: &TunnelConfig,
-) -> anyhow::Result<(String, Option<ClaimedName<TunnelProtocol>>)> {
+) -> anyhow::Result<(String, Option<ClaimedName<StatusProtocol<Status>>>)> {
     if let Some(name) = asked {
-        let claim = tunnel_registry().lock_name(name).map_err(with_hint)?;
+        let claim = registry().lock_name(name).map_err(|error| TUNNEL.explain(error))?;
         return Ok((name.to_owned(), Some(claim)));
     }
     let device = Some(config.device.as_str()).filter(|device| config.has_device() && check_name(device).is_ok());
     let first = device.unwrap_or("tunnel").to_owned();
     for number in 1..=MAX_NAME_NUMBER {
         let name = if number == 1 { first.clone() } else { format!("{first}-{number}") };
-        match tunnel_registry().lock_name(&name) {
+        match registry().lock_name(&name) {
             Ok(claim) => return Ok((name, Some(claim))),
             Err(ControlError::NameTaken { .. }) => {}
             Err(error) => {
@@ -208,21 +203,10 @@ fn lock_name(
     Ok((first, None))
 }
 
-/// Lets others ask for the status, until the result is dropped.
-fn serve_status(
-    claim: ClaimedName<TunnelProtocol>,
-    status: LatestStatus<Status>,
-) -> Result<ControlServer, ControlError> {
-    claim.serve(move |request| match request {
-        Request::Status => Reply::Status { status: Box::new(status.get()) },
-    })
-}
-
 /// Lets Prometheus fetch the status, until the result is dropped.
-fn serve_metrics(address: SocketAddr, status: LatestStatus<Status>) -> Result<Exporter, ExporterError> {
-    let exporter = Exporter::start(address, move || encode_metrics(status.get()))?;
-    note!("metrics: http://{}/metrics", exporter.address());
-    Ok(exporter)
+fn serve_latest(address: SocketAddr, recorder: &Recorder<Status>) -> Result<Exporter, ExporterError> {
+    let latest = recorder.latest();
+    serve_metrics(address, move || latest.encode_metrics())
 }
 
 /// What is carried, in few words.

@@ -1,7 +1,7 @@
 //! Where the settings of a tunnel's end come from: options or a file.
 
 use crate::key;
-use anyhow::Context;
+use crate::running::read_config_text;
 use kumade_daemon::ConfigError;
 use kumade_tunnel::{FileOptions, TunnelConfig, TunnelEnd, TunnelError, TunnelFile, TunnelSettings};
 use std::path::{Path, PathBuf};
@@ -30,8 +30,7 @@ pub type SettingsError = Box<dyn std::error::Error + Send + Sync>;
 /// # Errors
 /// It cannot be read.
 pub fn read_file(path: &Path, options: FileOptions) -> anyhow::Result<Result<SettingsSource, ConfigError>> {
-    let name = path.display().to_string();
-    let text = kumade_daemon::read_text(path).with_context(|| format!("cannot read the configuration {name}"))?;
+    let (name, text) = read_config_text(path)?;
     let file = TunnelFile::from_toml(&text, &name, &options);
     Ok(file.map(|file| SettingsSource::File { file: Box::new(file), path: path.to_owned(), options }))
 }

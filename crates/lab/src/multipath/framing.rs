@@ -15,6 +15,6 @@ pub(super) fn connection_overhead_bytes() -> u32 {
     let record = segments * payload
         + TCP_HEADER_BYTES
         + kumade_noise_session::stream::PREFIX_BYTES as u32
-        + kumade_dataplane::OVERHEAD_BYTES;
+        + kumade_multipath::dataplane::OVERHEAD_BYTES;
     record / segments * PATH_MTU / payload - PATH_MTU
 }

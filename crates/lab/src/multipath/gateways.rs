@@ -92,7 +92,7 @@ impl<'a> RunningGateways<'a> {
     }
 
     fn start_bonded(&mut self, point: &MultipathPoint<'_>) -> anyhow::Result<()> {
-        self.overhead_bytes = OUTER_HEADER_BYTES + kumade_dataplane::OVERHEAD_BYTES;
+        self.overhead_bytes = OUTER_HEADER_BYTES + kumade_multipath::dataplane::OVERHEAD_BYTES;
         let mut configs = Vec::new();
         for side in [GatewaySide::Left, GatewaySide::Right] {
             let config = read_config(&bonded_config(side, point), point.case.paths.len())?;
@@ -110,7 +110,7 @@ impl<'a> RunningGateways<'a> {
         let (carrier, control) = point.contender.plane.outer_transport().context("no carrier")?;
         // With `auto`, packets have the length that suits datagrams.
         self.overhead_bytes = match carrier {
-            TransportMode::Auto(_) => OUTER_HEADER_BYTES + kumade_dataplane::OVERHEAD_BYTES,
+            TransportMode::Auto(_) => OUTER_HEADER_BYTES + kumade_multipath::dataplane::OVERHEAD_BYTES,
             _ => framing::connection_overhead_bytes(),
         };
         let tuning = point.contender.tuning.as_ref();
@@ -236,7 +236,7 @@ fn bonded_config(side: GatewaySide, point: &MultipathPoint<'_>) -> String {
         "public-key = \"{}\"\naddresses = [{}]\n\n[bonded]\nkey = \"unused\"\nchoice = \"{choice}\"\nmtu = {}",
         side.other_side().private_key().public_key(),
         addresses.join(", "),
-        PATH_MTU - OUTER_HEADER_BYTES - kumade_dataplane::OVERHEAD_BYTES
+        PATH_MTU - OUTER_HEADER_BYTES - kumade_multipath::dataplane::OVERHEAD_BYTES
     );
     text
 }

@@ -45,7 +45,7 @@ const CLOCK_TOLERANCE: Span = Span::from_millis(50);
 impl SessionObserver {
     /// The sessions of the sending gateway at this time; none if it does not run.
     pub(super) fn record_sender_sessions(&mut self, sessions: &[SessionStatus], now: Time) {
-        let present: BTreeMap<_, _> = sessions_of_role(sessions, NatRole::Sending).collect();
+        let present: BTreeMap<_, _> = sessions_of_role(sessions, NatRole::Divides).collect();
         for (flow, status) in &present {
             self.flows.entry(*flow).or_default().record_sender_session(status, now);
         }
@@ -56,7 +56,7 @@ impl SessionObserver {
 
     /// The sessions of the receiving gateway at this time; none if it does not run.
     pub(super) fn record_receiver_rules(&mut self, sessions: &[SessionStatus], now: Time) {
-        let present: BTreeMap<_, _> = sessions_of_role(sessions, NatRole::Receiving).collect();
+        let present: BTreeMap<_, _> = sessions_of_role(sessions, NatRole::Restores).collect();
         for (flow, status) in &present {
             self.flows.entry(*flow).or_default().record_receiver_rule(status, now);
         }

@@ -1,6 +1,7 @@
 //! Values as they stand in a file, and what times a key may have.
 
 use kumade_daemon::ConfigFault;
+pub(super) use kumade_daemon::parse_spanned;
 use kumade_units::{Span, parse};
 use kumade_wire::PresharedKey;
 use serde::Deserialize;
@@ -40,13 +41,6 @@ pub(super) enum FamilyName {
 
 /// Reads the file of a pre-shared key; says why it cannot.
 pub type KeyReader<'r> = &'r dyn Fn(&Path) -> Result<PresharedKey, String>;
-
-pub(super) fn parse_spanned<T, E: ToString>(
-    text: &Spanned<String>,
-    parse: impl FnOnce(&str) -> Result<T, E>,
-) -> Result<T, ConfigFault> {
-    parse(text.get_ref()).map_err(|error| ConfigFault::new(text.span(), error.to_string()))
-}
 
 pub(super) fn span_within(
     text: Option<&Spanned<String>>,

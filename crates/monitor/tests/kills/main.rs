@@ -7,6 +7,7 @@ mod mesh;
 mod process;
 #[path = "../../../archive/tests/archive/server.rs"]
 mod server;
+mod switch;
 mod takeover;
 
 use kumade_net::namespace::Namespace;

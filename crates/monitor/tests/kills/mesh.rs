@@ -1,14 +1,12 @@
 //! A mesh of real processes, each on a host of its own, of which any may be killed at any moment.
 
 use super::server::{PATIENCE, Server};
+use super::switch::{STAMP_PORT, Switch, agent_section};
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::run_ip;
-use kumade_noise_session::PrivateKey;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::fs::{self, File};
+use std::fs;
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -19,7 +17,6 @@ pub const AGENTS: [(usize, &str); 4] = [(2, "berlin"), (3, "paris"), (4, "rome")
 const COORDINATOR: usize = 1;
 /// Where another one may stand by.
 const OTHER_COORDINATOR: usize = AGENTS.len() + 2;
-const STAMP_PORT: u16 = 8620;
 /// Of the coordinator's page.
 const PAGE: (&str, u16) = ("127.0.0.1", 7280);
 /// What an agent says of a batch.
@@ -29,9 +26,7 @@ const INTERVAL: &str = "50ms";
 
 /// Hosts on one switch, and what runs on them. Host 1 is the coordinator's.
 pub struct Mesh {
-    _switch: Namespace,
-    hosts: Vec<Namespace>,
-    directory: PathBuf,
+    switch: Switch,
     /// Makes a process of a configuration file.
     start: fn(&Namespace, &Path) -> Command,
     /// By host.
@@ -51,25 +46,16 @@ pub enum Victim {
     Database,
 }
 
-fn identity(number: usize) -> PrivateKey {
-    PrivateKey::from_bytes([number as u8; 32])
-}
-
 impl Mesh {
     /// Builds the network and the files, and starts all. `server` has the archive, if there is one.
     pub fn new(name: &str, start: fn(&Namespace, &Path) -> Command, server: Option<Server>) -> Self {
-        let switch = Namespace::new().unwrap();
-        run_ip(&switch, &["link", "add", "bridge", "type", "bridge"]).unwrap();
-        run_ip(&switch, &["link", "set", "bridge", "up"]).unwrap();
-        let directory = std::env::temp_dir().join(format!("kumade-kills-{name}-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        let hosts: Vec<_> = (COORDINATOR..=OTHER_COORDINATOR).map(|number| new_host(&switch, number)).collect();
+        let switch = Switch::new(&format!("kills-{name}"), OTHER_COORDINATOR);
         let server = server.map(|server| {
             let database = server.create_database();
             (server, database)
         });
-        let processes = hosts.iter().map(|_| None).collect();
-        let mut mesh = Mesh { _switch: switch, hosts, directory, start, processes, server, restarts: 0 };
+        let processes = (COORDINATOR..=OTHER_COORDINATOR).map(|_| None).collect();
+        let mut mesh = Mesh { switch, start, processes, server, restarts: 0 };
         mesh.write_files();
         for (agent, _) in AGENTS {
             mesh.count_probes(agent);
@@ -84,46 +70,27 @@ impl Mesh {
                 let socket = server.directory().display().to_string().replace('/', "%2F");
                 format!("postgresql://kumade@{socket}/{database}")
             }
-            None => self.directory.join("archive1").display().to_string(),
+            None => self.switch.directory.join("archive1").display().to_string(),
         };
         let mut coordinator = format!(
             "[monitor]\nrole = \"coordinator\"\nkey = {:?}\narchive = {archive:?}\n[mesh]\ninterval = \"{INTERVAL}\"\nmeasure = \"5min\"\n",
             self.file("1.key")
         );
         let coordinators = if self.server.is_some() { vec![COORDINATOR, OTHER_COORDINATOR] } else { vec![COORDINATOR] };
-        let addresses: Vec<_> = coordinators.iter().map(|number| format!("10.80.0.{number}")).collect();
         for (number, id) in AGENTS {
-            let key = identity(number).public_key();
-            coordinator += &format!(
-                "[[agent]]\nid = \"{id}\"\naddress = \"10.80.0.{number}\"\npublic-key = \"{key}\"\nstamp-port = {STAMP_PORT}\n"
-            );
-            let (archive, key) = (self.directory.join(format!("archive{number}")), self.file(&format!("{number}.key")));
-            let text = format!(
-                "[monitor]\nrole = \"agent\"\nkey = {key:?}\narchive = {archive:?}\nstamp-port = {STAMP_PORT}\n\
-                 [coordinator]\naddress = {addresses:?}\npublic-key = \"{}\"\n",
-                identity(COORDINATOR).public_key()
-            );
-            self.write(&format!("{number}.toml"), &text);
+            coordinator += &agent_section(number, id, &format!("address = \"10.80.0.{number}\"\n"));
+            self.switch.write_agent(number, &coordinators);
         }
-        self.write("1.toml", &coordinator);
-        (COORDINATOR..=OTHER_COORDINATOR)
-            .for_each(|number| self.write(&format!("{number}.key"), &identity(number).to_hex()));
-    }
-
-    /// Keys are for their user's eyes alone.
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.file(name), text).unwrap();
-        fs::set_permissions(self.file(name), fs::Permissions::from_mode(0o600)).unwrap();
+        self.switch.write("1.toml", &coordinator);
     }
 
     /// In the directory of the mesh.
     pub fn file(&self, name: &str) -> PathBuf {
-        self.directory.join(name)
+        self.switch.file(name)
     }
 
     pub fn log(&self, host: usize) -> String {
-        // A line of a process that was killed may end anywhere.
-        String::from_utf8_lossy(&fs::read(self.file(&format!("{host}.log"))).unwrap_or_default()).into_owned()
+        self.switch.log(host)
     }
 
     /// Has the kernel count the probes that a host sends: what was probed, whatever its process knows.
@@ -131,7 +98,7 @@ impl Mesh {
         let rules = format!(
             "table ip probes {{ chain sent {{ type filter hook output priority 0; udp dport {STAMP_PORT} counter; }}; }}"
         );
-        match self.hosts[agent - 1].command("nft").arg(rules).status() {
+        match self.switch.host(agent).command("nft").arg(rules).status() {
             Ok(status) => assert!(status.success(), "{status}"),
             Err(error) => println!("probes are not counted by the kernel: nft: {error}"),
         }
@@ -139,7 +106,7 @@ impl Mesh {
 
     /// Probes that a host has sent; none where nobody counts them.
     pub fn probed(&self, agent: usize) -> Option<u64> {
-        let listed = self.hosts[agent - 1].command("nft").args(["list", "table", "ip", "probes"]).output().ok()?;
+        let listed = self.switch.host(agent).command("nft").args(["list", "table", "ip", "probes"]).output().ok()?;
         let text = String::from_utf8(listed.stdout).unwrap();
         let count = text.split_once("packets ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
         Some(count.unwrap_or_else(|| panic!("no counter in {text}")))
@@ -153,7 +120,7 @@ impl Mesh {
 
     /// Whether the other coordinator serves its page, as it does while it stands by.
     pub fn is_other_ready(&self) -> bool {
-        self.hosts[OTHER_COORDINATOR - 1].run(|| TcpStream::connect(PAGE).is_ok()).unwrap()
+        self.switch.host(OTHER_COORDINATOR).run(|| TcpStream::connect(PAGE).is_ok()).unwrap()
     }
 
     /// Whether the other coordinator has acknowledged results of each agent.
@@ -171,8 +138,8 @@ impl Mesh {
     }
 
     fn run(&mut self, host: usize) {
-        let log = File::options().create(true).append(true).open(self.file(&format!("{host}.log"))).unwrap();
-        let mut command = (self.start)(&self.hosts[host - 1], &self.file(&format!("{host}.toml")));
+        let log = self.switch.open_log(host);
+        let mut command = (self.start)(self.switch.host(host), &self.file(&format!("{host}.toml")));
         self.processes[host - 1] = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
     }
 
@@ -215,14 +182,11 @@ impl Mesh {
     /// Waits until agents have delivered what they had on their disks, then ends all, agents first.
     pub fn finish(&mut self) {
         let deadline = Instant::now() + PATIENCE * 2;
-        let spooled = |mesh: &Mesh| -> usize {
-            let files = |(host, _)| fs::read_dir(mesh.file(&format!("archive{host}/spool"))).map_or(0, Iterator::count);
-            AGENTS.into_iter().map(files).sum()
-        };
+        let spooled = |mesh: &Mesh| AGENTS.iter().map(|(host, _)| mesh.switch.spooled(*host)).sum::<usize>();
         // Batches that are on their way come within a second.
         let mut empty = 0;
         while empty < 20 {
-            assert!(Instant::now() < deadline, "agents do not deliver all; see {}", self.directory.display());
+            assert!(Instant::now() < deadline, "agents do not deliver all; see {}", self.switch.directory.display());
             self.tend();
             sleep(Duration::from_millis(100));
             empty = if spooled(self) == 0 { empty + 1 } else { 0 };
@@ -235,20 +199,9 @@ impl Drop for Mesh {
     fn drop(&mut self) {
         (COORDINATOR..=OTHER_COORDINATOR).for_each(|host| self.end(host, Signal::SIGKILL));
         if std::thread::panicking() {
-            println!("the logs are in {}", self.directory.display());
+            println!("the logs are in {}", self.switch.directory.display());
         } else {
-            _ = fs::remove_dir_all(&self.directory);
+            _ = fs::remove_dir_all(&self.switch.directory);
         }
     }
-}
-
-fn new_host(switch: &Namespace, number: usize) -> Namespace {
-    let host = Namespace::new().unwrap();
-    let port = format!("port{number}");
-    run_ip(switch, &["link", "add", &port, "type", "veth", "peer", "name", "host", "netns", &host.path()]).unwrap();
-    run_ip(switch, &["link", "set", &port, "master", "bridge", "up"]).unwrap();
-    run_ip(&host, &["addr", "add", &format!("10.80.0.{number}/24"), "dev", "host"]).unwrap();
-    run_ip(&host, &["link", "set", "host", "up"]).unwrap();
-    run_ip(&host, &["link", "set", "lo", "up"]).unwrap();
-    host
 }

@@ -89,7 +89,7 @@ impl NatPeer {
     /// what this gateway's configuration has for it.
     pub fn receive(&mut self, message: NatMessage, permits: impl FnOnce(&RestoredRule) -> bool, now: Time) {
         if !self.message_limit.take(1.0, now) {
-            self.out.statistics.rate_limited += 1;
+            self.out.statistics.rate_limited_messages += 1;
             return;
         }
         // Also what was sent to an earlier life tells who sends: both may have restarted.

@@ -129,7 +129,7 @@ impl ReceivingSessions {
 
     pub(super) fn status(&self) -> impl Iterator<Item = SessionStatus> {
         self.sessions.values().map(|session| SessionStatus {
-            role: NatRole::Receiving,
+            role: NatRole::Restores,
             flow: session.rule.flow,
             aliases: session.rule.arriving.clone(),
             phase: SessionPhase::Active,

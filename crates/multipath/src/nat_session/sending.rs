@@ -76,7 +76,7 @@ impl SendingSessions {
             return;
         }
         if self.sessions.len() >= self.config.max_sessions {
-            out.statistics.at_limit += 1;
+            out.statistics.full += 1;
             return;
         }
         let is_free = |rule: &DividedRule| {
@@ -267,7 +267,7 @@ impl SendingSessions {
 
     pub(super) fn status(&self) -> impl Iterator<Item = SessionStatus> {
         self.sessions.values().map(|session| SessionStatus {
-            role: NatRole::Sending,
+            role: NatRole::Divides,
             flow: session.rule.flow,
             aliases: session.rule.restored_rule().arriving,
             phase: session.phase,
@@ -339,7 +339,7 @@ impl SendingSessions {
         if self.counted_until < idle_at {
             return self.overdue_ids.push(id);
         }
-        out.statistics.ended_idle += 1;
+        out.statistics.idle += 1;
         out.push(NatAction::StopDividing(session.rule.clone()));
         session.phase = SessionPhase::Ending;
         self.transmit(id, out, now);

@@ -1,53 +1,67 @@
 use super::message::RefusalReason;
 use kumade_packet::{Addresses, FlowKey};
 use kumade_units::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display, Formatter};
 
-/// What has become of sessions with one other gateway.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What has become of sessions with one remote gateway since the start, and of the messages about them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename = "SessionCounters")]
 pub struct NatStatistics {
     /// Flows for which a session was begun.
     pub begun: u64,
-    /// Requests that the far end has confirmed.
+    /// Requests that the remote gateway has confirmed.
     pub accepted: u64,
     /// Requests that it has refused.
     pub refused: u64,
     /// Sessions that ended because no packet passed.
-    pub ended_idle: u64,
-    /// Requests and ends that the far end never answered.
+    pub idle: u64,
+    /// Requests and ends that it never answered.
     pub unanswered: u64,
-    /// Sessions that the far end had lost, and was asked for again.
+    /// Sessions that it had lost, and was asked for again.
     pub asked_again: u64,
     /// Flows for which no aliases were free.
     pub no_alias: u64,
-    /// Flows that were seen while there were as many sessions as may be.
-    pub at_limit: u64,
-    /// Flows or arriving flows for which the system took no rule.
+    /// Times that a flow was seen while there were as many sessions as may be.
+    pub full: u64,
+    /// Flows for which this gateway's system took no rule.
     pub failed: u64,
-    /// Rules that this gateway has installed for the far end.
+    /// Rules that this gateway has installed for the remote one.
     pub granted: u64,
-    /// Requests of the far end that this gateway has refused.
+    /// Requests of the remote gateway that this one has refused.
     pub denied: u64,
-    /// Rules that were forgotten because the far end no longer mentioned them.
+    /// Rules that were removed because the remote gateway no longer mentioned them.
     pub lapsed: u64,
-    /// Times that the far end was found to have restarted.
+    /// Times that the remote gateway was found to have restarted.
     pub restarts: u64,
-    /// Times that the far end no longer answered.
+    /// Times that it no longer answered.
     pub losses: u64,
     /// Messages that were sent again.
     pub retransmissions: u64,
-    /// Messages to or from an earlier life, and those that are not understood.
+    /// Messages of or to an earlier life of either gateway, and those that are not understood.
     pub ignored_messages: u64,
     /// Messages beyond the rate that is looked at.
-    pub rate_limited: u64,
+    pub rate_limited_messages: u64,
 }
 
-/// Which gateway's part a session is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a gateway does with the packets of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", rename = "SessionRole")]
 pub enum NatRole {
-    /// This gateway divides the flow.
-    Sending,
-    /// This gateway gives it its addresses back.
-    Receiving,
+    /// Divides them among the paths.
+    Divides,
+    /// Gives those that arrive their addresses back.
+    Restores,
+}
+
+impl Display for NatRole {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NatRole::Divides => "divides",
+            NatRole::Restores => "restores",
+        })
+    }
 }
 
 /// How far a session has come.

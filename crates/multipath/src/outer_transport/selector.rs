@@ -1,17 +1,8 @@
 //! Which carrier takes packets, where a far end is reached by datagrams as well as by connections.
 
-use crate::path::state::{FlowControl, PathStatus};
+use crate::outer_transport::kind::OuterTransport;
+use crate::path::state::PathStatus;
 use kumade_units::{Span, Time};
-use std::fmt;
-
-/// What carries packets to a far end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OuterTransport {
-    /// UDP datagrams.
-    Udp,
-    /// TCP connections.
-    Tcp,
-}
 
 /// What is seen of a carrier: of all its paths together, counted from the start on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -103,44 +94,6 @@ const MAX_HOLD: Span = Span::from_secs(300);
 const FAILURE_FORGIVEN_AFTER: Span = Span::from_secs(60);
 const MIN_TRIAL_INTERVAL: Span = Span::from_secs(30);
 const MAX_TRIAL_INTERVAL: Span = Span::from_secs(600);
-
-impl OuterTransport {
-    /// The other one.
-    pub const fn other(self) -> Self {
-        match self {
-            OuterTransport::Udp => OuterTransport::Tcp,
-            OuterTransport::Tcp => OuterTransport::Udp,
-        }
-    }
-}
-
-impl fmt::Display for OuterTransport {
-    /// `UDP` or `TCP`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            OuterTransport::Udp => "UDP",
-            OuterTransport::Tcp => "TCP",
-        })
-    }
-}
-
-impl From<FlowControl> for OuterTransport {
-    fn from(flow_control: FlowControl) -> Self {
-        match flow_control {
-            FlowControl::Pacing => OuterTransport::Udp,
-            FlowControl::Backpressure => OuterTransport::Tcp,
-        }
-    }
-}
-
-impl From<OuterTransport> for FlowControl {
-    fn from(kind: OuterTransport) -> Self {
-        match kind {
-            OuterTransport::Udp => FlowControl::Pacing,
-            OuterTransport::Tcp => FlowControl::Backpressure,
-        }
-    }
-}
 
 impl TransportSelector {
     /// Of carriers of which nothing is known.

@@ -1,5 +1,6 @@
 use crate::congestion_control::shared_rate::SharedRateView;
 use crate::outer_transport::in_flight_control::{InFlightControl, StreamDelivery};
+use crate::outer_transport::kind::OuterTransport;
 use crate::path::long_packets::LongPacketLosses;
 use crate::path::report::PathReport;
 use crate::path::sent_log::{SentLog, SentPacket};
@@ -17,25 +18,16 @@ pub struct PathConfig {
     pub max_rate: Option<Rate>,
     /// Bytes that encapsulation adds to each packet on this path: outer headers, counter, authentication tag.
     pub overhead_bytes: u32,
-    /// Who keeps what is sent to what the path carries.
-    pub flow_control: FlowControl,
-    /// Where the carrier does: what is done so that it carries flows well.
+    /// What carries its packets. Datagrams are paced by this end, at the rate that is found out by the traffic itself; connections take
+    /// what they have room for ([`Bond::update_transport`](crate::Bond::update_transport)).
+    pub transport: OuterTransport,
+    /// Of connections: what is done so that they carry flows well.
     pub tuning: TcpOverTcpTuning,
-}
-
-/// Who keeps what is sent on a path to what it carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FlowControl {
-    /// This end: the path is paced at the rate that is found out by the traffic itself. For datagrams.
-    #[default]
-    Pacing,
-    /// The carrier, which takes what it has room for ([`Bond::update_transport`](crate::Bond::update_transport)). For TCP connections.
-    Backpressure,
 }
 
 impl PathConfig {
     fn new_in_flight_control(&self, now: Time) -> Option<InFlightControl> {
-        let is_asked = self.flow_control == FlowControl::Backpressure;
+        let is_asked = self.transport == OuterTransport::Tcp;
         is_asked.then(|| InFlightControl::new(self.tuning.limits_in_flight, now))
     }
 }
@@ -43,8 +35,8 @@ impl PathConfig {
 /// What is known of a path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PathStatus {
-    /// Who keeps what is sent to what it carries: what kind of carrier it has.
-    pub flow_control: FlowControl,
+    /// What carries its packets.
+    pub transport: OuterTransport,
     /// Whether it is used.
     pub state: PathState,
     /// When it came into that state.
@@ -127,10 +119,10 @@ impl PathSender {
     }
 
     /// Something else carries it from now on, which adds so many bytes to each packet.
-    pub fn set_flow_control(&mut self, flow_control: FlowControl, overhead_bytes: u32, now: Time) {
+    pub fn set_transport(&mut self, transport: OuterTransport, overhead_bytes: u32, now: Time) {
         self.config.overhead_bytes = overhead_bytes;
-        if self.config.flow_control != flow_control {
-            self.config.flow_control = flow_control;
+        if self.config.transport != transport {
+            self.config.transport = transport;
             self.in_flight_control = self.config.new_in_flight_control(now);
             self.restart_estimation(now);
         }
@@ -145,9 +137,9 @@ impl PathSender {
         self.is_standby = is_spare;
     }
 
-    /// Who keeps what is sent to what it carries.
-    pub fn flow_control(&self) -> FlowControl {
-        self.config.flow_control
+    /// What carries its packets.
+    pub fn transport(&self) -> OuterTransport {
+        self.config.transport
     }
 
     pub fn is_up(&self) -> bool {
@@ -397,7 +389,7 @@ impl PathSender {
         let round_trips = self.health.round_trips();
         let carrier_rate = self.in_flight_control.and_then(|carrier| carrier.rate());
         PathStatus {
-            flow_control: self.flow_control(),
+            transport: self.transport(),
             state: self.health.state(),
             state_since: self.health.state_since(),
             rate: carrier_rate.unwrap_or_else(|| self.rate().capacity()),

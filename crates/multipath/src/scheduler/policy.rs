@@ -25,7 +25,7 @@ pub enum PathPolicy {
     /// in order as any packet is: what is lost on one path is waited for as long as a copy may come by another.
     Redundant,
     /// By the path that has sent least of those that have room, those last whose carrier repeats what was lost: for paths of one route that control
-    /// their flow themselves, such as several TCP connections ([`FlowControl::Backpressure`](crate::FlowControl)). Small
+    /// their flow themselves, such as several TCP connections ([`OuterTransport::Tcp`](crate::OuterTransport)). Small
     /// packets of sparse flows go over two paths, of which the first copy counts; with four paths or more, two are kept
     /// for these, so that they wait behind no other flow's loss.
     LeastSent,

@@ -149,7 +149,7 @@ impl<P: Pusher> Expressions<P> {
     }
 
     fn load_field(self, network: IpNet, field: AddressField) -> Self {
-        self.load_address(network_family(network), field, REGISTER)
+        self.load_address(Family::from_network(network), field, REGISTER)
     }
 
     fn load_address(self, family: Family, field: AddressField, register: u32) -> Self {
@@ -164,7 +164,7 @@ impl<P: Pusher> Expressions<P> {
     }
 
     fn store_field(self, network: IpNet, field: AddressField) -> Self {
-        self.store_address(network_family(network), field, REGISTER)
+        self.store_address(Family::from_network(network), field, REGISTER)
     }
 
     /// Writes an address, and mends the checksum of the header that it is in, and those that cover the addresses.
@@ -345,13 +345,6 @@ pub(super) fn address_words(family: Family) -> u32 {
     match family {
         Family::V4 => 1,
         Family::V6 => 4,
-    }
-}
-
-fn network_family(network: IpNet) -> Family {
-    match network {
-        IpNet::V4(_) => Family::V4,
-        IpNet::V6(_) => Family::V6,
     }
 }
 

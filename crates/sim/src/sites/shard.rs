@@ -1,7 +1,7 @@
 use super::packet::{OuterContent, OuterPacket, PacketBatch};
 use kumade_link::Label;
 use kumade_multipath::{
-    ArrivedData, Bond, BondConfig, DelayRange, FlowControl, PathEvent, PathId, PathReceiver, PathSet, PathStatus,
+    ArrivedData, Bond, BondConfig, DelayRange, OuterTransport, PathEvent, PathId, PathReceiver, PathSet, PathStatus,
     Resequencer, ResequencerConfig, ResequencerStatistics, SharedPaths, TrafficClass, Transmission,
 };
 use kumade_units::{ConfigError, Span, Time};
@@ -55,7 +55,7 @@ impl SimulatedShard {
         bond.set_merge(PacketBatch::merge);
         bond.set_payload_reader(PacketBatch::payload);
         let paths = config.paths.len();
-        let is_repeated = config.paths.iter().any(|path| path.flow_control == FlowControl::Backpressure);
+        let is_repeated = config.paths.iter().any(|path| path.transport == OuterTransport::Tcp);
         let many = ResequencerConfig { max_packets: 1 << 16, max_bytes: 1 << 27, ..ResequencerConfig::default() };
         let (resequencer, delays) = match is_repeated {
             true => (ResequencerConfig::default(), DelaySource::RoundTrips(RETRANSMISSION_ROUND_TRIPS)),

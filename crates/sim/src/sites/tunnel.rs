@@ -4,7 +4,7 @@ use super::shard::{SimulatedShard, overhead_bytes};
 use super::tunnel_connection::TunnelConnection;
 use crate::tcp::{TcpConnection, TcpSegment};
 use kumade_link::Label;
-use kumade_multipath::{BondConfig, FlowControl, PathConfig, PathId, PathPolicy, SharedPaths, TrafficClass};
+use kumade_multipath::{BondConfig, OuterTransport, PathConfig, PathId, PathPolicy, SharedPaths, TrafficClass};
 use kumade_units::{ConfigError, Span, Time};
 
 /// A gateway whose paths are TCP connections over the first path of the sites.
@@ -33,7 +33,7 @@ impl TunnelEnd {
     pub(super) fn new(model: &TunnelModel, seed: u64) -> Result<Self, ConfigError> {
         let path = PathConfig {
             overhead_bytes: overhead_bytes(PREFIX_BYTES),
-            flow_control: FlowControl::Backpressure,
+            transport: OuterTransport::Tcp,
             tuning: model.tuning,
             ..PathConfig::default()
         };

@@ -1,20 +1,20 @@
 //! A configuration file of one end of a tunnel.
 
-use super::types::{DEFAULT_DEVICE, EndSettings, TunnelSettings, parse_buffer_size, parse_device_address};
+use super::types::{EndSettings, TunnelSettings, parse_buffer_size, parse_device_address};
 use crate::config::{DEFAULT_PORT, RelayedConfig, TransportMode, TunnelConfigError};
 use crate::host::HostRefusal;
 use crate::peer::{PeerConfig, parse_network};
 use crate::tunnel::TunnelError;
 use kumade_daemon::{
-    ConfigError, ConfigFault, NumberOrText, check_name, listen_address, metrics_address, parse_config,
+    ConfigError, ConfigFault, NumberOrText, check_names, find_repeated, listen_address, metrics_address, parse_config,
+    parse_spanned,
 };
 use kumade_net::tcp::RtoLimits;
 use kumade_noise_session::PublicKey;
-use kumade_overlay_io::{ConnectionTuning, OuterDscp, ParseOuterDscpError};
+use kumade_overlay_io::{ConnectionTuning, DEFAULT_DEVICE, parse_outer_dscp, validate_mtu};
 use kumade_units::{Span, parse};
 use serde::Deserialize;
-use std::fmt::Display;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::path::PathBuf;
 use toml::Spanned;
 
@@ -36,9 +36,6 @@ pub struct FileOptions {
     /// The file of its private key.
     pub key_file: Option<PathBuf>,
 }
-
-/// What IPv6 needs (RFC 8200 §5), and what a TUN device takes.
-const VALID_MTUS: RangeInclusive<u16> = 1280..=9000;
 
 /// The file as it is written.
 #[derive(Debug, Clone, Deserialize)]
@@ -153,9 +150,11 @@ impl Sections {
                 "no `key` in [tunnel]: give the file of this end's private key, from `kumade key private`",
             ));
         };
-        name.iter().try_for_each(check_spanned_name)?;
+        check_names(name)?;
         let peers = self.peer.iter().map(PeerSection::to_config).collect::<Result<Vec<_>, _>>()?;
-        check_unique_names(&self.peer)?;
+        if let Some(name) = find_repeated(self.peer.iter().filter_map(|peer| peer.name.as_ref())) {
+            return Err(ConfigFault::new(name.span(), format!("two peers are called `{}`", name.get_ref())));
+        }
         let addresses = addresses.iter().map(|text| parse_spanned(text, parse_device_address));
         Ok(TunnelSettings {
             name: options.name.clone().or_else(|| Some(name.as_ref()?.get_ref().clone())),
@@ -164,12 +163,12 @@ impl Sections {
             end,
             transport: self.tunnel.transport(),
             device: device.as_ref().map_or_else(|| DEFAULT_DEVICE.to_owned(), |device| device.get_ref().clone()),
-            mtu: self.tunnel.mtu.as_ref().map(validate_mtu).transpose()?,
+            mtu: validate_mtu(self.tunnel.mtu.as_ref())?,
             addresses: addresses.collect::<Result<_, _>>()?,
             peers,
             congestion_control: congestion_control.as_ref().map(|name| name.get_ref().clone()),
             tuning: self.tuning.to_connection_tuning()?,
-            dscp: self.tunnel.outer_dscp()?,
+            dscp: parse_outer_dscp(self.tunnel.dscp.as_ref())?,
             relayed_connections: self.tunnel.relayed_connections()?,
             prometheus: self.tunnel.prometheus.as_ref().map(|text| parse_spanned(text, metrics_address)).transpose()?,
             on_event: self.tunnel.on_event.clone(),
@@ -224,12 +223,6 @@ impl Sections {
 }
 
 impl TunnelSection {
-    fn outer_dscp(&self) -> Result<OuterDscp, ConfigFault> {
-        let Some(dscp) = &self.dscp else { return Ok(OuterDscp::default()) };
-        let text = dscp.get_ref().to_string();
-        text.parse().map_err(|error: ParseOuterDscpError| ConfigFault::new(dscp.span(), format!("dscp: {error}")))
-    }
-
     fn end(&self) -> Result<EndSettings, ConfigFault> {
         let first = |list: &[Spanned<String>]| list.first().map(Spanned::span);
         match (&self.listen, &self.connect) {
@@ -318,43 +311,13 @@ impl TuningSection {
 
 impl PeerSection {
     fn to_config(&self) -> Result<PeerConfig, ConfigFault> {
-        self.name.iter().try_for_each(check_spanned_name)?;
+        check_names(&self.name)?;
         Ok(PeerConfig {
             name: self.name.as_ref().map(|name| name.get_ref().clone()),
             key: parse_spanned(&self.public_key, |text| text.trim().parse::<PublicKey>())?,
             networks: self.networks.iter().map(|text| parse_spanned(text, parse_network)).collect::<Result<_, _>>()?,
         })
     }
-}
-
-fn parse_spanned<T, E: Display>(
-    text: &Spanned<String>,
-    parse: impl FnOnce(&str) -> Result<T, E>,
-) -> Result<T, ConfigFault> {
-    parse(text.get_ref()).map_err(|error| ConfigFault::new(text.span(), error.to_string()))
-}
-
-fn check_spanned_name(name: &Spanned<String>) -> Result<(), ConfigFault> {
-    parse_spanned(name, check_name)
-}
-
-fn check_unique_names(peers: &[PeerSection]) -> Result<(), ConfigFault> {
-    let names: Vec<_> = peers.iter().filter_map(|peer| peer.name.as_ref()).collect();
-    let is_twice = |(place, name): &(usize, &&Spanned<String>)| {
-        names[..*place].iter().any(|other| other.get_ref() == name.get_ref())
-    };
-    match names.iter().enumerate().find(is_twice) {
-        Some((_, name)) => Err(ConfigFault::new(name.span(), format!("two peers are called `{}`", name.get_ref()))),
-        None => Ok(()),
-    }
-}
-
-fn validate_mtu(mtu: &Spanned<u16>) -> Result<u16, ConfigFault> {
-    if VALID_MTUS.contains(mtu.get_ref()) {
-        return Ok(*mtu.get_ref());
-    }
-    let problem = format!("an MTU is from {} to {} bytes", VALID_MTUS.start(), VALID_MTUS.end());
-    Err(ConfigFault::new(mtu.span(), problem))
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 use crate::config::{DEFAULT_PORT, RelayedConfig, TransportMode, TunnelConfig, TunnelEnd};
 use crate::peer::PeerConfig;
 use ipnet::IpNet;
+use kumade_daemon::config_changes::{list_changes, show_option, value_changes};
 use kumade_net::{ResolvedHost, ScopedAddress, ScopedAddressError};
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_overlay_io::{ConnectionTuning, OuterDscp};
 use kumade_units::parse;
-use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -62,9 +62,6 @@ pub struct FarEndError {
     host: String,
     cause: io::Error,
 }
-
-/// The name of the TUN device where none is given.
-pub const DEFAULT_DEVICE: &str = "kumade0";
 
 impl TunnelSettings {
     /// Looks up the far end's name, if it has one. That may take its time.
@@ -146,16 +143,17 @@ impl TunnelSettings {
         lines.extend(list_changes("allowed target", &before.allowed, &now.allowed));
         lines.extend(list_changes("relayed source", &before.sources, &now.sources));
         let file =
-            |settings: &TunnelSettings| settings.preshared_key_file.as_ref().map(|file| file.display().to_string());
-        let others = [
+            |settings: &TunnelSettings| show_option(settings.preshared_key_file.as_ref().map(|file| file.display()));
+        lines.extend(value_changes([
             ("preshared-key", file(running), file(self)),
-            ("mtu", running.mtu.map(|mtu| mtu.to_string()), self.mtu.map(|mtu| mtu.to_string())),
-            ("congestion-control", running.congestion_control.clone(), self.congestion_control.clone()),
-            ("prometheus", running.prometheus.map(|at| at.to_string()), self.prometheus.map(|at| at.to_string())),
-        ];
-        let show = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
-        let others = others.into_iter().filter(|(_, before, now)| before != now);
-        lines.extend(others.map(|(key, before, now)| format!("{key}: {} in place of {}", show(now), show(before))));
+            ("mtu", show_option(running.mtu), show_option(self.mtu)),
+            (
+                "congestion-control",
+                show_option(running.congestion_control.as_ref()),
+                show_option(self.congestion_control.as_ref()),
+            ),
+            ("prometheus", show_option(running.prometheus), show_option(self.prometheus)),
+        ]));
         if self.tuning != running.tuning {
             lines.push("tuning: other values for connections that are opened from now on".to_owned());
         }
@@ -181,13 +179,6 @@ fn peer_changes(before: &[PeerConfig], now: &[PeerConfig]) -> Vec<String> {
         }
     }
     lines
-}
-
-/// Lines for what was added to a list and what was removed, whatever its order.
-fn list_changes<T: PartialEq + Display>(what: &str, before: &[T], now: &[T]) -> Vec<String> {
-    let removed = before.iter().filter(|one| !now.contains(one)).map(|one| format!("{what} {one}: removed"));
-    let added = now.iter().filter(|one| !before.contains(one)).map(|one| format!("{what} {one}: added"));
-    removed.chain(added).collect()
 }
 
 /// Whether the system's own takes the place of what was given.

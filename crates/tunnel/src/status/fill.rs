@@ -1,7 +1,5 @@
-use super::{
-    OuterTransport, PacketCarriage, PathState, RefusedTraffic, RelayedConnections, Status, Traffic, Tunnel, TunnelPath,
-};
-use kumade_dataplane::RemoteStatus;
+use super::{PacketCarriage, PathState, RefusedTraffic, RelayedConnections, Status, Traffic, Tunnel, TunnelPath};
+use kumade_multipath::dataplane::RemoteStatus;
 use kumade_overlay_io::BondedStatus;
 use kumade_relay::RelayStatus;
 use kumade_units::Time;
@@ -35,7 +33,7 @@ impl PacketCarriage {
         let up: Vec<_> = tunnel.paths.iter().filter(|path| path.state == PathState::Up).collect();
         PacketCarriage {
             address: up.iter().find_map(|path| path.address.clone()),
-            carrier: known.outer_transport.map(OuterTransport::from),
+            carrier: known.outer_transport,
             paths_up: up.len() as u64,
             round_trip_seconds: up.iter().filter_map(|path| path.round_trip_seconds).reduce(f64::min),
             loss_ratio: weighted_loss_ratio(&up),

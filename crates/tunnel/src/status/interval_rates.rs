@@ -1,7 +1,9 @@
 use super::{PacketCarriage, RelayedConnections, Status};
-use ::kumade_overlay_status::StatusDocument;
+use kumade_overlay_io::status::StatusDocument;
 
 impl StatusDocument for Status {
+    const SERVICE: &'static str = "tunnel";
+
     fn with_time(self, time: String, duration_seconds: f64) -> Self {
         Status { time, duration_seconds, ..self }
     }

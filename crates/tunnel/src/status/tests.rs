@@ -1,5 +1,5 @@
 use super::*;
-use ::kumade_overlay_status::StatusDocument;
+use kumade_overlay_io::status::StatusDocument;
 use std::path::Path;
 
 fn rake() -> Status {

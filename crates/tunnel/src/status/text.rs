@@ -1,7 +1,7 @@
 use super::{
     EndKind, OuterTransport, PacketCarriage, PathState, PeerStatus, RelayedConnections, Status, Tunnel, TunnelPath,
 };
-use kumade_daemon::{UNKNOWN_VALUE, format_age, format_percent, format_rate, write_table};
+use kumade_daemon::{format_age, format_known, format_percent, format_rate, write_table};
 use kumade_units::Span;
 use std::fmt::{self, Display, Formatter};
 
@@ -33,13 +33,12 @@ impl Display for Status {
 fn peer_row(peer: &PeerStatus, packets: &PacketCarriage) -> [String; 10] {
     let PacketCarriage { address, carrier, round_trip_seconds, loss_ratio, sent, received, tunnel, .. } = packets;
     let state = if tunnel.connected { "connected" } else { "not connected" };
-    let none = || UNKNOWN_VALUE.to_owned();
     [
         peer.label().to_owned(),
         format!("{state} {}", format_age(tunnel.state_seconds)),
-        address.clone().unwrap_or_else(none),
-        carrier.map_or_else(none, |carrier| transport_text(carrier, tunnel)),
-        round_trip_seconds.map_or_else(none, |seconds| Span::from_secs_f64(seconds).to_string()),
+        format_known(address.as_ref()),
+        format_known(carrier.map(|carrier| transport_text(carrier, tunnel))),
+        format_known(round_trip_seconds.map(Span::from_secs_f64)),
         format_rate(sent.bits_per_second),
         format_rate(received.bits_per_second),
         format_percent(*loss_ratio),

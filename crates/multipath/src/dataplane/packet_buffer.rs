@@ -1,0 +1,97 @@
+use crate::message::DataHeader;
+use kumade_packet::offload::{MergePart, merge};
+use std::num::NonZeroU16;
+use std::ops::{DerefMut, Range};
+
+/// Bytes that have to be free before an IP packet that is to be sent, for all headers of its datagram.
+pub const HEADROOM_BYTES: usize = kumade_noise_session::HEADER_BYTES + DataHeader::HEADROOM_BYTES;
+/// Bytes by which a datagram is longer than its IP packet, where it has one predecessor.
+pub const OVERHEAD_BYTES: u32 = kumade_noise_session::OVERHEAD_BYTES as u32 + DATA_HEADER_BYTES;
+
+/// Of a data message with one predecessor ([`crate::message`]).
+const DATA_HEADER_BYTES: u32 = 16;
+
+/// An IP packet or a datagram, somewhere in a buffer; or a packet that stands for segments
+/// ([`LargePacket`](kumade_packet::offload::LargePacket)).
+///
+/// `B` is a vector of bytes that may belong to a pool.
+#[derive(Debug, Clone)]
+pub struct PacketBuffer<B> {
+    buffer: B,
+    range: Range<usize>,
+    segment_bytes: Option<NonZeroU16>,
+}
+
+impl<B: DerefMut<Target = Vec<u8>>> PacketBuffer<B> {
+    /// The whole buffer, without its first `start` bytes.
+    ///
+    /// # Panics
+    /// The buffer is shorter.
+    pub fn new(buffer: B, start: usize) -> Self {
+        let range = start..buffer.len();
+        assert!(range.start <= range.end, "a packet begins in its buffer");
+        PacketBuffer { buffer, range, segment_bytes: None }
+    }
+
+    /// The packet stands for segments with so many bytes of payload each, if any.
+    pub fn with_segments(self, segment_bytes: Option<NonZeroU16>) -> Self {
+        PacketBuffer { segment_bytes, ..self }
+    }
+
+    /// Bytes of payload of each segment, where the packet stands for several.
+    pub fn segment_bytes(&self) -> Option<NonZeroU16> {
+        self.segment_bytes
+    }
+
+    /// Has it stand for `next`, too, if that follows it directly in its flow and both together have `max_bytes` at most. Returns
+    /// its length then.
+    pub(crate) fn merge(&mut self, next: &Self, max_bytes: usize) -> Option<u32> {
+        if self.len() + next.len() > max_bytes {
+            return None;
+        }
+        let next = MergePart { packet: next.bytes(), segment_bytes: next.segment_bytes };
+        self.segment_bytes = Some(merge(&mut self.buffer, self.range.start, self.segment_bytes, next)?);
+        self.range.end = self.buffer.len();
+        u32::try_from(self.len()).ok()
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[self.range.clone()]
+    }
+
+    /// Its bytes.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.range.clone()]
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// Puts the header of a data message before the packet, and frees what a datagram has besides.
+    pub(crate) fn encapsulate(
+        mut self,
+        header: &DataHeader,
+        predecessors: impl Iterator<Item = crate::Predecessor> + Clone,
+    ) -> Self {
+        let start = header.write_into_headroom(predecessors, &mut self.buffer[..self.range.start])
+            - kumade_noise_session::HEADER_BYTES;
+        let end = self.range.end + kumade_noise_session::TAG_BYTES;
+        self.buffer.resize(end, 0);
+        self.range = start..end;
+        self
+    }
+}
+
+impl<B: DerefMut<Target = Vec<u8>>> AsRef<[u8]> for PacketBuffer<B> {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
