@@ -64,6 +64,10 @@ struct RunArgs {
     /// Directory for the reports [default: reports/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Run over all points of the paper that the experiment repeats, and judge what that states (see `kumade lab list` for the paper). Other
+    /// options still replace parts. The report goes to reports/NAME-as-published by default
+    #[arg(long)]
+    as_published: bool,
     /// Short for --bottleneck virtual: run in virtual time, with the simulator's network and TCP
     #[arg(long = "virtual", conflicts_with = "bottleneck")]
     virtual_time: bool,
@@ -242,12 +246,14 @@ impl RunArgs {
             warm_up: self.warm_up,
             idle: self.idle,
             kinds: self.kind.clone(),
+            as_published: self.as_published,
         }
     }
 
     /// The report directory of an experiment.
     fn report_directory(&self, experiment: &Experiment) -> PathBuf {
         match &self.out {
+            None if self.as_published => PathBuf::from("reports").join(format!("{}-as-published", experiment.head().name)),
             None => PathBuf::from("reports").join(experiment.head().name),
             Some(out) if self.names.len() == 1 => out.clone(),
             Some(out) => out.join(experiment.head().name),

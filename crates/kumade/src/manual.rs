@@ -56,6 +56,10 @@ const PAGES: &[ManualPage] = &[
             ("kumade lab run rake-firewall", "a path whose firewall passes only TCP"),
             ("kumade lab run rake-accuracy --rate 5mbit --cross 0mbit,2mbit,4mbit", "with another path"),
             ("kumade lab run method-comparison --virtual", "in virtual time, reproducibly"),
+            (
+                "kumade lab run tunnel-rto --as-published --virtual",
+                "over all points of its paper, whose statements are judged",
+            ),
             ("kumade lab run monitor-mesh --serve", "the monitor's page, with live data of four sites"),
         ],
         exit_statuses: COMMAND_EXIT_STATUSES,

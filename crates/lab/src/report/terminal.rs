@@ -14,7 +14,12 @@ pub(crate) fn render(content: &ReportContent<'_>) -> String {
         text.push('\n');
         text.push_str(&align_columns(table));
     }
-    for (heading, lines) in [("Verdict", &content.conclusions), ("Notes", &content.notes)] {
+    let lists = [
+        ("What the paper states", &content.statements),
+        ("Verdict", &content.conclusions),
+        ("Notes", &content.notes),
+    ];
+    for (heading, lines) in lists {
         if !lines.is_empty() {
             let _ = writeln!(text, "\n{heading}\n- {}", lines.join("\n- "));
         }

@@ -37,6 +37,11 @@ impl Values {
         Ok(Values { names: columns.iter().map(|(name, _)| (*name).to_owned()).collect(), lines })
     }
 
+    /// The place of the column of that name.
+    pub(crate) fn column(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|known| known == name)
+    }
+
     /// A header line, and the others; an empty cell stands for null.
     pub(crate) fn to_csv(&self) -> CsvResult {
         let mut writer = csv::Writer::from_writer(Vec::new());

@@ -2,7 +2,7 @@ use super::kind::{Head, Scenario, Study};
 use super::progress::Observer;
 use super::runner::run;
 use crate::error::RunError;
-use crate::report::{ReportDocument, now_utc};
+use crate::report::{ReportDocument, Statement, now_utc};
 use anyhow::anyhow;
 use std::any::Any;
 use std::fmt::Debug;
@@ -12,6 +12,7 @@ use std::fmt::Debug;
 pub struct Experiment {
     scenario: Box<dyn AnyScenario>,
     warning: Option<String>,
+    statements: Vec<Statement>,
 }
 
 /// A report, and the number of its runs.
@@ -62,8 +63,8 @@ impl<S: Study> AnyScenario for S {
 }
 
 impl Experiment {
-    pub(crate) fn new(scenario: Box<dyn AnyScenario>, warning: Option<String>) -> Self {
-        Experiment { scenario, warning }
+    pub(crate) fn new(scenario: Box<dyn AnyScenario>, warning: Option<String>, statements: Vec<Statement>) -> Self {
+        Experiment { scenario, warning, statements }
     }
 
     /// What is to be changed in its file, although it still can be run.
@@ -96,7 +97,14 @@ impl Experiment {
         observer: &mut Observer<'_>,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<ReportWithRuns, RunError> {
-        self.scenario.run(observer, stop)
+        let (mut report, measured) = self.scenario.run(observer, stop)?;
+        report.compare_statements(&self.statements);
+        Ok((report, measured))
+    }
+
+    /// What its paper states, where it is run as published.
+    pub fn statements(&self) -> &[Statement] {
+        &self.statements
     }
 
     /// The scenario, if it is of that kind.
