@@ -253,7 +253,9 @@ impl RunArgs {
     /// The report directory of an experiment.
     fn report_directory(&self, experiment: &Experiment) -> PathBuf {
         match &self.out {
-            None if self.as_published => PathBuf::from("reports").join(format!("{}-as-published", experiment.head().name)),
+            None if self.as_published => {
+                PathBuf::from("reports").join(format!("{}-as-published", experiment.head().name))
+            }
             None => PathBuf::from("reports").join(experiment.head().name),
             Some(out) if self.names.len() == 1 => out.clone(),
             Some(out) => out.join(experiment.head().name),

@@ -49,7 +49,8 @@ pub use delay_quantiles::{DelayQuantiles, EchoDelays};
 pub use error::{ReportError, RunError, ScenarioError};
 pub use paper::Paper;
 pub use report::{
-    Condition, Divisor, ReportDocument, Scalar, Statement, StatementResult, now_utc, prepare_directory, printable,
+    Condition, Divisor, NumberRange, ReportDocument, Scalar, Statement, StatementResult, now_utc, prepare_directory,
+    printable,
 };
 pub use scenario::{experiments, load};
 pub use study::{

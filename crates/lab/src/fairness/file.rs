@@ -330,7 +330,9 @@ mod tests {
     #[test]
     fn statements_of_papers_are_about_cases_and_disciplines_that_are_run() {
         let options = Overrides { as_published: true, ..Overrides::default() };
-        for name in ["fair-wired", "fair-campus", "fair-wifi", "fair-cellular", "fair-parameters", "fair-parameters-wifi"] {
+        for name in
+            ["fair-wired", "fair-campus", "fair-wifi", "fair-cellular", "fair-parameters", "fair-parameters-wifi"]
+        {
             let (read, experiment) = (load(name, &options).unwrap(), overridden(name, options.clone()).unwrap());
             let disciplines: Vec<_> = experiment.disciplines.iter().map(DisciplineChoice::to_string).collect();
             let cases: Vec<_> = experiment.cases.iter().map(|case| case.label.clone()).collect();
@@ -344,7 +346,7 @@ mod tests {
                     let scalars = match condition {
                         Condition::One(scalar) => vec![scalar.clone()],
                         Condition::Any(scalars) => scalars.clone(),
-                        Condition::Range { .. } => Vec::new(),
+                        Condition::Range(_) => Vec::new(),
                     };
                     for scalar in scalars {
                         let Scalar::Text(text) = scalar else { panic!("{name}: {column}") };

@@ -203,5 +203,12 @@ fn group_access_hop(group: &ConnectionGroup) -> Option<AccessHop> {
     }
     let rate = source_rate.map(|rate| Rate::from_bits_per_second(rate.bits_per_second() * u64::from(connections)));
     let queue = host_settings::WINDOW_BYTES;
-    Some(AccessHop { rate: rate.or(Some(UNLIMITED_RATE)), wireless: false, cellular: false, delay, queue, background: None })
+    Some(AccessHop {
+        rate: rate.or(Some(UNLIMITED_RATE)),
+        wireless: false,
+        cellular: false,
+        delay,
+        queue,
+        background: None,
+    })
 }

@@ -61,7 +61,8 @@ fn run_spectrum(run: &[&BlockRate]) -> Vec<PeriodPower> {
 /// The periodogram at one frequency.
 fn period_power(values: &[f64], period: u32) -> f64 {
     let angle = |place: usize| TAU * place as f64 / f64::from(period);
-    let sum = |part: fn(f64) -> f64| values.iter().enumerate().map(|(place, value)| value * part(angle(place))).sum::<f64>();
+    let sum =
+        |part: fn(f64) -> f64| values.iter().enumerate().map(|(place, value)| value * part(angle(place))).sum::<f64>();
     (sum(f64::cos).powi(2) + sum(f64::sin).powi(2)) / values.len() as f64
 }
 
@@ -115,7 +116,8 @@ mod tests {
     #[test]
     fn noise_has_no_period_but_in_one_of_a_hundred() {
         let mut random = Pcg64Mcg::seed_from_u64(2);
-        let mut found = || strongest(&spectrum(|bytes| f64::from(bytes) * noise(&mut random))).power > significant_power();
+        let mut found =
+            || strongest(&spectrum(|bytes| f64::from(bytes) * noise(&mut random))).power > significant_power();
         let alarms = (0..400).filter(|_| found()).count();
         assert!(alarms <= 12, "{alarms} of 400");
     }

@@ -1,8 +1,8 @@
 use super::draw::{DrawSection, DrawnPair};
 use crate::accuracy::keywords::BottleneckKind;
 use crate::multipath::{
-    BlockSweep, Comparison, Contender, HostRto, MultipathCase, MultipathExperiment, PathOutage, PathSettings, PathShares, Plane,
-    PublishedGoodput, TcpStack, Tuning, Workload,
+    BlockSweep, Comparison, Contender, HostRto, MultipathCase, MultipathExperiment, PathOutage, PathSettings,
+    PathShares, Plane, PublishedGoodput, TcpStack, Tuning, Workload,
 };
 use crate::paper::Paper;
 use crate::study::checks::{check_delay, check_name, check_rate, check_runs, reject_if};

@@ -155,10 +155,14 @@ mod tests {
             payload_bytes: 1000,
         };
         let (flow, other, below) = (SegmentSender::Flow(0), SegmentSender::Flow(1), SegmentSender::Tunnel(3));
-        let segments = [sent(0, flow, 0), sent(10, flow, 1000), sent(11, other, 0), sent(12, below, 500), sent(20, flow, 0)];
+        let segments =
+            [sent(0, flow, 0), sent(10, flow, 1000), sent(11, other, 0), sent(12, below, 500), sent(20, flow, 0)];
         let trace = virtual_trace(&segments, Time::ZERO + Span::from_millis(10));
         let seen: Vec<_> = trace.iter().map(|s| (s.layer, s.connection, s.sequence_bytes, s.is_repeat)).collect();
-        assert_eq!(seen, [(TcpLayer::Upper, 0, 0, false), (TcpLayer::Upper, 0, 0, true), (TcpLayer::Lower, 0, 0, false)]);
+        assert_eq!(
+            seen,
+            [(TcpLayer::Upper, 0, 0, false), (TcpLayer::Upper, 0, 0, true), (TcpLayer::Lower, 0, 0, false)]
+        );
     }
 
     #[test]

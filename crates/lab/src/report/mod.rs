@@ -23,7 +23,7 @@ pub(crate) use document::{Document, ReportParts, read_report, report_document};
 pub use document::{ReportDocument, now_utc, prepare_directory};
 pub(crate) use head::DocumentHead;
 pub(crate) use notes::describe_disturbances;
-pub use statement::{Condition, Divisor, Scalar, Statement, StatementResult};
+pub use statement::{Condition, Divisor, NumberRange, Scalar, Statement, StatementResult};
 pub(crate) use table::{Column, Table};
 pub(crate) use terminal::align_columns;
 pub use terminal::printable;

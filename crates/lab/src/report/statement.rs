@@ -45,14 +45,18 @@ pub enum Condition {
     One(Scalar),
     /// One of these.
     Any(Vec<Scalar>),
-    /// A number between these, both included.
-    #[serde(deny_unknown_fields)]
-    Range {
-        /// At least.
-        from: f64,
-        /// At most.
-        to: f64,
-    },
+    /// A number between these.
+    Range(NumberRange),
+}
+
+/// Numbers between two, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NumberRange {
+    /// At least.
+    pub from: f64,
+    /// At most.
+    pub to: f64,
 }
 
 /// A value of a column.
@@ -178,7 +182,9 @@ fn is_selected(values: &Values, line: &[Value], rows: &Selection) -> bool {
         values.column(column).is_some_and(|place| match condition {
             Condition::One(scalar) => scalar.is_value(&line[place]),
             Condition::Any(scalars) => scalars.iter().any(|scalar| scalar.is_value(&line[place])),
-            Condition::Range { from, to } => line[place].as_f64().is_some_and(|value| (*from..=*to).contains(&value)),
+            Condition::Range(NumberRange { from, to }) => {
+                line[place].as_f64().is_some_and(|value| (*from..=*to).contains(&value))
+            }
         })
     })
 }
@@ -257,7 +263,8 @@ mod tests {
     fn a_figure_is_a_mean_of_the_rows_or_a_quotient_of_two() {
         let alone = result("in = { case = \"b\", bytes = 2 }\nmax = 50.0");
         assert_eq!((alone.value, alone.holds), (Some(50.0), Some(true)));
-        let quotient = result("in = { case = \"b\", bytes = 2 }\nrelative_to = { case = \"a\" }\npublished = 3\nmin = 3");
+        let quotient =
+            result("in = { case = \"b\", bytes = 2 }\nrelative_to = { case = \"a\" }\npublished = 3\nmin = 3");
         assert_eq!((quotient.value, quotient.holds), (Some(2.5), Some(false)));
         assert_eq!(quotient.in_words(), "does not hold: so: published 3.00; here 2.50; required at least 3.00");
         assert_eq!(result("in = { case = [\"a\", \"b\"], bytes = 1 }\nrelative_to = 7.5\nmin = 1").value, Some(1.0));
@@ -268,7 +275,9 @@ mod tests {
         let each = "in = { case = \"b*\", bytes = { from = 1, to = 2 } }\nrelative_to = { case = \"a\" }\nby = \"bytes\"\nmin = 1.0";
         let all = result(&format!("{each}\nreason = \"because\""));
         assert_eq!((all.values, all.values_within, all.holds), (2, 1, Some(false)));
-        assert!(all.in_words().ends_with("here 1.50 (0.50 to 2.50, 1 of 2 as required); required at least 1.00; because"));
+        assert!(
+            all.in_words().ends_with("here 1.50 (0.50 to 2.50, 1 of 2 as required); required at least 1.00; because")
+        );
         let half = result(&format!("{each}\nin_at_least = \"50%\"\nreason = \"because\""));
         assert_eq!((half.holds, half.reason), (Some(true), None));
     }

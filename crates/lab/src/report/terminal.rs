@@ -14,11 +14,8 @@ pub(crate) fn render(content: &ReportContent<'_>) -> String {
         text.push('\n');
         text.push_str(&align_columns(table));
     }
-    let lists = [
-        ("What the paper states", &content.statements),
-        ("Verdict", &content.conclusions),
-        ("Notes", &content.notes),
-    ];
+    let lists =
+        [("What the paper states", &content.statements), ("Verdict", &content.conclusions), ("Notes", &content.notes)];
     for (heading, lines) in lists {
         if !lines.is_empty() {
             let _ = writeln!(text, "\n{heading}\n- {}", lines.join("\n- "));

@@ -144,7 +144,9 @@ mod tests {
         let error = load("multipath-tcp", &Overrides { runs: Some(0), ..virtual_time.clone() }).unwrap_err();
         assert!(!error.to_string().contains("in virtual time"), "{error}");
         let case = |label: &str, plane: &str| {
-            format!("[[cases]]\nlabel = \"{label}\"\npaths = [{{ rate = \"20mbit\", delay = \"10ms\" }}]\nplanes = [\"{plane}\"]\n")
+            format!(
+                "[[cases]]\nlabel = \"{label}\"\npaths = [{{ rate = \"20mbit\", delay = \"10ms\" }}]\nplanes = [\"{plane}\"]\n"
+            )
         };
         let head = include_str!("../../scenarios/tunnel-trace.toml").split("[[tunings]]").next().unwrap();
         let two_cases = head.to_owned() + &case("another program's", "vtun") + &case("ours", "single");

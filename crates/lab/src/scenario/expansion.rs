@@ -42,7 +42,7 @@ fn expand_value(value: &mut DeValue<'_>) -> Result<(), String> {
 }
 
 /// One for each combination of the values that it lists; itself where it lists none.
-fn repeat_element(mut element: Element<'_>) -> Result<Vec<Element<'_>>, String> {
+fn repeat_element<'a>(mut element: Element<'a>) -> Result<Vec<Element<'a>>, String> {
     let DeValue::Table(table) = element.get_mut() else { return Ok(vec![element]) };
     let Some(each) = table.remove(KEY) else { return Ok(vec![element]) };
     let axes = read_axes(each.get_ref())?;
@@ -53,7 +53,7 @@ fn repeat_element(mut element: Element<'_>) -> Result<Vec<Element<'_>>, String> 
     let mut elements = vec![element];
     for (name, values) in axes {
         let placeholder = format!("{{{name}}}");
-        let with_each = |element: Element<'_>| {
+        let with_each = |element: Element<'a>| {
             let with = |text: &String| {
                 let mut element = element.clone();
                 replace_text(element.get_mut(), &placeholder, text);
@@ -93,7 +93,10 @@ mod tests {
         let mut document = DeTable::parse(text).unwrap();
         expand_elements(document.get_mut())?;
         let cases = document.get_ref().get("cases").unwrap().get_ref().as_array().unwrap().clone();
-        Ok(cases.iter().map(|case| case.get_ref().get("label").unwrap().get_ref().as_str().unwrap().to_owned()).collect())
+        Ok(cases
+            .iter()
+            .map(|case| case.get_ref().get("label").unwrap().get_ref().as_str().unwrap().to_owned())
+            .collect())
     }
 
     #[test]

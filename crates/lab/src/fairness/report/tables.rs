@@ -52,20 +52,24 @@ struct VariedParameter<'r> {
     settings: Vec<(&'r str, f64)>,
 }
 
+impl<'r> VariedParameter<'r> {
+    /// The setting with the highest index, or the lowest where the sign is negative.
+    fn extreme(&self, sign: f64) -> (&'r str, f64) {
+        let found = self.settings.iter().copied().max_by(|one, other| (sign * one.1).total_cmp(&(sign * other.1)));
+        found.unwrap_or_default()
+    }
+}
+
 /// What each parameter matters: nothing where no discipline is run with and without settings.
 fn parameter_table(report: &FairnessReport) -> Table {
     let setting = |(value, index): (&str, f64)| format!("{value} ({index:.3})");
-    let extreme = |own: &VariedParameter<'_>, sign: f64| {
-        let found = own.settings.iter().copied().max_by(|one, other| (sign * one.1).total_cmp(&(sign * other.1)));
-        found.unwrap_or_default()
-    };
     let columns: [Column<'_, VariedParameter<'_>>; 6] = [
         ("discipline", &|own| own.discipline.to_owned()),
         ("parameter", &|own| own.name.to_owned()),
         ("settings", &|own| own.settings.len().to_string()),
-        ("best (mean index)", &|own| setting(extreme(own, 1.0))),
-        ("worst (mean index)", &|own| setting(extreme(own, -1.0))),
-        ("difference", &|own| format!("{:.3}", extreme(own, 1.0).1 - extreme(own, -1.0).1)),
+        ("best (mean index)", &|own| setting(own.extreme(1.0))),
+        ("worst (mean index)", &|own| setting(own.extreme(-1.0))),
+        ("difference", &|own| format!("{:.3}", own.extreme(1.0).1 - own.extreme(-1.0).1)),
     ];
     Table::from_items("What each parameter matters, the others as by default", &varied_parameters(report), &columns)
 }
@@ -80,7 +84,9 @@ fn varied_parameters(report: &FairnessReport) -> Vec<VariedParameter<'_>> {
         let Some(default) = index(discipline) else { continue };
         match varied.iter_mut().find(|known| known.discipline == discipline && known.name == name) {
             Some(known) => known.settings.push((value, own)),
-            None => varied.push(VariedParameter { discipline, name, settings: vec![("default", default), (value, own)] }),
+            None => {
+                varied.push(VariedParameter { discipline, name, settings: vec![("default", default), (value, own)] })
+            }
         }
     }
     varied

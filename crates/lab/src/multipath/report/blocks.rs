@@ -118,11 +118,13 @@ pub(super) struct RunPeriod<'r> {
 /// The periods in all runs.
 pub(super) fn spectra(report: &MultipathReport) -> Vec<RunPeriod<'_>> {
     let of_row = |row: &'_ MultipathRow| block_spectra(&row.blocks);
-    let named = |row, period| {
-        let MultipathRow { case, contender, run, .. } = row;
-        RunPeriod { case, contender, run: *run, period }
-    };
-    report.rows.iter().flat_map(|row| of_row(row).into_iter().map(move |period| named(row, period))).collect()
+    report.rows.iter().flat_map(|row| of_row(row).into_iter().map(|period| RunPeriod::new(row, period))).collect()
+}
+
+impl<'r> RunPeriod<'r> {
+    fn new(row: &'r MultipathRow, period: PeriodPower) -> Self {
+        RunPeriod { case: &row.case, contender: &row.contender, run: row.run, period }
+    }
 }
 
 /// For each run of consecutive lengths: the first run's.

@@ -190,7 +190,11 @@ fn setting_map(
     let caption = format!("Goodput, Mbit/s, with the settings {x_form} in the cases {y_form}.");
     let title = format!("{plane} by setting and case");
     let frame = PlotFrame { title: &title, caption: &caption, y_axis: "", y_range: (0.0, 0.0) };
-    heat_map(&frame, [HeatAxis { name: "setting", labels: x_labels }, HeatAxis { name: "case", labels: y_labels }], &rows)
+    heat_map(
+        &frame,
+        [HeatAxis { name: "setting", labels: x_labels }, HeatAxis { name: "case", labels: y_labels }],
+        &rows,
+    )
 }
 
 /// What all names have in common, with dots in place of the rest; and that rest of each.

@@ -224,7 +224,10 @@ mod tests {
     fn a_period_is_looked_for_in_the_lengths_of_writes() {
         let text = made("block-size").to_text();
         assert!(text.contains("single: writes of a multiple of 4 bytes carry +10.0 %"), "{text}");
-        assert!(text.contains("single: of lengths of 500 to 540 bytes, the strongest period is of 4 bytes, "), "{text}");
+        assert!(
+            text.contains("single: of lengths of 500 to 540 bytes, the strongest period is of 4 bytes, "),
+            "{text}"
+        );
         assert!(
             text.contains(
                 "writes of 16 bytes: tunnel-rake carries 1.00 of what is carried directly; required 0.95: met"
@@ -240,7 +243,11 @@ mod tests {
             let mut report = made_with(name, &options);
             report.compare_statements(load(name, &options).unwrap().statements());
             assert!(!report.statements.is_empty(), "{name}");
-            assert!(report.statements.iter().all(|statement| statement.holds.is_some()), "{name}: {:?}", report.statements);
+            assert!(
+                report.statements.iter().all(|statement| statement.holds.is_some()),
+                "{name}: {:?}",
+                report.statements
+            );
         }
     }
 
@@ -262,7 +269,10 @@ mod tests {
         assert!(read.rows.iter().all(|row| row.trace.iter().any(|s| s.layer == TcpLayer::Lower)));
         assert!(read.rows.iter().all(|row| row.trace.iter().any(|s| s.layer == TcpLayer::Upper)));
         let (text, page) = (report.to_text(), report.to_html().unwrap());
-        assert!(text.contains("What the paper states\n- ") && text.contains("loss alone makes no lasting collapse"), "{text}");
+        assert!(
+            text.contains("What the paper states\n- ") && text.contains("loss alone makes no lasting collapse"),
+            "{text}"
+        );
         assert!(page.contains("<h2>What the paper states</h2>"));
         let schema = schema::published_schema::<MultipathReport>("kumade.lab.multipath.1");
         assert!(schema.is_valid(&serde_json::from_str(&report.to_json().unwrap()).unwrap()));
@@ -270,7 +280,8 @@ mod tests {
 
     #[test]
     fn many_settings_and_cases_have_a_map() {
-        let titles = |name| plots::draw_plots(&made(name)).unwrap().into_iter().map(|plot| plot.title).collect::<Vec<_>>();
+        let titles =
+            |name| plots::draw_plots(&made(name)).unwrap().into_iter().map(|plot| plot.title).collect::<Vec<_>>();
         assert!(titles("tunnel-rto-both").contains(&"tunnel-tcp by setting and case".to_owned()));
         assert!(!titles("tunnel-rto").iter().any(|title| title.ends_with("and case")));
     }
