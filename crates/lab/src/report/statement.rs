@@ -127,7 +127,7 @@ impl Statement {
         let is_within =
             |value: &&f64| self.min.is_none_or(|min| **value >= min) && self.max.is_none_or(|max| **value <= max);
         let within = figures.iter().filter(is_within).count();
-        let holds = (!figures.is_empty()).then(|| within as f64 >= figures.len() as f64 * self.in_at_least);
+        let holds = (!figures.is_empty()).then_some(within as f64 >= figures.len() as f64 * self.in_at_least);
         StatementResult {
             says: self.says.clone(),
             published: self.published,

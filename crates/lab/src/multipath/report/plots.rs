@@ -187,12 +187,11 @@ fn setting_map(
         let (x, y) = (without_common_parts(tuned), without_common_parts(&cases));
         ([x.0, y.0], [x.1, y.1])
     };
-    let caption = format!("Goodput, Mbit/s, with the settings {x_form} in the cases {y_form}.");
     let title = format!("{plane} by setting and case");
-    let frame = PlotFrame { title: &title, caption: &caption, y_axis: "", y_range: (0.0, 0.0) };
+    let frame = PlotFrame { title: &title, caption: "Goodput, Mbit/s.", y_axis: "", y_range: (0.0, 0.0) };
     heat_map(
         &frame,
-        [HeatAxis { name: "setting", labels: x_labels }, HeatAxis { name: "case", labels: y_labels }],
+        [HeatAxis { name: &x_form, labels: x_labels }, HeatAxis { name: &y_form, labels: y_labels }],
         &rows,
     )
 }
