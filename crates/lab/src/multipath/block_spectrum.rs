@@ -37,7 +37,7 @@ pub(crate) fn significant_power() -> f64 {
 
 /// All periods of each run of consecutive lengths that is long enough, of those written as programs do that set nothing.
 pub(crate) fn block_spectra(rates: &[BlockRate]) -> Vec<PeriodPower> {
-    let mut all: Vec<_> = rates.iter().filter(|rate| !rate.no_delay && rate.goodput_bits_per_second > 0.0).collect();
+    let mut all: Vec<_> = rates.iter().filter(|rate| !rate.no_delay).collect();
     all.sort_by_key(|rate| rate.block_bytes);
     let runs = all.chunk_by(|one, next| next.block_bytes - one.block_bytes <= 1);
     runs.filter(|run| run.len() >= MIN_LENGTHS).flat_map(run_spectrum).collect()
@@ -46,7 +46,8 @@ pub(crate) fn block_spectra(rates: &[BlockRate]) -> Vec<PeriodPower> {
 fn run_spectrum(run: &[&BlockRate]) -> Vec<PeriodPower> {
     let (Some(first), Some(last)) = (run.first(), run.last()) else { return Vec::new() };
     // Time for a given amount, as the paper has it, on a scale on which small lengths don't outweigh the others.
-    let values: Vec<f64> = run.iter().map(|rate| -rate.goodput_bits_per_second.ln()).collect();
+    // One at which nothing arrived is a disturbance like others.
+    let values: Vec<f64> = run.iter().map(|rate| -rate.goodput_bits_per_second.max(1.0).ln()).collect();
     let residuals = remove_trend(&values);
     let variance = residuals.iter().map(|value| value * value).sum::<f64>() / residuals.len() as f64;
     let power = |period_bytes: u32| PeriodPower {
@@ -105,7 +106,7 @@ mod tests {
         let mut random = Pcg64Mcg::seed_from_u64(1);
         for period in [4, 7] {
             let found = strongest(&spectrum(|bytes| {
-                let outlier = if bytes == 555 { 0.2 } else { 1.0 };
+                let outlier = if bytes == 555 { 0.0 } else { 1.0 };
                 f64::from(bytes) * outlier * noise(&mut random) * if bytes % period == 0 { 1.03 } else { 1.0 }
             }));
             assert_eq!((found.period_bytes, found.first_bytes, found.last_bytes), (period, 500, 600));
