@@ -58,7 +58,7 @@ fn create(directory: &Path) {
 
 fn start(directory: &Path, test: &str) -> Child {
     let mut copy = Command::new(env::current_exe().unwrap());
-    copy.args([test, "--exact", "--nocapture"]).env(COPY, directory);
+    copy.args([&format!("journal::{test}"), "--exact", "--nocapture"]).env(COPY, directory);
     let mut child = copy.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();

@@ -1,6 +1,6 @@
 //! Replays the fuzzers' corpus (`fuzz/corpus`), so that every find stays found, and random bytes in the same way.
 
-mod checks;
+use crate::checks;
 #[path = "../../../fuzz/replay.rs"]
 mod replay;
 

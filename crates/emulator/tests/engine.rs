@@ -1,6 +1,6 @@
 //! Emulated links between the interfaces and TUN devices of real hosts: their packets arrive unchanged.
 
-mod common;
+use crate::common;
 
 use common::{config, emulate, with, with_link};
 use kumade_emulator::{Engine, Port, PortSpec};

@@ -1,6 +1,6 @@
 //! Faults: interfaces that cannot be used, that vanish, and an emulator that is killed.
 
-mod common;
+use crate::common;
 
 use common::{config, emulate};
 use kumade_emulator::{EmulatorError, Engine, PortSpec};
@@ -72,7 +72,10 @@ fn a_killed_emulator_is_cleaned_up_by_the_next_and_a_living_one_keeps_its_interf
             let mut command = hosts.middle.command(env::current_exe().unwrap());
             let own = notes.join(runs.replace(runs.get() + 1).to_string());
             fs::create_dir(&own).unwrap();
-            command.args([TEST, "--exact", "--nocapture"]).env(COPY, ports.join(" ")).env("XDG_RUNTIME_DIR", own);
+            command
+                .args([&format!("engine_faults::{TEST}"), "--exact", "--nocapture"])
+                .env(COPY, ports.join(" "))
+                .env("XDG_RUNTIME_DIR", own);
             started(&mut command)
         };
         let before = with_receive_offload(&hosts);
@@ -119,7 +122,9 @@ fn what_a_killed_emulator_noted_is_forgotten_once_its_namespace_is_gone() {
     in_namespaces(TEST, || {
         let start = |hosts: &VethHosts| {
             let mut command = hosts.middle.command(env::current_exe().unwrap());
-            let (child, said) = started(command.args([TEST, "--exact", "--nocapture"]).env(COPY, PORTS.join(" ")));
+            let (child, said) = started(
+                command.args([&format!("engine_faults::{TEST}"), "--exact", "--nocapture"]).env(COPY, PORTS.join(" ")),
+            );
             assert_eq!(said, "running\n");
             child
         };

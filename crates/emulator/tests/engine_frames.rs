@@ -1,6 +1,6 @@
 //! Frames of every kind: what is forwarded comes out as it went in.
 
-mod common;
+use crate::common;
 
 use common::{config, emulate};
 use kumade_net::packet_socket::{Receiver, Sender};

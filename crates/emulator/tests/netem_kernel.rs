@@ -1,6 +1,6 @@
 //! The translation of `netem delay 20ms 5ms` in docs/coming-from.md, against the kernel's netem where it has one.
 
-mod common;
+use crate::common;
 
 use common::{config, emulate};
 use kumade_emulator::settings::{Settings, SettingsChange};

@@ -1,7 +1,6 @@
 //! The bonded plane between real hosts, over two real paths.
 
-mod sites;
-mod tunnel;
+use crate::tunnel;
 
 use kumade_netns_testbed::{eventually, in_namespaces, run_ip};
 use tunnel::{config, is_connected, keys, sent_on_each_path, separate_sites, start};

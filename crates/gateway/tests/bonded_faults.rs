@@ -1,7 +1,7 @@
 //! The bonded plane on real paths that shrink, flap, or lead by way of routers, and among datagrams that are not its peer's.
 
-mod sites;
-mod tunnel;
+use crate::sites;
+use crate::tunnel;
 
 use kumade_gateway::GatewayConfig;
 use kumade_gateway::config::Plane;

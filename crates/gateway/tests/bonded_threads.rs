@@ -1,7 +1,7 @@
 //! Bonded planes of several threads: flows on all of them, gateways with different numbers of them, restarts, paths that flap.
 
-mod sites;
-mod tunnel;
+use crate::sites;
+use crate::tunnel;
 
 use kumade_net::capture::Capture;
 use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip};
@@ -43,7 +43,6 @@ fn connected(threads: [usize; 2]) -> (Sites, BondedPlane, BondedPlane) {
 /// So many connections at once from one host to the other; all that they carry arrives unchanged.
 fn transfer_at_once(sites: &Sites, connections: u16, bytes: usize) {
     let data: Vec<u8> = (0..bytes).map(|place| (place % 251) as u8).collect();
-    // At ports of the system's choice: a program that another thread starts just then has those of earlier listeners open for a moment.
     let listen = |_| {
         let listener = sites.b.run(|| TcpListener::bind(SocketAddr::from(([10, 2, 0, 2], 0))).unwrap()).unwrap();
         (listener.local_addr().unwrap(), listener)

@@ -1,7 +1,7 @@
 //! The direct plane between real hosts: who gets which packet, and with which addresses.
 
-mod counter;
-mod sites;
+use crate::counter;
+use crate::sites;
 
 use counter::Counter;
 use ipnet::IpNet;

@@ -1,8 +1,7 @@
 //! NAT sessions between two gateways, in real namespaces.
 
-mod counter;
-#[expect(dead_code, reason = "other tests use the rest")]
-mod sites;
+use crate::counter;
+use crate::sites;
 
 use counter::Counter;
 use kumade_daemon::RuntimeDir;

@@ -1,6 +1,6 @@
 //! `kumade gateway` with the bonded plane, as people use it: two configuration files, two keys, two processes.
 
-mod soak;
+use crate::soak;
 
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
@@ -257,7 +257,7 @@ fn two_sites_are_joined_without_files() {
 }
 
 #[test]
-#[ignore = "takes a minute: cargo test -p kumade --test bonded -- --ignored --nocapture"]
+#[ignore = "takes a minute: cargo test -p kumade --test tests bonded -- --ignored --nocapture"]
 fn paths_that_flap_for_a_minute_and_a_kill_harm_nothing() {
     in_namespaces("paths_that_flap_for_a_minute_and_a_kill_harm_nothing", || {
         let sites = joined_sites("bonded-soak");

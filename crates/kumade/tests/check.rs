@@ -1,6 +1,6 @@
 //! `kumade measure --check`, as systems that run plugins use it.
 
-mod server;
+use crate::server;
 
 use assert_cmd::Command;
 use kumade_netns_testbed::TEST_DEADLINE;

@@ -1,6 +1,6 @@
 //! The program as people and scripts use it: output, exit status, and what happens when things go wrong.
 
-mod server;
+use crate::server;
 
 use assert_cmd::Command;
 use kumade_net::namespace::Namespace;

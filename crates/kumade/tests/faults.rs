@@ -2,7 +2,7 @@
 //! without; nothing of it stays; and what earlier runs left is as it was.
 //!
 //! The tests make some calls fail. The whole sweep takes hours:
-//! `cargo test -p kumade --test faults -- --ignored --nocapture`. Environment variables choose a part of it:
+//! `cargo test -p kumade --test tests faults -- --ignored --nocapture`. Environment variables choose a part of it:
 //!
 //! - `KUMADE_FAULTS=link`: one program (`measure`, `serve`, `lab-virtual`, `lab`, `link`);
 //! - `KUMADE_FAULTS_CALL=openat,read`: these calls;
@@ -30,7 +30,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-mod server;
+use crate::server;
 
 /// A program, and what it must leave as it was.
 trait Subject {

@@ -1,6 +1,6 @@
 //! `kumade gateway` with the bonded plane: what it leaves in the system when it is killed, and which rights it takes.
 
-mod privileges;
+use crate::privileges;
 
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;

@@ -1,6 +1,6 @@
 //! `kumade gateway --config FILE` that reads its file again by SIGHUP, while a transfer passes.
 
-mod privileges;
+use crate::privileges;
 
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;

@@ -1,7 +1,7 @@
 //! What a client spends on a server that means it ill: it ends, and neither computes nor writes much.
 //!
 //! With the usual waiting time, and a table of what each server has cost:
-//! `cargo test -p kumade --test hostile_server -- --ignored --nocapture`.
+//! `cargo test -p kumade --test tests hostile_server -- --ignored --nocapture`.
 
 use kumade_netns_testbed::TEST_DEADLINE;
 use kumade_units::Span;

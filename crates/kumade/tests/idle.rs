@@ -1,7 +1,7 @@
 //! Idle connections at the server. In a program of its own, since it uses up nearly all descriptors that a process may
 //! have by default.
 
-mod server;
+use crate::server;
 
 use assert_cmd::Command;
 use kumade_netns_testbed::TEST_DEADLINE;

@@ -1,6 +1,6 @@
 //! `kumade link` as people use it, between two hosts in network namespaces of their own.
 
-mod privileges;
+use crate::privileges;
 
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;

@@ -1,6 +1,6 @@
 //! `kumade measure` over emulated links whose queues are known.
 
-mod tunnel_ends;
+use crate::tunnel_ends;
 
 use kumade_daemon::PrivateDirectory;
 use kumade_net::namespace::Namespace;

@@ -128,6 +128,10 @@ fn paths_are_probed_and_measured_and_what_was_seen_is_kept() {
         assert_eq!((&measured["address"], &measured["probe"]), (&"10.79.0.2".into(), &"stamp".into()));
         let run = site.document(&format!("/api/v1/runs/{}", measured["run"]["id"]));
         assert_eq!(run["document"]["schema"], "kumade.measure/1");
+        // What happened to a path, from the first answer on, is found with it.
+        let events = site.document("/api/v1/events")["events"].as_array().cloned().unwrap_or_default();
+        let states: Vec<_> = events.iter().filter(|event| event["kind"] == "state").collect();
+        assert!(states.len() >= 3 && states.iter().all(|event| event["pair"].is_string()), "{states:?}");
         assert!(eventually(|| site.pair("pinged")["delays"][0]["lane"] == "round_trip"), "{}", site.pair("pinged"));
         // While a measurement ran, nothing counts.
         assert!(eventually(|| site.pair("absent")["loss"]["low"].as_f64().is_some_and(|low| low > 0.2)));

@@ -1,6 +1,6 @@
 //! Who may see the page of `kumade monitor`, and its configuration that changes while it runs.
 
-mod privileges;
+use crate::privileges;
 
 use assert_cmd::cargo::cargo_bin;
 use kumade_net::namespace::Namespace;

@@ -1,6 +1,6 @@
 //! Agents of `kumade monitor` from end to end: both IP versions, the coordinator's own host, several coordinators, budgets and faults.
 
-mod mesh_hosts;
+use crate::mesh_hosts;
 
 use kumade_netns_testbed::{eventually, in_namespaces, run_ip};
 use mesh_hosts::{COORDINATOR, Mesh, agent, end_with, now_seconds};

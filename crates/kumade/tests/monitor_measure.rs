@@ -1,6 +1,6 @@
 //! Measurements that somebody asks for on the page of `kumade monitor`.
 
-mod mesh_hosts;
+use crate::mesh_hosts;
 
 use kumade_netns_testbed::{eventually, in_namespaces};
 use mesh_hosts::{AGENTS, COORDINATOR, Mesh, agent, end_with};

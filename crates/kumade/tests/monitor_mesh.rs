@@ -1,6 +1,6 @@
 //! A mesh of `kumade monitor` from end to end: a coordinator and three agents, each a program on a host of its own.
 
-mod mesh_hosts;
+use crate::mesh_hosts;
 
 use kumade_netns_testbed::{eventually, in_namespaces};
 use mesh_hosts::{AGENTS, COORDINATOR, Mesh, STRANGER, end_with, identity, now_seconds};

@@ -1,6 +1,6 @@
 //! `kumade serve` with clients that have keys of their own: what they and the operator see.
 
-mod server;
+use crate::server;
 
 use assert_cmd::Command;
 use kumade_netns_testbed::{TEST_DEADLINE, eventually};

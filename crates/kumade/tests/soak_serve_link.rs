@@ -1,7 +1,7 @@
 //! A server behind a link, whose clients come, are killed and lose their line again and again: neither takes more memory,
 //! descriptors or threads as time passes, and nothing of them is left when they end.
 //!
-//! `KUMADE_SOAK_SECONDS=600 cargo test -p kumade --test soak_serve_link -- --ignored --nocapture`
+//! `KUMADE_SOAK_SECONDS=600 cargo test -p kumade --test tests soak_serve_link -- --ignored --nocapture`
 
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;

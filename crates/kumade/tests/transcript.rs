@@ -1,7 +1,7 @@
 //! What the commonest command lines print, right ones and wrong ones: `docs/transcript.md` is made by this test. Figures are
 //! left out, since they differ from machine to machine.
 
-mod server;
+use crate::server;
 
 use server::{CLOSED, Serving};
 use std::fmt::Write;

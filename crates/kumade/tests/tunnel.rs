@@ -1,7 +1,7 @@
 //! `kumade tunnel`, as people use it: two keys, two processes.
 
-mod privileges;
-mod tunnel_ends;
+use crate::privileges;
+use crate::tunnel_ends;
 
 use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, run_ip};
 use nix::sys::signal::Signal;

@@ -1,6 +1,6 @@
 //! `kumade tunnel` that takes all traffic of a host, as people use it.
 
-mod tunnel_ends;
+use crate::tunnel_ends;
 
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, run_ip};

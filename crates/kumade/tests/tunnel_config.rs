@@ -1,8 +1,8 @@
 //! `kumade tunnel --config` and `kumade tunnel check`: a file, which is read again while the tunnel runs.
 
-mod tunnel_ends;
+use crate::tunnel_ends;
 
-use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, eventually, in_namespaces, listen_again, run_ip};
+use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, eventually, in_namespaces, run_ip};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -157,7 +157,7 @@ fn changes_others_while_a_transfer_goes_on(test: &str, carrier: &str) {
         let mut near = keys.end(&hosts, 1, &["--address", "10.77.0.1/24", "--carrier", carrier]).spawn().unwrap();
         let near_said = lines(&mut near);
         wait_for(&near_said, ": connected");
-        let listener = listen_again(&hosts.right, "10.77.0.2:9");
+        let listener = hosts.right.run(|| TcpListener::bind("10.77.0.2:9").unwrap()).unwrap();
         let transfer = Transfer::begin(&hosts, listener, "10.77.0.2:9");
         transfer.wait_for_progress();
         // With `auto`, both ends may have begun handshakes.
@@ -481,7 +481,7 @@ fn another_second_key_is_taken_over() {
                 wait_for_reload(end, said, "changed: preshared-key: another key in its file");
             }
             ends.iter().for_each(|(_, said)| drop(wait_for(said, "other: connected")));
-            let listener = listen_again(&hosts.right, "10.77.0.2:9");
+            let listener = hosts.right.run(|| TcpListener::bind("10.77.0.2:9").unwrap()).unwrap();
             let transfer = Transfer::begin(&hosts, listener, "10.77.0.2:9");
             transfer.wait_for_progress();
             transfer.end();
@@ -507,7 +507,7 @@ fn a_tunnel_that_takes_all_traffic_changes_its_networks() {
         let mut near = keys.command(&hosts.left, 1, &["--config", config.name()]).spawn().unwrap();
         let said = lines(&mut near);
         wait_for(&said, "far: connected");
-        let listener = listen_again(&hosts.right, "10.77.0.2:9");
+        let listener = hosts.right.run(|| TcpListener::bind("10.77.0.2:9").unwrap()).unwrap();
         let transfer = Transfer::begin(&hosts, listener, "10.77.0.2:9");
         transfer.wait_for_progress();
         let ip = |arguments: &[&str]| run_ip(&hosts.left, arguments).unwrap();

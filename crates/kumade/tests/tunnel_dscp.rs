@@ -1,6 +1,6 @@
 //! `kumade tunnel --dscp`: what the packets between the ends show, seen on the wire, and that those inside are as they were.
 
-mod tunnel_ends;
+use crate::tunnel_ends;
 
 use kumade_net::capture::Capture;
 use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, in_namespaces};

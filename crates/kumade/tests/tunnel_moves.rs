@@ -1,6 +1,6 @@
 //! A host that moves to another address, in the midst of a transfer, keeps its tunnel.
 
-mod tunnel_ends;
+use crate::tunnel_ends;
 
 use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, eventually, in_namespaces, run_ip};
 use nix::sys::signal::Signal;

@@ -1,6 +1,6 @@
 //! A far end that is known by its name: all of its addresses are tried, and the name is looked up again when it has moved.
 
-mod tunnel_ends;
+use crate::tunnel_ends;
 
 use kumade_netns_testbed::{eventually, in_namespaces, run_ip};
 use nix::poll::{PollFd, PollFlags, poll};

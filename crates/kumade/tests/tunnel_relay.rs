@@ -1,6 +1,6 @@
 //! `kumade tunnel` with `--forward`: TCP connections carried without packets, as people use it.
 
-mod tunnel_ends;
+use crate::tunnel_ends;
 
 use kumade_net::capture::Capture;
 use kumade_net::namespace::Namespace;

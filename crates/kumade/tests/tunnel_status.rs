@@ -1,6 +1,6 @@
 //! `kumade tunnel status` and metrics, as people and Prometheus see them.
 
-mod tunnel_ends;
+use crate::tunnel_ends;
 
 use kumade_netns_testbed::{eventually, in_namespaces};
 use nix::sys::signal::Signal;

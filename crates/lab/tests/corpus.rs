@@ -1,6 +1,6 @@
 //! Replays the fuzzer's corpus (`fuzz/corpus`), so that every find stays found, and random edits in the same way.
 
-mod checks;
+use crate::checks;
 #[path = "../../../fuzz/replay.rs"]
 mod replay;
 

@@ -8,6 +8,7 @@ const SHOWN = [["loss", "Loss"], ["up", "Available, up"], ["down", "Available, d
 const ROWS_PER_QUESTION = 20;
 const MAX_CELLS = 200;
 const MIN_CELL_PIXELS = 5;
+/** As in the style sheet, where rows have it before their data come. */
 const ROW_PIXELS = 18;
 /** What is told of each class of a cell; colours are in the style sheet, the lower the better. */
 const LOSS_CLASSES = [[0, "no loss"], [0.01, "to 1 %"], [0.05, "to 5 %"], [0.2, "to 20 %"], [0.999999, "more"]];
@@ -106,7 +107,6 @@ function heatRow(pair, { shown, range, says, addressOf }) {
     const scale = devicePixelRatio;
     canvas.width = Math.max(width() * scale, 1);
     canvas.height = ROW_PIXELS * scale;
-    canvas.style.height = `${ROW_PIXELS}px`;
     const context = canvas.getContext("2d");
     context.scale(scale, scale);
     if (!isFilled) return;

@@ -340,13 +340,14 @@ impl Recorder {
             let direction = if step > Span::ZERO { "forward" } else { "back" };
             self.note(None, "clock-step", format!("this host's clock was set {direction} by {}", step.max(-step)));
         }
+        self.keep_leading(now, utc);
+        // First, so that what is noted of a pair is found with it.
+        self.register_pairs(utc);
         for target in 0..self.pairs.len() {
             if let Some(text) = self.pairs[target].update(now, utc) {
                 self.note(Some(target), "state", text);
             }
         }
-        self.keep_leading(now, utc);
-        self.register_pairs(utc);
         self.update_alerts(now, utc);
         self.follow_host_use(now);
         self.follow_schedule(now, utc);

@@ -1,12 +1,9 @@
 //! What tests in real time share: where they run, and how long they wait.
 
-use kumade_net::namespace::Namespace;
 use std::fs::{self, File};
-use std::io;
-use std::net::{TcpListener, ToSocketAddrs};
+use std::path::Path;
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
@@ -28,57 +25,50 @@ pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Listens at an address in a namespace where the test has listened before: a program that another test starts just then has the
-/// earlier listener open for a moment.
-///
-/// # Panics
-/// If that lasts until [`TEST_DEADLINE`], or the system refuses the address.
-pub fn listen_again(inside: &Namespace, address: impl ToSocketAddrs + Sync) -> TcpListener {
-    let mut listener = None;
-    let listens = eventually(|| {
-        listener = match inside.run(|| TcpListener::bind(&address)).expect("a thread of the namespace") {
-            Ok(listener) => Some(listener),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => None,
-            Err(error) => panic!("cannot listen: {error}"),
-        };
-        listener.is_some()
-    });
-    assert!(listens, "the address stays in use");
-    listener.expect("it listens")
-}
+/// The file that the copy of a test makes when it begins.
+const COPY_BEGAN_VARIABLE: &str = "KUMADE_TEST_COPY_BEGAN";
 
-/// The file that the copy of a test in a user namespace makes when it begins.
-const COPY_BEGAN_VARIABLE: &str = "KUMADE_TEST_IN_USER_NAMESPACE";
-
-/// Runs `body` where it may build networks: here for root, else in a copy of this test in a user namespace. One at a
-/// time: a program that another test starts just then would have this one's sockets and locks open for a moment.
+/// Runs `body` where it may build networks: in a copy of this test, a process of its own, in a user namespace if this user may not build
+/// them. So tests run beside each other: a program that one starts never has another one's sockets and locks open for a moment.
 pub fn in_namespaces(test: &str, body: impl FnOnce()) {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let began = env::var_os(COPY_BEGAN_VARIABLE);
-    if let Some(began) = &began {
-        File::create(began).expect("a copy tells that it begins");
-    }
-    if kumade_net::namespace::can_build_networks() {
-        return body();
-    }
-    assert!(began.is_none(), "this system's user namespaces grant nothing: run the tests as root");
-    run_copy(test);
+    let Some(began) = env::var_os(COPY_BEGAN_VARIABLE) else { return run_copy(test) };
+    File::create(began).expect("a copy tells that it begins");
+    assert!(
+        kumade_net::namespace::can_build_networks(),
+        "this system's user namespaces grant nothing: run the tests as root"
+    );
+    body();
 }
 
-/// Runs a copy of this test in a user namespace, ignored or not.
+/// Runs a copy of this test, ignored or not.
 fn run_copy(test: &str) {
     static COPIES: AtomicU32 = AtomicU32::new(0);
     let number = COPIES.fetch_add(1, Ordering::Relaxed);
     let began = env::temp_dir().join(format!("kumade-test-{}-{number}", process::id()));
-    let mut copy = Command::new(env::current_exe().expect("the path of this test"));
-    copy.args([test, "--exact", "--nocapture", "--include-ignored"]).env(COPY_BEGAN_VARIABLE, &began);
-    let status = kumade_net::namespace::in_user_namespace(&mut copy).status();
-    let status = status.expect("user namespaces are forbidden here: allow them, or run the tests as root");
-    // A name that is not the test's own runs nothing, and that succeeds.
+    let program = env::current_exe().expect("the path of this test");
+    let path = find_path(&program, test);
+    let mut copy = Command::new(program);
+    copy.args([&path, "--exact", "--nocapture", "--include-ignored"]).env(COPY_BEGAN_VARIABLE, &began);
+    if !kumade_net::namespace::can_build_networks() {
+        kumade_net::namespace::in_user_namespace(&mut copy);
+    }
+    let output = copy.output().expect("user namespaces are forbidden here: allow them, or run the tests as root");
+    [output.stdout, output.stderr].iter().for_each(|text| print!("{}", String::from_utf8_lossy(text)));
+    // One that calls this under the name of another test would run that one.
     let has_run = fs::remove_file(&began).is_ok();
-    assert!(status.success(), "{test} failed in its user namespace");
+    assert!(output.status.success(), "{test} failed: {}", output.status);
     assert!(has_run, "the copy of {test} did not run: is that the test's name?");
+}
+
+/// The name of a test of this program with those of its modules.
+fn find_path(program: &Path, test: &str) -> String {
+    let listed = Command::new(program).args(["--list", "--format", "terse", test]).output();
+    let listed = String::from_utf8(listed.expect("this program lists its tests").stdout).expect("names of tests");
+    let paths = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+    let is_named = |path: &&str| path.strip_suffix(test).is_some_and(|rest| rest.is_empty() || rest.ends_with("::"));
+    let paths: Vec<_> = paths.filter(is_named).collect();
+    assert_eq!(paths.len(), 1, "tests called {test}: {paths:?}");
+    paths[0].to_owned()
 }
 
 #[cfg(test)]
@@ -97,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "did not run")]
+    #[should_panic(expected = "tests called")]
     fn a_copy_of_no_test_is_noticed() {
         run_copy("namespaces::tests::no_such_test");
     }

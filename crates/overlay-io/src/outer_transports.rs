@@ -88,8 +88,8 @@ impl OuterTransports {
         Ok(ReceiveTurn::new(waiting, now))
     }
 
-    /// Hands over what one socket has, the same time for each sender, with what it took to send and deliver what has come of it until
-    /// this is called again. Returns whether there was one to read.
+    /// Hands over what one sender has, the same time for each, with what it took to send and deliver what has come of it until this is
+    /// called again. Returns whether there was one to read.
     ///
     /// # Errors
     /// The system refuses to receive datagrams.
@@ -98,21 +98,25 @@ impl OuterTransports {
         turn: &mut ReceiveTurn,
         node: &mut Node<Buffer>,
     ) -> Result<bool, BondedError> {
-        let now = clock::monotonic();
-        if let Some(read) = turn.end_read(&mut self.turns, now) {
+        let mut now = clock::monotonic();
+        for read in turn.end_read(&mut self.turns, now) {
             self.record_finished_read(&read, now);
         }
-        let Some(source) = turn.begin_read(&mut self.turns, now) else { return Ok(false) };
-        match (source.socket, &mut self.datagrams, &mut self.connections) {
-            (SourceSocket::Datagrams(number), Some(datagrams), _) => {
-                turn.record_read(datagrams.receive_from(number, source.limit, node)?);
+        let mut has_read = false;
+        while let Some(source) = turn.next_source(&mut self.turns, now) {
+            has_read = true;
+            match (source.socket, &mut self.datagrams, &mut self.connections) {
+                (SourceSocket::Datagrams(number), Some(datagrams), _) => {
+                    turn.record_read(datagrams.receive_from(number, source.limit, node)?);
+                }
+                (SourceSocket::Connection(number), _, Some(connections)) => {
+                    turn.record_read(connections.receive_from(number, source.limit, node));
+                }
+                _ => {}
             }
-            (SourceSocket::Connection(number), _, Some(connections)) => {
-                turn.record_read(connections.receive_from(number, source.limit, node));
-            }
-            _ => {}
+            now = clock::monotonic();
         }
-        Ok(true)
+        Ok(has_read)
     }
 
     fn record_finished_read(&mut self, read: &FinishedRead, now: Time) {

@@ -1,6 +1,6 @@
 //! The bonded plane over UDP or TCP, whichever passes and performs, between real hosts with a firewall between them.
 
-mod policer;
+use crate::policer;
 
 use kumade_daemon::RuntimeDir;
 use kumade_link::LinkConfig;
@@ -309,8 +309,8 @@ fn is_found_again_after_a_restart(network: &Network, kind: OuterTransport) {
 }
 
 #[test]
-fn an_end_that_restarts_is_found_again() {
-    in_namespaces("an_end_that_restarts_is_found_again", || {
+fn an_end_that_restarts_is_found_again_over_either() {
+    in_namespaces("an_end_that_restarts_is_found_again_over_either", || {
         let network = network();
         is_found_again_after_a_restart(&network, OuterTransport::Udp);
         block(&network, protocol::UDP, None);

@@ -1,6 +1,6 @@
 //! What clients, kind and hostile, can do to a server.
 
-mod common;
+use crate::common;
 
 use common::{DEADLINE, RawClient, RunningServer};
 use kumade_client::{Error, MeasureConfig, NtpServer, measure};

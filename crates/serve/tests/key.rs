@@ -1,6 +1,6 @@
 //! Sessions with a key, seen by somebody on the path: what they show opens nothing else.
 
-mod common;
+use crate::common;
 
 use common::{DEADLINE, RawClient, RunningServer};
 use kumade_probe_train::{Segment, Train, Transport};

@@ -1,6 +1,6 @@
 //! What a caller of the library may set: deadline, cancellation, and from where packets are sent.
 
-mod common;
+use crate::common;
 
 use common::{RawClient, RunningServer};
 use kumade_client::{CancelToken, Error, MeasureConfig, measure};

@@ -1,6 +1,6 @@
 //! Filling the path: what carries it, who may ask for it, and where it ends.
 
-mod common;
+use crate::common;
 
 use common::recorder::Recorder;
 use common::{RawClient, RunningServer};

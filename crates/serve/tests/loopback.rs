@@ -1,7 +1,7 @@
 //! Whole measurements over loopback: every transport and method, both directions. (How good the values are is the lab's
 //! business: loopback has no bottleneck.)
 
-mod common;
+use crate::common;
 
 use common::RunningServer;
 use kumade_client::{Error, MeasureConfig, measure};

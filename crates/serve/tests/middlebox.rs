@@ -1,6 +1,6 @@
 //! Something on the path that interferes: the measurement goes on with what is left, or says within bounded time why not.
 
-mod common;
+use crate::common;
 
 use common::{DEADLINE, RunningServer};
 use kumade_client::{Error, MeasureConfig, measure};

@@ -1,6 +1,6 @@
 //! Clients that have keys of their own: who is let in, what each may do, and what is told of it.
 
-mod common;
+use crate::common;
 
 use common::recorder::Recorder;
 use common::{DEADLINE, RawClient, RunningServer};
@@ -81,7 +81,7 @@ fn reason(error: Result<(), Error>) -> String {
     }
 }
 
-/// To write it anew: `UPDATE_SCHEMAS=1 cargo test -p kumade-serve --test named_clients`.
+/// To write it anew: `UPDATE_SCHEMAS=1 cargo test -p kumade-serve --test tests named_clients`.
 #[test]
 fn the_schema_of_the_access_log_is_the_published_one() {
     let generated = serde_json::to_string_pretty(&AccessRecord::json_schema()).unwrap() + "\n";

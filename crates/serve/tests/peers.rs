@@ -1,6 +1,6 @@
 //! Peers that are not what they should be: each gives a clear error in bounded time.
 
-mod common;
+use crate::common;
 
 use common::{DEADLINE, measuring};
 use kumade_client::{Error, Family, Hint, MeasureConfig, measure};

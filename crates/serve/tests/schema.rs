@@ -1,6 +1,6 @@
 //! Real documents fit the published JSON Schemas.
 
-mod common;
+use crate::common;
 
 use common::RunningServer;
 use jsonschema::Validator;

@@ -1,6 +1,6 @@
 //! STAMP and one-way delay on loopback, with clocks that are wrong in known ways.
 
-mod common;
+use crate::common;
 
 use common::{DEADLINE, RunningServer};
 use kumade_client::{Error, measure};

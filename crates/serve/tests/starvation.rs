@@ -1,6 +1,6 @@
 //! Strangers, however many, keep nobody else from measuring.
 
-mod common;
+use crate::common;
 
 use common::{DEADLINE, RawClient, RunningServer};
 use kumade_client::{MeasureConfig, measure};

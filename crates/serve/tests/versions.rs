@@ -4,7 +4,7 @@
 //! the control connection, `probe` for the preamble of a probe connection, `request` and `nonce` for the opening of UDP; then
 //! the bytes in hexadecimal digits.
 
-mod common;
+use crate::common;
 
 use common::RunningServer;
 use common::recorder::Recorder;
@@ -209,7 +209,7 @@ fn a_server_that_authenticates_no_packets_is_measured_and_that_is_noted() {
 }
 
 /// Records a session of this release over each kind of transport. To be run, and its files committed, when the protocol's
-/// version is about to be raised: `cargo test -p kumade-serve --test versions -- --ignored`.
+/// version is about to be raised: `cargo test -p kumade-serve --test tests versions -- --ignored`.
 #[test]
 #[ignore = "writes files: only before the protocol changes"]
 fn record_this_release() {

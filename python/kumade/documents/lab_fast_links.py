@@ -87,10 +87,6 @@ class _PathSummaryRequired(TypedDict):
     """Those whose last repetition was disturbed; they count in none of the figures below."""
     limited_by_sender: int
     """Runs whose report says that the sender was the limit."""
-    mean_bytes: float
-    """Mean IP bytes of a run."""
-    mean_seconds: float
-    """Mean duration of a run."""
     mtu_bytes: int
     """Of all devices."""
     refusals: Dict[str, int]
@@ -108,6 +104,10 @@ class _PathSummaryRequired(TypedDict):
 class _PathSummaryOptional(TypedDict, total=False):
     coverage_ratio: Optional[float]
     """Coverage: part of the values whose interval contains the truth."""
+    mean_bytes: Optional[float]
+    """Mean IP bytes of a run; null where all were disturbed."""
+    mean_seconds: Optional[float]
+    """Mean duration of a run; null where all were disturbed."""
     median_at_least_bits_per_second: Optional[Rate]
     """Median of the lower bounds in place of values; null without any."""
     median_error_ratio: Optional[float]

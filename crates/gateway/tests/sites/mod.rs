@@ -6,10 +6,10 @@
 
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
-use kumade_netns_testbed::{TEST_DEADLINE, eventually, listen_again, run_ip, wait_for_cables};
+use kumade_netns_testbed::{TEST_DEADLINE, eventually, run_ip, wait_for_cables};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ impl Sites {
         let data: Vec<u8> = (0..bytes).map(|place| (place % 251) as u8).collect();
         for address in ["10.2.0.2", "fd02::2"] {
             let address = SocketAddr::new(address.parse().unwrap(), 9);
-            let listener = listen_again(&self.b, address);
+            let listener = self.b.run(|| TcpListener::bind(address).unwrap()).unwrap();
             let near = self.a.run(|| TcpStream::connect(address).unwrap()).unwrap();
             near.set_write_timeout(Some(TEST_DEADLINE)).unwrap();
             let (mut far, _) = listener.accept().unwrap();

@@ -4,7 +4,7 @@ use super::row::FastLinkRow;
 use super::scenario::FastLinksExperiment;
 use super::summary::{FastLinksSummary, PathSummary, undisturbed_rows};
 use crate::accuracy::BottleneckKind;
-use crate::report::{Column, ReportParts, Table, describe_disturbances, format_part, report_document};
+use crate::report::{Column, ReportParts, Table, describe_disturbances, format_number, format_part, report_document};
 use kumade_units::Rate;
 
 report_document! {
@@ -74,8 +74,8 @@ const FIGURE_COLUMNS: [Column<'_, PathSummary>; 10] = [
     ("wrong", &|path| path.wrong.to_string()),
     ("at least", &|path| path.median_at_least_bits_per_second.map_or("–".into(), format_gigabits)),
     ("sender", &|path| path.limited_by_sender.to_string()),
-    ("MB", &|path| format!("{:.1}", path.mean_bytes / 1e6)),
-    ("s", &|path| format!("{:.1}", path.mean_seconds)),
+    ("MB", &|path| format_number(path.mean_bytes, 1e6, 1)),
+    ("s", &|path| format_number(path.mean_seconds, 1.0, 1)),
 ];
 
 fn path_table(paths: &[PathSummary]) -> Table {
@@ -169,6 +169,15 @@ mod tests {
     fn a_table_in_which_nothing_is_counted_is_left_out() {
         let tables = |found: &[Result<u64, u64>]| report_of(found).to_text().contains("without a value, by cause");
         assert_eq!([tables(&[Err(7500)]), tables(&[Ok(9950)])], [true, false]);
+    }
+
+    #[test]
+    fn what_disturbed_runs_cost_is_not_said() {
+        let report = report_of(&[Ok(9950)]);
+        let rows = report.rows.iter().map(|row| FastLinkRow { disturbed: true, ..row.clone() }).collect::<Vec<_>>();
+        let [path] = &FastLinksSummary::from_rows(&rows).paths[..] else { panic!("{rows:?}") };
+        let cells: Vec<_> = FIGURE_COLUMNS.iter().map(|(_, cell)| cell(path)).collect();
+        assert_eq!(cells, ["1", "1", "0", "–", "–", "0", "–", "0", "–", "–"]);
     }
 
     #[test]

@@ -48,10 +48,10 @@ pub struct PathSummary {
     pub limited_by_sender: usize,
     /// Runs without a value, by cause.
     pub refusals: BTreeMap<String, usize>,
-    /// Mean IP bytes of a run.
-    pub mean_bytes: f64,
-    /// Mean duration of a run.
-    pub mean_seconds: f64,
+    /// Mean IP bytes of a run; null where all were disturbed.
+    pub mean_bytes: Option<f64>,
+    /// Mean duration of a run; null where all were disturbed.
+    pub mean_seconds: Option<f64>,
 }
 
 impl FastLinksSummary {
@@ -93,8 +93,8 @@ impl PathSummary {
             median_at_least_bits_per_second: median(&bounds).map(Rate::from_f64),
             limited_by_sender: count(FastLinkRow::is_limited_by_sender),
             refusals,
-            mean_bytes: mean(&all(|row| Some(row.bytes_sent as f64))).unwrap_or_default(),
-            mean_seconds: mean(&all(|row| Some(row.duration_seconds))).unwrap_or_default(),
+            mean_bytes: mean(&all(|row| Some(row.bytes_sent as f64))),
+            mean_seconds: mean(&all(|row| Some(row.duration_seconds))),
         })
     }
 }

@@ -225,6 +225,10 @@ fn each_view_fits_its_window_light_and_dark() {
     });
 }
 
+/// How high a row of the heat map is of which nothing is known yet.
+const EMPTY_ROW_HEIGHT: &str = "(() => { const canvas = document.createElement('canvas'); \
+    document.querySelector('table.heat td').append(canvas); const height = canvas.clientHeight; canvas.remove(); return height; })()";
+
 /// Those that reach beyond the window, as a test that fails says.
 const WIDE_ELEMENTS: &str = "[...document.querySelectorAll('body *')].filter((one) => !one.parentElement.closest('.scroll') && \
     one.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map((one) => `${one.tagName}.${one.className}#${one.id}`)";
@@ -253,6 +257,9 @@ fn visit_all_views(visit: &Window, name: &str) {
             assert_fits(visit, view, ground, &[360, 1280, 2560]);
         }
         visit.browser.resize(1280, 800);
+        visit.open("/heatmap?last=30d");
+        visit.wait_for("!!document.querySelector('table.heat canvas')");
+        assert_eq!(visit.ask(EMPTY_ROW_HEIGHT), json!(18));
         visit.open("/");
         visit.wait_for("!!document.querySelector('.matrix')");
         if name == "small" {

@@ -1,0 +1,15 @@
+//! All tests of the built crate in one program, which runs them beside each other.
+
+mod clients;
+mod common;
+mod key;
+mod limits;
+mod load;
+mod loopback;
+mod middlebox;
+mod named_clients;
+mod peers;
+mod schema;
+mod stamp;
+mod starvation;
+mod versions;
