@@ -17,21 +17,28 @@ type Element<'a> = Spanned<DeValue<'a>>;
 /// # Errors
 /// What such an element lists is no list of texts, or there are too many combinations.
 pub(super) fn expand_elements(table: &mut DeTable<'_>) -> Result<(), String> {
-    table.iter_mut().try_for_each(|(_, value)| expand_value(value.get_mut()))
+    expand_table(table, &mut 0)
 }
 
-fn expand_value(value: &mut DeValue<'_>) -> Result<(), String> {
+/// `made` counts the elements of the whole file.
+fn expand_table(table: &mut DeTable<'_>, made: &mut usize) -> Result<(), String> {
+    table.iter_mut().try_for_each(|(_, value)| expand_value(value.get_mut(), made))
+}
+
+fn expand_value(value: &mut DeValue<'_>, made: &mut usize) -> Result<(), String> {
     match value {
-        DeValue::Table(table) => expand_elements(table),
+        DeValue::Table(table) => expand_table(table, made),
         DeValue::Array(array) => {
             let mut expanded = DeArray::new();
             for element in std::mem::replace(array, DeArray::new()) {
-                for mut element in repeat_element(element)? {
-                    expand_value(element.get_mut())?;
-                    expanded.push(element);
-                }
-                if expanded.len() > MAX_ELEMENTS {
+                let repeated = repeat_element(element)?;
+                *made += if repeated.len() > 1 { repeated.len() } else { 0 };
+                if *made > MAX_ELEMENTS {
                     return Err(format!("`{KEY}` makes more than {MAX_ELEMENTS} elements; list fewer values"));
+                }
+                for mut element in repeated {
+                    expand_value(element.get_mut(), made)?;
+                    expanded.push(element);
                 }
             }
             *array = expanded;
@@ -115,5 +122,8 @@ mod tests {
         let many = format!("[{}]", "\"x\",".repeat(101));
         let error = labels(&format!("[[cases]]\nlabel = \"\"\neach = {{ a = {many}, b = {many} }}\n")).unwrap_err();
         assert!(error.contains("10201 combinations"), "{error}");
+        let inner = format!("inner = [{{ each = {{ b = {many} }} }}]");
+        let error = labels(&format!("[[cases]]\nlabel = \"\"\neach = {{ a = {many} }}\n{inner}\n")).unwrap_err();
+        assert!(error.contains("more than 10000 elements"), "{error}");
     }
 }
