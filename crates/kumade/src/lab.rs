@@ -82,6 +82,10 @@ struct RunArgs {
     /// Make one part of the runs, such as 3/64 (counted from 0/64 to 63/64), and no report: `kumade lab merge` makes it of all parts
     #[arg(long, value_name = "PART", conflicts_with_all = ["json", "serve"])]
     shard: Option<Shard>,
+    /// Run over all points of the paper that the experiment repeats, and judge what that states (see `kumade lab list` for the paper). Other
+    /// options still replace parts. The report goes to reports/NAME-as-published by default
+    #[arg(long)]
+    as_published: bool,
     /// Short for --bottleneck virtual: run in virtual time, with the simulator's network and TCP
     #[arg(long = "virtual", conflicts_with = "bottleneck")]
     virtual_time: bool,
@@ -305,12 +309,14 @@ impl RunArgs {
             warm_up: self.warm_up,
             idle: self.idle,
             kinds: self.kind.clone(),
+            as_published: self.as_published,
         }
     }
 
     /// The report directory of an experiment.
     fn report_directory(&self, experiment: &Experiment) -> PathBuf {
         match &self.out {
+            None if self.as_published => default_directory(&format!("{}-as-published", experiment.head().name)),
             None => default_directory(experiment.head().name),
             Some(out) if self.names.len() == 1 => out.clone(),
             Some(out) => out.join(experiment.head().name),

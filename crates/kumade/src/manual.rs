@@ -60,6 +60,10 @@ const PAGES: &[ManualPage] = &[
                 "kumade lab run fair-mix --virtual --shard 3/64 --out sweep",
                 "one of 64 parts of the runs; what is in sweep already is not run again",
             ),
+            (
+                "kumade lab run tunnel-rto --as-published --virtual",
+                "over all points of its paper, whose statements are judged",
+            ),
             ("kumade lab run monitor-mesh --serve", "the monitor's page, with live data of four sites"),
         ],
         exit_statuses: COMMAND_EXIT_STATUSES,

@@ -63,6 +63,21 @@ fn list_names_each_experiment_its_figure_and_its_question() {
 }
 
 #[test]
+fn an_experiment_runs_as_published_into_a_directory_of_its_own() {
+    let directory = empty_directory("lab-as-published");
+    let run = |name: &str| {
+        let mut command = Command::cargo_bin("kumade").unwrap();
+        command.args(["lab", "run", name, "--as-published", "--virtual", "--runs", "1", "--duration", "1s"]);
+        command.current_dir(&directory).timeout(TEST_DEADLINE).assert()
+    };
+    let text = stdout(&run("tunnel-trace").success());
+    assert!(text.contains("What the paper states") && text.contains("loss alone makes no lasting collapse"), "{text}");
+    assert!(directory.join("reports/tunnel-trace-as-published/trace.csv").exists());
+    let refused = run("fair-latency").code(2);
+    assert!(stderr(&refused).contains("leave --as-published out"), "{}", stderr(&refused));
+}
+
+#[test]
 fn disciplines_are_compared_in_no_time_and_in_a_document_of_the_published_schema() {
     let out = empty_directory("lab-fairness");
     let args = ["lab", "run", "fair-wired", "--virtual", "--runs", "1", "--delay", "4ms", "--duration", "1s", "--json"];

@@ -48,7 +48,10 @@ pub use buffer_size::BufferSize;
 pub use delay_quantiles::{DelayQuantiles, EchoDelays};
 pub use error::{RecordError, ReportError, RunError, ScenarioError};
 pub use paper::Paper;
-pub use report::{ReportDocument, now_utc, prepare_directory, printable};
+pub use report::{
+    Condition, Divisor, NumberRange, ReportDocument, Scalar, Statement, StatementResult, now_utc, prepare_directory,
+    printable,
+};
 pub use scenario::{experiments, load, read_runs};
 pub use study::{
     AnyScenario, Exclusion, Experiment, Head, Observer, Outcome, Overrides, Progress, ReportWithRuns, RunOutcome,

@@ -38,6 +38,7 @@ mod flow;
 mod packet;
 mod report;
 mod shard;
+mod trace;
 mod tunnel;
 mod tunnel_connection;
 
@@ -45,6 +46,7 @@ pub use change::PathChange;
 pub use config::{FlowConfig, PathModel, Plane, SitesConfig, TunnelModel};
 pub use delays::DelayHistogram;
 pub use report::FlowReport;
+pub use trace::{SegmentSender, SentSegment};
 
 use bonded::BondedGateway;
 use direct::DirectGateway;
@@ -55,6 +57,7 @@ use kumade_units::{ConfigError, Time};
 use packet::{OuterPacket, PacketBatch, SitePacket};
 use shard::SimulatedShard;
 use std::collections::VecDeque;
+use trace::SegmentRecorder;
 use tunnel::{FIRST_PATH, TunnelEnd};
 
 /// Two sites, the paths between them and their flows. Data goes from the first site to the second.
@@ -65,6 +68,7 @@ pub struct Sites {
     /// Nothing leaves a path that is cut, nor does what was on it arrive.
     cut_paths: Vec<bool>,
     changes: VecDeque<(Time, usize, PathChange)>,
+    recorder: Option<SegmentRecorder>,
     now: Time,
 }
 
@@ -105,6 +109,7 @@ impl Sites {
             flows: Vec::new(),
             cut_paths: vec![false; config.paths.len()],
             changes: VecDeque::new(),
+            recorder: None,
             now: Time::ZERO,
         })
     }
@@ -117,6 +122,16 @@ impl Sites {
         let index = self.flows.len();
         self.flows.push(SiteFlow::new(config, index as u32, self.cut_paths.len(), self.now)?);
         Ok(index)
+    }
+
+    /// From now on notes the segments with data that leave the first site's hosts, and those of a tunnel that leave its gateway.
+    pub fn record_segments(&mut self) {
+        self.recorder.get_or_insert_default();
+    }
+
+    /// Those that have left since the last call, in the order of their leaving; a retransmission begins where its original did.
+    pub fn take_segments(&mut self) -> Vec<SentSegment> {
+        self.recorder.as_mut().map(SegmentRecorder::take_segments).unwrap_or_default()
     }
 
     /// Has a path change at a time; at once if that has passed. What would make it a path that [`Sites::new`] refuses
@@ -183,6 +198,9 @@ impl Sites {
         for flow in &mut self.flows {
             flow.on_source_time(self.now);
             while let Some(packet) = flow.poll_send(self.now) {
+                if let Some(recorder) = &mut self.recorder {
+                    recorder.record_packet(&packet, flow.header_bytes(), self.now);
+                }
                 self.sides[0].offer(packet, flow, self.now);
             }
             if let Some(packet) = flow.on_receiver_time(self.now) {
@@ -192,13 +210,16 @@ impl Sites {
     }
 
     fn run_gateways(&mut self) {
-        for side in &mut self.sides {
+        for (place, side) in self.sides.iter_mut().enumerate() {
             match &mut side.gateway {
                 GatewayModel::Direct(_) => {}
                 GatewayModel::Bonded(bonded) => bonded.send(self.now, &mut side.outgoing),
                 GatewayModel::Tunnel(tunnel) => tunnel.send(self.now, &mut side.outgoing),
             }
             for (path, wire) in side.outgoing.drain(..) {
+                if let Some(recorder) = self.recorder.as_mut().filter(|_| place == 0) {
+                    recorder.record_outer_packet(&wire, self.now);
+                }
                 if !self.cut_paths[path.index()] {
                     let bytes = wire.bytes;
                     // What is dropped just does not come out.

@@ -347,6 +347,38 @@ class Row(_RowRequired, _RowOptional):
     """The result of one run of one measurement, beside the truth. Rates count IP-layer bits (RFC 5136)."""
 
 
+class _StatementResultRequired(TypedDict):
+    says: str
+    """In words, as the paper has it."""
+    values: int
+    """How many there are, …"""
+    values_within: int
+    """… and how many of these are within the bounds."""
+
+
+class _StatementResultOptional(TypedDict, total=False):
+    holds: Optional[bool]
+    """Whether it holds; null where nothing was measured."""
+    max: Optional[float]
+    """What was to be reached at most."""
+    max_value: Optional[float]
+    """The greatest of them."""
+    min: Optional[float]
+    """What was to be reached at least."""
+    min_value: Optional[float]
+    """The least of them."""
+    published: Optional[float]
+    """The paper's figure; null where it has none."""
+    reason: Optional[str]
+    """Why it does not, where that is known."""
+    value: Optional[float]
+    """The figure here, the median of several; null where nothing was measured."""
+
+
+class StatementResult(_StatementResultRequired, _StatementResultOptional):
+    """What a paper states, and what came out here."""
+
+
 class _SummaryRequired(TypedDict):
     bias_bits_per_second: Dict[str, Dict[str, Optional[float]]]
     """Mean of estimate − truth."""
@@ -390,9 +422,7 @@ class Summary(_SummaryRequired, _SummaryOptional):
     were discarded and repeated are in no figure but `repeats`; disturbed runs that were kept are in all."""
 
 
-class Document(TypedDict):
-    """The results of an experiment on accuracy."""
-
+class _DocumentRequired(TypedDict):
     bottleneck: BottleneckFacts
     """The link that limited the path."""
     cross_source: CrossSource
@@ -416,3 +446,12 @@ class Document(TypedDict):
     """The scenario's question."""
     version: str
     """The version of kumade that ran it."""
+
+
+class _DocumentOptional(TypedDict, total=False):
+    statements: List[StatementResult]
+    """What the paper states and what came out here, where it was run as published."""
+
+
+class Document(_DocumentRequired, _DocumentOptional):
+    """The results of an experiment on accuracy."""

@@ -225,9 +225,39 @@ class FairnessSummary(_FairnessSummaryRequired, _FairnessSummaryOptional):
     """The rows summed up."""
 
 
-class Document(TypedDict):
-    """The results of an experiment on fairness."""
+class _StatementResultRequired(TypedDict):
+    says: str
+    """In words, as the paper has it."""
+    values: int
+    """How many there are, …"""
+    values_within: int
+    """… and how many of these are within the bounds."""
 
+
+class _StatementResultOptional(TypedDict, total=False):
+    holds: Optional[bool]
+    """Whether it holds; null where nothing was measured."""
+    max: Optional[float]
+    """What was to be reached at most."""
+    max_value: Optional[float]
+    """The greatest of them."""
+    min: Optional[float]
+    """What was to be reached at least."""
+    min_value: Optional[float]
+    """The least of them."""
+    published: Optional[float]
+    """The paper's figure; null where it has none."""
+    reason: Optional[str]
+    """Why it does not, where that is known."""
+    value: Optional[float]
+    """The figure here, the median of several; null where nothing was measured."""
+
+
+class StatementResult(_StatementResultRequired, _StatementResultOptional):
+    """What a paper states, and what came out here."""
+
+
+class _DocumentRequired(TypedDict):
     duration_seconds: float
     """How long shares were measured."""
     experiment: str
@@ -251,3 +281,12 @@ class Document(TypedDict):
     """Whether it ran in virtual time, with the simulator's TCP; else over the kernel's."""
     warm_up_seconds: float
     """How long connections ran before their shares were measured."""
+
+
+class _DocumentOptional(TypedDict, total=False):
+    statements: List[StatementResult]
+    """What the paper states and what came out here, where it was run as published."""
+
+
+class Document(_DocumentRequired, _DocumentOptional):
+    """The results of an experiment on fairness."""

@@ -297,6 +297,38 @@ class MultipathSummary(_MultipathSummaryRequired, _MultipathSummaryOptional):
     """The rows summed up."""
 
 
+class _StatementResultRequired(TypedDict):
+    says: str
+    """In words, as the paper has it."""
+    values: int
+    """How many there are, …"""
+    values_within: int
+    """… and how many of these are within the bounds."""
+
+
+class _StatementResultOptional(TypedDict, total=False):
+    holds: Optional[bool]
+    """Whether it holds; null where nothing was measured."""
+    max: Optional[float]
+    """What was to be reached at most."""
+    max_value: Optional[float]
+    """The greatest of them."""
+    min: Optional[float]
+    """What was to be reached at least."""
+    min_value: Optional[float]
+    """The least of them."""
+    published: Optional[float]
+    """The paper's figure; null where it has none."""
+    reason: Optional[str]
+    """Why it does not, where that is known."""
+    value: Optional[float]
+    """The figure here, the median of several; null where nothing was measured."""
+
+
+class StatementResult(_StatementResultRequired, _StatementResultOptional):
+    """What a paper states, and what came out here."""
+
+
 WorkloadName = Literal["transfer", "numbered", "blocks", "flood"]
 """What the hosts sent."""
 
@@ -332,6 +364,8 @@ class _DocumentRequired(TypedDict):
 class _DocumentOptional(TypedDict, total=False):
     skipped: List[str]
     """Contenders that could not be run on this host, and why."""
+    statements: List[StatementResult]
+    """What the paper states and what came out here, where it was run as published."""
 
 
 class Document(_DocumentRequired, _DocumentOptional):

@@ -222,12 +222,15 @@ fn check_group(group: &ConnectionGroup) -> Result<(), String> {
 }
 
 fn check_hop(hop: &AccessHop) -> Result<(), String> {
-    reject_if(hop.rate.is_some() == hop.wireless, || "a hop either has a rate or is wireless".into())?;
+    let media = [hop.rate.is_some(), hop.wireless, hop.cellular];
+    reject_if(media.into_iter().filter(|is_so| *is_so).count() != 1, || {
+        "a hop either has a rate, or is wireless, or cellular".into()
+    })?;
     hop.rate.map_or(Ok(()), |rate| check_rate("a hop", rate))?;
     check_delay("a hop's delay", hop.delay)?;
     reject_if(hop.queue < MIN_HOP_QUEUE_BYTES, || format!("a hop whose queue of {} bytes holds no packet", hop.queue))?;
     reject_if(hop.background.is_some_and(|cross| hop.rate.is_none_or(|rate| cross >= rate)), || {
-        "background traffic that fills a hop, or on a wireless one; choose less, or leave it out".into()
+        "background traffic that fills a hop, or on one without a rate of its own; choose less, or leave it out".into()
     })
 }
 
@@ -258,6 +261,7 @@ const fn default_segments_per_ack() -> u32 {
 mod tests {
     use super::*;
     use crate::error::ScenarioError;
+    use crate::report::{Condition, Divisor, Scalar};
     use crate::scenario::load;
     use crate::study::Study;
     use kumade_link::queue::QueueLimit;
@@ -320,6 +324,37 @@ mod tests {
         assert!(named("fair-mix").virtual_time);
         let emulated = Overrides { bottleneck: Some(BottleneckKind::Emulated), rows: vec![0], ..Overrides::default() };
         assert!(!overridden("fair-mix", emulated).unwrap().virtual_time);
+    }
+
+    /// A misspelt case or discipline would leave a statement without a figure.
+    #[test]
+    fn statements_of_papers_are_about_cases_and_disciplines_that_are_run() {
+        let options = Overrides { as_published: true, ..Overrides::default() };
+        for name in
+            ["fair-wired", "fair-campus", "fair-wifi", "fair-cellular", "fair-parameters", "fair-parameters-wifi"]
+        {
+            let (read, experiment) = (load(name, &options).unwrap(), overridden(name, options.clone()).unwrap());
+            let disciplines: Vec<_> = experiment.disciplines.iter().map(DisciplineChoice::to_string).collect();
+            let cases: Vec<_> = experiment.cases.iter().map(|case| case.label.clone()).collect();
+            for statement in read.statements() {
+                let others = statement.relative_to.iter().flat_map(|divisor| match divisor {
+                    Divisor::Rows(rows) => rows.iter().collect::<Vec<_>>(),
+                    Divisor::Number(_) => Vec::new(),
+                });
+                for (column, condition) in statement.rows.iter().chain(others) {
+                    let known = if column == "case" { &cases } else { &disciplines };
+                    let scalars = match condition {
+                        Condition::One(scalar) => vec![scalar.clone()],
+                        Condition::Any(scalars) => scalars.clone(),
+                        Condition::Range(_) => Vec::new(),
+                    };
+                    for scalar in scalars {
+                        let Scalar::Text(text) = scalar else { panic!("{name}: {column}") };
+                        assert!(known.contains(&text), "{name}: {column} {text} of {known:?}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]

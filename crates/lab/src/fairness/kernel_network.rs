@@ -13,7 +13,7 @@ use kumade_net::congestion::LoadedController;
 use kumade_net::{SetupError, clock};
 use kumade_netns_testbed::{AccessSpec, HostSpec, Network, NetworkError, NetworkSpec, Traffic};
 use kumade_sim::tcp::congestion::CongestionControl;
-use kumade_units::{Direction, Rate, Span, Time};
+use kumade_units::{ConfigError, Direction, Rate, Span, Time};
 use std::thread;
 
 /// The kernel's TCP, with the congestion controls that an experiment needs loaded until this is dropped.
@@ -173,15 +173,17 @@ pub(crate) fn build_network(
     let BottleneckLink { rate, delay, queue, seed } = bottleneck;
     let link = LinkConfig { rate: Some(rate), delay, queue_bytes: REVERSE_QUEUE_BYTES, seed, ..LinkConfig::default() };
     let host = |(index, group): (usize, &ConnectionGroup)| {
-        let access =
-            |hop| AccessSpec { link: access_path::hop_link(hop), cross_traffic: access_path::background_traffic(hop) };
-        let access = group_access_hop(group).iter().chain(&group.hops).map(access).collect();
-        HostSpec { access, ..HostSpec::with_number(&sender_host_name(index), index as u8 + 2) }
+        let access = |hop| {
+            let (link, cross_traffic) = (access_path::hop_link(hop)?, access_path::background_traffic(hop));
+            Ok::<_, ConfigError>(AccessSpec { link, cross_traffic })
+        };
+        let access = group_access_hop(group).iter().chain(&group.hops).map(access).collect::<Result<_, _>>()?;
+        Ok::<_, ConfigError>(HostSpec { access, ..HostSpec::with_number(&sender_host_name(index), index as u8 + 2) })
     };
-    let other = |(index, name): (usize, &&str)| HostSpec::with_number(name, (groups.len() + index) as u8 + 2);
+    let other = |(index, name): (usize, &&str)| Ok(HostSpec::with_number(name, (groups.len() + index) as u8 + 2));
     let hosts = groups.iter().enumerate().map(host).chain(others.iter().enumerate().map(other));
     let network = Network::build(NetworkSpec {
-        left: hosts.collect(),
+        left: hosts.collect::<Result<_, _>>()?,
         right: vec![HostSpec::with_number(RECEIVER_HOST, 1)],
         up_queue: Some(queue.clone()),
         ..NetworkSpec::host_pair(link)
@@ -201,5 +203,12 @@ fn group_access_hop(group: &ConnectionGroup) -> Option<AccessHop> {
     }
     let rate = source_rate.map(|rate| Rate::from_bits_per_second(rate.bits_per_second() * u64::from(connections)));
     let queue = host_settings::WINDOW_BYTES;
-    Some(AccessHop { rate: rate.or(Some(UNLIMITED_RATE)), wireless: false, delay, queue, background: None })
+    Some(AccessHop {
+        rate: rate.or(Some(UNLIMITED_RATE)),
+        wireless: false,
+        cellular: false,
+        delay,
+        queue,
+        background: None,
+    })
 }

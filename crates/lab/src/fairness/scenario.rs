@@ -92,6 +92,9 @@ pub struct AccessHop {
     /// Whether it is an 802.11ac radio link instead: its rate varies, and packets travel in aggregates.
     #[serde(default)]
     pub wireless: bool,
+    /// Whether it is a cellular line instead, whose rate varies more slowly and more.
+    #[serde(default)]
+    pub cellular: bool,
     /// Propagation delay in one direction.
     #[serde(deserialize_with = "span")]
     pub delay: Span,

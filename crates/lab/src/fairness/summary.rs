@@ -21,7 +21,7 @@ pub struct FairnessSummary {
 }
 
 /// The runs of one case with one discipline.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PointSummary {
     /// The network.

@@ -133,8 +133,8 @@ struct GroupRoute {
 fn add_hops(network: &mut Network, group: &ConnectionGroup) -> anyhow::Result<GroupRoute> {
     let mut route = GroupRoute { forward_links: Vec::new(), reverse_links: Vec::new(), background: Vec::new() };
     for hop in &group.hops {
-        let out = network.add_link(access_path::hop_link(hop), None)?;
-        route.reverse_links.insert(0, network.add_link(access_path::hop_link(hop), None)?);
+        let out = network.add_link(access_path::hop_link(hop)?, None)?;
+        route.reverse_links.insert(0, network.add_link(access_path::hop_link(hop)?, None)?);
         route.background.extend(access_path::background_traffic(hop).map(|cross| (out, cross)));
         route.forward_links.push(out);
     }

@@ -1,14 +1,29 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Lengths of writes that are compared.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct BlockSweep {
     /// These, in bytes, each with and without waiting for acknowledgements.
     pub sizes: Vec<u32>,
     /// Every length from the first to the last of these, to look for a period: with waiting, as programs do that set nothing.
     pub consecutive: Option<[u32; 2]>,
+    /// Further lengths, with waiting.
+    pub ranges: Vec<BlockRange>,
+}
+
+/// Lengths at equal distances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlockRange {
+    /// The first.
+    pub from: u32,
+    /// The last, if the distance leads there.
+    pub to: u32,
+    /// The distance.
+    pub step: u32,
 }
 
 /// What a connection carried that was written to in blocks of one length.
@@ -23,6 +38,9 @@ pub struct BlockRate {
     pub goodput_bits_per_second: f64,
 }
 
+/// More than a scenario may have.
+const MAX_RANGE_LENGTHS: usize = 65_537;
+
 /// The period that the paper saw in direct connections, in bytes.
 const PUBLISHED_PERIOD_BYTES: u32 = 4;
 
@@ -30,9 +48,18 @@ impl BlockSweep {
     /// Every length in the order of measuring, and whether short segments leave at once.
     pub(crate) fn block_settings(&self) -> Vec<(u32, bool)> {
         let both = self.sizes.iter().flat_map(|size| [(*size, false), (*size, true)]);
-        let consecutive = self.consecutive.map(|[first, last]| first..=last).into_iter().flatten();
-        let alone = consecutive.filter(|size| !self.sizes.contains(size)).map(|size| (size, false));
+        let consecutive = self.consecutive.map(|[from, to]| BlockRange { from, to, step: 1 });
+        let ranges = consecutive.iter().chain(&self.ranges);
+        let lengths: BTreeSet<u32> = ranges.flat_map(|range| range.lengths()).collect();
+        let alone = lengths.into_iter().filter(|size| !self.sizes.contains(size)).map(|size| (size, false));
         both.chain(alone).collect()
+    }
+}
+
+impl BlockRange {
+    fn lengths(&self) -> impl Iterator<Item = u32> {
+        // More than that are refused, and need not be counted.
+        (self.from..=self.to).step_by(self.step.max(1) as usize).take(MAX_RANGE_LENGTHS)
     }
 }
 
@@ -64,9 +91,11 @@ mod tests {
 
     #[test]
     fn each_length_comes_once_and_consecutive_ones_only_with_waiting() {
-        let sweep = BlockSweep { sizes: vec![1, 501], consecutive: Some([500, 502]) };
-        let plan = [(1, false), (1, true), (501, false), (501, true), (500, false), (502, false)];
-        assert_eq!(sweep.block_settings(), plan);
+        let ranges = vec![BlockRange { from: 499, to: 503, step: 2 }, BlockRange { from: 2, to: 1, step: 0 }];
+        let sweep = BlockSweep { sizes: vec![1, 501], consecutive: Some([500, 502]), ranges };
+        let plan = [(1, false), (1, true), (501, false), (501, true)];
+        let alone = [(499, false), (500, false), (502, false), (503, false)];
+        assert_eq!(sweep.block_settings(), [&plan[..], &alone].concat());
     }
 
     #[test]

@@ -1,3 +1,4 @@
+use crate::report::three_digits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -99,16 +100,6 @@ impl ComparisonResult {
             format!("; required {}: {}", bounds.join(" and "), if met { "met" } else { "not met" })
         });
         format!("{}: {} of {}: {value}{of}{published}{verdict}", self.case, self.figure.keyword(), self.contender)
-    }
-}
-
-/// Three digits that say something.
-fn three_digits(value: f64) -> String {
-    match value {
-        100.0.. => format!("{value:.0}"),
-        10.0.. => format!("{value:.1}"),
-        0.1.. => format!("{value:.2}"),
-        _ => format!("{value:.4}"),
     }
 }
 

@@ -1,8 +1,8 @@
 use super::draw::{DrawSection, DrawnPair};
 use crate::accuracy::keywords::BottleneckKind;
 use crate::multipath::{
-    BlockSweep, Comparison, Contender, MultipathCase, MultipathExperiment, PathOutage, PathSettings, PathShares, Plane,
-    PublishedGoodput, TcpStack, Tuning, Workload,
+    BlockSweep, Comparison, Contender, HostRto, MultipathCase, MultipathExperiment, PathOutage, PathSettings,
+    PathShares, Plane, PublishedGoodput, TcpStack, Tuning, Workload,
 };
 use crate::paper::Paper;
 use crate::study::checks::{check_delay, check_name, check_rate, check_runs, reject_if};
@@ -99,6 +99,8 @@ struct CaseSection {
     trace: bool,
     #[serde(default)]
     stack: TcpStack,
+    #[serde(default)]
+    host_rto: HostRto,
     #[serde(default)]
     published: Vec<PublishedGoodput>,
     /// By plane, such as `{ bonded = "97%" }`.
@@ -200,14 +202,14 @@ impl MultipathFile {
         })?;
         reject_if(self.virtual_time && self.workload == WorkloadName::Flood, || {
             "how much the kernel forwards has no meaning in virtual time; run it in real time".into()
-        })?;
-        reject_if(self.virtual_time && self.cases.iter().any(|case| case.trace), || {
-            "segments are recorded in real time only; leave --virtual out".into()
         })
     }
 
     fn check_blocks(&self) -> Result<(), String> {
         let plan = self.blocks.block_settings();
+        reject_if(self.blocks.ranges.iter().any(|range| range.step == 0 || range.to < range.from), || {
+            "a range of lengths of blocks must go up, by a step of 1 byte at least".into()
+        })?;
         reject_if((self.workload == WorkloadName::Blocks) == plan.is_empty(), || {
             "lengths of blocks belong to the workload `blocks`, which needs some".into()
         })?;
@@ -262,6 +264,7 @@ impl MultipathFile {
             echo: section.echo,
             trace: section.trace,
             stack: section.stack,
+            host_rto: section.host_rto,
             published: section.published.clone(),
             required: required.collect::<Result<_, _>>()?,
         })
@@ -275,6 +278,7 @@ fn check_case(case: &MultipathCase, duration: Span) -> Result<(), String> {
         of(format!("{paths} paths; choose 1 to {}", VALID_PATH_COUNTS.end()))
     })?;
     case.paths.iter().try_for_each(check_path).map_err(of)?;
+    check_rto(case.host_rto).map_err(of)?;
     reject_if(case.contenders.is_empty(), || {
         of("none of its planes has a form in virtual time; leave --virtual out".into())
     })?;
@@ -304,15 +308,19 @@ fn check_tuning(tuning: &Tuning) -> Result<(), String> {
     reject_if(tuning.planes.is_empty() || other.is_some(), || {
         of("it must name planes that are tunnels over TCP, and no others".into())
     })?;
-    reject_if(tuning.min_rto.is_some_and(|least| !VALID_MIN_RTO.contains(&least)), || {
-        of("choose a minimum retransmission timeout of 1 ms to 60 s".into())
-    })?;
-    reject_if(tuning.max_rto.is_some_and(|most| !VALID_MAX_RTO.contains(&most)), || {
-        of("choose a maximum retransmission timeout of 1 s to 120 s".into())
-    })?;
+    check_rto(HostRto { min: tuning.min_rto, max: tuning.max_rto }).map_err(of)?;
     let buffers = [tuning.send_buffer, tuning.unsent];
     reject_if(buffers.iter().flatten().any(|bytes| !BUFFER_BYTES.contains(bytes)), || {
         of("choose buffers of 4 kB to 1 GB".into())
+    })
+}
+
+fn check_rto(rto: HostRto) -> Result<(), String> {
+    reject_if(rto.min.is_some_and(|least| !VALID_MIN_RTO.contains(&least)), || {
+        "choose a minimum retransmission timeout of 1 ms to 60 s".into()
+    })?;
+    reject_if(rto.max.is_some_and(|most| !VALID_MAX_RTO.contains(&most)), || {
+        "choose a maximum retransmission timeout of 1 s to 120 s".into()
     })
 }
 
@@ -394,7 +402,6 @@ mod tests {
         refused(tcp, Overrides { bottleneck: Some(BottleneckKind::Htb), ..usual() }, "cannot be the kernel's HTB");
         let virtual_time = Some(BottleneckKind::Virtual);
         refused("multipath-udp", Overrides { bottleneck: virtual_time, ..usual() }, "no meaning in virtual time");
-        refused("tunnel-trace", Overrides { bottleneck: virtual_time, ..usual() }, "in real time only");
         let mptcp = Overrides { planes: vec![Plane::Mptcp], bottleneck: virtual_time, ..usual() };
         refused(tcp, mptcp, "has a form in virtual time");
     }

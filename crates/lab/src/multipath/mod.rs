@@ -7,6 +7,7 @@
 //! A new kind of traffic is a variant of [`Workload`] and a file that runs it, beside `transfer.rs`; a new way to divide
 //! packets is a variant of [`Plane`].
 
+mod block_spectrum;
 mod block_sweep;
 mod blocks;
 mod comparison;
@@ -38,7 +39,7 @@ mod udp_flood;
 mod virtual_time;
 mod virtual_tunnel;
 
-pub use block_sweep::{BlockRate, BlockSweep};
+pub use block_sweep::{BlockRange, BlockRate, BlockSweep};
 pub use comparison::{Comparison, ComparisonResult, ContenderFigure};
 pub(crate) use file::check_path;
 
@@ -54,4 +55,4 @@ pub use scenario::{MultipathCase, MultipathExperiment, MultipathPoint, PathOutag
 pub use summary::{MultipathSummary, PointSummary};
 pub use tcp_stack::TcpStack;
 pub use trace::{TcpLayer, TraceSegment};
-pub use tuning::{AdaptationPart, Tuning};
+pub use tuning::{AdaptationPart, HostRto, Tuning};

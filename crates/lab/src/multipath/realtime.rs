@@ -40,6 +40,9 @@ fn build(experiment: &MultipathExperiment, point: &MultipathPoint<'_>) -> anyhow
     host_settings::set_tcp_buffers(&sites.a, host_settings::WINDOW_BYTES)?;
     host_settings::set_tcp_buffers(&sites.b, buffer)?;
     case.stack.apply_to_sites(&sites)?;
+    for host in [&sites.a, &sites.b] {
+        host_settings::write_sysctls(&host.namespace, &case.host_rto.namespace_settings())?;
+    }
     limit_window(&sites, case).context("limit the receive window")?;
     Ok(sites)
 }

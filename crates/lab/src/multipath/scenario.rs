@@ -4,6 +4,7 @@ use super::contender::Contender;
 use super::plane::Plane;
 use super::published::PublishedGoodput;
 use super::tcp_stack::TcpStack;
+use super::tuning::HostRto;
 use crate::buffer_size::BufferSize;
 use crate::paper::Paper;
 use crate::values::{optional_span, rate, ratio, span};
@@ -98,6 +99,8 @@ pub struct MultipathCase {
     pub trace: bool,
     /// How TCP repairs losses.
     pub stack: TcpStack,
+    /// The retransmission timeouts of both hosts.
+    pub host_rto: HostRto,
     /// What was published of such paths.
     pub published: Vec<PublishedGoodput>,
     /// The minimum share of what the framing leaves that a plane is to reach.

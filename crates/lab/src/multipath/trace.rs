@@ -1,5 +1,6 @@
 use super::reordering::SequenceUnwrapper;
 use kumade_netns_testbed::{PacketContent, RecordedPacket};
+use kumade_sim::sites::{SegmentSender, SentSegment};
 use kumade_units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,9 +53,50 @@ pub(super) fn trace_segments(layer: TcpLayer, captured: &[RecordedPacket], start
         let (connection, seconds) = (followed.connection_number, (packet.stamp - start).as_secs_f64());
         all.push(TraceSegment { layer, connection, seconds, sequence_bytes, payload_bytes: payload, is_repeat });
     }
+    thin_out(all)
+}
+
+/// The same in virtual time, of the flow that was added first.
+pub(super) fn virtual_trace(sent: &[SentSegment], start: Time) -> Vec<TraceSegment> {
+    let mut trace = Vec::new();
+    for layer in [TcpLayer::Upper, TcpLayer::Lower] {
+        let mut senders: Vec<(SegmentSender, u64, u64)> = Vec::new();
+        let mut all = Vec::new();
+        for segment in sent.iter().filter(|segment| segment.time >= start && layer.has_sender(segment.sender)) {
+            let SentSegment { sender, sequence_bytes, payload_bytes, .. } = *segment;
+            let known = senders.iter().position(|(known, ..)| *known == sender).unwrap_or_else(|| {
+                senders.push((sender, sequence_bytes, sequence_bytes));
+                senders.len() - 1
+            });
+            let (_, first, next) = &mut senders[known];
+            all.push(TraceSegment {
+                layer,
+                connection: known as u32,
+                seconds: (segment.time - start).as_secs_f64(),
+                sequence_bytes: sequence_bytes.saturating_sub(*first),
+                payload_bytes,
+                is_repeat: sequence_bytes < *next,
+            });
+            *next = (*next).max(sequence_bytes + u64::from(payload_bytes));
+        }
+        trace.extend(thin_out(all));
+    }
+    trace
+}
+
+fn thin_out(all: Vec<TraceSegment>) -> Vec<TraceSegment> {
     let step = all.len().div_ceil(MAX_SEGMENTS).max(1);
     let is_kept = |(place, segment): &(usize, TraceSegment)| segment.is_repeat || place % step == 0;
     all.into_iter().enumerate().filter(is_kept).map(|(_, segment)| segment).collect()
+}
+
+impl TcpLayer {
+    fn has_sender(self, sender: SegmentSender) -> bool {
+        match sender {
+            SegmentSender::Flow(place) => self == TcpLayer::Upper && place == 0,
+            SegmentSender::Tunnel(_) => self == TcpLayer::Lower,
+        }
+    }
 }
 
 /// A connection and how far it is.
@@ -102,6 +144,25 @@ mod tests {
         let seen: Vec<_> = trace.iter().map(|s| (s.connection, s.sequence_bytes, s.is_repeat)).collect();
         assert_eq!(seen, [(0, 0, false), (1, 0, false), (0, 1000, false), (0, 0, true)]);
         assert!(trace[0].seconds == 0.0 && (trace[3].seconds - 0.03).abs() < 1e-9, "{trace:?}");
+    }
+
+    #[test]
+    fn a_virtual_trace_has_the_first_flow_and_the_connections_below_it() {
+        let sent = |millis, sender, sequence_bytes| SentSegment {
+            time: Time::ZERO + Span::from_millis(millis),
+            sender,
+            sequence_bytes,
+            payload_bytes: 1000,
+        };
+        let (flow, other, below) = (SegmentSender::Flow(0), SegmentSender::Flow(1), SegmentSender::Tunnel(3));
+        let segments =
+            [sent(0, flow, 0), sent(10, flow, 1000), sent(11, other, 0), sent(12, below, 500), sent(20, flow, 0)];
+        let trace = virtual_trace(&segments, Time::ZERO + Span::from_millis(10));
+        let seen: Vec<_> = trace.iter().map(|s| (s.layer, s.connection, s.sequence_bytes, s.is_repeat)).collect();
+        assert_eq!(
+            seen,
+            [(TcpLayer::Upper, 0, 0, false), (TcpLayer::Upper, 0, 0, true), (TcpLayer::Lower, 0, 0, false)]
+        );
     }
 
     #[test]

@@ -93,8 +93,27 @@ impl Tuning {
     /// What is set for the gateways' namespaces, below `net.ipv4`.
     pub(crate) fn namespace_settings(&self) -> Vec<(&'static str, String)> {
         let beyond = self.min_rto.filter(|least| *least > MAX_SOCKET_MIN_RTO);
-        let least = beyond.map(|least| ("tcp_rto_min_us", (least.as_nanos() / 1000).to_string()));
-        let most = self.max_rto.map(|most| ("tcp_rto_max_ms", (most.as_nanos() / 1_000_000).to_string()));
+        HostRto { min: beyond, max: self.max_rto }.namespace_settings()
+    }
+}
+
+/// The retransmission timeouts of hosts or gateways; the system's where none is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostRto {
+    /// The minimum.
+    #[serde(deserialize_with = "optional_span")]
+    pub min: Option<Span>,
+    /// The greatest.
+    #[serde(deserialize_with = "optional_span")]
+    pub max: Option<Span>,
+}
+
+impl HostRto {
+    /// What is set for their namespaces, below `net.ipv4`.
+    pub(crate) fn namespace_settings(self) -> Vec<(&'static str, String)> {
+        let least = self.min.map(|least| ("tcp_rto_min_us", (least.as_nanos() / 1000).to_string()));
+        let most = self.max.map(|most| ("tcp_rto_max_ms", (most.as_nanos() / 1_000_000).to_string()));
         least.into_iter().chain(most).collect()
     }
 }

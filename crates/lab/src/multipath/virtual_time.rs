@@ -7,6 +7,8 @@ use super::row::MultipathRow;
 use super::scenario::{MultipathExperiment, MultipathPoint, PathSettings, Workload};
 use super::sparse_flow::{ECHO_INTERVAL, PACKET_BYTES, PACKET_INTERVAL};
 use super::tcp_stack::TcpStack;
+use super::trace::virtual_trace;
+use super::tuning::HostRto;
 use super::virtual_tunnel::{self, TUNNEL_SETUP_TIME};
 use crate::delay_quantiles::{DelayQuantiles, EchoDelays};
 use crate::error::RunError;
@@ -103,6 +105,14 @@ fn run_transfer(
     } else {
         RecoveryConfig::default()
     };
+    // A connection that gateways relay is one of theirs on the path.
+    let tuning = point.contender.tuning.as_ref().filter(|_| is_relayed);
+    let rto = tuning.map_or(case.host_rto, |tuning| HostRto { min: tuning.min_rto, max: tuning.max_rto });
+    let recovery = RecoveryConfig {
+        min_timeout: rto.min.unwrap_or(recovery.min_timeout),
+        max_timeout: rto.max.unwrap_or(recovery.max_timeout),
+        ..recovery
+    };
     let tcp = TcpConfig {
         segment_bytes: PATH_MTU - overhead - TCP_HEADER_BYTES,
         header_bytes: TCP_HEADER_BYTES,
@@ -127,6 +137,9 @@ fn run_transfer(
             sites.schedule(from + cut.after + lasts, cut.path - 1, PathChange::Restore);
         }
     }
+    if case.trace {
+        sites.record_segments();
+    }
     let reports = sites.measure(from, from + experiment.duration);
     let report = &reports[flow];
     Ok(MultipathObservation {
@@ -142,6 +155,7 @@ fn run_transfer(
         recovery_time: report.recovery,
         sparse_delays: sparse.and_then(|sparse| delay_quantiles(&reports[sparse])),
         echo_delays: echo.and_then(|echo| round_trips(&reports[echo])),
+        trace: virtual_trace(&sites.take_segments(), from),
         forwarded_by_path: report.path_bytes.clone(),
         ..MultipathObservation::default()
     })

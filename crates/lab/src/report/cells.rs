@@ -19,3 +19,13 @@ pub(crate) fn format_mean(value: Option<Estimate<f64>>, unit: f64, decimals: usi
 pub(crate) fn format_part(part: Option<f64>, decimals: usize) -> String {
     format_number(part.map(|part| part * 100.0), 1.0, decimals)
 }
+
+/// Three digits that say something.
+pub(crate) fn three_digits(value: f64) -> String {
+    match value.abs() {
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        0.1.. => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}

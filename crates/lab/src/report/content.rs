@@ -10,6 +10,8 @@ pub(crate) struct ReportContent<'a> {
     pub(crate) rate_definition: &'static str,
     /// The published experiment in one line.
     pub(crate) paper: Option<String>,
+    /// What the paper states, beside what came out here, one sentence each.
+    pub(crate) statements: Vec<String>,
     pub(crate) tables: Vec<Table>,
     /// The results, one sentence each.
     pub(crate) conclusions: Vec<String>,

@@ -1,6 +1,7 @@
 use super::content::ReportContent;
 use super::head::DocumentHead;
 use super::plot::{Plot, PlotResult};
+use super::statement::{Statement, StatementResult};
 use super::table::Table;
 use super::values::{CsvResult, Values};
 use super::{html, terminal};
@@ -38,6 +39,9 @@ pub trait ReportDocument {
     /// # Errors
     /// Names the file that could not be written.
     fn write_files(&self, directory: &Path) -> Result<Vec<PathBuf>, ReportError>;
+
+    /// Puts what a paper states beside what came out here.
+    fn compare_statements(&mut self, statements: &[Statement]);
 }
 
 /// A document of [`report_document`].
@@ -48,6 +52,10 @@ pub(crate) trait Document: Serialize {
     fn head(&self) -> DocumentHead<'_>;
 
     fn rows(&self) -> &[Self::Row];
+
+    fn statements(&self) -> &[StatementResult];
+
+    fn set_statements(&mut self, statements: Vec<StatementResult>);
 }
 
 /// What a kind of experiment makes of its document.
@@ -90,6 +98,11 @@ pub(crate) trait ReportParts: Document {
     fn extra_files(&self) -> Vec<(&'static str, CsvResult)> {
         Vec::new()
     }
+
+    /// What one of these holds, where it is a table.
+    fn extra_values(&self, _file: &str) -> Option<Values> {
+        None
+    }
 }
 
 impl<P: ReportParts> ReportDocument for P {
@@ -123,6 +136,16 @@ impl<P: ReportParts> ReportDocument for P {
         let files: Vec<_> = files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
         kumade_daemon::replace_files(directory, &files).map_err(ReportError::Write)
     }
+
+    fn compare_statements(&mut self, statements: &[Statement]) {
+        let rows = self.values().ok();
+        let compare = |statement: &Statement| match &statement.file {
+            None => statement.compare_with(rows.as_ref()),
+            Some(file) => statement.compare_with(self.extra_values(file).as_ref()),
+        };
+        let compared = statements.iter().map(compare).collect();
+        self.set_statements(compared);
+    }
 }
 
 #[cfg(feature = "arrow")]
@@ -137,6 +160,7 @@ fn content<P: ReportParts>(parts: &P) -> ReportContent<'_> {
         setting: parts.setting(),
         rate_definition: P::RATE_DEFINITION,
         paper: parts.paper(),
+        statements: parts.statements().iter().map(StatementResult::in_words).collect(),
         // Nothing to count is no table.
         tables: parts.tables().into_iter().filter(|table| !table.rows.is_empty()).collect(),
         conclusions: parts.conclusions(),
@@ -169,6 +193,9 @@ macro_rules! report_document {
             pub started: String,
             /// The version of kumade that ran it.
             pub version: String,
+            /// What the paper states and what came out here, where it was run as published.
+            #[serde(default, skip_serializing_if = "Vec::is_empty")]
+            pub statements: Vec<crate::report::StatementResult>,
             $($(#[$field_about])* pub $field: $type,)+
         }
 
@@ -185,6 +212,7 @@ macro_rules! report_document {
                     title: $study.title.clone(),
                     started,
                     version: env!("CARGO_PKG_VERSION").to_owned(),
+                    statements: Vec::new(),
                     $($field,)+
                 }
             }
@@ -208,6 +236,14 @@ macro_rules! report_document {
 
             fn rows(&self) -> &[$row] {
                 &self.rows
+            }
+
+            fn statements(&self) -> &[crate::report::StatementResult] {
+                &self.statements
+            }
+
+            fn set_statements(&mut self, statements: Vec<crate::report::StatementResult>) {
+                self.statements = statements;
             }
         }
     };

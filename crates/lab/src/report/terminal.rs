@@ -4,6 +4,9 @@ use super::content::ReportContent;
 use super::table::Table;
 use std::fmt::Write;
 
+/// Of what is published, and of questions that papers leave open.
+const STATEMENTS_HEADING: &str = "What the paper states, or leaves open";
+
 /// The complete text.
 pub(crate) fn render(content: &ReportContent<'_>) -> String {
     let mut text = format!("{}: {}\n{}\n", content.head.experiment, content.head.title, content.setting);
@@ -14,7 +17,9 @@ pub(crate) fn render(content: &ReportContent<'_>) -> String {
         text.push('\n');
         text.push_str(&align_columns(table));
     }
-    for (heading, lines) in [("Verdict", &content.conclusions), ("Notes", &content.notes)] {
+    let lists =
+        [(STATEMENTS_HEADING, &content.statements), ("Verdict", &content.conclusions), ("Notes", &content.notes)];
+    for (heading, lines) in lists {
         if !lines.is_empty() {
             let _ = writeln!(text, "\n{heading}\n- {}", lines.join("\n- "));
         }

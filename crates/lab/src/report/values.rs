@@ -37,6 +37,11 @@ impl Values {
         Ok(Values { names: columns.iter().map(|(name, _)| (*name).to_owned()).collect(), lines })
     }
 
+    /// The place of the column of that name.
+    pub(crate) fn column(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|known| known == name)
+    }
+
     /// A header line, and the others; an empty cell stands for null.
     pub(crate) fn to_csv(&self) -> CsvResult {
         let mut writer = csv::Writer::from_writer(Vec::new());
@@ -57,9 +62,10 @@ fn value_of<'v>(row: &'v Value, path: &str) -> &'v Value {
 }
 
 /// The row once for each element of that array, with the element in its place.
-fn each_element(row: Value, path: &str) -> Vec<Value> {
+fn each_element(mut row: Value, path: &str) -> Vec<Value> {
     let pointer = format!("/{}", path.replace('.', "/"));
-    let elements = row.pointer(&pointer).and_then(Value::as_array).cloned().unwrap_or_default();
+    // Taken out of the row, which would be copied with all of them for each.
+    let Some(Value::Array(elements)) = row.pointer_mut(&pointer).map(Value::take) else { return Vec::new() };
     let with = |element| {
         let mut row = row.clone();
         row.pointer_mut(&pointer).into_iter().for_each(|place| *place = Value::clone(&element));

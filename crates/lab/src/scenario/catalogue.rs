@@ -24,6 +24,9 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "fair-wired",
     "fair-campus",
     "fair-wifi",
+    "fair-cellular",
+    "fair-parameters",
+    "fair-parameters-wifi",
     "fair-mix",
     "fair-attack",
     "fair-search",
@@ -32,6 +35,7 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "multipath-unequal",
     "tunnel-carriers",
     "tunnel-rto",
+    "tunnel-rto-both",
     "tunnel-adaptive",
     "tunnel-trace",
     "block-size",
@@ -139,12 +143,47 @@ mod tests {
         // What is wrong in real time, too, is another fault.
         let error = load("multipath-tcp", &Overrides { runs: Some(0), ..virtual_time.clone() }).unwrap_err();
         assert!(!error.to_string().contains("in virtual time"), "{error}");
-        let two_cases = include_str!("../../scenarios/tunnel-trace.toml").to_owned()
-            + "[[cases]]\nlabel = \"untraced\"\npaths = [{ rate = \"20mbit\", delay = \"10ms\" }]\n";
+        let case = |label: &str, plane: &str| {
+            format!(
+                "[[cases]]\nlabel = \"{label}\"\npaths = [{{ rate = \"20mbit\", delay = \"10ms\" }}]\nplanes = [\"{plane}\"]\n"
+            )
+        };
+        let head = include_str!("../../scenarios/tunnel-trace.toml").split("[[tunings]]").next().unwrap();
+        let two_cases = head.to_owned() + &case("another program's", "vtun") + &case("ours", "single");
         let no_table = |_: &str| unreachable!("it names none");
         let load_file = |with: &Overrides| Experiment::from_toml(&two_cases, "two cases", &no_table, with);
         let advice = virtual_time_advice(&load_file, &virtual_time).unwrap();
         assert!(advice.ends_with("add --row 2"), "{advice}");
+    }
+
+    fn as_published(name: &str) -> Experiment {
+        load(name, &Overrides { as_published: true, ..Overrides::default() }).unwrap()
+    }
+
+    /// "Data Block Size", Table 1; "RTO", Table 2; Fig. 4 of the fifth paper with the rates of its section 2.2; Fig. 2 of the fourth.
+    #[test]
+    fn as_published_an_experiment_has_all_points_of_its_paper() {
+        let points = [
+            ("block-size", 4),
+            ("tunnel-rto", 3 * 11 * (11 + 1)),
+            ("tunnel-rto-both", 3 * 10 * (10 + 1)),
+            ("multipath-tcp", 10 * 3 * 3 * 2 * 3),
+            ("fair-wired", 5 * 7 * 3),
+            ("fair-campus", 5 * 7 * 3),
+        ];
+        for (name, runs) in points {
+            assert_eq!(as_published(name).run_count(), runs, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_section_as_published_is_valid_and_states_what_is_judged() {
+        let sections = BUILT_IN.iter().filter(|(_, text)| text.contains("\n[as-published]\n"));
+        let counts: Vec<_> = sections.map(|(name, _)| as_published(name).statements().len()).collect();
+        assert!(counts.len() >= 10 && counts.iter().all(|statements| *statements > 0), "{counts:?}");
+        let options = Overrides { as_published: true, ..Overrides::default() };
+        let error = load("monitor-mesh", &options).unwrap_err().to_string();
+        assert!(error.contains("leave --as-published out"), "{error}");
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The kinds of experiments, and how the file of one is read.
 
+use super::as_published::apply_section;
+use super::expansion::expand_elements;
+use super::refusal::Refusal;
 use crate::accuracy::AccuracyExperiment;
 use crate::atlas::PathAtlas;
 use crate::contention::ContentionExperiment;
@@ -38,11 +41,6 @@ pub(super) struct Kind {
 
 type Document<'a> = Spanned<DeTable<'a>>;
 type ReadResult = Result<Box<dyn AnyScenario>, Refusal>;
-
-enum Refusal {
-    Malformed(toml::de::Error),
-    Invalid(String),
-}
 
 /// Names are taken to be misspelt ones from here on, by Jaro and Winkler.
 const MIN_SIMILARITY: f64 = 0.75;
@@ -113,6 +111,13 @@ pub(super) fn read_scenario(
         ScenarioError::Malformed { origin: origin.to_owned(), cause: Box::new(cause), advice }
     };
     let mut document = DeTable::parse(text).map_err(malformed)?;
+    let name = document.get_ref().get("name").and_then(|name| name.get_ref().as_str()).unwrap_or(origin).to_owned();
+    let refused = |refusal| match refusal {
+        Refusal::Malformed(cause) => malformed(cause),
+        Refusal::Invalid(reason) => ScenarioError::Invalid { name: name.clone(), reason },
+    };
+    expand_elements(document.get_mut()).map_err(|reason| refused(Refusal::Invalid(reason)))?;
+    let statements = apply_section(document.get_mut(), overrides.as_published).map_err(refused)?;
     let named = document.get_mut().remove("kind");
     let named = named.map(|kind| (kind.get_ref().as_str().unwrap_or_default().to_owned(), kind.span().start));
     let guessed = || kinds.iter().find(|kind| document.get_ref().contains_key(kind.guessed_by));
@@ -125,11 +130,7 @@ pub(super) fn read_scenario(
         let line = text[..place].lines().count().max(1);
         return Err(unknown_kind(kinds, named, format!("{origin}, line {line}")));
     };
-    let name = document.get_ref().get("name").and_then(|name| name.get_ref().as_str()).unwrap_or(origin).to_owned();
-    let scenario = (kind.read)(document, overrides, &beside).map_err(|refusal| match refusal {
-        Refusal::Malformed(cause) => malformed(cause),
-        Refusal::Invalid(reason) => ScenarioError::Invalid { name, reason },
-    })?;
+    let scenario = (kind.read)(document, overrides, &beside).map_err(refused)?;
     let warning = named.is_none().then(|| {
         format!(
             "{origin} does not say which kind of experiment it is: add kind = \"{}\" to it; later versions refuse it",
@@ -137,7 +138,7 @@ pub(super) fn read_scenario(
         )
     });
     let source = ScenarioSource { text: text.to_owned(), beside: found.take(), overrides: overrides.clone() };
-    Ok(Experiment::new(scenario, source, warning))
+    Ok(Experiment::new(scenario, source, warning, statements))
 }
 
 fn unknown_kind(kinds: &[Kind], kind: String, place: String) -> ScenarioError {

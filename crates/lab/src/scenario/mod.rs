@@ -4,14 +4,17 @@
 //! it as its kind has it (the kinds are listed in `kinds.rs`). An experiment holds everything that running it takes; nothing is read or
 //! checked again later.
 
+mod as_published;
 mod catalogue;
 #[cfg(test)]
 mod dummy;
+mod expansion;
 mod kinds;
 #[cfg(test)]
 mod kinds_tests;
 #[cfg(test)]
 mod record_tests;
+mod refusal;
 
 pub use catalogue::{experiments, load};
 pub use kinds::read_runs;

@@ -6,7 +6,7 @@ use super::runner::run_missing;
 use super::shard::Shard;
 use super::source::ScenarioSource;
 use crate::error::{RecordError, RunError};
-use crate::report::{ReportDocument, VIRTUAL_START, now_utc};
+use crate::report::{ReportDocument, Statement, VIRTUAL_START, now_utc};
 use anyhow::anyhow;
 use std::any::Any;
 use std::fmt::Debug;
@@ -18,6 +18,7 @@ pub struct Experiment {
     scenario: Box<dyn AnyScenario>,
     source: ScenarioSource,
     warning: Option<String>,
+    statements: Vec<Statement>,
 }
 
 /// A report, and the number of its runs.
@@ -84,8 +85,13 @@ impl<S: Study> AnyScenario for S {
 }
 
 impl Experiment {
-    pub(crate) fn new(scenario: Box<dyn AnyScenario>, source: ScenarioSource, warning: Option<String>) -> Self {
-        Experiment { scenario, source, warning }
+    pub(crate) fn new(
+        scenario: Box<dyn AnyScenario>,
+        source: ScenarioSource,
+        warning: Option<String>,
+        statements: Vec<Statement>,
+    ) -> Self {
+        Experiment { scenario, source, warning, statements }
     }
 
     /// What is to be changed in its file, although it still can be run.
@@ -148,7 +154,14 @@ impl Experiment {
         observer: &mut Observer<'_>,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<ReportWithRuns, RunError> {
-        self.scenario.run(record, observer, stop)
+        let (mut report, measured) = self.scenario.run(record, observer, stop)?;
+        report.compare_statements(&self.statements);
+        Ok((report, measured))
+    }
+
+    /// What its paper states, where it is run as published.
+    pub fn statements(&self) -> &[Statement] {
+        &self.statements
     }
 
     /// The scenario, if it is of that kind.

@@ -44,6 +44,8 @@ pub struct Overrides {
     pub idle: Option<Span>,
     /// Kinds of paths of the atlas.
     pub kinds: Vec<PathKind>,
+    /// Whether it is run as it was published: over all points of its paper, whose statements are judged.
+    pub as_published: bool,
 }
 
 impl Overrides {

@@ -97,6 +97,14 @@ impl SiteFlow {
         self.config.bypasses_plane
     }
 
+    /// Of each of its packets.
+    pub(super) fn header_bytes(&self) -> u32 {
+        match &self.ends {
+            FlowEnds::Tcp { config, .. } => config.header_bytes,
+            FlowEnds::Udp { .. } => UDP_HEADER_BYTES,
+        }
+    }
+
     /// A path is back that has this delay.
     pub(super) fn record_restoration(&mut self, delay: Span, now: Time) {
         self.pending_restoration = Some((now, now + delay));

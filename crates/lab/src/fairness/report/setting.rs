@@ -42,7 +42,8 @@ fn describe_group(group: &ConnectionGroup) -> String {
     let hops = match &group.hops[..] {
         [] => String::new(),
         hops => {
-            let each = |hop: &AccessHop| hop.rate.map_or_else(|| "802.11ac".to_owned(), |rate| rate.to_string());
+            let radio = |hop: &AccessHop| if hop.cellular { "a cellular line" } else { "802.11ac" };
+            let each = |hop: &AccessHop| hop.rate.map_or_else(|| radio(hop).to_owned(), |rate| rate.to_string());
             format!(" behind {}", hops.iter().map(each).collect::<Vec<_>>().join(", "))
         }
     };

@@ -40,7 +40,56 @@ pub(super) fn report_tables(report: &FairnessReport) -> Vec<Table> {
             },
         ),
         summary_table(report),
+        parameter_table(report),
     ]
+}
+
+/// A discipline's parameter, and the settings that differ from the discipline without settings in nothing else.
+struct VariedParameter<'r> {
+    discipline: &'r str,
+    name: &'r str,
+    /// With each one's index over all cases, that of the default first.
+    settings: Vec<(&'r str, f64)>,
+}
+
+impl<'r> VariedParameter<'r> {
+    /// The setting with the highest index, or the lowest where the sign is negative.
+    fn extreme(&self, sign: f64) -> (&'r str, f64) {
+        let found = self.settings.iter().copied().max_by(|one, other| (sign * one.1).total_cmp(&(sign * other.1)));
+        found.unwrap_or_default()
+    }
+}
+
+/// What each parameter matters: nothing where no discipline is run with and without settings.
+fn parameter_table(report: &FairnessReport) -> Table {
+    let setting = |(value, index): (&str, f64)| format!("{value} ({index:.3})");
+    let columns: [Column<'_, VariedParameter<'_>>; 6] = [
+        ("discipline", &|own| own.discipline.to_owned()),
+        ("parameter", &|own| own.name.to_owned()),
+        ("settings", &|own| own.settings.len().to_string()),
+        ("best (mean index)", &|own| setting(own.extreme(1.0))),
+        ("worst (mean index)", &|own| setting(own.extreme(-1.0))),
+        ("difference", &|own| format!("{:.3}", own.extreme(1.0).1 - own.extreme(-1.0).1)),
+    ];
+    Table::from_items("What each parameter matters, the others as by default", &varied_parameters(report), &columns)
+}
+
+fn varied_parameters(report: &FairnessReport) -> Vec<VariedParameter<'_>> {
+    let index = |name: &str| report.summary.disciplines.get(name)?.mean_jain_index;
+    let mut varied: Vec<VariedParameter<'_>> = Vec::new();
+    for text in report.summary.discipline_names() {
+        let mut parts = text.split(':');
+        let (Some(discipline), Some(given), None) = (parts.next(), parts.next(), parts.next()) else { continue };
+        let (Some((name, value)), Some(own)) = (given.split_once('='), index(text)) else { continue };
+        let Some(default) = index(discipline) else { continue };
+        match varied.iter_mut().find(|known| known.discipline == discipline && known.name == name) {
+            Some(known) => known.settings.push((value, own)),
+            None => {
+                varied.push(VariedParameter { discipline, name, settings: vec![("default", default), (value, own)] })
+            }
+        }
+    }
+    varied
 }
 
 /// The groups whose figures stand side by side.
@@ -117,4 +166,34 @@ fn published_cells(report: &FairnessReport) -> Vec<Vec<String>> {
         vec![format!("paper: {name}"), format!("{mean:.3}"), format!("{min:.3}"), "–".into(), lost]
     };
     vec![line("FIFO", |mix| mix.fifo), line("FQ-CoDel", |mix| mix.fq_codel), line("Cebinae", |mix| mix.cebinae)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fairness::FairnessExperiment;
+    use crate::scenario::load;
+    use crate::study::Overrides;
+
+    #[test]
+    fn a_parameter_matters_as_much_as_its_settings_differ() {
+        let experiment = load("fair-parameters", &Overrides::default()).unwrap();
+        let experiment = experiment.into_scenario::<FairnessExperiment>().unwrap();
+        let mut report = FairnessReport::new(&experiment, "2026-11-20T12:00:00Z".into(), Vec::new());
+        assert!(parameter_table(&report).rows.is_empty());
+        let names = ["fair-codel", "fair-codel:stat-int=1", "fair-codel:stat-int=9", "fair-codel:a=1:b=2", "red:min=1"];
+        for (name, index) in names.into_iter().zip([0.98, 0.99, 0.9, 0.1, 0.2]) {
+            let own = DisciplineSummary {
+                mean_jain_index: Some(index),
+                min_jain_index: None,
+                min_utilisation_ratio: None,
+                goodput_loss_ratio: None,
+            };
+            report.summary.disciplines.insert(name.to_owned(), own);
+            let point = PointSummary { discipline: name.to_owned(), ..PointSummary::default() };
+            report.summary.points.push(point);
+        }
+        let table = parameter_table(&report);
+        assert_eq!(table.rows, [["fair-codel", "stat-int", "3", "1 (0.990)", "9 (0.900)", "0.090"].map(str::to_owned)]);
+    }
 }

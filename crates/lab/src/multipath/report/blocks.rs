@@ -1,6 +1,7 @@
 //! What is said of goodput by the length of writes.
 
 use super::document::MultipathReport;
+use crate::multipath::block_spectrum::{PeriodPower, block_spectra, significant_power};
 use crate::multipath::block_sweep::{BlockRate, period_ratio};
 use crate::multipath::row::MultipathRow;
 use crate::report::Table;
@@ -10,6 +11,7 @@ use crate::report::plot::{
 };
 use crate::statistics::mean;
 use plotters::prelude::*;
+use serde::Serialize;
 
 /// With what the others are compared.
 const DIRECT_CONTENDER: &str = "single";
@@ -73,6 +75,7 @@ pub(super) fn conclusions(report: &MultipathReport) -> Vec<String> {
                 );
             }
             lines.extend(measured_period(report, case, contender));
+            lines.extend(strongest_periods(report, case, contender));
         }
     }
     lines
@@ -100,6 +103,44 @@ fn measured_period(report: &MultipathReport, case: &str, contender: &str) -> Opt
     Some(format!(
         "{case}: {contender}: writes of a multiple of 4 bytes carry {gain:+.1} % against their neighbours; the paper saw {seen}"
     ))
+}
+
+/// A period of a run.
+#[derive(Debug, Serialize)]
+pub(super) struct RunPeriod<'r> {
+    case: &'r str,
+    contender: &'r str,
+    run: u32,
+    #[serde(flatten)]
+    period: PeriodPower,
+}
+
+/// The periods in all runs.
+pub(super) fn spectra(report: &MultipathReport) -> Vec<RunPeriod<'_>> {
+    let of_row = |row: &'_ MultipathRow| block_spectra(&row.blocks);
+    report.rows.iter().flat_map(|row| of_row(row).into_iter().map(|period| RunPeriod::new(row, period))).collect()
+}
+
+impl<'r> RunPeriod<'r> {
+    fn new(row: &'r MultipathRow, period: PeriodPower) -> Self {
+        RunPeriod { case: &row.case, contender: &row.contender, run: row.run, period }
+    }
+}
+
+/// For each run of consecutive lengths: the first run's.
+fn strongest_periods(report: &MultipathReport, case: &str, contender: &str) -> Vec<String> {
+    let own = case_rows(report, case).find(|row| row.contender == contender);
+    let spectra = own.map(|row| block_spectra(&row.blocks)).unwrap_or_default();
+    let strongest = |spectrum: &[PeriodPower]| {
+        let PeriodPower { first_bytes, last_bytes, period_bytes, power } =
+            spectrum.iter().copied().max_by(|one, other| one.power.total_cmp(&other.power))?;
+        let verdict = if power > significant_power() { "told from noise" } else { "as noise has it" };
+        Some(format!(
+            "{case}: {contender}: of lengths of {first_bytes} to {last_bytes} bytes, the strongest period is of {period_bytes} bytes, \
+             {power:.1} × what noise has on average: {verdict}"
+        ))
+    };
+    spectra.chunk_by(|one, next| one.first_bytes == next.first_bytes).filter_map(strongest).collect()
 }
 
 /// Of the axis of lengths: a label for each power of two.

@@ -6,6 +6,7 @@ use super::{blocks, trace};
 use crate::multipath::row::MultipathRow;
 use crate::multipath::summary::PointSummary;
 use crate::report::cases::{CaseAxis, CaseSeries, PlotFrame, case_plot, without_interval};
+use crate::report::heat_map::{HeatAxis, heat_map};
 use crate::report::plot::{Plot, PlotResult, SERIES_COLOURS, draw_chart, draw_plot, series_colour};
 use kumade_probe_train::Estimate;
 use plotters::prelude::*;
@@ -132,9 +133,11 @@ fn setting_plots(report: &MultipathReport) -> PlotResult<Vec<Plot>> {
         let is_tuned = |name: &&&str| name.strip_prefix(*plane).is_some_and(|rest| rest.starts_with(SETTING_SEPARATOR));
         let tuned: Vec<_> = contenders.iter().filter(is_tuned).copied().collect();
         if !tuned.is_empty() {
-            plots.push(setting_plot(report, plane, &tuned, "goodput, Mbit/s", &|point| {
-                Some(point.goodput_bits_per_second?.value / 1e6)
-            })?);
+            let goodput = |point: &PointSummary| Some(point.goodput_bits_per_second?.value / 1e6);
+            plots.push(setting_plot(report, plane, &tuned, "goodput, Mbit/s", &goodput)?);
+            if tuned.len().min(report.summary.cases().len()) >= MIN_MAP_SIDE {
+                plots.push(setting_map(report, plane, &tuned, &goodput)?);
+            }
             if report.rows.iter().any(|row| row.echo.is_some()) {
                 let echo = |point: &PointSummary| Some(point.echo_p99_seconds? * 1e3);
                 plots.push(setting_plot(report, plane, &tuned, "echo p99, ms", &echo)?);
@@ -167,6 +170,45 @@ fn setting_plot(
     case_plot(&CaseAxis { name: "setting", labels, is_swept: true }, &frame, &series)
 }
 
+/// Fewer settings or cases are read better as lines.
+const MIN_MAP_SIDE: usize = 6;
+
+/// Goodput by setting and case.
+fn setting_map(
+    report: &MultipathReport,
+    plane: &str,
+    tuned: &[&str],
+    value: &dyn Fn(&PointSummary) -> Option<f64>,
+) -> PlotResult<Plot> {
+    let cases = report.summary.cases();
+    let row = |case: &&str| tuned.iter().map(|name| report.summary.point(case, name).and_then(value)).collect();
+    let rows: Vec<Vec<_>> = cases.iter().map(row).collect();
+    let ([x_form, y_form], [x_labels, y_labels]) = {
+        let (x, y) = (without_common_parts(tuned), without_common_parts(&cases));
+        ([x.0, y.0], [x.1, y.1])
+    };
+    let title = format!("{plane} by setting and case");
+    let frame = PlotFrame { title: &title, caption: "Goodput, Mbit/s.", y_axis: "", y_range: (0.0, 0.0) };
+    heat_map(
+        &frame,
+        [HeatAxis { name: &x_form, labels: x_labels }, HeatAxis { name: &y_form, labels: y_labels }],
+        &rows,
+    )
+}
+
+/// What all names have in common, with dots in place of the rest; and that rest of each.
+fn without_common_parts(names: &[&str]) -> (String, Vec<String>) {
+    let common = |one: &str, other: &str| one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+    let reversed: Vec<String> = names.iter().map(|name| name.chars().rev().collect()).collect();
+    let first = names.first().copied().unwrap_or_default();
+    let before = names.iter().map(|name| common(first, name)).min().unwrap_or(0);
+    let shortest = names.iter().map(|name| name.chars().count()).min().unwrap_or(0);
+    let after = reversed.iter().map(|name| common(&reversed[0], name)).min().unwrap_or(0).min(shortest - before);
+    let part = |name: &str| name.chars().take(name.chars().count() - after).skip(before).collect::<String>();
+    let (head, tail) = (first.chars().take(before), first.chars().skip(first.chars().count() - after));
+    (head.chain(['…']).chain(tail).collect(), names.iter().map(|name| part(name)).collect())
+}
+
 /// As the paper's Fig. 6: the numbers of packets in the order of their arrival.
 fn arrival_plot(row: &MultipathRow) -> PlotResult<Plot> {
     let first = row.arrival_order.iter().copied().min().unwrap_or(0);
@@ -187,4 +229,17 @@ fn arrival_plot(row: &MultipathRow) -> PlotResult<Plot> {
         caption: "Packets from the middle of the first run, numbered as they were sent.".to_owned(),
         svg,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_of_a_map_are_what_differs() {
+        let (form, labels) = without_common_parts(&["tcp, RTO 1 s", "tcp, RTO 10 s", "tcp, RTO 2 s"]);
+        assert_eq!((&*form, &labels[..]), ("tcp, RTO … s", &["1".to_owned(), "10".to_owned(), "2".to_owned()][..]));
+        assert_eq!(without_common_parts(&["one"]), ("one…".to_owned(), vec![String::new()]));
+        assert_eq!(without_common_parts(&["aa", "a"]), ("a…".to_owned(), vec!["a".to_owned(), String::new()]));
+    }
 }

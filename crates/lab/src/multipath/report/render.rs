@@ -1,13 +1,16 @@
 use super::document::MultipathReport;
-use super::{conclusions, plots, tables};
+use super::{blocks, conclusions, plots, tables};
 use crate::paper::Paper;
 use crate::report::plot::{Plot, PlotResult};
 use crate::report::{CsvResult, ReportParts, Table, Values};
 
+const EXTRA_FILES: [&str; 3] = ["blocks.csv", "spectrum.csv", "trace.csv"];
 const BLOCK_COLUMNS: &str =
     "*blocks case contender run blocks.block_bytes blocks.no_delay blocks.goodput_bits_per_second";
 const TRACE_COLUMNS: &str = "*trace case contender run trace.layer trace.connection trace.seconds trace.sequence_bytes \
                              trace.payload_bytes trace.is_repeat";
+
+const SPECTRUM_COLUMNS: &str = "case contender run first_bytes last_bytes period_bytes power";
 
 impl ReportParts for MultipathReport {
     const RATE_DEFINITION: &'static str = "Goodput counts payload, the paths' rates IP packets.";
@@ -44,13 +47,21 @@ impl ReportParts for MultipathReport {
         plots::draw_plots(self)
     }
 
-    /// Goodput by the length of writes, and segments: where there are any.
+    /// Goodput by the length of writes with its periods, and segments: where there are any.
     fn extra_files(&self) -> Vec<(&'static str, CsvResult)> {
-        let files = [("blocks.csv", BLOCK_COLUMNS), ("trace.csv", TRACE_COLUMNS)];
-        let read = |(name, columns)| (name, Values::from_rows(&self.rows, columns));
-        let files =
-            files.map(read).into_iter().filter(|(_, values)| values.as_ref().is_ok_and(|v| !v.lines.is_empty()));
-        files.map(|(name, values)| (name, values.map_err(Into::into).and_then(|values| values.to_csv()))).collect()
+        let files = EXTRA_FILES.iter().filter_map(|file| Some((*file, self.extra_values(file)?)));
+        let files = files.filter(|(_, values)| !values.lines.is_empty());
+        files.map(|(file, values)| (file, values.to_csv())).collect()
+    }
+
+    fn extra_values(&self, file: &str) -> Option<Values> {
+        let values = match file {
+            "blocks.csv" => Values::from_rows(&self.rows, BLOCK_COLUMNS),
+            "spectrum.csv" => Values::from_rows(&blocks::spectra(self), SPECTRUM_COLUMNS),
+            "trace.csv" => Values::from_rows(&self.rows, TRACE_COLUMNS),
+            _ => return None,
+        };
+        values.ok()
     }
 }
 
@@ -70,7 +81,11 @@ mod tests {
 
     /// A report in which all contenders did the same.
     fn made(name: &str) -> MultipathReport {
-        let experiment = load(name, &Overrides::default()).unwrap().into_scenario::<MultipathExperiment>().unwrap();
+        made_with(name, &Overrides::default())
+    }
+
+    fn made_with(name: &str, overrides: &Overrides) -> MultipathReport {
+        let experiment = load(name, overrides).unwrap().into_scenario::<MultipathExperiment>().unwrap();
         let seconds = Span::from_secs(10);
         let row = |point: &MultipathPoint<'_>| {
             let order = Reordering {
@@ -210,10 +225,67 @@ mod tests {
         let text = made("block-size").to_text();
         assert!(text.contains("single: writes of a multiple of 4 bytes carry +10.0 %"), "{text}");
         assert!(
+            text.contains("single: of lengths of 500 to 540 bytes, the strongest period is of 4 bytes, "),
+            "{text}"
+        );
+        assert!(
             text.contains(
                 "writes of 16 bytes: tunnel-rake carries 1.00 of what is carried directly; required 0.95: met"
             )
         );
+    }
+
+    /// A misspelt case or contender would leave a statement without a figure.
+    #[test]
+    fn every_statement_of_a_paper_finds_its_rows() {
+        let options = Overrides { as_published: true, ..Overrides::default() };
+        for name in ["block-size", "tunnel-rto", "tunnel-rto-both", "tunnel-trace", "multipath-tcp"] {
+            let mut report = made_with(name, &options);
+            report.compare_statements(load(name, &options).unwrap().statements());
+            assert!(!report.statements.is_empty(), "{name}");
+            assert!(
+                report.statements.iter().all(|statement| statement.holds.is_some()),
+                "{name}: {:?}",
+                report.statements
+            );
+        }
+    }
+
+    #[test]
+    fn a_run_as_published_judges_what_the_paper_states() {
+        let options = Overrides {
+            bottleneck: Some(BottleneckKind::Virtual),
+            duration: Some(Span::from_secs(3)),
+            runs: Some(1),
+            as_published: true,
+            ..Overrides::default()
+        };
+        let experiment = load("tunnel-trace", &options).unwrap();
+        let (report, runs) = experiment.run(&mut experiment.new_record(), &mut |_| (), &|| false).unwrap();
+        assert_eq!(runs, 3);
+        let read = MultipathReport::from_json(&report.to_json().unwrap()).unwrap();
+        assert_eq!(read.statements.len(), 2);
+        assert!(read.statements.iter().all(|statement| statement.holds.is_some()), "{:?}", read.statements);
+        // Segments of both layers are known in virtual time, too.
+        assert!(read.rows.iter().all(|row| row.trace.iter().any(|s| s.layer == TcpLayer::Lower)));
+        assert!(read.rows.iter().all(|row| row.trace.iter().any(|s| s.layer == TcpLayer::Upper)));
+        let (text, page) = (report.to_text(), report.to_html().unwrap());
+        assert!(
+            text.contains("What the paper states, or leaves open\n- ")
+                && text.contains("loss alone makes no lasting collapse"),
+            "{text}"
+        );
+        assert!(page.contains("<h2>What the paper states, or leaves open</h2>"));
+        let schema = schema::published_schema::<MultipathReport>("kumade.lab.multipath.1");
+        assert!(schema.is_valid(&serde_json::from_str(&report.to_json().unwrap()).unwrap()));
+    }
+
+    #[test]
+    fn many_settings_and_cases_have_a_map() {
+        let titles =
+            |name| plots::draw_plots(&made(name)).unwrap().into_iter().map(|plot| plot.title).collect::<Vec<_>>();
+        assert!(titles("tunnel-rto-both").contains(&"tunnel-tcp by setting and case".to_owned()));
+        assert!(!titles("tunnel-rto").iter().any(|title| title.ends_with("and case")));
     }
 
     #[test]
@@ -225,7 +297,10 @@ mod tests {
         // Five contenders with three segments each.
         assert_eq!(names("tunnel-trace"), [("trace.csv", 16)]);
         assert_eq!(names("tunnel-rto"), []);
-        assert!(names("block-size")[0].1 > 100);
+        let names = names("block-size");
+        assert!(names[0].1 > 100, "{names:?}");
+        // Periods of 3 to 16 bytes for each contender.
+        assert_eq!(names[1], ("spectrum.csv", 1 + 5 * 14));
     }
 
     #[test]

@@ -1,0 +1,295 @@
+use super::cells::three_digits;
+use super::values::Values;
+use crate::statistics::{distinct, mean, median, min_and_max};
+use kumade_units::parse;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What a paper states, as a figure of an experiment's rows and the bounds within which that is to be.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Statement {
+    /// In words, as the paper has it.
+    pub says: String,
+    /// A column of the rows' CSV: its mean over the rows, …
+    pub figure: String,
+    /// … or over those of this further file of the report.
+    pub file: Option<String>,
+    /// Which rows: columns, each with what it holds there.
+    #[serde(rename = "in", default)]
+    pub rows: BTreeMap<String, Condition>,
+    /// By what the figure is divided; if none, it is taken as it is.
+    pub relative_to: Option<Divisor>,
+    /// A column: the figure is taken for each of its values by itself, and each is to be within the bounds.
+    pub by: Option<String>,
+    /// The part of these values that is to be; all, if not given.
+    #[serde(deserialize_with = "part", default = "all")]
+    pub in_at_least: f64,
+    /// The paper's figure.
+    pub published: Option<f64>,
+    /// What the figure is to be at least, …
+    pub min: Option<f64>,
+    /// … and at most.
+    pub max: Option<f64>,
+    /// Why it does not hold here, where that is known. Told where it does not.
+    pub reason: Option<String>,
+}
+
+/// What a column holds.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Condition {
+    /// This.
+    One(Scalar),
+    /// One of these.
+    Any(Vec<Scalar>),
+    /// A number between these.
+    Range(NumberRange),
+}
+
+/// Numbers between two, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NumberRange {
+    /// At least.
+    pub from: f64,
+    /// At most.
+    pub to: f64,
+}
+
+/// A value of a column.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Scalar {
+    /// Yes or no.
+    Truth(bool),
+    /// A number.
+    Number(f64),
+    /// A text; an asterisk at its end stands for anything.
+    Text(String),
+}
+
+/// By what a figure is divided.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Divisor {
+    /// A number.
+    Number(f64),
+    /// The same figure of other rows: the same columns, but for these.
+    Rows(BTreeMap<String, Condition>),
+}
+
+/// What a paper states, and what came out here.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StatementResult {
+    /// In words, as the paper has it.
+    pub says: String,
+    /// The paper's figure; null where it has none.
+    pub published: Option<f64>,
+    /// The figure here, the median of several; null where nothing was measured.
+    pub value: Option<f64>,
+    /// The least of them.
+    pub min_value: Option<f64>,
+    /// The greatest of them.
+    pub max_value: Option<f64>,
+    /// How many there are, …
+    pub values: usize,
+    /// … and how many of these are within the bounds.
+    pub values_within: usize,
+    /// What was to be reached at least.
+    pub min: Option<f64>,
+    /// What was to be reached at most.
+    pub max: Option<f64>,
+    /// Whether it holds; null where nothing was measured.
+    pub holds: Option<bool>,
+    /// Why it does not, where that is known.
+    pub reason: Option<String>,
+}
+
+type Selection = BTreeMap<String, Condition>;
+
+impl Statement {
+    /// Whether it can be judged.
+    ///
+    /// # Errors
+    /// It has no bound.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let is_bounded = self.min.is_some() || self.max.is_some();
+        if is_bounded { Ok(()) } else { Err(format!("nothing judges `{}`: give it a min or a max", self.says)) }
+    }
+
+    /// What came out, in these rows.
+    pub(crate) fn compare_with(&self, values: Option<&Values>) -> StatementResult {
+        let figures = values.map(|values| self.figures(values)).unwrap_or_default();
+        let is_within =
+            |value: &&f64| self.min.is_none_or(|min| **value >= min) && self.max.is_none_or(|max| **value <= max);
+        let within = figures.iter().filter(is_within).count();
+        let holds = (!figures.is_empty()).then_some(within as f64 >= figures.len() as f64 * self.in_at_least);
+        StatementResult {
+            says: self.says.clone(),
+            published: self.published,
+            value: median(&figures),
+            min_value: min_and_max(&figures).map(|(min, _)| min),
+            max_value: min_and_max(&figures).map(|(_, max)| max),
+            values: figures.len(),
+            values_within: within,
+            min: self.min,
+            max: self.max,
+            holds,
+            reason: self.reason.clone().filter(|_| holds == Some(false)),
+        }
+    }
+
+    /// One, or one for each value of the column by which it is taken.
+    fn figures(&self, values: &Values) -> Vec<f64> {
+        let Some(by) = &self.by else { return self.figure(values, &self.rows).into_iter().collect() };
+        let Some(place) = values.column(by) else { return Vec::new() };
+        let own = values.lines.iter().filter(|line| is_selected(values, line, &self.rows));
+        let keys = distinct(own.map(|line| &line[place]));
+        let figure = |key: &Value| {
+            let mut rows = self.rows.clone();
+            rows.insert(by.clone(), Condition::One(Scalar::from_value(key)?));
+            self.figure(values, &rows)
+        };
+        keys.into_iter().filter_map(figure).collect()
+    }
+
+    fn figure(&self, values: &Values, rows: &Selection) -> Option<f64> {
+        let own = self.mean(values, rows)?;
+        let divisor = match &self.relative_to {
+            None => 1.0,
+            Some(Divisor::Number(number)) => *number,
+            Some(Divisor::Rows(other)) => {
+                let other = rows.iter().chain(other).map(|(column, condition)| (column.clone(), condition.clone()));
+                self.mean(values, &other.collect())?
+            }
+        };
+        Some(own / divisor).filter(|quotient| quotient.is_finite())
+    }
+
+    fn mean(&self, values: &Values, rows: &Selection) -> Option<f64> {
+        let place = values.column(&self.figure)?;
+        let own = values.lines.iter().filter(|line| is_selected(values, line, rows));
+        mean(&own.filter_map(|line| line[place].as_f64()).collect::<Vec<_>>())
+    }
+}
+
+fn is_selected(values: &Values, line: &[Value], rows: &Selection) -> bool {
+    rows.iter().all(|(column, condition)| {
+        values.column(column).is_some_and(|place| match condition {
+            Condition::One(scalar) => scalar.is_value(&line[place]),
+            Condition::Any(scalars) => scalars.iter().any(|scalar| scalar.is_value(&line[place])),
+            Condition::Range(NumberRange { from, to }) => {
+                line[place].as_f64().is_some_and(|value| (*from..=*to).contains(&value))
+            }
+        })
+    })
+}
+
+impl Scalar {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Bool(truth) => Some(Scalar::Truth(*truth)),
+            Value::Number(number) => number.as_f64().map(Scalar::Number),
+            Value::String(text) => Some(Scalar::Text(text.clone())),
+            _ => None,
+        }
+    }
+
+    fn is_value(&self, value: &Value) -> bool {
+        match self {
+            Scalar::Truth(truth) => value.as_bool() == Some(*truth),
+            Scalar::Number(number) => value.as_f64() == Some(*number),
+            Scalar::Text(text) => value.as_str().is_some_and(|value| match text.strip_suffix('*') {
+                Some(beginning) => value.starts_with(beginning),
+                None => value == text,
+            }),
+        }
+    }
+}
+
+impl StatementResult {
+    /// In one sentence.
+    pub(crate) fn in_words(&self) -> String {
+        let verdict = match self.holds {
+            Some(true) => "holds",
+            Some(false) => "does not hold",
+            None => "not measured",
+        };
+        let published = self.published.map(|published| format!("published {}", three_digits(published)));
+        let range = self.min_value.zip(self.max_value).filter(|_| self.values > 1).map(|(min, max)| {
+            let (within, all) = (self.values_within, self.values);
+            format!(" ({} to {}, {within} of {all} as required)", three_digits(min), three_digits(max))
+        });
+        let here = self.value.map(|value| format!("here {}{}", three_digits(value), range.unwrap_or_default()));
+        let bounds = [("at least", self.min), ("at most", self.max)];
+        let bounds: Vec<_> =
+            bounds.iter().filter_map(|(word, bound)| bound.map(|b| format!("{word} {}", three_digits(b)))).collect();
+        let required = Some(format!("required {}", bounds.join(" and ")));
+        let figures: Vec<_> = [published, here, required, self.reason.clone()].into_iter().flatten().collect();
+        format!("{verdict}: {}: {}", self.says, figures.join("; "))
+    }
+}
+
+fn part<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    parse::ratio(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+}
+
+const fn all() -> f64 {
+    1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn values() -> Values {
+        let row = |case: &str, bytes: u32, rate: f64| json!({"case": case, "bytes": bytes, "rate": rate});
+        let rows = [row("a", 1, 10.0), row("a", 2, 20.0), row("b", 1, 5.0), row("b", 2, 40.0), row("b", 2, 60.0)];
+        Values::from_rows(&rows, "case bytes rate").unwrap()
+    }
+
+    fn result(text: &str) -> StatementResult {
+        let statement: Statement = toml::from_str(&format!("says = \"so\"\nfigure = \"rate\"\n{text}")).unwrap();
+        statement.check().unwrap();
+        statement.compare_with(Some(&values()))
+    }
+
+    #[test]
+    fn a_figure_is_a_mean_of_the_rows_or_a_quotient_of_two() {
+        let alone = result("in = { case = \"b\", bytes = 2 }\nmax = 50.0");
+        assert_eq!((alone.value, alone.holds), (Some(50.0), Some(true)));
+        let quotient =
+            result("in = { case = \"b\", bytes = 2 }\nrelative_to = { case = \"a\" }\npublished = 3\nmin = 3");
+        assert_eq!((quotient.value, quotient.holds), (Some(2.5), Some(false)));
+        assert_eq!(quotient.in_words(), "does not hold: so: published 3.00; here 2.50; required at least 3.00");
+        assert_eq!(result("in = { case = [\"a\", \"b\"], bytes = 1 }\nrelative_to = 7.5\nmin = 1").value, Some(1.0));
+    }
+
+    #[test]
+    fn a_figure_for_each_value_of_a_column_holds_where_enough_of_them_do() {
+        let each = "in = { case = \"b*\", bytes = { from = 1, to = 2 } }\nrelative_to = { case = \"a\" }\nby = \"bytes\"\nmin = 1.0";
+        let all = result(&format!("{each}\nreason = \"because\""));
+        assert_eq!((all.values, all.values_within, all.holds), (2, 1, Some(false)));
+        assert!(
+            all.in_words().ends_with("here 1.50 (0.50 to 2.50, 1 of 2 as required); required at least 1.00; because")
+        );
+        let half = result(&format!("{each}\nin_at_least = \"50%\"\nreason = \"because\""));
+        assert_eq!((half.holds, half.reason), (Some(true), None));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_judged() {
+        for text in ["in = { case = \"c\" }\nmin = 1", "in = { length = 1 }\nmin = 1", "relative_to = 0\nmin = 1"] {
+            let none = result(text);
+            assert_eq!((none.value, none.holds), (None, None), "{text}");
+            assert!(none.in_words().starts_with("not measured: so: required"), "{}", none.in_words());
+        }
+        let statement: Statement = toml::from_str("says = \"so\"\nfigure = \"rate\"").unwrap();
+        assert!(statement.check().unwrap_err().contains("nothing judges `so`"));
+    }
+}
