@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// Short experiments in virtual time, one of each kind that has one, with how many runs they are.
+/// Short experiments in virtual time, of each kind that has one, and one that judges what its paper states, with how many runs they are.
 const EXPERIMENTS: &[(&[&str], usize)] = &[
     (
         &[
@@ -26,6 +26,7 @@ const EXPERIMENTS: &[(&[&str], usize)] = &[
     (&["fair-wired", "--runs", "2", "--delay", "4ms", "--duration", "1s", "--discipline", "codel,fair-share"], 4),
     (&["fair-attack", "--row", "1", "--runs", "2", "--duration", "1s", "--discipline", "codel,fair-share"], 4),
     (&["multipath-unequal", "--row", "1,2", "--runs", "1", "--duration", "1s", "--warm-up", "1s"], 8),
+    (&["tunnel-trace", "--as-published", "--runs", "1", "--duration", "3s"], 3),
     (&["nat-session", "--row", "1,2", "--runs", "2"], 4),
     (&["path-atlas", "--runs", "2", "--kind", "fifo,elastic"], 8),
 ];
