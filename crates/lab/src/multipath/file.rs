@@ -19,7 +19,7 @@ const MIN_DURATION: Span = Span::from_millis(100);
 /// Of numbered packets: their number and time must fit, and no packet be fragmented inside a tunnel.
 const PAYLOAD_BYTES: RangeInclusive<u32> = 16..=1300;
 const NUMBERED_PACKETS: RangeInclusive<u64> = 10..=10_000_000;
-const WINDOW_BYTES: RangeInclusive<u64> = 2000..=16 << 20;
+const WINDOW_BYTES: RangeInclusive<u64> = 64 << 10..=16 << 20;
 /// Lengths of writes, and how many.
 const BLOCK_BYTES: RangeInclusive<u32> = 1..=65_536;
 const MAX_BLOCK_LENGTHS: usize = 2000;
@@ -289,8 +289,9 @@ fn check_case(case: &MultipathCase, duration: Span) -> Result<(), String> {
     let twice =
         case.contenders.iter().enumerate().find(|(place, contender)| case.contenders[..*place].contains(contender));
     reject_if(twice.is_some(), || of(format!("{} is named twice", twice.map_or("", |(_, twice)| twice.plane.name()))))?;
-    reject_if(case.window_bytes.is_some_and(|window| !WINDOW_BYTES.contains(&window)), || {
-        of("choose a window of 2000 bytes to 16 MB".into())
+    let is_kept = |window: u64| WINDOW_BYTES.contains(&window) && window.is_power_of_two();
+    reject_if(case.window_bytes.is_some_and(|window| !is_kept(window)), || {
+        of("choose a window of 64 kB to 16 MB that is a power of two: the kernel keeps to no others".into())
     })?;
     let Some(cut) = case.outage else { return Ok(()) };
     reject_if(!(1..=paths).contains(&cut.path) || !(Span::ZERO..duration).contains(&cut.after), || {
@@ -417,7 +418,7 @@ mod tests {
             ("paths = [{ rate = \"1mbit\", delay = \"9ms\", loss = \"60%\" }]", "a loss of 0 to 50 %"),
             ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\nratios = [\"1:1\"]", "is of 2 paths, and there are 1"),
             ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\ncut = { path = 2, after = \"1s\" }", "cutting path 2"),
-            ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\nwindow = \"1b\"", "a window of 2000 bytes"),
+            ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\nwindow = \"1b\"", "a power of two"),
             ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\nplanes = [\"direct\", \"direct\"]", "named twice"),
             ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\nrequired = { bond = \"9%\" }", "`bond` is no plane"),
             ("paths = [{ rate = \"1mbit\", delay = \"9ms\" }]\nratios = [\"x\"]", "`x` is no ratio"),
