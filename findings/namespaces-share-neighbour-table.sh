@@ -1,14 +1,26 @@
 #!/bin/sh
-# Linux 6.18 (Debian 12's iproute2 6.1): all network namespaces of a machine share one limit of neighbours, which only the first namespace
+# Linux 6.18, iproute2 6.1.0 (Debian 12): all network namespaces of a machine share one limit of neighbours, which only the first namespace
 # shows and sets (net.ipv4.neigh.default.gc_thresh3, 1024). Hosts in namespaces on one switch that all speak with each other reach it when
 # there are 33 of them, though each has 32 neighbours: resolution then fails for some, which looks like loss. A mesh of 100 monitors in
 # namespaces on one bridge had probes for 104 of 4950 pairs. With a router between, so that each host has one neighbour, nothing is lost.
 #
-# Needs unprivileged user namespaces, iproute2 and ping. Nothing of the machine is touched.
-# Seen on 2026-11-28: 24 hosts 0 of 552 pairs without an answer, 60 hosts 915 of 3540.
+# Needs unprivileged user namespaces, apt-get and dpkg-deb (Debian, Ubuntu). The packages are unpacked in a temporary folder; nothing is
+# installed, and nothing of the machine is touched.
+# Seen on 2026-11-28 with Linux 6.18.44: 24 hosts 0 of 552 pairs without an answer, 60 hosts 915 of 3540.
 set -eu
+version=6.1.0-3
+ping_version=3:20221126-1+deb12u1
 if [ -z "${INSIDE:-}" ]; then
-  INSIDE=yes exec unshare --user --map-root-user --net --mount --pid --fork --kill-child sh "$0"
+  folder=$(mktemp -d)
+  trap 'rm -r "$folder"' EXIT
+  cp "$0" "$folder/script"
+  cd "$folder"
+  chmod 755 .
+  apt-get download "iproute2=$version" "iputils-ping=$ping_version" > log 2>&1 || { cat log; exit 1; }
+  for package in *.deb; do dpkg-deb --extract "$package" package; done
+  INSIDE=yes PATH="$folder/package/bin:$folder/package/sbin:$PATH" \
+    unshare --user --map-root-user --net --mount --pid --fork --kill-child sh "$folder/script"
+  exit
 fi
 mount -t tmpfs tmpfs /run
 

@@ -1,13 +1,24 @@
 #!/bin/sh
-# Linux 6.18 (Debian 12's iproute2 6.1): a connection exceeds the receive window of its route (`ip route … window`: "the maximal window for
+# Linux 6.18, iproute2 6.1.0 (Debian 12): a connection exceeds the receive window of its route (`ip route … window`: "the maximal window for
 # TCP to advertise", ip-route(8)). The route's window decides on the scale of windows in the SYN alone; what is advertised goes up to 65535
-# times that scale: with 40000 up to 65535, with 65536 up to 131070, with 1048576 up to 2097120. So the windows that hold are those of one
-# byte less than a power of two from 64 kB on.
+# times that scale. So the windows that hold are those of one byte less than a power of two from 64 kB on.
 #
-# Needs unprivileged user namespaces, iproute2 and python3. Nothing of the machine is touched. Seen on 2026-11-29.
+# Needs unprivileged user namespaces, python3, apt-get and dpkg-deb (Debian, Ubuntu). The package is unpacked in a temporary folder; nothing
+# is installed, and nothing of the machine is touched.
+# Seen on 2026-11-29 with Linux 6.18.44: with 40000 up to 65535, with 65536 up to 131070, with 1048576 up to 2097120.
 set -eu
+version=6.1.0-3
 if [ -z "${INSIDE:-}" ]; then
-  INSIDE=yes exec unshare --user --map-root-user --net --mount --pid --fork --kill-child sh "$0"
+  folder=$(mktemp -d)
+  trap 'rm -r "$folder"' EXIT
+  cp "$0" "$folder/script"
+  cd "$folder"
+  chmod 755 .
+  apt-get download "iproute2=$version" > log 2>&1 || { cat log; exit 1; }
+  dpkg-deb --extract iproute2_*.deb package
+  INSIDE=yes PATH="$folder/package/bin:$folder/package/sbin:$PATH" \
+    unshare --user --map-root-user --net --mount --pid --fork --kill-child sh "$folder/script"
+  exit
 fi
 mount -t tmpfs tmpfs /run
 ip netns add sender
