@@ -267,9 +267,8 @@ fn run_experiment(
 
 fn merge_runs(args: &MergeArgs) -> anyhow::Result<ExitCode> {
     let (experiment, mut record) = kumade_lab::read_runs(&args.directories)?;
-    let name = experiment.head().name;
     let (report, _) = experiment.run(&mut record, &mut |_| (), &|| false)?;
-    let directory = args.out.clone().unwrap_or_else(|| default_directory(name));
+    let directory = args.out.clone().unwrap_or_else(|| default_directory(&experiment));
     output_report(report.as_ref(), args.json, &directory)??;
     Ok(ExitCode::SUCCESS)
 }
@@ -285,8 +284,8 @@ fn output_report(report: &dyn ReportDocument, as_json: bool, directory: &Path) -
     Ok(printed)
 }
 
-fn default_directory(experiment: &str) -> PathBuf {
-    PathBuf::from("reports").join(experiment)
+fn default_directory(experiment: &Experiment) -> PathBuf {
+    PathBuf::from("reports").join(experiment.report_name())
 }
 
 impl RunArgs {
@@ -316,8 +315,7 @@ impl RunArgs {
     /// The report directory of an experiment.
     fn report_directory(&self, experiment: &Experiment) -> PathBuf {
         match &self.out {
-            None if self.as_published => default_directory(&format!("{}-as-published", experiment.head().name)),
-            None => default_directory(experiment.head().name),
+            None => default_directory(experiment),
             Some(out) if self.names.len() == 1 => out.clone(),
             Some(out) => out.join(experiment.head().name),
         }

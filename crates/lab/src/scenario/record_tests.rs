@@ -80,6 +80,18 @@ fn merged(directories: &[&TestDirectory]) -> Result<[String; 4], String> {
 }
 
 #[test]
+fn the_report_of_parts_as_published_takes_the_place_of_no_other() {
+    let directory = TestDirectory::new("published-parts");
+    let text = format!("{}[as-published]\nruns = 2\n", virtual_file());
+    let options = Overrides { as_published: true, ..Overrides::default() };
+    let published = read_scenario(&KINDS, &text, "own.toml", &|_: &str| unreachable!(), &options).unwrap();
+    run_part(&published, &directory.0, "0/1");
+    let (merged, _) = read_runs_of(&KINDS, &[directory.0.clone()]).unwrap();
+    assert_eq!(merged.report_name(), "late-as-published");
+    assert_eq!([published.report_name(), experiment(&text).report_name()], ["late-as-published", "late"]);
+}
+
+#[test]
 fn parts_in_one_directory_or_in_several_come_to_the_report_of_one_run() {
     let experiment = experiment(&virtual_file());
     let (whole, _) = run_some(&experiment, &TestDirectory::new("whole").0, None, usize::MAX);

@@ -104,6 +104,12 @@ impl Experiment {
         self.scenario.head()
     }
 
+    /// What its report is called: its name, and another one where it is run as published, so that neither replaces the other.
+    pub fn report_name(&self) -> String {
+        let suffix = if self.source.overrides.as_published { "-as-published" } else { "" };
+        format!("{}{suffix}", self.head().name)
+    }
+
     /// How many runs it has.
     pub fn run_count(&self) -> usize {
         self.scenario.run_count()
