@@ -1,7 +1,5 @@
 //! An emulated link between two hosts.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 use kumade_emulator::{DirectionConfig, Engine, PortSpec};
 use kumade_link::LinkConfig;
 use kumade_link::queue::{Discipline, QueueConfig, QueueLimit};

@@ -1,5 +1,4 @@
 //! What tests of `kumade gateway` have in common.
-#![allow(dead_code, reason = "each test program uses its own part")]
 
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;

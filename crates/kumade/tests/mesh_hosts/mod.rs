@@ -1,5 +1,4 @@
 //! A coordinator and agents, each a program on a host of its own.
-#![allow(dead_code, reason = "each test program uses its own part")]
 
 #[path = "../../../monitor/tests/kills/switch.rs"]
 mod switch;

@@ -1,5 +1,4 @@
 //! What a process may do.
-#![allow(dead_code, reason = "each test program uses its own part")]
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,4 @@
 //! `kumade serve` as a process of its own.
-#![allow(dead_code, reason = "each test program uses its own part")]
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -1,5 +1,4 @@
 //! Two keys, two hosts, and the ends of a tunnel at each.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, run_ip};

@@ -1,5 +1,4 @@
 //! Two nodes under a virtual clock, and between them paths that shrink, are cut, lead elsewhere, or spoil what they carry.
-#![allow(dead_code, reason = "each test uses its part")]
 
 use kumade_link::Label;
 use kumade_multipath::dataplane::{

@@ -1,5 +1,4 @@
 //! Two nodes and the paths between them under a virtual clock.
-#![allow(dead_code, reason = "each test uses its part")]
 
 use kumade_link::Label;
 use kumade_link::queue::{FqCoDelConfig, QueueConfig, QueueLimit};

@@ -1,5 +1,4 @@
 //! A server of this library on a free loopback port, and a client that sends arbitrary messages.
-#![allow(dead_code, reason = "each test program uses its own part")]
 
 pub mod recorder;
 
