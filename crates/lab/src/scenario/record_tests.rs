@@ -86,7 +86,7 @@ fn the_report_of_parts_as_published_takes_the_place_of_no_other() {
     let options = Overrides { as_published: true, ..Overrides::default() };
     let published = read_scenario(&KINDS, &text, "own.toml", &|_: &str| unreachable!(), &options).unwrap();
     run_part(&published, &directory.0, "0/1");
-    let (merged, _) = read_runs_of(&KINDS, &[directory.0.clone()]).unwrap();
+    let (merged, _) = read_runs_of(&KINDS, std::slice::from_ref(&directory.0)).unwrap();
     assert_eq!(merged.report_name(), "late-as-published");
     assert_eq!([published.report_name(), experiment(&text).report_name()], ["late-as-published", "late"]);
 }
