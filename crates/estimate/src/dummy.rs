@@ -2,6 +2,7 @@
 
 use crate::config::{Budget, Conditions, MethodConfig, Parameter, set_parameter};
 use crate::method::{Method, Outcome, Rejection, Step};
+use crate::reason::Reason;
 use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time, parse};
 use std::collections::BTreeMap;
@@ -84,7 +85,7 @@ impl Dummy {
         Outcome {
             available: self.rate.map(|value| Estimate { value, low: value, high: value, confidence: 0.0 }),
             bound: None,
-            reason: self.rate.is_none().then(|| "the only train did not arrive".into()),
+            reason: self.rate.is_none().then_some(Reason::OnlyTrainLost),
             spread: None,
             capacity: None,
             tight_link: None,

@@ -1,5 +1,6 @@
 use crate::bound::Bound;
-use crate::reason::{Cause, Reason};
+use crate::reason::Reason;
+use crate::warning::Warning;
 use kumade_probe_train::{Estimate, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
 use std::collections::BTreeMap;
@@ -69,21 +70,16 @@ pub struct Outcome {
     /// Trains that were left out, by cause.
     pub trains_rejected: BTreeMap<Rejection, u32>,
     /// Limits of the value's accuracy and validity.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
 }
 
 impl Outcome {
-    /// The cause of there being no value, if later steps depend on it.
-    pub fn cause(&self) -> Option<Cause> {
-        self.reason.as_ref()?.cause()
-    }
-
     /// Nothing is known, for this reason.
-    pub fn without_value(reason: impl Into<Reason>) -> Self {
+    pub fn without_value(reason: Reason) -> Self {
         Outcome {
             available: None,
             bound: None,
-            reason: Some(reason.into()),
+            reason: Some(reason),
             spread: None,
             capacity: None,
             tight_link: None,

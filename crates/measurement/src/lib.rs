@@ -38,7 +38,7 @@ pub use kumade_estimate::{MethodSettings, RequestedBudget};
 pub use load::{LoadRecord, LoadRequest};
 pub use measurement::Measurement;
 pub use plan::{Coalescing, Directions, MeasurementPlan, Session, TransportChoice};
-pub use proxy_detection::{PROXY_WARNING, TcpConnectionInfo, detect_proxy};
+pub use proxy_detection::{TcpConnectionInfo, detect_proxy};
 pub use report::Report;
 pub use series::{Cost, DeliveredTrain, TrainSeries};
 pub use step::{Failure, OpenRequest, Opened, Purpose, SendRequest, Step};

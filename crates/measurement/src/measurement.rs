@@ -5,19 +5,21 @@ mod direction;
 mod phase;
 
 use crate::delay::{self, DelaySamples};
-use crate::ecmp::{self, EcmpLinks, EcmpProbe, EcmpProbeResult, EcmpTrainLayout};
+use crate::ecmp::{EcmpLinks, EcmpProbe, EcmpProbeResult, EcmpTrainLayout};
 use crate::event::Event;
 use crate::interpretation::policing;
 use crate::interpretation::utilization;
 use crate::load::{self, LoadRecord, LoadRequest};
 use crate::plan::{MeasurementPlan, Session};
 use crate::receive_timeout::ReceiveTimeout;
-use crate::report::{CapacityReport, DirectionReport, LoadReport, Report, SCHEMA};
+use crate::report::{CapacityReport, DirectionReport, LoadReason, LoadReport, Report, SCHEMA};
 use crate::series::{Cost, DeliveredTrain, TrainSeries};
 use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::transport::{TransportInUse, TransportNeed};
 use direction::MeasurementContext;
-use kumade_estimate::{CapacityConfig, CapacityProbe, Conditions, Outcome, PolicingResult, RequestedBudget, Shaping};
+use kumade_estimate::{
+    CapacityConfig, CapacityProbe, Conditions, Outcome, PolicingResult, Reason, RequestedBudget, Shaping,
+};
 use kumade_probe_train::{Train, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
 use phase::{AvailablePhase, CapacityPhase, CapacityResult, FullnessPhase, InterpretedOutcome, Phase, PolicingPhase};
@@ -198,7 +200,7 @@ impl Measurement {
     /// Reports that those transfers were not possible, and why.
     pub fn load_failed(&mut self, reason: impl Into<String>) {
         let Phase::Loading(direction, _) = self.phase else { return };
-        self.end_load(direction, LoadReport::failed(reason.into()));
+        self.end_load(direction, LoadReport::failed(LoadReason::Other(reason.into())));
     }
 
     fn end_load(&mut self, direction: Direction, report: LoadReport) {
@@ -385,7 +387,7 @@ impl Measurement {
     fn next_capacity(&mut self, mut phase: Box<CapacityPhase>, now: Time) -> (Phase, Option<Step>) {
         match phase.probe.next(self.methods_time(now)) {
             kumade_estimate::Step::Send { train, .. } if self.exceeds_connections(&train) => {
-                (self.refuse_direction(phase.series.direction(), ecmp::TOO_FEW_CONNECTIONS.to_owned()), None)
+                (self.refuse_direction(phase.series.direction(), Reason::TooFewConnectionsPerLink), None)
             }
             kumade_estimate::Step::Send { wait, train } => {
                 let so_far = phase.probe.current_estimate();
@@ -425,7 +427,7 @@ impl Measurement {
         }
         match phase.method.next(self.methods_time(now)) {
             kumade_estimate::Step::Send { train, .. } if self.exceeds_connections(&train) => {
-                (self.refuse_direction(phase.series.direction(), ecmp::TOO_FEW_CONNECTIONS.to_owned()), None)
+                (self.refuse_direction(phase.series.direction(), Reason::TooFewConnectionsPerLink), None)
             }
             kumade_estimate::Step::Send { wait, train } => {
                 let so_far = phase.current_estimate.or_else(|| phase.shaped_rate());
@@ -482,7 +484,7 @@ impl Measurement {
     }
 
     /// Reports a direction without a value.
-    fn refuse_direction(&mut self, direction: Direction, reason: String) -> Phase {
+    fn refuse_direction(&mut self, direction: Direction, reason: Reason) -> Phase {
         let (transport, connections) = (self.transport.kind(), self.transport.connections());
         let method = self.plan.method.name();
         let report = DirectionReport::new(

@@ -12,6 +12,7 @@ mod load_balancing;
 mod packets;
 mod schema;
 mod stream;
+mod warning;
 
 pub use capacity::{CapacityReport, PolicerReport, ShaperReport};
 pub use clock::{ClockReport, StepReport};
@@ -19,7 +20,9 @@ pub use delay::{DelayFigures, DelayReport};
 pub use direction::DirectionReport;
 pub use document::{ErrorReport, Report, SCHEMA};
 pub use figures::{Burst, Bytes};
+pub use kumade_estimate::{ArrivalPattern, CapacityReason, Reason};
 pub use load::{BufferbloatGrade, LoadReport};
 pub use load_balancing::LoadBalancingReport;
 pub use packets::PacketReport;
 pub use stream::StreamLine;
+pub use warning::{LoadReason, ProxySign, Warning};

@@ -1,6 +1,7 @@
 //! The transport in use: its choice, the test of packet sizes, and its replacement when connections break.
 
 use crate::plan::{MeasurementPlan, TransportChoice};
+use crate::report::Warning;
 use crate::series::DeliveredTrain;
 use crate::step::{Failure, OpenRequest, Opened};
 use kumade_probe_train::{Segment, Train, Transport};
@@ -80,7 +81,7 @@ pub(crate) struct TransportInUse {
     arrival_gap: Span,
     /// Connections that the server takes in all.
     max_connections: u32,
-    warnings: Vec<String>,
+    warnings: Vec<Warning>,
 }
 
 impl TransportInUse {
@@ -157,16 +158,12 @@ impl TransportInUse {
     }
 
     /// Warnings for the report.
-    pub(crate) fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
         let mut warnings = self.warnings.clone();
-        let trains =
-            if self.replacements == 1 { "a train".to_owned() } else { format!("{} trains", self.replacements) };
-        warnings.extend((self.replacements > 0).then(|| match self.kind {
-            Transport::Udp => format!("UDP failed during {trains} and was reopened"),
-            _ => format!(
-                "connections broke during {trains} and were replaced: {} connections at the end",
-                self.connections()
-            ),
+        let trains = self.replacements;
+        warnings.extend((trains > 0).then(|| match self.kind {
+            Transport::Udp => Warning::UdpReopened(trains),
+            _ => Warning::ConnectionsReplaced(trains, self.connections()),
         }));
         warnings
     }
@@ -228,7 +225,7 @@ impl TransportInUse {
             && !matches!(self.state, TransportState::Replacing(_) | TransportState::Renewing(_))
         {
             self.kind = Transport::Rake;
-            self.warnings = vec![format!("UDP does not pass ({reason}): measured over TCP")];
+            self.warnings = vec![Warning::NoUdp(reason)];
             self.state = TransportState::Closed;
         } else {
             self.state = TransportState::Failed(Failure::TransportUnavailable { transport: self.kind, reason });
@@ -264,7 +261,7 @@ impl TransportInUse {
         if directions.is_empty() {
             let size = sizes[0];
             if size < self.max_packet {
-                self.warnings.push(format!("UDP packets larger than {size} bytes do not pass"));
+                self.warnings.push(Warning::PacketsTooLarge(size));
             }
             self.max_packet = size;
             self.state = TransportState::Ready;

@@ -1,8 +1,9 @@
 //! What the trains have shown so far.
 
 use super::burst::{self, BurstSample, StampEpoch};
-use super::filter::{self, CapacityEstimate, Refusal};
+use super::filter::{self, CapacityEstimate};
 use super::long_train::{LongTrain, LongTrainRate};
+use super::reason::CapacityReason;
 use super::sample::samples;
 use super::shape::{BurstShape, MIN_BITS_PER_SECOND};
 use super::shaping::{self, RateChange};
@@ -235,14 +236,14 @@ impl Observations {
     ///
     /// # Errors
     /// Why there is no result.
-    pub(super) fn estimate_capacity(&self, seed: u64) -> Result<CapacityEstimate, Refusal> {
+    pub(super) fn estimate_capacity(&self, seed: u64) -> Result<CapacityEstimate, CapacityReason> {
         let trains: &[LongTrain] = if self.reproduced_change().is_some() { &[] } else { &self.long_trains };
         let least = self.min_delay().unwrap_or(f64::INFINITY);
         let long: Vec<LongTrainRate> = trains.iter().map(|train| train.rate_range(least)).collect();
         let reading = filter::estimate_capacity(&self.bursts, &long, seed)?;
         match self.small_bucket.is_present() && self.may_be_round_robin(reading.value()) {
-            true if self.shows_round_robin() => Err(Refusal::SmallBucket),
-            true => Err(Refusal::TooFewPackets),
+            true if self.shows_round_robin() => Err(CapacityReason::SmallBucket),
+            true => Err(CapacityReason::TooFewPackets),
             false => Ok(reading),
         }
     }

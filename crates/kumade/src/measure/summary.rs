@@ -109,14 +109,15 @@ fn note_lines(report: &Report, view: &SummaryView) -> Vec<String> {
     let directions = measured_directions(report);
     let mut notes: Vec<(&'static str, String)> = Vec::new();
     for (direction, found) in directions.iter().filter(|(_, found)| !found.has_result()) {
-        notes.push(("no value ", format!("{direction}: {}", found.reason.as_deref().unwrap_or("unknown"))));
+        let reason = found.reason.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);
+        notes.push(("no value ", format!("{direction}: {reason}")));
     }
     for (direction, found) in &directions {
         let others = directions.iter().filter(|(other, _)| other != direction);
         for warning in &found.warnings {
             let shared = others.clone().any(|(_, other)| other.warnings.contains(warning));
             match shared {
-                true if *direction == Direction::Up => notes.push(("warning: ", warning.clone())),
+                true if *direction == Direction::Up => notes.push(("warning: ", warning.to_string())),
                 true => {}
                 false => notes.push(("warning: ", format!("{direction}: {warning}"))),
             }
@@ -128,7 +129,7 @@ fn note_lines(report: &Report, view: &SummaryView) -> Vec<String> {
     }
     if view.clock_notes {
         let warnings = report.delay.iter().flat_map(|delay| &delay.warnings);
-        notes.extend(warnings.map(|warning| ("warning: ", warning.clone())));
+        notes.extend(warnings.map(|warning| ("warning: ", warning.to_string())));
     }
     if let Some(reason) = report.delay.as_ref().and_then(|delay| delay.reason.as_ref()) {
         notes.push(("no delay: ", reason.clone()));
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
     use crate::measure::csv;
     use crate::terminal::ColorWhen;
-    use kumade_estimate::Outcome;
+    use kumade_estimate::{Outcome, Reason};
     use kumade_measurement::Cost;
     use kumade_probe_train::{Estimate, Transport};
     use kumade_units::Rate;
@@ -180,7 +181,7 @@ mod tests {
     #[test]
     fn what_one_flow_can_have_stands_beside_what_nobody_uses() {
         let [value, low, high] = [25, 24, 26].map(Rate::from_mbit);
-        let outcome = Outcome::without_value("flows have queues of their own".to_owned());
+        let outcome = Outcome::without_value(Reason::FairShareOfFlow);
         let up = DirectionReport::new(Transport::Udp, 0, "primed", outcome, None, &Cost::default());
         let share = Some(Estimate { value, low, high, confidence: 0.95 });
         let report = Report {

@@ -9,21 +9,12 @@ use crate::interpretation::host_limit;
 use crate::interpretation::jitter;
 use crate::interpretation::policing;
 use crate::plan::{Coalescing, MeasurementPlan, Session};
-use crate::report::DirectionReport;
+use crate::report::{DirectionReport, Warning};
 use crate::series::TrainSeries;
 use crate::transport::TransportInUse;
 use kumade_estimate::{Outcome, PolicingResult};
 use kumade_probe_train::Transport;
 use kumade_units::{Direction, Rate, Time};
-
-const UNSEEN_SHAPER_WARNING: &str = "a token bucket shapes the path, which this method does not model: the value may hold for a \
-    short burst only; use the method `primed`";
-
-const NO_KERNEL_STAMPS_WARNING: &str =
-    "no kernel time stamps at one end at least: user-space time stamps are less accurate";
-
-const HELD_BACK_WARNING: &str = "packets waited in the queue of the sender's own interface, which is part of the measured path: see \
-    `tc qdisc`";
 
 /// What is known besides the direction's own trains.
 pub(super) struct MeasurementContext<'m> {
@@ -162,13 +153,12 @@ impl MeasurementContext<'_> {
         }
         let mut warnings = self.transport.warnings();
         warnings.extend(self.black_hole_warning(&phase.series));
-        warnings.extend((!phase.series.has_kernel_stamps()).then(|| NO_KERNEL_STAMPS_WARNING.to_owned()));
+        warnings.extend((!phase.series.has_kernel_stamps()).then_some(Warning::NoKernelStamps));
         let own_shaper = capacity.as_ref().and_then(|capacity| capacity.shaper.as_ref()).is_some_and(|s| s.at_sender);
-        warnings.extend((phase.series.is_held_back() && !own_shaper).then(|| HELD_BACK_WARNING.to_owned()));
+        warnings.extend((phase.series.is_held_back() && !own_shaper).then_some(Warning::HeldBackAtSender));
         warnings.extend(self.coalescing_warning(&phase.series));
-        warnings.extend(outcome.warnings);
-        warnings.extend((shaped && !self.plan.method.handles_token_bucket()).then(|| UNSEEN_SHAPER_WARNING.to_owned()));
-        let outcome = Outcome { warnings, ..outcome };
+        warnings.extend(outcome.warnings.iter().cloned().map(Warning::from));
+        warnings.extend((shaped && !self.plan.method.handles_token_bucket()).then_some(Warning::UnmodelledShaper));
         let outcome = match self.transport.kind() {
             Transport::Udp => outcome,
             _ => host_limit::refuse_host_limited_rate(self.transport.max_ethernet_packet(), outcome),
@@ -178,31 +168,21 @@ impl MeasurementContext<'_> {
         DirectionReport {
             fair_share_bits_per_second: fair_share,
             sustained_bytes: policing::bucket_bytes(sustained),
+            warnings,
             ..report
         }
     }
 
     /// Connections are open, and nothing long that a train has sent on them arrives.
-    fn black_hole_warning(&self, series: &TrainSeries) -> Option<String> {
+    fn black_hole_warning(&self, series: &TrainSeries) -> Option<Warning> {
         let is_likely = self.transport.kind() != Transport::Udp && series.loses_all_long_packets();
-        is_likely.then(|| {
-            let bytes = self.transport.max_ethernet_packet();
-            format!(
-                "connections opened, and no packet of {bytes} bytes arrived on them: the MTU of a link on the path may be less, and the \
-                 ICMP messages that say so dropped; UDP finds out which length passes"
-            )
-        })
+        is_likely.then(|| Warning::BlackHole(self.transport.max_ethernet_packet()))
     }
 
     /// Names this host's own interface where it may be what made packets arrive in batches.
-    fn coalescing_warning(&self, series: &TrainSeries) -> Option<String> {
+    fn coalescing_warning(&self, series: &TrainSeries) -> Option<Warning> {
         let Coalescing { interface, delay } = self.session.coalescing.as_ref()?;
         let is_likely = series.direction() == Direction::Down && series.aggregation().batch_period()? <= *delay * 2;
-        is_likely.then(|| {
-            format!(
-                "packets arrived in batches: the interface {interface} of this host coalesces receive interrupts for up to {delay}; \
-                 see `ethtool -C {interface} adaptive-rx off rx-usecs 0`"
-            )
-        })
+        is_likely.then(|| Warning::Coalescing(interface.clone(), *delay))
     }
 }

@@ -2,8 +2,9 @@ use super::capacity::CapacityReport;
 use super::figures::{Bytes, Confidence};
 use super::load::LoadReport;
 use super::load_balancing::LoadBalancingReport;
+use super::warning::Warning;
 use crate::series::Cost;
-use kumade_estimate::Outcome;
+use kumade_estimate::{Outcome, Reason};
 use kumade_probe_train::{Estimate, Transport};
 use kumade_units::Rate;
 use schemars::JsonSchema;
@@ -35,7 +36,8 @@ pub struct DirectionReport {
     /// have queues of their own); null if there is no bound.
     pub limited_by: Option<String>,
     /// Why there is no value; null if there is one.
-    pub reason: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub reason: Option<Reason>,
     /// What one more flow that always sends can have, where flows have queues of their own: its fair share. It may push others
     /// aside: the available bandwidth, which nobody uses, may be less. Null where flow queueing was not detected.
     pub fair_share_bits_per_second: Option<Estimate<Rate>>,
@@ -65,7 +67,8 @@ pub struct DirectionReport {
     /// Trains rejected, by cause.
     pub trains_rejected_reasons: BTreeMap<String, u32>,
     /// Circumstances that limit the validity of the value.
-    pub warnings: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub warnings: Vec<Warning>,
 }
 
 impl DirectionReport {
@@ -87,7 +90,7 @@ impl DirectionReport {
             at_least_bits_per_second: outcome.bound.and_then(|bound| bound.lower_bound()),
             at_most_bits_per_second: outcome.bound.and_then(|bound| bound.upper_bound()),
             limited_by: outcome.bound.map(|bound| bound.kind().name().to_owned()),
-            reason: outcome.reason.map(String::from),
+            reason: outcome.reason,
             fair_share_bits_per_second: None,
             load_balancing: None,
             load: None,
@@ -100,7 +103,7 @@ impl DirectionReport {
             trains: outcome.trains_used,
             trains_rejected: rejected.values().sum(),
             trains_rejected_reasons: rejected.iter().map(|(why, &count)| (why.name().to_owned(), count)).collect(),
-            warnings: outcome.warnings,
+            warnings: outcome.warnings.into_iter().map(Warning::from).collect(),
         }
     }
 
@@ -167,7 +170,7 @@ mod tests {
             hidden_bucket: None,
             trains_used: 7,
             trains_rejected: [(Rejection::ReceiverStalled, 2)].into(),
-            warnings: vec!["from the method".into()],
+            warnings: vec![kumade_estimate::Warning::ShortQueue],
         }
     }
 
@@ -182,7 +185,7 @@ mod tests {
         assert!(lasting.to_string().contains("… 94.5 Mbit/s), for 1.5 MB at least — 7 trains"), "{lasting}");
         let refused = DirectionReport { available_bits_per_second: None, ..lasting };
         assert!(!refused.to_string().contains("at least"), "{refused}");
-        assert_eq!(report.warnings, ["from the method"]);
+        assert_eq!(report.warnings, [Warning::Estimate(kumade_estimate::Warning::ShortQueue)]);
         assert_eq!((report.trains, report.trains_rejected), (7, 2));
         assert_eq!(report.trains_rejected_reasons, [("receiver-stalled".to_owned(), 2)].into());
     }
@@ -200,10 +203,9 @@ mod tests {
 
     #[test]
     fn without_a_value_the_reason_is_shown() {
-        let outcome = Outcome { available: None, reason: Some("all trains were disturbed".into()), ..outcome() };
+        let outcome = Outcome { available: None, reason: Some(Reason::NoPacketArrived), ..outcome() };
         let report = DirectionReport::new(Transport::Rake, 60, "primed", outcome, None, &Cost::default());
-        let verdict =
-            "no value: all trains were disturbed — 7 trains (2 rejected), 0 B, 0.0 s over rake (60 TCP connections)";
+        let verdict = "no value: no packet of any train arrived — 7 trains (2 rejected), 0 B, 0.0 s over rake (60 TCP connections)";
         assert_eq!(report.to_string(), verdict);
     }
 }
