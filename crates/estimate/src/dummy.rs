@@ -90,6 +90,7 @@ impl Dummy {
             capacity: None,
             tight_link: None,
             hidden_bucket: None,
+            refused: None,
             trains_used: self.rate.is_some().into(),
             trains_rejected: rejected,
             warnings: Vec::new(),

@@ -234,6 +234,7 @@ fn outcome(reading: &Result<ScanResult, Rejection>) -> Outcome {
         capacity: None,
         tight_link: None,
         hidden_bucket: None,
+        refused: None,
         trains_used: 0,
         trains_rejected: BTreeMap::new(),
         warnings: vec![Warning::NoConfidence(LinearScanConfig::NAME)],

@@ -65,6 +65,8 @@ pub struct Outcome {
     /// The rate at which trains arrived in the end, where there is no value because they arrived ever more slowly: as behind a token
     /// bucket that was not known before.
     pub hidden_bucket: Option<Rate>,
+    /// The interval of a value that was refused, from which an upper bound follows that stands in its place.
+    pub refused: Option<Estimate<Rate>>,
     /// Trains that went into the value.
     pub trains_used: u32,
     /// Trains that were left out, by cause.
@@ -84,6 +86,7 @@ impl Outcome {
             capacity: None,
             tight_link: None,
             hidden_bucket: None,
+            refused: None,
             trains_used: 0,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

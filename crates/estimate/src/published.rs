@@ -186,6 +186,7 @@ impl ProbeAccount {
             capacity,
             tight_link: None,
             hidden_bucket: None,
+            refused: None,
             trains_used,
             trains_rejected: rejected,
             warnings,

@@ -91,6 +91,9 @@ pub enum Reason {
     /// The first rate seemed available, which is more than the second one, the capacity.
     #[error("{0} seemed available, though the narrow link carries {1} at most")]
     AboveCapacity(Rate, Rate),
+    /// The first rate seemed available; nothing arrived faster than the second one.
+    #[error("{0} seemed available, though nothing arrived faster than {1}")]
+    AboveArrivals(Rate, Rate),
     /// The first rate passed in short trains; longer ones left at the second one.
     #[error(
         "{0} passed in short trains, but longer ones left at {1}: a host or a token bucket on this side holds them up"

@@ -93,3 +93,19 @@ pub enum Warning {
     #[error("streams, fleets or the pauses between them were shorter than published, to keep to the time budget")]
     StreamsShortened,
 }
+
+impl Warning {
+    /// Whether it says how a value came about, so that nothing is left to warn of where there is none.
+    pub fn is_of_value(&self) -> bool {
+        let is_of_path = matches!(self, Warning::BurstsPass(_) | Warning::TightLink(..));
+        let is_of_budget = matches!(
+            self,
+            Warning::IntervalsLeft
+                | Warning::Outliers(_)
+                | Warning::TrainsLeft(..)
+                | Warning::ChirpsLeft(..)
+                | Warning::StreamsShortened
+        );
+        !is_of_path && !is_of_budget
+    }
+}

@@ -12,7 +12,7 @@ use crate::interpretation::utilization;
 use crate::load::{self, LoadRecord, LoadRequest};
 use crate::plan::{MeasurementPlan, Session};
 use crate::receive_timeout::ReceiveTimeout;
-use crate::report::{CapacityReport, DirectionReport, LoadReason, LoadReport, Report, SCHEMA};
+use crate::report::{CapacityReport, DirectionReport, LoadReason, LoadReport, Report, SCHEMA, without_contradictions};
 use crate::series::{Cost, DeliveredTrain, TrainSeries};
 use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::transport::{TransportInUse, TransportNeed};
@@ -218,12 +218,13 @@ impl Measurement {
         }
     }
 
-    /// What is known to pass the path: the least that is available, or what one flow has of it, or else the capacity.
+    /// What may pass the path at most, which transfers have to come near to fill it: what may be available, or one flow may have of it, or
+    /// else the capacity. That so much passes at least does not tell whether they have.
     fn available_rate(&mut self, direction: Direction) -> Option<Rate> {
         let found = self.direction_report_mut(direction)?;
-        let available = found.available_bits_per_second.or(found.fair_share_bits_per_second).map(|rate| rate.low);
-        let capacity = || Some(found.capacity.as_ref()?.bottleneck_bits_per_second?.low);
-        available.or(found.at_least_bits_per_second).or_else(capacity)
+        let available = found.available_bits_per_second.or(found.fair_share_bits_per_second).map(|rate| rate.high);
+        let capacity = || Some(found.capacity.as_ref()?.bottleneck_bits_per_second?.high);
+        available.or(found.at_most_bits_per_second).or_else(capacity)
     }
 
     /// Whether trains follow.
@@ -399,7 +400,8 @@ impl Measurement {
                 let cost = phase.series.cost(now);
                 let report = CapacityReport::new(found.clone(), phase.series.is_held_back(), &cost);
                 self.events.push_back(Event::Capacity { direction, result: Box::new(report.clone()) });
-                let found = CapacityResult { capacity: found, report, cost };
+                let found =
+                    CapacityResult { capacity: found, report, cost, fastest_arrival: phase.series.fastest_arrival() };
                 (self.begin_available(direction, Some(Box::new(found)), now), None)
             }
         }
@@ -506,6 +508,8 @@ impl Measurement {
             Some(balanced) => balanced.combined_report(self.transport.replacements()).unwrap_or(result),
             None => result,
         };
+        // What published methods say is left as it is.
+        let result = if self.plan.method.handles_token_bucket() { without_contradictions(result) } else { result };
         self.events.push_back(Event::Done { direction, result: Box::new(result.clone()) });
         match direction {
             Direction::Up => self.up = Some(result),

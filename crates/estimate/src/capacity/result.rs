@@ -141,6 +141,7 @@ mod tests {
             capacity: None,
             tight_link: None,
             hidden_bucket: None,
+            refused: None,
             trains_used: 11,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

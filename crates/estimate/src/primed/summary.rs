@@ -245,6 +245,7 @@ pub(super) fn outcome(state: &PrimedState, elapsed: Span) -> Outcome {
         capacity: state.path_model.capacity.map(Rate::from_f64),
         tight_link: tight_link(state),
         hidden_bucket: hidden_bucket_rate(state).filter(|_| found.is_err()).map(Rate::from_f64),
+        refused: None,
         trains_used: used.len() as u32,
         trains_rejected: rejection_counts(state),
         warnings: outcome_warnings(state, &used),

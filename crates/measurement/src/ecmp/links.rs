@@ -156,6 +156,7 @@ fn combine_reports(mut all: DirectionReport, next: DirectionReport) -> Direction
     all.bytes_sent += next.bytes_sent;
     all.duration_seconds += next.duration_seconds;
     all.trains += next.trains;
+    all.fastest_arrival_bits_per_second = all.fastest_arrival_bits_per_second.max(next.fastest_arrival_bits_per_second);
     all.trains_rejected += next.trains_rejected;
     for (why, count) in next.trains_rejected_reasons {
         *all.trains_rejected_reasons.entry(why).or_default() += count;

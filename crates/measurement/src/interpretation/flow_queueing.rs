@@ -80,7 +80,7 @@ pub(crate) fn interpret_one_flow(
 fn limit_to_fair_share(share: Estimate<Rate>, reason: Reason, outcome: Outcome) -> Outcome {
     let most = Rate::from_f64(share.high.as_f64() * MAX_FAIR_SHARE_EXCESS_RATIO);
     let bound = Some(Bound::AtMost(most, BoundKind::FlowQueueing));
-    Outcome { available: None, bound, reason: Some(reason), spread: None, ..outcome }
+    Outcome { available: None, bound, refused: Some(share), reason: Some(reason), spread: None, ..outcome }
 }
 
 /// What trains show besides the rates at which they arrived.
@@ -107,7 +107,7 @@ pub(crate) fn interpret_many_flows(capacity: &Capacity, signs: FlowQueueingEvide
             outcome.available.filter(|_| !is_limited).map(|found| found.high.as_f64() * MAX_FAIR_SHARE_EXCESS_RATIO);
         let bound = most.map(|most| Bound::AtMost(Rate::from_f64(most), BoundKind::FlowQueueing));
         let reason = Some(Reason::Overtaking);
-        return Outcome { available: None, bound, reason, spread: None, ..outcome };
+        return Outcome { available: None, bound, refused: outcome.available, reason, spread: None, ..outcome };
     }
     if !is_one_queue && (capacity.is_disordered || disordered_trains >= MIN_DISORDERED_TRAINS) {
         let reason = Some(Reason::Overtaking);
@@ -146,7 +146,7 @@ pub(crate) fn interpret_many_flows(capacity: &Capacity, signs: FlowQueueingEvide
         Some(found) if !is_one_queue && is_waiting(found) || exceeds(found) => {
             let bound = Some(Bound::AtMost(found.high, BoundKind::FlowQueueing));
             let reason = Some(Reason::WaitingThoughIdle);
-            Outcome { available: None, bound, reason, spread: None, ..outcome }
+            Outcome { available: None, bound, refused: Some(found), reason, spread: None, ..outcome }
         }
         // Packets that pass each other seem to arrive faster than the link carries them.
         None if outcome.bound.and_then(|bound| bound.lower_bound()).is_some_and(|rate| {
@@ -216,6 +216,7 @@ mod tests {
             capacity: None,
             tight_link: None,
             hidden_bucket: None,
+            refused: None,
             trains_used: 11,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

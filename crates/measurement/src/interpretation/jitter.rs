@@ -104,6 +104,7 @@ mod tests {
             capacity: Some(Rate::from_mbit(50)),
             tight_link: None,
             hidden_bucket: None,
+            refused: None,
             trains_used: 5,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

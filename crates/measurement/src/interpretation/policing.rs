@@ -235,6 +235,7 @@ fn refuse_rate(rate: Rate, outcome: Outcome) -> Outcome {
     Outcome {
         available: None,
         bound: high.or(kept),
+        refused: outcome.available,
         reason: outcome.reason.filter(|_| !is_refuted).or(Some(Reason::LongTrainQueued(rate))),
         spread: None,
         ..outcome
@@ -365,6 +366,7 @@ mod tests {
             capacity: Some(Rate::from_mbit(100)),
             tight_link: None,
             hidden_bucket: None,
+            refused: None,
             trains_used: 11,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

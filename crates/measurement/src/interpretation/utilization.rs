@@ -328,6 +328,7 @@ mod tests {
             capacity: Some(RATE),
             tight_link: None,
             hidden_bucket: None,
+            refused: None,
             trains_used: 11,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

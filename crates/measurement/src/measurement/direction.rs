@@ -12,9 +12,12 @@ use crate::plan::{Coalescing, MeasurementPlan, Session};
 use crate::report::{DirectionReport, Warning};
 use crate::series::TrainSeries;
 use crate::transport::TransportInUse;
-use kumade_estimate::{Outcome, PolicingResult};
-use kumade_probe_train::Transport;
+use kumade_estimate::{Bound, Outcome, PolicingResult};
+use kumade_probe_train::{Estimate, Transport};
 use kumade_units::{Direction, Rate, Time};
+
+/// An upper bound that is so many times the low end of the interval from which it follows tells nothing.
+const MAX_BOUND_RATIO: f64 = 3.0;
 
 /// What is known besides the direction's own trains.
 pub(super) struct MeasurementContext<'m> {
@@ -139,8 +142,11 @@ impl MeasurementContext<'_> {
         let InterpretedOutcome { outcome, fair_share, .. } = judged;
         // Several paths may carry more than these trains found.
         let bound = outcome.bound.filter(|_| !flow_queueing::is_due_to_overtaking(&outcome));
+        let bound = bound.filter(|bound| is_useful(*bound, outcome.refused));
         let outcome = Outcome { bound, ..outcome };
         let shaped = phase.shaped_rate().is_some();
+        let fastest =
+            phase.series.fastest_arrival().max(phase.capacity.as_ref().and_then(|found| found.fastest_arrival));
         let cost = phase.series.cost(now);
         let mut capacity = phase.capacity.map(|found| found.report);
         if let (Some(capacity), Some(PolicingResult::Limited(limiter))) = (&mut capacity, sustained)
@@ -157,7 +163,6 @@ impl MeasurementContext<'_> {
         let own_shaper = capacity.as_ref().and_then(|capacity| capacity.shaper.as_ref()).is_some_and(|s| s.at_sender);
         warnings.extend((phase.series.is_held_back() && !own_shaper).then_some(Warning::HeldBackAtSender));
         warnings.extend(self.coalescing_warning(&phase.series));
-        warnings.extend(outcome.warnings.iter().cloned().map(Warning::from));
         warnings.extend((shaped && !self.plan.method.handles_token_bucket()).then_some(Warning::UnmodelledShaper));
         let outcome = match self.transport.kind() {
             Transport::Udp => outcome,
@@ -165,9 +170,11 @@ impl MeasurementContext<'_> {
         };
         let (transport, connections) = (self.transport.kind(), self.transport.connections());
         let report = DirectionReport::new(transport, connections, self.plan.method.name(), outcome, capacity, &cost);
+        warnings.extend(report.warnings.iter().cloned());
         DirectionReport {
             fair_share_bits_per_second: fair_share,
             sustained_bytes: policing::bucket_bytes(sustained),
+            fastest_arrival_bits_per_second: fastest,
             warnings,
             ..report
         }
@@ -184,5 +191,28 @@ impl MeasurementContext<'_> {
         let Coalescing { interface, delay } = self.session.coalescing.as_ref()?;
         let is_likely = series.direction() == Direction::Down && series.aggregation().batch_period()? <= *delay * 2;
         is_likely.then(|| Warning::Coalescing(interface.clone(), *delay))
+    }
+}
+
+/// Whether an upper bound in place of this value, if it is one, tells more than that something is available.
+fn is_useful(bound: Bound, refused: Option<Estimate<Rate>>) -> bool {
+    let is_near = |most: Rate, found: Estimate<Rate>| most.as_f64() <= MAX_BOUND_RATIO * found.low.as_f64();
+    bound.upper_bound().zip(refused).is_none_or(|(most, found)| is_near(most, found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_estimate::BoundKind;
+
+    /// At most 145 Mbit/s were said where 41 were available, and 57 where 8 were.
+    #[test]
+    fn a_bound_far_above_what_was_seen_to_be_available_is_none() {
+        let [low, value, high] = [10, 20, 40].map(Rate::from_mbit);
+        let refused = Some(Estimate { value, low, high, confidence: 0.95 });
+        let bound = |mbit| Bound::AtMost(Rate::from_mbit(mbit), BoundKind::FlowQueueing);
+        assert!(is_useful(bound(30), refused) && !is_useful(bound(31), refused));
+        assert!(is_useful(bound(31), None), "it follows from no interval");
+        assert!(is_useful(Bound::AtLeast(Rate::from_mbit(99), BoundKind::Sender), refused));
     }
 }

@@ -41,6 +41,9 @@ pub struct DirectionReport {
     /// What one more flow that always sends can have, where flows have queues of their own: its fair share. It may push others
     /// aside: the available bandwidth, which nobody uses, may be less. Null where flow queueing was not detected.
     pub fair_share_bits_per_second: Option<Estimate<Rate>>,
+    /// The fastest rate at which several packets in a row, or a whole train, arrived: the path carries no more. Null if that is not known.
+    #[serde(default)]
+    pub fastest_arrival_bits_per_second: Option<Rate>,
     /// The links side by side that connections take; null where none were detected, which takes many connections.
     pub load_balancing: Option<LoadBalancingReport>,
     /// What filling the path with TCP connections came to, the bufferbloat grade among it; null if not requested.
@@ -82,6 +85,10 @@ impl DirectionReport {
         cost: &Cost,
     ) -> Self {
         let rejected = &outcome.trains_rejected;
+        // What was found of a value that was withdrawn is no limit of another one.
+        let has_value = outcome.available.is_some();
+        let warnings = outcome.warnings.into_iter().filter(|warning| has_value || !warning.is_of_value());
+        let warnings = warnings.map(Warning::from).collect();
         DirectionReport {
             transport,
             method: method.to_owned(),
@@ -92,6 +99,7 @@ impl DirectionReport {
             limited_by: outcome.bound.map(|bound| bound.kind().name().to_owned()),
             reason: outcome.reason,
             fair_share_bits_per_second: None,
+            fastest_arrival_bits_per_second: None,
             load_balancing: None,
             load: None,
             sustained_bytes: None,
@@ -103,7 +111,7 @@ impl DirectionReport {
             trains: outcome.trains_used,
             trains_rejected: rejected.values().sum(),
             trains_rejected_reasons: rejected.iter().map(|(why, &count)| (why.name().to_owned(), count)).collect(),
-            warnings: outcome.warnings.into_iter().map(Warning::from).collect(),
+            warnings,
         }
     }
 
@@ -168,6 +176,7 @@ mod tests {
             capacity: None,
             tight_link: None,
             hidden_bucket: None,
+            refused: None,
             trains_used: 7,
             trains_rejected: [(Rejection::ReceiverStalled, 2)].into(),
             warnings: vec![kumade_estimate::Warning::ShortQueue],

@@ -130,6 +130,17 @@ pub enum LoadReason {
     Other(String),
 }
 
+impl Warning {
+    /// Whether it says how a value of the available bandwidth came about, so that nothing is left to warn of where there is none.
+    pub(crate) fn is_of_value(&self) -> bool {
+        match self {
+            Warning::Estimate(warning) => warning.is_of_value(),
+            Warning::UnmodelledShaper => true,
+            _ => false,
+        }
+    }
+}
+
 fn train_words(trains: u32) -> String {
     if trains == 1 { "a train".to_owned() } else { format!("{trains} trains") }
 }
