@@ -23,6 +23,7 @@ mod event;
 mod interpretation;
 mod load;
 mod measurement;
+mod packet_size;
 mod plan;
 mod proxy_detection;
 mod receive_timeout;

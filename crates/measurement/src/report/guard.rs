@@ -39,14 +39,15 @@ fn limit_to_fastest_arrival(report: DirectionReport, fastest: Option<Rate>) -> D
 
 fn limit_to_fair_share(report: DirectionReport) -> DirectionReport {
     match (report.available_bits_per_second, report.fair_share_bits_per_second) {
-        (Some(found), Some(share)) if found.low > share.value => DirectionReport {
+        (Some(found), Some(share)) if found.low > share.high => DirectionReport {
             at_most_bits_per_second: Some(share.high),
             limited_by: Some(BoundKind::FlowQueueing.name().to_owned()),
             ..withdraw(report, Reason::FairShareOfFlow)
         },
         (Some(found), Some(share)) => {
-            let Estimate { value, high, .. } = found;
-            let found = Estimate { value: value.min(share.value), high: high.min(share.high), ..found };
+            // Where the share ends is not known more closely than the value.
+            let Estimate { value, low, .. } = found;
+            let found = Estimate { value: value.min(share.value), low: low.min(share.value), ..found };
             DirectionReport { available_bits_per_second: Some(found), ..report }
         }
         _ => report,
@@ -123,7 +124,7 @@ mod tests {
             let fair_share_bits_per_second = Some(rates(45, 50, 55));
             without_contradictions(DirectionReport { fair_share_bits_per_second, ..report(available) })
         };
-        assert_eq!(share(Some(rates(40, 52, 70))).available_bits_per_second, Some(rates(40, 50, 55)));
+        assert_eq!(share(Some(rates(40, 52, 70))).available_bits_per_second, Some(rates(40, 50, 70)));
         let withdrawn = share(Some(rates(60, 65, 70)));
         assert_eq!(
             (withdrawn.available_bits_per_second, withdrawn.reason.clone()),

@@ -49,9 +49,14 @@ pub enum Warning {
     /// Connections broke during so many trains; so many are open in the end.
     #[error("connections broke during {trains} and were replaced: {1} connections at the end", trains = train_words(*.0))]
     ConnectionsReplaced(u32, u32),
-    /// UDP packets of no more bytes than this pass.
-    #[error("UDP packets larger than {0} bytes do not pass")]
-    PacketsTooLarge(u32),
+    /// Long UDP packets do not pass.
+    #[error("UDP packets of {lost} bytes do not pass, and those of {passed} do: see the MTU of the links on the path")]
+    PacketsTooLarge {
+        /// The largest size in bytes that passed.
+        passed: u32,
+        /// The smallest size in bytes that did not.
+        lost: u32,
+    },
     /// A proxy ends the connections.
     #[error(
         "{PROXY} ({0}): the figures hold for the leg to it, and beyond only as far as it passes packets on as they come"
@@ -177,13 +182,13 @@ mod tests {
     #[test]
     fn documents_have_the_sentences_and_are_read_again_as_these() {
         let warnings = [
-            Warning::PacketsTooLarge(1492),
+            Warning::PacketsTooLarge { passed: 1492, lost: 1500 },
             Warning::ConnectionsReplaced(1, 60),
             Warning::Proxy(ProxySign::Headers(72, 52)),
             Warning::Estimate(kumade_estimate::Warning::BurstsDoNotLast(None)),
         ];
         let sentences = [
-            "UDP packets larger than 1492 bytes do not pass",
+            "UDP packets of 1500 bytes do not pass, and those of 1492 do: see the MTU of the links on the path",
             "connections broke during a train and were replaced: 60 connections at the end",
             "a proxy or translator ends the TCP connections on the way (headers take 72 bytes here and 52 at the far end): the figures hold \
              for the leg to it, and beyond only as far as it passes packets on as they come",
