@@ -138,8 +138,8 @@ pub enum Reason {
          its fair share, or delays vary too much to tell"
     )]
     MaybeFairShare,
-    /// Delays of the idle path vary by so much.
-    #[error("delays on the idle path vary by {0} and more, which hides queues from trains")]
+    /// Delays vary by so much where nothing is sent beside the packets that tell. Other flows may do that as well as the path.
+    #[error("without load by the measurement, delays vary by {0} and more, which hides queues from trains")]
     IdleDelaysVary(Span),
     /// Trains are too short for how packets arrive.
     #[error("{0}: {then}", then = .0.consequence())]
@@ -190,17 +190,17 @@ pub enum Reason {
 pub enum ArrivalPattern {
     /// In batches of so many packets, one each such time.
     #[error(
-        "packets arrive in batches of about {0}, one every {1}, as from a radio link or a receiver that collects them"
+        "packets arrive in batches of about {0}, one every {1}, as from a radio link, a receiver that collects them, or a busy host"
     )]
     Batches(u32, Span),
     /// At whole multiples of this time.
     #[error("packets arrive at whole multiples of {0}, as from a cellular link, whose rate varies")]
     Subframes(Span),
     /// Many at once.
-    #[error("most trains arrived in clumps, as from a radio link or a receiver that collects packets")]
+    #[error("most trains arrived in clumps, as from a radio link, a receiver that collects packets, or a busy host")]
     Clumps,
     /// One by one, with delays that vary by so much without load.
-    #[error("delays on the idle path vary by {0} and more")]
+    #[error("without load by the measurement, delays vary by {0} and more")]
     IdleVariation(Span),
 }
 
