@@ -19,8 +19,6 @@ mod capacity;
 mod config;
 mod cross_traffic;
 pub mod delay;
-#[cfg(feature = "dummy")]
-mod dummy;
 mod fit;
 mod igi;
 mod info;
@@ -44,8 +42,6 @@ mod warning;
 pub use bound::{Bound, BoundKind};
 pub use capacity::{Capacity, CapacityConfig, CapacityProbe, CapacityReason, Shaper, Shaping};
 pub use config::{Budget, Conditions, MethodConfig, Parameter, ParameterInfo, RequestedBudget};
-#[cfg(feature = "dummy")]
-pub use dummy::{Dummy, DummyConfig};
 pub use igi::{IgiConfig, PtrConfig};
 pub use info::{MethodError, MethodInfo};
 pub use linear_scan::{LinearScan, LinearScanConfig};

@@ -13,9 +13,6 @@ pub enum Reason {
     /// No packet arrived.
     #[error("no packet of any train arrived")]
     NoPacketArrived,
-    /// The only train of a method was lost.
-    #[error("the only train did not arrive")]
-    OnlyTrainLost,
     /// The only train of a method was rejected.
     #[error("the only train could not be used: {0}")]
     OnlyTrainRejected(Rejection),
