@@ -2,9 +2,10 @@
 //! 21(6), 2003), after the paper; its authors' program differs in details that the paper leaves open.
 
 use crate::config::{Budget, Conditions, MethodConfig};
-use crate::method::{Method, Outcome, Rejection, Step};
+use crate::method::{Method, Outcome, Step};
 use crate::published::{Flight, ProbeAccount};
 use crate::reason::Reason;
+use crate::rejection::Rejection;
 use crate::stats::{mean, median};
 use crate::warning::Warning;
 use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};

@@ -33,6 +33,7 @@ mod policing;
 mod primed;
 mod published;
 mod reason;
+mod rejection;
 mod settings;
 mod stats;
 mod utilization;
@@ -45,7 +46,7 @@ pub use config::{Budget, Conditions, MethodConfig, Parameter, ParameterInfo, Req
 pub use igi::{IgiConfig, PtrConfig};
 pub use info::{MethodError, MethodInfo};
 pub use linear_scan::{LinearScan, LinearScanConfig};
-pub use method::{Method, Outcome, Rejection, Step};
+pub use method::{Method, Outcome, Step};
 pub use methods::METHODS;
 pub use pathchirp::{PathChirp, PathChirpConfig};
 pub use pathload::{Pathload, PathloadConfig};
@@ -53,6 +54,7 @@ pub use pathtester::{PathTester, PathTesterClassic, PathTesterClassicConfig, Pat
 pub use policing::{ExcessAction, PolicerOrShaper, PolicingConfig, PolicingProbe, PolicingResult};
 pub use primed::{Primed, PrimedConfig};
 pub use reason::{ArrivalPattern, Reason};
+pub use rejection::Rejection;
 pub use settings::MethodSettings;
 pub use utilization::{Utilization, UtilizationConfig, UtilizationProbe};
 pub use varying_link::{VaryingLink, VaryingLinkConfig, VaryingLinkProbe};

@@ -2,8 +2,9 @@
 
 use crate::bound::{Bound, BoundKind};
 use crate::config::{Budget, Conditions, MethodConfig, Parameter, set_parameter};
-use crate::method::{Method, Outcome, Rejection, Step};
+use crate::method::{Method, Outcome, Step};
 use crate::reason::Reason;
+use crate::rejection::Rejection;
 use crate::warning::Warning;
 use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time, exact_text, parse};

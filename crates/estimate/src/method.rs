@@ -1,50 +1,10 @@
 use crate::bound::Bound;
 use crate::reason::Reason;
+use crate::rejection::Rejection;
 use crate::warning::Warning;
 use kumade_probe_train::{Estimate, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
 use std::collections::BTreeMap;
-use std::fmt;
-
-/// Why a train was not used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Rejection {
-    /// Too many packets or time stamps are missing.
-    PacketsMissing,
-    /// Packets arrived closer together than the path could have delivered them: the receiving host held them back (host
-    /// scheduling delay).
-    ReceiverStalled,
-    /// The one-way delay jumped once, far beyond its usual variation: packets were held up on the path.
-    PathStalled,
-    /// The congestion window, or another limit of the sending transport, delayed packets against the plan.
-    SendingDisturbed,
-}
-
-impl Rejection {
-    /// Its name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Rejection::PacketsMissing => "packets-missing",
-            Rejection::ReceiverStalled => "receiver-stalled",
-            Rejection::PathStalled => "path-stalled",
-            Rejection::SendingDisturbed => "sending-disturbed",
-        }
-    }
-}
-
-impl fmt::Display for Rejection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Rejection::PacketsMissing => "too many packets or time stamps were missing",
-            Rejection::ReceiverStalled => {
-                "the receiving host held packets back and delivered them at once (host scheduling delay)"
-            }
-            Rejection::PathStalled => "the one-way delay jumped: packets were held up on the path for a moment",
-            Rejection::SendingDisturbed => "the transport did not send the packets at the planned times",
-        })
-    }
-}
 
 /// The result of a method for one direction.
 #[derive(Debug, Clone, PartialEq)]

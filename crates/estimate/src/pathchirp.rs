@@ -10,9 +10,10 @@
 
 use crate::bound::{Bound, BoundKind};
 use crate::config::{Budget, Conditions, MethodConfig};
-use crate::method::{Method, Outcome, Rejection, Step};
+use crate::method::{Method, Outcome, Step};
 use crate::published::{Flight, ProbeAccount};
 use crate::reason::Reason;
+use crate::rejection::Rejection;
 use crate::stats::{mean, standard_deviation};
 use crate::warning::Warning;
 use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};

@@ -1,8 +1,9 @@
 //! What the published methods have in common: the time stamps of a train in seconds, and the account of what was sent.
 
 use crate::config::Budget;
-use crate::method::{Outcome, Rejection, Step};
+use crate::method::{Outcome, Step};
 use crate::reason::Reason;
+use crate::rejection::Rejection;
 use crate::warning::Warning;
 use kumade_probe_train::{Estimate, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};

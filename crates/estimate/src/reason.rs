@@ -1,6 +1,7 @@
 //! Why there is no value, as data with its sentence beside it.
 
-use crate::{ExcessAction, Rejection};
+use crate::policing::ExcessAction;
+use crate::rejection::Rejection;
 use kumade_units::{Rate, Span};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;

@@ -1,6 +1,6 @@
 //! What limits a value, as data with its sentence beside it.
 
-use crate::ExcessAction;
+use crate::policing::ExcessAction;
 use crate::reason::{ArrivalPattern, excess_words};
 use kumade_units::Rate;
 use thiserror::Error;

@@ -8,7 +8,7 @@ use super::sample::samples;
 use super::shape::{BurstShape, MIN_BITS_PER_SECOND};
 use super::shaping::{self, RateChange};
 use super::small_bucket::SmallBucket;
-use crate::method::Rejection;
+use crate::rejection::Rejection;
 use crate::stats::quantile;
 use kumade_probe_train::{PacketRecord, TrainRecord};
 use kumade_units::{Rate, Span};

@@ -2,8 +2,9 @@
 
 use super::reason::CapacityReason;
 use crate::bound::{Bound, BoundKind};
-use crate::method::{Outcome, Rejection};
+use crate::method::Outcome;
 use crate::reason::Reason;
+use crate::rejection::Rejection;
 use kumade_probe_train::Estimate;
 use kumade_units::Rate;
 use std::collections::BTreeMap;

@@ -14,9 +14,10 @@ mod trend;
 
 use crate::bound::{Bound, BoundKind};
 use crate::config::{Budget, Conditions, MethodConfig};
-use crate::method::{Method, Outcome, Rejection, Step};
+use crate::method::{Method, Outcome, Step};
 use crate::published::{Flight, ProbeAccount};
 use crate::reason::Reason;
+use crate::rejection::Rejection;
 use crate::warning::Warning;
 use fleet::{Fleet, FleetShape, STREAM_PACKETS};
 use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};

@@ -3,9 +3,10 @@
 use super::trains::{MAX_PACKETS, MIN_RATE_RATIO, pause_after, plan_train, sending_and_receiving_rates};
 use crate::bound::{Bound, BoundKind};
 use crate::config::{Budget, Conditions, MethodConfig, Parameter, set_parameter};
-use crate::method::{Method, Outcome, Rejection, Step};
+use crate::method::{Method, Outcome, Step};
 use crate::published::ProbeAccount;
 use crate::reason::Reason;
+use crate::rejection::Rejection;
 use crate::warning::Warning;
 use kumade_probe_train::{Estimate, TrainRecord};
 use kumade_units::{Rate, Span, Time};

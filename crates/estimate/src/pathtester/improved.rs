@@ -2,9 +2,10 @@
 
 use super::trains::{MAX_PACKETS, MIN_RATE_RATIO, PACKET_BYTES, pause_after, plan_train, sending_and_receiving_rates};
 use crate::config::{Budget, Conditions, MethodConfig};
-use crate::method::{Method, Outcome, Rejection, Step};
+use crate::method::{Method, Outcome, Step};
 use crate::published::ProbeAccount;
 use crate::reason::Reason;
+use crate::rejection::Rejection;
 use crate::stats::{mean, median, standard_deviation};
 use crate::warning::Warning;
 use kumade_probe_train::{Estimate, TrainRecord};

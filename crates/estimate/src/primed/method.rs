@@ -9,7 +9,8 @@ use super::summary;
 use crate::capacity::Shaping;
 use crate::capacity::shaping::{self, RateChange};
 use crate::config::{Budget, Conditions, MethodConfig};
-use crate::method::{Method, Outcome, Rejection, Step};
+use crate::method::{Method, Outcome, Step};
+use crate::rejection::Rejection;
 use kumade_probe_train::{PacketRecord, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
 

@@ -1,6 +1,6 @@
 //! The packets of one train, and what they show by themselves.
 
-use crate::method::Rejection;
+use crate::rejection::Rejection;
 use crate::stats::{mean, median};
 use kumade_probe_train::{PacketRecord, TrainRecord};
 use kumade_units::{Span, Time};

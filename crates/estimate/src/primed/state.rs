@@ -3,7 +3,7 @@ use super::path_model::PathModel;
 use super::tight_link::TightLinkSearch;
 use crate::capacity::Shaping;
 use crate::config::{Budget, Conditions};
-use crate::method::Rejection;
+use crate::rejection::Rejection;
 use kumade_probe_train::Train;
 use kumade_units::Span;
 use std::collections::BTreeMap;
