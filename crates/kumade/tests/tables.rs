@@ -67,7 +67,7 @@ fn errors_name_the_discipline_among_those_to_choose_from() {
         &["lab", "run", "fair-wired", "--discipline", "coddle"],
     ] {
         let text = stderr(&kumade(args).code(2));
-        assert!(text.contains("cake, dummy"), "{args:?}: {text}");
+        assert!(text.contains("dualpi2, dummy"), "{args:?}: {text}");
     }
     let text = stderr(&kumade(&["link", "start", "a", "b", "--queue", "dummy", "--target", "5ms"]).code(2));
     assert!(text.contains("the queue discipline dummy has no parameter `target`: it has drop-every"), "{text}");

@@ -1,6 +1,6 @@
 //! What the fair share holds against those who attack it or do not fit it, each a fault of an earlier release: pulses, sparse
 //! flows, needless drops, marks that are ignored, delay-based senders, a link that becomes slow.
-use kumade_link::queue::{Discipline, FairShareConfig, QueueConfig, QueueLimit};
+use kumade_link::queue::{Discipline, Ecn, FairShareConfig, QueueConfig, QueueLimit};
 use kumade_link::{
     CrossConfig, CrossKind, LinkConfig, Medium, PacketOutcome, PeriodLengths, RateSchedule, Recording, SizeMix,
 };
@@ -51,7 +51,7 @@ impl Bottleneck {
 
     fn udp(&mut self, kind: CrossKind) -> FlowId {
         let cross = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 3 };
-        self.add(FlowConfig { ect: true, ..FlowConfig::new(vec![self.link], TrafficSource::Udp(cross)) })
+        self.add(FlowConfig { ecn: Ecn::Ect0, ..FlowConfig::new(vec![self.link], TrafficSource::Udp(cross)) })
     }
 
     /// Mbit/s of payload that each flow gets between two seconds.

@@ -1,5 +1,5 @@
 //! What a network in virtual time is to show: links filled, shares equal, seeds reproducing.
-use kumade_link::queue::{CoDelConfig, Discipline, QueueConfig, QueueLimit};
+use kumade_link::queue::{CoDelConfig, Discipline, Ecn, QueueConfig, QueueLimit};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, PeriodLengths, Reordering, SizeMix};
 use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, TcpConfig, TrafficSource};
 use kumade_sim::tcp::congestion::CongestionControl;
@@ -161,7 +161,7 @@ fn marks_hold_a_queue_short_without_losses() {
     let codel = CoDelConfig { ecn: true, ..CoDelConfig::default() };
     let queue = QueueConfig { limit: QueueLimit::Packets(2000), discipline: Discipline::CoDel(codel) };
     let marking = network.add_link(link(50, Span::ZERO), Some(queue)).unwrap();
-    let tcp = TcpConfig { ecn: true, ..TcpConfig::new(CongestionControl::NewReno) };
+    let tcp = TcpConfig { ecn: Ecn::Ect0, ..TcpConfig::new(CongestionControl::NewReno) };
     let id = network.add_flow(flow(marking, tcp, Span::from_millis(19))).unwrap();
     let got = throughput(&mut network, at(5), at(25))[0];
     let (statistics, counters) = (network.flow(id), *network.ledger(marking).packet_counters());

@@ -6,6 +6,7 @@ mod afd;
 mod cake;
 mod choke;
 mod codel;
+mod dual_pi2;
 #[cfg(feature = "dummy")]
 mod dummy;
 mod fair_codel;
@@ -17,6 +18,7 @@ mod tail_drop;
 
 pub use cake::{Isolation, TinLayout};
 pub use codel::ControlLaw;
+pub use dual_pi2::DualQueueScheduler;
 pub use red::RedQueue;
 
 use super::discipline::{DisciplineConfig, QueueDiscipline};
@@ -159,6 +161,7 @@ disciplines! {
     fair_share::FairShare(FairShareConfig),
     pie::Pie(PieConfig),
     cake::Cake(CakeConfig),
+    dual_pi2::DualPi2(DualPi2Config),
     #[cfg(feature = "dummy")]
     dummy::Dummy(DummyConfig),
 }
