@@ -3,9 +3,9 @@
 mod every_discipline;
 
 use kumade_link::queue::{
-    ActiveDroppingConfig, AfdConfig, CakeConfig, ChokeConfig, CoDelConfig, Discipline, DropPreference, Dscp, DualPi2Config,
-    Ecn, FairCoDelConfig, FairShareConfig, FlowHistory, FqCoDelConfig, HeavyFlows, PieConfig, QueueConfig, QueueLimit,
-    RedConfig, TailDropConfig,
+    ActiveDroppingConfig, AfdConfig, CakeConfig, ChokeConfig, CoDelConfig, Discipline, DropPreference, Dscp,
+    DualPi2Config, Ecn, FairCoDelConfig, FairShareConfig, FlowHistory, FqCoDelConfig, HeavyFlows, PieConfig,
+    QueueConfig, QueueLimit, RedConfig, TailDropConfig,
 };
 use kumade_link::{CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Loss, Recording, SizeMix};
 use kumade_units::{Rate, Span, Time};

@@ -235,8 +235,7 @@ impl Network {
         self.flows[id.0 as usize].flow.delays()
     }
 
-    /// The sojourn times of a flow's packets in the queues on their way out, those of each link by themselves; none unless
-    /// [`FlowConfig::record_queueing`] asks for it.
+    /// The sojourn times of a flow's packets in the queue that [`FlowConfig::record_queueing`] names; none without one.
     ///
     /// # Panics
     /// The flow is not in this network.
@@ -283,7 +282,7 @@ impl Network {
                 state.sojourn.record(delivery.service_start - delivery.arrival);
                 if !matches!(delivery.packet.body, PacketBody::Acknowledgement(_)) {
                     let flow = &mut self.flows[delivery.packet.flow as usize].flow;
-                    flow.record_queueing(delivery.service_start - delivery.arrival);
+                    flow.record_queueing(LinkId(index), delivery.service_start - delivery.arrival);
                 }
             }
             self.processed_events += 1;

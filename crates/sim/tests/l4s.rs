@@ -26,14 +26,15 @@ fn run((rate, round_trip): (u64, i64), flows: &[TcpConfig]) -> Vec<FlowFigures> 
             delay_back: half,
             jitter: rate.time_for(1500),
             start_jitter: Span::from_millis(500),
-            record_queueing: true,
+            record_queueing: Some(link),
             ..FlowConfig::new(vec![link], TrafficSource::Tcp(*tcp))
         };
         network.add_flow(config).unwrap()
     };
     let ids: Vec<FlowId> = flows.iter().map(&mut add).collect();
     network.run_until(Time::ZERO + Span::from_secs(20));
-    let before: Vec<_> = ids.iter().map(|id| (network.flow(*id), network.flow_queueing(*id).unwrap().clone())).collect();
+    let before: Vec<_> =
+        ids.iter().map(|id| (network.flow(*id), network.flow_queueing(*id).unwrap().clone())).collect();
     network.run_until(Time::ZERO + Span::from_secs(80));
     let figures = |(id, (statistics, queueing)): (&FlowId, &(_, _))| {
         let statistics: &kumade_sim::network::FlowStatistics = statistics;

@@ -154,6 +154,12 @@ impl FairnessPoint<'_> {
 }
 
 impl SharedNetwork {
+    /// This network at another rate, which its cases name.
+    pub(crate) fn with_rate(&self, rate: Rate) -> Self {
+        let bottleneck = SharedLink { rate, ..self.bottleneck.clone() };
+        SharedNetwork { bottleneck, groups: self.groups.clone() }
+    }
+
     /// This network with `added` to the round trip of all connections, still without its queues.
     pub(crate) fn case_with_delay(&self, added: Span) -> FairnessCase {
         let SharedNetwork { bottleneck, groups } = self;

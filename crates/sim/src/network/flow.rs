@@ -38,8 +38,8 @@ pub struct FlowConfig {
     pub stop: Option<Time>,
     /// What UDP packets say of ECN, though their sender does not react to marks. Of TCP, [`TcpConfig::ecn`] says it.
     pub ecn: Ecn,
-    /// Whether the queueing delays of its packets are kept; see [`Network::flow_queueing`](super::Network::flow_queueing).
-    pub record_queueing: bool,
+    /// The link of which the queueing delays of its packets are kept, if any; see [`Network::flow_queueing`](super::Network::flow_queueing).
+    pub record_queueing: Option<LinkId>,
     /// Whether the delay of each UDP packet is kept; see [`Network::delays`](super::Network::delays).
     pub record_delays: bool,
     /// The sender.
@@ -173,7 +173,7 @@ impl FlowConfig {
             start_jitter: Span::ZERO,
             stop: None,
             ecn: Ecn::NotEct,
-            record_queueing: false,
+            record_queueing: None,
             record_delays: false,
             source,
         }
@@ -257,7 +257,7 @@ impl NetworkFlow {
                 FlowEnds::Udp { traffic, next, extra_packets: VecDeque::new() }
             }
         };
-        let queueing = config.record_queueing.then(Box::default);
+        let queueing = config.record_queueing.map(|_| Box::default());
         Ok(NetworkFlow {
             config,
             forward_line: DelayLine::default(),
@@ -373,9 +373,9 @@ impl NetworkFlow {
         }
     }
 
-    /// One of its packets has waited for so long in a queue.
-    pub(super) fn record_queueing(&mut self, waited: Span) {
-        if let Some(queueing) = &mut self.queueing {
+    /// One of its packets has waited for so long in the queue of a link.
+    pub(super) fn record_queueing(&mut self, link: LinkId, waited: Span) {
+        if let Some(queueing) = self.queueing.as_mut().filter(|_| self.config.record_queueing == Some(link)) {
             queueing.record(waited);
         }
     }
@@ -415,15 +415,8 @@ impl NetworkFlow {
                 FlowEnds::Tcp { config, .. } => config.ecn,
                 FlowEnds::Udp { .. } => self.config.ecn,
             };
-            let packet = NetworkPacket {
-                flow: self.index,
-                hop: 0,
-                size,
-                ecn,
-                is_marked: false,
-                body,
-                encapsulation: None,
-            };
+            let packet =
+                NetworkPacket { flow: self.index, hop: 0, size, ecn, is_marked: false, body, encapsulation: None };
             self.forward_line.push(self.last_departure, packet);
         }
         if matches!(&self.ends, FlowEnds::Tcp { sender, .. } if sender.is_finished()) {

@@ -12,7 +12,8 @@ use crate::queue::packet::{DroppedPacket, QueueLimit, QueuedPacket};
 use crate::queue::parameter::{
     NUMBER_FORMAT, Parameter, ParameterFormat, RATIO_FORMAT, SWITCH_FORMAT, TIME_FORMAT, parse_choice,
 };
-use controller::{CoupledPi2, RecurringEvent};
+use crate::queue::recurring_event::RecurringEvent;
+use controller::CoupledPi2;
 use kumade_packet::Ecn;
 use kumade_units::{ConfigError, Span, Time};
 use scheduler::Scheduler;
@@ -151,9 +152,12 @@ impl DisciplineConfig for DualPi2Config {
             Parameter::new("target", TIME_FORMAT, "delay that the classic queue is steered to", |config: &mut Self| {
                 &mut config.target
             }),
-            Parameter::new("tupdate", TIME_FORMAT, "interval between calculations of the probability", |config: &mut Self| {
-                &mut config.update
-            }),
+            Parameter::new(
+                "tupdate",
+                TIME_FORMAT,
+                "interval between calculations of the probability",
+                |config: &mut Self| &mut config.update,
+            ),
             Parameter::new("alpha", FREQUENCY_FORMAT, "integral gain", |config: &mut Self| &mut config.alpha),
             Parameter::new("beta", FREQUENCY_FORMAT, "proportional gain", |config: &mut Self| &mut config.beta),
             Parameter::new("step-thresh", TIME_FORMAT, step, |config: &mut Self| &mut config.step_threshold),

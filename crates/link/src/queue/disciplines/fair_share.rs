@@ -1,3 +1,5 @@
+mod l4s;
+
 use crate::ledger::DropCause;
 use crate::queue::calendar::{Calendar, ServiceRound, TakenPacket};
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
@@ -5,6 +7,7 @@ use crate::queue::flow_codel::{FlowCoDel, SHORTEST_GAP_DIVISOR};
 use crate::queue::flow_table::FlowTable;
 use crate::queue::packet::{DroppedPacket, QueueLimit, QueuedPacket};
 use crate::queue::parameter::{ECN_HELP, NUMBER_FORMAT, Parameter, SWITCH_FORMAT, TIME_FORMAT};
+use crate::queue::recurring_event::RecurringEvent;
 use kumade_units::{ConfigError, Span, Time};
 
 /// The settings of [`FairShare`]; the default suits paths of the Internet at any rate.
@@ -19,6 +22,8 @@ pub struct FairShareConfig {
     pub flows: u32,
     /// Mark packets that can be marked instead of dropping them.
     pub ecn: bool,
+    /// Treat packets that are ECT(1) as those of senders that expect frequent marks (RFC 9331); else as ECT(0).
+    pub l4s: bool,
 }
 
 /// This project's own discipline: fair queueing (SCFQ, Golestani 1994; AFQ, Sharma et al. 2018) with an AQM for each flow, in
@@ -69,6 +74,8 @@ pub struct FairShare<P> {
     latest_finish: u64,
     /// Whether the last packet was one of those that leave first.
     last_was_served_first: bool,
+    /// Packets of L4S senders that are marked.
+    l4s_marks: RecurringEvent,
     queue_state: QueueState,
 }
 
@@ -87,8 +94,10 @@ struct FlowState {
     bytes: u32,
     /// How many packets it has to pay with before they are queued.
     pending_drops: u32,
-    /// Whether one of these is to leave before those of rounds.
-    is_served_first: bool,
+    /// What of that is to leave before rounds.
+    first_bytes: u32,
+    /// Whether it has sent packets that are ECT(1).
+    is_l4s: bool,
     aqm: FlowAqm,
 }
 
@@ -129,6 +138,8 @@ const ROUND_BYTES: u64 = 1514;
 const MAX_ROUNDS: u64 = 16_384;
 /// Packets that are to leave first and have waited for this part of the target are overdue.
 const OVERDUE_TARGET_DIVISOR: i64 = 4;
+/// Of senders that expect frequent marks, packets that have waited for as long as so many full packets take.
+const L4S_OVERDUE_PACKETS: i64 = 3;
 /// A flow with no more than this left does not pay: with less than a packet in the queue it could only wait for its timer.
 const MAX_SPARED_BACKLOG_BYTES: u32 = 1514;
 /// Flows begin to pay an interval apart, so that they do not all slow down at once where one that does so makes room for the others;
@@ -161,7 +172,13 @@ const ABSENT_SCALE_DECREASE: f64 = 10.0;
 
 impl Default for FairShareConfig {
     fn default() -> Self {
-        FairShareConfig { target: Span::from_millis(10), window: Span::from_secs(1), flows: 16_384, ecn: false }
+        FairShareConfig {
+            target: Span::from_millis(10),
+            window: Span::from_secs(1),
+            flows: 16_384,
+            ecn: false,
+            l4s: true,
+        }
     }
 }
 
@@ -170,7 +187,7 @@ impl DisciplineConfig for FairShareConfig {
     const SUMMARY: &'static str =
         "this project's own: one queue, from which flows are served in rounds and each keeps its own delay short";
     const TEST_SETTINGS: &'static [&'static str] =
-        &["fair-share:target=50us:window=500us:flows=8", "fair-share:target=50us:window=500us:flows=8:ecn=on"];
+        &["fair-share:target=50us:window=500us:flows=8", "fair-share:target=50us:window=500us:flows=8:ecn=on:l4s=off"];
     /// Flows keep their own delays short; room is for many of them.
     const DEFAULT_LIMIT: QueueLimit = QueueLimit::Packets(10_240);
     type Queue<P> = FairShare<P>;
@@ -191,6 +208,12 @@ impl DisciplineConfig for FairShareConfig {
             ),
             Parameter::new("flows", NUMBER_FORMAT, "number of flows told apart", |config: &mut Self| &mut config.flows),
             Parameter::new("ecn", SWITCH_FORMAT, ECN_HELP, |config: &mut Self| &mut config.ecn),
+            Parameter::new(
+                "l4s",
+                SWITCH_FORMAT,
+                "mark packets of ECT(1) early and often, and serve their flows first",
+                |config: &mut Self| &mut config.l4s,
+            ),
         ]
     }
 
@@ -225,6 +248,7 @@ impl DisciplineConfig for FairShareConfig {
             clock: 0,
             latest_finish: 0,
             last_was_served_first: false,
+            l4s_marks: RecurringEvent::default(),
             queue_state: QueueState::new(),
         }
     }
@@ -254,7 +278,7 @@ impl<P> FairShare<P> {
         let taken = taken.or_else(|| self.calendar.pop())?;
         self.last_was_served_first = taken.round == ServiceRound::Immediate;
         if self.last_was_served_first {
-            self.flows.get(taken.owner).is_served_first = false;
+            self.flows.get(taken.owner).first_bytes -= charged_bytes(taken.packet.size);
         }
         // With nothing left, nobody has anything to pay for.
         if self.calendar.packets() == 0 {
@@ -268,11 +292,15 @@ impl<P> FairShare<P> {
 
     /// Whether a packet of a round leaves though others are to leave first. It does not overtake one of its own flow.
     fn serves_round_next(&mut self, now: Time) -> bool {
-        let overdue = |arrival| now - arrival >= self.config.target / OVERDUE_TARGET_DIVISOR;
-        if !self.last_was_served_first || !self.calendar.next_immediate_arrival().is_some_and(overdue) {
+        let Some((arrival, first)) = self.calendar.next_immediate().filter(|_| self.last_was_served_first) else {
             return false;
-        }
-        self.calendar.next_owner().is_some_and(|owner| !self.flows.get(owner).is_served_first)
+        };
+        let least = self.config.target / OVERDUE_TARGET_DIVISOR;
+        // Who is ahead of its share by a few packets that take long is not yet in others' way.
+        let is_l4s = self.flows.get(first).is_l4s;
+        let overdue = if is_l4s { least.max(self.queue_state.packet_time() * L4S_OVERDUE_PACKETS) } else { least };
+        now - arrival >= overdue
+            && self.calendar.next_owner().is_some_and(|owner| self.flows.get(owner).first_bytes == 0)
     }
 
     /// What happens to the packet, which leaves now.
@@ -315,6 +343,21 @@ impl<P> FairShare<P> {
         AqmDecision::Served
     }
 
+    fn is_l4s(&mut self, taken: &TakenPacket<P>) -> bool {
+        self.config.l4s && l4s::is_l4s(&taken.packet, self.flows.get(taken.owner).is_l4s)
+    }
+
+    /// Whether a packet of a sender that expects frequent marks is marked as it leaves: for what it waited itself, and for what its flow
+    /// has had beyond its share, if another waits for that.
+    fn marks_l4s(&mut self, taken: &TakenPacket<P>, now: Time) -> bool {
+        let others_wait = self.calendar.next_owner().is_some_and(|owner| owner != taken.owner);
+        // Its own packet is not yet beyond it.
+        let lead = self.flows.get(taken.owner).finish.saturating_sub(self.clock + u64::from(taken.packet.size));
+        let waited = now - taken.packet.arrival;
+        let packet_time = self.queue_state.packet_time().as_secs_f64();
+        self.l4s_marks.recurs(l4s::marking_probability(waited, packet_time, others_wait.then_some(lead)))
+    }
+
     /// Whether any flow had to pay a short while ago.
     fn has_signalled_recently(&self, now: Time) -> bool {
         now - self.queue_state.last_drop < self.config.window * RECENT_WINDOWS
@@ -338,7 +381,7 @@ impl<P> FairShare<P> {
             let size = charged_bytes(packet.size);
             let flow = self.flows.get(owner);
             match turn {
-                ServiceRound::Immediate => flow.is_served_first = false,
+                ServiceRound::Immediate => flow.first_bytes -= size,
                 // It was the last of its flow, or waits beside it: what comes next takes its place.
                 ServiceRound::Round(round) => flow.position = flow.position.min(round * ROUND_BYTES),
             }
@@ -361,7 +404,9 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
         if flow.settle_pending_drop() {
             return packet.drop_into(DropCause::Aqm, drops);
         }
-        let turn = flow.charge_packet(size, clock);
+        let is_l4s = self.config.l4s && l4s::is_l4s(&packet, flow.is_l4s);
+        flow.is_l4s |= is_l4s;
+        let turn = flow.charge_packet(size, clock, is_l4s);
         self.latest_finish = self.latest_finish.max(flow.finish).max(flow.position);
         let arrived = self.calendar.push(turn, packet, place);
         self.drop_to_limit(arrived, drops)
@@ -373,12 +418,16 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
             let mut taken = self.next(now)?;
             let served = match self.aqm_decision(&taken, now) {
                 AqmDecision::Served => true,
-                AqmDecision::Marked => self.config.ecn && taken.packet.mark(),
+                // Who expects frequent marks has had them, and pays for not answering.
+                AqmDecision::Marked => self.config.ecn && !self.is_l4s(&taken) && taken.packet.mark(),
                 AqmDecision::Dropped => false,
             };
             if served {
                 let is_signalled = self.was_signalled_recently(taken.owner, now);
                 self.queue_state.record_departure(taken.packet.size, is_signalled);
+                if self.is_l4s(&taken) && self.marks_l4s(&taken, now) {
+                    taken.packet.mark();
+                }
                 return Some(taken.packet);
             }
             // What is not served is not charged, else who has to lose much would get less than a share.
@@ -436,12 +485,18 @@ impl FlowState {
         settles
     }
 
+    /// Whether the next packet of a flow that is ahead of its share leaves first all the same, before none of its own.
+    fn leaves_first_though_ahead(&self, size: u32, clock: u64) -> bool {
+        let lead = self.finish.saturating_sub(clock) + u64::from(size);
+        self.bytes == self.first_bytes && lead <= l4s::MAX_LEAD_BYTES
+    }
+
     /// Charges the flow for a packet, and says when that is to leave.
     #[inline]
-    fn charge_packet(&mut self, size: u32, clock: u64) -> ServiceRound {
-        let turn = if self.is_idle(clock) {
+    fn charge_packet(&mut self, size: u32, clock: u64, is_l4s: bool) -> ServiceRound {
+        let turn = if self.is_idle(clock) || (is_l4s && self.leaves_first_though_ahead(size, clock)) {
             self.position = clock;
-            self.is_served_first = true;
+            self.first_bytes += size;
             ServiceRound::Immediate
         } else {
             // Who has lost packets catches up, but only twice as fast, lest it come in bursts.
@@ -468,6 +523,11 @@ impl QueueState {
             last_signal_start: Time::ZERO,
             target_scale: 1.0,
         }
+    }
+
+    /// What a full packet takes on the link; nothing before its rate is known.
+    fn packet_time(&self) -> Span {
+        if self.recent_rate > 0.0 { Span::from_secs_f64(ROUND_BYTES as f64 / self.recent_rate) } else { Span::ZERO }
     }
 
     /// Whether the link has far less than its rate of a short while ago.

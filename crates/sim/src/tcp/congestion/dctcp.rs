@@ -1,4 +1,4 @@
-use super::controller::{Ack, Controller};
+use super::controller::Ack;
 use super::marks::{MarkResponse, MarkedFraction};
 use super::window::{CongestionWindow, MIN_THRESHOLD_SEGMENTS};
 use super::windowed::WindowController;
@@ -62,6 +62,7 @@ impl WindowController for Dctcp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::congestion::Controller;
     use crate::tcp::congestion::fluid::{ack, grow};
     use kumade_units::Time;
 

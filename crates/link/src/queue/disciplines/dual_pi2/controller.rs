@@ -10,12 +10,6 @@ pub(super) struct CoupledPi2 {
     next_update: Option<Time>,
 }
 
-/// Something that happens with a given likelihood, at distances that are as even as may be (RFC 9332, `recur`).
-#[derive(Debug, Default)]
-pub(super) struct RecurringEvent {
-    count: f64,
-}
-
 /// After so many calculations without a packet between them, another one changes nothing that matters.
 const MAX_UPDATES: u32 = 2000;
 
@@ -61,18 +55,6 @@ impl CoupledPi2 {
     /// Whether marks no longer suffice.
     pub(super) fn is_overloaded(&self, config: &DualPi2Config) -> bool {
         self.base_probability * f64::from(config.coupling_factor) >= 1.0
-    }
-}
-
-impl RecurringEvent {
-    /// Whether it happens now.
-    pub(super) fn recurs(&mut self, likelihood: f64) -> bool {
-        self.count += likelihood;
-        let recurs = self.count > 1.0;
-        if recurs {
-            self.count -= 1.0;
-        }
-        recurs
     }
 }
 
@@ -128,14 +110,5 @@ mod tests {
         assert!((controller.base_probability - (0.9 - 0.048 - 0.0048)).abs() < 1e-12);
         controller.update_until(Time::ZERO + Span::from_secs(1_000_000), None, &config);
         assert_eq!(controller.base_probability, 0.0);
-    }
-
-    #[test]
-    fn events_recur_at_even_distances() {
-        let mut event = RecurringEvent::default();
-        let happened: Vec<u32> = (0..20).filter(|_| event.recurs(0.25)).collect();
-        assert_eq!(happened, [4, 8, 12, 16]);
-        let mut sure = RecurringEvent::default();
-        assert_eq!((0..10).filter(|_| sure.recurs(1.0)).count(), 9);
     }
 }
