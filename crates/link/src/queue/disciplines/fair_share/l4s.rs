@@ -42,15 +42,14 @@ mod tests {
 
     #[test]
     fn marks_begin_where_a_packet_waited_or_its_flow_is_ahead() {
-        let micros = Span::from_micros;
-        // A packet takes 0.12 ms at 100 Mbit/s.
-        let fast = |waited, lead| marking_probability(micros(waited), 120e-6, lead);
-        assert_eq!((fast(800, None), fast(1200, None), fast(0, Some(0))), (0.0, 1.0, 0.0));
-        assert!((fast(1000, None) - 0.5).abs() < 1e-9);
-        assert!((fast(0, Some(4 * 1514)) - 0.5).abs() < 1e-9);
-        assert_eq!((fast(0, Some(MAX_LEAD_BYTES)), fast(900, Some(6 * 1514))), (1.0, 1.0));
-        // It takes 2.4 ms at 5 Mbit/s.
-        let slow = |waited| marking_probability(micros(waited), 2400e-6, None);
-        assert_eq!((slow(3600), slow(4800)), (0.0, 1.0));
+        let holds = |probability: f64, expected: f64| (probability - expected).abs() < 1e-9;
+        // A packet takes 0.12 ms at 100 Mbit/s, …
+        let fast = |micros, lead| marking_probability(Span::from_micros(micros), 120e-6, lead);
+        assert!(holds(fast(800, None), 0.0) && holds(fast(1000, None), 0.5) && holds(fast(1200, None), 1.0));
+        assert!(holds(fast(0, Some(3028)), 0.0) && holds(fast(0, Some(6056)), 0.5));
+        assert!(holds(fast(0, Some(MAX_LEAD_BYTES)), 1.0) && holds(fast(1000, Some(9084)), 1.0));
+        // … and 2.4 ms at 5 Mbit/s.
+        let slow = |micros| marking_probability(Span::from_micros(micros), 2400e-6, None);
+        assert!(holds(slow(3600), 0.0) && holds(slow(4800), 1.0));
     }
 }
