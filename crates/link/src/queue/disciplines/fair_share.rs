@@ -406,6 +406,10 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
         }
         let is_l4s = self.config.l4s && l4s::is_l4s(&packet, flow.is_l4s);
         flow.is_l4s |= is_l4s;
+        if is_l4s {
+            let credit = self.queue_state.recent_rate * self.config.target.as_secs_f64();
+            flow.finish = flow.finish.max(clock.saturating_sub(credit as u64));
+        }
         let turn = flow.charge_packet(size, clock, is_l4s);
         self.latest_finish = self.latest_finish.max(flow.finish).max(flow.position);
         let arrived = self.calendar.push(turn, packet, place);
@@ -488,7 +492,7 @@ impl FlowState {
     /// Whether the next packet of a flow that is ahead of its share leaves first all the same, before none of its own.
     fn leaves_first_though_ahead(&self, size: u32, clock: u64) -> bool {
         let lead = self.finish.saturating_sub(clock) + u64::from(size);
-        self.bytes == self.first_bytes && lead <= l4s::MAX_LEAD_BYTES
+        self.bytes == self.first_bytes && self.bytes + size <= l4s::MAX_WAITING_BYTES && lead <= l4s::MAX_LEAD_BYTES
     }
 
     /// Charges the flow for a packet, and says when that is to leave.
@@ -503,7 +507,8 @@ impl FlowState {
             self.position = self.finish.max(self.position + u64::from(size / 2)).max(clock);
             ServiceRound::Round(self.position / ROUND_BYTES)
         };
-        self.finish = self.finish.max(clock) + u64::from(size);
+        // What an L4S flow has left of its share lately it has still to its credit.
+        self.finish = if is_l4s { self.finish } else { self.finish.max(clock) } + u64::from(size);
         self.bytes += size;
         turn
     }

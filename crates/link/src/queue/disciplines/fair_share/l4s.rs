@@ -4,9 +4,11 @@ use crate::queue::packet::QueuedPacket;
 use kumade_packet::Ecn;
 use kumade_units::Span;
 
-/// A flow of such a sender may be served this many bytes ahead of its share: eight full packets. Beyond that it waits its turn in rounds,
-/// as any other.
-pub(super) const MAX_LEAD_BYTES: u64 = 8 * 1514;
+/// A flow of such a sender may be served this many bytes ahead of its share, which are charged to it: as many full packets as it may send
+/// before it hears of marks. Beyond that it waits its turn in rounds, as any other.
+pub(super) const MAX_LEAD_BYTES: u64 = 32 * 1514;
+/// So much of it may wait at a time before those of rounds, lest others of low latency wait for its bursts.
+pub(super) const MAX_WAITING_BYTES: u32 = 4 * 1514;
 /// By how many bytes ahead of its share a flow begins to be marked, and from how many on all its packets are.
 const LEAD_RAMP_BYTES: (f64, f64) = (2.0 * 1514.0, 6.0 * 1514.0);
 /// The same for the time that a packet has waited (RFC 9332, appendix A: `minTh` and `range`), but no less than these parts of a
