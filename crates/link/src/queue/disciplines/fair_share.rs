@@ -355,7 +355,8 @@ impl<P> FairShare<P> {
         let lead = self.flows.get(taken.owner).finish.saturating_sub(self.clock + u64::from(taken.packet.size));
         let waited = now - taken.packet.arrival;
         let packet_time = self.queue_state.packet_time().as_secs_f64();
-        self.l4s_marks.recurs(l4s::marking_probability(waited, packet_time, others_wait.then_some(lead)))
+        let scale = self.queue_state.l4s_lead_scale(&self.config);
+        self.l4s_marks.recurs(l4s::marking_probability(waited, packet_time, others_wait.then_some(lead), scale))
     }
 
     /// Whether any flow had to pay a short while ago.
@@ -406,11 +407,8 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
         }
         let is_l4s = self.config.l4s && l4s::is_l4s(&packet, flow.is_l4s);
         flow.is_l4s |= is_l4s;
-        if is_l4s {
-            let credit = self.queue_state.recent_rate * self.config.target.as_secs_f64();
-            flow.finish = flow.finish.max(clock.saturating_sub(credit as u64));
-        }
-        let turn = flow.charge_packet(size, clock, is_l4s);
+        let l4s_lead = is_l4s.then(|| self.queue_state.l4s_lead_scale(&self.config));
+        let turn = flow.charge_packet(size, clock, l4s_lead);
         self.latest_finish = self.latest_finish.max(flow.finish).max(flow.position);
         let arrived = self.calendar.push(turn, packet, place);
         self.drop_to_limit(arrived, drops)
@@ -490,15 +488,22 @@ impl FlowState {
     }
 
     /// Whether the next packet of a flow that is ahead of its share leaves first all the same, before none of its own.
-    fn leaves_first_though_ahead(&self, size: u32, clock: u64) -> bool {
+    fn leaves_first_though_ahead(&self, size: u32, clock: u64, scale: u64) -> bool {
         let lead = self.finish.saturating_sub(clock) + u64::from(size);
-        self.bytes == self.first_bytes && self.bytes + size <= l4s::MAX_WAITING_BYTES && lead <= l4s::MAX_LEAD_BYTES
+        self.bytes == self.first_bytes
+            && self.bytes + size <= l4s::MAX_WAITING_BYTES
+            && lead <= l4s::max_lead_bytes(scale)
     }
 
     /// Charges the flow for a packet, and says when that is to leave.
     #[inline]
-    fn charge_packet(&mut self, size: u32, clock: u64, is_l4s: bool) -> ServiceRound {
-        let turn = if self.is_idle(clock) || (is_l4s && self.leaves_first_though_ahead(size, clock)) {
+    fn charge_packet(&mut self, size: u32, clock: u64, l4s_lead: Option<u64>) -> ServiceRound {
+        // An L4S flow has to its credit what it has left of its share lately.
+        let credit = l4s_lead.map_or(0, l4s::max_lead_bytes);
+        self.finish = self.finish.max(clock.saturating_sub(credit));
+        let turn = if self.is_idle(clock)
+            || l4s_lead.is_some_and(|scale| self.leaves_first_though_ahead(size, clock, scale))
+        {
             self.position = clock;
             self.first_bytes += size;
             ServiceRound::Immediate
@@ -507,8 +512,7 @@ impl FlowState {
             self.position = self.finish.max(self.position + u64::from(size / 2)).max(clock);
             ServiceRound::Round(self.position / ROUND_BYTES)
         };
-        // What an L4S flow has left of its share lately it has still to its credit.
-        self.finish = if is_l4s { self.finish } else { self.finish.max(clock) } + u64::from(size);
+        self.finish += u64::from(size);
         self.bytes += size;
         turn
     }
@@ -528,6 +532,11 @@ impl QueueState {
             last_signal_start: Time::ZERO,
             target_scale: 1.0,
         }
+    }
+
+    /// By what lead and credit of L4S flows are measured.
+    fn l4s_lead_scale(&self, config: &FairShareConfig) -> u64 {
+        l4s::lead_scale_bytes(self.recent_rate, config.target)
     }
 
     /// What a full packet takes on the link; nothing before its rate is known.

@@ -4,32 +4,43 @@ use crate::queue::packet::QueuedPacket;
 use kumade_packet::Ecn;
 use kumade_units::Span;
 
-/// A flow of such a sender may be served this many bytes ahead of its share, which are charged to it: as many full packets as it may send
-/// before it hears of marks. Beyond that it waits its turn in rounds, as any other.
-pub(super) const MAX_LEAD_BYTES: u64 = 32 * 1514;
-/// So much of it may wait at a time before those of rounds, lest others of low latency wait for its bursts.
+/// So much of a flow of such a sender may wait at a time before those of rounds, lest others of low latency wait for its bursts.
 pub(super) const MAX_WAITING_BYTES: u32 = 4 * 1514;
-/// By how many bytes ahead of its share a flow begins to be marked, and from how many on all its packets are.
-const LEAD_RAMP_BYTES: (f64, f64) = (2.0 * 1514.0, 6.0 * 1514.0);
+/// A flow begins to be marked when it is this many bytes ahead of its share, …
+const LEAD_RAMP_START_BYTES: f64 = 2.0 * 1514.0;
+/// … and all its packets are when it is [`lead_scale_bytes`] ahead: what the link serves in a target, but no less than this.
+const MIN_LEAD_SCALE_BYTES: f64 = 24.0 * 1514.0;
+/// So many times that it may be ahead, before it waits its turn in rounds as any other.
+const MAX_LEAD_SCALES: u64 = 2;
 /// The same for the time that a packet has waited (RFC 9332, appendix A: `minTh` and `range`), but no less than these parts of a
 /// packet's transmission: a packet that is on the wire can't be overtaken.
 const SOJOURN_RAMP: (Span, Span) = (Span::from_micros(800), Span::from_micros(1200));
-const SOJOURN_RAMP_PACKETS: (f64, f64) = (1.5, 2.0);
+const SOJOURN_RAMP_PACKETS: (f64, f64) = (2.0, 3.0);
 
 /// The packet's sender expects frequent marks (RFC 9331). A packet that is CE already may be of any sender: its flow tells.
 pub(super) fn is_l4s<P>(packet: &QueuedPacket<P>, flow_is_l4s: bool) -> bool {
     packet.ecn == Ecn::Ect1 || (packet.ecn == Ecn::Ce && flow_is_l4s)
 }
 
+/// What lead and credit are measured by, on a link of this rate in bytes per second.
+pub(super) fn lead_scale_bytes(rate: f64, target: Span) -> u64 {
+    (rate * target.as_secs_f64()).max(MIN_LEAD_SCALE_BYTES) as u64
+}
+
+/// The most by which a flow may be ahead of its share and yet leave first.
+pub(super) fn max_lead_bytes(scale_bytes: u64) -> u64 {
+    scale_bytes * MAX_LEAD_SCALES
+}
+
 /// With which probability a packet is marked that waited for so long in front of a link on which a full packet takes `packet_time`
 /// seconds. Its flow is so many bytes ahead of its share; none where nobody else waits for one.
-pub(super) fn marking_probability(waited: Span, packet_time: f64, lead_bytes: Option<u64>) -> f64 {
+pub(super) fn marking_probability(waited: Span, packet_time: f64, lead_bytes: Option<u64>, scale_bytes: u64) -> f64 {
     let sojourn = ramp(
         waited.as_secs_f64(),
         SOJOURN_RAMP.0.as_secs_f64().max(SOJOURN_RAMP_PACKETS.0 * packet_time),
         SOJOURN_RAMP.1.as_secs_f64().max(SOJOURN_RAMP_PACKETS.1 * packet_time),
     );
-    let lead = lead_bytes.map_or(0.0, |bytes| ramp(bytes as f64, LEAD_RAMP_BYTES.0, LEAD_RAMP_BYTES.1));
+    let lead = lead_bytes.map_or(0.0, |bytes| ramp(bytes as f64, LEAD_RAMP_START_BYTES, scale_bytes as f64));
     sojourn.max(lead)
 }
 
@@ -52,6 +63,6 @@ mod tests {
         assert!(holds(fast(0, Some(MAX_LEAD_BYTES)), 1.0) && holds(fast(1000, Some(9084)), 1.0));
         // … and 2.4 ms at 5 Mbit/s.
         let slow = |micros| marking_probability(Span::from_micros(micros), 2400e-6, None);
-        assert!(holds(slow(3600), 0.0) && holds(slow(4800), 1.0));
+        assert!(holds(slow(4800), 0.0) && holds(slow(7200), 1.0));
     }
 }
