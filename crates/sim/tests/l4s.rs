@@ -91,38 +91,3 @@ fn fair_share_gives_prague_and_cubic_equal_shares_and_prague_no_queue() {
     }
     assert!(wrong.is_empty(), "{wrong:?}");
 }
-#[test]
-fn zz_series() {
-    for (rate, rtt) in [(20u64, 100i64)] {
-        let (rate, round_trip) = (Rate::from_mbit(rate), Span::from_millis(rtt));
-        let mut network = Network::new(1);
-        let queue = QueueConfig { limit: QueueLimit::Packets(10_000), discipline: FairShareConfig::default().into() };
-        let wire = LinkConfig { rate: Some(rate), delay: round_trip / 2, ..LinkConfig::default() };
-        let link = network.add_link(wire, Some(queue)).unwrap();
-        let mut flows = vec![];
-        for control in CUBIC_AND_PRAGUE {
-            let config = FlowConfig {
-                delay_back: round_trip / 2,
-                jitter: rate.time_for(1500),
-                start_jitter: Span::from_millis(500),
-                record_queueing: Some(link),
-                ..FlowConfig::new(vec![link], TrafficSource::Tcp(TcpConfig::new(control)))
-            };
-            flows.push(network.add_flow(config).unwrap());
-        }
-        let mut last = vec![(0u64, 0u64, 0u64); 2];
-        let mut marks = 0;
-        for s in 1..=60 {
-            network.run_until(Time::ZERO + Span::from_secs(s * 2));
-            let m = network.ledger(link).packet_counters().marked.packets;
-            let mut line = format!("{rate} {}: marks {} ", s * 2, m - marks);
-            marks = m;
-            for (f, l) in flows.iter().zip(last.iter_mut()) {
-                let st = network.flow(*f);
-                line += &format!(" | {:.2} w {} retr {} red {}", (st.delivered_bytes - l.0) as f64 * 8.0 / 2e6, st.window_segments, st.tcp.retransmissions - l.1, st.tcp.reductions - l.2);
-                *l = (st.delivered_bytes, st.tcp.retransmissions, st.tcp.reductions);
-            }
-            println!("{line}");
-        }
-    }
-}

@@ -499,7 +499,7 @@ impl FlowState {
     #[inline]
     fn charge_packet(&mut self, size: u32, clock: u64, l4s_lead: Option<u64>) -> ServiceRound {
         // An L4S flow has to its credit what it has left of its share lately.
-        let credit = l4s_lead.map_or(0, l4s::max_lead_bytes);
+        let credit = l4s_lead.map_or(0, l4s::credit_bytes);
         self.finish = self.finish.max(clock.saturating_sub(credit));
         let turn = if self.is_idle(clock)
             || l4s_lead.is_some_and(|scale| self.leaves_first_though_ahead(size, clock, scale))
