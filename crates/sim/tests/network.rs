@@ -98,7 +98,7 @@ fn a_seed_gives_the_same_run_bit_by_bit_however_often_it_is_stopped() {
     };
     assert_eq!(run(7, 1), run(7, 1000));
     assert_ne!(run(7, 1).0, run(8, 1).0);
-    assert_eq!(run(7, 1).3, "network of 1 links and 6 flows, seed 7");
+    assert_eq!(run(7, 1).3, "network of 1 links and 8 flows, seed 7");
 }
 
 /// Mathis, Semke, Mahdavi and Ott 1997: where losses are random and few, throughput is C · segment / (round trip · √p),
