@@ -1,4 +1,5 @@
 mod l4s;
+mod queue_state;
 
 use crate::ledger::DropCause;
 use crate::queue::calendar::{Calendar, ServiceRound, TakenPacket};
@@ -9,6 +10,7 @@ use crate::queue::packet::{DroppedPacket, QueueLimit, QueuedPacket};
 use crate::queue::parameter::{ECN_HELP, NUMBER_FORMAT, Parameter, SWITCH_FORMAT, TIME_FORMAT};
 use crate::queue::recurring_event::RecurringEvent;
 use kumade_units::{ConfigError, Span, Time};
+use queue_state::{FULL_PACKET_BYTES, QueueState};
 
 /// The settings of [`FairShare`]; the default suits paths of the Internet at any rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +42,11 @@ pub struct FairShareConfig {
 ///    if the link falls idle all the same while they send, the target rises for all, up to five times, until they are gone.
 /// 5. On a link that has become slow, packets that have waited for five targets are dropped instead of sent.
 /// 6. What exceeds the limit is dropped from the last round: of those who are furthest ahead of the others.
+/// 7. Packets that are ECT(1), of senders that expect frequent marks (L4S, RFC 9331), leave first even if their flow is ahead of its share,
+///    by what the link serves in two targets at most, of which they are charged each byte. They are marked by two ramps: by what they
+///    waited themselves, from 0.8 ms or two packets' time on; and, while another flow waits for its round, by how far their flow is ahead.
+///    So its sender keeps to its share because of marks, not of a queue. One that does not answer waits in rounds like all others, and
+///    pays with drops (4). The packets that leave first are the queue of low latency, those of rounds the one of bulk.
 ///
 /// What it guarantees: no flow gets more than its share while others have something waiting, in whatever pulses it sends, but for
 /// a packet each time that it begins; a flow that sends less waits for others' packets in transmission and that of as many other
@@ -111,29 +118,8 @@ enum FlowAqm {
     Above,
 }
 
-/// What concerns the queue as a whole.
-#[derive(Debug)]
-struct QueueState {
-    last_update: Time,
-    /// Bytes that have left since then, and those of them that are of flows which had to pay a short while ago.
-    served_bytes: u64,
-    signalled_bytes: u64,
-    /// The link's rate lately while busy, and the most that it was, which fades; in bytes per second.
-    recent_rate: f64,
-    peak_rate: f64,
-    /// What part of the peak rate was used lately.
-    load: f64,
-    /// Whether the link was idle since the last update, and when a flow last had to pay.
-    was_idle: bool,
-    last_drop: Time,
-    /// When a flow last began to pay.
-    last_signal_start: Time,
-    /// How many targets of delay a flow may keep.
-    target_scale: f64,
-}
-
-/// What a flow is served in one round; a full packet of Ethernet.
-const ROUND_BYTES: u64 = 1514;
+/// What a flow is served in one round.
+const ROUND_BYTES: u64 = FULL_PACKET_BYTES;
 /// Further ahead than this many rounds, packets wait in order of arrival.
 const MAX_ROUNDS: u64 = 16_384;
 /// Packets that are to leave first and have waited for this part of the target are overdue.
@@ -150,26 +136,10 @@ const UNSPACED_SIGNAL_TARGETS: f64 = 3.0;
 const MAX_PENDING_DROPS: u32 = 4;
 /// No IP packet is larger; whatever claims to be may not stop the clock.
 const MAX_PACKET_BYTES: u32 = 65_535;
-/// A packet that has waited for so many targets is late. It is dropped where the link has become slow, that is, has less
-/// than this part of its peak rate.
+/// A packet that has waited for so many targets is late. It is dropped where the link has become slow.
 const MAX_DELAY_TARGETS: i64 = 5;
-const SLOW_RATE_RATIO: f64 = 0.5;
-/// How many bytes must have left for a rate, over how many targets it is smoothed, and for how many windows the peak is remembered.
-const MIN_RATE_SAMPLE_BYTES: u64 = 4 * ROUND_BYTES;
-const RATE_SMOOTHING_TARGETS: f64 = 0.5;
-const PEAK_MEMORY_WINDOWS: f64 = 2.0;
 /// Flows that had to pay at most so many windows ago are those that may leave the link idle for that.
 const RECENT_WINDOWS: i64 = 4;
-/// How much the delay that flows may keep rises for each window of the link's time that such flows use while the link falls idle
-/// in between, how much it falls in each window, and the maximum in targets.
-const TARGET_SCALE_INCREASE: f64 = 60.0;
-const TARGET_SCALE_DECREASE: f64 = 0.06;
-const MAX_TARGET_SCALE: f64 = 5.0;
-/// Who has slowed down too much still uses half of the link. Where less than this is used, over the longest round trip, those for whom
-/// the delay has risen are gone: it falls as fast as it has risen.
-const MIN_LOAD: f64 = 0.25;
-const ABSENT_SCALE_DECREASE: f64 = 10.0;
-
 impl Default for FairShareConfig {
     fn default() -> Self {
         FairShareConfig {
@@ -355,7 +325,7 @@ impl<P> FairShare<P> {
         let lead = self.flows.get(taken.owner).finish.saturating_sub(self.clock + u64::from(taken.packet.size));
         let waited = now - taken.packet.arrival;
         let packet_time = self.queue_state.packet_time().as_secs_f64();
-        let scale = self.queue_state.l4s_lead_scale(&self.config);
+        let scale = self.queue_state.l4s_lead_scale(self.config.target);
         self.l4s_marks.recurs(l4s::marking_probability(waited, packet_time, others_wait.then_some(lead), scale))
     }
 
@@ -407,7 +377,7 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
         }
         let is_l4s = self.config.l4s && l4s::is_l4s(&packet, flow.is_l4s);
         flow.is_l4s |= is_l4s;
-        let l4s_lead = is_l4s.then(|| self.queue_state.l4s_lead_scale(&self.config));
+        let l4s_lead = is_l4s.then(|| self.queue_state.l4s_lead_scale(self.config.target));
         let turn = flow.charge_packet(size, clock, l4s_lead);
         self.latest_finish = self.latest_finish.max(flow.finish).max(flow.position);
         let arrived = self.calendar.push(turn, packet, place);
@@ -415,7 +385,7 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
     }
 
     fn dequeue(&mut self, now: Time, drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
-        self.queue_state.update_target_scale(now, &self.config);
+        self.queue_state.update_target_scale(now, self.config.target, self.config.window);
         loop {
             let mut taken = self.next(now)?;
             let served = match self.aqm_decision(&taken, now) {
@@ -449,7 +419,7 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
         }
         let now = packet.arrival;
         self.queue_state.was_idle = true;
-        self.queue_state.update_target_scale(now, &self.config);
+        self.queue_state.update_target_scale(now, self.config.target, self.config.window);
         let owner = if self.has_signalled_recently(now) { self.flows.find(packet.flow) } else { None };
         let is_signalled = owner.is_some_and(|owner| self.was_signalled_recently(owner, now));
         self.queue_state.record_departure(packet.size, is_signalled);
@@ -516,83 +486,6 @@ impl FlowState {
         self.bytes += size;
         turn
     }
-}
-
-impl QueueState {
-    fn new() -> Self {
-        QueueState {
-            last_update: Time::ZERO,
-            served_bytes: 0,
-            signalled_bytes: 0,
-            recent_rate: 0.0,
-            peak_rate: 0.0,
-            load: 0.0,
-            was_idle: false,
-            last_drop: Time::ZERO,
-            last_signal_start: Time::ZERO,
-            target_scale: 1.0,
-        }
-    }
-
-    /// By what lead and credit of L4S flows are measured.
-    fn l4s_lead_scale(&self, config: &FairShareConfig) -> u64 {
-        l4s::lead_scale_bytes(self.recent_rate, config.target)
-    }
-
-    /// What a full packet takes on the link; nothing before its rate is known.
-    fn packet_time(&self) -> Span {
-        if self.recent_rate > 0.0 { Span::from_secs_f64(ROUND_BYTES as f64 / self.recent_rate) } else { Span::ZERO }
-    }
-
-    /// Whether the link has far less than its rate of a short while ago.
-    fn is_slow(&self) -> bool {
-        self.recent_rate < SLOW_RATE_RATIO * self.peak_rate
-    }
-
-    /// A packet leaves that is of a flow which had to pay a short while ago, or of another one.
-    fn record_departure(&mut self, size: u32, is_signalled: bool) {
-        self.served_bytes += u64::from(size);
-        self.signalled_bytes += if is_signalled { size.into() } else { 0 };
-    }
-
-    /// Takes account of what has happened since the last update, if that is half a target ago.
-    ///
-    /// A link that is idle is wasted only if those still send who had to slow down: what they send in the meantime raises the
-    /// target, and an idle link on which they send nothing does not.
-    fn update_target_scale(&mut self, now: Time, config: &FairShareConfig) {
-        let elapsed = now - self.last_update;
-        if elapsed < config.target / 2 || (self.served_bytes < MIN_RATE_SAMPLE_BYTES && !self.was_idle) {
-            return;
-        }
-        self.last_update = now;
-        let (seconds, target, window) =
-            (elapsed.as_secs_f64(), config.target.as_secs_f64(), config.window.as_secs_f64());
-        let served = std::mem::take(&mut self.served_bytes) as f64;
-        let signalled = std::mem::take(&mut self.signalled_bytes) as f64;
-        let idled = std::mem::take(&mut self.was_idle);
-        self.peak_rate *= kept_part(seconds, window * PEAK_MEMORY_WINDOWS);
-        if !idled {
-            let kept = kept_part(seconds, target * RATE_SMOOTHING_TARGETS);
-            self.recent_rate = served / seconds + kept * (self.recent_rate - served / seconds);
-        }
-        self.peak_rate = self.peak_rate.max(self.recent_rate);
-        if self.peak_rate <= 0.0 {
-            // It was never busy: nobody has had to pay.
-            return;
-        }
-        let load = served / (self.peak_rate * seconds);
-        self.load = load + kept_part(seconds, window / SHORTEST_GAP_DIVISOR as f64) * (self.load - load);
-        let rise = if idled { TARGET_SCALE_INCREASE * signalled / (self.peak_rate * window) } else { 0.0 };
-        let fall = if self.load < MIN_LOAD { ABSENT_SCALE_DECREASE } else { TARGET_SCALE_DECREASE };
-        let scale = self.target_scale * (1.0 + rise) * kept_part(seconds * fall, window);
-        self.target_scale = scale.clamp(1.0, MAX_TARGET_SCALE);
-    }
-}
-
-/// What remains after a time of what fades within `memory`: close to an exponential where the steps are short, and the same on all
-/// machines.
-fn kept_part(elapsed: f64, memory: f64) -> f64 {
-    memory / (memory + elapsed)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use super::DualPi2Config;
+use super::config::DualPi2Config;
 use kumade_units::{Span, Time};
 
 /// The base probability of both queues: a proportional-integral controller of the queueing delay (RFC 9332, `dualpi2_update`).

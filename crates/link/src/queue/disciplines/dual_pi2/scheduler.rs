@@ -1,4 +1,4 @@
-use super::{DualPi2Config, DualQueueScheduler};
+use super::config::{DualPi2Config, DualQueueScheduler};
 use kumade_units::{Span, Time};
 
 /// Which of the two queues is served next.
