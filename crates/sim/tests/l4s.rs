@@ -71,6 +71,18 @@ fn prague_and_cubic_share_about_equally_behind_dualpi2() {
     }
 }
 
+/// Where nobody else is, marks for what packets waited keep the queue short and the link full; and shares are equal among several.
+#[test]
+fn fair_share_keeps_the_link_full_for_prague_alone_and_shares_equal_among_several() {
+    let (rate, round_trip) = (Rate::from_mbit(100), Span::from_millis(20));
+    let alone = run(FairShareConfig::default().into(), rate, round_trip, &[CongestionControl::Prague]);
+    assert!(alone[0].mbit > 95.0 && alone[0].p99_wait < 2.0, "{alone:?}");
+    let controls = [[CongestionControl::Cubic; 4], [CongestionControl::Prague; 4]].concat();
+    let several = run(FairShareConfig::default().into(), rate, round_trip, &controls);
+    assert!(several.iter().all(|flow| (0.85..1.15).contains(&(flow.mbit / 12.5))), "{several:.2?}");
+    assert!(several[4..].iter().all(|flow| flow.p99_wait < 1.0), "{several:.2?}");
+}
+
 /// Equal shares at each delay (Jain's index of at least 0.99), and no packet of the L4S flow waits for more than 1 ms, or two packets'
 /// time where that is more.
 #[test]
