@@ -5,13 +5,13 @@ use kumade_units::{Span, Time};
 /// What concerns the queue as a whole.
 #[derive(Debug)]
 pub(super) struct QueueState {
-    last_update: Time,
+    pub(super) last_update: Time,
     /// Bytes that have left since then, and those of them that are of flows which had to pay a short while ago.
     served_bytes: u64,
     signalled_bytes: u64,
     /// The link's rate lately while busy, and the most that it was, which fades; in bytes per second.
     recent_rate: f64,
-    peak_rate: f64,
+    pub(super) peak_rate: f64,
     /// What part of the peak rate was used lately.
     load: f64,
     /// Whether the link was idle since the last update, and when a flow last had to pay.
