@@ -44,7 +44,7 @@ pub(crate) struct Slot<'a> {
     pub(crate) vlan_tag: [u16; 2],
 }
 
-const FRAME_BYTES: usize = 2048;
+pub(crate) const FRAME_BYTES: usize = 2048;
 const FRAME_COUNT: usize = 4096;
 const BLOCK_BYTES: usize = 1 << 16;
 const RING_BYTES: usize = FRAME_BYTES * FRAME_COUNT;
