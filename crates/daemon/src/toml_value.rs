@@ -246,3 +246,82 @@ impl<'de> MapAccess<'de> for Entries<'de> {
         seed.deserialize(TomlValue(value)).map_err(|error| place(error, span))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Document {
+        number: Option<u8>,
+        ratio: Option<f64>,
+        name: Option<Spanned<String>>,
+        kind: Option<Kind>,
+        #[serde(default)]
+        pairs: Vec<(String, i64)>,
+        #[serde(default)]
+        parts: BTreeMap<String, Part>,
+        list: Option<Vec<Spanned<u16>>>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    enum Kind {
+        One,
+        Other,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Part {
+        is_new: bool,
+        value: Option<Either>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        Number(f64),
+        Text(String),
+        Many(Vec<u64>),
+    }
+
+    #[test]
+    fn it_reads_and_refuses_the_same_as_toml_in_the_same_words_and_places() {
+        let accepted = [
+            "",
+            "number = 0x1f\nratio = 1\nname = \"a\\tb\"\nkind = \"other\"",
+            "ratio = -2.5e3\npairs = [[\"a\", -1], ['b', 2]]\nlist = [1, 2]",
+            "[parts.a]\nis_new = true\nunknown = { date = 1979-05-27, list = [1] }\n[parts.\"b.c\"]\nis_new = false\nvalue = 3",
+            "parts = { a = { is_new = true, value = \"x\" }, b = { is_new = true, value = [18446744073709551615] } }",
+        ];
+        let refused = [
+            "number = 256",
+            "number = -1",
+            "number = 1.5",
+            "number = \"1\"",
+            "ratio = true",
+            "ratio = 1e999",
+            "name = 3",
+            "kind = \"third\"",
+            "pairs = [[\"a\"]]",
+            "pairs = [\n  [\"a\", \"b\"],\n]",
+            "unknown = 1",
+            "list = [1, 70000]",
+            "list = 1",
+            "[parts.a]\nvalue = 3",
+            "[parts.a]\nis_new = 1",
+            "[parts.a]\nis_new = true\nvalue = true",
+            "[[parts]]\nis_new = true",
+            "number = ",
+        ];
+        for text in accepted.into_iter().chain(refused) {
+            let read = DeTable::parse(text).and_then(|document| read_table::<Document>(document.into_inner()));
+            let same = toml::from_str::<Document>(text);
+            let words = |result: Result<_, Error>| result.map_err(|error| (error.message().to_owned(), error.span()));
+            assert_eq!(same.is_ok(), accepted.contains(&text), "{text}: {same:?}");
+            assert_eq!(words(read), words(same), "{text}");
+        }
+    }
+}
