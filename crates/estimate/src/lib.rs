@@ -19,8 +19,6 @@ mod capacity;
 mod config;
 mod cross_traffic;
 pub mod delay;
-#[cfg(feature = "dummy")]
-mod dummy;
 mod fit;
 mod igi;
 mod info;
@@ -43,8 +41,6 @@ mod varying_link;
 pub use bound::{Bound, BoundKind};
 pub use capacity::{Capacity, CapacityConfig, CapacityProbe, Shaper, Shaping};
 pub use config::{Budget, Conditions, MethodConfig, Parameter, ParameterInfo, RequestedBudget};
-#[cfg(feature = "dummy")]
-pub use dummy::{Dummy, DummyConfig};
 pub use igi::{IgiConfig, PtrConfig};
 pub use info::{MethodError, MethodInfo};
 pub use linear_scan::{LinearScan, LinearScanConfig};

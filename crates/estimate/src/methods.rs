@@ -19,6 +19,4 @@ pub static METHODS: &[MethodInfo] = &[
     MethodInfo::for_config::<PathChirpConfig>(),
     MethodInfo::for_config::<IgiConfig>(),
     MethodInfo::for_config::<PtrConfig>(),
-    #[cfg(feature = "dummy")]
-    MethodInfo::for_config::<crate::dummy::DummyConfig>(),
 ];

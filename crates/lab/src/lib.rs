@@ -36,6 +36,7 @@ mod host_settings;
 pub mod monitor_mesh;
 pub mod multipath;
 pub mod nat_session;
+mod nearest_name;
 mod paper;
 mod report;
 mod running_server;

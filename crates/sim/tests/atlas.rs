@@ -9,7 +9,7 @@ use kumade_probe_train::Transport;
 use kumade_sim::atlas::{DrawnPath, KindResults, PathKind, PathResult, Seeds};
 use std::fmt::Write;
 
-const PATHS: u32 = 100;
+const PATHS: u32 = 40;
 
 #[test]
 fn paths_of_all_kinds_over_udp_come_to_this() {

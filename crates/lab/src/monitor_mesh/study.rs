@@ -2,6 +2,7 @@ use super::report::MonitorMeshReport;
 use super::runner::{MeshRunSettings, run};
 use super::scenario::MonitorMeshExperiment;
 use crate::error::RunError;
+use crate::report::{ReportDocument, Statement};
 use crate::study::{AnyScenario, Head, Observer, ReportWithRuns, RunRecord, Scenario};
 
 /// It is one run with many rows, which may be seen while it lasts, and no study.
@@ -21,6 +22,10 @@ impl AnyScenario for MonitorMeshExperiment {
 
     fn is_divisible(&self) -> bool {
         false
+    }
+
+    fn check_statements(&self, statements: &[Statement]) -> Result<(), String> {
+        MonitorMeshReport::new(self, String::new(), Vec::new()).check_statements(statements)
     }
 
     /// What was seen of it before it was interrupted is of no use to another run.

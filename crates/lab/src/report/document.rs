@@ -40,6 +40,12 @@ pub trait ReportDocument {
     /// Names the file that could not be written.
     fn write_files(&self, directory: &Path) -> Result<Vec<PathBuf>, ReportError>;
 
+    /// Whether what a paper states can be judged by its rows and further files.
+    ///
+    /// # Errors
+    /// Says which statement cannot, and why.
+    fn check_statements(&self, statements: &[Statement]) -> Result<(), String>;
+
     /// Puts what a paper states beside what came out here.
     fn compare_statements(&mut self, statements: &[Statement]);
 }
@@ -137,15 +143,28 @@ impl<P: ReportParts> ReportDocument for P {
         kumade_daemon::replace_files(directory, &files).map_err(ReportError::Write)
     }
 
+    fn check_statements(&self, statements: &[Statement]) -> Result<(), String> {
+        for_each_statement(self, statements, Statement::check).into_iter().collect()
+    }
+
     fn compare_statements(&mut self, statements: &[Statement]) {
-        let rows = self.values().ok();
-        let compare = |statement: &Statement| match &statement.file {
-            None => statement.compare_with(rows.as_ref()),
-            Some(file) => statement.compare_with(self.extra_values(file).as_ref()),
-        };
-        let compared = statements.iter().map(compare).collect();
+        let compared = for_each_statement(self, statements, Statement::compare_with);
         self.set_statements(compared);
     }
+}
+
+/// With the values of the file that each is about.
+fn for_each_statement<T>(
+    parts: &impl ReportParts,
+    statements: &[Statement],
+    ask: impl Fn(&Statement, Option<&Values>) -> T,
+) -> Vec<T> {
+    let rows = if statements.is_empty() { None } else { parts.values().ok() };
+    let ask = |statement: &Statement| match &statement.file {
+        None => ask(statement, rows.as_ref()),
+        Some(file) => ask(statement, parts.extra_values(file).as_ref()),
+    };
+    statements.iter().map(ask).collect()
 }
 
 #[cfg(feature = "arrow")]

@@ -1,5 +1,6 @@
 use super::cells::three_digits;
 use super::values::Values;
+use crate::nearest_name::advice_for;
 use crate::statistics::{distinct, mean, median, min_and_max};
 use kumade_units::parse;
 use schemars::JsonSchema;
@@ -112,13 +113,37 @@ pub struct StatementResult {
 type Selection = BTreeMap<String, Condition>;
 
 impl Statement {
-    /// Whether it can be judged.
+    /// Whether it can be judged by the file that it is about, of which only the columns count here.
     ///
     /// # Errors
-    /// It has no bound.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let is_bounded = self.min.is_some() || self.max.is_some();
-        if is_bounded { Ok(()) } else { Err(format!("nothing judges `{}`: give it a min or a max", self.says)) }
+    /// It has no bound, or is about a file or a column that there is not.
+    pub(crate) fn check(&self, values: Option<&Values>) -> Result<(), String> {
+        let says = &self.says;
+        if self.min.is_none() && self.max.is_none() {
+            return Err(format!("nothing judges `{says}`: give it a min or a max"));
+        }
+        let values = values.ok_or_else(|| {
+            format!(
+                "`{says}` is about {}, which this experiment does not write",
+                self.file.as_deref().unwrap_or("rows")
+            )
+        })?;
+        let unknown = self.columns().find(|column| values.column(column).is_none());
+        unknown.map_or(Ok(()), |column| {
+            let names: Vec<_> = values.names.iter().map(String::as_str).collect();
+            let advice = advice_for(column, &names, "columns");
+            Err(format!("`{says}` has `{column}`, which is no column of its file: {advice}"))
+        })
+    }
+
+    /// All columns that it names.
+    fn columns(&self) -> impl Iterator<Item = &str> {
+        let others = self.relative_to.iter().flat_map(|divisor| match divisor {
+            Divisor::Rows(rows) => rows.keys().map(String::as_str).collect(),
+            Divisor::Number(_) => Vec::new(),
+        });
+        let own = [Some(&self.figure), self.by.as_ref()].into_iter().flatten().chain(self.rows.keys());
+        own.map(String::as_str).chain(others)
     }
 
     /// What came out, in these rows.
@@ -255,7 +280,7 @@ mod tests {
 
     fn result(text: &str) -> StatementResult {
         let statement: Statement = toml::from_str(&format!("says = \"so\"\nfigure = \"rate\"\n{text}")).unwrap();
-        statement.check().unwrap();
+        statement.check(Some(&values())).unwrap();
         statement.compare_with(Some(&values()))
     }
 
@@ -284,12 +309,34 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_not_judged() {
-        for text in ["in = { case = \"c\" }\nmin = 1", "in = { length = 1 }\nmin = 1", "relative_to = 0\nmin = 1"] {
+        for text in ["in = { case = \"c\" }\nmin = 1", "relative_to = 0\nmin = 1"] {
             let none = result(text);
             assert_eq!((none.value, none.holds), (None, None), "{text}");
             assert!(none.in_words().starts_with("not measured: so: required"), "{}", none.in_words());
         }
-        let statement: Statement = toml::from_str("says = \"so\"\nfigure = \"rate\"").unwrap();
-        assert!(statement.check().unwrap_err().contains("nothing judges `so`"));
+    }
+
+    #[test]
+    fn what_cannot_be_judged_is_refused() {
+        let refusal = |text: &str, values: Option<&Values>| {
+            let statement: Statement = toml::from_str(&format!("says = \"so\"\nfigure = {text}")).unwrap();
+            statement.check(values).unwrap_err()
+        };
+        let values = values();
+        assert!(refusal("\"rate\"", Some(&values)).contains("nothing judges `so`"));
+        for (text, column) in [
+            ("\"rat\"\nmax = 1", "rat"),
+            ("\"rate\"\nmax = 1\nby = \"byte\"", "byte"),
+            ("\"rate\"\nmax = 1\nin = { cases = 1 }", "cases"),
+            ("\"rate\"\nmax = 1\nrelative_to = { cased = 1 }", "cased"),
+        ] {
+            let refusal = refusal(text, Some(&values));
+            assert!(
+                refusal.contains(&format!("`{column}`, which is no column of its file: perhaps you mean")),
+                "{refusal}"
+            );
+        }
+        let refusal = refusal("\"rate\"\nmax = 1\nfile = \"other.csv\"", None);
+        assert!(refusal.contains("other.csv, which this experiment does not write"), "{refusal}");
     }
 }

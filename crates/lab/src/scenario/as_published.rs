@@ -15,7 +15,8 @@ struct StatementList {
     statements: Vec<Statement>,
 }
 
-/// Takes the section out of a file. Where it `is_chosen`, its keys replace those of the file, and what it states is returned.
+/// Takes the section out of a file. Where it `is_chosen`, its keys replace those of the file. Returns what it
+/// states.
 ///
 /// # Errors
 /// It is chosen and there is none, or it is not written as such a section.
@@ -32,10 +33,7 @@ pub(super) fn apply_section(document: &mut DeTable<'_>, is_chosen: bool) -> Resu
         stated.insert(key, statements);
     }
     let StatementList { statements } = kumade_daemon::read_table(stated).map_err(Refusal::Malformed)?;
-    statements.iter().try_for_each(Statement::check).map_err(Refusal::Invalid)?;
-    if !is_chosen {
-        return Ok(Vec::new());
-    }
+    let section = if is_chosen { section } else { DeTable::new() };
     for (key, value) in section {
         document.remove(&**key.get_ref());
         document.insert(key, value);

@@ -12,6 +12,7 @@ use crate::fast_links::FastLinksExperiment;
 use crate::monitor_mesh::MonitorMeshExperiment;
 use crate::multipath::MultipathExperiment;
 use crate::nat_session::NatSessionExperiment;
+use crate::nearest_name::{advice_for, nearest_of};
 use crate::study::{AnyScenario, Experiment, FindFile, Overrides, RunRecord, Scenario, ScenarioSource};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -38,9 +39,6 @@ pub(super) struct Kind {
 }
 
 type ReadResult = Result<Box<dyn AnyScenario>, Refusal>;
-
-/// Names are taken to be misspelt ones from here on, by Jaro and Winkler.
-const MIN_SIMILARITY: f64 = 0.75;
 
 impl Kind {
     /// Of files that are read so.
@@ -114,7 +112,7 @@ pub(super) fn read_scenario(
         Refusal::Invalid(reason) => ScenarioError::Invalid { name: name.clone(), reason },
     };
     expand_elements(&mut document).map_err(|reason| refused(Refusal::Invalid(reason)))?;
-    let statements = apply_section(&mut document, overrides.as_published).map_err(refused)?;
+    let mut statements = apply_section(&mut document, overrides.as_published).map_err(refused)?;
     let named = document.remove("kind");
     let named = named.map(|kind| (kind.get_ref().as_str().unwrap_or_default().to_owned(), kind.span().start));
     let guessed = || kinds.iter().find(|kind| document.contains_key(kind.guessed_by));
@@ -128,6 +126,10 @@ pub(super) fn read_scenario(
         return Err(unknown_kind(kinds, named, format!("{origin}, line {line}")));
     };
     let scenario = (kind.read)(document, overrides, &beside).map_err(refused)?;
+    scenario.check_statements(&statements).map_err(|reason| refused(Refusal::Invalid(reason)))?;
+    if !overrides.as_published {
+        statements.clear();
+    }
     let warning = named.is_none().then(|| {
         format!(
             "{origin} does not say which kind of experiment it is: add kind = \"{}\" to it; later versions refuse it",
@@ -140,9 +142,8 @@ pub(super) fn read_scenario(
 
 fn unknown_kind(kinds: &[Kind], kind: String, place: String) -> ScenarioError {
     let names: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
-    let nearest =
-        nearest_of(&kind, &names).map_or_else(String::new, |nearest| format!("perhaps you mean `{nearest}`; "));
-    ScenarioError::UnknownKind { place, kind, advice: format!("{nearest}the kinds are {}", names.join(", ")) }
+    let advice = advice_for(&kind, &names, "kinds");
+    ScenarioError::UnknownKind { place, kind, advice }
 }
 
 /// Of the names that an error lists in backticks behind a wrong one, that which is most like it.
@@ -152,10 +153,4 @@ fn nearest_name(message: &str) -> String {
     nearest
         .filter(|_| message.starts_with("unknown "))
         .map_or_else(String::new, |name| format!("perhaps you mean `{name}`\n"))
-}
-
-fn nearest_of<'a>(wrong: &str, valid: &[&'a str]) -> Option<&'a str> {
-    let similarity = |name: &str| strsim::jaro_winkler(name, wrong);
-    let nearest = valid.iter().max_by(|one, other| similarity(one).total_cmp(&similarity(other)));
-    nearest.copied().filter(|name| similarity(name) > MIN_SIMILARITY)
 }

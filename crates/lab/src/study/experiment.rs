@@ -34,6 +34,11 @@ pub trait AnyScenario: Any + Debug + Send + Sync {
     fn expected_time(&self) -> String;
     /// Whether parts of its runs can be made by several machines.
     fn is_divisible(&self) -> bool;
+    /// Whether what a paper states can be judged by its report.
+    ///
+    /// # Errors
+    /// Says which statement cannot, and why.
+    fn check_statements(&self, statements: &[Statement]) -> Result<(), String>;
     /// Makes the runs that `record` lacks, and a report of all that it has then. `stop` ends it with the runs so far.
     ///
     /// # Errors
@@ -61,6 +66,10 @@ impl<S: Study> AnyScenario for S {
 
     fn is_divisible(&self) -> bool {
         Study::is_divisible(self)
+    }
+
+    fn check_statements(&self, statements: &[Statement]) -> Result<(), String> {
+        self.report(String::new(), Vec::new().into()).check_statements(statements)
     }
 
     fn run(

@@ -6,8 +6,6 @@ mod afd;
 mod cake;
 mod choke;
 mod codel;
-#[cfg(feature = "dummy")]
-mod dummy;
 mod fair_codel;
 mod fair_share;
 mod fq_codel;
@@ -55,34 +53,34 @@ pub struct QueueConfig {
 
 /// Makes of the table all that differs from discipline to discipline.
 macro_rules! disciplines {
-    ($($(#[$attribute:meta])* $module:ident::$name:ident($config:ident),)*) => {
-        $($(#[$attribute])* pub use $module::{$name, $config};)*
+    ($($module:ident::$name:ident($config:ident),)*) => {
+        $(pub use $module::{$name, $config};)*
 
         /// All disciplines, in the order in which users are told of them. The first is the default.
         pub static DISCIPLINES: &[DisciplineInfo] =
-            &[$($(#[$attribute])* DisciplineInfo::for_config::<$config>(|| Discipline::$name($config::default())),)*];
+            &[$(DisciplineInfo::for_config::<$config>(|| Discipline::$name($config::default())),)*];
 
         /// A discipline with its settings.
         #[derive(Debug, Clone, PartialEq)]
         #[expect(missing_docs, reason = "each is documented at its settings")]
         pub enum Discipline {
-            $($(#[$attribute])* $name($config),)*
+            $($name($config),)*
         }
 
         /// A queue of any discipline.
         #[derive(Debug)]
         #[expect(missing_docs, reason = "each is documented where it is defined")]
         pub enum Queue<P> {
-            $($(#[$attribute])* $name(<$config as DisciplineConfig>::Queue<P>),)*
+            $($name(<$config as DisciplineConfig>::Queue<P>),)*
         }
 
-        $($(#[$attribute])* impl From<$config> for Discipline {
+        $(impl From<$config> for Discipline {
             fn from(config: $config) -> Self {
                 Discipline::$name(config)
             }
         })*
 
-        $($(#[$attribute])* impl DisciplineParameters for $config {
+        $(impl DisciplineParameters for $config {
             fn parameter_table() -> &'static [Parameter<Self>] {
                 static TABLE: LazyLock<Vec<Parameter<$config>>> = LazyLock::new($config::parameters);
                 &TABLE
@@ -91,57 +89,57 @@ macro_rules! disciplines {
 
         impl Discipline {
             pub(super) fn check(&self) -> Result<(), ConfigError> {
-                match self { $($(#[$attribute])* Discipline::$name(config) => config.check(),)* }
+                match self { $(Discipline::$name(config) => config.check(),)* }
             }
 
             pub(super) fn adapt_to_rate(&mut self, rate: Option<Rate>, given: &GivenParameters) {
-                match self { $($(#[$attribute])* Discipline::$name(config) => config.adapt_to_rate(rate, given),)* }
+                match self { $(Discipline::$name(config) => config.adapt_to_rate(rate, given),)* }
             }
 
             /// Adapts the settings to what the link adds to each packet.
             pub fn adapt_to_framing(&mut self, framing: Framing) {
-                match self { $($(#[$attribute])* Discipline::$name(config) => config.adapt_to_framing(framing),)* }
+                match self { $(Discipline::$name(config) => config.adapt_to_framing(framing),)* }
             }
 
             /// Reads a value of a parameter and stores it; none where there is no such parameter.
             pub(super) fn set(&mut self, parameter: &str, text: &str) -> Option<Result<&'static ParameterInfo, String>> {
-                match self { $($(#[$attribute])* Discipline::$name(config) => set_parameter(config, parameter, text),)* }
+                match self { $(Discipline::$name(config) => set_parameter(config, parameter, text),)* }
             }
 
             /// What users are told of it.
             pub fn info(&self) -> &'static DisciplineInfo {
-                let name = match self { $($(#[$attribute])* Discipline::$name(_) => $config::NAME,)* };
+                let name = match self { $(Discipline::$name(_) => $config::NAME,)* };
                 DISCIPLINES.iter().find(|info| info.name == name).unwrap_or(&DISCIPLINES[0])
             }
 
             fn new_queue<P>(&self, limit: QueueLimit, seed: u64) -> Queue<P> {
-                match self { $($(#[$attribute])* Discipline::$name(config) => Queue::$name(config.new_queue(limit, seed)),)* }
+                match self { $(Discipline::$name(config) => Queue::$name(config.new_queue(limit, seed)),)* }
             }
         }
 
         impl<P> QueueDiscipline<P> for Queue<P> {
             fn enqueue(&mut self, packet: QueuedPacket<P>, drops: &mut Vec<DroppedPacket<P>>) -> Result<(), DropCause> {
-                match self { $($(#[$attribute])* Queue::$name(queue) => queue.enqueue(packet, drops),)* }
+                match self { $(Queue::$name(queue) => queue.enqueue(packet, drops),)* }
             }
 
             fn dequeue(&mut self, now: Time, drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
-                match self { $($(#[$attribute])* Queue::$name(queue) => queue.dequeue(now, drops),)* }
+                match self { $(Queue::$name(queue) => queue.dequeue(now, drops),)* }
             }
 
             fn pass_through(&mut self, packet: QueuedPacket<P>, drops: &mut Vec<DroppedPacket<P>>) -> Result<QueuedPacket<P>, DropCause> {
-                match self { $($(#[$attribute])* Queue::$name(queue) => queue.pass_through(packet, drops),)* }
+                match self { $(Queue::$name(queue) => queue.pass_through(packet, drops),)* }
             }
 
             fn next_event(&self) -> Option<Time> {
-                match self { $($(#[$attribute])* Queue::$name(queue) => QueueDiscipline::<P>::next_event(queue),)* }
+                match self { $(Queue::$name(queue) => QueueDiscipline::<P>::next_event(queue),)* }
             }
 
             fn packets(&self) -> usize {
-                match self { $($(#[$attribute])* Queue::$name(queue) => queue.packets(),)* }
+                match self { $(Queue::$name(queue) => queue.packets(),)* }
             }
 
             fn bytes(&self) -> u64 {
-                match self { $($(#[$attribute])* Queue::$name(queue) => queue.bytes(),)* }
+                match self { $(Queue::$name(queue) => queue.bytes(),)* }
             }
         }
     };
@@ -159,8 +157,6 @@ disciplines! {
     fair_share::FairShare(FairShareConfig),
     pie::Pie(PieConfig),
     cake::Cake(CakeConfig),
-    #[cfg(feature = "dummy")]
-    dummy::Dummy(DummyConfig),
 }
 
 impl DisciplineInfo {

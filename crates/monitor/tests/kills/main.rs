@@ -19,7 +19,7 @@ use std::process::Command;
 
 /// Where the configuration of a process is that a test has started.
 const CHILD_FILE: &str = "KUMADE_TEST_KILLS_FILE";
-const KILLS: u32 = 6;
+const KILLS: u32 = 3;
 
 #[test]
 #[ignore = "run by the others"]

@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::fmt::Write;
 
-const PAIRS: u64 = 10;
+const PAIRS: u64 = 5;
 const SEEDS: u64 = 1;
 
 fn at(secs: f64) -> Time {

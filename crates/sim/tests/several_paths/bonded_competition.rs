@@ -60,7 +60,7 @@ const CONTENDERS: [Contender; 4] = [
     Contender::Connection(CongestionControl::Cubic),
     Contender::Connection(CongestionControl::Bbr),
 ];
-const SEEDS: u64 = 4;
+const SEEDS: u64 = 2;
 const BUFFERS: [f64; 5] = [0.1, 0.25, 0.5, 1.0, 2.0];
 
 fn at(secs: f64) -> Time {

@@ -25,7 +25,7 @@ struct Paths {
 }
 
 const RULES: [Rule; 4] = [Rule::None, Rule::Timer, Rule::Minimum, Rule::Exact];
-const RUNS: u64 = 3;
+const RUNS: u64 = 1;
 
 fn paths() -> Vec<Paths> {
     let paths = |rates, delays, weights, loss, bar| Paths { rates, delays, weights, loss, min_used_fraction: bar };

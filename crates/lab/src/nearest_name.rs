@@ -1,0 +1,17 @@
+//! The valid name that a misspelt one most likely stands for.
+
+/// Names are taken to be misspelt ones from here on, by Jaro and Winkler.
+const MIN_SIMILARITY: f64 = 0.75;
+
+/// Of these, the one most like the `wrong` one; none where none is like it.
+pub(crate) fn nearest_of<'a>(wrong: &str, valid: &[&'a str]) -> Option<&'a str> {
+    let similarity = |name: &str| strsim::jaro_winkler(name, wrong);
+    let nearest = valid.iter().max_by(|one, other| similarity(one).total_cmp(&similarity(other)));
+    nearest.copied().filter(|name| similarity(name) > MIN_SIMILARITY)
+}
+
+/// What to write instead of the `wrong` one: the nearest of these, and which `things` there are.
+pub(crate) fn advice_for(wrong: &str, valid: &[&str], things: &str) -> String {
+    let nearest = nearest_of(wrong, valid).map_or_else(String::new, |name| format!("perhaps you mean `{name}`; "));
+    format!("{nearest}the {things} are {}", valid.join(", "))
+}
