@@ -17,8 +17,10 @@ pub struct Ledger {
     /// … and counts on from this total.
     bytes_before_log: u64,
     lateness: Lateness,
-    late_threshold: Span,
 }
+
+/// Trains in which the host was late by more than this do not show the behaviour of the link.
+const LATE_THRESHOLD: Span = Span::from_micros(300);
 
 /// How much a [`Ledger`] keeps besides its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,8 +163,6 @@ impl Ledger {
             log_until: Time::from_nanos(i64::MIN),
             bytes_before_log: 0,
             lateness: Lateness::default(),
-            // Trains in which the host was late by more than this do not show the behaviour of the link.
-            late_threshold: Span::from_micros(300),
         }
     }
 
@@ -223,14 +223,9 @@ impl Ledger {
     pub fn record_delivery(&mut self, lateness: Span) {
         let lateness = lateness.max(Span::ZERO);
         self.lateness.count += 1;
-        self.lateness.late += u64::from(lateness > self.late_threshold);
+        self.lateness.late += u64::from(lateness > LATE_THRESHOLD);
         self.lateness.max = self.lateness.max.max(lateness);
         self.lateness.sum += lateness;
-    }
-
-    /// Sets from which lateness on packets count as late; 300 µs by default.
-    pub fn set_late_threshold(&mut self, threshold: Span) {
-        self.late_threshold = threshold;
     }
 
     /// Lateness since the start or the last [`Ledger::take_lateness`].

@@ -3,7 +3,7 @@
 //! A reader that polls a device learns of a packet when it is scheduled, up to 140 µs late. Here the kernel stamps the
 //! packet as the sender's thread hands it to the device, and reading it later costs neither a system call nor accuracy.
 
-use crate::ring::{FRAME_BYTES, Ring};
+use crate::ring::Ring;
 use crate::setup::SetupError;
 use kumade_units::Time;
 use nix::libc;
@@ -16,9 +16,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub struct Capture(Ring);
 
 impl Capture {
-    /// Longer packets are cut to this.
-    pub const MAX_CAPTURED_BYTES: usize = FRAME_BYTES - 128;
-
     /// Captures the packets that leave through the interface `name` of the calling thread's namespace. The stamps are the
     /// kernel's: CLOCK_REALTIME, taken within the sender's system call.
     ///

@@ -38,10 +38,4 @@ impl FlowReport {
     pub fn goodput(&self) -> Rate {
         Rate::from_bytes_over(self.goodput_bytes, self.to - self.from)
     }
-
-    /// The part of its bytes that each path carried, from 0 to 1.
-    pub fn path_shares(&self) -> Vec<f64> {
-        let sum = self.path_bytes.iter().sum::<u64>().max(1) as f64;
-        self.path_bytes.iter().map(|bytes| *bytes as f64 / sum).collect()
-    }
 }
