@@ -10,6 +10,7 @@ use crate::load;
 use crate::open;
 use crate::resolve::resolve;
 use crate::server_connection::{ServerConnection, effective_family};
+use kumade_measurement::report::Warning;
 use kumade_measurement::{
     Clocks, Event, Failure, Measurement, MeasurementPlan, OpenRequest, Opened, Report, SendRequest,
 };
@@ -133,15 +134,13 @@ impl MeasurementDriver<'_> {
     }
 
     /// What a server of an earlier release can't do.
-    fn unsupported_features(&self) -> Vec<String> {
+    fn unsupported_features(&self) -> Vec<Warning> {
         let version = self.peer.version();
-        let line = |what| {
-            format!("the server speaks protocol version {version}, this program {}: it can't {what}", Version::NEWEST)
-        };
-        version.missing_features(self.config.key.is_some()).map(line).collect()
+        let warning = |what: &str| Warning::OldServer(version.number(), Version::NEWEST.number(), what.to_owned());
+        version.missing_features(self.config.key.is_some()).map(warning).collect()
     }
 
-    fn use_probes(&mut self, probes: Probes, warnings: Vec<String>) -> Opened {
+    fn use_probes(&mut self, probes: Probes, warnings: Vec<Warning>) -> Opened {
         let max_packet = probes.max_packet().min(self.peer.max_packet());
         let connections = probes.connections();
         let opened = Opened { max_packet, is_size_known: false, connections, warnings };

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::family::Family;
 use crate::resolve::resolve;
 use kumade_measurement::Clocks;
+use kumade_measurement::report::Warning;
 use kumade_net::{SocketBinding, datagram};
 use kumade_net::{clock, readiness};
 use kumade_probe_train::ClockError;
@@ -59,8 +60,7 @@ pub(crate) fn read_host_clocks(servers: &[NtpServer], limit: &StopCondition) -> 
     known.clocks.measured_at = now;
     known.clocks.near = ClockError::agreed_error(&sources);
     if known.clocks.near.is_none() && !sources.is_empty() {
-        let text = "the kernel and the NTP servers disagree on the error of this host's clock: it may be what any of them says";
-        known.clocks.warnings.push(text.into());
+        known.clocks.warnings.push(Warning::ClockSourcesDisagree);
         known.clocks.near = ClockError::union(&sources);
     }
     Ok(known)
@@ -83,7 +83,7 @@ impl HostClocks {
             Ok(answer) => Ok(Some(answer)),
             Err(error) => {
                 self.is_any_unreachable = true;
-                self.clocks.warnings.push(format!("the NTP server {host} could not be used: {error}"));
+                self.clocks.warnings.push(Warning::NtpServerUnusable(host.clone(), error.to_string()));
                 Ok(None)
             }
         }

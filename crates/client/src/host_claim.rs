@@ -2,6 +2,7 @@
 
 use crate::cancel::StopCondition;
 use crate::error::Error;
+use kumade_measurement::report::Warning;
 use kumade_measurement::{Event, Report};
 use kumade_net::{HostClaim, HostClaimError, clock};
 use kumade_units::Span;
@@ -85,6 +86,6 @@ impl Claimed {
     pub(crate) fn add_warning(&self, report: &mut Report) {
         let Some(holder) = &self.beside else { return };
         let directions = report.up.iter_mut().chain(&mut report.down);
-        directions.for_each(|direction| direction.warnings.push(format!("{holder} measured at this host meanwhile")));
+        directions.for_each(|direction| direction.warnings.push(Warning::HostInUse(holder.clone())));
     }
 }

@@ -31,7 +31,8 @@
 //! let up = report.up.expect("it was asked for");
 //! match (up.available_bits_per_second, up.reason) {
 //!     (Some(rate), _) => println!("{} ({} … {})", rate.value, rate.low, rate.high),
-//!     (None, reason) => println!("not known: {}", reason.unwrap_or_default()),
+//!     (None, Some(reason)) => println!("not known: {reason}"),
+//!     (None, None) => println!("not known"),
 //! }
 //! # STOP.store(true, std::sync::atomic::Ordering::Relaxed);
 //! # serving.join().unwrap()?;

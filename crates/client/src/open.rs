@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::server_connection::ServerConnection;
+use kumade_measurement::report::Warning;
 use kumade_measurement::{OpenRequest, TcpConnectionInfo, detect_proxy};
 use kumade_net::{SocketBinding, clock};
 use kumade_probe_train::Transport;
@@ -93,7 +94,7 @@ pub(crate) fn open_tcp(
     peer: &mut ServerConnection,
     binding: &SocketBinding,
     request: &OpenRequest,
-) -> Result<(Probes, Vec<String>), Error> {
+) -> Result<(Probes, Vec<Warning>), Error> {
     let &OpenRequest {
         transport: kind, connections: count, min_connections: needed, first_number: first, spacing, ..
     } = request;
@@ -130,7 +131,7 @@ pub(crate) fn open_tcp(
     }
     let warning = (streams.len() < usize::from(count)).then(|| {
         let why = missing.unwrap_or_else(|| "closed after opening".to_owned());
-        format!("only {} of {count} connections are in use ({why}): each carries several packets", streams.len())
+        Warning::FewConnections(streams.len() as u32, count.into(), why)
     });
     let probes = if kind == Transport::Single {
         streams.into_iter().next().map_or(Err(kumade_transport::Error::NoConnection(0)), TcpProbes::single)

@@ -29,6 +29,7 @@ mod long_train;
 mod observations;
 mod plan;
 mod probe;
+mod reason;
 mod result;
 mod sample;
 mod shape;
@@ -37,4 +38,5 @@ mod small_bucket;
 
 pub use config::CapacityConfig;
 pub use probe::CapacityProbe;
+pub use reason::CapacityReason;
 pub use result::{Capacity, Shaper, Shaping};

@@ -4,7 +4,9 @@
 use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
 use crate::published::{Flight, ProbeAccount};
+use crate::reason::Reason;
 use crate::stats::{mean, median};
+use crate::warning::Warning;
 use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
 
@@ -136,16 +138,14 @@ impl Igi {
 
     fn outcome(&self) -> Outcome {
         let name = if self.formula == IgiFormula::Igi { IgiConfig::NAME } else { PtrConfig::NAME };
-        let warnings = vec![format!(
-            "{name} is the published rule: it states no confidence; the interval is that of its {MAX_SEARCHES} searches"
-        )];
+        let warnings = vec![Warning::SearchInterval(name, MAX_SEARCHES as u32)];
         let extreme = |pick: fn(f64, f64) -> f64| self.values.iter().copied().reduce(pick);
         let found = match (extreme(f64::min), extreme(f64::max)) {
             (Some(low), Some(high)) => {
                 let [value, low, high] = [mean(&self.values), low, high].map(Rate::from_f64);
                 Ok(Estimate { value, low, high, confidence: 0.0 })
             }
-            _ => Err("the budget was spent before a train arrived as fast as it was sent".to_owned()),
+            _ => Err(Reason::NoFittingTrain),
         };
         let capacity = self.bottleneck_gap.map(|gap| Rate::from_f64(self.packet_bits() / gap));
         Outcome { capacity, ..self.account.outcome(found, warnings) }

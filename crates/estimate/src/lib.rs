@@ -37,9 +37,10 @@ mod settings;
 mod stats;
 mod utilization;
 mod varying_link;
+mod warning;
 
 pub use bound::{Bound, BoundKind};
-pub use capacity::{Capacity, CapacityConfig, CapacityProbe, Shaper, Shaping};
+pub use capacity::{Capacity, CapacityConfig, CapacityProbe, CapacityReason, Shaper, Shaping};
 pub use config::{Budget, Conditions, MethodConfig, Parameter, ParameterInfo, RequestedBudget};
 pub use igi::{IgiConfig, PtrConfig};
 pub use info::{MethodError, MethodInfo};
@@ -51,10 +52,11 @@ pub use pathload::{Pathload, PathloadConfig};
 pub use pathtester::{PathTester, PathTesterClassic, PathTesterClassicConfig, PathTesterConfig};
 pub use policing::{ExcessAction, PolicerOrShaper, PolicingConfig, PolicingProbe, PolicingResult};
 pub use primed::{Primed, PrimedConfig};
-pub use reason::{Cause, Reason};
+pub use reason::{ArrivalPattern, Reason};
 pub use settings::MethodSettings;
 pub use utilization::{Utilization, UtilizationConfig, UtilizationProbe};
 pub use varying_link::{VaryingLink, VaryingLinkConfig, VaryingLinkProbe};
+pub use warning::Warning;
 
 /// Its example is a test.
 #[cfg(doctest)]

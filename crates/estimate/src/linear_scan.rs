@@ -3,6 +3,8 @@
 use crate::bound::{Bound, BoundKind};
 use crate::config::{Budget, Conditions, MethodConfig, Parameter, set_parameter};
 use crate::method::{Method, Outcome, Rejection, Step};
+use crate::reason::Reason;
+use crate::warning::Warning;
 use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time, exact_text, parse};
 use std::collections::BTreeMap;
@@ -232,9 +234,10 @@ fn outcome(reading: &Result<ScanResult, Rejection>) -> Outcome {
         capacity: None,
         tight_link: None,
         hidden_bucket: None,
+        refused: None,
         trains_used: 0,
         trains_rejected: BTreeMap::new(),
-        warnings: vec!["linear-scan is the published rule: it states no confidence".to_owned()],
+        warnings: vec![Warning::NoConfidence(LinearScanConfig::NAME)],
     };
     match reading {
         Ok(reading) => {
@@ -245,7 +248,7 @@ fn outcome(reading: &Result<ScanResult, Rejection>) -> Outcome {
         }
         Err(rejection) => {
             outcome.trains_rejected.insert(*rejection, 1);
-            outcome.reason = Some(format!("the only train could not be used: {rejection}").into());
+            outcome.reason = Some(Reason::OnlyTrainRejected(*rejection));
         }
     }
     outcome
@@ -307,14 +310,16 @@ mod tests {
             record.packets.iter_mut().step_by(3).for_each(|p| p.received = None);
             record
         });
-        assert!(lost.available.is_none() && lost.reason.unwrap().contains("missing"));
+        assert!(lost.available.is_none() && lost.reason == Some(Reason::OnlyTrainRejected(Rejection::PacketsMissing)));
 
         let window = scan(|train| {
             let mut record = fluid(train, 50e6, 100e6);
             record.packets[10..].iter_mut().for_each(|p| p.sent = p.sent.map(|t| t + Span::from_millis(40)));
             record
         });
-        assert!(window.available.is_none() && window.reason.unwrap().contains("at the planned times"));
+        assert!(
+            window.available.is_none() && window.reason == Some(Reason::OnlyTrainRejected(Rejection::SendingDisturbed))
+        );
     }
 
     #[test]

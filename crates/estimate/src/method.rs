@@ -1,5 +1,6 @@
 use crate::bound::Bound;
-use crate::reason::{Cause, Reason};
+use crate::reason::Reason;
+use crate::warning::Warning;
 use kumade_probe_train::{Estimate, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
 use std::collections::BTreeMap;
@@ -64,30 +65,28 @@ pub struct Outcome {
     /// The rate at which trains arrived in the end, where there is no value because they arrived ever more slowly: as behind a token
     /// bucket that was not known before.
     pub hidden_bucket: Option<Rate>,
+    /// The interval of a value that was refused, from which an upper bound follows that stands in its place.
+    pub refused: Option<Estimate<Rate>>,
     /// Trains that went into the value.
     pub trains_used: u32,
     /// Trains that were left out, by cause.
     pub trains_rejected: BTreeMap<Rejection, u32>,
     /// Limits of the value's accuracy and validity.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
 }
 
 impl Outcome {
-    /// The cause of there being no value, if later steps depend on it.
-    pub fn cause(&self) -> Option<Cause> {
-        self.reason.as_ref()?.cause()
-    }
-
     /// Nothing is known, for this reason.
-    pub fn without_value(reason: impl Into<Reason>) -> Self {
+    pub fn without_value(reason: Reason) -> Self {
         Outcome {
             available: None,
             bound: None,
-            reason: Some(reason.into()),
+            reason: Some(reason),
             spread: None,
             capacity: None,
             tight_link: None,
             hidden_bucket: None,
+            refused: None,
             trains_used: 0,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),

@@ -12,7 +12,9 @@ use crate::bound::{Bound, BoundKind};
 use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
 use crate::published::{Flight, ProbeAccount};
+use crate::reason::Reason;
 use crate::stats::{mean, standard_deviation};
+use crate::warning::Warning;
 use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
 
@@ -172,21 +174,13 @@ impl PathChirp {
     }
 
     fn outcome(&self) -> Outcome {
-        let mut warnings = vec![
-            "pathchirp is the published rule: it states no confidence; the interval is one \
-            standard deviation between its chirps"
-                .to_owned(),
-        ];
+        let mut warnings = vec![Warning::ChirpDeviation];
         let (value, deviation) = (mean(&self.chirp_estimates), standard_deviation(&self.chirp_estimates));
         if self.chirp_estimates.len() < self.config.chirps as usize {
-            warnings.push(format!(
-                "the budget was spent after {} of {} chirps",
-                self.chirp_estimates.len(),
-                self.config.chirps
-            ));
+            warnings.push(Warning::ChirpsLeft(self.chirp_estimates.len() as u32, self.config.chirps));
         }
         let found = if self.chirp_estimates.is_empty() {
-            Err("no complete chirp arrived before the budget was spent".to_owned())
+            Err(Reason::NoCompleteChirp)
         } else {
             let [value, low, high] = [value, value - deviation, value + deviation].map(Rate::from_f64);
             Ok(Estimate { value, low, high, confidence: 0.0 })
@@ -377,6 +371,7 @@ mod tests {
     #[test]
     fn a_path_that_loses_everything_has_no_value() {
         let mut method = PathChirp::new(PathChirpConfig::default(), &Conditions::new(1500));
-        assert!(measure(&mut method, |_, train| nothing(train)).0.reason.unwrap().contains("in a row"));
+        let reason = measure(&mut method, |_, train| nothing(train)).0.reason;
+        assert!(matches!(reason, Some(Reason::RejectedInRow(..))), "{reason:?}");
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::config::Budget;
 use crate::method::{Outcome, Rejection, Step};
+use crate::reason::Reason;
+use crate::warning::Warning;
 use kumade_probe_train::{Estimate, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
 use std::collections::BTreeMap;
@@ -168,11 +170,11 @@ impl ProbeAccount {
     }
 
     /// The outcome: a value, or the reason why there is none.
-    pub(crate) fn outcome(&self, found: Result<Estimate<Rate>, String>, warnings: Vec<String>) -> Outcome {
+    pub(crate) fn outcome(&self, found: Result<Estimate<Rate>, Reason>, warnings: Vec<Warning>) -> Outcome {
         let (available, reason) = match found {
             Ok(estimate) => (Some(estimate), None),
-            Err(_) if self.has_failed() => (None, Some(self.failure_reason().into())),
-            Err(reason) => (None, Some(reason.into())),
+            Err(_) if self.has_failed() => (None, Some(self.failure_reason())),
+            Err(reason) => (None, Some(reason)),
         };
         let rejected = self.trains_rejected.clone();
         let (spread, capacity, trains_used) = (None, None, self.trains_used);
@@ -184,17 +186,16 @@ impl ProbeAccount {
             capacity,
             tight_link: None,
             hidden_bucket: None,
+            refused: None,
             trains_used,
             trains_rejected: rejected,
             warnings,
         }
     }
 
-    fn failure_reason(&self) -> String {
+    fn failure_reason(&self) -> Reason {
         let most = self.trains_rejected.iter().max_by_key(|(_, count)| **count);
-        most.map_or_else(String::new, |(why, _)| {
-            format!("{MAX_FAILURES_IN_ROW} trains in a row could not be used: {why}")
-        })
+        most.map_or(Reason::NoTrainArrived, |(why, _)| Reason::RejectedInRow(MAX_FAILURES_IN_ROW, *why))
     }
 }
 

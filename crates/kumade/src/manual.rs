@@ -86,6 +86,7 @@ const PAGES: &[ManualPage] = &[
         examples: &[
             ("kumade link start eth1 eth2 --rate 20mbit --delay 25ms --loss 0.1%", "an emulated link"),
             ("kumade link start eth1 eth2 --rate 100mbit --queue fair-share", "a fair queue before an uplink"),
+            ("kumade link start eth1 eth2 --rate 100mbit --queue dualpi2", "a queue of low latency for L4S senders"),
             ("kumade link start emu0 emu1 --tun --up 'rate 1mbit' --down 'rate 24mbit'", "between two TUN devices"),
         ],
         exit_statuses: SERVICE_EXIT_STATUSES,

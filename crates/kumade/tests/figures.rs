@@ -24,6 +24,7 @@ const PARTS: &[Part] = &[
     ("docs/fairness.md", "fair-mix", mix_table),
     ("docs/fairness.md", "fair-latency", latency_table),
     ("docs/fairness.md", "fair-attack", attack_table),
+    ("docs/fairness.md", "fair-l4s", l4s_table),
 ];
 /// The kinds of paths of the atlas, as users of networks call them.
 const PATH_KINDS: &[(&str, &str)] = &[
@@ -273,6 +274,32 @@ fn index_table(experiment: &str) -> String {
         let cell = |discipline: &String| {
             let rows = rows.with(&[("case", &case), ("discipline", discipline)]);
             format!("{:.3} ({:.3})", rows.mean("jain_index"), rows.least("jain_index"))
+        };
+        std::iter::once(case.clone()).chain(disciplines.iter().map(cell)).collect()
+    };
+    table(&header, rows.values("case").into_iter().map(line))
+}
+
+/// For each rate, round trip and discipline: Jain's index; how long the packets of each sender wait.
+fn l4s_table() -> String {
+    let rows = Rows::read("fair-l4s");
+    let disciplines = rows.values("discipline");
+    let header: Vec<_> = std::iter::once("rate, round trip").chain(disciplines.iter().map(String::as_str)).collect();
+    let millis = |seconds: f64| format!("{:.2}", seconds * 1e3);
+    let line = |case: String| {
+        let cell = |discipline: &String| {
+            let rows = rows.with(&[("case", &case), ("discipline", discipline)]);
+            let (cubic, prague) = (rows.with(&[("group", "cubic")]), rows.with(&[("group", "prague")]));
+            format!(
+                "{:.3} ({:.3}); {} / {}; {} / {} ({})",
+                prague.mean("jain_index"),
+                prague.least("jain_index"),
+                millis(cubic.mean("group_queueing_mean_seconds")),
+                millis(cubic.mean("group_queueing_p99_seconds")),
+                millis(prague.mean("group_queueing_mean_seconds")),
+                millis(prague.mean("group_queueing_p99_seconds")),
+                millis(prague.greatest("group_queueing_p99_seconds")),
+            )
         };
         std::iter::once(case.clone()).chain(disciplines.iter().map(cell)).collect()
     };

@@ -47,6 +47,7 @@ fn list_names_each_experiment_its_figure_and_its_question() {
         ("fair-attack", "follows no rules"),
         ("fair-search", "does each discipline hold worst"),
         ("fair-latency", "sparse packets and short transfers"),
+        ("fair-l4s", "an L4S sender (Prague)"),
         ("multipath-tcp", "Fig. 4"),
         ("multipath-unequal", "Fig. 5"),
         ("multipath-udp", "Table 1"),

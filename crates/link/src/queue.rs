@@ -22,6 +22,7 @@ mod flow_table;
 mod heavy_flows;
 mod packet;
 mod parameter;
+mod recurring_event;
 mod settings;
 mod slab;
 #[cfg(test)]

@@ -3,9 +3,9 @@
 mod every_discipline;
 
 use kumade_link::queue::{
-    ActiveDroppingConfig, AfdConfig, CakeConfig, ChokeConfig, CoDelConfig, Discipline, DropPreference, Dscp, Ecn,
-    FairCoDelConfig, FairShareConfig, FlowHistory, FqCoDelConfig, HeavyFlows, PieConfig, QueueConfig, QueueLimit,
-    RedConfig, TailDropConfig,
+    ActiveDroppingConfig, AfdConfig, CakeConfig, ChokeConfig, CoDelConfig, Discipline, DropPreference, Dscp,
+    DualPi2Config, Ecn, FairCoDelConfig, FairShareConfig, FlowHistory, FqCoDelConfig, HeavyFlows, PieConfig,
+    QueueConfig, QueueLimit, RedConfig, TailDropConfig,
 };
 use kumade_link::{CrossConfig, CrossKind, CrossTraffic, Delivery, Label, Link, LinkConfig, Loss, Recording, SizeMix};
 use kumade_units::{Rate, Span, Time};
@@ -78,6 +78,7 @@ fn what_a_greedy_flow_gets_depends_on_the_discipline() {
     within(Discipline::CoDel(CoDelConfig::default()), 0.55, 0.65);
     within(Discipline::Red(red()), 0.58, 0.62);
     within(Discipline::Pie(PieConfig::default()), 0.55, 0.65);
+    within(Discipline::DualPi2(DualPi2Config::default()), 0.55, 0.65);
     // To meet oneself is likelier for who sends more.
     within(Discipline::Choke(ChokeConfig { red: red() }), 0.2, 0.4);
     // The preference acts on drops by RED's chance, yet not on those that its limit forces.

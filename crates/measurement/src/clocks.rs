@@ -1,3 +1,4 @@
+use crate::report::Warning;
 use kumade_estimate::delay::ClockReference;
 use kumade_probe_train::ClockError;
 use kumade_units::{Span, Time};
@@ -12,7 +13,7 @@ pub struct Clocks {
     /// Error of the peer's clock; none if unknown.
     pub far: Option<ClockError>,
     /// Circumstances that limit the validity of one-way delays, for the report.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
 }
 
 impl Clocks {

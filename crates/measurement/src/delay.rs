@@ -2,7 +2,7 @@
 //! those of the methods.
 
 use crate::clocks::Clocks;
-use crate::report::{ClockReport, DelayFigures, DelayReport, PacketReport};
+use crate::report::{ClockReport, DelayFigures, DelayReport, PacketReport, Warning};
 use kumade_estimate::delay::{ClockModel, Deliveries, OneWaySample};
 use kumade_probe_train::{PacketRecord, Segment, Train, TrainRecord, Transport};
 use kumade_units::{Direction, Span, Time};
@@ -132,9 +132,7 @@ impl DelaySamples {
         report.up_loaded = DelayFigures::from_model(&model, Direction::Up, is_loaded);
         report.down_loaded = DelayFigures::from_model(&model, Direction::Down, is_loaded);
         if transport != Transport::Udp {
-            let text =
-                "delays were measured over TCP: they include the effects of retransmission and congestion control";
-            report.warnings.push(text.into());
+            report.warnings.push(Warning::DelaysOverTcp);
         }
         report
     }
@@ -171,19 +169,12 @@ pub fn report_one_way(
     report.clock = Some(ClockReport::new(&model, started, clocks.near_error(), clocks.far_error()));
     report.warnings.extend(clocks.warnings.iter().cloned());
     if model.is_contradicted() {
-        let text = "the clocks' stated maximum errors contradict the measured delays: one-way delays are bounded by the \
-            round-trip time only";
-        report.warnings.push(text.into());
+        report.warnings.push(Warning::ClocksContradicted);
     } else if references.is_empty() {
-        let text =
-            "one-way delays are bounded by the round-trip time only: at least one of the clocks is unsynchronised";
-        report.warnings.push(text.into());
+        report.warnings.push(Warning::ClocksUnsynchronised);
     }
     for step in model.steps() {
-        let after = step.time - started;
-        report
-            .warnings
-            .push(format!("clock step after {after}: the offset of the peer's clock changed by {}", step.size));
+        report.warnings.push(Warning::ClockStep(step.time - started, step.size));
     }
     Some(model)
 }

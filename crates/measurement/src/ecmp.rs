@@ -11,7 +11,7 @@ mod links;
 
 pub(crate) use ecmp_probe::{EcmpProbe, EcmpProbeResult};
 pub(crate) use layout::EcmpTrainLayout;
-pub(crate) use links::{EcmpLinks, TOO_FEW_CONNECTIONS};
+pub(crate) use links::EcmpLinks;
 
 use kumade_units::Span;
 

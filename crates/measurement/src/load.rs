@@ -4,7 +4,7 @@
 //! connections send for some seconds, and small messages on another connection are timed meanwhile, as they are before. Only
 //! the second half of the time counts, when congestion control has found the path's rate.
 
-use crate::report::{BufferbloatGrade, LoadReport};
+use crate::report::{BufferbloatGrade, LoadReason, LoadReport};
 use kumade_probe_train::Estimate;
 use kumade_units::{Direction, Rate, Span};
 
@@ -74,9 +74,7 @@ pub(crate) fn report_load(record: &LoadRecord, duration: Span, carries: Option<R
     };
     let ended = record.interval * record.bytes_per_interval.len() as i64;
     if ended < duration * 3 / 4 {
-        report.reason = Some(format!(
-            "the connections carried nothing after {ended}: they broke, or the server limits the bytes of a turn"
-        ));
+        report.reason = Some(LoadReason::Ended(ended));
         return report;
     }
     let part = |number: i64| within(half + half * number / LOAD_INTERVALS, half + half * (number + 1) / LOAD_INTERVALS);
@@ -84,7 +82,7 @@ pub(crate) fn report_load(record: &LoadRecord, duration: Span, carries: Option<R
         .map(|number| median(part(number)).filter(|_| part(number).count() >= MIN_ROUND_TRIPS))
         .collect();
     let (Some(idle), Some(medians), Some(loaded)) = (idle, medians, median(within(half, duration))) else {
-        report.reason = Some("too few messages were answered while the path was filled".to_owned());
+        report.reason = Some(LoadReason::TooFewAnswers);
         return report;
     };
     let added = |round_trip: Span| (round_trip - idle).max(Span::ZERO);
@@ -101,13 +99,12 @@ pub(crate) fn report_load(record: &LoadRecord, duration: Span, carries: Option<R
 }
 
 /// Why the delay may be longer than was seen: the transfers carried less than passes the path, as far as that is known.
-fn unfilled_reason(goodput: Option<Rate>, carries: Option<Rate>) -> Option<String> {
+fn unfilled_reason(goodput: Option<Rate>, carries: Option<Rate>) -> Option<LoadReason> {
     let carried = goodput.map_or(0.0, Rate::as_f64) * IP_BYTES_PER_BYTE;
     match carries {
-        None => Some("whether the connections filled the path is not known, as its rate is not".to_owned()),
+        None => Some(LoadReason::UnknownRate),
         Some(carries) if carried < MIN_FILLED_SHARE * carries.as_f64() => {
-            let carried = Rate::from_bits_per_second(carried as u64);
-            Some(format!("the connections carried {carried} where {carries} passes: they did not fill the path"))
+            Some(LoadReason::NotFilled(Rate::from_bits_per_second(carried as u64), carries))
         }
         Some(_) => None,
     }
@@ -173,10 +170,10 @@ mod tests {
     fn transfers_that_do_not_fill_the_path_give_no_worst_grade() {
         let report = report_load(&record(500_000, |_| 2), DURATION, Some(Rate::from_mbit(10)));
         assert_eq!(grades(&report), [Some(BufferbloatGrade::APlus), None]);
-        let reason = report.reason.unwrap();
-        assert!(reason.contains("4.14 Mbit/s") && reason.contains("10 Mbit/s"), "{reason}");
+        let passes = Rate::from_mbit(10);
+        assert!(matches!(report.reason, Some(LoadReason::NotFilled(_, rate)) if rate == passes), "{report}");
         let report = report_load(&record(500_000, |_| 2), DURATION, None);
-        assert!(report.worst_grade.is_none() && report.reason.unwrap().contains("not known"));
+        assert_eq!((report.worst_grade, report.reason), (None, Some(LoadReason::UnknownRate)));
     }
 
     #[test]
@@ -185,12 +182,12 @@ mod tests {
         record.loaded_round_trips.truncate(70);
         let report = report_load(&record, DURATION, Some(Rate::from_mbit(10)));
         assert_eq!(grades(&report), [None; 2]);
-        assert!(report.reason.unwrap().contains("too few"));
+        assert_eq!(report.reason, Some(LoadReason::TooFewAnswers));
         let mut record = self::record(1_250_000, |_| 10);
         record.bytes_per_interval.truncate(29);
         let report = report_load(&record, DURATION, Some(Rate::from_mbit(10)));
         assert_eq!(grades(&report), [None; 2]);
-        assert!(report.reason.unwrap().contains("after 2.9 s"));
+        assert_eq!(report.reason, Some(LoadReason::Ended(Span::from_millis(2900))));
         let nothing = report_load(&LoadRecord::default(), Span::ZERO, None);
         assert_eq!((grades(&nothing), nothing.goodput_bits_per_second), ([None; 2], None));
     }

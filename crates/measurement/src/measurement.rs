@@ -5,19 +5,21 @@ mod direction;
 mod phase;
 
 use crate::delay::{self, DelaySamples};
-use crate::ecmp::{self, EcmpLinks, EcmpProbe, EcmpProbeResult, EcmpTrainLayout};
+use crate::ecmp::{EcmpLinks, EcmpProbe, EcmpProbeResult, EcmpTrainLayout};
 use crate::event::Event;
 use crate::interpretation::policing;
 use crate::interpretation::utilization;
 use crate::load::{self, LoadRecord, LoadRequest};
 use crate::plan::{MeasurementPlan, Session};
 use crate::receive_timeout::ReceiveTimeout;
-use crate::report::{CapacityReport, DirectionReport, LoadReport, Report, SCHEMA};
+use crate::report::{CapacityReport, DirectionReport, LoadReason, LoadReport, Report, SCHEMA, without_contradictions};
 use crate::series::{Cost, DeliveredTrain, TrainSeries};
 use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::transport::{TransportInUse, TransportNeed};
 use direction::MeasurementContext;
-use kumade_estimate::{CapacityConfig, CapacityProbe, Conditions, Outcome, PolicingResult, RequestedBudget, Shaping};
+use kumade_estimate::{
+    CapacityConfig, CapacityProbe, Conditions, Outcome, PolicingResult, Reason, RequestedBudget, Shaping,
+};
 use kumade_probe_train::{Train, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
 use phase::{AvailablePhase, CapacityPhase, CapacityResult, FullnessPhase, InterpretedOutcome, Phase, PolicingPhase};
@@ -198,7 +200,7 @@ impl Measurement {
     /// Reports that those transfers were not possible, and why.
     pub fn load_failed(&mut self, reason: impl Into<String>) {
         let Phase::Loading(direction, _) = self.phase else { return };
-        self.end_load(direction, LoadReport::failed(reason.into()));
+        self.end_load(direction, LoadReport::failed(LoadReason::Other(reason.into())));
     }
 
     fn end_load(&mut self, direction: Direction, report: LoadReport) {
@@ -216,12 +218,13 @@ impl Measurement {
         }
     }
 
-    /// What is known to pass the path: the least that is available, or what one flow has of it, or else the capacity.
+    /// What may pass the path at most, which transfers have to come near to fill it: what may be available, or one flow may have of it, or
+    /// else the capacity. That so much passes at least does not tell whether they have.
     fn available_rate(&mut self, direction: Direction) -> Option<Rate> {
         let found = self.direction_report_mut(direction)?;
-        let available = found.available_bits_per_second.or(found.fair_share_bits_per_second).map(|rate| rate.low);
-        let capacity = || Some(found.capacity.as_ref()?.bottleneck_bits_per_second?.low);
-        available.or(found.at_least_bits_per_second).or_else(capacity)
+        let available = found.available_bits_per_second.or(found.fair_share_bits_per_second).map(|rate| rate.high);
+        let capacity = || Some(found.capacity.as_ref()?.bottleneck_bits_per_second?.high);
+        available.or(found.at_most_bits_per_second).or_else(capacity)
     }
 
     /// Whether trains follow.
@@ -385,7 +388,7 @@ impl Measurement {
     fn next_capacity(&mut self, mut phase: Box<CapacityPhase>, now: Time) -> (Phase, Option<Step>) {
         match phase.probe.next(self.methods_time(now)) {
             kumade_estimate::Step::Send { train, .. } if self.exceeds_connections(&train) => {
-                (self.refuse_direction(phase.series.direction(), ecmp::TOO_FEW_CONNECTIONS.to_owned()), None)
+                (self.refuse_direction(phase.series.direction(), Reason::TooFewConnectionsPerLink), None)
             }
             kumade_estimate::Step::Send { wait, train } => {
                 let so_far = phase.probe.current_estimate();
@@ -397,7 +400,8 @@ impl Measurement {
                 let cost = phase.series.cost(now);
                 let report = CapacityReport::new(found.clone(), phase.series.is_held_back(), &cost);
                 self.events.push_back(Event::Capacity { direction, result: Box::new(report.clone()) });
-                let found = CapacityResult { capacity: found, report, cost };
+                let found =
+                    CapacityResult { capacity: found, report, cost, fastest_arrival: phase.series.fastest_arrival() };
                 (self.begin_available(direction, Some(Box::new(found)), now), None)
             }
         }
@@ -425,7 +429,7 @@ impl Measurement {
         }
         match phase.method.next(self.methods_time(now)) {
             kumade_estimate::Step::Send { train, .. } if self.exceeds_connections(&train) => {
-                (self.refuse_direction(phase.series.direction(), ecmp::TOO_FEW_CONNECTIONS.to_owned()), None)
+                (self.refuse_direction(phase.series.direction(), Reason::TooFewConnectionsPerLink), None)
             }
             kumade_estimate::Step::Send { wait, train } => {
                 let so_far = phase.current_estimate.or_else(|| phase.shaped_rate());
@@ -482,7 +486,7 @@ impl Measurement {
     }
 
     /// Reports a direction without a value.
-    fn refuse_direction(&mut self, direction: Direction, reason: String) -> Phase {
+    fn refuse_direction(&mut self, direction: Direction, reason: Reason) -> Phase {
         let (transport, connections) = (self.transport.kind(), self.transport.connections());
         let method = self.plan.method.name();
         let report = DirectionReport::new(
@@ -504,6 +508,8 @@ impl Measurement {
             Some(balanced) => balanced.combined_report(self.transport.replacements()).unwrap_or(result),
             None => result,
         };
+        // What published methods say is left as it is.
+        let result = if self.plan.method.handles_token_bucket() { without_contradictions(result) } else { result };
         self.events.push_back(Event::Done { direction, result: Box::new(result.clone()) });
         match direction {
             Direction::Up => self.up = Some(result),

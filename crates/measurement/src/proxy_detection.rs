@@ -1,5 +1,6 @@
 //! Whether a proxy ends the TCP connections on the way, by what the two ends know of them.
 
+use crate::report::{ProxySign, Warning};
 use kumade_units::Span;
 
 /// What one end knows of its TCP connections, which lead to the other end or to a proxy.
@@ -10,9 +11,6 @@ pub struct TcpConnectionInfo {
     /// The round trip of segments and their acknowledgements, the shortest of all connections.
     pub round_trip: Span,
 }
-
-/// What each such warning begins with.
-pub const PROXY_WARNING: &str = "a proxy or translator ends the TCP connections on the way";
 
 /// A leg counts as shorter than the path if its round trip takes less than this part of the path's, less the margin, which
 /// a host may take to answer.
@@ -28,19 +26,15 @@ const ROUND_TRIP_SUM_RATIOS: std::ops::RangeInclusive<f64> = 0.6..=1.15;
 
 /// A warning where the connections of the two ends are not the same ones; `round_trip` is that of messages between the
 /// programs.
-pub fn detect_proxy(near: TcpConnectionInfo, far: TcpConnectionInfo, round_trip: Span) -> Option<String> {
+pub fn detect_proxy(near: TcpConnectionInfo, far: TcpConnectionInfo, round_trip: Span) -> Option<Warning> {
     let sign = if near.header_bytes != far.header_bytes {
-        format!("headers take {} bytes here and {} at the far end", near.header_bytes, far.header_bytes)
+        ProxySign::Headers(near.header_bytes, far.header_bytes)
     } else if divides_round_trip(near.round_trip, far.round_trip, round_trip) {
-        let [here, there] = [near.round_trip, far.round_trip];
-        format!("the connections' round trips take {here} here and {there} at the far end, messages {round_trip}")
+        ProxySign::RoundTrips(near.round_trip, far.round_trip, round_trip)
     } else {
         return None;
     };
-    Some(format!(
-        "{PROXY_WARNING} ({sign}): the figures hold for the leg to it, and beyond \
-         only as far as it passes packets on as they come"
-    ))
+    Some(Warning::Proxy(sign))
 }
 
 /// Whether the connections together are about as long as the path, and either both are shorter, or one is much shorter than the other:
@@ -62,13 +56,16 @@ mod tests {
         TcpConnectionInfo { header_bytes: header, round_trip: Span::from_millis(millis) }
     }
 
-    fn warning(near: TcpConnectionInfo, far: TcpConnectionInfo, millis: i64) -> Option<String> {
-        detect_proxy(near, far, Span::from_millis(millis))
+    fn warning(near: TcpConnectionInfo, far: TcpConnectionInfo, millis: i64) -> Option<ProxySign> {
+        match detect_proxy(near, far, Span::from_millis(millis))? {
+            Warning::Proxy(sign) => Some(sign),
+            other => panic!("{other}"),
+        }
     }
 
     #[test]
     fn other_headers_show_a_proxy() {
-        assert!(warning(leg(52, 10), leg(40, 10), 10).unwrap().contains("52 bytes here and 40"));
+        assert_eq!(warning(leg(52, 10), leg(40, 10), 10), Some(ProxySign::Headers(52, 40)));
         assert!(warning(leg(72, 0), leg(52, 0), 0).is_some());
     }
 
@@ -78,14 +75,15 @@ mod tests {
             warning(leg(52, 8), leg(52, 15), 20).is_none(),
             "one leg of 15 ms may be a path of 20 ms on a busy host"
         );
-        assert!(warning(leg(52, 10), leg(52, 20), 30).unwrap().contains("round trips"));
+        assert!(matches!(warning(leg(52, 10), leg(52, 20), 30), Some(ProxySign::RoundTrips(..))));
         assert!(warning(leg(52, 30), leg(52, 30), 30).is_none());
     }
 
     #[test]
     fn legs_of_other_lengths_show_a_proxy_near_one_end() {
         for (near, far) in [(40, 10), (10, 40), (47, 3), (3, 47)] {
-            assert!(warning(leg(52, near), leg(52, far), 50).unwrap().contains("round trips"), "{near} and {far} ms");
+            let found = warning(leg(52, near), leg(52, far), 50);
+            assert!(matches!(found, Some(ProxySign::RoundTrips(..))), "{near} and {far} ms");
         }
         assert!(
             warning(leg(52, 50), leg(52, 10), 50).is_none(),

@@ -99,6 +99,8 @@ pub struct TrainSeries {
     aggregation: AggregationDetector,
     /// The fastest rate of bursts sent one behind the other.
     burst_rate: Option<Rate>,
+    /// The fastest rate at which packets in a row, or a whole train, arrived.
+    fastest_arrival: Option<Rate>,
 }
 
 /// Of IPv6 (RFC 8200 §5).
@@ -124,6 +126,7 @@ impl TrainSeries {
             disordered_trains: 0,
             aggregation: AggregationDetector::default(),
             burst_rate: None,
+            fastest_arrival: None,
         }
     }
 
@@ -168,6 +171,7 @@ impl TrainSeries {
         self.bytes += carried.bytes;
         self.has_kernel_stamps &= carried.has_kernel_stamps;
         self.is_held_back |= carried.is_held_back;
+        self.fastest_arrival = self.fastest_arrival.max(fastest_arrival(&carried.record));
     }
 
     /// Number of trains so far.
@@ -206,6 +210,11 @@ impl TrainSeries {
         self.burst_rate
     }
 
+    /// The fastest rate at which anything arrived: packets in a row, or a whole train.
+    pub(crate) fn fastest_arrival(&self) -> Option<Rate> {
+        self.fastest_arrival
+    }
+
     /// How packets arrived: one by one, or in batches.
     pub(crate) fn aggregation(&self) -> &AggregationDetector {
         &self.aggregation
@@ -215,6 +224,32 @@ impl TrainSeries {
     pub fn cost(&self, now: Time) -> Cost {
         Cost { packets: self.packets, bytes: self.bytes, duration: now - self.began }
     }
+}
+
+/// So few packets in a row tell how fast they arrived: of more, cross traffic slows most rows down.
+const ARRIVALS_IN_ROW: usize = 5;
+
+/// The fastest rate at which so many packets in a row arrived, in the order of their arrival, those that have one stamp together; none where
+/// there are fewer.
+fn fastest_arrival(record: &TrainRecord) -> Option<Rate> {
+    let mut arrivals: Vec<(Time, u32)> =
+        record.packets.iter().filter_map(|packet| Some((packet.received?, packet.size))).collect();
+    arrivals.sort_unstable();
+    // When each batch arrived, and how many packets and bytes had come by then.
+    let mut batches: Vec<(Time, usize, u64)> = Vec::new();
+    let mut total = (0, 0);
+    for batch in arrivals.chunk_by(|one, next| one.0 == next.0) {
+        total.0 += batch.len();
+        total.1 += batch.iter().map(|(_, size)| u64::from(*size)).sum::<u64>();
+        batches.push((batch[0].0, total.0, total.1));
+    }
+    // Those of the first batch were on their way before.
+    let rate = |(place, (began, packets, bytes)): (usize, &(Time, usize, u64))| {
+        let enough = packets + ARRIVALS_IN_ROW - 1;
+        let end = place + batches[place..].partition_point(|(_, packets, _)| *packets < enough);
+        batches.get(end).map(|(ended, _, all)| Rate::from_bytes_over(all - bytes, *ended - *began))
+    };
+    batches.iter().enumerate().filter_map(rate).max()
 }
 
 /// Bursts in a row that tell how fast they can be sent: those of a preload, which has as many at least.
@@ -278,6 +313,26 @@ mod tests {
         let unsent = PacketRecord { size: 1500, sent: None, submitted: None, received: None };
         let held_back = DeliveredTrain::over_connections(TrainRecord { packets: vec![unsent; 20] }, vec![]);
         assert!(held_back.recovery_time() > Span::from_millis(600));
+    }
+
+    /// Packets of 1250 bytes take 1 ms at 10 Mbit/s.
+    #[test]
+    fn the_fastest_arrival_is_that_of_several_packets_in_a_row() {
+        let record = |arrivals: &[i64]| {
+            let at = |micros| Some(Time::ZERO + Span::from_micros(micros));
+            let packet =
+                |micros: &i64| PacketRecord { size: 1250, sent: at(0), submitted: None, received: at(*micros) };
+            TrainRecord { packets: arrivals.iter().map(packet).collect() }
+        };
+        let even: Vec<i64> = (0..30).map(|number| number * 1000).collect();
+        assert_eq!(fastest_arrival(&record(&even)), Some(Rate::from_mbit(10)));
+        // Others' packets slow some of them down, and a receiver collects 15 at a time.
+        let slower: Vec<i64> = (0..30).map(|number| number * 1000 + (number - 12).max(0) * 500).collect();
+        assert_eq!(fastest_arrival(&record(&slower)), Some(Rate::from_mbit(10)));
+        let batches: Vec<i64> = (0..60).map(|number| number / 15 * 15_000).collect();
+        assert_eq!(fastest_arrival(&record(&batches)), Some(Rate::from_mbit(10)));
+        assert_eq!(fastest_arrival(&record(&[0; 30])), None);
+        assert_eq!(fastest_arrival(&record(&even[..4])), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use crate::event::Event;
 use crate::load::LoadRequest;
-use crate::report::Report;
+use crate::report::{Report, Warning};
 use kumade_probe_train::{Train, Transport};
 use kumade_units::{Direction, Span};
 
@@ -51,7 +51,7 @@ pub struct Opened {
     /// TCP connections that are open at both ends; zero for UDP.
     pub connections: u32,
     /// Warnings for the report.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Warning>,
 }
 
 /// A train to be sent.

@@ -1,9 +1,11 @@
 //! The transport in use: its choice, the test of packet sizes, and its replacement when connections break.
 
+use crate::packet_size::{PacketSize, PacketSizeSearch};
 use crate::plan::{MeasurementPlan, TransportChoice};
+use crate::report::Warning;
 use crate::series::DeliveredTrain;
 use crate::step::{Failure, OpenRequest, Opened};
-use kumade_probe_train::{Segment, Train, Transport};
+use kumade_probe_train::{Train, Transport};
 use kumade_units::{Direction, Span, Time};
 
 /// Maximum number of replacements; servers limit the connections of a turn as well.
@@ -25,9 +27,6 @@ const OPENING_PACKETS_PART: f64 = 0.5;
 const PACKETS_PER_OPENING: f64 = 3.0;
 /// … but all of them are begun in this time.
 const MAX_OPENING_TIME: Span = Span::from_secs(1);
-/// Packet sizes in bytes that are tested over UDP if the largest does not pass: that of Ethernet without jumbo frames, that of a typical
-/// tunnel, and the minimum MTU of IPv6 (RFC 8200, 5).
-const PACKET_SIZES_TO_TRY: [u32; 3] = [Train::MAX_ETHERNET_PACKET_BYTES, 1400, 1280];
 
 /// What the transport requires next.
 #[derive(Debug)]
@@ -45,8 +44,8 @@ pub(crate) enum TransportNeed {
 #[derive(Debug)]
 enum TransportState {
     Closed,
-    /// Packet sizes to be tested over UDP, and the directions in which the first of them is still to be tested.
-    TestingPacketSizes(Vec<u32>, Vec<Direction>),
+    /// The largest packet that passes is searched for over UDP.
+    TestingPacketSizes(PacketSizeSearch),
     Ready,
     Broken,
     Replacing(Time),
@@ -80,7 +79,7 @@ pub(crate) struct TransportInUse {
     arrival_gap: Span,
     /// Connections that the server takes in all.
     max_connections: u32,
-    warnings: Vec<String>,
+    warnings: Vec<Warning>,
 }
 
 impl TransportInUse {
@@ -157,16 +156,12 @@ impl TransportInUse {
     }
 
     /// Warnings for the report.
-    pub(crate) fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
         let mut warnings = self.warnings.clone();
-        let trains =
-            if self.replacements == 1 { "a train".to_owned() } else { format!("{} trains", self.replacements) };
-        warnings.extend((self.replacements > 0).then(|| match self.kind {
-            Transport::Udp => format!("UDP failed during {trains} and was reopened"),
-            _ => format!(
-                "connections broke during {trains} and were replaced: {} connections at the end",
-                self.connections()
-            ),
+        let trains = self.replacements;
+        warnings.extend((trains > 0).then(|| match self.kind {
+            Transport::Udp => Warning::UdpReopened(trains),
+            _ => Warning::ConnectionsReplaced(trains, self.connections()),
         }));
         warnings
     }
@@ -183,9 +178,9 @@ impl TransportInUse {
         match &self.state {
             TransportState::Ready => TransportNeed::Nothing,
             TransportState::Failed(failure) => TransportNeed::Failed(failure.clone()),
-            TransportState::TestingPacketSizes(sizes, directions) => match (sizes.first(), directions.first()) {
-                (Some(&size), Some(&direction)) => TransportNeed::TestPacketSize(direction, size_test_train(size)),
-                _ => {
+            TransportState::TestingPacketSizes(search) => match search.next_train() {
+                Some((direction, train)) => TransportNeed::TestPacketSize(direction, train),
+                None => {
                     self.state = TransportState::Ready;
                     TransportNeed::Nothing
                 }
@@ -228,7 +223,7 @@ impl TransportInUse {
             && !matches!(self.state, TransportState::Replacing(_) | TransportState::Renewing(_))
         {
             self.kind = Transport::Rake;
-            self.warnings = vec![format!("UDP does not pass ({reason}): measured over TCP")];
+            self.warnings = vec![Warning::NoUdp(reason)];
             self.state = TransportState::Closed;
         } else {
             self.state = TransportState::Failed(Failure::TransportUnavailable { transport: self.kind, reason });
@@ -237,7 +232,7 @@ impl TransportInUse {
 
     /// Updates its state after a train.
     pub(crate) fn train_delivered(&mut self, carried: &DeliveredTrain) {
-        if matches!(self.state, TransportState::TestingPacketSizes(..)) {
+        if matches!(self.state, TransportState::TestingPacketSizes(_)) {
             return self.packet_size_tested(carried);
         }
         self.open_connections = carried.connections;
@@ -248,39 +243,28 @@ impl TransportInUse {
         }
     }
 
-    /// Evaluates a [test](TransportNeed::TestPacketSize): a size passes if at least one packet passes in each direction.
+    /// Evaluates a [test](TransportNeed::TestPacketSize).
     fn packet_size_tested(&mut self, carried: &DeliveredTrain) {
-        let TransportState::TestingPacketSizes(sizes, directions) = &mut self.state else { return };
-        let passes = carried.record.packets.iter().any(|packet| packet.received.is_some());
-        if !passes {
-            sizes.remove(0);
-            directions.clone_from(&self.directions);
-            if sizes.is_empty() {
-                self.transport_failed("only small packets pass".to_owned());
+        let TransportState::TestingPacketSizes(search) = &mut self.state else { return };
+        match search.record_train(&carried.record) {
+            PacketSize::Open => {}
+            PacketSize::SmallOnly => self.transport_failed("only small packets pass".to_owned()),
+            PacketSize::Largest(passed, lost) => {
+                self.warnings.extend(lost.map(|lost| Warning::PacketsTooLarge { passed, lost }));
+                self.max_packet = passed;
+                self.state = TransportState::Ready;
             }
-            return;
-        }
-        directions.remove(0);
-        if directions.is_empty() {
-            let size = sizes[0];
-            if size < self.max_packet {
-                self.warnings.push(format!("UDP packets larger than {size} bytes do not pass"));
-            }
-            self.max_packet = size;
-            self.state = TransportState::Ready;
         }
     }
 
     /// Packet sizes are tested over UDP; TCP has its own path MTU discovery.
     fn first_size_test(&self, is_size_known: bool) -> TransportState {
-        if is_size_known || self.kind != Transport::Udp {
-            return TransportState::Ready;
+        match is_size_known || self.kind != Transport::Udp {
+            true => TransportState::Ready,
+            false => {
+                TransportState::TestingPacketSizes(PacketSizeSearch::new(self.max_packet, self.directions.clone()))
+            }
         }
-        let smaller = PACKET_SIZES_TO_TRY.into_iter().filter(|&size| size < self.max_packet);
-        TransportState::TestingPacketSizes(
-            [self.max_packet].into_iter().chain(smaller).collect(),
-            self.directions.clone(),
-        )
     }
 
     fn replace_transport(&mut self, now: Time) -> TransportNeed {
@@ -320,12 +304,6 @@ impl TransportInUse {
             spacing: Span::ZERO,
         }
     }
-}
-
-/// A few packets of one size.
-fn size_test_train(size: u32) -> Train {
-    let segment = Segment { count: 4, interval: Span::from_millis(1), first_size: size, size_step: 0 };
-    Train { segments: vec![segment] }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::common;
 
 use common::{DEADLINE, RunningServer};
+use kumade_client::report::{ProxySign, Warning};
 use kumade_client::{Error, MeasureConfig, measure};
 use kumade_measurement::RequestedBudget;
 use kumade_measurement::{Directions, Event, TransportChoice};
@@ -31,7 +32,7 @@ fn where_udp_does_not_pass_the_rake_does_the_work_and_says_so() {
     let proxy = start(server.address, ProxyFaults::NO_FAULTS);
     let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
     assert_eq!(report.transport, Transport::Rake);
-    assert!(report.warnings[0].contains("UDP does not pass"), "{:?}", report.warnings);
+    assert!(matches!(report.warnings[0], Warning::NoUdp(_)), "{:?}", report.warnings);
     let config = up(&proxy).with_changed_plan(|plan| plan.transport = TransportChoice::Fixed(Transport::Udp));
     let error = measure(&config, &mut |_| {}).unwrap_err();
     assert!(matches!(error, Error::TransportUnavailable { transport: Transport::Udp, .. }), "{error}");
@@ -43,10 +44,10 @@ fn a_relay_with_other_headers_on_its_far_side_leaves_the_ends_in_step_and_is_nam
     let proxy = start_on("[::1]:0", server.address, ProxyFaults::NO_FAULTS);
     let config = common::measuring(proxy.address());
     let report = measure(&config, &mut |_| {}).unwrap();
-    let proxy_header = "72 bytes here and 52 at the far end";
+    let proxy = Warning::Proxy(ProxySign::Headers(72, 52));
     for direction in [report.up.unwrap(), report.down.unwrap()] {
         assert_eq!(direction.transport, Transport::Rake);
-        assert!(direction.warnings.iter().any(|w| w.contains(proxy_header)), "{:?}", direction.warnings);
+        assert!(direction.warnings.contains(&proxy), "{:?}", direction.warnings);
         // Out of step, packets would be missing of every train; on a busy machine they may be of some, whose stamps come too late.
         let missing = direction.trains_rejected_reasons.get("packets-missing").copied().unwrap_or(0);
         assert!(missing < direction.trains + direction.trains_rejected, "{direction:?}");
@@ -73,7 +74,7 @@ fn udp_that_is_dropped_in_silence_is_soon_given_up() {
     drop(swallows);
     let up = report.unwrap().up.unwrap();
     assert_eq!(up.transport, Transport::Rake);
-    assert!(up.warnings[0].contains("no answer"), "{:?}", up.warnings);
+    assert_eq!(up.warnings[0], Warning::NoUdp("no answer".to_owned()));
     assert!(opened.unwrap() < DEADLINE, "{opened:?}");
 }
 
@@ -84,7 +85,7 @@ fn a_cap_on_connections_leaves_several_packets_on_each_of_the_rest() {
     let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
     assert_eq!(report.transport, Transport::Rake);
     assert!((14..=60).contains(&report.connections), "{}", report.connections);
-    assert!(report.warnings.iter().any(|w| w.contains(" of 120 connections are in use")), "{:?}", report.warnings);
+    assert!(report.warnings.iter().any(|w| matches!(w, Warning::FewConnections(_, 120, _))), "{:?}", report.warnings);
 }
 
 #[test]
@@ -102,7 +103,7 @@ fn connections_that_are_reset_in_the_middle_of_a_train_are_replaced() {
     let server = RunningServer::start(ServerConfig::default());
     let proxy = start(server.address, ProxyFaults { reset_after: 100_000, resets: 2, ..ProxyFaults::NO_FAULTS });
     let report = measure(&up(&proxy), &mut |_| {}).unwrap().up.unwrap();
-    let broke = report.warnings.iter().filter(|w| w.contains("connections broke")).count();
+    let broke = report.warnings.iter().filter(|w| matches!(w, Warning::ConnectionsReplaced(..))).count();
     assert_eq!(broke, 1, "{:?}", report.warnings);
     assert!(report.connections >= 14 && report.connections < 120, "{}", report.connections);
 }
@@ -120,7 +121,7 @@ fn connections_that_are_reset_again_and_again_give_no_number() {
         Ok(report) => {
             let up = report.up.unwrap();
             assert!(up.available_bits_per_second.is_none() && up.reason.is_some(), "{up}");
-            assert!(up.warnings.iter().any(|w| w.contains("connections broke")), "{:?}", up.warnings);
+            assert!(up.warnings.iter().any(|w| matches!(w, Warning::ConnectionsReplaced(..))), "{:?}", up.warnings);
         }
     }
     assert!(began.elapsed() < DEADLINE, "{:?}", began.elapsed());

@@ -8,6 +8,7 @@ use crate::common;
 
 use common::RunningServer;
 use common::recorder::Recorder;
+use kumade_client::report::Warning;
 use kumade_client::{MeasureConfig, measure};
 use kumade_measurement::{Directions, TransportChoice};
 use kumade_probe_train::{Train, Transport};
@@ -146,7 +147,11 @@ fn a_server_of_an_earlier_release_is_measured_and_what_it_cant_say_is_noted() {
         let report = measure(&config, &mut |_| {}).unwrap();
         let (up, down) = (report.up.unwrap(), report.down.unwrap());
         assert!(up.packets_sent > 0 && down.packets_sent > 0);
-        assert!(down.warnings.iter().any(|warning| warning.contains("protocol version 3")), "{:?}", down.warnings);
+        assert!(
+            down.warnings.iter().any(|warning| matches!(warning, Warning::OldServer(3, ..))),
+            "{:?}",
+            down.warnings
+        );
         for (who, bytes) in parse_lines(&older.text()) {
             let opens = bytes.len() >= Preamble::SIZE && bytes.starts_with(&kumade_wire::MAGIC);
             assert!(!opens || bytes[6..8] == previous.number().to_be_bytes(), "{who} {bytes:?}");
@@ -155,7 +160,7 @@ fn a_server_of_an_earlier_release_is_measured_and_what_it_cant_say_is_noted() {
     let server = RunningServer::start(ServerConfig::default());
     let report = measure(&server.measuring(), &mut |_| {}).unwrap();
     let down = report.down.unwrap();
-    assert!(!down.warnings.iter().any(|warning| warning.contains("protocol version")), "{:?}", down.warnings);
+    assert!(!down.warnings.iter().any(|warning| matches!(warning, Warning::OldServer(..))), "{:?}", down.warnings);
 }
 
 /// Servers of earlier releases refuse trains of jumbo frames. Loopback takes them.
@@ -202,7 +207,7 @@ fn a_server_that_authenticates_no_packets_is_measured_and_that_is_noted() {
             });
             let report = measure(&MeasureConfig { key: Some(key.clone()), ..config }, &mut |_| {}).unwrap();
             let down = report.down.unwrap();
-            let is_noted = down.warnings.iter().any(|warning| warning.contains("somebody on the path forges"));
+            let is_noted = down.warnings.iter().any(|warning| matches!(warning, Warning::OldServer(_, _, what) if what.contains("somebody on the path forges")));
             assert_eq!(is_noted, only.is_some(), "{:?}", down.warnings);
         }
     }

@@ -235,6 +235,14 @@ impl Network {
         self.flows[id.0 as usize].flow.delays()
     }
 
+    /// The sojourn times of a flow's packets in the queue that [`FlowConfig::record_queueing`] names; none without one.
+    ///
+    /// # Panics
+    /// The flow is not in this network.
+    pub fn flow_queueing(&self, id: FlowId) -> Option<&SojournHistogram> {
+        self.flows[id.0 as usize].flow.queueing()
+    }
+
     /// What has happened on a link.
     ///
     /// # Panics
@@ -272,6 +280,10 @@ impl Network {
             let Some(delivery) = state.link.pop_due(self.now) else { break };
             if !delivery.is_duplicate {
                 state.sojourn.record(delivery.service_start - delivery.arrival);
+                if !matches!(delivery.packet.body, PacketBody::Acknowledgement(_)) {
+                    let flow = &mut self.flows[delivery.packet.flow as usize].flow;
+                    flow.record_queueing(LinkId(index), delivery.service_start - delivery.arrival);
+                }
             }
             self.processed_events += 1;
             // Its checksum fails where it arrives.
@@ -320,11 +332,7 @@ impl Network {
 
     /// Offers a packet to a link, of which it takes so many bytes.
     fn offer_to_link(&mut self, id: LinkId, packet: NetworkPacket, size: u32) {
-        let ecn = match (packet.is_marked, packet.is_ecn_capable) {
-            (true, _) => Ecn::Ce,
-            (false, true) => Ecn::Ect0,
-            (false, false) => Ecn::NotEct,
-        };
+        let ecn = if packet.is_marked { Ecn::Ce } else { packet.ecn };
         let flow = packet.label();
         // Each flow of these networks is that of a host of its own.
         let label = Label { size, flow, host: flow, ecn, destination_host: flow as u32, ..Label::default() };

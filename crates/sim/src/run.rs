@@ -1,5 +1,6 @@
 use crate::VirtualPath;
 use kumade_estimate::{Method, Outcome, Step};
+use kumade_measurement::report::Warning;
 use kumade_measurement::{
     DeliveredTrain, Event, Failure, Measurement, OpenRequest, Opened, Purpose, Report, SendRequest, TcpConnectionInfo,
     TrainSeries, detect_proxy,
@@ -153,7 +154,7 @@ impl VirtualPaths {
     }
 
     /// As `client` has it of what the kernels of both ends know.
-    fn proxy_warning(&self) -> Option<String> {
+    fn proxy_warning(&self) -> Option<Warning> {
         let [up_near, up_far] = self.up.tcp_connection_infos();
         let [down_far, down_near] = self.down.tcp_connection_infos();
         let leg = |(header, there): (u32, Span), (_, back): (u32, Span)| TcpConnectionInfo {

@@ -62,4 +62,6 @@ pub struct TcpAcknowledgement {
     pub is_dsack: bool,
     /// Whether a mark arrived that the sender has not answered yet (ECE, RFC 3168).
     pub ece: bool,
+    /// Marked segments that have arrived so far (AccECN, RFC 9768, without its rounding); wraps around.
+    pub ce_packets: u32,
 }

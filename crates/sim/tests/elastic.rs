@@ -1,6 +1,6 @@
 //! Measurements beside TCP connections that react to them.
 
-use kumade_estimate::MethodSettings;
+use kumade_estimate::{MethodSettings, Reason};
 use kumade_link::LinkConfig;
 use kumade_probe_train::Transport;
 use kumade_sim::atlas::{DrawnPath, PathKind, PathResult, Seeds};
@@ -18,7 +18,7 @@ fn where_connections_fill_the_link_only_the_most_that_may_be_left_is_told() {
         let (report, truth) = (measured.report, measured.truth.available);
         println!("seed {}: {truth} of {} left; {report}", path.seed, path.sustained_rate);
         assert_eq!(report.available_bits_per_second, None, "{:?}", report.reason);
-        assert!(report.reason.unwrap().contains("nearly full"));
+        assert_eq!(report.reason, Some(Reason::NearlyFull));
         assert!(report.at_most_bits_per_second.is_some_and(|most| most >= truth));
     }
 }

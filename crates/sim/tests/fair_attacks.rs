@@ -1,6 +1,6 @@
 //! What the fair share holds against those who attack it or do not fit it, each a fault of an earlier release: pulses, sparse
 //! flows, needless drops, marks that are ignored, delay-based senders, a link that becomes slow.
-use kumade_link::queue::{Discipline, FairShareConfig, QueueConfig, QueueLimit};
+use kumade_link::queue::{Discipline, Ecn, FairShareConfig, QueueConfig, QueueLimit};
 use kumade_link::{
     CrossConfig, CrossKind, LinkConfig, Medium, PacketOutcome, PeriodLengths, RateSchedule, Recording, SizeMix,
 };
@@ -50,8 +50,12 @@ impl Bottleneck {
     }
 
     fn udp(&mut self, kind: CrossKind) -> FlowId {
+        self.udp_with_ecn(kind, Ecn::Ect0)
+    }
+
+    fn udp_with_ecn(&mut self, kind: CrossKind, ecn: Ecn) -> FlowId {
         let cross = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed: 3 };
-        self.add(FlowConfig { ect: true, ..FlowConfig::new(vec![self.link], TrafficSource::Udp(cross)) })
+        self.add(FlowConfig { ecn, ..FlowConfig::new(vec![self.link], TrafficSource::Udp(cross)) })
     }
 
     /// Mbit/s of payload that each flow gets between two seconds.
@@ -106,6 +110,55 @@ fn pulses_get_no_more_than_a_share() {
         assert!(got[4] <= 1.2 * 20.0, "{rate} Mbit/s, {on}/{off} ms: {:.1} Mbit/s", got[4]);
         assert!(got.iter().sum::<f64>() > 92.0, "{got:.1?}");
     }
+}
+
+/// To be marked instead of dropped, and to be served first, is of no use to who does not answer marks.
+#[test]
+fn who_claims_to_be_l4s_gets_no_more_than_a_share() {
+    let constant = |mbit| CrossKind::Constant { rate: Rate::from_mbit(mbit), size: 1500 };
+    for kind in [
+        constant(30),
+        constant(100),
+        constant(1000),
+        on_off(1000, 7.0, 66.7, PeriodLengths::Fixed),
+        on_off(1000, 1.0, 10.0, PeriodLengths::Fixed),
+        on_off(200, 40.0, 80.0, PeriodLengths::Fixed),
+        on_off(900, 100.0, 60.0, PeriodLengths::Exponential),
+    ] {
+        let mut bottleneck = Bottleneck::new().tcp(&[CongestionControl::Cubic; 4]);
+        bottleneck.udp_with_ecn(kind.clone(), Ecn::Ect1);
+        let got = bottleneck.goodput(1, 11);
+        assert!(got[4] <= 1.03 * 20.0, "{kind:?}: {got:.1?}");
+        assert!(got.iter().sum::<f64>() > 92.0, "{kind:?}: {got:.1?}");
+    }
+}
+
+#[test]
+fn l4s_flows_and_sparse_ones_do_not_wait_for_who_claims_to_be_one() {
+    for rate in [100, 1000] {
+        let mut bottleneck = Bottleneck::new().tcp(&[CongestionControl::Cubic, CongestionControl::Prague]);
+        bottleneck.network.ledger_mut(bottleneck.link).record(Recording::All);
+        bottleneck.udp_with_ecn(CrossKind::Constant { rate: Rate::from_mbit(rate), size: 1500 }, Ecn::Ect1);
+        let probe = bottleneck.udp(CrossKind::Poisson { rate: Rate::from_f64(320e3), sizes: SizeMix::fixed(200) });
+        let got = bottleneck.goodput(5, 15);
+        let share = 100.0 / 3.0;
+        assert!(got[1] > 0.8 * share && got[2] < 1.05 * share, "{rate} Mbit/s: {got:.1?}");
+        for flow in [bottleneck.flows[1], probe] {
+            let added = bottleneck.added(flow);
+            let p99 = added[added.len() * 99 / 100];
+            assert!(p99 <= 1.0, "{rate} Mbit/s: {p99:.2} ms");
+        }
+    }
+}
+
+#[test]
+fn an_l4s_sender_that_conceals_its_marks_gets_about_a_share() {
+    let mut bottleneck = Bottleneck::new().tcp(&[CongestionControl::Cubic]);
+    let tcp = TcpConfig { conceals_marks: true, ..TcpConfig::new(CongestionControl::Prague) };
+    let config = FlowConfig::new(vec![bottleneck.link], TrafficSource::Tcp(tcp));
+    bottleneck.add(FlowConfig { delay_back: ROUND_TRIP / 2, jitter: RATE.time_for(1500), ..config });
+    let got = bottleneck.goodput(2, 12);
+    assert!(got[1] <= 1.05 * 50.0, "{got:.1?}");
 }
 
 /// They once cost the others a quarter of what they could have.

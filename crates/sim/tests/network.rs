@@ -1,5 +1,5 @@
 //! What a network in virtual time is to show: links filled, shares equal, seeds reproducing.
-use kumade_link::queue::{CoDelConfig, Discipline, QueueConfig, QueueLimit};
+use kumade_link::queue::{CoDelConfig, Discipline, Ecn, QueueConfig, QueueLimit};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, PeriodLengths, Reordering, SizeMix};
 use kumade_sim::network::{FlowConfig, FlowId, LinkId, Network, TcpConfig, TrafficSource};
 use kumade_sim::tcp::congestion::CongestionControl;
@@ -98,7 +98,7 @@ fn a_seed_gives_the_same_run_bit_by_bit_however_often_it_is_stopped() {
     };
     assert_eq!(run(7, 1), run(7, 1000));
     assert_ne!(run(7, 1).0, run(8, 1).0);
-    assert_eq!(run(7, 1).3, "network of 1 links and 6 flows, seed 7");
+    assert_eq!(run(7, 1).3, "network of 1 links and 8 flows, seed 7");
 }
 
 /// Mathis, Semke, Mahdavi and Ott 1997: where losses are random and few, throughput is C · segment / (round trip · √p),
@@ -161,7 +161,7 @@ fn marks_hold_a_queue_short_without_losses() {
     let codel = CoDelConfig { ecn: true, ..CoDelConfig::default() };
     let queue = QueueConfig { limit: QueueLimit::Packets(2000), discipline: Discipline::CoDel(codel) };
     let marking = network.add_link(link(50, Span::ZERO), Some(queue)).unwrap();
-    let tcp = TcpConfig { ecn: true, ..TcpConfig::new(CongestionControl::NewReno) };
+    let tcp = TcpConfig { ecn: Ecn::Ect0, ..TcpConfig::new(CongestionControl::NewReno) };
     let id = network.add_flow(flow(marking, tcp, Span::from_millis(19))).unwrap();
     let got = throughput(&mut network, at(5), at(25))[0];
     let (statistics, counters) = (network.flow(id), *network.ledger(marking).packet_counters());

@@ -370,6 +370,7 @@ fn any_acknowledgement() -> impl Strategy<Value = TcpAcknowledgement> {
             sack_blocks: blocks,
             is_dsack: duplicate,
             ece: congestion,
+            ce_packets: next,
         },
     )
 }

@@ -84,12 +84,12 @@ impl SentPackets {
         }
     }
 
-    /// Whether this host's own interface held many packets back.
+    /// Whether this host's own interface held many packets back: how long they were in its queue discipline is known from the stamps before and
+    /// behind it alone. From the system call on, a packet may have waited for a busy host as well, or in TCP.
     pub(crate) fn is_queued_locally(&self) -> bool {
         let waited = |packet: &&SentPacket| {
-            packet
-                .kernel_stamp
-                .is_some_and(|at| at - packet.queue_stamp.unwrap_or(packet.user_stamp) > MAX_UNQUEUED_DELAY)
+            let stamps = packet.queue_stamp.zip(packet.kernel_stamp);
+            stamps.is_some_and(|(before, behind)| behind - before > MAX_UNQUEUED_DELAY)
         };
         let held = self.packets.iter().filter(waited).count();
         held >= MIN_QUEUED_PACKETS && held * QUEUED_FRACTION_DIVISOR >= self.packets.len()
@@ -294,17 +294,36 @@ mod tests {
             for i in 0..20 {
                 let place = sent_packets.record_packet(i, 100, time_at_micros(i.into()));
                 let wait = if i64::from(i) < held { 600 } else { 3 };
+                if i != 7 {
+                    sent_packets.set_queue_stamp(place, time_at_micros(i64::from(i) + 1));
+                }
                 sent_packets.set_kernel_stamp(place, time_at_micros(i64::from(i) + wait));
             }
             sent_packets
         };
-        let mut held = train(10);
+        let held = train(10);
         assert!(held.is_queued_locally() && !train(2).is_queued_locally());
-        held.set_queue_stamp(7, time_at_micros(9));
         let train = held.finish();
         assert_eq!(train.stamp_source, StampSource::Queue);
         let sent: Vec<_> = train.departures.iter().map(|d| d.sent.unwrap()).collect();
-        assert_eq!((sent[6], sent[7], sent[19]), (time_at_micros(6), time_at_micros(9), time_at_micros(19)));
+        assert_eq!((sent[6], sent[7], sent[19]), (time_at_micros(7), time_at_micros(7), time_at_micros(20)));
+    }
+
+    /// "Packets waited in the queue of the sender's own interface" was said where there was none: TCP, or a busy host, held them before it.
+    #[test]
+    fn packets_that_waited_before_the_own_interface_did_not_wait_in_its_queue() {
+        for is_queue_known in [false, true] {
+            let mut sent_packets = SentPackets::new(20);
+            for i in 0..20 {
+                let place = sent_packets.record_packet(i, 100, time_at_micros(i.into()));
+                if is_queue_known {
+                    sent_packets.set_queue_stamp(place, time_at_micros(i64::from(i) + 5_000));
+                }
+                sent_packets.set_kernel_stamp(place, time_at_micros(i64::from(i) + 5_003));
+            }
+            assert!(!sent_packets.is_queued_locally());
+            assert_eq!(sent_packets.finish().stamp_source, StampSource::Kernel);
+        }
     }
 
     #[test]

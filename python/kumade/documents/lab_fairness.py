@@ -69,15 +69,24 @@ class FlowShare(TypedDict):
     """Its group, counted from 0."""
 
 
-class GroupShare(TypedDict):
-    """The share of one group of connections."""
-
+class _GroupShareRequired(TypedDict):
     connections: int
     """How many connections it has."""
     group: str
     """Congestion control, and the delay that is the group's own."""
     mean_goodput_bits_per_second: float
     """The mean of their goodputs."""
+
+
+class _GroupShareOptional(TypedDict, total=False):
+    queueing_mean_seconds: Optional[float]
+    """Mean queueing delay of their packets at the bottleneck; null where none passed, and in real time."""
+    queueing_p99_seconds: Optional[float]
+    """99th percentile of it."""
+
+
+class GroupShare(_GroupShareRequired, _GroupShareOptional):
+    """The share of one group of connections."""
 
 
 class _FairnessRowRequired(TypedDict):
@@ -146,6 +155,10 @@ class _GroupSummaryRequired(TypedDict):
 class _GroupSummaryOptional(TypedDict, total=False):
     goodput_bits_per_second: Optional[Estimate_double]
     """The mean goodput of its connections."""
+    queueing_mean_seconds: Optional[float]
+    """Mean queueing delay of their packets, the mean over the runs; null in real time."""
+    queueing_p99_seconds: Optional[float]
+    """99th percentile of it, the mean over the runs."""
 
 
 class GroupSummary(_GroupSummaryRequired, _GroupSummaryOptional):

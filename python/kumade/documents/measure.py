@@ -284,6 +284,9 @@ class DirectionReport(TypedDict):
     """What one more flow that always sends can have, where flows have queues of their own: its fair share. It
     may push others aside: the available bandwidth, which nobody uses, may be less. Null where flow queueing
     was not detected."""
+    fastest_arrival_bits_per_second: Optional[Rate]
+    """The fastest rate at which several packets in a row, or a whole train, arrived: the path carries no
+    more. Null if that is not known."""
     limited_by: Optional[str]
     """Why there is no more than a bound: `sender` (it cannot send faster), `host` (which may take as long for
     each packet), `budget` (which was spent) `range` (the method tries no other rates) `token-bucket` (more

@@ -6,7 +6,7 @@ use crate::clocks;
 use crate::error::Error;
 use crate::resolve::resolve;
 use kumade_estimate::delay::round_trips;
-use kumade_measurement::report::{DelayFigures, DelayReport, SCHEMA};
+use kumade_measurement::report::{DelayFigures, DelayReport, SCHEMA, Warning};
 use kumade_measurement::{Clocks, Report, report_one_way};
 use kumade_net::{clock, datagram};
 use kumade_probe_train::ClockError;
@@ -114,7 +114,7 @@ fn delay_report(config: &StampConfig, exchange: &StampExchange, clocks: &Clocks)
     report.round_trip = round_trips(&times).map(DelayFigures::from);
     report_one_way(&mut report, &samples, clocks, |_| true);
     if !exchange.has_kernel_stamps() {
-        report.warnings.push("no kernel time stamps: user-space time stamps are less accurate".into());
+        report.warnings.push(Warning::NoKernelStampsHere);
     }
     let counts = count_deliveries(config.count, config.late_after, exchange.replies());
     report.round_trip_packets = Some(counts.round_trip.into());

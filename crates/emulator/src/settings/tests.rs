@@ -64,6 +64,7 @@ fn what_is_listed_can_be_set() {
             "90%/1%",
             "tcp",
             "none",
+            "wrr",
         ];
         assert!(values.iter().any(takes), "{}", key.name);
     }

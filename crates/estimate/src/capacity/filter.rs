@@ -3,6 +3,7 @@
 use super::burst::BurstSample;
 use super::cross_traffic::CrossTraffic;
 use super::long_train::LongTrainRate;
+use super::reason::CapacityReason;
 use super::sample::{
     MIN_DISPERSION_RATIO, REPLICATES, STAMP_SCATTER_SECONDS, SizeSample, UndelayedBursts, resample, samples,
 };
@@ -11,7 +12,6 @@ use crate::cross_traffic::CROSS_PACKET_BITS;
 use crate::stats::{median, quantile};
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span};
-use thiserror::Error;
 
 /// Shapes whose rates differ by less than this part agree, however exact each seems.
 const MAX_RELATIVE_DISAGREEMENT: f64 = 0.02;
@@ -39,44 +39,6 @@ pub(super) struct CapacityEstimate {
     corrected_value: f64,
 }
 
-/// Why there is no result.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub(super) enum Refusal {
-    #[error("too many packets were lost")]
-    PacketsLost,
-    #[error("the path is faster than the sender: its capacity is above {0}")]
-    SendingSlower(Rate),
-    #[error("the receiving network device reports packets in batches")]
-    Batches,
-    #[error("{0}")]
-    Disagreement(String),
-    #[error(
-        "only the first few packets of a train pass at once, as by a small token bucket, flow queueing, or a device that reports packets in batches"
-    )]
-    SmallBucket,
-    #[error("there is too much cross traffic for so few packets")]
-    TooFewPackets,
-    #[error("there is too much cross traffic: the capacity may be anywhere from {0} to {1}")]
-    TooMuchCrossTraffic(Rate, Rate),
-}
-
-impl Refusal {
-    /// What the capacity is at least nevertheless.
-    pub(super) fn lower_bound(&self) -> Option<Rate> {
-        match *self {
-            Refusal::SendingSlower(rate) | Refusal::TooMuchCrossTraffic(rate, _) => {
-                Some(rate).filter(|rate| *rate > Rate::ZERO)
-            }
-            _ => None,
-        }
-    }
-
-    /// Whether the capacity may be anything from zero on.
-    pub(super) fn is_indefinite(&self) -> bool {
-        matches!(*self, Refusal::TooMuchCrossTraffic(Rate::ZERO, _))
-    }
-}
-
 /// The result of the undelayed bursts of one shape.
 #[derive(Debug, Clone)]
 struct SizeEstimate {
@@ -99,11 +61,11 @@ pub(super) fn estimate_capacity(
     bursts: &[BurstSample],
     long: &[LongTrainRate],
     seed: u64,
-) -> Result<CapacityEstimate, Refusal> {
+) -> Result<CapacityEstimate, CapacityReason> {
     let (samples, stretched): (Vec<SizeSample>, Vec<SizeSample>) =
         samples(bursts).into_iter().partition(|sample| sample.shape.interval == Span::ZERO);
     if samples.len() < 2 {
-        return Err(Refusal::PacketsLost);
+        return Err(CapacityReason::PacketsLost);
     }
     check_batches(&samples)?;
     check_sending_rate(&samples, long)?;
@@ -128,10 +90,10 @@ pub(super) fn estimate_capacity(
     if reading.half_width() > MAX_RELATIVE_HALF_WIDTH
         || undelayed.corrected_value > undelayed.value * (1.0 + MAX_RELATIVE_HALF_WIDTH)
     {
-        return Err(Refusal::TooMuchCrossTraffic(Rate::from_f64(reading.low), Rate::from_f64(reading.high)));
+        return Err(CapacityReason::TooMuchCrossTraffic(Rate::from_f64(reading.low), Rate::from_f64(reading.high)));
     }
     if !samples.iter().all(SizeSample::has_settled) {
-        return Err(Refusal::TooFewPackets);
+        return Err(CapacityReason::TooFewPackets);
     }
     check_long_trains(reading.value, reading.high, long)?;
     Ok(reading)
@@ -162,7 +124,7 @@ impl CapacityEstimate {
     }
 }
 
-fn check_sending_rate(samples: &[SizeSample], long: &[LongTrainRate]) -> Result<(), Refusal> {
+fn check_sending_rate(samples: &[SizeSample], long: &[LongTrainRate]) -> Result<(), CapacityReason> {
     let slower = |sample: &&SizeSample| {
         let UndelayedBursts { dispersion, input_dispersion: sending, .. } = sample.undelayed;
         (MIN_DISPERSION_RATIO * sending..MAX_SENDER_LIMITED_RATIO * sending).contains(&dispersion)
@@ -174,30 +136,28 @@ fn check_sending_rate(samples: &[SizeSample], long: &[LongTrainRate]) -> Result<
     let rates: Vec<f64> = rates.map(|burst| burst.bits / burst.input_dispersion).collect();
     let rate = median(&rates).unwrap_or(0.0);
     check_long_trains(rate, rate, long)?;
-    Err(Refusal::SendingSlower(Rate::from_f64(rate / MAX_SENDER_LIMITED_RATIO)))
+    Err(CapacityReason::SendingSlower(Rate::from_f64(rate / MAX_SENDER_LIMITED_RATIO)))
 }
 
 /// Bursts that show `value`, at most `high`, are refused where a long train was much slower, as behind a shaper that cross
 /// traffic hides, or slightly faster, which is impossible.
-fn check_long_trains(value: f64, high: f64, long: &[LongTrainRate]) -> Result<(), Refusal> {
+fn check_long_trains(value: f64, high: f64, long: &[LongTrainRate]) -> Result<(), CapacityReason> {
     let faster = |rate: f64| (MAX_LONG_TRAIN_RATIO * high..STALLED_RATIO * high).contains(&rate);
     let contradicts =
         |rate: &&LongTrainRate| rate.observed < MIN_LONG_TRAIN_RATIO * value || faster(rate.delay_corrected);
     let Some(rate) = long.iter().find(contradicts) else { return Ok(()) };
     let [value, rate] = [value, rate.observed].map(Rate::from_f64);
-    Err(Refusal::Disagreement(format!(
-        "bursts and long trains disagree: bursts show {value}, a long train arrived at {rate}"
-    )))
+    Err(CapacityReason::LongTrainDisagrees(value, rate))
 }
 
 /// A link takes its transmission time for each packet: where many bursts have packets that arrived at once, the receiving
 /// device reports them in batches.
-pub(super) fn check_batches(samples: &[SizeSample]) -> Result<(), Refusal> {
+pub(super) fn check_batches(samples: &[SizeSample]) -> Result<(), CapacityReason> {
     let bursts = || samples.iter().flat_map(|sample| &sample.bursts);
     let pace = |burst: &BurstSample| burst.dispersion() / f64::from(burst.gap_count);
     let at_once = bursts().filter(|burst| burst.shape.packets > 2 && burst.shortest_gap <= 0.05 * pace(burst));
     let all = bursts().filter(|burst| burst.shape.packets > 2).count();
-    if all > 0 && at_once.count() * 3 > all { Err(Refusal::Batches) } else { Ok(()) }
+    if all > 0 && at_once.count() * 3 > all { Err(CapacityReason::Batches) } else { Ok(()) }
 }
 
 impl SizeEstimate {
@@ -236,12 +196,12 @@ fn agreeing_estimates(ratings: &[SizeEstimate]) -> Option<&[SizeEstimate]> {
     runs.max_by_key(|(from, to)| to - from).map(|(from, to)| &ratings[from..to])
 }
 
-fn disagreement_reason(ratings: &[SizeEstimate]) -> Refusal {
+fn disagreement_reason(ratings: &[SizeEstimate]) -> CapacityReason {
     let show = |rating: &SizeEstimate| {
         let BurstShape { packets, size, .. } = rating.shape;
-        format!("{packets} × {size} bytes show {}", Rate::from_f64(rating.rate))
+        (packets, size, Rate::from_f64(rating.rate))
     };
-    Refusal::Disagreement(format!("bursts disagree: {}", ratings.iter().map(show).collect::<Vec<_>>().join(", ")))
+    CapacityReason::BurstsDisagree(ratings.iter().map(show).collect())
 }
 
 /// The mean of the full-sized shapes, the surer ones counting for more. Cross traffic that gets into all bursts of a long
@@ -313,14 +273,14 @@ mod tests {
 
     #[test]
     fn no_bound_is_zero() {
-        let busy = |low| Refusal::TooMuchCrossTraffic(low, Rate::from_mbit(9)).lower_bound();
+        let busy = |low| CapacityReason::TooMuchCrossTraffic(low, Rate::from_mbit(9)).lower_bound();
         assert_eq!((busy(Rate::ZERO), busy(Rate::from_mbit(2))), (None, Some(Rate::from_mbit(2))));
     }
 
     /// Behind delays that varied by a millisecond, from 40 to 88 Mbit/s were said to be available where 125 were; bursts showed from 0 to 201.
     #[test]
     fn a_capacity_from_zero_on_is_indefinite() {
-        let is_indefinite = |low| Refusal::TooMuchCrossTraffic(low, Rate::from_mbit(201)).is_indefinite();
+        let is_indefinite = |low| CapacityReason::TooMuchCrossTraffic(low, Rate::from_mbit(201)).is_indefinite();
         assert!(is_indefinite(Rate::ZERO) && !is_indefinite(Rate::from_mbit(2)));
     }
 
@@ -363,11 +323,17 @@ mod tests {
         let stretched = [(2, 0.0), (4, 30.0), (8, 200.0)];
         let bursts_of = |round| stretched.map(|(packets, late)| burst(packets, round, 0.0, late));
         let refusal = estimate_capacity(&(0..10).flat_map(bursts_of).collect::<Vec<_>>(), &[], 1).unwrap_err();
-        assert!(refusal.to_string().starts_with("bursts disagree: 8 × 1500 bytes show"), "{refusal}");
+        assert!(matches!(&refusal, CapacityReason::BurstsDisagree(bursts) if bursts[0].0 == 8), "{refusal}");
         let refusal = estimate_capacity(&bursts(), &long(&[120e6]), 1).unwrap_err();
-        assert!(refusal.to_string().contains("a long train arrived at 120 Mbit/s"), "{refusal}");
+        assert!(
+            matches!(refusal, CapacityReason::LongTrainDisagrees(_, rate) if rate == Rate::from_mbit(120)),
+            "{refusal}"
+        );
         let refusal = estimate_capacity(&bursts(), &long(&[95e6, 20e6]), 1).unwrap_err();
-        assert!(refusal.to_string().contains("a long train arrived at 20 Mbit/s"), "{refusal}");
+        assert!(
+            matches!(refusal, CapacityReason::LongTrainDisagrees(_, rate) if rate == Rate::from_mbit(20)),
+            "{refusal}"
+        );
         assert!(estimate_capacity(&bursts(), &long(&[95e6, 1e9]), 1).is_ok(), "a machine that stalled");
     }
 
@@ -375,7 +341,7 @@ mod tests {
     fn a_path_faster_than_sending_is_out_of_range() {
         let slow = |burst: BurstSample| BurstSample { input_dispersion: burst.bits / 100e6, ..burst };
         let refusal = estimate_capacity(&bursts().into_iter().map(slow).collect::<Vec<_>>(), &[], 1).unwrap_err();
-        assert_eq!(refusal, Refusal::SendingSlower(Rate::from_f64(100e6 / MAX_SENDER_LIMITED_RATIO)));
-        assert_eq!(estimate_capacity(&[], &[], 1), Err(Refusal::PacketsLost));
+        assert_eq!(refusal, CapacityReason::SendingSlower(Rate::from_f64(100e6 / MAX_SENDER_LIMITED_RATIO)));
+        assert_eq!(estimate_capacity(&[], &[], 1), Err(CapacityReason::PacketsLost));
     }
 }

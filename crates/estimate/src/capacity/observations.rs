@@ -1,8 +1,9 @@
 //! What the trains have shown so far.
 
 use super::burst::{self, BurstSample, StampEpoch};
-use super::filter::{self, CapacityEstimate, Refusal};
+use super::filter::{self, CapacityEstimate};
 use super::long_train::{LongTrain, LongTrainRate};
+use super::reason::CapacityReason;
 use super::sample::samples;
 use super::shape::{BurstShape, MIN_BITS_PER_SECOND};
 use super::shaping::{self, RateChange};
@@ -26,6 +27,10 @@ const MANY_WAITS_PART: f64 = 0.85;
 const MIN_FIRST_PACKETS: usize = 8;
 /// … wait for a smaller part of a packet's time than this, or no longer than hosts delay packets, in seconds.
 const MAX_IDLE_WAIT_PACKETS: f64 = 0.1;
+/// Where others' packets are there all the time, first packets wait for any part of one: that this few wait equally long is a chance of one in
+/// a few hundred, though so many others may have come behind an earlier burst, before the rate was known.
+const MIN_IDLE_FIRST_PACKETS: usize = 5;
+const MAX_EARLY_BURSTS: usize = 3;
 const HOST_DELAY_SECONDS: f64 = 5e-6;
 /// A long train that cross traffic shares the queue with arrives at less than this part of the capacity.
 const MAX_SHARED_PART: f64 = 0.9;
@@ -235,14 +240,14 @@ impl Observations {
     ///
     /// # Errors
     /// Why there is no result.
-    pub(super) fn estimate_capacity(&self, seed: u64) -> Result<CapacityEstimate, Refusal> {
+    pub(super) fn estimate_capacity(&self, seed: u64) -> Result<CapacityEstimate, CapacityReason> {
         let trains: &[LongTrain] = if self.reproduced_change().is_some() { &[] } else { &self.long_trains };
         let least = self.min_delay().unwrap_or(f64::INFINITY);
         let long: Vec<LongTrainRate> = trains.iter().map(|train| train.rate_range(least)).collect();
         let reading = filter::estimate_capacity(&self.bursts, &long, seed)?;
         match self.small_bucket.is_present() && self.may_be_round_robin(reading.value()) {
-            true if self.shows_round_robin() => Err(Refusal::SmallBucket),
-            true => Err(Refusal::TooFewPackets),
+            true if self.shows_round_robin() => Err(CapacityReason::SmallBucket),
+            true => Err(CapacityReason::TooFewPackets),
             false => Ok(reading),
         }
     }
@@ -270,10 +275,12 @@ impl Observations {
     /// no less than a burst.
     pub(super) fn may_be_round_robin(&self, rate: f64) -> bool {
         let heads = self.all_first_packet_waits();
-        let wait = quantile(&heads, MANY_WAITS_PART).zip(quantile(&heads, 0.02)).map(|(many, least)| many - least);
         let service = f64::from(self.max_packet) * 8.0 / rate;
-        let is_idle = self.shows_round_robin()
-            && wait.is_some_and(|wait| wait < (MAX_IDLE_WAIT_PACKETS * service).max(HOST_DELAY_SECONDS));
+        let longest = (MAX_IDLE_WAIT_PACKETS * service).max(HOST_DELAY_SECONDS);
+        let least = quantile(&heads, 0.02).unwrap_or(0.0);
+        let idle = heads.iter().filter(|wait| **wait - least < longest).count();
+        let are_most = idle as f64 >= MANY_WAITS_PART * heads.len() as f64 || heads.len() - idle <= MAX_EARLY_BURSTS;
+        let is_idle = idle >= MIN_IDLE_FIRST_PACKETS && are_most;
         !is_idle && self.long_trains.iter().all(|train| train.rate() > MAX_SHARED_PART * rate)
     }
 }

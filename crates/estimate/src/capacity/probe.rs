@@ -1,10 +1,11 @@
 //! The loop: which train comes next, and the result.
 
 use super::config::CapacityConfig;
-use super::filter::{CapacityEstimate, Refusal};
+use super::filter::CapacityEstimate;
 use super::long_train::LongTrain;
 use super::observations::{Observations, TrainPurpose};
 use super::plan;
+use super::reason::CapacityReason;
 use super::result::Capacity;
 use super::shaping;
 use crate::method::{Rejection, Step};
@@ -172,7 +173,7 @@ impl CapacityProbe {
                 reading.half_width() <= PEAK_RATE_RELATIVE_PRECISION
             }
             Ok(reading) => reading.half_width() <= self.config.precision,
-            Err(Refusal::SendingSlower(_) | Refusal::SmallBucket) => true,
+            Err(CapacityReason::SendingSlower(_) | CapacityReason::SmallBucket) => true,
             Err(_) => false,
         }
     }
@@ -186,7 +187,7 @@ impl CapacityProbe {
         });
         let small = reading.and_then(|rate| self.observations.small_bucket.shaper(rate, self.config.max_packet));
         let shaper = large.or(small);
-        let is_sender_limited = matches!((&shaper, &read), (None, Err(Refusal::SendingSlower(_))));
+        let is_sender_limited = matches!((&shaper, &read), (None, Err(CapacityReason::SendingSlower(_))));
         let found = match (&shaper, read) {
             (Some(shaper), _) => Ok(shaper.committed_rate),
             (None, Ok(reading)) if self.observations.scouted_rate.is_some() => Ok(reading.estimate()),
@@ -197,7 +198,7 @@ impl CapacityProbe {
             Ok(estimate) => (Some(estimate), None, None),
             Err(refusal) => {
                 let seen = self.observations.scouted_rate.and(refusal.as_ref());
-                (None, seen.and_then(Refusal::lower_bound), Some(self.unknown_reason(refusal)))
+                (None, seen.and_then(CapacityReason::lower_bound), Some(self.unknown_reason(refusal)))
             }
         };
         let slowest = self.observations.long_trains.iter().map(LongTrain::rate).reduce(f64::min);
@@ -225,21 +226,23 @@ impl CapacityProbe {
         }
     }
 
-    fn unknown_reason(&self, refusal: Option<Refusal>) -> String {
+    fn unknown_reason(&self, refusal: Option<CapacityReason>) -> CapacityReason {
         let seen = &self.observations;
         match refusal {
-            _ if self.bytes == 0 => "the budget allows no packet for it".to_owned(),
-            _ if seen.scouted_rate.is_none() => "no packet arrived".to_owned(),
+            _ if self.bytes == 0 => CapacityReason::NoBudget,
+            _ if seen.scouted_rate.is_none() => CapacityReason::NoPacketArrived,
             // All went on long trains.
-            Some(Refusal::PacketsLost) if seen.burst_trains == 0 && seen.slowest_rate().is_some() => {
+            Some(CapacityReason::PacketsLost) if seen.burst_trains == 0 && seen.slowest_rate().is_some() => {
                 let [few, many] =
                     [seen.scouted_rate, seen.slowest_rate()].map(|rate| Rate::from_f64(rate.unwrap_or(0.0)));
-                format!("trains disagree: few packets arrived at {few}, many at {many}")
+                CapacityReason::TrainsDisagree(few, many)
             }
-            Some(Refusal::PacketsLost) if self.rejected.is_empty() && seen.bursts.len() * 2 >= seen.bursts_sent => {
-                "the budget of bytes and time does not suffice".to_owned()
+            Some(CapacityReason::PacketsLost)
+                if self.rejected.is_empty() && seen.bursts.len() * 2 >= seen.bursts_sent =>
+            {
+                CapacityReason::BudgetSpent
             }
-            refusal => refusal.map_or_else(String::new, |refusal| refusal.to_string()),
+            refusal => refusal.unwrap_or(CapacityReason::NoPacketArrived),
         }
     }
 

@@ -1,7 +1,9 @@
 //! What was found of a path's capacity, and of a token bucket on it.
 
+use super::reason::CapacityReason;
 use crate::bound::{Bound, BoundKind};
 use crate::method::{Outcome, Rejection};
+use crate::reason::Reason;
 use kumade_probe_train::Estimate;
 use kumade_units::Rate;
 use std::collections::BTreeMap;
@@ -16,7 +18,7 @@ pub struct Capacity {
     /// Whether all bursts waited for so different times that it may be anything from zero on.
     pub is_indefinite: bool,
     /// Why there is no value; none where there is one.
-    pub reason: Option<String>,
+    pub reason: Option<CapacityReason>,
     /// Whether it is not known because the sender is slower than the path.
     pub is_sender_limited: bool,
     /// A token bucket on the path.
@@ -105,18 +107,16 @@ impl Capacity {
         if let Some((fastest, found)) = fastest.zip(outcome.available)
             && found.high.as_f64() > MAX_PART_OF_SENDING_RATE * fastest.as_f64()
         {
-            let reason =
-                format!("sender-limited: the path is faster than this host sends, and carries {fastest} at least");
+            let reason = Some(Reason::FasterThanSender(fastest));
             let bound = Some(Bound::AtLeast(found.low, BoundKind::Sender));
-            return Outcome { available: None, bound, reason: Some(reason.into()), spread: None, ..outcome };
+            return Outcome { available: None, bound, reason, spread: None, ..outcome };
         }
         let found = outcome.available.map(|found| (found.low, found.value));
         let bound = outcome.bound.and_then(|bound| bound.lower_bound()).map(|rate| (rate, rate));
         match (&self.bottleneck_rate, found.or(bound)) {
             (Some(capacity), Some((low, found))) if low.as_f64() > capacity.high.as_f64() * (1.0 + TOLERANCE_PART) => {
-                let capacity = capacity.value;
-                let reason = format!("{found} seemed available, though the narrow link carries {capacity} at most");
-                Outcome { available: None, bound: None, reason: Some(reason.into()), spread: None, ..outcome }
+                let reason = Some(Reason::AboveCapacity(found, capacity.value));
+                Outcome { available: None, bound: None, reason, spread: None, ..outcome }
             }
             _ => outcome,
         }
@@ -141,6 +141,7 @@ mod tests {
             capacity: None,
             tight_link: None,
             hidden_bucket: None,
+            refused: None,
             trains_used: 11,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),
@@ -172,8 +173,8 @@ mod tests {
         }
         let refuted = capacity.refuse_above_capacity(outcome(rates(56, 64)), None);
         assert_eq!((refuted.available, refuted.spread), (None, None));
-        let reason = "60 Mbit/s seemed available, though the narrow link carries 50 Mbit/s at most";
-        assert_eq!(refuted.reason.as_deref(), Some(reason));
+        let reason = Reason::AboveCapacity(Rate::from_mbit(60), Rate::from_mbit(50));
+        assert_eq!(refuted.reason, Some(reason));
         let bounded = |rate| Outcome {
             available: None,
             bound: Some(Bound::AtLeast(Rate::from_mbit(rate), BoundKind::Sender)),
@@ -181,13 +182,13 @@ mod tests {
         };
         assert_eq!(capacity.refuse_above_capacity(bounded(50), None), bounded(50));
         assert_eq!(capacity.refuse_above_capacity(bounded(60), None).bound, None);
-        let unknown = Capacity { bottleneck_rate: None, reason: Some("lost".into()), ..capacity };
+        let unknown = Capacity { bottleneck_rate: None, reason: Some(CapacityReason::PacketsLost), ..capacity };
         assert!(unknown.refuse_above_capacity(outcome(rates(56, 64)), None).available.is_some());
         let at_least = Some(Rate::from_mbit(100));
         let faster = Capacity { lower_bound: at_least, is_sender_limited: true, ..unknown };
         let refuted = faster.refuse_above_capacity(outcome(rates(56, 64)), None);
         assert_eq!(refuted.bound, Some(Bound::AtLeast(Rate::from_mbit(56), BoundKind::Sender)));
-        assert!(refuted.available.is_none() && refuted.reason.unwrap().contains("carries 100 Mbit/s at least"));
+        assert!(refuted.available.is_none() && refuted.reason == Some(Reason::FasterThanSender(Rate::from_mbit(100))));
         assert!(faster.refuse_above_capacity(outcome(rates(40, 48)), None).available.is_some());
     }
 }

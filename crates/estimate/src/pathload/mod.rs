@@ -16,6 +16,8 @@ use crate::bound::{Bound, BoundKind};
 use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
 use crate::published::{Flight, ProbeAccount};
+use crate::reason::Reason;
+use crate::warning::Warning;
 use fleet::{Fleet, FleetShape, STREAM_PACKETS};
 use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
@@ -150,33 +152,20 @@ impl Pathload {
     }
 
     fn outcome(&self) -> Outcome {
-        let mut warnings = vec![
-            "pathload states a range in which the available bandwidth varies, without a \
-            confidence; the value is its middle"
-                .to_owned(),
-        ];
+        let mut warnings = vec![Warning::PathloadRange];
         let found = match self.search {
             Some(RateSearch { low, high: Some(high), .. }) => {
                 let [value, low, high] = [(low + high) / 2.0, low, high].map(Rate::from_f64);
                 Ok(Estimate { value, low, high, confidence: 0.0 })
             }
-            Some(RateSearch { low, .. }) if low > 0.0 => Err(format!(
-                "no rate up to {} exceeded the available bandwidth, and there was no budget left or no higher rate to try",
-                Rate::from_f64(low)
-            )),
-            _ => Err("the budget was spent before the first fleet was complete".to_owned()),
+            Some(RateSearch { low, .. }) if low > 0.0 => Err(Reason::NoRateExceeds(Rate::from_f64(low))),
+            _ => Err(Reason::NoCompleteFleet),
         };
         if found.is_ok() && self.search.is_some_and(|search| search.next_rate().is_some()) {
-            warnings.push(
-                "the budget was spent, or the lowest rate reached, before the range was as narrow as intended"
-                    .to_owned(),
-            );
+            warnings.push(Warning::RangeTooWide);
         }
         if self.is_shortened {
-            warnings.push(
-                "streams, fleets or the pauses between them were shorter than published, to keep to the time budget"
-                    .into(),
-            );
+            warnings.push(Warning::StreamsShortened);
         }
         Outcome { bound: self.bound(), ..self.account.outcome(found, warnings) }
     }
@@ -265,13 +254,14 @@ mod tests {
         let (outcome, _) = run(30e6, 100e6, budget);
         let found = outcome.available.unwrap();
         assert!(found.low.as_f64() <= 30e6 && 30e6 <= found.high.as_f64(), "{found:?}");
-        assert!(outcome.warnings.iter().any(|w| w.contains("the budget was spent")), "{:?}", outcome.warnings);
+        assert!(outcome.warnings.contains(&Warning::RangeTooWide), "{:?}", outcome.warnings);
     }
 
     #[test]
     fn a_path_that_loses_everything_has_no_value() {
         let mut method = Pathload::new(PathloadConfig::default(), &Conditions::new(1500));
-        assert!(measure(&mut method, |_, train| nothing(train)).0.reason.unwrap().contains("in a row"));
+        let reason = measure(&mut method, |_, train| nothing(train)).0.reason;
+        assert!(matches!(reason, Some(Reason::RejectedInRow(..))), "{reason:?}");
     }
 
     #[test]

@@ -5,6 +5,8 @@ use crate::bound::{Bound, BoundKind};
 use crate::config::{Budget, Conditions, MethodConfig, Parameter, set_parameter};
 use crate::method::{Method, Outcome, Rejection, Step};
 use crate::published::ProbeAccount;
+use crate::reason::Reason;
+use crate::warning::Warning;
 use kumade_probe_train::{Estimate, TrainRecord};
 use kumade_units::{Rate, Span, Time};
 
@@ -104,22 +106,15 @@ impl PathTesterClassic {
     }
 
     fn outcome(&self) -> Outcome {
-        let mut warnings = vec![
-            "pathtester-classic is the published rule: it states no confidence, and is accurate to a factor of two"
-                .to_owned(),
-        ];
+        let mut warnings = vec![Warning::FactorOfTwo];
         if self.next_iunit <= self.last_iunit() {
-            warnings.push("the budget was spent before every interval of the range had been tried".to_owned());
+            warnings.push(Warning::IntervalsLeft);
         }
         let Some(fitting) = self.last_fitting_rate() else {
             let slowest = self.rates.iter().map(|(sending, _)| *sending).fold(f64::INFINITY, f64::min);
-            let reason = if slowest.is_finite() {
-                format!(
-                    "even the slowest train, at {}, arrived at a lower rate than it was sent: raise the iunit range",
-                    Rate::from_f64(slowest)
-                )
-            } else {
-                "no train arrived".to_owned()
+            let reason = match slowest.is_finite() {
+                true => Reason::SlowestTrainDelayed(Rate::from_f64(slowest)),
+                false => Reason::NoTrainArrived,
             };
             let bound = slowest.is_finite().then(|| Bound::AtMost(Rate::from_f64(slowest), BoundKind::RateRange));
             return Outcome { bound, ..self.account.outcome(Err(reason), warnings) };
@@ -191,7 +186,7 @@ mod tests {
     #[test]
     fn narrow_links_need_the_range_of_table_1() {
         // "0–15 fails below 500 kbit/s"; "0–17 is the shortest range that works" at 100 kbit/s.
-        assert!(run(100e3, 100e3, 15).0.reason.unwrap().contains("raise the iunit range"));
+        assert!(matches!(run(100e3, 100e3, 15).0.reason, Some(Reason::SlowestTrainDelayed(_))));
         assert!(run(100e3, 100e3, 16).0.available.is_none());
         assert!(run(100e3, 100e3, 17).0.available.is_some());
     }
@@ -199,6 +194,7 @@ mod tests {
     #[test]
     fn a_path_that_loses_everything_has_no_value() {
         let mut method = PathTesterClassic::new(PathTesterClassicConfig::default(), &Conditions::new(1500));
-        assert!(measure(&mut method, |_, train| nothing(train)).0.reason.unwrap().contains("in a row"));
+        let reason = measure(&mut method, |_, train| nothing(train)).0.reason;
+        assert!(matches!(reason, Some(Reason::RejectedInRow(..))), "{reason:?}");
     }
 }

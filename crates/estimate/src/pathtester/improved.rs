@@ -4,7 +4,9 @@ use super::trains::{MAX_PACKETS, MIN_RATE_RATIO, PACKET_BYTES, pause_after, plan
 use crate::config::{Budget, Conditions, MethodConfig};
 use crate::method::{Method, Outcome, Rejection, Step};
 use crate::published::ProbeAccount;
+use crate::reason::Reason;
 use crate::stats::{mean, median, standard_deviation};
+use crate::warning::Warning;
 use kumade_probe_train::{Estimate, TrainRecord};
 use kumade_units::{Rate, Span, Time};
 
@@ -80,21 +82,17 @@ impl PathTester {
 
     fn outcome(&self) -> Outcome {
         let kept = without_outliers(&self.rates);
-        let mut warnings = vec![
-            "pathtester states three standard deviations of its trains: 99.73 % of them lie within, if they are normally \
-            distributed; that the true value does is an assumption of the paper"
-                .to_owned(),
-        ];
+        let mut warnings = vec![Warning::ThreeDeviations];
         let dropped = self.rates.len() - kept.len();
         if dropped > 0 {
-            warnings.push(format!("trains left out as outliers: {dropped}"));
+            warnings.push(Warning::Outliers(dropped as u32));
         }
         if self.rates.len() < self.config.trains as usize {
-            warnings.push(format!("the budget was spent after {} of {} trains", self.rates.len(), self.config.trains));
+            warnings.push(Warning::TrainsLeft(self.rates.len() as u32, self.config.trains));
         }
         let (value, deviation) = (mean(&kept), standard_deviation(&kept));
         let found = if kept.len() < 3 {
-            Err("fewer than three trains arrived before the budget was spent".to_owned())
+            Err(Reason::FewerThanThreeTrains)
         } else {
             let [value, low, high] = [value, value - 3.0 * deviation, value + 3.0 * deviation].map(Rate::from_f64);
             Ok(Estimate { value, low, high, confidence: CONFIDENCE_LEVEL })
@@ -226,7 +224,7 @@ mod tests {
     fn a_path_that_loses_everything_has_no_value() {
         let mut method = PathTester::new(PathTesterConfig::default(), &Conditions::new(1500));
         let (outcome, trains) = measure(&mut method, |_, train| nothing(train));
-        assert!(outcome.available.is_none() && outcome.reason.unwrap().contains("in a row"));
+        assert!(outcome.available.is_none() && matches!(outcome.reason, Some(Reason::RejectedInRow(..))));
         assert_eq!(trains.len(), 8);
     }
 }

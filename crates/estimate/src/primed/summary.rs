@@ -10,8 +10,9 @@ use super::verification;
 use crate::bound::{Bound, BoundKind};
 use crate::cross_traffic::CROSS_PACKET_BITS;
 use crate::method::{Outcome, Rejection};
-use crate::reason::{Cause, Reason};
+use crate::reason::Reason;
 use crate::stats::{mean, median, standard_deviation, student_t_95};
+use crate::warning::Warning;
 use kumade_units::{Rate, Span};
 use std::collections::BTreeMap;
 
@@ -244,6 +245,7 @@ pub(super) fn outcome(state: &PrimedState, elapsed: Span) -> Outcome {
         capacity: state.path_model.capacity.map(Rate::from_f64),
         tight_link: tight_link(state),
         hidden_bucket: hidden_bucket_rate(state).filter(|_| found.is_err()).map(Rate::from_f64),
+        refused: None,
         trains_used: used.len() as u32,
         trains_rejected: rejection_counts(state),
         warnings: outcome_warnings(state, &used),
@@ -258,12 +260,11 @@ fn find_interval(
 ) -> Result<RateInterval, (Reason, Option<Bound>)> {
     let no_value = |reason: Reason| (reason, outcome_bound(state, used));
     if state.tight_link_search.ceiling_rate().is_some() && !state.tight_link_search.is_verified() {
-        return Err(no_value(format!("the tight link is not the narrow link, {TIGHT_UNKNOWN}").into()));
+        return Err(no_value(Reason::TightLinkVaries));
     }
     let mut interval = candidate_interval(state, used, elapsed).map_err(no_value)?;
     if let Some(high) = nearly_full_rate(state, used, &interval) {
-        let reason = "the path is nearly full, and too few trains say what it leaves";
-        return Err((reason.into(), Some(Bound::AtMost(high, BoundKind::NearlyFull))));
+        return Err((Reason::NearlyFull, Some(Bound::AtMost(high, BoundKind::NearlyFull))));
     }
     if let Some(low) = state.tight_link_search.least_available_rate() {
         interval.low = interval.low.min(low.max(0.0));
@@ -274,30 +275,27 @@ fn find_interval(
     Ok(interval)
 }
 
-const TIGHT_UNKNOWN: &str = "and its cross traffic varies too much to tell what it leaves";
-
 /// What has been found, whether or not it has been verified; or the reason why nothing has.
 fn candidate_interval(state: &PrimedState, used: &[TrainSample], elapsed: Span) -> Result<RateInterval, Reason> {
     if state.tight_link_search.ceiling_rate().is_some() {
         let interval = state.tight_link_search.tight_link.as_ref().and_then(TightLink::interval);
-        return interval.ok_or_else(|| format!("the tight link is not the narrow link, {TIGHT_UNKNOWN}").into());
+        return interval.ok_or(Reason::TightLinkVaries);
     }
     let capacity = state.path_model.capacity.unwrap_or(0.0);
     if informative_trains(used, capacity) < MIN_VALUE_TRAINS
         || is_out_of_reach(state)
         || hidden_bucket_rate(state).is_some()
     {
-        return Err(no_value_reason(state, used).into());
+        return Err(no_value_reason(state, used));
     }
     if state.path_model.unexplained_loss > MAX_RANDOM_LOSS_FRACTION + loss_error(state) {
         let percent = state.path_model.unexplained_loss * 100.0;
-        let text = format!("{percent:.0} % of the packets were lost without a queue: a policer or a very short queue");
-        return Err(Reason::with_cause(Cause::LossWithoutQueue, text));
+        return Err(Reason::LossWithoutQueue(percent.round() as u32));
     }
     let interval = estimate_interval(used, elapsed.as_secs_f64(), &state.path_model);
     if interval.half_width > MAX_RELATIVE_HALF_WIDTH * capacity {
         let high = interval.estimate().high;
-        return Err(format!("the trains disagree: up to {high} may be available").into());
+        return Err(Reason::TrainsDisagree(high));
     }
     Ok(interval)
 }
@@ -312,21 +310,16 @@ fn tight_link(state: &PrimedState) -> Option<Rate> {
     state.tight_link_search.tight_link.as_ref().map(|tight| Rate::from_f64(1.0 / tight.slope.max(1e-12)))
 }
 
-fn outcome_warnings(state: &PrimedState, used: &[TrainSample]) -> Vec<String> {
+fn outcome_warnings(state: &PrimedState, used: &[TrainSample]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if let Some(burst) = state.path_model.burst_rate.filter(|_| !is_out_of_reach(state)) {
-        let burst = Rate::from_f64(burst);
-        warnings.push(format!("bursts pass at {burst}, far above the sustained rate: a token bucket shapes the path"));
+        warnings.push(Warning::BurstsPass(Rate::from_f64(burst)));
     }
     if let (Some(tight), Some(narrow)) = (tight_link(state), state.path_model.capacity) {
-        let narrow = Rate::from_f64(narrow);
-        warnings.push(format!(
-            "the tight link is not the narrow link: queues grow as on a link of {tight}, and packets sent at once arrive at {narrow}"
-        ));
+        warnings.push(Warning::TightLink(tight, Rate::from_f64(narrow)));
     }
     if has_short_queue(used) {
-        warnings
-            .push("the queue at the bottleneck is too short for a whole train: the value is less accurate".to_owned());
+        warnings.push(Warning::ShortQueue);
     }
     warnings
 }
@@ -398,43 +391,32 @@ fn held_up_rates(state: &PrimedState) -> Option<[Rate; 2]> {
     (sent < HELD_UP_RATE_PART * state.max_planned_rate).then(|| [state.max_planned_rate, sent].map(Rate::from_f64))
 }
 
-fn no_value_reason(state: &PrimedState, used: &[TrainSample]) -> String {
+fn no_value_reason(state: &PrimedState, used: &[TrainSample]) -> Reason {
     if hidden_bucket_rate(state).is_some() && sends_in_bursts(state) {
-        return "trains arrived ever more slowly: a token bucket passes bursts far above its committed rate, or hosts held up the trains"
-            .to_owned();
+        return Reason::ArrivedEverMoreSlowly;
     }
     if hidden_bucket_rate(state).is_some() {
-        return "a token bucket passes bursts far above its committed rate, which was not known before the measurement"
-            .to_owned();
+        return Reason::UnknownTokenBucket;
     }
     if state.path_model.short_primes as usize > used.len() {
-        return "no train was long enough to empty the token bucket on the path, which hides the available bandwidth"
-            .to_owned();
+        return Reason::TokenBucketNotEmptied;
     }
     match outcome_bound(state, used) {
         Some(Bound::AtLeast(rate, BoundKind::Sender)) if held_up_rates(state).is_some() => {
             let [planned, sent] = held_up_rates(state).unwrap_or_default();
-            return format!(
-                "sender-limited: this host was held up between bursts, and sent at {sent} what was to leave at {planned}; at least \
-                 {rate} is available"
-            );
+            return Reason::SenderHeldUp(planned, sent, rate);
         }
         Some(Bound::AtLeast(_, BoundKind::Sender)) => {
-            let rate = Rate::from_f64(highest_rate(&state.path_model.samples));
-            return format!("sender-limited: the path carried the highest rate that could be sent, {rate}");
+            return Reason::SenderLimited(Rate::from_f64(highest_rate(&state.path_model.samples)));
         }
-        Some(Bound::AtLeast(rate, _)) => {
-            return format!(
-                "no train was fast enough to fill the path within the budget: at least {rate} is available"
-            );
-        }
+        Some(Bound::AtLeast(rate, _)) => return Reason::PathNotFilled(rate),
         _ => {}
     }
     let causes = rejection_counts(state);
     let rejected: u32 = causes.values().sum();
     match causes.iter().max_by_key(|(_, count)| **count) {
-        _ if state.scouted_rate.is_none() => "no packet of any train arrived".to_owned(),
-        Some((why, _)) => format!("{rejected} trains could not be used, most of them because {why}"),
-        None => format!("the budget was spent before {MIN_VALUE_TRAINS} trains could be used"),
+        _ if state.scouted_rate.is_none() => Reason::NoPacketArrived,
+        Some((why, _)) => Reason::TrainsRejected(rejected, *why),
+        None => Reason::TooFewTrains(MIN_VALUE_TRAINS as u32),
     }
 }

@@ -114,19 +114,20 @@ pub fn goodput_cell(found: &DirectionReport) -> String {
     goodput.map_or_else(|| "–".to_owned(), |rate| rate.to_string())
 }
 
-/// Of idle and loading packets together.
+/// Of packets without load by the measurement.
 pub fn loss_cell(delay: &DelayReport, direction: Direction, transport: Transport) -> String {
-    let counts = match direction {
-        Direction::Up => [&delay.up_packets, &delay.up_loaded_packets],
-        Direction::Down => [&delay.down_packets, &delay.down_loaded_packets],
-    };
-    if transport == Transport::Udp { lost_cell(counts.into_iter().flatten()) } else { "hidden by TCP".to_owned() }
+    let packets = if direction == Direction::Up { &delay.up_packets } else { &delay.down_packets };
+    if transport == Transport::Udp { lost_cell(packets.as_ref()) } else { "hidden by TCP".to_owned() }
 }
 
-/// How many of the packets of these counts were lost.
-pub fn lost_cell<'p>(packets: impl IntoIterator<Item = &'p PacketReport>) -> String {
-    let (sent, lost) = packets.into_iter().fold((0, 0), |(sent, lost), p| (sent + p.sent, lost + p.lost));
-    match (sent, lost) {
+/// Of trains, which may overflow queues themselves: no loss of the path's own.
+pub fn loaded_loss_cell(delay: &DelayReport, direction: Direction) -> String {
+    lost_cell(if direction == Direction::Up { &delay.up_loaded_packets } else { &delay.down_loaded_packets }.as_ref())
+}
+
+/// How many of these packets were lost.
+pub fn lost_cell(packets: Option<&PacketReport>) -> String {
+    match packets.map_or((0, 0), |packets| (packets.sent, packets.lost)) {
         (0, _) => "–".to_owned(),
         (sent, 0) => format!("0 of {sent} packets"),
         (sent, lost) => format!("{:.2} % ({lost} of {sent} packets)", f64::from(lost) / f64::from(sent) * 100.0),

@@ -52,7 +52,7 @@ const COLUMNS: &[CsvColumn] = &[
     ("loss_ratio", |line| format_number(loss_ratio(line.packet_reports())?)),
     ("bytes_sent", |line| Some(line.direction_report()?.bytes_sent.to_string())),
     ("duration_seconds", |line| format_number(line.direction_report()?.duration_seconds)),
-    ("reason", |line| line.direction_report()?.reason.clone()),
+    ("reason", |line| line.direction_report()?.reason.as_ref().map(ToString::to_string)),
     ("fair_share_bits_per_second", |line| {
         format_rate(line.direction_report()?.fair_share_bits_per_second.map(|rate| rate.value))
     }),

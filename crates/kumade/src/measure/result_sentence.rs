@@ -99,7 +99,7 @@ fn transport_text(transport: Transport) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kumade_estimate::Outcome;
+    use kumade_estimate::{Outcome, Reason};
     use kumade_measurement::Cost;
     use kumade_probe_train::Estimate;
     use kumade_units::Rate;
@@ -110,7 +110,7 @@ mod tests {
         let clause = |low, high| {
             let [value, low, high] = [19, low, high].map(Rate::from_mbit);
             let available = Some(Estimate { value, low, high, confidence: 0.95 });
-            let outcome = Outcome { available, reason: None, ..Outcome::without_value(String::new()) };
+            let outcome = Outcome { available, reason: None, ..Outcome::without_value(Reason::NoPacketArrived) };
             let found = DirectionReport::new(Transport::Udp, 0, "primed", outcome, None, &Cost::default());
             direction_clause(Direction::Up, &found)
         };

@@ -2,13 +2,14 @@
 
 use super::cells::{
     available_cell, bufferbloat_cell, capacity_cell, cost_cell, delay_with_bound, fair_share_cell, goodput_cell,
-    loss_cell, lost_cell, measured_directions, one_way_cell, one_way_figures, round_trip_cell, shaping_cell,
+    loaded_loss_cell, loss_cell, lost_cell, measured_directions, one_way_cell, one_way_figures, round_trip_cell,
+    shaping_cell,
 };
 use super::result_sentence;
 use crate::terminal::Styles;
 use crate::text::{TextGrid, wrap_hanging, wrap_text};
 use kumade_measurement::Report;
-use kumade_measurement::report::{DelayFigures, DelayReport, DirectionReport, PacketReport};
+use kumade_measurement::report::{DelayFigures, DelayReport, DirectionReport};
 use kumade_units::Direction;
 
 /// How it is shown.
@@ -61,6 +62,9 @@ fn bandwidth_lines(report: &Report, view: &SummaryView) -> Vec<String> {
     if let Some(delay) = &report.delay {
         row("RTT → loaded", &|direction, _| round_trip_cell(delay, direction));
         row("loss", &|direction, found| loss_cell(delay, direction, found.transport));
+        if [&delay.up_loaded_packets, &delay.down_loaded_packets].into_iter().any(Option::is_some) {
+            row("loss, loaded", &|direction, _| loaded_loss_cell(delay, direction));
+        }
         if let [Some(up), Some(down)] = Direction::BOTH.map(|direction| one_way_cell(delay, direction)) {
             row("one-way", &|direction, _| if direction == Direction::Up { up.clone() } else { down.clone() });
         }
@@ -86,8 +90,7 @@ fn delay_lines(delay: &DelayReport, view: &SummaryView) -> Vec<String> {
     row("median", &|figures| delay_with_bound(figures.median_seconds));
     row("p99", &|figures| delay_with_bound(figures.percentile_99_seconds));
     let packets = [&delay.round_trip_packets, &delay.up_packets, &delay.down_packets];
-    let counts = |packets: &Option<PacketReport>| packets.as_ref().map_or_else(dash, |packets| lost_cell([packets]));
-    grid.push_row("loss", packets.map(counts).to_vec());
+    grid.push_row("loss", packets.map(|packets| lost_cell(packets.as_ref())).to_vec());
     paint_grid(&grid, view)
 }
 
@@ -109,14 +112,15 @@ fn note_lines(report: &Report, view: &SummaryView) -> Vec<String> {
     let directions = measured_directions(report);
     let mut notes: Vec<(&'static str, String)> = Vec::new();
     for (direction, found) in directions.iter().filter(|(_, found)| !found.has_result()) {
-        notes.push(("no value ", format!("{direction}: {}", found.reason.as_deref().unwrap_or("unknown"))));
+        let reason = found.reason.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);
+        notes.push(("no value ", format!("{direction}: {reason}")));
     }
     for (direction, found) in &directions {
         let others = directions.iter().filter(|(other, _)| other != direction);
         for warning in &found.warnings {
             let shared = others.clone().any(|(_, other)| other.warnings.contains(warning));
             match shared {
-                true if *direction == Direction::Up => notes.push(("warning: ", warning.clone())),
+                true if *direction == Direction::Up => notes.push(("warning: ", warning.to_string())),
                 true => {}
                 false => notes.push(("warning: ", format!("{direction}: {warning}"))),
             }
@@ -128,7 +132,7 @@ fn note_lines(report: &Report, view: &SummaryView) -> Vec<String> {
     }
     if view.clock_notes {
         let warnings = report.delay.iter().flat_map(|delay| &delay.warnings);
-        notes.extend(warnings.map(|warning| ("warning: ", warning.clone())));
+        notes.extend(warnings.map(|warning| ("warning: ", warning.to_string())));
     }
     if let Some(reason) = report.delay.as_ref().and_then(|delay| delay.reason.as_ref()) {
         notes.push(("no delay: ", reason.clone()));
@@ -172,15 +176,30 @@ mod tests {
     use super::*;
     use crate::measure::csv;
     use crate::terminal::ColorWhen;
-    use kumade_estimate::Outcome;
+    use kumade_estimate::{Outcome, Reason};
     use kumade_measurement::Cost;
+    use kumade_measurement::report::PacketReport;
     use kumade_probe_train::{Estimate, Transport};
     use kumade_units::Rate;
+
+    /// 5.5 % stood in the table of a path that loses 3 %: trains overflow queues.
+    #[test]
+    fn what_trains_lose_stands_apart_from_what_the_path_loses() {
+        let packets = |sent, lost| {
+            let counts = kumade_estimate::delay::Deliveries { sent, arrived: sent - lost, lost, ..Default::default() };
+            Some(PacketReport::from_trains(counts))
+        };
+        let (up_packets, up_loaded_packets) = (packets(100, 3), packets(2000, 130));
+        let delay = DelayReport { up_packets, up_loaded_packets, ..DelayReport::new("trains") };
+        assert_eq!(loss_cell(&delay, Direction::Up, Transport::Udp), "3.00 % (3 of 100 packets)");
+        assert_eq!(loaded_loss_cell(&delay, Direction::Up), "6.50 % (130 of 2000 packets)");
+        assert_eq!(loaded_loss_cell(&delay, Direction::Down), "–");
+    }
 
     #[test]
     fn what_one_flow_can_have_stands_beside_what_nobody_uses() {
         let [value, low, high] = [25, 24, 26].map(Rate::from_mbit);
-        let outcome = Outcome::without_value("flows have queues of their own".to_owned());
+        let outcome = Outcome::without_value(Reason::FairShareOfFlow);
         let up = DirectionReport::new(Transport::Udp, 0, "primed", outcome, None, &Cost::default());
         let share = Some(Estimate { value, low, high, confidence: 0.95 });
         let report = Report {

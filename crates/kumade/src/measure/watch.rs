@@ -93,7 +93,7 @@ impl WatchHistory {
 mod tests {
     use super::*;
     use crate::terminal::{ColorWhen, Styles};
-    use kumade_estimate::Outcome;
+    use kumade_estimate::{Outcome, Reason};
     use kumade_measurement::Cost;
     use kumade_measurement::report::DirectionReport;
     use kumade_probe_train::{Estimate, Transport};
@@ -106,7 +106,7 @@ mod tests {
     /// A wide interval took more room than others, and moved all that stood behind it.
     #[test]
     fn columns_stay_where_they_are_whatever_was_found() {
-        let none = || Outcome::without_value("host delays".to_owned());
+        let none = || Outcome::without_value(Reason::NoPacketArrived);
         let found = |value, low, high| {
             let [value, low, high] = [value, low, high].map(|kbit: u64| Rate::from_bits_per_second(kbit * 1000));
             let available = Some(Estimate { value, low, high, confidence: 0.95 });

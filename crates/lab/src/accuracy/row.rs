@@ -177,7 +177,7 @@ impl Row {
             self.fill_capacity(capacity);
         }
         self.transport = measured.transport.into();
-        self.reason = measured.reason;
+        self.reason = measured.reason.map(String::from);
         self.spread_bits_per_second = measured.spread_bits_per_second.map(Rate::bits_per_second);
         self.connections = measured.connections;
         self.packets_sent = measured.packets_sent;
@@ -185,12 +185,12 @@ impl Row {
         self.duration_seconds = measured.duration_seconds;
         self.trains = measured.trains + measured.trains_rejected;
         self.trains_rejected = measured.trains_rejected;
-        self.warnings = measured.warnings;
+        self.warnings = measured.warnings.into_iter().map(String::from).collect();
     }
 
     fn fill_capacity(&mut self, found: CapacityReport) {
         self.capacity_bits_per_second = found.bottleneck_bits_per_second.map(|rate| rate.map(Rate::bits_per_second));
-        self.capacity_reason = found.reason;
+        self.capacity_reason = found.reason.map(String::from);
         self.shaper = found.shaper;
     }
 

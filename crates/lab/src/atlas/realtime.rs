@@ -8,7 +8,7 @@ use crate::error::RunError;
 use crate::running_server::RunningServer;
 use crate::study::RunOutcome;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
-use kumade_estimate::Outcome;
+use kumade_estimate::{Outcome, Reason};
 use kumade_link::LinkConfig;
 use kumade_measurement::report::DirectionReport;
 use kumade_measurement::{Cost, TransportChoice};
@@ -123,5 +123,5 @@ fn network_spec(hop: &PathHop, back: &LinkConfig) -> NetworkSpec {
 
 /// The report of a measurement that ended without one.
 fn empty_report(transport: Transport, reason: String) -> DirectionReport {
-    DirectionReport::new(transport, 0, "primed", Outcome::without_value(reason), None, &Cost::default())
+    DirectionReport::new(transport, 0, "primed", Outcome::without_value(Reason::Other(reason)), None, &Cost::default())
 }

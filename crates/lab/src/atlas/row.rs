@@ -103,7 +103,7 @@ impl AtlasRow {
             fair_share_bits_per_second: report.fair_share_bits_per_second,
             at_least_bits_per_second: report.at_least_bits_per_second,
             at_most_bits_per_second: report.at_most_bits_per_second,
-            reason: report.reason.clone(),
+            reason: report.reason.as_ref().map(ToString::to_string),
             policed: policer.is_some(),
             committed_bits_per_second: policer
                 .and_then(|policer| policer.rate_bits_per_second)

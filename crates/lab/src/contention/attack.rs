@@ -1,5 +1,6 @@
 //! Senders that take no notice of losses and marks.
 
+use kumade_link::queue::Ecn;
 use kumade_link::{CrossConfig, CrossKind, PeriodLengths};
 use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span, Time};
@@ -32,8 +33,8 @@ pub struct PulseTraffic {
     pub packet_bytes: u32,
     /// Whether the lengths of the periods are exponentially distributed; else they do not vary.
     pub has_random_periods: bool,
-    /// Whether the packets are ECT(0).
-    pub is_ect: bool,
+    /// What the packets say of ECN.
+    pub ecn: Ecn,
 }
 
 /// What drawn patterns are made of: the rate in multiples of the bottleneck's, and milliseconds.
@@ -65,7 +66,7 @@ impl PulseTraffic {
             off: Span::from_secs_f64(draw(OFF_MILLIS) / 1e3),
             packet_bytes: FULL_PACKET_BYTES,
             has_random_periods: true,
-            is_ect: false,
+            ecn: Ecn::NotEct,
         }
     }
 
@@ -99,7 +100,17 @@ impl fmt::Display for PulseTraffic {
         if self.packet_bytes != FULL_PACKET_BYTES {
             write!(f, ", {} bytes", self.packet_bytes)?;
         }
-        f.write_str(if self.is_ect { ", ECT(0)" } else { "" })
+        f.write_str(describe_ecn(self.ecn))
+    }
+}
+
+/// Behind what a sender does otherwise.
+pub(super) fn describe_ecn(ecn: Ecn) -> &'static str {
+    match ecn {
+        Ecn::NotEct => "",
+        Ecn::Ect0 => ", ECT(0)",
+        Ecn::Ect1 => ", ECT(1)",
+        Ecn::Ce => ", CE",
     }
 }
 
@@ -113,7 +124,7 @@ mod tests {
         off: Span::from_millis(63),
         packet_bytes: 1500,
         has_random_periods: false,
-        is_ect: false,
+        ecn: Ecn::NotEct,
     };
 
     #[test]
@@ -136,6 +147,6 @@ mod tests {
     #[test]
     fn a_pattern_is_written_as_people_read_it() {
         assert_eq!(PULSES.to_string(), "1 Gbit/s, 7 ms on, 63 ms off");
-        assert_eq!(PulseTraffic { off: Span::ZERO, is_ect: true, ..PULSES }.to_string(), "1 Gbit/s, ECT(0)");
+        assert_eq!(PulseTraffic { off: Span::ZERO, ecn: Ecn::Ect0, ..PULSES }.to_string(), "1 Gbit/s, ECT(0)");
     }
 }

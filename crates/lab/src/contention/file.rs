@@ -7,6 +7,7 @@ use crate::fairness::{ConnectionGroup, DisciplineChoice, SharedLink};
 use crate::study::checks::{check_delay, check_name, check_rate, check_runs, reject_if};
 use crate::study::{FindFile, Head, Overrides, Scenario, choose_cases, replace_list};
 use crate::values::{optional_rate, optional_size, optional_span, span};
+use kumade_link::queue::Ecn;
 use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span};
 use serde::Deserialize;
@@ -78,8 +79,11 @@ struct AttackSection {
     packet: Option<u64>,
     #[serde(rename = "random", default)]
     random_periods: bool,
+    /// Whether the packets are ECT(0), or ECT(1) where they claim to be of an L4S sender.
     #[serde(default)]
     ect: bool,
+    #[serde(default)]
+    l4s: bool,
     #[serde(rename = "drawn", default)]
     random_pulses: bool,
     /// Of a TCP connection that conceals marks.
@@ -213,8 +217,10 @@ impl CaseSection {
     }
 
     fn check_real_time(&self) -> Result<(), String> {
-        let is_simple = self.attack.as_ref().is_none_or(|attack| attack.conceals_marks.is_none() && !attack.ect);
-        reject_if(!is_simple || self.rate_change.is_some(), || {
+        let is_simple =
+            self.attack.as_ref().is_none_or(|attack| attack.conceals_marks.is_none() && !attack.ect && !attack.l4s);
+        let needs_marks = self.bulk.iter().any(ConnectionGroup::needs_marks);
+        reject_if(!is_simple || needs_marks || self.rate_change.is_some(), || {
             format!("{}: this runs in virtual time only; add --virtual, or choose other cases", self.label)
         })
     }
@@ -264,7 +270,11 @@ impl AttackSection {
             off,
             packet_bytes: packet_bytes as u32,
             has_random_periods: self.random_periods,
-            is_ect: self.ect,
+            ecn: match (self.ect, self.l4s) {
+                (_, true) => Ecn::Ect1,
+                (true, false) => Ecn::Ect0,
+                (false, false) => Ecn::NotEct,
+            },
         })
     }
 }

@@ -5,6 +5,7 @@ use super::row::ContentionRow;
 use super::scenario::{ContentionCase, ContentionExperiment};
 use super::summary::{ContentionSummary, DELAY_FIGURES, PointSummary, SHARE_FIGURES, SummaryFigure};
 use crate::report::{CsvResult, ReportParts, Table, Values, describe_disturbances, report_document};
+use kumade_link::queue::Ecn;
 use kumade_units::Rate;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -42,7 +43,7 @@ fn describe_setting(experiment: &ContentionExperiment) -> String {
 
 /// As it would stand in a scenario file.
 fn to_scenario_toml(case: &ContentionCase) -> Option<String> {
-    let Some(Attack::Pulses(PulseTraffic { rate, on, off, packet_bytes, has_random_periods: random, is_ect: ect })) =
+    let Some(Attack::Pulses(PulseTraffic { rate, on, off, packet_bytes, has_random_periods: random, ecn })) =
         case.attack
     else {
         return None;
@@ -54,12 +55,17 @@ fn to_scenario_toml(case: &ContentionCase) -> Option<String> {
         .map(|group| format!("{{ connections = {}, control = \"{}\" }}", group.connections, group.control));
     Some(format!(
         "[[contention]]\nlabel = \"{discipline}, {}\"\nbulk = [{}]\nattack = {{ rate = \"{}bit\", on = \"{}ns\", off = \
-         \"{}ns\", packet = \"{packet_bytes}b\", random = {random}, ect = {ect} }}\n\n",
+         \"{}ns\", packet = \"{packet_bytes}b\", random = {random}{} }}\n\n",
         case.label,
         groups.collect::<Vec<_>>().join(", "),
         Rate::bits_per_second(rate),
         on.as_nanos(),
         off.as_nanos(),
+        match ecn {
+            Ecn::NotEct => "",
+            Ecn::Ect1 => ", l4s = true",
+            Ecn::Ect0 | Ecn::Ce => ", ect = true",
+        }
     ))
 }
 

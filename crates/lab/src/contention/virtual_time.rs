@@ -1,11 +1,12 @@
 //! Runs in virtual time.
 
-use super::attack::Attack;
+use super::attack::{Attack, describe_ecn};
 use super::row::{ContentionObservation, ContentionRow, MAX_PROBE_DELAY, ProbeDelays, ShortFlowTimes};
 use super::scenario::{ContentionExperiment, ContentionPoint, Probes, ShortFlows};
 use crate::delay_quantiles::DelayQuantiles;
 use crate::error::RunError;
 use crate::fairness::{ConnectionGroup, DropCounts, FlowShare};
+use kumade_link::queue::Ecn;
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, Medium, RateSchedule, SizeMix};
 use kumade_sim::network::{
     FlowConfig, FlowId, FlowStatistics, LinkId, Network, SojournHistogram, TcpConfig, TrafficSource,
@@ -256,11 +257,12 @@ fn attacker_flow(
     match (attack, attack.pulse_traffic(rate, seed)) {
         (_, Some(pulses)) => {
             let config = flow(TrafficSource::Udp(pulses.cross_traffic(seed)));
-            (pulses.to_string(), FlowConfig { ect: pulses.is_ect, ..config })
+            (pulses.to_string(), FlowConfig { ecn: pulses.ecn, ..config })
         }
         (Attack::ConcealsMarks(control), None) => {
-            let tcp = TcpConfig { ecn: true, conceals_marks: true, ..TcpConfig::new(*control) };
-            (format!("{control}, ECT(0), marks concealed"), flow(TrafficSource::Tcp(tcp)))
+            let ecn = if control.usual_ecn() == Ecn::Ect1 { Ecn::Ect1 } else { Ecn::Ect0 };
+            let tcp = TcpConfig { ecn, conceals_marks: true, ..TcpConfig::new(*control) };
+            (format!("{control}{}, marks concealed", describe_ecn(ecn)), flow(TrafficSource::Tcp(tcp)))
         }
         (Attack::Pulses(_) | Attack::RandomPulses, None) => unreachable!("these are UDP"),
     }

@@ -7,10 +7,10 @@ use crate::fairness::{
 use crate::paper::Paper;
 use crate::study::checks::{check_delay, check_name, check_rate, check_runs, reject_if};
 use crate::study::{FindFile, Head, Overrides, Scenario, replace_list};
-use crate::values::{span, spans};
+use crate::values::{rates, span, spans};
 use kumade_link::queue::QueueConfig;
 use kumade_sim::network::FlowId;
-use kumade_units::Span;
+use kumade_units::{Rate, Span};
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 
@@ -50,6 +50,9 @@ pub struct FairnessFile {
     /// Delays added to the round trip of all connections: each is one case.
     #[serde(default, deserialize_with = "spans")]
     delays: Vec<Span>,
+    /// Rates of the bottleneck in place of its own: each, with each delay, is one case.
+    #[serde(default, deserialize_with = "rates")]
+    rates: Vec<Rate>,
     /// A table of mixes in place of bottleneck, groups and delays: each of its rows is one case. See
     /// [`mixes`].
     mixes: Option<String>,
@@ -83,7 +86,7 @@ impl FairnessFile {
         let (shared, mut cases) = self.read_network(text.as_deref(), &overrides.rows)?;
         check_cases(&cases)?;
         if !self.virtual_time {
-            self.check_kernel()?;
+            self.check_kernel(&cases)?;
         }
         cases.iter_mut().try_for_each(|case| set_queues(case, &self.disciplines))?;
         Ok(FairnessExperiment {
@@ -109,7 +112,10 @@ impl FairnessFile {
         self.virtual_time = given.bottleneck.map_or(self.virtual_time, |kind| kind == BottleneckKind::Virtual);
         match (&mut self.bottleneck, given.rate) {
             (_, None) => {}
-            (Some(bottleneck), Some(rate)) => bottleneck.rate = rate,
+            (Some(bottleneck), Some(rate)) => {
+                bottleneck.rate = rate;
+                self.rates.clear();
+            }
             (None, Some(_)) => return Err("its table of mixes states the rates; leave --rate out".into()),
         }
         reject_if(self.mixes.is_some() && !given.delays.is_empty(), || {
@@ -154,15 +160,18 @@ impl FairnessFile {
                 reject_if(self.groups.is_empty() || self.delays.is_empty() || self.delays.len() > MAX_CASES, || {
                     format!("give at least one group, and 1 to {MAX_CASES} delays")
                 })?;
+                reject_if(self.rates.len() * self.delays.len() > MAX_CASES, || {
+                    format!("rates and delays make more than {MAX_CASES} cases; give fewer")
+                })?;
                 reject_if(!rows.is_empty(), || "it has no table of mixes; leave --row out".into())?;
                 check_delay("the bottleneck's delay", bottleneck.delay)?;
                 self.delays.iter().try_for_each(|delay| check_delay("an added delay", *delay))?;
                 let shared = SharedNetwork { bottleneck: bottleneck.clone(), groups: self.groups.clone() };
-                let cases = self.delays.iter().map(|added| shared.case_with_delay(*added)).collect();
+                let cases = self.swept_cases(&shared);
                 Ok((Some(shared), cases))
             }
             (None, Some(table)) => {
-                reject_if(!self.groups.is_empty() || !self.delays.is_empty(), || {
+                reject_if(!self.groups.is_empty() || !self.delays.is_empty() || !self.rates.is_empty(), || {
                     "its table of mixes states groups and delays; leave them out".into()
                 })?;
                 Ok((None, read_mixes(self.mixes.as_deref().unwrap_or_default(), table, rows)?))
@@ -171,9 +180,24 @@ impl FairnessFile {
         }
     }
 
+    /// A case for each delay; for each rate and delay where there are several rates, which names both.
+    fn swept_cases(&self, shared: &SharedNetwork) -> Vec<FairnessCase> {
+        let case = |rate: Rate, added: Span| {
+            let case = shared.with_rate(rate).case_with_delay(added);
+            FairnessCase { label: format!("{rate}, {added}"), ..case }
+        };
+        if self.rates.is_empty() {
+            return self.delays.iter().map(|added| shared.case_with_delay(*added)).collect();
+        }
+        self.rates.iter().flat_map(|rate| self.delays.iter().map(|added| case(*rate, *added))).collect()
+    }
+
     /// What only a virtual network has.
-    fn check_kernel(&self) -> Result<(), String> {
+    fn check_kernel(&self, cases: &[FairnessCase]) -> Result<(), String> {
         let try_virtual = "run it with --virtual";
+        if let Some(group) = cases.iter().flat_map(|case| &case.groups).find(|group| group.needs_marks()) {
+            return Err(format!("{} is the simulator's alone; {try_virtual}", group.control));
+        }
         let is_static = |discipline: &DisciplineChoice| discipline.name() == DisciplineChoice::STATIC_FAIR_CODEL;
         reject_if(self.disciplines.iter().any(is_static), || {
             // In real time, ports are not known before the connections are open.

@@ -108,17 +108,23 @@ impl KernelControllers {
             CongestionControl::Compound => "compound",
             CongestionControl::Vegas => "vegas",
             CongestionControl::Bbr => "bbr",
+            CongestionControl::Dctcp => "dctcp",
+            CongestionControl::Prague => "prague",
         })
     }
 }
 
-/// None for those that are built into any kernel.
+/// None for those that are built into any kernel, and for those that [`ConnectionGroup::needs_marks`], which run in virtual time only.
 fn load_control(control: CongestionControl) -> Result<Option<(CongestionControl, LoadedController)>, SetupError> {
     let loaded = match control {
         CongestionControl::Compound => LoadedController::compound()?,
         CongestionControl::Bic => LoadedController::bic()?,
         CongestionControl::Vegas => LoadedController::vegas()?,
-        CongestionControl::NewReno | CongestionControl::Cubic | CongestionControl::Bbr => return Ok(None),
+        CongestionControl::NewReno
+        | CongestionControl::Cubic
+        | CongestionControl::Bbr
+        | CongestionControl::Dctcp
+        | CongestionControl::Prague => return Ok(None),
     };
     Ok(Some((control, loaded)))
 }

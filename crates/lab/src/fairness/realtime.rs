@@ -46,6 +46,7 @@ fn observe(
         duration: after.time - before.time,
         forwarded_bytes: after.forwarded_bytes - before.forwarded_bytes,
         queueing: after.queueing,
+        group_queueing: Vec::new(),
         drops: after.drops.difference_since(before.drops),
         lateness_p99: Some(lateness.p99),
     };

@@ -51,6 +51,12 @@ pub struct GroupShare {
     pub connections: u32,
     /// The mean of their goodputs.
     pub mean_goodput_bits_per_second: f64,
+    /// Mean queueing delay of their packets at the bottleneck; null where none passed, and in real time.
+    #[serde(default)]
+    pub queueing_mean_seconds: Option<f64>,
+    /// 99th percentile of it.
+    #[serde(default)]
+    pub queueing_p99_seconds: Option<f64>,
 }
 
 /// The share of one connection.
@@ -90,6 +96,8 @@ pub(super) struct FairnessObservation {
     pub(super) forwarded_bytes: u64,
     /// Queueing delay at the bottleneck.
     pub(super) queueing: Option<DelayQuantiles>,
+    /// That of each group, as its mean and its 99th percentile; empty where this is not known.
+    pub(super) group_queueing: Vec<Option<(f64, f64)>>,
     /// Packets at the bottleneck.
     pub(super) drops: DropCounts,
     /// How late the emulated link was.
@@ -107,12 +115,15 @@ impl FairnessRow {
         let flows: Vec<_> = flows.collect();
         let goodputs: Vec<_> = flows.iter().map(|flow| flow.goodput_bits_per_second).collect();
         let groups = case.groups.iter().enumerate().map(|(index, group)| {
+            let queueing = observed.group_queueing.get(index).copied().flatten();
             let own = flows.iter().filter(|flow| flow.group == index as u32);
             GroupShare {
                 group: group.label(),
                 connections: group.connections,
                 mean_goodput_bits_per_second: own.map(|flow| flow.goodput_bits_per_second).sum::<f64>()
                     / f64::from(group.connections.max(1)),
+                queueing_mean_seconds: queueing.map(|(mean, _)| mean),
+                queueing_p99_seconds: queueing.map(|(_, p99)| p99),
             }
         });
         FairnessRow {

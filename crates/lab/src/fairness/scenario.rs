@@ -3,7 +3,7 @@ use super::published::PublishedMix;
 use crate::buffer_size::BufferSize;
 use crate::paper::Paper;
 use crate::values::{optional_rate, parse_one, rate, size, span};
-use kumade_link::queue::{QueueConfig, QueueLimit};
+use kumade_link::queue::{Ecn, QueueConfig, QueueLimit};
 use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span};
 use serde::{Deserialize, Deserializer};
@@ -154,6 +154,12 @@ impl FairnessPoint<'_> {
 }
 
 impl SharedNetwork {
+    /// This network at another rate, which its cases name.
+    pub(crate) fn with_rate(&self, rate: Rate) -> Self {
+        let bottleneck = SharedLink { rate, ..self.bottleneck.clone() };
+        SharedNetwork { bottleneck, groups: self.groups.clone() }
+    }
+
     /// This network with `added` to the round trip of all connections, still without its queues.
     pub(crate) fn case_with_delay(&self, added: Span) -> FairnessCase {
         let SharedNetwork { bottleneck, groups } = self;
@@ -186,6 +192,11 @@ pub(crate) fn connections(groups: &[ConnectionGroup]) -> impl Iterator<Item = (u
 }
 
 impl ConnectionGroup {
+    /// Whether its senders live on ECN's marks, of which kernels do not tell them without being set up for it.
+    pub(crate) fn needs_marks(&self) -> bool {
+        self.control.usual_ecn() != Ecn::NotEct
+    }
+
     /// Its name in reports, such as `cubic`, with the delay that is its own.
     pub fn label(&self) -> String {
         match self.delay {

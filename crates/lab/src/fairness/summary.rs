@@ -61,6 +61,12 @@ pub struct GroupSummary {
     pub group: String,
     /// The mean goodput of its connections.
     pub goodput_bits_per_second: Option<Estimate<f64>>,
+    /// Mean queueing delay of their packets, the mean over the runs; null in real time.
+    #[serde(default)]
+    pub queueing_mean_seconds: Option<f64>,
+    /// 99th percentile of it, the mean over the runs.
+    #[serde(default)]
+    pub queueing_p99_seconds: Option<f64>,
 }
 
 /// A discipline over all cases.
@@ -113,6 +119,8 @@ impl PointSummary {
             goodput_bits_per_second: Estimate::from_mean(&all(&|row| {
                 row.groups.get(index).map(|group| group.mean_goodput_bits_per_second)
             })),
+            queueing_mean_seconds: mean(&all(&|row| row.groups.get(index)?.queueing_mean_seconds)),
+            queueing_p99_seconds: mean(&all(&|row| row.groups.get(index)?.queueing_p99_seconds)),
         });
         let dropped = |row: &FairnessRow| {
             let drops = row.drops.queue_full_packets + row.drops.managed_packets;

@@ -36,10 +36,17 @@ pub(super) fn run(experiment: &FairnessExperiment, point: &FairnessPoint<'_>) ->
         duration: experiment.duration,
         forwarded_bytes: after.forwarded_bytes - before.forwarded_bytes,
         queueing: DelayQuantiles::from_quantiles(sojourn.count(), |part| sojourn.quantile(part)),
+        group_queueing: after.group_queueing.iter().zip(&before.group_queueing).map(group_delays).collect(),
         drops: after.drops.difference_since(before.drops),
         lateness_p99: None,
     };
     Ok(FairnessRow::new(point, &observed))
+}
+
+/// Mean and 99th percentile of a group's queueing delay between two looks; none without packets.
+fn group_delays((after, before): (&SojournHistogram, &SojournHistogram)) -> Option<(f64, f64)> {
+    let delays = after.since(before);
+    (delays.count() > 0).then(|| (delays.mean().as_secs_f64(), delays.quantile(0.99).as_secs_f64()))
 }
 
 /// The time within which all connections start, before they warm up.
@@ -51,6 +58,8 @@ struct BuiltNetwork {
     network: Network,
     bottleneck: LinkId,
     connections: Vec<FlowId>,
+    /// The group of each connection.
+    groups: Vec<usize>,
 }
 
 /// The counters of a network at one time.
@@ -58,6 +67,8 @@ struct CounterSnapshot {
     delivered_bytes: Vec<u64>,
     forwarded_bytes: u64,
     sojourn: SojournHistogram,
+    /// The same of each group alone.
+    group_queueing: Vec<SojournHistogram>,
     drops: DropCounts,
 }
 
@@ -68,8 +79,18 @@ impl BuiltNetwork {
             delivered_bytes: self.connections.iter().map(|flow| self.network.flow(*flow).goodput_bytes).collect(),
             forwarded_bytes: ledger.packet_counters().forwarded.bytes,
             sojourn: self.network.sojourn(self.bottleneck).clone(),
+            group_queueing: self.group_queueing(),
             drops: DropCounts::from_counters(ledger.packet_counters()),
         }
+    }
+
+    fn group_queueing(&self) -> Vec<SojournHistogram> {
+        let mut groups = Vec::new();
+        for (flow, group) in self.connections.iter().zip(&self.groups) {
+            groups.resize_with(groups.len().max(group + 1), SojournHistogram::default);
+            self.network.flow_queueing(*flow).into_iter().for_each(|own| groups[*group].add(own));
+        }
+        groups
     }
 }
 
@@ -79,7 +100,7 @@ fn build_network(experiment: &FairnessExperiment, point: &FairnessPoint<'_>) -> 
     let link = LinkConfig { rate: Some(case.rate), delay: case.delay, ..LinkConfig::default() };
     let bottleneck = network.add_link(link, Some(point.queue.clone()))?;
     let routes = case.groups.iter().map(|group| add_hops(&mut network, group)).collect::<Result<Vec<_>, _>>()?;
-    let mut connections = Vec::new();
+    let (mut connections, mut groups) = (Vec::new(), Vec::new());
     for (index, group) in case.numbered_connections() {
         let route = &routes[index];
         let config = flow_config(
@@ -89,13 +110,15 @@ fn build_network(experiment: &FairnessExperiment, point: &FairnessPoint<'_>) -> 
             [&route.forward_links, &[bottleneck][..]].concat(),
             route.reverse_links.clone(),
         );
+        let config = FlowConfig { record_queueing: Some(bottleneck), ..config };
         connections.push(network.add_flow(config)?);
+        groups.push(index);
     }
     // After the connections, since their numbers are their labels.
     for (hop, cross) in routes.iter().flat_map(|route| &route.background) {
         network.add_flow(FlowConfig::new(vec![*hop], TrafficSource::Udp(cross.clone())))?;
     }
-    Ok(BuiltNetwork { network, bottleneck, connections })
+    Ok(BuiltNetwork { network, bottleneck, connections, groups })
 }
 
 fn flow_config(

@@ -130,7 +130,7 @@ mod tests {
     use crate::report::{ReportDocument, schema};
     use crate::scenario::load;
     use crate::study::Overrides;
-    use kumade_estimate::Outcome;
+    use kumade_estimate::{Outcome, Reason};
     use kumade_measurement::Cost;
     use kumade_measurement::report::DirectionReport;
     use kumade_probe_train::Estimate;
@@ -144,7 +144,7 @@ mod tests {
         let path = FastLinkPath { rate, mtu: 1500 };
         let row = |(found, run): (&Result<u64, u64>, u32)| {
             let point = FastLinkPoint { path, cross: Rate::ZERO, transport: crate::accuracy::Transport::Udp, run };
-            let refused = Outcome::without_value("sender-limited: it sent 7.5 Gbit/s");
+            let refused = Outcome::without_value(Reason::SenderLimited(Rate::from_mbit(7500)));
             let report = DirectionReport::new(Transport::Udp, 0, "primed", refused, None, &Cost::default());
             let of = |mbit| Estimate { value: mbit, low: mbit - 100, high: mbit + 100, confidence: 0.95 };
             let report = match *found {

@@ -93,12 +93,12 @@ impl FastLinkRow {
         self.available_bits_per_second = report.available_bits_per_second;
         (self.at_least_bits_per_second, self.at_most_bits_per_second) = bounds;
         self.limited_by = report.limited_by;
-        self.reason = report.reason;
+        self.reason = report.reason.map(String::from);
         let error = |found: Estimate<Rate>| (found.value.as_f64() / truth.as_f64() - 1.0).abs();
         self.error_ratio = report.available_bits_per_second.map(error);
         self.covers_truth = judgement.map(|judged| judged.covers_truth);
         self.fault = fault.map(FaultKind::from);
-        self.warnings = report.warnings;
+        self.warnings = report.warnings.into_iter().map(String::from).collect();
         self.bytes_sent = report.bytes_sent + bytes;
         self.duration_seconds = report.duration_seconds + seconds;
     }

@@ -31,6 +31,7 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "fair-attack",
     "fair-search",
     "fair-latency",
+    "fair-l4s",
     "multipath-tcp",
     "multipath-unequal",
     "tunnel-carriers",

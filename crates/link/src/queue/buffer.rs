@@ -1,5 +1,6 @@
 use super::packet::{DroppedPacket, QueueLimit, QueuedPacket};
 use crate::ledger::DropCause;
+use kumade_units::Time;
 use std::collections::VecDeque;
 
 /// Packets in order of arrival, and the sum of their sizes.
@@ -41,6 +42,11 @@ impl<P> Buffer<P> {
 
     pub(super) fn flow_at(&self, place: usize) -> Option<u64> {
         self.packets.get(place).map(|packet| packet.flow)
+    }
+
+    /// When the packet came that was queued first.
+    pub(super) fn first_arrival(&self) -> Option<Time> {
+        self.packets.front().map(|packet| packet.arrival)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -156,10 +156,10 @@ impl<P> Calendar<P> {
         self.take_from_slot(slot)
     }
 
-    /// When the next of those that leave first came.
-    pub(super) fn next_immediate_arrival(&self) -> Option<Time> {
+    /// When the next of those that leave first came, and its owner.
+    pub(super) fn next_immediate(&self) -> Option<(Time, u32)> {
         let node = self.nodes.get(self.immediate_list.head as usize)?;
-        node.packet.as_ref().map(|packet| packet.arrival)
+        node.packet.as_ref().map(|packet| (packet.arrival, node.owner))
     }
 
     /// The owner of the next packet of the rounds.

@@ -6,6 +6,7 @@ mod afd;
 mod cake;
 mod choke;
 mod codel;
+mod dual_pi2;
 mod fair_codel;
 mod fair_share;
 mod fq_codel;
@@ -15,6 +16,7 @@ mod tail_drop;
 
 pub use cake::{Isolation, TinLayout};
 pub use codel::ControlLaw;
+pub use dual_pi2::DualQueueScheduler;
 pub use red::RedQueue;
 
 use super::discipline::{DisciplineConfig, QueueDiscipline};
@@ -157,6 +159,7 @@ disciplines! {
     fair_share::FairShare(FairShareConfig),
     pie::Pie(PieConfig),
     cake::Cake(CakeConfig),
+    dual_pi2::DualPi2(DualPi2Config),
 }
 
 impl DisciplineInfo {

@@ -15,8 +15,8 @@ pub struct Label {
     pub destination_host: u32,
     /// The differentiated services codepoint, by which a discipline may sort packets.
     pub dscp: Dscp,
-    /// The ECN field, which says whether it can be marked. ECT(1), which RFC 9331 gives to senders that expect frequent
-    /// marks, is treated as ECT(0).
+    /// The ECN field, which says whether it can be marked. ECT(1) is of senders that expect frequent marks (RFC 9331); a discipline
+    /// that does not know of them treats it as ECT(0).
     pub ecn: Ecn,
 }
 
@@ -85,6 +85,12 @@ impl<P> QueuedPacket<P> {
             dscp: self.dscp,
             ecn: self.ecn,
         }
+    }
+
+    /// The same packet with other content.
+    pub(crate) fn map<Q>(self, change: impl FnOnce(P) -> Q) -> QueuedPacket<Q> {
+        let QueuedPacket { content, size, flow, host, destination_host, dscp, ecn, marked, arrival } = self;
+        QueuedPacket { content: change(content), size, flow, host, destination_host, dscp, ecn, marked, arrival }
     }
 
     /// Marks the packet if its sender supports ECN; returns false if it has to be dropped instead.

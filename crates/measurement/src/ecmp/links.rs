@@ -2,6 +2,7 @@
 
 use super::{EcmpLink, EcmpTrainLayout};
 use crate::report::{DirectionReport, LoadBalancingReport};
+use kumade_estimate::Reason;
 use kumade_probe_train::{Estimate, Train, TrainRecord};
 use kumade_units::{Rate, Span};
 
@@ -18,9 +19,6 @@ const MAX_RATIO_TO_OTHER_LINKS: f64 = 1.0 / std::f64::consts::LN_2;
 const MAX_UNKNOWN_SHARE: f64 = 0.1;
 /// A longer train takes the packets of more connections than this, and more segments than a train may have.
 const MAX_CONNECTIONS: u32 = 25;
-
-pub(crate) const TOO_FEW_CONNECTIONS: &str = "flows take one of several links side by side (load balancing), and too few \
-    connections take the same one to measure it";
 
 /// The links, and what was measured of them so far.
 #[derive(Debug)]
@@ -45,23 +43,18 @@ impl EcmpLinks {
     }
 
     /// Why the links are not measured; none if they can be.
-    pub(crate) fn unmeasurable_reason(&self) -> Option<String> {
+    pub(crate) fn unmeasurable_reason(&self) -> Option<Reason> {
         let links = self.links.len();
         if links > MAX_LINKS {
-            return Some(format!(
-                "flows take one of {links} links side by side (load balancing), too many to measure each: what one flow can \
-                 have depends on the link it takes"
-            ));
+            return Some(Reason::TooManyLinks(links as u32));
         }
         let known: u32 = self.links.iter().map(EcmpLink::connection_count).sum();
         let all = self.links.first().map_or(0, |member| member.connections.len());
         if f64::from(known) < (1.0 - MAX_UNKNOWN_SHARE) * all as f64 {
-            let reason = "flows take one of several links side by side (load balancing), which are too busy to tell which one \
-                each connection takes";
-            return Some(reason.to_owned());
+            return Some(Reason::LinksTooBusy);
         }
         let is_too_few = self.links.iter().any(|member| member.connection_count() < MIN_CONNECTIONS);
-        is_too_few.then(|| TOO_FEW_CONNECTIONS.to_owned())
+        is_too_few.then_some(Reason::TooFewConnectionsPerLink)
     }
 
     /// The connections of the link that is being measured, as far as they serve longer trains.
@@ -108,7 +101,7 @@ impl EcmpLinks {
                 .as_deref()
                 .and_then(|links| many_flows_estimate(links, self.may_hide_links())),
         };
-        let count = self.links.len();
+        let count = self.links.len() as u32;
         let mut reports = self.reports.into_iter();
         let first = reports.next()?;
         let mut all = reports.fold(first, combine_reports);
@@ -116,11 +109,9 @@ impl EcmpLinks {
         all.load_balancing = Some(links);
         if all.available_bits_per_second.is_none() {
             let reason = match all.reason {
-                Some(reason) if reason.contains("load balancing") => reason,
-                Some(reason) => {
-                    format!("flows take one of {count} links side by side (load balancing), of one of which: {reason}")
-                }
-                None => format!("flows take one of {count} links side by side (load balancing), and connections broke"),
+                Some(reason) if reason.is_of_load_balancing() => reason,
+                Some(reason) => Reason::OneOfLinks(count, Box::new(reason)),
+                None => Reason::ConnectionsOfLinksBroke(count),
             };
             all.reason = Some(reason);
             // Bounds are those of one link.
@@ -165,6 +156,7 @@ fn combine_reports(mut all: DirectionReport, next: DirectionReport) -> Direction
     all.bytes_sent += next.bytes_sent;
     all.duration_seconds += next.duration_seconds;
     all.trains += next.trains;
+    all.fastest_arrival_bits_per_second = all.fastest_arrival_bits_per_second.max(next.fastest_arrival_bits_per_second);
     all.trains_rejected += next.trains_rejected;
     for (why, count) in next.trains_rejected_reasons {
         *all.trains_rejected_reasons.entry(why).or_default() += count;

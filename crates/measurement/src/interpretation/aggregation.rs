@@ -2,7 +2,7 @@
 //! packets at each turn, or have turns at fixed times, or from a receiver that collects packets. The time from one turn to the next is
 //! the cycle in which the path serves packets; trains that do not span many of them show the cycle and not the rate.
 
-use kumade_estimate::{Outcome, Rejection};
+use kumade_estimate::{ArrivalPattern, Outcome, Reason, Rejection};
 use kumade_probe_train::statistics::median;
 use kumade_probe_train::{Estimate, TrainRecord};
 use kumade_units::{Rate, Span, Time};
@@ -54,15 +54,13 @@ pub(crate) struct AggregationDetector {
 /// What keeps short trains from telling the rate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AggregationCycle {
-    /// How packets arrive, in words.
-    pub(crate) description: String,
+    /// How packets arrive.
+    pub(crate) arrival: ArrivalPattern,
     /// From one turn of the link to the next.
     pub(crate) period: Span,
     /// Whether the link serves packets like that, as radio links do; else it may be queues of other flows, or delays that vary, that keep
     /// packets from arriving one by one.
     pub(crate) is_due_to_link: bool,
-    /// What follows for short trains, in words.
-    consequence: &'static str,
 }
 
 /// Of a train that arrived in batches.
@@ -122,7 +120,7 @@ impl AggregationDetector {
     ) -> (Outcome, Option<Estimate<Rate>>, Option<AggregationCycle>) {
         match self.detect_cycle(&outcome, varies) {
             Some(cycle) => {
-                let reason = Some(format!("{}: {}", cycle.description, cycle.consequence).into());
+                let reason = Some(Reason::TrainsTooShort(cycle.arrival));
                 (Outcome { available: None, bound: None, reason, spread: None, ..outcome }, None, Some(cycle))
             }
             None => (outcome, fair_share, None),
@@ -131,14 +129,8 @@ impl AggregationDetector {
 
     /// Where delays vary on the idle path by this.
     pub(crate) fn idle_variation_cycle(&self, variation: Span) -> AggregationCycle {
-        let what = format!("delays on the idle path vary by {variation} and more");
-        let then = "trains are too short to tell more";
-        AggregationCycle {
-            description: what,
-            period: variation,
-            is_due_to_link: self.is_at_subframes(),
-            consequence: then,
-        }
+        let arrival = ArrivalPattern::IdleVariation(variation);
+        AggregationCycle { arrival, period: variation, is_due_to_link: self.is_at_subframes() }
     }
 
     /// The median of the rates at which trains arrived.
@@ -150,28 +142,14 @@ impl AggregationDetector {
         let is_vague =
             outcome.available.is_none_or(|found| found.high.as_f64() - found.low.as_f64() > found.value.as_f64());
         let turn = self.batch_median(|train| train.period_seconds).map_or(SUBFRAME_DURATION, Span::from_secs_f64);
-        if let Some(what) = self.too_few_batches_reason(turn) {
-            Some(AggregationCycle {
-                description: what,
-                period: turn,
-                is_due_to_link: !varies || self.is_at_subframes(),
-                consequence: "trains are too short to tell its rate",
-            })
+        if let Some(arrival) = self.too_few_batches(turn) {
+            let is_due_to_link = !varies || self.is_at_subframes();
+            Some(AggregationCycle { arrival, period: turn, is_due_to_link })
         } else if self.is_at_subframes() {
-            let what = format!(
-                "packets arrive at whole multiples of {SUBFRAME_DURATION}, as from a cellular link, whose rate varies"
-            );
-            let then = "trains are too short to tell what it leaves on average";
-            Some(AggregationCycle { description: what, period: turn, is_due_to_link: true, consequence: then })
+            let arrival = ArrivalPattern::Subframes(SUBFRAME_DURATION);
+            Some(AggregationCycle { arrival, period: turn, is_due_to_link: true })
         } else if arrives_in_clumps(outcome, is_vague && !varies) {
-            let what =
-                "most trains arrived in clumps, as from a radio link or a receiver that collects packets".to_owned();
-            Some(AggregationCycle {
-                description: what,
-                period: turn,
-                is_due_to_link: false,
-                consequence: "they are too short to tell its rate",
-            })
+            Some(AggregationCycle { arrival: ArrivalPattern::Clumps, period: turn, is_due_to_link: false })
         } else {
             None
         }
@@ -182,17 +160,12 @@ impl AggregationDetector {
         median(&self.batched_trains.iter().map(of).collect::<Vec<_>>())
     }
 
-    fn too_few_batches_reason(&self, turn: Span) -> Option<String> {
+    fn too_few_batches(&self, turn: Span) -> Option<ArrivalPattern> {
         let (count, packets) =
             (self.batch_median(|train| train.batch_count)?, self.batch_median(|train| train.packets_per_batch)?);
         let misleads =
             self.is_in_most_trains(self.batched_trains.len()) && (turn >= MIN_CYCLE || count < MIN_BATCHES_PER_TRAIN);
-        misleads.then(|| {
-            format!(
-                "packets arrive in batches of about {packets:.0}, one every {turn}, as from a radio link or a receiver that collects \
-                 them"
-            )
-        })
+        misleads.then(|| ArrivalPattern::Batches(packets.round() as u32, turn))
     }
 
     /// From one batch to the next, about, if most trains arrived in batches.
@@ -259,7 +232,7 @@ mod tests {
     use kumade_units::Time;
 
     fn outcome() -> Outcome {
-        Outcome::without_value("the receiving host held packets back".to_owned())
+        Outcome::without_value(Reason::TrainsRejected(9, Rejection::ReceiverStalled))
     }
 
     /// Of 60 packets, each so long after the first.
@@ -282,8 +255,9 @@ mod tests {
         let share = Rate::from_mbit(5);
         let share = Estimate { value: share, low: share, high: share, confidence: 0.95 };
         let (found, none, cause) = cycle.interpret_outcome(outcome(), Some(share), false);
-        let reason = found.reason.unwrap();
-        assert!(reason.contains("batches of about 10, one every 2"), "{reason}");
+        let Some(Reason::TrainsTooShort(ArrivalPattern::Batches(10, _))) = found.reason else {
+            panic!("{:?}", found.reason)
+        };
         assert_eq!(none, None);
         let turn = cause.unwrap().period;
         assert!((Span::from_micros(1900)..Span::from_micros(2100)).contains(&turn), "{turn}");
@@ -300,7 +274,10 @@ mod tests {
         let share = Estimate { value: rate, low: rate, high: rate, confidence: 0.95 };
         for available in [None, Some(share)] {
             let (found, ..) = cycle.interpret_outcome(Outcome { available, reason: None, ..outcome() }, None, false);
-            assert!(found.available.is_none() && found.reason.unwrap().contains("multiples of 1 ms"));
+            assert!(
+                found.available.is_none()
+                    && found.reason == Some(Reason::TrainsTooShort(ArrivalPattern::Subframes(SUBFRAME_DURATION)))
+            );
         }
     }
 

@@ -6,7 +6,7 @@
 
 use crate::interpretation::flow_queueing_test::ServiceOrder;
 use crate::interpretation::jitter::PACKET_BYTES;
-use kumade_estimate::{Bound, BoundKind, Capacity, Cause, Outcome, PolicingResult, Reason};
+use kumade_estimate::{Bound, BoundKind, Capacity, Outcome, PolicingResult, Reason, Warning};
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span};
 
@@ -48,21 +48,6 @@ const MAX_DELAY_CHANGE_PACKETS: f64 = 0.7;
 /// One of the many trains may have been disturbed.
 const MIN_DISORDERED_TRAINS: u32 = 2;
 
-const OVERTAKING_REASON: &str =
-    "packets of different connections overtake each other: flows may have queues of their own, or take several paths";
-const MANY_FLOWS_REASON: &str = "packets wait for others though the link seems idle, or longer trains arrive at less: flows may have \
-    queues of their own, where many connections see nothing of the cross traffic, or packets wait elsewhere, as for a proxy or a host that \
-    reads late";
-const HOST_QUEUES_REASON: &str =
-    "hosts have queues of their own: this one sees its fair share, which may be more than nobody uses";
-const FAIR_SHARE_REASON: &str =
-    "flows have queues of their own: one flow sees its fair share, which may be more than nobody uses";
-const POSSIBLE_FLOW_QUEUEING_REASON: &str = "trains arrive no faster than what seems available, however fast they are sent: flows may have queues of their \
-    own, where one sees its fair share, or delays vary too much to tell";
-
-const UNKNOWN_SHARE_REASON: &str = "at this rate it is not told whether flows have queues of their own: then the value is the fair share \
-    of one flow";
-
 /// The outcome over one flow, and its fair share where there seems to be flow queueing. `idle_change` is by how much delays change from
 /// one idle packet to the next: more than half of the times.
 ///
@@ -77,14 +62,14 @@ pub(crate) fn interpret_one_flow(
     match outcome.available {
         Some(_) if in_bursts && capacity.bottleneck_rate.is_none() => {
             let mut warnings = outcome.warnings;
-            warnings.push(UNKNOWN_SHARE_REASON.to_owned());
+            warnings.push(Warning::MaybeFairShare);
             (Outcome { warnings, ..outcome }, None)
         }
         Some(share) if may_be_round_robin(capacity, share.value) => {
             let reason = if is_flow_queueing_certain(capacity, idle_change) {
-                FAIR_SHARE_REASON
+                Reason::FairShareOfFlow
             } else {
-                POSSIBLE_FLOW_QUEUEING_REASON
+                Reason::MaybeFairShare
             };
             (limit_to_fair_share(share, reason, outcome), Some(share))
         }
@@ -92,10 +77,10 @@ pub(crate) fn interpret_one_flow(
     }
 }
 
-fn limit_to_fair_share(share: Estimate<Rate>, reason: &str, outcome: Outcome) -> Outcome {
+fn limit_to_fair_share(share: Estimate<Rate>, reason: Reason, outcome: Outcome) -> Outcome {
     let most = Rate::from_f64(share.high.as_f64() * MAX_FAIR_SHARE_EXCESS_RATIO);
     let bound = Some(Bound::AtMost(most, BoundKind::FlowQueueing));
-    Outcome { available: None, bound, reason: Some(reason.into()), spread: None, ..outcome }
+    Outcome { available: None, bound, refused: Some(share), reason: Some(reason), spread: None, ..outcome }
 }
 
 /// What trains show besides the rates at which they arrived.
@@ -121,18 +106,18 @@ pub(crate) fn interpret_many_flows(capacity: &Capacity, signs: FlowQueueingEvide
         let most =
             outcome.available.filter(|_| !is_limited).map(|found| found.high.as_f64() * MAX_FAIR_SHARE_EXCESS_RATIO);
         let bound = most.map(|most| Bound::AtMost(Rate::from_f64(most), BoundKind::FlowQueueing));
-        let reason = Some(Reason::with_cause(Cause::Overtaking, OVERTAKING_REASON));
-        return Outcome { available: None, bound, reason, spread: None, ..outcome };
+        let reason = Some(Reason::Overtaking);
+        return Outcome { available: None, bound, refused: outcome.available, reason, spread: None, ..outcome };
     }
     if !is_one_queue && (capacity.is_disordered || disordered_trains >= MIN_DISORDERED_TRAINS) {
-        let reason = Some(Reason::with_cause(Cause::Overtaking, OVERTAKING_REASON));
+        let reason = Some(Reason::Overtaking);
         return Outcome { available: None, bound: None, reason, spread: None, ..outcome };
     }
     if let Some(share) = outcome.available
         && capacity.shaper.is_some()
         && may_be_round_robin(capacity, share.value)
     {
-        return limit_to_fair_share(share, HOST_QUEUES_REASON, outcome);
+        return limit_to_fair_share(share, Reason::FairShareOfHost, outcome);
     }
     let fastest = capacity.fastest_burst_rate.map(Rate::as_f64);
     // A link that seems idle lets no packet wait.
@@ -160,19 +145,15 @@ pub(crate) fn interpret_many_flows(capacity: &Capacity, signs: FlowQueueingEvide
     match outcome.available {
         Some(found) if !is_one_queue && is_waiting(found) || exceeds(found) => {
             let bound = Some(Bound::AtMost(found.high, BoundKind::FlowQueueing));
-            let reason = Some(Reason::with_cause(Cause::WaitingThoughIdle, MANY_FLOWS_REASON));
-            Outcome { available: None, bound, reason, spread: None, ..outcome }
+            let reason = Some(Reason::WaitingThoughIdle);
+            Outcome { available: None, bound, refused: Some(found), reason, spread: None, ..outcome }
         }
         // Packets that pass each other seem to arrive faster than the link carries them.
         None if outcome.bound.and_then(|bound| bound.lower_bound()).is_some_and(|rate| {
             fastest.is_some_and(|fastest| rate.as_f64() > MAX_AVAILABLE_TO_BURST_RATIO * fastest)
         }) =>
         {
-            Outcome {
-                bound: None,
-                reason: Some(Reason::with_cause(Cause::WaitingThoughIdle, MANY_FLOWS_REASON)),
-                ..outcome
-            }
+            Outcome { bound: None, reason: Some(Reason::WaitingThoughIdle), ..outcome }
         }
         _ => outcome,
     }
@@ -181,14 +162,14 @@ pub(crate) fn interpret_many_flows(capacity: &Capacity, signs: FlowQueueingEvide
 /// Whether a train that tells in which order connections are served would tell whether the value holds, or why there is none.
 pub(crate) fn needs_service_order(sustained: Option<&PolicingResult>, outcome: &Outcome) -> bool {
     let is_limited = matches!(sustained, Some(PolicingResult::Limited(_)));
-    let is_suspected = is_due_to_overtaking(outcome) || outcome.cause() == Some(Cause::WaitingThoughIdle);
+    let is_suspected = is_due_to_overtaking(outcome) || outcome.reason == Some(Reason::WaitingThoughIdle);
     let is_full = outcome.bound.is_some_and(|bound| bound.kind() == BoundKind::NearlyFull);
     is_limited || is_suspected || is_full || outcome.available.is_some()
 }
 
 /// Whether that is why there is no value: packets of different connections overtake each other.
 pub(crate) fn is_due_to_overtaking(outcome: &Outcome) -> bool {
-    outcome.cause() == Some(Cause::Overtaking)
+    outcome.reason == Some(Reason::Overtaking)
 }
 
 /// Whether bursts show that flows take turns, rather than that delays vary, which keeps the capacity from showing, too.
@@ -235,6 +216,7 @@ mod tests {
             capacity: None,
             tight_link: None,
             hidden_bucket: None,
+            refused: None,
             trains_used: 11,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),
@@ -268,10 +250,10 @@ mod tests {
         let (found, share) = interpret_one_flow(&capacity(0.5, 25), false, change, outcome(25));
         assert_eq!((found.available, share), (None, Some(rates(25))));
         assert!(found.bound.unwrap().upper_bound().unwrap() >= Rate::from_mbit(25));
-        assert_eq!(found.reason.as_deref(), Some(FAIR_SHARE_REASON));
+        assert_eq!(found.reason, Some(Reason::FairShareOfFlow));
         // A packet of the link takes 240 µs.
         let varying = interpret_one_flow(&capacity(0.5, 25), false, Some(Span::from_micros(200)), outcome(25));
-        assert_eq!(varying.0.reason.as_deref(), Some(POSSIBLE_FLOW_QUEUEING_REASON));
+        assert_eq!(varying.0.reason, Some(Reason::MaybeFairShare));
         // In one queue for all, back-to-back trains arrive faster than is available; and an idle link is no share.
         for (long, available) in [(48, 25), (50, 50)] {
             assert_eq!(
@@ -350,7 +332,7 @@ mod tests {
                 kumade_estimate::Shaper { peak_rate: None, committed_rate: rates(25), burst_bytes: burst(bytes) };
             interpret_many_flows(&Capacity { shaper: Some(shaper), ..capacity(0.1, 25) }, signs(None, 0), outcome(25))
         };
-        assert_eq!(shaped(3_000).reason.as_deref(), Some(HOST_QUEUES_REASON));
+        assert_eq!(shaped(3_000).reason, Some(Reason::FairShareOfHost));
         assert!(shaped(20_000).available.is_some());
     }
 }

@@ -1,7 +1,7 @@
 //! Over connections, each packet passes the stacks of both hosts by itself. Where packets follow each other as fast as hosts may take for that, it
 //! is not told whether a link or a host sets their pace: stamps of the receiver are taken when its stack gets to a packet.
 
-use kumade_estimate::{Bound, BoundKind, Outcome};
+use kumade_estimate::{Bound, BoundKind, Outcome, Reason};
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span};
 
@@ -16,12 +16,9 @@ pub(crate) fn refuse_host_limited_rate(packet_bytes: u32, outcome: Outcome) -> O
         return outcome;
     };
     let pace = found.value.time_for(packet_bytes.into());
-    let reason = format!(
-        "trains arrived as if {} were available, a packet every {pace}: over connections, it may be a host that takes so long for each; try UDP",
-        found.value
-    );
+    let reason = Some(Reason::HostPace(found.value, pace));
     let bound = (found.low > Rate::ZERO).then_some(Bound::AtLeast(found.low, BoundKind::Host));
-    Outcome { available: None, bound, reason: Some(reason.into()), spread: None, capacity: None, ..outcome }
+    Outcome { available: None, bound, reason, spread: None, capacity: None, ..outcome }
 }
 
 #[cfg(test)]
@@ -31,7 +28,7 @@ mod tests {
     fn outcome(value: u64) -> Outcome {
         let [low, value, high] = [value * 9 / 10, value, value * 11 / 10].map(Rate::from_mbit);
         let available = Some(Estimate { value, low, high, confidence: 0.95 });
-        Outcome { available, reason: None, ..Outcome::without_value(String::new()) }
+        Outcome { available, reason: None, ..Outcome::without_value(Reason::NoPacketArrived) }
     }
 
     /// Behind the kernel's HTB at 5 Gbit/s, 0.8 to 1.5 Gbit/s were said to be available where 3.5 were.
@@ -42,7 +39,7 @@ mod tests {
             (judged.available, judged.bound),
             (None, Some(Bound::AtLeast(Rate::from_mbit(1170), BoundKind::Host)))
         );
-        assert!(judged.reason.unwrap().contains("a packet every 9.2"));
+        assert!(matches!(judged.reason, Some(Reason::HostPace(..))));
         assert_eq!(refuse_host_limited_rate(1500, outcome(1000)), outcome(1000));
         assert_eq!(refuse_host_limited_rate(9000, outcome(1300)), outcome(1300));
     }

@@ -2,7 +2,7 @@
 //! what looks like token buckets, flow queueing or a host that holds packets back.
 
 use crate::delay;
-use kumade_estimate::{Bound, BoundKind, Outcome};
+use kumade_estimate::{Bound, BoundKind, Outcome, Reason};
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span, Time};
 
@@ -39,8 +39,8 @@ pub(crate) fn interpret_with_jitter(
     let Some(variation) = notable.filter(|_| !is_told) else {
         return (outcome, fair_share);
     };
-    let reason = format!("delays on the idle path vary by {variation} and more, which hides queues from trains");
-    (Outcome { available: None, bound: None, reason: Some(reason.into()), spread: None, ..outcome }, None)
+    let reason = Some(Reason::IdleDelaysVary(variation));
+    (Outcome { available: None, bound: None, reason, spread: None, ..outcome }, None)
 }
 
 /// The variation of delays on the idle path, where queues before a link of the rate `narrow` do not explain it. `is_catching_up` tells
@@ -99,11 +99,12 @@ mod tests {
         let refused = Outcome {
             available: None,
             bound: Some(Bound::AtMost(rate, BoundKind::FlowQueueing)),
-            reason: Some("flows have queues of their own".into()),
+            reason: Some(Reason::FairShareOfFlow),
             spread: None,
             capacity: Some(Rate::from_mbit(50)),
             tight_link: None,
             hidden_bucket: None,
+            refused: None,
             trains_used: 5,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),
@@ -112,7 +113,7 @@ mod tests {
         let variation = |millis| notable_variation(Some(Span::from_millis(millis)), false, refused.capacity);
         let (found, none) = interpret_with_jitter(variation(4), false, refused.clone(), share);
         assert_eq!((found.bound, none), (None, None));
-        assert!(found.reason.unwrap().contains("idle path vary by 4 ms"));
+        assert_eq!(found.reason, Some(Reason::IdleDelaysVary(Span::from_millis(4))));
         // Five packets of cross traffic take 1.2 ms.
         assert_eq!(interpret_with_jitter(variation(1), true, refused.clone(), share), (refused.clone(), share));
         let full = Outcome { bound: Some(Bound::AtMost(rate, BoundKind::NearlyFull)), ..refused.clone() };

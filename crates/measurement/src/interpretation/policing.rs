@@ -4,7 +4,7 @@ use crate::plan::MeasurementPlan;
 use crate::series::{Cost, DeliveredTrain};
 use kumade_estimate::{
     Bound, BoundKind, Capacity, ExcessAction, Outcome, PolicerOrShaper, PolicingConfig, PolicingProbe, PolicingResult,
-    RequestedBudget,
+    Reason, RequestedBudget, Warning,
 };
 use kumade_probe_train::{Estimate, Train, TrainRecord, Transport};
 use kumade_units::{Rate, Span};
@@ -209,10 +209,7 @@ fn without_sender_bound_of_bursts(rate: Rate, outcome: Outcome) -> Outcome {
     if let Some(Bound::AtLeast(least, BoundKind::Sender)) = outcome.bound
         && rate.as_f64() < HELD_UP_RATE_PART * least.as_f64()
     {
-        let reason = format!(
-            "{least} passed in short trains, but longer ones left at {rate}: a host or a token bucket on this side holds them up"
-        );
-        return Outcome { bound: None, reason: Some(reason.into()), ..outcome };
+        return Outcome { bound: None, reason: Some(Reason::LongTrainsHeldUp(least, rate)), ..outcome };
     }
     let bound = outcome.bound.map(|bound| match bound {
         Bound::AtLeast(least, BoundKind::Sender) if rate.as_f64() < SLOWER_RATIO * TRIED_PART * least.as_f64() => {
@@ -226,16 +223,11 @@ fn without_sender_bound_of_bursts(rate: Rate, outcome: Outcome) -> Outcome {
 /// What slower trains have found, where a queue grew at this rate.
 fn raise_to_grown_rate(rate: Rate, found: Estimate<Rate>, outcome: Outcome) -> Outcome {
     let mut warnings = outcome.warnings;
-    warnings.push(format!(
-        "a longer train at {rate} kept a queue growing: the value is the rate above which one grows, at whichever link"
-    ));
+    warnings.push(Warning::QueueGrowth(rate));
     Outcome { available: Some(found), bound: None, reason: None, spread: None, warnings, ..outcome }
 }
 
 fn refuse_rate(rate: Rate, outcome: Outcome) -> Outcome {
-    let reason = format!(
-        "{rate} passed in short trains, but a longer one kept a queue growing or full: the tight link may not be the narrow link"
-    );
     let high = outcome.available.map(|found| Bound::AtMost(found.high, BoundKind::QueueGrowth));
     // That so much passes was true of short trains only.
     let kept = outcome.bound.filter(|bound| bound.lower_bound().is_none());
@@ -243,7 +235,8 @@ fn refuse_rate(rate: Rate, outcome: Outcome) -> Outcome {
     Outcome {
         available: None,
         bound: high.or(kept),
-        reason: outcome.reason.filter(|_| !is_refuted).or(Some(reason.into())),
+        refused: outcome.available,
+        reason: outcome.reason.filter(|_| !is_refuted).or(Some(Reason::LongTrainQueued(rate))),
         spread: None,
         ..outcome
     }
@@ -259,28 +252,23 @@ fn apply_limiter(limiter: &PolicerOrShaper, outcome: Outcome) -> Outcome {
         ..
     } = limiter;
     let available = limiter.available.filter(|_| !are_two_queues(limiter, &outcome));
-    let what = match policing {
-        Some(ExcessAction::Drops) => "a policer drops what exceeds its committed rate",
-        Some(ExcessAction::Delays) => "what passes in short trains does not last: longer ones build a queue",
-        None => "what passes in short trains does not last",
-    };
     // As much arrived of other trains in the end.
     let delivered = outcome.hidden_bucket.map_or(*delivered, |rate| rate.max(*delivered));
     let most = Rate::from_f64(delivered.as_f64() * DELIVERED_MARGIN_RATIO + doubt.as_f64()).min(*sent);
     let is_host_possible = *policing != Some(ExcessAction::Drops) && *sent > HOST_LIMITED_RATE;
     let reason = match is_host_possible {
-        true => format!("{what}: they arrive at {delivered}, whether a link or a host holds them up"),
-        false => format!("{what}; at most {most} lasts beside the cross traffic"),
+        true => Reason::HeldUpSomewhere(*policing, delivered),
+        false => Reason::DoesNotLast(*policing, most),
     };
     let bound = (!is_host_possible).then_some(Bound::AtMost(most, BoundKind::TokenBucket));
     // What delays trains has another rate than they have shown, but what drops packets may be a short queue of this link.
     let link = outcome.capacity.filter(|_| available.is_none() && *policing != Some(ExcessAction::Delays));
     let mut warnings = outcome.warnings;
-    warnings.extend(available.map(|_| format!("{what}: the value is what lasts")));
+    warnings.extend(available.map(|_| Warning::BurstsDoNotLast(*policing)));
     Outcome {
         available,
         bound: bound.filter(|_| available.is_none()),
-        reason: available.is_none().then(|| reason.into()),
+        reason: available.is_none().then_some(reason),
         spread: None,
         capacity: committed_rate.map(|rate| rate.value).or(link),
         warnings,
@@ -378,6 +366,7 @@ mod tests {
             capacity: Some(Rate::from_mbit(100)),
             tight_link: None,
             hidden_bucket: None,
+            refused: None,
             trains_used: 11,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),
@@ -430,7 +419,8 @@ mod tests {
             (None, Some(Bound::AtMost(Rate::from_mbit(82), BoundKind::QueueGrowth)))
         );
         let bound = Some(Bound::AtLeast(Rate::from_mbit(90), BoundKind::Sender));
-        let sender_limited = Outcome { available: None, bound, reason: Some("sender-limited".into()), ..outcome() };
+        let sender_limited =
+            Outcome { available: None, bound, reason: Some(Reason::SenderLimited(Rate::from_mbit(90))), ..outcome() };
         let slower = PolicingResult::Sustainable {
             bytes: 1_500_000,
             rate: Rate::from_mbit(57),
@@ -443,8 +433,8 @@ mod tests {
             &PolicingResult::Overloads { rate: Rate::from_mbit(85), available: None },
             sender_limited,
         );
-        assert!(refuted.bound.is_none() && refuted.reason.unwrap().contains("kept a queue growing"));
-        assert!(found.reason.unwrap().contains("tight link"));
+        assert!(refuted.bound.is_none() && refuted.reason == Some(Reason::LongTrainQueued(Rate::from_mbit(85))));
+        assert_eq!(found.reason, Some(Reason::LongTrainQueued(Rate::from_mbit(74))));
     }
 
     /// Through the queues of a link of 100 Mbit/s and of one of 950 before it, a line told from 35 to 40 Mbit/s where 13 were available.
@@ -510,7 +500,7 @@ mod tests {
             interpret_policing(&PolicingResult::Limited(unknown), Outcome { available: None, ..outcome() })
         };
         let found = limited(400, Some(ExcessAction::Delays));
-        assert!(found.bound.is_none() && found.reason.unwrap().contains("a host holds them up"));
+        assert!(found.bound.is_none() && matches!(found.reason, Some(Reason::HeldUpSomewhere(..))));
         assert!(
             limited(40, Some(ExcessAction::Delays)).bound.is_some()
                 && limited(400, Some(ExcessAction::Drops)).bound.is_some()

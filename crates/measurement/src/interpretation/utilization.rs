@@ -7,7 +7,9 @@
 //! lose packets at any rate, while there is room for a small one. A policer has no part in what they see, so that a longer train must pass then.
 
 use crate::interpretation::flow_queueing;
-use kumade_estimate::{Bound, BoundKind, Capacity, Cause, Outcome, PolicingResult, Utilization, UtilizationConfig};
+use kumade_estimate::{
+    Bound, BoundKind, Capacity, Outcome, PolicingResult, Reason, Utilization, UtilizationConfig, Warning,
+};
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span};
 
@@ -65,14 +67,6 @@ const MAX_RESOLUTION_FRACTION: f64 = 0.25;
 const BURST_RATE_MARGINS: [f64; 2] = [0.03, 0.1];
 /// A long train is no faster than the link, but for this factor.
 const MAX_LONG_TRAIN_RATIO: f64 = 1.1;
-
-const FLOW_QUEUEING_REASON: &str =
-    "flows have queues of their own: the value is what the link leaves idle, as sparse small packets see it";
-
-const LOSSES_REASON: &str = "trains lose packets, or wait in queues, at any rate: the value is what the link leaves idle, as sparse small packets \
-    see it";
-
-const WIDE_INTERVAL_REASON: &str = "flows have queues of their own: the interval reaches from what sparse small packets found idle to what trains found";
 
 /// The rate of the narrow link, as far as it is known: not where a long train was faster than bursts.
 pub(crate) fn narrow_link_rate(capacity: &Capacity) -> Option<Estimate<Rate>> {
@@ -143,13 +137,13 @@ pub(crate) fn interpret_utilization(
         Some(value) => Outcome { available: Some(compare_with_utilization(found, link, lasts, value)), ..outcome },
         None if is_flow_queueing(&outcome) && agrees_with_one_link(found, link.value, fair_share) => {
             let mut warnings = outcome.warnings;
-            warnings.push(FLOW_QUEUEING_REASON.to_owned());
+            warnings.push(Warning::IdleBesideFlowQueueing);
             Outcome { available: Some(left), bound: None, reason: None, warnings, ..outcome }
         }
         None if is_flow_queueing(&outcome) && fair_share.is_none() => match interval_between(&left, link, &outcome) {
             Some(value) => {
                 let mut warnings = outcome.warnings;
-                warnings.push(WIDE_INTERVAL_REASON.to_owned());
+                warnings.push(Warning::WideBesideFlowQueueing);
                 Outcome { available: Some(value), bound: None, reason: None, warnings, ..outcome }
             }
             None => outcome,
@@ -161,7 +155,7 @@ pub(crate) fn interpret_utilization(
 /// Whether trains tell no value because of what they lose or queue, which sparse packets do not: they find room in the shortest queue.
 pub(crate) fn may_explain_losses(outcome: &Outcome) -> bool {
     let is_limited = outcome.bound.is_some_and(|bound| bound.kind() == BoundKind::TokenBucket);
-    let is_lossy = outcome.cause() == Some(Cause::LossWithoutQueue);
+    let is_lossy = matches!(outcome.reason, Some(Reason::LossWithoutQueue(_)));
     outcome.available.is_none() && (is_limited || is_lossy)
 }
 
@@ -182,7 +176,7 @@ pub(crate) fn idle_despite_losses(found: &Utilization, link: &Estimate<Rate>, ou
         return None;
     }
     let mut warnings = outcome.warnings.clone();
-    warnings.push(LOSSES_REASON.to_owned());
+    warnings.push(Warning::IdleDespiteLosses);
     let (available, capacity) = (Some(left), Some(link.value));
     Some(Outcome { available, bound: None, reason: None, spread: None, capacity, warnings, ..outcome.clone() })
 }
@@ -334,6 +328,7 @@ mod tests {
             capacity: Some(RATE),
             tight_link: None,
             hidden_bucket: None,
+            refused: None,
             trains_used: 11,
             trains_rejected: BTreeMap::new(),
             warnings: Vec::new(),
@@ -437,7 +432,7 @@ mod tests {
         let refused = outcome(None, Some(Bound::AtMost(Rate::from_mbit(50), BoundKind::FlowQueueing)));
         let told = interpret_utilization(&busy(0.55, 0.6, 0.65), &LINK, true, refused.clone(), Some(rates(49, 50, 51)));
         assert_eq!(told.available, Some(rates(35, 40, 45)));
-        assert!(told.bound.is_none() && told.warnings == [FLOW_QUEUEING_REASON]);
+        assert!(told.bound.is_none() && told.warnings == [Warning::IdleBesideFlowQueueing]);
         // Waits in the one queue of a faster link were taken for waits for single packets of a slower one.
         let queue = Utilization { correlation: 0.56, ..busy(0.55, 0.6, 0.65) };
         assert_eq!(interpret_utilization(&queue, &LINK, true, refused.clone(), Some(rates(49, 50, 51))), refused);
@@ -446,10 +441,7 @@ mod tests {
     }
 
     fn short_queue(most: Option<u64>) -> Outcome {
-        let reason = Some(kumade_estimate::Reason::with_cause(
-            Cause::LossWithoutQueue,
-            "28 % of the packets were lost without a queue",
-        ));
+        let reason = Some(Reason::LossWithoutQueue(28));
         let bound = most.map(|most| Bound::AtMost(Rate::from_mbit(most), BoundKind::TokenBucket));
         Outcome { reason, ..outcome(None, bound) }
     }
@@ -495,7 +487,7 @@ mod tests {
         let others = Utilization { queued_fraction: 0.3, ..busy(0.4, 0.5, 0.6) };
         let told = interpret_utilization(&others, &LINK, true, refused.clone(), None);
         assert_eq!((told.available, told.bound), (Some(rates(40, 50, 70)), None));
-        assert_eq!(told.warnings, [WIDE_INTERVAL_REASON]);
+        assert_eq!(told.warnings, [Warning::WideBesideFlowQueueing]);
         let host = Utilization { queued_fraction: 0.3, ..busy(0.9, 0.95, 1.0) };
         assert_eq!(
             interpret_utilization(&host, &LINK, true, refused.clone(), None),

@@ -6,7 +6,8 @@ use crate::interpretation::flow_queueing_test::ServiceOrder;
 use crate::interpretation::policing::PolicingLimits;
 use crate::plan::MeasurementPlan;
 use kumade_estimate::{
-    Outcome, PolicerOrShaper, PolicingResult, RequestedBudget, VaryingLink, VaryingLinkConfig, VaryingLinkProbe,
+    Outcome, PolicerOrShaper, PolicingResult, Reason, RequestedBudget, VaryingLink, VaryingLinkConfig,
+    VaryingLinkProbe, Warning,
 };
 use kumade_units::{Rate, Span};
 
@@ -61,34 +62,20 @@ pub(crate) fn interpret_varying_link(
     };
     let VaryingLink { available, spread, carried: (slowest, fastest), trains, .. } = link;
     if link.is_policed {
-        let reason = format!(
-            "{}: of {trains} long trains, some lost many packets without a longer queue: a policer may drop what exceeds its committed \
-             rate",
-            cycle.description
-        );
-        return Outcome { reason: Some(reason.into()), ..outcome };
+        let reason = Reason::LongTrainsLose(cycle.arrival, *trains);
+        return Outcome { reason: Some(reason), ..outcome };
     }
     if link.cross_traffic_yields {
-        let reason = format!(
-            "{}: in {trains} long trains, cross traffic gave way the more the longer they lasted, as TCP connections do",
-            cycle.description
-        );
-        return Outcome { reason: Some(reason.into()), ..outcome };
+        let reason = Reason::CrossTrafficYields(cycle.arrival, *trains);
+        return Outcome { reason: Some(reason), ..outcome };
     }
     let width = available.high.as_f64() - available.low.as_f64();
     if width > MAX_RELATIVE_WIDTH * available.value.as_f64() {
-        let reason = format!(
-            "{}: in {trains} long trains, the link carried from {slowest} to {fastest}, which varies too much to tell what it leaves on \
-             average",
-            cycle.description
-        );
-        return Outcome { reason: Some(reason.into()), ..outcome };
+        let reason = Reason::VariesTooMuch(cycle.arrival, *trains, *slowest, *fastest);
+        return Outcome { reason: Some(reason), ..outcome };
     }
     let mut warnings = outcome.warnings;
-    warnings.push(format!(
-        "{}: the value is the mean over {trains} long trains, in which the link carried from {slowest} to {fastest}",
-        cycle.description
-    ));
+    warnings.push(Warning::MeanOfLongTrains(cycle.arrival, *trains, *slowest, *fastest));
     Outcome {
         available: Some(*available),
         bound: None,

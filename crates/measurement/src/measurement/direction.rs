@@ -9,21 +9,15 @@ use crate::interpretation::host_limit;
 use crate::interpretation::jitter;
 use crate::interpretation::policing;
 use crate::plan::{Coalescing, MeasurementPlan, Session};
-use crate::report::DirectionReport;
+use crate::report::{DirectionReport, Warning};
 use crate::series::TrainSeries;
 use crate::transport::TransportInUse;
-use kumade_estimate::{Outcome, PolicingResult};
-use kumade_probe_train::Transport;
+use kumade_estimate::{Bound, Outcome, PolicingResult};
+use kumade_probe_train::{Estimate, Transport};
 use kumade_units::{Direction, Rate, Time};
 
-const UNSEEN_SHAPER_WARNING: &str = "a token bucket shapes the path, which this method does not model: the value may hold for a \
-    short burst only; use the method `primed`";
-
-const NO_KERNEL_STAMPS_WARNING: &str =
-    "no kernel time stamps at one end at least: user-space time stamps are less accurate";
-
-const HELD_BACK_WARNING: &str = "packets waited in the queue of the sender's own interface, which is part of the measured path: see \
-    `tc qdisc`";
+/// An upper bound that is so many times the low end of the interval from which it follows tells nothing.
+const MAX_BOUND_RATIO: f64 = 3.0;
 
 /// What is known besides the direction's own trains.
 pub(super) struct MeasurementContext<'m> {
@@ -148,8 +142,11 @@ impl MeasurementContext<'_> {
         let InterpretedOutcome { outcome, fair_share, .. } = judged;
         // Several paths may carry more than these trains found.
         let bound = outcome.bound.filter(|_| !flow_queueing::is_due_to_overtaking(&outcome));
+        let bound = bound.filter(|bound| is_useful(*bound, outcome.refused));
         let outcome = Outcome { bound, ..outcome };
         let shaped = phase.shaped_rate().is_some();
+        let fastest =
+            phase.series.fastest_arrival().max(phase.capacity.as_ref().and_then(|found| found.fastest_arrival));
         let cost = phase.series.cost(now);
         let mut capacity = phase.capacity.map(|found| found.report);
         if let (Some(capacity), Some(PolicingResult::Limited(limiter))) = (&mut capacity, sustained)
@@ -162,47 +159,60 @@ impl MeasurementContext<'_> {
         }
         let mut warnings = self.transport.warnings();
         warnings.extend(self.black_hole_warning(&phase.series));
-        warnings.extend((!phase.series.has_kernel_stamps()).then(|| NO_KERNEL_STAMPS_WARNING.to_owned()));
+        warnings.extend((!phase.series.has_kernel_stamps()).then_some(Warning::NoKernelStamps));
         let own_shaper = capacity.as_ref().and_then(|capacity| capacity.shaper.as_ref()).is_some_and(|s| s.at_sender);
-        warnings.extend((phase.series.is_held_back() && !own_shaper).then(|| HELD_BACK_WARNING.to_owned()));
+        warnings.extend((phase.series.is_held_back() && !own_shaper).then_some(Warning::HeldBackAtSender));
         warnings.extend(self.coalescing_warning(&phase.series));
-        warnings.extend(outcome.warnings);
-        warnings.extend((shaped && !self.plan.method.handles_token_bucket()).then(|| UNSEEN_SHAPER_WARNING.to_owned()));
-        let outcome = Outcome { warnings, ..outcome };
+        warnings.extend((shaped && !self.plan.method.handles_token_bucket()).then_some(Warning::UnmodelledShaper));
         let outcome = match self.transport.kind() {
             Transport::Udp => outcome,
             _ => host_limit::refuse_host_limited_rate(self.transport.max_ethernet_packet(), outcome),
         };
         let (transport, connections) = (self.transport.kind(), self.transport.connections());
         let report = DirectionReport::new(transport, connections, self.plan.method.name(), outcome, capacity, &cost);
+        warnings.extend(report.warnings.iter().cloned());
         DirectionReport {
             fair_share_bits_per_second: fair_share,
             sustained_bytes: policing::bucket_bytes(sustained),
+            fastest_arrival_bits_per_second: fastest,
+            warnings,
             ..report
         }
     }
 
     /// Connections are open, and nothing long that a train has sent on them arrives.
-    fn black_hole_warning(&self, series: &TrainSeries) -> Option<String> {
+    fn black_hole_warning(&self, series: &TrainSeries) -> Option<Warning> {
         let is_likely = self.transport.kind() != Transport::Udp && series.loses_all_long_packets();
-        is_likely.then(|| {
-            let bytes = self.transport.max_ethernet_packet();
-            format!(
-                "connections opened, and no packet of {bytes} bytes arrived on them: the MTU of a link on the path may be less, and the \
-                 ICMP messages that say so dropped; UDP finds out which length passes"
-            )
-        })
+        is_likely.then(|| Warning::BlackHole(self.transport.max_ethernet_packet()))
     }
 
     /// Names this host's own interface where it may be what made packets arrive in batches.
-    fn coalescing_warning(&self, series: &TrainSeries) -> Option<String> {
+    fn coalescing_warning(&self, series: &TrainSeries) -> Option<Warning> {
         let Coalescing { interface, delay } = self.session.coalescing.as_ref()?;
         let is_likely = series.direction() == Direction::Down && series.aggregation().batch_period()? <= *delay * 2;
-        is_likely.then(|| {
-            format!(
-                "packets arrived in batches: the interface {interface} of this host coalesces receive interrupts for up to {delay}; \
-                 see `ethtool -C {interface} adaptive-rx off rx-usecs 0`"
-            )
-        })
+        is_likely.then(|| Warning::Coalescing(interface.clone(), *delay))
+    }
+}
+
+/// Whether an upper bound in place of this value, if it is one, tells more than that something is available.
+fn is_useful(bound: Bound, refused: Option<Estimate<Rate>>) -> bool {
+    let is_near = |most: Rate, found: Estimate<Rate>| most.as_f64() <= MAX_BOUND_RATIO * found.low.as_f64();
+    bound.upper_bound().zip(refused).is_none_or(|(most, found)| is_near(most, found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_estimate::BoundKind;
+
+    /// At most 145 Mbit/s were said where 41 were available, and 57 where 8 were.
+    #[test]
+    fn a_bound_far_above_what_was_seen_to_be_available_is_none() {
+        let [low, value, high] = [10, 20, 40].map(Rate::from_mbit);
+        let refused = Some(Estimate { value, low, high, confidence: 0.95 });
+        let bound = |mbit| Bound::AtMost(Rate::from_mbit(mbit), BoundKind::FlowQueueing);
+        assert!(is_useful(bound(30), refused) && !is_useful(bound(31), refused));
+        assert!(is_useful(bound(31), None), "it follows from no interval");
+        assert!(is_useful(Bound::AtLeast(Rate::from_mbit(99), BoundKind::Sender), refused));
     }
 }

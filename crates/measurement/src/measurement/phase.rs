@@ -115,6 +115,8 @@ pub(super) struct CapacityResult {
     pub(super) capacity: Capacity,
     pub(super) report: CapacityReport,
     pub(super) cost: Cost,
+    /// The fastest rate at which anything arrived.
+    pub(super) fastest_arrival: Option<Rate>,
 }
 
 impl AvailablePhase {

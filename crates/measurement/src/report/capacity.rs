@@ -2,7 +2,7 @@
 
 use super::figures::{Burst, Bytes, Confidence};
 use crate::series::Cost;
-use kumade_estimate::{Capacity, ExcessAction, Outcome, PolicerOrShaper, Shaper};
+use kumade_estimate::{Capacity, CapacityReason, ExcessAction, Outcome, PolicerOrShaper, Shaper};
 use kumade_probe_train::Estimate;
 use kumade_units::Rate;
 use schemars::JsonSchema;
@@ -18,7 +18,8 @@ pub struct CapacityReport {
     /// A lower bound of it; null if there is a value, or no bound.
     pub at_least_bits_per_second: Option<Rate>,
     /// Why there is no value; null if there is one.
-    pub reason: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub reason: Option<CapacityReason>,
     /// A token bucket on the path that delays what exceeds its rate; null if none was detected.
     pub shaper: Option<ShaperReport>,
     /// A policer on the path: a token bucket that drops what exceeds its rate; null if none was detected.
@@ -87,10 +88,9 @@ impl CapacityReport {
         let carried = outcome.bound.and_then(|bound| bound.lower_bound());
         self.at_least_bits_per_second = self.at_least_bits_per_second.and(carried);
         if let Some(rate) = outcome.capacity.filter(|_| outcome.available.is_some()) {
-            self.reason =
-                Some(format!("packets sent one by one do not fill it; those sent in bursts arrive at {rate}"));
+            self.reason = Some(CapacityReason::FasterInBursts(rate));
         } else if let Some(carried) = carried {
-            self.reason = Some(format!("the path is faster than the sender, which sent {carried} through it"));
+            self.reason = Some(CapacityReason::FasterThanSender(carried));
         }
     }
 
@@ -100,7 +100,7 @@ impl CapacityReport {
             *limiter;
         let of_link = mem::replace(&mut self.bottleneck_bits_per_second, committed_rate);
         if committed_rate.is_none() {
-            self.reason = Some(format!("packets pass faster for a while only: longer trains arrive at {delivered}"));
+            self.reason = Some(CapacityReason::FasterForBursts(delivered));
         } else {
             self.reason = None;
         }
@@ -136,7 +136,8 @@ impl fmt::Display for CapacityReport {
                 let Estimate { value, low, high, confidence } = *v;
                 write!(f, "bottleneck capacity {value} ({}: {low} … {high})", Confidence(confidence))?;
             }
-            (None, reason) => write!(f, "bottleneck capacity unknown: {}", reason.as_deref().unwrap_or("no reason"))?,
+            (None, Some(reason)) => write!(f, "bottleneck capacity unknown: {reason}")?,
+            (None, None) => f.write_str("bottleneck capacity unknown")?,
         }
         if let Some(shaper) = &self.shaper {
             match shaper.peak_rate {
@@ -174,8 +175,7 @@ mod tests {
         estimate(rate(value), rate(low), rate(high))
     }
 
-    fn said(bottleneck: Option<Estimate<Rate>>, reason: Option<&str>, shaper: Option<Shaper>) -> String {
-        let reason = reason.map(str::to_owned);
+    fn said(bottleneck: Option<Estimate<Rate>>, reason: Option<CapacityReason>, shaper: Option<Shaper>) -> String {
         let found = Capacity {
             bottleneck_rate: bottleneck,
             lower_bound: None,
@@ -214,7 +214,7 @@ mod tests {
         assert!(said(Some(rate), None, Some(partly_used)).contains("10 Mbit/s, burst 8 kB … 1.9 MB"));
         let hidden = said(Some(rate), None, Some(Shaper { peak_rate: None, ..shaper }));
         assert!(hidden.contains("peak rate unknown, committed rate 10 Mbit/s"), "{hidden}");
-        let unknown = "bottleneck capacity unknown: the path is too busy — 330 kB, 0.2 s";
-        assert_eq!(said(None, Some("the path is too busy"), None), unknown);
+        let unknown = "bottleneck capacity unknown: too many packets were lost — 330 kB, 0.2 s";
+        assert_eq!(said(None, Some(CapacityReason::PacketsLost), None), unknown);
     }
 }

@@ -3,6 +3,7 @@
 use super::clock::ClockReport;
 use super::figures::SecondsWithBounds;
 use super::packets::PacketReport;
+use super::warning::Warning;
 use kumade_estimate::delay::{ClockModel, Delays};
 use kumade_probe_train::Estimate;
 use kumade_units::{Direction, Span};
@@ -53,7 +54,8 @@ pub struct DelayReport {
     /// Routers in direction down, from the remaining TTL; null if the reflector does not send with a TTL of 255.
     pub down_hops: Option<u8>,
     /// Circumstances that limit the validity of the values.
-    pub warnings: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub warnings: Vec<Warning>,
 }
 
 /// Statistics of the delays of many packets.

@@ -2,8 +2,9 @@ use super::capacity::CapacityReport;
 use super::figures::{Bytes, Confidence};
 use super::load::LoadReport;
 use super::load_balancing::LoadBalancingReport;
+use super::warning::Warning;
 use crate::series::Cost;
-use kumade_estimate::Outcome;
+use kumade_estimate::{Outcome, Reason};
 use kumade_probe_train::{Estimate, Transport};
 use kumade_units::Rate;
 use schemars::JsonSchema;
@@ -35,10 +36,14 @@ pub struct DirectionReport {
     /// have queues of their own); null if there is no bound.
     pub limited_by: Option<String>,
     /// Why there is no value; null if there is one.
-    pub reason: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub reason: Option<Reason>,
     /// What one more flow that always sends can have, where flows have queues of their own: its fair share. It may push others
     /// aside: the available bandwidth, which nobody uses, may be less. Null where flow queueing was not detected.
     pub fair_share_bits_per_second: Option<Estimate<Rate>>,
+    /// The fastest rate at which several packets in a row, or a whole train, arrived: the path carries no more. Null if that is not known.
+    #[serde(default)]
+    pub fastest_arrival_bits_per_second: Option<Rate>,
     /// The links side by side that connections take; null where none were detected, which takes many connections.
     pub load_balancing: Option<LoadBalancingReport>,
     /// What filling the path with TCP connections came to, the bufferbloat grade among it; null if not requested.
@@ -65,7 +70,8 @@ pub struct DirectionReport {
     /// Trains rejected, by cause.
     pub trains_rejected_reasons: BTreeMap<String, u32>,
     /// Circumstances that limit the validity of the value.
-    pub warnings: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub warnings: Vec<Warning>,
 }
 
 impl DirectionReport {
@@ -79,6 +85,10 @@ impl DirectionReport {
         cost: &Cost,
     ) -> Self {
         let rejected = &outcome.trains_rejected;
+        // What was found of a value that was withdrawn is no limit of another one.
+        let has_value = outcome.available.is_some();
+        let warnings = outcome.warnings.into_iter().filter(|warning| has_value || !warning.is_of_value());
+        let warnings = warnings.map(Warning::from).collect();
         DirectionReport {
             transport,
             method: method.to_owned(),
@@ -87,8 +97,9 @@ impl DirectionReport {
             at_least_bits_per_second: outcome.bound.and_then(|bound| bound.lower_bound()),
             at_most_bits_per_second: outcome.bound.and_then(|bound| bound.upper_bound()),
             limited_by: outcome.bound.map(|bound| bound.kind().name().to_owned()),
-            reason: outcome.reason.map(String::from),
+            reason: outcome.reason,
             fair_share_bits_per_second: None,
+            fastest_arrival_bits_per_second: None,
             load_balancing: None,
             load: None,
             sustained_bytes: None,
@@ -100,7 +111,7 @@ impl DirectionReport {
             trains: outcome.trains_used,
             trains_rejected: rejected.values().sum(),
             trains_rejected_reasons: rejected.iter().map(|(why, &count)| (why.name().to_owned(), count)).collect(),
-            warnings: outcome.warnings,
+            warnings,
         }
     }
 
@@ -165,9 +176,10 @@ mod tests {
             capacity: None,
             tight_link: None,
             hidden_bucket: None,
+            refused: None,
             trains_used: 7,
             trains_rejected: [(Rejection::ReceiverStalled, 2)].into(),
-            warnings: vec!["from the method".into()],
+            warnings: vec![kumade_estimate::Warning::ShortQueue],
         }
     }
 
@@ -182,7 +194,7 @@ mod tests {
         assert!(lasting.to_string().contains("… 94.5 Mbit/s), for 1.5 MB at least — 7 trains"), "{lasting}");
         let refused = DirectionReport { available_bits_per_second: None, ..lasting };
         assert!(!refused.to_string().contains("at least"), "{refused}");
-        assert_eq!(report.warnings, ["from the method"]);
+        assert_eq!(report.warnings, [Warning::Estimate(kumade_estimate::Warning::ShortQueue)]);
         assert_eq!((report.trains, report.trains_rejected), (7, 2));
         assert_eq!(report.trains_rejected_reasons, [("receiver-stalled".to_owned(), 2)].into());
     }
@@ -200,10 +212,9 @@ mod tests {
 
     #[test]
     fn without_a_value_the_reason_is_shown() {
-        let outcome = Outcome { available: None, reason: Some("all trains were disturbed".into()), ..outcome() };
+        let outcome = Outcome { available: None, reason: Some(Reason::NoPacketArrived), ..outcome() };
         let report = DirectionReport::new(Transport::Rake, 60, "primed", outcome, None, &Cost::default());
-        let verdict =
-            "no value: all trains were disturbed — 7 trains (2 rejected), 0 B, 0.0 s over rake (60 TCP connections)";
+        let verdict = "no value: no packet of any train arrived — 7 trains (2 rejected), 0 B, 0.0 s over rake (60 TCP connections)";
         assert_eq!(report.to_string(), verdict);
     }
 }

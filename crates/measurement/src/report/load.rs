@@ -1,6 +1,7 @@
 //! What filling the path with TCP transfers came to.
 
 use super::figures::Bytes;
+use super::warning::LoadReason;
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span};
 use schemars::JsonSchema;
@@ -32,7 +33,8 @@ pub struct LoadReport {
     /// delay may be longer.
     pub worst_grade: Option<BufferbloatGrade>,
     /// Why there is no worst grade; null if there is one.
-    pub reason: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub reason: Option<LoadReason>,
 }
 
 /// The grade of an added delay, as DSLReports' and Waveform's tests give it.
@@ -71,7 +73,7 @@ impl BufferbloatGrade {
 
 impl LoadReport {
     /// A load that could not be carried out.
-    pub(crate) fn failed(reason: String) -> Self {
+    pub(crate) fn failed(reason: LoadReason) -> Self {
         LoadReport {
             connections: 0,
             duration_seconds: 0.0,
@@ -151,7 +153,7 @@ mod tests {
     fn what_is_not_sure_is_said() {
         use BufferbloatGrade::{A, C, F};
         let grade = |best_grade, worst_grade| {
-            LoadReport { best_grade, worst_grade, ..LoadReport::failed(String::new()) }.describe_grade()
+            LoadReport { best_grade, worst_grade, ..LoadReport::failed(LoadReason::TooFewAnswers) }.describe_grade()
         };
         assert_eq!(grade(Some(C), Some(C)).unwrap(), "C");
         assert_eq!(grade(Some(A), Some(C)).unwrap(), "A to C");

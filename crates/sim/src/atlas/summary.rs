@@ -4,8 +4,7 @@ use super::draw::DrawnPath;
 use super::measure::AtlasMeasurement;
 use super::truth::{EstimateError, EstimateFault, PathTruth};
 use crate::elastic::{FlowImpact, ImpactSummary};
-use kumade_measurement::PROXY_WARNING;
-use kumade_measurement::report::DirectionReport;
+use kumade_measurement::report::{DirectionReport, Warning};
 use kumade_probe_train::Estimate;
 use kumade_probe_train::statistics::{mean, median};
 use kumade_units::Rate;
@@ -68,7 +67,7 @@ impl PathResult {
                 .available_bits_per_second
                 .as_ref()
                 .map(|found| evaluate_estimate(found, report, truth, path)),
-            refusal_reason: report.reason.clone(),
+            refusal_reason: report.reason.as_ref().map(ToString::to_string),
             fault: match &report.available_bits_per_second {
                 Some(found) => evaluate_estimate(found, report, truth, path)
                     .fault()
@@ -82,7 +81,7 @@ impl PathResult {
                 }
             },
             impact: *impact,
-            reports_proxy: report.warnings.iter().any(|warning| warning.starts_with(PROXY_WARNING)),
+            reports_proxy: report.warnings.iter().any(|warning| matches!(warning, Warning::Proxy(_))),
             bytes: report.bytes_sent + capacity.map_or(0, |capacity| capacity.bytes_sent),
             seconds: report.duration_seconds + capacity.map_or(0.0, |capacity| capacity.duration_seconds),
         }

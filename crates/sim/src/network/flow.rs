@@ -1,7 +1,9 @@
 use super::ids::{GatewaysId, LinkId};
 use super::packet::{NetworkPacket, PacketBody};
+use super::sojourn::SojournHistogram;
 use crate::tcp::congestion::CongestionControl;
 use crate::tcp::{Receiver, RecoveryConfig, Sender, SenderConfig, SenderStatistics};
+use kumade_link::queue::Ecn;
 use kumade_link::{CrossArrival, CrossConfig, CrossTraffic};
 use kumade_units::ConfigError;
 use kumade_units::{Rate, Span, Time};
@@ -34,8 +36,10 @@ pub struct FlowConfig {
     pub start_jitter: Span,
     /// When it stops sending new data.
     pub stop: Option<Time>,
-    /// Whether UDP packets are ECT(0), though their sender does not react to marks. Of TCP, [`TcpConfig::ecn`] says it.
-    pub ect: bool,
+    /// What UDP packets say of ECN, though their sender does not react to marks. Of TCP, [`TcpConfig::ecn`] says it.
+    pub ecn: Ecn,
+    /// The link of which the queueing delays of its packets are kept, if any; see [`Network::flow_queueing`](super::Network::flow_queueing).
+    pub record_queueing: Option<LinkId>,
     /// Whether the delay of each UDP packet is kept; see [`Network::delays`](super::Network::delays).
     pub record_delays: bool,
     /// The sender.
@@ -67,8 +71,8 @@ pub struct TcpConfig {
     /// Payload bytes to send; without end if not given. No connection sends more than 2³² − 2 segments (5154 s of full
     /// packets at 10 Gbit/s): it then ends.
     pub bytes: Option<u64>,
-    /// Whether queues may mark its packets.
-    pub ecn: bool,
+    /// What its packets say of ECN, retransmissions excepted (RFC 3168, section 6.1.5): whether queues may mark them.
+    pub ecn: Ecn,
     /// Whether its receiver keeps marks to itself, so that the sender never reacts to them.
     pub conceals_marks: bool,
     /// The receive window in payload bytes; unlimited if not given.
@@ -102,7 +106,7 @@ pub struct FlowStatistics {
 
 impl TcpConfig {
     /// An endless connection as Linux has it over IPv4 and Ethernet: 1448 bytes of payload with time stamps, every
-    /// other segment acknowledged, a receive window that does not bind, no ECN.
+    /// other segment acknowledged, a receive window that does not bind, no ECN but for controllers that live on marks.
     pub fn new(control: CongestionControl) -> Self {
         TcpConfig {
             control,
@@ -111,7 +115,7 @@ impl TcpConfig {
             segments_per_ack: 2,
             access_rate: None,
             bytes: None,
-            ecn: false,
+            ecn: control.usual_ecn(),
             conceals_marks: false,
             receive_window: None,
             recovery: RecoveryConfig::default(),
@@ -168,7 +172,8 @@ impl FlowConfig {
             start: Time::ZERO,
             start_jitter: Span::ZERO,
             stop: None,
-            ect: false,
+            ecn: Ecn::NotEct,
+            record_queueing: None,
             record_delays: false,
             source,
         }
@@ -214,6 +219,7 @@ pub(super) struct NetworkFlow {
     statistics: FlowStatistics,
     /// Of UDP packets that have arrived: when each did, and how long it was on its way.
     delays: Vec<(Time, Span)>,
+    queueing: Option<Box<SojournHistogram>>,
 }
 
 /// What stands at the ends.
@@ -251,6 +257,7 @@ impl NetworkFlow {
                 FlowEnds::Udp { traffic, next, extra_packets: VecDeque::new() }
             }
         };
+        let queueing = config.record_queueing.map(|_| Box::default());
         Ok(NetworkFlow {
             config,
             forward_line: DelayLine::default(),
@@ -265,6 +272,7 @@ impl NetworkFlow {
             random,
             statistics: FlowStatistics::default(),
             delays: Vec::new(),
+            queueing,
         })
     }
 
@@ -365,6 +373,17 @@ impl NetworkFlow {
         }
     }
 
+    /// One of its packets has waited for so long in the queue of a link.
+    pub(super) fn record_queueing(&mut self, link: LinkId, waited: Span) {
+        if let Some(queueing) = self.queueing.as_mut().filter(|_| self.config.record_queueing == Some(link)) {
+            queueing.record(waited);
+        }
+    }
+
+    pub(super) fn queueing(&self) -> Option<&SojournHistogram> {
+        self.queueing.as_deref()
+    }
+
     pub(super) fn delays(&self) -> &[(Time, Span)] {
         &self.delays
     }
@@ -391,19 +410,13 @@ impl NetworkFlow {
             // What has left the pipe may not be overtaken either.
             self.last_departure =
                 self.last_departure.max(leaves + self.config.delay_out.max(Span::from_nanos(1)) + jitter);
-            let capable = match &self.ends {
-                FlowEnds::Tcp { config, .. } => config.ecn && !body.is_retransmission(),
-                FlowEnds::Udp { .. } => self.config.ect,
+            let ecn = match &self.ends {
+                FlowEnds::Tcp { .. } if body.is_retransmission() => Ecn::NotEct,
+                FlowEnds::Tcp { config, .. } => config.ecn,
+                FlowEnds::Udp { .. } => self.config.ecn,
             };
-            let packet = NetworkPacket {
-                flow: self.index,
-                hop: 0,
-                size,
-                is_ecn_capable: capable,
-                is_marked: false,
-                body,
-                encapsulation: None,
-            };
+            let packet =
+                NetworkPacket { flow: self.index, hop: 0, size, ecn, is_marked: false, body, encapsulation: None };
             self.forward_line.push(self.last_departure, packet);
         }
         if matches!(&self.ends, FlowEnds::Tcp { sender, .. } if sender.is_finished()) {
@@ -420,7 +433,7 @@ impl NetworkFlow {
             flow: self.index,
             hop: 0,
             size,
-            is_ecn_capable: false,
+            ecn: Ecn::NotEct,
             is_marked: false,
             body,
             encapsulation: None,

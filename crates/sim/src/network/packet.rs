@@ -1,5 +1,6 @@
 use super::ids::FlowId;
 use crate::tcp::{TcpAcknowledgement, TcpData};
+use kumade_link::queue::Ecn;
 use kumade_units::Time;
 
 /// A packet on its way.
@@ -10,8 +11,8 @@ pub(super) struct NetworkPacket {
     pub(super) hop: u32,
     /// IP bytes.
     pub(super) size: u32,
-    /// Whether it may be marked.
-    pub(super) is_ecn_capable: bool,
+    /// What its sender says of ECN.
+    pub(super) ecn: Ecn,
     /// Whether it was.
     pub(super) is_marked: bool,
     pub(super) body: PacketBody,

@@ -48,6 +48,13 @@ impl SojournHistogram {
         self.buckets.iter().position(reaches).map_or(Span::ZERO, |index| Span::from_nanos(bucket_middle_nanos(index)))
     }
 
+    /// Adds what another one has.
+    pub fn add(&mut self, other: &SojournHistogram) {
+        self.buckets.iter_mut().zip(&other.buckets).for_each(|(own, theirs)| *own += theirs);
+        self.count += other.count;
+        self.sum += other.sum;
+    }
+
     /// What was added since `earlier`, a copy of this taken before.
     #[must_use]
     pub fn since(&self, earlier: &SojournHistogram) -> SojournHistogram {

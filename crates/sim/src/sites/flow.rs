@@ -112,11 +112,10 @@ impl SiteFlow {
 
     /// What queues need to know of a packet.
     pub(super) fn label(&self, packet: &SitePacket) -> Label {
-        let is_capable = match (&self.ends, &packet.body) {
-            (FlowEnds::Tcp { config, .. }, PacketBody::Data(data)) => config.ecn && !data.is_retransmission,
-            _ => false,
+        let ecn = match (&self.ends, &packet.body) {
+            (FlowEnds::Tcp { config, .. }, PacketBody::Data(data)) if !data.is_retransmission => config.ecn,
+            _ => Ecn::NotEct,
         };
-        let ecn = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
         let flow = 17 + u64::from(self.index) * 7919;
         Label { size: packet.size, flow, host: flow, ecn, destination_host: flow as u32, ..Label::default() }
     }

@@ -13,10 +13,13 @@ mod bic;
 mod compound;
 mod controller;
 mod cubic;
+mod dctcp;
 #[cfg(test)]
 mod fluid;
 mod hystart;
+mod marks;
 mod new_reno;
+mod prague;
 mod rounds;
 #[cfg(test)]
 mod tests;
@@ -29,9 +32,12 @@ pub use bic::Bic;
 pub use compound::Compound;
 pub use controller::{Ack, Controller, DeliveryRate, Reduction};
 pub use cubic::Cubic;
+pub use dctcp::Dctcp;
 pub use new_reno::NewReno;
+pub use prague::Prague;
 pub use vegas::Vegas;
 
+use kumade_link::queue::Ecn;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -51,17 +57,23 @@ pub enum CongestionControl {
     Vegas,
     /// [`Bbr`].
     Bbr,
+    /// [`Dctcp`].
+    Dctcp,
+    /// [`Prague`].
+    Prague,
 }
 
 impl CongestionControl {
     /// Every one, by name.
-    pub const ALL: [(&'static str, CongestionControl); 6] = [
+    pub const ALL: [(&'static str, CongestionControl); 8] = [
         ("new-reno", CongestionControl::NewReno),
         ("bic", CongestionControl::Bic),
         ("cubic", CongestionControl::Cubic),
         ("compound", CongestionControl::Compound),
         ("vegas", CongestionControl::Vegas),
         ("bbr", CongestionControl::Bbr),
+        ("dctcp", CongestionControl::Dctcp),
+        ("prague", CongestionControl::Prague),
     ];
 
     /// The controller of a connection that begins and sends segments of `segment_bytes`, as IP packets.
@@ -73,6 +85,18 @@ impl CongestionControl {
             CongestionControl::Compound => Box::new(Compound::new()),
             CongestionControl::Vegas => Box::new(Vegas::new()),
             CongestionControl::Bbr => Box::new(Bbr::new(segment_bytes)),
+            CongestionControl::Dctcp => Box::new(Dctcp::new()),
+            CongestionControl::Prague => Box::new(Prague::new(segment_bytes)),
+        }
+    }
+
+    /// What its packets say of ECN where it is used as it is meant to be: DCTCP and Prague live on marks, and Prague expects those of
+    /// L4S (RFC 9331, section 4.1). The others do without.
+    pub fn usual_ecn(self) -> Ecn {
+        match self {
+            CongestionControl::Dctcp => Ecn::Ect0,
+            CongestionControl::Prague => Ecn::Ect1,
+            _ => Ecn::NotEct,
         }
     }
 }

@@ -26,6 +26,7 @@ pub struct Receiver {
     deadline: Option<Time>,
     last_arrival: Option<Time>,
     echoes_mark: bool,
+    ce_packets: u32,
     has_sack: bool,
     max_ack_delay: Span,
 }
@@ -44,6 +45,7 @@ impl Receiver {
             deadline: None,
             last_arrival: None,
             echoes_mark: false,
+            ce_packets: 0,
             has_sack: true,
             max_ack_delay: DELAYED_ACK_TIMEOUT,
         }
@@ -81,6 +83,7 @@ impl Receiver {
         if data.number <= self.last_acknowledged {
             self.echoed_stamp = self.echoed_stamp.max(data.timestamp);
         }
+        self.ce_packets = self.ce_packets.wrapping_add(u32::from(marked));
         self.echoes_mark = marked || (self.echoes_mark && !data.cwr);
         if data.number < self.next || self.out_of_order.block_containing(data.number).is_some() {
             return Some(self.new_acknowledgement(Some(data.number)));
@@ -126,6 +129,7 @@ impl Receiver {
                 sack_blocks: blocks,
                 is_dsack: false,
                 ece: congestion,
+                ce_packets: self.ce_packets,
             };
         }
         let mut filled = 0;
@@ -147,6 +151,7 @@ impl Receiver {
             sack_blocks: blocks,
             is_dsack: duplicate.is_some(),
             ece: congestion,
+            ce_packets: self.ce_packets,
         }
     }
 

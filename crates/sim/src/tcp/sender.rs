@@ -89,6 +89,8 @@ pub struct Sender {
     /// The next new segment says that the window was reduced, for whatever reason (RFC 3168, section 6.1.2).
     announce_reduction: bool,
     timed_out_at: Option<u32>,
+    /// Marks that acknowledgements have told of.
+    ce_packets: u32,
     statistics: SenderStatistics,
 }
 
@@ -131,6 +133,7 @@ impl Sender {
             is_held_by_pacing: false,
             announce_reduction: false,
             timed_out_at: None,
+            ce_packets: 0,
             statistics: SenderStatistics::default(),
         }
     }

@@ -1,5 +1,5 @@
 use super::*;
-use kumade_estimate::Outcome;
+use kumade_estimate::{Outcome, Reason};
 use kumade_measurement::Cost;
 use kumade_measurement::report::{DelayReport, DirectionReport, ErrorReport, PacketReport};
 use kumade_probe_train::{Estimate, Transport};
@@ -18,7 +18,7 @@ fn empty_report() -> Report {
 }
 
 fn direction(change: impl FnOnce(&mut DirectionReport)) -> Option<DirectionReport> {
-    let outcome = Outcome::without_value("the host delays packets".to_owned());
+    let outcome = Outcome::without_value(Reason::NoPacketArrived);
     let mut report = DirectionReport::new(Transport::Udp, 0, "primed", outcome, None, &Cost::default());
     change(&mut report);
     Some(report)

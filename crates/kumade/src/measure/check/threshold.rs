@@ -213,7 +213,10 @@ impl Finding {
                 let [value, low, high] = [value, low, high].map(Rate::as_f64);
                 Finding::from_estimate(metric, label, Estimate { value, low, high, confidence })
             }
-            _ => Finding::unknown(metric, label, found.reason.as_deref().unwrap_or("no value")),
+            _ => {
+                let reason = found.reason.as_ref().map_or_else(|| "no value".to_owned(), ToString::to_string);
+                Finding::unknown(metric, label, &reason)
+            }
         }
     }
 

@@ -125,6 +125,7 @@ mod tests {
                 duration: Span::from_secs(1),
                 forwarded_bytes: 12_000_000,
                 queueing: None,
+                group_queueing: Vec::new(),
                 drops: DropCounts::default(),
                 lateness_p99: None,
             };

@@ -9,6 +9,7 @@ impl ReportParts for FairnessReport {
     const COLUMNS: &'static str = "\
         *groups case added_delay_seconds discipline run jain_index utilisation_ratio goodput_bits_per_second \
         groups.group groups.connections groups.mean_goodput_bits_per_second \
+        group_queueing_mean_seconds=groups.queueing_mean_seconds group_queueing_p99_seconds=groups.queueing_p99_seconds \
         queueing_median_seconds=queueing.median_seconds queueing_p95_seconds=queueing.p95_seconds \
         queueing_p99_seconds=queueing.p99_seconds drops.offered_packets drops.queue_full_packets \
         drops.managed_packets drops.marked_packets repeats disturbed lateness_p99_seconds";

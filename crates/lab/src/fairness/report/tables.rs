@@ -2,10 +2,12 @@
 
 use super::document::FairnessReport;
 use crate::fairness::published::{PublishedMix, PublishedShare};
-use crate::fairness::summary::{DisciplineSummary, FairnessSummary, PointSummary};
+use crate::fairness::summary::{DisciplineSummary, FairnessSummary, GroupSummary, PointSummary};
 use crate::report::{Column, Table, format_mean, format_number};
 use crate::statistics::distinct;
+use kumade_link::queue::Ecn;
 use kumade_probe_train::Estimate;
+use kumade_sim::tcp::congestion::CongestionControl;
 use std::collections::BTreeMap;
 
 /// All tables of a report: shares first, then what they cost, then each discipline over all cases.
@@ -39,9 +41,29 @@ pub(super) fn report_tables(report: &FairnessReport) -> Vec<Table> {
                 format!("{} / {}; {dropped}", millis(point.queueing_median_seconds), millis(point.queueing_p95_seconds))
             },
         ),
+        group_delay_table(report),
         summary_table(report),
         parameter_table(report),
     ]
+}
+
+/// How long the packets of each group waited, where some senders expect to wait for less than others.
+fn group_delay_table(report: &FairnessReport) -> Table {
+    let is_l4s = |group: &GroupSummary| {
+        let control = group.group.split(' ').next().unwrap_or_default().parse::<CongestionControl>();
+        control.is_ok_and(|control| control.usual_ecn() == Ecn::Ect1)
+    };
+    let caption = format!("Queueing delay of {}, mean / 99th percentile, ms", describe_groups(report));
+    if !report.summary.points.iter().flat_map(|point| &point.groups).any(is_l4s) {
+        return Table { caption, columns: Vec::new(), rows: Vec::new() };
+    }
+    case_matrix(report, &caption, &|point| {
+        let millis = |seconds: Option<f64>| seconds.map_or("–".into(), |s| format!("{:.2}", s * 1e3));
+        let delays = |group: &GroupSummary| {
+            format!("{} / {}", millis(group.queueing_mean_seconds), millis(group.queueing_p99_seconds))
+        };
+        point.groups.iter().map(delays).collect::<Vec<_>>().join("; ")
+    })
 }
 
 /// A discipline's parameter, and the settings that differ from the discipline without settings in nothing else.

@@ -1,3 +1,6 @@
+mod l4s;
+mod queue_state;
+
 use crate::ledger::DropCause;
 use crate::queue::calendar::{Calendar, ServiceRound, TakenPacket};
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
@@ -5,7 +8,9 @@ use crate::queue::flow_codel::{FlowCoDel, SHORTEST_GAP_DIVISOR};
 use crate::queue::flow_table::FlowTable;
 use crate::queue::packet::{DroppedPacket, QueueLimit, QueuedPacket};
 use crate::queue::parameter::{ECN_HELP, NUMBER_FORMAT, Parameter, SWITCH_FORMAT, TIME_FORMAT};
+use crate::queue::recurring_event::RecurringEvent;
 use kumade_units::{ConfigError, Span, Time};
+use queue_state::{FULL_PACKET_BYTES, QueueState};
 
 /// The settings of [`FairShare`]; the default suits paths of the Internet at any rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +24,8 @@ pub struct FairShareConfig {
     pub flows: u32,
     /// Mark packets that can be marked instead of dropping them.
     pub ecn: bool,
+    /// Treat packets that are ECT(1) as those of senders that expect frequent marks (RFC 9331); else as ECT(0).
+    pub l4s: bool,
 }
 
 /// This project's own discipline: fair queueing (SCFQ, Golestani 1994; AFQ, Sharma et al. 2018) with an AQM for each flow, in
@@ -35,6 +42,11 @@ pub struct FairShareConfig {
 ///    if the link falls idle all the same while they send, the target rises for all, up to five times, until they are gone.
 /// 5. On a link that has become slow, packets that have waited for five targets are dropped instead of sent.
 /// 6. What exceeds the limit is dropped from the last round: of those who are furthest ahead of the others.
+/// 7. Packets that are ECT(1), of senders that expect frequent marks (L4S, RFC 9331), leave first even if their flow is ahead of its share,
+///    by what the link serves in two targets at most, of which they are charged each byte. They are marked by two ramps: by what they
+///    waited themselves, from 0.8 ms or two packets' time on; and, while another flow waits for its round, by how far their flow is ahead.
+///    So its sender keeps to its share because of marks, not of a queue. One that does not answer waits in rounds like all others, and
+///    pays with drops (4). The packets that leave first are the queue of low latency, those of rounds the one of bulk.
 ///
 /// What it guarantees: no flow gets more than its share while others have something waiting, in whatever pulses it sends, but for
 /// a packet each time that it begins; a flow that sends less waits for others' packets in transmission and that of as many other
@@ -69,6 +81,8 @@ pub struct FairShare<P> {
     latest_finish: u64,
     /// Whether the last packet was one of those that leave first.
     last_was_served_first: bool,
+    /// Packets of L4S senders that are marked.
+    l4s_marks: RecurringEvent,
     queue_state: QueueState,
 }
 
@@ -87,8 +101,10 @@ struct FlowState {
     bytes: u32,
     /// How many packets it has to pay with before they are queued.
     pending_drops: u32,
-    /// Whether one of these is to leave before those of rounds.
-    is_served_first: bool,
+    /// What of that is to leave before rounds.
+    first_bytes: u32,
+    /// Whether it has sent packets that are ECT(1).
+    is_l4s: bool,
     aqm: FlowAqm,
 }
 
@@ -102,33 +118,14 @@ enum FlowAqm {
     Above,
 }
 
-/// What concerns the queue as a whole.
-#[derive(Debug)]
-struct QueueState {
-    last_update: Time,
-    /// Bytes that have left since then, and those of them that are of flows which had to pay a short while ago.
-    served_bytes: u64,
-    signalled_bytes: u64,
-    /// The link's rate lately while busy, and the most that it was, which fades; in bytes per second.
-    recent_rate: f64,
-    peak_rate: f64,
-    /// What part of the peak rate was used lately.
-    load: f64,
-    /// Whether the link was idle since the last update, and when a flow last had to pay.
-    was_idle: bool,
-    last_drop: Time,
-    /// When a flow last began to pay.
-    last_signal_start: Time,
-    /// How many targets of delay a flow may keep.
-    target_scale: f64,
-}
-
-/// What a flow is served in one round; a full packet of Ethernet.
-const ROUND_BYTES: u64 = 1514;
+/// What a flow is served in one round.
+const ROUND_BYTES: u64 = FULL_PACKET_BYTES;
 /// Further ahead than this many rounds, packets wait in order of arrival.
 const MAX_ROUNDS: u64 = 16_384;
 /// Packets that are to leave first and have waited for this part of the target are overdue.
 const OVERDUE_TARGET_DIVISOR: i64 = 4;
+/// Of senders that expect frequent marks, packets that have waited for as long as so many full packets take.
+const L4S_OVERDUE_PACKETS: i64 = 3;
 /// A flow with no more than this left does not pay: with less than a packet in the queue it could only wait for its timer.
 const MAX_SPARED_BACKLOG_BYTES: u32 = 1514;
 /// Flows begin to pay an interval apart, so that they do not all slow down at once where one that does so makes room for the others;
@@ -139,29 +136,19 @@ const UNSPACED_SIGNAL_TARGETS: f64 = 3.0;
 const MAX_PENDING_DROPS: u32 = 4;
 /// No IP packet is larger; whatever claims to be may not stop the clock.
 const MAX_PACKET_BYTES: u32 = 65_535;
-/// A packet that has waited for so many targets is late. It is dropped where the link has become slow, that is, has less
-/// than this part of its peak rate.
+/// A packet that has waited for so many targets is late. It is dropped where the link has become slow.
 const MAX_DELAY_TARGETS: i64 = 5;
-const SLOW_RATE_RATIO: f64 = 0.5;
-/// How many bytes must have left for a rate, over how many targets it is smoothed, and for how many windows the peak is remembered.
-const MIN_RATE_SAMPLE_BYTES: u64 = 4 * ROUND_BYTES;
-const RATE_SMOOTHING_TARGETS: f64 = 0.5;
-const PEAK_MEMORY_WINDOWS: f64 = 2.0;
 /// Flows that had to pay at most so many windows ago are those that may leave the link idle for that.
 const RECENT_WINDOWS: i64 = 4;
-/// How much the delay that flows may keep rises for each window of the link's time that such flows use while the link falls idle
-/// in between, how much it falls in each window, and the maximum in targets.
-const TARGET_SCALE_INCREASE: f64 = 60.0;
-const TARGET_SCALE_DECREASE: f64 = 0.06;
-const MAX_TARGET_SCALE: f64 = 5.0;
-/// Who has slowed down too much still uses half of the link. Where less than this is used, over the longest round trip, those for whom
-/// the delay has risen are gone: it falls as fast as it has risen.
-const MIN_LOAD: f64 = 0.25;
-const ABSENT_SCALE_DECREASE: f64 = 10.0;
-
 impl Default for FairShareConfig {
     fn default() -> Self {
-        FairShareConfig { target: Span::from_millis(10), window: Span::from_secs(1), flows: 16_384, ecn: false }
+        FairShareConfig {
+            target: Span::from_millis(10),
+            window: Span::from_secs(1),
+            flows: 16_384,
+            ecn: false,
+            l4s: true,
+        }
     }
 }
 
@@ -170,7 +157,7 @@ impl DisciplineConfig for FairShareConfig {
     const SUMMARY: &'static str =
         "this project's own: one queue, from which flows are served in rounds and each keeps its own delay short";
     const TEST_SETTINGS: &'static [&'static str] =
-        &["fair-share:target=50us:window=500us:flows=8", "fair-share:target=50us:window=500us:flows=8:ecn=on"];
+        &["fair-share:target=50us:window=500us:flows=8", "fair-share:target=50us:window=500us:flows=8:ecn=on:l4s=off"];
     /// Flows keep their own delays short; room is for many of them.
     const DEFAULT_LIMIT: QueueLimit = QueueLimit::Packets(10_240);
     type Queue<P> = FairShare<P>;
@@ -191,6 +178,12 @@ impl DisciplineConfig for FairShareConfig {
             ),
             Parameter::new("flows", NUMBER_FORMAT, "number of flows told apart", |config: &mut Self| &mut config.flows),
             Parameter::new("ecn", SWITCH_FORMAT, ECN_HELP, |config: &mut Self| &mut config.ecn),
+            Parameter::new(
+                "l4s",
+                SWITCH_FORMAT,
+                "mark packets of ECT(1) early and often, and serve their flows first",
+                |config: &mut Self| &mut config.l4s,
+            ),
         ]
     }
 
@@ -225,6 +218,7 @@ impl DisciplineConfig for FairShareConfig {
             clock: 0,
             latest_finish: 0,
             last_was_served_first: false,
+            l4s_marks: RecurringEvent::default(),
             queue_state: QueueState::new(),
         }
     }
@@ -254,7 +248,7 @@ impl<P> FairShare<P> {
         let taken = taken.or_else(|| self.calendar.pop())?;
         self.last_was_served_first = taken.round == ServiceRound::Immediate;
         if self.last_was_served_first {
-            self.flows.get(taken.owner).is_served_first = false;
+            self.flows.get(taken.owner).first_bytes -= charged_bytes(taken.packet.size);
         }
         // With nothing left, nobody has anything to pay for.
         if self.calendar.packets() == 0 {
@@ -268,11 +262,15 @@ impl<P> FairShare<P> {
 
     /// Whether a packet of a round leaves though others are to leave first. It does not overtake one of its own flow.
     fn serves_round_next(&mut self, now: Time) -> bool {
-        let overdue = |arrival| now - arrival >= self.config.target / OVERDUE_TARGET_DIVISOR;
-        if !self.last_was_served_first || !self.calendar.next_immediate_arrival().is_some_and(overdue) {
+        let Some((arrival, first)) = self.calendar.next_immediate().filter(|_| self.last_was_served_first) else {
             return false;
-        }
-        self.calendar.next_owner().is_some_and(|owner| !self.flows.get(owner).is_served_first)
+        };
+        let least = self.config.target / OVERDUE_TARGET_DIVISOR;
+        // Who is ahead of its share by a few packets that take long is not yet in others' way.
+        let is_l4s = self.flows.get(first).is_l4s;
+        let overdue = if is_l4s { least.max(self.queue_state.packet_time() * L4S_OVERDUE_PACKETS) } else { least };
+        now - arrival >= overdue
+            && self.calendar.next_owner().is_some_and(|owner| self.flows.get(owner).first_bytes == 0)
     }
 
     /// What happens to the packet, which leaves now.
@@ -315,6 +313,22 @@ impl<P> FairShare<P> {
         AqmDecision::Served
     }
 
+    fn is_l4s(&mut self, taken: &TakenPacket<P>) -> bool {
+        self.config.l4s && l4s::is_l4s(&taken.packet, self.flows.get(taken.owner).is_l4s)
+    }
+
+    /// Whether a packet of a sender that expects frequent marks is marked as it leaves: for what it waited itself, and for what its flow
+    /// has had beyond its share, if another waits for that.
+    fn marks_l4s(&mut self, taken: &TakenPacket<P>, now: Time) -> bool {
+        let others_wait = self.calendar.next_owner().is_some_and(|owner| owner != taken.owner);
+        // Its own packet is not yet beyond it.
+        let lead = self.flows.get(taken.owner).finish.saturating_sub(self.clock + u64::from(taken.packet.size));
+        let waited = now - taken.packet.arrival;
+        let packet_time = self.queue_state.packet_time().as_secs_f64();
+        let scale = self.queue_state.l4s_lead_scale(self.config.target);
+        self.l4s_marks.recurs(l4s::marking_probability(waited, packet_time, others_wait.then_some(lead), scale))
+    }
+
     /// Whether any flow had to pay a short while ago.
     fn has_signalled_recently(&self, now: Time) -> bool {
         now - self.queue_state.last_drop < self.config.window * RECENT_WINDOWS
@@ -338,7 +352,7 @@ impl<P> FairShare<P> {
             let size = charged_bytes(packet.size);
             let flow = self.flows.get(owner);
             match turn {
-                ServiceRound::Immediate => flow.is_served_first = false,
+                ServiceRound::Immediate => flow.first_bytes -= size,
                 // It was the last of its flow, or waits beside it: what comes next takes its place.
                 ServiceRound::Round(round) => flow.position = flow.position.min(round * ROUND_BYTES),
             }
@@ -361,24 +375,31 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
         if flow.settle_pending_drop() {
             return packet.drop_into(DropCause::Aqm, drops);
         }
-        let turn = flow.charge_packet(size, clock);
+        let is_l4s = self.config.l4s && l4s::is_l4s(&packet, flow.is_l4s);
+        flow.is_l4s |= is_l4s;
+        let l4s_lead = is_l4s.then(|| self.queue_state.l4s_lead_scale(self.config.target));
+        let turn = flow.charge_packet(size, clock, l4s_lead);
         self.latest_finish = self.latest_finish.max(flow.finish).max(flow.position);
         let arrived = self.calendar.push(turn, packet, place);
         self.drop_to_limit(arrived, drops)
     }
 
     fn dequeue(&mut self, now: Time, drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
-        self.queue_state.update_target_scale(now, &self.config);
+        self.queue_state.update_target_scale(now, self.config.target, self.config.window);
         loop {
             let mut taken = self.next(now)?;
             let served = match self.aqm_decision(&taken, now) {
                 AqmDecision::Served => true,
-                AqmDecision::Marked => self.config.ecn && taken.packet.mark(),
+                // Who expects frequent marks has had them, and pays for not answering.
+                AqmDecision::Marked => self.config.ecn && !self.is_l4s(&taken) && taken.packet.mark(),
                 AqmDecision::Dropped => false,
             };
             if served {
                 let is_signalled = self.was_signalled_recently(taken.owner, now);
                 self.queue_state.record_departure(taken.packet.size, is_signalled);
+                if self.is_l4s(&taken) && self.marks_l4s(&taken, now) {
+                    taken.packet.mark();
+                }
                 return Some(taken.packet);
             }
             // What is not served is not charged, else who has to lose much would get less than a share.
@@ -398,7 +419,7 @@ impl<P> QueueDiscipline<P> for FairShare<P> {
         }
         let now = packet.arrival;
         self.queue_state.was_idle = true;
-        self.queue_state.update_target_scale(now, &self.config);
+        self.queue_state.update_target_scale(now, self.config.target, self.config.window);
         let owner = if self.has_signalled_recently(now) { self.flows.find(packet.flow) } else { None };
         let is_signalled = owner.is_some_and(|owner| self.was_signalled_recently(owner, now));
         self.queue_state.record_departure(packet.size, is_signalled);
@@ -436,89 +457,35 @@ impl FlowState {
         settles
     }
 
+    /// Whether the next packet of a flow that is ahead of its share leaves first all the same, before none of its own.
+    fn leaves_first_though_ahead(&self, size: u32, clock: u64, scale: u64) -> bool {
+        let lead = self.finish.saturating_sub(clock) + u64::from(size);
+        self.bytes == self.first_bytes
+            && self.bytes + size <= l4s::MAX_WAITING_BYTES
+            && lead <= l4s::max_lead_bytes(scale)
+    }
+
     /// Charges the flow for a packet, and says when that is to leave.
     #[inline]
-    fn charge_packet(&mut self, size: u32, clock: u64) -> ServiceRound {
-        let turn = if self.is_idle(clock) {
+    fn charge_packet(&mut self, size: u32, clock: u64, l4s_lead: Option<u64>) -> ServiceRound {
+        // An L4S flow has to its credit what it has left of its share lately.
+        let credit = l4s_lead.map_or(0, l4s::credit_bytes);
+        self.finish = self.finish.max(clock.saturating_sub(credit));
+        let turn = if self.is_idle(clock)
+            || l4s_lead.is_some_and(|scale| self.leaves_first_though_ahead(size, clock, scale))
+        {
             self.position = clock;
-            self.is_served_first = true;
+            self.first_bytes += size;
             ServiceRound::Immediate
         } else {
             // Who has lost packets catches up, but only twice as fast, lest it come in bursts.
             self.position = self.finish.max(self.position + u64::from(size / 2)).max(clock);
             ServiceRound::Round(self.position / ROUND_BYTES)
         };
-        self.finish = self.finish.max(clock) + u64::from(size);
+        self.finish += u64::from(size);
         self.bytes += size;
         turn
     }
-}
-
-impl QueueState {
-    fn new() -> Self {
-        QueueState {
-            last_update: Time::ZERO,
-            served_bytes: 0,
-            signalled_bytes: 0,
-            recent_rate: 0.0,
-            peak_rate: 0.0,
-            load: 0.0,
-            was_idle: false,
-            last_drop: Time::ZERO,
-            last_signal_start: Time::ZERO,
-            target_scale: 1.0,
-        }
-    }
-
-    /// Whether the link has far less than its rate of a short while ago.
-    fn is_slow(&self) -> bool {
-        self.recent_rate < SLOW_RATE_RATIO * self.peak_rate
-    }
-
-    /// A packet leaves that is of a flow which had to pay a short while ago, or of another one.
-    fn record_departure(&mut self, size: u32, is_signalled: bool) {
-        self.served_bytes += u64::from(size);
-        self.signalled_bytes += if is_signalled { size.into() } else { 0 };
-    }
-
-    /// Takes account of what has happened since the last update, if that is half a target ago.
-    ///
-    /// A link that is idle is wasted only if those still send who had to slow down: what they send in the meantime raises the
-    /// target, and an idle link on which they send nothing does not.
-    fn update_target_scale(&mut self, now: Time, config: &FairShareConfig) {
-        let elapsed = now - self.last_update;
-        if elapsed < config.target / 2 || (self.served_bytes < MIN_RATE_SAMPLE_BYTES && !self.was_idle) {
-            return;
-        }
-        self.last_update = now;
-        let (seconds, target, window) =
-            (elapsed.as_secs_f64(), config.target.as_secs_f64(), config.window.as_secs_f64());
-        let served = std::mem::take(&mut self.served_bytes) as f64;
-        let signalled = std::mem::take(&mut self.signalled_bytes) as f64;
-        let idled = std::mem::take(&mut self.was_idle);
-        self.peak_rate *= kept_part(seconds, window * PEAK_MEMORY_WINDOWS);
-        if !idled {
-            let kept = kept_part(seconds, target * RATE_SMOOTHING_TARGETS);
-            self.recent_rate = served / seconds + kept * (self.recent_rate - served / seconds);
-        }
-        self.peak_rate = self.peak_rate.max(self.recent_rate);
-        if self.peak_rate <= 0.0 {
-            // It was never busy: nobody has had to pay.
-            return;
-        }
-        let load = served / (self.peak_rate * seconds);
-        self.load = load + kept_part(seconds, window / SHORTEST_GAP_DIVISOR as f64) * (self.load - load);
-        let rise = if idled { TARGET_SCALE_INCREASE * signalled / (self.peak_rate * window) } else { 0.0 };
-        let fall = if self.load < MIN_LOAD { ABSENT_SCALE_DECREASE } else { TARGET_SCALE_DECREASE };
-        let scale = self.target_scale * (1.0 + rise) * kept_part(seconds * fall, window);
-        self.target_scale = scale.clamp(1.0, MAX_TARGET_SCALE);
-    }
-}
-
-/// What remains after a time of what fades within `memory`: close to an exponential where the steps are short, and the same on all
-/// machines.
-fn kept_part(elapsed: f64, memory: f64) -> f64 {
-    memory / (memory + elapsed)
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ pub struct Ack {
     pub acked: u32,
     /// Segments newly reported as delivered: in sequence or by SACK.
     pub delivered: u32,
+    /// Of these, the segments that queues have marked, for a controller that [counts marks](Controller::counts_marks); else none.
+    pub marked: u32,
     /// Segments that the sender newly considers lost.
     pub lost: u32,
     /// Round-trip time of the newest segment acknowledged, unless that was sent twice (Karn's rule).
@@ -66,6 +68,12 @@ pub trait Controller: fmt::Debug {
 
     /// Whether the controller sets its window in recovery too.
     fn sets_window_in_recovery(&self) -> bool {
+        false
+    }
+
+    /// Whether the controller is told how many segments were marked and answers that itself; else the sender treats a mark as a loss,
+    /// once a round trip (RFC 3168).
+    fn counts_marks(&self) -> bool {
         false
     }
 

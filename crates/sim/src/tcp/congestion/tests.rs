@@ -50,6 +50,7 @@ prop_compose! {
             now: Time::ZERO + times.0,
             acked,
             delivered,
+            marked: delivered / 2,
             lost,
             round_trip,
             smoothed_round_trip: times.1,

@@ -14,6 +14,11 @@ pub(super) trait WindowController: fmt::Debug {
     /// Something new was acknowledged.
     fn process_ack(&mut self, ack: &Ack);
 
+    /// As [`Controller::counts_marks`].
+    fn counts_marks(&self) -> bool {
+        false
+    }
+
     /// A loss, or a timeout that counts as one: gives the threshold to go down to.
     fn reduced_threshold(&mut self) -> u32;
 
@@ -33,6 +38,10 @@ impl<T: WindowController> Controller for T {
 
     fn threshold(&self) -> f64 {
         self.window_state().threshold()
+    }
+
+    fn counts_marks(&self) -> bool {
+        WindowController::counts_marks(self)
     }
 
     fn on_ack(&mut self, ack: &Ack) {

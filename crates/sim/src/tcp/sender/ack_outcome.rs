@@ -11,6 +11,8 @@ use kumade_units::{Span, Time};
 pub(super) struct AckOutcome {
     pub(super) acked: u32,
     pub(super) delivered: u32,
+    /// Segments that the receiver newly says were marked, for a controller that counts them.
+    pub(super) marked: u32,
     pub(super) lost: u32,
     pub(super) in_flight_before: u32,
     /// The one sent last of what was delivered.
@@ -49,6 +51,8 @@ impl Sender {
         if !self.has_sack() {
             self.count_duplicates(&mut outcome, duplicates, may_be_duplicate);
         }
+        // Of what delivers nothing the controller hears nothing: the next one tells it, too.
+        outcome.marked = if outcome.delivered > 0 { self.count_marks(ack.ce_packets) } else { 0 };
         outcome.is_late_original =
             outcome.acked > 0 && self.undo.as_ref().is_some_and(|undo| undo.answers_original(ack.timestamp_echo));
         if outcome.is_late_original && arrived_end > first {
@@ -65,6 +69,16 @@ impl Sender {
             }
         }
         outcome
+    }
+
+    /// How many marks are new to the sender, where the controller wants to know. What comes late and tells of fewer is old.
+    fn count_marks(&mut self, ce_packets: u32) -> u32 {
+        let new = ce_packets.wrapping_sub(self.ce_packets);
+        if !self.controller.counts_marks() || new > u32::MAX / 2 {
+            return 0;
+        }
+        self.ce_packets = ce_packets;
+        new
     }
 
     /// Without SACK, an acknowledgement of nothing new says that something has arrived; `before` is what others said so.
@@ -115,6 +129,7 @@ impl Sender {
             now,
             acked: outcome.acked,
             delivered: outcome.delivered,
+            marked: outcome.marked,
             lost: outcome.lost,
             round_trip: outcome.last_sent.map(|sent| now - sent),
             smoothed_round_trip: self.round_trips.smoothed().unwrap_or(Span::ZERO),

@@ -117,7 +117,7 @@ impl Sender {
             self.phase != RecoveryPhase::TimedOut || (self.has_sack() && self.scoreboard.retransmitted_count() < again);
         if self.phase != RecoveryPhase::Recovering && self.scoreboard.lost_count() > 0 && anew {
             self.enter_recovery(now);
-        } else if ack.ece && self.phase == RecoveryPhase::Open {
+        } else if ack.ece && self.phase == RecoveryPhase::Open && !self.controller.counts_marks() {
             self.begin_reduction(now);
             self.phase = RecoveryPhase::Reducing;
             self.undo = None;

@@ -253,7 +253,7 @@ fn the_peak_rate_is_remembered_for_as_long_at_any_target_and_rate() {
         let mut serve_packet = |state: &mut QueueState, mbit: f64| {
             now += Span::from_secs_f64(1500.0 * 8.0 / (mbit * 1e6));
             state.record_departure(1500, false);
-            state.update_target_scale(now, &config);
+            state.update_target_scale(now, config.target, config.window);
             now
         };
         while serve_packet(&mut state, mbit) < Time::ZERO + Span::from_secs(3) {}
