@@ -1,5 +1,4 @@
 use crate::name_lock::check_name;
-use crate::toml_value::read_table;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
@@ -7,7 +6,6 @@ use std::fmt::{self, Display};
 use std::ops::Range;
 use thiserror::Error;
 use toml::Spanned;
-use toml::de::DeTable;
 
 /// A configuration that makes no sense: where, what, and what to try.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -94,7 +92,7 @@ pub fn find_repeated<'n>(names: impl IntoIterator<Item = &'n Spanned<String>>) -
 /// # Errors
 /// It is none, or says what no such configuration has.
 pub fn parse_config<T: DeserializeOwned>(text: &str) -> Result<T, ConfigFault> {
-    DeTable::parse(text)
-        .and_then(|document| read_table(document.into_inner()))
-        .map_err(|error| ConfigFault::new(error.span().unwrap_or_default(), error.message().trim().replace('\n', ", ")))
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        ConfigFault::new(error.span().unwrap_or_default(), error.message().trim().replace('\n', ", "))
+    })
 }

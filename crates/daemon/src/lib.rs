@@ -36,7 +36,6 @@ mod socket_file;
 mod table;
 mod text_file;
 mod time_budget;
-mod toml_value;
 
 pub use changed_setting::ChangedSetting;
 pub use config_fault::{
@@ -61,7 +60,6 @@ pub use table::{
 };
 pub use text_file::read_text;
 pub use time_budget::TimeBudget;
-pub use toml_value::read_table;
 
 /// Its example is a test.
 #[cfg(doctest)]

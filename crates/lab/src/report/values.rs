@@ -23,24 +23,18 @@ impl Values {
     /// # Errors
     /// Where serialization fails; no case is known.
     pub(crate) fn from_rows<R: Serialize>(rows: &[R], columns: &str) -> serde_json::Result<Self> {
-        // By way of the text in which runs are recorded: of each kind of rows, one way of writing is compiled.
-        let values = rows.iter().map(|row| serde_json::from_str(&serde_json::to_string(row)?));
-        values.collect::<Result<_, _>>().map(|rows| Self::from_values(rows, columns))
-    }
-
-    fn from_values(rows: Vec<Value>, columns: &str) -> Self {
         let (arrays, columns): (Vec<_>, Vec<_>) = columns.split_whitespace().partition(|word| word.starts_with('*'));
         let columns: Vec<(&str, &str)> = columns.into_iter().map(name_and_path).collect();
         let mut lines = Vec::with_capacity(rows.len());
         for row in rows {
-            let mut own = vec![row];
+            let mut own = vec![serde_json::to_value(row)?];
             for array in &arrays {
                 own = own.into_iter().flat_map(|row| each_element(row, array.trim_start_matches('*'))).collect();
             }
             let values = |row: &Value| columns.iter().map(|(_, path)| value_of(row, path).clone()).collect();
             lines.extend(own.iter().map(values));
         }
-        Values { names: columns.iter().map(|(name, _)| (*name).to_owned()).collect(), lines }
+        Ok(Values { names: columns.iter().map(|(name, _)| (*name).to_owned()).collect(), lines })
     }
 
     /// The place of the column of that name.

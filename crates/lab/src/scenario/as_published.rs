@@ -4,6 +4,7 @@
 use super::refusal::Refusal;
 use crate::report::Statement;
 use serde::Deserialize;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 const SECTION: &str = "as-published";
@@ -27,12 +28,14 @@ pub(super) fn apply_section(document: &mut DeTable<'_>, is_chosen: bool) -> Resu
     let Some(section) = document.remove(SECTION) else {
         return if is_chosen { Err(Refusal::Invalid(missing())) } else { Ok(Vec::new()) };
     };
+    let span = section.span();
     let DeValue::Table(mut section) = section.into_inner() else { return Err(Refusal::Invalid(missing())) };
     let mut stated = DeTable::new();
     if let Some((key, statements)) = section.remove_entry(STATEMENTS) {
         stated.insert(key, statements);
     }
-    let StatementList { statements } = kumade_daemon::read_table(stated).map_err(Refusal::Malformed)?;
+    let StatementList { statements } =
+        StatementList::deserialize(toml::Deserializer::from(Spanned::new(span, stated))).map_err(Refusal::Malformed)?;
     let section = if is_chosen { section } else { DeTable::new() };
     for (key, value) in section {
         document.remove(&**key.get_ref());

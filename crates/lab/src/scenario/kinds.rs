@@ -14,9 +14,11 @@ use crate::multipath::MultipathExperiment;
 use crate::nat_session::NatSessionExperiment;
 use crate::nearest_name::{advice_for, nearest_of};
 use crate::study::{AnyScenario, Experiment, FindFile, Overrides, RunRecord, Scenario, ScenarioSource};
+use serde::Deserialize;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use toml::Spanned;
 use toml::de::DeTable;
 
 /// A new kind is a line here. A file that does not name its kind is of the first that has this key.
@@ -35,9 +37,10 @@ const KINDS: [Kind; 8] = [
 pub(super) struct Kind {
     name: &'static str,
     guessed_by: &'static str,
-    read: fn(DeTable<'_>, &Overrides, FindFile<'_>) -> ReadResult,
+    read: fn(Document<'_>, &Overrides, FindFile<'_>) -> ReadResult,
 }
 
+type Document<'a> = Spanned<DeTable<'a>>;
 type ReadResult = Result<Box<dyn AnyScenario>, Refusal>;
 
 impl Kind {
@@ -47,8 +50,8 @@ impl Kind {
     }
 }
 
-fn read<S: Scenario + AnyScenario>(document: DeTable<'_>, given: &Overrides, beside: FindFile<'_>) -> ReadResult {
-    let file: S::File = kumade_daemon::read_table(document).map_err(Refusal::Malformed)?;
+fn read<S: Scenario + AnyScenario>(document: Document<'_>, given: &Overrides, beside: FindFile<'_>) -> ReadResult {
+    let file = S::File::deserialize(toml::Deserializer::from(document)).map_err(Refusal::Malformed)?;
     if let Some(option) = given.unsupported_option(S::OPTIONS) {
         return Err(Refusal::Invalid(format!("{option} does not apply to {}, and this is one", S::ABOUT)));
     }
@@ -105,17 +108,17 @@ pub(super) fn read_scenario(
         let advice = nearest_name(cause.message());
         ScenarioError::Malformed { origin: origin.to_owned(), cause: Box::new(cause), advice }
     };
-    let mut document = DeTable::parse(text).map_err(malformed)?.into_inner();
-    let name = document.get("name").and_then(|name| name.get_ref().as_str()).unwrap_or(origin).to_owned();
+    let mut document = DeTable::parse(text).map_err(malformed)?;
+    let name = document.get_ref().get("name").and_then(|name| name.get_ref().as_str()).unwrap_or(origin).to_owned();
     let refused = |refusal| match refusal {
         Refusal::Malformed(cause) => malformed(cause),
         Refusal::Invalid(reason) => ScenarioError::Invalid { name: name.clone(), reason },
     };
-    expand_elements(&mut document).map_err(|reason| refused(Refusal::Invalid(reason)))?;
-    let mut statements = apply_section(&mut document, overrides.as_published).map_err(refused)?;
-    let named = document.remove("kind");
+    expand_elements(document.get_mut()).map_err(|reason| refused(Refusal::Invalid(reason)))?;
+    let mut statements = apply_section(document.get_mut(), overrides.as_published).map_err(refused)?;
+    let named = document.get_mut().remove("kind");
     let named = named.map(|kind| (kind.get_ref().as_str().unwrap_or_default().to_owned(), kind.span().start));
-    let guessed = || kinds.iter().find(|kind| document.contains_key(kind.guessed_by));
+    let guessed = || kinds.iter().find(|kind| document.get_ref().contains_key(kind.guessed_by));
     let kind = match &named {
         Some((named, _)) => kinds.iter().find(|kind| kind.name == *named),
         None => guessed().or(kinds.last()),
