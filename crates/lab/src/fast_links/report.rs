@@ -190,7 +190,10 @@ mod tests {
             (Some(0.5), Some(Rate::from_mbit(9250)))
         );
         assert!((path.median_error_ratio.unwrap() - 0.0525).abs() < 1e-9, "{path:?}");
-        assert_eq!(path.refusals, [("sender-limited: it sent …".to_owned(), 2)].into());
+        assert_eq!(
+            path.refusals,
+            [("sender-limited: the path carried the highest rate that could be sent, …".to_owned(), 2)].into()
+        );
         let text = report.to_text();
         assert!(text.contains("udp: 2 of 4 values, median error 5.25 %"), "{text}");
         assert!(text.contains("2 of 4 measurements were wrong with confidence"), "{text}");
