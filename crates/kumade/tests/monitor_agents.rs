@@ -145,10 +145,6 @@ fn a_budget_and_a_taken_port_are_told_and_a_silent_agent_is_one_alert() {
 
         let is_refused = |run: &Value| texts(&run["error"]).contains("refused the measurement");
         assert!(eventually(|| mesh.runs().iter().any(is_refused)), "{:?}\n{}", mesh.runs(), mesh.logs());
-        // Then nothing begins, and what was missed has the cause.
-        let missed = || texts(&mesh.status()["schedule"]["missed"]);
-        let cause = "berlin is not free: the budget of 100000b in 24 hours is used up";
-        assert!(eventually(|| missed().contains(cause)), "{}\n{}", missed(), mesh.logs());
         let used = || berlin()["used_bytes"].as_u64().unwrap_or(0);
         assert!(eventually(|| used() > 0), "{}", berlin());
         assert!(used() <= 100_000 && berlin()["bytes_per_day"] == 100_000, "{}", berlin());
