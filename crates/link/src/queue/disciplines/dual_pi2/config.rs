@@ -3,7 +3,9 @@ use crate::queue::parameter::{
 };
 use kumade_units::{ConfigError, Span};
 
-/// The settings of [`DualPi2`](super::DualPi2); the default is that of Linux's `sch_dualpi2`, which follows RFC 9332, appendix A.
+/// The settings of [`DualPi2`](super::DualPi2); the default is that of Linux's `sch_dualpi2`, which follows RFC 9332, appendix A. There,
+/// no other packet has to wait in the L4S queue for one to be marked (`min_qlen_step` is 0), and time shift is not offered:
+/// twice the target is this project's choice.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DualPi2Config {
     /// The delay of the classic queue that the controller steers to.
