@@ -16,8 +16,7 @@ struct StatementList {
     statements: Vec<Statement>,
 }
 
-/// Takes the section out of a file. Where it `is_chosen`, its keys replace those of the file. Returns what it
-/// states.
+/// Takes the section out of a file. Where it `is_chosen`, its keys replace those of the file. Returns what it states.
 ///
 /// # Errors
 /// It is chosen and there is none, or it is not written as such a section.
@@ -36,8 +35,7 @@ pub(super) fn apply_section(document: &mut DeTable<'_>, is_chosen: bool) -> Resu
     }
     let StatementList { statements } =
         StatementList::deserialize(toml::Deserializer::from(Spanned::new(span, stated))).map_err(Refusal::Malformed)?;
-    let section = if is_chosen { section } else { DeTable::new() };
-    for (key, value) in section {
+    for (key, value) in section.into_iter().filter(|_| is_chosen) {
         document.remove(&**key.get_ref());
         document.insert(key, value);
     }
