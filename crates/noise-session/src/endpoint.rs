@@ -118,11 +118,11 @@ impl Endpoint {
     }
 
     /// The routes by which the peer may be reached; initiations try one after the other, a new one at once. Authentic handshake messages
-    /// from elsewhere replace the address of their path.
+    /// from elsewhere replace the address of their path; initiations go on to try the one that was given, in turn.
     pub fn set_routes(&mut self, id: PeerId, routes: Vec<Route>, now: Time) {
         let before = self.peers.get(&id).map(|peer| peer.routes.clone()).unwrap_or_default();
         self.update_peer(id, |peer| {
-            peer.routes = routes;
+            (peer.routes, peer.given_routes) = (routes.clone(), routes);
             let new = peer.routes.iter().copied().find(|route| !before.contains(route));
             if let Some(attempt) = &mut peer.attempt {
                 attempt.retry_now(new, now);

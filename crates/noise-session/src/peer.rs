@@ -50,6 +50,8 @@ pub(crate) struct PeerHandshakes {
     pub(crate) psk: PresharedKey,
     pub(crate) macs: MacKeys,
     pub(crate) routes: Vec<Route>,
+    /// Those that were given; `routes` may have learned addresses in their place.
+    pub(crate) given_routes: Vec<Route>,
     /// The route of the last handshake message that was authentic.
     pub(crate) last_route: Option<Route>,
     /// The greatest timestamp of its initiations.
@@ -130,6 +132,7 @@ impl PeerHandshakes {
             psk,
             macs: MacKeys::for_receiver(&key),
             routes: Vec::new(),
+            given_routes: Vec::new(),
             last_route: None,
             greatest_timestamp: None,
             timestamp_floor: TimestampFloor::default(),
@@ -247,12 +250,17 @@ impl PeerHandshakes {
         if now >= attempt.give_up_at { DueAction::GiveUp } else { DueAction::Initiate }
     }
 
-    /// The route for the next initiation: one after the other, since some may be dead.
+    /// The route for the next initiation: one after the other, since some may be dead. So may be an address that was learned, at both
+    /// ends, so that the given ones are tried, too.
     pub(crate) fn next_initiation_route(&self) -> Option<Route> {
         let attempt = self.attempt.as_ref()?;
-        let sent = attempt.initiations_sent as usize;
+        let given = self.given_routes.iter().filter(|given| !self.routes.contains(given));
+        let mut routes = self.routes.iter().chain(given).copied();
         let new = attempt.next_route.filter(|route| self.routes.contains(route));
-        new.or_else(|| self.routes.get(sent.checked_rem(self.routes.len())?).copied())
+        new.or_else(|| {
+            let count = routes.clone().count();
+            routes.nth((attempt.initiations_sent as usize).checked_rem(count)?)
+        })
     }
 
     /// The route for a keepalive: that by which the peer was heard last, unless it is none of its routes any more.
@@ -472,6 +480,14 @@ mod tests {
         assert!(peer.learn_route(route(0, 2)));
         assert_eq!(peer.routes, [route(1, 1), route(0, 2)]);
         assert_eq!(peer.keepalive_route(), Some(route(0, 2)));
+        // Initiations try the given ones, too.
+        peer.given_routes = vec![route(0, 1), route(1, 1)];
+        peer.connect(Time::ZERO);
+        let initiations = (0..3).map(|sent| {
+            peer.attempt.as_mut().unwrap().initiations_sent = sent;
+            peer.next_initiation_route().unwrap()
+        });
+        assert_eq!(initiations.collect::<Vec<_>>(), [route(1, 1), route(0, 2), route(0, 1)]);
         // As where a path leaves by another interface since.
         peer.routes = vec![route(1, 3)];
         assert_eq!(peer.keepalive_route(), Some(route(1, 3)));

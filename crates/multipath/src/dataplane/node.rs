@@ -238,7 +238,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         self.replace_remotes(parts, changed, now);
         if let Some(endpoint) = self.handshakes.endpoint() {
             for remote in &self.remotes {
-                endpoint.set_routes(remote.peer, remote.routes().collect(), now);
+                endpoint.set_routes(remote.peer, remote.handshake_routes(), now);
             }
         }
         Ok(places)
@@ -415,7 +415,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             endpoint.reconnect(remote.peer, now);
         }
         // By the route that is new.
-        endpoint.set_routes(remote.peer, remote.routes().collect(), now);
+        endpoint.set_routes(remote.peer, remote.handshake_routes(), now);
     }
 
     /// A route leads nowhere from now on: its connection has ended.
@@ -424,7 +424,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         let Some(remote) = remote.filter(|remote| remote.route(path) == Some(route)) else { return };
         remote.set_route(path, None, now);
         if let Some(endpoint) = self.handshakes.endpoint() {
-            endpoint.set_routes(remote.peer, remote.routes().collect(), now);
+            endpoint.set_routes(remote.peer, remote.handshake_routes(), now);
         }
     }
 
@@ -441,7 +441,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         if let Some(endpoint) = self.handshakes.endpoint() {
             endpoint.reconnect(remote.peer, now);
             // By the route that is new.
-            endpoint.set_routes(remote.peer, remote.routes().collect(), now);
+            endpoint.set_routes(remote.peer, remote.handshake_routes(), now);
         }
     }
 

@@ -52,7 +52,10 @@ pub(crate) struct Remote<B> {
     resequencer: Resequencer<PacketBuffer<B>>,
     receivers: Vec<PathReceiver>,
     mtus: PathMtus,
+    /// Where the peer is reached: where its last authentic datagram came from.
     routes: Vec<Option<Route>>,
+    /// Where it is to be reached by the configuration, or by its name.
+    configured_routes: Vec<Option<Route>>,
     /// Connections led to it at some time.
     had_connection: bool,
     /// When one last brought a packet.
@@ -103,6 +106,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             has_path_failed: vec![false; routes.len()],
             is_restarting: vec![false; routes.len()],
             restarted_at: None,
+            configured_routes: routes.clone(),
             routes,
             had_connection: false,
             last_connection_data: None,
@@ -163,6 +167,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         }
         self.shared_paths = paths;
         self.routes.resize(count, None);
+        self.configured_routes.resize(count, None);
         self.receivers.resize(count, PathReceiver::new());
         self.path_failures.resize(count, 0);
         self.has_path_failed.resize(count, false);
@@ -173,6 +178,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             let (is_used, was_used) = (place < self.path_count, place < before);
             let given_before = given.routes.get(place).copied().flatten().filter(|_| was_used);
             let route = self.config.routes[place];
+            if route != given_before {
+                self.configured_routes[place] = route;
+            }
             // The far end's name may have led there already.
             let is_elsewhere = route.is_some() && route != given_before && route != self.routes[place];
             if !is_used {
@@ -308,6 +316,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     /// Where the peer is reached on each path, as far as known.
     pub(crate) fn routes(&self) -> impl Iterator<Item = Route> {
         self.routes.iter().flatten().copied()
+    }
+
+    /// Those, and where it is to be reached by the configuration or its name.
+    pub(crate) fn handshake_routes(&self) -> Vec<Route> {
+        let configured = self.configured_routes.iter().flatten().filter(|route| !self.routes.contains(&Some(**route)));
+        self.routes().chain(configured.copied()).collect()
     }
 
     /// A packet for a network of the peer.
@@ -483,9 +497,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         loop {
             let Transmission { path, counter, packet, .. } = self.bond.next_transmission(now)?;
             // A path without an address is not enabled.
-            let Some(to) = self.routes[path.index()] else { continue };
+            let Some(mut to) = self.routes[path.index()] else { continue };
             let (ds_field, datagram) = match packet {
                 None => {
+                    to = self.other_route(path).filter(|_| counter % 2 == 0).unwrap_or(to);
                     let probe = Message::Probe(Probe { counter: counter as u32, size: PROBE_BYTES });
                     (DsField::default(), encode_message(&probe, buffers))
                 }
@@ -494,6 +509,13 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             self.mtus.record_sent(path, datagram.len());
             return Some(UnsealedDatagram { path, route: to, ds_field, datagram });
         }
+    }
+
+    /// Where the peer is to be reached by the configuration or its name, for probes of a path that is down: the address that it had last
+    /// may be gone, at both ends, so that neither would hear of another one.
+    fn other_route(&self, path: PathId) -> Option<Route> {
+        let is_up = self.bond.status(path).is_none_or(|status| status.state == PathState::Up);
+        self.configured_routes[path.index()].filter(|_| !is_up && self.transport(path) == OuterTransport::Udp)
     }
 
     /// The text of an authentic datagram that came over a path. Returns whether there was a packet in it; `None` if it was no message.
@@ -659,6 +681,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         }
         self.apply_mtu(path, now);
         self.routes[path.index()] = Some(route);
+        self.configured_routes[path.index()] = Some(route);
         self.bond.set_enabled(path, true, now);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::world::{PathModel, World, model};
 use kumade_multipath::dataplane::RemoteConfig;
-use kumade_multipath::{PathPolicy, PathSet};
+use kumade_multipath::{PathPolicy, PathSet, PathState};
 use kumade_noise_session::PresharedKey;
 use kumade_packet::Ecn;
 use kumade_units::{Span, Time};
@@ -42,6 +42,32 @@ fn a_path_that_dies_stops_nothing_for_long_and_is_used_again() {
     world.run(0, 12, Time::ZERO + Span::from_secs(24));
     assert!(world.goodput(1, before, Span::from_secs(4)) > 11.5, "both paths'");
     assert!(is_ordered(&world.received[1]));
+}
+
+/// Each end had learned an address that the other one no longer has, and sent there as long as the path was down: for ever.
+#[test]
+fn a_path_returns_where_both_ends_have_moved_whether_they_have_moved_back_or_not() {
+    for has_moved_back in [true, false] {
+        let mut world = World::new(4, PathPolicy::Weighted, vec![model(8, 10), model(8, 20)]);
+        world.run(0, 4, Time::ZERO + Span::from_secs(2));
+        for own in 0..2 {
+            world.moved.insert((own, 1));
+            world.run(0, 4, world.now + Span::from_secs(2));
+            let path = &world.nodes[1 - own].remote_statuses()[0].paths[1];
+            assert_eq!(path.status.state, PathState::Up, "node {own} was followed");
+        }
+        world.paths[1].is_cut = true;
+        world.run(0, 4, world.now + Span::from_secs(4));
+        world.paths[1].is_cut = false;
+        if has_moved_back {
+            world.moved.clear();
+        }
+        world.run(0, 4, world.now + Span::from_secs(15));
+        for own in 0..2 {
+            let state = world.nodes[own].remote_statuses()[0].paths[1].status.state;
+            assert_eq!(state, PathState::Up, "node {own}, has moved back: {has_moved_back}");
+        }
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use kumade_packet::{Classification, Ecn};
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 
 type Buffer = Box<Vec<u8>>;
@@ -64,6 +64,8 @@ pub struct World {
     keys: [PrivateKey; 2],
     choice: PathPolicy,
     pub paths: Vec<PathModel>,
+    /// Nodes with another address on a path than the other one is configured with.
+    pub moved: BTreeSet<(usize, usize)>,
     /// For each direction and path: when the bottleneck is free.
     free: [Vec<Time>; 2],
     /// By time and order.
@@ -96,6 +98,7 @@ impl World {
             keys,
             choice,
             paths,
+            moved: BTreeSet::new(),
             free,
             under_way,
             sent: 0,
@@ -257,11 +260,13 @@ impl World {
     fn carry(&mut self, (own, shard): (usize, usize), to: Route, ecn: Ecn, datagram: Vec<u8>) {
         let path = usize::from(to.path);
         let PathModel { rate, delay, loss, is_cut, marks, max_bytes } = self.paths[path];
+        let (own_address, far_address) = (self.address(own, path), self.address(1 - own, path));
         let free = &mut self.free[own][path];
         let start = (*free).max(self.now);
         let is_too_large = datagram.len() + OUTER_BYTES > max_bytes;
         if is_cut
             || is_too_large
+            || to.address.ip() != far_address.ip()
             || (loss > 0 && self.random.random_range(0..loss) == 0)
             || start - self.now > Span::from_millis(200)
         {
@@ -269,11 +274,16 @@ impl World {
         }
         *free = start + rate.time_for((datagram.len() + OUTER_BYTES) as u64);
         self.sent += 1;
-        let mut from = Route { path: to.path, address: address(own, path) };
+        let mut from = Route { path: to.path, address: own_address };
         from.address.set_port(PORT + shard as u16);
         let far = usize::from(to.address.port() - PORT);
         let ecn = if marks && ecn != Ecn::NotEct { Ecn::Ce } else { ecn };
         self.under_way.insert((*free + delay, self.sent), ((1 - own, far), from, ecn, datagram));
+    }
+
+    /// Where a node is on a path.
+    fn address(&self, node: usize, path: usize) -> SocketAddr {
+        address(node + if self.moved.contains(&(node, path)) { 100 } else { 0 }, path)
     }
 
     /// Megabits per second that arrived at `to` since as many had.
