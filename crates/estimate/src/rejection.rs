@@ -1,9 +1,11 @@
 //! Why single trains are left out.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Why a train was not used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// Why a train was not used. Documents have its name, as `receiver-stalled`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Rejection {
     /// Too many packets or time stamps are missing.
@@ -15,18 +17,6 @@ pub enum Rejection {
     PathStalled,
     /// The congestion window, or another limit of the sending transport, delayed packets against the plan.
     SendingDisturbed,
-}
-
-impl Rejection {
-    /// Its name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Rejection::PacketsMissing => "packets-missing",
-            Rejection::ReceiverStalled => "receiver-stalled",
-            Rejection::PathStalled => "path-stalled",
-            Rejection::SendingDisturbed => "sending-disturbed",
-        }
-    }
 }
 
 impl fmt::Display for Rejection {

@@ -160,7 +160,7 @@ pub fn report_one_way(
     let model = match ClockModel::fit(samples, &references) {
         Ok(model) => model,
         Err(error) => {
-            report.reason = Some(error.to_string());
+            report.reason = Some(error);
             return None;
         }
     };

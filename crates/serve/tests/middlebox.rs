@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::{DEADLINE, RunningServer};
-use kumade_client::report::{ProxySign, Warning};
+use kumade_client::report::{ProxySign, Rejection, Warning};
 use kumade_client::{Error, MeasureConfig, measure};
 use kumade_measurement::RequestedBudget;
 use kumade_measurement::{Directions, Event, TransportChoice};
@@ -49,7 +49,7 @@ fn a_relay_with_other_headers_on_its_far_side_leaves_the_ends_in_step_and_is_nam
         assert_eq!(direction.transport, Transport::Rake);
         assert!(direction.warnings.contains(&proxy), "{:?}", direction.warnings);
         // Out of step, packets would be missing of every train; on a busy machine they may be of some, whose stamps come too late.
-        let missing = direction.trains_rejected_reasons.get("packets-missing").copied().unwrap_or(0);
+        let missing = direction.trains_rejected_reasons.get(&Rejection::PacketsMissing).copied().unwrap_or(0);
         assert!(missing < direction.trains + direction.trains_rejected, "{direction:?}");
     }
 }

@@ -5,10 +5,12 @@ use super::sample::{ClockReference, OneWaySample};
 use super::steps;
 use kumade_probe_train::Estimate;
 use kumade_units::{Direction, Span, Time};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Why nothing can be said of the far clock's offset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+/// Why nothing can be said of the far clock's offset. Documents have its sentence alone, as which it is read again.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
 #[non_exhaustive]
 pub enum ClockModelError {
     /// No packet arrived at the far end.
@@ -20,6 +22,21 @@ pub enum ClockModelError {
     /// Too many steps would be needed to explain the stamps.
     #[error("the clocks do not run evenly: too many steps would be needed to explain the time stamps")]
     Unsteady,
+    /// The sentence of a document that was read.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<String> for ClockModelError {
+    fn from(words: String) -> Self {
+        ClockModelError::Other(words)
+    }
+}
+
+impl From<ClockModelError> for String {
+    fn from(error: ClockModelError) -> Self {
+        error.to_string()
+    }
 }
 
 /// A clock was set during the measurement.

@@ -135,7 +135,7 @@ fn note_lines(report: &Report, view: &SummaryView) -> Vec<String> {
         notes.extend(warnings.map(|warning| ("warning: ", warning.to_string())));
     }
     if let Some(reason) = report.delay.as_ref().and_then(|delay| delay.reason.as_ref()) {
-        notes.push(("no delay: ", reason.clone()));
+        notes.push(("no delay: ", reason.to_string()));
     }
     let style = |first: &str| if first == "warning: " { &view.styles.warning } else { &view.styles.fault };
     let painted = notes.iter().flat_map(|(first, text)| {

@@ -4,7 +4,7 @@ use super::clock::ClockReport;
 use super::figures::SecondsWithBounds;
 use super::packets::PacketReport;
 use super::warning::Warning;
-use kumade_estimate::delay::{ClockModel, Delays};
+use kumade_estimate::delay::{ClockModel, ClockModelError, Delays};
 use kumade_probe_train::Estimate;
 use kumade_units::{Direction, Span};
 use schemars::JsonSchema;
@@ -34,7 +34,8 @@ pub struct DelayReport {
     /// One-way delay from the peer to this host while packet trains load that direction; null if none did.
     pub down_loaded: Option<DelayFigures>,
     /// Why values are missing; null if none are.
-    pub reason: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub reason: Option<ClockModelError>,
     /// The peer's clock relative to this host's; null if unknown.
     pub clock: Option<ClockReport>,
     /// Packet counts of the round trip; null if packets travelled in one direction only.

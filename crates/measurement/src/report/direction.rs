@@ -4,7 +4,7 @@ use super::load::LoadReport;
 use super::load_balancing::LoadBalancingReport;
 use super::warning::Warning;
 use crate::series::Cost;
-use kumade_estimate::{Outcome, Reason};
+use kumade_estimate::{Outcome, Reason, Rejection};
 use kumade_probe_train::{Estimate, Transport};
 use kumade_units::Rate;
 use schemars::JsonSchema;
@@ -68,7 +68,8 @@ pub struct DirectionReport {
     /// Trains rejected.
     pub trains_rejected: u32,
     /// Trains rejected, by cause.
-    pub trains_rejected_reasons: BTreeMap<String, u32>,
+    #[schemars(with = "BTreeMap<String, u32>")]
+    pub trains_rejected_reasons: BTreeMap<Rejection, u32>,
     /// Circumstances that limit the validity of the value.
     #[schemars(with = "Vec<String>")]
     pub warnings: Vec<Warning>,
@@ -110,7 +111,7 @@ impl DirectionReport {
             duration_seconds: cost.duration.as_secs_f64(),
             trains: outcome.trains_used,
             trains_rejected: rejected.values().sum(),
-            trains_rejected_reasons: rejected.iter().map(|(why, &count)| (why.name().to_owned(), count)).collect(),
+            trains_rejected_reasons: rejected.clone(),
             warnings,
         }
     }
@@ -163,7 +164,6 @@ impl fmt::Display for DirectionReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kumade_estimate::Rejection;
     use kumade_units::Span;
 
     fn outcome() -> Outcome {
@@ -196,7 +196,7 @@ mod tests {
         assert!(!refused.to_string().contains("at least"), "{refused}");
         assert_eq!(report.warnings, [Warning::Estimate(kumade_estimate::Warning::ShortQueue)]);
         assert_eq!((report.trains, report.trains_rejected), (7, 2));
-        assert_eq!(report.trains_rejected_reasons, [("receiver-stalled".to_owned(), 2)].into());
+        assert_eq!(report.trains_rejected_reasons, [(Rejection::ReceiverStalled, 2)].into());
     }
 
     #[test]

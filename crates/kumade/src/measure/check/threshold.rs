@@ -231,9 +231,9 @@ impl Finding {
     }
 
     fn from_delays(metric: Metric, label: &str, figures: Option<&DelayFigures>, report: &Report) -> Self {
-        let reason = report.delay.as_ref().and_then(|delay| delay.reason.as_deref());
+        let reason = report.delay.as_ref().and_then(|delay| delay.reason.as_ref());
         figures.map_or_else(
-            || Finding::unknown(metric, label, reason.unwrap_or("no value")),
+            || Finding::unknown(metric, label, &reason.map_or("no value".to_owned(), ToString::to_string)),
             |figures| Finding::from_estimate(metric, label, figures.median_seconds),
         )
     }
