@@ -15,10 +15,11 @@ const MIN_USABLE_GAP: Span = Span::from_micros(20);
 const MAX_STAMP_LEAD: Span = Span::from_millis(1);
 /// A packet that takes no longer from the program to the device has met no queue, but a busy host at most …
 const MAX_UNQUEUED_DELAY: Span = Span::from_micros(300);
-/// … which seldom delays so many packets of a train …
+/// … which seldom delays so many packets of a train and a tenth of them …
 const MIN_QUEUED_PACKETS: usize = 3;
-/// … and a tenth of them.
 const QUEUED_FRACTION_DIVISOR: usize = 10;
+/// … or so many of a short one and half of it: a token bucket lets the first two packets of the shortest trains, which have four, pass at once.
+const MIN_QUEUED_PACKETS_OF_FEW: usize = 2;
 /// Poll interval when waiting for time stamps.
 const POLL_INTERVAL: Span = Span::from_micros(200);
 
@@ -87,12 +88,23 @@ impl SentPackets {
     /// Whether this host's own interface held many packets back: how long they were in its queue discipline is known from the stamps before and
     /// behind it alone. From the system call on, a packet may have waited for a busy host as well, or in TCP.
     pub(crate) fn is_queued_locally(&self) -> bool {
-        let waited = |packet: &&SentPacket| {
-            let stamps = packet.queue_stamp.zip(packet.kernel_stamp);
+        self.are_many_held(|packet| packet.queue_stamp)
+    }
+
+    /// Whether that may be so, which stamps before the queue discipline would tell.
+    pub(crate) fn may_be_queued_locally(&self) -> bool {
+        self.are_many_held(|packet| packet.queue_stamp.or(Some(packet.user_stamp)))
+    }
+
+    /// Whether many packets took long to the device from this time on.
+    fn are_many_held(&self, since: impl Fn(&SentPacket) -> Option<Time>) -> bool {
+        let is_held = |packet: &&SentPacket| {
+            let stamps = since(packet).zip(packet.kernel_stamp);
             stamps.is_some_and(|(before, behind)| behind - before > MAX_UNQUEUED_DELAY)
         };
-        let held = self.packets.iter().filter(waited).count();
+        let held = self.packets.iter().filter(is_held).count();
         held >= MIN_QUEUED_PACKETS && held * QUEUED_FRACTION_DIVISOR >= self.packets.len()
+            || held >= MIN_QUEUED_PACKETS_OF_FEW && held * 2 >= self.packets.len()
     }
 
     /// Records the kernel's time stamp of the packet at `place`. The first one counts: TCP stamps retransmissions, too.
@@ -307,6 +319,23 @@ mod tests {
         assert_eq!(train.stamp_source, StampSource::Queue);
         let sent: Vec<_> = train.departures.iter().map(|d| d.sent.unwrap()).collect();
         assert_eq!((sent[6], sent[7], sent[19]), (time_at_micros(7), time_at_micros(7), time_at_micros(20)));
+    }
+
+    /// Stamps before the own interface's queue were asked for only where there were some: never, so that the host seemed to send no faster.
+    #[test]
+    fn a_queue_of_the_own_interface_is_suspected_before_it_is_known() {
+        // Those of a short train that a token bucket does not let pass at once.
+        for (count, held) in [(20, 10), (4, 2), (3, 2)] {
+            let mut sent_packets = SentPackets::new(count);
+            for i in 0..count {
+                let place = sent_packets.record_packet(i, 100, time_at_micros(i.into()));
+                let wait = if i >= count - held { 40_000 } else { 3 };
+                sent_packets.set_kernel_stamp(place, time_at_micros(i64::from(i) + wait));
+            }
+            assert!(sent_packets.may_be_queued_locally() && !sent_packets.is_queued_locally(), "{count}");
+            (0..count).for_each(|i| sent_packets.set_queue_stamp(i as usize, time_at_micros(i64::from(i) + 1)));
+            assert!(sent_packets.is_queued_locally(), "{count}");
+        }
     }
 
     /// "Packets waited in the queue of the sender's own interface" was said where there was none: TCP, or a busy host, held them before it.

@@ -186,7 +186,7 @@ impl TcpProbes {
         await_stamps(&mut sent_packets, quiet, |sent_packets| {
             self.probe_connections.iter_mut().for_each(|slot| slot.collect_stamps(sent_packets))
         });
-        if !self.has_queue_stamps && sent_packets.is_queued_locally() {
+        if !self.has_queue_stamps && sent_packets.may_be_queued_locally() {
             self.has_queue_stamps = true;
             for stream in self.probe_connections.iter().filter_map(|slot| slot.stream.as_ref()) {
                 // Without them, the program's own clock readings are used.

@@ -138,7 +138,7 @@ impl UdpProbes {
             await_stamps(&mut sent_packets, quiet, |sent_packets| while self.collect_stamp(first_key, sent_packets) {});
         }
         self.transmit_stamps.has_seen_stamps |= sent_packets.has_kernel_stamps();
-        if !self.transmit_stamps.has_queue_stamps && sent_packets.is_queued_locally() {
+        if !self.transmit_stamps.has_queue_stamps && sent_packets.may_be_queued_locally() {
             self.transmit_stamps.has_queue_stamps = stamp::add_queue_stamps(&self.socket, false).is_ok();
         }
         Ok(sent_packets.finish())
