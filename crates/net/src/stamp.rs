@@ -78,13 +78,14 @@ pub fn enable_transmit(socket: &impl AsFd, is_tcp: bool) -> io::Result<u32> {
     count_from_acknowledged(socket)
 }
 
-/// Has packets stamped also as they enter the interface's queue discipline, on a socket of [`enable_transmit`], whose count goes
-/// on.
+/// Has packets stamped also as they enter the interface's queue discipline, or no more, on a socket of [`enable_transmit`], whose count
+/// goes on.
 ///
 /// # Errors
 /// Where the kernel has no such stamps.
-pub fn add_queue_stamps(socket: &impl AsFd, is_tcp: bool) -> io::Result<()> {
-    let flags = RECEIVE_FLAGS | TRANSMIT_FLAGS | libc::SOF_TIMESTAMPING_TX_SCHED;
+pub fn set_queue_stamps(socket: &impl AsFd, is_tcp: bool, are_wanted: bool) -> io::Result<()> {
+    let queue_flag = if are_wanted { libc::SOF_TIMESTAMPING_TX_SCHED } else { 0 };
+    let flags = RECEIVE_FLAGS | TRANSMIT_FLAGS | queue_flag;
     match is_tcp {
         true => set_flags(socket, flags | libc::SOF_TIMESTAMPING_OPT_ID_TCP).or_else(|_| set_flags(socket, flags)),
         false => set_flags(socket, flags),

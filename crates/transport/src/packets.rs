@@ -20,6 +20,9 @@ const MIN_QUEUED_PACKETS: usize = 3;
 const QUEUED_FRACTION_DIVISOR: usize = 10;
 /// … or so many of a short one and half of it: a token bucket lets the first two packets of the shortest trains, which have four, pass at once.
 const MIN_QUEUED_PACKETS_OF_FEW: usize = 2;
+/// Trains of less packets are stamped before the queue discipline from the beginning on: to read a stamp takes as long as to send a packet,
+/// and longer trains are sent at high rates.
+const LONG_TRAIN_PACKETS: usize = 64;
 /// Poll interval when waiting for time stamps.
 const POLL_INTERVAL: Span = Span::from_micros(200);
 
@@ -91,20 +94,20 @@ impl SentPackets {
         self.are_many_held(|packet| packet.queue_stamp)
     }
 
-    /// Whether that may be so, which stamps before the queue discipline would tell.
-    pub(crate) fn may_be_queued_locally(&self) -> bool {
-        self.are_many_held(|packet| packet.queue_stamp.or(Some(packet.user_stamp)))
+    /// Whether the next train is to be stamped before the queue discipline, too, as this one was or not: until a long train has not waited
+    /// there, and again where one took long to the device.
+    pub(crate) fn needs_queue_stamps(&self, has_queue_stamps: bool) -> bool {
+        let may_be_queued = self.are_many_held(|packet| packet.queue_stamp.or(Some(packet.user_stamp)));
+        may_be_queued || has_queue_stamps && self.packets.len() < LONG_TRAIN_PACKETS
     }
 
-    /// Whether many packets took long to the device from this time on.
+    /// Whether many packets that have come to the device, of which not all may have yet, took long from this time on.
     fn are_many_held(&self, since: impl Fn(&SentPacket) -> Option<Time>) -> bool {
-        let is_held = |packet: &&SentPacket| {
-            let stamps = since(packet).zip(packet.kernel_stamp);
-            stamps.is_some_and(|(before, behind)| behind - before > MAX_UNQUEUED_DELAY)
-        };
-        let held = self.packets.iter().filter(is_held).count();
-        held >= MIN_QUEUED_PACKETS && held * QUEUED_FRACTION_DIVISOR >= self.packets.len()
-            || held >= MIN_QUEUED_PACKETS_OF_FEW && held * 2 >= self.packets.len()
+        let wait = |packet: &SentPacket| Some(packet.kernel_stamp? - since(packet)?);
+        let waits: Vec<Span> = self.packets.iter().filter_map(wait).collect();
+        let held = waits.iter().filter(|wait| **wait > MAX_UNQUEUED_DELAY).count();
+        held >= MIN_QUEUED_PACKETS && held * QUEUED_FRACTION_DIVISOR >= waits.len()
+            || held >= MIN_QUEUED_PACKETS_OF_FEW && held * 2 >= waits.len()
     }
 
     /// Records the kernel's time stamp of the packet at `place`. The first one counts: TCP stamps retransmissions, too.
@@ -332,8 +335,11 @@ mod tests {
                 let wait = if i >= count - held { 40_000 } else { 3 };
                 sent_packets.set_kernel_stamp(place, time_at_micros(i64::from(i) + wait));
             }
-            assert!(sent_packets.may_be_queued_locally() && !sent_packets.is_queued_locally(), "{count}");
+            assert!(sent_packets.needs_queue_stamps(false) && !sent_packets.is_queued_locally(), "{count}");
             (0..count).for_each(|i| sent_packets.set_queue_stamp(i as usize, time_at_micros(i64::from(i) + 1)));
+            assert!(sent_packets.is_queued_locally(), "{count}");
+            // Those behind are in the queue still.
+            (count..10 * count).for_each(|i| _ = sent_packets.record_packet(i, 100, time_at_micros(i.into())));
             assert!(sent_packets.is_queued_locally(), "{count}");
         }
     }

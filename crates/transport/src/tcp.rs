@@ -109,7 +109,7 @@ impl TcpProbes {
             kind,
             max_payload_bytes: max_payload,
             filler,
-            has_queue_stamps: false,
+            has_queue_stamps: true,
         };
         probes.check_any_open().map(|()| probes)
     }
@@ -186,11 +186,11 @@ impl TcpProbes {
         await_stamps(&mut sent_packets, quiet, |sent_packets| {
             self.probe_connections.iter_mut().for_each(|slot| slot.collect_stamps(sent_packets))
         });
-        if !self.has_queue_stamps && sent_packets.may_be_queued_locally() {
-            self.has_queue_stamps = true;
+        let needs_queue_stamps = sent_packets.needs_queue_stamps(self.has_queue_stamps);
+        if needs_queue_stamps != std::mem::replace(&mut self.has_queue_stamps, needs_queue_stamps) {
             for stream in self.probe_connections.iter().filter_map(|slot| slot.stream.as_ref()) {
                 // Without them, the program's own clock readings are used.
-                let _ = stamp::add_queue_stamps(stream, true);
+                let _ = stamp::set_queue_stamps(stream, true, needs_queue_stamps);
             }
         }
         self.check_any_open().map(|()| sent_packets.finish())
@@ -294,6 +294,7 @@ impl ProbeConnection {
         let sizes = tcp::prepare_connection(&stream).and_then(|()| tcp::segment_sizes(&stream));
         // Without kernel time stamps the count is not used.
         let next_byte = stamp::enable_transmit(&stream, true).unwrap_or(0);
+        let _ = stamp::set_queue_stamps(&stream, true, true);
         let (stream, header) = sizes.map_or((None, 0), |sizes| (Some(stream), sizes.header_bytes));
         ProbeConnection {
             stream,

@@ -85,13 +85,14 @@ impl UdpProbes {
         let buffer = udp::receive_buffer_bytes(&socket).map_err(Error::io("prepare the UDP socket to", peer))?;
         let packet = incompressible(Train::MAX_PACKET_BYTES as usize);
         let in_step = stamp::enable_transmit(&socket, false).is_ok();
+        let has_queue_stamps = in_step && stamp::set_queue_stamps(&socket, false, true).is_ok();
         let stamps_arrivals = in_step || stamp::enable_receive(&socket).is_ok();
         let transmit = TransmitStamps {
             next_key: 0,
             is_next_key_known: in_step,
             valid_keys: 0,
             has_seen_stamps: false,
-            has_queue_stamps: false,
+            has_queue_stamps,
         };
         let control = ControlWatch::default();
         let segments = true;
@@ -138,9 +139,7 @@ impl UdpProbes {
             await_stamps(&mut sent_packets, quiet, |sent_packets| while self.collect_stamp(first_key, sent_packets) {});
         }
         self.transmit_stamps.has_seen_stamps |= sent_packets.has_kernel_stamps();
-        if !self.transmit_stamps.has_queue_stamps && sent_packets.may_be_queued_locally() {
-            self.transmit_stamps.has_queue_stamps = stamp::add_queue_stamps(&self.socket, false).is_ok();
-        }
+        self.set_queue_stamps(sent_packets.needs_queue_stamps(self.transmit_stamps.has_queue_stamps));
         Ok(sent_packets.finish())
     }
 
@@ -196,10 +195,19 @@ impl UdpProbes {
         if !self.transmit_stamps.is_next_key_known && stamp::enable_transmit(&self.socket, false).is_ok() {
             self.transmit_stamps.next_key = 0;
             self.transmit_stamps.is_next_key_known = true;
-            self.transmit_stamps.has_queue_stamps &= stamp::add_queue_stamps(&self.socket, false).is_ok();
+            let were_wanted = std::mem::take(&mut self.transmit_stamps.has_queue_stamps);
+            self.set_queue_stamps(were_wanted);
         }
         self.transmit_stamps.valid_keys = 0;
         Ok(())
+    }
+
+    /// Without them, the program's own clock readings are used.
+    fn set_queue_stamps(&mut self, are_wanted: bool) {
+        if self.transmit_stamps.has_queue_stamps != are_wanted {
+            let is_done = stamp::set_queue_stamps(&self.socket, false, are_wanted).is_ok();
+            self.transmit_stamps.has_queue_stamps = are_wanted && is_done;
+        }
     }
 
     /// Sends a train packet by packet.
