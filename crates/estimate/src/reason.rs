@@ -215,6 +215,18 @@ impl ArrivalPattern {
 }
 
 impl Reason {
+    /// How packets arrive, where that is why.
+    pub fn arrival_pattern(&self) -> Option<ArrivalPattern> {
+        match *self {
+            Reason::IdleDelaysVary(variation) => Some(ArrivalPattern::IdleVariation(variation)),
+            Reason::TrainsTooShort(pattern)
+            | Reason::LongTrainsLose(pattern, _)
+            | Reason::CrossTrafficYields(pattern, _)
+            | Reason::VariesTooMuch(pattern, ..) => Some(pattern),
+            _ => None,
+        }
+    }
+
     /// Whether it is that flows take one of several links side by side.
     pub fn is_of_load_balancing(&self) -> bool {
         use Reason::{ConnectionsOfLinksBroke, LinksTooBusy, OneOfLinks, TooFewConnectionsPerLink, TooManyLinks};

@@ -39,6 +39,9 @@ fn main() {
             if summary.runs_reporting_proxy > 0 {
                 println!("    {} name a proxy", summary.runs_reporting_proxy);
             }
+            if summary.runs_reporting_absent_bucket > 0 {
+                println!("    {} name a token bucket where there is none", summary.runs_reporting_absent_bucket);
+            }
             for (cause, count) in summary.refusals {
                 println!("    {count} without a value: {cause}");
             }

@@ -49,6 +49,10 @@ fn table(transport: Transport) -> String {
             "{kind}: {}",
             summary.runs_reporting_proxy
         );
+        if summary.runs_reporting_absent_bucket > 0 {
+            writeln!(table, "    {} name a token bucket where there is none", summary.runs_reporting_absent_bucket)
+                .unwrap();
+        }
         if kind == PathKind::Proxy {
             writeln!(table, "    {} name a proxy", summary.runs_reporting_proxy).unwrap();
         }

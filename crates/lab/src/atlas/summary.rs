@@ -72,6 +72,7 @@ impl KindSummary {
             runs_with_fault: wrong,
             impact,
             runs_reporting_proxy: proxies_named,
+            runs_reporting_absent_bucket: _,
             refusals,
             mean_bytes: bytes,
             mean_seconds: seconds,

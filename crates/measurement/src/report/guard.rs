@@ -8,11 +8,13 @@ use kumade_probe_train::Estimate;
 use kumade_units::Rate;
 
 /// The report without what contradicts the rest of it: no more is available than one flow's fair share, nor than the fastest rate at which
-/// anything arrived; and where flows have queues of their own, trains of one flow show neither capacity nor token bucket.
+/// anything arrived; where flows have queues of their own, trains of one flow show neither capacity nor token bucket; and where packets
+/// arrive in batches, or delays vary without load, bursts that come fast show none either.
 pub(crate) fn without_contradictions(report: DirectionReport) -> DirectionReport {
     let fastest = report.fastest_arrival_bits_per_second;
     let report = limit_to_fastest_arrival(report, fastest);
     let report = limit_to_fair_share(report);
+    let report = if has_irregular_arrivals(&report) { without_token_bucket(report) } else { report };
     match has_flow_queueing(&report) {
         true => DirectionReport { capacity: report.capacity.map(without_capacity), ..report },
         false => report,
@@ -81,6 +83,24 @@ fn has_flow_queueing(report: &DirectionReport) -> bool {
         || report.warnings.iter().any(is_warned)
 }
 
+/// Whether packets arrive in batches, or with delays that vary without load, as on radio links.
+fn has_irregular_arrivals(report: &DirectionReport) -> bool {
+    use kumade_estimate::Warning::MeanOfLongTrains;
+    let is_warned = |warning: &Warning| matches!(warning, Warning::Estimate(MeanOfLongTrains(..)));
+    report.reason.as_ref().is_some_and(|reason| reason.arrival_pattern().is_some())
+        || report.warnings.iter().any(is_warned)
+}
+
+fn without_token_bucket(report: DirectionReport) -> DirectionReport {
+    use kumade_estimate::Warning::BurstsPass;
+    let is_of_bucket = |warning: &Warning| matches!(warning, Warning::Estimate(BurstsPass(_)));
+    DirectionReport {
+        capacity: report.capacity.map(|capacity| CapacityReport { shaper: None, ..capacity }),
+        warnings: report.warnings.into_iter().filter(|warning| !is_of_bucket(warning)).collect(),
+        ..report
+    }
+}
+
 fn without_capacity(capacity: CapacityReport) -> CapacityReport {
     CapacityReport {
         bottleneck_bits_per_second: None,
@@ -95,8 +115,9 @@ mod tests {
     use super::*;
     use crate::report::ShaperReport;
     use crate::series::Cost;
-    use kumade_estimate::Outcome;
+    use kumade_estimate::{ArrivalPattern, Outcome};
     use kumade_probe_train::Transport;
+    use kumade_units::Span;
 
     fn rates(low: u64, value: u64, high: u64) -> Estimate<Rate> {
         let [low, value, high] = [low, value, high].map(Rate::from_mbit);
@@ -107,6 +128,23 @@ mod tests {
         let outcome = Outcome { available, reason: None, ..Outcome::without_value(Reason::NoPacketArrived) };
         let outcome = Outcome { reason: available.is_none().then_some(Reason::MaybeFairShare), ..outcome };
         DirectionReport::new(Transport::Udp, 0, "primed", outcome, None, &Cost::default())
+    }
+
+    /// With a token bucket.
+    fn capacity() -> CapacityReport {
+        let (committed_rate, burst_bytes) =
+            (rates(9, 10, 11), Estimate { value: 3, low: 3, high: 3, confidence: 0.95 });
+        CapacityReport {
+            bottleneck_bits_per_second: Some(committed_rate),
+            at_least_bits_per_second: None,
+            reason: None,
+            shaper: Some(ShaperReport { peak_rate: None, committed_rate, at_sender: false, burst_bytes }),
+            policer: None,
+            bursts: 0,
+            packets_sent: 0,
+            bytes_sent: 0,
+            duration_seconds: 0.0,
+        }
     }
 
     #[test]
@@ -159,22 +197,38 @@ mod tests {
         assert_eq!(withdrawn.warnings, [Warning::NoKernelStamps], "nothing speaks of a value");
     }
 
+    /// "A token bucket shapes the path" was said of cellular links and of Wi-Fi.
+    #[test]
+    fn where_packets_arrive_in_batches_bursts_show_no_token_bucket() {
+        let pattern = ArrivalPattern::Subframes(Span::from_millis(1));
+        let bucket = || Warning::Estimate(kumade_estimate::Warning::BurstsPass(Rate::from_mbit(6)));
+        let mean = Warning::Estimate(kumade_estimate::Warning::MeanOfLongTrains(
+            pattern,
+            20,
+            Rate::from_mbit(4),
+            Rate::from_mbit(6),
+        ));
+        let told = |report| without_contradictions(DirectionReport { capacity: Some(capacity()), ..report });
+        let irregular = [
+            DirectionReport { warnings: vec![bucket(), mean], ..report(Some(rates(4, 5, 6))) },
+            DirectionReport { warnings: vec![bucket()], reason: Some(Reason::TrainsTooShort(pattern)), ..report(None) },
+            DirectionReport {
+                warnings: vec![bucket()],
+                reason: Some(Reason::IdleDelaysVary(Span::from_millis(6))),
+                ..report(None)
+            },
+        ];
+        for report in irregular {
+            let told = told(report);
+            assert!(!told.warnings.contains(&bucket()) && told.capacity.is_some_and(|found| found.shaper.is_none()));
+        }
+        let regular = told(DirectionReport { warnings: vec![bucket()], ..report(Some(rates(4, 5, 6))) });
+        assert_eq!((regular.warnings, regular.capacity), (vec![bucket()], Some(capacity())));
+    }
+
     #[test]
     fn where_flows_have_queues_of_their_own_there_is_neither_capacity_nor_token_bucket() {
-        let (committed_rate, burst_bytes) =
-            (rates(9, 10, 11), Estimate { value: 3, low: 3, high: 3, confidence: 0.95 });
-        let capacity = CapacityReport {
-            bottleneck_bits_per_second: Some(committed_rate),
-            at_least_bits_per_second: None,
-            reason: None,
-            shaper: Some(ShaperReport { peak_rate: None, committed_rate, at_sender: false, burst_bytes }),
-            policer: None,
-            bursts: 0,
-            packets_sent: 0,
-            bytes_sent: 0,
-            duration_seconds: 0.0,
-        };
-        let found = |report| without_contradictions(DirectionReport { capacity: Some(capacity.clone()), ..report });
+        let found = |report| without_contradictions(DirectionReport { capacity: Some(capacity()), ..report });
         let warned = Warning::Estimate(kumade_estimate::Warning::IdleBesideFlowQueueing);
         let told = [
             DirectionReport { reason: Some(Reason::FairShareOfFlow), ..report(None) },
@@ -185,6 +239,6 @@ mod tests {
             assert_eq!((capacity.bottleneck_bits_per_second, capacity.shaper), (None, None));
             assert_eq!(capacity.reason, Some(CapacityReason::FlowQueueing));
         }
-        assert_eq!(found(report(None)).capacity, Some(capacity.clone()), "they may have");
+        assert_eq!(found(report(None)).capacity, Some(capacity()), "they may have");
     }
 }

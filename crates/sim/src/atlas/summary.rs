@@ -24,6 +24,8 @@ pub struct PathResult {
     pub impact: Option<FlowImpact>,
     /// Whether the report says that a proxy ends the connections.
     pub reports_proxy: bool,
+    /// Whether it says that a token bucket shapes the path, which has none.
+    pub reports_absent_bucket: bool,
     /// IP bytes sent.
     pub bytes: u64,
     /// From the first train to the result.
@@ -49,12 +51,21 @@ pub struct KindResults {
     pub impact: Option<ImpactSummary>,
     /// Runs whose report says that a proxy ends the connections.
     pub runs_reporting_proxy: usize,
+    /// Runs whose report says that a token bucket shapes a path which has none.
+    pub runs_reporting_absent_bucket: usize,
     /// Runs without a value, by cause.
     pub refusals: BTreeMap<String, usize>,
     /// Mean IP bytes of a run.
     pub mean_bytes: f64,
     /// Mean seconds of a run.
     pub mean_seconds: f64,
+}
+
+fn reports_token_bucket(report: &DirectionReport) -> bool {
+    let is_of_bucket =
+        |warning: &Warning| matches!(warning, Warning::Estimate(kumade_estimate::Warning::BurstsPass(_)));
+    report.capacity.as_ref().is_some_and(|capacity| capacity.shaper.is_some())
+        || report.warnings.iter().any(is_of_bucket)
 }
 
 impl PathResult {
@@ -82,6 +93,7 @@ impl PathResult {
             },
             impact: *impact,
             reports_proxy: report.warnings.iter().any(|warning| matches!(warning, Warning::Proxy(_))),
+            reports_absent_bucket: path.token_bucket.is_none() && reports_token_bucket(report),
             bytes: report.bytes_sent + capacity.map_or(0, |capacity| capacity.bytes_sent),
             seconds: report.duration_seconds + capacity.map_or(0.0, |capacity| capacity.duration_seconds),
         }
@@ -137,6 +149,7 @@ impl KindResults {
             impact: ImpactSummary::from_impacts(&impacts),
             runs_with_fault: results.iter().filter(|verdict| verdict.fault.is_some()).count(),
             runs_reporting_proxy: results.iter().filter(|verdict| verdict.reports_proxy).count(),
+            runs_reporting_absent_bucket: results.iter().filter(|verdict| verdict.reports_absent_bucket).count(),
             refusals,
             mean_bytes: mean(&results.iter().map(|verdict| verdict.bytes as f64).collect::<Vec<_>>()),
             mean_seconds: mean(&results.iter().map(|verdict| verdict.seconds).collect::<Vec<_>>()),
@@ -184,6 +197,7 @@ mod tests {
             fault: judgement(error, covers, miss).and_then(|judgement| judgement.fault()),
             impact: None,
             reports_proxy: false,
+            reports_absent_bucket: false,
             bytes: 1_000_000,
             seconds: 1.0,
         };
