@@ -24,7 +24,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // travels between hosts is sealed.
     ("multipath", &["link", "noise-session", "packet", "probe-train", "units"]),
     // Client and server may share a key.
-    ("wire", &["noise-session", "probe-train", "units"]),
+    // STAMP carries DSCP and ECN.
+    ("wire", &["noise-session", "packet", "probe-train", "units"]),
     ("measurement", &["estimate", "probe-train", "units"]),
     // Virtual paths carry the trains of a whole measurement, and those of a method alone. Two sites are joined by the
     // gateways' own code, which asks what packets are.
@@ -43,9 +44,9 @@ const EDGES: &[(&str, &[&str])] = &[
     // Its reference clock speaks NTP.
     ("netns-testbed", &["link", "middlebox", "net", "packet", "packet-loop", "units", "wire"]),
     // The STAMP client fits the clocks itself (`kumade_estimate::delay`).
-    ("client", &["estimate", "measurement", "net", "probe-train", "transport", "units", "wire"]),
+    ("client", &["estimate", "measurement", "net", "packet", "probe-train", "transport", "units", "wire"]),
     // Who gives way where there is not room for all; of whose wrong keys is told.
-    ("serve", &["net", "daemon", "noise-session", "probe-train", "transport", "units", "wire"]),
+    ("serve", &["net", "daemon", "noise-session", "packet", "probe-train", "transport", "units", "wire"]),
     // Light probes speak STAMP; what is measured is what `client` measures, and loss has its interval as there. An agent of a mesh answers
     // as `serve` does.
     (
