@@ -35,7 +35,7 @@ impl Reflecting {
 
     fn with_key(ip: &str, clock: HostClock, key: Option<PresharedKey>) -> Self {
         let listen = Some(SocketAddr::new(ip.parse().unwrap(), 0));
-        let reflector = Reflector::bind(&ReflectorConfig { listen, clock, key }).unwrap();
+        let reflector = Reflector::bind(&ReflectorConfig { listen, clock, key, ..ReflectorConfig::default() }).unwrap();
         let address = reflector.local_addr();
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
