@@ -25,3 +25,8 @@ fn preambles_and_udp_packets() {
 fn stamp_packets() {
     replay("stamp", checks::stamp);
 }
+
+#[test]
+fn stamp_extensions() {
+    replay("stamp_extensions", checks::stamp_extensions);
+}

@@ -230,6 +230,20 @@ mod tests {
         assert!(ExtensionsError::RefusedByReflector.to_string().contains("HMAC"));
     }
 
+    #[test]
+    fn a_few_octets_too_many_are_in_nobodys_way() {
+        let key = StampKey::new(&PresharedKey::from_bytes([1; 32]));
+        for (key, padding) in [None, Some(&key)].into_iter().flat_map(|key| (0..9).map(move |padding| (key, padding))) {
+            let mut payload = vec![0; everything().probe_bytes(key.is_some()) + padding];
+            payload[3] = 3;
+            everything().encode(&mut payload, 4, key);
+            payload[3] = 8;
+            reflect_tlvs(&mut payload, key, &facts(false));
+            let read = read_reflected_tlvs(&payload, key, ClockFormat::Ptp).unwrap();
+            assert_eq!(read.timestamp_information, Some(facts(false).timestamps), "{padding}");
+        }
+    }
+
     /// "If the U flag is set, the STAMP system MUST skip … If the M flag is set, … MUST stop."
     #[test]
     fn marked_ones_are_passed_over_and_malformed_ones_end_it() {

@@ -83,7 +83,11 @@ pub(super) enum Authentication {
 
 /// Whether TLVs of the packet of this number are authenticated (RFC 8972, 4.8).
 pub(super) fn authenticate(octets: &[u8], sequence: &[u8; 4], key: Option<&StampKey>) -> Authentication {
-    let is_padding = |span: &TlvSpan| span.kind() == Some(TlvType::ExtraPadding) && span.value_bytes.is_some();
+    // What has no room for a header is none of a TLV.
+    let is_padding = |span: &TlvSpan| match span.value_bytes {
+        Some(_) => span.kind() == Some(TlvType::ExtraPadding),
+        None => octets.len() - span.offset < TLV_HEADER_BYTES,
+    };
     let mut spans = tlv_spans(octets);
     let Some(hmac) = spans.find(|span| span.kind() == Some(TlvType::Hmac)) else {
         let mut spans = tlv_spans(octets);

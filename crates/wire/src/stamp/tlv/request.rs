@@ -33,24 +33,25 @@ impl TlvRequest {
         packet + tlvs + hmac_tlv_bytes(is_authenticated && tlvs > 0)
     }
 
-    /// Writes them behind a probe's packet, with a key of an authenticated one; the rest is extra padding of zeroes, where there is room
-    /// for its header, and else zeroes. `transmitted` is how many probes were sent, this one included. A payload of less than
+    /// Writes them behind a probe's packet, with a key of an authenticated one; the rest is extra padding of zeroes, and zeroes where
+    /// there is no room for its header. `transmitted` is how many probes were sent, this one included. A payload of less than
     /// [`probe_bytes`](Self::probe_bytes) has as many TLVs as there is room for.
     pub fn encode(&self, payload: &mut [u8], transmitted: u32, key: Option<&StampKey>) {
         let packet_bytes = if key.is_some() { AUTHENTICATED_PACKET_BYTES } else { PACKET_BYTES };
         let Some((packet, octets)) = payload.split_at_mut_checked(packet_bytes) else { return };
         octets.fill(0);
         let has_values = self.values(transmitted).next().is_some();
-        let reserved = hmac_tlv_bytes(key.is_some() && has_values).min(octets.len());
-        let before_hmac = octets.len() - reserved;
-        let mut writer = TlvWriter { octets: &mut octets[..before_hmac], used: 0 };
+        let hmac_bytes = hmac_tlv_bytes(key.is_some() && has_values);
+        let Some(most) = octets.len().checked_sub(hmac_bytes) else { return };
+        let mut writer = TlvWriter { octets: &mut octets[..most], used: 0 };
         for (kind, value) in self.values(transmitted) {
             writer.push(kind, value.octets());
         }
         writer.pad();
-        if let Some(key) = key.filter(|_| has_values && reserved == hmac_tlv_bytes(true)) {
-            let code = key.hmac(&[&packet[..4], &octets[..before_hmac]]);
-            TlvWriter { octets, used: before_hmac }.push(TlvType::Hmac, &code);
+        let used = writer.used;
+        if let Some(key) = key.filter(|_| has_values) {
+            let code = key.hmac(&[&packet[..4], &octets[..used]]);
+            TlvWriter { octets, used }.push(TlvType::Hmac, &code);
         }
     }
 

@@ -1,0 +1,149 @@
+//! What the reflector says in the optional extensions of RFC 8972, of all answers together.
+
+use super::config::StampConfig;
+use super::exchange::ProbeRecord;
+use kumade_measurement::report::{
+    ClassOfServiceCount, ClassOfServiceReport, CountersReport, EcnCodepoint, ExtensionsReport, LocationReport,
+    SynchronisationSource, TimestampMethod, TimestampsReport,
+};
+use kumade_packet::{DsField, Dscp, Ecn};
+use kumade_units::Span;
+use kumade_wire::stamp::{self, ClassOfService, ReflectedTlvs, ReverseDscp, TimestampInformation, TlvRequest, TlvType};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// What came of it; none where nothing was asked for.
+pub(super) fn report_extensions(config: &StampConfig, probes: &[ProbeRecord]) -> Option<ExtensionsReport> {
+    let request = config.tlv_request();
+    if request == TlvRequest::default() {
+        return None;
+    }
+    let answers = || probes.iter().filter_map(|probe| Some((probe, probe.tlvs?.ok()?)));
+    let last = |value: fn(&ReflectedTlvs) -> bool| answers().filter(|(_, tlvs)| value(tlvs)).last();
+    let answered = [
+        (TlvType::ClassOfService, request.class_of_service.is_some(), last(|tlvs| tlvs.class_of_service.is_some())),
+        (
+            TlvType::TimestampInformation,
+            request.timestamp_information,
+            last(|tlvs| tlvs.timestamp_information.is_some()),
+        ),
+        (TlvType::Location, request.location, last(|tlvs| tlvs.location.is_some())),
+        (TlvType::DirectMeasurement, request.direct_measurement, last(|tlvs| tlvs.direct_measurement.is_some())),
+        (TlvType::FollowUpTelemetry, request.follow_up_telemetry, last(|tlvs| tlvs.follow_up_telemetry.is_some())),
+    ];
+    let is_missing = |&&(_, is_asked, found): &&(TlvType, bool, Option<_>)| is_asked && found.is_none();
+    let [_, timestamps, location, ..] = answered.map(|(.., found)| found.map(|(_, tlvs): (&ProbeRecord, _)| tlvs));
+    Some(ExtensionsReport {
+        unanswered: answered.iter().filter(is_missing).map(|(kind, ..)| kind.name().to_owned()).collect(),
+        not_authentic: probes.iter().filter(|probe| matches!(probe.tlvs, Some(Err(_)))).count() as u32,
+        class_of_service: report_class_of_service(
+            config.ds_field.unwrap_or_default(),
+            answers().map(|(probe, tlvs)| (probe, tlvs.class_of_service)),
+        ),
+        timestamps: timestamps.and_then(|tlvs| tlvs.timestamp_information).map(report_timestamps),
+        location: location.and_then(|tlvs| tlvs.location).map(report_location),
+        counters: report_counters(answers().map(|(_, tlvs)| tlvs)),
+        reply_lateness_seconds: reply_lateness(probes).map(Span::as_secs_f64),
+    })
+}
+
+/// With `sent`, test packets leave.
+fn report_class_of_service<'p>(
+    sent: DsField,
+    answers: impl Iterator<Item = (&'p ProbeRecord, Option<ClassOfService>)>,
+) -> Option<ClassOfServiceReport> {
+    let (mut up, mut down) = (BTreeMap::new(), BTreeMap::new());
+    let mut refused = 0;
+    for (probe, class) in answers {
+        // What was asked for is known here, whatever the reflector repeats.
+        let Some(class) = class.map(|class| ClassOfService { requested: sent, ..class }) else { continue };
+        *up.entry(count_of((Some(sent.dscp()), Some(sent.ecn())), class.arrived)).or_insert(0) += 1;
+        if let Some(arrived) = probe.reply_ds_field {
+            *down.entry(count_of(class.sent_back(), arrived)).or_insert(0) += 1;
+        }
+        refused += u32::from(class.reverse_dscp == ReverseDscp::AsArrived);
+    }
+    let sorted = |counts: BTreeMap<ClassOfServiceCount, u32>| {
+        let mut counts: Vec<_> =
+            counts.into_iter().map(|(count, packets)| ClassOfServiceCount { packets, ..count }).collect();
+        counts.sort_by(|a, b| b.cmp(a));
+        counts
+    };
+    (!up.is_empty()).then(|| ClassOfServiceReport { up: sorted(up), down: sorted(down), refused })
+}
+
+fn count_of((sent_dscp, sent_ecn): (Option<Dscp>, Option<Ecn>), arrived: DsField) -> ClassOfServiceCount {
+    ClassOfServiceCount {
+        packets: 0,
+        sent_dscp: sent_dscp.map(Dscp::number),
+        sent_ecn: sent_ecn.map(codepoint),
+        arrived_dscp: arrived.dscp().number(),
+        arrived_ecn: codepoint(arrived.ecn()),
+    }
+}
+
+fn codepoint(ecn: Ecn) -> EcnCodepoint {
+    match ecn {
+        Ecn::NotEct => EcnCodepoint::NotEct,
+        Ecn::Ect0 => EcnCodepoint::Ect0,
+        Ecn::Ect1 => EcnCodepoint::Ect1,
+        Ecn::Ce => EcnCodepoint::Ce,
+    }
+}
+
+fn report_timestamps(information: TimestampInformation) -> TimestampsReport {
+    let source = |source: Option<stamp::SynchronisationSource>| {
+        source.map(|source| match source {
+            stamp::SynchronisationSource::Ntp => SynchronisationSource::Ntp,
+            stamp::SynchronisationSource::Ptp => SynchronisationSource::Ptp,
+            stamp::SynchronisationSource::Ssu => SynchronisationSource::Ssu,
+            stamp::SynchronisationSource::Navigation => SynchronisationSource::Navigation,
+            stamp::SynchronisationSource::Local => SynchronisationSource::Local,
+        })
+    };
+    let method = |method: Option<stamp::TimestampMethod>| {
+        method.map(|method| match method {
+            stamp::TimestampMethod::Hardware => TimestampMethod::Hardware,
+            stamp::TimestampMethod::Software => TimestampMethod::Software,
+            stamp::TimestampMethod::ControlPlane => TimestampMethod::ControlPlane,
+        })
+    };
+    TimestampsReport {
+        source_in: source(information.source_in),
+        method_in: method(information.method_in),
+        source_out: source(information.source_out),
+        method_out: method(information.method_out),
+    }
+}
+
+fn report_location(location: stamp::Location) -> LocationReport {
+    let text = |address: Option<IpAddr>| address.map(|address| address.to_string());
+    LocationReport {
+        source_address: text(location.source),
+        source_port: location.source_port,
+        destination_address: text(location.destination),
+        destination_port: location.destination_port,
+    }
+}
+
+/// Between the first and the last answer that has them.
+fn report_counters(answers: impl Iterator<Item = ReflectedTlvs>) -> Option<CountersReport> {
+    let mut counts = answers.filter_map(|tlvs| tlvs.direct_measurement);
+    let first = counts.next()?;
+    let last = counts.last()?;
+    Some(CountersReport {
+        sent: last.sender_transmitted.wrapping_sub(first.sender_transmitted),
+        received: last.reflector_received.wrapping_sub(first.reflector_received),
+        answered: last.reflector_transmitted.wrapping_sub(first.reflector_transmitted),
+    })
+}
+
+/// The median of how much later answers left than their own stamps say, of those that a later answer tells of.
+fn reply_lateness(probes: &[ProbeRecord]) -> Option<Span> {
+    let replies: BTreeMap<_, _> =
+        probes.iter().filter_map(|probe| probe.reply).map(|reply| (reply.sequence, reply.reflected)).collect();
+    let told = probes.iter().filter_map(|probe| probe.tlvs?.ok()?.follow_up_telemetry);
+    let mut lateness: Vec<_> = told.filter_map(|told| Some(told.reflected - *replies.get(&told.sequence)?)).collect();
+    lateness.sort_unstable();
+    lateness.get(lateness.len() / 2).copied()
+}
