@@ -11,15 +11,10 @@ use kumade_net::clock;
 use kumade_netns_testbed::{ReferenceClock, eventually};
 use kumade_probe_train::Estimate;
 use kumade_serve::{HostClock, ServerConfig};
-use kumade_serve::{Reflector, ReflectorConfig};
 use kumade_units::{Span, Time};
 use kumade_wire::PresharedKey;
 use kumade_wire::stamp::{ErrorEstimate, MIN_PROBE_BYTES, PACKET_BYTES, Probe, Reflection, Reply};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 /// How long a delay takes depends on the machine; that its bounds are in order does not. How exact they are is tested in

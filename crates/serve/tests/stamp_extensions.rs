@@ -99,7 +99,7 @@ fn nobody_has_the_reflector_send_network_control_by_saying_so() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     datagram::prepare_socket(&socket).unwrap();
     socket.connect(reflector.address).unwrap();
-    for (sent, asked, expected) in [("0", "cs6", 0), ("le", "cs7", 1), ("cs6", "cs6", 48), ("0", "ef", 46)] {
+    for (sent, asked, expected) in [("0", "cs6", 0_u8), ("le", "cs7", 1), ("cs6", "cs6", 48), ("0", "ef", 46)] {
         datagram::set_ds_field(&socket, field(sent, Ecn::NotEct)).unwrap();
         let request = TlvRequest { class_of_service: Some(field(asked, Ecn::NotEct)), ..TlvRequest::default() };
         let mut probe = vec![0; request.probe_bytes(false)];
