@@ -148,7 +148,7 @@ impl fmt::Display for SynchronisationSource {
             SynchronisationSource::Ptp => "set by PTP",
             SynchronisationSource::Ssu => "set by a synchronisation supply unit",
             SynchronisationSource::Navigation => "set by a navigation system",
-            SynchronisationSource::Local => "not set by anything",
+            SynchronisationSource::Local => "free-running",
         })
     }
 }
@@ -193,15 +193,14 @@ fn describe_counts(counts: &[ClassOfServiceCount]) -> String {
 impl fmt::Display for TimestampsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let way = |source: Option<SynchronisationSource>, method: Option<TimestampMethod>| {
-            let source =
-                source.map_or_else(|| "by an unknown clock".to_owned(), |source| format!("by a clock {source}"));
-            let method = method.map_or_else(|| "read somehow".to_owned(), |method| format!("read by {method}"));
-            format!("{source}, {method}")
+            let source = source.map_or_else(|| "unknown".to_owned(), |source| source.to_string());
+            let method = method.map_or_else(|| "in an unknown way".to_owned(), |method| format!("by {method}"));
+            format!("clock {source}, read {method}")
         };
         let (arrivals, departures) = (way(self.source_in, self.method_in), way(self.source_out, self.method_out));
         match arrivals == departures {
             true => f.write_str(&arrivals),
-            false => write!(f, "arrivals {arrivals}; departures {departures}"),
+            false => write!(f, "of arrivals {arrivals}; of departures {departures}"),
         }
     }
 }
@@ -288,7 +287,7 @@ class of service down: DSCP 46, ECN unknown → DSCP 0, ECT(0) (50 of 200); DSCP
 DSCP 46, ECN unknown → DSCP 2, ECT(0) (50 of 200); others
 the reflector's policy refused the DSCP for 3 answers
 seen by the reflector: from 203.0.113.7 port 40312 to an unknown address port 862
-reflector's time stamps: arrivals by a clock set by PTP, read by hardware; departures by an unknown clock, read somehow
+reflector's time stamps: of arrivals clock set by PTP, read by hardware; of departures clock unknown, read in an unknown way
 counted by the ends: 200 sent, 199 received, 198 answered
 answers left 12.3 µs after their time stamps
 the reflector does not answer: Follow-Up Telemetry";
