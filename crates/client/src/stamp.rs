@@ -4,6 +4,7 @@ mod config;
 mod deliveries;
 mod exchange;
 mod extensions;
+mod probe_pacing;
 mod reply_timeout;
 mod sender;
 

@@ -201,7 +201,9 @@ fn a_stamp_reflector_is_served_and_measured() {
         assert!(asked.contains(&line) && !asked.contains("seen by the reflector"), "{asked}");
     }
     let all = text(&["--extensions"]);
-    for line in ["class of service up: DSCP 0, Not-ECT", "seen by the reflector: from 127.0.0.1", "counted by the ends:"] {
+    for line in
+        ["class of service up: DSCP 0, Not-ECT", "seen by the reflector: from 127.0.0.1", "counted by the ends:"]
+    {
         assert!(all.contains(line), "{all}");
     }
     let verbose = text(&["--extensions", "-v"]);

@@ -18,7 +18,7 @@ pub struct StampConfig {
     pub family: Family,
     /// Number of test packets.
     pub count: u32,
-    /// Interval between test packets.
+    /// Interval between test packets; up to eight times that while ECN-capable ones are marked.
     pub interval: Span,
     /// Round-trip time above which a reply counts as late. Replies to the last test packets are awaited for twice that time, and longer
     /// on a path whose round trips are longer: half a minute at most. If no reply at all has come, for five times that time.

@@ -1,13 +1,14 @@
 //! The exchange of test packets and replies with a reflector.
 
 use super::config::StampConfig;
+use super::probe_pacing::ProbePacing;
 use super::reply_timeout::ReplyTimeout;
 use crate::cancel::StopCondition;
 use kumade_estimate::delay::{OneWaySample, RoundTrip};
 use kumade_net::datagram::{self, Datagram};
 use kumade_net::stamp::StampPlace;
 use kumade_net::{clock, readiness, stamp};
-use kumade_packet::DsField;
+use kumade_packet::{DsField, Ecn};
 use kumade_transport::deadline_after;
 use kumade_units::{Direction, Span, Time};
 use kumade_wire::stamp::{
@@ -64,6 +65,9 @@ pub(super) struct StampExchange {
     clock_error: ErrorEstimate,
     key: Option<StampKey>,
     tlv_request: TlvRequest,
+    pacing: ProbePacing,
+    /// Whether test packets are ECN-capable.
+    is_ecn_capable: bool,
     /// Test packets sent so far.
     sent_count: u32,
     probes: Vec<ProbeRecord>,
@@ -87,6 +91,8 @@ impl StampExchange {
             clock_error: clock,
             key,
             tlv_request: config.tlv_request(),
+            pacing: ProbePacing::new(config.interval),
+            is_ecn_capable: config.ds_field.is_some_and(|field| matches!(field.ecn(), Ecn::Ect0 | Ecn::Ect1)),
             sent_count: 0,
             probes,
             replies: Vec::new(),
@@ -101,9 +107,8 @@ impl StampExchange {
     /// lost ones.
     pub(super) fn run(&mut self, config: &StampConfig, limit: &StopCondition) -> io::Result<()> {
         let mut payload = self.new_payload(config);
-        let start = clock::monotonic();
-        for (number, turn) in (0..config.count).zip(0i64..) {
-            let due = start + Span::from_nanos(config.interval.as_nanos().saturating_mul(turn));
+        let mut due = clock::monotonic();
+        for number in 0..config.count {
             while clock::monotonic() < due {
                 if limit.check().is_err() {
                     return Ok(());
@@ -111,6 +116,7 @@ impl StampExchange {
                 self.wait_for_replies(due.min(deadline_after(StopCondition::CHECK_INTERVAL)))?;
             }
             self.send(number, &mut payload)?;
+            due += self.pacing.interval();
         }
         let sent = clock::monotonic();
         while self.missing_replies > 0 && limit.check().is_ok() {
@@ -274,6 +280,11 @@ impl StampExchange {
                 tlvs: Some(tlvs),
             };
             self.missing_replies -= 1;
+            let up = tlvs.ok().and_then(|tlvs| tlvs.class_of_service).map(|class| class.arrived);
+            let is_marked = [up, datagram.ds_field].into_iter().flatten().any(|field| field.ecn() == Ecn::Ce);
+            if self.is_ecn_capable && is_marked {
+                self.pacing.record_mark(clock::monotonic(), user - sent);
+            }
         }
     }
 
