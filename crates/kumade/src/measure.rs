@@ -53,14 +53,14 @@ pub struct MeasureArgs {
     stamp: Option<Target>,
     /// With --stamp: DSCP of the test packets, 0 to 63 or a name such as ef; the reflector is asked with which they arrive, and to answer
     /// with the same (RFC 8972)
-    #[arg(long, value_name = "DSCP", requires = "stamp")]
+    #[arg(long, value_name = "DSCP", conflicts_with = "target")]
     dscp: Option<Dscp>,
     /// With --stamp: ECN codepoint of the test packets, likewise
-    #[arg(long, value_enum, value_name = "CODEPOINT", requires = "stamp")]
+    #[arg(long, value_enum, value_name = "CODEPOINT", conflicts_with = "target")]
     ecn: Option<EcnArg>,
     /// With --stamp: ask the reflector for all that RFC 8972 has it tell: DSCP and ECN, between which addresses test packets come, how its
     /// clock is set and read, what it counts
-    #[arg(long, requires = "stamp")]
+    #[arg(long, conflicts_with = "target")]
     extensions: bool,
     /// Query this NTP server for the error of this host's clock, which tightens the bounds of one-way delays; may be given
     /// several times: of three and more sources, the kernel's own statement among them, fewer than half may be wrong

@@ -33,7 +33,7 @@ fn stamp_extensions() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: executions(500), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: executions(100), ..ProptestConfig::default() })]
     /// Octets that are types, lengths and flags more often than not.
     #[test]
     fn any_stamp_extensions(
