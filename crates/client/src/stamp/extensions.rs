@@ -18,45 +18,41 @@ pub(super) fn report_extensions(config: &StampConfig, probes: &[ProbeRecord]) ->
     if request == TlvRequest::default() {
         return None;
     }
-    let answers = || probes.iter().filter_map(|probe| Some((probe, probe.tlvs?.ok()?)));
-    let last = |value: fn(&ReflectedTlvs) -> bool| answers().filter(|(_, tlvs)| value(tlvs)).last();
-    let answered = [
-        (TlvType::ClassOfService, request.class_of_service.is_some(), last(|tlvs| tlvs.class_of_service.is_some())),
+    let answers: Vec<(&ProbeRecord, ReflectedTlvs)> =
+        probes.iter().filter_map(|probe| Some((probe, probe.tlvs?.ok()?))).collect();
+    let has = |value: fn(&ReflectedTlvs) -> bool| answers.iter().any(|(_, tlvs)| value(tlvs));
+    let asked = [
+        (TlvType::ClassOfService, request.class_of_service.is_some(), has(|tlvs| tlvs.class_of_service.is_some())),
         (
             TlvType::TimestampInformation,
             request.timestamp_information,
-            last(|tlvs| tlvs.timestamp_information.is_some()),
+            has(|tlvs| tlvs.timestamp_information.is_some()),
         ),
-        (TlvType::Location, request.location, last(|tlvs| tlvs.location.is_some())),
-        (TlvType::DirectMeasurement, request.direct_measurement, last(|tlvs| tlvs.direct_measurement.is_some())),
-        (TlvType::FollowUpTelemetry, request.follow_up_telemetry, last(|tlvs| tlvs.follow_up_telemetry.is_some())),
+        (TlvType::Location, request.location, has(|tlvs| tlvs.location.is_some())),
+        (TlvType::DirectMeasurement, request.direct_measurement, has(|tlvs| tlvs.direct_measurement.is_some())),
+        (TlvType::FollowUpTelemetry, request.follow_up_telemetry, has(|tlvs| tlvs.follow_up_telemetry.is_some())),
     ];
-    let is_missing = |&&(_, is_asked, found): &&(TlvType, bool, Option<_>)| is_asked && found.is_none();
-    let [_, timestamps, location, ..] = answered.map(|(.., found)| found.map(|(_, tlvs): (&ProbeRecord, _)| tlvs));
+    let unanswered = asked.iter().filter(|(_, is_asked, is_answered)| *is_asked && !is_answered);
+    let mut latest = answers.iter().rev().map(|(_, tlvs)| tlvs);
     Some(ExtensionsReport {
-        unanswered: answered.iter().filter(is_missing).map(|(kind, ..)| kind.name().to_owned()).collect(),
+        unanswered: unanswered.map(|(kind, ..)| kind.name().to_owned()).collect(),
         not_authentic: probes.iter().filter(|probe| matches!(probe.tlvs, Some(Err(_)))).count() as u32,
-        class_of_service: report_class_of_service(
-            config.ds_field.unwrap_or_default(),
-            answers().map(|(probe, tlvs)| (probe, tlvs.class_of_service)),
-        ),
-        timestamps: timestamps.and_then(|tlvs| tlvs.timestamp_information).map(report_timestamps),
-        location: location.and_then(|tlvs| tlvs.location).map(report_location),
-        counters: report_counters(answers().map(|(_, tlvs)| tlvs)),
+        class_of_service: report_class_of_service(config.ds_field.unwrap_or_default(), &answers),
+        timestamps: latest.clone().find_map(|tlvs| tlvs.timestamp_information).map(report_timestamps),
+        location: latest.find_map(|tlvs| tlvs.location).map(report_location),
+        counters: report_counters(answers.iter().map(|(_, tlvs)| tlvs)),
         reply_lateness_seconds: reply_lateness(probes).map(Span::as_secs_f64),
     })
 }
 
 /// With `sent`, test packets leave.
-fn report_class_of_service<'p>(
-    sent: DsField,
-    answers: impl Iterator<Item = (&'p ProbeRecord, Option<ClassOfService>)>,
-) -> Option<ClassOfServiceReport> {
+fn report_class_of_service(sent: DsField, answers: &[(&ProbeRecord, ReflectedTlvs)]) -> Option<ClassOfServiceReport> {
     let (mut up, mut down) = (BTreeMap::new(), BTreeMap::new());
     let mut refused = 0;
-    for (probe, class) in answers {
+    for (probe, tlvs) in answers {
         // What was asked for is known here, whatever the reflector repeats.
-        let Some(class) = class.map(|class| ClassOfService { requested: sent, ..class }) else { continue };
+        let told = tlvs.class_of_service.map(|class| ClassOfService { requested: sent, ..class });
+        let Some(class) = told else { continue };
         *up.entry(count_of((Some(sent.dscp()), Some(sent.ecn())), class.arrived)).or_insert(0) += 1;
         if let Some(arrived) = probe.reply_ds_field {
             *down.entry(count_of(class.sent_back(), arrived)).or_insert(0) += 1;
@@ -127,7 +123,7 @@ fn report_location(location: stamp::Location) -> LocationReport {
 }
 
 /// Between the first and the last answer that has them.
-fn report_counters(answers: impl Iterator<Item = ReflectedTlvs>) -> Option<CountersReport> {
+fn report_counters<'t>(answers: impl Iterator<Item = &'t ReflectedTlvs>) -> Option<CountersReport> {
     let mut counts = answers.filter_map(|tlvs| tlvs.direct_measurement);
     let first = counts.next()?;
     let last = counts.last()?;

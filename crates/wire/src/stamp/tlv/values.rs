@@ -340,6 +340,7 @@ mod tests {
 
     /// DSCP1 | DSCP2 | EC2 | RP | EC1 | RPE | reserved, six, six and two bits each.
     #[test]
+    #[expect(clippy::unusual_byte_groupings, reason = "the fields, one by one")]
     fn class_of_service_stands_on_the_wire_as_it_is_drawn() {
         let field = |dscp, ecn| DsField::new(Dscp::new(dscp).unwrap(), ecn);
         let value = ClassOfService {
