@@ -207,6 +207,9 @@ impl fmt::Display for TimestampsReport {
 
 impl fmt::Display for LocationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.source_address.is_none() && self.destination_address.is_none() {
+            return f.write_str("it does not tell addresses");
+        }
         let end = |address: &Option<String>, port: Option<u16>| {
             let address = address.as_deref().unwrap_or("an unknown address");
             port.map_or_else(|| address.to_owned(), |port| format!("{address} port {port}"))
@@ -293,5 +296,7 @@ answers left 12.3 µs after their time stamps
 the reflector does not answer: Follow-Up Telemetry";
         assert_eq!(report.to_string(), expected);
         assert_eq!(ExtensionsReport::default().to_string(), "");
+        let withheld = LocationReport { source_address: None, destination_port: None, ..report.location.unwrap() };
+        assert_eq!(withheld.to_string(), "it does not tell addresses");
     }
 }
