@@ -73,7 +73,7 @@ pub use kumade_probe_train::Transport;
 pub use kumade_units::{Direction, Rate, Span};
 pub use kumade_wire::{DEFAULT_PORT, PresharedKey};
 pub use running_measurement::{EndedMeasurement, RunningMeasurement};
-pub use stamp::{STAMP_PORT, StampConfig, measure_stamp};
+pub use stamp::{DsField, Dscp, Ecn, STAMP_PORT, StampConfig, measure_stamp};
 
 /// Its example is a test.
 #[cfg(doctest)]

@@ -42,6 +42,10 @@ const PAGES: &[ManualPage] = &[
                 "as a plugin of Nagios or Icinga",
             ),
             ("kumade measure --stamp router.example", "delay and loss to any STAMP reflector"),
+            (
+                "kumade measure --stamp router.example --dscp ef --ecn ect1",
+                "also with which DSCP and ECN packets arrive, each way",
+            ),
         ],
         exit_statuses: "0 at least one direction has a value or a bound; 1 none has, or failure; 2 invalid usage; with --check 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN",
     },

@@ -18,7 +18,7 @@ use anyhow::{Context, anyhow};
 use check::Threshold;
 use clap::{Args, ValueEnum};
 use kumade_client::{DEFAULT_PORT, Family, HostClaimConfig, IfHeld, MeasureConfig, NtpServer, SocketBinding};
-use kumade_client::{STAMP_PORT, StampConfig, measure_stamp};
+use kumade_client::{DsField, Dscp, Ecn, STAMP_PORT, StampConfig, measure_stamp};
 use kumade_estimate::{MethodSettings, RequestedBudget};
 use kumade_measurement::{Directions, MeasurementPlan, TransportChoice};
 use kumade_net::ScopedAddress;
@@ -51,6 +51,17 @@ pub struct MeasureArgs {
         ]
     )]
     stamp: Option<Target>,
+    /// With --stamp: DSCP of the test packets, 0 to 63 or a name such as ef; the reflector is asked with which they arrive, and to answer
+    /// with the same (RFC 8972)
+    #[arg(long, value_name = "DSCP", conflicts_with = "target")]
+    dscp: Option<Dscp>,
+    /// With --stamp: ECN codepoint of the test packets, likewise
+    #[arg(long, value_enum, value_name = "CODEPOINT", conflicts_with = "target")]
+    ecn: Option<EcnArg>,
+    /// With --stamp: ask the reflector for all that RFC 8972 has it tell: DSCP and ECN, between which addresses test packets come, how its
+    /// clock is set and read, what it counts
+    #[arg(long, conflicts_with = "target")]
+    extensions: bool,
     /// Query this NTP server for the error of this host's clock, which tightens the bounds of one-way delays; may be given
     /// several times: of three and more sources, the kernel's own statement among them, fewer than half may be wrong
     #[arg(long, value_name = "SERVER[:PORT]")]
@@ -147,6 +158,29 @@ enum DirectionArg {
     Down,
     /// Both, one after the other
     Both,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EcnArg {
+    /// Not ECN-capable transport
+    NotEct,
+    /// ECN-capable transport, ECT(0)
+    Ect0,
+    /// ECN-capable transport, ECT(1): L4S
+    Ect1,
+    /// Congestion experienced, as a queue marks packets
+    Ce,
+}
+
+impl From<EcnArg> for Ecn {
+    fn from(argument: EcnArg) -> Self {
+        match argument {
+            EcnArg::NotEct => Ecn::NotEct,
+            EcnArg::Ect0 => Ecn::Ect0,
+            EcnArg::Ect1 => Ecn::Ect1,
+            EcnArg::Ce => Ecn::Ce,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -260,7 +294,11 @@ impl MeasureArgs {
     fn stamp_config(&self, reflector: &Target) -> anyhow::Result<StampConfig> {
         let config = StampConfig::new(&reflector.host, reflector.port_or(STAMP_PORT));
         let key = self.key.as_deref().map(key::read_preshared_key).transpose()?;
-        Ok(StampConfig { family: self.family(), ntp: self.ntp_servers(), binding: self.binding(), key, ..config })
+        let is_marked = self.dscp.is_some() || self.ecn.is_some();
+        let ecn = self.ecn.map_or(Ecn::NotEct, Ecn::from);
+        let (family, ntp, binding) = (self.family(), self.ntp_servers(), self.binding());
+        let ds_field = is_marked.then(|| DsField::new(self.dscp.unwrap_or_default(), ecn));
+        Ok(StampConfig { family, ntp, binding, key, ds_field, extensions: self.extensions, ..config })
     }
 
     fn binding(&self) -> SocketBinding {

@@ -64,13 +64,17 @@ pub struct ServeArgs {
     /// Maximum time of one client's turn, such as 60s; 10 to 30 s while other clients wait [default: 180s]
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     max_time: Option<Span>,
-    /// Also run a STAMP reflector (RFC 8762) for any STAMP or TWAMP Light sender; an answer has the size of its test packet. With
+    /// Also run a STAMP reflector (RFC 8762, 8972) for any STAMP or TWAMP Light sender; an answer has the size of its test packet. With
     /// --key or --stamp-key, for authenticated STAMP alone [default port: 862, which requires privileges]
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = STAMP_PORT_TEXT)]
     stamp: Option<u16>,
     /// Pre-shared key of authenticated STAMP; required by --stamp with --clients [default: that of --key]
     #[arg(long, value_name = "FILE", requires = "stamp")]
     stamp_key: Option<PathBuf>,
+    /// Do not tell senders of STAMP packets between which addresses these came (Location, RFC 8972): behind address translation, they are
+    /// inside ones
+    #[arg(long, requires = "stamp")]
+    stamp_withhold_location: bool,
     /// Keep what is not needed once the server listens: capabilities, files, outgoing connections, other system calls
     #[arg(long)]
     keep_privileges: bool,
@@ -202,7 +206,8 @@ fn bind_reflector(args: &ServeArgs, server: &ServerConfig) -> anyhow::Result<Opt
         }
         key => key.or_else(|| server.key.clone()),
     };
-    let config = ReflectorConfig { listen, key, ..ReflectorConfig::default() };
+    let withholds_location = args.stamp_withhold_location;
+    let config = ReflectorConfig { listen, key, withholds_location, ..ReflectorConfig::default() };
     let reflector = Reflector::bind(&config).map_err(|error| with_hint(&error, STAMP_OPTION))?;
     let address = reflector.local_addr();
     let port = if address.port() == STAMP_PORT { String::new() } else { format!(":{}", address.port()) };

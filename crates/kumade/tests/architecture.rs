@@ -23,8 +23,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // Packets wait in a queue discipline until a path has room; a measured rate has its interval; NAT sessions are of flows; what
     // travels between hosts is sealed.
     ("multipath", &["link", "noise-session", "packet", "probe-train", "units"]),
-    // Client and server may share a key.
-    ("wire", &["noise-session", "probe-train", "units"]),
+    // Client and server may share a key. STAMP tells of DSCP and ECN.
+    ("wire", &["noise-session", "packet", "probe-train", "units"]),
     ("measurement", &["estimate", "probe-train", "units"]),
     // Virtual paths carry the trains of a whole measurement, and those of a method alone. Two sites are joined by the
     // gateways' own code, which asks what packets are.
@@ -42,10 +42,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("overlay-io", &["multipath", "net", "packet", "packet-loop", "noise-session", "daemon", "units"]),
     // Its reference clock speaks NTP.
     ("netns-testbed", &["link", "middlebox", "net", "packet", "packet-loop", "units", "wire"]),
-    // The STAMP client fits the clocks itself (`kumade_estimate::delay`).
-    ("client", &["estimate", "measurement", "net", "probe-train", "transport", "units", "wire"]),
-    // Who gives way where there is not room for all; of whose wrong keys is told.
-    ("serve", &["net", "daemon", "noise-session", "probe-train", "transport", "units", "wire"]),
+    // The STAMP client fits the clocks itself (`kumade_estimate::delay`), and its packets have a DSCP and ECN.
+    ("client", &["estimate", "measurement", "net", "packet", "probe-train", "transport", "units", "wire"]),
+    // Who gives way where there is not room for all; of whose wrong keys is told. A STAMP answer has the DSCP and ECN that are asked for.
+    ("serve", &["net", "daemon", "noise-session", "packet", "probe-train", "transport", "units", "wire"]),
     // Light probes speak STAMP; what is measured is what `client` measures, and loss has its interval as there. An agent of a mesh answers
     // as `serve` does.
     (

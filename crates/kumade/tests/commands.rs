@@ -194,7 +194,23 @@ fn a_stamp_reflector_is_served_and_measured() {
     let verdict = text(&[]);
     let heads: Vec<&str> = verdict.lines().map(|line| line.split("  ").next().unwrap()).collect();
     assert_eq!(heads[1..5], ["minimum", "median", "p99", "loss"], "{verdict}");
-    let document: serde_json::Value = serde_json::from_str(&text(&["--json"])).unwrap();
+    assert!(!verdict.contains("class of service"), "{verdict}");
+    let asked = text(&["--dscp", "ef", "--ecn", "ect1"]);
+    for way in ["up", "down"] {
+        let line = format!("class of service {way}: DSCP 46, ECT(1) → DSCP 46, ECT(1) (");
+        assert!(asked.contains(&line) && !asked.contains("seen by the reflector"), "{asked}");
+    }
+    let all = text(&["--extensions"]);
+    for line in
+        ["class of service up: DSCP 0, Not-ECT", "seen by the reflector: from 127.0.0.1", "counted by the ends:"]
+    {
+        assert!(all.contains(line), "{all}");
+    }
+    let verbose = text(&["--extensions", "-v"]);
+    assert_eq!(verbose.matches("seen by the reflector").count(), 1, "{verbose}");
+    let document: serde_json::Value = serde_json::from_str(&text(&["--json", "--ecn", "ect0"])).unwrap();
+    let arrived = &document["delay"]["extensions"]["class_of_service"]["up"][0]["arrived_ecn"];
+    assert_eq!(arrived, "ect0", "{document}");
     assert_eq!((&document["up"], &document["down"]), (&serde_json::Value::Null, &serde_json::Value::Null));
     // On a busy machine answers may come so late that they count as lost.
     let packets = |what: &str| document["delay"]["round_trip_packets"][what].as_u64().unwrap();
@@ -260,6 +276,10 @@ fn nonsense_is_refused_as_usage() {
         &["measure", "h", "--method", "linear-scan", "--budget-time", "1s"],
         &["measure", "h", "--method", "pathload:packets=10"],
         &["measure", "--stamp", "h", "--method", "primed"],
+        &["measure", "h", "--dscp", "ef"],
+        &["measure", "h", "--ecn", "ect1"],
+        &["measure", "h", "--extensions"],
+        &["measure", "--stamp", "h", "--dscp", "64"],
         &["measure", "h", "--json", "--json-stream"],
         &["measure", "h", "-4", "-6"],
         &["serve", "--listen", "nowhere"],

@@ -6,6 +6,7 @@ mod clock;
 mod delay;
 mod direction;
 mod document;
+mod extensions;
 mod figures;
 mod guard;
 mod load;
@@ -20,6 +21,10 @@ pub use clock::{ClockReport, StepReport};
 pub use delay::{DelayFigures, DelayReport};
 pub use direction::DirectionReport;
 pub use document::{ErrorReport, Report, SCHEMA};
+pub use extensions::{
+    ClassOfServiceCount, ClassOfServiceReport, CountersReport, EcnCodepoint, ExtensionsReport, LocationReport,
+    SynchronisationSource, TimestampMethod, TimestampsReport,
+};
 pub use figures::{Burst, Bytes};
 pub(crate) use guard::without_contradictions;
 pub use kumade_estimate::delay::ClockModelError;

@@ -1,11 +1,15 @@
-//! UDP datagrams with what the kernel knows about them: stamp, TTL, and the address they were sent to.
+//! UDP datagrams with what the kernel knows about them: stamp, TTL, DSCP and ECN, and the address they were sent to.
 
 use crate::control_messages::ArrivalMetadata;
 use crate::messages::{self, MessageBatch, OutgoingDatagram};
 use crate::{SocketBinding, stamp};
+use kumade_packet::DsField;
 use kumade_units::Time;
 use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv4RecvTtl, Ipv4Ttl, Ipv6RecvHopLimit, Ipv6RecvPacketInfo, Ipv6Ttl};
+use nix::sys::socket::sockopt::{
+    IpRecvTos, Ipv4PacketInfo, Ipv4RecvTtl, Ipv4Tos, Ipv4Ttl, Ipv6RecvHopLimit, Ipv6RecvPacketInfo, Ipv6RecvTClass,
+    Ipv6TClass, Ipv6Ttl,
+};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
@@ -22,6 +26,8 @@ pub struct Datagram {
     pub destination: Option<IpAddr>,
     /// Its TTL or hop limit as it arrived, where the kernel says so.
     pub ttl: Option<u8>,
+    /// DSCP and ECN as it arrived, where the kernel says so.
+    pub ds_field: Option<DsField>,
     /// When it came, where the kernel has said so credibly.
     pub stamp: Option<Time>,
 }
@@ -29,20 +35,20 @@ pub struct Datagram {
 impl Datagram {
     /// What has come with one of these; none where it has no sender.
     pub(crate) fn read<const N: usize>(messages: &MessageBatch<N>, index: usize) -> Option<Self> {
-        let ArrivalMetadata { destination: to, ttl, stamp, .. } = messages.metadata(index);
-        let (len, is_cut_off) = (messages.len(index), messages.is_truncated(index));
-        Some(Datagram { len, is_truncated: is_cut_off, source: messages.sender(index)?, destination: to, ttl, stamp })
+        let ArrivalMetadata { destination, ttl, ds_field, stamp, .. } = messages.metadata(index);
+        let (len, is_truncated) = (messages.len(index), messages.is_truncated(index));
+        Some(Datagram { len, is_truncated, source: messages.sender(index)?, destination, ttl, ds_field, stamp })
     }
 
     /// What goes back to where this came from, from the address that it was sent to: a host with several would otherwise
     /// choose another.
-    pub(crate) fn reply_with<'a>(&self, payload: &'a [u8]) -> OutgoingDatagram<'a> {
-        OutgoingDatagram { destination: self.source, source: self.destination, payload }
+    pub(crate) fn reply_with<'a>(&self, payload: &'a [u8], ds_field: DsField) -> OutgoingDatagram<'a> {
+        OutgoingDatagram { destination: self.source, source: self.destination, ds_field, payload }
     }
 }
 
 /// Prepares a socket: datagrams leave with the largest TTL (RFC 8762, 4.2: so that the far end can count hops), and come
-/// with stamp, TTL and address.
+/// with stamp, TTL, DSCP and ECN, and address.
 ///
 /// # Errors
 /// Where the system refuses an option that every Linux has; one without stamps is no error.
@@ -54,13 +60,26 @@ pub fn prepare_socket(socket: &UdpSocket) -> io::Result<()> {
     if socket.local_addr()?.is_ipv6() {
         setsockopt(socket, Ipv6RecvHopLimit, &true)?;
         setsockopt(socket, Ipv6RecvPacketInfo, &true)?;
+        setsockopt(socket, Ipv6RecvTClass, &true)?;
         setsockopt(socket, Ipv6Ttl, &MAX_TTL)?;
     } else {
         setsockopt(socket, Ipv4PacketInfo, &true)?;
     }
     // IPv6 sockets carry IPv4 packets, too.
     setsockopt(socket, Ipv4RecvTtl, &true)?;
+    setsockopt(socket, IpRecvTos, &true)?;
     Ok(setsockopt(socket, Ipv4Ttl, &MAX_TTL)?)
+}
+
+/// Gives all datagrams of a socket this DSCP and ECN.
+///
+/// # Errors
+/// Where the system refuses it.
+pub fn set_ds_field(socket: &UdpSocket, field: DsField) -> io::Result<()> {
+    if socket.local_addr()?.is_ipv6() {
+        setsockopt(socket, Ipv6TClass, &field.octet().into())?;
+    }
+    Ok(setsockopt(socket, Ipv4Tos, &field.octet().into())?)
 }
 
 /// A prepared socket that talks to the first of these addresses to which this host knows a way.
@@ -100,13 +119,14 @@ pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Datagram> {
 /// # Errors
 /// The socket's error.
 pub fn answer(socket: &UdpSocket, question: &Datagram, payload: &[u8]) -> io::Result<()> {
-    messages::send(socket, &[question.reply_with(payload)]).map(|_sent| ())
+    messages::send(socket, &[question.reply_with(payload, DsField::default())]).map(|_sent| ())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{clock, readiness};
+    use kumade_packet::Ecn;
     use kumade_units::Span;
 
     fn goes_and_comes_back(bind: &str, from: &str, target: &str) {
@@ -114,6 +134,8 @@ mod tests {
         prepare_socket(&server).unwrap();
         let client = UdpSocket::bind(from).unwrap();
         prepare_socket(&client).unwrap();
+        let field = DsField::new("ef".parse().unwrap(), Ecn::Ect1);
+        set_ds_field(&client, field).unwrap();
         let target: IpAddr = target.parse().unwrap();
         client.connect((target, server.local_addr().unwrap().port())).unwrap();
         let mut buffer = [0; 100];
@@ -123,12 +145,16 @@ mod tests {
             client.send(b"question").unwrap();
             assert!(readiness::wait_readable(&server, clock::monotonic() + Span::from_secs(60)).unwrap());
             let question = receive(&server, &mut buffer).unwrap();
-            assert_eq!((question.len, question.ttl), (8, Some(255)));
+            assert_eq!((question.len, question.ttl, question.ds_field), (8, Some(255), Some(field)));
             assert_eq!(question.destination.map(|to| to.to_canonical()), Some(target));
+            messages::send(&server, &[question.reply_with(b"marked", Ecn::Ce.into())]).unwrap();
+            assert!(readiness::wait_readable(&client, clock::monotonic() + Span::from_secs(60)).unwrap());
+            assert_eq!(receive(&client, &mut buffer).unwrap().ds_field, Some(Ecn::Ce.into()));
             answer(&server, &question, b"answer").unwrap();
             assert!(readiness::wait_readable(&client, clock::monotonic() + Span::from_secs(60)).unwrap());
             let answer = receive(&client, &mut buffer).unwrap();
             assert_eq!(answer.source, client.peer_addr().unwrap(), "from where it was asked");
+            assert_eq!(answer.ds_field, Some(DsField::default()));
             if question.stamp.is_some() && answer.stamp > question.stamp {
                 return;
             }

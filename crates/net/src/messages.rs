@@ -1,6 +1,7 @@
 //! Many datagrams with one system call: recvmmsg(2), sendmmsg(2).
 
 use crate::control_messages::{ArrivalMetadata, ControlMessages};
+use kumade_packet::DsField;
 use nix::libc;
 use socket2::SockAddr;
 use std::io;
@@ -98,6 +99,8 @@ pub(crate) struct OutgoingDatagram<'a> {
     pub(crate) destination: SocketAddr,
     /// From which address of this host; none for that which the system chooses.
     pub(crate) source: Option<IpAddr>,
+    /// With which DSCP and ECN; those of the socket where they are zero.
+    pub(crate) ds_field: DsField,
     pub(crate) payload: &'a [u8],
 }
 
@@ -119,6 +122,8 @@ pub(crate) fn send(socket: &impl AsFd, outgoing: &[OutgoingDatagram]) -> io::Res
         let payload = datagram.payload;
         parts[index] = libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() };
         let control = datagram.source.map_or(0, |source| controls[index].write_source(source));
+        let is_v4 = datagram.destination.ip().to_canonical().is_ipv4();
+        let control = controls[index].write_ds_field(control, is_v4, datagram.ds_field);
         let header = &mut headers[index].msg_hdr;
         (header.msg_name, header.msg_namelen) = (name.as_ptr().cast_mut().cast(), name.len());
         (header.msg_iov, header.msg_iovlen) = (&raw mut parts[index], 1);

@@ -2,6 +2,7 @@
 
 use crate::datagram::Datagram;
 use crate::messages::{MAX_SENT_DATAGRAMS, MessageBatch, OutgoingDatagram, send};
+use kumade_packet::DsField;
 use std::io;
 use std::net::UdpSocket;
 
@@ -22,15 +23,15 @@ impl Responder {
     }
 
     /// Takes what waits on a [prepared](crate::datagram::prepare_socket) socket, as far as one system call does, up to 64, and gives
-    /// each to `answer`, which writes the answer in its place, or returns false for none. An answer leaves at once, or after
-    /// up to seven others that are made meanwhile. Returns how many questions there were.
+    /// each to `answer`, which writes the answer in its place and returns DSCP and ECN that it is to have, or none for no answer. An
+    /// answer leaves at once, or after up to seven others that are made meanwhile. Returns how many questions there were.
     ///
     /// # Errors
     /// `WouldBlock` where nothing waits, else what the socket reports. An answer that it does not take is lost.
     pub fn respond(
         &mut self,
         socket: &UdpSocket,
-        mut answer: impl FnMut(&Datagram, &mut [u8]) -> bool,
+        mut answer: impl FnMut(&Datagram, &mut [u8]) -> Option<DsField>,
     ) -> io::Result<usize> {
         let mut messages = MessageBatch::<MAX_QUESTIONS>::default();
         let count = messages.receive(socket, &mut self.memory, self.max_question_bytes)?;
@@ -38,8 +39,8 @@ impl Responder {
         for (index, memory) in self.memory.chunks_mut(self.max_question_bytes.max(1)).enumerate().take(count) {
             let Some(question) = Datagram::read(&messages, index) else { continue };
             let payload = &mut memory[..question.len];
-            if answer(&question, payload) {
-                answers.push(question.reply_with(payload));
+            if let Some(ds_field) = answer(&question, payload) {
+                answers.push(question.reply_with(payload, ds_field));
             }
             if answers.len() == MAX_SENT_DATAGRAMS {
                 send_all(socket, &answers);
@@ -98,11 +99,14 @@ mod tests {
                 .respond(&far, |question, payload| {
                     assert_eq!((question.destination, question.ttl), (Some(there(payload[0] + 1).ip()), Some(255)));
                     payload[1] += payload[0];
-                    payload[0].is_multiple_of(3)
+                    payload[0].is_multiple_of(3).then(DsField::default)
                 })
                 .unwrap();
         }
-        assert_eq!(responder.respond(&far, |_, _| true).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(
+            responder.respond(&far, |_, _| Some(DsField::default())).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock
+        );
         let mut payload = [0; 10];
         for number in (0..100).step_by(3) {
             assert_eq!(near.recv_from(&mut payload).unwrap(), (3, there(number + 1)));
@@ -115,7 +119,12 @@ mod tests {
     fn an_answer_that_the_system_refuses_costs_no_other() {
         let (near, far) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
         let to = near.local_addr().unwrap();
-        let answer = |to: SocketAddr| OutgoingDatagram { destination: to, source: None, payload: &[1] };
+        let answer = |to: SocketAddr| OutgoingDatagram {
+            destination: to,
+            source: None,
+            ds_field: DsField::default(),
+            payload: &[1],
+        };
         // Nobody may send to a broadcast address without asking for it.
         let broadcast = answer((Ipv4Addr::BROADCAST, 9).into());
         send_all(&far, &[answer(to), broadcast, broadcast, answer(to)]);
@@ -136,7 +145,7 @@ mod tests {
             wait(&socket);
             let read = |question: &Datagram, _: &mut [u8]| {
                 found.push((question.len, question.is_truncated));
-                false
+                None
             };
             responder.respond(&socket, read).unwrap();
         }

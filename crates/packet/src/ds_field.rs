@@ -69,6 +69,11 @@ impl DsField {
         DsField(dscp.0 << 2 | ecn as u8)
     }
 
+    /// As it stands in a header.
+    pub fn from_octet(octet: u8) -> Self {
+        DsField(octet)
+    }
+
     /// That of an IP packet; zero for other bytes.
     pub fn read(packet: &[u8]) -> Self {
         match packet {

@@ -83,6 +83,7 @@ fn flood(address: SocketAddr, packets: i64, until: Time) -> std::io::Result<i64>
                 source: address,
                 destination: Some(source.into()),
                 ttl: None,
+                ds_field: None,
                 stamp,
             };
             sent += i64::from(datagram::answer(&socket, &from, &probe(sent as u32)).is_ok());

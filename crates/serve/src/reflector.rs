@@ -1,14 +1,16 @@
 use crate::clock::HostClock;
 use crate::error::ServeError;
-use crate::source_limits::{SourceLimits, TestPacketId};
+use crate::source_limits::{Admission, SourceLimits, TestPacketId};
 use kumade_net::datagram::{self, Datagram};
 use kumade_net::responder::Responder;
 use kumade_net::{clock, listener, readiness};
+use kumade_packet::DsField;
 use kumade_units::{Span, Time};
 use kumade_wire::PresharedKey;
 use kumade_wire::stamp::{
-    BYTES_WITH_PROBE_SEQUENCE, BYTES_WITH_RECEIVE_STAMP, ErrorEstimate, PORT, Probe, Reflection, Reply, StampKey,
-    reply_stamps,
+    BYTES_WITH_PROBE_SEQUENCE, BYTES_WITH_RECEIVE_STAMP, ErrorEstimate, FollowUpTelemetry, PORT, Probe, ProbeFacts,
+    ProbeLocation, Reflection, Reply, StampKey, SynchronisationSource, TimestampInformation, TimestampMethod,
+    reflect_tlvs, reply_stamps,
 };
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBufForce;
@@ -42,16 +44,19 @@ pub struct ReflectorConfig {
     pub clock: HostClock,
     /// Only test packets that are authenticated with this key are answered (RFC 8762, 4.4); none for any test packets.
     pub key: Option<PresharedKey>,
+    /// Answers zeroes to who asks between which addresses and ports a test packet came (RFC 8972, 4.2.2): behind address
+    /// translation, these are inside ones.
+    pub withholds_location: bool,
 }
 
 impl Default for ReflectorConfig {
     fn default() -> Self {
-        ReflectorConfig { listen: None, clock: HostClock::System, key: None }
+        ReflectorConfig { listen: None, clock: HostClock::System, key: None, withholds_location: false }
     }
 }
 
-/// A stateful STAMP reflector (RFC 8762, 4.3), which numbers its replies in each session. Replies have the size of the
-/// test packets, also of those of TWAMP Light that are shorter than STAMP's, their rate is limited for each source (2000 packets per second, 2 Mbit/s), test packets of more than 1500
+/// A stateful STAMP reflector (RFC 8762, 4.3), which numbers its replies in each session, and fills in the optional extensions of
+/// RFC 8972. Replies have the size of the test packets, also of those of TWAMP Light that are shorter than STAMP's, their rate is limited for each source (2000 packets per second, 2 Mbit/s), test packets of more than 1500
 /// bytes (IP) are not answered, and replies of other reflectors are not answered, which prevents
 /// loops.
 #[derive(Debug)]
@@ -71,15 +76,7 @@ impl Reflector {
         let failed = |cause| ServeError::Listen { address, protocol: "STAMP", cause };
         let socket = bind(address).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        let clock = config.clock;
-        let key = config.key.as_ref().map(StampKey::new);
-        let answering = ReflectorState {
-            clock,
-            key,
-            error_estimate: error_estimate_of(clock),
-            source_limits: SourceLimits::default(),
-        };
-        Ok(Reflector { socket, address, state: answering })
+        Ok(Reflector { socket, address, state: ReflectorState::new(config, address.port()) })
     }
 
     /// The address it listens on, with the actual port if zero was configured.
@@ -126,39 +123,81 @@ struct ReflectorState {
     key: Option<StampKey>,
     error_estimate: ErrorEstimate,
     source_limits: SourceLimits,
+    /// The reflector's own; none where it is not told.
+    told_port: Option<u16>,
 }
 
 impl ReflectorState {
-    /// Makes the answer of a test packet in its place; false if it gets none.
-    fn write_reply(&mut self, probe: &Datagram, payload: &mut [u8]) -> bool {
+    fn new(config: &ReflectorConfig, port: u16) -> Self {
+        ReflectorState {
+            clock: config.clock,
+            key: config.key.as_ref().map(StampKey::new),
+            error_estimate: error_estimate_of(config.clock),
+            source_limits: SourceLimits::default(),
+            told_port: (!config.withholds_location).then_some(port),
+        }
+    }
+
+    /// Makes the answer of a test packet in its place; returns DSCP and ECN that it is to have, or none if there is no answer.
+    fn write_reply(&mut self, probe: &Datagram, payload: &mut [u8]) -> Option<DsField> {
         let now = clock::realtime();
         let bytes = probe.len
             + if probe.source.ip().to_canonical().is_ipv4() { IPV4_UDP_HEADER_BYTES } else { IPV6_UDP_HEADER_BYTES };
         let shown = self.clock.time_at(now);
         if probe.is_truncated || bytes > MAX_PACKET_BYTES || (self.key.is_none() && is_reply(payload, shown)) {
-            return false;
+            return None;
         }
-        let ReflectorState { clock, key, error_estimate: estimate, source_limits: sources } = self;
+        let ReflectorState { clock, key, error_estimate: estimate, source_limits: sources, .. } = self;
         const { assert!(BYTES_WITH_RECEIVE_STAMP <= BYTES_WITH_PROBE_SEQUENCE) };
         let is_short = payload.len() < BYTES_WITH_PROBE_SEQUENCE;
-        let mut is_admitted = false;
+        let mut admitted = None;
         let answer = |question: &Probe| {
-            let test = TestPacketId { session: question.session, sequence: question.sequence, is_short };
-            let number = sources.admit_packet(probe.source, bytes, test, clock::monotonic());
-            is_admitted = number.is_some();
+            let reflected = clock.time_at(clock::realtime());
+            let test = TestPacketId { session: question.session, sequence: question.sequence, is_short, reflected };
+            admitted = sources.admit_packet(probe.source, bytes, test, clock::monotonic());
             Reflection {
-                sequence: number.unwrap_or(0),
+                sequence: admitted.map_or(0, |admission| admission.sequence),
                 received: clock.time_at(probe.stamp.unwrap_or(now)),
-                reflected: clock.time_at(clock::realtime()),
+                reflected,
                 error_estimate: *estimate,
                 probe_ttl: probe.ttl.unwrap_or(255),
             }
         };
-        let is_reflected = match key {
-            Some(key) => Reply::reflect_authenticated(payload, key, answer).is_ok(),
-            None => Reply::reflect(payload, answer).is_ok(),
+        let question = match key {
+            Some(key) => Reply::reflect_authenticated(payload, key, answer).ok()?,
+            None => Reply::reflect(payload, answer).ok()?,
         };
-        is_reflected && is_admitted
+        let facts = self.probe_facts(probe, question.sequence, admitted?);
+        Some(reflect_tlvs(payload, self.key.as_ref(), &facts).unwrap_or_default())
+    }
+
+    /// What the optional extensions tell of a test packet (RFC 8972).
+    fn probe_facts(&self, probe: &Datagram, sequence: u32, admission: Admission) -> ProbeFacts {
+        let Admission { reply_count, last_reply, .. } = admission;
+        // The kernel says whether something sets its clock, by an interface that is NTP's, and not what.
+        let source =
+            if self.error_estimate.synchronised { SynchronisationSource::Ntp } else { SynchronisationSource::Local };
+        let (source, method) = (Some(source), Some(TimestampMethod::Software));
+        ProbeFacts {
+            sequence,
+            ds_field: probe.ds_field.unwrap_or_default(),
+            location: self.told_port.map(|port| ProbeLocation {
+                source: probe.source,
+                destination: probe.destination,
+                destination_port: port,
+            }),
+            timestamps: TimestampInformation {
+                source_in: source,
+                method_in: method,
+                source_out: source,
+                method_out: method,
+            },
+            format: self.error_estimate.format,
+            // What exceeds the source's rate is out of profile, and is not counted (RFC 8972, 4.5).
+            received: reply_count,
+            transmitted: reply_count,
+            last_reflection: last_reply.map(|(sequence, reflected)| FollowUpTelemetry { sequence, reflected, method }),
+        }
     }
 }
 
@@ -198,20 +237,14 @@ mod tests {
     use std::net::Ipv4Addr;
 
     fn reflector() -> ReflectorState {
-        let clock = HostClock::System;
-        ReflectorState {
-            clock,
-            key: None,
-            error_estimate: error_estimate_of(clock),
-            source_limits: SourceLimits::default(),
-        }
+        ReflectorState::new(&ReflectorConfig::default(), PORT)
     }
 
     proptest! {
         /// A forged packet of any size and contents, and two reflectors each of which is given what the other one answers.
         #[test]
         fn no_answer_is_longer_than_its_question_and_no_reflectors_answer_each_other_for_long(
-            mut payload in prop::collection::vec(any::<u8>(), 0..100),
+            mut payload in prop::collection::vec(any::<u8>(), 0..300),
             has_time in any::<bool>(),
         ) {
             if let Some(stamp) = payload.get_mut(4..12).filter(|_| has_time) {
@@ -222,9 +255,16 @@ mod tests {
             let mut answers = 0;
             for step in 0..20 {
                 let source = (Ipv4Addr::new(192, 0, 2, 1 + step % 2), PORT).into();
-                let question =
-                    Datagram { len, is_truncated: false, source, destination: None, ttl: None, stamp: None };
-                if !reflectors[usize::from(step % 2)].write_reply(&question, &mut payload) {
+                let question = Datagram {
+                    len,
+                    is_truncated: false,
+                    source,
+                    destination: None,
+                    ttl: None,
+                    ds_field: None,
+                    stamp: None,
+                };
+                if reflectors[usize::from(step % 2)].write_reply(&question, &mut payload).is_none() {
                     break;
                 }
                 answers += 1;

@@ -42,11 +42,25 @@ pub(super) struct TestPacketId {
     pub(super) sequence: u32,
     /// Whether it is so short that its answer has room for one sequence number alone, and may not be known as an answer.
     pub(super) is_short: bool,
+    /// When its answer leaves, by the reflector's clock.
+    pub(super) reflected: Time,
+}
+
+/// A test packet that is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Admission {
+    /// The answer's number.
+    pub(super) sequence: u32,
+    /// How many of its session were answered, this one included; zero where the session is not remembered.
+    pub(super) reply_count: u32,
+    /// Number of the answer before this one, and when it left; none where there is none, or the session is not remembered.
+    pub(super) last_reply: Option<(u32, Time)>,
 }
 
 #[derive(Debug)]
 struct ReflectorSession {
     reply_count: u32,
+    last_reply: Option<(u32, Time)>,
     last_received: Time,
     /// Of a session of short packets: the number of the last that was answered.
     last_sequence: Option<u32>,
@@ -64,8 +78,7 @@ impl Default for SourceLimits {
 }
 
 impl SourceLimits {
-    /// Sequence number of the reply to this test packet of `bytes` (IP), counted from zero in its session; none if the source
-    /// exceeds its rate.
+    /// The reply to this test packet of `bytes` (IP), counted from zero in its session; none if the source exceeds its rate.
     ///
     /// The reply to a short one has the sender's number (RFC 8762, 4.3: a stateless reflector), and there is none unless that is
     /// higher than all before it in a session that is remembered: two reflectors that took each other's short answers for questions
@@ -76,8 +89,9 @@ impl SourceLimits {
         bytes: usize,
         test: TestPacketId,
         now: Time,
-    ) -> Option<u32> {
-        let TestPacketId { session, sequence, is_short } = test;
+    ) -> Option<Admission> {
+        let TestPacketId { session, sequence, is_short, reflected } = test;
+        let stateless = Admission { sequence, ..Admission::default() };
         if now - self.last_sweep > SWEEP_INTERVAL {
             self.last_sweep = now;
             self.sessions.retain(|_, session| now - session.last_received < SESSION_TIMEOUT);
@@ -90,23 +104,25 @@ impl SourceLimits {
         *due = (*due).max(now) + (Span::from_secs(1) / MAX_REPLIES_PER_SECOND).max(TIME_PER_BYTE * bytes as i64);
         let key = (from, session);
         if self.sessions.len() >= MAX_SESSIONS && !self.sessions.contains_key(&key) {
-            return (!is_short).then_some(sequence);
+            return (!is_short).then_some(stateless);
         }
-        let begun = ReflectorSession { reply_count: 0, last_received: now, last_sequence: None };
+        let begun = ReflectorSession { reply_count: 0, last_reply: None, last_received: now, last_sequence: None };
         let session = self.sessions.entry(key).or_insert(begun);
         if is_short {
             if session.last_sequence.is_some_and(|last| sequence <= last) {
                 return None;
             }
             (session.last_sequence, session.last_received) = (Some(sequence), now);
-            return Some(sequence);
+            return Some(stateless);
         }
         if sequence == 0 && now - session.last_received > RESTART_AFTER {
-            session.reply_count = 0;
+            (session.reply_count, session.last_reply) = (0, None);
         }
         session.last_received = now;
+        let sequence = session.reply_count;
         session.reply_count = session.reply_count.wrapping_add(1);
-        Some(session.reply_count.wrapping_sub(1))
+        let last_reply = session.last_reply.replace((sequence, reflected));
+        Some(Admission { sequence, reply_count: session.reply_count, last_reply })
     }
 }
 
@@ -127,13 +143,17 @@ mod tests {
     }
 
     fn admit(sources: &mut SourceLimits, from: SocketAddr, session: u16, sequence: u32, now: Time) -> Option<u32> {
-        sources.admit_packet(from, 72, TestPacketId { session, sequence, is_short: false }, now)
+        sources.admit_packet(from, 72, test_packet(session, sequence), now).map(|admission| admission.sequence)
+    }
+
+    fn test_packet(session: u16, sequence: u32) -> TestPacketId {
+        TestPacketId { session, sequence, is_short: false, reflected: Time::ZERO }
     }
 
     #[test]
     fn large_packets_come_back_at_two_megabits_a_second() {
         let mut sources = SourceLimits::default();
-        let test = TestPacketId { session: 0, sequence: 1, is_short: false };
+        let test = test_packet(0, 1);
         let count = |from: &str, sources: &mut SourceLimits| {
             let from = SocketAddr::new(from.parse().unwrap(), 5);
             (0..10_000).filter(|i| sources.admit_packet(from, 1500, test, time_at_millis(*i)).is_some()).count()
@@ -162,8 +182,8 @@ mod tests {
         let mut sources = SourceLimits::default();
         let from: SocketAddr = "192.0.2.1:5".parse().unwrap();
         let mut answer = |sequence, seconds: i64| {
-            let test = TestPacketId { session: 0, sequence, is_short: true };
-            sources.admit_packet(from, 42, test, time_at_millis(1000 * seconds))
+            let test = TestPacketId { is_short: true, ..test_packet(0, sequence) };
+            sources.admit_packet(from, 42, test, time_at_millis(1000 * seconds)).map(|admission| admission.sequence)
         };
         assert_eq!([5, 6, 9].map(|sequence| answer(sequence, 0)), [Some(5), Some(6), Some(9)]);
         assert_eq!([9, 6, 0].map(|sequence| answer(sequence, 1)), [None; 3], "copies, or another reflector's answers");
@@ -186,6 +206,21 @@ mod tests {
             admit(&mut sources, (std::net::Ipv4Addr::from(i), 5).into(), 0, 1, time_at_millis(2001));
         }
         assert!(sources.next_reply_times.len() == RATE_LIMITER_COUNT && sources.sessions.len() <= MAX_SESSIONS);
+    }
+
+    #[test]
+    fn each_answer_knows_the_one_before_it_in_its_session() {
+        let mut sources = SourceLimits::default();
+        let from: SocketAddr = "192.0.2.1:5".parse().unwrap();
+        let mut answer = |sequence, millis| {
+            let test = TestPacketId { reflected: time_at_millis(millis + 1), ..test_packet(0, sequence) };
+            sources.admit_packet(from, 72, test, time_at_millis(millis)).unwrap()
+        };
+        let admission = |sequence, last_reply| Admission { sequence, reply_count: sequence + 1, last_reply };
+        assert_eq!(answer(0, 0), admission(0, None));
+        assert_eq!(answer(2, 20), admission(1, Some((0, time_at_millis(1)))));
+        assert_eq!(answer(3, 30), admission(2, Some((1, time_at_millis(21)))));
+        assert_eq!(answer(0, 3000), admission(0, None), "begun anew");
     }
 
     /// One packet in ten microseconds, each from another address, and a source that sends as it may.

@@ -11,5 +11,7 @@ mod named_clients;
 mod peers;
 mod schema;
 mod stamp;
+mod stamp_extensions;
+mod stamp_suite;
 mod starvation;
 mod versions;

@@ -2,6 +2,7 @@
 
 use crate::common;
 
+use common::reflecting::{Reflecting, delay_to, quick};
 use common::{DEADLINE, RunningServer};
 use kumade_client::{Error, measure};
 use kumade_client::{Hint, NtpServer, StampConfig, measure_stamp};
@@ -10,59 +11,11 @@ use kumade_net::clock;
 use kumade_netns_testbed::{ReferenceClock, eventually};
 use kumade_probe_train::Estimate;
 use kumade_serve::{HostClock, ServerConfig};
-use kumade_serve::{Reflector, ReflectorConfig};
 use kumade_units::{Span, Time};
 use kumade_wire::PresharedKey;
 use kumade_wire::stamp::{ErrorEstimate, MIN_PROBE_BYTES, PACKET_BYTES, Probe, Reflection, Reply};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
-
-/// A reflector on a free loopback port; stops when dropped.
-struct Reflecting {
-    address: SocketAddr,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Reflecting {
-    fn start(ip: &str, clock: HostClock) -> Self {
-        Self::with_key(ip, clock, None)
-    }
-
-    fn with_key(ip: &str, clock: HostClock, key: Option<PresharedKey>) -> Self {
-        let listen = Some(SocketAddr::new(ip.parse().unwrap(), 0));
-        let reflector = Reflector::bind(&ReflectorConfig { listen, clock, key }).unwrap();
-        let address = reflector.local_addr();
-        let stop = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&stop);
-        let thread = Some(std::thread::spawn(move || reflector.run(&flag).unwrap()));
-        Reflecting { address, stop, thread }
-    }
-}
-
-impl Drop for Reflecting {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::SeqCst);
-        let ended = self.thread.take().map(JoinHandle::join);
-        if !std::thread::panicking() {
-            ended.unwrap().unwrap();
-        }
-    }
-}
-
-fn quick(address: SocketAddr) -> StampConfig {
-    let config = StampConfig::new(address.ip().to_string(), address.port());
-    // Probes that are not lost are waited for, however late a busy machine brings them.
-    StampConfig { count: 100, interval: Span::from_millis(3), late_after: Span::from_secs(60), ..config }
-}
-
-fn delay_to(config: &StampConfig) -> DelayReport {
-    measure_stamp(config).unwrap().delay.unwrap()
-}
 
 /// How long a delay takes depends on the machine; that its bounds are in order does not. How exact they are is tested in
 /// virtual time (`estimate/tests/one_way_delay.rs`).
@@ -71,7 +24,7 @@ fn assert_in_order(interval: Estimate<f64>) {
 }
 
 /// Both ways' least delays, too, which can't be longer than the least round trip.
-fn assert_sound(delay: &DelayReport) {
+pub fn assert_sound(delay: &DelayReport) {
     let round_trip = delay.round_trip.as_ref().unwrap().minimum_seconds;
     assert_in_order(round_trip);
     for way in [&delay.up, &delay.down] {
@@ -336,63 +289,6 @@ fn neither_endless_copies_nor_stamps_that_are_no_times_spoil_what_is_measured_he
     // The false stamps are decades away.
     assert!(round_trip.percentile_99_seconds.value < DEADLINE.as_secs_f64(), "{round_trip:?}");
     thread.join().unwrap();
-}
-
-/// The other implementation, where `.ci/run` has installed it, or `STAMP_SUITE_ROOT` says that it is. Building it takes longer
-/// than all other tests of this crate.
-fn stamp_suite() -> Option<std::path::PathBuf> {
-    let cached = || Some(std::path::Path::new(&std::env::var_os("HOME")?).join(".cache/kumade-stamp-suite"));
-    let root = std::env::var_os("STAMP_SUITE_ROOT").map(Into::into).or_else(cached);
-    let program = root.map(|root| root.join("bin/stamp-suite")).filter(|program| program.exists());
-    if program.is_none() {
-        let install = "cargo install --locked --version 1.0.0 --root ~/.cache/kumade-stamp-suite stamp-suite";
-        eprintln!("SKIPPED: stamp-suite is not there: {install}");
-    }
-    program
-}
-
-/// Ends with the test.
-struct Peer(Child);
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-#[test]
-fn another_implementation_agrees_as_reflector_and_as_sender() {
-    let Some(program) = stamp_suite() else { return };
-    let ours = Reflecting::start("127.0.0.1", HostClock::System);
-    let port = ours.address.port().to_string();
-    let output = Command::new(&program)
-        .args(["-r", "127.0.0.1", "-p", &port, "-c", "100", "-d", "5", "--output-format", "json"])
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && text.contains("\"packets_received\":100"), "{text}");
-    for stateful in [&["--stateful-reflector"][..], &[]] {
-        // At an address where no other test has ports.
-        let host = Ipv4Addr::new(127, 3, 3, 4);
-        let free = UdpSocket::bind((host, 0)).unwrap().local_addr().unwrap();
-        let port = free.port().to_string();
-        let child = Command::new(&program)
-            .args(["-i", "-S", &host.to_string(), "-o", &port])
-            .args(stateful)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let _peer = Peer(child);
-        // As the kernel lists it: proc_net(5).
-        let listed = format!(" {:08X}:{:04X} ", u32::from_ne_bytes(host.octets()), free.port());
-        let has_port = || std::fs::read_to_string("/proc/net/udp").unwrap().contains(&listed);
-        assert!(eventually(has_port), "it takes its port");
-        let delay = delay_to(&quick(free));
-        assert_sound(&delay);
-        assert_eq!(delay.round_trip_packets.unwrap().lost, 0);
-    }
 }
 
 #[test]

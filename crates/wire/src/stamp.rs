@@ -2,7 +2,8 @@
 //! authenticated ([`StampKey`]).
 //!
 //! A sender's packet and the reflector's answer have the same size, 44 octets and whatever the sender adds: padding, as
-//! in TWAMP Light (RFC 5357, appendix I), or extensions (RFC 8972), which a reflector of this kind sends back as they
+//! in TWAMP Light (RFC 5357, appendix I), or extensions (RFC 8972): TLVs, in which a reflector writes what it is asked for
+//! ([`reflect_tlvs`]), and a sender reads it ([`read_reflected_tlvs`]). A reflector of RFC 8762 alone sends them back as they
 //! came, that is, marked as not understood. A TWAMP Light sender's packet with padding to 44 octets reads as one of STAMP.
 //! A shorter one, of 14 octets at least (RFC 5357, 4.1.2), is answered by as many octets of the answer as it has itself: with 41,
 //! that is all that TWAMP Light has. RFC 8762, 4.6, lets a reflector send the whole answer, which whoever forges a sender's address
@@ -10,9 +11,15 @@
 
 mod authenticated;
 mod timestamp;
+mod tlv;
 
 pub use authenticated::{AUTHENTICATED_PACKET_BYTES, NotAuthentic, StampKey};
 pub use timestamp::{ClockFormat, ErrorEstimate};
+pub use tlv::{
+    AccessReport, ClassOfService, DirectMeasurement, ExtensionsError, FollowUpTelemetry, Location, ProbeFacts,
+    ProbeLocation, ReflectedTlvs, ReverseDscp, ReverseEcn, SynchronisationSource, TLV_HEADER_BYTES,
+    TimestampInformation, TimestampMethod, TlvRequest, TlvType, flags, read_reflected_tlvs, reflect_tlvs,
+};
 
 use crate::preamble::to_array;
 use kumade_units::Time;
@@ -103,7 +110,7 @@ impl Probe {
 
 impl Reply {
     /// Turns a probe's payload into the answer, in its place and of its size, cut off where it has less than 44 octets; returns
-    /// the probe. What follows the 44 octets stays as it is.
+    /// the probe. What follows the 44 octets stays as it is: see [`reflect_tlvs`].
     ///
     /// # Errors
     /// A payload of less than [`MIN_PROBE_BYTES`].

@@ -89,6 +89,37 @@ class CapacityReport(TypedDict):
     """A token bucket on the path that delays what exceeds its rate; null if none was detected."""
 
 
+EcnCodepoint = Literal["not-ect", "ect0", "ect1", "ce"]
+"""A codepoint of the ECN field (RFC 3168)."""
+
+
+class ClassOfServiceCount(TypedDict):
+    """Packets that were sent alike and arrived alike."""
+
+    arrived_dscp: int
+    """DSCP with which they arrived."""
+    arrived_ecn: EcnCodepoint
+    """ECN codepoint with which they arrived."""
+    packets: int
+    """How many."""
+    sent_dscp: Optional[int]
+    """DSCP with which they were sent; null if the reflector does not say."""
+    sent_ecn: Optional[EcnCodepoint]
+    """ECN codepoint with which they were sent; null if the reflector does not say."""
+
+
+class ClassOfServiceReport(TypedDict):
+    """What became of DSCP (RFC 2474) and ECN (RFC 3168) in each direction."""
+
+    down: List[ClassOfServiceCount]
+    """Their answers, most frequent first."""
+    refused: int
+    """Answers that did not leave with the DSCP that was asked for, since the reflector's policy does not
+    permit it."""
+    up: List[ClassOfServiceCount]
+    """Test packets that arrived at the reflector and whose answers came back, most frequent first."""
+
+
 class Estimate_double(TypedDict):
     """A point estimate with an interval of stated confidence."""
 
@@ -128,6 +159,17 @@ class ClockReport(TypedDict):
     """Steps of either clock during the measurement."""
 
 
+class CountersReport(TypedDict):
+    """What both ends counted between two test packets."""
+
+    answered: int
+    """Answers that the reflector sent."""
+    received: int
+    """Test packets that the reflector received."""
+    sent: int
+    """Test packets that this host sent."""
+
+
 class DelayFigures(TypedDict):
     """Statistics of the delays of many packets."""
 
@@ -145,6 +187,65 @@ class DelayFigures(TypedDict):
     """The 95th percentile of the packet delay variation: delay above the minimum (PDV, RFC 5481, 4.2)."""
     variation_99_seconds: float
     """The 99th percentile of the packet delay variation."""
+
+
+class LocationReport(TypedDict):
+    """Between which addresses test packets came, as a reflector saw it. Each is null if the reflector does
+    not say."""
+
+    destination_address: Optional[str]
+    """The reflector's address."""
+    destination_port: Optional[int]
+    """The reflector's port."""
+    source_address: Optional[str]
+    """The sender's address: another than this host's own if an address translator is between."""
+    source_port: Optional[int]
+    """The sender's port."""
+
+
+SynchronisationSource = Literal["ntp", "ptp", "ssu", "navigation", "local"]
+"""What a clock is set by (RFC 8972, 5.4)."""
+
+
+TimestampMethod = Literal["hardware", "software", "control-plane"]
+"""How a time stamp is taken (RFC 8972, 5.5)."""
+
+
+class TimestampsReport(TypedDict):
+    """How a reflector's clock is set and read. Each is null if the reflector does not say."""
+
+    method_in: Optional[TimestampMethod]
+    """How it is read when a test packet arrives."""
+    method_out: Optional[TimestampMethod]
+    """How it is read when an answer leaves."""
+    source_in: Optional[SynchronisationSource]
+    """What the clock is set by of which arrivals have their time stamps."""
+    source_out: Optional[SynchronisationSource]
+    """What the clock is set by of which departures have their time stamps."""
+
+
+class ExtensionsReport(TypedDict):
+    """What a STAMP reflector says in the optional extensions of RFC 8972. Each value is null if it was not
+    asked for, or no answer has it."""
+
+    class_of_service: Optional[ClassOfServiceReport]
+    """What became of DSCP and ECN in each direction (Class of Service, 4.4)."""
+    counters: Optional[CountersReport]
+    """What both ends counted between the first and the last answered test packet (Direct Measurement,
+    4.5)."""
+    location: Optional[LocationReport]
+    """Between which addresses the last answered test packet came, as the reflector saw it (Location, 4.2)."""
+    not_authentic: int
+    """Answers whose extensions were not used, since they, or those of the test packet as the reflector got
+    them, were not authentic (HMAC TLV, RFC 8972, 4.8)."""
+    reply_lateness_seconds: Optional[float]
+    """By how much answers left later than their own time stamps say, the median (Follow-Up Telemetry,
+    4.7)."""
+    timestamps: Optional[TimestampsReport]
+    """How the reflector's clock is set and read (Timestamp Information, 4.3)."""
+    unanswered: List[str]
+    """What was asked for and no answer has, by the names of IANA's registry: the reflector does not know
+    these extensions."""
 
 
 class PacketReport(TypedDict):
@@ -191,6 +292,8 @@ class DelayReport(TypedDict):
     """Round-trip delay while packet trains load direction down; null if none did."""
     down_packets: Optional[PacketReport]
     """Packet counts in direction down, without load by the measurement; null as for `up_packets`."""
+    extensions: Optional[ExtensionsReport]
+    """What a STAMP reflector says in the optional extensions of RFC 8972; null if it was not asked."""
     probes: str
     """Kind of probes: `stamp` (RFC 8762) or `trains` (packet trains in each direction)."""
     reason: Optional[str]

@@ -1,15 +1,19 @@
 //! The exchange of test packets and replies with a reflector.
 
 use super::config::StampConfig;
+use super::probe_pacing::ProbePacing;
 use super::reply_timeout::ReplyTimeout;
 use crate::cancel::StopCondition;
 use kumade_estimate::delay::{OneWaySample, RoundTrip};
 use kumade_net::datagram::{self, Datagram};
 use kumade_net::stamp::StampPlace;
 use kumade_net::{clock, readiness, stamp};
+use kumade_packet::{DsField, Ecn};
 use kumade_transport::deadline_after;
 use kumade_units::{Direction, Span, Time};
-use kumade_wire::stamp::{AUTHENTICATED_PACKET_BYTES, ErrorEstimate, PACKET_BYTES, Probe, Reply, StampKey};
+use kumade_wire::stamp::{
+    ErrorEstimate, ExtensionsError, Probe, ReflectedTlvs, Reply, StampKey, TlvRequest, read_reflected_tlvs,
+};
 use std::io;
 use std::net::UdpSocket;
 
@@ -24,6 +28,10 @@ pub(super) struct ProbeRecord {
     pub(super) reply: Option<Reply>,
     /// TTL of the reply on arrival.
     pub(super) reply_ttl: Option<u8>,
+    /// DSCP and ECN of the reply on arrival.
+    pub(super) reply_ds_field: Option<DsField>,
+    /// The reply's optional extensions; none where there is no reply.
+    pub(super) tlvs: Option<Result<ReflectedTlvs, ExtensionsError>>,
 }
 
 /// The time by the kernel, and by the program.
@@ -56,6 +64,12 @@ pub(super) struct StampExchange {
     /// Error estimate of this host's clock, for the test packets.
     clock_error: ErrorEstimate,
     key: Option<StampKey>,
+    tlv_request: TlvRequest,
+    pacing: ProbePacing,
+    /// Whether test packets are ECN-capable.
+    is_ecn_capable: bool,
+    /// Test packets sent so far.
+    sent_count: u32,
     probes: Vec<ProbeRecord>,
     /// In order of arrival.
     replies: Vec<ReturnedReply>,
@@ -76,6 +90,10 @@ impl StampExchange {
             socket,
             clock_error: clock,
             key,
+            tlv_request: config.tlv_request(),
+            pacing: ProbePacing::new(config.interval),
+            is_ecn_capable: config.ds_field.is_some_and(|field| matches!(field.ecn(), Ecn::Ect0 | Ecn::Ect1)),
+            sent_count: 0,
             probes,
             replies: Vec::new(),
             are_timestamp_ids_valid: keys_valid,
@@ -89,9 +107,8 @@ impl StampExchange {
     /// lost ones.
     pub(super) fn run(&mut self, config: &StampConfig, limit: &StopCondition) -> io::Result<()> {
         let mut payload = self.new_payload(config);
-        let start = clock::monotonic();
-        for (number, turn) in (0..config.count).zip(0i64..) {
-            let due = start + Span::from_nanos(config.interval.as_nanos().saturating_mul(turn));
+        let mut due = clock::monotonic();
+        for number in 0..config.count {
             while clock::monotonic() < due {
                 if limit.check().is_err() {
                     return Ok(());
@@ -99,6 +116,7 @@ impl StampExchange {
                 self.wait_for_replies(due.min(deadline_after(StopCondition::CHECK_INTERVAL)))?;
             }
             self.send(number, &mut payload)?;
+            due += self.pacing.interval();
         }
         let sent = clock::monotonic();
         while self.missing_replies > 0 && limit.check().is_ok() {
@@ -119,7 +137,7 @@ impl StampExchange {
     }
 
     fn new_payload(&self, config: &StampConfig) -> Vec<u8> {
-        vec![0; config.size.max(if self.key.is_some() { AUTHENTICATED_PACKET_BYTES } else { PACKET_BYTES })]
+        vec![0; config.size.max(self.tlv_request.probe_bytes(self.key.is_some()))]
     }
 
     /// All test packets by sequence number.
@@ -175,8 +193,12 @@ impl StampExchange {
             Some(key) => payload.first_chunk_mut().map(|packet| probe.encode_authenticated(packet, key)),
             None => payload.first_chunk_mut().map(|packet| probe.encode(packet)),
         };
+        self.tlv_request.encode(payload, self.sent_count.wrapping_add(1), self.key.as_ref());
         match self.socket.send(payload) {
-            Ok(_) => self.probes[number as usize].sent.user = Some(now),
+            Ok(_) => {
+                self.sent_count = self.sent_count.wrapping_add(1);
+                self.probes[number as usize].sent.user = Some(now);
+            }
             Err(error) => {
                 self.are_timestamp_ids_valid = false;
                 self.tolerate_error(error)?;
@@ -222,13 +244,13 @@ impl StampExchange {
                 None => Reply::decode(payload).ok(),
             };
             if let Some(reply) = reply {
-                self.record_reply(reply, user, &datagram);
+                self.record_reply(reply, payload, user, &datagram);
             }
         }
         Ok(())
     }
 
-    fn record_reply(&mut self, reply: Reply, user: Time, datagram: &Datagram) {
+    fn record_reply(&mut self, reply: Reply, payload: &[u8], user: Time, datagram: &Datagram) {
         let most = self.probes.len() * ReturnedReply::MAX_KEPT_PER_PROBE as usize;
         let Some(probe) = self.probes.get_mut(reply.probe_sequence as usize) else { return };
         let Some(sent) = probe.sent.user else { return };
@@ -248,8 +270,21 @@ impl StampExchange {
         if probe.reply.is_none() {
             self.timeout.record_round_trip(user - sent);
             let returned = PacketTimestamps { kernel: datagram.stamp, user: Some(user) };
-            *probe = ProbeRecord { reply: Some(reply), reply_received: returned, reply_ttl: datagram.ttl, ..*probe };
+            let tlvs = read_reflected_tlvs(payload, self.key.as_ref(), reply.error_estimate.format);
+            *probe = ProbeRecord {
+                sent: probe.sent,
+                reply: Some(reply),
+                reply_received: returned,
+                reply_ttl: datagram.ttl,
+                reply_ds_field: datagram.ds_field,
+                tlvs: Some(tlvs),
+            };
             self.missing_replies -= 1;
+            let up = tlvs.ok().and_then(|tlvs| tlvs.class_of_service).map(|class| class.arrived);
+            let is_marked = [up, datagram.ds_field].into_iter().flatten().any(|field| field.ecn() == Ecn::Ce);
+            if self.is_ecn_capable && is_marked {
+                self.pacing.record_mark(clock::monotonic(), user - sent);
+            }
         }
     }
 

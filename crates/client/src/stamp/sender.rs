@@ -1,6 +1,7 @@
 use super::config::StampConfig;
 use super::deliveries::count_deliveries;
 use super::exchange::StampExchange;
+use super::extensions::report_extensions;
 use crate::cancel::StopCondition;
 use crate::clocks;
 use crate::error::Error;
@@ -14,7 +15,7 @@ use kumade_transport::deadline_after;
 use kumade_units::Span;
 use kumade_wire::stamp::ErrorEstimate;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::slice;
 
 /// Minimum plausible clock error: a reflector that states less does not fill in the field correctly.
@@ -34,7 +35,7 @@ pub fn measure_stamp(config: &StampConfig) -> Result<Report, Error> {
     let answering = first_answering(&addresses, config, mine, &limit);
     limit.check()?;
     let usable = answering.as_ref().map_or(&addresses[..], slice::from_ref);
-    let socket = datagram::connect(usable, &config.binding).map_err(failed(usable[0]))?;
+    let socket = connect(usable, config).map_err(failed(usable[0]))?;
     let address = socket.peer_addr().map_err(failed(usable[0]))?;
     let mut exchange = StampExchange::new(socket, config, mine);
     exchange.run(config, &limit).map_err(failed(address))?;
@@ -52,6 +53,15 @@ pub fn measure_stamp(config: &StampConfig) -> Result<Report, Error> {
         delay: Some(delay_report(config, &exchange, &known)),
         error: None,
     })
+}
+
+/// A socket whose test packets have the DSCP and ECN that are asked for.
+fn connect(addresses: &[SocketAddr], config: &StampConfig) -> io::Result<UdpSocket> {
+    let socket = datagram::connect(addresses, &config.binding)?;
+    if let Some(ds_field) = config.ds_field {
+        datagram::set_ds_field(&socket, ds_field)?;
+    }
+    Ok(socket)
 }
 
 /// Until the next address of a name is tried beside those before it: the Connection Attempt Delay of RFC 8305 §5.
@@ -80,7 +90,7 @@ fn first_answering(
             && let Some(&address) = remaining.next()
         {
             // One to which no way leads is passed over at once.
-            if let Ok(socket) = datagram::connect(&[address], &config.binding) {
+            if let Ok(socket) = connect(&[address], config) {
                 let mut exchange = StampExchange::new(socket, &probe, clock_error);
                 if exchange.send_first(&probe).is_ok() {
                     next_attempt = deadline_after(ATTEMPT_DELAY);
@@ -126,5 +136,6 @@ fn delay_report(config: &StampConfig, exchange: &StampExchange, clocks: &Clocks)
         let hops = |ttl: u8| (ttl > 128).then(|| 255 - ttl);
         (report.up_hops, report.down_hops) = (hops(reply.probe_ttl), hops(ttl));
     }
+    report.extensions = report_extensions(config, exchange.probes());
     report
 }

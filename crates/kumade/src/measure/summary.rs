@@ -91,7 +91,10 @@ fn delay_lines(delay: &DelayReport, view: &SummaryView) -> Vec<String> {
     row("p99", &|figures| delay_with_bound(figures.percentile_99_seconds));
     let packets = [&delay.round_trip_packets, &delay.up_packets, &delay.down_packets];
     grid.push_row("loss", packets.map(|packets| lost_cell(packets.as_ref())).to_vec());
-    paint_grid(&grid, view)
+    let mut lines = paint_grid(&grid, view);
+    let extensions = delay.extensions.iter().map(ToString::to_string).filter(|_| !view.verbose).collect::<String>();
+    lines.extend(extensions.lines().flat_map(|line| wrap_indented("", line, view.width)));
+    lines
 }
 
 fn paint_grid(grid: &TextGrid, view: &SummaryView) -> Vec<String> {

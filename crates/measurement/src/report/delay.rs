@@ -1,6 +1,7 @@
 //! Delay, loss and reordering in the document.
 
 use super::clock::ClockReport;
+use super::extensions::ExtensionsReport;
 use super::figures::SecondsWithBounds;
 use super::packets::PacketReport;
 use super::warning::Warning;
@@ -54,6 +55,9 @@ pub struct DelayReport {
     pub up_hops: Option<u8>,
     /// Routers in direction down, from the remaining TTL; null if the reflector does not send with a TTL of 255.
     pub down_hops: Option<u8>,
+    /// What a STAMP reflector says in the optional extensions of RFC 8972; null if it was not asked.
+    #[serde(default)]
+    pub extensions: Option<ExtensionsReport>,
     /// Circumstances that limit the validity of the values.
     #[schemars(with = "Vec<String>")]
     pub warnings: Vec<Warning>,
@@ -99,6 +103,7 @@ impl DelayReport {
             down_loaded_packets: None,
             up_hops: None,
             down_hops: None,
+            extensions: None,
             warnings: Vec::new(),
         }
     }
@@ -173,6 +178,7 @@ impl fmt::Display for DelayReport {
         if let Some(clock) = &self.clock {
             lines.push(clock.to_string());
         }
+        lines.extend(self.extensions.iter().map(ToString::to_string).filter(|lines| !lines.is_empty()));
         lines.extend(self.reason.iter().map(|reason| format!("delay: no value: {reason}")));
         lines.extend(self.warnings.iter().map(|warning| format!("  note: {warning}")));
         f.write_str(&lines.join("\n"))

@@ -1,6 +1,7 @@
 //! A server of this library on a free loopback port, and a client that sends arbitrary messages.
 
 pub mod recorder;
+pub mod reflecting;
 
 pub use kumade_netns_testbed::TEST_DEADLINE as DEADLINE;
 

@@ -10,7 +10,7 @@ pub const AUTHENTICATED_PACKET_BYTES: usize = 112;
 /// What the HMAC covers, which follows it: the first six blocks of 16 octets (RFC 8762, 4.4).
 const HMAC_INPUT_BYTES: usize = 96;
 /// SHA-256's, truncated to 128 bits.
-const HMAC_BYTES: usize = 16;
+pub(super) const HMAC_BYTES: usize = 16;
 
 /// The key of STAMP's authenticated mode.
 #[derive(Clone)]
@@ -27,19 +27,29 @@ impl StampKey {
         StampKey(hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()))
     }
 
+    /// The HMAC of these parts, one behind the other.
+    pub(super) fn hmac(&self, parts: &[&[u8]]) -> [u8; HMAC_BYTES] {
+        let mut context = hmac::Context::with_key(&self.0);
+        parts.iter().for_each(|part| context.update(part));
+        to_array(&context.sign().as_ref()[..HMAC_BYTES])
+    }
+
+    /// Whether that is it. Compared as a whole, so that the time tells nothing of where they differ.
+    pub(super) fn is_hmac(&self, parts: &[&[u8]], hmac: &[u8; HMAC_BYTES]) -> bool {
+        let differs = self.hmac(parts).iter().zip(hmac).fold(0, |bits, (a, b)| bits | (a ^ b));
+        std::hint::black_box(differs) == 0
+    }
+
     fn sign(&self, packet: &mut [u8; AUTHENTICATED_PACKET_BYTES]) {
-        let tag = hmac::sign(&self.0, &packet[..HMAC_INPUT_BYTES]);
-        packet[HMAC_INPUT_BYTES..].copy_from_slice(&tag.as_ref()[..HMAC_BYTES]);
+        let hmac = self.hmac(&[&packet[..HMAC_INPUT_BYTES]]);
+        packet[HMAC_INPUT_BYTES..].copy_from_slice(&hmac);
     }
 
     /// The packet at the beginning of a payload, once its HMAC is checked.
     fn verify<'p>(&self, payload: &'p [u8]) -> Result<&'p [u8; AUTHENTICATED_PACKET_BYTES], NotAuthentic> {
         let packet: &[u8; AUTHENTICATED_PACKET_BYTES] = payload.first_chunk().ok_or(NotAuthentic)?;
-        let tag = hmac::sign(&self.0, &packet[..HMAC_INPUT_BYTES]);
-        // Compared as a whole, so that the time tells nothing of where they differ.
-        let differs =
-            tag.as_ref()[..HMAC_BYTES].iter().zip(&packet[HMAC_INPUT_BYTES..]).fold(0, |bits, (a, b)| bits | (a ^ b));
-        if std::hint::black_box(differs) == 0 { Ok(packet) } else { Err(NotAuthentic) }
+        let is_authentic = self.is_hmac(&[&packet[..HMAC_INPUT_BYTES]], &to_array(&packet[HMAC_INPUT_BYTES..]));
+        if is_authentic { Ok(packet) } else { Err(NotAuthentic) }
     }
 }
 
@@ -69,7 +79,7 @@ impl Probe {
         key.sign(payload);
     }
 
-    /// Reads a UDP payload; what follows the 112 octets is not looked at.
+    /// Reads a UDP payload; what follows the 112 octets, [TLVs](crate::stamp::read_reflected_tlvs), is not looked at.
     ///
     /// # Errors
     /// It is too short, its sender does not have the key, or it is an answer.
@@ -121,7 +131,7 @@ impl Reply {
         key.sign(payload);
     }
 
-    /// Reads a UDP payload; what follows the 112 octets is not looked at.
+    /// Reads a UDP payload; what follows the 112 octets, [TLVs](crate::stamp::read_reflected_tlvs), is not looked at.
     ///
     /// # Errors
     /// It is too short, or its sender does not have the key.

@@ -4,11 +4,13 @@ mod conversation;
 
 pub use conversation::conversation;
 
+use kumade_packet::DsField;
 use kumade_wire::{
     ClientSession, Message, Preamble, PreambleReply, PresharedKey, ServerSession, Session, SessionError, UdpAnswer,
     UdpRequest, Version, ntp, stamp,
 };
 use std::fmt::Debug;
+use std::net::SocketAddr;
 
 /// A control connection: the first byte says in what pieces the rest arrives.
 pub fn control(data: &[u8]) {
@@ -71,6 +73,74 @@ pub fn stamp(data: &[u8]) {
     let now = probe.sent;
     if let Ok(error) = ntp::clock_error(data, [0; 8], now, now) {
         assert!(error.low <= error.high);
+    }
+}
+
+/// What follows a STAMP packet, at a reflector and at a sender; the first byte says whether there is a key, and whether the rest is
+/// authenticated with it.
+pub fn stamp_extensions(data: &[u8]) {
+    let Some((&kind, octets)) = data.split_first() else { return };
+    let key = stamp::StampKey::new(&PresharedKey::from_bytes([7; 32]));
+    let (key, packet_bytes) = match kind % 2 {
+        0 => (None, stamp::PACKET_BYTES),
+        _ => (Some(&key), stamp::AUTHENTICATED_PACKET_BYTES),
+    };
+    let mut question = vec![0; packet_bytes];
+    question.extend_from_slice(octets);
+    if kind & 2 != 0 {
+        // The octets are what is asked for, and padding.
+        let [first, second] = *octets.first_chunk().unwrap_or(&[0; 2]);
+        request(first, second).encode(&mut question, 1, key);
+    }
+    let mut answer = question.clone();
+    let ds_field = stamp::reflect_tlvs(&mut answer, key, &probe_facts(kind));
+    assert_eq!((answer.len(), &answer[..packet_bytes]), (question.len(), &question[..packet_bytes]));
+    // Reflected once more, it is what it was: what a reflector writes, it understands.
+    if key.is_none() {
+        let mut again = answer.clone();
+        assert_eq!(stamp::reflect_tlvs(&mut again, key, &probe_facts(kind)).is_some(), ds_field.is_some());
+    }
+    for payload in [&question, &answer] {
+        for format in [stamp::ClockFormat::Ntp, stamp::ClockFormat::Ptp] {
+            let _ = stamp::read_reflected_tlvs(payload, key, format);
+        }
+    }
+    // Zeroes are no padding where there is no room for what authenticates TLVs.
+    let is_whole = key.is_none() || question.len() >= stamp::AUTHENTICATED_PACKET_BYTES + 20;
+    if kind & 2 != 0 && is_whole {
+        let read = stamp::read_reflected_tlvs(&answer, key, stamp::ClockFormat::Ntp);
+        read.expect("what this sender asks for, this reflector answers");
+    }
+}
+
+fn request(first: u8, dscp: u8) -> stamp::TlvRequest {
+    let asks = |bit: u8| first & 1 << bit != 0;
+    stamp::TlvRequest {
+        class_of_service: asks(0).then(|| DsField::from_octet(dscp)),
+        timestamp_information: asks(1),
+        location: asks(2),
+        direct_measurement: asks(3),
+        access_report: asks(4).then_some(stamp::AccessReport { access_id: 1, return_code: dscp }),
+        follow_up_telemetry: asks(5),
+    }
+}
+
+fn probe_facts(kind: u8) -> stamp::ProbeFacts {
+    let source = if kind & 4 == 0 { "192.0.2.1:5" } else { "[2001:db8::1]:5" };
+    let source: SocketAddr = source.parse().expect("an address");
+    stamp::ProbeFacts {
+        sequence: 0,
+        ds_field: DsField::from_octet(kind),
+        location: (kind & 8 == 0).then_some(stamp::ProbeLocation {
+            source,
+            destination: Some(source.ip()),
+            destination_port: stamp::PORT,
+        }),
+        timestamps: stamp::TimestampInformation::default(),
+        format: stamp::ClockFormat::Ntp,
+        received: 1,
+        transmitted: 1,
+        last_reflection: None,
     }
 }
 
