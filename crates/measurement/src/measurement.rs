@@ -2,6 +2,7 @@
 
 mod checks;
 mod direction;
+mod marking;
 mod phase;
 
 use crate::delay::{self, DelaySamples};
@@ -16,12 +17,14 @@ use crate::report::{CapacityReport, DirectionReport, LoadReason, LoadReport, Rep
 use crate::series::{Cost, DeliveredTrain, TrainSeries};
 use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::transport::{TransportInUse, TransportNeed};
+use crate::path::PathFacts;
 use direction::MeasurementContext;
 use kumade_estimate::{
     CapacityConfig, CapacityProbe, Conditions, Outcome, PolicingResult, Reason, RequestedBudget, Shaping,
 };
 use kumade_probe_train::{Train, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
+use marking::Marking;
 use phase::{AvailablePhase, CapacityPhase, CapacityResult, FullnessPhase, InterpretedOutcome, Phase, PolicingPhase};
 use std::collections::VecDeque;
 use std::mem;
@@ -60,6 +63,10 @@ pub struct Measurement {
     /// The links side by side that connections take in the direction that is being measured, if there are several.
     ecmp_links: Option<EcmpLinks>,
     events: VecDeque<Event>,
+    /// What the driver knows of the path.
+    path_facts: PathFacts,
+    /// Marked packets, and what became of them.
+    marking: Marking,
     up: Option<DirectionReport>,
     down: Option<DirectionReport>,
 }
@@ -87,6 +94,8 @@ impl Measurement {
             time_recovered: Span::ZERO,
             ecmp_links: None,
             events: VecDeque::new(),
+            path_facts: PathFacts::default(),
+            marking: Marking::default(),
             up: None,
             down: None,
             plan,
@@ -282,6 +291,7 @@ impl Measurement {
                 (Phase::IdleDelay(rounds, Direction::Up, now + DelaySamples::MAX_IDLE_TIME), None)
             }
             Phase::IdleDelay(rounds, direction, end) => self.next_idle_delay(rounds, direction, end, now),
+            Phase::Direction(_) if self.plan.path && !self.marking.is_over() => self.next_marks(now),
             Phase::Direction(direction) if !self.plan.directions.contains(direction) => (phase_after(direction), None),
             Phase::Direction(direction) if self.needs_ecmp_probe() => {
                 let sounding = EcmpProbe::new(self.transport.opened_connections(), self.plan.seed);
@@ -532,6 +542,7 @@ impl Measurement {
             down: self.down.take(),
             error: None,
             delay: Some(self.delays.report(self.transport.kind(), &self.session.clocks)),
+            path: self.report_path(),
         }
     }
 

@@ -27,6 +27,10 @@ pub(crate) struct PacketSizeSearch {
     /// The largest that has passed in this direction, and the smallest that has not in any.
     passed: Option<u32>,
     lost: Option<u32>,
+    /// The smallest that has not passed in this direction.
+    lost_here: Option<u32>,
+    /// What was found in each direction: the largest that passed, and the smallest that did not.
+    found: [Option<(u32, Option<u32>)>; 2],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +54,15 @@ pub(crate) enum PacketSize {
 impl PacketSizeSearch {
     /// Up to what both hosts can send.
     pub(crate) fn new(upper: u32, directions: Vec<Direction>) -> Self {
-        PacketSizeSearch { directions, stage: Stage::Upper, upper, passed: None, lost: None }
+        PacketSizeSearch {
+            directions,
+            stage: Stage::Upper,
+            upper,
+            passed: None,
+            lost: None,
+            lost_here: None,
+            found: [None; 2],
+        }
     }
 
     /// The next train, and its direction; none where nothing is open.
@@ -59,6 +71,11 @@ impl PacketSizeSearch {
         let segment = |first_size| Segment { count, interval: INTERVAL, first_size, size_step: 0 };
         let segments = self.next_sizes().into_iter().map(segment).collect();
         self.directions.first().map(|direction| (*direction, Train { segments }))
+    }
+
+    /// The largest that passed in each direction, up first, and the smallest that did not; none of a direction that was not looked at.
+    pub(crate) fn found(&self) -> [Option<(u32, Option<u32>)>; 2] {
+        self.found
     }
 
     fn next_sizes(&self) -> Vec<u32> {
@@ -80,6 +97,7 @@ impl PacketSizeSearch {
         self.passed = arrived.max().max(self.passed);
         let passed = self.passed.unwrap_or(0);
         self.lost = sent().chain(self.lost).filter(|size| *size > passed).min();
+        self.lost_here = sent().chain(self.lost_here).filter(|size| *size > passed).min();
         self.stage = match (self.stage, self.lost) {
             (Stage::Upper, Some(_)) if self.passed.is_none() => Stage::UsualSizes,
             (Stage::UsualSizes, _) if self.passed.is_none() => return PacketSize::SmallOnly,
@@ -90,8 +108,9 @@ impl PacketSizeSearch {
                 Stage::Between
             }
             _ => {
-                self.directions.remove(0);
-                (self.upper, self.passed) = (passed, None);
+                let direction = self.directions.remove(0);
+                self.found[direction as usize] = Some((passed, self.lost_here));
+                (self.upper, self.passed, self.lost_here) = (passed, None, None);
                 Stage::Upper
             }
         };

@@ -11,6 +11,7 @@ mod guard;
 mod load;
 mod load_balancing;
 mod packets;
+mod path;
 mod schema;
 mod stream;
 mod warning;
@@ -26,5 +27,9 @@ pub use kumade_estimate::{ArrivalPattern, CapacityReason, Reason};
 pub use load::{BufferbloatGrade, LoadReport};
 pub use load_balancing::LoadBalancingReport;
 pub use packets::PacketReport;
+pub use path::{
+    AddressReport, DscpPattern, EcnGrade, EcnReadiness, EcnRequest, HopLimitReport, MarkReport, MssReport, MtuReport,
+    PathDirectionReport, PathReport, SynReport, TcpPathReport, Treatment,
+};
 pub use stream::StreamLine;
 pub use warning::{LoadReason, ProxySign, Warning};

@@ -44,6 +44,16 @@ impl ControlMessages {
         len
     }
 
+    /// With which DSCP, ECN and TTL or hop limit (none for the system's) a message is to be sent. Returns the length.
+    pub(crate) fn write_mark(&mut self, is_v4: bool, ds_field: u8, hop_limit: Option<u8>) -> usize {
+        let (level, field, limit) = match is_v4 {
+            true => (libc::SOL_IP, libc::IP_TOS, libc::IP_TTL),
+            false => (libc::SOL_IPV6, libc::IPV6_TCLASS, libc::IPV6_HOPLIMIT),
+        };
+        let len = self.push(0, level, field, &libc::c_int::from(ds_field).to_ne_bytes());
+        hop_limit.map_or(len, |hops| self.push(len, level, limit, &libc::c_int::from(hops).to_ne_bytes()))
+    }
+
     /// From which address of this host a message is to be sent: ip(7), ipv6(7). Returns the length.
     pub(crate) fn write_source(&mut self, source: IpAddr) -> usize {
         match source {
@@ -67,6 +77,8 @@ impl ControlMessages {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ArrivalMetadata {
     pub(crate) ecn: Ecn,
+    /// The octet of DSCP and ECN.
+    pub(crate) ds_field: Option<u8>,
     /// Of each of its datagrams but the last, where there are several.
     pub(crate) segment_bytes: Option<usize>,
     pub(crate) stamp: Option<Time>,
@@ -82,8 +94,8 @@ impl ArrivalMetadata {
         while let Some((level, kind, data)) = take_message(&mut control) {
             match (level, kind) {
                 // One byte for IPv4, an integer for IPv6.
-                (libc::SOL_IP, libc::IP_TOS) => arrival.ecn = Ecn::from_bits(data.first().copied().unwrap_or(0)),
-                (libc::SOL_IPV6, libc::IPV6_TCLASS) => arrival.ecn = Ecn::from_bits(read_integer(data) as u8),
+                (libc::SOL_IP, libc::IP_TOS) => arrival.set_ds_field(data.first().copied().unwrap_or(0)),
+                (libc::SOL_IPV6, libc::IPV6_TCLASS) => arrival.set_ds_field(read_integer(data) as u8),
                 (libc::SOL_UDP, libc::UDP_GRO) => arrival.segment_bytes = usize::try_from(read_integer(data)).ok(),
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => arrival.stamp = read_kernel_time(data),
                 (libc::SOL_IP, libc::IP_TTL) | (libc::SOL_IPV6, libc::IPV6_HOPLIMIT) => {
@@ -99,6 +111,10 @@ impl ArrivalMetadata {
             }
         }
         arrival
+    }
+
+    fn set_ds_field(&mut self, octet: u8) {
+        (self.ds_field, self.ecn) = (Some(octet), Ecn::from_bits(octet));
     }
 }
 
@@ -146,6 +162,7 @@ mod tests {
                 arrival,
                 ArrivalMetadata {
                     ecn: Ecn::Ect0,
+                    ds_field: Some(2),
                     segment_bytes: Some(1200),
                     stamp: Some(now),
                     ..ArrivalMetadata::default()
