@@ -60,12 +60,16 @@ fn mtu_cell(found: MtuReport) -> String {
     }
 }
 
-/// Those that are not kept; the fewest packets of a mark that arrived where all are.
+/// Those that are not kept; how many packets of a mark arrived where all are.
 fn marks_cell(marks: &[MarkReport]) -> String {
     let changed: Vec<_> = marks.iter().filter(|mark| mark.treatment != Treatment::Kept).collect();
     if changed.is_empty() {
-        let least = marks.iter().min_by_key(|mark| mark.kept());
-        return least.map_or_else(dash, |mark| format!("all kept ({} of {} and more)", mark.kept(), mark.sent));
+        let Some(most_lost) = marks.iter().max_by_key(|mark| mark.sent - mark.kept().min(mark.sent)) else { return dash() };
+        let fewest_sent = marks.iter().map(|mark| mark.sent).min().unwrap_or(0);
+        return match (most_lost.kept(), most_lost.sent) {
+            (kept, sent) if kept == sent => format!("all kept ({fewest_sent} of {fewest_sent} of each)"),
+            (kept, sent) => format!("all kept ({kept} of {sent} at least)"),
+        };
     }
     let listed: Vec<_> = changed.iter().take(MAX_LISTED_MARKS).map(ToString::to_string).collect();
     let rest = match changed.len() - listed.len() {
@@ -154,7 +158,7 @@ mod tests {
         let kept = mark("ECT(0)", &[("ECT(0)", 11)], Treatment::Kept);
         let dropped = mark("ECT(1)", &[], Treatment::Dropped);
         let bleached = mark("CE", &[("Not-ECT", 12)], Treatment::Bleached);
-        assert_eq!(marks_cell(std::slice::from_ref(&kept)), "all kept (11 of 12 and more)");
+        assert_eq!(marks_cell(std::slice::from_ref(&kept)), "all kept (11 of 12 at least)");
         assert_eq!(
             marks_cell(&[kept, dropped, bleached.clone()]),
             "ECT(1): dropped (0 of 12 arrived); CE: bleached to Not-ECT (12 of 12)"
