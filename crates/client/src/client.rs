@@ -68,6 +68,9 @@ fn measure_within(
     let plan = MeasurementPlan { seed: getrandom::u64().unwrap_or(0), ..config.plan.clone() };
     let mut measurement = Measurement::new(plan, session);
     path::tell_of_tcp(&mut measurement, &peer, view.and_then(|view| view.tcp));
+    if config.plan.path {
+        path::tell_of_syns(&mut measurement, &mut peer, &config.binding)?;
+    }
     let mut driver =
         MeasurementDriver { peer, config, limit, probes: None, udp_facts: None, is_mtu_known: false, trains: 0 };
     let mut report = driver.run(measurement, on_event)?;

@@ -29,7 +29,8 @@ const ADDRESSES: [&str; 2] = ["10.80.2.2", "fd80:2::2"];
 impl RoutedPath {
     fn new() -> Self {
         let hosts = VethHosts::new(1500).unwrap();
-        let ends = [(&hosts.left, VethHosts::MIDDLE_INTERFACES[0], 1), (&hosts.right, VethHosts::MIDDLE_INTERFACES[1], 2)];
+        let ends =
+            [(&hosts.left, VethHosts::MIDDLE_INTERFACES[0], 1), (&hosts.right, VethHosts::MIDDLE_INTERFACES[1], 2)];
         for (host, port, network) in ends {
             let [v4, v6] = [format!("10.80.{network}."), format!("fd80:{network}::")];
             let ip = |inside, arguments: &[&str]| drop(run_ip(inside, arguments).unwrap());
@@ -139,6 +140,7 @@ fn an_untouched_path_is_reported_as_such(path: &RoutedPath) {
         assert_eq!((&tcp["syn"]["options_removed"], &tcp["syn"]["options_added"]), (&empty, &empty), "{found}");
         assert_eq!((&tcp["syn"]["ecn_sent"], &tcp["syn"]["ecn_arrived"]), (&"classic".into(), &"classic".into()));
         assert_eq!((&tcp["has_ecn"], &tcp["syn"]["hop_limit"]["routers"]), (&true.into(), &1.into()), "{found}");
+        assert_eq!(tcp["ect_seen"], serde_json::json!([true, true]), "{found}");
         for mss in [&tcp["syn"]["mss"], &tcp["syn_ack_mss"]] {
             assert_eq!((&mss["is_clamped"], &mss["sent"]), (&false.into(), &mss["arrived"]), "{found}");
         }
@@ -205,10 +207,37 @@ fn what_is_done_to_tcp_is_told(path: &RoutedPath) {
     // The flags of a SYN without ECN (RFC 9293, 3.1).
     assert!(path.treat(&forward("iifname {up} tcp flags & (syn|ack) == syn @th,104,8 set 0x02")));
     let found = path.measure(ADDRESSES[1]);
-    assert_eq!((&found["tcp"]["syn"]["ecn_sent"], &found["tcp"]["syn"]["ecn_arrived"]), (&"classic".into(), &"none".into()));
-    assert_eq!((&found["tcp"]["has_ecn"], &found["ecn_readiness"]["grade"]), (&false.into(), &"none".into()), "{found}");
+    assert_eq!(
+        (&found["tcp"]["syn"]["ecn_sent"], &found["tcp"]["syn"]["ecn_arrived"]),
+        (&"classic".into(), &"none".into())
+    );
+    assert_eq!(
+        (&found["tcp"]["has_ecn"], &found["ecn_readiness"]["grade"]),
+        (&false.into(), &"none".into()),
+        "{found}"
+    );
+
+    assert!(path.treat(&forward("iifname {up} meta l4proto tcp ip ecn set not-ect")));
+    let found = path.measure(ADDRESSES[0]);
+    assert_eq!(found["tcp"]["ect_seen"], serde_json::json!([true, false]), "{found}");
+    assert_eq!(found["ecn_readiness"]["grade"], "none", "{found}");
 
     // Newer than the other rules: Linux 5.18, nftables 1.0.3.
+    let sent_for = |path: &Value| -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let probes = path["tcp"]["syn_probes"].as_array().unwrap().iter();
+        probes.map(|probe| (text(&probe["carried"]), text(&probe["outcome"]))).collect()
+    };
+    let kept = sent_for(&found);
+    assert!(kept.iter().all(|(_, outcome)| outcome == "kept"), "{found}");
+    let mptcp = kept.iter().find(|(carried, _)| carried == "MPTCP");
+    if mptcp.is_some() && path.treat(&forward("tcp flags syn reset tcp option 30")) {
+        let found = path.measure(ADDRESSES[0]);
+        let outcomes = sent_for(&found);
+        for (carried, outcome) in outcomes {
+            assert_eq!(outcome, if carried == "MPTCP" { "removed" } else { "kept" }, "{carried}: {found}");
+        }
+    }
     if path.treat(&forward("tcp flags syn reset tcp option timestamp")) {
         let found = &path.measure(ADDRESSES[0])["tcp"];
         assert_eq!(found["syn"]["options_removed"], serde_json::json!(["time stamps"]), "{found}");
@@ -226,12 +255,23 @@ fn translated_addresses_are_told(path: &RoutedPath) {
     for name in ["udp_address", "tcp_address"] {
         let address = &found[name];
         assert!(address["seen"].as_str().unwrap().starts_with("10.80.2.1:2"), "{found}");
-        assert_eq!((&address["is_translated"], &address["is_port_preserved"]), (&true.into(), &false.into()), "{found}");
+        assert_eq!(
+            (&address["is_translated"], &address["is_port_preserved"]),
+            (&true.into(), &false.into()),
+            "{found}"
+        );
     }
     assert!(path.treat(&forward("")));
 }
 
 fn a_link_with_a_small_mtu_is_told(path: &RoutedPath) {
+    // In one direction alone, and nobody says so.
+    assert!(path.treat(&forward("iifname {up} meta l4proto udp meta length > 1400 drop")));
+    let found = path.measure(ADDRESSES[0]);
+    let (up, down) = (&found["up"]["mtu"], &found["down"]["mtu"]);
+    assert_eq!((&up["passed_bytes"], &up["has_icmp"]), (&1400.into(), &false.into()), "{found}");
+    assert_eq!((&down["passed_bytes"], &down["lost_bytes"]), (&1500.into(), &Value::Null), "{found}");
+
     let [_, down] = VethHosts::MIDDLE_INTERFACES;
     run_ip(&path.hosts.middle, &["link", "set", down, "mtu", "1400"]).unwrap();
     for (rules, has_icmp) in [("", true), ("icmp type destination-unreachable drop", false)] {
@@ -239,7 +279,8 @@ fn a_link_with_a_small_mtu_is_told(path: &RoutedPath) {
         let chain = format!("chain sent {{\ntype filter hook output priority 0\n{rules}\n}}");
         assert!(path.treat(&chain));
         run_ip(&path.hosts.left, &["route", "flush", "cache"]).unwrap();
-        let found = &path.measure(ADDRESSES[0])["up"]["mtu"];
-        assert_eq!((&found["passed_bytes"], &found["has_icmp"]), (&1400.into(), &has_icmp.into()), "{rules}: {found}");
+        let found = path.measure(ADDRESSES[0]);
+        let up = &found["up"]["mtu"];
+        assert_eq!((&up["passed_bytes"], &up["has_icmp"]), (&1400.into(), &has_icmp.into()), "{rules}: {found}");
     }
 }

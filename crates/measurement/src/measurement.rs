@@ -11,13 +11,13 @@ use crate::event::Event;
 use crate::interpretation::policing;
 use crate::interpretation::utilization;
 use crate::load::{self, LoadRecord, LoadRequest};
+use crate::path::PathFacts;
 use crate::plan::{MeasurementPlan, Session};
 use crate::receive_timeout::ReceiveTimeout;
 use crate::report::{CapacityReport, DirectionReport, LoadReason, LoadReport, Report, SCHEMA, without_contradictions};
 use crate::series::{Cost, DeliveredTrain, TrainSeries};
 use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::transport::{TransportInUse, TransportNeed};
-use crate::path::PathFacts;
 use direction::MeasurementContext;
 use kumade_estimate::{
     CapacityConfig, CapacityProbe, Conditions, Outcome, PolicingResult, Reason, RequestedBudget, Shaping,

@@ -15,6 +15,6 @@ mod syn;
 mod tcp;
 
 pub(crate) use facts::PathFacts;
-pub use facts::{TcpEndFacts, TcpFacts, UdpFacts};
+pub use facts::{SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts};
 pub(crate) use marks::MarkProbe;
 pub(crate) use report::{PathObservation, report_path};

@@ -29,7 +29,7 @@ pub use load_balancing::LoadBalancingReport;
 pub use packets::PacketReport;
 pub use path::{
     AddressReport, DscpPattern, EcnGrade, EcnReadiness, EcnRequest, HopLimitReport, MarkReport, MssReport, MtuReport,
-    PathDirectionReport, PathReport, SynReport, TcpPathReport, Treatment,
+    PathDirectionReport, PathReport, SynProbeOutcome, SynProbeReport, SynReport, TcpPathReport, Treatment,
 };
 pub use stream::StreamLine;
 pub use warning::{LoadReason, ProxySign, Warning};

@@ -72,6 +72,8 @@ pub(crate) struct TransportInUse {
     max_packet: u32,
     /// What was found of that in each direction.
     sizes: [Option<(u32, Option<u32>)>; 2],
+    /// Whether that is looked for in each direction by itself.
+    searches_each_size: bool,
     replacements: u32,
     replacement_time: Span,
     renewal_time: Span,
@@ -103,6 +105,7 @@ impl TransportInUse {
             open_connections: 0,
             max_packet: 0,
             sizes: [None; 2],
+            searches_each_size: plan.path,
             replacements: 0,
             replacement_time: Span::ZERO,
             renewal_time: Span::ZERO,
@@ -272,7 +275,11 @@ impl TransportInUse {
         match is_size_known || self.kind != Transport::Udp {
             true => TransportState::Ready,
             false => {
-                TransportState::TestingPacketSizes(PacketSizeSearch::new(self.max_packet, self.directions.clone()))
+                TransportState::TestingPacketSizes(PacketSizeSearch::new(
+                    self.max_packet,
+                    self.directions.clone(),
+                    self.searches_each_size,
+                ))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Control messages of cmsg(3), written and read as bytes: of many datagrams at once, which nix keeps no room for.
 
 use crate::stamp;
-use kumade_packet::{DsField, Ecn};
+use kumade_packet::DsField;
 use kumade_units::Time;
 use nix::libc;
 use nix::sys::time::TimeSpec;
@@ -12,13 +12,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
 const WORD_BYTES: usize = size_of::<usize>();
 
-/// Room for the control messages of a datagram, aligned as the kernel wants it.
+/// Room for the control messages of a datagram, aligned as the kernel wants it: of IPv6, stamp, hop limit, address and traffic class
+/// take 152 bytes.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(8))]
-pub(crate) struct ControlMessages(pub(crate) [u8; 128]);
+pub(crate) struct ControlMessages(pub(crate) [u8; 160]);
 
 impl ControlMessages {
-    pub(crate) const EMPTY: ControlMessages = ControlMessages([0; 128]);
+    pub(crate) const EMPTY: ControlMessages = ControlMessages([0; 160]);
 
     /// Appends to a message of which `len` bytes are written; the length with it.
     fn push(&mut self, len: usize, level: libc::c_int, kind: libc::c_int, data: &[u8]) -> usize {
@@ -33,15 +34,20 @@ impl ControlMessages {
     /// What a message to be sent says: DSCP and ECN, and how long each of its datagrams is but the last. Returns the
     /// length.
     pub(crate) fn write(&mut self, is_v4: bool, field: DsField, segment_bytes: Option<u16>) -> usize {
-        let mut len = 0;
-        if field != DsField::default() {
-            let (level, kind) = if is_v4 { (libc::SOL_IP, libc::IP_TOS) } else { (libc::SOL_IPV6, libc::IPV6_TCLASS) };
-            len = self.push(len, level, kind, &libc::c_int::from(field.octet()).to_ne_bytes());
-        }
+        let mut len = self.write_ds_field(0, is_v4, field);
         if let Some(bytes) = segment_bytes {
             len = self.push(len, libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes());
         }
         len
+    }
+
+    /// DSCP and ECN of a message of which `len` bytes are written, unless they are zero. Returns the length.
+    pub(crate) fn write_ds_field(&mut self, len: usize, is_v4: bool, field: DsField) -> usize {
+        if field == DsField::default() {
+            return len;
+        }
+        let (level, kind) = if is_v4 { (libc::SOL_IP, libc::IP_TOS) } else { (libc::SOL_IPV6, libc::IPV6_TCLASS) };
+        self.push(len, level, kind, &libc::c_int::from(field.octet()).to_ne_bytes())
     }
 
     /// With which DSCP, ECN and TTL or hop limit (none for the system's) a message is to be sent. Returns the length.
@@ -76,9 +82,8 @@ impl ControlMessages {
 /// What came with a message. Each is none where the kernel does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ArrivalMetadata {
-    pub(crate) ecn: Ecn,
-    /// The octet of DSCP and ECN.
-    pub(crate) ds_field: Option<u8>,
+    /// DSCP and ECN.
+    pub(crate) ds_field: Option<DsField>,
     /// Of each of its datagrams but the last, where there are several.
     pub(crate) segment_bytes: Option<usize>,
     pub(crate) stamp: Option<Time>,
@@ -94,8 +99,10 @@ impl ArrivalMetadata {
         while let Some((level, kind, data)) = take_message(&mut control) {
             match (level, kind) {
                 // One byte for IPv4, an integer for IPv6.
-                (libc::SOL_IP, libc::IP_TOS) => arrival.set_ds_field(data.first().copied().unwrap_or(0)),
-                (libc::SOL_IPV6, libc::IPV6_TCLASS) => arrival.set_ds_field(read_integer(data) as u8),
+                (libc::SOL_IP, libc::IP_TOS) => arrival.ds_field = data.first().copied().map(DsField::from_octet),
+                (libc::SOL_IPV6, libc::IPV6_TCLASS) => {
+                    arrival.ds_field = Some(DsField::from_octet(read_integer(data) as u8));
+                }
                 (libc::SOL_UDP, libc::UDP_GRO) => arrival.segment_bytes = usize::try_from(read_integer(data)).ok(),
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => arrival.stamp = read_kernel_time(data),
                 (libc::SOL_IP, libc::IP_TTL) | (libc::SOL_IPV6, libc::IPV6_HOPLIMIT) => {
@@ -111,10 +118,6 @@ impl ArrivalMetadata {
             }
         }
         arrival
-    }
-
-    fn set_ds_field(&mut self, octet: u8) {
-        (self.ds_field, self.ecn) = (Some(octet), Ecn::from_bits(octet));
     }
 }
 
@@ -143,6 +146,7 @@ fn read_kernel_time(data: &[u8]) -> Option<Time> {
 mod tests {
     use super::*;
     use crate::clock;
+    use kumade_packet::Ecn;
     use proptest::prelude::*;
 
     #[test]
@@ -161,8 +165,7 @@ mod tests {
             assert_eq!(
                 arrival,
                 ArrivalMetadata {
-                    ecn: Ecn::Ect0,
-                    ds_field: Some(2),
+                    ds_field: Some(Ecn::Ect0.into()),
                     segment_bytes: Some(1200),
                     stamp: Some(now),
                     ..ArrivalMetadata::default()
@@ -189,7 +192,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in prop::collection::vec(prop_oneof![Just(0), Just(20), any::<u8>()], 0..128)) {
+        fn any_bytes_are_survived(bytes in prop::collection::vec(prop_oneof![Just(0), Just(20), any::<u8>()], 0..160)) {
             ArrivalMetadata::read(&bytes);
         }
     }

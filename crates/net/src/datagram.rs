@@ -22,8 +22,6 @@ pub struct Datagram {
     pub destination: Option<IpAddr>,
     /// Its TTL or hop limit as it arrived, where the kernel says so.
     pub ttl: Option<u8>,
-    /// Its octet of DSCP and ECN as it arrived, where the kernel was asked for it ([`report_marks`](crate::udp::report_marks)).
-    pub ds_field: Option<u8>,
     /// When it came, where the kernel has said so credibly.
     pub stamp: Option<Time>,
 }
@@ -31,9 +29,9 @@ pub struct Datagram {
 impl Datagram {
     /// What has come with one of these; none where it has no sender.
     pub(crate) fn read<const N: usize>(messages: &MessageBatch<N>, index: usize) -> Option<Self> {
-        let ArrivalMetadata { destination, ttl, ds_field, stamp, .. } = messages.metadata(index);
-        let (len, is_truncated) = (messages.len(index), messages.is_truncated(index));
-        Some(Datagram { len, is_truncated, source: messages.sender(index)?, destination, ttl, ds_field, stamp })
+        let ArrivalMetadata { destination: to, ttl, stamp, .. } = messages.metadata(index);
+        let (len, is_cut_off) = (messages.len(index), messages.is_truncated(index));
+        Some(Datagram { len, is_truncated: is_cut_off, source: messages.sender(index)?, destination: to, ttl, stamp })
     }
 
     /// What goes back to where this came from, from the address that it was sent to: a host with several would otherwise

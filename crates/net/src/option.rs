@@ -166,6 +166,16 @@ sockopt_impl!(
     libc::TCP_SAVE_SYN,
     libc::c_int
 );
+/// `TCP_FASTOPEN_CONNECT` of linux/tcp.h.
+const TCP_FASTOPEN_CONNECT: libc::c_int = 30;
+sockopt_impl!(
+    /// Whether a SYN asks for a cookie of TCP Fast Open, or carries data with one.
+    FastOpenConnect,
+    SetOnly,
+    libc::SOL_TCP,
+    TCP_FASTOPEN_CONNECT,
+    libc::c_int
+);
 /// `TCP_RTO_MIN_US` of linux/tcp.h, which libc lacks.
 const TCP_RTO_MIN_US: libc::c_int = 45;
 sockopt_impl!(

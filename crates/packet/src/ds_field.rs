@@ -84,6 +84,11 @@ impl DsField {
         DsField(dscp.0 << 2 | ecn as u8)
     }
 
+    /// As it stands in a header.
+    pub fn from_octet(octet: u8) -> Self {
+        DsField(octet)
+    }
+
     /// That of an IP packet; zero for other bytes.
     pub fn read(packet: &[u8]) -> Self {
         match packet {
@@ -146,7 +151,9 @@ mod tests {
         let name = |number| Dscp::new(number).unwrap().name();
         let named: Vec<_> = (0..=Dscp::MAX).filter_map(name).collect();
         assert_eq!(named.len(), 8 + 12 + 4, "{named:?}");
-        for (number, expected) in [(0, "CS0"), (56, "CS7"), (10, "AF11"), (38, "AF43"), (46, "EF"), (1, "LE"), (45, "NQB")] {
+        for (number, expected) in
+            [(0, "CS0"), (56, "CS7"), (10, "AF11"), (38, "AF43"), (46, "EF"), (1, "LE"), (45, "NQB")]
+        {
             assert_eq!(name(number).unwrap(), expected);
         }
         for text in named.iter().filter(|text| !["VOICE-ADMIT", "NQB"].contains(&text.as_str())) {

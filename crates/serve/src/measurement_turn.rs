@@ -4,6 +4,7 @@ use crate::access_log::MeasurementRecord;
 use crate::client_table::ClientAccount;
 use crate::clock::HostClock;
 use crate::config::ServerConfig;
+use crate::path_view;
 use crate::server_state::{ClientRegistration, UdpCandidate};
 use crate::udp;
 use kumade_net::clock;
@@ -23,6 +24,8 @@ const MAX_WAIT: Span = Span::from_secs(5);
 const MAX_LOAD_DURATION: Span = Span::from_secs(30);
 /// Maximum number of connections that fill it.
 const MAX_LOAD_CONNECTIONS: u32 = 16;
+/// Maximum number of connections whose SYNs a client may ask for at once.
+const MAX_SYN_CONNECTIONS: u32 = 8;
 /// Time between looks at a load whose time is over.
 const LOAD_CHECK_INTERVAL: Span = Span::from_millis(5);
 
@@ -310,16 +313,22 @@ impl MeasurementTurn {
     }
 
     /// As [`begin_train`](Self::begin_train); none where UDP is not open.
-    fn begin_marked(
-        &mut self,
-        train: &MarkedTrain,
-        direction: Direction,
-    ) -> Result<Option<&mut UdpProbes>, Refusal> {
+    fn begin_marked(&mut self, train: &MarkedTrain, direction: Direction) -> Result<Option<&mut UdpProbes>, Refusal> {
         train.check().map_err(|error| Refusal(error.to_string()))?;
         Ok(match self.begin_train(&train.unmarked(), direction)? {
             Probes::Udp(probes) => Some(probes),
             Probes::Tcp(_) => None,
         })
+    }
+
+    /// How the SYNs of probe connections arrived, from number `first` on.
+    pub(super) fn collect_syns(&self, first: u16, expected: u32, wait: Span) -> Result<ServerMessage, Refusal> {
+        if expected > MAX_SYN_CONNECTIONS {
+            return Err(Refusal(format!("the SYNs of {expected} connections, the limit is {MAX_SYN_CONNECTIONS}")));
+        }
+        let arrived = self.collect_connections(first, expected, wait);
+        let syns = arrived.iter().map(|(number, stream)| (*number, path_view::take_saved_syn(stream)));
+        Ok(ServerMessage::ConnectionSyns { syns: syns.collect() })
     }
 
     /// What is seen of the client's UDP packets; none where UDP is not open.

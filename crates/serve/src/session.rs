@@ -286,8 +286,8 @@ impl<'s> Session<'s> {
     fn handle_turn_message(&mut self, message: ClientMessage) -> Result<(), SessionEnd> {
         match &message {
             ClientMessage::Load { .. } => self.check_version(Version::LOAD, "load")?,
-            ClientMessage::ReceiveMarked { .. } | ClientMessage::SendMarked { .. } => {
-                self.check_version(Version::PATH, "marked packets")?;
+            ClientMessage::ReceiveMarked { .. } | ClientMessage::SendMarked { .. } | ClientMessage::AskSyns { .. } => {
+                self.check_version(Version::PATH, "marked packets and SYNs")?;
             }
             _ => {}
         }
@@ -311,6 +311,7 @@ impl<'s> Session<'s> {
             ClientMessage::ReceiveMarked { number, train, timeout } => {
                 turn.receive_marked(number, &train, timeout).map(one)
             }
+            ClientMessage::AskSyns { first, expected, wait } => turn.collect_syns(first, expected, wait).map(one),
             ClientMessage::SendMarked { number, train } => turn.send_marked(number, &train).map(one),
             ClientMessage::Load { direction, first, expected, wait, duration } => {
                 turn.begin_load(direction, (first, expected), wait, duration).map(one)

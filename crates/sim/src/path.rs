@@ -5,7 +5,9 @@ use crate::proxy::{HEADER_BYTES, Proxy};
 use crate::train_connections::{TrainConnections, TrainPacketFate};
 use kumade_link::queue::QueueConfig;
 use kumade_link::{CrossConfig, CrossTraffic, Jitter, Link, LinkConfig, Loss, Medium, Recording};
-use kumade_probe_train::{Mark, MarkedArrival, MarkedRecord, MarkedTrain, PacketRecord, PlannedPacket, Train, TrainRecord};
+use kumade_probe_train::{
+    Mark, MarkedArrival, MarkedRecord, MarkedTrain, PacketRecord, PlannedPacket, Train, TrainRecord,
+};
 use kumade_units::ConfigError;
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};

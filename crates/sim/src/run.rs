@@ -2,8 +2,8 @@ use crate::VirtualPath;
 use kumade_estimate::{Method, Outcome, Step};
 use kumade_measurement::report::Warning;
 use kumade_measurement::{
-    DeliveredTrain, Event, Failure, MarkRequest, Measurement, OpenRequest, Opened, Purpose, Report, SendRequest, TcpConnectionInfo,
-    TrainSeries, detect_proxy,
+    DeliveredTrain, Event, Failure, MarkRequest, Measurement, OpenRequest, Opened, Purpose, Report, SendRequest,
+    TcpConnectionInfo, TrainSeries, detect_proxy,
 };
 use kumade_probe_train::{MarkedRecord, Train, Transport};
 use kumade_units::{Direction, Rate, Span, Time};

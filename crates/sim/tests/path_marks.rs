@@ -43,7 +43,8 @@ fn a_path_that_passes_all_is_ready_for_l4s() {
 #[test]
 fn what_is_done_in_one_direction_is_told_beside_losses() {
     for loss in [0.05, 0.2] {
-        let report = measured(loss, [|octet| Some(octet & 3), |octet| Some(octet).filter(|octet| octet & 3 != 1)], true);
+        let report =
+            measured(loss, [|octet| Some(octet & 3), |octet| Some(octet).filter(|octet| octet & 3 != 1)], true);
         assert_eq!(report.ecn_readiness.unwrap().grade, EcnGrade::Classic);
         assert_eq!(report.up.dscp_pattern, Some(DscpPattern::AllBleached));
         let down = report.down.ecn.unwrap();

@@ -134,6 +134,16 @@ pub enum ClientMessage {
         /// What to send.
         train: MarkedTrain,
     },
+    /// Since [version 7](crate::Version::PATH): how did the SYNs of these probe connections arrive? Answered by `ConnectionSyns` as soon as
+    /// `expected` have arrived, or after `wait`; the server closes them.
+    AskSyns {
+        /// Only connections with this number or a higher one count.
+        first: u16,
+        /// How many the client has opened.
+        expected: u32,
+        /// How long to wait for the rest.
+        wait: Span,
+    },
 }
 
 /// A message from the server to the client.
@@ -235,5 +245,10 @@ pub enum ServerMessage {
         number: u32,
         /// Their places in the train; those that could not be sent are left out.
         sent: Vec<u32>,
+    },
+    /// Since [version 7](crate::Version::PATH): the SYNs of probe connections.
+    ConnectionSyns {
+        /// The number that each showed, and its SYN as in [`TcpPathView::syn`](crate::TcpPathView::syn).
+        syns: Vec<(u16, Vec<u8>)>,
     },
 }

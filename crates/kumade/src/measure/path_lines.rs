@@ -25,6 +25,10 @@ pub fn grid(path: &PathReport) -> TextGrid {
     if let Some(tcp) = &path.tcp {
         let [near, far] = tcp_cells(tcp);
         grid.push_row("TCP", vec![near, far]);
+        if !tcp.syn_probes.is_empty() {
+            let found = tcp.syn_probes.iter().map(|probe| format!("{} {}", probe.carried, probe.outcome));
+            grid.push_row("TCP, SYN with", vec![found.collect::<Vec<_>>().join("; "), dash()]);
+        }
     }
     let address = [("UDP address", path.udp_address), ("TCP address", path.tcp_address)];
     for (label, found) in address {
@@ -64,7 +68,9 @@ fn mtu_cell(found: MtuReport) -> String {
 fn marks_cell(marks: &[MarkReport]) -> String {
     let changed: Vec<_> = marks.iter().filter(|mark| mark.treatment != Treatment::Kept).collect();
     if changed.is_empty() {
-        let Some(most_lost) = marks.iter().max_by_key(|mark| mark.sent - mark.kept().min(mark.sent)) else { return dash() };
+        let Some(most_lost) = marks.iter().max_by_key(|mark| mark.sent - mark.kept().min(mark.sent)) else {
+            return dash();
+        };
         let fewest_sent = marks.iter().map(|mark| mark.sent).min().unwrap_or(0);
         return match (most_lost.kept(), most_lost.sent) {
             (kept, sent) if kept == sent => format!("all kept ({fewest_sent} of {fewest_sent} of each)"),

@@ -2,7 +2,7 @@
 
 use super::Measurement;
 use super::phase::Phase;
-use crate::path::{MarkProbe, PathObservation, TcpFacts, UdpFacts, report_path};
+use crate::path::{MarkProbe, PathObservation, SynProbeFacts, TcpFacts, UdpFacts, report_path};
 use crate::report::PathReport;
 use crate::step::{MarkRequest, Step};
 use kumade_probe_train::{MarkedRecord, MarkedTrain, Transport};
@@ -53,6 +53,11 @@ impl Measurement {
     /// Tells what the kernels of both ends know of the control connection.
     pub fn tcp_observed(&mut self, facts: TcpFacts) {
         self.path_facts.tcp = Some(facts);
+    }
+
+    /// Tells what became of the SYNs of connections that were opened for them.
+    pub fn syns_observed(&mut self, probes: Vec<SynProbeFacts>) {
+        self.path_facts.syn_probes = probes;
     }
 
     /// Tells what the kernels of both ends know of UDP. What is told last counts.
@@ -111,7 +116,9 @@ impl Measurement {
     /// Why no marked packets can be sent.
     fn unmarkable_reason(&self) -> Option<String> {
         if let Some([version, needed]) = self.path_facts.old_far_end {
-            return Some(format!("the far end speaks version {version} of the protocol, which has them from {needed} on"));
+            return Some(format!(
+                "the far end speaks version {version} of the protocol, which has them from {needed} on"
+            ));
         }
         let is_udp = self.transport.kind() == Transport::Udp;
         (!is_udp).then(|| "they are seen by UDP alone, which does not pass, or was not asked for".to_owned())

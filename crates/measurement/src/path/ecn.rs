@@ -42,9 +42,8 @@ pub(super) fn readiness(marks: [Option<&[MarkReport]>; 2], tcp: Option<&TcpPathR
         Some((text, false)) => l4s.push(Fault::Fails(text)),
         None => {}
     }
-    if let Some(text) = tcp.and_then(syn_ack_fault) {
-        classic.push(Fault::Fails(text));
-    }
+    let texts = tcp.into_iter().flat_map(|tcp| syn_ack_fault(tcp).into_iter().chain(segment_faults(tcp)));
+    classic.extend(texts.map(Fault::Fails));
     summarize(&classic, &l4s)
 }
 
@@ -103,7 +102,17 @@ fn handshake_fault(syn: &SynReport) -> Option<(String, bool)> {
 /// Whether the far end has agreed to ECN, and this one has not heard that.
 fn syn_ack_fault(tcp: &TcpPathReport) -> Option<String> {
     let agreed = tcp.ect_seen[1].is_some();
-    (agreed && !tcp.has_ecn).then(|| "down, TCP: the flag ECE of the SYN-ACK, which agrees to ECN, is cleared".to_owned())
+    (agreed && !tcp.has_ecn)
+        .then(|| "down, TCP: the flag ECE of the SYN-ACK, which agrees to ECN, is cleared".to_owned())
+}
+
+/// In which directions segments of data, which have ECT once ECN is negotiated, arrive without.
+fn segment_faults(tcp: &TcpPathReport) -> impl Iterator<Item = String> {
+    let [near, far] = tcp.ect_seen;
+    let seen = [(Direction::Up, far), (Direction::Down, near)];
+    let faults = seen.into_iter().filter(move |(_, seen)| *seen == Some(false)).map(|(direction, _)| direction);
+    let has_ecn = tcp.has_ecn;
+    faults.filter(move |_| has_ecn).map(|direction| format!("{direction}, TCP: segments arrive without ECT"))
 }
 
 #[cfg(test)]
@@ -186,6 +195,7 @@ mod tests {
                 ce_marked_segments: [0; 2],
                 syn_ack_mss: mss,
                 options: Vec::new(),
+                syn_probes: Vec::new(),
             };
             readiness([Some(&marks), Some(&marks)], Some(&tcp)).grade
         };
@@ -195,6 +205,7 @@ mod tests {
         assert_eq!(grade(Nothing, Nothing, refused, false), EcnGrade::L4s, "nobody asked");
         assert_eq!(grade(Classic, Nothing, refused, false), EcnGrade::None);
         assert_eq!(grade(Accurate, Classic, agreed, true), EcnGrade::Classic);
+        assert_eq!(grade(Classic, Classic, [Some(true), Some(false)], true), EcnGrade::None, "segments");
         assert_eq!(grade(Classic, Classic, [None, Some(false)], false), EcnGrade::None, "SYN-ACK");
     }
 }

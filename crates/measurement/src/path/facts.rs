@@ -40,6 +40,28 @@ pub struct TcpFacts {
     pub far: TcpEndFacts,
 }
 
+/// What a SYN carried beyond the usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SynProbeKind {
+    /// Multipath TCP (RFC 8684).
+    Mptcp,
+    /// A request for a cookie of TCP Fast Open (RFC 7413).
+    FastOpen,
+    /// A request for ECN (RFC 3168).
+    Ecn,
+}
+
+/// A connection that was opened for its SYN.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SynProbeFacts {
+    /// What the SYN was to carry.
+    pub kind: SynProbeKind,
+    /// A SYN of this host to itself that was to carry it; none where that could not be had.
+    pub reference_syn: Option<Vec<u8>>,
+    /// The SYN as it arrived; none where the connection did not open, empty where the far end does not know.
+    pub arrived_syn: Option<Vec<u8>>,
+}
+
 /// What is known of UDP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpFacts {
@@ -63,6 +85,8 @@ pub struct UdpFacts {
 pub(crate) struct PathFacts {
     pub(crate) tcp: Option<TcpFacts>,
     pub(crate) udp: Option<UdpFacts>,
+    /// Empty where it was not asked for.
+    pub(crate) syn_probes: Vec<SynProbeFacts>,
     /// The version of the far end, which is too old to be asked, and the first one that is not.
     pub(crate) old_far_end: Option<[u16; 2]>,
 }

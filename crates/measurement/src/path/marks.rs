@@ -10,8 +10,8 @@ use crate::report::{MarkReport, Treatment};
 use kumade_packet::{DsField, Dscp, Ecn};
 use kumade_probe_train::{Mark, MarkedRecord, MarkedTrain};
 use kumade_units::Span;
-use rand::seq::SliceRandom;
 use rand::SeedableRng;
+use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
 

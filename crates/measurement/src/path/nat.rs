@@ -5,11 +5,7 @@ use std::net::SocketAddr;
 
 /// Of this host's address here, and as the far end sees it; `is_destination_kept`: whether the far end has the address that this host has
 /// connected to.
-pub(super) fn report_address(
-    local: SocketAddr,
-    seen: SocketAddr,
-    is_destination_kept: Option<bool>,
-) -> AddressReport {
+pub(super) fn report_address(local: SocketAddr, seen: SocketAddr, is_destination_kept: Option<bool>) -> AddressReport {
     AddressReport {
         local,
         seen,

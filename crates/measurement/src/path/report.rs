@@ -27,7 +27,7 @@ pub(crate) fn report_path(facts: &PathFacts, observed: &PathObservation<'_>) -> 
         ));
     }
     not_known.extend(observed.no_marks.clone());
-    let tcp = facts.tcp.as_ref().map(tcp::report_tcp);
+    let tcp = facts.tcp.as_ref().map(|tcp| tcp::report_tcp(tcp, &facts.syn_probes));
     if let Some((_, missing)) = &tcp {
         not_known.extend(missing.iter().cloned());
     }

@@ -13,8 +13,8 @@ const OPTION_NAMES: [(u8, &str); 8] = [
     (3, "window scale"),
     (4, "SACK permitted"),
     (8, "time stamps"),
-    (30, "MPTCP"),
-    (34, "TCP fast open"),
+    (MPTCP, "MPTCP"),
+    (FAST_OPEN, "TCP Fast Open"),
     (172, "AccECN"),
     (174, "AccECN"),
 ];
@@ -57,11 +57,20 @@ impl Syn {
         Some(Syn { hop_limit, ds_field, ecn, mss, options })
     }
 
+    /// Whether it has an option of this kind.
+    pub(super) fn has_option(&self, kind: u8) -> bool {
+        self.options.contains(&kind)
+    }
+
     /// The names of the options that this one has and another one has not.
     pub(super) fn options_beyond(&self, other: &Syn) -> Vec<String> {
         self.options.iter().filter(|kind| !other.options.contains(kind)).map(|kind| option_name(*kind)).collect()
     }
 }
+
+/// The kinds of options of SYNs that are sent for them.
+pub(super) const MPTCP: u8 = 30;
+pub(super) const FAST_OPEN: u8 = 34;
 
 /// Kinds, and the maximum segment size.
 fn read_options(mut left: &[u8]) -> (Vec<u8>, Option<u32>) {
@@ -120,7 +129,10 @@ mod tests {
     fn a_syn_is_read_over_either_version_of_ip() {
         for is_v4 in [true, false] {
             let read = Syn::read(&syn(is_v4, [0, 0xc2], &USUAL)).unwrap();
-            assert_eq!((read.hop_limit, read.ds_field, read.ecn, read.mss), (61, 0xb8, EcnRequest::Classic, Some(1460)));
+            assert_eq!(
+                (read.hop_limit, read.ds_field, read.ecn, read.mss),
+                (61, 0xb8, EcnRequest::Classic, Some(1460))
+            );
             assert_eq!(read.options, [2, 4, 8, 3]);
             let ecn = |flags| Syn::read(&syn(is_v4, flags, &USUAL)).unwrap().ecn;
             assert_eq!([[1, 0xc2], [0, 2], [0, 0x42]].map(ecn), {
@@ -131,9 +143,8 @@ mod tests {
 
     #[test]
     fn options_are_compared_by_their_kinds() {
-        let [usual, fewer] = [&USUAL[..], &[2, 4, 5, 180, 1, 1, 1, 1, 254, 4, 0, 0]].map(|options| {
-            Syn::read(&syn(true, [0, 2], options)).unwrap()
-        });
+        let [usual, fewer] = [&USUAL[..], &[2, 4, 5, 180, 1, 1, 1, 1, 254, 4, 0, 0]]
+            .map(|options| Syn::read(&syn(true, [0, 2], options)).unwrap());
         assert_eq!(usual.options_beyond(&fewer), ["SACK permitted", "time stamps", "window scale"]);
         assert_eq!(fewer.options_beyond(&usual), ["option 254"]);
     }

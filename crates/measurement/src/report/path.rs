@@ -57,8 +57,8 @@ pub struct HopLimitReport {
 pub struct MtuReport {
     /// The largest IP packet that passed, in bytes.
     pub passed_bytes: u32,
-    /// The smallest that did not pass; null if none was lost of those that both hosts can send, or larger ones were not tried in this
-    /// direction.
+    /// The smallest that did not pass; null if none was lost of those that both hosts can send. Without `--path`, larger ones than passed up are
+    /// not tried down.
     pub lost_bytes: Option<u32>,
     /// Whether an ICMP message told the sender that packets are too large, as routers have to (RFC 1191, RFC 8201); null if none was lost, or
     /// that is not known. False is a black hole: what relies on these messages hangs (RFC 2923).
@@ -175,6 +175,29 @@ pub struct TcpPathReport {
     pub syn_ack_mss: MssReport,
     /// Options that both ends use: time stamps, SACK, window scale.
     pub options: Vec<String>,
+    /// What became of SYNs with something unusual, each on a connection of its own; empty if that was not asked for.
+    pub syn_probes: Vec<SynProbeReport>,
+}
+
+/// What became of a SYN that was sent for what it carried.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SynProbeReport {
+    /// `MPTCP`, `TCP Fast Open` or `ECN`.
+    pub carried: String,
+    /// What became of that.
+    pub outcome: SynProbeOutcome,
+}
+
+/// What became of something that a SYN carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SynProbeOutcome {
+    /// It arrived.
+    Kept,
+    /// The SYN arrived without it.
+    Removed,
+    /// The connection did not open in time: the SYN or its answer was dropped, once at least.
+    NotOpened,
 }
 
 /// A maximum segment size (RFC 9293, 3.7.1) in bytes.
@@ -264,6 +287,16 @@ impl fmt::Display for MarkReport {
             }
             Treatment::NotSure => write!(f, "{mark}: not sure ({arrived} of {sent} arrived)"),
         }
+    }
+}
+
+impl fmt::Display for SynProbeOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SynProbeOutcome::Kept => "kept",
+            SynProbeOutcome::Removed => "removed",
+            SynProbeOutcome::NotOpened => "connection not opened",
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::control_messages::ControlMessages;
 use crate::messages::MessageBatch;
+use kumade_packet::DsField;
 use nix::libc;
 use nix::sys::socket::sockopt::{IpRecvTos, Ipv4RecvTtl, Ipv4Ttl, Ipv6RecvHopLimit, Ipv6RecvTClass, Ipv6Ttl};
 use nix::sys::socket::{getsockopt, setsockopt};
@@ -85,7 +86,8 @@ impl MarkedReceiver {
         let count = self.messages.receive(socket, &mut self.memory, self.max_datagram_bytes)?;
         for (index, memory) in self.memory.chunks(self.max_datagram_bytes).enumerate().take(count) {
             let metadata = self.messages.metadata(index);
-            read(&memory[..self.messages.len(index)], metadata.ds_field, metadata.ttl);
+            let ds_field = metadata.ds_field.map(DsField::octet);
+            read(&memory[..self.messages.len(index)], ds_field, metadata.ttl);
         }
         Ok(())
     }

@@ -77,7 +77,8 @@ impl BatchReceiver {
         };
         for (index, memory) in self.memory.chunks_mut(MAX_MESSAGE_BYTES).enumerate().take(count) {
             let Some(from) = messages.sender(index) else { continue };
-            let ArrivalMetadata { ecn, segment_bytes, stamp, .. } = messages.metadata(index);
+            let ArrivalMetadata { ds_field, segment_bytes, stamp, .. } = messages.metadata(index);
+            let ecn = ds_field.unwrap_or_default().ecn();
             let bytes = &mut memory[..messages.len(index)];
             let segment_bytes = segment_bytes.unwrap_or(bytes.len()).max(1);
             read(ReceivedDatagrams { source: from, ecn, stamp, bytes, segment_bytes });

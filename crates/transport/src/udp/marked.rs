@@ -65,12 +65,7 @@ impl UdpProbes {
         arrivals
     }
 
-    fn collect_marked(
-        &mut self,
-        number: u32,
-        train: &MarkedTrain,
-        timeout: Span,
-    ) -> Result<Vec<MarkedArrival>, Error> {
+    fn collect_marked(&mut self, number: u32, train: &MarkedTrain, timeout: Span) -> Result<Vec<MarkedArrival>, Error> {
         let deadline = clock::monotonic() + train.duration() + timeout;
         let mut arrived: Vec<Option<MarkedArrival>> = vec![None; train.marks.len()];
         let mut receiver = MarkedReceiver::new(PROBE_HEADER_BYTES);
