@@ -2,9 +2,7 @@
 
 use crate::error::Error;
 use crate::server_connection::ServerConnection;
-use kumade_measurement::{
-    MarkRequest, Measurement, SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts,
-};
+use kumade_measurement::{MarkRequest, Measurement, SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts};
 use kumade_net::tcp::SynOption;
 use kumade_net::{SocketBinding, clock, pacing, sysctl, tcp};
 use kumade_probe_train::{MarkedRecord, MarkedTrain};

@@ -274,13 +274,11 @@ impl TransportInUse {
     fn first_size_test(&self, is_size_known: bool) -> TransportState {
         match is_size_known || self.kind != Transport::Udp {
             true => TransportState::Ready,
-            false => {
-                TransportState::TestingPacketSizes(PacketSizeSearch::new(
-                    self.max_packet,
-                    self.directions.clone(),
-                    self.searches_each_size,
-                ))
-            }
+            false => TransportState::TestingPacketSizes(PacketSizeSearch::new(
+                self.max_packet,
+                self.directions.clone(),
+                self.searches_each_size,
+            )),
         }
     }
 

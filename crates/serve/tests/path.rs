@@ -10,8 +10,11 @@ use kumade_measurement::TransportChoice;
 use kumade_probe_train::{Mark, MarkedTrain, Transport};
 use kumade_serve::ServerConfig;
 use kumade_units::Span;
-use kumade_wire::{ClientMessage, Limits, PresharedKey, ServerMessage, Token, UdpAnswer, UdpRequest, Version};
-use std::net::{SocketAddr, UdpSocket};
+use kumade_wire::{
+    ClientMessage, Limits, Preamble, PresharedKey, ServerMessage, Token, UdpAnswer, UdpRequest, Version,
+};
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 fn looking_at_path(config: MeasureConfig, path: bool) -> MeasureConfig {
@@ -86,6 +89,7 @@ fn marked_packets_beyond_the_limits_are_refused() {
         (receive(0), "allowed are 1 to 512"),
         (send(101), "limit is 100 packets"),
         (receive(101), "limit is 100 packets"),
+        (ClientMessage::AskSyns { first: 0, expected: 9, wait: Span::ZERO }, "the limit is 8"),
     ] {
         let (mut client, token) = RawClient::with_turn_and_token(server.address);
         let _socket = open_udp(&mut client, token, server.address);
@@ -94,7 +98,8 @@ fn marked_packets_beyond_the_limits_are_refused() {
         assert!(why.contains(limit), "{why}");
     }
     // A client of an earlier release does not know them.
-    for question in [send(1), receive(1), ClientMessage::AskPathView { destination: server.address }] {
+    let asks_syns = ClientMessage::AskSyns { first: 0, expected: 1, wait: Span::ZERO };
+    for question in [send(1), receive(1), asks_syns, ClientMessage::AskPathView { destination: server.address }] {
         let mut client = RawClient::with_turn_in_version(server.address, Version::from_number(6).unwrap());
         client.send(&question);
         let Ok(ServerMessage::Refused(why)) = client.receive() else { panic!("{question:?}") };
@@ -124,6 +129,24 @@ fn marked_packets_go_to_the_client_of_the_turn_alone_as_many_as_it_asked_for() {
     let Ok(ServerMessage::Refused(why)) = other.receive() else { panic!("it is not its turn") };
     assert!(why.contains("not your turn"), "{why}");
     assert_eq!(received_sizes(&socket), [0; 0]);
+}
+
+/// The far end says how the SYNs of the session's own connections arrived, and no others'.
+#[test]
+fn the_syns_of_probe_connections_are_told_to_their_client() {
+    let server = RunningServer::start(ServerConfig::default());
+    let (mut client, token) = RawClient::with_turn_and_token(server.address);
+    let probe = |authenticator, index| {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.write_all(&Preamble::Probe { authenticator, index }.encode(Version::NEWEST)).unwrap();
+        stream
+    };
+    let _others = [probe(Token([7; 16]), 4), probe(token, 2)];
+    let ours = probe(token, 5);
+    client.send(&ClientMessage::AskSyns { first: 3, expected: 1, wait: Span::from_secs(5) });
+    let Ok(ServerMessage::ConnectionSyns { syns }) = client.receive() else { panic!("no SYNs") };
+    let [(5, syn)] = &syns[..] else { panic!("{syns:?}") };
+    assert_eq!(syn[20..22], ours.local_addr().unwrap().port().to_be_bytes(), "the source port, behind an IPv4 header");
 }
 
 /// The socket to which UDP is open then.

@@ -423,8 +423,8 @@ class MtuReport(TypedDict):
     8201); null if none was lost, or that is not known. False is a black hole: what relies on these messages
     hangs (RFC 2923)."""
     lost_bytes: Optional[int]
-    """The smallest that did not pass; null if none was lost of those that both hosts can send, or larger ones
-    were not tried in this direction."""
+    """The smallest that did not pass; null if none was lost of those that both hosts can send. Without
+    `--path`, larger ones than passed up are not tried down."""
     passed_bytes: int
     """The largest IP packet that passed, in bytes."""
 
@@ -443,6 +443,19 @@ class PathDirectionReport(TypedDict):
     """TTL (IPv4) or hop limit (IPv6) of UDP packets; null if not known."""
     mtu: Optional[MtuReport]
     """The largest UDP packet that passes; null if that was not looked for."""
+
+
+SynProbeOutcome = Literal["kept", "removed", "not-opened"]
+"""What became of something that a SYN carried."""
+
+
+class SynProbeReport(TypedDict):
+    """What became of a SYN that was sent for what it carried."""
+
+    carried: str
+    """`MPTCP`, `TCP Fast Open` or `ECN`."""
+    outcome: SynProbeOutcome
+    """What became of that."""
 
 
 class SynReport(TypedDict):
@@ -481,6 +494,9 @@ class TcpPathReport(TypedDict):
     """How the SYN arrived at the far end; null if its system did not keep it."""
     syn_ack_mss: MssReport
     """The maximum segment size of the far end's SYN-ACK."""
+    syn_probes: List[SynProbeReport]
+    """What became of SYNs with something unusual, each on a connection of its own; empty if that was not
+    asked for."""
 
 
 class PathReport(TypedDict):

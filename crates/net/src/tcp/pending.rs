@@ -62,7 +62,9 @@ impl PendingConnection {
             SynOption::FastOpen => {
                 Self::begin_prepared(address, binding, |socket| Ok(setsockopt(socket, FastOpenConnect, &1)?))
             }
-            SynOption::Ecn => Self::begin_prepared(address, binding, |socket| socket.set_tcp_congestion(ECN_CONTROLLER)),
+            SynOption::Ecn => {
+                Self::begin_prepared(address, binding, |socket| socket.set_tcp_congestion(ECN_CONTROLLER))
+            }
         }
     }
 
