@@ -19,7 +19,9 @@ fn measured(loss: f64, treatments: [MarkTreatment; 2], passes_udp: bool) -> Path
         ..LinkConfig::default()
     };
     let hop = PathHop { link, queue: None, cross: Vec::new() };
-    let path = |treat| VirtualPath::new(&[hop.clone()], Stamping::default(), 5).unwrap().with_mark_treatment(treat);
+    let path = |treat| {
+        VirtualPath::new(std::slice::from_ref(&hop), Stamping::default(), 5).unwrap().with_mark_treatment(treat)
+    };
     let mut paths = VirtualPaths { up: path(treatments[0]), down: path(treatments[1]), passes_udp };
     let session = Session {
         peer: "192.0.2.1:7272".into(),
