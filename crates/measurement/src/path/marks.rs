@@ -88,14 +88,16 @@ impl MarkProbe {
         Some(MarkedTrain { interval: INTERVAL, marks })
     }
 
-    /// Takes in what became of a train. What its record says of packets that were not planned is ignored.
+    /// Takes in what became of a train. Each of its packets counts once, whatever a record of the far end says, and others do not.
     pub(crate) fn record_train(&mut self, train: &MarkedTrain, record: &MarkedRecord) {
         let octet = |index: u32| train.marks.get(index as usize).map(|mark| mark.ds_field);
-        for octet in record.sent.iter().filter_map(|index| octet(*index)) {
-            self.tallies.entry(octet).or_default().sent += 1;
+        let mut sent: BTreeMap<u32, u8> =
+            record.sent.iter().filter_map(|index| Some((*index, octet(*index)?))).collect();
+        for octet in sent.values() {
+            self.tallies.entry(*octet).or_default().sent += 1;
         }
         for arrival in &record.arrivals {
-            let Some(octet) = octet(arrival.index).filter(|_| record.sent.contains(&arrival.index)) else { continue };
+            let Some(octet) = sent.remove(&arrival.index) else { continue };
             *self.tallies.entry(octet).or_default().arrived.entry(arrival.ds_field).or_default() += 1;
             if let Some(hops) = arrival.hop_limit {
                 *self.hop_limits.entry(hops).or_default() += 1;
@@ -293,7 +295,8 @@ mod tests {
         let mut probe = MarkProbe::new(1);
         let train = probe.next_train().unwrap();
         let arrival = |index| MarkedArrival { index, ds_field: Some(0), hop_limit: None };
-        let record = MarkedRecord { sent: vec![7, 9999], arrivals: vec![arrival(8), arrival(u32::MAX), arrival(7)] };
+        let arrivals = vec![arrival(8), arrival(u32::MAX), arrival(7), arrival(7)];
+        let record = MarkedRecord { sent: vec![7, 9999, 7], arrivals };
         probe.record_train(&train, &record);
         let tallies: Vec<_> = probe.tallies.values().map(|tally| (tally.sent, tally.arrived_count())).collect();
         assert_eq!(tallies, [(1, 1)]);
