@@ -3,6 +3,7 @@
 mod checks;
 mod direction;
 mod marking;
+mod path;
 mod phase;
 
 use crate::delay::{self, DelaySamples};

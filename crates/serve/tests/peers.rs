@@ -232,7 +232,10 @@ fn false_view() -> PathView {
         delivered_ce: u32::MAX,
     };
     let client = "[::]:0".parse().unwrap();
-    PathView { tcp: Some(TcpPathView { client, is_destination_kept: false, syn: vec![0x6f; 3000], endpoint }), udp: None }
+    PathView {
+        tcp: Some(TcpPathView { client, is_destination_kept: false, syn: vec![0x6f; 3000], endpoint }),
+        udp: None,
+    }
 }
 
 /// Whatever a server claims, the client ends with a report or an error, and never with a panic.
