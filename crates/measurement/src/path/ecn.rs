@@ -1,6 +1,9 @@
 //! Whether congestion control by ECN works on a path: classic ECN (RFC 3168), and L4S (RFC 9331), whose packets have ECT(1).
 
-use crate::report::{EcnGrade, EcnReadiness, EcnRequest, MarkReport, SynReport, TcpPathReport, Treatment};
+use crate::report::{
+    EcnGrade, EcnReadiness, EcnRequest, MarkReport, SynProbeOutcome, SynProbeReport, SynReport, TcpPathReport,
+    Treatment,
+};
 use kumade_packet::Ecn;
 use kumade_units::Direction;
 
@@ -42,7 +45,9 @@ pub(super) fn readiness(marks: [Option<&[MarkReport]>; 2], tcp: Option<&TcpPathR
         Some((text, false)) => l4s.push(Fault::Fails(text)),
         None => {}
     }
-    let texts = tcp.into_iter().flat_map(|tcp| syn_ack_fault(tcp).into_iter().chain(segment_faults(tcp)));
+    let texts = tcp
+        .into_iter()
+        .flat_map(|tcp| syn_ack_fault(tcp).into_iter().chain(segment_faults(tcp)).chain(probe_fault(tcp)));
     classic.extend(texts.map(Fault::Fails));
     summarize(&classic, &l4s)
 }
@@ -113,6 +118,16 @@ fn segment_faults(tcp: &TcpPathReport) -> impl Iterator<Item = String> {
     let faults = seen.into_iter().filter(move |(_, seen)| *seen == Some(false)).map(|(direction, _)| direction);
     let has_ecn = tcp.has_ecn;
     faults.filter(move |_| has_ecn).map(|direction| format!("{direction}, TCP: segments arrive without ECT"))
+}
+
+/// What became of a SYN that was sent to request ECN, where this host's others do not.
+fn probe_fault(tcp: &TcpPathReport) -> Option<String> {
+    let probe = tcp.syn_probes.iter().find(|probe| probe.carried == SynProbeReport::ECN)?;
+    match probe.outcome {
+        SynProbeOutcome::Kept => None,
+        SynProbeOutcome::Removed => Some("up, TCP: the flags of a SYN that requests ECN are cleared".to_owned()),
+        SynProbeOutcome::NotOpened => Some("TCP: a connection whose SYN requests ECN does not open".to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -207,5 +222,20 @@ mod tests {
         assert_eq!(grade(Accurate, Classic, agreed, true), EcnGrade::Classic);
         assert_eq!(grade(Classic, Classic, [Some(true), Some(false)], true), EcnGrade::None, "segments");
         assert_eq!(grade(Classic, Classic, [None, Some(false)], false), EcnGrade::None, "SYN-ACK");
+        let probe = |outcome| {
+            let carried = SynProbeReport::ECN.to_owned();
+            let tcp = TcpPathReport {
+                syn: None,
+                has_ecn: false,
+                ect_seen: [None; 2],
+                ce_marked_segments: [0; 2],
+                syn_ack_mss: mss,
+                options: Vec::new(),
+                syn_probes: vec![SynProbeReport { carried, outcome }],
+            };
+            readiness([Some(&marks), Some(&marks)], Some(&tcp)).grade
+        };
+        use SynProbeOutcome::{Kept, NotOpened, Removed};
+        assert_eq!([Kept, Removed, NotOpened].map(probe), [EcnGrade::L4s, EcnGrade::None, EcnGrade::None]);
     }
 }

@@ -60,7 +60,7 @@ fn report_probe(probe: &SynProbeFacts) -> (Option<SynProbeReport>, Option<String
     let (name, setting) = match probe.kind {
         SynProbeKind::Mptcp => ("MPTCP", "net.mptcp.enabled"),
         SynProbeKind::FastOpen => ("TCP Fast Open", "net.ipv4.tcp_fastopen"),
-        SynProbeKind::Ecn => ("ECN", "net.ipv4.tcp_allowed_congestion_control"),
+        SynProbeKind::Ecn => (SynProbeReport::ECN, "net.ipv4.tcp_allowed_congestion_control"),
     };
     let carries = |syn: &Syn| match probe.kind {
         SynProbeKind::Mptcp => syn.has_option(MPTCP),

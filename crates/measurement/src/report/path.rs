@@ -256,6 +256,11 @@ impl Treatment {
     }
 }
 
+impl SynProbeReport {
+    /// What it calls a request for ECN.
+    pub(crate) const ECN: &'static str = "ECN";
+}
+
 impl MarkReport {
     /// Packets that arrived, whatever their mark.
     pub fn arrived(&self) -> u32 {
