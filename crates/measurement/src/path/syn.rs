@@ -7,6 +7,7 @@ const TCP: u8 = 6;
 const END: u8 = 0;
 const NO_OPERATION: u8 = 1;
 const MAXIMUM_SEGMENT_SIZE: u8 = 2;
+const EXPERIMENT: u8 = 254;
 /// Those that hosts send, by their names.
 const OPTION_NAMES: [(u8, &str); 8] = [
     (MAXIMUM_SEGMENT_SIZE, "MSS"),
@@ -87,7 +88,8 @@ fn read_options(mut left: &[u8]) -> (Vec<u8>, Option<u32>) {
                 if let [MAXIMUM_SEGMENT_SIZE, 4, high, low] = option {
                     mss = Some(u32::from(u16::from_be_bytes([*high, *low])));
                 }
-                kinds.push(kind);
+                // Linux tries the experimental option that came before where it has got no cookie by the standard one (RFC 6994).
+                kinds.push(if let [EXPERIMENT, _, 0xf9, 0x89, ..] = option { FAST_OPEN } else { kind });
                 left = &left[length..];
             }
         }
@@ -147,6 +149,13 @@ mod tests {
             .map(|options| Syn::read(&syn(true, [0, 2], options)).unwrap());
         assert_eq!(usual.options_beyond(&fewer), ["SACK permitted", "time stamps", "window scale"]);
         assert_eq!(fewer.options_beyond(&usual), ["option 254"]);
+    }
+
+    #[test]
+    fn a_request_for_a_cookie_is_known_by_either_option() {
+        for (options, is_one) in [([34, 2, 1, 1], true), ([254, 4, 0xf9, 0x89], true), ([254, 4, 0xf9, 0x88], false)] {
+            assert_eq!(Syn::read(&syn(true, [0, 2], &options)).unwrap().has_option(FAST_OPEN), is_one, "{options:?}");
+        }
     }
 
     #[test]
