@@ -108,7 +108,7 @@ pub enum DscpPattern {
     AllKept,
     /// Each arrived as zero.
     AllBleached,
-    /// The first three bits, once the precedence of RFC 791, arrived as zero (RFC 9435, 4.2.1).
+    /// The first three bits, once the precedence of RFC 791, arrived as zero (RFC 9435).
     PrecedenceBleached,
     /// All but the first three bits arrived as zero.
     PrecedenceAlone,
