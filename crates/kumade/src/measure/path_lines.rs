@@ -5,6 +5,7 @@ use kumade_measurement::report::{
     AddressReport, EcnRequest, HopLimitReport, MarkReport, MtuReport, PathDirectionReport, PathReport, SynReport,
     TcpPathReport, Treatment,
 };
+use kumade_units::Direction;
 
 /// More marks than this with a fate of their own are not listed.
 const MAX_LISTED_MARKS: usize = 4;
@@ -37,6 +38,19 @@ pub fn grid(path: &PathReport) -> TextGrid {
         }
     }
     grid
+}
+
+/// What became of each mark, for who wants all details.
+pub fn mark_texts(path: &PathReport) -> Vec<String> {
+    let directions = [(Direction::Up, &path.up), (Direction::Down, &path.down)];
+    let kinds = directions.into_iter().flat_map(|(direction, found)| {
+        [("ECN", &found.ecn), ("DSCP", &found.dscp)].map(|(kind, marks)| (direction, kind, marks.as_deref()))
+    });
+    let text = |(direction, kind, marks): (Direction, &str, Option<&[MarkReport]>)| {
+        let listed: Vec<_> = marks?.iter().map(ToString::to_string).collect();
+        Some(format!("{direction}: {kind}: {}", listed.join("; ")))
+    };
+    kinds.filter_map(text).collect()
 }
 
 fn dash() -> String {
@@ -166,7 +180,7 @@ mod tests {
         let bleached = mark("CE", &[("Not-ECT", 12)], Treatment::Bleached);
         assert_eq!(marks_cell(std::slice::from_ref(&kept)), "all kept (11 of 12 at least)");
         assert_eq!(
-            marks_cell(&[kept, dropped, bleached.clone()]),
+            marks_cell(&[kept.clone(), dropped, bleached.clone()]),
             "ECT(1): dropped (0 of 12 arrived); CE: bleached to Not-ECT (12 of 12)"
         );
         let many = PathDirectionReport {
@@ -175,6 +189,16 @@ mod tests {
             ..PathDirectionReport::default()
         };
         assert_eq!(dscp_cell(&many), "all bleached (by 9 DSCPs)");
+        let path = PathReport {
+            ecn_readiness: None,
+            up: PathDirectionReport { ecn: Some(vec![kept]), ..PathDirectionReport::default() },
+            down: PathDirectionReport::default(),
+            tcp: None,
+            udp_address: None,
+            tcp_address: None,
+            not_known: Vec::new(),
+        };
+        assert_eq!(mark_texts(&path), ["up: ECN: ECT(0): kept (11 of 12)"]);
     }
 
     #[test]

@@ -177,6 +177,7 @@ fn detail_lines(report: &Report, view: &SummaryView) -> Vec<String> {
         let text = delay.to_string();
         text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>()
     }));
+    texts.extend(report.path.iter().flat_map(path_lines::mark_texts));
     texts.push(format!("peer {}, started {}", report.peer, report.started));
     let wrapped = texts.iter().flat_map(|text| {
         let (first, rest) = text.split_once(": ").unwrap_or(("", text));
