@@ -8,11 +8,12 @@ use crate::exchange::exchange_train;
 use crate::host_claim::Claimed;
 use crate::load;
 use crate::open;
+use crate::path;
 use crate::resolve::resolve;
 use crate::server_connection::{ServerConnection, effective_family};
 use kumade_measurement::report::Warning;
 use kumade_measurement::{
-    Clocks, Event, Failure, Measurement, MeasurementPlan, OpenRequest, Opened, Report, SendRequest,
+    Clocks, Event, Failure, Measurement, MeasurementPlan, OpenRequest, Opened, Purpose, Report, SendRequest, UdpFacts,
 };
 use kumade_measurement::{Session, Step};
 use kumade_net::clock;
@@ -55,7 +56,7 @@ fn measure_within(
     let known = clocks::read_host_clocks(&config.ntp, limit)?;
     peer.wait_for_turn(config.max_server_wait, on_event)?;
     let known = known.refreshed(&config.ntp, limit)?;
-    let far = peer.clock_error()?;
+    let (far, view) = peer.clock_error_and_path()?;
     let session = Session {
         peer: connected,
         started: format!("{started:.3}"),
@@ -65,8 +66,14 @@ fn measure_within(
         coalescing: peer.coalescing(),
     };
     let plan = MeasurementPlan { seed: getrandom::u64().unwrap_or(0), ..config.plan.clone() };
-    let mut driver = MeasurementDriver { peer, config, limit, probes: None, trains: 0 };
-    let mut report = driver.run(Measurement::new(plan, session), on_event)?;
+    let mut measurement = Measurement::new(plan, session);
+    path::tell_of_tcp(&mut measurement, &peer, view.and_then(|view| view.tcp));
+    if config.plan.path {
+        path::tell_of_syns(&mut measurement, &mut peer, &config.binding)?;
+    }
+    let mut driver =
+        MeasurementDriver { peer, config, limit, probes: None, udp_facts: None, is_mtu_known: false, trains: 0 };
+    let mut report = driver.run(measurement, on_event)?;
     claim.add_warning(&mut report);
     driver.peer.leave();
     Ok(report)
@@ -79,6 +86,10 @@ struct MeasurementDriver<'c> {
     limit: &'c StopCondition,
     /// None before the first transport is open.
     probes: Option<Probes>,
+    /// What is known of the path of UDP.
+    udp_facts: Option<UdpFacts>,
+    /// Whether the sizes of packets that pass have been looked for, and with that all that ICMP messages say of them.
+    is_mtu_known: bool,
     trains: u32,
 }
 
@@ -88,10 +99,16 @@ impl MeasurementDriver<'_> {
             self.limit.check()?;
             match measurement.next(clock::monotonic()) {
                 Step::Open(request) => match self.open_transport(&request)? {
-                    Ok(opened) => measurement.transport_opened(opened, clock::monotonic()),
+                    Ok(opened) => {
+                        measurement.transport_opened(opened, clock::monotonic());
+                        self.udp_facts.into_iter().for_each(|facts| measurement.udp_observed(facts));
+                    }
                     Err(reason) => measurement.transport_failed(reason),
                 },
                 Step::Send(request) => {
+                    if request.purpose != Purpose::PacketSize {
+                        self.observe_mtu(&mut measurement)?;
+                    }
                     let carried = self.run_train(&request)?;
                     measurement.train_delivered(carried);
                 }
@@ -107,6 +124,17 @@ impl MeasurementDriver<'_> {
                         }
                     }
                 }
+                Step::Mark(request) => {
+                    self.observe_mtu(&mut measurement)?;
+                    self.trains += 1;
+                    let address = self.peer.address;
+                    let doing = "looking at marked packets";
+                    let probes = self.probes.as_mut().ok_or(Error::ProtocolViolation { address, doing })?;
+                    match path::exchange_marks(&mut self.peer, probes, self.trains, &request)? {
+                        Ok(record) => measurement.marks_delivered(&record),
+                        Err(reason) => measurement.marks_failed(reason),
+                    }
+                }
                 Step::Progress(event) => on_event(&event),
                 Step::Done(report) => return Ok(*report),
                 Step::Failed(failure) => return Err(failure_error(self.peer.address, failure)),
@@ -118,9 +146,11 @@ impl MeasurementDriver<'_> {
     fn open_transport(&mut self, request: &OpenRequest) -> Result<Result<Opened, String>, Error> {
         let unknown = self.unsupported_features();
         if request.transport == Transport::Udp {
-            return Ok(
-                open::open_udp(&mut self.peer, &self.config.binding)?.map(|probes| self.use_probes(probes, unknown))
-            );
+            let opened = open::open_udp(&mut self.peer, &self.config.binding)?;
+            return Ok(opened.map(|opened| {
+                self.udp_facts = opened.facts.or(self.udp_facts);
+                self.use_probes(opened.probes, unknown)
+            }));
         }
         if let Some(broken) = self.probes.as_mut().filter(|_| request.is_replacement) {
             broken.abort();
@@ -131,6 +161,24 @@ impl MeasurementDriver<'_> {
         }
         self.peer.wait_for_drain()?;
         Ok(Ok(self.use_probes(probes, [unknown, warnings].concat())))
+    }
+
+    /// Tells what both ends know of the path's MTU, once packets of all sizes have been sent: what the far end knows takes a round trip,
+    /// and is asked where the path is to be looked at.
+    fn observe_mtu(&mut self, measurement: &mut Measurement) -> Result<(), Error> {
+        let (Some(mut facts), Some(Probes::Udp(probes))) = (self.udp_facts, &self.probes) else { return Ok(()) };
+        if std::mem::replace(&mut self.is_mtu_known, true) {
+            return Ok(());
+        }
+        facts.near_path_mtu = probes.known_path_mtu();
+        let doing = "looking at the path";
+        facts.far_path_mtu = None;
+        if self.config.plan.path && self.peer.ask_path_view(doing)? {
+            let view = self.peer.receive_path_view(open::ANSWER_TIMEOUT, doing)?;
+            facts.far_path_mtu = view.udp.and_then(|udp| udp.path_mtu);
+        }
+        measurement.udp_observed(facts);
+        Ok(())
     }
 
     /// What a server of an earlier release can't do.

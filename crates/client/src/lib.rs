@@ -50,6 +50,7 @@ mod hint;
 mod host_claim;
 mod load;
 mod open;
+mod path;
 mod queue_watch;
 mod resolve;
 mod running_measurement;

@@ -1,10 +1,11 @@
 //! Opening a transport: UDP, or TCP connections.
 
 use crate::error::Error;
+use crate::path;
 use crate::server_connection::ServerConnection;
 use kumade_measurement::report::Warning;
-use kumade_measurement::{OpenRequest, TcpConnectionInfo, detect_proxy};
-use kumade_net::{SocketBinding, clock};
+use kumade_measurement::{OpenRequest, TcpConnectionInfo, UdpFacts, detect_proxy};
+use kumade_net::{SocketBinding, clock, datagram, readiness, udp};
 use kumade_probe_train::Transport;
 use kumade_transport::{OpenedConnections, Probes, TcpProbes, UdpProbes, open_connections};
 use kumade_units::{Span, Time};
@@ -27,15 +28,23 @@ pub(crate) const PREAMBLE_TIMEOUT: Span = Span::from_secs(1);
 pub(crate) const ANSWER_TIMEOUT: Span = Span::from_secs(3);
 
 /// Opens UDP, in one or two round trips. The inner error is the reason why it does not pass.
-pub(crate) fn open_udp(peer: &mut ServerConnection, binding: &SocketBinding) -> Result<Result<Probes, String>, Error> {
+pub(crate) fn open_udp(
+    peer: &mut ServerConnection,
+    binding: &SocketBinding,
+) -> Result<Result<OpenedUdp, String>, Error> {
     let address = peer.address;
-    let socket = match request_udp(peer, binding) {
-        Ok((socket, nonce)) => {
+    let (socket, answer, view) = match request_udp(peer, binding) {
+        Ok((socket, answer)) => {
             let doing = "opening UDP";
-            match peer.request(&ClientMessage::ProveUdp(nonce), ANSWER_TIMEOUT, doing)? {
-                ServerMessage::UdpOpen => socket,
+            peer.send(&ClientMessage::ProveUdp(answer.nonce), doing)?;
+            // Beside it, which takes no round trip.
+            let is_asked = peer.ask_path_view(doing)?;
+            match peer.receive(peer.answer_deadline(ANSWER_TIMEOUT), doing)? {
+                ServerMessage::UdpOpen => {}
                 _ => return Err(peer.protocol_violation(doing)),
             }
+            let view = if is_asked { peer.receive_path_view(ANSWER_TIMEOUT, doing)?.udp } else { None };
+            (socket, answer, view)
         }
         Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(Err("no answer".to_owned())),
         Err(error) => {
@@ -45,12 +54,30 @@ pub(crate) fn open_udp(peer: &mut ServerConnection, binding: &SocketBinding) -> 
     };
     let probes = UdpProbes::new(socket, peer.credential, SessionEndpoint::Client)
         .map_err(|cause| Error::Transport { address, cause })?;
-    Ok(Ok(with_control_watch(peer, Probes::Udp(probes))?))
+    let facts = view.and_then(|view| path::udp_facts(&probes, answer.arrived_hop_limit, &view));
+    Ok(Ok(OpenedUdp { probes: with_control_watch(peer, Probes::Udp(probes))?, facts }))
+}
+
+/// UDP that is open at both ends.
+pub(crate) struct OpenedUdp {
+    pub(crate) probes: Probes,
+    /// What is known of its path; none where the server does not say.
+    pub(crate) facts: Option<UdpFacts>,
+}
+
+/// The server's answer to a request for UDP.
+struct ReceivedNonce {
+    nonce: [u8; 16],
+    /// TTL or hop limit.
+    arrived_hop_limit: Option<u8>,
 }
 
 /// Asks until the server answers with a nonce.
-fn request_udp(peer: &ServerConnection, binding: &SocketBinding) -> io::Result<(UdpSocket, [u8; 16])> {
+fn request_udp(peer: &ServerConnection, binding: &SocketBinding) -> io::Result<(UdpSocket, ReceivedNonce)> {
     let socket = binding.connect_udp(peer.address)?;
+    if let Err(error) = udp::report_marks(&socket, true) {
+        tracing::debug!("the hop limit of the server's packets is not told: {error}");
+    }
     let request = UdpRequest { authenticator: peer.credential.authenticator_for(CredentialBearer::UdpRequest) }
         .encode(peer.version());
     let began = clock::monotonic();
@@ -58,34 +85,33 @@ fn request_udp(peer: &ServerConnection, binding: &SocketBinding) -> io::Result<(
     for (tried, after) in UDP_REQUEST_OFFSETS.iter().enumerate() {
         socket.send(&request)?;
         let next = UDP_REQUEST_OFFSETS.get(tried + 1).map_or(end, |&next| began + next.max(*after));
-        if let Some(nonce) = receive_nonce(&socket, next)? {
-            return Ok((socket, nonce));
+        if let Some(answer) = receive_nonce(&socket, next)? {
+            // Of trains, it isn't asked for.
+            let _ = udp::report_marks(&socket, false);
+            return Ok((socket, answer));
         }
     }
     Err(io::ErrorKind::TimedOut.into())
 }
 
 /// Waits for the nonce until `deadline`; ignores everything else.
-fn receive_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<[u8; 16]>> {
+fn receive_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<ReceivedNonce>> {
     let mut payload = [0; UdpAnswer::SIZE + 1];
-    loop {
-        let left = deadline - clock::monotonic();
-        if left <= Span::ZERO {
-            return Ok(None);
-        }
-        socket.set_read_timeout(Some(left.max(Span::from_millis(1)).to_duration()))?;
-        match socket.recv(&mut payload) {
-            Ok(length) => {
-                if let Ok(answer) = UdpAnswer::decode(&payload[..length]) {
-                    return Ok(Some(answer.nonce));
+    while clock::monotonic() < deadline {
+        match datagram::receive(socket, &mut payload) {
+            Ok(received) => {
+                if let Ok(answer) = UdpAnswer::decode(&payload[..received.len]) {
+                    return Ok(Some(ReceivedNonce { nonce: answer.nonce, arrived_hop_limit: received.ttl }));
                 }
             }
             Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => {}
+                io::ErrorKind::WouldBlock => _ = readiness::wait_readable(socket, deadline)?,
+                io::ErrorKind::Interrupted => {}
                 _ => return Err(error),
             },
         }
     }
+    Ok(None)
 }
 
 /// Opens probe connections in parallel; returns those that are open at both ends, and warnings: if some are missing,

@@ -10,7 +10,7 @@ use kumade_net::{SocketBinding, clock, coalescing, tcp};
 use kumade_probe_train::{ClockError, Train};
 use kumade_transport::{ControlConnection, ControlError, ControlWatch, deadline_after};
 use kumade_units::{Rate, Span, Time};
-use kumade_wire::{ClientMessage, ClientSession, Credential, Limits, ServerMessage, Version};
+use kumade_wire::{ClientMessage, ClientSession, Credential, Limits, PathView, ServerMessage, Version};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 
@@ -141,11 +141,32 @@ impl ServerConnection {
         }
     }
 
-    /// The maximum error of the server's clock, if it is known.
-    pub(crate) fn clock_error(&mut self) -> Result<Option<ClockError>, Error> {
+    /// The maximum error of the server's clock, and what the server sees of the session's packets, as far as it says so: both in one round
+    /// trip.
+    pub(crate) fn clock_error_and_path(&mut self) -> Result<(Option<ClockError>, Option<PathView>), Error> {
         let doing = "asking for the server's clock";
-        match self.request(&ClientMessage::AskClock, CLOCK_TIMEOUT, doing)? {
-            ServerMessage::Clock { maximum_error } => Ok(maximum_error.map(ClockError::within_error)),
+        self.send(&ClientMessage::AskClock, doing)?;
+        let is_asked = self.ask_path_view(doing)?;
+        let ServerMessage::Clock { maximum_error } = self.receive(self.answer_deadline(CLOCK_TIMEOUT), doing)? else {
+            return Err(self.protocol_violation(doing));
+        };
+        let view = if is_asked { Some(self.receive_path_view(CLOCK_TIMEOUT, doing)?) } else { None };
+        Ok((maximum_error.map(ClockError::within_error), view))
+    }
+
+    /// Asks what the server sees of the session's packets; false where it is too old to say.
+    pub(crate) fn ask_path_view(&mut self, doing: &'static str) -> Result<bool, Error> {
+        let is_known = self.version() >= Version::PATH;
+        if is_known {
+            self.send(&ClientMessage::AskPathView { destination: self.address }, doing)?;
+        }
+        Ok(is_known)
+    }
+
+    /// The answer to that.
+    pub(crate) fn receive_path_view(&mut self, timeout: Span, doing: &'static str) -> Result<PathView, Error> {
+        match self.receive(self.answer_deadline(timeout), doing)? {
+            ServerMessage::PathView(view) => Ok(*view),
             _ => Err(self.protocol_violation(doing)),
         }
     }
@@ -250,6 +271,11 @@ impl ServerConnection {
             Some(_) => Err(self.protocol_violation(doing)),
             None => Err(Error::connection_lost(self.address, doing)(ControlError::TimedOut)),
         }
+    }
+
+    /// What the server says, for a terminal.
+    pub(crate) fn printable(&self, text: &str) -> String {
+        to_printable(text)
     }
 
     /// The error for an unexpected message.

@@ -4,6 +4,7 @@ mod cells;
 mod check;
 mod csv;
 mod hints;
+mod path_lines;
 mod progress;
 mod prometheus;
 mod result_sentence;
@@ -47,7 +48,7 @@ pub struct MeasureArgs {
         value_name = "HOST[:PORT]",
         conflicts_with_all = [
             "target", "direction", "transport", "method", "connections", "budget_bytes", "budget_time", "no_capacity",
-            "deadline", "load",
+            "deadline", "load", "path",
         ]
     )]
     stamp: Option<Target>,
@@ -108,6 +109,10 @@ pub struct MeasureArgs {
     /// meanwhile (bufferbloat, A+ to F). Others on the path notice
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "6s", value_parser = parse_load_duration)]
     load: Option<Span>,
+    /// Look at what the path does to packets as well: to ECN codepoints and DSCPs, by some hundred small ones in each direction, which takes
+    /// up to 3 s; and print that with hop limits, MTU, TCP's options, and address translation
+    #[arg(long)]
+    path: bool,
     /// Pre-shared key of the server: a file with 64 hexadecimal digits; with --stamp, authenticates test packets and replies
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -285,6 +290,7 @@ impl MeasureArgs {
         config.plan.budget = RequestedBudget { bytes: self.budget_bytes, time: self.budget_time };
         config.plan.capacity = !self.no_capacity;
         config.plan.load = self.load;
+        config.plan.path = self.path;
         config.binding = self.binding();
         config.deadline = self.deadline.or(is_check.then_some(CHECK_DEADLINE));
         config.key = self.key.as_deref().map(key::read_preshared_key).transpose()?;

@@ -157,6 +157,8 @@ fn plausible(message: &ClientMessage) -> Vec<ServerMessage> {
         ClientMessage::Ping => vec![ServerMessage::Pong],
         ClientMessage::EnterQueue => vec![ServerMessage::TurnBegins],
         ClientMessage::AskClock => vec![ServerMessage::Clock { maximum_error: None }],
+        ClientMessage::AskPathView { .. } => vec![ServerMessage::PathView(Box::default())],
+        ClientMessage::AskSyns { .. } => vec![ServerMessage::ConnectionSyns { syns: Vec::new() }],
         ClientMessage::AwaitConnections { .. } => {
             vec![ServerMessage::Connections { numbers: vec![0], server_endpoint: None }]
         }

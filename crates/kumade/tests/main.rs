@@ -33,6 +33,7 @@ mod monitor_mesh;
 mod monitor_postgres;
 mod monitor_remote_write;
 mod own_interface;
+mod path;
 mod privileges;
 mod security;
 mod serve_clients;

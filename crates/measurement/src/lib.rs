@@ -9,7 +9,9 @@
 //! [`transport_opened`](Measurement::transport_opened) or [`transport_failed`](Measurement::transport_failed). On [`Step::Send`], wait, send the train,
 //! receive it at the other end and pass the record to [`train_delivered`](Measurement::train_delivered). On [`Step::Load`], which only a plan
 //! with [`load`](MeasurementPlan::load) leads to, fill the path and pass what came of it to [`load_completed`](Measurement::load_completed) or
-//! [`load_failed`](Measurement::load_failed). [`Step::Progress`] is an event
+//! [`load_failed`](Measurement::load_failed). On [`Step::Mark`], which only a plan with [`path`](MeasurementPlan::path) leads to, send the
+//! marked packets and pass what became of them to [`marks_delivered`](Measurement::marks_delivered) or
+//! [`marks_failed`](Measurement::marks_failed). [`Step::Progress`] is an event
 //! for the user. Then call `next` again, until it returns [`Step::Done`] or [`Step::Failed`]. The state machine reads no
 //! clock: `now` comes from the caller, and time stamps are in the records.
 //!
@@ -24,6 +26,7 @@ mod interpretation;
 mod load;
 mod measurement;
 mod packet_size;
+mod path;
 mod plan;
 mod proxy_detection;
 mod receive_timeout;
@@ -38,11 +41,12 @@ pub use event::Event;
 pub use kumade_estimate::{MethodSettings, RequestedBudget};
 pub use load::{LoadRecord, LoadRequest};
 pub use measurement::Measurement;
+pub use path::{SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts};
 pub use plan::{Coalescing, Directions, MeasurementPlan, Session, TransportChoice};
 pub use proxy_detection::{TcpConnectionInfo, detect_proxy};
 pub use report::Report;
 pub use series::{Cost, DeliveredTrain, TrainSeries};
-pub use step::{Failure, OpenRequest, Opened, Purpose, SendRequest, Step};
+pub use step::{Failure, MarkRequest, OpenRequest, Opened, Purpose, SendRequest, Step};
 
 /// Its example is a test.
 #[cfg(doctest)]

@@ -2,6 +2,8 @@
 
 mod checks;
 mod direction;
+mod marking;
+mod path;
 mod phase;
 
 use crate::delay::{self, DelaySamples};
@@ -10,6 +12,7 @@ use crate::event::Event;
 use crate::interpretation::policing;
 use crate::interpretation::utilization;
 use crate::load::{self, LoadRecord, LoadRequest};
+use crate::path::PathFacts;
 use crate::plan::{MeasurementPlan, Session};
 use crate::receive_timeout::ReceiveTimeout;
 use crate::report::{CapacityReport, DirectionReport, LoadReason, LoadReport, Report, SCHEMA, without_contradictions};
@@ -22,6 +25,7 @@ use kumade_estimate::{
 };
 use kumade_probe_train::{Train, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
+use marking::Marking;
 use phase::{AvailablePhase, CapacityPhase, CapacityResult, FullnessPhase, InterpretedOutcome, Phase, PolicingPhase};
 use std::collections::VecDeque;
 use std::mem;
@@ -60,6 +64,10 @@ pub struct Measurement {
     /// The links side by side that connections take in the direction that is being measured, if there are several.
     ecmp_links: Option<EcmpLinks>,
     events: VecDeque<Event>,
+    /// What the driver knows of the path.
+    path_facts: PathFacts,
+    /// Marked packets, and what became of them.
+    marking: Marking,
     up: Option<DirectionReport>,
     down: Option<DirectionReport>,
 }
@@ -87,6 +95,8 @@ impl Measurement {
             time_recovered: Span::ZERO,
             ecmp_links: None,
             events: VecDeque::new(),
+            path_facts: PathFacts::default(),
+            marking: Marking::default(),
             up: None,
             down: None,
             plan,
@@ -282,6 +292,7 @@ impl Measurement {
                 (Phase::IdleDelay(rounds, Direction::Up, now + DelaySamples::MAX_IDLE_TIME), None)
             }
             Phase::IdleDelay(rounds, direction, end) => self.next_idle_delay(rounds, direction, end, now),
+            Phase::Direction(_) if self.plan.path && !self.marking.is_over() => self.next_marks(now),
             Phase::Direction(direction) if !self.plan.directions.contains(direction) => (phase_after(direction), None),
             Phase::Direction(direction) if self.needs_ecmp_probe() => {
                 let sounding = EcmpProbe::new(self.transport.opened_connections(), self.plan.seed);
@@ -532,6 +543,7 @@ impl Measurement {
             down: self.down.take(),
             error: None,
             delay: Some(self.delays.report(self.transport.kind(), &self.session.clocks)),
+            path: self.report_path(),
         }
     }
 

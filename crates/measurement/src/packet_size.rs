@@ -24,9 +24,13 @@ pub(crate) struct PacketSizeSearch {
     stage: Stage,
     /// What both hosts can send, and what passed the directions before.
     upper: u32,
-    /// The largest that has passed in this direction, and the smallest that has not in any.
+    /// What both hosts can send, for each direction by itself; none to try no larger ones than passed the directions before.
+    upper_of_each: Option<u32>,
+    /// The largest that has passed in this direction, and the smallest that has not.
     passed: Option<u32>,
     lost: Option<u32>,
+    /// What was found in each direction: the largest that passed, and the smallest that did not.
+    found: [Option<(u32, Option<u32>)>; 2],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,9 +52,18 @@ pub(crate) enum PacketSize {
 }
 
 impl PacketSizeSearch {
-    /// Up to what both hosts can send.
-    pub(crate) fn new(upper: u32, directions: Vec<Direction>) -> Self {
-        PacketSizeSearch { directions, stage: Stage::Upper, upper, passed: None, lost: None }
+    /// Up to what both hosts can send. With `is_each`, each direction is searched by itself; otherwise, larger packets than passed the first are
+    /// not tried in the second, which saves two round trips where few pass.
+    pub(crate) fn new(upper: u32, directions: Vec<Direction>, is_each: bool) -> Self {
+        PacketSizeSearch {
+            directions,
+            stage: Stage::Upper,
+            upper,
+            upper_of_each: is_each.then_some(upper),
+            passed: None,
+            lost: None,
+            found: [None; 2],
+        }
     }
 
     /// The next train, and its direction; none where nothing is open.
@@ -59,6 +72,11 @@ impl PacketSizeSearch {
         let segment = |first_size| Segment { count, interval: INTERVAL, first_size, size_step: 0 };
         let segments = self.next_sizes().into_iter().map(segment).collect();
         self.directions.first().map(|direction| (*direction, Train { segments }))
+    }
+
+    /// The largest that passed in each direction, up first, and the smallest that did not; none of a direction that was not looked at.
+    pub(crate) fn found(&self) -> [Option<(u32, Option<u32>)>; 2] {
+        self.found
     }
 
     fn next_sizes(&self) -> Vec<u32> {
@@ -90,12 +108,20 @@ impl PacketSizeSearch {
                 Stage::Between
             }
             _ => {
-                self.directions.remove(0);
-                (self.upper, self.passed) = (passed, None);
+                let direction = self.directions.remove(0);
+                self.found[direction as usize] = Some((passed, self.lost));
+                (self.upper, self.passed, self.lost) = (self.upper_of_each.unwrap_or(passed), None, None);
                 Stage::Upper
             }
         };
-        if self.directions.is_empty() { PacketSize::Largest(self.upper, self.lost) } else { PacketSize::Open }
+        if self.directions.is_empty() { self.result() } else { PacketSize::Open }
+    }
+
+    /// Of all directions.
+    fn result(&self) -> PacketSize {
+        let found = || self.found.iter().flatten();
+        let passed = found().map(|(passed, _)| *passed).min().unwrap_or(0);
+        PacketSize::Largest(passed, found().filter_map(|(_, lost)| *lost).min())
     }
 }
 
@@ -107,7 +133,10 @@ mod tests {
 
     /// What is found where so many bytes pass in each direction, with trains and bytes sent.
     fn search(upper: u32, mtu: [u32; 2], loses: impl Fn(u64) -> bool) -> (PacketSize, u32, u64) {
-        let mut search = PacketSizeSearch::new(upper, Direction::BOTH.to_vec());
+        run(&mut PacketSizeSearch::new(upper, Direction::BOTH.to_vec(), false), mtu, loses)
+    }
+
+    fn run(search: &mut PacketSizeSearch, mtu: [u32; 2], loses: impl Fn(u64) -> bool) -> (PacketSize, u32, u64) {
         let (mut trains, mut bytes, mut number) = (0, 0, 0);
         loop {
             let (direction, train) = search.next_train().unwrap();
@@ -158,6 +187,21 @@ mod tests {
             }
         }
         assert_eq!(search(1500, [600; 2], |_| false).0, PacketSize::SmallOnly);
+    }
+
+    #[test]
+    fn each_direction_is_searched_by_itself_on_request() {
+        for mtu in [[1400, 1500], [1500, 1400], [1492, 1280], [1500, 1500]] {
+            let mut search = PacketSizeSearch::new(1500, Direction::BOTH.to_vec(), true);
+            let (result, trains, bytes) = run(&mut search, mtu, |_| false);
+            let smallest = mtu[0].min(mtu[1]);
+            let PacketSize::Largest(largest, lost) = result else { panic!("{mtu:?}: {result:?}") };
+            assert!(largest == smallest && lost.is_none_or(|lost| lost > smallest), "{mtu:?}: {result:?}");
+            let passed = search.found().map(|found| found.unwrap());
+            assert_eq!(passed.map(|(passed, _)| passed), mtu, "{passed:?}");
+            assert!(passed.iter().all(|(passed, lost)| lost.is_none() == (*passed == 1500)), "{passed:?}");
+            assert!(trains <= 6 && bytes <= 35_000, "{mtu:?}: {trains} trains, {bytes} bytes");
+        }
     }
 
     #[test]

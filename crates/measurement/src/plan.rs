@@ -23,6 +23,9 @@ pub struct MeasurementPlan {
     /// How long to fill the path with TCP connections in each direction at the end, for the bufferbloat grade; none for not at
     /// all. No budget counts for it.
     pub load: Option<Span>,
+    /// Whether to look at what the path does to packets with ECN codepoints and DSCPs, by some hundred small ones in each direction. What the
+    /// kernels of both ends know of the path is in the report always.
+    pub path: bool,
     /// Seed of the methods' random numbers.
     pub seed: u64,
 }
@@ -44,6 +47,7 @@ impl Default for MeasurementPlan {
             capacity: true,
             idle_delay: true,
             load: None,
+            path: false,
             seed: 0,
         }
     }

@@ -12,6 +12,7 @@ mod guard;
 mod load;
 mod load_balancing;
 mod packets;
+mod path;
 mod schema;
 mod stream;
 mod warning;
@@ -32,5 +33,9 @@ pub use kumade_estimate::{ArrivalPattern, CapacityReason, Reason, Rejection};
 pub use load::{BufferbloatGrade, LoadReport};
 pub use load_balancing::LoadBalancingReport;
 pub use packets::PacketReport;
+pub use path::{
+    AddressReport, DscpPattern, EcnGrade, EcnReadiness, EcnRequest, HopLimitReport, MarkReport, MssReport, MtuReport,
+    PathDirectionReport, PathReport, SynProbeOutcome, SynProbeReport, SynReport, TcpPathReport, Treatment,
+};
 pub use stream::StreamLine;
 pub use warning::{LoadReason, ProxySign, Warning};

@@ -1,7 +1,7 @@
 use crate::event::Event;
 use crate::load::LoadRequest;
 use crate::report::{Report, Warning};
-use kumade_probe_train::{Train, Transport};
+use kumade_probe_train::{MarkedTrain, Train, Transport};
 use kumade_units::{Direction, Span};
 
 /// What the driver of a measurement has to do next.
@@ -15,6 +15,9 @@ pub enum Step {
     /// Fill the path with TCP transfers, then call [`load_completed`](crate::Measurement::load_completed) or
     /// [`load_failed`](crate::Measurement::load_failed).
     Load(LoadRequest),
+    /// Send these marked packets by UDP, then call [`marks_delivered`](crate::Measurement::marks_delivered) or
+    /// [`marks_failed`](crate::Measurement::marks_failed).
+    Mark(MarkRequest),
     /// Nothing to do: an event for the user.
     Progress(Event),
     /// The measurement has ended with this result.
@@ -66,6 +69,17 @@ pub struct SendRequest {
     /// The train.
     pub train: Train,
     /// Receive timeout, from the train's planned end.
+    pub timeout: Span,
+}
+
+/// Marked packets to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MarkRequest {
+    /// Their direction.
+    pub direction: Direction,
+    /// The packets.
+    pub train: MarkedTrain,
+    /// Receive timeout, from the planned end.
     pub timeout: Span,
 }
 

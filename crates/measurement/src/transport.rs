@@ -70,6 +70,10 @@ pub(crate) struct TransportInUse {
     open_connections: u32,
     /// The largest packet that passes, in bytes.
     max_packet: u32,
+    /// What was found of that in each direction.
+    sizes: [Option<(u32, Option<u32>)>; 2],
+    /// Whether that is looked for in each direction by itself.
+    searches_each_size: bool,
     replacements: u32,
     replacement_time: Span,
     renewal_time: Span,
@@ -100,6 +104,8 @@ impl TransportInUse {
             opened_connections: 0,
             open_connections: 0,
             max_packet: 0,
+            sizes: [None; 2],
+            searches_each_size: plan.path,
             replacements: 0,
             replacement_time: Span::ZERO,
             renewal_time: Span::ZERO,
@@ -148,6 +154,11 @@ impl TransportInUse {
     /// The largest packet that passes, in bytes.
     pub(crate) fn max_packet(&self) -> u32 {
         self.max_packet
+    }
+
+    /// The largest packet that passed in each direction, up first, and the smallest that did not, in bytes; none where that was not looked for.
+    pub(crate) fn sizes(&self) -> [Option<(u32, Option<u32>)>; 2] {
+        self.sizes
     }
 
     /// The largest that passes and is no jumbo frame, in bytes.
@@ -246,7 +257,9 @@ impl TransportInUse {
     /// Evaluates a [test](TransportNeed::TestPacketSize).
     fn packet_size_tested(&mut self, carried: &DeliveredTrain) {
         let TransportState::TestingPacketSizes(search) = &mut self.state else { return };
-        match search.record_train(&carried.record) {
+        let size = search.record_train(&carried.record);
+        self.sizes = search.found();
+        match size {
             PacketSize::Open => {}
             PacketSize::SmallOnly => self.transport_failed("only small packets pass".to_owned()),
             PacketSize::Largest(passed, lost) => {
@@ -261,9 +274,11 @@ impl TransportInUse {
     fn first_size_test(&self, is_size_known: bool) -> TransportState {
         match is_size_known || self.kind != Transport::Udp {
             true => TransportState::Ready,
-            false => {
-                TransportState::TestingPacketSizes(PacketSizeSearch::new(self.max_packet, self.directions.clone()))
-            }
+            false => TransportState::TestingPacketSizes(PacketSizeSearch::new(
+                self.max_packet,
+                self.directions.clone(),
+                self.searches_each_size,
+            )),
         }
     }
 

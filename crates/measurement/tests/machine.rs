@@ -1,12 +1,12 @@
 //! The state machine over a simulated path: what it requests, in which order, and how it handles the results.
 
-use kumade_measurement::report::{DirectionReport, LoadReason, Warning};
+use kumade_measurement::report::{DirectionReport, EcnGrade, LoadReason, Warning};
 use kumade_measurement::{
-    Clocks, Coalescing, DeliveredTrain, Directions, Event, Failure, LoadRecord, LoadRequest, Measurement,
+    Clocks, Coalescing, DeliveredTrain, Directions, Event, Failure, LoadRecord, LoadRequest, MarkRequest, Measurement,
     MeasurementPlan, OpenRequest, Opened, Purpose, Report, RequestedBudget, SendRequest, Session, Step,
     TransportChoice,
 };
-use kumade_probe_train::{PacketRecord, Train, TrainRecord, Transport};
+use kumade_probe_train::{Mark, MarkedArrival, MarkedRecord, MarkedTrain, PacketRecord, Train, TrainRecord, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
 
 /// One link in each direction, of this rate, without cross traffic.
@@ -28,7 +28,16 @@ struct Path {
     sent: Vec<SendRequest>,
     opened: Vec<OpenRequest>,
     loads: Vec<LoadRequest>,
+    /// Whether marked packets can be sent.
+    udp_stays_open: bool,
+    marked: Vec<MarkRequest>,
     events: Vec<Event>,
+}
+
+fn arrived_unchanged(train: &MarkedTrain) -> MarkedRecord {
+    let arrival = |(index, mark): (u32, &Mark)| MarkedArrival { index, ds_field: Some(mark.ds_field), hop_limit: None };
+    let count = train.marks.len() as u32;
+    MarkedRecord { sent: (0..count).collect(), arrivals: (0..).zip(&train.marks).map(arrival).collect() }
 }
 
 const DELAY: Span = Span::from_millis(5);
@@ -49,6 +58,8 @@ impl Path {
             sent: vec![],
             opened: vec![],
             loads: vec![],
+            udp_stays_open: true,
+            marked: vec![],
             events: vec![],
         }
     }
@@ -81,6 +92,14 @@ impl Path {
                         Direction::Down => measurement.load_failed("the server is old"),
                     }
                     self.loads.push(request);
+                }
+                Step::Mark(request) => {
+                    self.now += request.train.duration() + DELAY * 2;
+                    match self.udp_stays_open {
+                        true => measurement.marks_delivered(&arrived_unchanged(&request.train)),
+                        false => measurement.marks_failed("the server has lost it"),
+                    }
+                    self.marked.push(request);
                 }
                 Step::Progress(event) => self.events.push(event),
                 Step::Done(report) => return Ok(*report),
@@ -359,4 +378,40 @@ fn only_a_direction_that_is_measured_is_filled() {
     assert!(report.up.unwrap().load.is_some());
     path.loads.clear();
     assert!(path.measure(MeasurementPlan::default()).unwrap().up.unwrap().load.is_none() && path.loads.is_empty());
+}
+
+#[test]
+fn marked_packets_are_sent_once_in_each_direction_before_the_path_is_loaded_and_on_request_alone() {
+    let mut path = Path::new();
+    let plan = MeasurementPlan { path: true, ..MeasurementPlan::default() };
+    let report = path.measure(plan).unwrap().path.unwrap();
+    assert_eq!(path.marked.iter().map(|request| request.direction).collect::<Vec<_>>(), Direction::BOTH);
+    assert_eq!(report.ecn_readiness.unwrap().grade, EcnGrade::L4s);
+    let sizes = [report.up.mtu.unwrap(), report.down.mtu.unwrap()].map(|mtu| (mtu.passed_bytes, mtu.lost_bytes));
+    assert_eq!(sizes, [(1500, None); 2]);
+
+    let mut path = Path::new();
+    let report = path.measure(MeasurementPlan::default()).unwrap().path.unwrap();
+    assert!(path.marked.is_empty() && report.ecn_readiness.is_none(), "{report:?}");
+}
+
+#[test]
+fn a_measurement_goes_on_where_marked_packets_cannot_be_sent() {
+    for (udp, udp_stays_open) in [(true, false), (false, true)] {
+        let mut path = Path { udp, udp_stays_open, ..Path::new() };
+        let report = path.measure(MeasurementPlan { path: true, ..MeasurementPlan::default() }).unwrap();
+        assert!(report.has_result());
+        let report = report.path.unwrap();
+        assert_eq!(path.marked.len(), usize::from(udp));
+        assert_eq!(report.ecn_readiness.unwrap().grade, EcnGrade::Unknown);
+        assert!(report.not_known[0].starts_with("ECN over UDP, and DSCP: "), "{:?}", report.not_known);
+    }
+}
+
+#[test]
+fn the_mtu_of_each_direction_is_in_the_report() {
+    let mut path = Path { mtu: 1492, ..Path::new() };
+    let report = path.measure(MeasurementPlan::default()).unwrap().path.unwrap();
+    let sizes = [report.up.mtu.unwrap(), report.down.mtu.unwrap()].map(|mtu| (mtu.passed_bytes, mtu.lost_bytes));
+    assert_eq!(sizes, [(1492, Some(1500)), (1492, None)], "larger ones are not tried again");
 }

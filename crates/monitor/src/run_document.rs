@@ -15,6 +15,7 @@ pub(crate) fn failed_document(peer: &str, started: Time, error: ErrorReport) -> 
         up: None,
         down: None,
         delay: None,
+        path: None,
         error: Some(error),
     }
 }

@@ -67,6 +67,15 @@ impl ControlMessages {
             }
         }
     }
+    /// With which DSCP, ECN and TTL or hop limit (none for the system's) a message is to be sent. Returns the length.
+    pub(crate) fn write_mark(&mut self, is_v4: bool, ds_field: u8, hop_limit: Option<u8>) -> usize {
+        let (level, field, limit) = match is_v4 {
+            true => (libc::SOL_IP, libc::IP_TOS, libc::IP_TTL),
+            false => (libc::SOL_IPV6, libc::IPV6_TCLASS, libc::IPV6_HOPLIMIT),
+        };
+        let len = self.push(0, level, field, &libc::c_int::from(ds_field).to_ne_bytes());
+        hop_limit.map_or(len, |hops| self.push(len, level, limit, &libc::c_int::from(hops).to_ne_bytes()))
+    }
 }
 
 /// What came with a message. Each is none where the kernel does not say.

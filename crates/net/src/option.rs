@@ -113,12 +113,15 @@ pub struct TcpState {
     pub sacked: u32,
     pub lost: u32,
     pub retrans: u32,
-    _fackets_to_rcv_ssthresh: [u32; 7],
+    _fackets_to_last_ack_recv: [u32; 5],
+    pub path_mtu: u32,
+    _rcv_ssthresh: u32,
     /// Smoothed, in microseconds.
     pub rtt: u32,
     _rttvar_to_snd_ssthresh: [u32; 2],
     pub snd_cwnd: u32,
-    _advmss_to_rcv_space: [u32; 4],
+    pub advertised_mss: u32,
+    _reordering_to_rcv_space: [u32; 3],
     pub total_retrans: u32,
     _pacing_rates: [u64; 2],
     pub bytes_acked: u64,
@@ -132,7 +135,7 @@ pub struct TcpState {
     _busy_and_limited_times: [u64; 3],
     /// Segments, in order or not; begins anew after 2³².
     pub delivered: u32,
-    _delivered_with_ce: u32,
+    pub delivered_ce: u32,
     /// Of data, what was repeated included.
     pub bytes_sent: u64,
     pub bytes_retrans: u64,
@@ -154,6 +157,24 @@ sockopt_impl!(
     libc::SOL_TCP,
     libc::TCP_NOTSENT_LOWAT,
     u32
+);
+sockopt_impl!(
+    /// Whether a listener keeps the SYN of each connection, without the link layer's header where it is 1.
+    SaveSyn,
+    SetOnly,
+    libc::SOL_TCP,
+    libc::TCP_SAVE_SYN,
+    libc::c_int
+);
+/// `TCP_FASTOPEN_CONNECT` of linux/tcp.h.
+const TCP_FASTOPEN_CONNECT: libc::c_int = 30;
+sockopt_impl!(
+    /// Whether a SYN asks for a cookie of TCP Fast Open, or carries data with one.
+    FastOpenConnect,
+    SetOnly,
+    libc::SOL_TCP,
+    TCP_FASTOPEN_CONNECT,
+    libc::c_int
 );
 /// `TCP_RTO_MIN_US` of linux/tcp.h, which libc lacks.
 const TCP_RTO_MIN_US: libc::c_int = 45;

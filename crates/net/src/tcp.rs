@@ -3,13 +3,15 @@
 
 mod open;
 mod original_destination;
+mod path_info;
 mod pending;
 mod rto;
 mod sender_state;
 
 pub use open::{OpenedConnections, open_connections};
 pub use original_destination::original_destination;
-pub use pending::PendingConnection;
+pub use path_info::{TcpPathInfo, path_info, save_syns, saved_syn};
+pub use pending::{PendingConnection, SynOption};
 pub use rto::{AdaptiveMaxRto, RtoLimits};
 pub use sender_state::{
     BufferedBytes, SendState, buffered_bytes, limit_unsent, release_buffer_sizes, send_state, set_dscp,

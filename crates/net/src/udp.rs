@@ -2,12 +2,14 @@
 
 mod batch;
 mod burst;
+mod marked;
 mod receive;
 mod send;
 mod stamped;
 
 pub use batch::{BatchSocket, SendRefusal};
 pub use burst::{SentBurst, send_burst};
+pub use marked::{MarkedReceiver, hop_limit, report_marks, send_marked};
 pub use receive::{BatchReceiver, ReceivedDatagrams};
 pub use stamped::StampedReceiver;
 

@@ -31,6 +31,21 @@ impl Dscp {
     pub fn number(self) -> u8 {
         self.0
     }
+
+    /// Its name in IANA's registry: class selectors (RFC 2474), assured forwarding (RFC 2597), expedited forwarding (RFC 3246), voice admit
+    /// (RFC 5865), lower effort (RFC 8622), non-queue-building (draft-ietf-tsvwg-nqb); none for others.
+    pub fn name(self) -> Option<String> {
+        let (class, rest) = (self.0 >> 3, self.0 & 0b111);
+        match (self.0, class, rest) {
+            (1, ..) => Some("LE".to_owned()),
+            (44, ..) => Some("VOICE-ADMIT".to_owned()),
+            (45, ..) => Some("NQB".to_owned()),
+            (46, ..) => Some("EF".to_owned()),
+            (_, class, 0) => Some(format!("CS{class}")),
+            (_, 1..=4, 2 | 4 | 6) => Some(format!("AF{class}{}", rest / 2)),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Dscp {
@@ -129,6 +144,22 @@ mod tests {
         for bad in ["", "64", "-1", "cs8", "cs", "af10", "af44", "af50", "af01", "af111", "0x2e", "best"] {
             assert_eq!(bad.parse::<Dscp>(), Err(ParseDscpError), "{bad}");
         }
+    }
+
+    #[test]
+    fn names_are_those_of_the_registry() {
+        let name = |number| Dscp::new(number).unwrap().name();
+        let named: Vec<_> = (0..=Dscp::MAX).filter_map(name).collect();
+        assert_eq!(named.len(), 8 + 12 + 4, "{named:?}");
+        for (number, expected) in
+            [(0, "CS0"), (56, "CS7"), (10, "AF11"), (38, "AF43"), (46, "EF"), (1, "LE"), (45, "NQB")]
+        {
+            assert_eq!(name(number).unwrap(), expected);
+        }
+        for text in named.iter().filter(|text| !["VOICE-ADMIT", "NQB"].contains(&text.as_str())) {
+            assert_eq!(text.parse::<Dscp>().unwrap().name().as_ref(), Some(text));
+        }
+        assert_eq!([4, 42, 63].map(name), [None, None, None]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A probe train as planned ([`Train`]), the record of its transfer ([`TrainRecord`]), and a value with its interval
+//! A probe train as planned ([`Train`]; [`MarkedTrain`] of small packets with marks), the record of its transfer ([`TrainRecord`]), and a value with its interval
 //! ([`Estimate`]): the types shared by the crates that plan trains, carry them and report the results. A [`ClockError`]
 //! bounds the error of a host's clock.
 //!
@@ -7,6 +7,7 @@
 
 mod clock;
 mod estimate;
+mod marked;
 mod order;
 mod plan;
 mod record;
@@ -15,6 +16,7 @@ mod transport;
 
 pub use clock::ClockError;
 pub use estimate::Estimate;
+pub use marked::{Mark, MarkedArrival, MarkedRecord, MarkedTrain};
 pub use plan::{Burst, PlannedPacket, Segment, Train, TrainError};
 pub use record::{JoinedBursts, PacketRecord, TrainRecord};
 pub use transport::Transport;

@@ -49,6 +49,12 @@ pub struct Burst {
 #[error("train refused: {0}")]
 pub struct TrainError(String);
 
+impl TrainError {
+    pub(crate) fn new(reason: String) -> Self {
+        TrainError(reason)
+    }
+}
+
 impl Train {
     /// No packet of a train is larger, in bytes of the IP packet: networks with jumbo frames have this size in common.
     pub const MAX_PACKET_BYTES: u32 = 9000;

@@ -19,6 +19,7 @@ mod config;
 mod error;
 mod measurement_turn;
 mod named_client;
+mod path_view;
 mod pending;
 mod quota;
 mod reflector;

@@ -4,15 +4,15 @@ use crate::access_log::MeasurementRecord;
 use crate::client_table::ClientAccount;
 use crate::clock::HostClock;
 use crate::config::ServerConfig;
-use crate::server_state::ClientRegistration;
+use crate::path_view;
+use crate::server_state::{ClientRegistration, UdpCandidate};
 use crate::udp;
 use kumade_net::clock;
-use kumade_probe_train::Train;
-use kumade_probe_train::Transport;
+use kumade_probe_train::{MarkedTrain, Train, Transport};
 use kumade_transport::deadline_after;
 use kumade_transport::{ControlWatch, LoadRole, Probes, SentTrain, StampSource, TcpLoad, TcpProbes, UdpProbes};
 use kumade_units::{Direction, Span, Time};
-use kumade_wire::{Departure, Limits, ServerMessage, SessionEndpoint, Version};
+use kumade_wire::{Departure, Limits, ServerMessage, SessionEndpoint, UdpPathView, Version};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, mpsc};
@@ -24,6 +24,8 @@ const MAX_WAIT: Span = Span::from_secs(5);
 const MAX_LOAD_DURATION: Span = Span::from_secs(30);
 /// Maximum number of connections that fill it.
 const MAX_LOAD_CONNECTIONS: u32 = 16;
+/// Maximum number of connections whose SYNs a client may ask for at once.
+const MAX_SYN_CONNECTIONS: u32 = 8;
 /// Time between looks at a load whose time is over.
 const LOAD_CHECK_INTERVAL: Span = Span::from_millis(5);
 
@@ -44,6 +46,8 @@ pub(super) struct MeasurementTurn {
     began: Time,
     record: MeasurementRecord,
     clock: HostClock,
+    /// From where UDP was opened last.
+    udp_client: Option<UdpCandidate>,
 }
 
 /// The remaining part of the limits.
@@ -77,6 +81,7 @@ impl MeasurementTurn {
             began: clock::monotonic(),
             record,
             clock,
+            udp_client: None,
         })
     }
 
@@ -99,11 +104,13 @@ impl MeasurementTurn {
         local: SocketAddr,
         nonce: [u8; 16],
     ) -> Result<ServerMessage, Refusal> {
-        let peer = member.address_of_nonce(nonce).ok_or_else(|| Refusal("unknown nonce".into()))?;
+        let candidate = member.candidate_of_nonce(nonce).ok_or_else(|| Refusal("unknown nonce".into()))?;
+        let peer = candidate.address;
         let socket =
             udp::connect_to_client(local, peer).map_err(|e| Refusal(format!("cannot open UDP to {peer}: {e}")))?;
         let probes =
             UdpProbes::new(socket, member.credential, SessionEndpoint::Server).map_err(|e| Refusal(e.to_string()))?;
+        self.udp_client = Some(candidate);
         self.use_probes(Transport::Udp, Probes::Udp(probes));
         Ok(ServerMessage::UdpOpen)
     }
@@ -276,6 +283,62 @@ impl MeasurementTurn {
         })
     }
 
+    /// Receives a marked train.
+    pub(super) fn receive_marked(
+        &mut self,
+        number: u32,
+        train: &MarkedTrain,
+        timeout: Span,
+    ) -> Result<ServerMessage, Refusal> {
+        let Some(probes) = self.begin_marked(train, Direction::Up)? else { return Ok(no_marked_packets(number)) };
+        Ok(match probes.receive_marked(number, train, timeout.min(MAX_WAIT)) {
+            Ok(arrivals) => {
+                *self.carried_bytes(Direction::Up) += marked_bytes(arrivals.len());
+                ServerMessage::ReceivedMarked { number, arrivals }
+            }
+            Err(error) => failure_message(number, &error)?,
+        })
+    }
+
+    /// Sends a marked train.
+    pub(super) fn send_marked(&mut self, number: u32, train: &MarkedTrain) -> Result<ServerMessage, Refusal> {
+        let Some(probes) = self.begin_marked(train, Direction::Down)? else { return Ok(no_marked_packets(number)) };
+        Ok(match probes.send_marked(number, train) {
+            Ok(sent) => {
+                *self.carried_bytes(Direction::Down) += marked_bytes(sent.len());
+                ServerMessage::SentMarked { number, sent }
+            }
+            Err(error) => failure_message(number, &error)?,
+        })
+    }
+
+    /// As [`begin_train`](Self::begin_train); none where UDP is not open.
+    fn begin_marked(&mut self, train: &MarkedTrain, direction: Direction) -> Result<Option<&mut UdpProbes>, Refusal> {
+        train.check().map_err(|error| Refusal(error.to_string()))?;
+        Ok(match self.begin_train(&train.unmarked(), direction)? {
+            Probes::Udp(probes) => Some(probes),
+            Probes::Tcp(_) => None,
+        })
+    }
+
+    /// How the SYNs of probe connections arrived, from number `first` on.
+    pub(super) fn collect_syns(&self, first: u16, expected: u32, wait: Span) -> Result<ServerMessage, Refusal> {
+        if expected > MAX_SYN_CONNECTIONS {
+            return Err(Refusal(format!("the SYNs of {expected} connections, the limit is {MAX_SYN_CONNECTIONS}")));
+        }
+        let arrived = self.collect_connections(first, expected, wait);
+        let syns = arrived.iter().map(|(number, stream)| (*number, path_view::take_saved_syn(stream)));
+        Ok(ServerMessage::ConnectionSyns { syns: syns.collect() })
+    }
+
+    /// What is seen of the client's UDP packets; none where UDP is not open.
+    pub(super) fn udp_path_view(&self) -> Option<UdpPathView> {
+        let (_, Probes::Udp(probes)) = self.probes.as_ref()? else { return None };
+        let UdpCandidate { address, arrived_hop_limit, .. } = self.udp_client?;
+        let (hop_limit, path_mtu) = (probes.hop_limit(), probes.known_path_mtu());
+        Some(UdpPathView { client: address, arrived_hop_limit, hop_limit, path_mtu })
+    }
+
     /// Deducts the train from what is left to the turn, and from the client's quota.
     fn begin_train(&mut self, train: &Train, direction: Direction) -> Result<&mut Probes, Refusal> {
         let (kind, probes) = self.probes.as_mut().ok_or_else(|| Refusal("no transport is open".into()))?;
@@ -331,6 +394,15 @@ impl RemainingLimits {
     fn limit_exceeded(limit: &str) -> Refusal {
         Refusal(format!("{limit} per turn: measure with a smaller budget"))
     }
+}
+
+/// What so many marked packets are counted as.
+fn marked_bytes(packets: usize) -> u64 {
+    packets as u64 * u64::from(MarkedTrain::PACKET_BYTES)
+}
+
+fn no_marked_packets(number: u32) -> ServerMessage {
+    ServerMessage::Failed { number, reason: "marked packets are sent by UDP, which is not open".to_owned() }
 }
 
 /// What a train is counted as. Smaller packets are padded to the transport's minimum: what is sent counts.

@@ -75,6 +75,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(1024)?;
     let listener = socket.into();
     kumade_net::tcp::prepare_listener(&listener)?;
+    save_syns(&listener);
     Ok(listener)
 }
 
@@ -84,5 +85,16 @@ fn bind_udp(address: SocketAddr) -> io::Result<UdpSocket> {
     socket.set_nonblocking(true)?;
     // Each client's connected socket shares the port: with this option, only sockets of the same user may.
     socket.set_reuse_port(true)?;
-    Ok(socket.into())
+    let socket = socket.into();
+    if let Err(error) = kumade_net::udp::report_marks(&socket, true) {
+        tracing::debug!("what clients' packets look like when they arrive is not told: {error}");
+    }
+    Ok(socket)
+}
+
+/// So that clients can be told how theirs arrived.
+fn save_syns(listener: &TcpListener) {
+    if let Err(error) = kumade_net::tcp::save_syns(listener) {
+        tracing::debug!("what clients' SYNs look like when they arrive is not told: {error}");
+    }
 }

@@ -69,7 +69,17 @@ struct TurnAdmission {
     remaining_connections: u32,
     /// Remaining number of answers to requests for UDP.
     remaining_udp_replies: u32,
-    udp_candidates: Vec<([u8; 16], SocketAddr)>,
+    udp_candidates: Vec<UdpCandidate>,
+}
+
+/// An address from which a client may open UDP.
+#[derive(Clone, Copy)]
+pub(super) struct UdpCandidate {
+    /// What was sent there.
+    nonce: [u8; 16],
+    pub(super) address: SocketAddr,
+    /// TTL or hop limit of the first request as it arrived.
+    pub(super) arrived_hop_limit: Option<u8>,
 }
 
 /// Registration of a client with the server; ends when dropped.
@@ -210,21 +220,26 @@ impl ServerState {
     /// Handles a request for UDP from `source`: returns the nonce to answer with, and the local address of the client's
     /// control connection; none if the request must not be answered. Only the client's address is answered, which the TCP
     /// handshake has verified.
-    pub(super) fn answer_udp(&self, shown: Token, source: SocketAddr) -> Option<([u8; 16], SocketAddr)> {
+    pub(super) fn answer_udp(
+        &self,
+        shown: Token,
+        source: SocketAddr,
+        arrived_hop_limit: Option<u8>,
+    ) -> Option<([u8; 16], SocketAddr)> {
         let mut state = self.lock();
         let client = state.authenticated_turn_holder(CredentialBearer::UdpRequest, shown)?;
         let local = client.control.local_addr().ok()?;
         let turn = client.turn.as_mut().filter(|_| client.peer == source.ip())?;
         turn.remaining_udp_replies = turn.remaining_udp_replies.checked_sub(1)?;
-        if let Some((nonce, _)) = turn.udp_candidates.iter().find(|(_, address)| *address == source) {
-            return Some((*nonce, local));
+        if let Some(candidate) = turn.udp_candidates.iter().find(|candidate| candidate.address == source) {
+            return Some((candidate.nonce, local));
         }
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce).ok()?;
         if turn.udp_candidates.len() == MAX_UDP_CANDIDATES {
             return None;
         }
-        turn.udp_candidates.push((nonce, source));
+        turn.udp_candidates.push(UdpCandidate { nonce, address: source, arrived_hop_limit });
         Some((nonce, local))
     }
 
@@ -295,11 +310,11 @@ impl ClientRegistration {
         arrivals
     }
 
-    /// The address to which `nonce` was sent.
-    pub(super) fn address_of_nonce(&self, nonce: [u8; 16]) -> Option<SocketAddr> {
+    /// To whom `nonce` was sent.
+    pub(super) fn candidate_of_nonce(&self, nonce: [u8; 16]) -> Option<UdpCandidate> {
         let state = self.shared.lock();
         let candidates = &state.clients.get(&self.token)?.turn.as_ref()?.udp_candidates;
-        candidates.iter().find(|(sent, _)| *sent == nonce).map(|(_, address)| *address)
+        candidates.iter().find(|candidate| candidate.nonce == nonce).copied()
     }
 
     /// Gives up the turn or the place in the queue.

@@ -3,6 +3,7 @@
 use crate::access_log::{MeasurementRecord, MeasurementResult};
 use crate::client_table::ClientAccount;
 use crate::measurement_turn::{MeasurementTurn, Refusal};
+use crate::path_view;
 use crate::server_state::{ClientRegistration, ServerState};
 use crate::udp::to_canonical_address;
 use crate::unidentified_connection::IdentifiedClient;
@@ -11,7 +12,7 @@ use kumade_net::clock;
 use kumade_net::readiness::{EpollSet, Event};
 use kumade_transport::{ControlConnection, ControlError, deadline_after};
 use kumade_units::{Span, Time};
-use kumade_wire::{ClientMessage, ServerMessage, Version};
+use kumade_wire::{ClientMessage, PathView, ServerMessage, Version};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -64,6 +65,8 @@ struct Session<'s> {
     account: Option<Arc<ClientAccount>>,
     state: SessionState,
     messages_outside_turn: u32,
+    /// That of the control connection as it arrived; empty where it was not kept.
+    syn: Vec<u8>,
 }
 
 enum SessionState {
@@ -92,6 +95,7 @@ impl<'s> Session<'s> {
         peer: SocketAddr,
         account: Option<Arc<ClientAccount>>,
     ) -> Result<Self, SessionEnd> {
+        let syn = path_view::take_saved_syn(control.stream());
         let readiness = EpollSet::new().map_err(ControlError::Io)?;
         readiness.add_reader(control.stream(), CONTROL_EVENT).map_err(ControlError::Io)?;
         readiness.add_reader(&*member.waker, WAKER_EVENT).map_err(ControlError::Io)?;
@@ -104,6 +108,7 @@ impl<'s> Session<'s> {
             account,
             state: SessionState::idle(),
             messages_outside_turn: 0,
+            syn,
         })
     }
 
@@ -239,6 +244,12 @@ impl<'s> Session<'s> {
                 let maximum_error = self.shared.config.clock.maximum_error();
                 self.control.send(&ServerMessage::Clock { maximum_error })?;
             }
+            ClientMessage::AskPathView { destination } => {
+                self.check_version(Version::PATH, "view of the path")?;
+                let udp = if let SessionState::Turn(turn) = &self.state { turn.udp_path_view() } else { None };
+                let tcp = path_view::tcp_path_view(self.control.stream(), destination, &self.syn).ok();
+                self.control.send(&ServerMessage::PathView(Box::new(PathView { tcp, udp })))?;
+            }
             ClientMessage::EnterQueue => {
                 if matches!(self.state, SessionState::Idle { .. }) {
                     if let Some(account) = &mut self.account {
@@ -263,8 +274,23 @@ impl<'s> Session<'s> {
         Ok(())
     }
 
+    /// Whether the version that both ends speak has this.
+    fn check_version(&self, since: Version, what: &str) -> Result<(), SessionEnd> {
+        match self.control.version() < since {
+            true => Err(SessionEnd::Refused(format!("this version of the protocol has no {what}"))),
+            false => Ok(()),
+        }
+    }
+
     /// Answers a message that is allowed only during the client's turn.
     fn handle_turn_message(&mut self, message: ClientMessage) -> Result<(), SessionEnd> {
+        match &message {
+            ClientMessage::Load { .. } => self.check_version(Version::LOAD, "load")?,
+            ClientMessage::ReceiveMarked { .. } | ClientMessage::SendMarked { .. } | ClientMessage::AskSyns { .. } => {
+                self.check_version(Version::PATH, "marked packets and SYNs")?;
+            }
+            _ => {}
+        }
         let SessionState::Turn(turn) = &mut self.state else {
             return Err(SessionEnd::Refused("it is not your turn".into()));
         };
@@ -282,15 +308,19 @@ impl<'s> Session<'s> {
             }
             ClientMessage::Receive { number, train, timeout } => turn.receive(number, &train, timeout).map(one),
             ClientMessage::Send { number, train } => turn.send(number, &train, version),
-            ClientMessage::Load { .. } if version < Version::LOAD => {
-                Err(Refusal("this version of the protocol has no load".into()))
+            ClientMessage::ReceiveMarked { number, train, timeout } => {
+                turn.receive_marked(number, &train, timeout).map(one)
             }
+            ClientMessage::AskSyns { first, expected, wait } => turn.collect_syns(first, expected, wait).map(one),
+            ClientMessage::SendMarked { number, train } => turn.send_marked(number, &train).map(one),
             ClientMessage::Load { direction, first, expected, wait, duration } => {
                 turn.begin_load(direction, (first, expected), wait, duration).map(one)
             }
-            ClientMessage::Ping | ClientMessage::AskClock | ClientMessage::EnterQueue | ClientMessage::EndTurn => {
-                Ok(Vec::new())
-            }
+            ClientMessage::Ping
+            | ClientMessage::AskClock
+            | ClientMessage::AskPathView { .. }
+            | ClientMessage::EnterQueue
+            | ClientMessage::EndTurn => Ok(Vec::new()),
         })?;
         let is_loading = turn.is_loading();
         // The end of the session aborts the train: that is not a failure of the path.

@@ -1,6 +1,7 @@
 //! Opening UDP, without sending to addresses that have not requested it.
 
 use crate::server_state::ServerState;
+use kumade_net::datagram;
 use kumade_wire::{UdpAnswer, UdpRequest};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -13,14 +14,14 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 /// `WouldBlock` if no packet is left.
 pub(super) fn answer_request(socket: &UdpSocket, shared: &ServerState) -> io::Result<()> {
     let mut payload = [0; UdpRequest::SIZE + 1];
-    let (length, source) = match socket.recv_from(&mut payload) {
+    let received = match datagram::receive(socket, &mut payload) {
         // An ICMP error for an earlier answer.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(()),
         result => result?,
     };
-    let Ok((request, version)) = UdpRequest::decode(&payload[..length]) else { return Ok(()) };
-    let source = to_canonical_address(source);
-    let Some((nonce, local)) = shared.answer_udp(request.authenticator, source) else { return Ok(()) };
+    let Ok((request, version)) = UdpRequest::decode(&payload[..received.len]) else { return Ok(()) };
+    let source = to_canonical_address(received.source);
+    let Some((nonce, local)) = shared.answer_udp(request.authenticator, source, received.ttl) else { return Ok(()) };
     // From the address to which the client is connected, which on a multihomed host may not be the system's first choice.
     let answered =
         connect_to_client(local, source).and_then(|socket| socket.send(&UdpAnswer { nonce }.encode(version)));

@@ -8,6 +8,7 @@ mod load;
 mod loopback;
 mod middlebox;
 mod named_clients;
+mod path;
 mod peers;
 mod schema;
 mod stamp;

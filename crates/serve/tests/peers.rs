@@ -11,7 +11,8 @@ use kumade_probe_train::Train;
 use kumade_probe_train::Transport;
 use kumade_units::{Span, Time};
 use kumade_wire::{
-    AdmissionDecision, Arrival, ClientMessage, Limits, PreambleReply, ServerMessage, ServerSession, Token, Version,
+    AdmissionDecision, Arrival, ClientMessage, Limits, PathView, PreambleReply, ServerMessage, ServerSession, TcpEnd,
+    TcpPathView, Token, Version,
 };
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -187,6 +188,11 @@ fn liar(tell: impl Fn(u32, &Train) -> Vec<Arrival> + Send + 'static) -> SocketAd
                     ClientMessage::Ping => ServerMessage::Pong,
                     ClientMessage::EnterQueue => ServerMessage::TurnBegins,
                     ClientMessage::AskClock => ServerMessage::Clock { maximum_error: Some(Span::from_nanos(i64::MIN)) },
+                    ClientMessage::AskPathView { .. } => ServerMessage::PathView(Box::new(false_view())),
+                    ClientMessage::AskSyns { .. } => {
+                        let syns = (0..1000).map(|number| (u16::MAX - number, vec![0x4f; 60])).collect();
+                        ServerMessage::ConnectionSyns { syns }
+                    }
                     ClientMessage::AwaitConnections { .. } => {
                         probes.push(listener.accept().unwrap().0);
                         ServerMessage::Connections { numbers: vec![0], server_endpoint: None }
@@ -215,6 +221,23 @@ fn liar(tell: impl Fn(u32, &Train) -> Vec<Arrival> + Send + 'static) -> SocketAd
     address
 }
 
+/// What no kernel says.
+fn false_view() -> PathView {
+    let endpoint = TcpEnd {
+        options: u8::MAX,
+        announced_mss: u32::MAX,
+        send_mss: u32::MAX,
+        path_mtu: 0,
+        hop_limit: Some(0),
+        delivered_ce: u32::MAX,
+    };
+    let client = "[::]:0".parse().unwrap();
+    PathView {
+        tcp: Some(TcpPathView { client, is_destination_kept: false, syn: vec![0x6f; 3000], endpoint }),
+        udp: None,
+    }
+}
+
 /// Whatever a server claims, the client ends with a report or an error, and never with a panic.
 #[test]
 fn claims_that_cannot_be_true() {
@@ -236,6 +259,7 @@ fn claims_that_cannot_be_true() {
                 plan.method = method.clone();
                 plan.transport = transport;
                 plan.directions = directions;
+                plan.path = true;
                 plan.budget = RequestedBudget { time: budget_time, ..RequestedBudget::default() };
             });
             let report = measure(&config, &mut |_| {}).unwrap();

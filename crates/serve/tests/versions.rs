@@ -19,13 +19,15 @@ use kumade_wire::{
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 
-const PREVIOUS_RECORDINGS: [&str; 6] = [
+const PREVIOUS_RECORDINGS: [&str; 8] = [
     include_str!("recorded/protocol-3-udp.txt"),
     include_str!("recorded/protocol-3-single.txt"),
     include_str!("recorded/protocol-4-udp.txt"),
     include_str!("recorded/protocol-4-single.txt"),
     include_str!("recorded/protocol-5-udp.txt"),
     include_str!("recorded/protocol-5-single.txt"),
+    include_str!("recorded/protocol-6-udp.txt"),
+    include_str!("recorded/protocol-6-single.txt"),
 ];
 
 /// Who said it, and the bytes.

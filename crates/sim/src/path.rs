@@ -5,7 +5,9 @@ use crate::proxy::{HEADER_BYTES, Proxy};
 use crate::train_connections::{TrainConnections, TrainPacketFate};
 use kumade_link::queue::QueueConfig;
 use kumade_link::{CrossConfig, CrossTraffic, Jitter, Link, LinkConfig, Loss, Medium, Recording};
-use kumade_probe_train::{PacketRecord, PlannedPacket, Train, TrainRecord};
+use kumade_probe_train::{
+    Mark, MarkedArrival, MarkedRecord, MarkedTrain, PacketRecord, PlannedPacket, Train, TrainRecord,
+};
 use kumade_units::ConfigError;
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -68,6 +70,8 @@ pub struct VirtualPath {
     stamping: Stamping,
     /// Larger packets are lost.
     mtu: Option<u32>,
+    /// What becomes of the octet of DSCP and ECN of each packet; none where the packet is dropped.
+    mark_treatment: fn(u8) -> Option<u8>,
     /// Behind the first link.
     proxy: Option<Proxy>,
     /// Those that are open, on each side of a proxy.
@@ -97,6 +101,7 @@ impl VirtualPath {
             elastic_path: elastic,
             stamping,
             mtu,
+            mark_treatment: Some,
             proxy,
             connections,
             random,
@@ -135,6 +140,11 @@ impl VirtualPath {
     /// Gives it an MTU, which hosts have found out (RFC 1191): larger packets are lost.
     pub fn with_mtu(self, mtu: u32) -> Self {
         VirtualPath { mtu: Some(mtu), ..self }
+    }
+
+    /// Lets a middlebox change the octet of DSCP and ECN of each packet like this, or drop the packet where it makes none of it.
+    pub fn with_mark_treatment(self, mark_treatment: fn(u8) -> Option<u8>) -> Self {
+        VirtualPath { mark_treatment, ..self }
     }
 
     /// Puts a proxy behind the first of its links: all packets are those of TCP connections, which retransmit on either side of it
@@ -204,6 +214,20 @@ impl VirtualPath {
             received: None,
         };
         self.record_stamps(planned.map(unstamped).collect(), &arrived)
+    }
+
+    /// Sends marked packets now, as one flow: which of them arrive, and as what.
+    pub fn send_marks(&mut self, train: &MarkedTrain) -> MarkedRecord {
+        let treat = self.mark_treatment;
+        let delivered = self.send(&train.unmarked());
+        let arrival = |((index, packet), mark): ((u32, &PacketRecord), &Mark)| {
+            let ds_field = treat(mark.ds_field).filter(|_| packet.received.is_some());
+            ds_field.map(|octet| MarkedArrival { index, ds_field: Some(octet), hop_limit: None })
+        };
+        MarkedRecord {
+            sent: (0..train.marks.len() as u32).collect(),
+            arrivals: (0..).zip(&delivered.packets).zip(&train.marks).filter_map(arrival).collect(),
+        }
     }
 
     /// The same with the packets on so many TCP connections in turn, opened before if they are not yet. It ends when all have arrived, but no

@@ -2,10 +2,10 @@ use crate::VirtualPath;
 use kumade_estimate::{Method, Outcome, Step};
 use kumade_measurement::report::Warning;
 use kumade_measurement::{
-    DeliveredTrain, Event, Failure, Measurement, OpenRequest, Opened, Purpose, Report, SendRequest, TcpConnectionInfo,
-    TrainSeries, detect_proxy,
+    DeliveredTrain, Event, Failure, MarkRequest, Measurement, OpenRequest, Opened, Purpose, Report, SendRequest,
+    TcpConnectionInfo, TrainSeries, detect_proxy,
 };
-use kumade_probe_train::{Train, Transport};
+use kumade_probe_train::{MarkedRecord, Train, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
 
 /// A finished run of one method on a virtual path.
@@ -106,6 +106,7 @@ impl VirtualPaths {
                     measurement.train_delivered(carried);
                 }
                 kumade_measurement::Step::Load(_) => measurement.load_failed("virtual paths carry trains only"),
+                kumade_measurement::Step::Mark(request) => measurement.marks_delivered(&self.send_marks(&request)),
                 kumade_measurement::Step::Progress(event) => on_event(&event),
                 kumade_measurement::Step::Done(report) => {
                     let truth = Direction::BOTH.map(|direction| {
@@ -171,6 +172,16 @@ impl VirtualPaths {
         path.wait(start - path.now());
         let over = (connections > 0).then_some((connections, request.timeout));
         (start, send_over_path(path, &request.train, over))
+    }
+
+    /// Sends marked packets: what the path makes of them, of those that arrive in time.
+    fn send_marks(&mut self, request: &MarkRequest) -> MarkedRecord {
+        let start = self.now();
+        let path = self.path_mut(request.direction);
+        path.wait(start - path.now());
+        let record = path.send_marks(&request.train);
+        path.wait(path.base_delay() + request.timeout);
+        record
     }
 
     fn path_mut(&mut self, direction: Direction) -> &mut VirtualPath {

@@ -1,3 +1,5 @@
+mod marked;
+
 use crate::control_watch::ControlWatch;
 use crate::error::Error;
 use crate::limits::{READ_INTERVAL, SEND_SLACK, START_DELAY};

@@ -1,6 +1,8 @@
-use kumade_probe_train::{Train, Transport};
+use crate::path_view::PathView;
+use kumade_probe_train::{MarkedArrival, MarkedTrain, Train, Transport};
 use kumade_units::{Direction, Span, Time};
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 
 /// Names one client's session; random, so that nobody else can join it. See [`Credential`](crate::Credential).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -111,6 +113,37 @@ pub enum ClientMessage {
         /// How long to send, or to receive.
         duration: Span,
     },
+    /// Since [version 7](crate::Version::PATH): asks what the server sees of the session's packets. Answered by `PathView`, at any time.
+    AskPathView {
+        /// Where the client has connected to.
+        destination: SocketAddr,
+    },
+    /// Since [version 7](crate::Version::PATH): a marked train follows by UDP; collect it. Answered by `ReceivedMarked`, or by `Failed`.
+    ReceiveMarked {
+        /// The train's number within the session.
+        number: u32,
+        /// What is on its way.
+        train: MarkedTrain,
+        /// How long after its planned end to wait for the last packet.
+        timeout: Span,
+    },
+    /// Since [version 7](crate::Version::PATH): send this marked train by UDP. Answered by `SentMarked` when it has left, or by `Failed`.
+    SendMarked {
+        /// The train's number within the session.
+        number: u32,
+        /// What to send.
+        train: MarkedTrain,
+    },
+    /// Since [version 7](crate::Version::PATH): how did the SYNs of these probe connections arrive? Answered by `ConnectionSyns` as soon as
+    /// `expected` have arrived, or after `wait`; the server closes them.
+    AskSyns {
+        /// Only connections with this number or a higher one count.
+        first: u16,
+        /// How many the client has opened.
+        expected: u32,
+        /// How long to wait for the rest.
+        wait: Span,
+    },
 }
 
 /// A message from the server to the client.
@@ -196,5 +229,26 @@ pub enum ServerMessage {
     LoadEnded {
         /// Bytes that this end has sent or received, in each tenth of a second from the beginning.
         bytes: Vec<u64>,
+    },
+    /// Since [version 7](crate::Version::PATH): what the server sees of the session's packets.
+    PathView(Box<PathView>),
+    /// Since [version 7](crate::Version::PATH): the record of a marked train that the server received.
+    ReceivedMarked {
+        /// The train's number.
+        number: u32,
+        /// In the order of the train; packets that did not arrive are left out.
+        arrivals: Vec<MarkedArrival>,
+    },
+    /// Since [version 7](crate::Version::PATH): which packets of a marked train the server sent.
+    SentMarked {
+        /// The train's number.
+        number: u32,
+        /// Their places in the train; those that could not be sent are left out.
+        sent: Vec<u32>,
+    },
+    /// Since [version 7](crate::Version::PATH): the SYNs of probe connections.
+    ConnectionSyns {
+        /// The number that each showed, and its SYN as in [`TcpPathView::syn`](crate::TcpPathView::syn).
+        syns: Vec<(u16, Vec<u8>)>,
     },
 }

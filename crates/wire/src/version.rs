@@ -20,7 +20,8 @@ struct ProtocolFeature {
     description: &'static str,
 }
 
-/// What every measurement uses; what only some ask for ([`Version::LOAD`]) is missed by these alone.
+/// What every measurement uses; what only some ask for ([`Version::LOAD`]) is missed by these alone, and the report's section on the path
+/// says itself what is lacking ([`Version::PATH`]).
 const PROTOCOL_FEATURES: [ProtocolFeature; 2] = [
     ProtocolFeature {
         since: Version::SEND_TIMES,
@@ -38,7 +39,7 @@ impl Version {
     /// The oldest that this crate speaks.
     pub const OLDEST: Version = Version(3);
     /// The newest, with which clients begin.
-    pub const NEWEST: Version = Version(6);
+    pub const NEWEST: Version = Version(7);
     /// The first in which servers say where send times were taken ([`QueuedLocally`](crate::ServerMessage::QueuedLocally)), and how much
     /// earlier the packets were given to their kernel ([`Submitted`](crate::ServerMessage::Submitted)).
     pub const SEND_TIMES: Version = Version(4);
@@ -48,6 +49,9 @@ impl Version {
     pub const LOAD: Version = Version(5);
     /// The first in which trains have packets of more than [`Train::MAX_ETHERNET_PACKET_BYTES`](kumade_probe_train::Train::MAX_ETHERNET_PACKET_BYTES) bytes.
     pub const JUMBO: Version = Version(6);
+    /// The first in which servers say what they see of a client's packets ([`AskPathView`](crate::ClientMessage::AskPathView)), and carry
+    /// marked packets ([`SendMarked`](crate::ClientMessage::SendMarked), [`ReceiveMarked`](crate::ClientMessage::ReceiveMarked)).
+    pub const PATH: Version = Version(7);
 
     /// The version of this number; none if this crate does not speak it.
     pub fn from_number(number: u16) -> Option<Self> {

@@ -2,6 +2,22 @@
 
 from typing import Dict, List, Literal, Optional, TypedDict
 
+class AddressReport(TypedDict):
+    """The address and port of this host."""
+
+    is_far_end_translated: Optional[bool]
+    """Whether the far end has another address or port than this host has connected to, so that its end is
+    behind an address translator or a forwarder; null if that is not known."""
+    is_port_preserved: bool
+    """Whether the port is the same (port preservation, RFC 4787, 4.2.1)."""
+    is_translated: bool
+    """Whether the address was translated on the way (NAT)."""
+    local: str
+    """Here."""
+    seen: str
+    """As the far end sees them."""
+
+
 BufferbloatGrade = Literal["A+", "A", "B", "C", "D", "F"]
 """The grade of an added delay, as DSLReports' and Waveform's tests give it."""
 
@@ -427,6 +443,27 @@ class DirectionReport(TypedDict):
     """Circumstances that limit the validity of the value."""
 
 
+DscpPattern = Literal["all-kept", "all-bleached", "precedence-bleached", "precedence-alone", "some-changed", "some-dropped"]
+"""What a path does to DSCPs in general."""
+
+
+EcnGrade = Literal["unknown", "none", "classic", "l4s"]
+"""For what kind of ECN a path is ready."""
+
+
+class EcnReadiness(TypedDict):
+    """Whether congestion control by ECN works on a path, in both directions."""
+
+    grade: EcnGrade
+    """For what."""
+    sentence: str
+    """The same in words, and where it fails."""
+
+
+EcnRequest = Literal["none", "classic", "accurate", "mangled"]
+"""Which ECN a SYN requests by its flags AE, CWR and ECE."""
+
+
 class ErrorReport(TypedDict):
     """The failure of a measurement."""
 
@@ -436,6 +473,152 @@ class ErrorReport(TypedDict):
     """What kind of failure, for programs: `resolve`, `connect`, `refused`, `deadline-exceeded` …"""
     message: str
     """The operation, its object and the cause."""
+
+
+class HopLimitReport(TypedDict):
+    """TTL or hop limit."""
+
+    arrived: int
+    """With which packets arrived."""
+    routers: int
+    """Routers on the way: by how much less that is; from the nearest of 64, 128 and 255 where the sender does
+    not say. What hides in tunnels does not count."""
+    sent: Optional[int]
+    """With which the sender's system sends, as it says itself; null if it does not say."""
+
+
+Treatment = Literal["kept", "bleached", "remarked", "partly-remarked", "dropped", "partly-dropped", "not-sure"]
+"""What a path does to packets with a mark."""
+
+
+class MarkReport(TypedDict):
+    """What became of packets with a mark."""
+
+    arrived_as: Dict[str, int]
+    """Those that arrived, by the mark with which they did."""
+    mark: str
+    """Its name."""
+    sent: int
+    """Packets that were sent with it."""
+    treatment: Treatment
+    """What that means."""
+    value: int
+    """Its number: of the two bits of ECN, or the six of DSCP."""
+
+
+class MssReport(TypedDict):
+    """A maximum segment size (RFC 9293, 3.7.1) in bytes."""
+
+    arrived: Optional[int]
+    """As it arrived; null if that is not known. Of a SYN-ACK, the receiver's kernel says no more than what it
+    uses."""
+    is_clamped: Optional[bool]
+    """Whether a middlebox made it smaller; null as above."""
+    sent: int
+    """As it was announced."""
+
+
+class MtuReport(TypedDict):
+    """The largest UDP packet that passes."""
+
+    has_icmp: Optional[bool]
+    """Whether an ICMP message told the sender that packets are too large, as routers have to (RFC 1191, RFC
+    8201); null if none was lost, or that is not known. False is a black hole: what relies on these messages
+    hangs (RFC 2923)."""
+    lost_bytes: Optional[int]
+    """The smallest that did not pass; null if none was lost of those that both hosts can send. Without
+    `--path`, larger ones than passed up are not tried down."""
+    passed_bytes: int
+    """The largest IP packet that passed, in bytes."""
+
+
+class PathDirectionReport(TypedDict):
+    """What the path does to packets of a direction."""
+
+    dscp: Optional[List[MarkReport]]
+    """What became of DSCPs (RFC 2474), without ECN; null as above."""
+    dscp_pattern: Optional[DscpPattern]
+    """What these have in common; null as above."""
+    ecn: Optional[List[MarkReport]]
+    """What became of each ECN codepoint (RFC 3168), with DSCP zero; null if that was not asked for, or could
+    not be seen."""
+    hop_limit: Optional[HopLimitReport]
+    """TTL (IPv4) or hop limit (IPv6) of UDP packets; null if not known."""
+    mtu: Optional[MtuReport]
+    """The largest UDP packet that passes; null if that was not looked for."""
+
+
+SynProbeOutcome = Literal["kept", "removed", "not-opened"]
+"""What became of something that a SYN carried."""
+
+
+class SynProbeReport(TypedDict):
+    """What became of a SYN that was sent for what it carried."""
+
+    carried: str
+    """`MPTCP`, `TCP Fast Open` or `ECN`."""
+    outcome: SynProbeOutcome
+    """What became of that."""
+
+
+class SynReport(TypedDict):
+    """A SYN as it arrived."""
+
+    ds_field: int
+    """The octet of DSCP and ECN as it arrived."""
+    ecn_arrived: EcnRequest
+    """Which ECN it requested as it arrived."""
+    ecn_sent: Optional[EcnRequest]
+    """Which ECN this host's SYN requested; null if that is not known."""
+    hop_limit: Optional[HopLimitReport]
+    """TTL or hop limit."""
+    mss: MssReport
+    """Its maximum segment size."""
+    options_added: Optional[List[str]]
+    """Options that arrived and that this host did not send; null as above."""
+    options_removed: Optional[List[str]]
+    """Options that this host sent and that did not arrive; null if what it sent is not known."""
+
+
+class TcpPathReport(TypedDict):
+    """What the handshake of the control connection shows. This host's own SYN is known from a connection of
+    it to itself."""
+
+    ce_marked_segments: List[int]
+    """Segments that arrived marked with CE: of this host, of the far end."""
+    ect_seen: List[Optional[bool]]
+    """Whether this host's kernel saw ECN-capable packets on the connection (ECT or CE), and whether the far
+    end's did; each only where ECN was negotiated."""
+    has_ecn: bool
+    """Whether ECN was negotiated."""
+    options: List[str]
+    """Options that both ends use: time stamps, SACK, window scale."""
+    syn: Optional[SynReport]
+    """How the SYN arrived at the far end; null if its system did not keep it."""
+    syn_ack_mss: MssReport
+    """The maximum segment size of the far end's SYN-ACK."""
+    syn_probes: List[SynProbeReport]
+    """What became of SYNs with something unusual, each on a connection of its own; empty if that was not
+    asked for."""
+
+
+class PathReport(TypedDict):
+    """What the path does to packets. What is free is looked at always; ECN over UDP and DSCP on request."""
+
+    down: PathDirectionReport
+    """From the peer to this host."""
+    ecn_readiness: Optional[EcnReadiness]
+    """Whether congestion control by ECN works on this path; null if that was not asked for."""
+    not_known: List[str]
+    """What was not looked at, why, and what it would take."""
+    tcp: Optional[TcpPathReport]
+    """What TCP's handshake shows; null if the far end does not know."""
+    tcp_address: Optional[AddressReport]
+    """The same for TCP; null if the far end does not know."""
+    udp_address: Optional[AddressReport]
+    """This host's address and port for UDP, here and at the far end; null if UDP was not opened."""
+    up: PathDirectionReport
+    """From this host to the peer."""
 
 
 class Document(TypedDict):
@@ -448,6 +631,8 @@ class Document(TypedDict):
     error: Optional[ErrorReport]
     """Why the measurement failed as a whole; null if it did not. There is nothing else in the document
     then."""
+    path: Optional[PathReport]
+    """What the path does to packets; null if that is not known."""
     peer: str
     """Address and port of the far end."""
     schema: str

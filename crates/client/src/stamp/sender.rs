@@ -51,6 +51,7 @@ pub fn measure_stamp(config: &StampConfig) -> Result<Report, Error> {
         up: None,
         down: None,
         delay: Some(delay_report(config, &exchange, &known)),
+        path: None,
         error: None,
     })
 }

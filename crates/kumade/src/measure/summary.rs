@@ -5,11 +5,12 @@ use super::cells::{
     loaded_loss_cell, loss_cell, lost_cell, measured_directions, one_way_cell, one_way_figures, round_trip_cell,
     shaping_cell,
 };
+use super::path_lines;
 use super::result_sentence;
 use crate::terminal::Styles;
 use crate::text::{TextGrid, wrap_hanging, wrap_text};
 use kumade_measurement::Report;
-use kumade_measurement::report::{DelayFigures, DelayReport, DirectionReport};
+use kumade_measurement::report::{DelayFigures, DelayReport, DirectionReport, PathReport};
 use kumade_units::Direction;
 
 /// How it is shown.
@@ -37,6 +38,10 @@ pub fn summary_lines(report: &Report, view: &SummaryView) -> Vec<String> {
         );
     }
     lines.extend(note_lines(report, view));
+    if let Some(path) = report.path.as_ref().filter(|path| view.verbose || path.ecn_readiness.is_some()) {
+        lines.push(String::new());
+        lines.extend(path_lines(path, view));
+    }
     if view.verbose {
         lines.push(String::new());
         lines.extend(detail_lines(report, view));
@@ -75,6 +80,22 @@ fn bandwidth_lines(report: &Report, view: &SummaryView) -> Vec<String> {
     }
     grid.push_row("sent", directions.iter().map(|(_, found)| cost_cell(found)).collect());
     paint_grid(&grid, view)
+}
+
+/// What the path does to packets.
+fn path_lines(path: &PathReport, view: &SummaryView) -> Vec<String> {
+    let mut lines = paint_grid(&path_lines::grid(path), view);
+    if let Some(readiness) = &path.ecn_readiness {
+        let text = format!("ECN: {}.", readiness.sentence);
+        lines.extend(
+            wrap_text(&text, view.width).into_iter().map(|line| view.styles.conclusion.apply_to(line).to_string()),
+        );
+    }
+    for text in &path.not_known {
+        let wrapped = wrap_hanging("not known: ", text, view.width);
+        lines.extend(wrapped.into_iter().map(|line| view.styles.label.apply_to(line).to_string()));
+    }
+    lines
 }
 
 /// Of a report of delays alone.
@@ -159,6 +180,7 @@ fn detail_lines(report: &Report, view: &SummaryView) -> Vec<String> {
         let text = delay.to_string();
         text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>()
     }));
+    texts.extend(report.path.iter().flat_map(path_lines::mark_texts));
     texts.push(format!("peer {}, started {}", report.peer, report.started));
     let wrapped = texts.iter().flat_map(|text| {
         let (first, rest) = text.split_once(": ").unwrap_or(("", text));
@@ -213,6 +235,7 @@ mod tests {
             down: None,
             error: None,
             delay: None,
+            path: None,
         };
         let view = SummaryView { styles: Styles::new(ColorWhen::Never), width: 80, verbose: false, clock_notes: false };
         let text = summary_lines(&report, &view).join("\n");

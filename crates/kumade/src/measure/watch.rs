@@ -125,6 +125,7 @@ mod tests {
                 down: direction(none()),
                 error: None,
                 delay: None,
+                path: None,
             };
             let line = history.next_line(&report, &view);
             places.push(display_width(line.split("down").next().unwrap()));

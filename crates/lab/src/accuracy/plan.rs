@@ -65,6 +65,7 @@ pub(crate) fn measurement_plan(
         capacity: scenario.makes_full_measurement,
         idle_delay: scenario.makes_full_measurement,
         load: None,
+        path: false,
         seed,
     }
 }

@@ -1,5 +1,6 @@
 use super::delay::DelayReport;
 use super::direction::DirectionReport;
+use super::path::PathReport;
 use super::schema::published;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,9 @@ pub struct Report {
     pub down: Option<DirectionReport>,
     /// Delay, loss and reordering; null if not requested.
     pub delay: Option<DelayReport>,
+    /// What the path does to packets; null if that is not known.
+    #[serde(default)]
+    pub path: Option<PathReport>,
     /// Why the measurement failed as a whole; null if it did not. There is nothing else in the document then.
     #[serde(default)]
     pub error: Option<ErrorReport>,
@@ -42,7 +46,7 @@ impl Report {
     /// Of a measurement with `peer` that failed.
     pub fn failed(peer: String, started: String, error: ErrorReport) -> Self {
         let schema = SCHEMA.to_owned();
-        Report { schema, peer, started, up: None, down: None, delay: None, error: Some(error) }
+        Report { schema, peer, started, up: None, down: None, delay: None, path: None, error: Some(error) }
     }
 
     /// Whether at least one direction has an available bandwidth, or a bound of it; in a report of delays alone, whether it

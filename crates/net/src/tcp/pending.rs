@@ -1,10 +1,26 @@
 use crate::SocketBinding;
+use crate::option::FastOpenConnect;
 use crate::readiness;
 use kumade_units::Time;
 use nix::libc;
+use nix::sys::socket::setsockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+
+/// The congestion control that requests ECN whatever `net.ipv4.tcp_ecn` says (RFC 8257).
+const ECN_CONTROLLER: &[u8] = b"dctcp";
+
+/// What a SYN carries beyond the usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SynOption {
+    /// Multipath TCP (RFC 8684).
+    Mptcp,
+    /// A request for a cookie of TCP Fast Open (RFC 7413).
+    FastOpen,
+    /// A request for ECN (RFC 3168), by a congestion control that needs it.
+    Ecn,
+}
 
 /// A TCP connection that is being opened, so that whoever waits for it can look at something else now and then.
 #[derive(Debug)]
@@ -33,7 +49,32 @@ impl PendingConnection {
         binding: &SocketBinding,
         prepare: impl FnOnce(&Socket) -> io::Result<()>,
     ) -> io::Result<Self> {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        Self::begin_protocol(address, binding, Protocol::TCP, prepare)
+    }
+
+    /// Begins to connect by TCP whose SYN carries this option.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin), and where the kernel has it not, or is set not to use it.
+    pub fn begin_with_option(address: SocketAddr, binding: &SocketBinding, option: SynOption) -> io::Result<Self> {
+        match option {
+            SynOption::Mptcp => Self::begin_protocol(address, binding, Protocol::MPTCP, |_| Ok(())),
+            SynOption::FastOpen => {
+                Self::begin_prepared(address, binding, |socket| Ok(setsockopt(socket, FastOpenConnect, &1)?))
+            }
+            SynOption::Ecn => {
+                Self::begin_prepared(address, binding, |socket| socket.set_tcp_congestion(ECN_CONTROLLER))
+            }
+        }
+    }
+
+    fn begin_protocol(
+        address: SocketAddr,
+        binding: &SocketBinding,
+        protocol: Protocol,
+        prepare: impl FnOnce(&Socket) -> io::Result<()>,
+    ) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))?;
         binding.apply(&socket, address)?;
         prepare(&socket)?;
         socket.set_nonblocking(true)?;

@@ -73,12 +73,12 @@ impl RawClient {
         socket.bind(&source.into())?;
         socket.connect(&address.into())?;
         let stream = TcpStream::from(socket);
-        Self::begin(stream, None)
+        Self::begin(stream, None, Version::NEWEST)
     }
 
-    fn begin(stream: TcpStream, key: Option<&PresharedKey>) -> io::Result<Self> {
+    fn begin(stream: TcpStream, key: Option<&PresharedKey>, version: Version) -> io::Result<Self> {
         stream.set_read_timeout(Some(DEADLINE))?;
-        let mut session = ClientSession::client(key, Version::NEWEST);
+        let mut session = ClientSession::client(key, version);
         (&stream).write_all(&session.take_outgoing())?;
         Ok(RawClient { stream, session })
     }
@@ -142,9 +142,14 @@ impl RawClient {
         Self::connect(address).wait_for_turn()
     }
 
+    /// As [`with_turn`](Self::with_turn), in a version of the protocol.
+    pub fn with_turn_in_version(address: SocketAddr, version: Version) -> Self {
+        Self::begin(TcpStream::connect(address).unwrap(), None, version).unwrap().wait_for_turn().0
+    }
+
     /// The same with a key.
     pub fn with_key_and_turn(address: SocketAddr, key: &PresharedKey) -> (Self, Token) {
-        Self::begin(TcpStream::connect(address).unwrap(), Some(key)).unwrap().wait_for_turn()
+        Self::begin(TcpStream::connect(address).unwrap(), Some(key), Version::NEWEST).unwrap().wait_for_turn()
     }
 
     fn wait_for_turn(mut self) -> (Self, Token) {

@@ -1,6 +1,6 @@
 //! Both ends of a control connection, with somebody between them.
 
-use kumade_probe_train::{Segment, Train};
+use kumade_probe_train::{Mark, MarkedTrain, Segment, Train};
 use kumade_units::{Direction, Span, Time};
 use kumade_wire::{
     AdmissionDecision, ClientMessage, ClientSession, Departure, Message, Preamble, PresharedKey, ServerMessage,
@@ -189,13 +189,15 @@ fn client_message(kind: u8, number: u8) -> ClientMessage {
     let number = u32::from(number);
     let segment = Segment { count: number, interval: Span::from_micros(100), first_size: 1500, size_step: -1 };
     let train = Train { segments: vec![segment; number as usize % 8] };
-    match kind % 7 {
+    match kind % 9 {
         0 => ClientMessage::Ping,
         1 => ClientMessage::EnterQueue,
         2 => ClientMessage::EndTurn,
         3 => ClientMessage::ProveUdp([number as u8; 16]),
         4 => ClientMessage::Receive { number, train, timeout: Span::from_secs(1) },
         5 => ClientMessage::Send { number, train },
+        7 => ClientMessage::AskPathView { destination: ([192, 0, 2, 1], number as u16).into() },
+        8 => ClientMessage::SendMarked { number, train: marked_train(number) },
         _ => ClientMessage::Load {
             direction: if number % 2 == 0 { Direction::Up } else { Direction::Down },
             first: number as u16,
@@ -206,10 +208,15 @@ fn client_message(kind: u8, number: u8) -> ClientMessage {
     }
 }
 
+fn marked_train(number: u32) -> MarkedTrain {
+    let mark = Mark { ds_field: number as u8, hop_limit: None };
+    MarkedTrain { interval: Span::from_millis(1), marks: vec![mark; number as usize] }
+}
+
 fn server_message(kind: u8, number: u8) -> ServerMessage {
     let number = u32::from(number);
     let departure = |index| Departure { index, size: 1500, sent: Some(Time::from_nanos(i64::from(index))) };
-    match kind % 8 {
+    match kind % 9 {
         0 => ServerMessage::Pong,
         1 => ServerMessage::QueuePosition(number),
         2 => ServerMessage::TurnBegins,
@@ -217,6 +224,7 @@ fn server_message(kind: u8, number: u8) -> ServerMessage {
         4 => ServerMessage::Sent { number, departures: (0..number * 8).map(departure).collect(), kernel_stamps: true },
         5 => ServerMessage::Clock { maximum_error: None },
         6 => ServerMessage::LoadBegins { connections: number },
+        7 => ServerMessage::SentMarked { number, sent: (0..number).collect() },
         _ => ServerMessage::LoadEnded { bytes: (0..u64::from(number)).collect() },
     }
 }

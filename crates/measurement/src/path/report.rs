@@ -1,0 +1,88 @@
+//! The section on the path, put together.
+
+use super::facts::{PathFacts, UdpFacts};
+use super::hop_limit::hop_limit_report;
+use super::marks::MarkProbe;
+use super::{dscp, ecn, nat, tcp};
+use crate::report::{MtuReport, PathDirectionReport, PathReport};
+use kumade_units::Direction;
+
+/// What the trains have shown.
+#[derive(Debug, Default)]
+pub(crate) struct PathObservation<'m> {
+    /// Marked packets up and down; none where there were none.
+    pub(crate) marks: Option<[&'m MarkProbe; 2]>,
+    /// Why there were none though they were asked for, or not all of them.
+    pub(crate) no_marks: Option<String>,
+    /// The largest packet that passed up and down, and the smallest that did not, in bytes.
+    pub(crate) sizes: [Option<(u32, Option<u32>)>; 2],
+}
+
+/// The section; none where there is nothing to say.
+pub(crate) fn report_path(facts: &PathFacts, observed: &PathObservation<'_>) -> Option<PathReport> {
+    let mut not_known = Vec::new();
+    if let Some([theirs, needed]) = facts.old_far_end {
+        not_known.push(format!(
+            "how packets arrive at the far end: it speaks version {theirs} of the protocol, and says that from version {needed} on"
+        ));
+    }
+    not_known.extend(observed.no_marks.clone());
+    let tcp = facts.tcp.as_ref().map(|tcp| tcp::report_tcp(tcp, &facts.syn_probes));
+    if let Some((_, missing)) = &tcp {
+        not_known.extend(missing.iter().cloned());
+    }
+    let tcp = tcp.map(|(report, _)| report);
+    let [up, down] = Direction::BOTH.map(|direction| report_direction(direction, facts.udp.as_ref(), observed));
+    let is_asked_for = observed.marks.is_some() || observed.no_marks.is_some();
+    let readiness = is_asked_for.then(|| ecn::readiness([up.ecn.as_deref(), down.ecn.as_deref()], tcp.as_ref()));
+    let is_kept = facts.tcp.as_ref().map(|tcp| tcp.is_destination_kept);
+    let report = PathReport {
+        ecn_readiness: readiness,
+        up,
+        down,
+        tcp,
+        udp_address: facts.udp.map(|udp| nat::report_address(udp.local, udp.seen, None)),
+        tcp_address: facts.tcp.as_ref().map(|tcp| nat::report_address(tcp.local, tcp.seen, is_kept)),
+        not_known,
+    };
+    let is_empty = *facts == PathFacts::default() && !is_asked_for && observed.sizes == [None, None];
+    (!is_empty).then_some(report)
+}
+
+fn report_direction(
+    direction: Direction,
+    udp: Option<&UdpFacts>,
+    observed: &PathObservation<'_>,
+) -> PathDirectionReport {
+    let place = direction as usize;
+    let marks = observed.marks.map(|marks| marks[place]).filter(|marks| marks.has_arrivals());
+    let limits = udp.map(|udp| [udp.up_hop_limits, udp.down_hop_limits][place]);
+    let sender_mtu = udp.and_then(|udp| [udp.near_path_mtu, udp.far_path_mtu][place]);
+    let dscp = marks.map(MarkProbe::dscp_reports);
+    PathDirectionReport {
+        hop_limit: limits.and_then(|[sent, arrived]| {
+            hop_limit_report([sent, arrived.or_else(|| marks.and_then(MarkProbe::arrived_hop_limit))])
+        }),
+        mtu: observed.sizes[place].map(|(passed, lost)| MtuReport {
+            passed_bytes: passed,
+            lost_bytes: lost,
+            has_icmp: lost.zip(sender_mtu).map(|(lost, known)| known < lost),
+        }),
+        ecn: marks.map(MarkProbe::ecn_reports),
+        dscp_pattern: dscp.as_deref().and_then(dscp::pattern),
+        dscp,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_said_where_there_is_nothing_to_say() {
+        assert_eq!(report_path(&PathFacts::default(), &PathObservation::default()), None);
+        let old = PathFacts { old_far_end: Some([6, 7]), ..PathFacts::default() };
+        let report = report_path(&old, &PathObservation::default()).unwrap();
+        assert!(report.not_known[0].contains("version 6"), "{report:?}");
+    }
+}

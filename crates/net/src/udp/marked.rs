@@ -1,0 +1,138 @@
+//! Datagrams with a DSCP, ECN codepoint and hop limit of their own, and what these are when one arrives. None of it takes privilege.
+
+use crate::control_messages::ControlMessages;
+use crate::messages::MessageBatch;
+use kumade_packet::DsField;
+use nix::libc;
+use nix::sys::socket::sockopt::{IpRecvTos, Ipv4RecvTtl, Ipv4Ttl, Ipv6RecvHopLimit, Ipv6RecvTClass, Ipv6Ttl};
+use nix::sys::socket::{getsockopt, setsockopt};
+use std::fmt;
+use std::io;
+use std::mem;
+use std::net::{IpAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Datagrams that one system call receives.
+const MAX_DATAGRAMS: usize = 64;
+
+/// Lets the kernel tell DSCP, ECN and hop limit of each datagram that is received from now on, also of those that have arrived before; or no
+/// longer.
+///
+/// # Errors
+/// Where the system refuses an option that every Linux has.
+pub fn report_marks(socket: &UdpSocket, are_reported: bool) -> io::Result<()> {
+    if socket.local_addr()?.is_ipv6() {
+        setsockopt(socket, Ipv6RecvTClass, &are_reported)?;
+        setsockopt(socket, Ipv6RecvHopLimit, &are_reported)?;
+    }
+    // IPv6 sockets carry IPv4 packets, too.
+    setsockopt(socket, IpRecvTos, &are_reported)?;
+    Ok(setsockopt(socket, Ipv4RecvTtl, &are_reported)?)
+}
+
+/// TTL or hop limit of packets that a socket sends to an address, unless it is told another; none where the system does not say.
+pub fn hop_limit(socket: &impl AsFd, destination: IpAddr) -> Option<u8> {
+    let hops = match destination.to_canonical() {
+        IpAddr::V4(_) => getsockopt(socket, Ipv4Ttl),
+        IpAddr::V6(_) => getsockopt(socket, Ipv6Ttl),
+    };
+    hops.ok().and_then(|hops| u8::try_from(hops).ok()).filter(|hops| *hops > 0)
+}
+
+/// Sends a datagram over a connected socket with this DSCP and ECN, and with this hop limit, or that which the system uses.
+///
+/// # Errors
+/// What the socket reports.
+pub fn send_marked(socket: &UdpSocket, payload: &[u8], ds_field: u8, hop_limit: Option<u8>) -> io::Result<()> {
+    let is_v4 = socket.peer_addr()?.ip().to_canonical().is_ipv4();
+    let mut control = ControlMessages::EMPTY;
+    let control_bytes = control.write_mark(is_v4, ds_field, hop_limit);
+    let mut part = libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() };
+    // SAFETY: msghdr is plain data, for which all zeroes (null pointers, zero lengths) is a valid value.
+    let mut header: libc::msghdr = unsafe { mem::zeroed() };
+    (header.msg_iov, header.msg_iovlen) = (&raw mut part, 1);
+    (header.msg_control, header.msg_controllen) = (control.0.as_mut_ptr().cast(), control_bytes as _);
+    // SAFETY: the header leads to one part, which leads to the payload, and to control data, of the lengths given with them, that live across
+    // the call; the kernel only reads them.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Receives the first bytes of datagrams with their DSCP, ECN and hop limit, as [`report_marks`] has the kernel tell them.
+pub struct MarkedReceiver {
+    messages: Box<MessageBatch<MAX_DATAGRAMS>>,
+    memory: Box<[u8]>,
+    max_datagram_bytes: usize,
+}
+
+impl MarkedReceiver {
+    /// Receives up to so many bytes of each datagram, at least one; the rest is cut off.
+    pub fn new(max_datagram_bytes: usize) -> Self {
+        let max_datagram_bytes = max_datagram_bytes.max(1);
+        let memory = vec![0; MAX_DATAGRAMS * max_datagram_bytes].into();
+        MarkedReceiver { messages: Box::default(), memory, max_datagram_bytes }
+    }
+
+    /// Takes what waits, as far as one system call does, up to 64, and gives `read` the bytes of each datagram, its octet of DSCP and ECN, and
+    /// its hop limit, as they arrived; none where the kernel does not say.
+    ///
+    /// # Errors
+    /// `WouldBlock` where nothing waits, else what the socket reports.
+    pub fn receive(
+        &mut self,
+        socket: &UdpSocket,
+        mut read: impl FnMut(&[u8], Option<u8>, Option<u8>),
+    ) -> io::Result<()> {
+        let count = self.messages.receive(socket, &mut self.memory, self.max_datagram_bytes)?;
+        for (index, memory) in self.memory.chunks(self.max_datagram_bytes).enumerate().take(count) {
+            let metadata = self.messages.metadata(index);
+            let ds_field = metadata.ds_field.map(DsField::octet);
+            read(&memory[..self.messages.len(index)], ds_field, metadata.ttl);
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for MarkedReceiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MarkedReceiver").field("max_datagram_bytes", &self.max_datagram_bytes).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{clock, readiness};
+    use kumade_units::Span;
+
+    fn passes(bind: &str, from: &str, to: &str) {
+        let receiver = UdpSocket::bind(bind).unwrap();
+        let sender = UdpSocket::bind(from).unwrap();
+        let to: IpAddr = to.parse().unwrap();
+        sender.connect((to, receiver.local_addr().unwrap().port())).unwrap();
+        let marks: Vec<(u8, Option<u8>)> =
+            (0..=255).map(|octet| (octet, (octet % 3 == 0).then_some(octet.max(1)))).collect();
+        // What arrives before the kernel is asked to tell is told as well.
+        for (octet, hops) in &marks {
+            send_marked(&sender, &[*octet; 9], *octet, *hops).unwrap();
+        }
+        report_marks(&receiver, true).unwrap();
+        let (mut datagrams, mut found) = (MarkedReceiver::new(1), Vec::new());
+        while found.len() < marks.len() {
+            assert!(readiness::wait_readable(&receiver, clock::monotonic() + Span::from_secs(60)).unwrap());
+            datagrams.receive(&receiver, |bytes, field, hops| found.push((bytes[0], field, hops))).unwrap();
+        }
+        let usual = hop_limit(&sender, to);
+        assert!(usual.is_some());
+        for ((octet, hops), found) in marks.into_iter().zip(found) {
+            assert_eq!(found, (octet, Some(octet), hops.or(usual)), "{bind} {to}");
+        }
+    }
+
+    #[test]
+    fn marks_arrive_as_they_were_sent_over_either_version_of_ip() {
+        passes("127.0.0.1:0", "127.0.0.1:0", "127.0.0.1");
+        passes("[::1]:0", "[::1]:0", "::1");
+        passes("[::]:0", "127.0.0.1:0", "127.0.0.1");
+    }
+}
