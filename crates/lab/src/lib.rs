@@ -17,6 +17,7 @@
 //! | [`fast_links`] | measurements of links of gigabits per second by the kernel's HTB: runs, summary, report |
 //! | [`monitor_mesh`] | a mesh of `kumade monitor` on emulated links: hosts, programs, page, report |
 //! | [`nat_session`] | when the sessions of two gateways begin and end: real ones and in virtual time, summary, report |
+//! | [`path_treatment`] | what middleboxes do to packets, beside what reports say of it: cases, truth, judgement, report |
 //! | `report` | what all reports share: document, terminal, HTML, files, tables, plots |
 //! | `error` | all error types and their messages |
 //!
@@ -38,6 +39,7 @@ pub mod multipath;
 pub mod nat_session;
 mod nearest_name;
 mod paper;
+pub mod path_treatment;
 mod report;
 mod running_server;
 pub mod scenario;

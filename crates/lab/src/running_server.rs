@@ -20,8 +20,16 @@ impl RunningServer {
     /// # Errors
     /// Where the system refuses a socket or a thread.
     pub(crate) fn start(host: &Host) -> Result<Self, RunError> {
+        Self::start_at(host, host.v4.into())
+    }
+
+    /// The same at this one of the host's addresses.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(crate) fn start_at(host: &Host, address: IpAddr) -> Result<Self, RunError> {
         let failed = RunError::during("start the server");
-        let server = bind_server(host).map_err(failed)?;
+        let server = bind_server(host, address).map_err(failed)?;
         let (address, stop) = (server.local_addr(), Arc::new(AtomicBool::new(false)));
         let stopped = Arc::clone(&stop);
         let thread = host.namespace.spawn("lab-serve", move || server.run(&stopped));
@@ -45,8 +53,8 @@ impl Drop for RunningServer {
     }
 }
 
-fn bind_server(host: &Host) -> anyhow::Result<Server> {
-    let listen = Some(SocketAddr::from((IpAddr::V4(host.v4), kumade_serve::DEFAULT_PORT)));
+fn bind_server(host: &Host, address: IpAddr) -> anyhow::Result<Server> {
+    let listen = Some(SocketAddr::from((address, kumade_serve::DEFAULT_PORT)));
     let config = ServerConfig { listen, ..ServerConfig::default() };
     Ok(host.namespace.run(|| Server::bind(config))??)
 }

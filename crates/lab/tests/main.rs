@@ -8,5 +8,6 @@ mod firewalls;
 mod leftovers;
 mod multipath;
 mod nat_session;
+mod path_treatment;
 mod published_programs;
 mod tunnel_studies;

@@ -9,6 +9,16 @@ pub enum Direction {
     Inbound,
 }
 
+impl Direction {
+    /// The other one.
+    pub(crate) fn reversed(self) -> Self {
+        match self {
+            Direction::Outbound => Direction::Inbound,
+            Direction::Inbound => Direction::Outbound,
+        }
+    }
+}
+
 /// What the caller does with a packet after a middlebox has seen it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PacketAction {

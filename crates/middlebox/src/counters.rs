@@ -3,7 +3,7 @@
 pub enum DropCause {
     /// Not a complete IP packet.
     Malformed,
-    /// A rule refused it or reset its connection.
+    /// A rule refused it or reset its connection, or a treatment drops such packets.
     Rule,
     /// From the inside with a source that is not of the inside network.
     SpoofedSource,

@@ -1,3 +1,4 @@
+use crate::action::Direction;
 use crate::table::EntryId;
 use kumade_packet::{Headers, QuotedPacket, RewriteError, rewrite, rewrite_offloaded, rewrite_quote};
 
@@ -27,6 +28,14 @@ impl HeaderRewrite {
             is_hairpin: false,
             session: None,
             has_later_fragments: false,
+        }
+    }
+
+    /// The headers that the inside sees of a packet that passes in this direction.
+    pub(crate) fn inside_headers(&self, direction: Direction) -> &Headers {
+        match direction {
+            Direction::Outbound => &self.original,
+            Direction::Inbound => &self.translated,
         }
     }
 

@@ -9,9 +9,12 @@
 //!   been idle for its protocol's timeout. *Filtering* decides which packets from the outside a mapping lets in. An
 //!   *association* lets the later fragments of a datagram follow the first. ICMP errors are translated together with the
 //!   packet they quote, and packets to an external address are hairpinned.
+//! - **Treatments** ([`Treatment`]) are what paths do to packets that pass: ECN bleached, DSCP changed, TCP options removed,
+//!   sequence numbers shifted, packets of some kinds lost, long ones dropped with or without a word.
 //! - **Prefixes** ([`PrefixPair`]) are translated one to one, without state, for both IP versions (RFC 6296).
 //!
-//! The order is: outbound rules, translation; inbound translation, rules. So rules always see the inside's addresses.
+//! The order is: outbound rules, translation; inbound translation, rules. So rules always see the inside's addresses. Behind the
+//! rules are the treatments: those that drop see a packet as it came; those that change do so, in their order, to what is forwarded.
 //!
 //! # Loop contract
 //!
@@ -65,6 +68,7 @@
 //!   translator that does not reassemble (RFC 4787 §11).
 //! - The middlebox is not a router: it does not change the hop limit, and does not check the IPv4 header checksum of what
 //!   it forwards: valid checksums stay valid, invalid ones invalid.
+//! - Treatments do not apply to replies and resets of the middlebox itself, nor to the packet that an ICMP error quotes.
 //! - There is one external address, and no port preservation, parity or contiguity (RFC 4787 REQ-3 and 4 leave that
 //!   open). There are no application-level gateways (REQ-10). TCP, UDP and ICMP queries from the inside are translated;
 //!   all else over IPv4 is dropped by a NAT44, unless a prefix pair covers it. IPv6 is not affected by a NAT44.
@@ -82,6 +86,7 @@ mod prefix;
 mod rules;
 mod table;
 mod translator;
+mod treatment;
 
 pub use action::{Direction, PacketAction};
 pub use counters::{DropCause, MiddleboxCounters};
@@ -90,6 +95,7 @@ pub use middlebox::{Middlebox, MiddleboxConfig};
 pub use nat::{Filtering, NatConfig, NatLimits, NatTimeouts, Protocol, SessionInfo, TcpState};
 pub use prefix::{PrefixPair, PrefixSide};
 pub use rules::{FilterRule, PacketMatch, RefusalKind, ResetScope};
+pub use treatment::{Chance, PacketKind, TcpOptionMatch, Treatment, TreatmentAction, TreatmentMatch};
 
 /// Its example is a test.
 #[cfg(doctest)]

@@ -7,6 +7,7 @@ use crate::nat::{NatConfig, SessionInfo};
 use crate::prefix::PrefixPair;
 use crate::rules::{FilterRule, RefusalKind, RuleDecision, RuleState};
 use crate::translator::{TranslationPlan, Translator};
+use crate::treatment::{PassingPacket, Treatment, Treatments};
 use kumade_packet::{Headers, ResetPair};
 use kumade_units::{ConfigError, Time};
 
@@ -15,6 +16,8 @@ use kumade_units::{ConfigError, Time};
 pub struct MiddleboxConfig {
     /// Applied in this order; the first that refuses a packet decides. They see the inside's addresses and ports.
     pub rules: Vec<FilterRule>,
+    /// What is done to packets that the rules let pass: in this order, changes after refusals.
+    pub treatments: Vec<Treatment>,
     /// Address and port translation for IPv4.
     pub nat: Option<NatConfig>,
     /// Stateless prefix translation. What a pair covers, the NAT44 leaves alone.
@@ -25,6 +28,7 @@ pub struct MiddleboxConfig {
 #[derive(Debug)]
 pub struct Middlebox {
     rules: Vec<RuleState>,
+    treatments: Treatments,
     translator: Translator,
     counters: MiddleboxCounters,
     now: Time,
@@ -43,6 +47,7 @@ impl Middlebox {
         let translator = Translator::new(config.nat, &config.prefixes, seed)?;
         Ok(Middlebox {
             rules,
+            treatments: Treatments::new(config.treatments, seed)?,
             translator,
             counters: MiddleboxCounters::default(),
             now: Time::from_nanos(i64::MIN),
@@ -70,8 +75,12 @@ impl Middlebox {
 
     /// Takes a fragment that was [`PacketAction::Hold`] and whose datagram has been forwarded since.
     pub fn next_released(&mut self) -> Option<ReleasedFragment> {
-        let released = self.translator.next_released()?;
+        let mut released = self.translator.next_released()?;
         self.counters.forwarded += 1;
+        if let Ok(headers) = Headers::parse(&released.packet) {
+            self.is_offloaded = false;
+            self.treat_packet(released.direction, &headers, &mut released.packet);
+        }
         Some(released)
     }
 
@@ -108,6 +117,9 @@ impl Middlebox {
         if let Some(RuleDecision::Refuse(refusal)) = verdict {
             return self.refuse_packet(packet, refusal);
         }
+        if let Some(action) = self.refuse_treated(Direction::Outbound, headers, packet) {
+            return action;
+        }
         match self.translator.plan_outbound(packet, headers, self.now) {
             Ok(TranslationPlan::Translate(passage)) => {
                 self.forward_packet(Direction::Outbound, packet, &passage, verdict)
@@ -122,12 +134,18 @@ impl Middlebox {
             Ok(plan) => plan,
             Err(cause) => return self.refuse_untranslated(Direction::Inbound, headers, packet, cause),
         };
-        let verdict = match &plan {
-            TranslationPlan::Translate(passage) => self.apply_rules(&passage.translated),
-            TranslationPlan::Hold => self.apply_rules(headers),
+        let inside = match &plan {
+            TranslationPlan::Translate(passage) => passage.translated,
+            TranslationPlan::Hold => *headers,
         };
+        let verdict = self.apply_rules(&inside);
+        if let Some(RuleDecision::Refuse(refusal)) = verdict {
+            return self.refuse_packet(packet, refusal);
+        }
+        if let Some(action) = self.refuse_treated(Direction::Inbound, &inside, packet) {
+            return action;
+        }
         match (plan, verdict) {
-            (_, Some(RuleDecision::Refuse(refusal))) => self.refuse_packet(packet, refusal),
             (TranslationPlan::Hold, _) => self.hold_fragment(Direction::Inbound, headers, packet),
             (TranslationPlan::Translate(passage), _) => {
                 self.translator.confirm_rewrite(&passage, self.now);
@@ -147,14 +165,15 @@ impl Middlebox {
         passage: &HeaderRewrite,
         verdict: Option<RuleDecision>,
     ) -> PacketAction {
-        let inside = if direction == Direction::Outbound { passage.original } else { passage.translated };
+        let inside = *passage.inside_headers(direction);
         if verdict == Some(RuleDecision::Reset) {
             self.remove_connection(&inside);
-            return self.reset_connection(packet, passage);
+            return self.reset_connection(direction, packet, passage);
         }
         if passage.apply_to(packet, self.is_offloaded).is_err() {
             return self.drop_packet(DropCause::Malformed);
         }
+        self.treat_packet(direction, &inside, packet);
         self.rules.iter_mut().for_each(|rule| rule.record_forwarded(&inside, self.now));
         self.translator.associate_fragments(direction, passage, self.now);
         self.counters.forwarded += 1;
@@ -162,17 +181,32 @@ impl Middlebox {
         if passage.is_hairpin { PacketAction::Hairpin } else { PacketAction::Forward }
     }
 
-    /// Resets to the source with the addresses before translation, and to the destination with those after it.
-    fn reset_connection(&mut self, packet: &mut [u8], passage: &HeaderRewrite) -> PacketAction {
+    /// Resets to the source with the addresses and numbers before translation and treatment, and to the destination with those after
+    /// it.
+    fn reset_connection(&mut self, direction: Direction, packet: &mut [u8], passage: &HeaderRewrite) -> PacketAction {
         let action = self.drop_packet(DropCause::Rule);
         let Some(ResetPair { to_source, .. }) = kumade_packet::reset_both(packet) else { return action };
         if passage.apply_to(packet, self.is_offloaded).is_err() {
             return action;
         }
+        let inside = *passage.inside_headers(direction);
+        self.treat_packet(direction, &inside, packet);
         match kumade_packet::reset_both(packet) {
             Some(ResetPair { to_destination, .. }) => PacketAction::Reset(ResetPair { to_source, to_destination }),
             None => action,
         }
+    }
+
+    /// What becomes of a packet that a treatment drops.
+    fn refuse_treated(&mut self, direction: Direction, inside: &Headers, packet: &[u8]) -> Option<PacketAction> {
+        let passing = PassingPacket { direction, inside, is_offloaded: self.is_offloaded };
+        let action = self.treatments.refuse(passing, packet)?;
+        self.counters.record_drop(DropCause::Rule, 1);
+        Some(action)
+    }
+
+    fn treat_packet(&mut self, direction: Direction, inside: &Headers, packet: &mut [u8]) {
+        self.treatments.change(PassingPacket { direction, inside, is_offloaded: self.is_offloaded }, packet);
     }
 
     fn remove_connection(&mut self, inside: &Headers) {

@@ -191,7 +191,7 @@ impl RuleState {
 }
 
 impl PacketMatch {
-    fn matches(&self, headers: &Headers) -> bool {
+    pub(crate) fn matches(&self, headers: &Headers) -> bool {
         // To those who write rules, ICMP and ICMPv6 are one protocol.
         let icmp = |number| if number == protocol::ICMPV6 { protocol::ICMP } else { number };
         self.protocol.is_none_or(|number| icmp(number) == icmp(headers.protocol))

@@ -10,6 +10,7 @@
 //! the Ethernet frame, hence IP bytes. What `c` and `d` send counts as cross traffic. There is no added delay.
 
 use crate::kernel_link::{burst_bytes, nftables_burst_bytes, tc_commands};
+use crate::kernel_middlebox::{KernelMiddlebox, RouterInterfaces};
 use crate::network::{Host, NetworkError, VerifiedLink, verify_between};
 use crate::routed_hosts::{
     LineSettings, attach_host, configure_line, connect, enable_forwarding, line_end, run_command,
@@ -32,11 +33,12 @@ pub struct HtbNetwork {
     link: LinkConfig,
     /// Count what leaves `c`, and `d`.
     cross_meters: [DepartureMeter; 2],
-    udp_refusal: Option<&'static str>,
+    middlebox: Option<MiddleboxConfig>,
 }
 
 /// The interface of either router to the other one.
 const ROUTER_INTERFACE: &str = "middle";
+const MIDDLEBOX_INTERFACES: RouterInterfaces<'static> = RouterInterfaces { inside: "a", outside: ROUTER_INTERFACE };
 const LINE_SETTINGS: LineSettings = LineSettings { mtu: 1500, offloads: false };
 
 impl HtbNetwork {
@@ -79,7 +81,7 @@ impl HtbNetwork {
         }
         let cross = [DepartureMeter::start(&hosts[2])?, DepartureMeter::start(&hosts[3])?];
         let routers = [left, right];
-        Ok(HtbNetwork { hosts, routers, link, cross_meters: cross, udp_refusal: None })
+        Ok(HtbNetwork { hosts, routers, link, cross_meters: cross, middlebox: None })
     }
 
     /// Why no kernel has this link with this queue, if none has.
@@ -100,22 +102,67 @@ impl HtbNetwork {
         self.hosts.iter().find(|host| host.name == name).ok_or_else(|| NetworkError::NoHost(name.into()))
     }
 
-    /// Has the left router refuse the UDP packets of `a`, or none. That is all it can refuse.
+    /// Has the left router do what this middlebox does, as far as the kernel can: refuse UDP packets of `a`, treat what passes,
+    /// translate addresses.
     ///
     /// # Errors
-    /// Where the middlebox is another one.
+    /// Where the middlebox does something else; the error says what.
     pub fn set_middlebox(&mut self, config: Option<MiddleboxConfig>) -> Result<(), NetworkError> {
-        let refusal = config.map(|config| udp_refusal_kind(&config)).transpose()?.flatten();
+        let kernel = |config: &Option<MiddleboxConfig>| -> Result<_, NetworkError> {
+            let config = config.clone().unwrap_or_default();
+            let treatments = KernelMiddlebox::from_config(&config, MIDDLEBOX_INTERFACES).map_err(NetworkError::Spec)?;
+            Ok((udp_refusal_kind(&config)?, treatments))
+        };
+        let ((old_refusal, old), (new_refusal, new)) = (kernel(&self.middlebox)?, kernel(&config)?);
+        self.middlebox = config;
+        self.set_udp_refusal(old_refusal, new_refusal)?;
+        if old == new {
+            return Ok(());
+        }
+        if old.nft_command(MIDDLEBOX_INTERFACES).is_some() {
+            run_command(&self.routers[0], &["nft", &KernelMiddlebox::removal_command()])?;
+        }
+        if let Some(command) = new.nft_command(MIDDLEBOX_INTERFACES) {
+            run_command(&self.routers[0], &["nft", &command]).map_err(NetworkError::NoShaper)?;
+        }
+        old.route_mtus.iter().try_for_each(|route| self.change_route_mtu("del", *route))?;
+        new.route_mtus.iter().try_for_each(|route| self.change_route_mtu("add", *route))
+    }
+
+    /// What keeps the kernel from doing what this middlebox does; none where nothing does.
+    pub fn unavailable_treatment(config: &MiddleboxConfig) -> Option<String> {
+        KernelMiddlebox::from_config(config, MIDDLEBOX_INTERFACES).err()
+    }
+
+    fn set_udp_refusal(&self, old: Option<&str>, new: Option<&str>) -> Result<(), NetworkError> {
         for family in ["-4", "-6"] {
             let rule = |verb, kind| ["ip", family, "rule", verb, "priority", "10", "iif", "a", "ipproto", "udp", kind];
-            if let Some(kind) = self.udp_refusal {
+            if let Some(kind) = old {
                 run_command(&self.routers[0], &rule("del", kind))?;
             }
-            if let Some(kind) = refusal {
+            if let Some(kind) = new {
                 run_command(&self.routers[0], &rule("add", kind))?;
             }
         }
-        self.udp_refusal = refusal;
+        Ok(())
+    }
+
+    /// A route of the left router to the one host to which packets of that direction go.
+    fn change_route_mtu(&self, verb: &str, (direction, is_ipv6, mtu): RouteMtu) -> Result<(), NetworkError> {
+        let inside = direction == kumade_middlebox::Direction::Inbound;
+        let (host, device) = if inside { (&self.hosts[0], "a") } else { (&self.hosts[1], ROUTER_INTERFACE) };
+        let address = match host.v6 {
+            Some(v6) if is_ipv6 => format!("{v6}/128"),
+            _ => format!("{}/32", host.v4),
+        };
+        let gateway = line_end(0, 2);
+        let gateway = if is_ipv6 { gateway.v6.map(|v6| v6.to_string()) } else { Some(gateway.v4.to_string()) };
+        let gateway = gateway.filter(|_| !inside).map(|gateway| vec!["via".to_owned(), gateway]).unwrap_or_default();
+        let family = if is_ipv6 { "-6" } else { "-4" };
+        let mtu = mtu.to_string();
+        let words = ["ip", family, "route", verb, &address];
+        let gateway: Vec<_> = gateway.iter().map(String::as_str).collect();
+        run_command(&self.routers[0], &[&words[..], &gateway, &["dev", device, "mtu", &mtu]].concat())?;
         Ok(())
     }
 
@@ -124,7 +171,7 @@ impl HtbNetwork {
     /// # Errors
     /// [`NetworkError::NotAsSet`] with what was found.
     pub fn verify(&mut self, direction: Direction) -> Result<VerifiedLink, NetworkError> {
-        let refusal = self.udp_refusal;
+        let middlebox = self.middlebox.clone();
         self.set_middlebox(None)?;
         let (a, b) = (self.host("a")?, self.host("b")?);
         let (sender, receiver) = if direction == Direction::Up { (a, b) } else { (b, a) };
@@ -132,9 +179,7 @@ impl HtbNetwork {
         let rate = self.link.rate.unwrap_or_default();
         let slack = rate.time_for(burst_bytes(rate) + 1500);
         let outcome = verify_between(sender, receiver, &[&self.link], direction, slack);
-        if let Some(kind) = refusal {
-            self.set_middlebox(Some(udp_refusing_middlebox(kind)))?;
-        }
+        self.set_middlebox(middlebox)?;
         outcome
     }
 
@@ -151,25 +196,22 @@ impl HtbNetwork {
     }
 }
 
+/// The direction of a route, whether it is of IPv6, and its MTU.
+type RouteMtu = (kumade_middlebox::Direction, bool, u16);
+
 /// The kind of the router's rule that refuses UDP as `config` does.
 fn udp_refusal_kind(config: &MiddleboxConfig) -> Result<Option<&'static str>, NetworkError> {
     let matching = PacketMatch { protocol: Some(UDP), destination_port: None };
-    match (config.rules.as_slice(), config.nat) {
-        ([], None) => Ok(None),
-        ([FilterRule::Refuse { matching: rule, refusal: RefusalKind::Reject }], None) if *rule == matching => {
+    match config.rules.as_slice() {
+        [] => Ok(None),
+        [FilterRule::Refuse { matching: rule, refusal: RefusalKind::Reject }] if *rule == matching => {
             Ok(Some("prohibit"))
         }
-        ([FilterRule::Refuse { matching: rule, refusal: RefusalKind::Drop }], None) if *rule == matching => {
+        [FilterRule::Refuse { matching: rule, refusal: RefusalKind::Drop }] if *rule == matching => {
             Ok(Some("blackhole"))
         }
         _ => Err(NetworkError::Spec(
-            "before HTB, a middlebox can refuse UDP and nothing else; use the lab's own bottleneck".into(),
+            "before HTB, the rules of a middlebox can refuse UDP and nothing else; use the lab's own bottleneck".into(),
         )),
     }
-}
-
-fn udp_refusing_middlebox(kind: &str) -> MiddleboxConfig {
-    let refusal = if kind == "prohibit" { RefusalKind::Reject } else { RefusalKind::Drop };
-    let matching = PacketMatch { protocol: Some(UDP), destination_port: None };
-    MiddleboxConfig { rules: vec![FilterRule::Refuse { matching, refusal }], ..Default::default() }
 }

@@ -31,6 +31,7 @@ mod fast_network;
 mod htb;
 mod iproute2;
 mod kernel_link;
+mod kernel_middlebox;
 mod kernel_stamps;
 mod namespaces;
 mod network;

@@ -71,6 +71,9 @@ pub(crate) fn configure_line(
     let v6 = |spec: &HostSpec| spec.v6.map(|v6| v6.to_string()).unwrap_or_default();
     run_command(inside, &["ip", "addr", "add", &format!("{}/24", own.v4), "dev", device])?;
     run_command(inside, &["ip", "-6", "addr", "add", &format!("{}/64", v6(&own)), "dev", device, "nodad"])?;
+    // Namespaces make none by themselves, and without one, a router asks no neighbour for whom it forwards (RFC 4861 §7.2.2).
+    let [.., end] = own.v4.octets();
+    run_command(inside, &["ip", "-6", "addr", "add", &format!("fe80::{end}/64"), "dev", device, "nodad"])?;
     if let Some(gateway) = gateway {
         run_command(inside, &["ip", "route", "add", "default", "via", &gateway.v4.to_string()])?;
         run_command(inside, &["ip", "-6", "route", "add", "default", "via", &v6(&gateway)])?;

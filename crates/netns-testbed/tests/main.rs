@@ -4,3 +4,4 @@ mod network;
 mod sites;
 mod star;
 mod traffic;
+mod treatments;

@@ -1,6 +1,6 @@
 //! The octet of an IP header that says how a packet is to be treated: DSCP (RFC 2474) and ECN (RFC 3168).
 
-use crate::ecn::Ecn;
+use crate::ecn::{self, Ecn};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -98,6 +98,11 @@ impl DsField {
         }
     }
 
+    /// Writes it into an IP packet and updates the IPv4 header checksum; false where the bytes are not an IP packet.
+    pub fn write(self, packet: &mut [u8]) -> bool {
+        ecn::set_octet_bits(packet, u8::MAX, self.0)
+    }
+
     /// Its first six bits.
     pub fn dscp(self) -> Dscp {
         Dscp(self.0 >> 2)
@@ -124,6 +129,8 @@ impl From<Ecn> for DsField {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{checksum, samples};
+    use proptest::prelude::*;
 
     #[test]
     fn codepoints_have_numbers_and_names() {
@@ -172,5 +179,21 @@ mod tests {
             assert_eq!(read.ecn(), crate::ecn::read(&packet));
         }
         assert_eq!([&[][..], &[0x45], &[0x05, 0xba]].map(DsField::read), [DsField::default(); 3]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_field_that_is_written_is_read_and_the_rest_of_the_packet_stays(
+            (packet, _) in samples::any_packet(), octets: [u8; 2]
+        ) {
+            let mut written = packet.clone();
+            for octet in octets {
+                prop_assert!(DsField(octet).write(&mut written));
+                prop_assert_eq!(DsField::read(&written).octet(), octet);
+                prop_assert_eq!(checksum::is_valid(&written), Ok(true));
+            }
+            prop_assert!(DsField::read(&packet).write(&mut written));
+            prop_assert_eq!(written, packet);
+        }
     }
 }

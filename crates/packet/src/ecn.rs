@@ -58,18 +58,28 @@ pub fn mark(packet: &mut [u8]) -> bool {
 
 /// Sets a codepoint and updates the IPv4 header checksum; false where the bytes are not an IP packet.
 pub fn set(packet: &mut [u8], codepoint: Ecn) -> bool {
-    let bits = codepoint as u8;
+    set_octet_bits(packet, 0b11, codepoint as u8)
+}
+
+/// Sets the bits of `mask` in the octet that holds DSCP and ECN, and updates the IPv4 header checksum; false where the bytes
+/// are not an IP packet.
+pub(crate) fn set_octet_bits(packet: &mut [u8], mask: u8, bits: u8) -> bool {
     match packet {
         [first, second, rest @ ..] if *first >> 4 == 4 => {
             // The checksum is at offset 10.
             let Some(&mut [ref mut high, ref mut low]) = rest.get_mut(8..10) else { return false };
             let mut update = ChecksumUpdate::default();
-            let new = *second & !0b11 | bits;
+            let new = *second & !mask | bits & mask;
             update.record_change(&[*first, *second], &[*first, new]);
             *second = new;
             [*high, *low] = update.apply(u16::from_be_bytes([*high, *low])).to_be_bytes();
         }
-        [first, second, ..] if *first >> 4 == 6 => *second = *second & !(0b11 << 4) | bits << 4,
+        [first, second, ..] if *first >> 4 == 6 => {
+            // Behind the version, across two bytes.
+            let octet = (*first << 4 | *second >> 4) & !mask | bits & mask;
+            *first = *first & 0xf0 | octet >> 4;
+            *second = *second & 0x0f | octet << 4;
+        }
         _ => return false,
     }
     true

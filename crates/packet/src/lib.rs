@@ -7,7 +7,7 @@
 //!   queue needs of it; [`FlowSelector`] and [`FlowKey`] identify flows.
 //! - [`rewrite`](fn@rewrite) gives a packet other addresses and ports in place, and [`rewrite_quote`] the packet that an ICMP error
 //!   quotes; [`checksum`] computes, verifies and updates checksums, [`ecn`] the ECN field, [`DsField`] the octet that it is a part of.
-//! - [`clamp_mss`] lowers the maximum segment size that TCP announces; [`StreamSegment`] says which octets a segment carries.
+//! - [`TcpRewrite`] changes flags, options and sequence numbers of TCP as middleboxes do; [`clamp_mss`] lowers the maximum segment size that TCP announces; [`StreamSegment`] says which octets a segment carries.
 //! - [`reject`], [`prohibit`] and [`reset_both`] build the replies of a firewall, [`packet_too_big`] that of a tunnel. Only they
 //!   allocate.
 //! - [`offload`] completes what a sender left to its network card.
@@ -33,6 +33,7 @@ mod rewrite;
 mod samples;
 mod selector;
 mod stream_data;
+mod tcp_rewrite;
 
 pub use classification::Classification;
 pub use ds_field::{DsField, Dscp, ParseDscpError};
@@ -45,6 +46,7 @@ pub use reply::{ResetPair, packet_too_big, prohibit, reject, reset_both};
 pub use rewrite::{QuotedPacket, RewriteError, rewrite, rewrite_offloaded, rewrite_quote};
 pub use selector::{FlowDetail, FlowSelector};
 pub use stream_data::{PayloadKind, StreamSegment};
+pub use tcp_rewrite::{TcpRewrite, has_ecn_flags, has_tcp_option, tcp_option};
 
 /// Its example is a test.
 #[cfg(doctest)]

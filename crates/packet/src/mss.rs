@@ -1,18 +1,9 @@
-use crate::checksum::ChecksumUpdate;
 use crate::headers::{Fragment, Headers, protocol};
+use crate::tcp_rewrite::{FLAGS_OFFSET, SYN_FLAG, TcpRewrite};
 
 /// The IP and TCP headers without options, which the maximum segment size leaves out (RFC 9293 §3.7.1).
-const HEADER_BYTES_V4: u32 = 20 + TCP_HEADER_BYTES as u32;
-const HEADER_BYTES_V6: u32 = 40 + TCP_HEADER_BYTES as u32;
-
-const TCP_HEADER_BYTES: usize = 20;
-const FLAGS_OFFSET: usize = 13;
-const SYN_FLAG: u8 = 0x02;
-const CHECKSUM_OFFSET: usize = 16;
-// Kinds of TCP options (RFC 9293 §3.1).
-const END_OF_OPTIONS: u8 = 0;
-const NO_OPERATION: u8 = 1;
-const MAXIMUM_SEGMENT_SIZE: u8 = 2;
+const HEADER_BYTES_V4: u32 = 20 + 20;
+const HEADER_BYTES_V6: u32 = 40 + 20;
 
 /// Lowers the maximum segment size that a TCP segment with SYN announces to what fits packets of `mtu` bytes, and updates
 /// the checksum (RFC 1624), so that the other end sends nothing longer, whether or not it learns the path's MTU. Never
@@ -21,23 +12,7 @@ const MAXIMUM_SEGMENT_SIZE: u8 = 2;
 pub fn clamp_mss(packet: &mut [u8], mtu: u32) -> bool {
     let Some((segment, headers)) = find_syn_segment(packet) else { return false };
     let limit = u16::try_from(mtu.saturating_sub(headers)).unwrap_or(u16::MAX);
-    let segment = &mut packet[segment..];
-    let Some(value) = mss_offset(segment) else { return false };
-    let old = u16::from_be_bytes([segment[value], segment[value + 1]]);
-    if old <= limit {
-        return false;
-    }
-    // The option may begin anywhere; what the checksum covers are pairs of bytes.
-    let pairs = (value & !1)..((value + 3) & !1);
-    let mut before = [0; 4];
-    let before = &mut before[..pairs.len()];
-    before.copy_from_slice(&segment[pairs.clone()]);
-    segment[value..value + 2].copy_from_slice(&limit.to_be_bytes());
-    let mut update = ChecksumUpdate::default();
-    update.record_change(before, &segment[pairs]);
-    let sum = update.apply(u16::from_be_bytes([segment[CHECKSUM_OFFSET], segment[CHECKSUM_OFFSET + 1]]));
-    segment[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&sum.to_be_bytes());
-    true
+    TcpRewrite::from_segment(&mut packet[segment..], false).is_some_and(|mut tcp| tcp.clamp_mss(limit))
 }
 
 /// Where the TCP header of a segment with SYN begins, of which the flags are there at least, and how long headers without options are. Most packets are none, which
@@ -58,22 +33,6 @@ fn find_syn_segment(packet: &[u8]) -> Option<(usize, u32)> {
         _ => return None,
     };
     (packet.get(offset + FLAGS_OFFSET)? & SYN_FLAG != 0).then_some((offset, headers))
-}
-
-/// Where the value of the maximum segment size is in a TCP header.
-fn mss_offset(segment: &[u8]) -> Option<usize> {
-    let header = segment.get(..usize::from(segment[TCP_HEADER_BYTES - 8] >> 4) * 4)?;
-    let mut at = TCP_HEADER_BYTES;
-    loop {
-        match *header.get(at..)? {
-            [] | [END_OF_OPTIONS, ..] => return None,
-            [NO_OPERATION, ..] => at += 1,
-            [MAXIMUM_SEGMENT_SIZE, 4, _, _, ..] => return Some(at + 2),
-            // Shorter than kind and length, it would never end.
-            [_, length @ 2..=255, ..] => at += usize::from(length),
-            _ => return None,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -102,8 +61,7 @@ mod tests {
 
     fn announced(packet: &[u8]) -> Option<u16> {
         let (start, _) = find_syn_segment(packet)?;
-        let at = mss_offset(&packet[start..])?;
-        Some(u16::from_be_bytes([packet[start + at], packet[start + at + 1]]))
+        TcpRewrite::from_segment(&mut packet.to_vec()[start..], false)?.mss()
     }
 
     #[test]

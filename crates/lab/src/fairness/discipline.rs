@@ -135,7 +135,7 @@ mod tests {
     fn what_is_wrong_is_named_with_what_may_stand_there() {
         for (text, part) in [
             ("coddle", "choose one of tail-drop, codel"),
-            ("coddle", "fair-share, pie, cake, dualpi2, fair-codel-static"),
+            ("coddle", "fair-share, pie, cake, dualpi2, ce-threshold, fair-codel-static"),
             ("codel:target", "`target` is not a parameter: it has no `=`"),
             ("codel:target=soon", "target=soon: `soon` is not a time"),
             ("codel:speed=1", "no parameter `speed`: it has target, interval, mtu, law, ecn"),

@@ -45,6 +45,7 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "multipath-auto",
     "nat-session",
     "path-atlas",
+    "path-treatment",
     "fast-links",
     "monitor-mesh",
 ];

@@ -13,6 +13,7 @@ use crate::monitor_mesh::MonitorMeshExperiment;
 use crate::multipath::MultipathExperiment;
 use crate::nat_session::NatSessionExperiment;
 use crate::nearest_name::{advice_for, nearest_of};
+use crate::path_treatment::PathTreatmentExperiment;
 use crate::study::{AnyScenario, Experiment, FindFile, Overrides, RunRecord, Scenario, ScenarioSource};
 use serde::Deserialize;
 use std::cell::RefCell;
@@ -22,7 +23,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 /// A new kind is a line here. A file that does not name its kind is of the first that has this key.
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind::for_scenario::<ContentionExperiment>("contention"),
     Kind::for_scenario::<FairnessExperiment>("disciplines"),
     Kind::for_scenario::<MultipathExperiment>("planes"),
@@ -30,6 +31,7 @@ const KINDS: [Kind; 8] = [
     Kind::for_scenario::<PathAtlas>("kinds"),
     Kind::for_scenario::<FastLinksExperiment>("mtus"),
     Kind::for_scenario::<MonitorMeshExperiment>("sites"),
+    Kind::for_scenario::<PathTreatmentExperiment>("link"),
     Kind::for_scenario::<AccuracyExperiment>("name"),
 ];
 

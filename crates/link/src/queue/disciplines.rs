@@ -4,6 +4,7 @@
 mod active_dropping;
 mod afd;
 mod cake;
+mod ce_threshold;
 mod choke;
 mod codel;
 mod dual_pi2;
@@ -160,6 +161,7 @@ disciplines! {
     pie::Pie(PieConfig),
     cake::Cake(CakeConfig),
     dual_pi2::DualPi2(DualPi2Config),
+    ce_threshold::CeThreshold(CeThresholdConfig),
 }
 
 impl DisciplineInfo {

@@ -18,7 +18,7 @@ fn middlebox() -> Middlebox {
         FilterRule::Refuse { matching: no_smtp, refusal: RefusalKind::Reject },
         FilterRule::LimitConnections { max_connections: 10_000, refusal: RefusalKind::Drop },
     ];
-    Middlebox::new(MiddleboxConfig { rules, nat: Some(nat()), prefixes }, 1).unwrap()
+    Middlebox::new(MiddleboxConfig { rules, nat: Some(nat()), prefixes, ..Default::default() }, 1).unwrap()
 }
 
 /// Traffic of many hosts and of all kinds, with sessions that end and others that begin.

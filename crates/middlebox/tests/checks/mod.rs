@@ -1,10 +1,11 @@
 //! What must hold of a middlebox whatever packets it is given: for the fuzzer, and for the tests that replay its finds.
 
 use kumade_middlebox::{
-    Direction, FilterRule, Filtering, Middlebox, MiddleboxConfig, NatConfig, NatLimits, PacketAction, PacketMatch,
-    PrefixPair, PrefixSide, RefusalKind, ResetScope,
+    Chance, Direction, FilterRule, Filtering, Middlebox, MiddleboxConfig, NatConfig, NatLimits, PacketAction,
+    PacketKind, PacketMatch, PrefixPair, PrefixSide, RefusalKind, ResetScope, TcpOptionMatch, Treatment,
+    TreatmentAction, TreatmentMatch,
 };
-use kumade_packet::{Headers, checksum};
+use kumade_packet::{Ecn, Headers, checksum};
 use kumade_units::{Span, Time};
 
 // Bits of the byte before each packet.
@@ -68,7 +69,28 @@ fn config(settings: u8) -> MiddleboxConfig {
         rules: if bit(2) { rules } else { vec![] },
         nat: (!bit(3)).then_some(nat),
         prefixes: if bit(4) { prefixes } else { vec![] },
+        treatments: if bit(5) { treatments(bit(6)) } else { vec![] },
     }
+}
+
+fn treatments(replies: bool) -> Vec<Treatment> {
+    let treatment = |direction, action| Treatment {
+        matching: TreatmentMatch { direction, ..TreatmentMatch::default() },
+        chance: Chance::Always,
+        action,
+    };
+    let syn_with_fast_open = TreatmentMatch { kind: Some(PacketKind::SynWithOption(34)), ..TreatmentMatch::default() };
+    let ecn_syn = TreatmentMatch { kind: Some(PacketKind::EcnSyn), ..TreatmentMatch::default() };
+    vec![
+        Treatment { matching: syn_with_fast_open, ..treatment(None, TreatmentAction::Drop) },
+        Treatment { chance: Chance::Flows(0.5), matching: ecn_syn, action: TreatmentAction::ClearEcnFlags },
+        treatment(None, TreatmentAction::LimitMtu { mtu: 60, replies }),
+        Treatment { chance: Chance::Packets(0.5), ..treatment(None, TreatmentAction::SetEcn(Ecn::Ce)) },
+        treatment(Some(Direction::Inbound), TreatmentAction::MaskDscp(0b111)),
+        treatment(None, TreatmentAction::ClampMss(1000)),
+        treatment(Some(Direction::Outbound), TreatmentAction::RemoveOptions(TcpOptionMatch::Unknown)),
+        treatment(None, TreatmentAction::RandomizeSequence),
+    ]
 }
 
 /// Whether the packet is forwarded. Valid packets stay valid, others do not change, and replies are valid.
