@@ -1,6 +1,7 @@
 //! The ECN field of an IP packet (RFC 3168), also in tunnels (RFC 6040).
 
 use crate::checksum::ChecksumUpdate;
+use std::fmt;
 
 /// A codepoint of the ECN field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -38,6 +39,18 @@ impl Ecn {
             (Ecn::Ect0, Ecn::Ect1) => Some(Ecn::Ect1),
             _ => Some(self),
         }
+    }
+}
+
+impl fmt::Display for Ecn {
+    /// As RFC 3168 writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Ecn::NotEct => "Not-ECT",
+            Ecn::Ect0 => "ECT(0)",
+            Ecn::Ect1 => "ECT(1)",
+            Ecn::Ce => "CE",
+        })
     }
 }
 

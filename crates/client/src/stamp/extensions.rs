@@ -72,18 +72,9 @@ fn count_of((sent_dscp, sent_ecn): (Option<Dscp>, Option<Ecn>), arrived: DsField
     ClassOfServiceCount {
         packets: 0,
         sent_dscp: sent_dscp.map(Dscp::number),
-        sent_ecn: sent_ecn.map(codepoint),
+        sent_ecn: sent_ecn.map(EcnCodepoint::from),
         arrived_dscp: arrived.dscp().number(),
-        arrived_ecn: codepoint(arrived.ecn()),
-    }
-}
-
-fn codepoint(ecn: Ecn) -> EcnCodepoint {
-    match ecn {
-        Ecn::NotEct => EcnCodepoint::NotEct,
-        Ecn::Ect0 => EcnCodepoint::Ect0,
-        Ecn::Ect1 => EcnCodepoint::Ect1,
-        Ecn::Ce => EcnCodepoint::Ce,
+        arrived_ecn: arrived.ecn().into(),
     }
 }
 

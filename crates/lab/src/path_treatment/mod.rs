@@ -14,4 +14,4 @@ pub use judgement::{JudgedItem, Verdict};
 pub use report::{PathTreatmentReport, TreatmentSummary};
 pub use row::TreatmentRow;
 pub use scenario::{IpVersion, LinkSettings, PathTreatmentExperiment, TreatmentCase, TreatmentPoint};
-pub use treatment_settings::{ActionSettings, EcnCodepoint, OptionKind, PacketKindSettings, TreatmentSettings};
+pub use treatment_settings::{ActionSettings, OptionKind, PacketKindSettings, TreatmentSettings};

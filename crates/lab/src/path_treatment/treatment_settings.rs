@@ -2,6 +2,7 @@
 
 use crate::accuracy::Protocol;
 use crate::values::ratio;
+use kumade_measurement::report::EcnCodepoint;
 use kumade_middlebox::{Chance, PacketKind, PacketMatch, TcpOptionMatch, Treatment, TreatmentAction, TreatmentMatch};
 use kumade_packet::{Dscp, Ecn, protocol, tcp_option};
 use kumade_units::Direction;
@@ -33,17 +34,6 @@ pub struct TreatmentSettings {
     pub of_flows: Option<f64>,
     /// What happens to them.
     pub action: ActionSettings,
-}
-
-/// A codepoint of the ECN field (RFC 3168).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "RFC 3168 names them")]
-pub enum EcnCodepoint {
-    NotEct,
-    Ect1,
-    Ect0,
-    Ce,
 }
 
 /// Kinds of packets that are treated by themselves.
@@ -139,17 +129,6 @@ pub(super) fn middlebox_direction(direction: Direction) -> kumade_middlebox::Dir
     match direction {
         Direction::Up => kumade_middlebox::Direction::Outbound,
         Direction::Down => kumade_middlebox::Direction::Inbound,
-    }
-}
-
-impl From<EcnCodepoint> for Ecn {
-    fn from(codepoint: EcnCodepoint) -> Self {
-        match codepoint {
-            EcnCodepoint::NotEct => Ecn::NotEct,
-            EcnCodepoint::Ect1 => Ecn::Ect1,
-            EcnCodepoint::Ect0 => Ecn::Ect0,
-            EcnCodepoint::Ce => Ecn::Ce,
-        }
     }
 }
 

@@ -12,13 +12,7 @@ pub(super) const ECN_CODEPOINTS: [Ecn; 4] = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, 
 
 /// The name of a codepoint by its two bits.
 pub(super) fn name(bits: u8) -> String {
-    match Ecn::from_bits(bits) {
-        Ecn::NotEct => "Not-ECT",
-        Ecn::Ect0 => "ECT(0)",
-        Ecn::Ect1 => "ECT(1)",
-        Ecn::Ce => "CE",
-    }
-    .to_owned()
+    Ecn::from_bits(bits).to_string()
 }
 
 /// What is wrong with a codepoint in a direction.

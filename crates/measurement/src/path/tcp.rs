@@ -31,6 +31,7 @@ pub(super) fn report_tcp(facts: &TcpFacts, probes: &[SynProbeFacts]) -> (TcpPath
     }
     if arrived.is_some() {
         not_known.push("TCP: unknown options: sending one takes CAP_NET_RAW".to_owned());
+        not_known.push("TCP: rewritten sequence numbers: to see this host's own takes CAP_NET_RAW".to_owned());
     }
     let (syn_probes, unknown): (Vec<_>, Vec<_>) = probes.iter().map(report_probe).unzip();
     not_known.extend(unknown.into_iter().flatten());

@@ -1,5 +1,6 @@
 //! What a STAMP reflector says in the optional extensions of RFC 8972.
 
+use kumade_packet::Ecn;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -132,12 +133,29 @@ pub struct CountersReport {
 impl fmt::Display for EcnCodepoint {
     /// As RFC 3168 writes it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            EcnCodepoint::NotEct => "Not-ECT",
-            EcnCodepoint::Ect0 => "ECT(0)",
-            EcnCodepoint::Ect1 => "ECT(1)",
-            EcnCodepoint::Ce => "CE",
-        })
+        Ecn::from(*self).fmt(f)
+    }
+}
+
+impl From<Ecn> for EcnCodepoint {
+    fn from(ecn: Ecn) -> Self {
+        match ecn {
+            Ecn::NotEct => EcnCodepoint::NotEct,
+            Ecn::Ect0 => EcnCodepoint::Ect0,
+            Ecn::Ect1 => EcnCodepoint::Ect1,
+            Ecn::Ce => EcnCodepoint::Ce,
+        }
+    }
+}
+
+impl From<EcnCodepoint> for Ecn {
+    fn from(codepoint: EcnCodepoint) -> Self {
+        match codepoint {
+            EcnCodepoint::NotEct => Ecn::NotEct,
+            EcnCodepoint::Ect0 => Ecn::Ect0,
+            EcnCodepoint::Ect1 => Ecn::Ect1,
+            EcnCodepoint::Ce => Ecn::Ce,
+        }
     }
 }
 
