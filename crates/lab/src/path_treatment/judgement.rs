@@ -23,6 +23,17 @@ pub enum Verdict {
     Wrong,
 }
 
+impl Verdict {
+    /// In a table.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Verdict::Right => "right",
+            Verdict::NotSure => "not sure",
+            Verdict::Wrong => "wrong",
+        }
+    }
+}
+
 /// One statement of a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

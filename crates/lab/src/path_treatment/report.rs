@@ -85,7 +85,7 @@ const COLUMNS: [Column<'_, TreatmentRow>; 8] = [
     ("case", &|row| row.case.clone()),
     ("IP", &|row| row.version.word().to_owned()),
     ("loss, %", &|row| format!("{:.0}", row.loss_ratio * 100.0)),
-    ("verdict", &|row| format!("{:?}", row.verdict)),
+    ("verdict", &|row| row.verdict.word().to_owned()),
     ("right", &|row| row.right.to_string()),
     ("not sure", &|row| row.not_sure.to_string()),
     ("wrong", &|row| row.wrong.to_string()),
@@ -96,11 +96,11 @@ fn describe_setting(experiment: &PathTreatmentExperiment) -> String {
     let link = experiment.link;
     match experiment.bottleneck {
         BottleneckKind::Htb => format!(
-            "the kernel's routes and nftables in place of a middlebox, before its HTB of {}; {} runs of each case",
+            "the kernel's routes and nftables in place of a middlebox, before its HTB of {}; runs of each case: {}",
             link.rate, experiment.runs
         ),
         _ => format!(
-            "a middlebox before a link of {} with {} in each direction; {} runs of each case",
+            "a middlebox before a link of {} with {} in each direction; runs of each case: {}",
             link.rate, link.delay, experiment.runs
         ),
     }
