@@ -87,6 +87,7 @@ fn routers_on_the_way_answer_and_tell_where_marks_change() {
             return;
         }
         changes_are_placed_between_two_hops(&path);
+        without_privilege_routers_answer_and_quotes_are_not_read(&path);
         routers_that_do_not_answer_are_told_as_such(&path);
     });
 }
@@ -135,6 +136,26 @@ fn changes_are_placed_between_two_hops(path: &TwoRouters) {
     let sentence = "DSCP changes from AF41 to AF11 between hop 1 (10.83.1.2) and hop 2 (10.83.2.2).";
     assert!(flowing.contains(sentence), "{text}");
     assert!(treat(&path.first, ""));
+}
+
+/// Where util-linux has no setpriv, that is passed over.
+fn without_privilege_routers_answer_and_quotes_are_not_read(path: &TwoRouters) {
+    assert!(treat(&path.first, &forward("iifname last meta l4proto udp ip dscp set cs0")));
+    let mut command = path.client.command("setpriv");
+    command.args(["--bounding-set=-net_raw", "--inh-caps=-net_raw"]).arg(assert_cmd::cargo::cargo_bin("kumade"));
+    command.args(["measure", ADDRESSES[0], "--trace", "--json", "--no-capacity", "--method", "linear-scan:packets=10"]);
+    let Ok(output) = command.output() else { return println!("not tested without CAP_NET_RAW: no setpriv") };
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    let (found, trace) = (&document["path"], &document["path"]["trace"]);
+    for (hop, router) in [(0, "10.83.1.2"), (1, "10.83.2.2")] {
+        let hop = &trace["hops"][hop];
+        assert!(hop["addresses"][router].as_u64().unwrap() > 0, "{trace}");
+        assert_eq!((&hop["dscp"], &hop["ecn"]), (&json!({}), &json!({})), "{trace}");
+    }
+    assert_eq!((&trace["changes"][0]["after_hop"], &trace["changes"][0]["before_hop"]), (&json!(0), &Value::Null));
+    let not_known = found["not_known"].as_array().unwrap();
+    let is_of_quotes = |text: &Value| text.as_str().is_some_and(|text| text.contains("may read what routers quote"));
+    assert!(not_known.iter().any(is_of_quotes), "{found}");
 }
 
 fn routers_that_do_not_answer_are_told_as_such(path: &TwoRouters) {

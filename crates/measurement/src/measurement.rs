@@ -3,6 +3,7 @@
 mod checks;
 mod direction;
 mod hop_trace;
+mod hop_tracing;
 mod marking;
 mod path;
 mod phase;
@@ -21,7 +22,7 @@ use crate::series::{Cost, DeliveredTrain, TrainSeries};
 use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::transport::{TransportInUse, TransportNeed};
 use direction::MeasurementContext;
-use hop_trace::HopTracing;
+use hop_tracing::HopTracing;
 use kumade_estimate::{
     CapacityConfig, CapacityProbe, Conditions, Outcome, PolicingResult, Reason, RequestedBudget, Shaping,
 };

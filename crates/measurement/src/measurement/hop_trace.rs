@@ -5,36 +5,11 @@ use super::phase::Phase;
 use crate::event::Event;
 use crate::path::{MarkProbe, TraceProbe, TraceStep, routers_up};
 use crate::step::{MarkRequest, Step};
-use kumade_probe_train::{HopTrace, HopTraceRecord};
+use kumade_probe_train::HopTraceRecord;
 use kumade_units::{Direction, Span, Time};
 
 /// Receive timeout of packets for the far end, beyond a round trip.
 const TIMEOUT: Span = Span::from_millis(150);
-
-/// How far that is.
-#[derive(Debug, Default)]
-pub(super) struct HopTracing {
-    pub(super) probe: Option<TraceProbe>,
-    end: Option<Time>,
-    /// Whether packets to the far end were requested, whose record has not come.
-    pub(super) awaits_arrivals: bool,
-    /// What was requested of routers.
-    pending: Option<HopTrace>,
-    is_over: bool,
-    /// Why the routers were not asked.
-    pub(super) failure: Option<String>,
-}
-
-impl HopTracing {
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    pub(super) fn end_with(&mut self, failure: impl Into<Option<String>>) {
-        (self.is_over, self.pending, self.awaits_arrivals) = (true, None, false);
-        self.failure = failure.into().map(|why| format!("the routers' own answers: {why}"));
-    }
-}
 
 impl Measurement {
     /// Reports what the routers have answered to the packets that [`next`](Self::next) requested.

@@ -175,9 +175,7 @@ impl TraceProbe {
 
     /// Where the mark changes: between two places where it is known.
     fn changes(&self, arrived_octets: &[u8]) -> Vec<MarkChangeReport> {
-        let fields: [(&str, fn(u8) -> u8, fn(u8) -> String); 2] =
-            [("DSCP", |octet| octet & !0b11, dscp_name), ("ECN", |octet| octet & 0b11, ecn_name)];
-        let found = fields.into_iter().flat_map(|(field, part, name)| {
+        let found = MarkField::BOTH.into_iter().flat_map(|MarkField { field, part, name }| {
             let seen = self.hops.iter().filter_map(|(hop, tally)| {
                 let quoted: Vec<u8> = tally.answers.iter().filter_map(|answer| answer.quoted_ds_field).collect();
                 Some((Some(*hop), most_frequent(&quoted, part)?))
@@ -194,6 +192,21 @@ impl TraceProbe {
         });
         found.collect()
     }
+}
+
+/// A part of the octet.
+struct MarkField {
+    field: &'static str,
+    part: fn(u8) -> u8,
+    /// Of an octet.
+    name: fn(u8) -> String,
+}
+
+impl MarkField {
+    const BOTH: [MarkField; 2] = [
+        MarkField { field: "DSCP", part: |octet| octet & !0b11, name: dscp_name },
+        MarkField { field: "ECN", part: |octet| octet & 0b11, name: ecn_name },
+    ];
 }
 
 /// A hop, none for the far end, and a value there.
