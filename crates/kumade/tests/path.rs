@@ -59,14 +59,19 @@ impl RoutedPath {
         treat(&self.hosts.middle, &chains.replace("{up}", up).replace("{down}", down))
     }
 
-    /// The section of the report on the path to this address.
-    fn measure(&self, address: &str) -> Value {
+    /// The report on the path to this address.
+    fn report(&self, address: &str) -> Value {
         let mut command = self.hosts.left.command(assert_cmd::cargo::cargo_bin("kumade"));
         command.args(["measure", address, "--path", "--json", "--no-capacity", "--method", "linear-scan:packets=10"]);
         let output = command.output().unwrap();
-        let mut document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert!(document["path"].is_object(), "{document} {}", String::from_utf8_lossy(&output.stderr));
-        document["path"].take()
+        document
+    }
+
+    /// Its section on that.
+    fn measure(&self, address: &str) -> Value {
+        self.report(address)["path"].take()
     }
 }
 
@@ -129,6 +134,7 @@ fn what_a_router_does_to_packets_is_reported() {
             return;
         }
         marks_that_are_changed_or_dropped_are_told(&path);
+        rejected_marks_are_told_and_stop_nothing(&path);
         treatment_beside_losses_is_told(&path);
         what_is_done_to_tcp_is_told(&path);
         translated_addresses_are_told(&path);
@@ -188,6 +194,17 @@ fn marks_that_are_changed_or_dropped_are_told(path: &RoutedPath) {
     let found = path.measure(ADDRESSES[0]);
     assert_eq!(found["down"]["dscp_pattern"], "all-bleached", "{found}");
     assert_eq!(found["up"]["dscp_pattern"], "all-kept", "{found}");
+}
+
+/// A firewall that says so, by ICMP messages that kernels report as errors of the next packets.
+fn rejected_marks_are_told_and_stop_nothing(path: &RoutedPath) {
+    let udp = "meta l4proto udp ip dscp";
+    assert!(path.treat(&forward(&format!("{udp} ef reject with icmp admin-prohibited\n{udp} cs6 reject"))));
+    let report = path.report(ADDRESSES[0]);
+    for direction in ["up", "down"] {
+        assert_kept_but(&report["path"], direction, &[("EF", "dropped"), ("CS6", "dropped")]);
+        assert_eq!((&report[direction]["transport"], &report[direction]["reason"]), (&"udp".into(), &Value::Null));
+    }
 }
 
 /// One in four packets is lost besides, by chance.

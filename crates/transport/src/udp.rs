@@ -155,6 +155,9 @@ impl UdpProbes {
     /// As there.
     pub fn receive(&mut self, number: u32, train: &Train, timeout: Span) -> Result<ReceivedTrain, Error> {
         train.check(u16::MAX.into())?;
+        if std::mem::take(&mut self.are_rejections_expected) {
+            let _ = self.socket.take_error();
+        }
         let deadline = clock::monotonic() + train.duration() + timeout;
         let mut received_packets = ReceivedPackets::new(train.packet_count());
         let mut receiver = StampedReceiver::new(PROBE_HEADER_BYTES);

@@ -206,6 +206,8 @@ mod tests {
             let marked = MarkedTrain { interval: Span::from_millis(1), marks };
             assert_eq!(probes.send_marked(6, &marked).unwrap().len(), 9);
             assert_eq!(probes.send_marked(7, &marked).unwrap().len(), 9);
+            let nothing = probes.receive(8, &marked.unmarked(), Span::from_millis(10)).unwrap();
+            assert!(nothing.arrivals.is_empty(), "{nothing:?}");
         }
     }
 
