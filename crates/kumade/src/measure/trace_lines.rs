@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn routers_and_where_marks_change_are_named() {
         let trace = trace();
-        let lines = grid(&trace).wrapped_lines(100, |_, _, text| text);
+        let lines = grid(&trace).wrapped_lines(300, |_, _, text| text);
         let text = lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n");
         for expected in [
             "hop 1    10.0.0.1",
