@@ -135,6 +135,14 @@ impl MeasurementDriver<'_> {
                         Err(reason) => measurement.marks_failed(reason),
                     }
                 }
+                Step::Trace(trace) => {
+                    self.trains += 1;
+                    match path::trace_hops(self.probes.as_mut(), self.trains, &trace) {
+                        Ok(record) => measurement.hops_traced(&record),
+                        // Where the control connection is closed, the next train says so.
+                        Err(reason) => measurement.hops_not_traced(reason),
+                    }
+                }
                 Step::Progress(event) => on_event(&event),
                 Step::Done(report) => return Ok(*report),
                 Step::Failed(failure) => return Err(failure_error(self.peer.address, failure)),

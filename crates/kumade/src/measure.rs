@@ -10,6 +10,7 @@ mod prometheus;
 mod result_sentence;
 mod show;
 mod summary;
+mod trace_lines;
 mod watch;
 
 use crate::terminal::{self, ColorWhen, Styles};
@@ -48,7 +49,7 @@ pub struct MeasureArgs {
         value_name = "HOST[:PORT]",
         conflicts_with_all = [
             "target", "direction", "transport", "method", "connections", "budget_bytes", "budget_time", "no_capacity",
-            "deadline", "load", "path",
+            "deadline", "load", "path", "trace",
         ]
     )]
     stamp: Option<Target>,
@@ -113,6 +114,11 @@ pub struct MeasureArgs {
     /// up to 3 s; and print that with hop limits, MTU, TCP's options, and address translation
     #[arg(long)]
     path: bool,
+    /// As --path, and ask the routers on the way up for their own answers, each by three packets of the measurement's own flow: their addresses
+    /// and round trips, and between which of them DSCP and ECN are changed, which only a process with CAP_NET_RAW may read. Sends up to 124
+    /// small packets, and takes up to 10 s
+    #[arg(long)]
+    trace: bool,
     /// Pre-shared key of the server: a file with 64 hexadecimal digits; with --stamp, authenticates test packets and replies
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -290,7 +296,8 @@ impl MeasureArgs {
         config.plan.budget = RequestedBudget { bytes: self.budget_bytes, time: self.budget_time };
         config.plan.capacity = !self.no_capacity;
         config.plan.load = self.load;
-        config.plan.path = self.path;
+        config.plan.path = self.path || self.trace;
+        config.plan.trace = self.trace;
         config.binding = self.binding();
         config.deadline = self.deadline.or(is_check.then_some(CHECK_DEADLINE));
         config.key = self.key.as_deref().map(key::read_preshared_key).transpose()?;

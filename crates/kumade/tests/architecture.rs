@@ -31,7 +31,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("sim", &["estimate", "link", "measurement", "multipath", "packet", "probe-train", "units"]),
     // Packet sockets and TUN devices know the headers' lengths and checksums.
     ("net", &["packet", "units"]),
-    ("transport", &["net", "probe-train", "units", "wire"]),
+    // What routers quote of its packets.
+    ("transport", &["net", "packet", "probe-train", "units", "wire"]),
     // The label that a link wants of each packet: flow and ECN.
     ("packet-loop", &["link", "net", "packet", "units"]),
     ("daemon", &["net", "units"]),

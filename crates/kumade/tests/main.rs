@@ -41,6 +41,7 @@ mod server;
 mod soak;
 mod soak_serve_link;
 mod tables;
+mod trace;
 mod transcript;
 mod tunnel;
 mod tunnel_all_traffic;

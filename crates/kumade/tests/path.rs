@@ -1,5 +1,6 @@
 //! What a path does to packets, with a router of the kernel on it that does it (nftables), and with the program as users run it.
 
+use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{VethHosts, in_namespaces, run_ip};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
@@ -7,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 /// Ended when dropped.
-struct Ended(Child);
+pub(crate) struct Ended(Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
@@ -47,12 +48,7 @@ impl RoutedPath {
         hosts.middle.run(|| write_setting("ipv6/conf/all/forwarding", "1")).unwrap();
         // A host that requests ECN, in this namespace of its own.
         hosts.left.run(|| write_setting("ipv4/tcp_ecn", "1")).unwrap();
-        let mut server = hosts.right.command(assert_cmd::cargo::cargo_bin("kumade"));
-        let mut server = Ended(server.args(["serve"]).stderr(Stdio::piped()).spawn().unwrap());
-        let mut lines = BufReader::new(server.0.stderr.take().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap().contains("listening on ")));
-        // The server must not be stopped by a full pipe.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        let server = serve(&hosts.right);
         RoutedPath { hosts, _server: server }
     }
 
@@ -60,32 +56,52 @@ impl RoutedPath {
     /// packets to the server come, `{down}` that of packets to the client.
     fn treat(&self, chains: &str) -> bool {
         let [up, down] = VethHosts::MIDDLE_INTERFACES;
-        let rules = format!("flush ruleset\ntable inet treatment {{\n{chains}\n}}\n");
-        let nft = ["/usr/sbin/nft", "/sbin/nft"].into_iter().find(|path| Path::new(path).exists()).unwrap_or("nft");
-        let started = self.hosts.middle.command(nft).args(["-f", "-"]).stdin(Stdio::piped()).spawn();
-        let Ok(mut running) = started else { return false };
-        let text = rules.replace("{up}", up).replace("{down}", down);
-        running.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-        running.wait().unwrap().success()
+        treat(&self.hosts.middle, &chains.replace("{up}", up).replace("{down}", down))
     }
 
-    /// The section of the report on the path to this address.
-    fn measure(&self, address: &str) -> Value {
+    /// The report on the path to this address.
+    fn report(&self, address: &str) -> Value {
         let mut command = self.hosts.left.command(assert_cmd::cargo::cargo_bin("kumade"));
         command.args(["measure", address, "--path", "--json", "--no-capacity", "--method", "linear-scan:packets=10"]);
         let output = command.output().unwrap();
-        let mut document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert!(document["path"].is_object(), "{document} {}", String::from_utf8_lossy(&output.stderr));
-        document["path"].take()
+        document
+    }
+
+    /// Its section on that.
+    fn measure(&self, address: &str) -> Value {
+        self.report(address)["path"].take()
     }
 }
 
-fn write_setting(name: &str, value: &str) {
+/// A server that listens.
+pub(crate) fn serve(host: &Namespace) -> Ended {
+    let mut server = host.command(assert_cmd::cargo::cargo_bin("kumade"));
+    let mut server = Ended(server.args(["serve"]).stderr(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(server.0.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("listening on ")));
+    // The server must not be stopped by a full pipe.
+    std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+    server
+}
+
+/// Has a router do this with packets, and nothing else; false where this system can't.
+pub(crate) fn treat(router: &Namespace, chains: &str) -> bool {
+    let rules = format!("flush ruleset\ntable inet treatment {{\n{chains}\n}}\n");
+    let nft = ["/usr/sbin/nft", "/sbin/nft"].into_iter().find(|path| Path::new(path).exists()).unwrap_or("nft");
+    let started = router.command(nft).args(["-f", "-"]).stdin(Stdio::piped()).spawn();
+    let Ok(mut running) = started else { return false };
+    running.stdin.take().unwrap().write_all(rules.as_bytes()).unwrap();
+    running.wait().unwrap().success()
+}
+
+pub(crate) fn write_setting(name: &str, value: &str) {
     std::fs::write(format!("/proc/sys/net/{name}"), value).unwrap();
 }
 
 /// Packets that are forwarded.
-fn forward(rules: &str) -> String {
+pub(crate) fn forward(rules: &str) -> String {
     format!("chain forwarded {{\ntype filter hook forward priority 0\n{rules}\n}}")
 }
 
@@ -118,6 +134,7 @@ fn what_a_router_does_to_packets_is_reported() {
             return;
         }
         marks_that_are_changed_or_dropped_are_told(&path);
+        rejected_marks_are_told_and_stop_nothing(&path);
         treatment_beside_losses_is_told(&path);
         what_is_done_to_tcp_is_told(&path);
         translated_addresses_are_told(&path);
@@ -177,6 +194,17 @@ fn marks_that_are_changed_or_dropped_are_told(path: &RoutedPath) {
     let found = path.measure(ADDRESSES[0]);
     assert_eq!(found["down"]["dscp_pattern"], "all-bleached", "{found}");
     assert_eq!(found["up"]["dscp_pattern"], "all-kept", "{found}");
+}
+
+/// A firewall that says so, by ICMP messages that kernels report as errors of the next packets.
+fn rejected_marks_are_told_and_stop_nothing(path: &RoutedPath) {
+    let udp = "meta l4proto udp ip dscp";
+    assert!(path.treat(&forward(&format!("{udp} ef reject with icmp admin-prohibited\n{udp} cs6 reject"))));
+    let report = path.report(ADDRESSES[0]);
+    for direction in ["up", "down"] {
+        assert_kept_but(&report["path"], direction, &[("EF", "dropped"), ("CS6", "dropped")]);
+        assert_eq!((&report[direction]["transport"], &report[direction]["reason"]), (&"udp".into(), &Value::Null));
+    }
 }
 
 /// One in four packets is lost besides, by chance.

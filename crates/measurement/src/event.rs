@@ -63,6 +63,13 @@ pub enum Event {
         /// The result.
         result: Box<DirectionReport>,
     },
+    /// The routers on the way up are asked.
+    TraceBegins {
+        /// No more packets are sent than that.
+        max_packets: u32,
+        /// It takes no longer.
+        max_duration_seconds: f64,
+    },
     /// TCP connections begin to fill the path in a direction. Comes from the driver, not from the state machine.
     LoadBegins {
         /// Which direction.

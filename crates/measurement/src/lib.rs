@@ -11,7 +11,9 @@
 //! with [`load`](MeasurementPlan::load) leads to, fill the path and pass what came of it to [`load_completed`](Measurement::load_completed) or
 //! [`load_failed`](Measurement::load_failed). On [`Step::Mark`], which only a plan with [`path`](MeasurementPlan::path) leads to, send the
 //! marked packets and pass what became of them to [`marks_delivered`](Measurement::marks_delivered) or
-//! [`marks_failed`](Measurement::marks_failed). [`Step::Progress`] is an event
+//! [`marks_failed`](Measurement::marks_failed). On [`Step::Trace`], which only one with [`trace`](MeasurementPlan::trace) leads to, send the packets that
+//! end on the way and pass what routers answered to [`hops_traced`](Measurement::hops_traced) or [`hops_not_traced`](Measurement::hops_not_traced).
+//! [`Step::Progress`] is an event
 //! for the user. Then call `next` again, until it returns [`Step::Done`] or [`Step::Failed`]. The state machine reads no
 //! clock: `now` comes from the caller, and time stamps are in the records.
 //!

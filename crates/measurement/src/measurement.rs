@@ -2,6 +2,8 @@
 
 mod checks;
 mod direction;
+mod hop_trace;
+mod hop_tracing;
 mod marking;
 mod path;
 mod phase;
@@ -20,6 +22,7 @@ use crate::series::{Cost, DeliveredTrain, TrainSeries};
 use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::transport::{TransportInUse, TransportNeed};
 use direction::MeasurementContext;
+use hop_tracing::HopTracing;
 use kumade_estimate::{
     CapacityConfig, CapacityProbe, Conditions, Outcome, PolicingResult, Reason, RequestedBudget, Shaping,
 };
@@ -68,6 +71,8 @@ pub struct Measurement {
     path_facts: PathFacts,
     /// Marked packets, and what became of them.
     marking: Marking,
+    /// The routers on the way up, and what they answered.
+    hop_tracing: HopTracing,
     up: Option<DirectionReport>,
     down: Option<DirectionReport>,
 }
@@ -97,6 +102,7 @@ impl Measurement {
             events: VecDeque::new(),
             path_facts: PathFacts::default(),
             marking: Marking::default(),
+            hop_tracing: HopTracing::default(),
             up: None,
             down: None,
             plan,
@@ -293,6 +299,7 @@ impl Measurement {
             }
             Phase::IdleDelay(rounds, direction, end) => self.next_idle_delay(rounds, direction, end, now),
             Phase::Direction(_) if self.plan.path && !self.marking.is_over() => self.next_marks(now),
+            Phase::Direction(_) if self.plan.trace && !self.hop_tracing.is_over() => self.next_hops(now),
             Phase::Direction(direction) if !self.plan.directions.contains(direction) => (phase_after(direction), None),
             Phase::Direction(direction) if self.needs_ecmp_probe() => {
                 let sounding = EcmpProbe::new(self.transport.opened_connections(), self.plan.seed);

@@ -26,6 +26,8 @@ pub struct MeasurementPlan {
     /// Whether to look at what the path does to packets with ECN codepoints and DSCPs, by some hundred small ones in each direction. What the
     /// kernels of both ends know of the path is in the report always.
     pub path: bool,
+    /// Whether to have the routers on the way up answer as well, which takes up to ten seconds.
+    pub trace: bool,
     /// Seed of the methods' random numbers.
     pub seed: u64,
 }
@@ -48,6 +50,7 @@ impl Default for MeasurementPlan {
             idle_delay: true,
             load: None,
             path: false,
+            trace: false,
             seed: 0,
         }
     }

@@ -34,8 +34,9 @@ pub use load::{BufferbloatGrade, LoadReport};
 pub use load_balancing::LoadBalancingReport;
 pub use packets::PacketReport;
 pub use path::{
-    AddressReport, DscpPattern, EcnGrade, EcnReadiness, EcnRequest, HopLimitReport, MarkReport, MssReport, MtuReport,
-    PathDirectionReport, PathReport, SynProbeOutcome, SynProbeReport, SynReport, TcpPathReport, Treatment,
+    AddressReport, DscpPattern, EcnGrade, EcnReadiness, EcnRequest, FarEndMarkReport, HopLimitReport, HopReport,
+    MarkChangeReport, MarkReport, MssReport, MtuReport, PathDirectionReport, PathReport, SynProbeOutcome,
+    SynProbeReport, SynReport, TcpPathReport, TraceReport, Treatment,
 };
 pub use stream::StreamLine;
 pub use warning::{LoadReason, ProxySign, Warning};

@@ -1,7 +1,7 @@
 use crate::event::Event;
 use crate::load::LoadRequest;
 use crate::report::{Report, Warning};
-use kumade_probe_train::{MarkedTrain, Train, Transport};
+use kumade_probe_train::{HopTrace, MarkedTrain, Train, Transport};
 use kumade_units::{Direction, Span};
 
 /// What the driver of a measurement has to do next.
@@ -18,6 +18,9 @@ pub enum Step {
     /// Send these marked packets by UDP, then call [`marks_delivered`](crate::Measurement::marks_delivered) or
     /// [`marks_failed`](crate::Measurement::marks_failed).
     Mark(MarkRequest),
+    /// Send these packets by UDP, which end on the way up, then call [`hops_traced`](crate::Measurement::hops_traced) or
+    /// [`hops_not_traced`](crate::Measurement::hops_not_traced).
+    Trace(HopTrace),
     /// Nothing to do: an event for the user.
     Progress(Event),
     /// The measurement has ended with this result.

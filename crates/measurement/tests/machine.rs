@@ -4,9 +4,12 @@ use kumade_measurement::report::{DirectionReport, EcnGrade, LoadReason, Warning}
 use kumade_measurement::{
     Clocks, Coalescing, DeliveredTrain, Directions, Event, Failure, LoadRecord, LoadRequest, MarkRequest, Measurement,
     MeasurementPlan, OpenRequest, Opened, Purpose, Report, RequestedBudget, SendRequest, Session, Step,
-    TransportChoice,
+    TransportChoice, UdpFacts,
 };
-use kumade_probe_train::{Mark, MarkedArrival, MarkedRecord, MarkedTrain, PacketRecord, Train, TrainRecord, Transport};
+use kumade_probe_train::{
+    HopAnswer, HopTrace, HopTraceRecord, Mark, MarkedArrival, MarkedRecord, MarkedTrain, PacketRecord, Train,
+    TrainRecord, Transport,
+};
 use kumade_units::{Direction, Rate, Span, Time};
 
 /// One link in each direction, of this rate, without cross traffic.
@@ -31,6 +34,9 @@ struct Path {
     /// Whether marked packets can be sent.
     udp_stays_open: bool,
     marked: Vec<MarkRequest>,
+    /// On the way up, if the far end tells; each quotes what was sent.
+    routers: Option<u8>,
+    traced: Vec<HopTrace>,
     events: Vec<Event>,
 }
 
@@ -38,6 +44,34 @@ fn arrived_unchanged(train: &MarkedTrain) -> MarkedRecord {
     let arrival = |(index, mark): (u32, &Mark)| MarkedArrival { index, ds_field: Some(mark.ds_field), hop_limit: None };
     let count = train.marks.len() as u32;
     MarkedRecord { sent: (0..count).collect(), arrivals: (0..).zip(&train.marks).map(arrival).collect() }
+}
+
+/// What the kernels say where so many routers are on the way.
+fn behind(routers: u8) -> UdpFacts {
+    let hop_limits = [Some(64), Some(64 - routers)];
+    let own = ([192, 0, 2, 7], 50_000).into();
+    UdpFacts {
+        local: own,
+        seen: own,
+        up_hop_limits: hop_limits,
+        down_hop_limits: hop_limits,
+        near_path_mtu: None,
+        far_path_mtu: None,
+    }
+}
+
+fn all_answered(trace: &HopTrace) -> HopTraceRecord {
+    let sent: Vec<u32> = (0..trace.hop_limits.len() as u32).collect();
+    let answer = |index: &u32| HopAnswer {
+        index: *index,
+        from: Some([10, 0, 0, trace.hop_limits[*index as usize]].into()),
+        is_v6: false,
+        icmp_type: 11,
+        icmp_code: 0,
+        round_trip: DELAY,
+        quoted_ds_field: Some(trace.ds_field),
+    };
+    HopTraceRecord { answers: sent.iter().map(answer).collect(), sent, can_read_quotes: true }
 }
 
 const DELAY: Span = Span::from_millis(5);
@@ -60,6 +94,8 @@ impl Path {
             loads: vec![],
             udp_stays_open: true,
             marked: vec![],
+            routers: None,
+            traced: vec![],
             events: vec![],
         }
     }
@@ -81,7 +117,10 @@ impl Path {
                     self.now += Span::from_millis(20);
                     match request.transport {
                         Transport::Udp if !self.udp => measurement.transport_failed("no answer"),
-                        Transport::Udp => measurement.transport_opened(self.open(0), self.now),
+                        Transport::Udp => {
+                            measurement.transport_opened(self.open(0), self.now);
+                            self.routers.into_iter().for_each(|routers| measurement.udp_observed(behind(routers)));
+                        }
                         _ => measurement.transport_opened(self.open(request.connections.into()), self.now),
                     }
                 }
@@ -100,6 +139,14 @@ impl Path {
                         false => measurement.marks_failed("the server has lost it"),
                     }
                     self.marked.push(request);
+                }
+                Step::Trace(trace) => {
+                    self.now += DELAY;
+                    match self.udp_stays_open {
+                        true => measurement.hops_traced(&all_answered(&trace)),
+                        false => measurement.hops_not_traced("the socket is gone"),
+                    }
+                    self.traced.push(trace);
                 }
                 Step::Progress(event) => self.events.push(event),
                 Step::Done(report) => return Ok(*report),
@@ -405,6 +452,30 @@ fn a_measurement_goes_on_where_marked_packets_cannot_be_sent() {
         assert_eq!(path.marked.len(), usize::from(udp));
         assert_eq!(report.ecn_readiness.unwrap().grade, EcnGrade::Unknown);
         assert!(report.not_known[0].starts_with("ECN over UDP, and DSCP: "), "{:?}", report.not_known);
+    }
+}
+
+#[test]
+fn routers_are_asked_after_the_marked_packets_on_request_alone() {
+    let mut path = Path { routers: Some(3), ..Path::new() };
+    let plan = MeasurementPlan { path: true, trace: true, ..MeasurementPlan::default() };
+    let trace = path.measure(plan.clone()).unwrap().path.unwrap().trace.unwrap();
+    assert_eq!(path.traced.iter().map(|trace| trace.hop_limits.clone()).collect::<Vec<_>>(), vec![vec![1, 2, 3]; 3]);
+    assert!(path.marked[2..].iter().all(|request| request.train.marks[0].hop_limit == Some(4)), "{:?}", path.marked);
+    assert_eq!((trace.hops.len(), trace.far_end.arrived, trace.changes.len()), (3, 12, 0));
+    let begins = path.events.iter().filter(|event| matches!(event, Event::TraceBegins { max_packets: 43, .. }));
+    assert_eq!(begins.count(), 1);
+
+    let mut path = Path { routers: Some(3), ..Path::new() };
+    let report = path.measure(MeasurementPlan { path: true, ..MeasurementPlan::default() }).unwrap().path.unwrap();
+    assert!(report.trace.is_none() && path.traced.is_empty(), "{report:?}");
+    // Where it is not known how far the far end is, or packets can't be sent, the measurement goes on.
+    for (routers, udp_stays_open) in [(None, true), (Some(3), false)] {
+        let mut path = Path { routers, udp_stays_open, ..Path::new() };
+        let report = path.measure(plan.clone()).unwrap();
+        assert!(report.has_result());
+        let not_known = report.path.unwrap().not_known;
+        assert!(not_known.iter().any(|text| text.starts_with("the routers' own answers: ")), "{not_known:?}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod batch;
 mod burst;
+mod icmp_errors;
 mod marked;
 mod receive;
 mod send;
@@ -9,6 +10,7 @@ mod stamped;
 
 pub use batch::{BatchSocket, SendRefusal};
 pub use burst::{SentBurst, send_burst};
+pub use icmp_errors::{IcmpError, next_icmp_error, report_icmp_errors};
 pub use marked::{MarkedReceiver, hop_limit, report_marks, send_marked};
 pub use receive::{BatchReceiver, ReceivedDatagrams};
 pub use stamped::StampedReceiver;

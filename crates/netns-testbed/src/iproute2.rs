@@ -57,7 +57,10 @@ pub fn wait_for_cables<'n>(namespaces: impl IntoIterator<Item = &'n Namespace>) 
 }
 
 /// Joins two namespaces by a pair of veth interfaces with these names.
-pub(crate) fn add_veth(one: (&Namespace, &str), other: (&Namespace, &str)) -> Result<(), SetupError> {
+///
+/// # Errors
+/// `ip` is missing, or it fails: with its message.
+pub fn add_veth(one: (&Namespace, &str), other: (&Namespace, &str)) -> Result<(), SetupError> {
     let path = other.0.path();
     run_ip(one.0, &["link", "add", one.1, "type", "veth", "peer", "name", other.1, "netns", &path]).map(drop)
 }

@@ -10,6 +10,7 @@
 //! - [`TcpRewrite`] changes flags, options and sequence numbers of TCP as middleboxes do; [`clamp_mss`] lowers the maximum segment size that TCP announces; [`StreamSegment`] says which octets a segment carries.
 //! - [`reject`], [`prohibit`] and [`reset_both`] build the replies of a firewall, [`packet_too_big`] that of a tunnel. Only they
 //!   allocate.
+//! - [`QuotedUdp`] is what an ICMP error quotes of a UDP packet.
 //! - [`offload`] completes what a sender left to its network card.
 //!
 //! **Limits.** Jumbograms are not supported. Extension headers are followed as far as `etherparse` does; a malformed one
@@ -25,6 +26,7 @@ pub mod ecn;
 mod ethernet;
 mod flow;
 mod headers;
+mod icmp_quote;
 mod mss;
 pub mod offload;
 mod reply;
@@ -41,6 +43,7 @@ pub use ecn::Ecn;
 pub use ethernet::{Encapsulation, Ethernet, ethertype};
 pub use flow::{Addresses, FlowKey};
 pub use headers::{Fragment, Headers, Icmp, PacketEnd, ParseError, Tcp, Transport, Udp, protocol};
+pub use icmp_quote::QuotedUdp;
 pub use mss::clamp_mss;
 pub use reply::{ResetPair, packet_too_big, prohibit, reject, reset_both};
 pub use rewrite::{QuotedPacket, RewriteError, rewrite, rewrite_offloaded, rewrite_quote};

@@ -1,4 +1,4 @@
-//! A probe train as planned ([`Train`]; [`MarkedTrain`] of small packets with marks), the record of its transfer ([`TrainRecord`]), and a value with its interval
+//! A probe train as planned ([`Train`]; [`MarkedTrain`] of small packets with marks; [`HopTrace`] of those that routers answer), the record of its transfer ([`TrainRecord`]), and a value with its interval
 //! ([`Estimate`]): the types shared by the crates that plan trains, carry them and report the results. A [`ClockError`]
 //! bounds the error of a host's clock.
 //!
@@ -7,6 +7,7 @@
 
 mod clock;
 mod estimate;
+mod hop_trace;
 mod marked;
 mod order;
 mod plan;
@@ -16,6 +17,7 @@ mod transport;
 
 pub use clock::ClockError;
 pub use estimate::Estimate;
+pub use hop_trace::{HopAnswer, HopTrace, HopTraceRecord};
 pub use marked::{Mark, MarkedArrival, MarkedRecord, MarkedTrain};
 pub use plan::{Burst, PlannedPacket, Segment, Train, TrainError};
 pub use record::{JoinedBursts, PacketRecord, TrainRecord};

@@ -31,7 +31,7 @@ fn measured(loss: f64, treatments: [MarkTreatment; 2], passes_udp: bool) -> Path
         clocks: Clocks::default(),
         coalescing: None,
     };
-    let plan = MeasurementPlan { path: true, capacity: false, ..MeasurementPlan::default() };
+    let plan = MeasurementPlan { path: true, trace: true, capacity: false, ..MeasurementPlan::default() };
     paths.measure(Measurement::new(plan, session), &mut |_| ()).unwrap().report.path.unwrap()
 }
 

@@ -1,3 +1,4 @@
+mod hop_trace;
 mod marked;
 
 use crate::control_watch::ControlWatch;
@@ -47,6 +48,8 @@ pub struct UdpProbes {
     stamps_arrivals: bool,
     /// Whether the kernel divides a burst into its packets: until it has refused that.
     uses_segmentation: bool,
+    /// Whether packets have been sent since the last train that routers may reject one by one.
+    are_rejections_expected: bool,
     /// Size of the receive buffer in bytes.
     receive_buffer_bytes: usize,
     pub(crate) control: ControlWatch,
@@ -107,6 +110,7 @@ impl UdpProbes {
             transmit_stamps: transmit,
             stamps_arrivals,
             uses_segmentation: segments,
+            are_rejections_expected: false,
             receive_buffer_bytes: buffer,
             control,
         })
@@ -151,6 +155,9 @@ impl UdpProbes {
     /// As there.
     pub fn receive(&mut self, number: u32, train: &Train, timeout: Span) -> Result<ReceivedTrain, Error> {
         train.check(u16::MAX.into())?;
+        if std::mem::take(&mut self.are_rejections_expected) {
+            let _ = self.socket.take_error();
+        }
         let deadline = clock::monotonic() + train.duration() + timeout;
         let mut received_packets = ReceivedPackets::new(train.packet_count());
         let mut receiver = StampedReceiver::new(PROBE_HEADER_BYTES);
@@ -189,7 +196,9 @@ impl UdpProbes {
     /// Discards time stamps and errors of earlier trains, and resets the count of keys if necessary.
     fn begin_sending(&mut self) -> Result<(), Error> {
         while let Ok(Some(_)) = stamp::next_transmit_stamp(&self.socket) {}
+        let are_rejections_expected = std::mem::take(&mut self.are_rejections_expected);
         if let Ok(Some(error)) = self.socket.take_error()
+            && !are_rejections_expected
             && !udp::is_packet_specific(&error)
         {
             return Err(Error::io("send probes by UDP to", self.peer)(error));

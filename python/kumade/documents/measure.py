@@ -475,6 +475,19 @@ class ErrorReport(TypedDict):
     """The operation, its object and the cause."""
 
 
+class FarEndMarkReport(TypedDict):
+    """Packets with as many hops as there are to the far end."""
+
+    arrived: int
+    """How many arrived."""
+    dscp: Dict[str, int]
+    """With which DSCPs."""
+    ecn: Dict[str, int]
+    """With which ECN codepoints."""
+    sent: int
+    """How many were sent."""
+
+
 class HopLimitReport(TypedDict):
     """TTL or hop limit."""
 
@@ -485,6 +498,40 @@ class HopLimitReport(TypedDict):
     not say. What hides in tunnels does not count."""
     sent: Optional[int]
     """With which the sender's system sends, as it says itself; null if it does not say."""
+
+
+class HopReport(TypedDict):
+    """A router, or several that share the work."""
+
+    addresses: Dict[str, int]
+    """Who answered, and how often."""
+    answered: int
+    """Those that were answered."""
+    answers: Dict[str, int]
+    """What was answered, by ICMP or ICMPv6, and how often."""
+    dscp: Dict[str, int]
+    """DSCPs of packets as they arrived there, which the answers quote; empty where they cannot be read."""
+    ecn: Dict[str, int]
+    """ECN codepoints, likewise."""
+    hop: int
+    """Its number: 1 is next to this host."""
+    round_trip_seconds: Optional[float]
+    """Median of the round trips in seconds; null where none was answered."""
+    sent: int
+    """Packets whose TTL or hop limit ended there."""
+
+
+MarkChangeReport = TypedDict(
+    "MarkChangeReport",
+    {
+        "after_hop": int,
+        "before_hop": Optional[int],
+        "field": str,
+        "from": str,
+        "to": str,
+    },
+)
+"""Where a mark changes."""
 
 
 Treatment = Literal["kept", "bleached", "remarked", "partly-remarked", "dropped", "partly-dropped", "not-sure"]
@@ -602,6 +649,21 @@ class TcpPathReport(TypedDict):
     asked for."""
 
 
+class TraceReport(TypedDict):
+    """The routers' own answers to packets whose TTL or hop limit ended there, on the way up."""
+
+    changes: List[MarkChangeReport]
+    """Where the DSCP or the ECN codepoint changes, as far as routers tell."""
+    dscp: str
+    """DSCP of the packets when they left."""
+    ecn: str
+    """Their ECN codepoint."""
+    far_end: FarEndMarkReport
+    """Packets with as many hops as there are to the far end."""
+    hops: List[HopReport]
+    """By the number of routers, from this host on."""
+
+
 class PathReport(TypedDict):
     """What the path does to packets. What is free is looked at always; ECN over UDP and DSCP on request."""
 
@@ -615,6 +677,8 @@ class PathReport(TypedDict):
     """What TCP's handshake shows; null if the far end does not know."""
     tcp_address: Optional[AddressReport]
     """The same for TCP; null if the far end does not know."""
+    trace: Optional[TraceReport]
+    """The routers on the way up; null if that was not asked for."""
     udp_address: Optional[AddressReport]
     """This host's address and port for UDP, here and at the far end; null if UDP was not opened."""
     up: PathDirectionReport

@@ -196,6 +196,7 @@ mod tests {
             tcp: None,
             udp_address: None,
             tcp_address: None,
+            trace: None,
             not_known: Vec::new(),
         };
         assert_eq!(mark_texts(&path), ["up: ECN: ECT(0): kept (11 of 12)"]);

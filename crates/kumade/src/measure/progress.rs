@@ -72,6 +72,10 @@ impl Progress {
             },
             Event::Capacity { direction, .. } => format!("{direction}: capacity measured"),
             Event::Done { direction, .. } => format!("{direction}: done"),
+            Event::TraceBegins { max_packets, max_duration_seconds } => {
+                let time = Span::from_secs_f64(*max_duration_seconds);
+                format!("asking the routers on the way up: up to {max_packets} packets, {time}")
+            }
             Event::LoadBegins { direction, duration_seconds } => {
                 format!("{direction}: TCP connections fill the path for {}", Span::from_secs_f64(*duration_seconds))
             }

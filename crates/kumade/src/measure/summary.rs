@@ -7,6 +7,7 @@ use super::cells::{
 };
 use super::path_lines;
 use super::result_sentence;
+use super::trace_lines;
 use crate::terminal::Styles;
 use crate::text::{TextGrid, wrap_hanging, wrap_text};
 use kumade_measurement::Report;
@@ -90,6 +91,12 @@ fn path_lines(path: &PathReport, view: &SummaryView) -> Vec<String> {
         lines.extend(
             wrap_text(&text, view.width).into_iter().map(|line| view.styles.conclusion.apply_to(line).to_string()),
         );
+    }
+    if let Some(trace) = &path.trace {
+        lines.push(String::new());
+        lines.extend(paint_grid(&trace_lines::grid(trace), view));
+        let sentences = trace_lines::conclusions(trace).into_iter().flat_map(|text| wrap_text(&text, view.width));
+        lines.extend(sentences.map(|line| view.styles.conclusion.apply_to(line).to_string()));
     }
     for text in &path.not_known {
         let wrapped = wrap_hanging("not known: ", text, view.width);

@@ -66,6 +66,7 @@ pub(crate) fn measurement_plan(
         idle_delay: scenario.makes_full_measurement,
         load: None,
         path: false,
+        trace: false,
         seed,
     }
 }

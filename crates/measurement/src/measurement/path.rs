@@ -36,6 +36,12 @@ impl Measurement {
 
     /// Reports what became of the marked packets that [`next`](Self::next) requested.
     pub fn marks_delivered(&mut self, record: &MarkedRecord) {
+        if std::mem::take(&mut self.hop_tracing.awaits_arrivals) {
+            if let Some(probe) = &mut self.hop_tracing.probe {
+                probe.record_arrivals(record);
+            }
+            return;
+        }
         let Some((direction, train)) = self.marking.pending.take() else { return };
         if let Some(probes) = &mut self.marking.probes {
             probes[direction as usize].record_train(&train, record);
@@ -44,7 +50,9 @@ impl Measurement {
 
     /// Reports that they could not be sent or received, and why.
     pub fn marks_failed(&mut self, reason: impl Into<String>) {
-        if self.marking.pending.is_some() {
+        if self.hop_tracing.awaits_arrivals {
+            self.hop_tracing.end_with(reason.into());
+        } else if self.marking.pending.is_some() {
             self.marking.end_with(format!("ECN over UDP, and DSCP: {}", reason.into()));
         }
     }
@@ -78,7 +86,7 @@ impl Measurement {
     }
 
     /// Why no marked packets can be sent.
-    fn unmarkable_reason(&self) -> Option<String> {
+    pub(super) fn unmarkable_reason(&self) -> Option<String> {
         if let Some([version, needed]) = self.path_facts.old_far_end {
             return Some(format!(
                 "the far end speaks version {version} of the protocol, which has them from {needed} on"
@@ -92,6 +100,8 @@ impl Measurement {
     pub(super) fn report_path(&self) -> Option<PathReport> {
         let marks = self.marking.probes.as_ref().map(|[up, down]| [up, down]);
         let no_marks = self.marking.failure.clone();
-        report_path(&self.path_facts, &PathObservation { marks, no_marks, sizes: self.transport.sizes() })
+        let (trace, no_trace) = (self.hop_tracing.probe.as_ref(), self.hop_tracing.failure.clone());
+        let sizes = self.transport.sizes();
+        report_path(&self.path_facts, &PathObservation { marks, no_marks, trace, no_trace, sizes })
     }
 }

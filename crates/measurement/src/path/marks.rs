@@ -115,6 +115,34 @@ impl MarkProbe {
         self.hop_limits.iter().max_by_key(|(_, count)| **count).map(|(hops, _)| *hops)
     }
 
+    /// EF and ECT(0), where nothing is known: what needs them most.
+    pub(crate) const USUAL_TRACED_OCTET: u8 = 46 << 2 | 0b10;
+
+    /// The octet whose way is to be followed: a DSCP and an ECN codepoint that are changed; else a mark of packets that are dropped; else the
+    /// usual.
+    pub(crate) fn octet_to_trace(&self) -> u8 {
+        let (dscp, ecn) = (self.dscp_reports(), self.ecn_reports());
+        let usual = [Self::USUAL_TRACED_OCTET >> 2, Self::USUAL_TRACED_OCTET & 0b11];
+        // What is usual goes first, and what is zero last: a change of it is less often seen.
+        let find = |reports: &[MarkReport], usual: u8, is_sought: &dyn Fn(Treatment) -> bool| {
+            let found = reports.iter().filter(|report| is_sought(report.treatment)).map(|report| report.value);
+            found.min_by_key(|value| (*value == 0, *value != usual, *value))
+        };
+        let changed = [find(&dscp, usual[0], &Treatment::is_change), find(&ecn, usual[1], &Treatment::is_change)];
+        let dropped = [find(&dscp, usual[0], &Treatment::is_loss), find(&ecn, usual[1], &Treatment::is_loss)];
+        let is_passed = |reports: &[MarkReport], value: u8| {
+            reports.iter().any(|report| report.value == value && !report.treatment.is_loss())
+        };
+        let or_usual = |found: Option<u8>, reports: &[MarkReport], usual: u8| {
+            found.unwrap_or(if is_passed(reports, usual) { usual } else { 0 })
+        };
+        match (changed, dropped) {
+            ([None, None], [Some(dropped), _]) => dropped << 2,
+            ([None, None], [None, Some(dropped)]) => dropped,
+            ([of_dscp, of_ecn], _) => or_usual(of_dscp, &dscp, usual[0]) << 2 | or_usual(of_ecn, &ecn, usual[1]),
+        }
+    }
+
     /// What became of each ECN codepoint, with DSCP zero.
     pub(crate) fn ecn_reports(&self) -> Vec<MarkReport> {
         let field = |octet: u8| octet & 0b11;
@@ -214,6 +242,20 @@ mod tests {
 
     fn ecn(treat: impl Fn(u8) -> Option<u8>, loss: f64, seed: u64) -> Vec<Treatment> {
         probe(treat, loss, seed).0.ecn_reports().iter().map(|report| report.treatment).collect()
+    }
+
+    #[test]
+    fn a_mark_that_is_changed_is_followed_and_else_one_that_is_dropped() {
+        let traced = |treat: fn(u8) -> Option<u8>| probe(treat, 0.0, 3).0.octet_to_trace();
+        const EF: u8 = 46 << 2;
+        assert_eq!(traced(Some), EF | 0b10);
+        assert_eq!(traced(|octet| Some(octet & 0b11)), EF | 0b10);
+        assert_eq!(traced(|octet| Some(if octet == 8 << 2 { 0 } else { octet })), 8 << 2 | 0b10);
+        assert_eq!(traced(|octet| Some(if octet == 0b01 { 0 } else { octet })), EF | 0b01);
+        assert_eq!(traced(|octet| (octet != 0b11).then_some(octet)), 0b11);
+        assert_eq!(traced(|octet| (octet != 48 << 2).then_some(octet)), 48 << 2);
+        // What drops EF does not hide what bleaches ECN.
+        assert_eq!(traced(|octet| (octet != EF).then_some(octet & !0b11)), 0b10);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use super::facts::{PathFacts, UdpFacts};
 use super::hop_limit::hop_limit_report;
 use super::marks::MarkProbe;
+use super::trace::TraceProbe;
 use super::{dscp, ecn, nat, tcp};
-use crate::report::{MtuReport, PathDirectionReport, PathReport};
+use crate::report::{HopLimitReport, MtuReport, PathDirectionReport, PathReport};
 use kumade_units::Direction;
 
 /// What the trains have shown.
@@ -14,6 +15,10 @@ pub(crate) struct PathObservation<'m> {
     pub(crate) marks: Option<[&'m MarkProbe; 2]>,
     /// Why there were none though they were asked for, or not all of them.
     pub(crate) no_marks: Option<String>,
+    /// What the routers have answered.
+    pub(crate) trace: Option<&'m TraceProbe>,
+    /// Why they were not asked though they were to be.
+    pub(crate) no_trace: Option<String>,
     /// The largest packet that passed up and down, and the smallest that did not, in bytes.
     pub(crate) sizes: [Option<(u32, Option<u32>)>; 2],
 }
@@ -27,6 +32,8 @@ pub(crate) fn report_path(facts: &PathFacts, observed: &PathObservation<'_>) -> 
         ));
     }
     not_known.extend(observed.no_marks.clone());
+    not_known.extend(observed.no_trace.clone());
+    not_known.extend(observed.trace.and_then(TraceProbe::missing_quotes));
     let tcp = facts.tcp.as_ref().map(|tcp| tcp::report_tcp(tcp, &facts.syn_probes));
     if let Some((_, missing)) = &tcp {
         not_known.extend(missing.iter().cloned());
@@ -43,10 +50,25 @@ pub(crate) fn report_path(facts: &PathFacts, observed: &PathObservation<'_>) -> 
         tcp,
         udp_address: facts.udp.map(|udp| nat::report_address(udp.local, udp.seen, None)),
         tcp_address: facts.tcp.as_ref().map(|tcp| nat::report_address(tcp.local, tcp.seen, is_kept)),
+        trace: observed.trace.and_then(TraceProbe::report),
         not_known,
     };
     let is_empty = *facts == PathFacts::default() && !is_asked_for && observed.sizes == [None, None];
     (!is_empty).then_some(report)
+}
+
+/// Routers on the way up, as far as hop limits tell.
+pub(crate) fn routers_up(facts: &PathFacts, marks: Option<&MarkProbe>) -> Option<u8> {
+    arrived_hop_limits(Direction::Up, facts.udp.as_ref(), marks).map(|found| found.routers)
+}
+
+fn arrived_hop_limits(
+    direction: Direction,
+    udp: Option<&UdpFacts>,
+    marks: Option<&MarkProbe>,
+) -> Option<HopLimitReport> {
+    let [sent, arrived] = udp.map(|udp| [udp.up_hop_limits, udp.down_hop_limits][direction as usize])?;
+    hop_limit_report([sent, arrived.or_else(|| marks.and_then(MarkProbe::arrived_hop_limit))])
 }
 
 fn report_direction(
@@ -56,13 +78,10 @@ fn report_direction(
 ) -> PathDirectionReport {
     let place = direction as usize;
     let marks = observed.marks.map(|marks| marks[place]).filter(|marks| marks.has_arrivals());
-    let limits = udp.map(|udp| [udp.up_hop_limits, udp.down_hop_limits][place]);
     let sender_mtu = udp.and_then(|udp| [udp.near_path_mtu, udp.far_path_mtu][place]);
     let dscp = marks.map(MarkProbe::dscp_reports);
     PathDirectionReport {
-        hop_limit: limits.and_then(|[sent, arrived]| {
-            hop_limit_report([sent, arrived.or_else(|| marks.and_then(MarkProbe::arrived_hop_limit))])
-        }),
+        hop_limit: arrived_hop_limits(direction, udp, marks),
         mtu: observed.sizes[place].map(|(passed, lost)| MtuReport {
             passed_bytes: passed,
             lost_bytes: lost,

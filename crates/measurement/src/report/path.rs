@@ -21,6 +21,8 @@ pub struct PathReport {
     pub udp_address: Option<AddressReport>,
     /// The same for TCP; null if the far end does not know.
     pub tcp_address: Option<AddressReport>,
+    /// The routers on the way up; null if that was not asked for.
+    pub trace: Option<TraceReport>,
     /// What was not looked at, why, and what it would take.
     pub not_known: Vec<String>,
 }
@@ -242,6 +244,71 @@ pub enum EcnRequest {
     Accurate,
     /// Another combination, which no host sends in a SYN.
     Mangled,
+}
+
+/// The routers' own answers to packets whose TTL or hop limit ended there, on the way up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TraceReport {
+    /// DSCP of the packets when they left.
+    pub dscp: String,
+    /// Their ECN codepoint.
+    pub ecn: String,
+    /// By the number of routers, from this host on.
+    pub hops: Vec<HopReport>,
+    /// Packets with as many hops as there are to the far end.
+    pub far_end: FarEndMarkReport,
+    /// Where the DSCP or the ECN codepoint changes, as far as routers tell.
+    pub changes: Vec<MarkChangeReport>,
+}
+
+/// A router, or several that share the work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HopReport {
+    /// Its number: 1 is next to this host.
+    pub hop: u8,
+    /// Packets whose TTL or hop limit ended there.
+    pub sent: u32,
+    /// Those that were answered.
+    pub answered: u32,
+    /// Who answered, and how often.
+    pub addresses: BTreeMap<String, u32>,
+    /// Median of the round trips in seconds; null where none was answered.
+    pub round_trip_seconds: Option<f64>,
+    /// What was answered, by ICMP or ICMPv6, and how often.
+    pub answers: BTreeMap<String, u32>,
+    /// DSCPs of packets as they arrived there, which the answers quote; empty where they cannot be read.
+    pub dscp: BTreeMap<String, u32>,
+    /// ECN codepoints, likewise.
+    pub ecn: BTreeMap<String, u32>,
+}
+
+/// Packets with as many hops as there are to the far end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FarEndMarkReport {
+    /// How many were sent.
+    pub sent: u32,
+    /// How many arrived.
+    pub arrived: u32,
+    /// With which DSCPs.
+    pub dscp: BTreeMap<String, u32>,
+    /// With which ECN codepoints.
+    pub ecn: BTreeMap<String, u32>,
+}
+
+/// Where a mark changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MarkChangeReport {
+    /// `DSCP` or `ECN`.
+    pub field: String,
+    /// What it was before.
+    pub from: String,
+    /// What it is afterwards.
+    pub to: String,
+    /// The last hop at which it is what it was; zero for this host.
+    pub after_hop: u8,
+    /// The first hop at which it is another one; null for the far end. The router at `after_hop` has changed it when it sent the packet on, or this
+    /// one when it came, or one between them that does not tell.
+    pub before_hop: Option<u8>,
 }
 
 impl Treatment {

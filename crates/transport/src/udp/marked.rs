@@ -9,6 +9,7 @@ use kumade_net::{clock, stamp, udp};
 use kumade_probe_train::{MarkedArrival, MarkedTrain};
 use kumade_units::Span;
 use std::io::{self, ErrorKind};
+use std::net::UdpSocket;
 
 impl UdpProbes {
     /// Sends marked train `number` of the session. Returns the places of the packets that left. Blocks for the train's duration.
@@ -18,6 +19,7 @@ impl UdpProbes {
     pub fn send_marked(&mut self, number: u32, train: &MarkedTrain) -> Result<Vec<u32>, Error> {
         train.check()?;
         self.begin_sending()?;
+        self.are_rejections_expected = true;
         let pacer = Pacer::starting_in(START_DELAY);
         let give_up = pacer.instant_at(train.duration() + SEND_SLACK);
         let mut sent = Vec::with_capacity(train.marks.len());
@@ -32,7 +34,7 @@ impl UdpProbes {
                 break;
             }
             let payload = &self.packet[..PROBE_HEADER_BYTES];
-            match udp::send_marked(&self.socket, payload, mark.ds_field, mark.hop_limit) {
+            match send_one(&self.socket, payload, mark.ds_field, mark.hop_limit) {
                 Ok(()) => {
                     sent.push(index);
                     self.transmit_stamps.advance_keys(1);
@@ -86,7 +88,7 @@ impl UdpProbes {
                     }
                     self.wait_for_packets(deadline, Span::ZERO)?;
                 }
-                Err(error) if udp::is_packet_specific(&error) => {}
+                Err(error) if udp::is_packet_specific(&error) || is_rejection(&error) => {}
                 Err(error) => return Err(Error::io("receive marked packets by UDP from", self.peer)(error)),
             }
         }
@@ -112,7 +114,23 @@ impl UdpProbes {
     }
 }
 
-/// Whether the next packet may be sent: this one found no room, or a rule of this host's own packet filter drops what is marked like that.
+/// Sends a marked packet. Where the kernel reports instead that an earlier one was rejected, which firewalls do with some marks, it is sent all the
+/// same.
+pub(super) fn send_one(socket: &UdpSocket, payload: &[u8], ds_field: u8, hop_limit: Option<u8>) -> io::Result<()> {
+    let send = || udp::send_marked(socket, payload, ds_field, hop_limit);
+    send().or_else(|error| if is_rejection(&error) { send() } else { Err(error) })
+}
+
+/// Whether an ICMP message has said that a packet was not delivered.
+fn is_rejection(error: &io::Error) -> bool {
+    use ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+    matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
+}
+
+/// Whether the next packet may be sent: this one found no room, or a rule of this host's own packet filter drops what is marked like that, or that
+/// of a router rejects it.
 fn is_of_one_packet(error: &io::Error) -> bool {
-    udp::is_packet_specific(error) || matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::WouldBlock)
+    udp::is_packet_specific(error)
+        || is_rejection(error)
+        || matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::WouldBlock)
 }

@@ -1,0 +1,130 @@
+use crate::headers::protocol;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A UDP packet that an ICMP error quotes from its IP header on: as it came to the router which sent that (RFC 792, RFC 1812 4.3.2.3, RFC 4443).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuotedUdp<'b> {
+    /// The octet of DSCP and ECN.
+    pub ds_field: u8,
+    /// Where it was to go.
+    pub destination: IpAddr,
+    /// To which port.
+    pub destination_port: u16,
+    /// From which port.
+    pub source_port: u16,
+    /// What is quoted of its payload, which may be nothing.
+    pub payload: &'b [u8],
+}
+
+/// Destination unreachable and time exceeded.
+const ICMP_ERRORS: [u8; 2] = [3, 11];
+/// The same.
+const ICMPV6_ERRORS: [u8; 2] = [1, 3];
+/// Of ICMP, before what is quoted.
+const ICMP_HEADER_BYTES: usize = 8;
+const UDP_HEADER_BYTES: usize = 8;
+
+impl<'b> QuotedUdp<'b> {
+    /// Reads an ICMP or ICMPv6 message from its own header on; none unless it says that a UDP packet could not be delivered, or that its time was
+    /// over. IPv6 extension headers in a quote are not followed.
+    pub fn from_icmp(message: &'b [u8], is_v6: bool) -> Option<Self> {
+        let errors = if is_v6 { ICMPV6_ERRORS } else { ICMP_ERRORS };
+        if !errors.contains(message.first()?) {
+            return None;
+        }
+        let quote = message.get(ICMP_HEADER_BYTES..)?;
+        let (ds_field, protocol, destination, header_bytes) = if is_v6 { read_v6(quote)? } else { read_v4(quote)? };
+        let (udp, payload) = quote.get(header_bytes..)?.split_at_checked(UDP_HEADER_BYTES)?;
+        (protocol == protocol::UDP).then(|| QuotedUdp {
+            ds_field,
+            destination,
+            source_port: u16::from_be_bytes([udp[0], udp[1]]),
+            destination_port: u16::from_be_bytes([udp[2], udp[3]]),
+            payload,
+        })
+    }
+}
+
+/// DSCP and ECN, protocol, destination, length of the header.
+type QuotedHeader = (u8, u8, IpAddr, usize);
+
+fn read_v4(quote: &[u8]) -> Option<QuotedHeader> {
+    let header: &[u8; 20] = quote.first_chunk()?;
+    let [.., a, b, c, d] = *header;
+    let header_bytes = usize::from(header[0] & 0x0f) * 4;
+    let is_valid = header[0] >> 4 == 4 && header_bytes >= header.len();
+    is_valid.then_some((header[1], header[9], Ipv4Addr::new(a, b, c, d).into(), header_bytes))
+}
+
+fn read_v6(quote: &[u8]) -> Option<QuotedHeader> {
+    let header: &[u8; 40] = quote.first_chunk()?;
+    let destination: &[u8; 16] = header.last_chunk()?;
+    let ds_field = header[0] << 4 | header[1] >> 4;
+    (header[0] >> 4 == 6).then_some((ds_field, header[6], Ipv6Addr::from(*destination).into(), header.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// An ICMP message of this type that quotes this of a packet to port 7272.
+    fn message(is_v6: bool, icmp_type: u8, ds_field: u8, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![icmp_type, 0, 0, 0, 0, 0, 0, 0];
+        match is_v6 {
+            true => {
+                bytes.extend([0x60 | ds_field >> 4, ds_field << 4, 0, 0, 0, 32, protocol::UDP, 1]);
+                bytes.extend([[0x20; 16], [0xfd; 16]].concat());
+            }
+            false => {
+                // With an option of four bytes.
+                bytes.extend([0x46, ds_field, 0, 56, 0, 0, 0, 0, 1, protocol::UDP, 0, 0]);
+                bytes.extend([10, 0, 0, 1, 192, 0, 2, 9, 1, 1, 1, 1]);
+            }
+        }
+        bytes.extend([0x9c, 0xb0, 0x1c, 0x68, 0, 32, 0, 0]);
+        bytes.extend(payload);
+        bytes
+    }
+
+    #[test]
+    fn a_quote_shows_the_packet_as_it_was() {
+        for is_v6 in [false, true] {
+            let [unreachable, exceeded] = if is_v6 { ICMPV6_ERRORS } else { ICMP_ERRORS };
+            for icmp_type in [unreachable, exceeded] {
+                for ds_field in [0, 0b1011_1010, 0xff] {
+                    let bytes = message(is_v6, icmp_type, ds_field, &[7; 24]);
+                    let destination = match is_v6 {
+                        true => IpAddr::from([0xfd; 16]),
+                        false => IpAddr::from([192, 0, 2, 9]),
+                    };
+                    let expected = QuotedUdp {
+                        ds_field,
+                        destination,
+                        destination_port: 7272,
+                        source_port: 40112,
+                        payload: &[7; 24],
+                    };
+                    assert_eq!(QuotedUdp::from_icmp(&bytes, is_v6), Some(expected));
+                    // What RFC 792 demands at least: eight octets behind the IP header.
+                    let short = QuotedUdp::from_icmp(&bytes[..bytes.len() - 24], is_v6);
+                    assert_eq!(short, Some(QuotedUdp { payload: &[], ..expected }));
+                    assert_eq!(QuotedUdp::from_icmp(&bytes[..bytes.len() - 25], is_v6), None);
+                }
+            }
+            // Echo requests quote nothing.
+            assert_eq!(QuotedUdp::from_icmp(&message(is_v6, if is_v6 { 128 } else { 8 }, 0, &[]), is_v6), None);
+            assert_eq!(QuotedUdp::from_icmp(&message(!is_v6, 3, 0, &[]), is_v6), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(mut bytes in prop::collection::vec(any::<u8>(), 0..120), is_v6: bool) {
+            if let Some(first) = bytes.first_mut() {
+                *first = 3;
+            }
+            QuotedUdp::from_icmp(&bytes, is_v6);
+        }
+    }
+}
