@@ -205,14 +205,11 @@ fn send_upstream(
     peer.send(&ClientMessage::ReceiveMarked { number, train: train.clone(), timeout }, OPERATION)?;
     pacing::sleep_until(clock::monotonic() + ANNOUNCEMENT_DELAY);
     let sent = probes.send_marked(number, train);
-    let answer = peer.receive(peer.answer_deadline(timeout + ANSWER_TIMEOUT), OPERATION)?;
-    match (sent, answer) {
-        (Ok(sent), ServerMessage::ReceivedMarked { number: n, arrivals }) if n == number => {
-            Ok(Ok(MarkedRecord { sent, arrivals }))
+    match peer.receive(peer.answer_deadline(timeout + ANSWER_TIMEOUT), OPERATION)? {
+        ServerMessage::ReceivedMarked { number: n, arrivals } if n == number => {
+            Ok(sent.map(|sent| MarkedRecord { sent, arrivals }).map_err(|error| error.to_string()))
         }
-        (Err(error), ServerMessage::ReceivedMarked { number: n, .. }) if n == number => Ok(Err(error.to_string())),
-        (_, ServerMessage::Failed { number: n, reason }) if n == number => Ok(Err(peer.printable(&reason))),
-        _ => Err(peer.protocol_violation(OPERATION)),
+        other => failure_reason(peer, number, &other).map(Err),
     }
 }
 
@@ -225,12 +222,18 @@ fn receive_downstream(
 ) -> Result<Result<MarkedRecord, String>, Error> {
     peer.send(&ClientMessage::SendMarked { number, train: train.clone() }, OPERATION)?;
     let arrivals = probes.receive_marked(number, train, timeout + peer.round_trip);
-    match (arrivals, peer.receive(peer.answer_deadline(SEND_SLACK + ANSWER_TIMEOUT), OPERATION)?) {
-        (Ok(arrivals), ServerMessage::SentMarked { number: n, sent }) if n == number => {
-            Ok(Ok(MarkedRecord { sent, arrivals }))
+    match peer.receive(peer.answer_deadline(SEND_SLACK + ANSWER_TIMEOUT), OPERATION)? {
+        ServerMessage::SentMarked { number: n, sent } if n == number => {
+            Ok(arrivals.map(|arrivals| MarkedRecord { sent, arrivals }).map_err(|error| error.to_string()))
         }
-        (Err(error), ServerMessage::SentMarked { number: n, .. }) if n == number => Ok(Err(error.to_string())),
-        (_, ServerMessage::Failed { number: n, reason }) if n == number => Ok(Err(peer.printable(&reason))),
+        other => failure_reason(peer, number, &other).map(Err),
+    }
+}
+
+/// Why the server could not carry train `number`, where its answer is that.
+fn failure_reason(peer: &ServerConnection, number: u32, answer: &ServerMessage) -> Result<String, Error> {
+    match answer {
+        ServerMessage::Failed { number: n, reason } if *n == number => Ok(peer.printable(reason)),
         _ => Err(peer.protocol_violation(OPERATION)),
     }
 }

@@ -2,9 +2,9 @@
 
 mod checks;
 mod direction;
-mod hop_trace;
 mod hop_tracing;
 mod marking;
+mod next_hops;
 mod path;
 mod phase;
 

@@ -1,3 +1,5 @@
+mod mtu;
+
 use crate::dataplane::config::{NodeError, RemoteConfig};
 use crate::dataplane::notice::RemoteChange;
 use crate::dataplane::outer_headers::OuterHeaders;
@@ -7,11 +9,11 @@ use crate::dataplane::statistics::{RemotePath, RemoteStatus};
 use crate::message::{Data, DataHeader, Message, Probe};
 use crate::{
     ArrivedData, Bond, DelayRange, OuterTransport, OutgoingPacket, PathEvent, PathId, PathPolicy, PathReceiver,
-    PathSet, PathState, PathStatus, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
+    PathSet, PathState, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
 };
 use kumade_link::Label;
 use kumade_noise_session::{PeerId, Route};
-use kumade_packet::{Classification, DsField, Ecn, PayloadKind};
+use kumade_packet::{DsField, Ecn, PayloadKind};
 use kumade_units::{ConfigError, Rate, Span, Time};
 use std::ops::DerefMut;
 
@@ -19,8 +21,6 @@ use std::ops::DerefMut;
 const PROBE_BYTES: u16 = 32;
 /// Connections that bring no packet for so long are not used by the peer.
 const CONNECTION_IDLE_TIMEOUT: Span = Span::from_secs(1);
-/// Of so many flows, one packet each is kept until it is certain what passes.
-const MAX_KEPT_OVERSIZED_PACKETS: usize = 32;
 /// Hosts are told of packets that some path passes no more often.
 const MTU_ADVICE_INTERVAL: Span = Span::from_millis(10);
 /// A peer is not lost for so long after its paths began anew with other settings: they are probed meanwhile.
@@ -386,111 +386,6 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             }
         }
         None
-    }
-
-    /// An answer to a probe of a path's MTU, or a probe.
-    fn next_mtu_message(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
-        while let Some((path, number)) = self.mtus.take_answer() {
-            if let Some(to) = self.routes[path.index()] {
-                return Some(UnsealedDatagram {
-                    path,
-                    route: to,
-                    ds_field: DsField::default(),
-                    datagram: encode_message(&Message::MtuAnswer(number), buffers),
-                });
-            }
-        }
-        if !self.mtus.is_due(now) {
-            return None;
-        }
-        for path in PathId::all().take(self.routes.len()) {
-            let Some(PathStatus { round_trip, rate, .. }) = self.bond.status(path) else { continue };
-            let mtu_before = self.mtus.mtu(path);
-            let query = self.mtus.poll(path, round_trip, rate, now);
-            if self.mtus.mtu(path).is_some_and(|mtu| mtu_before.is_some_and(|before| mtu < before)) {
-                self.bond.undo_rate_reduction(path, now);
-            }
-            self.apply_mtu(path, now);
-            if let (Some(query), Some(to)) = (query, self.routes[path.index()]) {
-                return Some(UnsealedDatagram {
-                    path,
-                    route: to,
-                    ds_field: DsField::default(),
-                    datagram: encode_message(&Message::MtuProbe(query), buffers),
-                });
-            }
-        }
-        None
-    }
-
-    /// The kernel has refused a datagram to the peer, because it is too long for the interface.
-    pub(crate) fn record_send_refusal(&mut self, to: Route, bytes: usize, now: Time) {
-        if let Some(path) = PathId::new(to.path) {
-            self.mtus.record_refusal(path, bytes, now);
-            self.apply_mtu(path, now);
-        }
-    }
-
-    /// A path's interface takes packets of this length from now on.
-    pub(crate) fn set_interface_mtu(&mut self, path: usize, mtu: u32, now: Time) {
-        let Some(Some(before)) = self.config.interface_mtus.get_mut(path) else { return };
-        let is_other = std::mem::replace(before, mtu) != mtu;
-        let Some(path) = PathId::all().nth(path).filter(|_| is_other) else { return };
-        let config = &self.config.bond.paths[path.index()];
-        if config.transport != OuterTransport::Tcp {
-            self.mtus.set_transport(path, Some(mtu), config.overhead_bytes, now);
-            if self.bond.status(path).is_some_and(|status| status.state == PathState::Up) {
-                self.mtus.path_up(path, now);
-            }
-            self.apply_mtu(path, now);
-        }
-    }
-
-    /// Whether a path passes less than before, since this was last asked.
-    pub(crate) fn take_mtu_reduction(&mut self) -> bool {
-        self.mtus.take_reduction()
-    }
-
-    /// Has only those packets sent on a path that it passes.
-    fn apply_mtu(&mut self, path: PathId, now: Time) {
-        self.bond.set_max_bytes(path, self.mtus.max_packet_bytes(path), now);
-    }
-
-    /// The longest packet of hosts that all paths pass, in bytes, as far as is known or expected.
-    pub(crate) fn mtu(&self) -> Option<u32> {
-        self.mtus.common_max_packet_bytes().map(|mtu| mtu.min(self.config.max_packet_bytes))
-    }
-
-    /// How many packets were too long for all paths since this was last asked, and the ICMP errors that tell their hosts, once it is
-    /// certain what passes: until then one of each flow is kept, since its host may repeat it only seconds later.
-    pub(crate) fn take_oversized(&mut self) -> (u64, Vec<Vec<u8>>) {
-        let mut count = 0;
-        while let Some(packet) = self.bond.take_oversized() {
-            count += 1;
-            self.keep_oversized(packet);
-        }
-        if self.oversized.is_empty() {
-            return (count, Vec::new());
-        }
-        let is_certain = PathId::all().take(self.routes.len()).all(|path| {
-            let is_up = self.bond.status(path).is_some_and(|status| status.state == PathState::Up);
-            !is_up || self.mtus.is_settled(path)
-        });
-        if !is_certain {
-            return (count, Vec::new());
-        }
-        let (mtu, packets) = (self.mtu().unwrap_or(u32::MAX), self.oversized.drain(..));
-        let too_long = packets.filter(|packet| packet.len() as u32 > mtu);
-        (count, too_long.filter_map(|packet| kumade_packet::packet_too_big(packet.bytes(), mtu)).collect())
-    }
-
-    fn keep_oversized(&mut self, packet: PacketBuffer<B>) {
-        let flow = |packet: &PacketBuffer<B>| Classification::from_packet(packet.bytes()).selector;
-        let of_packet = flow(&packet);
-        self.oversized.retain(|kept| flow(kept) != of_packet);
-        if self.oversized.len() < MAX_KEPT_OVERSIZED_PACKETS {
-            self.oversized.push(packet);
-        }
     }
 
     fn next_transmission(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
