@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const CONTROLLERS: [&str; 3] = ["bic", "compound", "vegas"];
+const CONTROLLERS: [&str; 5] = ["bic", "compound", "dctcp", "prague", "vegas"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -24,14 +24,19 @@ typedef __u32 __wsum;
 #define TCP_CA_NAME_MAX 16
 #define TCP_CONG_NON_RESTRICTED 1 // usable by sockets without privilege
 #define TCP_CA_Open 0
+#define TCP_CA_Recovery 3
 #define TCP_CA_Loss 4
 #define CA_EVENT_TX_START 0
 #define CA_EVENT_CWND_RESTART 1
+#define CA_EVENT_LOSS 3
+#define SK_PACING_NONE 0
+#define SK_PACING_NEEDED 1
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-// Complete, since the kernel's functions take one.
 struct sock {
+	__u32 sk_pacing_status;
+	unsigned long sk_pacing_rate; // in bytes a second
 };
 
 struct inet_connection_sock {
@@ -42,6 +47,12 @@ struct inet_connection_sock {
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	__u32 snd_nxt;
+	__u32 snd_una;
+	__u32 mss_cache;
+	__u32 srtt_us; // in eighths of a microsecond
+	__u32 packets_out;
+	__u32 delivered;
+	__u32 delivered_ce; // of these, those that arrived as CE
 	__u32 snd_ssthresh;
 	__u32 snd_cwnd;
 	__u32 snd_cwnd_clamp;
@@ -54,6 +65,13 @@ struct ack_sample {
 	__s32 rtt_us;
 };
 
+struct rate_sample {
+	__u32 prior_delivered; // what had been delivered when the packet that was acknowledged last was sent
+	__s32 delivered;       // since then; negative where nothing was acknowledged
+	__u32 acked_sacked;
+	__u32 prior_in_flight;
+};
+
 #pragma clang attribute pop
 
 // Matched with the kernel's by the names of its members when it is registered.
@@ -62,7 +80,9 @@ struct tcp_congestion_ops {
 	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
 	void (*set_state)(struct sock *sk, __u8 new_state);
 	void (*cwnd_event)(struct sock *sk, __u32 event);
+	void (*in_ack_event)(struct sock *sk, __u32 flags);
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
 	__u32 (*undo_cwnd)(struct sock *sk);
 	void (*init)(struct sock *sk);
 	__u32 flags;

@@ -88,6 +88,24 @@ impl LoadedController {
         Self::load(Controller::Vegas)
     }
 
+    /// DCTCP (RFC 8257), called `kumade_dctcp`. It takes exact counts of marks: both hosts use AccECN (RFC 9768), as
+    /// `net.ipv4.tcp_ecn` 3 has it since Linux 6.18.
+    ///
+    /// # Errors
+    /// As [`LoadedController::compound`].
+    pub fn dctcp() -> Result<Self, SetupError> {
+        Self::load(Controller::Dctcp)
+    }
+
+    /// A congestion control for L4S (RFC 9331; draft-briscoe-iccrg-prague-congestion-control), called `kumade_prague`. It takes
+    /// AccECN as [`LoadedController::dctcp`] does, and somebody who re-marks its packets from ECT(0), as the kernel sends them, to ECT(1).
+    ///
+    /// # Errors
+    /// As [`LoadedController::compound`].
+    pub fn prague() -> Result<Self, SetupError> {
+        Self::load(Controller::Prague)
+    }
+
     /// The name for [`set`].
     pub fn name(&self) -> &'static str {
         self.controller.name()

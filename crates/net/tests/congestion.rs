@@ -38,6 +38,16 @@ fn loaded_bic_carries_bytes_and_is_gone_afterwards() {
 }
 
 #[test]
+fn loaded_dctcp_carries_bytes_and_is_gone_afterwards() {
+    carries_bytes_and_is_gone_afterwards(LoadedController::dctcp);
+}
+
+#[test]
+fn loaded_prague_carries_bytes_and_is_gone_afterwards() {
+    carries_bytes_and_is_gone_afterwards(LoadedController::prague);
+}
+
+#[test]
 fn loaded_vegas_carries_bytes_and_is_gone_afterwards() {
     carries_bytes_and_is_gone_afterwards(LoadedController::vegas);
 }

@@ -2,10 +2,11 @@ use crate::count::ByteCount;
 use hdrhistogram::Histogram;
 use kumade_link::queue::QueueConfig;
 use kumade_link::{Delivery, Label, Link, LinkConfig, Recording, invert_bit};
-use kumade_packet::ecn;
+use kumade_packet::{Classification, ecn};
 use kumade_packet_loop::Buffer;
 use kumade_units::{Span, Time};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 
 /// Packets are taken as ordered once they are this old: longer than a packet takes from its stamp to the ring.
 pub(crate) const ORDERING_DELAY: Span = Span::from_micros(50);
@@ -30,8 +31,8 @@ pub(crate) struct DirectedLink {
     /// From other hosts than the measuring one.
     cross_packets: ByteCount,
     punctuality: PunctualityLog,
-    /// How long packets spent in the queue and in service.
-    waits: WaitHistogram,
+    /// How long packets spent in the queue and in service, by the address that they came from.
+    waits: BTreeMap<IpAddr, WaitHistogram>,
     pub(crate) unroutable: u64,
     pub(crate) refused: u64,
 }
@@ -93,7 +94,7 @@ impl DirectedLink {
             max_pending_time: patience,
             cross_packets: ByteCount::default(),
             punctuality: PunctualityLog::default(),
-            waits: WaitHistogram::default(),
+            waits: BTreeMap::new(),
             unroutable: 0,
             refused: 0,
         })
@@ -186,12 +187,15 @@ impl DirectedLink {
         if let Some(bit) = delivery.inverted_bit {
             invert_bit(&mut delivery.packet, bit);
         }
-        self.waits.record(delivery.due - delivery.arrival - self.bottleneck.config().delay);
+        if let Some(selector) = Classification::from_packet(&delivery.packet).selector {
+            let wait = delivery.due - delivery.arrival - self.bottleneck.config().delay;
+            self.waits.entry(selector.source).or_default().record(wait);
+        }
         Some(delivery)
     }
 
-    /// How long packets waited since the last call.
-    pub(crate) fn take_waits(&mut self) -> WaitHistogram {
+    /// How long packets waited since the last call, by the address that they came from.
+    pub(crate) fn take_waits(&mut self) -> BTreeMap<IpAddr, WaitHistogram> {
         std::mem::take(&mut self.waits)
     }
 
@@ -240,6 +244,16 @@ impl Default for WaitHistogram {
 impl WaitHistogram {
     fn record(&mut self, wait: Span) {
         self.0.saturating_record(wait.as_nanos().max(0) as u64);
+    }
+
+    /// Adds those of `other`.
+    pub fn add(&mut self, other: &WaitHistogram) {
+        self.0 += &other.0;
+    }
+
+    /// Their mean.
+    pub fn mean(&self) -> Span {
+        Span::from_nanos(self.0.mean() as i64)
     }
 
     /// Packets that came out.

@@ -39,6 +39,7 @@ use kumade_net::namespace::Namespace;
 use kumade_packet_loop::{Buffer, PacketThread};
 use kumade_units::{Direction, Rate, Span, Time};
 use shard::{Attachment, NetworkShard};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::thread;
 
@@ -176,11 +177,11 @@ impl Network {
         self.run_on_packet_thread(move |shard| shard.drops(direction))
     }
 
-    /// How long packets waited at the bottleneck since the last call, or since the beginning.
+    /// How long packets waited at the bottleneck since the last call, or since the beginning, by the address that they came from.
     ///
     /// # Errors
     /// The packet thread has ended.
-    pub fn take_waits(&self, direction: Direction) -> Result<WaitHistogram, NetworkError> {
+    pub fn take_waits(&self, direction: Direction) -> Result<BTreeMap<IpAddr, WaitHistogram>, NetworkError> {
         self.run_on_packet_thread(move |shard| shard.link(direction).take_waits())
     }
 
@@ -242,5 +243,5 @@ fn build_host(spec: &HostSpec) -> Result<(Host, Attachment), NetworkError> {
     let device = namespace.run(|| Device::new(Host::DEVICE, Some(spec.v4), spec.v6))??;
     let addresses = std::iter::once(IpAddr::V4(spec.v4)).chain(spec.v6.map(IpAddr::V6)).collect();
     let host = Host { name: spec.name.clone(), v4: spec.v4, v6: spec.v6, namespace };
-    Ok((host, Attachment { device, addresses, access: spec.access.clone() }))
+    Ok((host, Attachment { device, addresses, ect: spec.ect, access: spec.access.clone() }))
 }

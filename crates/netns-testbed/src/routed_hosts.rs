@@ -19,7 +19,7 @@ pub(crate) struct LineSettings {
 /// The addresses of one end of line `line`.
 pub(crate) fn line_end(line: u8, end: u8) -> HostSpec {
     let v6 = Ipv6Addr::new(0xfd78, 0, 0, line.into(), 0, 0, 0, end.into());
-    HostSpec { name: String::new(), v4: Ipv4Addr::new(10, 78, line, end), v6: Some(v6), access: Vec::new() }
+    HostSpec { name: String::new(), v4: Ipv4Addr::new(10, 78, line, end), v6: Some(v6), ect: None, access: Vec::new() }
 }
 
 /// Lets the calling thread's namespace forward packets.

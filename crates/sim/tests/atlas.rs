@@ -4,7 +4,8 @@
 //! The tables, one for each transport, are committed snapshots, of paths drawn from seeds that nothing was tuned with. `cargo
 //! run -p kumade-sim --example atlas` shows the same of those that may tune.
 
-use kumade_estimate::MethodSettings;
+use kumade_estimate::{MethodSettings, Reason};
+use kumade_measurement::report::DirectionReport;
 use kumade_probe_train::Transport;
 use kumade_sim::atlas::{DrawnPath, KindResults, PathKind, PathResult, Seeds};
 use std::fmt::Write;
@@ -66,7 +67,40 @@ fn table(transport: Transport) -> String {
 fn measure(kind: PathKind, transport: Transport) -> KindResults {
     let verdict = |number| {
         let path = DrawnPath::new(kind, Seeds::Evaluation.seed(number));
-        PathResult::evaluate(&path, &path.measure(transport, &MethodSettings::default()).expect("it can be measured"))
+        let measured = path.measure(transport, &MethodSettings::default()).expect("it can be measured");
+        let contradiction = contradiction(&measured.report);
+        assert!(contradiction.is_none(), "{kind}, path {number}: {contradiction:?} in {:#?}", measured.report);
+        PathResult::evaluate(&path, &measured)
     };
     KindResults::from_results(&(0..PATHS).map(verdict).collect::<Vec<_>>())
+}
+
+/// What a report must not say beside the rest of it, whatever the path is.
+fn contradiction(report: &DirectionReport) -> Option<&'static str> {
+    let available = report.available_bits_per_second;
+    let fastest = report.fastest_arrival_bits_per_second;
+    let is_faster = |rate| fastest.is_some_and(|fastest| rate > fastest);
+    let has_flow_queueing = matches!(report.reason, Some(Reason::FairShareOfFlow | Reason::FairShareOfHost));
+    let capacity = report.capacity.as_ref();
+    let rules = [
+        (available.is_some_and(|found| is_faster(found.high)), "the interval ends above the fastest arrival"),
+        (report.at_most_bits_per_second.is_some_and(is_faster), "the upper bound lies above the fastest arrival"),
+        (report.at_least_bits_per_second.is_some_and(is_faster), "the lower bound lies above the fastest arrival"),
+        (
+            available.zip(report.fair_share_bits_per_second).is_some_and(|(found, share)| found.value > share.value),
+            "more is available than the fair share of a flow",
+        ),
+        (
+            has_flow_queueing
+                && capacity.is_some_and(|found| found.bottleneck_bits_per_second.is_some() || found.shaper.is_some()),
+            "a capacity or a token bucket beside flows that have queues of their own",
+        ),
+        (available.is_some() && report.reason.is_some(), "a value, and why there is none"),
+        (available.is_none() && report.reason.is_none(), "no value, and no reason"),
+        (
+            available.is_some_and(|found| found.low > found.value || found.value > found.high),
+            "the value outside of its interval",
+        ),
+    ];
+    rules.into_iter().find_map(|(is_broken, rule)| is_broken.then_some(rule))
 }

@@ -219,8 +219,7 @@ impl CaseSection {
     fn check_real_time(&self) -> Result<(), String> {
         let is_simple =
             self.attack.as_ref().is_none_or(|attack| attack.conceals_marks.is_none() && !attack.ect && !attack.l4s);
-        let needs_marks = self.bulk.iter().any(ConnectionGroup::needs_marks);
-        reject_if(!is_simple || needs_marks || self.rate_change.is_some(), || {
+        reject_if(!is_simple || self.rate_change.is_some(), || {
             format!("{}: this runs in virtual time only; add --virtual, or choose other cases", self.label)
         })
     }

@@ -122,7 +122,7 @@ impl ContentionCounters {
     ) -> Result<Self, NetworkError> {
         let retransmitted = |group| retransmitted_segments(network.host(&sender_host_name(group))?);
         Ok(ContentionCounters {
-            snapshot: CounterSnapshot::take(network, bulk)?,
+            snapshot: CounterSnapshot::take(network, point.case.bulk.len(), bulk)?,
             attack_bytes: attack.map_or((0, 0), |attack| (attack.sent_bytes(), attack.received_bytes())),
             retransmitted_packets: (0..point.case.bulk.len()).map(retransmitted).sum::<Result<_, _>>()?,
         })

@@ -86,7 +86,7 @@ impl FairnessFile {
         let (shared, mut cases) = self.read_network(text.as_deref(), &overrides.rows)?;
         check_cases(&cases)?;
         if !self.virtual_time {
-            self.check_kernel(&cases)?;
+            self.check_kernel()?;
         }
         cases.iter_mut().try_for_each(|case| set_queues(case, &self.disciplines))?;
         Ok(FairnessExperiment {
@@ -193,11 +193,8 @@ impl FairnessFile {
     }
 
     /// What only a virtual network has.
-    fn check_kernel(&self, cases: &[FairnessCase]) -> Result<(), String> {
+    fn check_kernel(&self) -> Result<(), String> {
         let try_virtual = "run it with --virtual";
-        if let Some(group) = cases.iter().flat_map(|case| &case.groups).find(|group| group.needs_marks()) {
-            return Err(format!("{} is the simulator's alone; {try_virtual}", group.control));
-        }
         let is_static = |discipline: &DisciplineChoice| discipline.name() == DisciplineChoice::STATIC_FAIR_CODEL;
         reject_if(self.disciplines.iter().any(is_static), || {
             // In real time, ports are not known before the connections are open.

@@ -10,8 +10,9 @@ use anyhow::Context;
 use kumade_link::LinkConfig;
 use kumade_link::queue::QueueConfig;
 use kumade_net::congestion::LoadedController;
+use kumade_net::interface::disable_offloads;
 use kumade_net::{SetupError, clock};
-use kumade_netns_testbed::{AccessSpec, HostSpec, Network, NetworkError, NetworkSpec, Traffic};
+use kumade_netns_testbed::{AccessSpec, Host, HostSpec, Network, NetworkError, NetworkSpec, Traffic, WaitHistogram};
 use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{ConfigError, Direction, Rate, Span, Time};
 use std::thread;
@@ -41,6 +42,8 @@ pub(crate) const RECEIVER_HOST: &str = "receiver";
 const UNLIMITED_RATE: Rate = Rate::from_mbit(100_000);
 /// The queue of the down direction, which carries only acknowledgements.
 const REVERSE_QUEUE_BYTES: u64 = 1 << 20;
+/// `net.ipv4.tcp_ecn`: AccECN (RFC 9768) is requested and accepted.
+const TCP_ECN_ACCURATE: &str = "3";
 
 impl KernelControllers {
     /// Loads the congestion controls that these groups need.
@@ -51,7 +54,13 @@ impl KernelControllers {
         groups: impl Iterator<Item = &'a ConnectionGroup> + Clone,
     ) -> Result<Self, RunError> {
         let mut loaded = Vec::new();
-        for control in [CongestionControl::Compound, CongestionControl::Bic, CongestionControl::Vegas] {
+        for control in [
+            CongestionControl::Compound,
+            CongestionControl::Bic,
+            CongestionControl::Vegas,
+            CongestionControl::Dctcp,
+            CongestionControl::Prague,
+        ] {
             if groups.clone().any(|group| group.control == control) {
                 let load = load_control(control).with_context(|| {
                     format!(
@@ -114,17 +123,15 @@ impl KernelControllers {
     }
 }
 
-/// None for those that are built into any kernel, and for those that [`ConnectionGroup::needs_marks`], which run in virtual time only.
+/// None for those that are built into any kernel.
 fn load_control(control: CongestionControl) -> Result<Option<(CongestionControl, LoadedController)>, SetupError> {
     let loaded = match control {
         CongestionControl::Compound => LoadedController::compound()?,
         CongestionControl::Bic => LoadedController::bic()?,
         CongestionControl::Vegas => LoadedController::vegas()?,
-        CongestionControl::NewReno
-        | CongestionControl::Cubic
-        | CongestionControl::Bbr
-        | CongestionControl::Dctcp
-        | CongestionControl::Prague => return Ok(None),
+        CongestionControl::Dctcp => LoadedController::dctcp()?,
+        CongestionControl::Prague => LoadedController::prague()?,
+        CongestionControl::NewReno | CongestionControl::Cubic | CongestionControl::Bbr => return Ok(None),
     };
     Ok(Some((control, loaded)))
 }
@@ -138,6 +145,8 @@ pub(crate) struct CounterSnapshot {
     pub(crate) drops: DropCounts,
     /// Queueing delay since the last one.
     pub(crate) queueing: Option<DelayQuantiles>,
+    /// That of each group of connections, as its mean and its 99th percentile.
+    pub(crate) group_queueing: Vec<Option<(f64, f64)>>,
     /// Packets that were lost because the lab read them too late.
     pub(crate) missed_packets: u64,
 }
@@ -147,16 +156,23 @@ impl CounterSnapshot {
     ///
     /// # Errors
     /// The network has ended.
-    pub(crate) fn take(network: &Network, connections: &[Traffic]) -> Result<Self, NetworkError> {
+    pub(crate) fn take(network: &Network, groups: usize, connections: &[Traffic]) -> Result<Self, NetworkError> {
         let drops = network.drops(Direction::Up)?;
         let back = network.drops(Direction::Down)?;
         let waits = network.take_waits(Direction::Up)?;
+        let mut all = WaitHistogram::default();
+        waits.values().for_each(|own| all.add(own));
+        let group_waits = |group| -> Result<_, NetworkError> {
+            let own = waits.get(&network.host(&sender_host_name(group))?.v4.into());
+            Ok(own.map(|own| (own.mean().as_secs_f64(), own.quantile(0.99).as_secs_f64())))
+        };
         Ok(CounterSnapshot {
             time: clock::realtime(),
             delivered_bytes: connections.iter().map(Traffic::received_bytes).collect(),
             forwarded_bytes: drops.packets.forwarded.bytes,
             drops: DropCounts::from_counters(&drops.packets),
-            queueing: DelayQuantiles::from_quantiles(waits.packets(), |part| waits.quantile(part)),
+            queueing: DelayQuantiles::from_quantiles(all.packets(), |part| all.quantile(part)),
+            group_queueing: (0..groups).map(group_waits).collect::<Result<_, _>>()?,
             missed_packets: drops.missed + back.missed,
         })
     }
@@ -184,7 +200,11 @@ pub(crate) fn build_network(
             Ok::<_, ConfigError>(AccessSpec { link, cross_traffic })
         };
         let access = group_access_hop(group).iter().chain(&group.hops).map(access).collect::<Result<_, _>>()?;
-        Ok::<_, ConfigError>(HostSpec { access, ..HostSpec::with_number(&sender_host_name(index), index as u8 + 2) })
+        Ok::<_, ConfigError>(HostSpec {
+            ect: group.ect(),
+            access,
+            ..HostSpec::with_number(&sender_host_name(index), index as u8 + 2)
+        })
     };
     let other = |(index, name): (usize, &&str)| Ok(HostSpec::with_number(name, (groups.len() + index) as u8 + 2));
     let hosts = groups.iter().enumerate().map(host).chain(others.iter().enumerate().map(other));
@@ -198,7 +218,18 @@ pub(crate) fn build_network(
     for host in spec.left.iter().chain(&spec.right) {
         host_settings::set_tcp_buffers(network.host(&host.name)?, host_settings::WINDOW_BYTES)?;
     }
+    for (index, _) in groups.iter().enumerate().filter(|(_, group)| group.ect().is_some()) {
+        [&sender_host_name(index), RECEIVER_HOST].into_iter().try_for_each(|name| count_marks(network.host(name)?))?;
+    }
     Ok(network)
+}
+
+/// Prepares a host for senders that live on marks: its receivers tell exactly how many there were, and segments leave one by one, as
+/// they are paced, not in bursts of a millisecond.
+fn count_marks(host: &Host) -> anyhow::Result<()> {
+    host_settings::write_sysctls(&host.namespace, &[("tcp_ecn", TCP_ECN_ACCURATE.to_owned())])
+        .context("AccECN takes Linux 6.18; run this with --virtual")?;
+    Ok(host.namespace.run(|| disable_offloads(Host::DEVICE))??)
 }
 
 /// The delay and the rate that a group's senders have of their own: a link that they share here, with the rate of all.

@@ -36,9 +36,9 @@ fn observe(
 ) -> anyhow::Result<(FairnessObservation, u64)> {
     let connections = kernel.open_connections(&point.case.groups, point.run, network)?;
     thread::sleep(experiment.warm_up.to_duration());
-    let before = CounterSnapshot::take(network, &connections)?;
+    let before = CounterSnapshot::take(network, point.case.groups.len(), &connections)?;
     thread::sleep(experiment.duration.to_duration());
-    let after = CounterSnapshot::take(network, &connections)?;
+    let after = CounterSnapshot::take(network, point.case.groups.len(), &connections)?;
     let lateness = network.lateness(Direction::Up, before.time, after.time)?;
     let delivered = after.delivered_bytes.iter().zip(&before.delivered_bytes).map(|(after, before)| after - before);
     let observed = FairnessObservation {
@@ -46,7 +46,7 @@ fn observe(
         duration: after.time - before.time,
         forwarded_bytes: after.forwarded_bytes - before.forwarded_bytes,
         queueing: after.queueing,
-        group_queueing: Vec::new(),
+        group_queueing: after.group_queueing,
         drops: after.drops.difference_since(before.drops),
         lateness_p99: Some(lateness.p99),
     };

@@ -51,7 +51,7 @@ pub struct GroupShare {
     pub connections: u32,
     /// The mean of their goodputs.
     pub mean_goodput_bits_per_second: f64,
-    /// Mean queueing delay of their packets at the bottleneck; null where none passed, and in real time.
+    /// Mean queueing delay of their packets at the bottleneck; null where none passed.
     #[serde(default)]
     pub queueing_mean_seconds: Option<f64>,
     /// 99th percentile of it.
@@ -96,7 +96,7 @@ pub(super) struct FairnessObservation {
     pub(super) forwarded_bytes: u64,
     /// Queueing delay at the bottleneck.
     pub(super) queueing: Option<DelayQuantiles>,
-    /// That of each group, as its mean and its 99th percentile; empty where this is not known.
+    /// That of each group, as its mean and its 99th percentile.
     pub(super) group_queueing: Vec<Option<(f64, f64)>>,
     /// Packets at the bottleneck.
     pub(super) drops: DropCounts,

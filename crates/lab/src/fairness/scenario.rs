@@ -192,9 +192,9 @@ pub(crate) fn connections(groups: &[ConnectionGroup]) -> impl Iterator<Item = (u
 }
 
 impl ConnectionGroup {
-    /// Whether its senders live on ECN's marks, of which kernels do not tell them without being set up for it.
-    pub(crate) fn needs_marks(&self) -> bool {
-        self.control.usual_ecn() != Ecn::NotEct
+    /// What its packets say of ECN where its senders live on marks, of which hosts do not tell them without being set up for it.
+    pub(crate) fn ect(&self) -> Option<Ecn> {
+        Some(self.control.usual_ecn()).filter(|ecn| *ecn != Ecn::NotEct)
     }
 
     /// Its name in reports, such as `cubic`, with the delay that is its own.

@@ -61,7 +61,7 @@ pub struct GroupSummary {
     pub group: String,
     /// The mean goodput of its connections.
     pub goodput_bits_per_second: Option<Estimate<f64>>,
-    /// Mean queueing delay of their packets, the mean over the runs; null in real time.
+    /// Mean queueing delay of their packets, the mean over the runs; null where none passed.
     #[serde(default)]
     pub queueing_mean_seconds: Option<f64>,
     /// 99th percentile of it, the mean over the runs.

@@ -3,6 +3,8 @@
 pub enum Controller {
     Bic,
     Compound,
+    Dctcp,
+    Prague,
     Vegas,
 }
 
@@ -12,6 +14,8 @@ impl Controller {
         match self {
             Controller::Bic => "kumade_bic",
             Controller::Compound => "kumade_compound",
+            Controller::Dctcp => "kumade_dctcp",
+            Controller::Prague => "kumade_prague",
             Controller::Vegas => "kumade_vegas",
         }
     }
@@ -20,6 +24,8 @@ impl Controller {
         match self {
             Controller::Bic => "BIC",
             Controller::Compound => "Compound TCP",
+            Controller::Dctcp => "DCTCP",
+            Controller::Prague => "TCP Prague",
             Controller::Vegas => "TCP Vegas",
         }
     }

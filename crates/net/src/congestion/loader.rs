@@ -44,6 +44,8 @@ fn bpf_object(controller: Controller) -> &'static [u8] {
     match controller {
         Controller::Bic => include_bytes!(concat!(env!("OUT_DIR"), "/bic.bpf.o")),
         Controller::Compound => include_bytes!(concat!(env!("OUT_DIR"), "/compound.bpf.o")),
+        Controller::Dctcp => include_bytes!(concat!(env!("OUT_DIR"), "/dctcp.bpf.o")),
+        Controller::Prague => include_bytes!(concat!(env!("OUT_DIR"), "/prague.bpf.o")),
         Controller::Vegas => include_bytes!(concat!(env!("OUT_DIR"), "/vegas.bpf.o")),
     }
 }

@@ -6,7 +6,7 @@ use crate::directed_link::{DirectedLink, IDLE_TICK, MIN_IDLE_TIME, ORDERING_DELA
 use kumade_link::{Counters, Delivery, Label};
 use kumade_middlebox::{self, Middlebox, PacketAction};
 use kumade_net::clock;
-use kumade_packet::Classification;
+use kumade_packet::{Classification, Ecn, ecn};
 use kumade_packet_loop::{Buffer, BufferPool, FlowHasher, Shard, WakeReason};
 use kumade_units::{Direction, Span, Time};
 use std::net::IpAddr;
@@ -19,6 +19,7 @@ const MAX_WRITES_PER_TURN: usize = 64;
 pub(super) struct Attachment {
     pub(super) device: Device,
     pub(super) addresses: Vec<IpAddr>,
+    pub(super) ect: Option<Ecn>,
     pub(super) access: Vec<AccessSpec>,
 }
 
@@ -41,14 +42,15 @@ pub struct PacketDrops {
 struct HostPort {
     device: Device,
     addresses: Vec<IpAddr>,
+    ect: Option<Ecn>,
     access: Option<AccessLinks>,
 }
 
 impl HostPort {
     fn new(attachment: Attachment) -> Result<Self, NetworkError> {
-        let Attachment { device, addresses, access } = attachment;
+        let Attachment { device, addresses, ect, access } = attachment;
         let access = AccessLinks::new(&access, clock::realtime())?;
-        Ok(HostPort { device, addresses, access })
+        Ok(HostPort { device, addresses, ect, access })
     }
 }
 
@@ -113,7 +115,10 @@ impl NetworkShard {
         for (ports, link) in [(&mut self.left, &mut self.up), (&mut self.right, &mut self.down)] {
             for (index, port) in ports.iter_mut().enumerate() {
                 let is_cross = index > 0;
-                while let Some((stamp, packet)) = port.device.next(|stamp, bytes| (stamp, pool.copy_from(bytes))) {
+                while let Some((stamp, mut packet)) = port.device.next(|stamp, bytes| (stamp, pool.copy_from(bytes))) {
+                    if let Some(ect) = port.ect.filter(|_| ecn::read(&packet) == Ecn::Ect0) {
+                        ecn::set(&mut packet, ect);
+                    }
                     let classification = Classification::from_packet(&packet);
                     // The stack's multicasts to its neighbours concern nobody here.
                     if classification.selector.is_none_or(|selector| selector.destination.is_multicast()) {

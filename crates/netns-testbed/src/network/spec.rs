@@ -1,6 +1,7 @@
 use super::error::NetworkError;
 use kumade_link::queue::QueueConfig;
 use kumade_link::{CrossConfig, LinkConfig, Medium, TokenBucket};
+use kumade_packet::Ecn;
 use kumade_units::{Direction, Span};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,6 +14,9 @@ pub struct HostSpec {
     pub v4: Ipv4Addr,
     /// Its IPv6 address, if it has one.
     pub v6: Option<Ipv6Addr>,
+    /// What this host's ECN-capable packets are sent as, where that is not what its kernel has: ECT(1) makes an L4S sender (RFC 9331) of
+    /// a host of Linux, which knows ECT(0) only.
+    pub ect: Option<Ecn>,
     /// Access links between a left host and the bottleneck, the one at the host first. Right hosts have none.
     pub access: Vec<AccessSpec>,
 }
@@ -105,7 +109,13 @@ impl HostSpec {
     /// A host with the addresses 10.77.0.`number` and fd77::`number`.
     pub fn with_number(name: &str, number: u8) -> Self {
         let v6 = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, number.into());
-        HostSpec { name: name.into(), v4: Ipv4Addr::new(10, 77, 0, number), v6: Some(v6), access: Vec::new() }
+        HostSpec {
+            name: name.into(),
+            v4: Ipv4Addr::new(10, 77, 0, number),
+            v6: Some(v6),
+            ect: None,
+            access: Vec::new(),
+        }
     }
 }
 
