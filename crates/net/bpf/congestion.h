@@ -23,12 +23,18 @@ typedef __u32 __wsum;
 
 #define TCP_CA_NAME_MAX 16
 #define TCP_CONG_NON_RESTRICTED 1 // usable by sockets without privilege
+#define TCP_CONG_NEEDS_ECN 2
 #define TCP_CA_Open 0
 #define TCP_CA_Recovery 3
 #define TCP_CA_Loss 4
 #define CA_EVENT_TX_START 0
 #define CA_EVENT_CWND_RESTART 1
 #define CA_EVENT_LOSS 3
+#define CA_EVENT_ECN_NO_CE 4
+#define CA_EVENT_ECN_IS_CE 5
+#define TCP_ECN_DEMAND_CWR 4
+#define ICSK_ACK_TIMER 2
+#define ICSK_ACK_NOW 16
 #define SK_PACING_NONE 0
 #define SK_PACING_NEEDED 1
 
@@ -41,18 +47,23 @@ struct sock {
 
 struct inet_connection_sock {
 	__u8 icsk_ca_state : 5;
+	struct {
+		__u8 pending;
+	} icsk_ack;
 	__u64 icsk_ca_priv[13];
 };
 
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	__u32 rcv_nxt;
+	__u8 ecn_flags;
 	__u32 snd_nxt;
 	__u32 snd_una;
 	__u32 mss_cache;
 	__u32 srtt_us; // in eighths of a microsecond
 	__u32 packets_out;
 	__u32 delivered;
-	__u32 delivered_ce; // of these, those that arrived as CE
+	__u32 delivered_ce; // of these, those whose acknowledgement said that they arrived as CE
 	__u32 snd_ssthresh;
 	__u32 snd_cwnd;
 	__u32 snd_cwnd_clamp;

@@ -7,6 +7,7 @@
 
 struct dctcp {
 	struct marked_fraction marks;
+	struct mark_echo echo;
 	__u32 round_end;        // sequence number whose acknowledgement ends the round
 	__u32 window_before_loss;
 };
@@ -25,6 +26,8 @@ void BPF_PROG(dctcp_init, struct sock *sk)
 	start_marked_fraction(&d->marks, tp, ALPHA_ONE);
 	d->round_end = tp->snd_nxt;
 	d->window_before_loss = 0;
+	d->echo.rcv_nxt = tp->rcv_nxt;
+	d->echo.is_marked = false;
 }
 
 SEC("struct_ops")
@@ -69,6 +72,8 @@ void BPF_PROG(dctcp_cwnd_event, struct sock *sk, __u32 event)
 {
 	if (event == CA_EVENT_LOSS)
 		halve(sk);
+	else
+		echo_mark(tcp_sk(sk), &dctcp(sk)->echo, event);
 }
 
 SEC("struct_ops")
@@ -92,6 +97,6 @@ struct tcp_congestion_ops kumade_dctcp = {
 	.cwnd_event = (void *)dctcp_cwnd_event,
 	.ssthresh = (void *)dctcp_ssthresh,
 	.undo_cwnd = (void *)dctcp_undo_cwnd,
-	.flags = TCP_CONG_NON_RESTRICTED,
+	.flags = TCP_CONG_NON_RESTRICTED | TCP_CONG_NEEDS_ECN,
 	.name = "kumade_dctcp",
 };

@@ -20,6 +20,7 @@ struct prague {
 	__u64 window_before_loss;
 	__u64 threshold_before_loss;
 	struct marked_fraction marks;
+	struct mark_echo echo;
 	__u32 marks_seen;       // counter of the kernel at the last acknowledgement
 	__u32 alpha_round;      // counters of what was delivered, at which rounds end
 	__u32 response_round;
@@ -78,6 +79,7 @@ void BPF_PROG(prague_init, struct sock *sk)
 	start_marked_fraction(&p->marks, tp, 0);
 	p->window = tp->snd_cwnd * ONE;
 	p->threshold = INFINITE_WINDOW;
+	p->echo.rcv_nxt = tp->rcv_nxt;
 	p->marks_seen = tp->delivered_ce;
 	p->alpha_round = p->response_round = p->round = tp->delivered;
 	if (sk->sk_pacing_status == SK_PACING_NONE)
@@ -188,6 +190,12 @@ void BPF_PROG(prague_set_state, struct sock *sk, __u8 state)
 	p->is_recovering = state == TCP_CA_Recovery;
 }
 
+SEC("struct_ops")
+void BPF_PROG(prague_cwnd_event, struct sock *sk, __u32 event)
+{
+	echo_mark(tcp_sk(sk), &prague(sk)->echo, event);
+}
+
 // The kernel asks as it notices a mark or a loss; this controller reduces its window by itself.
 SEC("struct_ops")
 __u32 BPF_PROG(prague_ssthresh, struct sock *sk)
@@ -211,8 +219,9 @@ struct tcp_congestion_ops kumade_prague = {
 	.init = (void *)prague_init,
 	.cong_control = (void *)prague_cong_control,
 	.set_state = (void *)prague_set_state,
+	.cwnd_event = (void *)prague_cwnd_event,
 	.ssthresh = (void *)prague_ssthresh,
 	.undo_cwnd = (void *)prague_undo_cwnd,
-	.flags = TCP_CONG_NON_RESTRICTED,
+	.flags = TCP_CONG_NON_RESTRICTED | TCP_CONG_NEEDS_ECN,
 	.name = "kumade_prague",
 };

@@ -88,8 +88,7 @@ impl LoadedController {
         Self::load(Controller::Vegas)
     }
 
-    /// DCTCP (RFC 8257), called `kumade_dctcp`. It takes exact counts of marks: both hosts use AccECN (RFC 9768), as
-    /// `net.ipv4.tcp_ecn` 3 has it since Linux 6.18.
+    /// DCTCP (RFC 8257), called `kumade_dctcp`. Both ends use it: its receiver echoes marks exactly.
     ///
     /// # Errors
     /// As [`LoadedController::compound`].
@@ -97,8 +96,8 @@ impl LoadedController {
         Self::load(Controller::Dctcp)
     }
 
-    /// A congestion control for L4S (RFC 9331; draft-briscoe-iccrg-prague-congestion-control), called `kumade_prague`. It takes
-    /// AccECN as [`LoadedController::dctcp`] does, and somebody who re-marks its packets from ECT(0), as the kernel sends them, to ECT(1).
+    /// A congestion control for L4S (RFC 9331; draft-briscoe-iccrg-prague-congestion-control), called `kumade_prague`. Both
+    /// ends use it, as with [`LoadedController::dctcp`], and somebody re-marks its packets from ECT(0), as the kernel sends them, to ECT(1).
     ///
     /// # Errors
     /// As [`LoadedController::compound`].

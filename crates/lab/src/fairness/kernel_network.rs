@@ -42,8 +42,6 @@ pub(crate) const RECEIVER_HOST: &str = "receiver";
 const UNLIMITED_RATE: Rate = Rate::from_mbit(100_000);
 /// The queue of the down direction, which carries only acknowledgements.
 const REVERSE_QUEUE_BYTES: u64 = 1 << 20;
-/// `net.ipv4.tcp_ecn`: AccECN (RFC 9768) is requested and accepted.
-const TCP_ECN_ACCURATE: &str = "3";
 
 impl KernelControllers {
     /// Loads the congestion controls that these groups need.
@@ -218,18 +216,11 @@ pub(crate) fn build_network(
     for host in spec.left.iter().chain(&spec.right) {
         host_settings::set_tcp_buffers(network.host(&host.name)?, host_settings::WINDOW_BYTES)?;
     }
+    // Segments of senders that live on marks leave one by one, as they are paced, and not in bursts of a millisecond.
     for (index, _) in groups.iter().enumerate().filter(|(_, group)| group.ect().is_some()) {
-        [&sender_host_name(index), RECEIVER_HOST].into_iter().try_for_each(|name| count_marks(network.host(name)?))?;
+        network.host(&sender_host_name(index))?.namespace.run(|| disable_offloads(Host::DEVICE))??;
     }
     Ok(network)
-}
-
-/// Prepares a host for senders that live on marks: its receivers tell exactly how many there were, and segments leave one by one, as
-/// they are paced, not in bursts of a millisecond.
-fn count_marks(host: &Host) -> anyhow::Result<()> {
-    host_settings::write_sysctls(&host.namespace, &[("tcp_ecn", TCP_ECN_ACCURATE.to_owned())])
-        .context("AccECN takes Linux 6.18; run this with --virtual")?;
-    Ok(host.namespace.run(|| disable_offloads(Host::DEVICE))??)
 }
 
 /// The delay and the rate that a group's senders have of their own: a link that they share here, with the rate of all.

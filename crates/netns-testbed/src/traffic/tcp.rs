@@ -21,7 +21,7 @@ pub struct TcpEnds<'a> {
     pub port: u16,
     /// Where the sender connects, if it is something else that passes the connection on to the receiver.
     pub proxy: Option<SocketAddr>,
-    /// The sender's, such as `cubic`.
+    /// That of both ends, such as `cubic`.
     pub congestion_control: &'a str,
 }
 
@@ -111,7 +111,11 @@ impl TcpEnds<'_> {
         near: Ipv4Addr,
         far: Ipv4Addr,
     ) -> io::Result<(TcpStream, (TcpStream, TcpListener))> {
-        let listener = self.to.namespace.run(|| listen((far, self.port), protocol)).map_err(io::Error::other)??;
+        let listener = self
+            .to
+            .namespace
+            .run(|| listen((far, self.port), protocol, self.congestion_control))
+            .map_err(io::Error::other)??;
         let address = self.proxy.map_or_else(|| listener.local_addr(), Ok)?;
         let connect = || connect(near, address, protocol, self.congestion_control);
         let stream = self.from.namespace.run(connect).map_err(io::Error::other)??;
@@ -128,8 +132,10 @@ impl TrafficSink for TcpStream {
     }
 }
 
-fn listen(at: (Ipv4Addr, u16), protocol: Protocol) -> io::Result<TcpListener> {
+/// The receiver uses the sender's congestion control: those that live on ECN's marks have the receiver echo them exactly.
+fn listen(at: (Ipv4Addr, u16), protocol: Protocol, congestion_control: &str) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol))?;
+    socket.set_tcp_congestion(congestion_control.as_bytes())?;
     socket.set_reuse_address(true)?;
     socket.bind(&SocketAddr::from(at).into())?;
     // Of accepting, too.
