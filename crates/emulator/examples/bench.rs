@@ -1,6 +1,6 @@
 //! What an emulated link between two veth pairs reaches on this machine, beside its targets: `cargo run --release -p
-//! emulator --example bench`, on a machine that does nothing else; it takes a minute and a half. `-- rate`, `-- delay` or
-//! `-- packets` measures only that, and `-- rate 100` only that rate.
+//! emulator --example bench`, on a machine that does nothing else; it takes two minutes. `-- rate`, `-- delay`,
+//! `-- packets` or `-- tcp` measures only that, and `-- rate 100` only that rate.
 //!
 //! Rates and gaps are those of the receiving kernel's stamps; a delay is counted from just before the sending system
 //! call to the receiving kernel's stamp, so that it holds what both veth pairs take, too.
@@ -10,12 +10,14 @@ use kumade_emulator::{DirectionConfig, Engine, PortSpec};
 use kumade_link::LinkConfig;
 use kumade_link::queue::{Discipline, QueueConfig, QueueLimit};
 use kumade_net::clock;
-use kumade_net::packet_socket::{Receiver, Sender};
+use kumade_net::packet_socket::{OutgoingFrame, Receiver, Sender};
 use kumade_netns_testbed::VethHosts;
 use kumade_units::{Rate, Span, Time};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 /// Ethernet and what tells the packets apart from others: an IPv4 header without more.
@@ -36,6 +38,9 @@ fn main() {
     if is_wanted("packets") {
         packets();
     }
+    if is_wanted("tcp") {
+        [10_000, 1000].into_iter().for_each(tcp);
+    }
 }
 
 /// Sends more than the link carries, and looks at what comes out.
@@ -44,7 +49,7 @@ fn rate(mbit: u64) {
     let link = LinkConfig { rate: Some(rate), delay: Span::from_millis(1), ..LinkConfig::default() };
     let (hosts, engine) = emulated(link);
     let mut receiver = hosts.right.run(|| Receiver::open(VethHosts::DEVICE).expect("a receiver")).expect("a namespace");
-    let sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).expect("a sender")).expect("a namespace");
+    let mut sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).expect("a sender")).expect("a namespace");
     let packet = packet(1500);
     // Five seconds, and at the slowest rates enough packets, after those with which the queue fills.
     let count = (mbit * 1_000_000 * 5 / 12_000).max(1000) as usize;
@@ -59,7 +64,7 @@ fn rate(mbit: u64) {
             while !is_done.load(Ordering::Relaxed) {
                 let due = (clock::realtime() - begun).as_nanos() / interval + filling;
                 while sent < due {
-                    sender.send([[&packet[..14], &packet[14..]]], |_, error| panic!("{error}"));
+                    sender.send(&[OutgoingFrame::new(&packet[..14], &packet[14..])], |_, error| panic!("{error}"));
                     sent += 1;
                 }
                 thread::sleep(Duration::from_micros(200));
@@ -109,12 +114,12 @@ fn delay(millis: i64) {
     let delay = Span::from_millis(millis);
     let (hosts, engine) = emulated(LinkConfig { delay, ..LinkConfig::default() });
     let mut receiver = hosts.right.run(|| Receiver::open(VethHosts::DEVICE).expect("a receiver")).expect("a namespace");
-    let sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).expect("a sender")).expect("a namespace");
+    let mut sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).expect("a sender")).expect("a namespace");
     let mut added = Vec::new();
     let mut packet = packet(200);
     for _ in 0..5000 {
         packet[34..42].copy_from_slice(&clock::realtime().as_nanos().to_ne_bytes());
-        sender.send([[&packet[..14], &packet[14..]]], |_, error| panic!("{error}"));
+        sender.send(&[OutgoingFrame::new(&packet[..14], &packet[14..])], |_, error| panic!("{error}"));
         thread::sleep(Duration::from_micros(940));
         while receiver.next(|arrived| {
             if let Some(sent) = ours(arrived.frame).then(|| arrived.frame[34..].first_chunk::<8>()).flatten() {
@@ -138,16 +143,16 @@ fn delay(millis: i64) {
 fn packets() {
     let shaped = LinkConfig { rate: Some(Rate::from_mbit(900)), delay: Span::from_millis(1), ..LinkConfig::default() };
     let (hosts, engine) = emulated(shaped);
-    let sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).expect("a sender")).expect("a namespace");
+    let mut sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).expect("a sender")).expect("a namespace");
     // 64 bytes with the frame's check sequence, which veth has not.
     let packet = packet(46);
     let seconds = 4;
     let is_done = &AtomicBool::new(false);
     let counted = thread::scope(|scope| {
         scope.spawn(move || {
-            let batch = [[&packet[..14], &packet[14..]]; kumade_net::packet_socket::MAX_BATCH_FRAMES];
+            let batch = [OutgoingFrame::new(&packet[..14], &packet[14..]); kumade_net::packet_socket::MAX_BATCH_FRAMES];
             while !is_done.load(Ordering::Relaxed) {
-                sender.send(batch, |_, _| {});
+                sender.send(&batch, |_, _| {});
             }
         });
         thread::sleep(Duration::from_millis(500));
@@ -166,6 +171,71 @@ fn packets() {
         there.counts.offered.packets,
         late(&engine)
     );
+}
+
+/// One TCP connection through the link, and through the kernel's HTB, at the same rate, in turn.
+fn tcp(mbit: u64) {
+    let link = LinkConfig { rate: Some(Rate::from_mbit(mbit)), ..LinkConfig::default() };
+    let runs = [0; 3].map(|_| {
+        let (hosts, engine) = emulated(link.clone());
+        let (begun, before) = (clock::monotonic(), engine_cpu());
+        let through_link = tcp_rate(&hosts);
+        let used = (engine_cpu() - before).as_secs_f64() / (clock::monotonic() - begun).as_secs_f64() * 100.0;
+        drop(engine);
+        let through_htb = tcp_rate(&shaped_by_htb(mbit));
+        println!(
+            "TCP at {mbit} Mbit/s: {through_link:.0} Mbit/s through the link, {used:.0} % of a core; {through_htb:.0} through HTB"
+        );
+        (through_link / through_htb, used)
+    });
+    let mut ratios = runs.map(|(ratio, _)| ratio);
+    ratios.sort_unstable_by(f64::total_cmp);
+    println!(
+        "TCP at {mbit} Mbit/s: {:.2} × HTB, the median of three (target 0.8: {})",
+        ratios[1],
+        met(ratios[1] >= 0.8)
+    );
+}
+
+/// What one TCP connection delivers within four seconds, in Mbit/s, after one second.
+fn tcp_rate(hosts: &VethHosts) -> f64 {
+    const WARM_UP: Duration = Duration::from_secs(1);
+    const LENGTH: Duration = Duration::from_secs(4);
+    let listener = hosts.right.run(|| TcpListener::bind("10.79.0.2:0").expect("a listener")).expect("a namespace");
+    let address = listener.local_addr().expect("an address");
+    let mut stream = hosts.left.run(|| TcpStream::connect(address).expect("a connection")).expect("a namespace");
+    let mut receiver = listener.accept().expect("a connection").0;
+    let sending = thread::spawn(move || while stream.write_all(&[0; 1 << 16]).is_ok() {});
+    let (mut buffer, mut bytes, begun) = (vec![0; 1 << 18], 0, Instant::now());
+    while begun.elapsed() < WARM_UP + LENGTH {
+        let read = receiver.read(&mut buffer).expect("bytes");
+        bytes += if begun.elapsed() >= WARM_UP { read } else { 0 };
+    }
+    drop(receiver);
+    sending.join().expect("a sender");
+    bytes as f64 * 8.0 / LENGTH.as_secs_f64() / 1e6
+}
+
+/// Two hosts, and a bridge between them that the kernel's HTB shapes on the way to the right.
+fn shaped_by_htb(mbit: u64) -> VethHosts {
+    let hosts = VethHosts::new(1500).expect("hosts");
+    let [one, two] = VethHosts::MIDDLE_INTERFACES;
+    let commands = [
+        "ip link add name bridge type bridge".to_owned(),
+        format!("ip link set {one} master bridge"),
+        format!("ip link set {two} master bridge"),
+        "ip link set bridge up".into(),
+        format!("tc qdisc add dev {two} root handle 1: htb default 1"),
+        format!("tc class add dev {two} parent 1: classid 1:1 htb rate {mbit}mbit quantum 60000"),
+        format!("tc qdisc add dev {two} parent 1:1 pfifo limit 10000"),
+    ];
+    for command in commands {
+        let mut words = command.split_whitespace();
+        let program = words.next().expect("a program");
+        let status = hosts.middle.command(program).args(words).status().expect("iproute2");
+        assert!(status.success(), "{command}");
+    }
+    hosts
 }
 
 /// Two hosts, and the link between them; the way back changes nothing.

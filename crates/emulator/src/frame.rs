@@ -82,6 +82,11 @@ impl LinkHeader {
         Some(self)
     }
 
+    /// Whether it and the other one are those of Ethernet alone, and the same.
+    pub(crate) fn has_same_addresses(&self, other: &Self) -> bool {
+        self.len() == Ethernet::HEADER_BYTES && self[..] == other[..]
+    }
+
     /// For a payload of so many bytes, where the header says how many.
     fn with_payload_bytes(mut self, bytes: usize) -> Self {
         let offset = usize::from(self.pppoe_length_offset);

@@ -103,16 +103,16 @@ impl Port {
         }
     }
 
-    /// Sends packets in this order, and reports those that the device does not take.
+    /// Sends packets in this order, each with the time at which it is due, and reports those that the device does not take.
     pub(crate) fn send<'a>(
         &mut self,
-        frames: impl Iterator<Item = &'a Frame>,
+        frames: impl Iterator<Item = (&'a Frame, Time)>,
         mut refused: impl FnMut(usize, DropCause),
     ) {
         let refused = |place, error: io::Error| refused(place, drop_cause(&error));
         match &mut self.0 {
             PortKind::Ethernet(port) => port.send(frames, refused),
-            PortKind::Tun(port) => port.send(frames, refused),
+            PortKind::Tun(port) => port.send(frames.map(|(frame, _)| frame), refused),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::{config, emulate};
-use kumade_net::packet_socket::{Receiver, Sender};
+use kumade_net::packet_socket::{OutgoingFrame, Receiver, Sender};
 use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, in_namespaces, run_ip};
 use kumade_packet::ethertype::{IPV4, IPV6, MPLS, PPPOE_SESSION, PROVIDER_VLAN, VLAN};
 use std::thread;
@@ -21,11 +21,11 @@ fn frames_of_every_kind_come_out_as_they_went_in() {
     in_namespaces("frames_of_every_kind_come_out_as_they_went_in", || {
         let hosts = VethHosts::new(JUMBO).unwrap();
         let mut receiver = hosts.right.run(|| Receiver::open(VethHosts::DEVICE).unwrap()).unwrap();
-        let sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).unwrap()).unwrap();
+        let mut sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).unwrap()).unwrap();
         let engine = emulate(&hosts, [config(), config()]);
         let frames = frames();
-        let parts = frames.iter().map(|frame| frame.split_at(14).into());
-        sender.send(parts, |place, error| panic!("frame {place} was not sent: {error}"));
+        let outgoing = frames.iter().map(|frame| OutgoingFrame::new(&frame[..14], &frame[14..]));
+        sender.send(&outgoing.collect::<Vec<_>>(), |place, error| panic!("frame {place} was not sent: {error}"));
         let received = collect(&mut receiver, frames.len());
         for (place, frame) in frames.iter().enumerate() {
             assert_eq!(received.get(place), Some(frame), "frame {place}");
@@ -43,10 +43,10 @@ fn what_is_too_long_for_the_other_side_is_counted() {
         let hosts = VethHosts::new(JUMBO).unwrap();
         run_ip(&hosts.middle, &["link", "set", "two", "mtu", "1500"]).unwrap();
         let mut receiver = hosts.right.run(|| Receiver::open(VethHosts::DEVICE).unwrap()).unwrap();
-        let sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).unwrap()).unwrap();
+        let mut sender = hosts.left.run(|| Sender::open(VethHosts::DEVICE).unwrap()).unwrap();
         let engine = emulate(&hosts, [config(), config()]);
         let (long, short) = (frame(&[EXPERIMENT], &[1; 5000]), frame(&[EXPERIMENT], &[2; 500]));
-        sender.send([&long, &short].map(|frame| [&frame[..], &[]]), |place, error| {
+        sender.send(&[&long, &short].map(|frame| OutgoingFrame::new(frame, &[])), |place, error| {
             panic!("frame {place} was not sent: {error}")
         });
         assert_eq!(collect(&mut receiver, 1), [short]);

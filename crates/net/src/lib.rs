@@ -43,6 +43,7 @@ mod ring;
 pub mod route_watch;
 pub mod sandbox;
 mod scoped_address;
+mod segment_coalescing;
 mod setup;
 pub mod stamp;
 pub mod sysctl;

@@ -4,7 +4,7 @@ mod receive;
 mod send;
 
 pub use receive::{ReceivedFrame, Receiver};
-pub use send::{MAX_BATCH_FRAMES, Sender};
+pub use send::{MAX_BATCH_FRAMES, OutgoingFrame, Sender};
 
 use crate::option::PacketAddMembership;
 use nix::libc;

@@ -3,7 +3,6 @@
 //! [`Tun`] carries single packets, for networks whose links treat each packet on its own. [`TunQueue`] is for speed: it
 //! takes what TCP sends 64 kB at a time, and gives it to the host as large again. [`HandoverTimes`] tells when the host handed packets over.
 
-mod coalesce;
 mod handover_times;
 mod open;
 mod queue;

@@ -112,8 +112,9 @@ impl LargePacket {
         Ok(LargePacket { protocol, transport_offset, payload_offset, segment_bytes })
     }
 
-    /// `struct virtio_net_hdr` of it, whose checksum [`Self::set_partial_checksum`] has prepared; `packet` are its headers at least.
-    pub fn virtio_header(&self, packet: &[u8]) -> [u8; Offload::HEADER_BYTES] {
+    /// `struct virtio_net_hdr` of it, whose checksum [`Self::set_partial_checksum`] has prepared; `packet` are its headers at least, and
+    /// `link_header_bytes` stand before it in its frame.
+    pub fn virtio_header(&self, packet: &[u8], link_header_bytes: u16) -> [u8; Offload::HEADER_BYTES] {
         const NEEDS_CHECKSUM: u8 = 1;
         const TCP_V4: u8 = 1;
         const TCP_V6: u8 = 4;
@@ -126,8 +127,9 @@ impl LargePacket {
                 (if version == 4 { TCP_V4 } else { TCP_V6 }) | if cwr { ECN } else { 0 }
             }
         };
-        let offsets = [self.transport_offset as u16, self.checksum_offset() as u16];
-        let words = [self.payload_offset as u16, self.segment_bytes, offsets[0], offsets[1]];
+        let [header_bytes, start] =
+            [self.payload_offset, self.transport_offset].map(|offset| offset as u16 + link_header_bytes);
+        let words = [header_bytes, self.segment_bytes, start, self.checksum_offset() as u16];
         let [[h0, h1], [s0, s1], [c0, c1], [o0, o1]] = words.map(u16::to_ne_bytes);
         [NEEDS_CHECKSUM, kind, h0, h1, s0, s1, c0, c1, o0, o1]
     }

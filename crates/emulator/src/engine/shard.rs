@@ -112,7 +112,7 @@ impl EmulatorShard {
         };
         while taken.get() < MAX_RECEIVED_PACKETS && port.receive(pool, &mut take)? {}
         // A reply that finds no room is lost, as any packet may be.
-        port.send(replies.iter(), |_, _| {});
+        port.send(replies.iter().map(|reply| (reply, now)), |_, _| {});
         replies.clear();
         let is_all = taken.get() < MAX_RECEIVED_PACKETS;
         let horizon = if is_all { now } else { last.get().min(now) };
@@ -131,7 +131,7 @@ impl EmulatorShard {
             self.batch.push(delivery);
         }
         let mut refused: [Option<DropCause>; MAX_BATCH_FRAMES] = [None; MAX_BATCH_FRAMES];
-        let frames = self.batch.iter().map(|delivery| &delivery.packet);
+        let frames = self.batch.iter().map(|delivery| (&delivery.packet, delivery.due));
         self.ports[1 - direction].send(frames, |place, cause| refused[place] = Some(cause));
         let written = self.batch.len();
         // For the first ones this is rather too late: writing to a TUN device takes time.

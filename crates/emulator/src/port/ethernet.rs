@@ -1,14 +1,18 @@
 use crate::error::EmulatorError;
 use crate::frame::{ClassifiedFrame, Frame, LinkHeader};
 use crate::offload_guard::OffloadGuard;
-use kumade_net::packet_socket::{InterfaceFault, ReceivedFrame, Receiver, Sender};
+use kumade_net::packet_socket::{InterfaceFault, OutgoingFrame, ReceivedFrame, Receiver, Sender};
 use kumade_net::{interface, sysctl};
 use kumade_packet::offload::{PartialChecksum, Segments};
 use kumade_packet::{Classification, Ethernet};
 use kumade_packet_loop::BufferPool;
-use kumade_units::Time;
+use kumade_units::{Span, Time};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+
+/// Segments of a connection that are due within so long of each other may leave as one packet, as they may have come as one: at 1 Gbit/s
+/// and below, each full-sized packet has a time of its own.
+const MAX_JOINED_SPAN: Span = Span::from_micros(10);
 
 /// An Ethernet interface whose frames are taken and sent whole.
 #[derive(Debug)]
@@ -51,8 +55,23 @@ impl EthernetPort {
         self.receiver.next(|arrived| complete_offloads(arrived, pool, &mut |frame| take(arrived.stamp, frame)))
     }
 
-    pub(super) fn send<'a>(&mut self, frames: impl Iterator<Item = &'a Frame>, refused: impl FnMut(usize, io::Error)) {
-        self.sender.send(frames.map(|frame| [&frame.link_header[..], &frame.packet]), refused);
+    pub(super) fn send<'a>(
+        &mut self,
+        frames: impl Iterator<Item = (&'a Frame, Time)>,
+        refused: impl FnMut(usize, io::Error),
+    ) {
+        let mut first: Option<(&Frame, Time)> = None;
+        let outgoing = frames.map(|(frame, due)| {
+            let joins = |(first, first_due): (&Frame, Time)| {
+                due - first_due <= MAX_JOINED_SPAN && first.link_header.has_same_addresses(&frame.link_header)
+            };
+            let may_join = first.is_some_and(joins);
+            if !may_join {
+                first = Some((frame, due));
+            }
+            OutgoingFrame { link_header: &frame.link_header, packet: &frame.packet, may_join }
+        });
+        self.sender.send(&outgoing.collect::<Vec<_>>(), refused);
     }
 
     pub(super) fn missed_packets(&mut self) -> u64 {

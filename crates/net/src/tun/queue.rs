@@ -1,7 +1,7 @@
-use super::coalesce::{Coalescer, Group};
 use super::handover_times::HandoverTimes;
 use super::open::{NAME_TAKEN, open, set_nonblocking};
 use crate::interface;
+use crate::segment_coalescing::{Coalescer, Group};
 use crate::setup::SetupError;
 use kumade_packet::offload::{LargePacket, Offload, Segments};
 use kumade_units::Time;
@@ -58,7 +58,7 @@ impl TunQueue {
     }
 
     fn new(device: SyncDevice) -> Self {
-        let coalescer = Coalescer::new(device.udp_gso());
+        let coalescer = Coalescer::new(device.udp_gso(), 0);
         TunQueue { device, buffer: Vec::new(), coalescer, handovers: None }
     }
 
@@ -110,7 +110,7 @@ impl TunQueue {
     /// A packet that the kernel refuses (it is no IP packet, or the device is down) is reported to `refused` by its
     /// index, and the others are written.
     pub fn write_batch<P: AsRef<[u8]>>(&mut self, packets: &[P], mut refused: impl FnMut(usize, io::Error)) {
-        self.coalescer.group_packets(packets);
+        self.coalescer.group_packets(packets, |_| true);
         let mut parts = Vec::new();
         for group in self.coalescer.groups() {
             parts.clear();
@@ -135,7 +135,7 @@ impl TunQueue {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         let large = LargePacket::from_packet(packet, segment_bytes).map_err(invalid)?;
         large.set_partial_checksum(packet, packet.len());
-        let header = large.virtio_header(packet);
+        let header = large.virtio_header(packet, 0);
         let is_taken = self.device.send_vectored(&[IoSlice::new(&header), IoSlice::new(packet)]).is_ok();
         if is_taken {
             return Ok(());

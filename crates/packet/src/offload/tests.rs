@@ -75,7 +75,7 @@ proptest! {
             let large = LargePacket::from_packet(&part, of).unwrap();
             let len = part.len();
             large.set_partial_checksum(&mut part, len);
-            let offload = Offload::read(large.virtio_header(&part));
+            let offload = Offload::read(large.virtio_header(&part, 0));
             prop_assert_eq!(offload.segment_bytes, Some(segment_bytes));
             found.extend(divided(&part, segment_bytes));
             offload.checksum.unwrap().complete(&mut part).unwrap();
@@ -157,7 +157,7 @@ proptest! {
         {
             let len = frame.len();
             large.set_partial_checksum(&mut frame, len);
-            large.virtio_header(&frame);
+            large.virtio_header(&frame, 0);
         }
         if let Ok(mut segments) = Segments::from_frame(&frame, network_offset, offload.segment_bytes.unwrap_or(1), None) {
             let (mut out, longest) = (Vec::new(), segments.max_segment_bytes());
@@ -201,7 +201,8 @@ fn the_header_is_written_as_the_kernel_reads_it() {
             // In UDP, this byte is of the payload.
             packet[usize::from(start) + 13] |= CWR;
         }
-        let header = LargePacket::from_packet(&packet, NonZeroU16::new(1000).unwrap()).unwrap().virtio_header(&packet);
+        let header =
+            LargePacket::from_packet(&packet, NonZeroU16::new(1000).unwrap()).unwrap().virtio_header(&packet, 0);
         let words = [headers, 1000, start, offset].map(u16::to_ne_bytes).concat();
         assert_eq!((&header[..2], &header[2..]), (&[1, expected][..], &words[..]), "{ends:?}, {kind:?}, {cwr}");
     }

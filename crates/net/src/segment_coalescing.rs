@@ -1,5 +1,5 @@
-//! Which packets of a batch are written as one, and with which headers: what the kernel does on reception (GRO), for
-//! packets that come by a tunnel.
+//! Which packets of a batch are handed to the kernel as one, and with which headers: what it does itself on reception (GRO), for
+//! packets that come by a tunnel or an emulated link.
 
 use kumade_packet::checksum;
 use kumade_packet::offload::{LargePacket, MergeProfile, Offload};
@@ -8,8 +8,9 @@ use std::iter::successors;
 
 /// Divides batches into groups. Of no meaning from batch to batch; kept for its memory.
 #[derive(Debug, Default)]
-pub(super) struct Coalescer {
+pub(crate) struct Coalescer {
     merges_udp: bool,
+    link_header_bytes: u16,
     groups: Vec<Group>,
     /// By packet: the next one of its group.
     next: Vec<usize>,
@@ -17,7 +18,7 @@ pub(super) struct Coalescer {
 
 /// Packets that become one, or a single packet.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(crate) struct Group {
     first: usize,
     last: usize,
     count: usize,
@@ -38,19 +39,23 @@ const MAX_GROUP_BYTES: usize = u16::MAX as usize;
 const MAX_SEARCHED_GROUPS: usize = 64;
 
 impl Coalescer {
-    pub(super) fn new(merges_udp: bool) -> Self {
-        Coalescer { merges_udp, ..Coalescer::default() }
+    /// `link_header_bytes` stand before each packet that may be merged, in its frame.
+    pub(crate) fn new(merges_udp: bool, link_header_bytes: u16) -> Self {
+        Coalescer { merges_udp, link_header_bytes, ..Coalescer::default() }
     }
 
     /// Divides these packets, in place of those before. Groups stand in the order of their first packets, and the packets
-    /// of a flow, taken group by group, in their own.
-    pub(super) fn group_packets<P: AsRef<[u8]>>(&mut self, packets: &[P]) {
+    /// of a flow, taken group by group, in their own. Where one `may_join` no packet before it, none that follows does either.
+    pub(crate) fn group_packets<P: AsRef<[u8]>>(&mut self, packets: &[P], may_join: impl Fn(usize) -> bool) {
         self.groups.clear();
         self.next.clear();
         // Groups before this one get no more packets.
         let mut barrier = 0;
         for index in 0..packets.len() {
             self.next.push(index);
+            if !may_join(index) {
+                barrier = self.groups.len();
+            }
             let shape = MergeProfile::from_packet(packets[index].as_ref());
             let from = barrier.max(self.groups.len().saturating_sub(MAX_SEARCHED_GROUPS));
             let is_merged = shape.as_ref().is_some_and(|shape| self.append_to_flow_group(packets, index, shape, from));
@@ -61,16 +66,16 @@ impl Coalescer {
             }
         }
         for group in self.groups.iter_mut().filter(|group| group.count > 1) {
-            group.write_headers(packets[group.first].as_ref(), packets[group.last].as_ref());
+            group.write_headers(self.link_header_bytes, packets[group.first].as_ref(), packets[group.last].as_ref());
         }
     }
 
-    pub(super) fn groups(&self) -> impl Iterator<Item = &Group> {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &Group> {
         self.groups.iter()
     }
 
     /// The packets of a group, by index.
-    pub(super) fn members(&self, group: &Group) -> impl Iterator<Item = usize> + Clone {
+    pub(crate) fn members(&self, group: &Group) -> impl Iterator<Item = usize> + Clone {
         successors(Some(group.first), |&index| Some(self.next[index])).take(group.count)
     }
 
@@ -102,7 +107,7 @@ impl Coalescer {
 
 impl Group {
     /// struct virtio_net_hdr of a packet of which nothing was left to do.
-    pub(super) const NO_OFFLOAD: &[u8] = &[0; Offload::HEADER_BYTES];
+    pub(crate) const NO_OFFLOAD: &[u8] = &[0; Offload::HEADER_BYTES];
 
     fn new(first: usize, len: usize, shape: Option<MergeProfile>) -> Self {
         let is_open = shape.as_ref().is_some_and(|shape| shape.can_merge && !shape.ends_group);
@@ -110,21 +115,21 @@ impl Group {
         Group { first, last: first, count: 1, len, merge_profile: shape, is_open, is_verified: false, headers }
     }
 
-    pub(super) fn first(&self) -> usize {
+    pub(crate) fn first(&self) -> usize {
         self.first
     }
 
-    pub(super) fn is_single(&self) -> bool {
+    pub(crate) fn is_single(&self) -> bool {
         self.count == 1
     }
 
     /// What is to be written before the packets: struct virtio_net_hdr, and the headers where they are merged.
-    pub(super) fn headers(&self) -> &[u8] {
+    pub(crate) fn headers(&self) -> &[u8] {
         &self.headers[..Offload::HEADER_BYTES + self.skipped_bytes()]
     }
 
     /// How many bytes of each packet are not to be written, since [`headers`](Self::headers) stand for them.
-    pub(super) fn skipped_bytes(&self) -> usize {
+    pub(crate) fn skipped_bytes(&self) -> usize {
         self.merge_profile.as_ref().filter(|_| self.count > 1).map_or(0, |shape| shape.payload_offset)
     }
 
@@ -144,7 +149,7 @@ impl Group {
 
     /// The headers of the first packet, with the length of all, the last one's flags, and the checksum as far as a sender
     /// computes it who leaves the rest to the network card.
-    fn write_headers(&mut self, first: &[u8], last: &[u8]) {
+    fn write_headers(&mut self, link_header_bytes: u16, first: &[u8], last: &[u8]) {
         let Some(shape) = &self.merge_profile else { return };
         let (offload, packet) = self.headers.split_at_mut(Offload::HEADER_BYTES);
         let packet = &mut packet[..shape.payload_offset];
@@ -157,7 +162,7 @@ impl Group {
             segment_bytes: shape.payload_bytes as u16,
         };
         large.set_partial_checksum(packet, self.len);
-        offload.copy_from_slice(&large.virtio_header(packet));
+        offload.copy_from_slice(&large.virtio_header(packet, link_header_bytes));
     }
 }
 

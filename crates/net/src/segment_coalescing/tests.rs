@@ -29,8 +29,8 @@ fn delivered(coalescer: &Coalescer, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
 }
 
 fn planned(packets: &[Vec<u8>]) -> (Coalescer, Vec<usize>) {
-    let mut coalescer = Coalescer::new(true);
-    coalescer.group_packets(packets);
+    let mut coalescer = Coalescer::new(true, 0);
+    coalescer.group_packets(packets, |_| true);
     let sizes = coalescer.groups().map(|group| group.count).collect();
     (coalescer, sizes)
 }
@@ -176,9 +176,33 @@ fn datagrams_without_checksum_and_those_of_kernels_without_segmentation_stay_apa
         })
         .collect();
     assert_eq!(sizes(&without), [1; 3]);
-    let mut older = Coalescer::new(false);
-    older.group_packets(&[0, 1].map(|number| FLOWS[2].data(number)));
+    let mut older = Coalescer::new(false, 0);
+    older.group_packets(&[0, 1].map(|number| FLOWS[2].data(number)), |_| true);
     assert_eq!(older.groups().count(), 2);
+}
+
+#[test]
+fn packets_join_none_from_before_one_that_may_not() {
+    let packets = [0, 1, 2, 3, 4].map(|number| TCP_V4.data(number));
+    let mut coalescer = Coalescer::new(true, 0);
+    coalescer.group_packets(&packets, |index| index != 2);
+    let groups: Vec<_> = coalescer.groups().map(|group| (group.first(), group.count)).collect();
+    assert_eq!(groups, [(0, 2), (2, 3)]);
+}
+
+/// Offsets count from the frame's beginning.
+#[test]
+fn a_link_header_moves_the_offsets() {
+    let packets = [0, 1].map(|number| TCP_V4.data(number));
+    let header = |link_header_bytes| {
+        let mut coalescer = Coalescer::new(true, link_header_bytes);
+        coalescer.group_packets(&packets, |_| true);
+        let header = *coalescer.groups().next().unwrap().headers().first_chunk::<{ Offload::HEADER_BYTES }>().unwrap();
+        (Offload::read(header), u16::from_ne_bytes([header[2], header[3]]))
+    };
+    let ((plain, headers), (framed, longer)) = (header(0), header(14));
+    assert_eq!((framed.checksum.unwrap().start, longer), (plain.checksum.unwrap().start + 14, headers + 14));
+    assert_eq!((framed.segment_bytes, framed.checksum.unwrap().offset), (plain.segment_bytes, 16));
 }
 
 mod property {
