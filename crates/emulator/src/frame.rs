@@ -155,6 +155,18 @@ mod tests {
         assert!(LinkHeader::from_frame(&before, None, Encapsulation::Mpls).unwrap().reversed().is_none());
     }
 
+    /// Large packets are divided by what stands behind 14 bytes of Ethernet; other headers differ from segment to segment, or stay as they came.
+    #[test]
+    fn only_the_headers_of_ethernet_alone_can_be_those_of_one_large_packet() {
+        let plain = [&ADDRESSES[..], &[8, 0]].concat();
+        let header = |before: &[u8], tag| LinkHeader::from_frame(before, tag, Encapsulation::None).unwrap();
+        assert!(header(&plain, None).has_same_addresses(&header(&plain, None)));
+        let to_another = [&[9; 12][..], &[8, 0]].concat();
+        assert!(!header(&plain, None).has_same_addresses(&header(&to_another, None)));
+        let tagged = header(&plain, Some([0x81, 0, 0, 5]));
+        assert!(!tagged.has_same_addresses(&tagged));
+    }
+
     /// A receiver drops what is shorter than the session's header says (RFC 2516): replies, segments, and packets without their padding have other lengths.
     #[test]
     fn a_pppoe_header_says_how_long_its_packet_is() {

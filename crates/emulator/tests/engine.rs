@@ -7,6 +7,7 @@ use kumade_emulator::{Engine, Port, PortSpec};
 use kumade_link::LinkConfig;
 use kumade_middlebox::{FilterRule, PacketMatch, RefusalKind};
 use kumade_net::namespace::Namespace;
+use kumade_net::packet_socket::Receiver;
 use kumade_netns_testbed::{TEST_DEADLINE, VethHosts, in_namespaces, run_ip};
 use kumade_units::{Rate, Span};
 use std::fs;
@@ -29,6 +30,29 @@ fn tcp_passes_unharmed_with_the_senders_offloads_on() {
         let [there, back] = engine.statistics();
         assert!(there.counts.delivered.bytes > 6_000_000 && back.counts.delivered.packets > 0);
         assert!(there.flows.iter().any(|flow| flow.key.is_some_and(|key| key.destination.port() != 0)));
+    });
+}
+
+/// Packets of a fast link cost what fewer, large ones do; those of a slow one keep their own times.
+#[test]
+fn segments_that_are_due_together_arrive_as_one_packet() {
+    in_namespaces("segments_that_are_due_together_arrive_as_one_packet", || {
+        for (mbit, is_joined) in [(10_000, true), (100, false)] {
+            let hosts = VethHosts::new(1500).unwrap();
+            let link = LinkConfig { rate: Some(Rate::from_mbit(mbit)), ..LinkConfig::default() };
+            let engine = emulate(&hosts, [with_link(link), config()]);
+            let mut receiver = hosts.right.run(|| Receiver::open(VethHosts::DEVICE).unwrap()).unwrap();
+            for address in ["10.79.0.2:0", "[fd79::2]:0"] {
+                transfer(&hosts.left, &hosts.right, address);
+                let mut large = 0;
+                while receiver.next(|arrived| large += u32::from(arrived.offload.segment_bytes.is_some())) {}
+                assert_eq!(large > 0, is_joined, "{large} at {mbit} Mbit/s to {address}");
+            }
+            engine.stop().unwrap();
+            let [there, _] = engine.statistics();
+            let counts = there.counts;
+            assert!(counts.delivered.packets > 4000, "segments are counted: {:?}", counts.delivered);
+        }
     });
 }
 
