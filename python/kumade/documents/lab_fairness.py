@@ -80,7 +80,7 @@ class _GroupShareRequired(TypedDict):
 
 class _GroupShareOptional(TypedDict, total=False):
     queueing_mean_seconds: Optional[float]
-    """Mean queueing delay of their packets at the bottleneck; null where none passed, and in real time."""
+    """Mean queueing delay of their packets at the bottleneck; null where none passed."""
     queueing_p99_seconds: Optional[float]
     """99th percentile of it."""
 
@@ -156,7 +156,7 @@ class _GroupSummaryOptional(TypedDict, total=False):
     goodput_bits_per_second: Optional[Estimate_double]
     """The mean goodput of its connections."""
     queueing_mean_seconds: Optional[float]
-    """Mean queueing delay of their packets, the mean over the runs; null in real time."""
+    """Mean queueing delay of their packets, the mean over the runs; null where none passed."""
     queueing_p99_seconds: Optional[float]
     """99th percentile of it, the mean over the runs."""
 

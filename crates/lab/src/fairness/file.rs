@@ -341,10 +341,13 @@ mod tests {
     }
 
     #[test]
-    fn mixes_are_run_in_virtual_time_unless_the_emulated_link_is_asked_for() {
-        assert!(named("fair-mix").virtual_time);
-        let emulated = Overrides { bottleneck: Some(BottleneckKind::Emulated), rows: vec![0], ..Overrides::default() };
-        assert!(!overridden("fair-mix", emulated).unwrap().virtual_time);
+    fn some_are_run_in_virtual_time_unless_the_emulated_link_is_asked_for() {
+        let emulated = Overrides { bottleneck: Some(BottleneckKind::Emulated), ..Overrides::default() };
+        for (name, overrides) in [("fair-mix", Overrides { rows: vec![0], ..emulated.clone() }), ("fair-l4s", emulated)]
+        {
+            assert!(named(name).virtual_time);
+            assert!(!overridden(name, overrides).unwrap().virtual_time);
+        }
     }
 
     /// A misspelt case or discipline would leave a statement without a figure.
