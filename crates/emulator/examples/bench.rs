@@ -1,6 +1,6 @@
 //! What an emulated link between two veth pairs reaches on this machine, beside its targets: `cargo run --release -p
 //! emulator --example bench`, on a machine that does nothing else; it takes two minutes. `-- rate`, `-- delay`,
-//! `-- packets` or `-- tcp` measures only that, and `-- rate 100` only that rate.
+//! `-- packets` or `-- tcp` measures only that, and `-- rate 100` or `-- tcp 1000` only that rate.
 //!
 //! Rates and gaps are those of the receiving kernel's stamps; a delay is counted from just before the sending system
 //! call to the receiving kernel's stamp, so that it holds what both veth pairs take, too.
@@ -39,7 +39,8 @@ fn main() {
         packets();
     }
     if is_wanted("tcp") {
-        [10_000, 1000].into_iter().for_each(tcp);
+        let only = env::args().nth(2).map(|mbit| mbit.parse().expect("a rate in Mbit/s"));
+        only.map_or(vec![10_000, 1000], |mbit| vec![mbit]).into_iter().for_each(tcp);
     }
 }
 

@@ -2,11 +2,13 @@
 
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, TokenBucket};
 use kumade_middlebox::{FilterRule, MiddleboxConfig, NatConfig, PacketMatch, RefusalKind};
-use kumade_net::clock;
+use kumade_net::udp::{MarkedReceiver, report_marks, send_marked};
+use kumade_net::{clock, readiness};
 use kumade_netns_testbed::{
     ExperimentNetwork, Host, HostSpec, Network, NetworkError, NetworkSpec, ProxiedNetwork, TEST_DEADLINE, VerifiedLink,
     in_namespaces,
 };
+use kumade_packet::Ecn;
 use kumade_units::Direction;
 use kumade_units::{Rate, Span, Time};
 use std::io::{ErrorKind, Read, Write};
@@ -68,6 +70,32 @@ fn verified(network: &Network, direction: Direction) -> Option<VerifiedLink> {
         }
         Err(error) => panic!("{error}"),
     }
+}
+
+/// Linux sends ECT(0) alone: L4S senders, whose packets are ECT(1), are hosts whose packets are re-marked.
+#[test]
+fn a_hosts_ecn_capable_packets_are_sent_as_what_it_says() {
+    in_namespaces("a_hosts_ecn_capable_packets_are_sent_as_what_it_says", || {
+        let pair = NetworkSpec::host_pair(config(100));
+        let left = vec![HostSpec { ect: Some(Ecn::Ect1), ..pair.left[0].clone() }];
+        let network = Network::build(NetworkSpec { left, ..pair }).unwrap();
+        let (a, b) = (network.host("a").unwrap(), network.host("b").unwrap());
+        for (near, far) in [(IpAddr::from(a.v4), IpAddr::from(b.v4)), (a.v6.unwrap().into(), b.v6.unwrap().into())] {
+            let (sender, receiver) = (udp(a, near), udp(b, far));
+            sender.connect(receiver.local_addr().unwrap()).unwrap();
+            report_marks(&receiver, true).unwrap();
+            let (mut datagrams, mut arrived) = (MarkedReceiver::new(1), Vec::new());
+            for sent in [Ecn::Ect0, Ecn::NotEct, Ecn::Ect1, Ecn::Ce] {
+                send_marked(&sender, b"x", sent as u8, None).unwrap();
+            }
+            while arrived.len() < 4 {
+                let deadline = clock::monotonic() + Span::from_secs(TEST_DEADLINE.as_secs() as i64);
+                assert!(readiness::wait_readable(&receiver, deadline).unwrap());
+                datagrams.receive(&receiver, |_, octet, _| arrived.push(Ecn::from_bits(octet.unwrap()))).unwrap();
+            }
+            assert_eq!(arrived, [Ecn::Ect1, Ecn::NotEct, Ecn::Ect1, Ecn::Ce]);
+        }
+    });
 }
 
 #[test]
