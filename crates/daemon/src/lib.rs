@@ -9,6 +9,7 @@
 //! conversation a deadline.
 #![forbid(unsafe_code)]
 
+mod activity_watch;
 mod changed_setting;
 pub mod config_changes;
 mod config_fault;
@@ -37,6 +38,7 @@ mod table;
 mod text_file;
 mod time_budget;
 
+pub use activity_watch::{ActivityWatch, EndNotice};
 pub use changed_setting::ChangedSetting;
 pub use config_fault::{
     ConfigError, ConfigFault, NumberOrText, check_names, find_repeated, parse_config, parse_spanned,

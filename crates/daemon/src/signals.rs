@@ -1,17 +1,22 @@
 //! The signals that ask a process to end, or to read its configuration again.
 
+use kumade_net::readiness;
+use kumade_net::waker::{WakeReceiver, Waker, new_waker};
+use kumade_units::Time;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::{flag, low_level};
 use std::fs;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What signals ask of a daemon, to be looked at in its loop.
+/// What signals ask of a daemon, to be looked at in its loop, which [waits](Self::wait) for them.
 #[derive(Debug)]
 pub struct DaemonSignals {
     stop: Arc<AtomicBool>,
     reload: Option<ReloadSignal>,
+    waker: Arc<Waker>,
+    wake_receiver: WakeReceiver,
 }
 
 /// SIGHUP where it may mean that the configuration is to be read again.
@@ -30,13 +35,37 @@ impl DaemonSignals {
     /// # Errors
     /// The system refuses a handler.
     pub fn register(has_configuration_file: bool) -> io::Result<Self> {
-        if !has_configuration_file {
-            return Ok(DaemonSignals { stop: termination_flag()?, reload: None });
+        let is_hangup_ignored = is_ignored(SIGHUP);
+        let (stop, reload) = if has_configuration_file {
+            let is_pending = Arc::new(AtomicBool::new(false));
+            flag::register(SIGHUP, Arc::clone(&is_pending))?;
+            let has_terminal = !is_hangup_ignored && has_controlling_terminal();
+            (register_handlers(&[SIGINT, SIGTERM], None)?, Some(ReloadSignal { is_pending, has_terminal }))
+        } else {
+            (termination_flag()?, None)
+        };
+        let (waker, wake_receiver) = new_waker()?;
+        // Handlers run in the order of their registration: whoever is woken finds what the signal has set.
+        for signal in ENDING.into_iter().filter(|signal| *signal != SIGHUP || reload.is_some() || !is_hangup_ignored) {
+            low_level::pipe::register(signal, waker.duplicate_descriptor()?)?;
         }
-        let has_terminal = !is_ignored(SIGHUP) && has_controlling_terminal();
-        let (stop, is_pending) = (register_handlers(&[SIGINT, SIGTERM], None)?, Arc::new(AtomicBool::new(false)));
-        flag::register(SIGHUP, Arc::clone(&is_pending))?;
-        Ok(DaemonSignals { stop, reload: Some(ReloadSignal { is_pending, has_terminal }) })
+        Ok(DaemonSignals { stop, reload, waker: Arc::new(waker), wake_receiver })
+    }
+
+    /// Ends a [wait](Self::wait) from any thread.
+    pub fn waker(&self) -> Arc<Waker> {
+        Arc::clone(&self.waker)
+    }
+
+    /// Waits until a signal comes, [someone wakes it](Self::waker), or the deadline of [`kumade_net::clock::monotonic`] has come. What
+    /// came since the last wait ends it at once.
+    ///
+    /// # Errors
+    /// The system refuses to wait.
+    pub fn wait(&self, deadline: Time) -> io::Result<()> {
+        readiness::wait_readable(&self.wake_receiver, deadline)?;
+        self.wake_receiver.clear();
+        Ok(())
     }
 
     /// Whether the daemon is to end.
@@ -120,14 +149,19 @@ mod tests {
         let signals = DaemonSignals::register(true).unwrap();
         assert!(!stop.load(Ordering::SeqCst) && !signals.take_reload_request() && !signals.is_end_requested());
         signal_hook::low_level::raise(SIGHUP).unwrap();
+        signals.wait(Time::MAX).unwrap();
         assert!(signals.take_reload_request() && !signals.take_reload_request() && !signals.is_end_requested());
         assert_eq!(stop.load(Ordering::SeqCst), !is_hangup_ignored, "without a file it ends");
         signal_hook::low_level::raise(SIGTERM).unwrap();
+        signals.wait(Time::MAX).unwrap();
+        signals.waker().wake();
+        signals.wait(Time::MAX).unwrap();
+        signals.wait(Time::ZERO).unwrap();
         assert!(stop.load(Ordering::SeqCst) && signals.is_end_requested() && !signals.take_reload_request());
         // A process whose terminal is gone, unless these tests are run at one.
         let is_pending = Arc::new(AtomicBool::new(true));
         let reload = Some(ReloadSignal { is_pending, has_terminal: true });
-        let signals = DaemonSignals { stop: Arc::default(), reload };
+        let signals = DaemonSignals { stop: Arc::default(), reload, ..signals };
         assert_eq!(signals.is_end_requested(), !has_controlling_terminal());
         assert_eq!(signals.take_reload_request(), has_controlling_terminal());
     }

@@ -171,7 +171,7 @@ fn the_bonded_plane_is_told_what_was_measured_of_idle_paths() {
             let directory = create_runtime_dir(&format!("bonded{own}"));
             let keyed = kumade_gateway::bonded::plane_config(&config, bonded, keys.0, keys.1, directory);
             run_ip(inside, &["route", "del", &format!("10.{}.0.0/24", 3 - own)]).unwrap();
-            inside.run(|| BondedPlane::start(keyed)).unwrap().unwrap()
+            inside.run(|| BondedPlane::start(keyed, Default::default())).unwrap().unwrap()
         };
         let planes = [start(1, &sites.left), start(2, &sites.right)];
         let remote = || planes[0].status().unwrap().remotes.remove(0);

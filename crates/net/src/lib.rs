@@ -50,6 +50,7 @@ pub mod sysctl;
 pub mod tcp;
 pub mod tun;
 pub mod udp;
+pub mod waker;
 
 pub use binding::{SocketBinding, is_address_gone, is_own_address};
 pub use echo::{EchoReply, EchoSocket};

@@ -3,6 +3,7 @@ use crate::config::{BondedConfig, DatagramConfig};
 use crate::error::BondedError;
 use crate::shard::BondedShard;
 use crate::shard_link::{ShardLink, shard_links};
+use kumade_daemon::ActivityWatch;
 use kumade_multipath::dataplane::NodeNotice;
 use kumade_multipath::{PathId, PathSet};
 use kumade_net::clock;
@@ -14,22 +15,24 @@ use kumade_units::Rate;
 #[derive(Debug)]
 pub struct BondedPlane {
     config: Box<BondedConfig>,
+    activity: ActivityWatch,
     /// The first one shakes hands. If one ends, all are to.
     threads: Vec<PacketThread<BondedShard>>,
 }
 
 impl BondedPlane {
     /// Opens the device and the sockets, and begins handshakes, after removing the routes that a killed gateway has left in
-    /// this namespace.
+    /// this namespace. `activity` is told of notices, of other outer transports and of packets.
     ///
     /// # Errors
     /// The system refuses a device, a socket or a route, or two remote sites share a key or a network.
-    pub fn start(config: BondedConfig) -> Result<Self, BondedError> {
+    pub fn start(config: BondedConfig, activity: ActivityWatch) -> Result<Self, BondedError> {
         let mut links = shard_links(config.thread_count())?.into_iter();
-        let mut plane = BondedPlane { config: Box::new(config.clone()), threads: Vec::new() };
+        let mut plane =
+            BondedPlane { config: Box::new(config.clone()), activity: activity.clone(), threads: Vec::new() };
         if let Some(link) = links.next() {
             let config = config.clone();
-            plane.threads.push(PacketThread::start("gateway", move || BondedShard::new(config, link))?);
+            plane.threads.push(PacketThread::start("gateway", move || BondedShard::new(config, link, activity))?);
         }
         // The last one's queue comes first.
         for link in links.rev() {
@@ -44,7 +47,8 @@ impl BondedPlane {
             return self.stop();
         };
         let name = format!("gateway-{}", seed.shard());
-        let build = move || BondedShard::from_shard_parts(config, seed, queue, link);
+        let activity = self.activity.clone();
+        let build = move || BondedShard::from_shard_parts(config, seed, queue, link, activity);
         self.threads.push(PacketThread::start(&name, build)?);
         Ok(())
     }

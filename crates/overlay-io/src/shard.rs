@@ -7,6 +7,7 @@ use crate::node::{new_node, remote_configs};
 use crate::outer_transports::OuterTransports;
 use crate::policy_routes::recover;
 use crate::shard_link::ShardLink;
+use kumade_daemon::{ActivityWatch, EndNotice};
 use kumade_multipath::dataplane::{HEADROOM_BYTES, Node, NodeNotice, Output, PacketBuffer, ShardSeed};
 use kumade_multipath::{PathSet, TrafficClass, UnorderedFlows};
 use kumade_net::tun::TunQueue;
@@ -42,6 +43,9 @@ pub(crate) struct BondedShard {
     /// Of the first shard, for all.
     routes: Option<DeviceRoutes>,
     link: ShardLink,
+    /// Who is told of notices and packets.
+    activity: ActivityWatch,
+    _end_notice: EndNotice,
     transports: OuterTransports,
     /// Of the first shard, where the only remote is known by its name.
     address_follower: Option<AddressFollower>,
@@ -60,7 +64,7 @@ pub(crate) struct BondedShard {
 
 impl BondedShard {
     /// The first one.
-    pub(crate) fn new(config: BondedConfig, link: ShardLink) -> Result<Self, BondedError> {
+    pub(crate) fn new(config: BondedConfig, link: ShardLink, activity: ActivityWatch) -> Result<Self, BondedError> {
         recover(&config.directory);
         let carriers = OuterTransports::open(&config, 0)?;
         let pool = BufferPool::default();
@@ -78,7 +82,7 @@ impl BondedShard {
             queues,
             routes: Some(routes),
             address_follower,
-            ..BondedShard::with_parts(config, tun, carriers, node, pool, link)
+            ..BondedShard::with_parts(config, tun, carriers, (node, pool), link, activity)
         })
     }
 
@@ -88,21 +92,22 @@ impl BondedShard {
         seed: ShardSeed,
         tun: TunQueue,
         link: ShardLink,
+        activity: ActivityWatch,
     ) -> Result<Self, BondedError> {
         let carriers = OuterTransports::open(&config, seed.shard())?;
         let pool = BufferPool::default();
         let buffers = pool.clone();
         let node = Node::from_seed(seed, Box::new(move |bytes| buffers.with_capacity(bytes)), clock::monotonic())?;
-        Ok(BondedShard::with_parts(config, tun, carriers, node, pool, link))
+        Ok(BondedShard::with_parts(config, tun, carriers, (node, pool), link, activity))
     }
 
     fn with_parts(
         config: BondedConfig,
         tun: TunQueue,
         carriers: OuterTransports,
-        node: Node<Buffer>,
-        pool: BufferPool,
+        (node, pool): (Node<Buffer>, BufferPool),
         link: ShardLink,
+        activity: ActivityWatch,
     ) -> Self {
         let BondedConfig { device, unordered_flows: unordered, mtu: fixed_mtu, .. } = config;
         let (flows, output) = (FlowHasher::new(), Output::default());
@@ -115,6 +120,8 @@ impl BondedShard {
             queues,
             routes,
             link,
+            _end_notice: activity.end_notice(),
+            activity,
             transports: carriers,
             address_follower: None,
             node,
@@ -182,7 +189,7 @@ impl BondedShard {
     }
 
     fn read_packets(&mut self) -> Result<(), BondedError> {
-        let BondedShard { tun, node, pool, flow_hasher: flows, unordered_flows: unordered, .. } = self;
+        let BondedShard { tun, node, pool, flow_hasher: flows, unordered_flows: unordered, activity, .. } = self;
         for _ in 0..MAX_TUN_READS {
             let mut packets = match tun.read(HEADROOM_BYTES) {
                 Ok(packets) => packets,
@@ -191,6 +198,7 @@ impl BondedShard {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return self.replace_device(),
                 Err(cause) => return Err(BondedError::Device { device: self.device.clone(), cause }),
             };
+            activity.record_movement();
             let now = clock::monotonic();
             // All packets of a read are of one flow.
             let read = packets.frame().get(HEADROOM_BYTES..).unwrap_or_default();
@@ -260,6 +268,9 @@ impl BondedShard {
         }
         *refused += carriers.send(&mut output.datagrams, node, now);
         let is_single = |packet: &PacketBuffer<Buffer>| packet.segment_bytes().is_none();
+        if !output.packets.is_empty() {
+            self.activity.record_movement();
+        }
         for packets in output.packets.chunk_by_mut(|one, next| is_single(one) && is_single(next)) {
             match packets {
                 [packet] if let Some(segment_bytes) = packet.segment_bytes() => {
@@ -269,6 +280,9 @@ impl BondedShard {
             }
         }
         output.packets.clear();
+        if !output.notices.is_empty() || node.take_transport_changes() {
+            self.activity.notify();
+        }
         let excess = (self.notices.len() + output.notices.len()).saturating_sub(MAX_NOTICES);
         self.notices.append(&mut output.notices);
         self.notices.drain(..excess.min(self.notices.len()));

@@ -1,7 +1,7 @@
 use kumade_multipath::dataplane::ShardMessage;
 use kumade_net::SetupError;
 use kumade_net::tun::TunQueue;
-use kumade_packet_loop::{PacketWaker, WakeReceiver, new_waker};
+use kumade_net::waker::{WakeReceiver, Waker, new_waker};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ pub(crate) struct ShardLink {
 #[derive(Clone)]
 struct Outbox {
     messages: SyncSender<ShardMessage>,
-    waker: Arc<PacketWaker>,
+    waker: Arc<Waker>,
     /// A queue of a device that was made again.
     queue: Arc<Mutex<Option<TunQueue>>>,
 }
@@ -36,7 +36,8 @@ pub(crate) fn shard_links(shards: usize) -> Result<Vec<ShardLink>, SetupError> {
     let mut outboxes = Vec::new();
     let mut inboxes = Vec::new();
     for _ in 0..shards {
-        let ((waker, receiver), (messages, inbox)) = (new_waker()?, sync_channel(MAX_QUEUED_MESSAGES));
+        let waker = new_waker().map_err(|error| SetupError::new("create a wake-up socket between threads", error));
+        let ((waker, receiver), (messages, inbox)) = (waker?, sync_channel(MAX_QUEUED_MESSAGES));
         outboxes.push(Outbox { messages, waker: Arc::new(waker), queue: Arc::default() });
         inboxes.push((inbox, receiver));
     }

@@ -56,7 +56,7 @@ fn config(end: u8, connections: usize) -> BondedConfig {
 }
 
 fn start(inside: &Namespace, config: BondedConfig) -> BondedPlane {
-    inside.run(|| BondedPlane::start(config)).unwrap().unwrap()
+    inside.run(|| BondedPlane::start(config, Default::default())).unwrap().unwrap()
 }
 
 fn paths_up(plane: &BondedPlane) -> usize {

@@ -108,7 +108,7 @@ fn config(end: u8, uses: Uses, far: IpAddr) -> BondedConfig {
 
 fn start(network: &Network, end: u8, uses: Uses) -> BondedPlane {
     let config = config(end, uses, host(network, 2).v4.into());
-    host(network, end).namespace.run(|| BondedPlane::start(config)).unwrap().unwrap()
+    host(network, end).namespace.run(|| BondedPlane::start(config, Default::default())).unwrap().unwrap()
 }
 
 fn carrier(plane: &BondedPlane) -> Option<OuterTransport> {
@@ -235,7 +235,7 @@ fn start_behind(network: &Network, police: &Arc<Policer>) -> [BondedPlane; 2] {
     let left = &host(network, 1).namespace;
     left.run(|| police.start(near, far)).unwrap();
     let config = config(1, Uses::Either, near.ip());
-    [start(network, 2, Uses::Either), left.run(|| BondedPlane::start(config)).unwrap().unwrap()]
+    [start(network, 2, Uses::Either), left.run(|| BondedPlane::start(config, Default::default())).unwrap().unwrap()]
 }
 
 #[test]
@@ -347,7 +347,7 @@ fn both_versions_of_ip_are_listened_to() {
         let right = host(&network, 2);
         for far in [IpAddr::V4(right.v4), IpAddr::V6(right.v6.unwrap())] {
             let config = config(1, Uses::Datagrams, far);
-            let connecting = host(&network, 1).namespace.run(|| BondedPlane::start(config)).unwrap().unwrap();
+            let connecting = host(&network, 1).namespace.run(|| BondedPlane::start(config, Default::default())).unwrap().unwrap();
             assert!(eventually(|| carrier(&connecting) == Some(OuterTransport::Udp)), "{far}");
         }
     });

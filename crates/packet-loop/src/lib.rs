@@ -24,7 +24,7 @@
 //! # Several shards
 //!
 //! Where one thread is not enough, start several `PacketThread`s, each with devices (or queues of a device) of its own.
-//! They share no packets; what one has to tell another goes by a channel, and a [`PacketWaker`] wakes it. A flow must stay on one thread, or its packets are reordered: the kernel's queues keep it so by
+//! They share no packets; what one has to tell another goes by a channel, and a [`Waker`](kumade_net::waker::Waker) wakes it. A flow must stay on one thread, or its packets are reordered: the kernel's queues keep it so by
 //! their own hash, and whatever a program distributes itself goes to [`flow::shard_of`] of its [`FlowHasher`]'s hash.
 //!
 //! ```
@@ -68,14 +68,12 @@ mod pool;
 mod shard;
 mod source_watch;
 mod thread;
-mod waker;
 
 pub use clock::StampClock;
 pub use flow::FlowHasher;
 pub use pool::{Buffer, BufferPool};
 pub use shard::{Shard, WakeReason};
 pub use thread::{PacketThread, ThreadEnded};
-pub use waker::{PacketWaker, WakeReceiver, new_waker};
 
 /// Its example is a test.
 #[cfg(doctest)]

@@ -106,7 +106,7 @@ fn clamp_span(span: Span, range: &RangeInclusive<Span>) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::waker::new_waker;
+    use kumade_net::waker::new_waker;
     use std::os::fd::AsFd;
 
     const SPIN: Span = Span::from_micros(60);

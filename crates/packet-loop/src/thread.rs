@@ -1,8 +1,8 @@
 use crate::shard::{Shard, WakeReason};
 use crate::source_watch::SourceWatch;
-use crate::waker::{PacketWaker, WakeReceiver, new_waker};
 use kumade_net::SetupError;
 use kumade_net::low_latency::LowLatencyGuard;
+use kumade_net::waker::{WakeReceiver, Waker, new_waker};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
@@ -14,7 +14,7 @@ use thiserror::Error;
 pub struct PacketThread<S: Shard> {
     /// None once the thread has been asked to end.
     requests: Mutex<Option<Sender<Request<S>>>>,
-    waker: PacketWaker,
+    waker: Waker,
     thread: Mutex<Option<JoinHandle<ThreadResult<S>>>>,
 }
 
@@ -33,7 +33,8 @@ impl<S: Shard> PacketThread<S> {
     /// # Errors
     /// Those of `build`; or the system refuses a thread or its descriptors.
     pub fn start(name: &str, build: impl FnOnce() -> Result<S, S::Error> + Send + 'static) -> Result<Self, S::Error> {
-        let (waker, wake_receiver) = new_waker()?;
+        let waker = new_waker().map_err(|error| SetupError::new("create the packet thread's wake-up socket", error));
+        let (waker, wake_receiver) = waker?;
         let (requests, inbox) = mpsc::channel();
         let (report, built) = mpsc::sync_channel(1);
         let work = move || {

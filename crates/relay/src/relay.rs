@@ -1,6 +1,7 @@
 use crate::config::RelayConfig;
 use crate::report::{RelayReport, RelayStatus};
 use crate::shard::{PreparedUpdate, RelayShard};
+use kumade_daemon::ActivityWatch;
 use kumade_net::SetupError;
 use kumade_packet_loop::{PacketThread, ThreadEnded};
 use std::fmt;
@@ -36,12 +37,12 @@ impl fmt::Debug for RelayUpdate {
 }
 
 impl Relay {
-    /// Opens the local ports.
+    /// Opens the local ports. `activity` is told of reports and of streams that move.
     ///
     /// # Errors
     /// The system refuses one of them, or a thread.
-    pub fn start(config: RelayConfig) -> Result<Self, SetupError> {
-        let thread = PacketThread::start("relay", move || RelayShard::new(config))?;
+    pub fn start(config: RelayConfig, activity: ActivityWatch) -> Result<Self, SetupError> {
+        let thread = PacketThread::start("relay", move || RelayShard::new(config, activity))?;
         Ok(Relay { thread: Arc::new(thread) })
     }
 

@@ -121,6 +121,18 @@ impl ReportQueue {
         self.waiting.drain(..).collect()
     }
 
+    /// Counts what is left out of minutes that are over. Returns whether any wait.
+    pub(crate) fn advance(&mut self, now: Time) -> bool {
+        self.end_minutes(now);
+        !self.waiting.is_empty()
+    }
+
+    /// When there is one that tells how many were left out.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let minutes = self.minutes.values().filter(|minute| minute.left_out > 0);
+        minutes.map(|minute| minute.since + MINUTE).min()
+    }
+
     fn end_minutes(&mut self, now: Time) {
         let ReportQueue { waiting, minutes } = self;
         minutes.retain(|peer, minute| {
@@ -174,6 +186,8 @@ mod tests {
         let mut queue = ReportQueue::default();
         (0..50).for_each(|_| queue.push(not_allowed(1, 7), Time::ZERO));
         assert_eq!(queue.take(Time::ZERO), [not_allowed(1, 7)]);
+        assert_eq!(queue.deadline(), Some(Time::ZERO + MINUTE));
+        assert!(!queue.advance(Time::ZERO + MINUTE - Span::from_nanos(1)) && queue.advance(Time::ZERO + MINUTE));
         let left_out = RelayReport::LeftOut { peer: Some(PublicKey::from_bytes([1; 32])), count: 49 };
         assert_eq!(queue.take(Time::ZERO + MINUTE), [left_out]);
         assert_eq!(queue.take(Time::ZERO + MINUTE * 2), []);

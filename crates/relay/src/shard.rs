@@ -10,7 +10,7 @@ use crate::resolver::NameResolver;
 use crate::slot::{ConnectionSlot, LingeringStream, discard_input};
 use crate::stream_end::StreamEndReason;
 use crate::{far_end, near_end};
-use kumade_daemon::TimeBudget;
+use kumade_daemon::{ActivityWatch, EndNotice, TimeBudget};
 use kumade_net::nftables::InstalledTable;
 use kumade_net::readiness::{EpollSet, Event};
 use kumade_net::tcp::RtoLimits;
@@ -42,6 +42,13 @@ pub(crate) struct RelayShard {
     next_check: Time,
     /// When to look next at what is held for peers.
     next_memory_check: Time,
+    /// Who is told of reports and of streams that move.
+    activity: ActivityWatch,
+    _end_notice: EndNotice,
+    /// Whether it was told that reports wait.
+    are_reports_told: bool,
+    /// As it was told last.
+    told_status: RelayStatus,
 }
 
 enum RelayEnd {
@@ -76,7 +83,7 @@ const STRANGER_TIME_BURST: Span = Span::from_millis(25);
 const MAX_CONNECTIONS: usize = 1000;
 
 impl RelayShard {
-    pub(crate) fn new(config: RelayConfig) -> Result<Self, SetupError> {
+    pub(crate) fn new(config: RelayConfig, activity: ActivityWatch) -> Result<Self, SetupError> {
         let failed = |error| SetupError::new("wait for TCP connections", error);
         let set = EpollSet::new().map_err(failed)?;
         let (end, listeners, redirection) = open_end(config)?;
@@ -95,6 +102,10 @@ impl RelayShard {
             stranger_time: TimeBudget::new(STRANGER_TIME_DIVISOR, STRANGER_TIME_BURST),
             next_check: Time::ZERO,
             next_memory_check: Time::ZERO,
+            _end_notice: activity.end_notice(),
+            activity,
+            are_reports_told: false,
+            told_status: RelayStatus::default(),
         })
     }
 
@@ -105,12 +116,24 @@ impl RelayShard {
     }
 
     pub(crate) fn take_reports(&mut self) -> Vec<RelayReport> {
+        self.are_reports_told = false;
         let handshakes = match &mut self.end {
             RelayEnd::Far(far) => far.acceptor.take_notices(),
             RelayEnd::Near(_) => Vec::new(),
         };
         let reports = self.connections.reports.take(clock::monotonic());
         handshakes.into_iter().map(RelayReport::Handshake).chain(reports).collect()
+    }
+
+    /// Has it told that there are reports, or that streams have moved.
+    fn tell_activity(&mut self, now: Time) {
+        let has_notices = matches!(&self.end, RelayEnd::Far(far) if far.acceptor.has_notices());
+        if (self.connections.reports.advance(now) || has_notices) && !mem::replace(&mut self.are_reports_told, true) {
+            self.activity.notify();
+        }
+        if mem::replace(&mut self.told_status, self.connections.status) != self.connections.status {
+            self.activity.record_movement();
+        }
     }
 
     /// Opens what it takes to become this, and changes nothing.
@@ -364,6 +387,8 @@ impl Shard for RelayShard {
         // Without any, nothing can take too long.
         let is_idle = self.connections.len() == 0 && !self.listeners.is_any_paused();
         let next_look = if is_idle { now + IDLE_INTERVAL } else { self.next_check.min(self.next_memory_check) };
+        self.tell_activity(now);
+        let next_look = self.connections.reports.deadline().map_or(next_look, |deadline| deadline.min(next_look));
         Ok(if self.connections.busy_mut().is_empty() { next_look } else { now })
     }
 }

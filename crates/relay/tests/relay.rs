@@ -1,5 +1,6 @@
 //! Both ends over loopback: what passes is what was sent, and each end of a connection is the end that was meant.
 
+use kumade_daemon::ActivityWatch;
 use kumade_net::SocketBinding;
 use kumade_net::tcp::RtoLimits;
 use kumade_noise_session::channel::{Channel, StreamInitiator};
@@ -30,11 +31,15 @@ fn local() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
+fn start(identity: PrivateKey, role: RelayRole) -> Relay {
+    let config = RelayConfig { identity, psk: PresharedKey::default(), rto: RtoLimits::default(), role };
+    Relay::start(config, ActivityWatch::default()).unwrap()
+}
+
 fn far_end(peers: Vec<PublicKey>, allowed: &[&str]) -> Relay {
     let allowed = allowed.iter().map(|text| text.parse::<AllowedTargets>().unwrap()).collect();
     let role = RelayRole::Far { listen: Some(local()), peers, allowed };
-    Relay::start(RelayConfig { identity: identity(2), psk: PresharedKey::default(), rto: RtoLimits::default(), role })
-        .unwrap()
+    start(identity(2), role)
 }
 
 fn near_end(address: SocketAddr, peer: u8, target: &str) -> Relay {
@@ -47,8 +52,7 @@ fn near_end(address: SocketAddr, peer: u8, target: &str) -> Relay {
         forwards,
         redirect: None,
     };
-    Relay::start(RelayConfig { identity: identity(1), psk: PresharedKey::default(), rto: RtoLimits::default(), role })
-        .unwrap()
+    start(identity(1), role)
 }
 
 /// Both ends, for connections to this target.

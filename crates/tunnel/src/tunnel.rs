@@ -1,6 +1,6 @@
 use crate::config::{TunnelConfig, TunnelConfigError};
 use crate::host::HostRefusal;
-use kumade_daemon::RuntimeDir;
+use kumade_daemon::{ActivityWatch, RuntimeDir};
 use kumade_net::SetupError;
 use kumade_overlay_io::{
     BondedConfig, BondedError, BondedPlane, BondedStatus, ConnectionConfig, ConnectionRole, Handover, NodeNotice,
@@ -16,6 +16,7 @@ pub struct Tunnel {
     relay: Option<Relay>,
     config: TunnelConfig,
     directory: RuntimeDir,
+    activity: ActivityWatch,
 }
 
 /// Why a tunnel cannot start, or ended.
@@ -40,20 +41,21 @@ pub enum TunnelError {
 
 impl Tunnel {
     /// Begins to carry what the settings say. In `directory` changes of the system are written down, so that they can be
-    /// undone after a crash.
+    /// undone after a crash. `activity` is told of notices, reports, other outer transports, and of packets and streams.
     ///
     /// # Errors
     /// Settings that contradict each other, or the system refuses a device, a socket or a route.
-    pub fn start(config: TunnelConfig, directory: RuntimeDir) -> Result<Self, TunnelError> {
+    pub fn start(config: TunnelConfig, directory: RuntimeDir, activity: ActivityWatch) -> Result<Self, TunnelError> {
         config.validate()?;
         config.check_host()?;
-        let relay = config.relay_config().map(Relay::start).transpose()?;
+        let relay = config.relay_config().map(|relay| Relay::start(relay, activity.clone())).transpose()?;
         let has_device = config.has_device();
         let mut plane = has_device.then(|| config.clone().bonded_config(directory.clone())).transpose()?;
         if let (Some(relay), Some(handover)) = (&relay, plane.as_mut().and_then(other_stream_receiver)) {
             *handover = Some(Handover::new(relay.acceptor()));
         }
-        Ok(Tunnel { plane: plane.map(BondedPlane::start).transpose()?, relay, config, directory })
+        let plane = plane.map(|plane| BondedPlane::start(plane, activity.clone())).transpose()?;
+        Ok(Tunnel { plane, relay, config, directory, activity })
     }
 
     /// The settings with which it runs.
@@ -73,7 +75,7 @@ impl Tunnel {
         // What may be refused comes first.
         let relay = match (&self.relay, config.relay_config()) {
             (Some(relay), Some(config)) => RelayChange::Update(Box::new(relay.prepare_update(config)?)),
-            (None, Some(config)) => RelayChange::Replace(Some(Relay::start(config)?)),
+            (None, Some(config)) => RelayChange::Replace(Some(Relay::start(config, self.activity.clone())?)),
             (_, None) => RelayChange::Replace(None),
         };
         let notices = update_plane(&mut self.plane, &config, &self.directory)?;

@@ -98,8 +98,8 @@ impl Lines {
     fn start(&self, configs: [BondedConfig; 2]) -> Outcome<[BondedPlane; 2]> {
         let [left, right] = configs;
         // Who is connected to comes first.
-        let right = self.hosts[1].run(|| BondedPlane::start(right))??;
-        let planes = [self.hosts[0].run(|| BondedPlane::start(left))??, right];
+        let right = self.hosts[1].run(|| BondedPlane::start(right, Default::default()))??;
+        let planes = [self.hosts[0].run(|| BondedPlane::start(left, Default::default()))??, right];
         let end = Instant::now() + Duration::from_secs(20);
         while !planes.iter().all(|plane| plane.status().is_ok_and(|status| status.remotes[0].is_connected)) {
             if Instant::now() > end {

@@ -3,6 +3,8 @@
 //! or `-- sessions` (the direct plane) measures only that, and `-- speed 10` repeats it so often. `-- peers target/release/kumade`
 //! has a thousand peers connect to that program as a tunnel and as a gateway, and `-- hostile target/release/kumade` has peers of a
 //! tunnel do what they like; `-- hostile PATH "short packets" 3` measures only attacks with such names, in three rounds.
+//! `-- idle target/release/kumade` shows what tunnels, gateways, links and servers of that program take while no packets come, and
+//! how long the first ones take then, beside wireguard-go, boringtun and OpenVPN.
 //!
 //! Hosts, gateways and whoever else takes part are all here, in network namespaces, and share its cores. So figures are
 //! compared with those of the same run: wireguard-go, `wg` and OpenVPN are used where they are
@@ -11,6 +13,7 @@
 mod flows;
 mod forged;
 mod hostile;
+mod idle;
 mod lines;
 mod outcome;
 mod peers;
@@ -27,6 +30,9 @@ fn main() -> Outcome<()> {
     let wanted = env::args().nth(1);
     if wanted.as_deref() == Some("peers") {
         return peers::measure(&env::args().nth(2).ok_or("give the path of kumade")?);
+    }
+    if wanted.as_deref() == Some("idle") {
+        return idle::measure(&env::args().nth(2).ok_or("give the path of kumade")?);
     }
     if wanted.as_deref() == Some("hostile") {
         let program = env::args().nth(2).ok_or("give the path of kumade")?;

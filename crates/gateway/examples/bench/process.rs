@@ -61,3 +61,18 @@ fn read_size_bytes(file: &str, name: &str) -> Outcome<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name)).ok_or_else(|| format!("no {name} in {file}"))?;
     Ok(value.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
 }
+
+/// CPU time of all threads of another process that live, to the nanosecond, and how often they have given up the processor to wait.
+pub fn scheduled_of(process: u32) -> Outcome<(Duration, u64)> {
+    let (mut time, mut waits) = (Duration::ZERO, 0);
+    for task in fs::read_dir(format!("/proc/{process}/task"))? {
+        let task = task?.path().display().to_string();
+        // Time on a processor, time in its queue, and time slices (Documentation/scheduler/sched-stats.rst).
+        let text = fs::read_to_string(format!("{task}/schedstat"))?;
+        time += Duration::from_nanos(text.split_whitespace().next().ok_or("no time in schedstat")?.parse()?);
+        let status = fs::read_to_string(format!("{task}/status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        waits += line.ok_or("no switches in status")?.trim().parse::<u64>()?;
+    }
+    Ok((time, waits))
+}

@@ -27,7 +27,7 @@ enum Tunnel {
 }
 
 /// Ends when it is dropped.
-struct Process(Child);
+pub struct Process(pub Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -127,29 +127,38 @@ fn open_kernel_wireguard(lines: &Lines) -> Outcome<Tunnel> {
 
 fn open_wireguard_go(lines: &Lines) -> Outcome<Tunnel> {
     // Their control sockets are in one directory.
-    const NAMES: [&str; 2] = ["kumade-wg1", "kumade-wg2"];
+    Ok(Tunnel::Processes(start_wireguard(lines, "wireguard-go", ["kumade-wg1", "kumade-wg2"])?))
+}
+
+/// Both ends of a WireGuard in user space, by this program, which makes devices of these names.
+pub fn start_wireguard(lines: &Lines, program: &str, names: [&str; 2]) -> Outcome<[Process; 2]> {
     let start = |host: &Namespace, name: &str| -> Outcome<Process> {
-        let mut command = host.command("wireguard-go");
+        let mut command = host.command(program);
         command.args(["--foreground", name]).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().map_err(|_| "no program wireguard-go: apt install wireguard-go wireguard-tools")?;
+        let child = command.spawn().map_err(|_| format!("no program {program}"))?;
         Ok(Process(child))
     };
-    let processes = [start(&lines.hosts[0], NAMES[0])?, start(&lines.hosts[1], NAMES[1])?];
-    for name in NAMES {
+    let processes = [start(&lines.hosts[0], names[0])?, start(&lines.hosts[1], names[1])?];
+    for name in names {
         let socket = format!("/var/run/wireguard/{name}.sock");
         let end = Instant::now() + Duration::from_secs(10);
         while !Path::new(&socket).exists() {
             if Instant::now() > end {
-                return Err(format!("wireguard-go makes no {socket}").into());
+                return Err(format!("{program} makes no {socket}").into());
             }
             thread::sleep(Duration::from_millis(20));
         }
     }
-    configure_wireguard(lines, NAMES)?;
-    Ok(Tunnel::Processes(processes))
+    configure_wireguard(lines, names)?;
+    Ok(processes)
 }
 
 fn open_openvpn(lines: &Lines) -> Outcome<Tunnel> {
+    Ok(Tunnel::Processes(start_openvpn(lines)?))
+}
+
+/// Both ends of an OpenVPN over TCP.
+pub fn start_openvpn(lines: &Lines) -> Outcome<[Process; 2]> {
     let key = std::env::temp_dir().join(format!("kumade-bench-{}.key", std::process::id()));
     let key = key.display();
     run_with_input(Command::new("openvpn").args(["--genkey", "secret", &key.to_string()]), "")?;
@@ -176,7 +185,7 @@ fn open_openvpn(lines: &Lines) -> Outcome<Tunnel> {
         thread::sleep(Duration::from_millis(50));
     }
     std::fs::remove_file(key.to_string())?;
-    Ok(Tunnel::Processes(processes))
+    Ok(processes)
 }
 
 /// The devices of this name get keys, addresses and routes.

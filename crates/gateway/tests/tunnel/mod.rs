@@ -53,7 +53,7 @@ pub fn directory() -> RuntimeDir {
 }
 
 pub fn start(inside: &Namespace, config: BondedConfig) -> BondedPlane {
-    inside.run(|| BondedPlane::start(config)).unwrap().unwrap()
+    inside.run(|| BondedPlane::start(config, Default::default())).unwrap().unwrap()
 }
 
 /// Sites whose hosts reach each other by a gateway's doing only.

@@ -10,7 +10,7 @@ use crate::output::note;
 use crate::running::{GATEWAY, registry};
 use anyhow::Context;
 use kumade_daemon::signals::DaemonSignals;
-use kumade_daemon::{ClaimedName, RuntimeDir};
+use kumade_daemon::{ActivityWatch, ClaimedName, RuntimeDir};
 use kumade_gateway::GatewayConfig;
 use kumade_gateway::config::{BondedSettings, FixedSetting, Plane};
 use kumade_gateway::direct::{DirectPlane, SessionPlane};
@@ -19,18 +19,18 @@ use kumade_net::clock;
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_overlay_io::status::control::StatusProtocol;
 use kumade_overlay_io::{BondedConfig, BondedPlane, BondedStatus, NodeNotice};
-use kumade_units::Span;
+use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::Path;
 use std::process::ExitCode;
-use std::thread;
-use std::time::Duration;
 
 /// So long after the keys were agreed on, all threads should have been answered.
 const THREADS_SETTLE_TIME: Span = Span::from_secs(5);
-/// Maximum time until a signal or a failed interface is noticed.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Between two looks at the interfaces of the direct plane, and at what its sessions know.
+const DIRECT_CHECK_INTERVAL: Span = Span::from_millis(50);
+/// Between two looks at which threads of several carry packets, and at what measurements have found.
+const SLOW_CHECK_INTERVAL: Span = Span::from_secs(1);
 
 /// Runs a gateway until a signal comes. Where its configuration is from a file, SIGHUP has that read again.
 ///
@@ -108,7 +108,7 @@ fn run_direct(config: GatewayConfig, begun: RunContext<'_>) -> anyhow::Result<()
         gateway.advance()?;
         // Once the status shows it.
         read.iter().for_each(|(file, outcome)| log_reload(file, outcome));
-        thread::sleep(POLL_INTERVAL);
+        signals.wait(clock::monotonic() + DIRECT_CHECK_INTERVAL).context("cannot wait for signals")?;
     }
     if let Some(sessions) = gateway.sessions.take() {
         sessions.stop()?;
@@ -127,11 +127,13 @@ impl DirectGateway {
             measurer.update_direct_weights(plane)?;
         }
         let measurer = &services.measurer;
-        services.recorder.renew(|status, now| {
-            measurer.iter().for_each(|measurer| measurer.fill_status(status, now));
-            sessions.iter().flat_map(SessionPlane::status).for_each(|known| known.fill_status(status));
-            plane.fill_status(status, now)
-        })?;
+        if services.recorder.is_due(true, clock::monotonic()) {
+            services.recorder.renew(|status, now| {
+                measurer.iter().for_each(|measurer| measurer.fill_status(status, now));
+                sessions.iter().flat_map(SessionPlane::status).for_each(|known| known.fill_status(status));
+                plane.fill_status(status, now)
+            })?;
+        }
         self.report_paths();
         self.report_session_peers();
         Ok(())
@@ -186,6 +188,7 @@ struct BondedGateway {
     // In the order in which they end.
     services: Services,
     plane: BondedPlane,
+    activity: ActivityWatch,
     hook: Option<EventHook>,
     /// How many threads were last said to carry packets to each remote gateway, by its name.
     threads_told: BTreeMap<String, u32>,
@@ -212,41 +215,52 @@ fn run_bonded(config: GatewayConfig, bonded: &BondedSettings, begun: RunContext<
     config.check_own_key(keyed.identity.public_key())?;
     config.forwarding_warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     let keys = RemoteKeys::new(&config, &keyed);
-    let plane = BondedPlane::start(keyed)?;
+    let activity = ActivityWatch::new(signals.waker());
+    let plane = BondedPlane::start(keyed, activity.clone())?;
     let mut services = Services::start(&config)?;
+    services.recorder.renew_when_asked(signals.waker());
     services.answer(&config, claim)?;
     note!("{}: {} paths carry the tunnel {}; Ctrl-C ends it", config.name, config.paths.len(), bonded.device);
     confinement.into_iter().for_each(Confinement::finish);
     let (threads, threads_told) = (bonded.threads, BTreeMap::new());
-    let mut gateway = BondedGateway { config, plane, keys, threads, services, hook, threads_told };
-    while !signals.is_end_requested() && gateway.plane.is_running() {
+    let mut gateway = BondedGateway { config, plane, activity, keys, threads, services, hook, threads_told };
+    while !signals.is_end_requested() && !gateway.activity.has_ended() {
         let read = file.filter(|_| signals.take_reload_request());
         let read = read.map(|file| (file, read_again(file, &gateway.config).and_then(|new| gateway.reconfigure(new))));
         // One that has ended says why when it is stopped.
         let (Ok(notices), Ok(known)) = (gateway.plane.take_notices(), gateway.plane.status()) else { break };
-        gateway.advance(&notices, &known);
+        let next = gateway.advance(&notices, &known);
         // Once the status shows it.
         read.iter().for_each(|(file, outcome)| log_reload(file, outcome));
-        thread::sleep(POLL_INTERVAL);
+        signals.wait(next).context("cannot wait for signals")?;
     }
     gateway.note_counts();
     Ok(gateway.plane.stop()?)
 }
 
 impl BondedGateway {
-    fn advance(&mut self, notices: &[NodeNotice], known: &BondedStatus) {
+    /// Returns when to be called again, if nothing happens until then.
+    fn advance(&mut self, notices: &[NodeNotice], known: &BondedStatus) -> Time {
         self.log_notices(notices);
+        let (now, has_moved) = (clock::monotonic(), self.activity.has_moved());
         let Services { recorder, measurer, .. } = &mut self.services;
-        let filled = recorder.renew(|status, now| {
-            measurer.iter().for_each(|measurer| measurer.fill_status(status, now));
-            kumade_gateway::bonded::fill_bonded_status(known, status, now);
-            Ok::<_, Infallible>(())
-        });
-        let Ok(()) = filled;
+        if recorder.is_due(has_moved, now) {
+            // What moves from now on is told.
+            self.activity.take_movement();
+            let Ok(()) = recorder.renew(|status, now| {
+                measurer.iter().for_each(|measurer| measurer.fill_status(status, now));
+                kumade_gateway::bonded::fill_bonded_status(known, status, now);
+                Ok::<_, Infallible>(())
+            });
+        }
         self.report_threads(known);
         if let Some(measurer) = &mut self.services.measurer {
             measurer.update_bonded_rates(&self.plane);
         }
+        let renewal = self.activity.has_moved().then(|| self.services.recorder.next_renewal());
+        let has_checks = self.threads > 1 || self.services.measurer.is_some();
+        let check = has_checks.then_some(now + SLOW_CHECK_INTERVAL);
+        renewal.into_iter().chain(check).min().unwrap_or(Time::MAX)
     }
 
     fn reconfigure(&mut self, NewConfig { config, mut changes }: NewConfig) -> anyhow::Result<Vec<String>> {

@@ -9,7 +9,8 @@ use crate::output::note;
 use crate::running::{TUNNEL, registry, serve_metrics};
 use anyhow::{Context, anyhow};
 use kumade_daemon::signals::DaemonSignals;
-use kumade_daemon::{ClaimedName, ControlError, Exporter, ExporterError, RuntimeDir, check_name};
+use kumade_daemon::{ActivityWatch, ClaimedName, ControlError, Exporter, ExporterError, RuntimeDir, check_name};
+use kumade_net::clock;
 use kumade_noise_session::PublicKey;
 use kumade_overlay_io::BondedStatus;
 use kumade_overlay_io::status::Recorder;
@@ -18,15 +19,12 @@ use kumade_tunnel::status::Status;
 use kumade_tunnel::{
     ConnectRefusal, OuterTransport, PeerConfig, RelayReport, RelayStatus, Tunnel, TunnelConfig, TunnelEnd, short_key,
 };
+use kumade_units::Time;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
-use std::thread;
-use std::time::Duration;
 
-/// Maximum time until a signal or a change is noticed.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Names that are tried where none is given.
 const MAX_NAME_NUMBER: u32 = 1000;
 
@@ -34,6 +32,7 @@ const MAX_NAME_NUMBER: u32 = 1000;
 struct RunningEnd {
     source: SettingsSource,
     tunnel: Tunnel,
+    activity: ActivityWatch,
     recorder: Recorder<Status>,
     exporter: Option<Exporter>,
     hook: Option<EventHook>,
@@ -56,13 +55,15 @@ pub fn run(source: SettingsSource, config: TunnelConfig, keeps_privileges: bool)
     let what = describe_transport(&config);
     let (own_name, claim) = lock_name(settings.name.as_deref(), &config)?;
     let recorder = Status::recorder(&config, &own_name);
+    recorder.renew_when_asked(signals.waker());
     raise_descriptor_limit();
     let hook = settings.on_event.as_deref().map(EventHook::start).transpose()?;
     let ports = bound_ports(&config, settings.prometheus);
     let confinement = (!keeps_privileges).then(|| Confinement::to_network(ports));
     let names: Vec<_> = config.peers.iter().map(PeerConfig::label).collect();
-    let tunnel =
-        Tunnel::start(config, RuntimeDir::standard("kumade")).map_err(|error| anyhow!(source.locate(error)))?;
+    let activity = ActivityWatch::new(signals.waker());
+    let tunnel = Tunnel::start(config, RuntimeDir::standard("kumade"), activity.clone());
+    let tunnel = tunnel.map_err(|error| anyhow!(source.locate(error)))?;
     let _control = claim.map(|claim| recorder.latest().serve(claim)).transpose()?;
     let exporter = settings.prometheus.map(|address| serve_latest(address, &recorder)).transpose()?;
     match end {
@@ -71,16 +72,14 @@ pub fn run(source: SettingsSource, config: TunnelConfig, keeps_privileges: bool)
     }
     confinement.into_iter().for_each(Confinement::finish);
     let (transports, last) = (vec![None; names.len()], (None, None));
-    let mut end = RunningEnd { source, tunnel, recorder, exporter, hook, names, transports, last };
-    while !signals.is_end_requested() && end.tunnel.is_running() {
+    let mut end = RunningEnd { source, tunnel, activity, recorder, exporter, hook, names, transports, last };
+    while !signals.is_end_requested() && !end.activity.has_ended() {
         if signals.take_reload_request() {
             end.reload();
         }
         // One that has ended says why when it is stopped.
-        if end.report().is_err() {
-            break;
-        }
-        thread::sleep(POLL_INTERVAL);
+        let Ok(next) = end.report() else { break };
+        signals.wait(next).context("cannot wait for signals")?;
     }
     end.print_totals();
     end.tunnel.stop()?;
@@ -88,19 +87,25 @@ pub fn run(source: SettingsSource, config: TunnelConfig, keeps_privileges: bool)
 }
 
 impl RunningEnd {
-    /// Says what has happened, and renews the status.
-    fn report(&mut self) -> anyhow::Result<()> {
+    /// Says what has happened, and renews the status where that is due. Returns when it is due again if nothing happens until then.
+    fn report(&mut self) -> anyhow::Result<Time> {
         let notices = self.tunnel.take_notices()?;
         log_notices(&notices, &self.names, |path| (path + 1).to_string(), &mut self.hook);
-        let (packets, relayed) = (self.tunnel.packet_status()?, self.tunnel.relay_status()?);
-        packets.iter().for_each(|status| log_transports(&self.names, status, &mut self.transports));
         self.tunnel.take_reports()?.iter().for_each(|report| log_relay_report(report, &self.tunnel.config().peers));
-        let Ok(()) = self.recorder.renew(|status, now| {
-            status.fill(packets.as_ref(), relayed.as_ref(), now);
-            Ok::<_, Infallible>(())
-        });
-        self.last = (packets, relayed);
-        Ok(())
+        let packets = self.tunnel.packet_status()?;
+        packets.iter().for_each(|status| log_transports(&self.names, status, &mut self.transports));
+        if self.recorder.is_due(self.activity.has_moved(), clock::monotonic()) {
+            // What moves from now on is told.
+            self.activity.take_movement();
+            let relayed = self.tunnel.relay_status()?;
+            let Ok(()) = self.recorder.renew(|status, now| {
+                status.fill(packets.as_ref(), relayed.as_ref(), now);
+                Ok::<_, Infallible>(())
+            });
+            self.last.1 = relayed;
+        }
+        self.last.0 = packets;
+        Ok(if self.activity.has_moved() { self.recorder.next_renewal() } else { Time::MAX })
     }
 
     /// Becomes as the configuration file says now; or says why not, and goes on as before.
@@ -149,7 +154,11 @@ impl RunningEnd {
         self.recorder.change_template(|status| status.set_peers(peers));
     }
 
-    fn print_totals(&self) {
+    fn print_totals(&mut self) {
+        // Of one that has ended, as it was last seen.
+        if let (Ok(packets), Ok(relayed)) = (self.tunnel.packet_status(), self.tunnel.relay_status()) {
+            self.last = (packets, relayed);
+        }
         let (packets, relayed) = &self.last;
         for (name, remote) in self.names.iter().zip(packets.iter().flat_map(|status| &status.remotes)) {
             let sent: u64 = remote.paths.iter().map(|path| path.status.sent_bytes).sum();

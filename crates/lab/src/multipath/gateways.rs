@@ -125,7 +125,7 @@ impl<'a> RunningGateways<'a> {
             self.remove_route(side)?;
             let config = tunnel_config(side, carrier, control, tuning);
             let directory = RuntimeDir::from_path(self.directory.path());
-            self.tunnels.push(side.gateway_namespace(self.sites).run(|| Tunnel::start(config, directory))??);
+            self.tunnels.push(side.gateway_namespace(self.sites).run(|| Tunnel::start(config, directory, Default::default()))??);
         }
         let packets =
             |tunnel: &Tunnel| tunnel.packet_status().ok().flatten().is_some_and(|status| is_connected(&status));
@@ -136,7 +136,7 @@ impl<'a> RunningGateways<'a> {
         let mut planes = Vec::new();
         for (side, config) in configs {
             self.remove_route(side)?;
-            planes.push(side.gateway_namespace(self.sites).run(|| BondedPlane::start(config))??);
+            planes.push(side.gateway_namespace(self.sites).run(|| BondedPlane::start(config, Default::default()))??);
         }
         wait_until_met(|| planes.iter().all(|plane| plane.status().is_ok_and(|status| is_connected(&status))))?;
         self._bonded = planes;

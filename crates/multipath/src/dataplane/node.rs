@@ -43,6 +43,8 @@ pub struct Node<B> {
     backlogged: BTreeSet<usize>,
     /// Peers to which a path was found to pass less than before.
     mtu_reductions: Vec<usize>,
+    /// To a peer another outer transport carries packets than at its turn before.
+    has_other_transport: bool,
     new_buffer: Box<dyn Fn(usize) -> B>,
     /// In order, and not yet checked for their sources; empty between calls.
     resequenced: Vec<PacketBuffer<B>>,
@@ -185,6 +187,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             min_mtu: None,
             backlogged: BTreeSet::new(),
             mtu_reductions: Vec::new(),
+            has_other_transport: false,
             new_buffer: buffers,
             resequenced: Vec::new(),
             delivered: Vec::new(),
@@ -511,6 +514,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         if remote.take_mtu_reduction() {
             self.mtu_reductions.push(place);
         }
+        self.has_other_transport |= remote.take_transport_change();
     }
 
     /// Of several shards, the first one tells.
@@ -624,6 +628,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     /// since this was last asked.
     pub fn take_mtu_reductions(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.mtu_reductions)
+    }
+
+    /// Whether another outer transport carries packets to a peer than when this was last asked, as of the last [`Node::drain`]:
+    /// [`RemoteStatus::outer_transport`].
+    pub fn take_transport_changes(&mut self) -> bool {
+        std::mem::take(&mut self.has_other_transport)
     }
 
     /// Whether packets of hosts wait until a path has room.

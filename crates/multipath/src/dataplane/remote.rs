@@ -84,6 +84,8 @@ pub(crate) struct Remote<B> {
     restarts: u64,
     last_data_sent_notice: Option<Time>,
     last_data_received_notice: Option<Time>,
+    /// What carried packets last, as was last told.
+    told_transport: Option<OuterTransport>,
 }
 
 impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
@@ -121,6 +123,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             restarts: 0,
             last_data_sent_notice: None,
             last_data_received_notice: None,
+            told_transport: None,
             mtus,
             path_count: config.bond.paths.len(),
             config,
@@ -311,6 +314,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     /// What has become of the peer and its paths since this was last asked.
     pub(crate) fn take_changes(&mut self) -> Vec<(Time, RemoteChange)> {
         std::mem::take(&mut self.changes)
+    }
+
+    /// Whether another outer transport carries packets than when this was last asked.
+    pub(crate) fn take_transport_change(&mut self) -> bool {
+        let current = self.bond.current_transport().or(self.told_transport);
+        std::mem::replace(&mut self.told_transport, current) != current
     }
 
     /// Where the peer is reached on each path, as far as known.

@@ -286,6 +286,11 @@ impl StreamAcceptor {
         std::mem::take(&mut self.notices)
     }
 
+    /// Whether there are [notices](Self::take_notices).
+    pub fn has_notices(&self) -> bool {
+        !self.notices.is_empty()
+    }
+
     fn keep_notice(&mut self, notice: Option<HandshakeNotice>) {
         self.notices.extend(notice.filter(|_| self.notices.len() < MAX_WAITING_NOTICES));
     }

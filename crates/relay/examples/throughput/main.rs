@@ -22,7 +22,7 @@ fn main() {
     let start = |identity: &PrivateKey, role| {
         let config =
             RelayConfig { identity: identity.clone(), psk: PresharedKey::default(), rto: RtoLimits::default(), role };
-        Relay::start(config).expect("a relay")
+        Relay::start(config, Default::default()).expect("a relay")
     };
     let allowed = vec![target.to_string().parse::<AllowedTargets>().expect("a target")];
     let far = start(&far_key, RelayRole::Far { listen: Some(local), peers: vec![near_key.public_key()], allowed });
