@@ -19,6 +19,21 @@ pub struct DaemonSignals {
     wake_receiver: WakeReceiver,
 }
 
+/// Asks the daemon to end, as a signal does, from any thread.
+#[derive(Debug, Clone)]
+pub struct DaemonStopper {
+    stop: Arc<AtomicBool>,
+    waker: Arc<Waker>,
+}
+
+impl DaemonStopper {
+    /// Does it.
+    pub fn request_end(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.waker.wake();
+    }
+}
+
 /// SIGHUP where it may mean that the configuration is to be read again.
 #[derive(Debug)]
 struct ReloadSignal {
@@ -57,6 +72,11 @@ impl DaemonSignals {
         Arc::clone(&self.waker)
     }
 
+    /// Asks it to end from any thread.
+    pub fn stopper(&self) -> DaemonStopper {
+        DaemonStopper { stop: Arc::clone(&self.stop), waker: self.waker() }
+    }
+
     /// Waits until a signal comes, [someone wakes it](Self::waker), or the deadline of [`kumade_net::clock::monotonic`] has come. What
     /// came since the last wait ends it at once.
     ///
@@ -71,6 +91,11 @@ impl DaemonSignals {
     /// Whether the daemon is to end.
     pub fn is_end_requested(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.reload.as_ref().is_some_and(ReloadSignal::is_hangup)
+    }
+
+    /// True once the daemon is to end, but where its terminal has hung up: for what can look at nothing else.
+    pub fn end_flag(&self) -> &AtomicBool {
+        &self.stop
     }
 
     /// Whether the configuration is to be read again, once for each time that this was asked for.
@@ -157,6 +182,8 @@ mod tests {
         signals.waker().wake();
         signals.wait(Time::MAX).unwrap();
         signals.wait(Time::ZERO).unwrap();
+        signals.stopper().request_end();
+        signals.wait(Time::MAX).unwrap();
         assert!(stop.load(Ordering::SeqCst) && signals.is_end_requested() && !signals.take_reload_request());
         // A process whose terminal is gone, unless these tests are run at one.
         let is_pending = Arc::new(AtomicBool::new(true));

@@ -245,7 +245,7 @@ fn emulated(link: LinkConfig) -> (VethHosts, Engine) {
     let queue = QueueConfig { limit: QueueLimit::Packets(10_000), discipline: Discipline::default() };
     let direction = |link| DirectionConfig::new(link, queue.clone(), Vec::new()).expect("possible settings");
     let ports = VethHosts::MIDDLE_INTERFACES.map(|name| PortSpec::Interface(name.into()));
-    let start = || Engine::start(ports, [direction(link), direction(LinkConfig::default())]);
+    let start = || Engine::start(ports, [direction(link), direction(LinkConfig::default())], Default::default());
     let engine = hosts.middle.run(start).expect("a namespace").expect("a link");
     (hosts, engine)
 }

@@ -5,6 +5,7 @@ use crate::config::DirectionConfig;
 use crate::error::EmulatorError;
 use crate::port::{Port, PortSpec};
 use crate::statistics::DirectionStatistics;
+use kumade_daemon::EndNotice;
 use kumade_packet_loop::PacketThread;
 use shard::EmulatorShard;
 use std::sync::{Arc, OnceLock};
@@ -19,11 +20,15 @@ pub struct Engine {
 
 impl Engine {
     /// Joins two ports of the calling thread's network namespace: direction 0 leads from the first to the second,
-    /// direction 1 back.
+    /// direction 1 back. `end_notice` tells that it has ended.
     ///
     /// # Errors
     /// A port cannot be opened, or the two cannot be joined.
-    pub fn start(ports: [PortSpec; 2], directions: [DirectionConfig; 2]) -> Result<Self, EmulatorError> {
+    pub fn start(
+        ports: [PortSpec; 2],
+        directions: [DirectionConfig; 2],
+        end_notice: EndNotice,
+    ) -> Result<Self, EmulatorError> {
         let [first, second] = &ports;
         if first.name() == second.name() {
             return Err(EmulatorError::SameInterface(first.name().into()));
@@ -31,17 +36,21 @@ impl Engine {
         if std::mem::discriminant(first) != std::mem::discriminant(second) {
             return Err(EmulatorError::MixedPortKinds);
         }
-        Self::join_ports([Port::open(first)?, Port::open(second)?], directions)
+        Self::join_ports([Port::open(first)?, Port::open(second)?], directions, end_notice)
     }
 
     /// Joins two ports of the same kind that are open already, perhaps in different namespaces.
     ///
     /// # Errors
     /// The system refuses a thread.
-    pub fn join_ports(ports: [Port; 2], directions: [DirectionConfig; 2]) -> Result<Self, EmulatorError> {
+    pub fn join_ports(
+        ports: [Port; 2],
+        directions: [DirectionConfig; 2],
+        end_notice: EndNotice,
+    ) -> Result<Self, EmulatorError> {
         let last = Arc::new(OnceLock::new());
         let left = Arc::clone(&last);
-        let thread = PacketThread::start("emulator", move || EmulatorShard::new(ports, directions, left))?;
+        let thread = PacketThread::start("emulator", move || EmulatorShard::new(ports, directions, left, end_notice))?;
         Ok(Engine { thread, final_statistics: last })
     }
 

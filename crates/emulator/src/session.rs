@@ -1,5 +1,6 @@
 //! An emulated link with a name, settings and statistics: what a program runs, and others ask and change.
 
+use kumade_daemon::EndNotice;
 use crate::control::{Reply, Request};
 use crate::report::{Document, ReportContext, ReportSpan};
 use crate::settings::{SettingError, Settings, SettingsChange};
@@ -44,13 +45,18 @@ pub enum SessionError {
 }
 
 impl LinkSession {
-    /// Joins two interfaces.
+    /// Joins two interfaces. `end_notice` tells that the link has ended.
     ///
     /// # Errors
     /// An interface cannot be used.
-    pub fn start(name: &str, ports: [PortSpec; 2], settings: Settings) -> Result<Self, EmulatorError> {
+    pub fn start(
+        name: &str,
+        ports: [PortSpec; 2],
+        settings: Settings,
+        end_notice: EndNotice,
+    ) -> Result<Self, EmulatorError> {
         let names = ports.each_ref().map(|port| port.name().to_owned());
-        let engine = Engine::start(ports, settings.configs().clone())?;
+        let engine = Engine::start(ports, settings.configs().clone(), end_notice)?;
         let started = Instant::now();
         Ok(LinkSession {
             name: name.to_owned(),

@@ -65,7 +65,7 @@ fn two_tun_devices_in_namespaces_of_their_own_are_joined() {
         for (host, own) in [(&left, "10.79.0.1/24"), (&right, "10.79.0.2/24")] {
             run_ip(host, &["addr", "add", own, "dev", "end"]).unwrap();
         }
-        let _engine = Engine::join_ports(ports, [config(), config()]).unwrap();
+        let _engine = Engine::join_ports(ports, [config(), config()], Default::default()).unwrap();
         transfer(&left, &right, "10.79.0.2:0");
     });
 }

@@ -177,7 +177,7 @@ fn an_interface_that_cannot_be_used_is_refused_with_the_reason() {
             ([interface("one"), interface("other")], "a port of a bridge"),
             ([interface("one"), tun()], "give two of a kind"),
         ] {
-            let error = hosts.middle.run(|| Engine::start(ports, [config(), config()])).unwrap().unwrap_err();
+            let error = hosts.middle.run(|| Engine::start(ports, [config(), config()], Default::default())).unwrap().unwrap_err();
             assert!(error.to_string().contains(reason), "{error}");
             assert_eq!(offloads(&hosts), before);
         }
@@ -187,7 +187,7 @@ fn an_interface_that_cannot_be_used_is_refused_with_the_reason() {
 fn emulate_until_the_end(names: &str) {
     let (first, second) = names.split_once(' ').unwrap();
     let ports = [first, second].map(|name| PortSpec::Interface(name.into()));
-    match Engine::start(ports, [config(), config()]) {
+    match Engine::start(ports, [config(), config()], Default::default()) {
         Ok(engine) => {
             eprintln!("running");
             let _ = std::io::stdin().read(&mut [0]);

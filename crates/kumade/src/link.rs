@@ -12,7 +12,8 @@ use crate::running::{LINK, parse_name, registry, serve_metrics};
 use crate::usage::usage_error;
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use kumade_daemon::{metrics_address, signals};
+use kumade_daemon::signals::DaemonSignals;
+use kumade_daemon::{ActivityWatch, metrics_address};
 use kumade_emulator::control::{LinkProtocol, Reply, Request};
 use kumade_emulator::prometheus;
 use kumade_emulator::schedule::{self, Schedule};
@@ -26,11 +27,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use view::{LinkOutput, LinkView};
 
-/// Maximum time until a signal or a removed interface is noticed.
+/// Between two looks at whether a link that was asked to stop has.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Restoring two interfaces takes milliseconds.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -144,21 +144,24 @@ fn start_link(args: &StartArgs) -> anyhow::Result<ExitCode> {
         Ok(schedule) => schedule,
         Err(reason) => return Ok(usage_error(&reason)),
     };
-    let stop = signals::termination_flag().context("cannot listen for Ctrl-C")?;
+    let signals = DaemonSignals::register(false).context("cannot listen for Ctrl-C")?;
+    let activity = ActivityWatch::new(signals.waker());
     let claim = registry::<LinkProtocol>().lock_name(&args.name).map_err(|error| LINK.explain(error))?;
     let ports = [&args.first, &args.second].map(|name| port_spec(name, args.tun));
     // Asked before the confinement, which denies that.
     let has_screen = Screen::is_available();
     let metrics_port = args.prometheus.map(|address| address.port());
     let confinement = (!args.keep_privileges).then(|| Confinement::to_network(metrics_port));
-    let session = match LinkSession::start(&args.name, ports, settings) {
+    let session = match LinkSession::start(&args.name, ports, settings, activity.end_notice()) {
         Ok(session) => Arc::new(session),
         Err(error @ EmulatorError::SameInterface(_)) => return Ok(usage_error(&error)),
         Err(error) => return Err(error.into()),
     };
-    let (answering, asked_to_stop) = (Arc::clone(&session), Arc::clone(&stop));
+    let (answering, stopper) = (Arc::clone(&session), signals.stopper());
     let control = claim.serve(move |request| {
-        asked_to_stop.fetch_or(request == Request::Stop, Ordering::Relaxed);
+        if request == Request::Stop {
+            stopper.request_end();
+        }
         answering.handle_request(&request)
     })?;
     let counting = Arc::clone(&session);
@@ -168,7 +171,7 @@ fn start_link(args: &StartArgs) -> anyhow::Result<ExitCode> {
     let name = if args.name == LINK.usual_name { String::new() } else { format!(" --name {}", args.name) };
     note!("{} and {} are bridged; `kumade link set{name}` changes the link, Ctrl-C stops it", args.first, args.second);
     let mut view = LinkView::new(args.output(), has_screen)?;
-    let watched = follow_session(&session, &mut schedule, args.every, &stop, &mut view);
+    let watched = follow_session((&session, &activity), &mut schedule, args.every, &signals, &mut view);
     let ended = session.stop();
     // Who has asked for the end waits until nobody answers.
     drop((control, exporter));
@@ -180,15 +183,15 @@ fn start_link(args: &StartArgs) -> anyhow::Result<ExitCode> {
 
 /// Follows the schedule and shows statistics until a signal comes or the link ends.
 fn follow_session(
-    session: &LinkSession,
+    (session, activity): (&LinkSession, &ActivityWatch),
     schedule: &mut Schedule,
     every: Span,
-    stop: &AtomicBool,
+    signals: &DaemonSignals,
     view: &mut LinkView,
 ) -> anyhow::Result<()> {
     let began = Instant::now();
     let mut next_view = every;
-    while session.is_running() && !stop.load(Ordering::Relaxed) {
+    while !activity.has_ended() && !signals.is_end_requested() {
         let elapsed = Span::from(began.elapsed());
         while let Some(change) = schedule.take_due(elapsed) {
             apply_change(session, &change, view);
@@ -199,8 +202,7 @@ fn follow_session(
             next_view = elapsed - Span::from_nanos((elapsed - next_view).as_nanos() % every.as_nanos()) + every;
         }
         let next = schedule.next_change_time().map_or(next_view, |at| at.min(next_view));
-        let wait = (next - Span::from(began.elapsed())).to_duration().min(POLL_INTERVAL);
-        if view.wait(Instant::now() + wait, stop) {
+        if view.wait(began + next.to_duration(), signals)? {
             break;
         }
     }

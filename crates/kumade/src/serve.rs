@@ -12,7 +12,7 @@ use kumade_serve::{
     ClientChanges, ClientReplacer, DEFAULT_PORT, NamedClient, Reflector, ReflectorConfig, STAMP_PORT, ServeError,
     Server, ServerConfig, parse_clients,
 };
-use kumade_units::{Span, parse};
+use kumade_units::{Span, Time, parse};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -23,7 +23,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
-use std::time::Duration;
 
 /// [`STAMP_PORT`] as an option's default.
 const STAMP_PORT_TEXT: &str = "862";
@@ -87,12 +86,12 @@ pub struct ServeArgs {
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let keeps_privileges = args.keep_privileges;
     let (mut config, readable) = server_config(&args)?;
-    let reflector = bind_reflector(&args, &config)?;
+    let mut reflector = bind_reflector(&args, &config)?;
     config.max_pending = config.max_pending.min(raise_descriptor_limit() / 2);
     let is_open = config.key.is_none() && config.clients.is_empty();
     let signals = DaemonSignals::register(args.clients.is_some()).context("cannot listen for signals")?;
     let stop = AtomicBool::new(false);
-    let server = Server::bind(config).map_err(|error| with_hint(&error, LISTEN_OPTION))?;
+    let mut server = Server::bind(config).map_err(|error| with_hint(&error, LISTEN_OPTION))?;
     let (address, replacer) = (server.local_addr(), server.client_replacer());
     let port = if address.port() == DEFAULT_PORT { String::new() } else { format!(":{}", address.port()) };
     // As it was before others had a time: scripts wait for a line that begins so.
@@ -105,17 +104,24 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     if !keeps_privileges {
         confine_server(address.port(), &readable);
     }
+    let mut stop_wakers = vec![signals.waker(), server.stop_waker()];
+    stop_wakers.extend(reflector.as_mut().map(Reflector::stop_waker));
+    let end_all = || {
+        stop.store(true, Ordering::SeqCst);
+        stop_wakers.iter().for_each(|waker| waker.wake());
+    };
     std::thread::scope(|scope| {
         let watch = || {
             while !stop.load(Ordering::SeqCst) {
-                std::thread::sleep(SIGNAL_CHECK_INTERVAL);
+                // Without signals it would serve for ever.
+                let has_failed = signals.wait(Time::MAX).inspect_err(|error| tracing::error!("{error}")).is_err();
                 if signals.take_reload_request()
                     && let Some(file) = &args.clients
                 {
                     reload_clients(file, &replacer);
                 }
-                if signals.is_end_requested() {
-                    stop.store(true, Ordering::SeqCst);
+                if has_failed || signals.is_end_requested() {
+                    end_all();
                 }
             }
         };
@@ -127,11 +133,11 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         let reflecting = reflector.map(start).transpose();
         // The one above would wait for it for ever.
         let reflecting = reflecting
-            .inspect_err(|_| stop.store(true, Ordering::SeqCst))
+            .inspect_err(|_| end_all())
             .context("cannot start a thread for the STAMP reflector")?;
         let served = server.run(&stop).map_err(|error| anyhow!("{error}"));
         // The others stop with the server, for whatever reason.
-        stop.store(true, Ordering::SeqCst);
+        end_all();
         served?;
         match reflecting.map(ScopedJoinHandle::join) {
             Some(Ok(reflected)) => reflected.map_err(|error| anyhow!("{error}")),
@@ -141,9 +147,6 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     })?;
     Ok(ExitCode::SUCCESS)
 }
-
-/// Between two looks at what signals have asked for.
-const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Serves those that the file of clients names now; if it makes no sense, those that it named before.
 fn reload_clients(file: &Path, replacer: &ClientReplacer) {

@@ -6,7 +6,7 @@ use nix::sys::socket::{
     sockopt,
 };
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// A socket of one netlink protocol, in the namespace of the thread that opened it.
 #[derive(Debug)]
@@ -25,6 +25,12 @@ struct Message<'a> {
     sequence: u32,
     /// Behind the header.
     body: &'a [u8],
+}
+
+impl AsFd for NetlinkSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }
 
 impl NetlinkSocket {

@@ -1,11 +1,12 @@
-//! Learning of changes of interfaces, addresses and routes without asking for them: notifications of rtnetlink(7).
+//! Learning of changes of interfaces, addresses, routes and routing rules without asking for them: notifications of rtnetlink(7).
 
 use crate::netlink::NetlinkSocket;
 use crate::setup::SetupError;
 use nix::sys::socket::SockProtocol;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 
-/// Tells whether interfaces, addresses or routes of the namespace of the thread that opened it have changed, whoever did it.
+/// Tells whether interfaces, addresses, routes or rules of the namespace of the thread that opened it have changed, whoever did it.
 #[derive(Debug)]
 pub struct RouteWatch {
     netlink: NetlinkSocket,
@@ -16,7 +17,9 @@ const GROUPS: libc::c_int = libc::RTMGRP_LINK
     | libc::RTMGRP_IPV4_IFADDR
     | libc::RTMGRP_IPV4_ROUTE
     | libc::RTMGRP_IPV6_IFADDR
-    | libc::RTMGRP_IPV6_ROUTE;
+    | libc::RTMGRP_IPV6_ROUTE
+    | 1 << (libc::RTNLGRP_IPV4_RULE - 1)
+    | 1 << (libc::RTNLGRP_IPV6_RULE - 1);
 /// Notifications are kept up to so many bytes, which bounds the time to read them: what they say is not looked at, and that some
 /// were lost is told, too.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -53,5 +56,12 @@ impl RouteWatch {
             }
         }
         has_changed
+    }
+}
+
+impl AsFd for RouteWatch {
+    /// Readable once something has changed, until that is [taken](RouteWatch::take_change).
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.netlink.as_fd()
     }
 }

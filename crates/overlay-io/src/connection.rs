@@ -18,6 +18,8 @@ use std::time::Duration;
 /// A TCP connection that carries sealed datagrams as records.
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
+    /// This host's address.
+    own_address: Option<IpAddr>,
     /// How the node names its far end.
     pub(crate) route: Route,
     /// The path of a remote that it is, once that is known.
@@ -88,6 +90,7 @@ impl Connection {
         let carrier = StreamWriter::new(tuning.unsent_bytes, now);
         tcp::limit_unsent(&stream, carrier.max_unsent_bytes())?;
         Ok(Connection {
+            own_address: stream.local_addr().ok().map(|own| own.ip().to_canonical()),
             stream,
             route,
             owner,
@@ -217,10 +220,8 @@ impl Connection {
     /// Whether this host has moved away from the connection's address and would have another one now: nothing comes to what it
     /// does not have any more; and what it still has may lead nowhere.
     pub(crate) fn has_stale_address(&self, source: IpAddr, now: Time) -> bool {
-        let own = self.stream.local_addr().map(|own| own.ip().to_canonical());
-        own.is_ok_and(|own| {
-            own != source && (now - self.last_progress >= STALL_TIMEOUT || kumade_net::is_address_gone(own))
-        })
+        let is_stalled = !self.writer.is_quiet() && now - self.last_progress >= STALL_TIMEOUT;
+        self.own_address.is_some_and(|own| own != source && (is_stalled || kumade_net::is_address_gone(own)))
     }
 
     /// Whether the path seems to have dropped long segments for a while, without a word, and to pass what is short: nothing is
@@ -256,6 +257,9 @@ impl Connection {
             match tcp::send(&self.stream, &self.pending[self.sent_pending_bytes..], false) {
                 Ok(count) => {
                     self.sent_pending_bytes += count;
+                    if self.writer.is_quiet() {
+                        self.last_progress = clock::monotonic();
+                    }
                     self.writer.record_written(count as u64);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),

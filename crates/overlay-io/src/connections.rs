@@ -100,13 +100,17 @@ impl Connections {
         self.readiness.as_fd()
     }
 
-    /// The connections on which something has arrived, and the listener, where somebody wants to connect.
+    /// The connections on which something has arrived, and the listener, where somebody wants to connect; where the
+    /// [descriptor](Self::descriptor) `is_ready`.
     ///
     /// # Errors
     /// The system refuses to wait for sockets.
-    pub(crate) fn waiting_sources(&mut self, now: Time) -> Result<Vec<Source>, SetupError> {
-        let waited = self.readiness.wait(&mut self.events, Time::ZERO);
-        waited.map_err(|error| SetupError::new("wait for TCP connections", error))?;
+    pub(crate) fn waiting_sources(&mut self, is_ready: bool, now: Time) -> Result<Vec<Source>, SetupError> {
+        self.events.clear();
+        if is_ready {
+            let waited = self.readiness.wait(&mut self.events, Time::ZERO);
+            waited.map_err(|error| SetupError::new("wait for TCP connections", error))?;
+        }
         for event in self.events.iter().filter(|event| event.is_writable) {
             let connection = self.connections.get_mut(&event.number);
             connection.into_iter().for_each(|connection| connection.mark_writable(now));
@@ -428,6 +432,11 @@ impl Connections {
         {
             tracing::warn!("connections from other ends keep what was set on them: {error}");
         }
+    }
+
+    /// Interfaces, addresses or routes have changed.
+    pub(crate) fn follow_system(&mut self) {
+        self.dialer.iter_mut().for_each(Dialer::record_system_change);
     }
 
     /// Leaves connections from an address that this host has moved away from, where the kernel would go on for long.

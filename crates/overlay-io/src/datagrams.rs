@@ -28,7 +28,8 @@ pub(crate) struct Datagrams {
     has_other_sources: bool,
     dscp: OuterDscp,
     stamp_clock: StampClock,
-    next_system_check: Time,
+    next_clock_check: Time,
+    next_expiry: Time,
     interface_mtus: Vec<u32>,
     /// Of the first shard, for all.
     routes: Option<KeptRoutes<MarkedRoute>>,
@@ -57,8 +58,10 @@ struct PathPlace {
 
 /// Messages of a read at first; more once it is known how long they take.
 const FIRST_MESSAGES: usize = 2;
-/// Between two looks at the clock and at the interfaces.
-const SYSTEM_CHECK_INTERVAL: Span = Span::from_millis(500);
+/// Between two looks at the clock.
+const CLOCK_CHECK_INTERVAL: Span = Span::from_millis(500);
+/// Between two looks at which peers send so much that they get a socket of their own.
+const EXPIRY_INTERVAL: Span = Span::from_millis(500);
 
 impl Datagrams {
     pub(crate) fn open(config: &BondedConfig, datagrams: &DatagramConfig, shard: usize) -> Result<Self, BondedError> {
@@ -69,7 +72,8 @@ impl Datagrams {
             has_other_sources: false,
             dscp: datagrams.dscp,
             stamp_clock: StampClock::new(),
-            next_system_check: clock::monotonic() + SYSTEM_CHECK_INTERVAL,
+            next_clock_check: Time::ZERO,
+            next_expiry: Time::ZERO,
             interface_mtus: Vec::new(),
             routes: None,
         };
@@ -202,17 +206,31 @@ impl Datagrams {
         node.set_datagram_route(0, Route { path: 0, address }, overhead_bytes, now);
     }
 
-    /// Follows clocks and interfaces.
-    pub(crate) fn advance(&mut self, node: &mut Node<Buffer>, now: Time) {
-        self.routes.iter_mut().for_each(|routes| routes.restore_if_due(now));
-        if now >= self.next_system_check {
-            self.next_system_check = now + SYSTEM_CHECK_INTERVAL;
+    /// Follows the clock of the kernel's stamps. To be called before something is received.
+    pub(crate) fn follow_clock(&mut self, now: Time) {
+        if now >= self.next_clock_check {
+            self.next_clock_check = now + CLOCK_CHECK_INTERVAL;
             self.stamp_clock.check_for_step();
-            self.follow_interfaces(node, now);
+        }
+    }
+
+    /// Interfaces, addresses or routes have changed.
+    pub(crate) fn follow_system(&mut self, node: &mut Node<Buffer>, now: Time) {
+        self.routes.iter_mut().for_each(KeptRoutes::record_change);
+        self.follow_interfaces(node, now);
+    }
+
+    /// Puts routes back that are gone, and closes sockets that are not used. Returns when to be called again at the latest.
+    pub(crate) fn advance(&mut self, now: Time) -> Option<Time> {
+        self.routes.iter_mut().for_each(|routes| routes.restore_if_due(now));
+        // Where nothing wakes the thread, there is no hurry.
+        if now >= self.next_expiry {
+            self.next_expiry = now + EXPIRY_INTERVAL;
             for socket in &mut self.sockets {
                 self.has_other_sources |= socket.own_sockets.expire(now);
             }
         }
+        self.routes.as_ref().and_then(KeptRoutes::deadline)
     }
 
     /// Looks at what sockets lose, as [`OverloadWatch::update`].

@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use kumade_daemon::{ChangedSetting, Journal};
 use kumade_net::nftables::{Chain, Hook, InstalledTable, Rule, Statement, Table};
 use kumade_net::policy_routing::{DeviceRoute, NetworkRoute};
-use kumade_net::{SetupError, interface};
+use kumade_net::{SetupError, clock, interface};
 use kumade_units::Time;
 
 /// The addresses of a TUN device and the routes through it, which stay what they are whatever becomes of the device: the kernel
@@ -40,7 +40,7 @@ impl DeviceRoutes {
         let mut routes = DeviceRoutes {
             device: config.device.clone(),
             addresses: Vec::new(),
-            address_schedule: RestoreSchedule::new(),
+            address_schedule: RestoreSchedule::new(clock::monotonic()),
             own_tables: None,
             main_table: None,
             arrival_marks: None,
@@ -70,7 +70,21 @@ impl DeviceRoutes {
         KeptRoutes::replace(&mut self.own_tables, network_routes.clone(), Some((ROUTES_LOCK, what)), directory)
     }
 
-    /// Now and then, puts back what is gone. To be called at any time.
+    /// Interfaces, addresses or routes have changed.
+    pub(crate) fn record_change(&mut self) {
+        self.address_schedule.record_change();
+        self.own_tables.iter_mut().for_each(KeptRoutes::record_change);
+        self.main_table.iter_mut().for_each(KeptRoutes::record_change);
+    }
+
+    /// When to [look](Self::restore_if_due).
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let own_tables = self.own_tables.as_ref().and_then(KeptRoutes::deadline);
+        let main_table = self.main_table.as_ref().and_then(KeptRoutes::deadline);
+        self.address_schedule.deadline(false).into_iter().chain(own_tables).chain(main_table).min()
+    }
+
+    /// Puts back what is gone. To be called at any time.
     pub(crate) fn restore_if_due(&mut self, now: Time) {
         if self.address_schedule.is_due(false, now) {
             self.restore_addresses();

@@ -21,9 +21,10 @@ pub(crate) struct Dialer {
     wanted_count: usize,
     /// Whether connections carry packets, and since when that is so.
     use_since: (bool, Time),
-    /// The address of this host towards the far end, and when to look next.
+    /// The address of this host towards the far end, as last looked at.
     source: Option<IpAddr>,
-    next_source_check: Time,
+    /// It may be another one by now.
+    is_source_unknown: bool,
     /// Until then connections are opened with short segments.
     short_segments_until: Option<Time>,
     /// What was said last of why not.
@@ -62,7 +63,6 @@ const OPEN_DELAY: Span = Span::from_millis(250);
 const CLOSE_DELAY: Span = Span::from_secs(30);
 /// As long as a path's MTU is believed to be small (PMTU_RAISE_TIMER of RFC 8899 §5.1.1).
 const SHORT_SEGMENTS_DURATION: Span = Span::from_secs(600);
-const SOURCE_CHECK_INTERVAL: Span = Span::from_millis(100);
 const CONNECT_POLL_INTERVAL: Span = Span::from_millis(5);
 
 impl Dialer {
@@ -81,7 +81,7 @@ impl Dialer {
             wanted_count: standby,
             use_since: (false, start),
             source,
-            next_source_check: start,
+            is_source_unknown: false,
             short_segments_until: None,
             last_reported: None,
         }
@@ -170,20 +170,23 @@ impl Dialer {
         Ok(None)
     }
 
-    /// The address that a connection would have now; none where that was looked at a short time ago, or there is no route. If
-    /// it is another than before, this host has moved, and what is not open is tried at once.
+    /// Interfaces, addresses or routes have changed.
+    pub(crate) fn record_system_change(&mut self) {
+        self.is_source_unknown = true;
+    }
+
+    /// The address that a connection would have now; none where there is no route. If it is another than before, this host has moved,
+    /// and what is not open is tried at once.
     pub(crate) fn check_source(&mut self, now: Time) -> Option<IpAddr> {
-        if now < self.next_source_check {
-            return None;
+        if std::mem::take(&mut self.is_source_unknown) {
+            let source = self.binding.source_towards(self.address);
+            if source.is_some() && source != self.source {
+                let not_open = self.attempts.iter_mut().filter(|attempt| !matches!(attempt, Attempt::Open { .. }));
+                not_open.for_each(|attempt| *attempt = Attempt::Waiting { until: now, tries: 0 });
+            }
+            self.source = source;
         }
-        self.next_source_check = now + SOURCE_CHECK_INTERVAL;
-        let source = self.binding.source_towards(self.address);
-        if source.is_some() && source != self.source {
-            let not_open = self.attempts.iter_mut().filter(|attempt| !matches!(attempt, Attempt::Open { .. }));
-            not_open.for_each(|attempt| *attempt = Attempt::Waiting { until: now, tries: 0 });
-        }
-        self.source = source;
-        source
+        self.source
     }
 
     /// The path does not pass long segments, or may not: connections are opened with short ones for a while. Returns whether that
@@ -225,6 +228,9 @@ impl Dialer {
             Attempt::Opening { since, .. } => Some(*since + CONNECT_POLL_INTERVAL),
             Attempt::Open { .. } => None,
         };
-        self.attempts.iter().take(self.wanted_count).filter_map(due).min()
+        let attempts = self.attempts.iter().take(self.wanted_count).filter_map(due);
+        let opening_all = self.use_since.1 + OPEN_DELAY;
+        let opens_all = self.use_since.0 && self.wanted_count < self.attempts.len();
+        attempts.chain(opens_all.then_some(opening_all)).min()
     }
 }

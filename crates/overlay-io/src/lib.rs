@@ -59,6 +59,7 @@ mod restore_schedule;
 mod shard;
 mod shard_link;
 pub mod status;
+mod system_watch;
 
 pub use bonded_status::BondedStatus;
 pub use config::{

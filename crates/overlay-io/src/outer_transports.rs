@@ -4,7 +4,7 @@ use crate::datagrams::Datagrams;
 use crate::error::BondedError;
 use crate::overhead_watch::OverheadWatch;
 use crate::overload_limit::{OverloadTime, OverloadWatch};
-use crate::receive_turn::{FinishedRead, ReceiveTurn, Sender, SourceSocket};
+use crate::receive_turn::{FinishedRead, ReceiveTurn, Sender, Source, SourceSocket};
 use kumade_daemon::FairTurns;
 use kumade_multipath::dataplane::{Node, Outbound};
 use kumade_net::clock;
@@ -61,10 +61,10 @@ impl OuterTransports {
         Ok(())
     }
 
-    /// What becomes readable when there is something to do.
+    /// What becomes readable when there is something to do: that of the connections comes first.
     pub(crate) fn sources(&self) -> Vec<BorrowedFd<'_>> {
         let datagrams = self.datagrams.iter().flat_map(|datagrams| datagrams.descriptors(&self.overhead));
-        datagrams.chain(self.connections.iter().map(|connections| connections.descriptor())).collect()
+        self.connections.iter().map(|connections| connections.descriptor()).chain(datagrams).collect()
     }
 
     /// Whether there are other sources than when this was last asked.
@@ -73,16 +73,26 @@ impl OuterTransports {
         mem::take(&mut self.has_other_sources) | of_datagrams
     }
 
-    /// Begins to receive what has arrived.
+    /// Begins to receive what has arrived. `is_ready` says so of the [source](Self::sources) at a place.
     ///
     /// # Errors
     /// The system refuses to wait for connections.
-    pub(crate) fn begin_turn(&mut self) -> Result<ReceiveTurn, BondedError> {
+    pub(crate) fn begin_turn(&mut self, is_ready: impl Fn(usize) -> bool) -> Result<ReceiveTurn, BondedError> {
         let now = clock::monotonic();
-        let mut waiting: VecDeque<_> =
-            self.datagrams.iter().flat_map(|datagrams| datagrams.sources(&self.overhead)).collect();
+        let first_datagrams = usize::from(self.connections.is_some());
+        let datagrams = self.datagrams.iter().flat_map(|datagrams| datagrams.sources(&self.overhead));
+        let mut place = first_datagrams;
+        let mut is_waiting = |source: &Source| {
+            // What is held back is waited for by its time.
+            place += usize::from(!source.is_held_back);
+            source.is_held_back || is_ready(place - 1)
+        };
+        let mut waiting: VecDeque<_> = datagrams.filter(|source| is_waiting(source)).collect();
+        if let Some(datagrams) = self.datagrams.as_mut().filter(|_| !waiting.is_empty()) {
+            datagrams.follow_clock(now);
+        }
         if let Some(connections) = &mut self.connections {
-            waiting.extend(connections.waiting_sources(now)?);
+            waiting.extend(connections.waiting_sources(is_ready(0), now)?);
         }
         waiting.retain(|source| !source.is_held_back || self.overload_time.available_at(source.sender) <= now);
         Ok(ReceiveTurn::new(waiting, now))
@@ -182,12 +192,18 @@ impl OuterTransports {
         }
     }
 
+    /// Interfaces, addresses or routes have changed.
+    pub(crate) fn follow_system(&mut self, node: &mut Node<Buffer>, now: Time) {
+        self.datagrams.iter_mut().for_each(|datagrams| datagrams.follow_system(node, now));
+        self.connections.iter_mut().for_each(|connections| connections.follow_system());
+    }
+
     /// Does what time brings. Returns when to be called again at the latest.
     pub(crate) fn advance(&mut self, node: &mut Node<Buffer>, now: Time) -> Option<Time> {
-        self.datagrams.iter_mut().for_each(|datagrams| datagrams.advance(node, now));
+        let datagrams = self.datagrams.as_mut().and_then(|datagrams| datagrams.advance(now));
         let held_back = self.hold_back(now);
         let connections = self.connections.as_mut().and_then(|connections| connections.advance(node, now));
-        held_back.into_iter().chain(connections).min()
+        held_back.into_iter().chain(datagrams).chain(connections).min()
     }
 }
 
@@ -262,7 +278,7 @@ mod tests {
 
         /// As [`BondedShard`](crate::shard::BondedShard) does, but for a device.
         fn turn(&mut self, mut is_over: impl FnMut(&Self) -> bool) {
-            let mut turn = self.transports.begin_turn().unwrap();
+            let mut turn = self.transports.begin_turn(|_| true).unwrap();
             while !is_over(self) && self.transports.receive_next(&mut turn, &mut self.node).unwrap() {
                 self.drain();
             }

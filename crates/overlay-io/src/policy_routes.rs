@@ -1,6 +1,6 @@
 use crate::restore_schedule::RestoreSchedule;
 use kumade_daemon::{InstalledRoutes, Journal, NameLockError, NamespaceLock, RouteChangeError, RuntimeDir};
-use kumade_net::SetupError;
+use kumade_net::{SetupError, clock};
 use kumade_net::policy_routing::{MarkedRoute, PolicyRoute};
 use kumade_units::Time;
 use std::io;
@@ -97,14 +97,24 @@ impl<R: PolicyRoute> KeptRoutes<R> {
             })
         };
         let lock = lock.map(lock_name).transpose()?;
-        let schedule = RestoreSchedule::new();
+        let schedule = RestoreSchedule::new(clock::monotonic());
         // From here on, dropped where something fails.
         let routes = InstalledRoutes::record(routes, &Journal::new(directory.clone()))?;
         routes.install()?;
         Ok(Some(KeptRoutes { routes, _lock: lock, schedule, missing: 0 }))
     }
 
-    /// Now and then, adds those again that the kernel has dropped with an interface; says so. To be called at any time.
+    /// Interfaces, addresses or routes have changed.
+    pub(crate) fn record_change(&mut self) {
+        self.schedule.record_change();
+    }
+
+    /// When to [look](Self::restore_if_due).
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.schedule.deadline(self.missing > 0)
+    }
+
+    /// Adds those again that the kernel has dropped with an interface; says so. To be called at any time.
     pub(crate) fn restore_if_due(&mut self, now: Time) {
         if self.schedule.is_due(self.missing > 0, now) {
             self.restore();

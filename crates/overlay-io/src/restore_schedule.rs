@@ -1,41 +1,56 @@
-use kumade_net::clock;
-use kumade_net::route_watch::RouteWatch;
 use kumade_units::{Span, Time};
 
 /// When routes and addresses are to be looked at, and put back where they are gone: soon after something of the kind has changed.
 #[derive(Debug)]
 pub(crate) struct RestoreSchedule {
-    /// None where the system refuses it: then it is looked at all the time.
-    watch: Option<RouteWatch>,
-    next: Time,
+    has_changed: bool,
     /// When it was time last.
     last: Time,
 }
 
-/// Between two looks at whether anything has changed.
-const WATCH_INTERVAL: Span = Span::from_millis(100);
 /// After a look at the routes, the next one is this much later: others may change theirs all the time.
 const RESTORE_INTERVAL: Span = Span::from_secs(1);
 
 impl RestoreSchedule {
     /// From before the routes are added on.
-    pub(crate) fn new() -> Self {
-        let watch = RouteWatch::open().inspect_err(|error| tracing::debug!("{error}"));
-        let now = clock::monotonic();
-        RestoreSchedule { watch: watch.ok(), next: now + RESTORE_INTERVAL, last: now }
+    pub(crate) fn new(now: Time) -> Self {
+        RestoreSchedule { has_changed: false, last: now }
     }
 
-    /// Whether it is time; also where nothing has changed, if some are missing. To be asked at any time.
+    /// Interfaces, addresses or routes have changed.
+    pub(crate) fn record_change(&mut self) {
+        self.has_changed = true;
+    }
+
+    /// When to look; also where nothing has changed, if some are missing.
+    pub(crate) fn deadline(&self, is_missing: bool) -> Option<Time> {
+        (self.has_changed || is_missing).then(|| self.last + RESTORE_INTERVAL)
+    }
+
+    /// Whether it is time.
     pub(crate) fn is_due(&mut self, is_missing: bool, now: Time) -> bool {
-        if now < self.next {
-            return false;
-        }
-        self.next = now + WATCH_INTERVAL;
-        let has_changed = self.watch.as_ref().is_none_or(RouteWatch::take_change);
-        let is_due = has_changed || is_missing && now - self.last >= RESTORE_INTERVAL;
+        let is_due = self.deadline(is_missing).is_some_and(|deadline| deadline <= now);
         if is_due {
-            (self.last, self.next) = (now, now + RESTORE_INTERVAL);
+            *self = RestoreSchedule::new(now);
         }
         is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_are_looked_at_when_something_has_changed_and_at_most_once_a_second() {
+        let at = |millis| Time::ZERO + Span::from_millis(millis);
+        let mut schedule = RestoreSchedule::new(at(0));
+        assert_eq!((schedule.deadline(false), schedule.deadline(true)), (None, Some(at(1000))));
+        schedule.record_change();
+        assert!(!schedule.is_due(false, at(999)) && schedule.is_due(false, at(5000)));
+        assert!(!schedule.is_due(false, at(60_000)));
+        schedule.record_change();
+        assert!(schedule.is_due(false, at(60_000)) && !schedule.is_due(true, at(60_500)));
+        assert!(schedule.is_due(true, at(61_000)));
     }
 }

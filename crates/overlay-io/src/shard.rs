@@ -6,6 +6,7 @@ use crate::error::BondedError;
 use crate::node::{new_node, remote_configs};
 use crate::outer_transports::OuterTransports;
 use crate::policy_routes::recover;
+use crate::system_watch::SystemWatch;
 use crate::shard_link::ShardLink;
 use kumade_daemon::{ActivityWatch, EndNotice};
 use kumade_multipath::dataplane::{HEADROOM_BYTES, Node, NodeNotice, Output, PacketBuffer, ShardSeed};
@@ -13,7 +14,7 @@ use kumade_multipath::{PathSet, TrafficClass, UnorderedFlows};
 use kumade_net::tun::TunQueue;
 use kumade_net::{ResolvedHost, clock, interface};
 use kumade_packet::{Classification, FlowDetail};
-use kumade_packet_loop::{Buffer, BufferPool, FlowHasher, Shard, WakeReason};
+use kumade_packet_loop::{Buffer, BufferPool, FlowHasher, ReadySources, Shard, WakeReason};
 use kumade_units::{Span, Time};
 use std::io;
 use std::mem;
@@ -27,8 +28,15 @@ const BATCH_INTERVAL: Span = Span::from_micros(150);
 const MIN_MTU: u32 = 1280;
 /// Notices that are kept until they are asked for, the last ones: of all paths of a tunnel several times over.
 const MAX_NOTICES: usize = 256;
-/// The longest time between two turns.
-const MAX_SLEEP: Span = Span::from_millis(500);
+/// The longest time between two turns where a far end is not reached: its name may have other addresses by now.
+const MAX_SEARCH_SLEEP: Span = Span::from_millis(500);
+/// And otherwise: all else has a deadline.
+const MAX_SLEEP: Span = Span::from_secs(60);
+/// Places of sources, before those of the outer transports.
+const SYSTEM_PLACE: usize = 0;
+const TUN_PLACE: usize = 1;
+const LINK_PLACE: usize = 2;
+const FIRST_TRANSPORT_PLACE: usize = 3;
 
 /// A queue of a TUN device and carriers of all paths, and what lies between.
 pub(crate) struct BondedShard {
@@ -37,6 +45,9 @@ pub(crate) struct BondedShard {
     device_mtu: Option<u32>,
     /// Where it does not.
     fixed_mtu: Option<u16>,
+    system: SystemWatch,
+    /// What was ready when the turn began.
+    ready: ReadySources,
     tun: TunQueue,
     /// The device's other queues, until other shards take them.
     queues: Vec<TunQueue>,
@@ -66,6 +77,8 @@ impl BondedShard {
     /// The first one.
     pub(crate) fn new(config: BondedConfig, link: ShardLink, activity: ActivityWatch) -> Result<Self, BondedError> {
         recover(&config.directory);
+        // From before anything is changed on.
+        let system = SystemWatch::open()?;
         let carriers = OuterTransports::open(&config, 0)?;
         let pool = BufferPool::default();
         let node = new_node(&config, pool.clone())?;
@@ -82,7 +95,7 @@ impl BondedShard {
             queues,
             routes: Some(routes),
             address_follower,
-            ..BondedShard::with_parts(config, tun, carriers, (node, pool), link, activity)
+            ..BondedShard::with_parts(config, tun, carriers, (node, pool), link, (system, activity))
         })
     }
 
@@ -98,7 +111,7 @@ impl BondedShard {
         let pool = BufferPool::default();
         let buffers = pool.clone();
         let node = Node::from_seed(seed, Box::new(move |bytes| buffers.with_capacity(bytes)), clock::monotonic())?;
-        Ok(BondedShard::with_parts(config, tun, carriers, (node, pool), link, activity))
+        Ok(BondedShard::with_parts(config, tun, carriers, (node, pool), link, (SystemWatch::open()?, activity)))
     }
 
     fn with_parts(
@@ -107,7 +120,7 @@ impl BondedShard {
         carriers: OuterTransports,
         (node, pool): (Node<Buffer>, BufferPool),
         link: ShardLink,
-        activity: ActivityWatch,
+        (system, activity): (SystemWatch, ActivityWatch),
     ) -> Self {
         let BondedConfig { device, unordered_flows: unordered, mtu: fixed_mtu, .. } = config;
         let (flows, output) = (FlowHasher::new(), Output::default());
@@ -116,6 +129,8 @@ impl BondedShard {
             device,
             device_mtu: mtu,
             fixed_mtu,
+            system,
+            ready: ReadySources::default(),
             tun,
             queues,
             routes,
@@ -288,6 +303,15 @@ impl BondedShard {
         self.notices.drain(..excess.min(self.notices.len()));
     }
 
+    /// Has what depends on interfaces, addresses and routes looked at where these have changed.
+    fn follow_system(&mut self) {
+        let now = clock::monotonic();
+        if self.system.take_change(self.ready.contains(SYSTEM_PLACE), now) {
+            self.routes.iter_mut().for_each(DeviceRoutes::record_change);
+            self.transports.follow_system(&mut self.node, now);
+        }
+    }
+
     fn follow_far_address(&mut self, now: Time) {
         let BondedShard { address_follower, node, transports, .. } = self;
         let Some(follower) = address_follower else { return };
@@ -314,23 +338,37 @@ impl Shard for BondedShard {
 
     const MAX_SPIN: Span = Span::ZERO;
 
+    const FOLLOWS_READINESS: bool = true;
+
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
-        self.transports.sources().into_iter().chain([self.tun.as_fd(), self.link.source()]).collect()
+        let own = [self.system.as_fd(), self.tun.as_fd(), self.link.source()];
+        own.into_iter().chain(self.transports.sources()).collect()
     }
 
     fn take_sources_change(&mut self) -> bool {
         mem::take(&mut self.has_other_sources)
     }
 
-    fn process(&mut self, wake: WakeReason) -> Result<Time, BondedError> {
-        if wake == WakeReason::Readable && self.node.has_other_shards() {
+    fn record_ready(&mut self, ready: &ReadySources) {
+        self.ready.clone_from(ready);
+    }
+
+    fn deferrable_sources(&self) -> u64 {
+        u64::from(self.system.paused_until().is_some()) << SYSTEM_PLACE
+    }
+
+    fn process(&mut self, _: WakeReason) -> Result<Time, BondedError> {
+        if self.ready.contains(LINK_PLACE) && self.node.has_other_shards() {
             self.receive_messages();
         }
-        let mut turn = self.transports.begin_turn()?;
+        self.follow_system();
+        let mut turn = self.transports.begin_turn(|place| self.ready.contains(FIRST_TRANSPORT_PLACE + place))?;
         while self.transports.receive_next(&mut turn, &mut self.node)? {
             self.drain();
         }
-        self.read_packets()?;
+        if self.ready.contains(TUN_PLACE) {
+            self.read_packets()?;
+        }
         let now = self.drain();
         self.update_device_mtu();
         self.routes.iter_mut().for_each(|routes| routes.restore_if_due(now));
@@ -341,9 +379,10 @@ impl Shard for BondedShard {
             // They are waited for from the next turn on.
             return Ok(now);
         }
-        let latest = carriers.map_or(now + MAX_SLEEP, |deadline| deadline.min(now + MAX_SLEEP));
-        let earliest = now + BATCH_INTERVAL;
-        Ok(self.node.deadline(now).map_or(latest, |deadline| deadline.min(latest)).max(earliest))
+        let latest = now + if self.node.is_settled() { MAX_SLEEP } else { MAX_SEARCH_SLEEP };
+        let routes = self.routes.as_ref().and_then(DeviceRoutes::deadline);
+        let due = self.node.deadline(now).into_iter().chain(carriers).chain(routes).chain(self.system.paused_until());
+        Ok(due.fold(latest, Time::min).max(now + BATCH_INTERVAL))
     }
 }
 

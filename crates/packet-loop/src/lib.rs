@@ -72,7 +72,7 @@ mod thread;
 pub use clock::StampClock;
 pub use flow::FlowHasher;
 pub use pool::{Buffer, BufferPool};
-pub use shard::{Shard, WakeReason};
+pub use shard::{ReadySources, Shard, WakeReason};
 pub use thread::{PacketThread, ThreadEnded};
 
 /// Its example is a test.

@@ -12,6 +12,20 @@ pub enum WakeReason {
     Readable,
 }
 
+/// Which sources of a shard are ready, by their places among [`Shard::sources`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadySources {
+    /// None where that is not known: the sources are others than before.
+    pub(crate) places: Option<Vec<u32>>,
+}
+
+impl ReadySources {
+    /// Whether the one at this place is, or may be.
+    pub fn contains(&self, place: usize) -> bool {
+        self.places.as_ref().is_none_or(|places| places.iter().any(|ready| *ready as usize == place))
+    }
+}
+
 /// All that one packet thread owns, and its work. It is built by its thread and never leaves it, so it need not be `Send`.
 /// When the loop ends, for whatever reason, it is dropped on that thread.
 pub trait Shard: 'static {
@@ -31,6 +45,14 @@ pub trait Shard: 'static {
     /// The descriptors that end a wait when they become readable. Asked before the first turn, and again where they
     /// [have changed](Self::take_sources_change).
     fn sources(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// Whether it is told which sources [are ready](Self::record_ready). A turn that begins because its instant has come then costs a
+    /// system call more, and none in vain for each source that is not ready.
+    const FOLLOWS_READINESS: bool = false;
+
+    /// Which [sources](Self::sources) have something to read or report an error; a turn begins, and tells nothing of those that
+    /// [can wait](Self::deferrable_sources). Called before each turn of a shard that [follows it](Self::FOLLOWS_READINESS).
+    fn record_ready(&mut self, _: &ReadySources) {}
 
     /// Whether there are other [sources](Self::sources) than when this was last asked. Asked before each turn.
     fn take_sources_change(&mut self) -> bool {

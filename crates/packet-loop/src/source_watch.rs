@@ -1,5 +1,5 @@
-use crate::shard::WakeReason;
-use kumade_net::readiness::{self, EpollSet};
+use crate::shard::{ReadySources, WakeReason};
+use kumade_net::readiness::{EpollSet, Event};
 use kumade_net::{SetupError, clock};
 use kumade_units::{Span, Time};
 use std::hint;
@@ -15,6 +15,10 @@ pub(crate) struct SourceWatch {
     sets: Vec<(u64, EpollSet)>,
     /// The set that is waited for.
     current_set: usize,
+    /// How many descriptors there are.
+    count: usize,
+    /// What was ready when a wait ended.
+    events: Vec<Event>,
     /// How long before a deadline the thread is to be woken: nearly as late as most wake-ups have been.
     wake_lead: Span,
 }
@@ -31,9 +35,36 @@ impl SourceWatch {
     /// A descriptor leaves the set when it is closed.
     pub(crate) fn new<'a>(sources: impl IntoIterator<Item = BorrowedFd<'a>>) -> Result<Self, SetupError> {
         let failed = |error| SetupError::new("watch the descriptors of a packet thread", error);
-        let set = poll_set_without(0, sources).map_err(failed)?;
+        let mut count = 0;
+        let set = poll_set_without(0, sources.into_iter().inspect(|_| count += 1)).map_err(failed)?;
         // So long that the first deadlines are met.
-        Ok(SourceWatch { sets: vec![(0, set)], current_set: 0, wake_lead: Span::MAX })
+        Ok(SourceWatch { sets: vec![(0, set)], current_set: 0, count, events: Vec::new(), wake_lead: Span::MAX })
+    }
+
+    /// The place of the last descriptor, the thread's own.
+    pub(crate) fn waker_place(&self) -> usize {
+        self.count.saturating_sub(1)
+    }
+
+    /// Sees what is ready now.
+    pub(crate) fn look(&mut self) {
+        self.wait_for_events(Time::ZERO);
+    }
+
+    /// What was ready when it was last waited for or looked at.
+    pub(crate) fn copy_ready(&self, ready: &mut ReadySources) {
+        let places = ready.places.get_or_insert_default();
+        places.clear();
+        places.extend(self.events.iter().map(|event| event.number));
+    }
+
+    /// Returns whether anything is ready.
+    fn wait_for_events(&mut self, until: Time) -> bool {
+        let set = &self.sets[self.current_set].1;
+        if set.wait_precisely(&mut self.events, until).is_err() {
+            self.events.clear();
+        }
+        !self.events.is_empty()
     }
 
     /// From now on waits for all descriptors but these, a bit each by their place; `sources` are all of them, in the same
@@ -72,7 +103,7 @@ impl SourceWatch {
                 continue;
             }
             let planned = deadline - self.wake_lead;
-            if readiness::wait_readable(&self.sets[self.current_set].1, planned).unwrap_or(false) {
+            if self.wait_for_events(planned) {
                 return WakeReason::Readable;
             }
             self.adapt_spin(clock::monotonic() - planned, &spin);

@@ -1,4 +1,4 @@
-use crate::shard::{Shard, WakeReason};
+use crate::shard::{ReadySources, Shard, WakeReason};
 use crate::source_watch::SourceWatch;
 use kumade_net::SetupError;
 use kumade_net::low_latency::LowLatencyGuard;
@@ -159,8 +159,9 @@ fn run<S: Shard>(
     wake_receiver: &WakeReceiver,
 ) -> Result<(), S::Error> {
     let mut wake = WakeReason::Due;
+    let mut ready = ReadySources::default();
     loop {
-        if wake == WakeReason::Readable {
+        if (wake == WakeReason::Readable || S::FOLLOWS_READINESS) && ready.contains(watch.waker_place()) {
             wake_receiver.clear();
         }
         if !answer_requests(&mut shard, inbox) {
@@ -168,10 +169,18 @@ fn run<S: Shard>(
         }
         if shard.take_sources_change() {
             watch = SourceWatch::new(descriptors(&shard, wake_receiver))?;
+            ready = ReadySources::default();
+        }
+        if S::FOLLOWS_READINESS {
+            shard.record_ready(&ready);
         }
         let next = shard.process(wake)?;
         watch.exclude_sources(shard.deferrable_sources(), || descriptors(&shard, wake_receiver));
         wake = watch.wait(next, S::MIN_SPIN..=S::MAX_SPIN, || shard.has_work());
+        if S::FOLLOWS_READINESS && wake == WakeReason::Due {
+            watch.look();
+        }
+        watch.copy_ready(&mut ready);
     }
 }
 

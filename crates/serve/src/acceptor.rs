@@ -3,11 +3,13 @@
 use crate::pending::PendingConnections;
 use crate::server_state::{SERVER_FULL_REASON, ServerState};
 use crate::session;
+use crate::stop_waker::StopWaker;
 use crate::udp;
 use crate::unidentified_connection::{AdmissionContext, IdentificationResult, IdentifiedClient};
 use kumade_net::clock;
 use kumade_net::readiness::EpollSet;
-use kumade_units::Span;
+use kumade_net::waker::Waker;
+use kumade_units::{Span, Time};
 use kumade_wire::ServerMessage;
 use std::io::{self, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
@@ -18,9 +20,10 @@ use std::time::Duration;
 
 const LISTENER_EVENT: u32 = 0;
 const UDP_EVENT: u32 = 1;
+const STOP_EVENT: u32 = 2;
 /// The number of the pending connection at place zero.
-const FIRST_PENDING_EVENT: u32 = 2;
-/// Interval between checks of the stop flag and of pending connections' timeouts.
+const FIRST_PENDING_EVENT: u32 = 3;
+/// Interval between checks of the stop flag, where nobody wakes the server for it, and of the timeouts of clients that there are.
 const CHECK_INTERVAL: Span = Span::from_millis(100);
 /// Maximum number of connections accepted, or UDP packets read, before other sockets are served.
 const MAX_BATCH_EVENTS: usize = 64;
@@ -32,6 +35,7 @@ pub(super) struct Acceptor {
     pending: PendingConnections,
     sessions: Vec<JoinHandle<()>>,
     shared: Arc<ServerState>,
+    stop_waker: StopWaker,
 }
 
 impl Acceptor {
@@ -40,17 +44,27 @@ impl Acceptor {
         readiness.add_reader(&listener, LISTENER_EVENT)?;
         readiness.add_reader(&udp, UDP_EVENT)?;
         let pending = PendingConnections::new(shared.config.max_pending);
-        Ok(Acceptor { listener, udp, readiness, pending, sessions: Vec::new(), shared })
+        let stop_waker = StopWaker::new()?;
+        readiness.add_reader(stop_waker.receiver(), STOP_EVENT)?;
+        Ok(Acceptor { listener, udp, readiness, pending, sessions: Vec::new(), shared, stop_waker })
+    }
+
+    pub(super) fn stop_waker(&mut self) -> Arc<Waker> {
+        self.stop_waker.take()
     }
 
     pub(super) fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
         let mut events = Vec::new();
         while !stop.load(Ordering::SeqCst) {
-            self.readiness.wait(&mut events, clock::monotonic() + CHECK_INTERVAL)?;
+            let is_idle = self.pending.is_empty() && self.sessions.is_empty();
+            let checks = !is_idle || !self.stop_waker.is_used();
+            let deadline = if checks { clock::monotonic() + CHECK_INTERVAL } else { Time::MAX };
+            self.readiness.wait(&mut events, deadline)?;
             for event in &events {
                 match event.number {
                     LISTENER_EVENT => self.accept(),
                     UDP_EVENT => self.answer_udp(),
+                    STOP_EVENT => self.stop_waker.receiver().clear(),
                     number => self.advance_pending((number - FIRST_PENDING_EVENT) as usize),
                 }
             }

@@ -28,6 +28,7 @@ mod server_state;
 mod session;
 mod shared_usage;
 mod source_limits;
+mod stop_waker;
 mod turn_queue;
 mod udp;
 mod unidentified_connection;

@@ -36,6 +36,11 @@ impl PendingConnections {
         }
     }
 
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ids_by_network.len() == 0
+    }
+
     /// Adds a non-blocking connection of `peer`; returns its place. If the table is full, another is dropped, of the network
     /// `spared` as the last.
     pub(super) fn admit(&mut self, stream: TcpStream, peer: IpAddr, spared: Option<Network>) -> usize {

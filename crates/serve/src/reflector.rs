@@ -1,9 +1,12 @@
 use crate::clock::HostClock;
 use crate::error::ServeError;
 use crate::source_limits::{Admission, SourceLimits, TestPacketId};
+use crate::stop_waker::StopWaker;
 use kumade_net::datagram::{self, Datagram};
 use kumade_net::responder::Responder;
-use kumade_net::{clock, listener, readiness};
+use kumade_net::readiness::EpollSet;
+use kumade_net::waker::Waker;
+use kumade_net::{clock, listener};
 use kumade_packet::DsField;
 use kumade_units::{Span, Time};
 use kumade_wire::PresharedKey;
@@ -17,9 +20,12 @@ use nix::sys::socket::sockopt::RcvBufForce;
 use socket2::{Socket, Type};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Interval between checks of the stop flag and of the clock's error.
+const SOCKET_EVENT: u32 = 0;
+const STOP_EVENT: u32 = 1;
+/// Interval between checks of the stop flag, where nobody wakes the reflector for it, and of the clock's error.
 const CHECK_INTERVAL: Span = Span::from_millis(100);
 /// Error estimate of an unsynchronised clock.
 const UNSYNCHRONISED_ERROR: Span = Span::from_secs(1);
@@ -64,6 +70,7 @@ pub struct Reflector {
     socket: UdpSocket,
     address: SocketAddr,
     state: ReflectorState,
+    stop_waker: StopWaker,
 }
 
 impl Reflector {
@@ -76,7 +83,8 @@ impl Reflector {
         let failed = |cause| ServeError::Listen { address, protocol: "STAMP", cause };
         let socket = bind(address).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        Ok(Reflector { socket, address, state: ReflectorState::new(config, address.port()) })
+        let stop_waker = StopWaker::new().map_err(ServeError::Wait)?;
+        Ok(Reflector { socket, address, state: ReflectorState::new(config, address.port()), stop_waker })
     }
 
     /// The address it listens on, with the actual port if zero was configured.
@@ -84,23 +92,40 @@ impl Reflector {
         self.address
     }
 
-    /// Answers until `stop` is set, which is noticed within 100 ms.
+    /// Answers until `stop` is set, which is noticed within 100 ms, or where [woken](Self::stop_waker).
     ///
     /// # Errors
     /// If the socket can't be polled.
     pub fn run(mut self, stop: &AtomicBool) -> Result<(), ServeError> {
         let mut responder = Responder::new(MAX_PACKET_BYTES);
+        let readiness = EpollSet::new().map_err(ServeError::Wait)?;
+        readiness.add_reader(&self.socket, SOCKET_EVENT).map_err(ServeError::Wait)?;
+        readiness.add_reader(self.stop_waker.receiver(), STOP_EVENT).map_err(ServeError::Wait)?;
+        let mut events = Vec::new();
         let mut asked = clock::monotonic();
         while !stop.load(Ordering::SeqCst) {
-            if readiness::wait_readable(&self.socket, clock::monotonic() + CHECK_INTERVAL).map_err(ServeError::Wait)? {
-                self.answer_queued_packets(&mut responder);
-            }
+            let checks = !self.stop_waker.is_used();
+            let deadline = if checks { clock::monotonic() + CHECK_INTERVAL } else { Time::MAX };
+            readiness.wait(&mut events, deadline).map_err(ServeError::Wait)?;
+            // Before the packets that have come meanwhile are answered.
             if clock::monotonic() - asked > CHECK_INTERVAL {
                 asked = clock::monotonic();
                 self.state.error_estimate = error_estimate_of(self.state.clock);
             }
+            for event in &events {
+                match event.number {
+                    STOP_EVENT => self.stop_waker.receiver().clear(),
+                    _ => self.answer_queued_packets(&mut responder),
+                }
+            }
         }
         Ok(())
+    }
+
+    /// What wakes the reflector after `stop` of [`run`](Self::run) was set. Whoever has this has to: it does not look at the flag by
+    /// itself any more.
+    pub fn stop_waker(&mut self) -> Arc<Waker> {
+        self.stop_waker.take()
     }
 
     fn answer_queued_packets(&mut self, responder: &mut Responder) {

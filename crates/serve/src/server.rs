@@ -5,6 +5,7 @@ use crate::error::ServeError;
 use crate::named_client::NamedClient;
 use crate::server_state::ServerState;
 use kumade_net::listener;
+use kumade_net::waker::Waker;
 use kumade_wire::DEFAULT_PORT;
 use socket2::Type;
 use std::io;
@@ -58,7 +59,13 @@ impl Server {
         ClientReplacer(Arc::clone(&self.shared))
     }
 
-    /// Serves clients until `stop` is set (which is noticed within 100 ms), then ends their sessions and returns once all
+    /// What wakes the server after `stop` of [`run`](Self::run) was set. Whoever has this has to: a server without clients does not look
+    /// at the flag by itself any more.
+    pub fn stop_waker(&mut self) -> Arc<Waker> {
+        self.acceptor.stop_waker()
+    }
+
+    /// Serves clients until `stop` is set (which is noticed within 100 ms, or where [woken](Self::stop_waker)), then ends their sessions and returns once all
     /// of them have ended.
     ///
     /// # Errors

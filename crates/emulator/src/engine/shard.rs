@@ -4,6 +4,7 @@ use crate::error::EmulatorError;
 use crate::frame::{ClassifiedFrame, Frame};
 use crate::port::Port;
 use crate::statistics::{Delays, DirectionStatistics, DropCause, Recorder};
+use kumade_daemon::EndNotice;
 use kumade_link::{Delivery, Label};
 use kumade_net::packet_socket::MAX_BATCH_FRAMES;
 use kumade_packet_loop::{BufferPool, Shard, StampClock, WakeReason};
@@ -15,8 +16,10 @@ use std::sync::{Arc, OnceLock};
 
 /// Packets taken from each port in a turn, and those that come together with the last of them.
 const MAX_RECEIVED_PACKETS: usize = 64;
-/// How often the state of the interfaces is checked, if nothing tells of it.
+/// How often the clock and the interfaces are checked while packets come; what happens to an interface, its port tells.
 const CHECK_INTERVAL: Span = Span::from_millis(100);
+/// As often when none come: nothing is known of a port that tells nothing.
+const IDLE_CHECK_INTERVAL: Span = Span::from_secs(10);
 
 /// Packets that can wait are left for no longer than this before they are taken: a port has room for 4096.
 const MAX_DEFERRAL: Span = Span::from_millis(1);
@@ -45,6 +48,7 @@ pub(super) struct EmulatorShard {
     missed_packets: [u64; 2],
     /// Where the statistics are left at the end.
     final_statistics: Arc<OnceLock<[DirectionStatistics; 2]>>,
+    _end_notice: EndNotice,
 }
 
 impl EmulatorShard {
@@ -52,6 +56,7 @@ impl EmulatorShard {
         ports: [Port; 2],
         directions: [DirectionConfig; 2],
         last: Arc<OnceLock<[DirectionStatistics; 2]>>,
+        end_notice: EndNotice,
     ) -> Result<Self, EmulatorError> {
         let [there, back] = directions;
         let clock = StampClock::new();
@@ -72,6 +77,7 @@ impl EmulatorShard {
             deferrable: [false; 2],
             missed_packets: missed,
             final_statistics: last,
+            _end_notice: end_notice,
         })
     }
 
@@ -81,7 +87,8 @@ impl EmulatorShard {
     }
 
     /// Allocates nothing.
-    pub(super) fn copy_statistics(&self, into: &mut [DirectionStatistics; 2]) {
+    pub(super) fn copy_statistics(&mut self, into: &mut [DirectionStatistics; 2]) {
+        self.count_missed_packets();
         for (recorder, into) in self.recorders.iter().zip(into) {
             recorder.copy_to(into);
         }
@@ -154,12 +161,15 @@ impl EmulatorShard {
     fn check_ports(&mut self) -> Result<(), EmulatorError> {
         self.clock.check_for_step();
         self.last_check = self.clock.now();
-        self.ports.iter().try_for_each(Port::check_interface)?;
+        self.count_missed_packets();
+        self.ports.iter().try_for_each(Port::check_interface)
+    }
+
+    fn count_missed_packets(&mut self) {
         for ((port, missed), recorder) in self.ports.iter_mut().zip(&mut self.missed_packets).zip(&mut self.recorders) {
             let before = mem::replace(missed, port.missed_packets());
             recorder.record_missed(*missed - before);
         }
-        Ok(())
     }
 }
 
@@ -171,6 +181,10 @@ impl Shard for EmulatorShard {
     }
 
     fn process(&mut self, wake: WakeReason) -> Result<Time, EmulatorError> {
+        // Before packets are taken that came after a while: their stamps are of a clock that may have been set.
+        if self.clock.now() - self.last_check >= CHECK_INTERVAL {
+            self.check_ports()?;
+        }
         let taken = [self.receive_packets(0)?, self.receive_packets(1)?];
         for direction in [0, 1] {
             // More than was taken, so that nothing piles up.
@@ -180,12 +194,12 @@ impl Shard for EmulatorShard {
                 }
             }
         }
-        // Something other than packets has ended the wait, or none has come for a while.
-        if wake == WakeReason::Readable && taken == [0; 2] || self.clock.now() - self.last_check >= CHECK_INTERVAL {
+        // Something other than packets has ended the wait.
+        if wake == WakeReason::Readable && taken == [0; 2] {
             self.check_ports()?;
         }
-        let next =
-            self.links.iter().filter_map(DirectedLink::next_event).fold(self.last_check + CHECK_INTERVAL, Time::min);
+        let check = self.last_check + IDLE_CHECK_INTERVAL;
+        let next = self.links.iter().filter_map(DirectedLink::next_event).fold(check, Time::min);
         let is_soon = next - self.clock.now() <= MAX_DEFERRAL;
         self.deferrable = [0, 1].map(|direction: usize| {
             is_soon && self.no_delivery_before[direction] >= next && self.ports[direction].is_stamped()

@@ -9,7 +9,7 @@ use kumade_netns_testbed::VethHosts;
 /// Joins the hosts by this link, in both directions.
 pub fn emulate(hosts: &VethHosts, directions: [DirectionConfig; 2]) -> Engine {
     let ports = VethHosts::MIDDLE_INTERFACES.map(|name| PortSpec::Interface(name.into()));
-    hosts.middle.run(|| Engine::start(ports, directions)).unwrap().unwrap()
+    hosts.middle.run(|| Engine::start(ports, directions, Default::default())).unwrap().unwrap()
 }
 
 /// A link that changes nothing.

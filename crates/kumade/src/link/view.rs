@@ -4,12 +4,16 @@ use super::live::{LinkSnapshot, draw};
 use crate::live::history::History;
 use crate::live::screen::{Input, Screen};
 use crate::output::StandardOutput;
+use kumade_daemon::signals::DaemonSignals;
 use kumade_emulator::report::Document;
+use kumade_net::clock;
+use kumade_units::Span;
 use std::io::{self, IsTerminal, Write};
 use std::mem;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Maximum time until a live view notices that the link has ended, besides keys.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,19 +88,23 @@ impl LinkView {
         Ok(())
     }
 
-    /// Waits until that time, or until a signal; whether the user wants the link to end.
-    pub fn wait(&mut self, until: Instant, stop: &AtomicBool) -> bool {
+    /// Waits until that time, or until something else is to be done; whether the user wants the link to end.
+    ///
+    /// # Errors
+    /// The system refuses to wait.
+    pub fn wait(&mut self, until: Instant, signals: &DaemonSignals) -> io::Result<bool> {
         let LinkView::Live(live) = self else {
-            thread::sleep(until.saturating_duration_since(Instant::now()));
-            return false;
+            let left = until.saturating_duration_since(Instant::now());
+            signals.wait(clock::monotonic() + Span::from(left))?;
+            return Ok(false);
         };
-        match live.wait(until, stop) {
-            Ok(is_ended) => is_ended,
+        match live.wait(until.min(Instant::now() + POLL_INTERVAL), signals) {
+            Ok(is_ended) => Ok(is_ended),
             // The link goes on.
             Err(error) => {
                 *self = LinkView::Quiet;
                 tracing::warn!("no more is shown: {error:#}");
-                false
+                Ok(false)
             }
         }
     }
@@ -139,17 +147,17 @@ impl LiveView {
         }
     }
 
-    fn wait(&mut self, until: Instant, stop: &AtomicBool) -> anyhow::Result<bool> {
+    fn wait(&mut self, until: Instant, signals: &DaemonSignals) -> anyhow::Result<bool> {
         loop {
             let LiveView { screen, history, warning, is_stale } = self;
             if let (Some(history), true) = (history, mem::take(is_stale)) {
                 screen.draw(|frame| draw(frame, history, warning.as_deref(), "Ctrl-C stops the link"))?;
             }
-            match screen.wait(until, stop)? {
+            match screen.wait(until, signals.end_flag())? {
                 Some(Input::Interrupt) => return Ok(true),
                 Some(Input::Resize) => *is_stale = true,
                 Some(Input::Quit) => {}
-                None => return Ok(stop.load(Ordering::Relaxed)),
+                None => return Ok(signals.is_end_requested()),
             }
         }
     }

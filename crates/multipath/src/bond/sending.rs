@@ -33,7 +33,7 @@ enum DropReason {
 
 impl<P: Clone> Bond<P> {
     pub(super) fn next_probe(&mut self, now: Time) -> Option<Transmission<P>> {
-        let path = self.path_ids().find(|path| self.path(*path).probe_at().is_some_and(|time| time <= now))?;
+        let path = self.path_ids().find(|path| self.path(*path).is_probe_due(now))?;
         let counter = self.paths[path.index()].record_probe(now);
         Some(Transmission { path, counter, requests_report: true, packet: None })
     }

@@ -41,6 +41,8 @@ pub struct Node<B> {
     min_mtu: Option<u32>,
     /// Peers for which packets waited after their last turn.
     backlogged: BTreeSet<usize>,
+    /// Peers that were to be reached and were not after their last turn, or whose paths had just begun anew.
+    unsettled: BTreeSet<usize>,
     /// Peers to which a path was found to pass less than before.
     mtu_reductions: Vec<usize>,
     /// To a peer another outer transport carries packets than at its turn before.
@@ -186,6 +188,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             mtus: vec![None; peers],
             min_mtu: None,
             backlogged: BTreeSet::new(),
+            unsettled: BTreeSet::new(),
             mtu_reductions: Vec::new(),
             has_other_transport: false,
             new_buffer: buffers,
@@ -284,6 +287,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         self.agenda = Agenda::new(self.remotes.len(), now);
         self.mtus = vec![None; self.remotes.len()];
         self.backlogged.clear();
+        self.unsettled.clear();
         self.mtu_reductions.clear();
     }
 
@@ -493,7 +497,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             self.take_changes(place, output);
             self.deliver_with_valid_source(place);
             self.report_oversized(place);
-            self.end_turn(place, has_session);
+            self.end_turn(place, has_session, now);
         }
         self.min_mtu = self.mtus.iter().flatten().min().copied();
         self.drive_handshakes(now, wall, output);
@@ -502,7 +506,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     }
 
     /// Takes note of what a peer has come to.
-    fn end_turn(&mut self, place: usize, has_session: bool) {
+    fn end_turn(&mut self, place: usize, has_session: bool, now: Time) {
         let remote = &mut self.remotes[place];
         self.agenda.schedule(place, remote.deadline(has_session));
         self.mtus[place] = remote.mtu();
@@ -514,6 +518,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         if remote.take_mtu_reduction() {
             self.mtu_reductions.push(place);
         }
+        if remote.is_settled(now) { self.unsettled.remove(&place) } else { self.unsettled.insert(place) };
         self.has_other_transport |= remote.take_transport_change();
     }
 
@@ -655,6 +660,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         let touched = self.agenda.touched().iter().map(|place| &self.remotes[*place]);
         let touched = touched.filter_map(|remote| remote.deadline(self.sessions.has_session(remote.peer, now)));
         touched.chain(self.agenda.next_deadline()).chain(self.handshakes.next_deadline()).min()
+    }
+
+    /// Whether all peers that are to be reached are, as of the last [`Node::drain`]. Otherwise it is to be drained twice a second: a
+    /// session that is needed has no deadline of its own.
+    pub fn is_settled(&self) -> bool {
+        self.unsettled.is_empty()
     }
 
     /// A measurement says what a path to a peer carries; both by their places.

@@ -268,6 +268,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.connection_state.0 && self.bond.is_up()
     }
 
+    /// Whether it is connected, or nobody knows where it is; what is to happen then has deadlines.
+    pub(crate) fn is_settled(&self, now: Time) -> bool {
+        let is_restarting = self.restarted_at.is_some_and(|at| now - at < PATH_RESTART_TIMEOUT);
+        (self.connection_state.0 && !is_restarting) || self.routes().next().is_none()
+    }
+
     fn enable_known_paths(&mut self, now: Time) {
         for (path, route) in PathId::all().zip(&self.routes) {
             self.bond.set_enabled(path, route.is_some(), now);

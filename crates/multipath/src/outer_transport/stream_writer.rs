@@ -34,6 +34,8 @@ pub struct TcpSenderState {
 pub struct StreamWriter {
     written_bytes: u64,
     is_full: bool,
+    /// All that it had taken was acknowledged when it was last looked at, and it has taken nothing since.
+    is_quiet: bool,
     next_poll: Time,
     unsent_limit_bytes: u32,
     is_limit_adaptive: bool,
@@ -53,6 +55,7 @@ impl StreamWriter {
         StreamWriter {
             written_bytes: 0,
             is_full: false,
+            is_quiet: false,
             next_poll: now,
             unsent_limit_bytes: unsent_bytes.unwrap_or(MIN_UNSENT_BYTES),
             is_limit_adaptive: unsent_bytes.is_none(),
@@ -67,6 +70,7 @@ impl StreamWriter {
     /// It has taken so many bytes.
     pub fn record_written(&mut self, bytes: u64) {
         self.written_bytes += bytes;
+        self.is_quiet = false;
     }
 
     /// Whether all that it has taken is acknowledged.
@@ -82,6 +86,12 @@ impl StreamWriter {
     /// It takes more again: how much has to be seen anew.
     pub fn set_writable(&mut self, now: Time) {
         self.next_poll = now;
+        self.is_quiet = false;
+    }
+
+    /// Whether nothing is on its way, so that nothing changes until it takes more.
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet
     }
 
     /// When to look at it again.
@@ -91,7 +101,7 @@ impl StreamWriter {
 
     /// Whether that is now.
     pub fn is_due(&self, now: Time) -> bool {
-        now >= self.next_poll
+        !self.is_quiet && now >= self.next_poll
     }
 
     /// How it does now, while so many bytes for it wait outside.
@@ -104,6 +114,7 @@ impl StreamWriter {
         }
         let free = (stream.window_bytes + u64::from(self.unsent_limit_bytes)).saturating_sub(stream.unsent_bytes);
         self.is_full = pending > 0 || free == 0;
+        self.is_quiet = pending == 0 && self.is_all_acknowledged(stream.acknowledged_bytes);
         StreamDelivery {
             writable_bytes: if pending > 0 { 0 } else { free },
             in_flight_bytes: stream.in_flight_bytes,
@@ -152,6 +163,18 @@ mod tests {
         assert!(carrier.is_full());
         carrier.set_writable(Time::ZERO);
         assert!(carrier.is_due(Time::ZERO));
+    }
+
+    #[test]
+    fn one_that_has_nothing_on_its_way_is_not_looked_at_until_it_takes_more() {
+        let mut carrier = StreamWriter::new(None, Time::ZERO);
+        carrier.record_written(10_000);
+        carrier.sample_stream(&stream(100), 300, Time::ZERO);
+        assert!(carrier.is_due(Time::MAX) && !carrier.is_quiet(), "something waits outside");
+        carrier.sample_stream(&stream(100), 0, Time::ZERO);
+        assert!(!carrier.is_due(Time::MAX) && carrier.is_quiet());
+        carrier.record_written(1);
+        assert!(carrier.is_due(Time::MAX) && !carrier.is_quiet());
     }
 
     #[test]

@@ -366,9 +366,9 @@ impl PathSender {
         was_up && !enabled
     }
 
-    /// When a probe is to be sent.
-    pub fn probe_at(&self) -> Option<Time> {
-        self.health.probe_at(&self.sent_log).filter(|_| self.is_enabled)
+    /// Whether a probe is to be sent now.
+    pub fn is_probe_due(&self, now: Time) -> bool {
+        self.is_enabled && self.health.is_probe_due(&self.sent_log, now)
     }
 
     /// When its state may change unless something is answered.

@@ -22,10 +22,15 @@ pub enum PathState {
 ///
 /// **Rule.** A path is down when at least four packets have been open for 1.25 round trips + 4 times their variation +
 /// 40 ms, and for half a round trip + 60 ms nothing was answered at all. A path with less traffic is probed, so that
-/// there are four. A path that is up and idle is probed each second; one that is down after 20 ms, and then whenever half the
+/// there are four. A path that is up and idle is probed after 1.25 s; one that is down after 20 ms, and then whenever half the
 /// time for which it has been down has passed again, but five times a second at least: short outages are the most frequent.
 /// It is probed more closely once it answers, and after three answers it is up again; after one, where its carrier has been
 /// seen to deliver, and at once, where no path was up shortly before: a firewall or proxy stalls single connections, an outage all.
+///
+/// *Idle paths share one timer*: where an end acts anyway, since the time of another path has come or the far end has probed, it probes
+/// all paths that have been idle for half the interval, and waits 0.25 s longer from then on for others to be first. Who was first waits
+/// up to 0.125 s longer, at random, in which one of two comes to be first. So both ends wake up twice in some 1.3 s in all, once to
+/// probe or to answer, and once for what comes of that, in place of three times a second for each path.
 ///
 /// A path that fails soon again is held down: not at all the first time, then for 1, 2, 4 and at most 8 s from its failure on;
 /// every 2 s for which it was up are forgiven one failure. It is not while no other path is up: then any path that answers
@@ -45,13 +50,22 @@ pub(crate) struct PathHealth {
     round_trips: RoundTripEstimator,
     last_answer: Time,
     last_sent: Time,
+    /// The last probe of the idle path left before its time, together with others.
+    follows_others: bool,
     failures: u32,
     /// It has answered since it was taken into use: what its carrier delivers, the far end reads.
     has_answered: bool,
 }
 
 const MIN_UNACKNOWLEDGED_PACKETS: usize = 4;
-const IDLE_PROBE_INTERVAL: Span = Span::from_secs(1);
+/// At 1 s, there would be two wake-ups a second at either end; a failure of an idle path is found within 2 s
+/// (`all_paths_may_be_gone_and_come_back_and_idle_ones_are_seen_to_go`).
+const IDLE_PROBE_INTERVAL: Span = Span::from_millis(1250);
+/// With half of the interval or less, whatever the times at which two paths were probed first, one comes to be probed with the other.
+const MIN_IDLE_PROBE_INTERVAL: Span = Span::from_millis(600);
+/// More than the delay of a path varies in an interval, mostly, beyond the longest that others wait.
+const FOLLOWING_MARGIN: Span = Span::from_millis(250);
+const MAX_LEADING_MARGIN: Span = Span::from_millis(125);
 const MIN_DOWN_PROBE_INTERVAL: Span = Span::from_millis(20);
 const MAX_DOWN_PROBE_INTERVAL: Span = Span::from_millis(200);
 const RECENT_FAILURE_PROBE_INTERVAL: Span = Span::from_millis(5);
@@ -74,6 +88,7 @@ impl PathHealth {
             round_trips: RoundTripEstimator::new(now),
             last_answer: now,
             last_sent: now - IDLE_PROBE_INTERVAL,
+            follows_others: false,
             failures: 0,
             has_answered: false,
         }
@@ -98,6 +113,7 @@ impl PathHealth {
 
     /// Something was sent.
     pub fn record_sent(&mut self, now: Time) {
+        self.follows_others = self.is_up() && now < self.idle_probe_at();
         self.last_sent = now;
     }
 
@@ -189,7 +205,14 @@ impl PathHealth {
         Some(open.max(self.last_answer + MAX_SILENCE + half))
     }
 
-    /// When a probe is to be sent.
+    /// Whether a probe is to be sent now, where this end acts anyway.
+    pub fn is_probe_due(&self, log: &SentLog, now: Time) -> bool {
+        let is_idle = self.is_up() && log.nth_unacknowledged(0).is_none();
+        let due = if is_idle { Some(self.last_sent + MIN_IDLE_PROBE_INTERVAL) } else { self.probe_at(log) };
+        due.is_some_and(|due| due <= now)
+    }
+
+    /// When a probe is to be sent at the latest.
     pub fn probe_at(&self, log: &SentLog) -> Option<Time> {
         let after = |span| self.last_sent + span;
         match (self.state, log.nth_unacknowledged(0)) {
@@ -207,7 +230,14 @@ impl PathHealth {
     }
 
     fn idle_probe_at(&self) -> Time {
-        self.last_sent + IDLE_PROBE_INTERVAL
+        let margin = if self.follows_others {
+            FOLLOWING_MARGIN
+        } else {
+            // Ends have clocks of their own, so that the hash of a time (Knuth's multiplicative one) is as good as random.
+            let hash = (self.last_answer.as_nanos() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+            Span::from_nanos((hash as i64 * MAX_LEADING_MARGIN.as_nanos()) >> 32)
+        };
+        self.last_sent + IDLE_PROBE_INTERVAL + margin
     }
 
     /// When to look again.
@@ -259,6 +289,42 @@ mod tests {
         health.record_answer(Span::from_millis(20), time_at_millis(20));
         health.disable(time_at_millis(200));
         assert!(!health.record_delivery(true, time_at_millis(250)));
+    }
+
+    #[test]
+    fn idle_paths_of_both_ends_are_probed_together_whenever_they_began() {
+        // Two paths of either end. What is sent arrives after 20 ms.
+        for starts in [[0, 1, 2, 3], [0, 300, 600, 900], [900, 100, 500, 0], [0, 0, 1, 1]] {
+            let log = SentLog::new();
+            let mut paths = starts.map(|start| PathHealth::new(time_at_millis(start)));
+            paths.iter_mut().zip(starts).for_each(|(path, start)| {
+                path.record_answer(Span::from_millis(40), time_at_millis(start));
+                path.record_sent(time_at_millis(start));
+            });
+            let mut acts = [Vec::new(), Vec::new()];
+            let mut arrivals = Vec::new();
+            for now in (1250..60_000).map(time_at_millis) {
+                let is_arriving = |end: usize, arrivals: &[(Time, usize)]| arrivals.contains(&(now, end));
+                for end in [0, 1] {
+                    let own = end * 2..end * 2 + 2;
+                    let is_due = paths[own.clone()].iter().any(|path| path.deadline(&log).unwrap() <= now);
+                    if !is_due && !is_arriving(end, &arrivals) {
+                        continue;
+                    }
+                    acts[end].push(now);
+                    for path in paths[own].iter_mut().filter(|path| path.is_probe_due(&log, now)) {
+                        path.record_sent(now);
+                        // The answer is on its way at once. Clocks differ by nanoseconds.
+                        path.record_answer(Span::from_millis(40), now + Span::from_nanos(end as i64));
+                        arrivals.extend([(now + Span::from_millis(20), 1 - end), (now + Span::from_millis(40), end)]);
+                    }
+                }
+            }
+            for (end, acts) in acts.iter().enumerate() {
+                let last: Vec<_> = acts.iter().filter(|at| **at >= time_at_millis(30_000)).collect();
+                assert!(last.len() <= 2 * 30_000 / 1250 + 2, "{starts:?}: end {end} acts {} times in 30 s", last.len());
+            }
+        }
     }
 
     #[test]
