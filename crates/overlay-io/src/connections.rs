@@ -1,6 +1,6 @@
 use crate::config::{ConnectionConfig, ConnectionRole};
 use crate::connection::{Connection, ConnectionEnd, MIN_READ_BYTES, connection_route, is_connection_route};
-use crate::dialer::Dialer;
+use crate::dialer::{CONNECTING_NUMBER, Dialer};
 use crate::overhead_watch::OverheadWatch;
 use crate::receive_turn::{FinishedRead, ReadAmount, Sender, Source, SourceSocket};
 use kumade_daemon::{FairAdmission, Network, TimeBudget};
@@ -43,6 +43,8 @@ pub(crate) struct Connections {
 
 /// The listener's number in the set.
 const LISTENER_NUMBER: u32 = 0;
+/// Behind that of connections that are [being opened](CONNECTING_NUMBER).
+const FIRST_CONNECTION_NUMBER: u32 = CONNECTING_NUMBER + 1;
 const BACKLOG: i32 = 1024;
 /// As in Happy Eyeballs (RFC 8305), where 250 ms are for two versions of IP; here both are tried in any case.
 const DATAGRAM_HEAD_START: Span = Span::from_millis(20);
@@ -92,7 +94,7 @@ impl Connections {
             has_held_back: false,
             stranger_time: TimeBudget::new(STRANGER_TIME_DIVISOR, STRANGER_TIME_BURST),
             is_accepting: true,
-            next_number: LISTENER_NUMBER + 1,
+            next_number: FIRST_CONNECTION_NUMBER,
         })
     }
 
@@ -115,7 +117,10 @@ impl Connections {
             let connection = self.connections.get_mut(&event.number);
             connection.into_iter().for_each(|connection| connection.mark_writable(now));
         }
-        let readable = self.events.iter().filter(|event| event.is_readable || event.has_error);
+        // Those that are being opened, the dialer looks at in each turn.
+        let is_readable =
+            |event: &&Event| event.number != CONNECTING_NUMBER && (event.is_readable || event.has_error);
+        let readable = self.events.iter().filter(is_readable);
         let mut sources: Vec<_> = readable.map(|event| self.source(event.number)).collect();
         if self.has_held_back {
             let held_back = self.connections.iter().filter(|(_, connection)| connection.is_held_back);
@@ -223,7 +228,7 @@ impl Connections {
         let tuning = &self.config.tuning;
         let connection = Connection::new(stream, route, owner, tuning, clock::monotonic()).ok()?;
         self.readiness.add_reader(&connection.stream, number).ok()?;
-        self.next_number = self.next_number.checked_add(1).unwrap_or(LISTENER_NUMBER + 1);
+        self.next_number = self.next_number.checked_add(1).unwrap_or(FIRST_CONNECTION_NUMBER);
         self.number_by_route.insert((route.path, route.address), number);
         self.connections.insert(number, connection);
         Some(number)
@@ -379,7 +384,7 @@ impl Connections {
         }
         self.close_stale_addresses(&mut dialer, node, now);
         let config = self.config.clone();
-        for (path, stream) in dialer.advance_all(now, |socket| set_socket_options(&config, socket)) {
+        for (path, stream) in dialer.advance_all(now, &self.readiness, |socket| set_socket_options(&config, socket)) {
             let route = connection_route(Some(path), dialer.address());
             match self.add_connection(stream, route, Some((0, path))) {
                 Some(_) => node.add_route(0, path, route, now),

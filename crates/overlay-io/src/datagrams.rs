@@ -236,7 +236,7 @@ impl Datagrams {
     /// Looks at what sockets lose, as [`OverloadWatch::update`].
     pub(crate) fn update_watches(&mut self) {
         for PathSocket { socket, watch, own_sockets, .. } in &mut self.sockets {
-            self.has_other_sources |= own_sockets.update_watches() | watch.update(socket.dropped_messages());
+            self.has_other_sources |= own_sockets.update_watches() | watch.update(|| socket.dropped_messages());
         }
     }
 

@@ -1,5 +1,6 @@
 use kumade_multipath::PathId;
 use kumade_net::SocketBinding;
+use kumade_net::readiness::EpollSet;
 use kumade_net::tcp::{self, PendingConnection};
 use kumade_units::{Span, Time};
 use socket2::Socket;
@@ -63,7 +64,8 @@ const OPEN_DELAY: Span = Span::from_millis(250);
 const CLOSE_DELAY: Span = Span::from_secs(30);
 /// As long as a path's MTU is believed to be small (PMTU_RAISE_TIMER of RFC 8899 §5.1.1).
 const SHORT_SEGMENTS_DURATION: Span = Span::from_secs(600);
-const CONNECT_POLL_INTERVAL: Span = Span::from_millis(5);
+/// Of all connections that are being opened, in the set that they are waited for with.
+pub(crate) const CONNECTING_NUMBER: u32 = 1;
 
 impl Dialer {
     /// For paths of these numbers, from then on; those before them are carried by datagrams.
@@ -119,15 +121,17 @@ impl Dialer {
         closed
     }
 
-    /// Tries what is due. Returns connections that are open now.
+    /// Tries what is due; `readiness` reports when one has opened or failed. Returns connections that are open now, which are not in
+    /// that set.
     pub(crate) fn advance_all(
         &mut self,
         now: Time,
+        readiness: &EpollSet,
         prepare: impl Fn(&Socket) -> io::Result<()>,
     ) -> Vec<(PathId, TcpStream)> {
         let mut opened = Vec::new();
         for path in PathId::all().skip(self.first_path).take(self.wanted_count) {
-            match self.advance_attempt(path, now, &prepare) {
+            match self.advance_attempt(path, now, readiness, &prepare) {
                 Ok(stream) => opened.extend(stream.map(|stream| (path, stream))),
                 Err(error) => self.record_end(path, &error.to_string(), now),
             }
@@ -139,6 +143,7 @@ impl Dialer {
         &mut self,
         path: PathId,
         now: Time,
+        readiness: &EpollSet,
         prepare: &impl Fn(&Socket) -> io::Result<()>,
     ) -> io::Result<Option<TcpStream>> {
         let has_short_segments = self.short_segments_until.is_some_and(|until| now < until);
@@ -153,15 +158,17 @@ impl Dialer {
                     if has_short_segments { tcp::limit_segments(socket) } else { Ok(()) }
                 };
                 let connecting = PendingConnection::begin_prepared(self.address, &self.binding, prepare)?;
+                connecting.socket().map_or(Ok(()), |socket| readiness.add_writer(socket, CONNECTING_NUMBER))?;
                 *attempt = Attempt::Opening { connecting, since: now, tries };
             }
             Attempt::Opening { connecting, since, tries } => {
                 if let Some(stream) = connecting.wait(Time::ZERO)? {
+                    readiness.remove(&stream)?;
                     let tries = *tries;
                     *attempt = Attempt::Open { since: now, tries };
                     return Ok(Some(stream));
                 }
-                if now - *since > CONNECT_TIMEOUT {
+                if now - *since >= CONNECT_TIMEOUT {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer"));
                 }
             }
@@ -225,7 +232,7 @@ impl Dialer {
     pub(crate) fn deadline(&self) -> Option<Time> {
         let due = |attempt: &Attempt| match attempt {
             Attempt::Waiting { until, .. } => Some(*until),
-            Attempt::Opening { since, .. } => Some(*since + CONNECT_POLL_INTERVAL),
+            Attempt::Opening { since, .. } => Some(*since + CONNECT_TIMEOUT),
             Attempt::Open { .. } => None,
         };
         let attempts = self.attempts.iter().take(self.wanted_count).filter_map(due);

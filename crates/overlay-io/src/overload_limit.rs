@@ -24,6 +24,8 @@ pub(crate) struct OverloadTime {
 /// At so many looks in a row more was dropped than received: half a second is some round trips, within which a congestion control slows
 /// down.
 const MIN_OVERLOADED_LOOKS: u32 = 5;
+/// With fewer messages since the last look, the buffer of a socket, which has room for more, was not full.
+const MIN_MESSAGES: u32 = 32;
 /// Peers that go on sending though most of it is lost, or brings hosts nothing, have a tenth of the thread's time together, as strangers have.
 const PEERS_DIVISOR: u32 = 10;
 /// What comes of strangers, and of all peers that send little, has a quarter.
@@ -40,10 +42,13 @@ impl OverloadWatch {
         self.received = self.received.saturating_add(messages as u32);
     }
 
-    /// Looks at what the kernel has dropped since the socket was opened; what it does not tell is none. Returns whether the socket is
-    /// overloaded now and was not before, or the other way round.
-    pub(crate) fn update(&mut self, dropped: io::Result<u32>) -> bool {
-        let dropped = dropped.unwrap_or(self.dropped);
+    /// Looks at what the kernel has `dropped` since the socket was opened, unless hardly anything has come; what it does not tell is
+    /// none. Returns whether the socket is overloaded now and was not before, or the other way round.
+    pub(crate) fn update(&mut self, dropped: impl FnOnce() -> io::Result<u32>) -> bool {
+        if self.overloaded_looks == 0 && self.received < MIN_MESSAGES {
+            return false;
+        }
+        let dropped = dropped().unwrap_or(self.dropped);
         let is_overloaded = dropped.wrapping_sub(self.dropped) > self.received;
         let before = self.is_overloaded();
         self.overloaded_looks = if is_overloaded { self.overloaded_looks.saturating_add(1) } else { 0 };
@@ -83,10 +88,10 @@ mod tests {
         for look in 0..20 {
             watch.record(100);
             dropped += if look < 10 { 100 } else { 101 };
-            assert_eq!(watch.update(Ok(dropped)), look == 14, "as much is lost as is received, then more: {look}");
+            assert_eq!(watch.update(|| Ok(dropped)), look == 14, "as much is lost as is received, then more: {look}");
             assert_eq!(watch.is_overloaded(), look >= 14);
         }
-        assert!(watch.update(Ok(dropped)) && !watch.is_overloaded());
+        assert!(watch.update(|| Ok(dropped)) && !watch.is_overloaded());
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl OwnSockets {
     /// As [`OverloadWatch::update`], for each. Returns whether there are other sources to wait for now.
     pub(crate) fn update_watches(&mut self) -> bool {
         let sockets = self.sockets.iter_mut();
-        sockets.fold(false, |changed, own| changed | own.watch.update(own.socket.dropped_messages()))
+        sockets.fold(false, |changed, own| changed | own.watch.update(|| own.socket.dropped_messages()))
     }
 
     /// The path's socket is another one, or peers have other places.

@@ -22,14 +22,14 @@ pub enum PathState {
 ///
 /// **Rule.** A path is down when at least four packets have been open for 1.25 round trips + 4 times their variation +
 /// 40 ms, and for half a round trip + 60 ms nothing was answered at all. A path with less traffic is probed, so that
-/// there are four. A path that is up and idle is probed after 1.25 s; one that is down after 20 ms, and then whenever half the
+/// there are four. A path that is up and idle is probed after 1.5 s; one that is down after 20 ms, and then whenever half the
 /// time for which it has been down has passed again, but five times a second at least: short outages are the most frequent.
 /// It is probed more closely once it answers, and after three answers it is up again; after one, where its carrier has been
 /// seen to deliver, and at once, where no path was up shortly before: a firewall or proxy stalls single connections, an outage all.
 ///
 /// *Idle paths share one timer*: where an end acts anyway, since the time of another path has come or the far end has probed, it probes
-/// all paths that have been idle for half the interval, and waits 0.25 s longer from then on for others to be first. Who was first waits
-/// up to 0.125 s longer, at random, in which one of two comes to be first. So both ends wake up twice in some 1.3 s in all, once to
+/// all paths that have been idle for half the interval, and waits 0.2 s longer from then on for others to be first. Who was first waits
+/// up to 0.08 s longer, at random, in which one of two comes to be first. So both ends wake up twice in some 1.5 s in all, once to
 /// probe or to answer, and once for what comes of that, in place of three times a second for each path.
 ///
 /// A path that fails soon again is held down: not at all the first time, then for 1, 2, 4 and at most 8 s from its failure on;
@@ -58,14 +58,14 @@ pub(crate) struct PathHealth {
 }
 
 const MIN_UNACKNOWLEDGED_PACKETS: usize = 4;
-/// At 1 s, there would be two wake-ups a second at either end; a failure of an idle path is found within 2 s
-/// (`all_paths_may_be_gone_and_come_back_and_idle_ones_are_seen_to_go`).
-const IDLE_PROBE_INTERVAL: Span = Span::from_millis(1250);
+/// The longest with which the failure of an idle path is found within 2 s
+/// (`all_paths_may_be_gone_and_come_back_and_idle_ones_are_seen_to_go`); at 1 s, both ends would wake up twice a second.
+const IDLE_PROBE_INTERVAL: Span = Span::from_millis(1500);
 /// With half of the interval or less, whatever the times at which two paths were probed first, one comes to be probed with the other.
-const MIN_IDLE_PROBE_INTERVAL: Span = Span::from_millis(600);
+const MIN_IDLE_PROBE_INTERVAL: Span = Span::from_millis(700);
 /// More than the delay of a path varies in an interval, mostly, beyond the longest that others wait.
-const FOLLOWING_MARGIN: Span = Span::from_millis(250);
-const MAX_LEADING_MARGIN: Span = Span::from_millis(125);
+const FOLLOWING_MARGIN: Span = Span::from_millis(200);
+const MAX_LEADING_MARGIN: Span = Span::from_millis(80);
 const MIN_DOWN_PROBE_INTERVAL: Span = Span::from_millis(20);
 const MAX_DOWN_PROBE_INTERVAL: Span = Span::from_millis(200);
 const RECENT_FAILURE_PROBE_INTERVAL: Span = Span::from_millis(5);
@@ -322,7 +322,7 @@ mod tests {
             }
             for (end, acts) in acts.iter().enumerate() {
                 let last: Vec<_> = acts.iter().filter(|at| **at >= time_at_millis(30_000)).collect();
-                assert!(last.len() <= 2 * 30_000 / 1250 + 2, "{starts:?}: end {end} acts {} times in 30 s", last.len());
+                assert!(last.len() <= 2 * 30_000 / 1500 + 2, "{starts:?}: end {end} acts {} times in 30 s", last.len());
             }
         }
     }
