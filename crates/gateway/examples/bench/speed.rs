@@ -138,9 +138,12 @@ pub fn start_wireguard(lines: &Lines, program: &str, names: [&str; 2]) -> Outcom
         let child = command.spawn().map_err(|_| format!("no program {program}"))?;
         Ok(Process(child))
     };
+    let socket = |name: &str| format!("/var/run/wireguard/{name}.sock");
+    // One that was killed has left it.
+    names.iter().for_each(|name| drop(std::fs::remove_file(socket(name))));
     let processes = [start(&lines.hosts[0], names[0])?, start(&lines.hosts[1], names[1])?];
     for name in names {
-        let socket = format!("/var/run/wireguard/{name}.sock");
+        let socket = socket(name);
         let end = Instant::now() + Duration::from_secs(10);
         while !Path::new(&socket).exists() {
             if Instant::now() > end {
