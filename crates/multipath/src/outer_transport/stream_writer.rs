@@ -73,9 +73,9 @@ impl StreamWriter {
         self.is_quiet = false;
     }
 
-    /// Whether all that it has taken is acknowledged.
+    /// Whether all that it has taken is acknowledged: of the end that opened the connection, the kernel counts the SYN, too.
     pub fn is_all_acknowledged(&self, acknowledged: u64) -> bool {
-        acknowledged == self.written_bytes
+        acknowledged >= self.written_bytes
     }
 
     /// Whether it is known to take nothing more.
@@ -175,6 +175,9 @@ mod tests {
         assert!(!carrier.is_due(Time::MAX) && carrier.is_quiet());
         carrier.record_written(1);
         assert!(carrier.is_due(Time::MAX) && !carrier.is_quiet());
+        let with_syn = TcpSenderState { acknowledged_bytes: 10_002, ..stream(100) };
+        carrier.sample_stream(&with_syn, 0, Time::ZERO);
+        assert!(carrier.is_quiet());
     }
 
     #[test]
