@@ -7,6 +7,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -84,6 +85,16 @@ impl DaemonSignals {
     /// The system refuses to wait.
     pub fn wait(&self, deadline: Time) -> io::Result<()> {
         readiness::wait_readable(&self.wake_receiver, deadline)?;
+        self.wake_receiver.clear();
+        Ok(())
+    }
+
+    /// As [`wait`](Self::wait), or until something else is readable.
+    ///
+    /// # Errors
+    /// The system refuses to wait.
+    pub fn wait_beside(&self, other: &impl AsFd, deadline: Time) -> io::Result<()> {
+        readiness::wait_any_readable([self.wake_receiver.as_fd(), other.as_fd()], deadline)?;
         self.wake_receiver.clear();
         Ok(())
     }

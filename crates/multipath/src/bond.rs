@@ -113,6 +113,9 @@ pub enum PathEvent {
 /// retransmission timers at most for so long.
 const COMMON_FAILURE_WINDOW: Span = Span::from_secs(2);
 const DECISION_INTERVAL: Span = Span::from_millis(250);
+/// By so much more seldom idle TCP connections are probed beside the first one. With sixteen, a third of all probes is left, and each
+/// connection still passes a firewall several times a minute.
+const IDLE_CONNECTION_INTERVAL_FACTOR: u32 = 8;
 /// A packet of a long flow waits for a path that loses less no longer than for this part of the round trip: CUBIC reduces
 /// its window to 7/10, and with so much in the queue the paths stay busy all the same.
 const LOSS_WAIT_ROUND_TRIP_FRACTION: f64 = 3.0 / 7.0;
@@ -518,6 +521,7 @@ impl<P: Clone> Bond<P> {
             self.paths.iter_mut().for_each(|path| path.end_hold_down(now));
         }
         self.select_transport(now);
+        self.update_idle_probing();
         self.fastest_capacity = self.paths.iter().map(|path| path.rate().capacity()).max().unwrap_or_default();
         let estimates: Vec<_> =
             self.path_ids().filter_map(|path| self.path(path).path_estimate(path, self.fastest_capacity)).collect();
@@ -526,6 +530,17 @@ impl<P: Clone> Bond<P> {
         let carriers = self.bulk_paths().iter().map(|path| self.paths[path.index()].in_flight_control());
         self.large_packets.update(carriers.collect());
         self.update_codel_times();
+    }
+
+    /// Connections take the same path through the network: as long as all that there are answer, the first one tells of an outage.
+    fn update_idle_probing(&mut self) {
+        let is_connection = |path: &PathSender| path.is_enabled() && path.transport() == OuterTransport::Tcp;
+        let all_up = self.paths.iter().filter(|path| is_connection(path)).all(PathSender::is_up);
+        let mut is_first = true;
+        for path in &mut self.paths {
+            let is_like_first = is_connection(path) && !std::mem::take(&mut is_first);
+            path.set_idle_interval_factor(if is_like_first && all_up { IDLE_CONNECTION_INTERVAL_FACTOR } else { 1 });
+        }
     }
 
     fn update_codel_times(&mut self) {

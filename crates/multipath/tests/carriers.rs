@@ -2,7 +2,7 @@
 
 use kumade_link::Label;
 use kumade_multipath::{
-    Bond, BondConfig, OuterTransport, PathConfig, PathId, PathPolicy, PathReceiver, StreamDelivery, TrafficClass,
+    Bond, BondConfig, OuterTransport, PathConfig, PathId, PathPolicy, PathReceiver, PathState, StreamDelivery, TrafficClass,
 };
 use kumade_packet::Ecn;
 use kumade_units::{Rate, Span, Time};
@@ -20,6 +20,8 @@ struct World {
     bond: Bond<u32>,
     far: Vec<PathReceiver>,
     datagrams_pass: bool,
+    /// A connection that is not answered.
+    silent: Option<PathId>,
     /// How long datagrams take.
     delay: Span,
     /// Datagrams under way: when they arrive, their counters, and whether they are to be answered.
@@ -42,7 +44,7 @@ impl World {
         let bond = Bond::new(&config, Time::ZERO).unwrap();
         let far = vec![PathReceiver::new(); PATHS];
         let (delay, now) = (Span::ZERO, Time::ZERO);
-        let mut world = World { bond, far, datagrams_pass: true, delay, under_way: Vec::new(), now, next: 0 };
+        let mut world = World { bond, far, datagrams_pass: true, silent: None, delay, under_way: Vec::new(), now, next: 0 };
         world.bond.set_max_bytes(DATAGRAMS, LIMIT, Time::ZERO);
         world.run(Span::from_millis(100), 0);
         world
@@ -86,7 +88,7 @@ impl World {
         }
         for (path, receiver) in PathId::all().zip(&mut self.far) {
             while let Some(report) = receiver.poll(self.now) {
-                if self.datagrams_pass || path != DATAGRAMS {
+                if (self.datagrams_pass || path != DATAGRAMS) && self.silent != Some(path) {
                     self.bond.receive_report(path, &report, self.now);
                 }
             }
@@ -120,6 +122,28 @@ fn datagrams_take_all_until_they_fail_and_connections_at_once_then() {
     world.datagrams_pass = true;
     world.run(Span::from_secs(8), 2);
     assert_eq!(world.bond.current_transport(), Some(OuterTransport::Udp));
+}
+
+#[test]
+fn idle_connections_are_probed_seldom_until_the_first_one_fails() {
+    let mut world = World::new();
+    world.run(Span::from_secs(2), 0);
+    let sent = |world: &World| -> Vec<_> {
+        PathId::all().take(PATHS).map(|path| world.bond.status(path).unwrap().sent_packets).collect()
+    };
+    let sent_within = |world: &mut World, span: Span| -> Vec<_> {
+        let before = sent(world);
+        world.run(span, 0);
+        sent(world).iter().zip(before).map(|(after, before)| after - before).collect()
+    };
+    let probes = sent_within(&mut world, Span::from_secs(48));
+    assert!(probes[..2].iter().all(|probes| (28..=70).contains(probes)), "{probes:?}");
+    assert!(probes[2..].iter().all(|probes| (3..=8).contains(probes)), "{probes:?}");
+    world.silent = PathId::new(1);
+    let probes = sent_within(&mut world, Span::from_millis(2500));
+    let first = world.bond.status(PathId::new(1).unwrap()).unwrap();
+    assert!(matches!(first.state, PathState::Down { .. }), "{first:?}");
+    assert!(probes[2..].iter().all(|probes| *probes >= 1), "{probes:?}");
 }
 
 #[test]

@@ -17,7 +17,15 @@ use std::ptr;
 /// # Errors
 /// Where the system refuses to wait.
 pub fn wait_readable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
-    wait_ready(socket, PollFlags::POLLIN, deadline)
+    wait_any_readable([socket.as_fd()], deadline)
+}
+
+/// Waits until any of these can be read (or reports an error); false where `deadline` came first.
+///
+/// # Errors
+/// Where the system refuses to wait.
+pub fn wait_any_readable<const COUNT: usize>(sockets: [BorrowedFd<'_>; COUNT], deadline: Time) -> io::Result<bool> {
+    wait_ready(&mut sockets.map(|socket| PollFd::new(socket, PollFlags::POLLIN)), deadline)
 }
 
 /// Waits until `socket` takes more to send, or reports an error; false where `deadline` came first.
@@ -25,7 +33,7 @@ pub fn wait_readable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
 /// # Errors
 /// Where the system refuses to wait.
 pub fn wait_writable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
-    wait_ready(socket, PollFlags::POLLOUT, deadline)
+    wait_ready(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)], deadline)
 }
 
 /// Whether the peer has closed the connection, or it has failed, as far as this host knows. Does not wait.
@@ -34,14 +42,15 @@ pub fn wait_writable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
 /// Where the system refuses to look.
 pub fn is_closed(stream: &TcpStream) -> io::Result<bool> {
     // Errors and the end of both directions are told unasked.
-    wait_ready(stream, PollFlags::from_bits_retain(nix::libc::POLLRDHUP), Time::ZERO)
+    let hangup = PollFlags::from_bits_retain(nix::libc::POLLRDHUP);
+    wait_ready(&mut [PollFd::new(stream.as_fd(), hangup)], Time::ZERO)
 }
 
-fn wait_ready(socket: &impl AsFd, flags: PollFlags, deadline: Time) -> io::Result<bool> {
+fn wait_ready(sockets: &mut [PollFd<'_>], deadline: Time) -> io::Result<bool> {
     loop {
         let left = (deadline - clock::monotonic()).as_nanos().max(0);
         let timeout = TimeSpec::new(left / 1_000_000_000, left % 1_000_000_000);
-        match ppoll(&mut [PollFd::new(socket.as_fd(), flags)], Some(timeout), None) {
+        match ppoll(sockets, Some(timeout), None) {
             Ok(ready) => return Ok(ready > 0),
             Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),

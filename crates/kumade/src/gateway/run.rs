@@ -16,6 +16,7 @@ use kumade_gateway::config::{BondedSettings, FixedSetting, Plane};
 use kumade_gateway::direct::{DirectPlane, SessionPlane};
 use kumade_gateway::status::GatewayStatus;
 use kumade_net::clock;
+use kumade_net::route_watch::RouteWatch;
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_overlay_io::status::control::StatusProtocol;
 use kumade_overlay_io::{BondedConfig, BondedPlane, BondedStatus, NodeNotice};
@@ -27,9 +28,10 @@ use std::process::ExitCode;
 
 /// So long after the keys were agreed on, all threads should have been answered.
 const THREADS_SETTLE_TIME: Span = Span::from_secs(5);
-/// Between two looks at the interfaces of the direct plane, and at what its sessions know.
-const DIRECT_CHECK_INTERVAL: Span = Span::from_millis(50);
-/// Between two looks at which threads of several carry packets, and at what measurements have found.
+/// Between two looks at the interfaces and routes of the direct plane, however often something changes.
+const MIN_CHECK_INTERVAL: Span = Span::from_millis(50);
+/// Between two looks at what the kernel has counted for the direct plane and its sessions know, which threads of several carry packets,
+/// and what measurements have found.
 const SLOW_CHECK_INTERVAL: Span = Span::from_secs(1);
 
 /// Runs a gateway until a signal comes. Where its configuration is from a file, SIGHUP has that read again.
@@ -99,16 +101,22 @@ fn run_direct(config: GatewayConfig, begun: RunContext<'_>) -> anyhow::Result<()
     services.answer(&config, claim)?;
     note!("{}: packets are divided among {} paths; Ctrl-C ends it", config.name, config.paths.len());
     let reachable = vec![false; config.remotes.len()];
+    let watch = RouteWatch::open()?;
     let mut gateway = DirectGateway { config, plane, sessions, services, hook, paths_up: BTreeMap::new(), reachable };
     confinement.into_iter().for_each(Confinement::finish);
     // Sessions that have ended say why when they are stopped.
     while !signals.is_end_requested() && gateway.sessions.as_ref().is_none_or(SessionPlane::is_running) {
         let read = file.filter(|_| signals.take_reload_request());
         let read = read.map(|file| (file, read_again(file, &gateway.config).and_then(|new| gateway.reconfigure(new))));
+        let has_changed = watch.take_change();
         gateway.advance()?;
         // Once the status shows it.
         read.iter().for_each(|(file, outcome)| log_reload(file, outcome));
-        signals.wait(clock::monotonic() + DIRECT_CHECK_INTERVAL).context("cannot wait for signals")?;
+        let waited = match has_changed {
+            true => signals.wait(clock::monotonic() + MIN_CHECK_INTERVAL),
+            false => signals.wait_beside(&watch, clock::monotonic() + SLOW_CHECK_INTERVAL),
+        };
+        waited.context("cannot wait for signals")?;
     }
     if let Some(sessions) = gateway.sessions.take() {
         sessions.stop()?;

@@ -366,6 +366,11 @@ impl PathSender {
         was_up && !enabled
     }
 
+    /// While it is idle, it is probed so many times more seldom.
+    pub fn set_idle_interval_factor(&mut self, factor: u32) {
+        self.health.set_idle_interval_factor(factor);
+    }
+
     /// Whether a probe is to be sent now.
     pub fn is_probe_due(&self, now: Time) -> bool {
         self.is_enabled && self.health.is_probe_due(&self.sent_log, now)
