@@ -1,11 +1,11 @@
 //! An emulated link with a name, settings and statistics: what a program runs, and others ask and change.
 
-use kumade_daemon::EndNotice;
 use crate::control::{Reply, Request};
 use crate::report::{Document, ReportContext, ReportSpan};
 use crate::settings::{SettingError, Settings, SettingsChange};
 use crate::statistics::{DirectionStatistics, MeanFairness};
 use crate::{EmulatorError, Engine, PortSpec};
+use kumade_daemon::EndNotice;
 use kumade_units::Span;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;

@@ -177,7 +177,11 @@ fn an_interface_that_cannot_be_used_is_refused_with_the_reason() {
             ([interface("one"), interface("other")], "a port of a bridge"),
             ([interface("one"), tun()], "give two of a kind"),
         ] {
-            let error = hosts.middle.run(|| Engine::start(ports, [config(), config()], Default::default())).unwrap().unwrap_err();
+            let error = hosts
+                .middle
+                .run(|| Engine::start(ports, [config(), config()], Default::default()))
+                .unwrap()
+                .unwrap_err();
             assert!(error.to_string().contains(reason), "{error}");
             assert_eq!(offloads(&hosts), before);
         }

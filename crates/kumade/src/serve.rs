@@ -132,9 +132,8 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         };
         let reflecting = reflector.map(start).transpose();
         // The one above would wait for it for ever.
-        let reflecting = reflecting
-            .inspect_err(|_| end_all())
-            .context("cannot start a thread for the STAMP reflector")?;
+        let reflecting =
+            reflecting.inspect_err(|_| end_all()).context("cannot start a thread for the STAMP reflector")?;
         let served = server.run(&stop).map_err(|error| anyhow!("{error}"));
         // The others stop with the server, for whatever reason.
         end_all();

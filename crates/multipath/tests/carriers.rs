@@ -2,7 +2,8 @@
 
 use kumade_link::Label;
 use kumade_multipath::{
-    Bond, BondConfig, OuterTransport, PathConfig, PathId, PathPolicy, PathReceiver, PathState, StreamDelivery, TrafficClass,
+    Bond, BondConfig, OuterTransport, PathConfig, PathId, PathPolicy, PathReceiver, PathState, StreamDelivery,
+    TrafficClass,
 };
 use kumade_packet::Ecn;
 use kumade_units::{Rate, Span, Time};
@@ -44,7 +45,8 @@ impl World {
         let bond = Bond::new(&config, Time::ZERO).unwrap();
         let far = vec![PathReceiver::new(); PATHS];
         let (delay, now) = (Span::ZERO, Time::ZERO);
-        let mut world = World { bond, far, datagrams_pass: true, silent: None, delay, under_way: Vec::new(), now, next: 0 };
+        let mut world =
+            World { bond, far, datagrams_pass: true, silent: None, delay, under_way: Vec::new(), now, next: 0 };
         world.bond.set_max_bytes(DATAGRAMS, LIMIT, Time::ZERO);
         world.run(Span::from_millis(100), 0);
         world

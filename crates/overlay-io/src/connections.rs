@@ -118,8 +118,7 @@ impl Connections {
             connection.into_iter().for_each(|connection| connection.mark_writable(now));
         }
         // Those that are being opened, the dialer looks at in each turn.
-        let is_readable =
-            |event: &&Event| event.number != CONNECTING_NUMBER && (event.is_readable || event.has_error);
+        let is_readable = |event: &&Event| event.number != CONNECTING_NUMBER && (event.is_readable || event.has_error);
         let readable = self.events.iter().filter(is_readable);
         let mut sources: Vec<_> = readable.map(|event| self.source(event.number)).collect();
         if self.has_held_back {

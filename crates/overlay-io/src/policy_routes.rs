@@ -1,7 +1,7 @@
 use crate::restore_schedule::RestoreSchedule;
 use kumade_daemon::{InstalledRoutes, Journal, NameLockError, NamespaceLock, RouteChangeError, RuntimeDir};
-use kumade_net::{SetupError, clock};
 use kumade_net::policy_routing::{MarkedRoute, PolicyRoute};
+use kumade_net::{SetupError, clock};
 use kumade_units::Time;
 use std::io;
 use thiserror::Error;

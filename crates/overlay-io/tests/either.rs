@@ -347,7 +347,8 @@ fn both_versions_of_ip_are_listened_to() {
         let right = host(&network, 2);
         for far in [IpAddr::V4(right.v4), IpAddr::V6(right.v6.unwrap())] {
             let config = config(1, Uses::Datagrams, far);
-            let connecting = host(&network, 1).namespace.run(|| BondedPlane::start(config, Default::default())).unwrap().unwrap();
+            let connecting =
+                host(&network, 1).namespace.run(|| BondedPlane::start(config, Default::default())).unwrap().unwrap();
             assert!(eventually(|| carrier(&connecting) == Some(OuterTransport::Udp)), "{far}");
         }
     });

@@ -119,7 +119,8 @@ impl IdleBench {
 
     fn gateway_file(&self, own: usize, paths: usize) -> Outcome<String> {
         let key = self.write_key(own)?;
-        let mut text = format!("[gateway]\nname = \"g\"\nplane = \"bonded\"\n[bonded]\nkey = \"{key}\"\nport = {PORT}\n");
+        let mut text =
+            format!("[gateway]\nname = \"g\"\nplane = \"bonded\"\n[bonded]\nkey = \"{key}\"\nport = {PORT}\n");
         for line in 1..=paths {
             writeln!(text, "[[path]]\nname = \"path-{line}\"\ninterface = \"{}\"", lines::name(line))?;
         }
@@ -180,7 +181,11 @@ impl Candidate {
         let woken = pairs().map(|(before, after)| format!("{:.2}", (after.1 - before.1) as f64 / seconds));
         let resident = self.processes.iter().map(|process| resident_bytes_of(process.0.id()));
         let resident = resident.map(|bytes| Ok(format!("{:.1}", bytes? as f64 / 1e6))).collect::<Outcome<_>>()?;
-        let round_trip = if self.is_tunnel { format!("{:.0}", median_round_trip(self)?.as_nanos() as f64 / 1e3) } else { "–".into() };
+        let round_trip = if self.is_tunnel {
+            format!("{:.0}", median_round_trip(self)?.as_nanos() as f64 / 1e3)
+        } else {
+            "–".into()
+        };
         Ok(format!(
             "{:>16} {:>16} {:>14} {:>10}",
             join(cpu.collect()),

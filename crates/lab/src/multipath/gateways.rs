@@ -125,7 +125,9 @@ impl<'a> RunningGateways<'a> {
             self.remove_route(side)?;
             let config = tunnel_config(side, carrier, control, tuning);
             let directory = RuntimeDir::from_path(self.directory.path());
-            self.tunnels.push(side.gateway_namespace(self.sites).run(|| Tunnel::start(config, directory, Default::default()))??);
+            self.tunnels.push(
+                side.gateway_namespace(self.sites).run(|| Tunnel::start(config, directory, Default::default()))??,
+            );
         }
         let packets =
             |tunnel: &Tunnel| tunnel.packet_status().ok().flatten().is_some_and(|status| is_connected(&status));

@@ -518,7 +518,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         if remote.take_mtu_reduction() {
             self.mtu_reductions.push(place);
         }
-        if remote.is_settled(now) { self.unsettled.remove(&place) } else { self.unsettled.insert(place) };
+        if remote.is_settled(now) {
+            self.unsettled.remove(&place)
+        } else {
+            self.unsettled.insert(place)
+        };
         self.has_other_transport |= remote.take_transport_change();
     }
 

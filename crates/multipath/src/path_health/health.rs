@@ -219,7 +219,11 @@ impl PathHealth {
     /// Whether a probe is to be sent now, where this end acts anyway.
     pub fn is_probe_due(&self, log: &SentLog, now: Time) -> bool {
         let is_idle = self.is_up() && log.nth_unacknowledged(0).is_none();
-        let due = if is_idle { Some(self.last_sent + MIN_IDLE_PROBE_INTERVAL * i64::from(self.idle_interval_factor)) } else { self.probe_at(log) };
+        let due = if is_idle {
+            Some(self.last_sent + MIN_IDLE_PROBE_INTERVAL * i64::from(self.idle_interval_factor))
+        } else {
+            self.probe_at(log)
+        };
         due.is_some_and(|due| due <= now)
     }
 

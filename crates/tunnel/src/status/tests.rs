@@ -1,5 +1,9 @@
 use super::*;
+use kumade_net::waker::new_waker;
+use kumade_net::{clock, readiness};
 use kumade_overlay_io::status::StatusDocument;
+use kumade_units::Time;
+use std::convert::Infallible;
 use std::path::Path;
 
 fn rake() -> Status {
@@ -61,4 +65,32 @@ fn the_published_schema_is_that_of_the_documents() {
         document["duration_seconds"] = "long".into();
         assert!(!validator.is_valid(&document));
     }
+}
+
+#[test]
+fn a_status_is_renewed_for_whoever_asks_and_while_something_happens() {
+    let config = crate::config::tests::config(crate::TransportMode::Udp, "10.77.0.2");
+    let mut recorder = Status::recorder(&config, "tunnel");
+    assert!(recorder.is_due(false, clock::monotonic()), "there is none yet");
+    let (waker, receiver) = new_waker().unwrap();
+    recorder.renew_when_asked(std::sync::Arc::new(waker));
+    let latest = recorder.latest();
+    let asking = std::thread::spawn(move || latest.get());
+    assert!(readiness::wait_readable(&receiver, Time::MAX).unwrap());
+    let renew = |recorder: &mut Recorder<Status>| {
+        let Ok(()) = recorder.renew(|status, _| {
+            status.device = Some("renewed".into());
+            Ok::<_, Infallible>(())
+        });
+    };
+    renew(&mut recorder);
+    // On a busy machine it may have been given what there was before, or have asked again.
+    asking.join().unwrap();
+    renew(&mut recorder);
+    let due = recorder.next_renewal();
+    assert!(!recorder.is_due(false, due), "nothing has happened, and nobody asks");
+    assert!(recorder.is_due(true, due) && !recorder.is_due(true, due - kumade_units::Span::from_nanos(1)));
+    let latest = recorder.latest();
+    drop(recorder);
+    assert_eq!(latest.get().device.as_deref(), Some("renewed"), "nobody renews it any more");
 }
