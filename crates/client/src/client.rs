@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::exchange::exchange_train;
 use crate::host_claim::Claimed;
 use crate::load;
+use crate::mapping;
 use crate::open;
 use crate::path;
 use crate::resolve::resolve;
@@ -70,6 +71,7 @@ fn measure_within(
     path::tell_of_tcp(&mut measurement, &peer, view.and_then(|view| view.tcp));
     if config.plan.path {
         path::tell_of_syns(&mut measurement, &mut peer, &config.binding)?;
+        mapping::tell_of_mappings(&mut measurement, &mut peer, &config.binding)?;
     }
     let mut driver =
         MeasurementDriver { peer, config, limit, probes: None, udp_facts: None, is_mtu_known: false, trains: 0 };

@@ -21,17 +21,17 @@ const OWN_CONNECTION_TIMEOUT: Span = Span::from_millis(200);
 /// Timeout of the server's answer, beyond the packets' own time.
 const ANSWER_TIMEOUT: Span = Span::from_secs(2);
 /// Timeout of connections that are opened for their SYNs, beyond …
-const MIN_SYN_TIMEOUT: Span = Span::from_millis(300);
+pub(crate) const MIN_SYN_TIMEOUT: Span = Span::from_millis(300);
 /// … so many round trips.
-const SYN_ROUND_TRIPS: i64 = 3;
+pub(crate) const SYN_ROUND_TRIPS: i64 = 3;
 /// What these SYNs carry.
 const SYN_PROBES: [(SynProbeKind, SynOption); 3] = [
     (SynProbeKind::Mptcp, SynOption::Mptcp),
     (SynProbeKind::FastOpen, SynOption::FastOpen),
     (SynProbeKind::Ecn, SynOption::Ecn),
 ];
-/// The number of the first such connection: no measurement takes as many others.
-const FIRST_SYN_NUMBER: u16 = u16::MAX - SYN_PROBES.len() as u16;
+/// The number of the first such connection: no measurement takes as many others. One more comes before it, for address translation.
+pub(crate) const FIRST_SYN_NUMBER: u16 = u16::MAX - SYN_PROBES.len() as u16;
 const OPERATION: &str = "looking at marked packets";
 
 /// Tells a measurement what is known of the control connection: what the server sees, and what this host knows.

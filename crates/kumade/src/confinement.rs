@@ -5,6 +5,7 @@ use kumade_daemon::{Journal, RuntimeDir};
 use kumade_net::SetupError;
 use kumade_net::privileges::{self, FIRST_UNPRIVILEGED_PORT, NET_ADMIN, NET_BIND_SERVICE, NET_RAW};
 use kumade_net::sandbox;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// What has been given up, in words.
@@ -60,13 +61,14 @@ impl Confinement {
         self.record_restriction(privileges::drop_capabilities_except(&numbers).map(|()| words));
     }
 
-    /// Files and connections, of this thread and of those that it starts from now on; files in `readable` can be read.
-    pub(crate) fn deny_files_and_connections(&mut self, readable: &[PathBuf]) {
+    /// Files and connections, of this thread and of those that it starts from now on; files in `readable` can be read, and TCP ports in `ports`
+    /// (0: one of the system's choice) be listened at.
+    pub(crate) fn deny_files_and_connections(&mut self, readable: &[PathBuf], ports: &[RangeInclusive<u16>]) {
         // A process that has a terminal is asked by the same signal to read its configuration and to end.
         let own_terminal = (!readable.is_empty()).then(|| PathBuf::from("/proc/self/stat"));
         let places: Vec<_> = readable.iter().cloned().chain(own_terminal).collect();
         let names: Vec<_> = readable.iter().map(|place| place.display().to_string()).collect();
-        self.record_restriction(sandbox::deny_files_and_connections(&places).map(|confined| match confined {
+        self.record_restriction(sandbox::deny_files_and_connections(&places, ports).map(|confined| match confined {
             true if names.is_empty() => "no files or outgoing connections (Landlock)".to_owned(),
             true => format!("no files but to read those in {}, no outgoing connections (Landlock)", names.join(", ")),
             false => NO_LANDLOCK.to_owned(),

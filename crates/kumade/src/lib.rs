@@ -18,6 +18,7 @@ mod measure;
 mod monitor;
 mod notices;
 mod output;
+mod port_ranges;
 mod running;
 mod serve;
 mod terminal;

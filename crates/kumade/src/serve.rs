@@ -4,6 +4,7 @@ use crate::confinement::{Confinement, port_capability};
 use crate::descriptors::raise_descriptor_limit;
 use crate::key;
 use crate::output::note;
+use crate::port_ranges::PortRanges;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
@@ -16,7 +17,8 @@ use kumade_units::{Span, Time, parse};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -63,6 +65,18 @@ pub struct ServeArgs {
     /// Maximum time of one client's turn, such as 60s; 10 to 30 s while other clients wait [default: 180s]
     #[arg(long, value_name = "TIME", value_parser = parse::span)]
     max_time: Option<Span>,
+    /// Ports, such as 53,443,5060-5070, at which a client may have the server listen by UDP and TCP in its turn, for itself alone, to see
+    /// whether they pass (`kumade measure --ports`), and behind which kind of NAT it is [default: none; for NAT, any free one]
+    #[arg(long, value_name = "PORTS")]
+    ports: Option<PortRanges>,
+    /// Another address of this host at which the server listens at these ports as well, so that clients see whether a NAT depends on the
+    /// address; one of each version of IP
+    #[arg(long, value_name = "ADDRESS")]
+    second_address: Vec<IpAddr>,
+    /// Maximum time for which flows of a client are kept while they are idle, beyond its turn, to see after which time a NAT or firewall
+    /// forgets them (`kumade measure --idle-timeouts`); 0s to keep none
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = parse::span)]
+    max_flow_idle: Span,
     /// Also run a STAMP reflector (RFC 8762, 8972) for any STAMP or TWAMP Light sender; an answer has the size of its test packet. With
     /// --key or --stamp-key, for authenticated STAMP alone [default port: 862, which requires privileges]
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = STAMP_PORT_TEXT)]
@@ -91,6 +105,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let is_open = config.key.is_none() && config.clients.is_empty();
     let signals = DaemonSignals::register(args.clients.is_some()).context("cannot listen for signals")?;
     let stop = AtomicBool::new(false);
+    let ports = config.ports.clone();
     let mut server = Server::bind(config).map_err(|error| with_hint(&error, LISTEN_OPTION))?;
     let (address, replacer) = (server.local_addr(), server.client_replacer());
     let port = if address.port() == DEFAULT_PORT { String::new() } else { format!(":{}", address.port()) };
@@ -102,7 +117,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         );
     }
     if !keeps_privileges {
-        confine_server(address.port(), &readable);
+        confine_server(address.port(), &readable, &ports);
     }
     let mut stop_wakers = vec![signals.waker(), server.stop_waker()];
     stop_wakers.extend(reflector.as_mut().map(Reflector::stop_waker));
@@ -165,12 +180,15 @@ fn reload_clients(file: &Path, replacer: &ClientReplacer) {
     }
 }
 
-/// Each client has a socket on the server's port, which may be a privileged one; more is not needed but to read the file of clients
+/// Each client has a socket on the server's port, which may be a privileged one, and may have others listened at; more is not needed but to read the file of clients
 /// again, and the keys that it names.
-fn confine_server(port: u16, readable: &[PathBuf]) {
+fn confine_server(port: u16, readable: &[PathBuf], ports: &[RangeInclusive<u16>]) {
     let mut confinement = Confinement::default();
-    confinement.drop_capabilities(port_capability([port]).as_slice());
-    confinement.deny_files_and_connections(readable);
+    let lowest = ports.iter().map(|range| *range.start());
+    confinement.drop_capabilities(port_capability(lowest.chain([port])).as_slice());
+    // A port of the system's choice shows clients their NAT.
+    let listened: Vec<_> = ports.iter().cloned().chain([0..=0]).collect();
+    confinement.deny_files_and_connections(readable, &listened);
     confinement.finish();
 }
 
@@ -260,6 +278,9 @@ fn server_config(args: &ServeArgs) -> anyhow::Result<(ServerConfig, Vec<PathBuf>
         clients,
         access_log: args.access_log.as_deref().map(open_access_log).transpose()?,
         max_clients: args.max_clients,
+        ports: args.ports.clone().map(|ports| ports.0).unwrap_or_default(),
+        second_addresses: args.second_address.clone(),
+        max_flow_idle: args.max_flow_idle,
         ..ServerConfig::default()
     };
     config.limits.connections = args.max_connections;

@@ -9,6 +9,7 @@ mod facts;
 mod fisher;
 mod hop_limit;
 mod icmp;
+mod mapping;
 mod marks;
 mod nat;
 mod report;
@@ -17,7 +18,8 @@ mod tcp;
 mod trace;
 
 pub(crate) use facts::PathFacts;
-pub use facts::{SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts};
+pub use facts::{MappingFacts, SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts, UnsolicitedFacts};
 pub(crate) use marks::MarkProbe;
+pub use syn::syn_source;
 pub(crate) use report::{PathObservation, report_path, routers_up};
 pub(crate) use trace::{TraceProbe, TraceStep};

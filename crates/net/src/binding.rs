@@ -32,14 +32,21 @@ impl SocketBinding {
     /// not.
     pub fn apply(&self, socket: &impl AsFd, peer: SocketAddr) -> io::Result<()> {
         let options = SockRef::from(socket);
-        self.set_mark_and_interface(&options)?;
-        match self.source {
-            Some(source) => options.bind(&self.scoped(source, 0, Some(peer)).into()),
-            None if options.r#type()? == Type::DGRAM => {
-                options.bind(&SocketAddr::new(unspecified_address(Family::from_address(peer.ip())), 0).into())
-            }
-            None => Ok(()),
+        if self.source.is_some() || options.r#type()? == Type::DGRAM {
+            return self.apply_with_port(socket, peer, 0);
         }
+        self.set_mark_and_interface(&options)
+    }
+
+    /// The same, to this port of this host, or any where it is 0.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply), or where the port is taken.
+    pub(crate) fn apply_with_port(&self, socket: &impl AsFd, peer: SocketAddr, port: u16) -> io::Result<()> {
+        let options = SockRef::from(socket);
+        self.set_mark_and_interface(&options)?;
+        let source = self.source.unwrap_or_else(|| unspecified_address(Family::from_address(peer.ip())));
+        options.bind(&self.scoped(source, port, Some(peer)).into())
     }
 
     /// An address of one link is one of the interface's, or of the link where the peer is.

@@ -4,7 +4,7 @@
 
 use crate::setup::SetupError;
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
+    ABI, Access, AccessFs, AccessNet, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
     RulesetStatus, Scope, make_bitflags,
 };
 use seccompiler::{
@@ -13,6 +13,7 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -22,12 +23,12 @@ const KNOWN_ACCESSES: ABI = ABI::V6;
 const WRITABLE_PLACES: [&str; 4] = ["/dev/net/tun", "/proc/sys/net", "/dev/null", "/dev/tty"];
 
 /// Denies the calling thread, and the threads that it starts from now on, all files that are not open yet but to read those at or
-/// below `readable`, TCP connections to others, new TCP ports, and signals to other processes (Landlock). False where the kernel has no Landlock; an older one may
+/// below `readable`, TCP connections to others, new TCP ports but those among `ports` (0 for one of the system's choice), and signals to other processes (Landlock). False where the kernel has no Landlock; an older one may
 /// deny files alone.
 ///
 /// # Errors
 /// The system refuses.
-pub fn deny_files_and_connections(readable: &[PathBuf]) -> Result<bool, SetupError> {
+pub fn deny_files_and_connections(readable: &[PathBuf], ports: &[RangeInclusive<u16>]) -> Result<bool, SetupError> {
     let restrict = || {
         let mut ruleset = Ruleset::default()
             .handle_access(AccessFs::from_all(KNOWN_ACCESSES))?
@@ -39,6 +40,9 @@ pub fn deny_files_and_connections(readable: &[PathBuf]) -> Result<bool, SetupErr
             ruleset = ruleset.add_rule(PathBeneath::new(&place, AccessFs::ReadFile))?;
             // A file of /proc that nobody has open may be another one the next time, which no rule is about.
             std::mem::forget(place);
+        }
+        for port in ports.iter().cloned().flatten() {
+            ruleset = ruleset.add_rule(NetPort::new(port, AccessNet::BindTcp))?;
         }
         ruleset.restrict_self()
     };
@@ -312,11 +316,13 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let open = File::open("/proc/self/status").unwrap();
         let confined = on_a_thread(move || {
-            let has_landlock = deny_files_and_connections(&[]).unwrap();
+            let has_landlock = deny_files_and_connections(&[], &[0..=0]).unwrap();
             let file = File::open("/proc/self/status").map_err(|error| error.kind());
             let inherited = thread::spawn(move || TcpStream::connect(address).map(drop).map_err(|error| error.kind()));
             assert!(open.metadata().unwrap().is_file());
             UdpSocket::bind("127.0.0.1:0").unwrap();
+            // A port of the system's choice is named.
+            TcpListener::bind("127.0.0.1:0").unwrap();
             has_landlock.then(|| (file.map(drop), inherited.join().unwrap()))
         });
         let denied = Err(io::ErrorKind::PermissionDenied);
@@ -334,7 +340,7 @@ mod tests {
         std::fs::write(&file, "text").unwrap();
         let readable = [directory.clone(), "/proc/self/stat".into()];
         let outcomes = on_a_thread(move || {
-            let has_landlock = deny_files_and_connections(&readable).unwrap();
+            let has_landlock = deny_files_and_connections(&readable, &[]).unwrap();
             let read = [&file, Path::new("/proc/self/stat"), Path::new("/proc/self/status")]
                 .map(|path| kind(File::open(path)));
             let written =

@@ -11,6 +11,7 @@ mod hop_trace;
 mod marked;
 mod order;
 mod plan;
+mod port;
 mod record;
 pub mod statistics;
 mod transport;
@@ -20,6 +21,7 @@ pub use estimate::Estimate;
 pub use hop_trace::{HopAnswer, HopTrace, HopTraceRecord};
 pub use marked::{Mark, MarkedArrival, MarkedRecord, MarkedTrain};
 pub use plan::{Burst, PlannedPacket, Segment, Train, TrainError};
+pub use port::PortProtocol;
 pub use record::{JoinedBursts, PacketRecord, TrainRecord};
 pub use transport::Transport;
 

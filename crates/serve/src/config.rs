@@ -4,7 +4,8 @@ use crate::shared_usage::SharedUsage;
 use kumade_units::Span;
 use kumade_wire::{Limits, PresharedKey};
 use std::fs::File;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Configuration of a server: address, keys and limits.
@@ -31,6 +32,14 @@ pub struct ServerConfig {
     pub access_log: Option<Arc<File>>,
     /// The clock of the server's time stamps.
     pub clock: HostClock,
+    /// Ports at which the client of a turn may have the server listen by TCP and UDP; empty for none but a port of the system's choice, by
+    /// which clients look at address translation. With ranges, that is one of these as well.
+    pub ports: Vec<RangeInclusive<u16>>,
+    /// Further addresses of this host, one of each version of IP, at which it listens at those ports, too: so that clients see whether
+    /// address translation depends on the address.
+    pub second_addresses: Vec<IpAddr>,
+    /// Maximum time for which flows of a client are kept while they are idle, beyond its turn; zero to keep none.
+    pub max_flow_idle: Span,
 }
 
 impl Default for ServerConfig {
@@ -45,6 +54,9 @@ impl Default for ServerConfig {
             limits: Limits { connections: 256, bytes: 4_000_000_000, packets: 10_000_000, turn: Span::from_secs(180) },
             access_log: None,
             clock: HostClock::System,
+            ports: Vec::new(),
+            second_addresses: Vec::new(),
+            max_flow_idle: Span::from_secs(600),
         }
     }
 }

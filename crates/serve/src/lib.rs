@@ -29,6 +29,7 @@ mod session;
 mod shared_usage;
 mod source_limits;
 mod stop_waker;
+mod turn_ports;
 mod turn_queue;
 mod udp;
 mod unidentified_connection;

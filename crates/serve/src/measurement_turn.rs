@@ -6,9 +6,11 @@ use crate::clock::HostClock;
 use crate::config::ServerConfig;
 use crate::path_view;
 use crate::server_state::{ClientRegistration, UdpCandidate};
+use crate::turn_ports::TurnPorts;
 use crate::udp;
 use kumade_net::clock;
-use kumade_probe_train::{MarkedTrain, Train, Transport};
+use kumade_net::readiness::EpollSet;
+use kumade_probe_train::{MarkedTrain, PortProtocol, Train, Transport};
 use kumade_transport::deadline_after;
 use kumade_transport::{ControlWatch, LoadRole, Probes, SentTrain, StampSource, TcpLoad, TcpProbes, UdpProbes};
 use kumade_units::{Direction, Span, Time};
@@ -48,6 +50,8 @@ pub(super) struct MeasurementTurn {
     clock: HostClock,
     /// From where UDP was opened last.
     udp_client: Option<UdpCandidate>,
+    /// Further ports at which the client is listened for; none before it has asked for that.
+    ports: Option<TurnPorts>,
 }
 
 /// The remaining part of the limits.
@@ -82,6 +86,7 @@ impl MeasurementTurn {
             record,
             clock,
             udp_client: None,
+            ports: None,
         })
     }
 
@@ -329,6 +334,45 @@ impl MeasurementTurn {
         let arrived = self.collect_connections(first, expected, wait);
         let syns = arrived.iter().map(|(number, stream)| (*number, path_view::take_saved_syn(stream)));
         Ok(ServerMessage::ConnectionSyns { syns: syns.collect() })
+    }
+
+    /// Listens at these ports for the client; those before are closed.
+    pub(super) fn open_ports(
+        &mut self,
+        ports: &[(PortProtocol, u16)],
+        config: &ServerConfig,
+        watch: (&EpollSet, u32),
+        new: impl FnOnce() -> TurnPorts,
+    ) -> ServerMessage {
+        let listening = self.ports.get_or_insert_with(new);
+        let opened = listening.open(ports, config, watch);
+        ServerMessage::PortsOpened { ports: opened, second_address: listening.second_address() }
+    }
+
+    /// Takes what has come at these ports.
+    pub(super) fn advance_ports(&mut self, watch: (&EpollSet, u32)) {
+        self.ports.iter_mut().for_each(|ports| ports.advance(watch));
+    }
+
+    /// What has come there.
+    pub(super) fn port_arrivals(&mut self, watch: (&EpollSet, u32)) -> ServerMessage {
+        self.advance_ports(watch);
+        let arrivals = self.ports.as_mut().map(TurnPorts::take_arrivals);
+        ServerMessage::PortArrivals { arrivals: arrivals.unwrap_or_default() }
+    }
+
+    /// Sends packets from such a port to the address to which `nonce` was sent.
+    pub(super) fn send_from_port(
+        &mut self,
+        member: &ClientRegistration,
+        nonce: [u8; 16],
+        port: u16,
+    ) -> Result<ServerMessage, Refusal> {
+        let client = member.candidate_of_nonce(nonce).map(|candidate| candidate.address);
+        if let (Some(ports), Some(client)) = (&mut self.ports, client) {
+            ports.send_from(port, client)?;
+        }
+        Ok(ServerMessage::SentFromPort { client })
     }
 
     /// What is seen of the client's UDP packets; none where UDP is not open.

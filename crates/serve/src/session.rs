@@ -5,6 +5,7 @@ use crate::client_table::ClientAccount;
 use crate::measurement_turn::{MeasurementTurn, Refusal};
 use crate::path_view;
 use crate::server_state::{ClientRegistration, ServerState};
+use crate::turn_ports::TurnPorts;
 use crate::udp::to_canonical_address;
 use crate::unidentified_connection::IdentifiedClient;
 use kumade_daemon::Network;
@@ -30,6 +31,8 @@ const MAX_MESSAGES_OUTSIDE_TURN: u32 = 10_000;
 
 const CONTROL_EVENT: u32 = 0;
 const WAKER_EVENT: u32 = 1;
+/// Something has come at a port of the turn.
+const PORTS_EVENT: u32 = 2;
 
 /// Serves the client until it leaves, its connection fails, or a request is refused.
 pub(super) fn serve_session(
@@ -156,6 +159,7 @@ impl<'s> Session<'s> {
                 match event.number {
                     // The counter only wakes: its value means nothing.
                     WAKER_EVENT => drop(self.registration.waker.read()),
+                    PORTS_EVENT => self.advance_ports(),
                     _ => self.control.read_once()?,
                 }
             }
@@ -228,6 +232,12 @@ impl<'s> Session<'s> {
         Ok(self.control.send(&ended)?)
     }
 
+    fn advance_ports(&mut self) {
+        if let SessionState::Turn(turn) = &mut self.state {
+            turn.advance_ports((&self.readiness, PORTS_EVENT));
+        }
+    }
+
     fn handle_message(&mut self, message: ClientMessage) -> Result<(), SessionEnd> {
         if matches!(self.state, SessionState::Turn(_)) {
             // The path's queue may have grown since.
@@ -289,6 +299,10 @@ impl<'s> Session<'s> {
             ClientMessage::ReceiveMarked { .. } | ClientMessage::SendMarked { .. } | ClientMessage::AskSyns { .. } => {
                 self.check_version(Version::PATH, "marked packets and SYNs")?;
             }
+            ClientMessage::OpenPorts { .. }
+            | ClientMessage::AskPortArrivals
+            | ClientMessage::SendFromPort { .. }
+            | ClientMessage::HoldFlows { .. } => self.check_version(Version::PORTS, "further ports and idle flows")?,
             _ => {}
         }
         let SessionState::Turn(turn) = &mut self.state else {
@@ -301,6 +315,8 @@ impl<'s> Session<'s> {
         let local = self.control.stream().local_addr().map_err(ControlError::Io)?;
         let version = self.control.version();
         let one = |answer| vec![answer];
+        let (config, watch) = (&self.shared.config, (&self.readiness, PORTS_EVENT));
+        let peer = self.peer;
         let answers = member.while_working(|| match message {
             ClientMessage::ProveUdp(nonce) => turn.prove_udp(member, local, nonce).map(one),
             ClientMessage::AwaitConnections { transport, first, expected, wait, header } => {
@@ -315,6 +331,15 @@ impl<'s> Session<'s> {
             ClientMessage::SendMarked { number, train } => turn.send_marked(number, &train).map(one),
             ClientMessage::Load { direction, first, expected, wait, duration } => {
                 turn.begin_load(direction, (first, expected), wait, duration).map(one)
+            }
+            ClientMessage::OpenPorts { ports } => {
+                let new = || TurnPorts::new([local, peer], config, member.credential, version);
+                Ok(one(turn.open_ports(&ports, config, watch, new)))
+            }
+            ClientMessage::AskPortArrivals => Ok(one(turn.port_arrivals(watch))),
+            ClientMessage::SendFromPort { nonce, port } => turn.send_from_port(member, nonce, port).map(one),
+            ClientMessage::HoldFlows { .. } | ClientMessage::EndFlows => {
+                Err(Refusal("not yet".into()))
             }
             ClientMessage::Ping
             | ClientMessage::AskClock

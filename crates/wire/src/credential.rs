@@ -1,6 +1,7 @@
 //! What a session's connections and packets show to be known as the session's.
 
 use crate::{Token, Version};
+use kumade_probe_train::PortProtocol;
 
 /// What a session's probe connections and UDP packets show beside its control connection, in place of its token where that is
 /// a secret.
@@ -24,6 +25,17 @@ pub enum CredentialBearer {
     Connection {
         /// Its number within the session.
         index: u16,
+    },
+    /// A packet at a port at which the server listens for the client ([`PortProbe`](crate::PortProbe)), or the answer to one.
+    Port {
+        /// Who sends it.
+        sender: SessionEndpoint,
+        /// Whose port it is.
+        protocol: PortProtocol,
+        /// The port at which the server listens.
+        port: u16,
+        /// Which packet it is.
+        index: u32,
     },
     /// A UDP packet of a train.
     Packet {
@@ -84,6 +96,15 @@ impl CredentialBearer {
             CredentialBearer::Connection { index } => (1, 0, index.into()),
             CredentialBearer::Packet { sender: SessionEndpoint::Client, train, index } => (2, train, index),
             CredentialBearer::Packet { sender: SessionEndpoint::Server, train, index } => (3, train, index),
+            CredentialBearer::Port { sender, protocol, port, index } => {
+                let kind = match (sender, protocol) {
+                    (SessionEndpoint::Client, PortProtocol::Udp) => 4,
+                    (SessionEndpoint::Server, PortProtocol::Udp) => 5,
+                    (SessionEndpoint::Client, PortProtocol::Tcp) => 6,
+                    (SessionEndpoint::Server, PortProtocol::Tcp) => 7,
+                };
+                (kind, port.into(), index)
+            }
         };
         let mut bytes = [kind; 9];
         bytes[1..5].copy_from_slice(&u32::to_be_bytes(first));
@@ -98,7 +119,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     const TOKEN: Token = Token([7; 16]);
-    const BEARERS: [CredentialBearer; 9] = [
+    const BEARERS: [CredentialBearer; 12] = [
         CredentialBearer::UdpRequest,
         CredentialBearer::Connection { index: 0 },
         CredentialBearer::Connection { index: 256 },
@@ -108,7 +129,14 @@ mod tests {
         CredentialBearer::Packet { sender: SessionEndpoint::Client, train: 1 << 24, index: 0 },
         CredentialBearer::Packet { sender: SessionEndpoint::Server, train: 0, index: 0 },
         CredentialBearer::Packet { sender: SessionEndpoint::Server, train: 0, index: 1 << 24 },
+        port(SessionEndpoint::Client, PortProtocol::Udp),
+        port(SessionEndpoint::Server, PortProtocol::Udp),
+        port(SessionEndpoint::Client, PortProtocol::Tcp),
     ];
+
+    const fn port(sender: SessionEndpoint, protocol: PortProtocol) -> CredentialBearer {
+        CredentialBearer::Port { sender, protocol, port: 0, index: 0 }
+    }
 
     #[test]
     fn a_secret_token_is_never_shown_and_what_is_shown_serves_one_thing_in_one_session() {

@@ -1,8 +1,9 @@
 use crate::path_view::PathView;
-use kumade_probe_train::{MarkedArrival, MarkedTrain, Train, Transport};
+use crate::ports::{IdleFlow, IdleFlowRecord, OpenedPort, PortArrival};
+use kumade_probe_train::{MarkedArrival, MarkedTrain, PortProtocol, Train, Transport};
 use kumade_units::{Direction, Span, Time};
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Names one client's session; random, so that nobody else can join it. See [`Credential`](crate::Credential).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -144,6 +145,35 @@ pub enum ClientMessage {
         /// How long to wait for the rest.
         wait: Span,
     },
+    /// Since [version 8](crate::Version::PORTS): listen at these ports for packets ([`PortProbe`](crate::PortProbe)) of this client, and no
+    /// longer at those asked for before; zero is any port. Answered by `PortsOpened`.
+    OpenPorts {
+        /// At most as many as the server allows at once.
+        ports: Vec<(PortProtocol, u16)>,
+    },
+    /// Since [version 8](crate::Version::PORTS): what has arrived at these ports since they were opened, or since this was asked last?
+    /// Answered by `PortArrivals`.
+    AskPortArrivals,
+    /// Since [version 8](crate::Version::PORTS): send eight packets ([`PortAnswer`](crate::PortAnswer)) from this UDP port, which is open, to the
+    /// address that has received this nonce by UDP. Answered by `SentFromPort`.
+    SendFromPort {
+        /// It proves that packets are wanted there.
+        nonce: [u8; 16],
+        /// Of those at which the server listens.
+        port: u16,
+    },
+    /// Since [version 8](crate::Version::PORTS): keep these flows beyond the turn, send down each after it has been idle for as long as it
+    /// says, and note what arrives then. Answered by `FlowsHeld`.
+    HoldFlows {
+        /// Flows of UDP: the nonce that was received there.
+        udp: Vec<([u8; 16], IdleFlow)>,
+        /// Probe connections: the number that each has shown.
+        tcp: Vec<(u16, IdleFlow)>,
+        /// How long to wait for connections that have not arrived yet.
+        wait: Span,
+    },
+    /// Since [version 8](crate::Version::PORTS): what has become of those flows? Answered by `FlowRecords`, and they are closed.
+    EndFlows,
 }
 
 /// A message from the server to the client.
@@ -250,5 +280,36 @@ pub enum ServerMessage {
     ConnectionSyns {
         /// The number that each showed, and its SYN as in [`TcpPathView::syn`](crate::TcpPathView::syn).
         syns: Vec<(u16, Vec<u8>)>,
+    },
+    /// Since [version 8](crate::Version::PORTS): the ports at which the server listens now, in the order of the request.
+    PortsOpened {
+        /// What has become of each.
+        ports: Vec<OpenedPort>,
+        /// Another address of the server, where it listens at the same ports; none if it has none for that.
+        second_address: Option<IpAddr>,
+    },
+    /// Since [version 8](crate::Version::PORTS): what has arrived there.
+    PortArrivals {
+        /// In the order of arrival.
+        arrivals: Vec<PortArrival>,
+    },
+    /// Since [version 8](crate::Version::PORTS): packets have been sent.
+    SentFromPort {
+        /// Where to: the client's address and port as the server sees them; none where the nonce is not known any more.
+        client: Option<SocketAddr>,
+    },
+    /// Since [version 8](crate::Version::PORTS): these flows are kept.
+    FlowsHeld {
+        /// Of those of UDP, in their order.
+        udp: Vec<bool>,
+        /// Of the connections, in their order.
+        tcp: Vec<bool>,
+    },
+    /// Since [version 8](crate::Version::PORTS): what has become of flows that were kept.
+    FlowRecords {
+        /// Those of UDP, in the order of the request.
+        udp: Vec<IdleFlowRecord>,
+        /// The connections, likewise.
+        tcp: Vec<IdleFlowRecord>,
     },
 }

@@ -21,7 +21,7 @@ struct ProtocolFeature {
 }
 
 /// What every measurement uses; what only some ask for ([`Version::LOAD`]) is missed by these alone, and the report's section on the path
-/// says itself what is lacking ([`Version::PATH`]).
+/// says itself what is lacking ([`Version::PATH`], [`Version::PORTS`]).
 const PROTOCOL_FEATURES: [ProtocolFeature; 2] = [
     ProtocolFeature {
         since: Version::SEND_TIMES,
@@ -39,7 +39,7 @@ impl Version {
     /// The oldest that this crate speaks.
     pub const OLDEST: Version = Version(3);
     /// The newest, with which clients begin.
-    pub const NEWEST: Version = Version(7);
+    pub const NEWEST: Version = Version(8);
     /// The first in which servers say where send times were taken ([`QueuedLocally`](crate::ServerMessage::QueuedLocally)), and how much
     /// earlier the packets were given to their kernel ([`Submitted`](crate::ServerMessage::Submitted)).
     pub const SEND_TIMES: Version = Version(4);
@@ -52,6 +52,9 @@ impl Version {
     /// The first in which servers say what they see of a client's packets ([`AskPathView`](crate::ClientMessage::AskPathView)), and carry
     /// marked packets ([`SendMarked`](crate::ClientMessage::SendMarked), [`ReceiveMarked`](crate::ClientMessage::ReceiveMarked)).
     pub const PATH: Version = Version(7);
+    /// The first in which servers listen at further ports for the client of the turn ([`OpenPorts`](crate::ClientMessage::OpenPorts)), and
+    /// send down flows that have been idle ([`HoldFlows`](crate::ClientMessage::HoldFlows)).
+    pub const PORTS: Version = Version(8);
 
     /// The version of this number; none if this crate does not speak it.
     pub fn from_number(number: u16) -> Option<Self> {

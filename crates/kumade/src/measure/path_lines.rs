@@ -147,11 +147,14 @@ fn syn_cell(syn: &SynReport) -> String {
 /// Of this host.
 fn address_cell(found: &AddressReport) -> String {
     let port = if found.is_port_preserved { "port kept" } else { "port changed" };
-    match found.is_translated {
-        true => format!("{} → {} (NAT, {port})", found.local, found.seen),
+    let mapping = found.mapping.map_or_else(String::new, |mapping| format!("; mapping: {mapping}"));
+    let filtering = found.filtering.map_or_else(String::new, |filtering| format!("; filtering: {filtering}"));
+    let translation = match found.is_translated {
+        true => format!("{} → {} (NAT, {port}{mapping})", found.local, found.seen),
         false if found.is_port_preserved => "not translated".to_owned(),
-        false => format!("{} → {} (port changed)", found.local, found.seen),
-    }
+        false => format!("{} → {} (port changed{mapping})", found.local, found.seen),
+    };
+    format!("{translation}{filtering}")
 }
 
 /// Of the far end.

@@ -2,7 +2,7 @@
 
 use super::Measurement;
 use super::phase::Phase;
-use crate::path::{MarkProbe, PathObservation, SynProbeFacts, TcpFacts, UdpFacts, report_path};
+use crate::path::{MappingFacts, MarkProbe, PathObservation, SynProbeFacts, TcpFacts, UdpFacts, report_path};
 use crate::report::PathReport;
 use crate::step::{MarkRequest, Step};
 use kumade_probe_train::{MarkedRecord, Transport};
@@ -22,6 +22,16 @@ impl Measurement {
     /// Tells what became of the SYNs of connections that were opened for them.
     pub fn syns_observed(&mut self, probes: Vec<SynProbeFacts>) {
         self.path_facts.syn_probes = probes;
+    }
+
+    /// Tells what the far end has seen of packets from one port of this host to several of its own.
+    pub fn mappings_observed(&mut self, mappings: Vec<MappingFacts>) {
+        self.path_facts.mappings = mappings;
+    }
+
+    /// Tells that the far end speaks this version of the protocol, and does not listen at a second port before another one.
+    pub fn mappings_unsupported(&mut self, version: u16, needed: u16) {
+        self.path_facts.no_mappings = Some([version, needed]);
     }
 
     /// Tells what the kernels of both ends know of UDP. What is told last counts.

@@ -1,5 +1,6 @@
 //! What the kernels of both ends know of the session's packets, which costs none: the driver asks them.
 
+use kumade_probe_train::PortProtocol;
 use std::net::SocketAddr;
 
 /// What the kernel of one end says of the control connection.
@@ -80,6 +81,39 @@ pub struct UdpFacts {
     pub far_path_mtu: Option<u32>,
 }
 
+/// What the far end has seen of packets, or connections, from one port of this host to several ports of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MappingFacts {
+    /// Of which protocol.
+    pub protocol: PortProtocol,
+    /// This host's address and port.
+    pub local: SocketAddr,
+    /// As the far end sees them: at the port of the session, at its second port, and at the second port of its second address; none where
+    /// nothing arrived.
+    pub seen: [Option<SocketAddr>; 3],
+    /// The far end's second port; none where it could not listen at one.
+    pub second_port: Option<u16>,
+    /// Whether it has a second address for that.
+    pub has_second_address: bool,
+    /// Packets of UDP from its second port, and from its second address, before this host had sent anything there; none where none were sent.
+    pub unsolicited: [Option<UnsolicitedFacts>; 2],
+    /// Why nothing of that was tried.
+    pub failure: Option<String>,
+}
+
+/// Packets that the far end sent from a port to which this host had sent nothing, and those from there that were answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UnsolicitedFacts {
+    /// How many it sent.
+    pub sent: u32,
+    /// How many arrived here.
+    pub arrived: u32,
+    /// Afterwards, how many of this host's packets to that port were to be answered.
+    pub solicited_sent: u32,
+    /// How many answers arrived here.
+    pub solicited_arrived: u32,
+}
+
 /// What the driver has found out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PathFacts {
@@ -87,6 +121,10 @@ pub(crate) struct PathFacts {
     pub(crate) udp: Option<UdpFacts>,
     /// Empty where it was not asked for.
     pub(crate) syn_probes: Vec<SynProbeFacts>,
+    /// Of UDP, and of TCP; empty where it was not asked for.
+    pub(crate) mappings: Vec<MappingFacts>,
+    /// The version of the far end that knows nothing of them, and the first one that does.
+    pub(crate) no_mappings: Option<[u16; 2]>,
     /// The version of the far end, which is too old to be asked, and the first one that is not.
     pub(crate) old_far_end: Option<[u16; 2]>,
 }

@@ -4,7 +4,7 @@
 //! neither DSCP nor ECN are what the others are compared with. What is still open after a train is sent again, with as many of these.
 
 use super::ecn::ECN_CODEPOINTS;
-use super::fisher::{LossCount, loss_p_value};
+use super::fisher::{LossCount, MAX_CHANCE, loss_p_value};
 use super::{dscp, ecn};
 use crate::report::{MarkReport, Treatment};
 use kumade_packet::{DsField, Dscp, Ecn};
@@ -27,9 +27,6 @@ const INTERVAL: Span = Span::from_millis(2);
 const MAX_TRAINS: u32 = 4;
 /// With so many that arrived, what becomes of a mark is known.
 const MIN_ARRIVED: u32 = 2;
-/// A mark counts as dropped where chance has it so in this part of all cases at most: thirty marks in either direction are looked at, which
-/// makes an error in two hundred measurements of lossy paths.
-const MAX_CHANCE: f64 = 1e-4;
 
 /// What became of the packets of one mark.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -4,8 +4,9 @@ use super::facts::{PathFacts, UdpFacts};
 use super::hop_limit::hop_limit_report;
 use super::marks::MarkProbe;
 use super::trace::TraceProbe;
-use super::{dscp, ecn, nat, tcp};
+use super::{dscp, ecn, mapping, nat, tcp};
 use crate::report::{HopLimitReport, MtuReport, PathDirectionReport, PathReport};
+use kumade_probe_train::PortProtocol;
 use kumade_units::Direction;
 
 /// What the trains have shown.
@@ -43,13 +44,22 @@ pub(crate) fn report_path(facts: &PathFacts, observed: &PathObservation<'_>) -> 
     let is_asked_for = observed.marks.is_some() || observed.no_marks.is_some();
     let readiness = is_asked_for.then(|| ecn::readiness([up.ecn.as_deref(), down.ecn.as_deref()], tcp.as_ref()));
     let is_kept = facts.tcp.as_ref().map(|tcp| tcp.is_destination_kept);
+    if let Some([theirs, needed]) = facts.no_mappings {
+        not_known.push(format!(
+            "the kind of address translation: the far end speaks version {theirs} of the protocol, and opens a second port from version \
+             {needed} on"
+        ));
+    }
+    not_known.extend(facts.mappings.iter().filter_map(|facts| mapping::mapping(facts).1));
+    let mapping_of = |protocol| facts.mappings.iter().find(|facts| facts.protocol == protocol);
+    let (udp_mapping, tcp_mapping) = (mapping_of(PortProtocol::Udp), mapping_of(PortProtocol::Tcp));
     let report = PathReport {
         ecn_readiness: readiness,
         up,
         down,
         tcp,
-        udp_address: facts.udp.map(|udp| nat::report_address(udp.local, udp.seen, None)),
-        tcp_address: facts.tcp.as_ref().map(|tcp| nat::report_address(tcp.local, tcp.seen, is_kept)),
+        udp_address: facts.udp.map(|udp| nat::report_address(udp.local, udp.seen, None, udp_mapping)),
+        tcp_address: facts.tcp.as_ref().map(|tcp| nat::report_address(tcp.local, tcp.seen, is_kept, tcp_mapping)),
         trace: observed.trace.and_then(TraceProbe::report),
         not_known,
     };

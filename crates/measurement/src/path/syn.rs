@@ -1,6 +1,7 @@
 //! The headers of a SYN as a kernel keeps them: IP header, TCP header, options. They may come from a hostile far end.
 
 use crate::report::EcnRequest;
+use std::net::{IpAddr, SocketAddr};
 
 const TCP: u8 = 6;
 /// Kinds of options (IANA's registry).
@@ -67,6 +68,20 @@ impl Syn {
     pub(super) fn options_beyond(&self, other: &Syn) -> Vec<String> {
         self.options.iter().filter(|kind| !other.options.contains(kind)).map(|kind| option_name(*kind)).collect()
     }
+}
+
+/// From where a SYN comes; none of bytes that are none.
+pub fn syn_source(bytes: &[u8]) -> Option<SocketAddr> {
+    Syn::read(bytes)?;
+    let v6 = |octets: &[u8]| Some(IpAddr::from(<[u8; 16]>::try_from(octets).ok()?));
+    let v4 = |octets: &[u8]| Some(IpAddr::from(<[u8; 4]>::try_from(octets).ok()?));
+    let is_v4 = bytes[0] >> 4 == 4;
+    let (ip, tcp) = match is_v4 {
+        true => (v4(bytes.get(12..16)?)?, usize::from(bytes[0] & 0b1111) * 4),
+        false => (v6(bytes.get(8..24)?)?, 40),
+    };
+    let port = <[u8; 2]>::try_from(bytes.get(tcp..tcp + 2)?).ok()?;
+    Some(SocketAddr::new(ip, u16::from_be_bytes(port)))
 }
 
 /// The kinds of options of SYNs that are sent for them.
@@ -155,6 +170,23 @@ mod tests {
     fn a_request_for_a_cookie_is_known_by_either_option() {
         for (options, is_one) in [([34, 2, 1, 1], true), ([254, 4, 0xf9, 0x89], true), ([254, 4, 0xf9, 0x88], false)] {
             assert_eq!(Syn::read(&syn(true, [0, 2], &options)).unwrap().has_option(FAST_OPEN), is_one, "{options:?}");
+        }
+    }
+
+    #[test]
+    fn a_syn_says_where_it_comes_from() {
+        for (is_v4, place, source) in [(true, 12, "10.0.0.7:4000"), (false, 8, "[fd00::7]:4000")] {
+            let source: SocketAddr = source.parse().unwrap();
+            let mut bytes = syn(is_v4, [0, 2], &USUAL);
+            let octets = match source.ip() {
+                IpAddr::V4(ip) => ip.octets().to_vec(),
+                IpAddr::V6(ip) => ip.octets().to_vec(),
+            };
+            bytes[place..place + octets.len()].copy_from_slice(&octets);
+            let tcp = if is_v4 { 20 } else { 40 };
+            bytes[tcp..tcp + 2].copy_from_slice(&source.port().to_be_bytes());
+            assert_eq!(syn_source(&bytes), Some(source));
+            assert_eq!(syn_source(&bytes[..tcp + 2]), None);
         }
     }
 

@@ -159,6 +159,41 @@ pub struct AddressReport {
     /// Whether the far end has another address or port than this host has connected to, so that its end is behind an address translator or a
     /// forwarder; null if that is not known.
     pub is_far_end_translated: Option<bool>,
+    /// How the address translator maps one port of this host towards several ports and addresses (RFC 4787, 4.1; RFC 5382, 4.1); null if the
+    /// address is not translated, or that was not asked for, or is not known. Where the port is preserved, one that maps each flow by itself,
+    /// as Linux does, looks endpoint-independent.
+    pub mapping: Option<NatMapping>,
+    /// Which packets are let in that nobody inside has asked for (RFC 4787, 5), by an address translator or a firewall; null if that was not
+    /// asked for, or is not known, and for TCP.
+    pub filtering: Option<NatFiltering>,
+}
+
+/// How an address translator maps an address and port of this host (RFC 4787, 4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NatMapping {
+    /// The same for all destinations.
+    EndpointIndependent,
+    /// The same for all ports of a destination's address, and another one for another address.
+    AddressDependent,
+    /// Another one for each port of a destination.
+    AddressAndPortDependent,
+    /// The same for two ports of one address; whether for other addresses as well is not known.
+    NotAddressAndPortDependent,
+}
+
+/// Which packets from outside are let in to a port of this host from which packets have been sent (RFC 4787, 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NatFiltering {
+    /// From everywhere.
+    EndpointIndependent,
+    /// From all ports of addresses to which packets have been sent.
+    AddressDependent,
+    /// From addresses and ports to which packets have been sent.
+    AddressAndPortDependent,
+    /// From another port of an address to which packets have been sent; whether from other addresses as well is not known.
+    NotAddressAndPortDependent,
 }
 
 /// What the handshake of the control connection shows. This host's own SYN is known from a connection of it to itself.
@@ -368,6 +403,28 @@ impl fmt::Display for SynProbeOutcome {
             SynProbeOutcome::Kept => "kept",
             SynProbeOutcome::Removed => "removed",
             SynProbeOutcome::NotOpened => "connection not opened",
+        })
+    }
+}
+
+impl fmt::Display for NatMapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NatMapping::EndpointIndependent => "endpoint-independent",
+            NatMapping::AddressDependent => "address-dependent",
+            NatMapping::AddressAndPortDependent => "address-and-port-dependent",
+            NatMapping::NotAddressAndPortDependent => "not address-and-port-dependent",
+        })
+    }
+}
+
+impl fmt::Display for NatFiltering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NatFiltering::EndpointIndependent => "endpoint-independent",
+            NatFiltering::AddressDependent => "address-dependent",
+            NatFiltering::AddressAndPortDependent => "address-and-port-dependent",
+            NatFiltering::NotAddressAndPortDependent => "not address-and-port-dependent",
         })
     }
 }

@@ -77,6 +77,22 @@ impl PendingConnection {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))?;
         binding.apply(&socket, address)?;
         prepare(&socket)?;
+        Self::connect(socket, address)
+    }
+
+    /// Begins to connect from this port of this host, which connections to other addresses may have as well if they were begun like this;
+    /// 0 is any.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin), and where the port is taken.
+    pub fn begin_from_port(address: SocketAddr, binding: &SocketBinding, port: u16) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        binding.apply_with_port(&socket, address, port)?;
+        Self::connect(socket, address)
+    }
+
+    fn connect(socket: Socket, address: SocketAddr) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let refusal = socket.connect(&address.into()).err();
         let refusal = refusal.filter(|error| error.raw_os_error() != Some(libc::EINPROGRESS));
@@ -125,5 +141,19 @@ mod tests {
         let closed = "127.0.0.1:1".parse().unwrap();
         let mut connecting = PendingConnection::begin(closed, &SocketBinding::default()).unwrap();
         assert_eq!(connecting.wait(soon()).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn connections_to_several_addresses_have_one_port() {
+        let soon = || clock::monotonic() + Span::from_secs(30);
+        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let mut opened: Vec<TcpStream> = Vec::new();
+        for listener in &listeners {
+            let port = opened.first().map_or(0, |stream| stream.local_addr().unwrap().port());
+            let (there, binding) = (listener.local_addr().unwrap(), SocketBinding::default());
+            let mut connecting = PendingConnection::begin_from_port(there, &binding, port).unwrap();
+            opened.push(connecting.wait(soon()).unwrap().unwrap());
+        }
+        assert_eq!(opened[0].local_addr().unwrap(), opened[1].local_addr().unwrap());
     }
 }

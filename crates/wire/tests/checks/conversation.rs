@@ -1,6 +1,6 @@
 //! Both ends of a control connection, with somebody between them.
 
-use kumade_probe_train::{Mark, MarkedTrain, Segment, Train};
+use kumade_probe_train::{Mark, MarkedTrain, PortProtocol, Segment, Train};
 use kumade_units::{Direction, Span, Time};
 use kumade_wire::{
     AdmissionDecision, ClientMessage, ClientSession, Departure, Message, Preamble, PresharedKey, ServerMessage,
@@ -189,7 +189,7 @@ fn client_message(kind: u8, number: u8) -> ClientMessage {
     let number = u32::from(number);
     let segment = Segment { count: number, interval: Span::from_micros(100), first_size: 1500, size_step: -1 };
     let train = Train { segments: vec![segment; number as usize % 8] };
-    match kind % 9 {
+    match kind % 10 {
         0 => ClientMessage::Ping,
         1 => ClientMessage::EnterQueue,
         2 => ClientMessage::EndTurn,
@@ -197,6 +197,7 @@ fn client_message(kind: u8, number: u8) -> ClientMessage {
         4 => ClientMessage::Receive { number, train, timeout: Span::from_secs(1) },
         5 => ClientMessage::Send { number, train },
         7 => ClientMessage::AskPathView { destination: ([192, 0, 2, 1], number as u16).into() },
+        9 => ClientMessage::OpenPorts { ports: vec![(PortProtocol::Udp, number as u16); number as usize] },
         8 => ClientMessage::SendMarked { number, train: marked_train(number) },
         _ => ClientMessage::Load {
             direction: if number % 2 == 0 { Direction::Up } else { Direction::Down },

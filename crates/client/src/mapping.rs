@@ -1,0 +1,281 @@
+//! Which address and port of this host several ports of the far end see: packets and connections from one port here.
+
+use crate::error::Error;
+use crate::path::{MIN_SYN_TIMEOUT, SYN_ROUND_TRIPS};
+use crate::port_probe::{PortSession, answered_index};
+use crate::server_connection::ServerConnection;
+use kumade_measurement::{MappingFacts, Measurement, UnsolicitedFacts, syn_source};
+use kumade_net::interface::Family;
+use kumade_net::{SocketBinding, clock, pacing, readiness, tcp};
+use kumade_probe_train::PortProtocol;
+use kumade_transport::deadline_after;
+use kumade_units::{Span, Time};
+use kumade_wire::{
+    ClientMessage, CredentialBearer, PortArrival, PortStatus, Preamble, ServerMessage, UdpAnswer, UdpRequest, Version,
+};
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+
+const OPERATION: &str = "looking at address translation";
+/// Timeout of the server's answer.
+const ANSWER_TIMEOUT: Span = Span::from_secs(2);
+/// Packets are taken to be lost after a round trip and this.
+const UDP_TIMEOUT: Span = Span::from_millis(150);
+/// Packets to each port, and from one to the next. Beside eight unsolicited ones that are lost, twelve that are not tell more than chance
+/// (1 of 125 970).
+const PACKETS_PER_PORT: u32 = 12;
+const PACKET_INTERVAL: Span = Span::from_millis(2);
+/// Packets that the server sends from a port when it is asked to.
+const UNSOLICITED_PACKETS: u32 = 8;
+/// When requests for a nonce are sent.
+const REQUEST_OFFSETS: [Span; 3] = [Span::ZERO, Span::from_millis(60), Span::from_millis(150)];
+/// The number of the first packet, and the connection, to the second address; also of those from there.
+const FIRST_SECOND_INDEX: u32 = 16;
+
+/// The far end's ports at which this host is looked at.
+struct SecondPorts {
+    udp: Option<u16>,
+    tcp: Option<u16>,
+    address: Option<IpAddr>,
+}
+
+/// Has the far end listen at a second port, of UDP and of TCP, and tells the measurement where packets come from.
+///
+/// # Errors
+/// Of the control connection.
+pub(crate) fn tell_of_mappings(
+    measurement: &mut Measurement,
+    peer: &mut ServerConnection,
+    binding: &SocketBinding,
+) -> Result<(), Error> {
+    let version = peer.version();
+    if version < Version::PORTS {
+        if version >= Version::PATH {
+            measurement.mappings_unsupported(version.number(), Version::PORTS.number());
+        }
+        return Ok(());
+    }
+    let ports = PortProtocol::BOTH.map(|protocol| (protocol, 0)).to_vec();
+    let answer = peer.request(&ClientMessage::OpenPorts { ports }, ANSWER_TIMEOUT, OPERATION)?;
+    let ServerMessage::PortsOpened { ports, second_address: address } = answer else {
+        return Err(peer.protocol_violation(OPERATION));
+    };
+    let port_of = |protocol| {
+        let listening = |opened: &&kumade_wire::OpenedPort| opened.protocol == protocol && opened.status == PortStatus::Listening;
+        ports.iter().find(listening).map(|opened| opened.port)
+    };
+    let address = address.filter(|ip| ip.is_ipv4() == peer.address.ip().to_canonical().is_ipv4());
+    let second = SecondPorts { udp: port_of(PortProtocol::Udp), tcp: port_of(PortProtocol::Tcp), address };
+    let mut mappings = vec![udp_mapping(peer, binding, &second)?, tcp_mapping(peer, binding, &second)?];
+    let ServerMessage::PortArrivals { arrivals } =
+        peer.request(&ClientMessage::AskPortArrivals, ANSWER_TIMEOUT, OPERATION)?
+    else {
+        return Err(peer.protocol_violation(OPERATION));
+    };
+    for facts in &mut mappings {
+        let seen = |is_wanted: fn(u32) -> bool| {
+            let is_one = |arrival: &&PortArrival| {
+                arrival.protocol == facts.protocol && Some(arrival.port) == facts.second_port && is_wanted(arrival.index)
+            };
+            arrivals.iter().find(is_one).map(|arrival| arrival.source)
+        };
+        let later = [seen(|index| index < FIRST_SECOND_INDEX), seen(|index| index >= FIRST_SECOND_INDEX)];
+        [facts.seen[1], facts.seen[2]] = later;
+    }
+    measurement.mappings_observed(mappings);
+    Ok(())
+}
+
+/// Of nothing that has been tried yet.
+fn new_facts(protocol: PortProtocol, local: SocketAddr, second: &SecondPorts) -> MappingFacts {
+    MappingFacts {
+        protocol,
+        local,
+        seen: [None; 3],
+        second_port: if protocol == PortProtocol::Udp { second.udp } else { second.tcp },
+        has_second_address: second.address.is_some(),
+        unsolicited: [None; 2],
+        failure: None,
+    }
+}
+
+/// The far end's second port at its first address, and at its second one.
+fn targets(peer: SocketAddr, port: u16, second: &SecondPorts) -> [Option<SocketAddr>; 2] {
+    let mut first = peer;
+    first.set_port(port);
+    [Some(first), second.address.map(|ip| SocketAddr::new(ip, port))]
+}
+
+fn udp_mapping(
+    peer: &mut ServerConnection,
+    binding: &SocketBinding,
+    second: &SecondPorts,
+) -> Result<MappingFacts, Error> {
+    let address = peer.address;
+    let local_ip = binding.source_towards(address).unwrap_or(address.ip());
+    let mut facts = new_facts(PortProtocol::Udp, SocketAddr::new(local_ip, 0), second);
+    let opened = binding.bind_udp(Family::from_address(address.ip()), 0).and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        facts.local.set_port(socket.local_addr()?.port());
+        Ok((request_nonce(&socket, peer)?, socket))
+    });
+    let (nonce, socket) = match opened {
+        Ok((Some(nonce), socket)) => (nonce, socket),
+        Ok((None, _)) => return Ok(MappingFacts { failure: Some("no packet of UDP passes".to_owned()), ..facts }),
+        Err(error) => return Ok(MappingFacts { failure: Some(error.to_string()), ..facts }),
+    };
+    let session = PortSession { credential: peer.credential, version: peer.version() };
+    let port = second.udp.unwrap_or(0);
+    let question = ClientMessage::SendFromPort { nonce, port };
+    let ServerMessage::SentFromPort { client } = peer.request(&question, ANSWER_TIMEOUT, OPERATION)? else {
+        return Err(peer.protocol_violation(OPERATION));
+    };
+    facts.seen[0] = client;
+    if second.udp.is_none() {
+        return Ok(facts);
+    }
+    let targets = targets(address, port, second);
+    let timeout = peer.round_trip + UDP_TIMEOUT;
+    let sources = targets.map(|target| target.map_or(0, |_| UNSOLICITED_PACKETS));
+    let unsolicited = count_answers(&socket, &session, port, sources, deadline_after(timeout));
+    for index in 0..PACKETS_PER_PORT {
+        for (target, first) in targets.iter().zip([0, FIRST_SECOND_INDEX]) {
+            // What does not leave is lost, like any packet.
+            let _ = target.map(|target| socket.send_to(&session.probe(PortProtocol::Udp, port, first + index), target));
+        }
+        pacing::sleep_until(clock::monotonic() + PACKET_INTERVAL);
+    }
+    let expected = targets.map(|target| target.map_or(0, |_| PACKETS_PER_PORT));
+    let answers = count_answers(&socket, &session, port, expected, deadline_after(timeout));
+    for (place, target) in targets.iter().enumerate() {
+        facts.unsolicited[place] = target.map(|_| UnsolicitedFacts {
+            sent: UNSOLICITED_PACKETS,
+            arrived: unsolicited[place],
+            solicited_sent: PACKETS_PER_PORT,
+            solicited_arrived: answers[place],
+        });
+    }
+    Ok(facts)
+}
+
+/// How many of the server's packets arrive until then, by address; no longer than until as many as expected have.
+fn count_answers(
+    socket: &UdpSocket,
+    session: &PortSession,
+    port: u16,
+    expected: [u32; 2],
+    deadline: Time,
+) -> [u32; 2] {
+    let mut counts = [0; 2];
+    let mut payload = [0; 64];
+    while counts != expected && clock::monotonic() < deadline {
+        match socket.recv_from(&mut payload) {
+            Ok((length, source)) if source.port() == port => {
+                let found = answered_index(session, PortProtocol::Udp, port, &payload[..length]);
+                let place = found.map(|index| usize::from(index >= FIRST_SECOND_INDEX));
+                if let Some(count) = place.and_then(|place| counts.get_mut(place)) {
+                    *count += 1;
+                }
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let _ = readiness::wait_readable(socket, deadline);
+            }
+            // An ICMP error: the packets are lost.
+            Err(_) => {}
+        }
+    }
+    [counts[0].min(expected[0]), counts[1].min(expected[1])]
+}
+
+/// Asks the session's port for a nonce, which proves that this socket receives; none where no answer comes.
+pub(crate) fn request_nonce(socket: &UdpSocket, peer: &ServerConnection) -> io::Result<Option<[u8; 16]>> {
+    let authenticator = peer.credential.authenticator_for(CredentialBearer::UdpRequest);
+    let request = UdpRequest { authenticator }.encode(peer.version());
+    let began = clock::monotonic();
+    let end = began + REQUEST_OFFSETS[2] + (peer.round_trip * 2).max(UDP_TIMEOUT);
+    for (tried, _) in REQUEST_OFFSETS.iter().enumerate() {
+        socket.send_to(&request, peer.address)?;
+        let next = REQUEST_OFFSETS.get(tried + 1).map_or(end, |offset| began + (*offset).max(peer.round_trip * tried as i64));
+        if let Some(nonce) = receive_nonce(socket, next)? {
+            return Ok(Some(nonce));
+        }
+    }
+    Ok(None)
+}
+
+fn receive_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<[u8; 16]>> {
+    let mut payload = [0; UdpAnswer::SIZE + 1];
+    loop {
+        match socket.recv_from(&mut payload) {
+            Ok((length, _)) => {
+                if let Ok(answer) = UdpAnswer::decode(&payload[..length]) {
+                    return Ok(Some(answer.nonce));
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if !readiness::wait_readable(socket, deadline)? {
+            return Ok(None);
+        }
+    }
+}
+
+fn tcp_mapping(
+    peer: &mut ServerConnection,
+    binding: &SocketBinding,
+    second: &SecondPorts,
+) -> Result<MappingFacts, Error> {
+    let address = peer.address;
+    let unknown = SocketAddr::new(address.ip(), 0);
+    let deadline = || deadline_after(MIN_SYN_TIMEOUT.max(peer.round_trip * SYN_ROUND_TRIPS));
+    let opened = tcp::PendingConnection::begin_from_port(address, binding, 0)
+        .and_then(|mut connecting| connecting.wait(deadline())?.ok_or_else(|| io::ErrorKind::TimedOut.into()));
+    let opened = opened.and_then(|stream| Ok((stream.local_addr()?, stream)));
+    let (local, stream) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            return Ok(MappingFacts { failure: Some(error.to_string()), ..new_facts(PortProtocol::Tcp, unknown, second) });
+        }
+    };
+    let mut facts = new_facts(PortProtocol::Tcp, local, second);
+    let index = MAPPING_CONNECTION_NUMBER;
+    let authenticator = peer.credential.authenticator_for(CredentialBearer::Connection { index });
+    // One that is closed at once has told nothing.
+    let _ = (&stream).write_all(&Preamble::Probe { authenticator, index }.encode(peer.version()));
+    let session = PortSession { credential: peer.credential, version: peer.version() };
+    let port = second.tcp.unwrap_or(0);
+    let targets = targets(address, port, second).map(|target| target.filter(|_| port != 0));
+    let connecting: Vec<_> = targets
+        .into_iter()
+        .zip([0, FIRST_SECOND_INDEX])
+        .filter_map(|(target, index)| {
+            Some((tcp::PendingConnection::begin_from_port(target?, binding, local.port()).ok()?, index))
+        })
+        .collect();
+    let end = deadline();
+    let streams: Vec<TcpStream> = connecting
+        .into_iter()
+        .filter_map(|(mut connecting, index)| {
+            let stream = connecting.wait(end).ok().flatten()?;
+            (&stream).write_all(&session.probe(PortProtocol::Tcp, port, index)).ok()?;
+            Some(stream)
+        })
+        .collect();
+    // An answer says that the far end has noted down where the connection comes from.
+    for stream in &streams {
+        let _ = readiness::wait_readable(stream, end.max(deadline_after(peer.round_trip + UDP_TIMEOUT)));
+    }
+    let wait = peer.round_trip + MIN_SYN_TIMEOUT;
+    let question = ClientMessage::AskSyns { first: index, expected: 1, wait };
+    let ServerMessage::ConnectionSyns { syns } = peer.request(&question, wait + ANSWER_TIMEOUT, OPERATION)? else {
+        return Err(peer.protocol_violation(OPERATION));
+    };
+    facts.seen[0] = syns.iter().find(|(number, _)| *number == index).and_then(|(_, syn)| syn_source(syn));
+    Ok(facts)
+}
+
+/// The number of the connection to the session's port: those for other SYNs come after it.
+const MAPPING_CONNECTION_NUMBER: u16 = crate::path::FIRST_SYN_NUMBER - 1;
