@@ -31,6 +31,8 @@ const UNSOLICITED_PACKETS: u32 = 8;
 const REQUEST_OFFSETS: [Span; 3] = [Span::ZERO, Span::from_millis(60), Span::from_millis(150)];
 /// The number of the first packet, and the connection, to the second address; also of those from there.
 const FIRST_SECOND_INDEX: u32 = 16;
+/// The number of the first packet that tells what is filtered.
+const FIRST_FILTERING_INDEX: u32 = 2 * FIRST_SECOND_INDEX;
 
 /// The far end's ports at which this host is looked at.
 struct SecondPorts {
@@ -61,7 +63,8 @@ pub(crate) fn tell_of_mappings(
         return Err(peer.protocol_violation(OPERATION));
     };
     let port_of = |protocol| {
-        let listening = |opened: &&kumade_wire::OpenedPort| opened.protocol == protocol && opened.status == PortStatus::Listening;
+        let listening =
+            |opened: &&kumade_wire::OpenedPort| opened.protocol == protocol && opened.status == PortStatus::Listening;
         ports.iter().find(listening).map(|opened| opened.port)
     };
     let address = address.filter(|ip| ip.is_ipv4() == peer.address.ip().to_canonical().is_ipv4());
@@ -75,11 +78,16 @@ pub(crate) fn tell_of_mappings(
     for facts in &mut mappings {
         let seen = |is_wanted: fn(u32) -> bool| {
             let is_one = |arrival: &&PortArrival| {
-                arrival.protocol == facts.protocol && Some(arrival.port) == facts.second_port && is_wanted(arrival.index)
+                arrival.protocol == facts.protocol
+                    && Some(arrival.port) == facts.second_port
+                    && is_wanted(arrival.index)
             };
             arrivals.iter().find(is_one).map(|arrival| arrival.source)
         };
-        let later = [seen(|index| index < FIRST_SECOND_INDEX), seen(|index| index >= FIRST_SECOND_INDEX)];
+        let later = [
+            seen(|index| index < FIRST_SECOND_INDEX),
+            seen(|index| (FIRST_SECOND_INDEX..FIRST_FILTERING_INDEX).contains(&index)),
+        ];
         [facts.seen[1], facts.seen[2]] = later;
     }
     measurement.mappings_observed(mappings);
@@ -114,40 +122,33 @@ fn udp_mapping(
     let address = peer.address;
     let local_ip = binding.source_towards(address).unwrap_or(address.ip());
     let mut facts = new_facts(PortProtocol::Udp, SocketAddr::new(local_ip, 0), second);
-    let opened = binding.bind_udp(Family::from_address(address.ip()), 0).and_then(|socket| {
-        socket.set_nonblocking(true)?;
-        facts.local.set_port(socket.local_addr()?.port());
-        Ok((request_nonce(&socket, peer)?, socket))
-    });
-    let (nonce, socket) = match opened {
-        Ok((Some(nonce), socket)) => (nonce, socket),
-        Ok((None, _)) => return Ok(MappingFacts { failure: Some("no packet of UDP passes".to_owned()), ..facts }),
-        Err(error) => return Ok(MappingFacts { failure: Some(error.to_string()), ..facts }),
+    let opened = open_flow(peer, binding).and_then(|(socket, nonce)| Ok((socket.local_addr()?, socket, nonce)));
+    let (local, socket, nonce) = match opened {
+        Ok(opened) => opened,
+        Err(error) => return Ok(MappingFacts { failure: Some(udp_failure(&error)), ..facts }),
     };
-    let session = PortSession { credential: peer.credential, version: peer.version() };
+    facts.local.set_port(local.port());
+    // Where the far end can't listen, it only says whom it sees.
     let port = second.udp.unwrap_or(0);
-    let question = ClientMessage::SendFromPort { nonce, port };
-    let ServerMessage::SentFromPort { client } = peer.request(&question, ANSWER_TIMEOUT, OPERATION)? else {
-        return Err(peer.protocol_violation(OPERATION));
-    };
-    facts.seen[0] = client;
-    if second.udp.is_none() {
+    let exchange =
+        SecondPortExchange { session: PortSession::new(peer), port, targets: targets(address, port, second) };
+    let timeout = peer.round_trip + UDP_TIMEOUT;
+    if second.udp.is_some() {
+        exchange.send_probes(&socket, 0);
+        exchange.count_answers(&socket, PACKETS_PER_PORT, deadline_after(timeout));
+    }
+    // From another port of this host: an address translator that keeps state of what it has not let in (Linux) would otherwise have to map
+    // the first one to another port.
+    let filtered = second.udp.and_then(|_| open_flow(peer, binding).ok());
+    facts.seen[0] = client_seen(peer, nonce, 0)?;
+    let Some((socket, nonce)) = filtered else { return Ok(facts) };
+    if client_seen(peer, nonce, port)?.is_none() {
         return Ok(facts);
     }
-    let targets = targets(address, port, second);
-    let timeout = peer.round_trip + UDP_TIMEOUT;
-    let sources = targets.map(|target| target.map_or(0, |_| UNSOLICITED_PACKETS));
-    let unsolicited = count_answers(&socket, &session, port, sources, deadline_after(timeout));
-    for index in 0..PACKETS_PER_PORT {
-        for (target, first) in targets.iter().zip([0, FIRST_SECOND_INDEX]) {
-            // What does not leave is lost, like any packet.
-            let _ = target.map(|target| socket.send_to(&session.probe(PortProtocol::Udp, port, first + index), target));
-        }
-        pacing::sleep_until(clock::monotonic() + PACKET_INTERVAL);
-    }
-    let expected = targets.map(|target| target.map_or(0, |_| PACKETS_PER_PORT));
-    let answers = count_answers(&socket, &session, port, expected, deadline_after(timeout));
-    for (place, target) in targets.iter().enumerate() {
+    let unsolicited = exchange.count_answers(&socket, UNSOLICITED_PACKETS, deadline_after(timeout));
+    exchange.send_probes(&socket, FIRST_FILTERING_INDEX);
+    let answers = exchange.count_answers(&socket, PACKETS_PER_PORT, deadline_after(timeout));
+    for (place, target) in exchange.targets.iter().enumerate() {
         facts.unsolicited[place] = target.map(|_| UnsolicitedFacts {
             sent: UNSOLICITED_PACKETS,
             arrived: unsolicited[place],
@@ -158,34 +159,71 @@ fn udp_mapping(
     Ok(facts)
 }
 
-/// How many of the server's packets arrive until then, by address; no longer than until as many as expected have.
-fn count_answers(
-    socket: &UdpSocket,
-    session: &PortSession,
+/// A socket of UDP, and what the far end has answered to it.
+fn open_flow(peer: &ServerConnection, binding: &SocketBinding) -> io::Result<(UdpSocket, [u8; 16])> {
+    let socket = binding.bind_udp(Family::from_address(peer.address.ip()), 0)?;
+    socket.set_nonblocking(true)?;
+    let nonce = request_nonce(&socket, peer)?.ok_or(io::ErrorKind::TimedOut)?;
+    Ok((socket, nonce))
+}
+
+fn udp_failure(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::TimedOut => "no packet of UDP passes".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// The address and port that has received this nonce as the far end sees it, which sends packets there from this port of its own.
+fn client_seen(peer: &mut ServerConnection, nonce: [u8; 16], port: u16) -> Result<Option<SocketAddr>, Error> {
+    match peer.request(&ClientMessage::SendFromPort { nonce, port }, ANSWER_TIMEOUT, OPERATION)? {
+        ServerMessage::SentFromPort { client } => Ok(client),
+        _ => Err(peer.protocol_violation(OPERATION)),
+    }
+}
+
+/// Packets to the far end's second port, and from there.
+struct SecondPortExchange {
+    session: PortSession,
     port: u16,
-    expected: [u32; 2],
-    deadline: Time,
-) -> [u32; 2] {
-    let mut counts = [0; 2];
-    let mut payload = [0; 64];
-    while counts != expected && clock::monotonic() < deadline {
-        match socket.recv_from(&mut payload) {
-            Ok((length, source)) if source.port() == port => {
-                let found = answered_index(session, PortProtocol::Udp, port, &payload[..length]);
-                let place = found.map(|index| usize::from(index >= FIRST_SECOND_INDEX));
-                if let Some(count) = place.and_then(|place| counts.get_mut(place)) {
-                    *count += 1;
-                }
+    targets: [Option<SocketAddr>; 2],
+}
+
+impl SecondPortExchange {
+    /// Sends packets to each address, from this number on.
+    fn send_probes(&self, socket: &UdpSocket, first: u32) {
+        for index in first..first + PACKETS_PER_PORT {
+            for (target, offset) in self.targets.iter().zip([0, FIRST_SECOND_INDEX]) {
+                let probe = self.session.probe(PortProtocol::Udp, self.port, index + offset);
+                // What does not leave is lost, like any packet.
+                let _ = target.map(|target| socket.send_to(&probe, target));
             }
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let _ = readiness::wait_readable(socket, deadline);
-            }
-            // An ICMP error: the packets are lost.
-            Err(_) => {}
+            pacing::sleep_until(clock::monotonic() + PACKET_INTERVAL);
         }
     }
-    [counts[0].min(expected[0]), counts[1].min(expected[1])]
+
+    /// How many of the far end's packets arrive until then, by its address; no longer than until so many have from each.
+    fn count_answers(&self, socket: &UdpSocket, expected: u32, deadline: Time) -> [u32; 2] {
+        let expected = self.targets.map(|target| target.map_or(0, |_| expected));
+        let mut counts = [0; 2];
+        let mut payload = [0; 64];
+        while counts.iter().zip(expected).any(|(count, expected)| *count < expected) && clock::monotonic() < deadline {
+            match socket.recv_from(&mut payload) {
+                Ok((length, source)) if source.port() == self.port => {
+                    let index = answered_index(&self.session, PortProtocol::Udp, self.port, &payload[..length]);
+                    let is_second = |index: u32| index % (2 * FIRST_SECOND_INDEX) >= FIRST_SECOND_INDEX;
+                    index.into_iter().for_each(|index| counts[usize::from(is_second(index))] += 1);
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let _ = readiness::wait_readable(socket, deadline);
+                }
+                // An ICMP error: the packets are lost.
+                Err(_) => {}
+            }
+        }
+        [counts[0].min(expected[0]), counts[1].min(expected[1])]
+    }
 }
 
 /// Asks the session's port for a nonce, which proves that this socket receives; none where no answer comes.
@@ -196,7 +234,8 @@ pub(crate) fn request_nonce(socket: &UdpSocket, peer: &ServerConnection) -> io::
     let end = began + REQUEST_OFFSETS[2] + (peer.round_trip * 2).max(UDP_TIMEOUT);
     for (tried, _) in REQUEST_OFFSETS.iter().enumerate() {
         socket.send_to(&request, peer.address)?;
-        let next = REQUEST_OFFSETS.get(tried + 1).map_or(end, |offset| began + (*offset).max(peer.round_trip * tried as i64));
+        let next =
+            REQUEST_OFFSETS.get(tried + 1).map_or(end, |offset| began + (*offset).max(peer.round_trip * tried as i64));
         if let Some(nonce) = receive_nonce(socket, next)? {
             return Ok(Some(nonce));
         }
@@ -237,7 +276,10 @@ fn tcp_mapping(
     let (local, stream) = match opened {
         Ok(opened) => opened,
         Err(error) => {
-            return Ok(MappingFacts { failure: Some(error.to_string()), ..new_facts(PortProtocol::Tcp, unknown, second) });
+            return Ok(MappingFacts {
+                failure: Some(error.to_string()),
+                ..new_facts(PortProtocol::Tcp, unknown, second)
+            });
         }
     };
     let mut facts = new_facts(PortProtocol::Tcp, local, second);
@@ -245,7 +287,7 @@ fn tcp_mapping(
     let authenticator = peer.credential.authenticator_for(CredentialBearer::Connection { index });
     // One that is closed at once has told nothing.
     let _ = (&stream).write_all(&Preamble::Probe { authenticator, index }.encode(peer.version()));
-    let session = PortSession { credential: peer.credential, version: peer.version() };
+    let session = PortSession::new(peer);
     let port = second.tcp.unwrap_or(0);
     let targets = targets(address, port, second).map(|target| target.filter(|_| port != 0));
     let connecting: Vec<_> = targets

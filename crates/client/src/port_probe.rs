@@ -1,5 +1,6 @@
 //! Packets to ports at which the far end listens for this host, and its answers.
 
+use crate::server_connection::ServerConnection;
 use kumade_probe_train::PortProtocol;
 use kumade_wire::{Credential, CredentialBearer, PortAnswer, PortProbe, SessionEndpoint, Version};
 
@@ -11,6 +12,10 @@ pub(crate) struct PortSession {
 }
 
 impl PortSession {
+    pub(crate) fn new(peer: &ServerConnection) -> Self {
+        PortSession { credential: peer.credential, version: peer.version() }
+    }
+
     /// The packet of this number to a port.
     pub(crate) fn probe(&self, protocol: PortProtocol, port: u16, index: u32) -> [u8; PortProbe::SIZE] {
         let bearer = CredentialBearer::Port { sender: SessionEndpoint::Client, protocol, port, index };

@@ -43,7 +43,9 @@ pub use event::Event;
 pub use kumade_estimate::{MethodSettings, RequestedBudget};
 pub use load::{LoadRecord, LoadRequest};
 pub use measurement::Measurement;
-pub use path::{MappingFacts, SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts, UnsolicitedFacts, syn_source};
+pub use path::{
+    MappingFacts, SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts, UnsolicitedFacts, syn_source,
+};
 pub use plan::{Coalescing, Directions, MeasurementPlan, Session, TransportChoice};
 pub use proxy_detection::{TcpConnectionInfo, detect_proxy};
 pub use report::Report;

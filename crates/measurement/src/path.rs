@@ -20,6 +20,6 @@ mod trace;
 pub(crate) use facts::PathFacts;
 pub use facts::{MappingFacts, SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts, UnsolicitedFacts};
 pub(crate) use marks::MarkProbe;
-pub use syn::syn_source;
 pub(crate) use report::{PathObservation, report_path, routers_up};
+pub use syn::syn_source;
 pub(crate) use trace::{TraceProbe, TraceStep};

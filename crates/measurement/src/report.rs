@@ -35,8 +35,8 @@ pub use load_balancing::LoadBalancingReport;
 pub use packets::PacketReport;
 pub use path::{
     AddressReport, DscpPattern, EcnGrade, EcnReadiness, EcnRequest, FarEndMarkReport, HopLimitReport, HopReport,
-    MarkChangeReport, MarkReport, MssReport, MtuReport, NatFiltering, NatMapping, PathDirectionReport, PathReport, SynProbeOutcome,
-    SynProbeReport, SynReport, TcpPathReport, TraceReport, Treatment,
+    MarkChangeReport, MarkReport, MssReport, MtuReport, NatFiltering, NatMapping, PathDirectionReport, PathReport,
+    SynProbeOutcome, SynProbeReport, SynReport, TcpPathReport, TraceReport, Treatment,
 };
 pub use stream::StreamLine;
 pub use warning::{LoadReason, ProxySign, Warning};

@@ -338,9 +338,7 @@ impl<'s> Session<'s> {
             }
             ClientMessage::AskPortArrivals => Ok(one(turn.port_arrivals(watch))),
             ClientMessage::SendFromPort { nonce, port } => turn.send_from_port(member, nonce, port).map(one),
-            ClientMessage::HoldFlows { .. } | ClientMessage::EndFlows => {
-                Err(Refusal("not yet".into()))
-            }
+            ClientMessage::HoldFlows { .. } | ClientMessage::EndFlows => Err(Refusal("not yet".into())),
             ClientMessage::Ping
             | ClientMessage::AskClock
             | ClientMessage::AskPathView { .. }

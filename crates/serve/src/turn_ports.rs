@@ -13,7 +13,7 @@ use kumade_wire::{
 };
 use socket2::{Domain, Socket, Type};
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
 /// Maximum number of ports at once: each takes one or two descriptors.
 pub(super) const MAX_PORTS: usize = 64;
@@ -143,8 +143,7 @@ impl TurnPorts {
     fn listen(&self, protocol: PortProtocol, port: u16, config: &ServerConfig) -> io::Result<Vec<ListeningSocket>> {
         let bind_all = |port: u16| {
             let mut sockets: Vec<ListeningSocket> = Vec::new();
-            for &address in &self.addresses {
-                let mut address = address;
+            for mut address in self.listening_addresses(protocol) {
                 address.set_port(sockets.first().map_or(port, |socket| socket.port));
                 sockets.push(listen_at(protocol, address)?);
             }
@@ -161,6 +160,19 @@ impl TurnPorts {
             }
         }
         outcome
+    }
+
+    /// TCP has one socket: of a port of the system's choice, a confined server gets no second one. Answers by UDP leave from the address of
+    /// their socket.
+    fn listening_addresses(&self, protocol: PortProtocol) -> Vec<SocketAddr> {
+        let anywhere = |address: &SocketAddr| match address.is_ipv4() {
+            true => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+            false => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+        };
+        match (protocol, &self.addresses[..]) {
+            (PortProtocol::Tcp, [first, _, ..]) => vec![anywhere(first)],
+            (_, addresses) => addresses.to_vec(),
+        }
     }
 
     /// Takes what has come.
@@ -202,7 +214,12 @@ impl TurnPorts {
     }
 
     /// Takes a connection of the client; others are closed at once.
-    fn take_connection(&mut self, listener: &TcpListener, port: u16, (readiness, event): (&EpollSet, u32)) -> io::Result<()> {
+    fn take_connection(
+        &mut self,
+        listener: &TcpListener,
+        port: u16,
+        (readiness, event): (&EpollSet, u32),
+    ) -> io::Result<()> {
         let (stream, source) = listener.accept()?;
         if to_canonical_address(source).ip() == self.client {
             stream.set_nonblocking(true)?;
@@ -271,7 +288,9 @@ impl TurnPorts {
     /// Sends eight packets from a UDP port at each address to `client`, which has proved to receive there.
     pub(super) fn send_from(&mut self, port: u16, client: SocketAddr) -> Result<(), Refusal> {
         if self.send_requests == MAX_SEND_REQUESTS {
-            return Err(Refusal(format!("packets from other ports: the limit is {MAX_SEND_REQUESTS} requests in a turn")));
+            return Err(Refusal(format!(
+                "packets from other ports: the limit is {MAX_SEND_REQUESTS} requests in a turn"
+            )));
         }
         self.send_requests += 1;
         let udp = self.sockets.iter().filter_map(|socket| match &socket.kind {
@@ -309,6 +328,9 @@ fn any_port(config: &ServerConfig) -> io::Result<u16> {
 fn listen_at(protocol: PortProtocol, address: SocketAddr) -> io::Result<ListeningSocket> {
     let kind = if protocol == PortProtocol::Udp { Type::DGRAM } else { Type::STREAM };
     let socket = Socket::new(Domain::for_address(address), kind, None)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
     // A port whose last connections are in TIME_WAIT is free.
     socket.set_reuse_address(protocol == PortProtocol::Tcp)?;
     socket.set_nonblocking(true)?;
@@ -330,9 +352,9 @@ fn listen_at(protocol: PortProtocol, address: SocketAddr) -> io::Result<Listenin
 fn status_of_error(error: io::Error) -> PortStatus {
     match error.kind() {
         io::ErrorKind::AddrInUse => PortStatus::InUse,
-        io::ErrorKind::PermissionDenied => {
-            PortStatus::Failed("the server may not listen there (below 1024, that takes CAP_NET_BIND_SERVICE)".to_owned())
-        }
+        io::ErrorKind::PermissionDenied => PortStatus::Failed(
+            "the server may not listen there (below 1024, that takes CAP_NET_BIND_SERVICE)".to_owned(),
+        ),
         _ => PortStatus::Failed(error.to_string()),
     }
 }

@@ -30,8 +30,12 @@ fn unseen(facts: &MappingFacts) -> String {
     let MappingFacts { protocol, seen, second_port, .. } = facts;
     let what = if *protocol == PortProtocol::Udp { "packet" } else { "connection" };
     match (seen[0], second_port) {
-        (None, _) => format!("{protocol}: the kind of address translation: the far end has not seen where this host's {what}s come from"),
-        (_, None) => format!("{protocol}: the kind of address translation: the far end could not listen at a second port"),
+        (None, _) => format!(
+            "{protocol}: the kind of address translation: the far end has not seen where this host's {what}s come from"
+        ),
+        (_, None) => {
+            format!("{protocol}: the kind of address translation: the far end could not listen at a second port")
+        }
         (_, Some(port)) => format!(
             "{protocol}: the kind of address translation: no {what} of this host arrived at the far end's second port, {port}: a \
              firewall drops it, or nothing forwards it; `kumade serve --ports` has the far end use ports that pass"
@@ -68,8 +72,10 @@ impl super::facts::UnsolicitedFacts {
     /// Whether more of them are missing than chance explains.
     fn is_filtered(&self) -> bool {
         let unsolicited = LossCount { sent: self.sent, lost: self.sent - self.arrived.min(self.sent) };
-        let solicited =
-            LossCount { sent: self.solicited_sent, lost: self.solicited_sent - self.solicited_arrived.min(self.solicited_sent) };
+        let solicited = LossCount {
+            sent: self.solicited_sent,
+            lost: self.solicited_sent - self.solicited_arrived.min(self.solicited_sent),
+        };
         self.arrived == 0 && loss_p_value(unsolicited, solicited) <= MAX_CHANCE
     }
 }
@@ -137,7 +143,9 @@ mod tests {
 
     #[test]
     fn filtering_is_told_where_chance_does_not_explain_it() {
-        use NatFiltering::{AddressAndPortDependent, AddressDependent, EndpointIndependent, NotAddressAndPortDependent};
+        use NatFiltering::{
+            AddressAndPortDependent, AddressDependent, EndpointIndependent, NotAddressAndPortDependent,
+        };
         for (found, expected) in [
             ([unsolicited(0, 12), None], Some(AddressAndPortDependent)),
             ([unsolicited(8, 12), None], Some(NotAddressAndPortDependent)),
