@@ -6,10 +6,12 @@ use crate::config::MeasureConfig;
 use crate::error::Error;
 use crate::exchange::exchange_train;
 use crate::host_claim::Claimed;
+use crate::idle_flows::IdleRunner;
 use crate::load;
 use crate::mapping;
 use crate::open;
 use crate::path;
+use crate::ports::PortTries;
 use crate::resolve::resolve;
 use crate::server_connection::{ServerConnection, effective_family};
 use kumade_measurement::report::Warning;
@@ -73,8 +75,17 @@ fn measure_within(
         path::tell_of_syns(&mut measurement, &mut peer, &config.binding)?;
         mapping::tell_of_mappings(&mut measurement, &mut peer, &config.binding)?;
     }
-    let mut driver =
-        MeasurementDriver { peer, config, limit, probes: None, udp_facts: None, is_mtu_known: false, trains: 0 };
+    let mut driver = MeasurementDriver {
+        peer,
+        config,
+        limit,
+        probes: None,
+        udp_facts: None,
+        is_mtu_known: false,
+        trains: 0,
+        port_tries: PortTries::default(),
+        idle_runner: IdleRunner { config, limit, has_left_turn: false },
+    };
     let mut report = driver.run(measurement, on_event)?;
     claim.add_warning(&mut report);
     driver.peer.leave();
@@ -93,6 +104,8 @@ struct MeasurementDriver<'c> {
     /// Whether the sizes of packets that pass have been looked for, and with that all that ICMP messages say of them.
     is_mtu_known: bool,
     trains: u32,
+    port_tries: PortTries,
+    idle_runner: IdleRunner<'c>,
 }
 
 impl MeasurementDriver<'_> {
@@ -145,6 +158,23 @@ impl MeasurementDriver<'_> {
                         Err(reason) => measurement.hops_not_traced(reason),
                     }
                 }
+                Step::Ports(round) => match self.port_tries.run_round(&mut self.peer, &self.config.binding, &round) {
+                    Ok(Ok(record)) => measurement.ports_tried(&record),
+                    Ok(Err(reason)) => measurement.ports_failed(reason),
+                    // What has been measured before remains.
+                    Err(error) => {
+                        self.limit.check()?;
+                        measurement.ports_failed(error.to_string());
+                    }
+                },
+                Step::IdleFlows(round) => match self.idle_runner.run_round(&mut self.peer, &round, on_event) {
+                    Ok(Ok(results)) => measurement.flows_idled(&results),
+                    Ok(Err(reason)) => measurement.flows_failed(reason),
+                    Err(error) => {
+                        self.limit.check()?;
+                        measurement.flows_failed(error.to_string());
+                    }
+                },
                 Step::Progress(event) => on_event(&event),
                 Step::Done(report) => return Ok(*report),
                 Step::Failed(failure) => return Err(failure_error(self.peer.address, failure)),

@@ -227,7 +227,7 @@ impl SecondPortExchange {
 }
 
 /// Asks the session's port for a nonce, which proves that this socket receives; none where no answer comes.
-pub(crate) fn request_nonce(socket: &UdpSocket, peer: &ServerConnection) -> io::Result<Option<[u8; 16]>> {
+fn request_nonce(socket: &UdpSocket, peer: &ServerConnection) -> io::Result<Option<[u8; 16]>> {
     let authenticator = peer.credential.authenticator_for(CredentialBearer::UdpRequest);
     let request = UdpRequest { authenticator }.encode(peer.version());
     let began = clock::monotonic();
@@ -243,7 +243,8 @@ pub(crate) fn request_nonce(socket: &UdpSocket, peer: &ServerConnection) -> io::
     Ok(None)
 }
 
-fn receive_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<[u8; 16]>> {
+/// Waits for a nonce until then; none where none comes.
+pub(crate) fn receive_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<[u8; 16]>> {
     let mut payload = [0; UdpAnswer::SIZE + 1];
     loop {
         match socket.recv_from(&mut payload) {

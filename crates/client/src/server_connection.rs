@@ -187,6 +187,11 @@ impl ServerConnection {
         })
     }
 
+    /// Ends the turn; the session goes on.
+    pub(crate) fn end_turn(&mut self, doing: &'static str) -> Result<(), Error> {
+        self.send(&ClientMessage::EndTurn, doing)
+    }
+
     /// Ends the turn. Errors don't matter any more.
     pub(crate) fn leave(mut self) {
         let _ = self.control.send(&ClientMessage::EndTurn);

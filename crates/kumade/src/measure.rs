@@ -5,6 +5,7 @@ mod check;
 mod csv;
 mod hints;
 mod path_lines;
+mod port_lines;
 mod progress;
 mod prometheus;
 mod result_sentence;
@@ -13,6 +14,7 @@ mod summary;
 mod trace_lines;
 mod watch;
 
+use crate::port_ranges::PortRanges;
 use crate::terminal::{self, ColorWhen, Styles};
 use crate::usage::usage_error;
 use crate::{choice, key};
@@ -49,7 +51,7 @@ pub struct MeasureArgs {
         value_name = "HOST[:PORT]",
         conflicts_with_all = [
             "target", "direction", "transport", "method", "connections", "budget_bytes", "budget_time", "no_capacity",
-            "deadline", "load", "path", "trace",
+            "deadline", "load", "path", "trace", "ports", "idle_timeouts",
         ]
     )]
     stamp: Option<Target>,
@@ -119,6 +121,14 @@ pub struct MeasureArgs {
     /// small packets, and takes up to 10 s
     #[arg(long)]
     trace: bool,
+    /// At the end, try these ports of the server, such as 53,443,5060-5070, by UDP and TCP: which pass there and back, and what becomes of
+    /// packets to the others. The server must allow it (`kumade serve --ports`). Up to 128 ports; each 16 take some 1 to 20 s
+    #[arg(long, value_name = "PORTS", value_parser = parse_ports)]
+    ports: Option<PortRanges>,
+    /// At the end, look after which time a NAT or firewall on the path forgets flows of UDP and TCP that are idle, up to this time: many flows
+    /// are left idle at once, so that it takes as long as the longest, and once more to be more precise; others may measure meanwhile
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "5min", value_parser = parse_idle_time)]
+    idle_timeouts: Option<Span>,
     /// Pre-shared key of the server: a file with 64 hexadecimal digits; with --stamp, authenticates test packets and replies
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -298,6 +308,8 @@ impl MeasureArgs {
         config.plan.load = self.load;
         config.plan.path = self.path || self.trace;
         config.plan.trace = self.trace;
+        config.plan.ports = self.ports.as_ref().map(PortRanges::ports).unwrap_or_default();
+        config.plan.idle_timeouts = self.idle_timeouts;
         config.binding = self.binding();
         config.deadline = self.deadline.or(is_check.then_some(CHECK_DEADLINE));
         config.key = self.key.as_deref().map(key::read_preshared_key).transpose()?;
@@ -357,6 +369,24 @@ fn parse_load_duration(text: &str) -> Result<Span, String> {
     const LOAD_DURATION_LIMITS: [Span; 2] = [Span::from_secs(2), Span::from_secs(25)];
     let time = parse::span(text).map_err(|error| error.to_string())?;
     let [least, most] = LOAD_DURATION_LIMITS;
+    if (least..=most).contains(&time) { Ok(time) } else { Err(format!("{time} is not between {least} and {most}")) }
+}
+
+/// Ports to be tried.
+fn parse_ports(text: &str) -> Result<PortRanges, String> {
+    const MAX_PORTS: usize = 128;
+    let ports: PortRanges = text.parse()?;
+    match ports.ports().len() {
+        count if count > MAX_PORTS => Err(format!("{count} ports are too many: at most {MAX_PORTS} in a measurement")),
+        _ => Ok(ports),
+    }
+}
+
+/// How long flows are idle at most.
+fn parse_idle_time(text: &str) -> Result<Span, String> {
+    const LIMITS: [Span; 2] = [Span::from_secs(2), Span::from_secs(24 * 3600)];
+    let time = parse::span(text).map_err(|error| error.to_string())?;
+    let [least, most] = LIMITS;
     if (least..=most).contains(&time) { Ok(time) } else { Err(format!("{time} is not between {least} and {most}")) }
 }
 

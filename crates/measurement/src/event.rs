@@ -70,6 +70,33 @@ pub enum Event {
         /// It takes no longer.
         max_duration_seconds: f64,
     },
+    /// Ports are tried.
+    PortsBegin {
+        /// How many, by UDP and by TCP.
+        ports: u32,
+        /// Packets and connections at most, those to the session's own port included.
+        max_tries: u32,
+        /// What they come to at most, in IP bytes.
+        max_bytes: u64,
+        /// It takes no longer.
+        max_duration_seconds: f64,
+    },
+    /// Flows are left idle.
+    IdleFlowsBegin {
+        /// How many at once, at most.
+        flows: u32,
+        /// For how long at most.
+        max_idle_seconds: f64,
+        /// It takes no longer, but for waiting for a turn at the far end.
+        max_duration_seconds: f64,
+    },
+    /// So much of the longest idle time of the flows has passed. Comes from the driver, not from the state machine.
+    FlowsIdle {
+        /// So much.
+        seconds: f64,
+        /// The longest idle time.
+        of_seconds: f64,
+    },
     /// TCP connections begin to fill the path in a direction. Comes from the driver, not from the state machine.
     LoadBegins {
         /// Which direction.

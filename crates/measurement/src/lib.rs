@@ -13,8 +13,11 @@
 //! marked packets and pass what became of them to [`marks_delivered`](Measurement::marks_delivered) or
 //! [`marks_failed`](Measurement::marks_failed). On [`Step::Trace`], which only one with [`trace`](MeasurementPlan::trace) leads to, send the packets that
 //! end on the way and pass what routers answered to [`hops_traced`](Measurement::hops_traced) or [`hops_not_traced`](Measurement::hops_not_traced).
-//! [`Step::Progress`] is an event
-//! for the user. Then call `next` again, until it returns [`Step::Done`] or [`Step::Failed`]. The state machine reads no
+//! On [`Step::Ports`], which only one with [`ports`](MeasurementPlan::ports) leads to, try these ports and pass what became of them to
+//! [`ports_tried`](Measurement::ports_tried) or [`ports_failed`](Measurement::ports_failed). On [`Step::IdleFlows`], which only one with
+//! [`idle_timeouts`](MeasurementPlan::idle_timeouts) leads to, leave flows idle and pass what became of them to
+//! [`flows_idled`](Measurement::flows_idled) or [`flows_failed`](Measurement::flows_failed).
+//! [`Step::Progress`] is an event for the user. Then call `next` again, until it returns [`Step::Done`] or [`Step::Failed`]. The state machine reads no
 //! clock: `now` comes from the caller, and time stamps are in the records.
 //!
 //! [`report`] has the result, the document `kumade.measure/1`.
@@ -44,7 +47,8 @@ pub use kumade_estimate::{MethodSettings, RequestedBudget};
 pub use load::{LoadRecord, LoadRequest};
 pub use measurement::Measurement;
 pub use path::{
-    MappingFacts, SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts, UnsolicitedFacts, syn_source,
+    FlowKind, IdleFlowResult, IdleRound, MappingFacts, PortRound, PortRoundRecord, PortTarget, PortTry, PortTryAnswer,
+    SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts, UnopenedPort, UnsolicitedFacts, syn_source,
 };
 pub use plan::{Coalescing, Directions, MeasurementPlan, Session, TransportChoice};
 pub use proxy_detection::{TcpConnectionInfo, detect_proxy};

@@ -7,6 +7,7 @@ mod marking;
 mod next_hops;
 mod path;
 mod phase;
+mod ports;
 
 use crate::delay::{self, DelaySamples};
 use crate::ecmp::{EcmpLinks, EcmpProbe, EcmpProbeResult, EcmpTrainLayout};
@@ -30,6 +31,7 @@ use kumade_probe_train::{Train, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
 use marking::Marking;
 use phase::{AvailablePhase, CapacityPhase, CapacityResult, FullnessPhase, InterpretedOutcome, Phase, PolicingPhase};
+use ports::{IdleFlowSearch, PortProbing};
 use std::collections::VecDeque;
 use std::mem;
 
@@ -73,6 +75,10 @@ pub struct Measurement {
     marking: Marking,
     /// The routers on the way up, and what they answered.
     hop_tracing: HopTracing,
+    /// Ports that are tried.
+    port_probing: PortProbing,
+    /// Flows that are idle.
+    idle_flows: IdleFlowSearch,
     up: Option<DirectionReport>,
     down: Option<DirectionReport>,
 }
@@ -103,6 +109,8 @@ impl Measurement {
             path_facts: PathFacts::default(),
             marking: Marking::default(),
             hop_tracing: HopTracing::default(),
+            port_probing: PortProbing::default(),
+            idle_flows: IdleFlowSearch::default(),
             up: None,
             down: None,
             plan,
@@ -326,7 +334,10 @@ impl Measurement {
             Phase::Load(direction) => self.next_load(direction),
             // The driver has not reported what came of it.
             Phase::Loading(direction, _) => (phase_after_load(direction), None),
-            Phase::Finished => (Phase::Finished, Some(Step::Done(Box::new(self.final_report())))),
+            Phase::Finished => {
+                let step = self.next_ports_or_flows();
+                (Phase::Finished, Some(step.unwrap_or_else(|| Step::Done(Box::new(self.final_report())))))
+            }
         }
     }
 

@@ -1,7 +1,8 @@
 //! What the path does to packets: ECN, DSCP, hop limits, sizes, TCP's options, addresses and ports.
 //!
 //! [`MarkProbe`] decides which marked packets are sent and what their fate means; [`PathFacts`] is what the kernels of both ends know without
-//! a packet more. [`TraceProbe`] has the routers on the way answer. [`report_path`] puts all together.
+//! a packet more. [`TraceProbe`] has the routers on the way answer, [`PortsProbe`] tries ports, [`IdleTimeoutProbe`] looks for the time after which
+//! idle flows are forgotten. [`report_path`] puts all together.
 
 mod dscp;
 mod ecn;
@@ -9,9 +10,11 @@ mod facts;
 mod fisher;
 mod hop_limit;
 mod icmp;
+mod idle_timeouts;
 mod mapping;
 mod marks;
 mod nat;
+mod ports;
 mod report;
 mod syn;
 mod tcp;
@@ -19,7 +22,11 @@ mod trace;
 
 pub(crate) use facts::PathFacts;
 pub use facts::{MappingFacts, SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts, UnsolicitedFacts};
+pub(crate) use idle_timeouts::IdleTimeoutProbe;
+pub use idle_timeouts::{FlowKind, IdleFlowResult, IdleRound};
 pub(crate) use marks::MarkProbe;
+pub(crate) use ports::PortsProbe;
+pub use ports::{PortRound, PortRoundRecord, PortTarget, PortTry, PortTryAnswer, UnopenedPort};
 pub(crate) use report::{PathObservation, report_path, routers_up};
 pub use syn::syn_source;
 pub(crate) use trace::{TraceProbe, TraceStep};

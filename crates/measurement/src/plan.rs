@@ -28,6 +28,10 @@ pub struct MeasurementPlan {
     pub path: bool,
     /// Whether to have the routers on the way up answer as well, which takes up to ten seconds.
     pub trace: bool,
+    /// Ports of the far end that are tried by UDP and TCP at the end; empty for none.
+    pub ports: Vec<u16>,
+    /// Whether to look, at the end, after which time flows that are idle are forgotten, and up to which; none for not at all.
+    pub idle_timeouts: Option<Span>,
     /// Seed of the methods' random numbers.
     pub seed: u64,
 }
@@ -51,6 +55,8 @@ impl Default for MeasurementPlan {
             load: None,
             path: false,
             trace: false,
+            ports: Vec::new(),
+            idle_timeouts: None,
             seed: 0,
         }
     }

@@ -9,10 +9,12 @@ mod document;
 mod extensions;
 mod figures;
 mod guard;
+mod idle_timeouts;
 mod load;
 mod load_balancing;
 mod packets;
 mod path;
+mod ports;
 mod schema;
 mod stream;
 mod warning;
@@ -28,6 +30,7 @@ pub use extensions::{
 };
 pub use figures::{Burst, Bytes};
 pub(crate) use guard::without_contradictions;
+pub use idle_timeouts::{IdleTimeoutReport, IdleTimeoutsReport};
 pub use kumade_estimate::delay::ClockModelError;
 pub use kumade_estimate::{ArrivalPattern, CapacityReason, Reason, Rejection};
 pub use load::{BufferbloatGrade, LoadReport};
@@ -38,5 +41,6 @@ pub use path::{
     MarkChangeReport, MarkReport, MssReport, MtuReport, NatFiltering, NatMapping, PathDirectionReport, PathReport,
     SynProbeOutcome, SynProbeReport, SynReport, TcpPathReport, TraceReport, Treatment,
 };
+pub use ports::{PortOutcome, PortReport, PortsReport};
 pub use stream::StreamLine;
 pub use warning::{LoadReason, ProxySign, Warning};

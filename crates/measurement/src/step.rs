@@ -1,5 +1,6 @@
 use crate::event::Event;
 use crate::load::LoadRequest;
+use crate::path::{IdleRound, PortRound};
 use crate::report::{Report, Warning};
 use kumade_probe_train::{HopTrace, MarkedTrain, Train, Transport};
 use kumade_units::{Direction, Span};
@@ -21,6 +22,11 @@ pub enum Step {
     /// Send these packets by UDP, which end on the way up, then call [`hops_traced`](crate::Measurement::hops_traced) or
     /// [`hops_not_traced`](crate::Measurement::hops_not_traced).
     Trace(HopTrace),
+    /// Try these ports, then call [`ports_tried`](crate::Measurement::ports_tried) or [`ports_failed`](crate::Measurement::ports_failed).
+    Ports(PortRound),
+    /// Open these flows, leave each idle, then have the far end send down it, and send up it; then call
+    /// [`flows_idled`](crate::Measurement::flows_idled) or [`flows_failed`](crate::Measurement::flows_failed).
+    IdleFlows(IdleRound),
     /// Nothing to do: an event for the user.
     Progress(Event),
     /// The measurement has ended with this result.

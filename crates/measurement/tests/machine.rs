@@ -148,6 +148,8 @@ impl Path {
                     }
                     self.traced.push(trace);
                 }
+                Step::Ports(_) => measurement.ports_failed("the server is old"),
+                Step::IdleFlows(round) => measurement.flows_idled(&vec![None; round.flows.len()]),
                 Step::Progress(event) => self.events.push(event),
                 Step::Done(report) => return Ok(*report),
                 Step::Failed(failure) => return Err(failure),

@@ -17,6 +17,7 @@ mod clients_file;
 mod clock;
 mod config;
 mod error;
+mod idle_flows;
 mod measurement_turn;
 mod named_client;
 mod path_view;

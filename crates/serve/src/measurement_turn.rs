@@ -4,6 +4,7 @@ use crate::access_log::MeasurementRecord;
 use crate::client_table::ClientAccount;
 use crate::clock::HostClock;
 use crate::config::ServerConfig;
+use crate::idle_flows::FlowSocket;
 use crate::path_view;
 use crate::server_state::{ClientRegistration, UdpCandidate};
 use crate::turn_ports::TurnPorts;
@@ -14,7 +15,8 @@ use kumade_probe_train::{MarkedTrain, PortProtocol, Train, Transport};
 use kumade_transport::deadline_after;
 use kumade_transport::{ControlWatch, LoadRole, Probes, SentTrain, StampSource, TcpLoad, TcpProbes, UdpProbes};
 use kumade_units::{Direction, Span, Time};
-use kumade_wire::{Departure, Limits, ServerMessage, SessionEndpoint, UdpPathView, Version};
+use kumade_wire::{Departure, IdleFlow, Limits, ServerMessage, SessionEndpoint, UdpPathView, Version};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, mpsc};
@@ -373,6 +375,32 @@ impl MeasurementTurn {
             ports.send_from(port, client)?;
         }
         Ok(ServerMessage::SentFromPort { client })
+    }
+
+    /// Sockets of flows that are to be kept while they are idle, of UDP and of TCP, each with its idle time; none where the client has not
+    /// proved to receive there, or the connection has not come.
+    pub(super) fn take_flows(
+        &mut self,
+        member: &ClientRegistration,
+        local: SocketAddr,
+        (udp, tcp): (&[([u8; 16], IdleFlow)], &[(u16, IdleFlow)]),
+        wait: Span,
+    ) -> [Vec<(Option<FlowSocket>, Span)>; 2] {
+        let open = |nonce| {
+            let client = member.candidate_of_nonce(nonce)?.address;
+            let socket = udp::connect_to_client(local, client).and_then(|socket| {
+                socket.set_nonblocking(true)?;
+                Ok(socket)
+            });
+            socket.inspect_err(|error| tracing::debug!("cannot keep a flow to {client}: {error}")).ok()
+        };
+        let udp = udp.iter().map(|(nonce, flow)| (open(*nonce).map(FlowSocket::Udp), flow.idle)).collect();
+        let first = tcp.iter().map(|(number, _)| *number).min().unwrap_or(0);
+        let expected = tcp.len() as u32;
+        let mut came: BTreeMap<u16, TcpStream> = self.collect_connections(first, expected, wait).into_iter().collect();
+        let mut take = |number| came.remove(&number).filter(|stream| stream.set_nonblocking(true).is_ok());
+        let tcp = tcp.iter().map(|(number, flow)| (take(*number).map(FlowSocket::Tcp), flow.idle)).collect();
+        [udp, tcp]
     }
 
     /// What is seen of the client's UDP packets; none where UDP is not open.

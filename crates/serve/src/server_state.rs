@@ -13,13 +13,14 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
-/// Maximum number of addresses from which a client may open UDP within a turn: a NAT may map retries differently.
-const MAX_UDP_CANDIDATES: usize = 4;
-/// Maximum number of answers to requests for UDP within a turn.
-const MAX_UDP_ANSWERS: u32 = 32;
+/// Maximum number of addresses from which a client may open UDP within a turn: a NAT may map retries differently, and flows that are to be
+/// idle have one each.
+const MAX_UDP_CANDIDATES: usize = 64;
+/// Maximum number of answers to requests for UDP within a turn: of a measurement, of idle flows, and of what ports are compared with.
+const MAX_UDP_ANSWERS: u32 = 512;
 /// How long a session that is to end may take to tell its client why.
 const ENDING_TIMEOUT: Span = Span::from_secs(1);
 /// What it costs a network of its budget to have a key tried that is refused: on a core of today, a hundredth of it per network.
@@ -37,6 +38,8 @@ pub(super) struct ServerState {
     clients: Mutex<Arc<ClientTable>>,
     pub(super) access_log: AccessLog,
     pub(super) stopping: AtomicBool,
+    /// Clients whose idle flows are kept.
+    pub(super) idle_flow_clients: Arc<AtomicUsize>,
     key_trials: Mutex<NetworkBudgets>,
     state: Mutex<ClientRegistry>,
 }
@@ -108,6 +111,7 @@ impl ServerState {
             access_log: AccessLog::new(config.access_log.clone()),
             config,
             stopping: AtomicBool::new(false),
+            idle_flow_clients: Arc::default(),
             key_trials: Mutex::new(NetworkBudgets::new(KEY_TRIAL_BURST)),
             state: Mutex::new(state),
         }

@@ -2,6 +2,7 @@
 
 use crate::access_log::{MeasurementRecord, MeasurementResult};
 use crate::client_table::ClientAccount;
+use crate::idle_flows::{FlowsPlace, IdleFlows, MAX_FLOWS};
 use crate::measurement_turn::{MeasurementTurn, Refusal};
 use crate::path_view;
 use crate::server_state::{ClientRegistration, ServerState};
@@ -13,7 +14,7 @@ use kumade_net::clock;
 use kumade_net::readiness::{EpollSet, Event};
 use kumade_transport::{ControlConnection, ControlError, deadline_after};
 use kumade_units::{Span, Time};
-use kumade_wire::{ClientMessage, PathView, ServerMessage, Version};
+use kumade_wire::{ClientMessage, IdleFlow, PathView, ServerMessage, Version};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,6 +29,9 @@ const IDLE_TIMEOUT: Span = Span::from_secs(30);
 const POSITION_INTERVAL: Span = Span::from_secs(1);
 /// Maximum number of messages of a client outside its turn.
 const MAX_MESSAGES_OUTSIDE_TURN: u32 = 10_000;
+
+/// What a version of the protocol may lack.
+const IDLE_FLOWS: &str = "idle flows";
 
 const CONTROL_EVENT: u32 = 0;
 const WAKER_EVENT: u32 = 1;
@@ -70,6 +74,8 @@ struct Session<'s> {
     messages_outside_turn: u32,
     /// That of the control connection as it arrived; empty where it was not kept.
     syn: Vec<u8>,
+    /// Flows that are idle, beyond the turn.
+    idle_flows: Option<IdleFlows>,
 }
 
 enum SessionState {
@@ -112,6 +118,7 @@ impl<'s> Session<'s> {
             state: SessionState::idle(),
             messages_outside_turn: 0,
             syn,
+            idle_flows: None,
         })
     }
 
@@ -164,6 +171,7 @@ impl<'s> Session<'s> {
                 }
             }
             self.advance_in_queue()?;
+            self.advance_idle_flows();
             self.report_ended_load()?;
             let deadline = self.check_timeouts()?;
             // One message at a time, so that timeouts are checked in between.
@@ -190,14 +198,27 @@ impl<'s> Session<'s> {
         if now >= silent {
             return Err(SessionEnd::Refused(format!("no message for {timeout}")));
         }
-        match &self.state {
+        let next = match &self.state {
             SessionState::Idle { deadline: until } if now >= *until => {
-                Err(SessionEnd::Refused(format!("no measurement for {IDLE_TIMEOUT}")))
+                return Err(SessionEnd::Refused(format!("no measurement for {IDLE_TIMEOUT}")));
             }
-            SessionState::Idle { deadline: until } => Ok(silent.min(*until)),
-            SessionState::Queued { next_report: again, .. } => Ok(silent.min(*again)),
-            SessionState::Turn(turn) => Ok(turn.next_load_check().map_or(silent, |check| silent.min(check))),
-        }
+            SessionState::Idle { deadline: until } => Some(*until),
+            SessionState::Queued { next_report: again, .. } => Some(*again),
+            SessionState::Turn(turn) => turn.next_load_check(),
+        };
+        let flows = self.idle_flows.as_ref().and_then(IdleFlows::next_time);
+        Ok([next, flows].into_iter().flatten().fold(silent, Time::min))
+    }
+
+    fn advance_idle_flows(&mut self) {
+        self.idle_flows.iter_mut().for_each(|flows| flows.advance(clock::monotonic()));
+    }
+
+    /// Neither measuring nor queued; for longer while flows are kept.
+    fn become_idle(&mut self) {
+        let deadline = deadline_after(IDLE_TIMEOUT);
+        let flows = self.idle_flows.as_ref().map(IdleFlows::end_time);
+        self.state = SessionState::Idle { deadline: flows.map_or(deadline, |end| deadline.max(end)) };
     }
 
     /// Reports a queued client's position, and begins its turn once it is first.
@@ -276,9 +297,15 @@ impl<'s> Session<'s> {
             }
             ClientMessage::EndTurn => {
                 self.end_measurement(MeasurementResult::Complete, None);
-                self.state = SessionState::idle();
+                self.become_idle();
                 self.registration.remove_client();
             }
+            ClientMessage::EndFlows => {
+                self.check_version(Version::PORTS, IDLE_FLOWS)?;
+                let [udp, tcp] = self.idle_flows.take().map(IdleFlows::end).unwrap_or_default();
+                self.control.send(&ServerMessage::FlowRecords { udp, tcp })?;
+            }
+            ClientMessage::HoldFlows { udp, tcp, wait } => self.hold_flows(&udp, &tcp, wait)?,
             work => self.handle_turn_message(work)?,
         }
         Ok(())
@@ -292,6 +319,39 @@ impl<'s> Session<'s> {
         }
     }
 
+    /// Keeps flows of the client from now on.
+    fn hold_flows(
+        &mut self,
+        udp: &[([u8; 16], IdleFlow)],
+        tcp: &[(u16, IdleFlow)],
+        wait: Span,
+    ) -> Result<(), SessionEnd> {
+        self.check_version(Version::PORTS, IDLE_FLOWS)?;
+        let SessionState::Turn(turn) = &mut self.state else {
+            return Err(SessionEnd::Refused("it is not your turn".into()));
+        };
+        let max_idle = self.shared.config.max_flow_idle;
+        if udp.len() + tcp.len() > MAX_FLOWS {
+            return Err(SessionEnd::Refused(format!("more idle flows than {MAX_FLOWS}, which is the limit")));
+        }
+        let mut times = udp.iter().map(|(_, flow)| flow.idle).chain(tcp.iter().map(|(_, flow)| flow.idle));
+        if !times.all(|idle| (Span::ZERO..=max_idle).contains(&idle)) {
+            return Err(SessionEnd::Refused(format!(
+                "flows that are idle for longer than {max_idle}, which is the limit (`kumade serve --max-flow-idle`)"
+            )));
+        }
+        // Those before make room.
+        self.idle_flows = None;
+        let place = FlowsPlace::take(&self.shared.idle_flow_clients)?;
+        let local = self.control.stream().local_addr().map_err(ControlError::Io)?;
+        let member = &self.registration;
+        let flows = member.while_working(|| turn.take_flows(member, local, (udp, tcp), wait));
+        let held = IdleFlows::begin(flows, member.credential, self.control.version(), place);
+        let [udp, tcp] = held.are_held();
+        self.idle_flows = Some(held);
+        Ok(self.control.send(&ServerMessage::FlowsHeld { udp, tcp })?)
+    }
+
     /// Answers a message that is allowed only during the client's turn.
     fn handle_turn_message(&mut self, message: ClientMessage) -> Result<(), SessionEnd> {
         match &message {
@@ -299,10 +359,9 @@ impl<'s> Session<'s> {
             ClientMessage::ReceiveMarked { .. } | ClientMessage::SendMarked { .. } | ClientMessage::AskSyns { .. } => {
                 self.check_version(Version::PATH, "marked packets and SYNs")?;
             }
-            ClientMessage::OpenPorts { .. }
-            | ClientMessage::AskPortArrivals
-            | ClientMessage::SendFromPort { .. }
-            | ClientMessage::HoldFlows { .. } => self.check_version(Version::PORTS, "further ports and idle flows")?,
+            ClientMessage::OpenPorts { .. } | ClientMessage::AskPortArrivals | ClientMessage::SendFromPort { .. } => {
+                self.check_version(Version::PORTS, "further ports")?
+            }
             _ => {}
         }
         let SessionState::Turn(turn) = &mut self.state else {
@@ -338,11 +397,12 @@ impl<'s> Session<'s> {
             }
             ClientMessage::AskPortArrivals => Ok(one(turn.port_arrivals(watch))),
             ClientMessage::SendFromPort { nonce, port } => turn.send_from_port(member, nonce, port).map(one),
-            ClientMessage::HoldFlows { .. } | ClientMessage::EndFlows => Err(Refusal("not yet".into())),
             ClientMessage::Ping
             | ClientMessage::AskClock
             | ClientMessage::AskPathView { .. }
             | ClientMessage::EnterQueue
+            | ClientMessage::HoldFlows { .. }
+            | ClientMessage::EndFlows
             | ClientMessage::EndTurn => Ok(Vec::new()),
         })?;
         let is_loading = turn.is_loading();

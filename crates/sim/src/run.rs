@@ -108,6 +108,10 @@ impl VirtualPaths {
                 kumade_measurement::Step::Load(_) => measurement.load_failed("virtual paths carry trains only"),
                 kumade_measurement::Step::Mark(request) => measurement.marks_delivered(&self.send_marks(&request)),
                 kumade_measurement::Step::Trace(_) => measurement.hops_not_traced("virtual paths have no routers"),
+                kumade_measurement::Step::Ports(_) => measurement.ports_failed("virtual paths have no ports"),
+                kumade_measurement::Step::IdleFlows(_) => {
+                    measurement.flows_failed("virtual paths keep no state of flows")
+                }
                 kumade_measurement::Step::Progress(event) => on_event(&event),
                 kumade_measurement::Step::Done(report) => {
                     let truth = Direction::BOTH.map(|direction| {

@@ -56,8 +56,8 @@ pub struct IdleFlow {
 /// What has become of a flow that was idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleFlowRecord {
-    /// Whether the server has sent down the flow.
-    pub is_sent: bool,
+    /// For how long it was idle, until the server sent down it; none where it did not.
+    pub idle: Option<Span>,
     /// Whether something has arrived on it after it was idle.
     pub has_arrived: bool,
 }

@@ -200,6 +200,8 @@ mod tests {
             udp_address: None,
             tcp_address: None,
             trace: None,
+            ports: None,
+            idle_timeouts: None,
             not_known: Vec::new(),
         };
         assert_eq!(mark_texts(&path), ["up: ECN: ECT(0): kept (11 of 12)"]);

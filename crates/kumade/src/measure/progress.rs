@@ -3,6 +3,7 @@
 use crate::text::sparkline;
 use indicatif::{ProgressBar, ProgressStyle};
 use kumade_measurement::Event;
+use kumade_measurement::report::Bytes;
 use kumade_units::{Direction, Span};
 use std::thread;
 use std::time::Duration;
@@ -45,6 +46,15 @@ impl Progress {
         self.bar.set_message(self.describe_event(event));
     }
 
+    /// What is to be said of this also where no line is shown: for whom it is waited, and what is about to take long.
+    pub fn lasting_note(&self, event: &Event) -> Option<String> {
+        match event {
+            Event::HostInUse { holder } => Some(format!("waiting for {holder}, which measures at this host")),
+            Event::PortsBegin { .. } | Event::IdleFlowsBegin { .. } => Some(self.describe_event(event)),
+            _ => None,
+        }
+    }
+
     /// Lets something else be written.
     pub fn suspend(&self, write: impl FnOnce()) {
         self.bar.suspend(write);
@@ -75,6 +85,18 @@ impl Progress {
             Event::TraceBegins { max_packets, max_duration_seconds } => {
                 let time = Span::from_secs_f64(*max_duration_seconds);
                 format!("asking the routers on the way up: up to {max_packets} packets, {time}")
+            }
+            Event::PortsBegin { ports, max_tries, max_bytes, max_duration_seconds } => {
+                let (time, bytes) = (Span::from_secs_f64(*max_duration_seconds), Bytes(*max_bytes));
+                format!("trying {ports} ports: up to {max_tries} packets and connections, {bytes}, {time}")
+            }
+            Event::IdleFlowsBegin { flows, max_idle_seconds, max_duration_seconds } => {
+                let [idle, time] =
+                    [max_idle_seconds, max_duration_seconds].map(|seconds| Span::from_secs_f64(*seconds));
+                format!("leaving {flows} flows idle for up to {idle}: takes up to {time}")
+            }
+            Event::FlowsIdle { seconds, of_seconds } => {
+                format!("flows are idle: {seconds:.0} of {of_seconds:.0} s")
             }
             Event::LoadBegins { direction, duration_seconds } => {
                 format!("{direction}: TCP connections fill the path for {}", Span::from_secs_f64(*duration_seconds))

@@ -113,8 +113,8 @@ fn measure_and_print(
         }
         _ => {
             // Whoever waits wants to know for whom, also in a file.
-            if let Event::HostInUse { holder } = event {
-                progress.suspend(|| note!("waiting for {holder}, which measures at this host"));
+            if let Some(text) = progress.lasting_note(event) {
+                progress.suspend(|| note!("{text}"));
             }
             progress.show_event(event);
         }

@@ -6,6 +6,7 @@ use super::cells::{
     shaping_cell,
 };
 use super::path_lines;
+use super::port_lines;
 use super::result_sentence;
 use super::trace_lines;
 use crate::terminal::Styles;
@@ -43,6 +44,7 @@ pub fn summary_lines(report: &Report, view: &SummaryView) -> Vec<String> {
         lines.push(String::new());
         lines.extend(path_lines(path, view));
     }
+    lines.extend(report.path.iter().flat_map(|path| port_and_idle_lines(path, view)));
     if view.verbose {
         lines.push(String::new());
         lines.extend(detail_lines(report, view));
@@ -101,6 +103,22 @@ fn path_lines(path: &PathReport, view: &SummaryView) -> Vec<String> {
     for text in &path.not_known {
         let wrapped = wrap_hanging("not known: ", text, view.width);
         lines.extend(wrapped.into_iter().map(|line| view.styles.label.apply_to(line).to_string()));
+    }
+    lines
+}
+
+/// Which ports pass, and how long flows may be idle.
+fn port_and_idle_lines(path: &PathReport, view: &SummaryView) -> Vec<String> {
+    let ports = path.ports.as_ref().map(|found| (port_lines::port_grid(found), port_lines::port_conclusions(found)));
+    let idle = path.idle_timeouts.as_ref();
+    let idle =
+        idle.map(|found| (port_lines::idle_grid(found), port_lines::idle_conclusions(found).into_iter().collect()));
+    let mut lines = Vec::new();
+    for (grid, conclusions) in [ports, idle].into_iter().flatten() {
+        lines.push(String::new());
+        lines.extend(paint_grid(&grid, view));
+        let sentences = conclusions.iter().flat_map(|text: &String| wrap_text(text, view.width));
+        lines.extend(sentences.map(|line| view.styles.conclusion.apply_to(line).to_string()));
     }
     lines
 }

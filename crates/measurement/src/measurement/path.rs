@@ -112,6 +112,8 @@ impl Measurement {
         let no_marks = self.marking.failure.clone();
         let (trace, no_trace) = (self.hop_tracing.probe.as_ref(), self.hop_tracing.failure.clone());
         let sizes = self.transport.sizes();
-        report_path(&self.path_facts, &PathObservation { marks, no_marks, trace, no_trace, sizes })
+        let (ports, idle_timeouts) = (self.port_probing.report(), self.idle_flows.report());
+        let observed = PathObservation { marks, no_marks, trace, no_trace, ports, idle_timeouts, sizes };
+        report_path(&self.path_facts, &observed)
     }
 }

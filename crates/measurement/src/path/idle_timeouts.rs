@@ -14,7 +14,7 @@ const SHORTEST_PART: f64 = 1.0 / 64.0;
 const REFINING_FLOWS: i32 = 6;
 /// … those that are to confirm the shortest idle time after which state was gone.
 const CONFIRMING_FLOWS: usize = 2;
-/// So many flows without state, longer than all with state, show that it was not lost packets.
+/// So many flows without state, longer than all with state, show that it was not lost packets; the upper end is that of the last of them.
 const MIN_EXPIRED_FLOWS: usize = 2;
 
 /// A kind of flow, which translators and firewalls keep for a time of its own.
@@ -68,14 +68,12 @@ pub(crate) struct IdleTimeoutProbe {
     rounds: u32,
     pending: Option<IdleRound>,
     results: Vec<(FlowKind, IdleFlowResult)>,
-    /// Whether flows of a round could be looked at.
-    not_opened: Vec<FlowKind>,
 }
 
 impl IdleTimeoutProbe {
     /// Up to this idle time.
     pub(crate) fn new(max_idle: Span) -> Self {
-        IdleTimeoutProbe { max_idle, rounds: 0, pending: None, results: Vec::new(), not_opened: Vec::new() }
+        IdleTimeoutProbe { max_idle, rounds: 0, pending: None, results: Vec::new() }
     }
 
     /// The next flows; none where all is known that two rounds tell.
@@ -83,7 +81,10 @@ impl IdleTimeoutProbe {
         self.rounds += 1;
         let flows: Vec<_> = match self.rounds {
             1 => FlowKind::ALL.iter().flat_map(|kind| self.first_times().map(|idle| (*kind, idle))).collect(),
-            2 => FlowKind::ALL.iter().flat_map(|kind| self.refining_times(*kind).into_iter().map(|idle| (*kind, idle))).collect(),
+            2 => FlowKind::ALL
+                .iter()
+                .flat_map(|kind| self.refining_times(*kind).into_iter().map(|idle| (*kind, idle)))
+                .collect(),
             _ => Vec::new(),
         };
         self.pending = (!flows.is_empty()).then_some(IdleRound { flows });
@@ -91,13 +92,13 @@ impl IdleTimeoutProbe {
     }
 
     fn first_times(&self) -> impl Iterator<Item = Span> + use<> {
-        geometric(self.max_idle.mul_f64(SHORTEST_PART), self.max_idle, FLOWS)
+        geometric(scaled(self.max_idle, SHORTEST_PART), self.max_idle, FLOWS)
     }
 
     /// Times within what is known, and the upper end of it once more.
     fn refining_times(&self, kind: FlowKind) -> Vec<Span> {
         let Bracket { kept, gone: Some(gone), .. } = self.bracket(kind) else { return Vec::new() };
-        let low = kept.unwrap_or_else(|| gone.mul_f64(SHORTEST_PART));
+        let low = kept.unwrap_or_else(|| scaled(gone, SHORTEST_PART));
         let between = geometric(low, gone, REFINING_FLOWS + 2).skip(1).take(REFINING_FLOWS as usize);
         between.chain(std::iter::repeat_n(gone, CONFIRMING_FLOWS)).collect()
     }
@@ -106,22 +107,21 @@ impl IdleTimeoutProbe {
     pub(crate) fn record_round(&mut self, results: &[Option<IdleFlowResult>]) {
         let Some(round) = self.pending.take() else { return };
         for ((kind, _), result) in round.flows.iter().zip(results) {
-            match result {
-                Some(result) => self.results.push((*kind, *result)),
-                None => self.not_opened.push(*kind),
-            }
+            self.results.extend(result.map(|result| (*kind, result)));
         }
     }
 
     fn bracket(&self, kind: FlowKind) -> Bracket {
         let of_kind = || self.results.iter().filter(move |(of, _)| *of == kind).map(|(_, result)| result);
         let kept = of_kind().filter(|result| result.has_passed_down).map(|result| result.idle[0]).max();
-        let is_later = |result: &&IdleFlowResult| !result.has_passed_down && kept.is_none_or(|kept| result.idle[1] > kept);
-        let expired: Vec<_> = of_kind().filter(is_later).collect();
+        let is_later =
+            |result: &&IdleFlowResult| !result.has_passed_down && kept.is_none_or(|kept| result.idle[1] > kept);
+        let mut expired: Vec<_> = of_kind().filter(is_later).collect();
+        expired.sort_by_key(|result| result.idle[1]);
         let passed_up = expired.iter().filter(|result| result.has_passed_up).count();
         Bracket {
             kept,
-            gone: expired.iter().map(|result| result.idle[1]).min(),
+            gone: expired.get(MIN_EXPIRED_FLOWS - 1).or(expired.last()).map(|result| result.idle[1]),
             expired: expired.len(),
             passed_up,
             flows: of_kind().count(),
@@ -141,7 +141,7 @@ impl IdleTimeoutProbe {
 struct Bracket {
     /// The longest idle time after which state was still there.
     kept: Option<Span>,
-    /// The shortest, of all that are longer, after which it was not.
+    /// One that is longer, after which it was not; also after one between them, where there are several: lost packets look the same.
     gone: Option<Span>,
     /// How many flows show the latter, and through how many of them packets passed up afterwards.
     expired: usize,
@@ -169,16 +169,20 @@ impl Bracket {
     }
 }
 
+fn scaled(span: Span, factor: f64) -> Span {
+    Span::from_secs_f64(span.as_secs_f64() * factor)
+}
+
 /// So many times from the first to the last, each longer than the one before by the same part.
 fn geometric(first: Span, last: Span, count: i32) -> impl Iterator<Item = Span> {
     let ratio = (last.as_secs_f64() / first.as_secs_f64()).powf(1.0 / f64::from(count - 1));
-    (0..count).map(move |place| if place == count - 1 { last } else { first.mul_f64(ratio.powi(place)) })
+    (0..count).map(move |place| if place == count - 1 { last } else { scaled(first, ratio.powi(place)) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::{Rng, SeedableRng};
+    use rand::{RngExt, SeedableRng};
     use rand_pcg::Pcg64Mcg;
 
     const DELAY: Span = Span::from_millis(40);
@@ -228,7 +232,8 @@ mod tests {
         for seed in 0..500 {
             let truth = 2.0 + seed as f64;
             let (report, _) = search([truth, truth, truth], 0.1, seed, Span::from_secs(310));
-            for found in [report.udp, report.udp_stream, report.tcp].into_iter().flatten().filter(|found| found.is_sure) {
+            for found in [report.udp, report.udp_stream, report.tcp].into_iter().flatten().filter(|found| found.is_sure)
+            {
                 sure += 1;
                 let low = found.longer_than_seconds.unwrap_or(0.0);
                 let high = found.at_most_seconds.unwrap_or(f64::INFINITY);

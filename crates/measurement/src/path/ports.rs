@@ -160,7 +160,8 @@ impl PortsProbe {
     pub(crate) fn next_round(&mut self) -> Option<PortRound> {
         // A round whose record has not come has told nothing.
         self.pending = None;
-        let mut left: Vec<PortTarget> = self.open.iter().copied().filter(|target| self.is_open_question(*target)).collect();
+        let mut left: Vec<PortTarget> =
+            self.open.iter().copied().filter(|target| self.is_open_question(*target)).collect();
         let mut open = Vec::new();
         if left.is_empty() {
             open = self.waiting.split_off(self.waiting.len().saturating_sub(MAX_OPEN));
@@ -273,8 +274,15 @@ impl PortTally {
             PortTryAnswer::Reset => self.record_refusal("TCP reset".to_owned()),
             PortTryAnswer::Unreachable => self.record_refusal("ICMP".to_owned()),
             PortTryAnswer::Icmp { from, is_v6, icmp_type, icmp_code } => {
-                let answer =
-                    HopAnswer { index: 0, from, is_v6, icmp_type, icmp_code, round_trip: Span::ZERO, quoted_ds_field: None };
+                let answer = HopAnswer {
+                    index: 0,
+                    from,
+                    is_v6,
+                    icmp_type,
+                    icmp_code,
+                    round_trip: Span::ZERO,
+                    quoted_ds_field: None,
+                };
                 let by = from.map_or_else(String::new, |from| format!(" by {from}"));
                 self.record_refusal(format!("{}{by}", icmp_name(&answer)));
             }
@@ -294,7 +302,7 @@ impl PortTally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::Rng;
+    use rand::RngExt;
 
     const ROUND_TRIP: Span = Span::from_millis(20);
 
@@ -354,7 +362,8 @@ mod tests {
         let (report, rounds) = look(&[25, 53, 80, 123], 0.0, 1, fate);
         for found in &report.ports {
             let target = (found.protocol, found.port);
-            let expected = fates.iter().find(|(of, ..)| *of == target).map_or(PortOutcome::Passes, |(.., expected)| *expected);
+            let expected =
+                fates.iter().find(|(of, ..)| *of == target).map_or(PortOutcome::Passes, |(.., expected)| *expected);
             assert_eq!(found.outcome, expected, "{found:?}");
         }
         let detail = report.ports.iter().find(|found| (found.protocol, found.port) == (udp, 25)).unwrap();
@@ -389,7 +398,8 @@ mod tests {
                 PortProtocol::Udp => PortTryAnswer::Nothing,
                 PortProtocol::Tcp => PortTryAnswer::Right,
             };
-            let tries = round.tries.iter().map(|(protocol, _)| Some(PortTry { has_arrived: false, answer: answer(*protocol) }));
+            let tries =
+                round.tries.iter().map(|(protocol, _)| Some(PortTry { has_arrived: false, answer: answer(*protocol) }));
             probe.record_round(&PortRoundRecord { tries: tries.collect(), ..PortRoundRecord::default() });
         }
         assert_eq!(outcome(&probe.report(None), (PortProtocol::Udp, 53)), PortOutcome::NoAnswer);

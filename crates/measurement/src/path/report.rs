@@ -5,7 +5,7 @@ use super::hop_limit::hop_limit_report;
 use super::marks::MarkProbe;
 use super::trace::TraceProbe;
 use super::{dscp, ecn, mapping, nat, tcp};
-use crate::report::{HopLimitReport, MtuReport, PathDirectionReport, PathReport};
+use crate::report::{HopLimitReport, IdleTimeoutsReport, MtuReport, PathDirectionReport, PathReport, PortsReport};
 use kumade_probe_train::PortProtocol;
 use kumade_units::Direction;
 
@@ -20,6 +20,10 @@ pub(crate) struct PathObservation<'m> {
     pub(crate) trace: Option<&'m TraceProbe>,
     /// Why they were not asked though they were to be.
     pub(crate) no_trace: Option<String>,
+    /// Ports that were tried.
+    pub(crate) ports: Option<PortsReport>,
+    /// Flows that were idle.
+    pub(crate) idle_timeouts: Option<IdleTimeoutsReport>,
     /// The largest packet that passed up and down, and the smallest that did not, in bytes.
     pub(crate) sizes: [Option<(u32, Option<u32>)>; 2],
 }
@@ -61,9 +65,12 @@ pub(crate) fn report_path(facts: &PathFacts, observed: &PathObservation<'_>) -> 
         udp_address: facts.udp.map(|udp| nat::report_address(udp.local, udp.seen, None, udp_mapping)),
         tcp_address: facts.tcp.as_ref().map(|tcp| nat::report_address(tcp.local, tcp.seen, is_kept, tcp_mapping)),
         trace: observed.trace.and_then(TraceProbe::report),
+        ports: observed.ports.clone(),
+        idle_timeouts: observed.idle_timeouts.clone(),
         not_known,
     };
-    let is_empty = *facts == PathFacts::default() && !is_asked_for && observed.sizes == [None, None];
+    let has_section = is_asked_for || observed.ports.is_some() || observed.idle_timeouts.is_some();
+    let is_empty = *facts == PathFacts::default() && !has_section && observed.sizes == [None, None];
     (!is_empty).then_some(report)
 }
 

@@ -25,7 +25,7 @@ pub struct IdleTimeoutsReport {
 pub struct IdleTimeoutReport {
     /// The longest idle time after which it was still known; null if it was known after none that was tried.
     pub longer_than_seconds: Option<f64>,
-    /// The shortest, of those that are longer, after which it was forgotten; null if it was after none that was tried.
+    /// One that is longer, after which it was forgotten, and also after one between the two, if several were tried; null if it was after none.
     pub at_most_seconds: Option<f64>,
     /// Whether lost packets do not explain that as well: several flows show it.
     pub is_sure: bool,

@@ -1,5 +1,7 @@
 //! What the path does to packets: the section `path` of a report.
 
+use super::idle_timeouts::IdleTimeoutsReport;
+use super::ports::PortsReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,6 +25,10 @@ pub struct PathReport {
     pub tcp_address: Option<AddressReport>,
     /// The routers on the way up; null if that was not asked for.
     pub trace: Option<TraceReport>,
+    /// Which of a list of ports pass; null if that was not asked for.
+    pub ports: Option<PortsReport>,
+    /// How long flows may be idle; null if that was not asked for.
+    pub idle_timeouts: Option<IdleTimeoutsReport>,
     /// What was not looked at, why, and what it would take.
     pub not_known: Vec<String>,
 }

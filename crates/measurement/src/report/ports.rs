@@ -84,7 +84,9 @@ impl fmt::Display for PortReport {
         match (outcome, &self.detail) {
             (_, Some(detail)) => write!(f, " ({detail})"),
             (PortOutcome::UpOnly, _) => write!(f, " ({arrived} of {sent} arrived)"),
-            (PortOutcome::Passes | PortOutcome::NoAnswer | PortOutcome::NotSure, _) => write!(f, " ({answered} of {sent})"),
+            (PortOutcome::Passes | PortOutcome::NoAnswer | PortOutcome::NotSure, _) => {
+                write!(f, " ({answered} of {sent})")
+            }
             _ => Ok(()),
         }
     }
