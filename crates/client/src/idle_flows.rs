@@ -152,7 +152,8 @@ impl Flow {
         if now < due {
             return;
         }
-        self.has_passed_down |= self.receive(session);
+        // What this host sends may open the way for what the far end sends again.
+        self.has_passed_down |= self.copies_sent == 0 && self.receive(session);
         let next_up = due + down_timeout + COPY_INTERVAL * i64::from(self.copies_sent);
         let copies = if self.kind == FlowKind::Tcp { 1 } else { COPIES };
         if now >= next_up && self.copies_sent < copies {

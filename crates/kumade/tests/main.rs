@@ -34,6 +34,7 @@ mod monitor_postgres;
 mod monitor_remote_write;
 mod own_interface;
 mod path;
+mod ports;
 mod privileges;
 mod security;
 mod serve_clients;

@@ -19,16 +19,21 @@ impl Drop for Ended {
 }
 
 /// A host that measures, a router, and a host that serves.
-struct RoutedPath {
-    hosts: VethHosts,
+pub(crate) struct RoutedPath {
+    pub(crate) hosts: VethHosts,
     _server: Ended,
 }
 
 /// Of the server.
-const ADDRESSES: [&str; 2] = ["10.80.2.2", "fd80:2::2"];
+pub(crate) const ADDRESSES: [&str; 2] = ["10.80.2.2", "fd80:2::2"];
 
 impl RoutedPath {
     fn new() -> Self {
+        Self::with_server(&[])
+    }
+
+    /// Whose server has these options; its host has `10.80.2.3` as well.
+    pub(crate) fn with_server(options: &[&str]) -> Self {
         let hosts = VethHosts::new(1500).unwrap();
         let ends =
             [(&hosts.left, VethHosts::MIDDLE_INTERFACES[0], 1), (&hosts.right, VethHosts::MIDDLE_INTERFACES[1], 2)];
@@ -48,21 +53,29 @@ impl RoutedPath {
         hosts.middle.run(|| write_setting("ipv6/conf/all/forwarding", "1")).unwrap();
         // A host that requests ECN, in this namespace of its own.
         hosts.left.run(|| write_setting("ipv4/tcp_ecn", "1")).unwrap();
-        let server = serve(&hosts.right);
+        run_ip(&hosts.right, &["addr", "add", "10.80.2.3/24", "dev", VethHosts::DEVICE]).unwrap();
+        let server = serve_with(&hosts.right, options);
         RoutedPath { hosts, _server: server }
     }
 
     /// Has the router do this with packets that it forwards, and nothing else; false where this system can't. `{up}` is the interface by which
     /// packets to the server come, `{down}` that of packets to the client.
-    fn treat(&self, chains: &str) -> bool {
+    pub(crate) fn treat(&self, chains: &str) -> bool {
         let [up, down] = VethHosts::MIDDLE_INTERFACES;
         treat(&self.hosts.middle, &chains.replace("{up}", up).replace("{down}", down))
     }
 
     /// The report on the path to this address.
     fn report(&self, address: &str) -> Value {
+        self.report_with(address, &["--path"])
+    }
+
+    /// The same with other options.
+    pub(crate) fn report_with(&self, address: &str, options: &[&str]) -> Value {
         let mut command = self.hosts.left.command(assert_cmd::cargo::cargo_bin("kumade"));
-        command.args(["measure", address, "--path", "--json", "--no-capacity", "--method", "linear-scan:packets=10"]);
+        command
+            .args(["measure", address, "--json", "--no-capacity", "--method", "linear-scan:packets=10"])
+            .args(options);
         let output = command.output().unwrap();
         let document: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert!(document["path"].is_object(), "{document} {}", String::from_utf8_lossy(&output.stderr));
@@ -77,8 +90,12 @@ impl RoutedPath {
 
 /// A server that listens.
 pub(crate) fn serve(host: &Namespace) -> Ended {
+    serve_with(host, &[])
+}
+
+fn serve_with(host: &Namespace, options: &[&str]) -> Ended {
     let mut server = host.command(assert_cmd::cargo::cargo_bin("kumade"));
-    let mut server = Ended(server.args(["serve"]).stderr(Stdio::piped()).spawn().unwrap());
+    let mut server = Ended(server.arg("serve").args(options).stderr(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(server.0.stderr.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("listening on ")));
     // The server must not be stopped by a full pipe.

@@ -67,6 +67,8 @@ pub(crate) fn measurement_plan(
         load: None,
         path: false,
         trace: false,
+        ports: Vec::new(),
+        idle_timeouts: None,
         seed,
     }
 }
