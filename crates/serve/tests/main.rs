@@ -10,6 +10,7 @@ mod middlebox;
 mod named_clients;
 mod path;
 mod peers;
+mod ports;
 mod schema;
 mod stamp;
 mod stamp_extensions;
