@@ -104,7 +104,8 @@ impl IdleRunner<'_> {
         else {
             return Err(peer.protocol_violation(OPERATION));
         };
-        Ok(Ok(flows.iter().map(|flow| result_of(flow, held, &udp, &tcp)).collect()))
+        let elapsed = clock::monotonic() - held;
+        Ok(Ok(flows.iter().map(|flow| result_of(flow, [held, held + elapsed], &udp, &tcp)).collect()))
     }
 
     /// Until each flow has been idle and used again.
@@ -325,10 +326,17 @@ fn hold_flows(peer: &mut ServerConnection, flows: &mut [Flow]) -> Result<Time, E
     Ok(clock::monotonic())
 }
 
-fn result_of(flow: &Flow, held: Time, udp: &[IdleFlowRecord], tcp: &[IdleFlowRecord]) -> Option<IdleFlowResult> {
+/// What has become of a flow that was kept from the first of these times on, and used again before the second.
+fn result_of(
+    flow: &Flow,
+    [held, ended]: [Time; 2],
+    udp: &[IdleFlowRecord],
+    tcp: &[IdleFlowRecord],
+) -> Option<IdleFlowResult> {
     let records = if flow.kind == FlowKind::Tcp { tcp } else { udp };
     let record = records.get(flow.index as usize).filter(|_| flow.is_held)?;
-    let idle = record.idle?;
+    // What is not possible is not believed: the far end began to count a moment before this end knew of it.
+    let idle = record.idle.filter(|idle| (flow.idle..=ended - flow.began).contains(idle))?;
     // The far end counts from its answer on; the flow was idle before as well.
     Some(IdleFlowResult {
         idle: [idle, idle + (held - flow.began)],

@@ -67,7 +67,7 @@ pub(crate) fn tell_of_mappings(
             |opened: &&kumade_wire::OpenedPort| opened.protocol == protocol && opened.status == PortStatus::Listening;
         ports.iter().find(listening).map(|opened| opened.port)
     };
-    let address = address.filter(|ip| ip.is_ipv4() == peer.address.ip().to_canonical().is_ipv4());
+    let address = address.filter(|ip| is_believable(peer.address.ip(), *ip));
     let second = SecondPorts { udp: port_of(PortProtocol::Udp), tcp: port_of(PortProtocol::Tcp), address };
     let mut mappings = vec![udp_mapping(peer, binding, &second)?, tcp_mapping(peer, binding, &second)?];
     let ServerMessage::PortArrivals { arrivals } =
@@ -92,6 +92,25 @@ pub(crate) fn tell_of_mappings(
     }
     measurement.mappings_observed(mappings);
     Ok(())
+}
+
+/// Whether a far end at `first` may have this second address: a hostile one is not to have this host send to others of its own networks.
+fn is_believable(first: IpAddr, second: IpAddr) -> bool {
+    // No one host, or this one.
+    let is_special = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => ip.is_unspecified() || ip.is_multicast() || ip.is_broadcast() || ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unspecified() || ip.is_multicast() || ip.is_unicast_link_local(),
+    };
+    // RFC 1918, RFC 4193, and RFC 6598.
+    let is_private = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => ip.is_private() || (ip.octets()[0] == 100 && ip.octets()[1] >> 6 == 1),
+        IpAddr::V6(ip) => ip.is_unique_local(),
+    };
+    let (first, second) = (first.to_canonical(), second.to_canonical());
+    first.is_ipv4() == second.is_ipv4()
+        && !is_special(second)
+        && second.is_loopback() == first.is_loopback()
+        && (is_private(first) || !is_private(second))
 }
 
 /// Of nothing that has been tried yet.
@@ -322,3 +341,32 @@ fn tcp_mapping(
 
 /// The number of the connection to the session's port: those for other SYNs come after it.
 const MAPPING_CONNECTION_NUMBER: u16 = crate::path::FIRST_SYN_NUMBER - 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_far_end_has_no_second_address_in_networks_of_this_host_alone() {
+        for (first, second, expected) in [
+            ("192.0.2.1", "192.0.2.2", true),
+            ("10.0.0.1", "192.168.0.1", true),
+            ("10.0.0.1", "192.0.2.2", true),
+            ("2001:db8::1", "2001:db8::2", true),
+            ("127.0.0.1", "127.0.0.2", true),
+            ("192.0.2.1", "10.0.0.1", false),
+            ("192.0.2.1", "100.64.0.1", false),
+            ("192.0.2.1", "127.0.0.1", false),
+            ("192.0.2.1", "::ffff:127.0.0.1", false),
+            ("192.0.2.1", "169.254.0.1", false),
+            ("192.0.2.1", "255.255.255.255", false),
+            ("192.0.2.1", "224.0.0.1", false),
+            ("192.0.2.1", "2001:db8::2", false),
+            ("2001:db8::1", "fd00::1", false),
+            ("2001:db8::1", "fe80::1", false),
+            ("2001:db8::1", "::1", false),
+        ] {
+            assert_eq!(is_believable(first.parse().unwrap(), second.parse().unwrap()), expected, "{first} {second}");
+        }
+    }
+}

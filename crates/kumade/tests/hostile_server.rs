@@ -159,6 +159,11 @@ fn plausible(message: &ClientMessage) -> Vec<ServerMessage> {
         ClientMessage::AskClock => vec![ServerMessage::Clock { maximum_error: None }],
         ClientMessage::AskPathView { .. } => vec![ServerMessage::PathView(Box::default())],
         ClientMessage::AskSyns { .. } => vec![ServerMessage::ConnectionSyns { syns: Vec::new() }],
+        ClientMessage::OpenPorts { .. } => {
+            vec![ServerMessage::PortsOpened { ports: Vec::new(), second_address: None }]
+        }
+        ClientMessage::SendFromPort { .. } => vec![ServerMessage::SentFromPort { client: None }],
+        ClientMessage::AskPortArrivals => vec![ServerMessage::PortArrivals { arrivals: Vec::new() }],
         ClientMessage::AwaitConnections { .. } => {
             vec![ServerMessage::Connections { numbers: vec![0], server_endpoint: None }]
         }

@@ -7,12 +7,12 @@ use kumade_client::{Error, Family, Hint, MeasureConfig, measure};
 use kumade_estimate::MethodSettings;
 use kumade_measurement::RequestedBudget;
 use kumade_measurement::{Directions, Event, TransportChoice};
-use kumade_probe_train::Train;
 use kumade_probe_train::Transport;
+use kumade_probe_train::{PortProtocol, Train};
 use kumade_units::{Span, Time};
 use kumade_wire::{
-    AdmissionDecision, Arrival, ClientMessage, Limits, PathView, PreambleReply, ServerMessage, ServerSession, TcpEnd,
-    TcpPathView, Token, Version,
+    AdmissionDecision, Arrival, ClientMessage, IdleFlowRecord, Limits, OpenedPort, PathView, PortArrival, PortStatus,
+    PreambleReply, ServerMessage, ServerSession, TcpEnd, TcpPathView, Token, Version,
 };
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -193,6 +193,26 @@ fn liar(tell: impl Fn(u32, &Train) -> Vec<Arrival> + Send + 'static) -> SocketAd
                         let syns = (0..1000).map(|number| (u16::MAX - number, vec![0x4f; 60])).collect();
                         ServerMessage::ConnectionSyns { syns }
                     }
+                    ClientMessage::OpenPorts { .. } => {
+                        let opened = |protocol| OpenedPort { protocol, port: 9, status: PortStatus::Listening };
+                        let second_address = Some([255; 4].into());
+                        ServerMessage::PortsOpened { ports: PortProtocol::BOTH.map(opened).to_vec(), second_address }
+                    }
+                    ClientMessage::SendFromPort { .. } => ServerMessage::SentFromPort { client: None },
+                    ClientMessage::AskPortArrivals => {
+                        let source = SocketAddr::from(([0; 4], 0));
+                        let arrival = |index| PortArrival { protocol: PortProtocol::Udp, port: 9, index, source };
+                        ServerMessage::PortArrivals { arrivals: (0..4000).map(arrival).collect() }
+                    }
+                    ClientMessage::HoldFlows { .. } => {
+                        ServerMessage::FlowsHeld { udp: vec![true; 999], tcp: vec![true] }
+                    }
+                    ClientMessage::EndTurn => continue,
+                    ClientMessage::EndFlows => {
+                        let record = |nanos| IdleFlowRecord { idle: Some(Span::from_nanos(nanos)), has_arrived: true };
+                        let records = vec![record(i64::MAX), record(i64::MIN)];
+                        ServerMessage::FlowRecords { udp: records.clone(), tcp: records }
+                    }
                     ClientMessage::AwaitConnections { .. } => {
                         probes.push(listener.accept().unwrap().0);
                         ServerMessage::Connections { numbers: vec![0], server_endpoint: None }
@@ -260,6 +280,8 @@ fn claims_that_cannot_be_true() {
                 plan.transport = transport;
                 plan.directions = directions;
                 plan.path = true;
+                plan.ports = vec![1, 9];
+                plan.idle_timeouts = Some(Span::from_millis(10)).filter(|_| method.name() == "pathload");
                 plan.budget = RequestedBudget { time: budget_time, ..RequestedBudget::default() };
             });
             let report = measure(&config, &mut |_| {}).unwrap();

@@ -25,6 +25,12 @@ fn open_ports(client: &mut RawClient, ports: &[(PortProtocol, u16)]) -> Vec<Open
     ports
 }
 
+/// Gives the turn back, and waits until that is done.
+fn end_turn(client: &mut RawClient) {
+    client.send_all(&[ClientMessage::EndTurn, ClientMessage::Ping]);
+    assert_eq!(client.receive(), Ok(ServerMessage::Pong));
+}
+
 /// One of UDP and one of TCP, of the server's choice.
 fn open_any(client: &mut RawClient) -> [u16; 2] {
     let opened = open_ports(client, &PortProtocol::BOTH.map(|protocol| (protocol, 0)));
@@ -101,9 +107,7 @@ fn a_port_answers_the_client_of_the_turn_and_nobody_else() {
     assert_eq!(arrived, [(PortProtocol::Udp, 4), (PortProtocol::Tcp, 7)]);
     assert_eq!(arrivals(&mut client), [], "each is told once");
     // All of it ends with the turn.
-    client.send(&ClientMessage::EndTurn);
-    client.send(&ClientMessage::Ping);
-    assert_eq!(client.receive(), Ok(ServerMessage::Pong));
+    end_turn(&mut client);
     assert!(TcpStream::connect(tcp_there).is_err());
 }
 
@@ -132,12 +136,11 @@ fn with_a_key_each_packet_to_a_port_shows_a_code_of_its_own() {
 
 #[test]
 fn a_server_listens_where_it_is_allowed_to_within_limits() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken = taken.local_addr().unwrap().port();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().port();
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let server =
         RunningServer::start(ServerConfig { ports: vec![taken..=taken, free..=free], ..ServerConfig::default() });
-    let _taken = TcpListener::bind(("127.0.0.1", taken)).unwrap();
     let (mut client, _) = RawClient::with_turn_and_token(server.address);
     let opened =
         open_ports(&mut client, &[(PortProtocol::Tcp, taken), (PortProtocol::Udp, free), (PortProtocol::Udp, 1)]);
@@ -216,7 +219,7 @@ fn idle_flows_are_kept_beyond_the_turn_and_sent_down_once() {
     client.send(&ClientMessage::HoldFlows { udp, tcp, wait: Span::from_millis(300) });
     let held = client.receive();
     assert_eq!(held, Ok(ServerMessage::FlowsHeld { udp: vec![true, false], tcp: vec![true, false] }));
-    client.send(&ClientMessage::EndTurn);
+    end_turn(&mut client);
     // Somebody else has the turn.
     let _other = RawClient::with_turn(server.address);
     let mut packet = [0; 100];
@@ -263,7 +266,7 @@ fn idle_flows_beyond_the_limits_are_refused() {
             let mut client = RawClient::with_turn(server.address);
             client.send(&hold(1, Span::from_secs(10)));
             assert!(matches!(client.receive(), Ok(ServerMessage::FlowsHeld { .. })));
-            client.send(&ClientMessage::EndTurn);
+            end_turn(&mut client);
             client
         })
         .collect();
