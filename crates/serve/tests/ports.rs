@@ -149,11 +149,12 @@ fn a_server_listens_where_it_is_allowed_to_within_limits() {
     // No more than 64 at once.
     let server = RunningServer::start(ServerConfig::default());
     let (mut client, _) = RawClient::with_turn_and_token(server.address);
-    let opened = open_ports(&mut client, &[(PortProtocol::Udp, 0); 70]);
+    // Of TCP: other tests start servers, which need a port of both.
+    let opened = open_ports(&mut client, &[(PortProtocol::Tcp, 0); 70]);
     let count = |status: PortStatus| opened.iter().filter(|opened| opened.status == status).count();
     assert_eq!((count(PortStatus::Listening), count(PortStatus::TooMany)), (64, 6));
     // No more than 1024 in a turn.
-    let more = (0..16).flat_map(|_| open_ports(&mut client, &[(PortProtocol::Udp, 0); 64]));
+    let more = (0..16).flat_map(|_| open_ports(&mut client, &[(PortProtocol::Tcp, 0); 64]));
     assert_eq!(more.filter(|opened| opened.status == PortStatus::Listening).count(), 1024 - 64);
 }
 

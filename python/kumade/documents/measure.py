@@ -2,9 +2,21 @@
 
 from typing import Dict, List, Literal, Optional, TypedDict
 
+NatFiltering = Literal["endpoint-independent", "address-dependent", "address-and-port-dependent", "not-address-and-port-dependent"]
+"""Which packets from outside are let in to a port of this host from which packets have been sent (RFC 4787,
+5)."""
+
+
+NatMapping = Literal["endpoint-independent", "address-dependent", "address-and-port-dependent", "not-address-and-port-dependent"]
+"""How an address translator maps an address and port of this host (RFC 4787, 4.1)."""
+
+
 class AddressReport(TypedDict):
     """The address and port of this host."""
 
+    filtering: Optional[NatFiltering]
+    """Which packets are let in that nobody inside has asked for (RFC 4787, 5), by an address translator or a
+    firewall; null if that was not asked for, or is not known, and for TCP."""
     is_far_end_translated: Optional[bool]
     """Whether the far end has another address or port than this host has connected to, so that its end is
     behind an address translator or a forwarder; null if that is not known."""
@@ -14,6 +26,11 @@ class AddressReport(TypedDict):
     """Whether the address was translated on the way (NAT)."""
     local: str
     """Here."""
+    mapping: Optional[NatMapping]
+    """How the address translator maps one port of this host towards several ports and addresses (RFC 4787,
+    4.1; RFC 5382, 4.1); null if the address is not translated, or that was not asked for, or is not known.
+    Where the port is preserved, one that maps each flow by itself, as Linux does, looks
+    endpoint-independent."""
     seen: str
     """As the far end sees them."""
 
@@ -521,6 +538,41 @@ class HopReport(TypedDict):
     """Packets whose TTL or hop limit ended there."""
 
 
+class IdleTimeoutReport(TypedDict):
+    """After which time a kind of flow is forgotten: what the far end sends then does not arrive."""
+
+    at_most_seconds: Optional[float]
+    """One that is longer, after which it was forgotten, and also after one between the two, if several were
+    tried; null if it was after none."""
+    flows: int
+    """Flows that were tried."""
+    is_sure: bool
+    """Whether lost packets do not explain that as well: several flows show it."""
+    longer_than_seconds: Optional[float]
+    """The longest idle time after which it was still known; null if it was known after none that was
+    tried."""
+    lost_earlier: int
+    """Flows that were forgotten though longer ones were not: by lost packets, or because a table was full."""
+    resumes_up: Optional[bool]
+    """Whether what this host sent on forgotten flows still arrived there as of the same flow, so that they go
+    on once this end sends; null if none was forgotten, or some did."""
+
+
+class IdleTimeoutsReport(TypedDict):
+    """How long address translators and firewalls on the path keep state of flows that are idle."""
+
+    failure: Optional[str]
+    """Why not all has been looked at; null if it has."""
+    max_idle_seconds: float
+    """The longest idle time that was tried."""
+    tcp: Optional[IdleTimeoutReport]
+    """Of an open TCP connection (RFC 5382, REQ-5); null as above."""
+    udp: Optional[IdleTimeoutReport]
+    """Of UDP, after one packet each way (RFC 4787, REQ-5); null if no such flow could be opened."""
+    udp_stream: Optional[IdleTimeoutReport]
+    """Of UDP, after packets each way for more than two seconds; null as above."""
+
+
 MarkChangeReport = TypedDict(
     "MarkChangeReport",
     {
@@ -593,6 +645,43 @@ class PathDirectionReport(TypedDict):
     """TTL (IPv4) or hop limit (IPv6) of UDP packets; null if not known."""
     mtu: Optional[MtuReport]
     """The largest UDP packet that passes; null if that was not looked for."""
+
+
+PortOutcome = Literal["passes", "no-answer", "up-only", "refused", "other-answer", "in-use", "not-allowed", "not-opened", "not-sure", "not-tried"]
+"""What becomes of packets to a port."""
+
+
+PortProtocol = Literal["udp", "tcp"]
+"""A protocol with ports."""
+
+
+class PortReport(TypedDict):
+    """What is known of a port."""
+
+    answered: int
+    """Those whose answer has come back."""
+    arrived: int
+    """Those that the far end has seen."""
+    detail: Optional[str]
+    """Of a refusal: how, and by whom, as far as that is known. Of a port that the far end could not open:
+    why. Else null."""
+    outcome: PortOutcome
+    """What that comes to."""
+    port: int
+    """Its number."""
+    protocol: PortProtocol
+    """Of which protocol."""
+    sent: int
+    """Packets that were sent there, or connections that were tried."""
+
+
+class PortsReport(TypedDict):
+    """Which of a list of ports pass, from this host to the far end, which listens there, and back."""
+
+    failure: Optional[str]
+    """Why not all have been tried; null if they have."""
+    ports: List[PortReport]
+    """Each port by each protocol, in rising order."""
 
 
 SynProbeOutcome = Literal["kept", "removed", "not-opened"]
@@ -671,8 +760,12 @@ class PathReport(TypedDict):
     """From the peer to this host."""
     ecn_readiness: Optional[EcnReadiness]
     """Whether congestion control by ECN works on this path; null if that was not asked for."""
+    idle_timeouts: Optional[IdleTimeoutsReport]
+    """How long flows may be idle; null if that was not asked for."""
     not_known: List[str]
     """What was not looked at, why, and what it would take."""
+    ports: Optional[PortsReport]
+    """Which of a list of ports pass; null if that was not asked for."""
     tcp: Optional[TcpPathReport]
     """What TCP's handshake shows; null if the far end does not know."""
     tcp_address: Optional[AddressReport]

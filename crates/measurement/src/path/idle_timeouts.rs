@@ -11,7 +11,7 @@ const FLOWS: i32 = 16;
 /// The shortest idle time of the first round is this part of the longest one.
 const SHORTEST_PART: f64 = 1.0 / 64.0;
 /// Flows between the two in the second round, and …
-const REFINING_FLOWS: i32 = 6;
+const REFINING_FLOWS: i32 = 10;
 /// … those that are to confirm the shortest idle time after which state was gone.
 const CONFIRMING_FLOWS: usize = 2;
 /// So many flows without state, longer than all with state, show that it was not lost packets; the upper end is that of the last of them.
@@ -97,7 +97,7 @@ impl IdleTimeoutProbe {
 
     /// Times within what is known, and the upper end of it once more.
     fn refining_times(&self, kind: FlowKind) -> Vec<Span> {
-        let Bracket { kept, gone: Some(gone), .. } = self.bracket(kind) else { return Vec::new() };
+        let Bracket { kept, first_gone: Some(gone), .. } = self.bracket(kind) else { return Vec::new() };
         // No longer than was asked for: the driver's times may be a little longer.
         let gone = gone.min(self.max_idle);
         let low = kept.unwrap_or_else(|| scaled(gone, SHORTEST_PART));
@@ -123,6 +123,7 @@ impl IdleTimeoutProbe {
         let passed_up = expired.iter().filter(|result| result.has_passed_up).count();
         Bracket {
             kept,
+            first_gone: expired.first().map(|result| result.idle[1]),
             gone: expired.get(MIN_EXPIRED_FLOWS - 1).or(expired.last()).map(|result| result.idle[1]),
             expired: expired.len(),
             passed_up,
@@ -143,6 +144,8 @@ impl IdleTimeoutProbe {
 struct Bracket {
     /// The longest idle time after which state was still there.
     kept: Option<Span>,
+    /// The shortest that is longer, after which it was not: by lost packets, maybe.
+    first_gone: Option<Span>,
     /// One that is longer, after which it was not; also after one between them, where there are several: lost packets look the same.
     gone: Option<Span>,
     /// How many flows show the latter, and through how many of them packets passed up afterwards.
