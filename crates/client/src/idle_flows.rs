@@ -37,6 +37,7 @@ const COPY_INTERVAL: Span = Span::from_millis(200);
 /// So that the far end and everybody on the path keep the control connection, and for the next look at the sockets.
 const PING_INTERVAL: Span = Span::from_secs(4);
 const LOOK_INTERVAL: Span = Span::from_millis(20);
+const MAX_PONGS_AT_ONCE: u32 = 4;
 /// From one event on the time that has passed to the next.
 const EVENT_INTERVAL: Span = Span::from_secs(1);
 /// The number of the first connection: no measurement takes as many others.
@@ -129,8 +130,7 @@ impl IdleRunner<'_> {
             }
             if now >= next_ping {
                 next_ping = now + PING_INTERVAL;
-                // Its answer is left to be skipped.
-                peer.send(&ClientMessage::Ping, OPERATION)?;
+                keep_session(peer)?;
             }
             if now >= next_event {
                 next_event = now + EVENT_INTERVAL;
@@ -144,6 +144,19 @@ impl IdleRunner<'_> {
             self.limit.sleep_until((now + LOOK_INTERVAL).min(end))?;
         }
     }
+}
+
+/// Asks for a sign of life, and reads those that have come: a server that says more than it is asked for is not read for ever.
+fn keep_session(peer: &mut ServerConnection) -> Result<(), Error> {
+    peer.send(&ClientMessage::Ping, OPERATION)?;
+    for _ in 0..MAX_PONGS_AT_ONCE {
+        match peer.receive_or_timeout(deadline_after(Span::from_millis(1)), OPERATION)? {
+            Some(ServerMessage::Pong) => {}
+            Some(_) => return Err(peer.protocol_violation(OPERATION)),
+            None => break,
+        }
+    }
+    Ok(())
 }
 
 impl Flow {

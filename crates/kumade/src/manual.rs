@@ -20,6 +20,7 @@ const PAGES: &[ManualPage] = &[
         command: "serve",
         examples: &[
             ("kumade serve", "answer measurements on port 7272, TCP and UDP"),
+            ("kumade serve --ports 53,443,5060-5070", "let clients see whether these ports pass as well"),
             ("kumade serve --listen 127.0.0.1:7273", "on another address and port"),
             (
                 "kumade serve --clients clients.toml",
@@ -41,6 +42,11 @@ const PAGES: &[ManualPage] = &[
                 "kumade measure far.example.net --check available=20mbit:,10mbit: --check loss=1%,5%",
                 "as a plugin of Nagios or Icinga",
             ),
+            (
+                "kumade measure far.example.net --path --ports 53,443",
+                "which kind of NAT there is, and which ports pass",
+            ),
+            ("kumade measure far.example.net --idle-timeouts", "after which time firewalls forget idle flows"),
             ("kumade measure --stamp router.example", "delay and loss to any STAMP reflector"),
             (
                 "kumade measure --stamp router.example --dscp ef --ecn ect1",

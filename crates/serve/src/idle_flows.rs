@@ -3,7 +3,6 @@
 //!
 //! They are few, for a bounded time, and each has been opened by the client, which has proved to receive there.
 
-use crate::measurement_turn::Refusal;
 use kumade_net::clock;
 use kumade_probe_train::PortProtocol;
 use kumade_units::{Span, Time};
@@ -28,11 +27,14 @@ pub(super) struct FlowsPlace(Arc<AtomicUsize>);
 
 impl FlowsPlace {
     /// One of the server's, whose places are counted here.
-    pub(super) fn take(taken: &Arc<AtomicUsize>) -> Result<Self, Refusal> {
+    ///
+    /// # Errors
+    /// The reason for a refusal: all are taken.
+    pub(super) fn take(taken: &Arc<AtomicUsize>) -> Result<Self, String> {
         let place = FlowsPlace(Arc::clone(taken));
         match taken.fetch_add(1, Ordering::SeqCst) < MAX_CLIENTS {
             true => Ok(place),
-            false => Err(Refusal(format!("idle flows of {MAX_CLIENTS} clients are kept already: try again later"))),
+            false => Err(format!("idle flows of {MAX_CLIENTS} clients are kept already: try again later")),
         }
     }
 }

@@ -342,7 +342,7 @@ impl<'s> Session<'s> {
         }
         // Those before make room.
         self.idle_flows = None;
-        let place = FlowsPlace::take(&self.shared.idle_flow_clients)?;
+        let place = FlowsPlace::take(&self.shared.idle_flow_clients).map_err(SessionEnd::Refused)?;
         let local = self.control.stream().local_addr().map_err(ControlError::Io)?;
         let member = &self.registration;
         let flows = member.while_working(|| turn.take_flows(member, local, (udp, tcp), wait));

@@ -4,7 +4,6 @@
 //! proved to receive. All of it ends with the turn.
 
 use crate::config::ServerConfig;
-use crate::measurement_turn::Refusal;
 use crate::udp::to_canonical_address;
 use kumade_net::readiness::EpollSet;
 use kumade_probe_train::PortProtocol;
@@ -286,11 +285,12 @@ impl TurnPorts {
     }
 
     /// Sends eight packets from a UDP port at each address to `client`, which has proved to receive there.
-    pub(super) fn send_from(&mut self, port: u16, client: SocketAddr) -> Result<(), Refusal> {
+    ///
+    /// # Errors
+    /// The reason for a refusal: it was asked for too often.
+    pub(super) fn send_from(&mut self, port: u16, client: SocketAddr) -> Result<(), String> {
         if self.send_requests == MAX_SEND_REQUESTS {
-            return Err(Refusal(format!(
-                "packets from other ports: the limit is {MAX_SEND_REQUESTS} requests in a turn"
-            )));
+            return Err(format!("packets from other ports: the limit is {MAX_SEND_REQUESTS} requests in a turn"));
         }
         self.send_requests += 1;
         let udp = self.sockets.iter().filter_map(|socket| match &socket.kind {

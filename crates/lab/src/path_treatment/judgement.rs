@@ -2,7 +2,7 @@
 
 use super::truth::{CarriedFate, DirectionTruth, Fate, PathTruth};
 use kumade_measurement::report::{
-    AddressReport, EcnGrade, EcnRequest, MarkReport, MssReport, MtuReport, PathDirectionReport, PathReport,
+    AddressReport, EcnGrade, EcnRequest, MarkReport, MssReport, MtuReport, NatMapping, PathDirectionReport, PathReport,
     SynProbeOutcome, TcpPathReport, Treatment,
 };
 use kumade_packet::tcp_option;
@@ -93,14 +93,24 @@ pub(super) fn judge_path(report: &PathReport, truth: &PathTruth, line_mss: u16) 
     }
     items.extend(judge_tcp(report.tcp.as_ref(), truth, line_mss));
     items.push(judge_readiness(report, truth));
-    for (name, found) in [("UDP", report.udp_address), ("TCP", report.tcp_address)] {
-        let found = found.map(|address: AddressReport| address.is_translated);
+    for (name, address) in [("UDP", report.udp_address), ("TCP", report.tcp_address)] {
+        items.push(judge_mapping(name, address, truth.is_translated));
+        let found = address.map(|address: AddressReport| address.is_translated);
         let item = format!("address of {name}");
         items.push(JudgedItem::compare(item, (false, truth.is_translated), found, |translated| {
             if *translated { "translated".into() } else { "kept".into() }
         }));
     }
     items
+}
+
+/// The middlebox maps a port alike for all destinations, as RFC 4787 demands (REQ-1), and so does the kernel; the far end has one address.
+fn judge_mapping(name: &str, found: Option<AddressReport>, is_translated: bool) -> JudgedItem {
+    let truth = is_translated.then_some(NatMapping::NotAddressAndPortDependent);
+    let found = found.map(|address| address.mapping).filter(|mapping| mapping.is_some() || !is_translated);
+    JudgedItem::compare(format!("mapping of {name}"), (None, truth), found, |mapping| {
+        mapping.map_or_else(|| "none".to_owned(), |mapping| mapping.to_string())
+    })
 }
 
 fn judge_direction(direction: Direction, found: &PathDirectionReport, truth: &DirectionTruth) -> Vec<JudgedItem> {

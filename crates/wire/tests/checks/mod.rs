@@ -6,8 +6,8 @@ pub use conversation::conversation;
 
 use kumade_packet::DsField;
 use kumade_wire::{
-    ClientSession, Message, Preamble, PreambleReply, PresharedKey, ServerSession, Session, SessionError, UdpAnswer,
-    UdpRequest, Version, ntp, stamp,
+    ClientSession, Message, PortAnswer, PortProbe, Preamble, PreambleReply, PresharedKey, ServerSession, Session,
+    SessionError, UdpAnswer, UdpRequest, Version, ntp, stamp,
 };
 use std::fmt::Debug;
 use std::net::SocketAddr;
@@ -42,6 +42,12 @@ pub fn preamble(data: &[u8]) {
     }
     if let Ok(answer) = UdpAnswer::decode(data) {
         assert_eq!(UdpAnswer::decode(&answer.encode(Version::NEWEST)), Ok(answer));
+    }
+    if let Ok((probe, version)) = PortProbe::decode(data) {
+        assert_eq!(PortProbe::decode(&probe.encode(version)), Ok((probe, version)));
+    }
+    if let Ok(answer) = PortAnswer::decode(data) {
+        assert_eq!(PortAnswer::decode(&answer.encode(Version::NEWEST)), Ok(answer));
     }
 }
 
