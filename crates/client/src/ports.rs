@@ -10,6 +10,7 @@ use kumade_units::{Span, Time};
 use kumade_wire::{
     ClientMessage, CredentialBearer, PortAnswer, PortArrival, PortStatus, ServerMessage, UdpAnswer, UdpRequest, Version,
 };
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -166,16 +167,15 @@ impl PortTries {
             udp::report_icmp_errors(&socket, true)?;
             Ok::<_, io::Error>(socket)
         };
-        if !self.udp.contains_key(&port) {
-            match open() {
-                Ok(socket) => _ = self.udp.insert(port, socket),
+        let socket = match self.udp.entry(port) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => match open() {
+                Ok(socket) => entry.insert(socket),
                 Err(error) => return Attempt::Done(answer_of_error(&error)),
-            }
-        }
-        if let Some(socket) = self.udp.get(&port) {
-            // An error that waits is that of an earlier packet; what does not leave is lost, like any packet.
-            let _ = socket.send(payload).or_else(|_| socket.send(payload));
-        }
+            },
+        };
+        // An error that waits is that of an earlier packet; what does not leave is lost, like any packet.
+        let _ = socket.send(payload).or_else(|_| socket.send(payload));
         Attempt::Packet(port)
     }
 

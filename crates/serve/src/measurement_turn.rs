@@ -383,7 +383,8 @@ impl MeasurementTurn {
         &mut self,
         member: &ClientRegistration,
         local: SocketAddr,
-        (udp, tcp): (&[([u8; 16], IdleFlow)], &[(u16, IdleFlow)]),
+        udp: &[([u8; 16], IdleFlow)],
+        tcp: &[(u16, IdleFlow)],
         wait: Span,
     ) -> [Vec<(Option<FlowSocket>, Span)>; 2] {
         let open = |nonce| {

@@ -345,7 +345,7 @@ impl<'s> Session<'s> {
         let place = FlowsPlace::take(&self.shared.idle_flow_clients).map_err(SessionEnd::Refused)?;
         let local = self.control.stream().local_addr().map_err(ControlError::Io)?;
         let member = &self.registration;
-        let flows = member.while_working(|| turn.take_flows(member, local, (udp, tcp), wait));
+        let flows = member.while_working(|| turn.take_flows(member, local, udp, tcp, wait));
         let held = IdleFlows::begin(flows, member.credential, self.control.version(), place);
         let [udp, tcp] = held.are_held();
         self.idle_flows = Some(held);
