@@ -7,6 +7,7 @@ mod marking;
 mod next_hops;
 mod path;
 mod phase;
+mod port_probing;
 mod ports;
 
 use crate::delay::{self, DelaySamples};
@@ -31,7 +32,7 @@ use kumade_probe_train::{Train, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
 use marking::Marking;
 use phase::{AvailablePhase, CapacityPhase, CapacityResult, FullnessPhase, InterpretedOutcome, Phase, PolicingPhase};
-use ports::{IdleFlowSearch, PortProbing};
+use port_probing::{IdleFlowSearch, PortProbing};
 use std::collections::VecDeque;
 use std::mem;
 

@@ -3,37 +3,8 @@
 use super::Measurement;
 use crate::event::Event;
 use crate::path::{IdleFlowResult, IdleRound, IdleTimeoutProbe, PortRoundRecord, PortsProbe};
-use crate::report::{IdleTimeoutsReport, PortsReport};
 use crate::step::Step;
 use kumade_units::Span;
-
-/// How far the look at ports is.
-#[derive(Debug, Default)]
-pub(super) struct PortProbing {
-    probe: Option<PortsProbe>,
-    is_over: bool,
-    failure: Option<String>,
-}
-
-impl PortProbing {
-    pub(super) fn report(&self) -> Option<PortsReport> {
-        Some(self.probe.as_ref()?.report(self.failure.clone()))
-    }
-}
-
-/// How far the search for idle timeouts is.
-#[derive(Debug, Default)]
-pub(super) struct IdleFlowSearch {
-    probe: Option<IdleTimeoutProbe>,
-    is_over: bool,
-    failure: Option<String>,
-}
-
-impl IdleFlowSearch {
-    pub(super) fn report(&self) -> Option<IdleTimeoutsReport> {
-        Some(self.probe.as_ref()?.report(self.failure.clone()))
-    }
-}
 
 /// What follows an idle time, beyond a round trip: packets are sent three times, and TCP sends again.
 const AFTER_IDLE_TIME: Span = Span::from_secs(5);
