@@ -16,7 +16,8 @@ use crate::resolve::resolve;
 use crate::server_connection::{ServerConnection, effective_family};
 use kumade_measurement::report::Warning;
 use kumade_measurement::{
-    Clocks, Event, Failure, Measurement, MeasurementPlan, OpenRequest, Opened, Purpose, Report, SendRequest, UdpFacts,
+    Clocks, Event, Failure, IdleRound, Measurement, MeasurementPlan, OpenRequest, Opened, PortRound, Purpose, Report,
+    SendRequest, UdpFacts,
 };
 use kumade_measurement::{Session, Step};
 use kumade_net::clock;
@@ -158,28 +159,44 @@ impl MeasurementDriver<'_> {
                         Err(reason) => measurement.hops_not_traced(reason),
                     }
                 }
-                Step::Ports(round) => match self.port_tries.run_round(&mut self.peer, &self.config.binding, &round) {
-                    Ok(Ok(record)) => measurement.ports_tried(&record),
-                    Ok(Err(reason)) => measurement.ports_failed(reason),
-                    // What has been measured before remains.
-                    Err(error) => {
-                        self.limit.check()?;
-                        measurement.ports_failed(error.to_string());
-                    }
-                },
-                Step::IdleFlows(round) => match self.idle_runner.run_round(&mut self.peer, &round, on_event) {
-                    Ok(Ok(results)) => measurement.flows_idled(&results),
-                    Ok(Err(reason)) => measurement.flows_failed(reason),
-                    Err(error) => {
-                        self.limit.check()?;
-                        measurement.flows_failed(error.to_string());
-                    }
-                },
+                Step::Ports(round) => self.try_ports(&mut measurement, &round)?,
+                Step::IdleFlows(round) => self.leave_flows_idle(&mut measurement, &round, on_event)?,
                 Step::Progress(event) => on_event(&event),
                 Step::Done(report) => return Ok(*report),
                 Step::Failed(failure) => return Err(failure_error(self.peer.address, failure)),
             }
         }
+    }
+
+    /// Where that fails, what has been measured before remains.
+    fn try_ports(&mut self, measurement: &mut Measurement, round: &PortRound) -> Result<(), Error> {
+        match self.port_tries.run_round(&mut self.peer, &self.config.binding, round) {
+            Ok(Ok(record)) => measurement.ports_tried(&record),
+            Ok(Err(reason)) => measurement.ports_failed(reason),
+            Err(error) => {
+                self.limit.check()?;
+                measurement.ports_failed(error.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    /// Where that fails, what has been measured before remains.
+    fn leave_flows_idle(
+        &mut self,
+        measurement: &mut Measurement,
+        round: &IdleRound,
+        on_event: &mut dyn FnMut(&Event),
+    ) -> Result<(), Error> {
+        match self.idle_runner.run_round(&mut self.peer, round, on_event) {
+            Ok(Ok(results)) => measurement.flows_idled(&results),
+            Ok(Err(reason)) => measurement.flows_failed(reason),
+            Err(error) => {
+                self.limit.check()?;
+                measurement.flows_failed(error.to_string());
+            }
+        }
+        Ok(())
     }
 
     /// Opens a transport at both ends. The inner error is the reason why that is not possible.

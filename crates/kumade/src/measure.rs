@@ -160,7 +160,7 @@ pub struct MeasureArgs {
     #[arg(
         long,
         value_name = "METRIC[=WARNING[,CRITICAL]]",
-        conflicts_with_all = ["json", "json_stream", "csv", "prometheus", "watch", "verbose"]
+        conflicts_with_all = ["json", "json_stream", "csv", "prometheus", "watch", "verbose", "ports", "idle_timeouts"]
     )]
     check: Vec<Threshold>,
     /// Use IPv4 only
