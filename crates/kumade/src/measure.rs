@@ -4,6 +4,7 @@ mod cells;
 mod check;
 mod csv;
 mod hints;
+mod marking_cells;
 mod path_lines;
 mod progress;
 mod prometheus;

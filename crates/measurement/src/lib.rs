@@ -13,6 +13,8 @@
 //! marked packets and pass what became of them to [`marks_delivered`](Measurement::marks_delivered) or
 //! [`marks_failed`](Measurement::marks_failed). On [`Step::Trace`], which only one with [`trace`](MeasurementPlan::trace) leads to, send the packets that
 //! end on the way and pass what routers answered to [`hops_traced`](Measurement::hops_traced) or [`hops_not_traced`](Measurement::hops_not_traced).
+//! On [`Step::SendDsFields`], which only one with [`path`](MeasurementPlan::path) leads to, send that train and pass what became of it to
+//! [`ds_fields_delivered`](Measurement::ds_fields_delivered) or [`ds_fields_failed`](Measurement::ds_fields_failed).
 //! [`Step::Progress`] is an event
 //! for the user. Then call `next` again, until it returns [`Step::Done`] or [`Step::Failed`]. The state machine reads no
 //! clock: `now` comes from the caller, and time stamps are in the records.
@@ -48,7 +50,7 @@ pub use plan::{Coalescing, Directions, MeasurementPlan, Session, TransportChoice
 pub use proxy_detection::{TcpConnectionInfo, detect_proxy};
 pub use report::Report;
 pub use series::{Cost, DeliveredTrain, TrainSeries};
-pub use step::{Failure, MarkRequest, OpenRequest, Opened, Purpose, SendRequest, Step};
+pub use step::{DsFieldRequest, Failure, MarkRequest, OpenRequest, Opened, Purpose, SendRequest, Step};
 
 /// Its example is a test.
 #[cfg(doctest)]

@@ -7,6 +7,7 @@ mod marking;
 mod next_hops;
 mod path;
 mod phase;
+mod queue_marking;
 
 use crate::delay::{self, DelaySamples};
 use crate::ecmp::{EcmpLinks, EcmpProbe, EcmpProbeResult, EcmpTrainLayout};
@@ -30,6 +31,7 @@ use kumade_probe_train::{Train, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
 use marking::Marking;
 use phase::{AvailablePhase, CapacityPhase, CapacityResult, FullnessPhase, InterpretedOutcome, Phase, PolicingPhase};
+use queue_marking::QueueMarking;
 use std::collections::VecDeque;
 use std::mem;
 
@@ -71,6 +73,8 @@ pub struct Measurement {
     path_facts: PathFacts,
     /// Marked packets, and what became of them.
     marking: Marking,
+    /// Trains that fill the queue of the narrow link, and what became of their marks.
+    queue_marking: QueueMarking,
     /// The routers on the way up, and what they answered.
     hop_tracing: HopTracing,
     up: Option<DirectionReport>,
@@ -102,6 +106,7 @@ impl Measurement {
             events: VecDeque::new(),
             path_facts: PathFacts::default(),
             marking: Marking::default(),
+            queue_marking: QueueMarking::default(),
             hop_tracing: HopTracing::default(),
             up: None,
             down: None,
@@ -323,6 +328,7 @@ impl Measurement {
             Phase::FlowQueueing(phase) => self.next_flow_queueing(phase, now),
             Phase::Utilization(phase) => self.next_utilization(phase, now),
             Phase::VaryingLink(phase) => self.next_varying_link(phase, now),
+            Phase::QueueMarking(direction) => self.next_queue_marking(direction, now),
             Phase::Load(direction) => self.next_load(direction),
             // The driver has not reported what came of it.
             Phase::Loading(direction, _) => (phase_after_load(direction), None),
@@ -596,10 +602,7 @@ impl Measurement {
 
 /// What follows a direction.
 fn phase_after(direction: Direction) -> Phase {
-    match direction {
-        Direction::Up => Phase::Direction(Direction::Down),
-        Direction::Down => Phase::Load(Direction::Up),
-    }
+    Phase::QueueMarking(direction)
 }
 
 /// What follows the filling of the path in a direction.

@@ -1,7 +1,7 @@
 //! What the path does to packets: ECN, DSCP, hop limits, sizes, TCP's options, addresses and ports.
 //!
 //! [`MarkProbe`] decides which marked packets are sent and what their fate means; [`PathFacts`] is what the kernels of both ends know without
-//! a packet more. [`TraceProbe`] has the routers on the way answer. [`report_path`] puts all together.
+//! a packet more. [`MarkingProbe`] fills the queue of the narrow link for moments, to see which packets it marks. [`TraceProbe`] has the routers on the way answer. [`report_path`] puts all together.
 
 mod dscp;
 mod ecn;
@@ -9,6 +9,8 @@ mod facts;
 mod fisher;
 mod hop_limit;
 mod icmp;
+mod marking;
+mod marking_threshold;
 mod marks;
 mod nat;
 mod report;
@@ -18,6 +20,7 @@ mod trace;
 
 pub(crate) use facts::PathFacts;
 pub use facts::{SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts};
+pub(crate) use marking::MarkingProbe;
 pub(crate) use marks::MarkProbe;
 pub(crate) use report::{PathObservation, report_path, routers_up};
 pub(crate) use trace::{TraceProbe, TraceStep};

@@ -1,5 +1,5 @@
 use crate::path_view::PathView;
-use kumade_probe_train::{MarkedArrival, MarkedTrain, Train, Transport};
+use kumade_probe_train::{DsFieldArrival, DsFieldTrain, MarkedArrival, MarkedTrain, Train, Transport};
 use kumade_units::{Direction, Span, Time};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -144,6 +144,23 @@ pub enum ClientMessage {
         /// How long to wait for the rest.
         wait: Span,
     },
+    /// Since [version 8](crate::Version::DS_FIELDS): a train whose packets have a DSCP and ECN codepoint each follows by UDP; collect it.
+    /// Answered by `ReceivedDsFields`, or by `Failed`.
+    ReceiveDsFields {
+        /// The train's number within the session.
+        number: u32,
+        /// What is on its way.
+        train: DsFieldTrain,
+        /// How long after its planned end to wait for the last packet.
+        timeout: Span,
+    },
+    /// Since [version 8](crate::Version::DS_FIELDS): send such a train by UDP. Answered by `SentDsFields` when it has left, or by `Failed`.
+    SendDsFields {
+        /// The train's number within the session.
+        number: u32,
+        /// What to send.
+        train: DsFieldTrain,
+    },
 }
 
 /// A message from the server to the client.
@@ -250,5 +267,20 @@ pub enum ServerMessage {
     ConnectionSyns {
         /// The number that each showed, and its SYN as in [`TcpPathView::syn`](crate::TcpPathView::syn).
         syns: Vec<(u16, Vec<u8>)>,
+    },
+    /// Since [version 8](crate::Version::DS_FIELDS): the record of such a train that the server received.
+    ReceivedDsFields {
+        /// The train's number.
+        number: u32,
+        /// In the order of the train; packets that did not arrive are left out.
+        arrivals: Vec<DsFieldArrival>,
+    },
+    /// Since [version 8](crate::Version::DS_FIELDS): the record of such a train that the server sent.
+    SentDsFields {
+        /// The train's number.
+        number: u32,
+        /// In the order of the train, with the times before packets waited in the server's own interface; those that could not be sent are
+        /// left out.
+        departures: Vec<Departure>,
     },
 }

@@ -39,7 +39,7 @@ impl Version {
     /// The oldest that this crate speaks.
     pub const OLDEST: Version = Version(3);
     /// The newest, with which clients begin.
-    pub const NEWEST: Version = Version(7);
+    pub const NEWEST: Version = Version(8);
     /// The first in which servers say where send times were taken ([`QueuedLocally`](crate::ServerMessage::QueuedLocally)), and how much
     /// earlier the packets were given to their kernel ([`Submitted`](crate::ServerMessage::Submitted)).
     pub const SEND_TIMES: Version = Version(4);
@@ -52,6 +52,9 @@ impl Version {
     /// The first in which servers say what they see of a client's packets ([`AskPathView`](crate::ClientMessage::AskPathView)), and carry
     /// marked packets ([`SendMarked`](crate::ClientMessage::SendMarked), [`ReceiveMarked`](crate::ClientMessage::ReceiveMarked)).
     pub const PATH: Version = Version(7);
+    /// The first in which servers carry trains whose packets have a DSCP and ECN codepoint each
+    /// ([`SendDsFields`](crate::ClientMessage::SendDsFields), [`ReceiveDsFields`](crate::ClientMessage::ReceiveDsFields)).
+    pub const DS_FIELDS: Version = Version(8);
 
     /// The version of this number; none if this crate does not speak it.
     pub fn from_number(number: u16) -> Option<Self> {

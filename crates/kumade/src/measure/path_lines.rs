@@ -1,5 +1,6 @@
 //! What the path does to packets, for people: a row for each figure, with both directions side by side.
 
+use super::marking_cells::{marking_cell, marking_text};
 use crate::text::TextGrid;
 use kumade_measurement::report::{
     AddressReport, EcnRequest, HopLimitReport, MarkReport, MtuReport, PathDirectionReport, PathReport, SynReport,
@@ -22,6 +23,9 @@ pub fn grid(path: &PathReport) -> TextGrid {
     if path.ecn_readiness.is_some() {
         row("ECN", &|found| found.ecn.as_deref().map_or_else(dash, marks_cell));
         row("DSCP", &dscp_cell);
+    }
+    if [&path.up, &path.down].iter().any(|found| found.queue_marking.is_some()) {
+        row("CE by a queue", &|found| found.queue_marking.as_ref().map_or_else(dash, marking_cell));
     }
     if let Some(tcp) = &path.tcp {
         let [near, far] = tcp_cells(tcp);
@@ -50,7 +54,10 @@ pub fn mark_texts(path: &PathReport) -> Vec<String> {
         let listed: Vec<_> = marks?.iter().map(ToString::to_string).collect();
         Some(format!("{direction}: {kind}: {}", listed.join("; ")))
     };
-    kinds.filter_map(text).collect()
+    let marking =
+        directions.into_iter().filter_map(|(direction, found)| Some((direction, found.queue_marking.as_ref()?)));
+    let marking = marking.map(|(direction, found)| format!("{direction}: CE by a queue: {}", marking_text(found)));
+    kinds.filter_map(text).chain(marking).collect()
 }
 
 fn dash() -> String {

@@ -102,6 +102,7 @@ impl Measurement {
         let no_marks = self.marking.failure.clone();
         let (trace, no_trace) = (self.hop_tracing.probe.as_ref(), self.hop_tracing.failure.clone());
         let sizes = self.transport.sizes();
-        report_path(&self.path_facts, &PathObservation { marks, no_marks, trace, no_trace, sizes })
+        let observed = PathObservation { marks, no_marks, trace, no_trace, sizes, ..PathObservation::default() };
+        report_path(&self.path_facts, &self.observe_queue_marking(observed))
     }
 }

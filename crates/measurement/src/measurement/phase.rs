@@ -31,6 +31,8 @@ pub(super) enum Phase {
     FlowQueueing(Box<FlowQueueingPhase>),
     Utilization(Box<UtilizationPhase>),
     VaryingLink(Box<VaryingLinkPhase>),
+    /// This direction is done, and what its queue does to marks is to be looked at.
+    QueueMarking(Direction),
     /// Both directions are done, and the path is to be filled in this one, if that is part of the plan.
     Load(Direction),
     /// It is being filled.

@@ -2,6 +2,7 @@
 
 use super::facts::{PathFacts, UdpFacts};
 use super::hop_limit::hop_limit_report;
+use super::marking::MarkingProbe;
 use super::marks::MarkProbe;
 use super::trace::TraceProbe;
 use super::{dscp, ecn, nat, tcp};
@@ -19,6 +20,10 @@ pub(crate) struct PathObservation<'m> {
     pub(crate) trace: Option<&'m TraceProbe>,
     /// Why they were not asked though they were to be.
     pub(crate) no_trace: Option<String>,
+    /// The queue of the narrow link, up and down, where it was looked at.
+    pub(crate) queue_marking: [Option<&'m MarkingProbe>; 2],
+    /// Why it was not though it was to be.
+    pub(crate) no_queue_marking: &'m [String],
     /// The largest packet that passed up and down, and the smallest that did not, in bytes.
     pub(crate) sizes: [Option<(u32, Option<u32>)>; 2],
 }
@@ -32,6 +37,7 @@ pub(crate) fn report_path(facts: &PathFacts, observed: &PathObservation<'_>) -> 
         ));
     }
     not_known.extend(observed.no_marks.clone());
+    not_known.extend(observed.no_queue_marking.iter().cloned());
     not_known.extend(observed.no_trace.clone());
     not_known.extend(observed.trace.and_then(TraceProbe::missing_quotes));
     let tcp = facts.tcp.as_ref().map(|tcp| tcp::report_tcp(tcp, &facts.syn_probes));
@@ -90,6 +96,7 @@ fn report_direction(
         ecn: marks.map(MarkProbe::ecn_reports),
         dscp_pattern: dscp.as_deref().and_then(dscp::pattern),
         dscp,
+        queue_marking: observed.queue_marking[place].and_then(MarkingProbe::report),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the path does to packets: the section `path` of a report.
 
+use super::queue_marking::QueueMarkingReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,6 +41,8 @@ pub struct PathDirectionReport {
     pub dscp: Option<Vec<MarkReport>>,
     /// What these have in common; null as above.
     pub dscp_pattern: Option<DscpPattern>,
+    /// Which packets the queue of the narrow link marks with CE, and from which queueing delay on; null as above.
+    pub queue_marking: Option<QueueMarkingReport>,
 }
 
 /// TTL or hop limit.
