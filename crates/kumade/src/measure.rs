@@ -8,6 +8,7 @@ mod marking_cells;
 mod path_lines;
 mod progress;
 mod prometheus;
+mod queue_class_cells;
 mod result_sentence;
 mod show;
 mod summary;
@@ -50,7 +51,7 @@ pub struct MeasureArgs {
         value_name = "HOST[:PORT]",
         conflicts_with_all = [
             "target", "direction", "transport", "method", "connections", "budget_bytes", "budget_time", "no_capacity",
-            "deadline", "load", "path", "trace",
+            "deadline", "load", "path", "trace", "queues",
         ]
     )]
     stamp: Option<Target>,
@@ -120,6 +121,11 @@ pub struct MeasureArgs {
     /// small packets, and takes up to 10 s
     #[arg(long)]
     trace: bool,
+    /// As --path, and see whether the path has queues of its own for some DSCPs, or for ECT(1): how long packets with them wait beside best
+    /// effort, and what share they get. Fills the path for moments of up to a second, with up to 8 MB in each direction, in up to 10 s each.
+    /// Others on the path notice
+    #[arg(long)]
+    queues: bool,
     /// Pre-shared key of the server: a file with 64 hexadecimal digits; with --stamp, authenticates test packets and replies
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -297,8 +303,9 @@ impl MeasureArgs {
         config.plan.budget = RequestedBudget { bytes: self.budget_bytes, time: self.budget_time };
         config.plan.capacity = !self.no_capacity;
         config.plan.load = self.load;
-        config.plan.path = self.path || self.trace;
+        config.plan.path = self.path || self.trace || self.queues;
         config.plan.trace = self.trace;
+        config.plan.queues = self.queues;
         config.binding = self.binding();
         config.deadline = self.deadline.or(is_check.then_some(CHECK_DEADLINE));
         config.key = self.key.as_deref().map(key::read_preshared_key).transpose()?;

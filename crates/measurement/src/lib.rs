@@ -13,7 +13,8 @@
 //! marked packets and pass what became of them to [`marks_delivered`](Measurement::marks_delivered) or
 //! [`marks_failed`](Measurement::marks_failed). On [`Step::Trace`], which only one with [`trace`](MeasurementPlan::trace) leads to, send the packets that
 //! end on the way and pass what routers answered to [`hops_traced`](Measurement::hops_traced) or [`hops_not_traced`](Measurement::hops_not_traced).
-//! On [`Step::SendDsFields`], which only one with [`path`](MeasurementPlan::path) leads to, send that train and pass what became of it to
+//! On [`Step::SendDsFields`], which only one with [`path`](MeasurementPlan::path) or
+//! [`queues`](MeasurementPlan::queues) leads to, send that train and pass what became of it to
 //! [`ds_fields_delivered`](Measurement::ds_fields_delivered) or [`ds_fields_failed`](Measurement::ds_fields_failed).
 //! [`Step::Progress`] is an event
 //! for the user. Then call `next` again, until it returns [`Step::Done`] or [`Step::Failed`]. The state machine reads no

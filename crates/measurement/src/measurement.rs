@@ -7,7 +7,7 @@ mod marking;
 mod next_hops;
 mod path;
 mod phase;
-mod queue_marking;
+mod queues;
 
 use crate::delay::{self, DelaySamples};
 use crate::ecmp::{EcmpLinks, EcmpProbe, EcmpProbeResult, EcmpTrainLayout};
@@ -31,7 +31,7 @@ use kumade_probe_train::{Train, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
 use marking::Marking;
 use phase::{AvailablePhase, CapacityPhase, CapacityResult, FullnessPhase, InterpretedOutcome, Phase, PolicingPhase};
-use queue_marking::QueueMarking;
+use queues::{QueuePart, Queues};
 use std::collections::VecDeque;
 use std::mem;
 
@@ -73,8 +73,8 @@ pub struct Measurement {
     path_facts: PathFacts,
     /// Marked packets, and what became of them.
     marking: Marking,
-    /// Trains that fill the queue of the narrow link, and what became of their marks.
-    queue_marking: QueueMarking,
+    /// Trains that fill the queue of the narrow link, and what became of their packets.
+    queues: Queues,
     /// The routers on the way up, and what they answered.
     hop_tracing: HopTracing,
     up: Option<DirectionReport>,
@@ -106,7 +106,7 @@ impl Measurement {
             events: VecDeque::new(),
             path_facts: PathFacts::default(),
             marking: Marking::default(),
-            queue_marking: QueueMarking::default(),
+            queues: Queues::default(),
             hop_tracing: HopTracing::default(),
             up: None,
             down: None,
@@ -328,7 +328,7 @@ impl Measurement {
             Phase::FlowQueueing(phase) => self.next_flow_queueing(phase, now),
             Phase::Utilization(phase) => self.next_utilization(phase, now),
             Phase::VaryingLink(phase) => self.next_varying_link(phase, now),
-            Phase::QueueMarking(direction) => self.next_queue_marking(direction, now),
+            Phase::Queue(part, direction) => self.next_queue_train(part, direction, now),
             Phase::Load(direction) => self.next_load(direction),
             // The driver has not reported what came of it.
             Phase::Loading(direction, _) => (phase_after_load(direction), None),
@@ -602,7 +602,7 @@ impl Measurement {
 
 /// What follows a direction.
 fn phase_after(direction: Direction) -> Phase {
-    Phase::QueueMarking(direction)
+    Phase::Queue(QueuePart::Marking, direction)
 }
 
 /// What follows the filling of the path in a direction.

@@ -1,7 +1,8 @@
 //! What the path does to packets: ECN, DSCP, hop limits, sizes, TCP's options, addresses and ports.
 //!
 //! [`MarkProbe`] decides which marked packets are sent and what their fate means; [`PathFacts`] is what the kernels of both ends know without
-//! a packet more. [`MarkingProbe`] fills the queue of the narrow link for moments, to see which packets it marks. [`TraceProbe`] has the routers on the way answer. [`report_path`] puts all together.
+//! a packet more. [`MarkingProbe`] fills the queue of the narrow link for moments, to see which packets it marks,
+//! [`QueueClassProbe`] to see which have a queue of their own. [`TraceProbe`] has the routers on the way answer. [`report_path`] puts all together.
 
 mod dscp;
 mod ecn;
@@ -13,6 +14,8 @@ mod marking;
 mod marking_threshold;
 mod marks;
 mod nat;
+mod overload;
+mod queue_classes;
 mod report;
 mod syn;
 mod tcp;
@@ -22,5 +25,7 @@ pub(crate) use facts::PathFacts;
 pub use facts::{SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts};
 pub(crate) use marking::MarkingProbe;
 pub(crate) use marks::MarkProbe;
+pub(crate) use overload::QueueFillingProbe;
+pub(crate) use queue_classes::QueueClassProbe;
 pub(crate) use report::{PathObservation, report_path, routers_up};
 pub(crate) use trace::{TraceProbe, TraceStep};

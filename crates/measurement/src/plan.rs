@@ -28,6 +28,8 @@ pub struct MeasurementPlan {
     pub path: bool,
     /// Whether to have the routers on the way up answer as well, which takes up to ten seconds.
     pub trace: bool,
+    /// Whether to fill the path for moments, to see whether it has queues of its own for some DSCPs, or for ECT(1).
+    pub queues: bool,
     /// Seed of the methods' random numbers.
     pub seed: u64,
 }
@@ -51,6 +53,7 @@ impl Default for MeasurementPlan {
             load: None,
             path: false,
             trace: false,
+            queues: false,
             seed: 0,
         }
     }

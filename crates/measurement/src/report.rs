@@ -13,6 +13,7 @@ mod load;
 mod load_balancing;
 mod packets;
 mod path;
+mod queue_classes;
 mod queue_marking;
 mod schema;
 mod stream;
@@ -39,6 +40,7 @@ pub use path::{
     MarkChangeReport, MarkReport, MssReport, MtuReport, PathDirectionReport, PathReport, SynProbeOutcome,
     SynProbeReport, SynReport, TcpPathReport, TraceReport, Treatment,
 };
+pub use queue_classes::{ClassQueue, ClassQueueReport, QueueClassesReport, QueueCount, ServedPackets};
 pub use queue_marking::{CodepointMarkingReport, MarkingThresholdReport, QueueMarkingKind, QueueMarkingReport};
 pub use stream::StreamLine;
 pub use warning::{LoadReason, ProxySign, Warning};

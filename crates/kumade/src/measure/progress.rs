@@ -3,6 +3,7 @@
 use crate::text::sparkline;
 use indicatif::{ProgressBar, ProgressStyle};
 use kumade_measurement::Event;
+use kumade_measurement::report::Bytes;
 use kumade_units::{Direction, Span};
 use std::thread;
 use std::time::Duration;
@@ -75,6 +76,10 @@ impl Progress {
             Event::TraceBegins { max_packets, max_duration_seconds } => {
                 let time = Span::from_secs_f64(*max_duration_seconds);
                 format!("asking the routers on the way up: up to {max_packets} packets, {time}")
+            }
+            Event::QueuesBegin { direction, max_bytes, max_duration_seconds } => {
+                let (bytes, time) = (Bytes(*max_bytes), Span::from_secs_f64(*max_duration_seconds));
+                format!("{direction}: filling the path for moments, to see its queues: up to {bytes}, {time}")
             }
             Event::LoadBegins { direction, duration_seconds } => {
                 format!("{direction}: TCP connections fill the path for {}", Span::from_secs_f64(*duration_seconds))

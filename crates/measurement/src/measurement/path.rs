@@ -103,6 +103,6 @@ impl Measurement {
         let (trace, no_trace) = (self.hop_tracing.probe.as_ref(), self.hop_tracing.failure.clone());
         let sizes = self.transport.sizes();
         let observed = PathObservation { marks, no_marks, trace, no_trace, sizes, ..PathObservation::default() };
-        report_path(&self.path_facts, &self.observe_queue_marking(observed))
+        report_path(&self.path_facts, &self.observe_queues(observed))
     }
 }

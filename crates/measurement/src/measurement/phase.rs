@@ -1,5 +1,6 @@
 //! What is being measured, and what has been found by then.
 
+use super::queues::QueuePart;
 use crate::ecmp::EcmpProbe;
 use crate::interpretation::aggregation::AggregationCycle;
 use crate::interpretation::flow_queueing_test::{FlowQueueingTrain, ServiceOrder, ServiceOrderResult};
@@ -31,8 +32,8 @@ pub(super) enum Phase {
     FlowQueueing(Box<FlowQueueingPhase>),
     Utilization(Box<UtilizationPhase>),
     VaryingLink(Box<VaryingLinkPhase>),
-    /// This direction is done, and what its queue does to marks is to be looked at.
-    QueueMarking(Direction),
+    /// This direction is done, and this part of the look at its queue is next.
+    Queue(QueuePart, Direction),
     /// Both directions are done, and the path is to be filled in this one, if that is part of the plan.
     Load(Direction),
     /// It is being filled.

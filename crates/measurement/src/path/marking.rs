@@ -5,32 +5,15 @@
 
 use super::fisher::{LossCount, loss_p_value};
 use super::marking_threshold::{DelaySample, MarkingThreshold, find_threshold};
+use super::overload::{OverloadPlan, QueueFillingProbe, one_way_delay};
 use crate::report::{CodepointMarkingReport, MarkingThresholdReport, QueueMarkingKind, QueueMarkingReport};
 use kumade_packet::Ecn;
-use kumade_probe_train::{DsFieldPacket, DsFieldRecord, DsFieldTrain, Segment, Train};
+use kumade_probe_train::{DsFieldPacket, DsFieldRecord, DsFieldTrain, Train};
 use kumade_units::{Rate, Span, Time};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
 
-/// The queueing delay that a train is to reach: beyond the thresholds of L4S (RFC 9332: 1 ms), and the targets of CoDel and PIE (5 and 15 ms), …
-const TARGET_DELAY: Span = Span::from_millis(40);
-/// … unless that takes more packets than this: 380 kB of full ones, which reach 23 ms at 100 Mbit/s.
-const MAX_PACKETS: i64 = 256;
-/// So many at least, to see a threshold by.
-const MIN_PACKETS: i64 = 32;
-/// They are sent so many times as fast as the link serves them, at which the queue grows by three quarters of what is sent.
-const OVERLOAD: i64 = 4;
-/// On slow links, packets are shorter, so that each adds no more delay than this, …
-const MAX_TRANSMISSION: Span = Span::from_micros(250);
-/// … but no shorter than this, in bytes.
-const MIN_PACKET_BYTES: u32 = 200;
-const MAX_PACKET_BYTES: u32 = 1500;
-/// Packets that are to find no queue, …
-const LEAD_PACKETS: u32 = 8;
-/// … so far apart at least, and as long as the link takes for as many as this.
-const MIN_LEAD_INTERVAL: Span = Span::from_millis(1);
-const LEAD_TRANSMISSIONS: i64 = 4;
 /// Trains of a codepoint.
 const MAX_TRAINS: u32 = 2;
 /// What stamps may be off, …
@@ -69,41 +52,12 @@ struct CodepointTally {
 /// The trains of a direction.
 #[derive(Debug, Clone)]
 pub(crate) struct MarkingProbe {
-    plan: TrainPlan,
+    plan: OverloadPlan,
     /// In the order in which they are sent.
     order: Vec<Ecn>,
     /// As [`CODEPOINTS`].
     tallies: [CodepointTally; 3],
     pending: Option<Ecn>,
-}
-
-/// What all trains have in common.
-#[derive(Debug, Clone, Copy)]
-struct TrainPlan {
-    packet_bytes: u32,
-    packets: i64,
-    /// The time that the link takes for a packet.
-    transmission: Span,
-}
-
-impl TrainPlan {
-    fn new(rate: Rate, max_packet: u32) -> Self {
-        let largest = max_packet.clamp(MIN_PACKET_BYTES, MAX_PACKET_BYTES);
-        let per_packet = (rate.as_f64() * MAX_TRANSMISSION.as_secs_f64() / 8.0) as u32;
-        let packet_bytes = per_packet.clamp(MIN_PACKET_BYTES, largest);
-        let transmission = rate.time_for(u64::from(packet_bytes)).max(Span::from_nanos(1));
-        let growth = (transmission - transmission / OVERLOAD).max(Span::from_nanos(1));
-        let packets = (TARGET_DELAY.as_nanos() / growth.as_nanos()).clamp(MIN_PACKETS, MAX_PACKETS);
-        TrainPlan { packet_bytes, packets, transmission }
-    }
-
-    fn train(&self, ecn: Ecn) -> DsFieldTrain {
-        let segment = |count, interval| Segment { count, interval, first_size: self.packet_bytes, size_step: 0 };
-        let lead = (self.transmission * LEAD_TRANSMISSIONS).max(MIN_LEAD_INTERVAL);
-        let segments = vec![segment(LEAD_PACKETS, lead), segment(self.packets as u32, self.transmission / OVERLOAD)];
-        let train = Train { segments };
-        DsFieldTrain { ds_fields: vec![ecn as u8; train.packet_count() as usize], train }
-    }
 }
 
 impl MarkingProbe {
@@ -112,36 +66,13 @@ impl MarkingProbe {
     pub(crate) fn new(rate: Rate, max_packet: u32, is_kept: impl Fn(Ecn) -> bool, seed: u64) -> Self {
         let mut order: Vec<Ecn> = CODEPOINTS.into_iter().filter(|ecn| is_kept(*ecn)).collect();
         order.shuffle(&mut Pcg64Mcg::seed_from_u64(seed));
-        let plan = TrainPlan::new(rate, max_packet);
+        let plan = OverloadPlan::new(rate, max_packet);
         MarkingProbe { plan, order, tallies: Default::default(), pending: None }
-    }
-
-    /// The next train; none once all have been sent that help.
-    pub(crate) fn next_train(&mut self) -> Option<DsFieldTrain> {
-        let next = (0..MAX_TRAINS).flat_map(|round| self.order.iter().map(move |ecn| (round, *ecn)));
-        let (_, ecn) = next.into_iter().find(|(round, ecn)| self.is_wanted(*round, *ecn))?;
-        self.pending = Some(ecn);
-        let tally = &mut self.tallies[place(ecn)];
-        tally.trains += 1;
-        Some(self.plan.train(ecn))
     }
 
     fn is_wanted(&self, round: u32, ecn: Ecn) -> bool {
         let tally = &self.tallies[place(ecn)];
         tally.trains == round && (round == 0 || tally.marked() > 0)
-    }
-
-    /// The time after which the queue of the last train has drained.
-    pub(crate) fn drain_time(&self) -> Span {
-        self.plan.transmission * self.plan.packets
-    }
-
-    /// Takes what became of the train that was requested last.
-    pub(crate) fn record_train(&mut self, record: &DsFieldRecord) {
-        let Some(ecn) = self.pending.take() else { return };
-        let tally = &mut self.tallies[place(ecn)];
-        tally.sent += record.packets.iter().filter(|packet| packet.sent.is_some()).count() as u32;
-        tally.arrived.push(record.packets.iter().filter_map(ArrivedPacket::from_packet).collect());
     }
 
     /// What it comes to; none where no train has arrived.
@@ -159,15 +90,33 @@ impl MarkingProbe {
     }
 }
 
+impl QueueFillingProbe for MarkingProbe {
+    fn next_train(&mut self) -> Option<(Span, DsFieldTrain)> {
+        let mut rounds = (0..MAX_TRAINS).flat_map(|round| self.order.iter().map(move |ecn| (round, *ecn)));
+        let (_, ecn) = rounds.find(|(round, ecn)| self.is_wanted(*round, *ecn))?;
+        self.pending = Some(ecn);
+        self.tallies[place(ecn)].trains += 1;
+        let train = Train { segments: vec![self.plan.lead(), self.plan.burst()] };
+        let packets = train.packet_count();
+        Some((self.plan.service_time(packets), DsFieldTrain { ds_fields: vec![ecn as u8; packets as usize], train }))
+    }
+
+    fn record_train(&mut self, record: &DsFieldRecord) {
+        let Some(ecn) = self.pending.take() else { return };
+        let tally = &mut self.tallies[place(ecn)];
+        tally.sent += record.packets.iter().filter(|packet| packet.sent.is_some()).count() as u32;
+        tally.arrived.push(record.packets.iter().filter_map(ArrivedPacket::from_packet).collect());
+    }
+}
+
 fn place(ecn: Ecn) -> usize {
     CODEPOINTS.iter().position(|other| *other == ecn).unwrap_or(0)
 }
 
 impl ArrivedPacket {
     fn from_packet(packet: &DsFieldPacket) -> Option<Self> {
-        let arrival = packet.arrival?;
-        let sent = packet.sent?;
-        Some(ArrivedPacket { sent, delay: arrival.received? - sent, ecn: Ecn::from_bits(arrival.ds_field? & 0b11) })
+        let (sent, delay) = one_way_delay(packet)?;
+        Some(ArrivedPacket { sent, delay, ecn: Ecn::from_bits(packet.arrival?.ds_field? & 0b11) })
     }
 }
 

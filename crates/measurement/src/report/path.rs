@@ -1,5 +1,6 @@
 //! What the path does to packets: the section `path` of a report.
 
+use super::queue_classes::QueueClassesReport;
 use super::queue_marking::QueueMarkingReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,8 @@ pub struct PathDirectionReport {
     pub dscp_pattern: Option<DscpPattern>,
     /// Which packets the queue of the narrow link marks with CE, and from which queueing delay on; null as above.
     pub queue_marking: Option<QueueMarkingReport>,
+    /// Whether that link has queues of its own for some DSCPs, or for ECT(1); null if that was not asked for, or could not be seen.
+    pub queue_classes: Option<QueueClassesReport>,
 }
 
 /// TTL or hop limit.

@@ -1,0 +1,188 @@
+//! What the queue of the narrow link does to packets, once the rate of a direction is known: which it marks, and which wait elsewhere.
+
+use super::Measurement;
+use super::phase::Phase;
+use crate::event::Event;
+use crate::path::{MarkingProbe, PathObservation, QueueClassProbe, QueueFillingProbe};
+use crate::report::{DirectionReport, Treatment};
+use crate::step::{DsFieldRequest, Step};
+use kumade_packet::Ecn;
+use kumade_probe_train::DsFieldRecord;
+use kumade_units::{Direction, Rate, Span, Time};
+
+/// Receive timeout, beyond a round trip and the time that the link takes for a train: for the queue of others.
+const TIMEOUT: Span = Span::from_millis(250);
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum QueuePart {
+    /// Which packets are marked with CE.
+    Marking,
+    /// Which codepoints have queues of their own.
+    Classes,
+}
+
+/// How far it is.
+#[derive(Debug, Default)]
+pub(super) struct Queues {
+    /// Of the directions that were looked at.
+    marking: [Option<MarkingProbe>; 2],
+    classes: [Option<QueueClassProbe>; 2],
+    /// Why others were not, or not to the end.
+    failures: Vec<String>,
+    /// No train of this part and direction begins after this; none before the first.
+    end: Option<Time>,
+    /// What the train is for that was requested, until its record arrives.
+    pending: Option<(QueuePart, Direction)>,
+    /// Whether nothing more is to be sent in this part and direction.
+    is_over: bool,
+}
+
+impl QueuePart {
+    fn max_time(self) -> Span {
+        match self {
+            QueuePart::Marking => Span::from_secs(2),
+            QueuePart::Classes => Span::from_secs(10),
+        }
+    }
+
+    fn description(self) -> &'static str {
+        match self {
+            QueuePart::Marking => "which packets a queue marks",
+            QueuePart::Classes => "queues by DSCP",
+        }
+    }
+
+    /// What follows.
+    fn next_phase(self, direction: Direction) -> Phase {
+        match (self, direction) {
+            (QueuePart::Marking, _) => Phase::Queue(QueuePart::Classes, direction),
+            (QueuePart::Classes, Direction::Up) => Phase::Direction(Direction::Down),
+            (QueuePart::Classes, Direction::Down) => Phase::Load(Direction::Up),
+        }
+    }
+}
+
+impl Queues {
+    fn fail(&mut self, (part, direction): (QueuePart, Direction), why: &str) {
+        (self.is_over, self.pending) = (true, None);
+        self.failures.push(format!("{}, {direction}: {why}", part.description()));
+    }
+
+    fn probe(&mut self, (part, direction): (QueuePart, Direction)) -> Option<&mut dyn QueueFillingProbe> {
+        fn of_probe<P: QueueFillingProbe>(probe: &mut Option<P>) -> Option<&mut dyn QueueFillingProbe> {
+            probe.as_mut().map(|probe| probe as &mut dyn QueueFillingProbe)
+        }
+        match part {
+            QueuePart::Marking => of_probe(&mut self.marking[direction as usize]),
+            QueuePart::Classes => of_probe(&mut self.classes[direction as usize]),
+        }
+    }
+}
+
+impl Measurement {
+    /// Reports what became of the train that [`next`](Self::next) requested.
+    pub fn ds_fields_delivered(&mut self, record: &DsFieldRecord) {
+        let Some(pending) = self.queues.pending.take() else { return };
+        if let Some(probe) = self.queues.probe(pending) {
+            probe.record_train(record);
+        }
+    }
+
+    /// Reports that it could not be sent or received, and why.
+    pub fn ds_fields_failed(&mut self, reason: impl Into<String>) {
+        if let Some(pending) = self.queues.pending {
+            self.queues.fail(pending, &reason.into());
+        }
+    }
+
+    /// The next train, or what follows.
+    pub(super) fn next_queue_train(
+        &mut self,
+        part: QueuePart,
+        direction: Direction,
+        now: Time,
+    ) -> (Phase, Option<Step>) {
+        let is_wanted = match part {
+            QueuePart::Marking => self.plan.path,
+            QueuePart::Classes => self.plan.queues,
+        };
+        if !is_wanted || !self.plan.directions.contains(direction) {
+            return (part.next_phase(direction), None);
+        }
+        if self.queues.end.is_none() {
+            self.queues.end = Some(now + part.max_time());
+            if let Err(why) = self.begin_queue_part(part, direction) {
+                self.queues.fail((part, direction), &why);
+            }
+        }
+        let queues = &mut self.queues;
+        // A train whose record has not come is given up.
+        let is_lost = queues.pending.take().is_some();
+        let is_late = queues.end.is_some_and(|end| now > end);
+        let is_over = queues.is_over || is_lost || is_late;
+        let next = queues.probe((part, direction)).filter(|_| !is_over).and_then(QueueFillingProbe::next_train);
+        let Some((wait, train)) = next else {
+            (queues.end, queues.is_over) = (None, false);
+            return (part.next_phase(direction), None);
+        };
+        queues.pending = Some((part, direction));
+        let timeout = self.session.round_trip + wait + TIMEOUT;
+        let request = DsFieldRequest { direction, wait, train, timeout };
+        (Phase::Queue(part, direction), Some(Step::SendDsFields(request)))
+    }
+
+    /// Without a probe where other parts of the report say why; the error says why not.
+    fn begin_queue_part(&mut self, part: QueuePart, direction: Direction) -> Result<(), String> {
+        if self.marking.failure.is_some() || self.path_facts.old_far_end.is_some() {
+            return Ok(());
+        }
+        let report = if direction == Direction::Up { &self.up } else { &self.down };
+        let rate = report.as_ref().and_then(serving_rate).ok_or("the rate of the narrow link is not known")?;
+        let (max_packet, seed, place) = (self.transport.max_packet(), self.plan.seed, direction as usize);
+        match part {
+            QueuePart::Marking => self.queues.marking[place] = Some(self.marking_probe(direction, rate)?),
+            QueuePart::Classes => {
+                let probe = QueueClassProbe::new(rate, max_packet, seed);
+                let max_duration_seconds = part.max_time().as_secs_f64();
+                self.events.push_back(Event::QueuesBegin {
+                    direction,
+                    max_bytes: probe.max_bytes(),
+                    max_duration_seconds,
+                });
+                self.queues.classes[place] = Some(probe);
+            }
+        }
+        Ok(())
+    }
+
+    fn marking_probe(&self, direction: Direction, rate: Rate) -> Result<MarkingProbe, String> {
+        let marks = self.marking.probes.as_ref().map(|probes| probes[direction as usize].ecn_reports());
+        let is_kept = |ecn: Ecn| {
+            let passes = |treatment| matches!(treatment, Treatment::Kept | Treatment::PartlyRemarked);
+            marks.iter().flatten().any(|mark| mark.value == ecn as u8 && passes(mark.treatment))
+        };
+        if !is_kept(Ecn::Ce) || ![Ecn::Ect0, Ecn::Ect1].into_iter().any(is_kept) {
+            return Err("CE, or ECT, does not arrive as it was sent".to_owned());
+        }
+        Ok(MarkingProbe::new(rate, self.transport.max_packet(), is_kept, self.plan.seed))
+    }
+
+    /// For the section on the path.
+    pub(super) fn observe_queues<'m>(&'m self, observation: PathObservation<'m>) -> PathObservation<'m> {
+        PathObservation {
+            queue_marking: self.queues.marking.each_ref().map(Option::as_ref),
+            queue_classes: self.queues.classes.each_ref().map(Option::as_ref),
+            no_queues: &self.queues.failures,
+            ..observation
+        }
+    }
+}
+
+/// The rate at which the narrow link serves packets, or else what it leaves.
+fn serving_rate(report: &DirectionReport) -> Option<Rate> {
+    let capacity = || report.capacity.as_ref()?.bottleneck_bits_per_second.map(|rate| rate.high);
+    let available = || report.available_bits_per_second.map(|rate| rate.high);
+    let rate = capacity().or_else(available).or(report.at_most_bits_per_second).or(report.at_least_bits_per_second);
+    rate.filter(|rate| *rate > Rate::ZERO)
+}
