@@ -35,6 +35,7 @@ mod monitor_remote_write;
 mod own_interface;
 mod path;
 mod privileges;
+mod queue_classes;
 mod queue_marking;
 mod security;
 mod serve_clients;

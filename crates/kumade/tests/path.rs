@@ -19,16 +19,16 @@ impl Drop for Ended {
 }
 
 /// A host that measures, a router, and a host that serves.
-struct RoutedPath {
-    hosts: VethHosts,
+pub(crate) struct RoutedPath {
+    pub(crate) hosts: VethHosts,
     _server: Ended,
 }
 
 /// Of the server.
-const ADDRESSES: [&str; 2] = ["10.80.2.2", "fd80:2::2"];
+pub(crate) const ADDRESSES: [&str; 2] = ["10.80.2.2", "fd80:2::2"];
 
 impl RoutedPath {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let hosts = VethHosts::new(1500).unwrap();
         let ends =
             [(&hosts.left, VethHosts::MIDDLE_INTERFACES[0], 1), (&hosts.right, VethHosts::MIDDLE_INTERFACES[1], 2)];

@@ -52,7 +52,7 @@ fn ect1_has_a_queue_of_its_own_behind_dualpi2_and_no_dscp_has() {
             for class in &found.classes {
                 match class.mark.as_str() {
                     "ECT(1)" => {
-                        assert_eq!(class.queue, ClassQueue::ServedFirst, "{name}: {class:?}");
+                        assert_eq!(class.queue, ClassQueue::WaitsLess, "{name}: {class:?}");
                         let served = class.served.unwrap();
                         assert!(served.packets > 3 * served.best_effort_packets, "{name}: {class:?}");
                     }

@@ -12,7 +12,7 @@ pub fn queues_cell(found: &QueueClassesReport) -> String {
         QueueCount::One => format!("one (by {} codepoints)", found.classes.len()),
         QueueCount::NotSure => "not sure".to_owned(),
         QueueCount::Several => {
-            let groups = [ClassQueue::ServedFirst, ClassQueue::ServedLater];
+            let groups = [ClassQueue::WaitsLess, ClassQueue::WaitsLonger];
             let listed = groups.map(|queue| (queue, names(queue))).into_iter().filter(|(_, names)| !names.is_empty());
             listed.map(|(queue, names)| format!("{names}: {queue}")).collect::<Vec<_>>().join("; ")
         }
@@ -24,7 +24,7 @@ pub fn queue_sentences(path: &PathReport) -> Vec<String> {
     let directions = [(Direction::Up, &path.up), (Direction::Down, &path.down)];
     let sentences = directions.into_iter().flat_map(|(direction, found)| {
         let classes = found.queue_classes.iter().flat_map(|found| &found.classes);
-        let others = classes.filter(|class| matches!(class.queue, ClassQueue::ServedFirst | ClassQueue::ServedLater));
+        let others = classes.filter(|class| matches!(class.queue, ClassQueue::WaitsLess | ClassQueue::WaitsLonger));
         others.map(move |class| format!("{direction}: {}.", class_text(class)))
     });
     sentences.collect()
@@ -72,15 +72,15 @@ mod tests {
     fn those_with_another_queue_are_listed_with_what_they_wait_and_get() {
         let served = ServedPackets { packets: 148, best_effort_packets: 2 };
         let classes = vec![
-            class("EF", ClassQueue::ServedFirst, Some(served)),
-            class("LE", ClassQueue::ServedLater, None),
+            class("EF", ClassQueue::WaitsLess, Some(served)),
+            class("LE", ClassQueue::WaitsLonger, None),
             class("AF41", ClassQueue::AsBestEffort, None),
         ];
         let mut found = QueueClassesReport { queues: QueueCount::Several, classes };
-        assert_eq!(queues_cell(&found), "EF: another queue, served first; LE: another queue, served later");
+        assert_eq!(queues_cell(&found), "EF: another queue, waits less; LE: another queue, waits longer");
         assert_eq!(
             class_text(&found.classes[0]),
-            "EF waits 300 µs where best effort waits 42 ms (another queue, served first; of 150 packets that were served while both \
+            "EF waits 300 µs where best effort waits 42 ms (another queue, waits less; of 150 packets that were served while both \
              waited, 148 had it)"
         );
         found.queues = QueueCount::One;

@@ -67,6 +67,7 @@ pub(crate) fn measurement_plan(
         load: None,
         path: false,
         trace: false,
+        queues: false,
         seed,
     }
 }

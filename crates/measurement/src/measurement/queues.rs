@@ -183,6 +183,8 @@ impl Measurement {
 fn serving_rate(report: &DirectionReport) -> Option<Rate> {
     let capacity = || report.capacity.as_ref()?.bottleneck_bits_per_second.map(|rate| rate.high);
     let available = || report.available_bits_per_second.map(|rate| rate.high);
-    let rate = capacity().or_else(available).or(report.at_most_bits_per_second).or(report.at_least_bits_per_second);
+    let fair_share = || report.fair_share_bits_per_second.map(|rate| rate.high);
+    let known = capacity().or_else(available).or_else(fair_share);
+    let rate = known.or(report.at_most_bits_per_second).or(report.at_least_bits_per_second);
     rate.filter(|rate| *rate > Rate::ZERO)
 }

@@ -161,7 +161,7 @@ impl QueueClassProbe {
     /// The codepoints that have another queue, as far as their waiting times tell, the last one first.
     fn others(&self) -> Vec<usize> {
         let is_other =
-            |class: &ClassTally| matches!(self.classify(class), ClassQueue::ServedFirst | ClassQueue::ServedLater);
+            |class: &ClassTally| matches!(self.classify(class), ClassQueue::WaitsLess | ClassQueue::WaitsLonger);
         let mut places: Vec<usize> = (0..self.classes.len()).filter(|place| is_other(&self.classes[*place])).collect();
         places.truncate(MAX_SHARE_TRAINS);
         places.reverse();
@@ -181,8 +181,8 @@ impl QueueClassProbe {
         let longer = differences.iter().filter(|difference| **difference > tolerance).count();
         match () {
             () if all < MIN_PAIRS => ClassQueue::NotSure,
-            () if sign_p_value(shorter, all) <= MAX_CHANCE => ClassQueue::ServedFirst,
-            () if sign_p_value(longer, all) <= MAX_CHANCE => ClassQueue::ServedLater,
+            () if sign_p_value(shorter, all) <= MAX_CHANCE => ClassQueue::WaitsLess,
+            () if sign_p_value(longer, all) <= MAX_CHANCE => ClassQueue::WaitsLonger,
             () if 2 * (shorter + longer) <= all => ClassQueue::AsBestEffort,
             () => ClassQueue::NotSure,
         }
@@ -196,7 +196,7 @@ impl QueueClassProbe {
         }
         let has = |wanted: ClassQueue| classes.iter().any(|class| class.queue == wanted);
         let queues = match () {
-            () if has(ClassQueue::ServedFirst) || has(ClassQueue::ServedLater) => QueueCount::Several,
+            () if has(ClassQueue::WaitsLess) || has(ClassQueue::WaitsLonger) => QueueCount::Several,
             () if has(ClassQueue::NotSure) => QueueCount::NotSure,
             () => QueueCount::One,
         };

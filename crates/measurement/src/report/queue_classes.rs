@@ -50,10 +50,11 @@ pub struct ClassQueueReport {
 pub enum ClassQueue {
     /// As long: nothing points to another queue.
     AsBestEffort,
-    /// Less, beyond chance: they have another queue.
-    ServedFirst,
+    /// Less, beyond chance: they have another queue. It need not have more of the link: a queue that is given little waits for little while
+    /// little is sent to it.
+    WaitsLess,
     /// Longer, beyond chance: they have another queue.
-    ServedLater,
+    WaitsLonger,
     /// Best effort hardly waited, too few arrived, or some wait otherwise and others do not.
     NotSure,
 }
@@ -71,8 +72,8 @@ impl fmt::Display for ClassQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ClassQueue::AsBestEffort => "as best effort",
-            ClassQueue::ServedFirst => "another queue, served first",
-            ClassQueue::ServedLater => "another queue, served later",
+            ClassQueue::WaitsLess => "another queue, waits less",
+            ClassQueue::WaitsLonger => "another queue, waits longer",
             ClassQueue::NotSure => "not sure",
         })
     }
