@@ -161,7 +161,7 @@ mod tests {
             assert!(covered(threshold, 6.0, some) >= 97, "{threshold}");
         }
         let ramp = |delay: f64| ((delay - 2.0) / 8.0).clamp(0.0, 1.0);
-        let found = covered(2.0, 4.0, ramp);
+        let found = covered(2.0, 5.5, ramp);
         assert!(found >= 95, "{found}");
     }
 
