@@ -19,7 +19,7 @@ use kumade_wire::{
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 
-const PREVIOUS_RECORDINGS: [&str; 8] = [
+const PREVIOUS_RECORDINGS: [&str; 10] = [
     include_str!("recorded/protocol-3-udp.txt"),
     include_str!("recorded/protocol-3-single.txt"),
     include_str!("recorded/protocol-4-udp.txt"),
@@ -28,6 +28,8 @@ const PREVIOUS_RECORDINGS: [&str; 8] = [
     include_str!("recorded/protocol-5-single.txt"),
     include_str!("recorded/protocol-6-udp.txt"),
     include_str!("recorded/protocol-6-single.txt"),
+    include_str!("recorded/protocol-7-udp.txt"),
+    include_str!("recorded/protocol-7-single.txt"),
 ];
 
 /// Who said it, and the bytes.
