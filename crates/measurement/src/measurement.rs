@@ -30,8 +30,10 @@ use kumade_estimate::{
 use kumade_probe_train::{Train, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
 use marking::Marking;
-use phase::{AvailablePhase, CapacityPhase, CapacityResult, FullnessPhase, InterpretedOutcome, Phase, PolicingPhase};
-use queues::{QueuePart, Queues};
+use phase::{
+    AvailablePhase, CapacityPhase, CapacityResult, FullnessPhase, InterpretedOutcome, Phase, PolicingPhase, QueuePart,
+};
+use queues::Queues;
 use std::collections::VecDeque;
 use std::mem;
 

@@ -1,6 +1,5 @@
 //! What is being measured, and what has been found by then.
 
-use super::queues::QueuePart;
 use crate::ecmp::EcmpProbe;
 use crate::interpretation::aggregation::AggregationCycle;
 use crate::interpretation::flow_queueing_test::{FlowQueueingTrain, ServiceOrder, ServiceOrderResult};
@@ -39,6 +38,15 @@ pub(super) enum Phase {
     /// It is being filled.
     Loading(Direction, Span),
     Finished,
+}
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum QueuePart {
+    /// Which packets are marked with CE.
+    Marking,
+    /// Which codepoints have queues of their own.
+    Classes,
 }
 
 pub(super) struct CapacityPhase {

@@ -1,7 +1,7 @@
 //! What the queue of the narrow link does to packets, once the rate of a direction is known: which it marks, and which wait elsewhere.
 
 use super::Measurement;
-use super::phase::Phase;
+use super::phase::{Phase, QueuePart};
 use crate::event::Event;
 use crate::path::{MarkingProbe, PathObservation, QueueClassProbe, QueueFillingProbe};
 use crate::report::{DirectionReport, Treatment};
@@ -13,14 +13,9 @@ use kumade_units::{Direction, Rate, Span, Time};
 /// Receive timeout, beyond a round trip and the time that the link takes for a train: for the queue of others.
 const TIMEOUT: Span = Span::from_millis(250);
 
-/// What is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum QueuePart {
-    /// Which packets are marked with CE.
-    Marking,
-    /// Which codepoints have queues of their own.
-    Classes,
-}
+/// Some packets in a row may have arrived faster than the link serves others: where nothing else is known of its rate, it is taken for half of
+/// that. A train that is twice as fast as the link fills its queue as well as one that is four times as fast, in more time.
+const ARRIVAL_PART: f64 = 0.5;
 
 /// How far it is.
 #[derive(Debug, Default)]
@@ -138,7 +133,8 @@ impl Measurement {
             return Ok(());
         }
         let report = if direction == Direction::Up { &self.up } else { &self.down };
-        let rate = report.as_ref().and_then(serving_rate).ok_or("the rate of the narrow link is not known")?;
+        let rate = report.as_ref().and_then(serving_rate);
+        let rate = rate.ok_or("the rate of the narrow link is not known")?;
         let (max_packet, seed, place) = (self.transport.max_packet(), self.plan.seed, direction as usize);
         match part {
             QueuePart::Marking => self.queues.marking[place] = Some(self.marking_probe(direction, rate)?),
@@ -185,6 +181,7 @@ fn serving_rate(report: &DirectionReport) -> Option<Rate> {
     let available = || report.available_bits_per_second.map(|rate| rate.high);
     let fair_share = || report.fair_share_bits_per_second.map(|rate| rate.high);
     let known = capacity().or_else(available).or_else(fair_share);
-    let rate = known.or(report.at_most_bits_per_second).or(report.at_least_bits_per_second);
+    let arrival = || report.fastest_arrival_bits_per_second.map(|rate| Rate::from_f64(rate.as_f64() * ARRIVAL_PART));
+    let rate = known.or(report.at_most_bits_per_second).or(report.at_least_bits_per_second).or_else(arrival);
     rate.filter(|rate| *rate > Rate::ZERO)
 }

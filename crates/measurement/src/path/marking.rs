@@ -227,3 +227,71 @@ fn classify_marking(l4s: &CodepointView, classic: &CodepointView) -> QueueMarkin
         _ => QueueMarkingKind::NotSure,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_probe_train::DsFieldArrival;
+
+    /// What a link of 50 Mbit/s makes of a train that marks a packet of this codepoint if it has waited this long.
+    fn served(train: &DsFieldTrain, marks: fn(Ecn, f64) -> bool) -> DsFieldRecord {
+        let (mut free, mut arrivals) = (Time::ZERO, Vec::new());
+        for (index, (packet, octet)) in (0..).zip(train.train.packets().zip(&train.ds_fields)) {
+            let sent = Time::ZERO + packet.offset;
+            let waited = (free - sent).max(Span::ZERO);
+            free = free.max(sent) + Rate::from_mbit(50).time_for(packet.size.into());
+            let is_marked = marks(Ecn::from_bits(*octet), waited.as_secs_f64() * 1e3);
+            let ds_field = Some(if is_marked { Ecn::Ce as u8 } else { *octet });
+            // The clocks differ.
+            arrivals.push(DsFieldArrival { index, received: Some(free + Span::from_secs(7)), ds_field });
+        }
+        let sent = (0..).zip(train.train.packets()).map(|(index, packet)| (index, Time::ZERO + packet.offset));
+        DsFieldRecord::new(train.ds_fields.len(), sent, &arrivals)
+    }
+
+    fn report(is_kept: fn(Ecn) -> bool, marks: fn(Ecn, f64) -> bool) -> QueueMarkingReport {
+        let mut probe = MarkingProbe::new(Rate::from_mbit(50), 1500, is_kept, 1);
+        while let Some((_, train)) = probe.next_train() {
+            assert_eq!(train.check(), Ok(()));
+            probe.record_train(&served(&train, marks));
+        }
+        probe.report().unwrap()
+    }
+
+    #[test]
+    fn queues_are_told_apart_by_which_codepoints_they_mark_and_when() {
+        let kind = |marks| report(|_| true, marks).kind;
+        assert_eq!(kind(|ecn, waited| ecn == Ecn::Ect1 && waited > 1.0), QueueMarkingKind::L4s);
+        assert_eq!(kind(|ecn, waited| ecn == Ecn::Ect1 && waited > 1.0 || ecn == Ecn::Ect0 && waited > 15.0), {
+            QueueMarkingKind::L4s
+        });
+        assert_eq!(kind(|ecn, waited| ecn != Ecn::NotEct && waited > 2.0), QueueMarkingKind::Shallow);
+        assert_eq!(kind(|ecn, waited| ecn != Ecn::NotEct && waited > 15.0), QueueMarkingKind::Classic);
+        assert_eq!(kind(|_, _| false), QueueMarkingKind::NoneSeen);
+        // Whatever the delay, or at a delay that is neither short nor long.
+        assert_eq!(kind(|ecn, _| ecn != Ecn::NotEct), QueueMarkingKind::NotSure);
+        assert_eq!(kind(|ecn, waited| ecn != Ecn::NotEct && waited > 5.0), QueueMarkingKind::NotSure);
+    }
+
+    #[test]
+    fn each_codepoint_is_reported_with_what_it_met_and_changed_ones_are_not_sent() {
+        let found = report(|ecn| ecn != Ecn::Ect0, |ecn, waited| ecn == Ecn::Ect1 && waited > 1.0);
+        let marks: Vec<_> =
+            found.codepoints.iter().map(|codepoint| (codepoint.mark.as_str(), codepoint.marked > 0)).collect();
+        assert_eq!(marks, [("ECT(1)", true), ("Not-ECT", false)]);
+        let from = found.codepoints[0].marked_from.unwrap();
+        assert!(from.low_seconds <= 0.001 && from.high_seconds >= 0.001 && from.high_seconds < 0.002, "{from:?}");
+        assert_eq!(from.packets_above, from.marked_above);
+        assert_eq!(found.kind, QueueMarkingKind::NotSure, "of ECT(0), nothing is known");
+        assert!(found.codepoints[1].max_queueing_delay_seconds.unwrap() > 0.03);
+    }
+
+    #[test]
+    fn nothing_is_said_of_trains_that_did_not_arrive() {
+        let mut probe = MarkingProbe::new(Rate::from_mbit(50), 1500, |_| true, 1);
+        while let Some((_, train)) = probe.next_train() {
+            probe.record_train(&DsFieldRecord::new(train.ds_fields.len(), [], &[]));
+        }
+        assert_eq!(probe.report(), None);
+    }
+}

@@ -259,3 +259,98 @@ fn sign_p_value(of_sign: usize, all: usize) -> f64 {
     let log_choose = |part: usize| (1..=part).map(|step| ((all - part + step) as f64 / step as f64).ln()).sum::<f64>();
     (of_sign..=all).map(|part| (log_choose(part) + log_half).exp()).sum::<f64>().min(1.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_probe_train::DsFieldArrival;
+    use rand::RngExt;
+    use std::collections::VecDeque;
+
+    const EF: u8 = 46 << 2;
+    const LE: u8 = 1 << 2;
+
+    /// What a link of 50 Mbit/s makes of a train that serves the queue of the lowest number first, with delays by chance of up to so much.
+    fn served(train: &DsFieldTrain, queue: fn(u8) -> usize, jitter: Span, seed: u64) -> DsFieldRecord {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let packets: Vec<_> = train.train.packets().collect();
+        let mut queues: [VecDeque<usize>; 3] = Default::default();
+        let (mut next, mut now, mut arrivals) = (0, Time::ZERO, Vec::new());
+        while arrivals.len() < packets.len() {
+            while next < packets.len() && Time::ZERO + packets[next].offset <= now {
+                queues[queue(train.ds_fields[next])].push_back(next);
+                next += 1;
+            }
+            let Some(index) = queues.iter_mut().find_map(VecDeque::pop_front) else {
+                now = Time::ZERO + packets[next].offset;
+                continue;
+            };
+            now += Rate::from_mbit(50).time_for(packets[index].size.into());
+            let late = Span::from_nanos(random.random_range(0..=jitter.as_nanos()));
+            let ds_field = Some(train.ds_fields[index]);
+            arrivals.push(DsFieldArrival { index: index as u32, received: Some(now + late), ds_field });
+        }
+        let sent = (0..).zip(&packets).map(|(index, packet)| (index, Time::ZERO + packet.offset));
+        DsFieldRecord::new(packets.len(), sent, &arrivals)
+    }
+
+    fn report(queue: fn(u8) -> usize, jitter: Span, seed: u64) -> QueueClassesReport {
+        let mut probe = QueueClassProbe::new(Rate::from_mbit(50), 1500, seed);
+        let mut bytes = 0;
+        while let Some((_, train)) = probe.next_train() {
+            assert_eq!(train.check(), Ok(()));
+            bytes += train.train.bytes();
+            probe.record_train(&served(&train, queue, jitter, seed));
+        }
+        assert!(bytes <= probe.max_bytes() && bytes < 8_000_000, "{bytes}");
+        probe.report().unwrap()
+    }
+
+    #[test]
+    fn what_is_served_first_or_last_is_told_with_what_it_gets() {
+        let queue = |octet| match octet {
+            EF => 0,
+            LE => 2,
+            _ => 1,
+        };
+        for seed in 0..10 {
+            let found = report(queue, Span::from_micros(50), seed);
+            assert_eq!(found.queues, QueueCount::Several);
+            for class in found.classes {
+                let expected = match class.mark.as_str() {
+                    "EF" => ClassQueue::WaitsLess,
+                    "LE" => ClassQueue::WaitsLonger,
+                    _ => ClassQueue::AsBestEffort,
+                };
+                assert_eq!(class.queue, expected, "{seed}: {class:?}");
+                match (class.mark.as_str(), class.served) {
+                    ("EF", Some(served)) => {
+                        assert!(served.packets >= 140 && served.best_effort_packets <= 20, "{served:?}")
+                    }
+                    ("LE", Some(served)) => {
+                        assert!(served.packets <= 20 && served.best_effort_packets >= 140, "{served:?}")
+                    }
+                    (_, served) => assert_eq!(served, None),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn delays_by_chance_are_no_queues() {
+        for jitter in [0, 50, 1000, 20_000] {
+            for seed in 0..20 {
+                let found = report(|_| 1, Span::from_micros(jitter), seed);
+                assert_ne!(found.queues, QueueCount::Several, "{jitter} {seed}: {found:?}");
+            }
+        }
+        assert_eq!(report(|_| 1, Span::from_micros(50), 1).queues, QueueCount::One);
+    }
+
+    #[test]
+    fn signs_have_the_probabilities_of_a_coin() {
+        assert!((sign_p_value(3, 3) - 0.125).abs() < 1e-12);
+        assert!((sign_p_value(0, 9) - 1.0).abs() < 1e-12);
+        assert!(sign_p_value(24, 24) < 1e-7 && sign_p_value(18, 24) > MAX_CHANCE);
+    }
+}
