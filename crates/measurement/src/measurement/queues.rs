@@ -161,7 +161,8 @@ impl Measurement {
         if !is_kept(Ecn::Ce) || ![Ecn::Ect0, Ecn::Ect1].into_iter().any(is_kept) {
             return Err("CE, or ECT, does not arrive as it was sent".to_owned());
         }
-        Ok(MarkingProbe::new(rate, self.transport.max_packet(), is_kept, self.plan.seed))
+        let least_delay = self.delays.min_delay(direction);
+        Ok(MarkingProbe::new(rate, self.transport.max_packet(), least_delay, is_kept, self.plan.seed))
     }
 
     /// For the section on the path.

@@ -5,7 +5,7 @@
 
 use super::fisher::{LossCount, loss_p_value};
 use super::marking_threshold::{DelaySample, MarkingThreshold, find_threshold};
-use super::overload::{OverloadPlan, QueueFillingProbe, one_way_delay};
+use super::overload::{LEAD_PACKETS, OverloadPlan, QueueFillingProbe, one_way_delay};
 use crate::report::{CodepointMarkingReport, MarkingThresholdReport, QueueMarkingKind, QueueMarkingReport};
 use kumade_packet::Ecn;
 use kumade_probe_train::{DsFieldPacket, DsFieldRecord, DsFieldTrain, Train};
@@ -20,6 +20,11 @@ const MAX_TRAINS: u32 = 2;
 const STAMP_ERROR: Span = Span::from_micros(50);
 /// … and how much faster one clock may run than the other, between two adjustments.
 const MAX_CLOCK_DRIFT: f64 = 100e-6;
+/// Where the least delay is longer by more than this and two packets' transmission than the least that was ever seen, other traffic keeps a queue,
+/// in which all packets wait.
+const MAX_UNQUEUED_EXCESS: Span = Span::from_micros(500);
+/// Likewise where more than this part of those packets come with CE that should find no queue.
+const MAX_MARKED_LEAD_PART: f64 = 0.5;
 /// Longer queueing delays are those of classic queues: the shortest target in use is CoDel's (RFC 8289), L4S's is a fifth of it.
 const MAX_SHALLOW_DELAY: Span = Span::from_millis(5);
 /// A queue that does not come to this says nothing: packets of no queue differ as much.
@@ -58,16 +63,24 @@ pub(crate) struct MarkingProbe {
     /// As [`CODEPOINTS`].
     tallies: [CodepointTally; 3],
     pending: Option<Ecn>,
+    /// The least delay of any packet in this direction, by both clocks.
+    least_delay: Option<Span>,
 }
 
 impl MarkingProbe {
     /// Of a direction whose narrow link serves packets at this rate, or leaves it, with packets of so many bytes at most, and codepoints that
-    /// arrive as they were sent.
-    pub(crate) fn new(rate: Rate, max_packet: u32, is_kept: impl Fn(Ecn) -> bool, seed: u64) -> Self {
+    /// arrive as they were sent. The least delay that was seen is by the same clocks.
+    pub(crate) fn new(
+        rate: Rate,
+        max_packet: u32,
+        least_delay: Option<Span>,
+        is_kept: impl Fn(Ecn) -> bool,
+        seed: u64,
+    ) -> Self {
         let mut order: Vec<Ecn> = CODEPOINTS.into_iter().filter(|ecn| is_kept(*ecn)).collect();
         order.shuffle(&mut Pcg64Mcg::seed_from_u64(seed));
         let plan = OverloadPlan::new(rate, max_packet);
-        MarkingProbe { plan, order, tallies: Default::default(), pending: None }
+        MarkingProbe { plan, order, tallies: Default::default(), pending: None, least_delay }
     }
 
     fn is_wanted(&self, round: u32, ecn: Ecn) -> bool {
@@ -83,10 +96,29 @@ impl MarkingProbe {
         // Queues differ in whether a packet's own transmission counts.
         let error =
             STAMP_ERROR + self.plan.transmission + Span::from_secs_f64((last - first).as_secs_f64() * MAX_CLOCK_DRIFT);
-        let views = [0, 1, 2].map(|place| CodepointView::new(&self.tallies[place], least, error));
+        let unqueued = MAX_UNQUEUED_EXCESS + self.plan.transmission * 2;
+        let standing = self.least_delay.map_or(Span::ZERO, |seen| (least - seen - unqueued).max(Span::ZERO));
+        let views = [0, 1, 2].map(|place| CodepointView::new(&self.tallies[place], least, [error, error + standing]));
         let looked_at = CODEPOINTS.iter().zip(&views).filter(|(ecn, _)| self.order.contains(*ecn));
         let codepoints = looked_at.map(|(ecn, view)| view.report(*ecn)).collect();
-        Some(QueueMarkingReport { kind: classify_marking(&views[0], &views[1]), codepoints })
+        let kind = match self.is_lead_marked() {
+            true => QueueMarkingKind::NotSure,
+            false => classify_marking(&views[0], &views[1]),
+        };
+        Some(QueueMarkingReport { kind, codepoints })
+    }
+}
+
+impl MarkingProbe {
+    /// Whether packets that should find no queue were marked.
+    fn is_lead_marked(&self) -> bool {
+        let capable = CODEPOINTS.iter().zip(&self.tallies).filter(|(ecn, _)| **ecn != Ecn::NotEct);
+        let mut trains = capable.flat_map(|(_, tally)| &tally.arrived);
+        trains.any(|train| {
+            let lead = &train[..train.len().min(LEAD_PACKETS as usize)];
+            let marked = lead.iter().filter(|packet| packet.ecn == Ecn::Ce).count();
+            marked as f64 > lead.len() as f64 * MAX_MARKED_LEAD_PART
+        })
     }
 }
 
@@ -136,8 +168,8 @@ struct CodepointView {
 }
 
 impl CodepointView {
-    /// Delays are counted from `least`, up to an error.
-    fn new(tally: &CodepointTally, least: Span, error: Span) -> Self {
+    /// Delays are counted from `least`, up to errors down and up.
+    fn new(tally: &CodepointTally, least: Span, errors: [Span; 2]) -> Self {
         let sample =
             |packet: &ArrivedPacket| DelaySample { delay: packet.delay - least, is_marked: packet.ecn == Ecn::Ce };
         let trains: Vec<Vec<DelaySample>> =
@@ -153,8 +185,8 @@ impl CodepointView {
             })
         });
         let threshold = threshold.map(|found| MarkingThreshold {
-            low: (found.low - error).max(Span::ZERO),
-            high: found.high + error,
+            low: (found.low - errors[0]).max(Span::ZERO),
+            high: found.high + errors[1],
             ..found
         });
         CodepointView { sent: tally.sent, samples, marked: tally.marked(), threshold }
@@ -250,7 +282,7 @@ mod tests {
     }
 
     fn report(is_kept: fn(Ecn) -> bool, marks: fn(Ecn, f64) -> bool) -> QueueMarkingReport {
-        let mut probe = MarkingProbe::new(Rate::from_mbit(50), 1500, is_kept, 1);
+        let mut probe = MarkingProbe::new(Rate::from_mbit(50), 1500, None, is_kept, 1);
         while let Some((_, train)) = probe.next_train() {
             assert_eq!(train.check(), Ok(()));
             probe.record_train(&served(&train, marks));
@@ -286,9 +318,23 @@ mod tests {
         assert!(found.codepoints[1].max_queueing_delay_seconds.unwrap() > 0.03);
     }
 
+    /// Of 6 ms, from which all packets would be marked that others make wait.
+    #[test]
+    fn a_queue_that_others_keep_is_no_short_threshold() {
+        let least_seen = Span::from_secs(7) - Span::from_millis(6);
+        let mut probe = MarkingProbe::new(Rate::from_mbit(50), 1500, Some(least_seen), |_| true, 1);
+        while let Some((_, train)) = probe.next_train() {
+            probe.record_train(&served(&train, |ecn, waited| ecn != Ecn::NotEct && waited > 1.0));
+        }
+        let found = probe.report().unwrap();
+        assert_eq!(found.kind, QueueMarkingKind::NotSure, "{found:?}");
+        let from = found.codepoints[0].marked_from.unwrap();
+        assert!(from.high_seconds > 0.006, "{from:?}");
+    }
+
     #[test]
     fn nothing_is_said_of_trains_that_did_not_arrive() {
-        let mut probe = MarkingProbe::new(Rate::from_mbit(50), 1500, |_| true, 1);
+        let mut probe = MarkingProbe::new(Rate::from_mbit(50), 1500, None, |_| true, 1);
         while let Some((_, train)) = probe.next_train() {
             probe.record_train(&DsFieldRecord::new(train.ds_fields.len(), [], &[]));
         }

@@ -17,7 +17,7 @@ const MAX_TRANSMISSION: Span = Span::from_micros(250);
 const MIN_PACKET_BYTES: u32 = 200;
 const MAX_PACKET_BYTES: u32 = 1500;
 /// Packets that are to find no queue, …
-const LEAD_PACKETS: u32 = 8;
+pub(super) const LEAD_PACKETS: u32 = 8;
 /// … so far apart at least, and as long as the link takes for as many as this.
 const MIN_LEAD_INTERVAL: Span = Span::from_millis(1);
 const LEAD_TRANSMISSIONS: i64 = 4;
