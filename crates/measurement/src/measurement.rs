@@ -7,6 +7,7 @@ mod marking;
 mod next_hops;
 mod path;
 mod phase;
+mod queue_probing;
 mod queues;
 
 use crate::delay::{self, DelaySamples};
@@ -33,7 +34,7 @@ use marking::Marking;
 use phase::{
     AvailablePhase, CapacityPhase, CapacityResult, FullnessPhase, InterpretedOutcome, Phase, PolicingPhase, QueuePart,
 };
-use queues::Queues;
+use queue_probing::Queues;
 use std::collections::VecDeque;
 use std::mem;
 

@@ -17,64 +17,6 @@ const TIMEOUT: Span = Span::from_millis(250);
 /// that. A train that is twice as fast as the link fills its queue as well as one that is four times as fast, in more time.
 const ARRIVAL_PART: f64 = 0.5;
 
-/// How far it is.
-#[derive(Debug, Default)]
-pub(super) struct Queues {
-    /// Of the directions that were looked at.
-    marking: [Option<MarkingProbe>; 2],
-    classes: [Option<QueueClassProbe>; 2],
-    /// Why others were not, or not to the end.
-    failures: Vec<String>,
-    /// No train of this part and direction begins after this; none before the first.
-    end: Option<Time>,
-    /// What the train is for that was requested, until its record arrives.
-    pending: Option<(QueuePart, Direction)>,
-    /// Whether nothing more is to be sent in this part and direction.
-    is_over: bool,
-}
-
-impl QueuePart {
-    fn max_time(self) -> Span {
-        match self {
-            QueuePart::Marking => Span::from_secs(2),
-            QueuePart::Classes => Span::from_secs(10),
-        }
-    }
-
-    fn description(self) -> &'static str {
-        match self {
-            QueuePart::Marking => "which packets a queue marks",
-            QueuePart::Classes => "queues by DSCP",
-        }
-    }
-
-    /// What follows.
-    fn next_phase(self, direction: Direction) -> Phase {
-        match (self, direction) {
-            (QueuePart::Marking, _) => Phase::Queue(QueuePart::Classes, direction),
-            (QueuePart::Classes, Direction::Up) => Phase::Direction(Direction::Down),
-            (QueuePart::Classes, Direction::Down) => Phase::Load(Direction::Up),
-        }
-    }
-}
-
-impl Queues {
-    fn fail(&mut self, (part, direction): (QueuePart, Direction), why: &str) {
-        (self.is_over, self.pending) = (true, None);
-        self.failures.push(format!("{}, {direction}: {why}", part.description()));
-    }
-
-    fn probe(&mut self, (part, direction): (QueuePart, Direction)) -> Option<&mut dyn QueueFillingProbe> {
-        fn of_probe<P: QueueFillingProbe>(probe: &mut Option<P>) -> Option<&mut dyn QueueFillingProbe> {
-            probe.as_mut().map(|probe| probe as &mut dyn QueueFillingProbe)
-        }
-        match part {
-            QueuePart::Marking => of_probe(&mut self.marking[direction as usize]),
-            QueuePart::Classes => of_probe(&mut self.classes[direction as usize]),
-        }
-    }
-}
-
 impl Measurement {
     /// Reports what became of the train that [`next`](Self::next) requested.
     pub fn ds_fields_delivered(&mut self, record: &DsFieldRecord) {
