@@ -24,7 +24,7 @@ const MAX_CLOCK_DRIFT: f64 = 100e-6;
 /// in which all packets wait.
 const MAX_UNQUEUED_EXCESS: Span = Span::from_micros(500);
 /// Likewise where more than this part of those packets come with CE that should find no queue.
-const MAX_MARKED_LEAD_PART: f64 = 0.5;
+const MAX_MARKED_LEAD_PART: f64 = 0.75;
 /// Longer queueing delays are those of classic queues: the shortest target in use is CoDel's (RFC 8289), L4S's is a fifth of it.
 const MAX_SHALLOW_DELAY: Span = Span::from_millis(5);
 /// A queue that does not come to this says nothing: packets of no queue differ as much.
@@ -113,12 +113,10 @@ impl MarkingProbe {
     /// Whether packets that should find no queue were marked.
     fn is_lead_marked(&self) -> bool {
         let capable = CODEPOINTS.iter().zip(&self.tallies).filter(|(ecn, _)| **ecn != Ecn::NotEct);
-        let mut trains = capable.flat_map(|(_, tally)| &tally.arrived);
-        trains.any(|train| {
-            let lead = &train[..train.len().min(LEAD_PACKETS as usize)];
-            let marked = lead.iter().filter(|packet| packet.ecn == Ecn::Ce).count();
-            marked as f64 > lead.len() as f64 * MAX_MARKED_LEAD_PART
-        })
+        let trains = capable.flat_map(|(_, tally)| &tally.arrived);
+        let lead: Vec<_> = trains.flat_map(|train| train.iter().take(LEAD_PACKETS as usize)).collect();
+        let marked = lead.iter().filter(|packet| packet.ecn == Ecn::Ce).count();
+        marked as f64 > lead.len() as f64 * MAX_MARKED_LEAD_PART
     }
 }
 
