@@ -2,6 +2,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
+#[allow(dead_code, reason = "each target uses its own check")]
 #[path = "../../crates/packet/tests/checks/mod.rs"]
 mod checks;
 

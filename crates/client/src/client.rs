@@ -3,6 +3,7 @@
 use crate::cancel::StopCondition;
 use crate::clocks;
 use crate::config::MeasureConfig;
+use crate::ds_fields::exchange_ds_fields;
 use crate::error::Error;
 use crate::exchange::exchange_train;
 use crate::host_claim::Claimed;
@@ -149,6 +150,14 @@ impl MeasurementDriver<'_> {
                     match path::exchange_marks(&mut self.peer, probes, self.trains, &request)? {
                         Ok(record) => measurement.marks_delivered(&record),
                         Err(reason) => measurement.marks_failed(reason),
+                    }
+                }
+                Step::SendDsFields(request) => {
+                    self.limit.sleep_until(clock::monotonic() + request.wait.min(MAX_TRAIN_DELAY))?;
+                    self.trains += 1;
+                    match exchange_ds_fields(&mut self.peer, self.probes.as_mut(), self.trains, &request)? {
+                        Ok(record) => measurement.ds_fields_delivered(&record),
+                        Err(reason) => measurement.ds_fields_failed(reason),
                     }
                 }
                 Step::Trace(trace) => {

@@ -92,7 +92,7 @@ fn send_upstream(
 }
 
 /// How long after an announcement the train may begin, where trains have arrived at this rate at most.
-fn announcement_delay(announcement: &ClientMessage, fastest: Option<Rate>) -> Span {
+pub(crate) fn announcement_delay(announcement: &ClientMessage, fastest: Option<Rate>) -> Span {
     let mut frame = Vec::new();
     // One that is too long has been refused before.
     let _ = kumade_wire::encode(announcement, &mut frame);

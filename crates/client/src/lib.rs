@@ -43,6 +43,7 @@ mod cancel;
 mod client;
 mod clocks;
 mod config;
+mod ds_fields;
 mod error;
 mod exchange;
 mod family;

@@ -231,7 +231,7 @@ fn receive_downstream(
 }
 
 /// Why the server could not carry train `number`, where its answer is that.
-fn failure_reason(peer: &ServerConnection, number: u32, answer: &ServerMessage) -> Result<String, Error> {
+pub(crate) fn failure_reason(peer: &ServerConnection, number: u32, answer: &ServerMessage) -> Result<String, Error> {
     match answer {
         ServerMessage::Failed { number: n, reason } if *n == number => Ok(peer.printable(reason)),
         _ => Err(peer.protocol_violation(OPERATION)),

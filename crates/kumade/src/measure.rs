@@ -4,10 +4,12 @@ mod cells;
 mod check;
 mod csv;
 mod hints;
+mod marking_cells;
 mod path_lines;
 mod port_lines;
 mod progress;
 mod prometheus;
+mod queue_class_cells;
 mod result_sentence;
 mod show;
 mod summary;
@@ -51,7 +53,7 @@ pub struct MeasureArgs {
         value_name = "HOST[:PORT]",
         conflicts_with_all = [
             "target", "direction", "transport", "method", "connections", "budget_bytes", "budget_time", "no_capacity",
-            "deadline", "load", "path", "trace", "ports", "idle_timeouts",
+            "deadline", "load", "path", "trace", "queues", "ports", "idle_timeouts",
         ]
     )]
     stamp: Option<Target>,
@@ -121,6 +123,11 @@ pub struct MeasureArgs {
     /// small packets, and takes up to 10 s
     #[arg(long)]
     trace: bool,
+    /// As --path, and see whether the path has queues of its own for some DSCPs, or for ECT(1): how long packets with them wait beside best
+    /// effort, and what share they get. Fills the path for moments of up to a second, with up to 8 MB in each direction, in up to 10 s each.
+    /// Others on the path notice
+    #[arg(long)]
+    queues: bool,
     /// At the end, try these ports of the server, such as 53,443,5060-5070, by UDP and TCP: which pass there and back, and what becomes of
     /// packets to the others. The server must allow it (`kumade serve --ports`). Up to 128 ports; each 16 take some 1 to 20 s
     #[arg(long, value_name = "PORTS", value_parser = parse_ports)]
@@ -306,8 +313,9 @@ impl MeasureArgs {
         config.plan.budget = RequestedBudget { bytes: self.budget_bytes, time: self.budget_time };
         config.plan.capacity = !self.no_capacity;
         config.plan.load = self.load;
-        config.plan.path = self.path || self.trace;
+        config.plan.path = self.path || self.trace || self.queues;
         config.plan.trace = self.trace;
+        config.plan.queues = self.queues;
         config.plan.ports = self.ports.as_ref().map(PortRanges::ports).unwrap_or_default();
         config.plan.idle_timeouts = self.idle_timeouts;
         config.binding = self.binding();

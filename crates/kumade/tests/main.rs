@@ -36,6 +36,8 @@ mod own_interface;
 mod path;
 mod ports;
 mod privileges;
+mod queue_classes;
+mod queue_marking;
 mod security;
 mod serve_clients;
 mod server;

@@ -28,7 +28,7 @@ pub(crate) struct RoutedPath {
 pub(crate) const ADDRESSES: [&str; 2] = ["10.80.2.2", "fd80:2::2"];
 
 impl RoutedPath {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with_server(&[])
     }
 

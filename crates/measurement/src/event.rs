@@ -70,6 +70,15 @@ pub enum Event {
         /// It takes no longer.
         max_duration_seconds: f64,
     },
+    /// The path is filled for moments, to look at its queues.
+    QueuesBegin {
+        /// In which direction.
+        direction: Direction,
+        /// No more bytes are sent than that.
+        max_bytes: u64,
+        /// It takes no longer.
+        max_duration_seconds: f64,
+    },
     /// Ports are tried.
     PortsBegin {
         /// How many, by UDP and by TCP.

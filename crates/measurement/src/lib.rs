@@ -17,7 +17,11 @@
 //! [`ports_tried`](Measurement::ports_tried) or [`ports_failed`](Measurement::ports_failed). On [`Step::IdleFlows`], which only one with
 //! [`idle_timeouts`](MeasurementPlan::idle_timeouts) leads to, leave flows idle and pass what became of them to
 //! [`flows_idled`](Measurement::flows_idled) or [`flows_failed`](Measurement::flows_failed).
-//! [`Step::Progress`] is an event for the user. Then call `next` again, until it returns [`Step::Done`] or [`Step::Failed`]. The state machine reads no
+//! On [`Step::SendDsFields`], which only one with [`path`](MeasurementPlan::path) or
+//! [`queues`](MeasurementPlan::queues) leads to, send that train and pass what became of it to
+//! [`ds_fields_delivered`](Measurement::ds_fields_delivered) or [`ds_fields_failed`](Measurement::ds_fields_failed).
+//! [`Step::Progress`] is an event
+//! for the user. Then call `next` again, until it returns [`Step::Done`] or [`Step::Failed`]. The state machine reads no
 //! clock: `now` comes from the caller, and time stamps are in the records.
 //!
 //! [`report`] has the result, the document `kumade.measure/1`.
@@ -54,7 +58,7 @@ pub use plan::{Coalescing, Directions, MeasurementPlan, Session, TransportChoice
 pub use proxy_detection::{TcpConnectionInfo, detect_proxy};
 pub use report::Report;
 pub use series::{Cost, DeliveredTrain, TrainSeries};
-pub use step::{Failure, MarkRequest, OpenRequest, Opened, Purpose, SendRequest, Step};
+pub use step::{DsFieldRequest, Failure, MarkRequest, OpenRequest, Opened, Purpose, SendRequest, Step};
 
 /// Its example is a test.
 #[cfg(doctest)]

@@ -9,6 +9,8 @@ mod path;
 mod phase;
 mod port_probing;
 mod ports;
+mod queue_probing;
+mod queues;
 
 use crate::delay::{self, DelaySamples};
 use crate::ecmp::{EcmpLinks, EcmpProbe, EcmpProbeResult, EcmpTrainLayout};
@@ -31,8 +33,11 @@ use kumade_estimate::{
 use kumade_probe_train::{Train, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
 use marking::Marking;
-use phase::{AvailablePhase, CapacityPhase, CapacityResult, FullnessPhase, InterpretedOutcome, Phase, PolicingPhase};
+use phase::{
+    AvailablePhase, CapacityPhase, CapacityResult, FullnessPhase, InterpretedOutcome, Phase, PolicingPhase, QueuePart,
+};
 use port_probing::{IdleFlowSearch, PortProbing};
+use queue_probing::Queues;
 use std::collections::VecDeque;
 use std::mem;
 
@@ -74,6 +79,8 @@ pub struct Measurement {
     path_facts: PathFacts,
     /// Marked packets, and what became of them.
     marking: Marking,
+    /// Trains that fill the queue of the narrow link, and what became of their packets.
+    queues: Queues,
     /// The routers on the way up, and what they answered.
     hop_tracing: HopTracing,
     /// Ports that are tried.
@@ -109,6 +116,7 @@ impl Measurement {
             events: VecDeque::new(),
             path_facts: PathFacts::default(),
             marking: Marking::default(),
+            queues: Queues::default(),
             hop_tracing: HopTracing::default(),
             port_probing: PortProbing::default(),
             idle_flows: IdleFlowSearch::default(),
@@ -332,6 +340,7 @@ impl Measurement {
             Phase::FlowQueueing(phase) => self.next_flow_queueing(phase, now),
             Phase::Utilization(phase) => self.next_utilization(phase, now),
             Phase::VaryingLink(phase) => self.next_varying_link(phase, now),
+            Phase::Queue(part, direction) => self.next_queue_train(part, direction, now),
             Phase::Load(direction) => self.next_load(direction),
             // The driver has not reported what came of it.
             Phase::Loading(direction, _) => (phase_after_load(direction), None),
@@ -608,10 +617,7 @@ impl Measurement {
 
 /// What follows a direction.
 fn phase_after(direction: Direction) -> Phase {
-    match direction {
-        Direction::Up => Phase::Direction(Direction::Down),
-        Direction::Down => Phase::Load(Direction::Up),
-    }
+    Phase::Queue(QueuePart::Marking, direction)
 }
 
 /// What follows the filling of the path in a direction.

@@ -28,6 +28,8 @@ pub struct MeasurementPlan {
     pub path: bool,
     /// Whether to have the routers on the way up answer as well, which takes up to ten seconds.
     pub trace: bool,
+    /// Whether to fill the path for moments, to see whether it has queues of its own for some DSCPs, or for ECT(1).
+    pub queues: bool,
     /// Ports of the far end that are tried by UDP and TCP at the end; empty for none.
     pub ports: Vec<u16>,
     /// Whether to look, at the end, after which time flows that are idle are forgotten, and up to which; none for not at all.
@@ -55,6 +57,7 @@ impl Default for MeasurementPlan {
             load: None,
             path: false,
             trace: false,
+            queues: false,
             ports: Vec::new(),
             idle_timeouts: None,
             seed: 0,

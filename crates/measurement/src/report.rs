@@ -15,6 +15,8 @@ mod load_balancing;
 mod packets;
 mod path;
 mod ports;
+mod queue_classes;
+mod queue_marking;
 mod schema;
 mod stream;
 mod warning;
@@ -42,5 +44,7 @@ pub use path::{
     SynProbeOutcome, SynProbeReport, SynReport, TcpPathReport, TraceReport, Treatment,
 };
 pub use ports::{PortOutcome, PortReport, PortsReport};
+pub use queue_classes::{ClassQueue, ClassQueueReport, QueueClassesReport, QueueCount, ServedPackets};
+pub use queue_marking::{CodepointMarkingReport, MarkingThresholdReport, QueueMarkingKind, QueueMarkingReport};
 pub use stream::StreamLine;
 pub use warning::{LoadReason, ProxySign, Warning};

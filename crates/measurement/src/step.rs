@@ -2,7 +2,7 @@ use crate::event::Event;
 use crate::load::LoadRequest;
 use crate::path::{IdleRound, PortRound};
 use crate::report::{Report, Warning};
-use kumade_probe_train::{HopTrace, MarkedTrain, Train, Transport};
+use kumade_probe_train::{DsFieldTrain, HopTrace, MarkedTrain, Train, Transport};
 use kumade_units::{Direction, Span};
 
 /// What the driver of a measurement has to do next.
@@ -19,6 +19,9 @@ pub enum Step {
     /// Send these marked packets by UDP, then call [`marks_delivered`](crate::Measurement::marks_delivered) or
     /// [`marks_failed`](crate::Measurement::marks_failed).
     Mark(MarkRequest),
+    /// Send this train by UDP, whose packets have a DSCP and ECN codepoint each, then call
+    /// [`ds_fields_delivered`](crate::Measurement::ds_fields_delivered) or [`ds_fields_failed`](crate::Measurement::ds_fields_failed).
+    SendDsFields(DsFieldRequest),
     /// Send these packets by UDP, which end on the way up, then call [`hops_traced`](crate::Measurement::hops_traced) or
     /// [`hops_not_traced`](crate::Measurement::hops_not_traced).
     Trace(HopTrace),
@@ -89,6 +92,19 @@ pub struct MarkRequest {
     /// The packets.
     pub train: MarkedTrain,
     /// Receive timeout, from the planned end.
+    pub timeout: Span,
+}
+
+/// A train to be sent whose packets have a DSCP and ECN codepoint each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DsFieldRequest {
+    /// Its direction.
+    pub direction: Direction,
+    /// How long to wait before it is sent, from the call that returned this request.
+    pub wait: Span,
+    /// The train.
+    pub train: DsFieldTrain,
+    /// Receive timeout, from its planned end.
     pub timeout: Span,
 }
 

@@ -1,14 +1,14 @@
 //! The state machine over a simulated path: what it requests, in which order, and how it handles the results.
 
-use kumade_measurement::report::{DirectionReport, EcnGrade, LoadReason, Warning};
+use kumade_measurement::report::{DirectionReport, EcnGrade, LoadReason, QueueCount, QueueMarkingKind, Warning};
 use kumade_measurement::{
-    Clocks, Coalescing, DeliveredTrain, Directions, Event, Failure, LoadRecord, LoadRequest, MarkRequest, Measurement,
-    MeasurementPlan, OpenRequest, Opened, Purpose, Report, RequestedBudget, SendRequest, Session, Step,
-    TransportChoice, UdpFacts,
+    Clocks, Coalescing, DeliveredTrain, Directions, DsFieldRequest, Event, Failure, LoadRecord, LoadRequest,
+    MarkRequest, Measurement, MeasurementPlan, OpenRequest, Opened, Purpose, Report, RequestedBudget, SendRequest,
+    Session, Step, TransportChoice, UdpFacts,
 };
 use kumade_probe_train::{
-    HopAnswer, HopTrace, HopTraceRecord, Mark, MarkedArrival, MarkedRecord, MarkedTrain, PacketRecord, Train,
-    TrainRecord, Transport,
+    DsFieldArrival, DsFieldRecord, HopAnswer, HopTrace, HopTraceRecord, Mark, MarkedArrival, MarkedRecord, MarkedTrain,
+    PacketRecord, Train, TrainRecord, Transport,
 };
 use kumade_units::{Direction, Rate, Span, Time};
 
@@ -37,6 +37,8 @@ struct Path {
     /// On the way up, if the far end tells; each quotes what was sent.
     routers: Option<u8>,
     traced: Vec<HopTrace>,
+    /// Trains with a DSCP and ECN codepoint of each packet.
+    queues_filled: Vec<DsFieldRequest>,
     events: Vec<Event>,
 }
 
@@ -96,6 +98,7 @@ impl Path {
             marked: vec![],
             routers: None,
             traced: vec![],
+            queues_filled: vec![],
             events: vec![],
         }
     }
@@ -140,6 +143,14 @@ impl Path {
                     }
                     self.marked.push(request);
                 }
+                Step::SendDsFields(request) => {
+                    self.now += request.wait;
+                    match self.udp_stays_open {
+                        true => measurement.ds_fields_delivered(&self.fill_queue(&request)),
+                        false => measurement.ds_fields_failed("the server has lost it"),
+                    }
+                    self.queues_filled.push(request);
+                }
                 Step::Trace(trace) => {
                     self.now += DELAY;
                     match self.udp_stays_open {
@@ -155,6 +166,21 @@ impl Path {
                 Step::Failed(failure) => return Err(failure),
             }
         }
+    }
+
+    /// What a link with one queue makes of a train, which marks nothing.
+    fn fill_queue(&mut self, request: &DsFieldRequest) -> DsFieldRecord {
+        let start = self.now;
+        let planned = || request.train.train.packets().map(|packet| (start + packet.offset, packet.size));
+        let mut free = start;
+        let mut arrivals = Vec::new();
+        for (index, ((sent, size), octet)) in (0..).zip(planned().zip(&request.train.ds_fields)) {
+            free = free.max(sent) + self.rate.time_for(size.into());
+            arrivals.push(DsFieldArrival { index, received: Some(free + DELAY), ds_field: Some(*octet) });
+        }
+        self.now = free + DELAY * 2;
+        let sent = (0..).zip(planned()).map(|(index, (sent, _))| (index, sent));
+        DsFieldRecord::new(request.train.ds_fields.len(), sent, &arrivals)
     }
 
     fn open(&self, connections: u32) -> Opened {
@@ -479,6 +505,37 @@ fn routers_are_asked_after_the_marked_packets_on_request_alone() {
         let not_known = report.path.unwrap().not_known;
         assert!(not_known.iter().any(|text| text.starts_with("the routers' own answers: ")), "{not_known:?}");
     }
+}
+
+#[test]
+fn queues_are_filled_once_their_direction_is_measured_and_on_request_alone() {
+    let mut path = Path::new();
+    let report = path.measure(MeasurementPlan { path: true, ..MeasurementPlan::default() }).unwrap().path.unwrap();
+    let directions: Vec<_> = path.queues_filled.iter().map(|request| request.direction).collect();
+    assert_eq!(directions, [[Direction::Up; 3], [Direction::Down; 3]].concat(), "once for each codepoint");
+    for found in [&report.up, &report.down] {
+        assert_eq!(found.queue_marking.as_ref().map(|found| found.kind), Some(QueueMarkingKind::NoneSeen));
+        assert!(found.queue_classes.is_none());
+    }
+
+    let mut path = Path::new();
+    let plan = MeasurementPlan { path: true, queues: true, directions: Directions::Up, ..MeasurementPlan::default() };
+    let report = path.measure(plan).unwrap().path.unwrap();
+    assert_eq!(report.up.queue_classes.map(|found| found.queues), Some(QueueCount::One));
+    assert!(report.down.queue_marking.is_none() && report.down.queue_classes.is_none());
+    let classes = &path.queues_filled[3..];
+    let bytes: u64 = classes.iter().map(|request| request.train.train.bytes()).sum();
+    let begins =
+        path.events.iter().filter(|event| matches!(event, Event::QueuesBegin { max_bytes, .. } if bytes <= *max_bytes));
+    assert_eq!((classes.len(), begins.count()), (3, 1));
+
+    let mut path = Path::new();
+    path.measure(MeasurementPlan::default()).unwrap();
+    assert!(path.queues_filled.is_empty());
+    // Where they cannot be sent, the measurement goes on.
+    let mut path = Path { udp_stays_open: false, ..Path::new() };
+    let plan = MeasurementPlan { path: true, queues: true, ..MeasurementPlan::default() };
+    assert!(path.measure(plan).unwrap().has_result());
 }
 
 #[test]

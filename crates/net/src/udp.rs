@@ -2,18 +2,18 @@
 
 mod batch;
 mod burst;
+mod datagrams;
 mod icmp_errors;
 mod marked;
 mod receive;
 mod send;
-mod stamped;
 
 pub use batch::{BatchSocket, SendRefusal};
 pub use burst::{SentBurst, send_burst};
+pub use datagrams::{DatagramArrival, DatagramReceiver};
 pub use icmp_errors::{IcmpError, next_icmp_error, report_icmp_errors};
-pub use marked::{MarkedReceiver, hop_limit, report_marks, send_marked};
+pub use marked::{hop_limit, report_marks, send_marked};
 pub use receive::{BatchReceiver, ReceivedDatagrams};
-pub use stamped::StampedReceiver;
 
 use crate::option::{Ipv4MtuDiscover, Ipv6Mtu, Ipv6MtuDiscover};
 use nix::libc;

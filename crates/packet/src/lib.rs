@@ -11,6 +11,7 @@
 //! - [`reject`], [`prohibit`] and [`reset_both`] build the replies of a firewall, [`packet_too_big`] that of a tunnel. Only they
 //!   allocate.
 //! - [`QuotedUdp`] is what an ICMP error quotes of a UDP packet.
+//! - [`SavedSyn`] is what a kernel keeps of a SYN that it has received.
 //! - [`offload`] completes what a sender left to its network card.
 //!
 //! **Limits.** Jumbograms are not supported. Extension headers are followed as far as `etherparse` does; a malformed one
@@ -33,6 +34,7 @@ mod reply;
 mod rewrite;
 #[cfg(test)]
 mod samples;
+mod saved_syn;
 mod selector;
 mod stream_data;
 mod tcp_rewrite;
@@ -47,6 +49,7 @@ pub use icmp_quote::QuotedUdp;
 pub use mss::clamp_mss;
 pub use reply::{ResetPair, packet_too_big, prohibit, reject, reset_both};
 pub use rewrite::{QuotedPacket, RewriteError, rewrite, rewrite_offloaded, rewrite_quote};
+pub use saved_syn::SavedSyn;
 pub use selector::{FlowDetail, FlowSelector};
 pub use stream_data::{PayloadKind, StreamSegment};
 pub use tcp_rewrite::{TcpRewrite, has_ecn_flags, has_tcp_option, tcp_option};

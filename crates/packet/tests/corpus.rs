@@ -10,3 +10,8 @@ use replay::replay;
 fn frames() {
     replay("frame", checks::frame);
 }
+
+#[test]
+fn saved_syns() {
+    replay("saved_syn", checks::saved_syn);
+}

@@ -1,4 +1,5 @@
-//! A probe train as planned ([`Train`]; [`MarkedTrain`] of small packets with marks; [`HopTrace`] of those that routers answer), the record of its transfer ([`TrainRecord`]), and a value with its interval
+//! A probe train as planned ([`Train`]; [`MarkedTrain`] of small packets with marks; [`HopTrace`] of those that routers answer;
+//! [`DsFieldTrain`] whose packets have a DSCP and ECN codepoint each), the record of its transfer ([`TrainRecord`]), and a value with its interval
 //! ([`Estimate`]): the types shared by the crates that plan trains, carry them and report the results. A [`ClockError`]
 //! bounds the error of a host's clock.
 //!
@@ -6,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod ds_field_train;
 mod estimate;
 mod hop_trace;
 mod marked;
@@ -17,6 +19,7 @@ pub mod statistics;
 mod transport;
 
 pub use clock::ClockError;
+pub use ds_field_train::{DsFieldArrival, DsFieldPacket, DsFieldRecord, DsFieldTrain};
 pub use estimate::Estimate;
 pub use hop_trace::{HopAnswer, HopTrace, HopTraceRecord};
 pub use marked::{Mark, MarkedArrival, MarkedRecord, MarkedTrain};

@@ -11,7 +11,7 @@ use crate::turn_ports::TurnPorts;
 use crate::udp;
 use kumade_net::clock;
 use kumade_net::readiness::EpollSet;
-use kumade_probe_train::{MarkedTrain, PortProtocol, Train, Transport};
+use kumade_probe_train::{DsFieldTrain, MarkedTrain, PortProtocol, Train, Transport};
 use kumade_transport::deadline_after;
 use kumade_transport::{ControlWatch, LoadRole, Probes, SentTrain, StampSource, TcpLoad, TcpProbes, UdpProbes};
 use kumade_units::{Direction, Span, Time};
@@ -319,10 +319,64 @@ impl MeasurementTurn {
         })
     }
 
+    /// Receives a train whose packets have a DSCP and ECN codepoint each.
+    pub(super) fn receive_ds_fields(
+        &mut self,
+        number: u32,
+        train: &DsFieldTrain,
+        timeout: Span,
+    ) -> Result<ServerMessage, Refusal> {
+        let clock = self.clock;
+        let Some(probes) = self.begin_ds_fields(train, Direction::Up)? else { return Ok(no_marked_packets(number)) };
+        Ok(match probes.receive_ds_fields(number, train, timeout.min(MAX_WAIT)) {
+            Ok(mut arrivals) => {
+                let sizes: Vec<_> = train.train.packets().map(|packet| packet.size).collect();
+                let arrived = arrivals.iter().filter_map(|arrival| sizes.get(arrival.index as usize));
+                *self.carried_bytes(Direction::Up) += arrived.map(|size| u64::from(*size)).sum::<u64>();
+                for arrival in &mut arrivals {
+                    arrival.received = arrival.received.map(|at| clock.time_at(at));
+                }
+                ServerMessage::ReceivedDsFields { number, arrivals }
+            }
+            Err(error) => failure_message(number, &error)?,
+        })
+    }
+
+    /// Sends such a train.
+    pub(super) fn send_ds_fields(&mut self, number: u32, train: &DsFieldTrain) -> Result<ServerMessage, Refusal> {
+        let clock = self.clock;
+        let Some(probes) = self.begin_ds_fields(train, Direction::Down)? else { return Ok(no_marked_packets(number)) };
+        Ok(match probes.send_ds_fields(number, train) {
+            Ok(mut departures) => {
+                let sizes = departures.iter().map(|departure| u64::from(departure.size));
+                *self.carried_bytes(Direction::Down) += sizes.sum::<u64>();
+                for departure in &mut departures {
+                    departure.sent = departure.sent.map(|at| clock.time_at(at));
+                }
+                ServerMessage::SentDsFields { number, departures }
+            }
+            Err(error) => failure_message(number, &error)?,
+        })
+    }
+
+    /// As [`begin_train`](Self::begin_train); none where UDP is not open.
+    fn begin_ds_fields(
+        &mut self,
+        train: &DsFieldTrain,
+        direction: Direction,
+    ) -> Result<Option<&mut UdpProbes>, Refusal> {
+        train.check().map_err(|error| Refusal(error.to_string()))?;
+        self.begin_udp_train(&train.train, direction)
+    }
+
     /// As [`begin_train`](Self::begin_train); none where UDP is not open.
     fn begin_marked(&mut self, train: &MarkedTrain, direction: Direction) -> Result<Option<&mut UdpProbes>, Refusal> {
         train.check().map_err(|error| Refusal(error.to_string()))?;
-        Ok(match self.begin_train(&train.unmarked(), direction)? {
+        self.begin_udp_train(&train.unmarked(), direction)
+    }
+
+    fn begin_udp_train(&mut self, train: &Train, direction: Direction) -> Result<Option<&mut UdpProbes>, Refusal> {
+        Ok(match self.begin_train(train, direction)? {
             Probes::Udp(probes) => Some(probes),
             Probes::Tcp(_) => None,
         })

@@ -362,6 +362,9 @@ impl<'s> Session<'s> {
             ClientMessage::OpenPorts { .. } | ClientMessage::AskPortArrivals | ClientMessage::SendFromPort { .. } => {
                 self.check_version(Version::PORTS, "further ports")?
             }
+            ClientMessage::ReceiveDsFields { .. } | ClientMessage::SendDsFields { .. } => {
+                self.check_version(Version::DS_FIELDS, "trains with a DSCP and ECN codepoint of each packet")?;
+            }
             _ => {}
         }
         let SessionState::Turn(turn) = &mut self.state else {
@@ -388,6 +391,10 @@ impl<'s> Session<'s> {
             }
             ClientMessage::AskSyns { first, expected, wait } => turn.collect_syns(first, expected, wait).map(one),
             ClientMessage::SendMarked { number, train } => turn.send_marked(number, &train).map(one),
+            ClientMessage::ReceiveDsFields { number, train, timeout } => {
+                turn.receive_ds_fields(number, &train, timeout).map(one)
+            }
+            ClientMessage::SendDsFields { number, train } => turn.send_ds_fields(number, &train).map(one),
             ClientMessage::Load { direction, first, expected, wait, duration } => {
                 turn.begin_load(direction, (first, expected), wait, duration).map(one)
             }

@@ -7,7 +7,7 @@ use common::{RawClient, RunningServer};
 use kumade_client::report::{EcnGrade, PathReport, Treatment};
 use kumade_client::{MeasureConfig, measure};
 use kumade_measurement::TransportChoice;
-use kumade_probe_train::{Mark, MarkedTrain, Transport};
+use kumade_probe_train::{DsFieldTrain, Mark, MarkedTrain, Segment, Train, Transport};
 use kumade_serve::ServerConfig;
 use kumade_units::Span;
 use kumade_wire::{
@@ -30,6 +30,11 @@ fn measured(config: &MeasureConfig) -> PathReport {
 
 fn marked_train(count: usize) -> MarkedTrain {
     MarkedTrain { interval: Span::ZERO, marks: vec![Mark { ds_field: 2, hop_limit: None }; count] }
+}
+
+fn ds_field_train(count: u32, fields: usize) -> DsFieldTrain {
+    let segment = Segment { count, interval: Span::ZERO, first_size: 500, size_step: 0 };
+    DsFieldTrain { train: Train { segments: vec![segment] }, ds_fields: vec![1; fields] }
 }
 
 #[test]
@@ -129,6 +134,61 @@ fn marked_packets_go_to_the_client_of_the_turn_alone_as_many_as_it_asked_for() {
     let Ok(ServerMessage::Refused(why)) = other.receive() else { panic!("it is not its turn") };
     assert!(why.contains("not your turn"), "{why}");
     assert_eq!(received_sizes(&socket), [0; 0]);
+}
+
+#[test]
+fn trains_that_fill_a_queue_are_carried_for_the_client_of_the_turn_alone_and_within_its_limits() {
+    let small = Limits { packets: 100, bytes: 40_000, ..ServerConfig::default().limits };
+    let server = RunningServer::start(ServerConfig { limits: small, ..ServerConfig::default() });
+    let send = |train| ClientMessage::SendDsFields { number: 1, train };
+    let receive = |train| ClientMessage::ReceiveDsFields { number: 1, train, timeout: Span::from_millis(1) };
+    for (question, limit) in [
+        (send(ds_field_train(3, 2)), "3 packets, and DSCP and ECN of 2"),
+        (receive(ds_field_train(0, 0)), "train refused"),
+        (send(ds_field_train(101, 101)), "limit is 100 packets"),
+        (receive(ds_field_train(81, 81)), "limit is 40000 bytes"),
+    ] {
+        let (mut client, token) = RawClient::with_turn_and_token(server.address);
+        let _socket = open_udp(&mut client, token, server.address);
+        client.send(&question);
+        let Ok(ServerMessage::Refused(why)) = client.receive() else { panic!("{question:?}") };
+        assert!(why.contains(limit), "{why}");
+    }
+    // Not before the client has proved that it receives somewhere, nor of an earlier release, nor for anybody who waits.
+    let question = send(ds_field_train(40, 40));
+    let mut client = RawClient::with_turn(server.address);
+    client.send(&question);
+    let Ok(ServerMessage::Refused(why)) = client.receive() else { panic!("UDP is not open") };
+    assert!(why.contains("no transport is open"), "{why}");
+    drop(client);
+    let mut client = RawClient::with_turn_in_version(server.address, Version::from_number(7).unwrap());
+    client.send(&question);
+    let Ok(ServerMessage::Refused(why)) = client.receive() else { panic!("version 7 has none") };
+    assert!(why.contains("this version of the protocol has no"), "{why}");
+    drop(client);
+    let (mut client, token) = RawClient::with_turn_and_token(server.address);
+    let socket = open_udp(&mut client, token, server.address);
+    let mut other = RawClient::connect(server.address);
+    assert!(matches!(other.receive(), Ok(ServerMessage::Welcome { .. })));
+    other.send(&question);
+    let Ok(ServerMessage::Refused(why)) = other.receive() else { panic!("it is not its turn") };
+    assert!(why.contains("not your turn"), "{why}");
+    client.send(&question);
+    let Ok(ServerMessage::SentDsFields { number: 1, departures }) = client.receive() else { panic!("not sent") };
+    assert_eq!(departures.len(), 40);
+    assert_eq!(received_sizes(&socket), [500 - 28; 40], "bytes behind the headers of each");
+}
+
+#[test]
+fn a_server_of_version_7_has_no_trains_that_fill_a_queue_and_that_is_said() {
+    let server = RunningServer::start(ServerConfig::default());
+    let older = Recorder::start(server.address, Version::from_number(7));
+    // Whoever passes packets on here bleaches their marks, but DSCPs are sent nevertheless.
+    let config = looking_at_path(common::measuring(older.address), true);
+    let report = measured(&config.with_changed_plan(|plan| plan.queues = true));
+    assert!(report.up.ecn.is_some() && report.up.queue_classes.is_none(), "{report:?}");
+    let said = report.not_known.iter().filter(|text| text.contains("version 7 of the protocol"));
+    assert_eq!(said.count(), 2, "each way: {:?}", report.not_known);
 }
 
 /// The far end says how the SYNs of the session's own connections arrived, and no others'.

@@ -262,6 +262,7 @@ impl ElasticNetwork {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kumade_packet::DsField;
 
     fn elastic(flows: usize, receive_window: Option<u64>) -> ElasticPath {
         let link = LinkConfig {
@@ -295,6 +296,7 @@ mod tests {
                 index,
                 flow: 0,
                 size: 1500,
+                ds_field: DsField::default(),
                 time: first + Span::from_micros(10) * index as i64,
             };
             let packets: Vec<_> = (0..30).map(sent).collect();

@@ -1,3 +1,4 @@
+use kumade_packet::DsField;
 use kumade_units::Time;
 
 /// A packet that reaches a hop, or has passed it.
@@ -9,6 +10,8 @@ pub(crate) struct PacketAtHop {
     pub(crate) flow: u64,
     /// Bytes of the IP packet.
     pub(crate) size: u32,
+    /// Its octet of DSCP and ECN.
+    pub(crate) ds_field: DsField,
     /// When it does so.
     pub(crate) time: Time,
 }

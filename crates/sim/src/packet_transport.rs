@@ -1,8 +1,8 @@
 //! What carries packets of trains while time passes: links in series or side by side, or one that is shared with TCP connections.
 
 use crate::packet_at_hop::PacketAtHop;
-use kumade_link::queue::Ecn;
 use kumade_link::{Label, Link};
+use kumade_packet::DsField;
 use kumade_units::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -86,15 +86,21 @@ impl PacketTransport for EcmpLinks<'_> {
 }
 
 /// Puts a packet on a link. What finds no room is lost: it just does not come out.
-pub(crate) fn offer_to_link(link: &mut Link<usize>, PacketAtHop { index, flow, size, time: at }: PacketAtHop) {
-    let _ =
-        link.offer_labelled(index, Label { size, flow, host: TRAINS_HOST, ecn: Ecn::NotEct, ..Label::default() }, at);
+pub(crate) fn offer_to_link(
+    link: &mut Link<usize>,
+    PacketAtHop { index, flow, size, ds_field, time: at }: PacketAtHop,
+) {
+    let _ = link.offer_labelled(
+        index,
+        Label { size, flow, host: TRAINS_HOST, dscp: ds_field.dscp(), ecn: ds_field.ecn(), ..Label::default() },
+        at,
+    );
 }
 
 /// The next packet that has come out by `now`.
 pub(crate) fn pop_packet(link: &mut Link<usize>, now: Time) -> Option<PacketAtHop> {
     // The checksum of one with an inverted bit fails where it arrives.
     let delivery = std::iter::from_fn(|| link.pop_due(now)).find(|delivery| delivery.inverted_bit.is_none())?;
-    let Label { size, flow, .. } = delivery.label;
-    Some(PacketAtHop { index: delivery.packet, flow, size, time: delivery.due })
+    let Label { size, flow, dscp, ecn, .. } = delivery.label;
+    Some(PacketAtHop { index: delivery.packet, flow, size, ds_field: DsField::new(dscp, ecn), time: delivery.due })
 }

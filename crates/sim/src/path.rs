@@ -5,8 +5,10 @@ use crate::proxy::{HEADER_BYTES, Proxy};
 use crate::train_connections::{TrainConnections, TrainPacketFate};
 use kumade_link::queue::QueueConfig;
 use kumade_link::{CrossConfig, CrossTraffic, Jitter, Link, LinkConfig, Loss, Medium, Recording};
+use kumade_packet::DsField;
 use kumade_probe_train::{
-    Mark, MarkedArrival, MarkedRecord, MarkedTrain, PacketRecord, PlannedPacket, Train, TrainRecord,
+    DsFieldArrival, DsFieldRecord, DsFieldTrain, Mark, MarkedArrival, MarkedRecord, MarkedTrain, PacketRecord,
+    PlannedPacket, Train, TrainRecord,
 };
 use kumade_units::ConfigError;
 use kumade_units::{Rate, Span, Time};
@@ -195,9 +197,31 @@ impl VirtualPath {
 
     /// Sends a train now, as one flow; afterwards it is as late as the last packet's arrival.
     pub fn send(&mut self, train: &Train) -> TrainRecord {
+        self.send_with(train, &[]).0
+    }
+
+    /// Sends a train whose packets have a DSCP and ECN codepoint each, as one flow.
+    pub fn send_ds_fields(&mut self, train: &DsFieldTrain) -> DsFieldRecord {
+        let treat = self.mark_treatment;
+        let (record, arrived) = self.send_with(&train.train, &train.ds_fields);
+        let arrival = |packet: &PacketAtHop| {
+            let received = record.packets[packet.index].received;
+            let ds_field = Some(treat(packet.ds_field.octet())?);
+            Some(DsFieldArrival { index: packet.index as u32, received, ds_field })
+        };
+        let arrivals: Vec<_> = arrived.iter().filter_map(arrival).collect();
+        let sent = (0..).zip(&record.packets).filter_map(|(index, packet)| Some((index, packet.sent?)));
+        DsFieldRecord::new(record.packets.len(), sent, &arrivals)
+    }
+
+    /// Sends a train with these octets of DSCP and ECN, as far as there are any: its record, and what arrived, in the order of arrival.
+    fn send_with(&mut self, train: &Train, ds_fields: &[u8]) -> (TrainRecord, Vec<PacketAtHop>) {
         let (departures, free) = self.departure_times(train, 1);
         self.now = free;
-        let sent = self.packets_within_mtu(train, &departures, 1);
+        let mut sent = self.packets_within_mtu(train, &departures, 1);
+        for packet in &mut sent {
+            packet.ds_field = ds_fields.get(packet.index).copied().map(DsField::from_octet).unwrap_or_default();
+        }
         let arrived = match (&mut self.elastic_path, self.ecmp_seed) {
             (Some(elastic), _) => elastic.pass_packets(&sent),
             (None, None) => self.hops.iter_mut().fold(sent, |moving, hop| deliver_over_link(hop, &moving)),
@@ -213,7 +237,7 @@ impl VirtualPath {
             submitted: None,
             received: None,
         };
-        self.record_stamps(planned.map(unstamped).collect(), &arrived)
+        (self.record_stamps(planned.map(unstamped).collect(), &arrived), arrived)
     }
 
     /// Sends marked packets now, as one flow: which of them arrive, and as what.
@@ -312,6 +336,7 @@ impl VirtualPath {
                 index,
                 flow: index as u64 % u64::from(flows.max(1)),
                 size: planned.size,
+                ds_field: DsField::default(),
                 time: *at,
             })
             .collect()

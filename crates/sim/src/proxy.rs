@@ -1,6 +1,7 @@
 //! A proxy that ends the TCP connections of its two sides, and passes on what it reads when it reads it.
 
 use crate::packet_at_hop::PacketAtHop;
+use kumade_packet::DsField;
 use kumade_probe_train::Train;
 use kumade_units::{Rate, Span, Time};
 use rand::{Rng, RngExt};
@@ -84,7 +85,13 @@ impl Proxy {
                 ended.push(packet.index);
             }
             *now += self.send_cost;
-            let segment = PacketAtHop { index: sent.len(), flow, size: self.segment_bytes(payload), time: *now };
+            let segment = PacketAtHop {
+                index: sent.len(),
+                flow,
+                size: self.segment_bytes(payload),
+                ds_field: DsField::default(),
+                time: *now,
+            };
             sent.push(RelayedSegment { packets: ended, segment });
         }
     }
@@ -138,7 +145,7 @@ mod tests {
         Proxy { max_wake_up_delay: Span::ZERO, send_cost: Span::from_micros(5), header_bytes: [52, 52] };
 
     fn packet(index: usize, flow: u64, size: u32, micros: i64) -> PacketAtHop {
-        PacketAtHop { index, flow, size, time: Time::ZERO + Span::from_micros(micros) }
+        PacketAtHop { index, flow, size, ds_field: DsField::default(), time: Time::ZERO + Span::from_micros(micros) }
     }
 
     /// The packets that each segment ends, its size, and when it leaves in microseconds.

@@ -2,10 +2,10 @@ use crate::VirtualPath;
 use kumade_estimate::{Method, Outcome, Step};
 use kumade_measurement::report::Warning;
 use kumade_measurement::{
-    DeliveredTrain, Event, Failure, MarkRequest, Measurement, OpenRequest, Opened, Purpose, Report, SendRequest,
-    TcpConnectionInfo, TrainSeries, detect_proxy,
+    DeliveredTrain, DsFieldRequest, Event, Failure, MarkRequest, Measurement, OpenRequest, Opened, Purpose, Report,
+    SendRequest, TcpConnectionInfo, TrainSeries, detect_proxy,
 };
-use kumade_probe_train::{MarkedRecord, Train, Transport};
+use kumade_probe_train::{DsFieldRecord, MarkedRecord, Train, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
 
 /// A finished run of one method on a virtual path.
@@ -107,6 +107,9 @@ impl VirtualPaths {
                 }
                 kumade_measurement::Step::Load(_) => measurement.load_failed("virtual paths carry trains only"),
                 kumade_measurement::Step::Mark(request) => measurement.marks_delivered(&self.send_marks(&request)),
+                kumade_measurement::Step::SendDsFields(request) => {
+                    measurement.ds_fields_delivered(&self.send_ds_fields(&request));
+                }
                 kumade_measurement::Step::Trace(_) => measurement.hops_not_traced("virtual paths have no routers"),
                 kumade_measurement::Step::Ports(_) => measurement.ports_failed("virtual paths have no ports"),
                 kumade_measurement::Step::IdleFlows(_) => {
@@ -186,6 +189,16 @@ impl VirtualPaths {
         path.wait(start - path.now());
         let record = path.send_marks(&request.train);
         path.wait(path.base_delay() + request.timeout);
+        record
+    }
+
+    /// Sends such a train: what the path and its queues make of it.
+    fn send_ds_fields(&mut self, request: &DsFieldRequest) -> DsFieldRecord {
+        let start = self.now() + request.wait;
+        let path = self.path_mut(request.direction);
+        path.wait(start - path.now());
+        let record = path.send_ds_fields(&request.train);
+        path.wait(path.base_delay());
         record
     }
 

@@ -7,6 +7,7 @@ use crate::packet_at_hop::PacketAtHop;
 use crate::packet_transport::PacketTransport;
 use crate::tcp::congestion::CongestionControl;
 use crate::tcp::{Receiver, RecoveryConfig, Sender, SenderConfig, TcpAcknowledgement, TcpData};
+use kumade_packet::DsField;
 use kumade_units::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -210,7 +211,13 @@ impl TrainConnections {
             let TrainPacket { train, train_index: place, size } = packets[data.number as usize];
             let carried = self.fates.get_mut(place).filter(|_| train == self.train);
             carried.map(|carried| carried.sent.get_or_insert(now));
-            over.offer(PacketAtHop { index: self.transmissions.len(), flow: connection as u64, size, time: now });
+            over.offer(PacketAtHop {
+                index: self.transmissions.len(),
+                flow: connection as u64,
+                size,
+                ds_field: DsField::default(),
+                time: now,
+            });
             // More may follow.
             self.transmissions.push(PacketTransmission { connection, data: TcpData { is_last: false, ..data } });
         }
@@ -264,6 +271,7 @@ mod tests {
             index,
             flow: index as u64 % connections,
             size: 1500,
+            ds_field: DsField::default(),
             time: begin + Span::from_micros(gap) * index as i64,
         };
         (0..count).map(packet).collect()

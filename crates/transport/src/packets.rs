@@ -14,7 +14,7 @@ const MIN_USABLE_GAP: Span = Span::from_micros(20);
 /// A kernel time stamp that is earlier than the send call by more than this belongs to another packet.
 const MAX_STAMP_LEAD: Span = Span::from_millis(1);
 /// A packet that takes no longer from the program to the device has met no queue, but a busy host at most …
-const MAX_UNQUEUED_DELAY: Span = Span::from_micros(300);
+pub(crate) const MAX_UNQUEUED_DELAY: Span = Span::from_micros(300);
 /// … which seldom delays so many packets of a train and a tenth of them …
 const MIN_QUEUED_PACKETS: usize = 3;
 const QUEUED_FRACTION_DIVISOR: usize = 10;

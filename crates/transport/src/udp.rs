@@ -1,3 +1,4 @@
+mod ds_field;
 mod hop_trace;
 mod marked;
 
@@ -9,7 +10,7 @@ use crate::packets::{ReceivedPackets, SentPackets, await_stamps, is_usable_gap};
 use crate::payload::incompressible;
 use kumade_net::pacing::Pacer;
 use kumade_net::stamp::StampPlace;
-use kumade_net::udp::{SentBurst, StampedReceiver, send_burst};
+use kumade_net::udp::{DatagramArrival, DatagramReceiver, SentBurst, send_burst};
 use kumade_net::{clock, readiness, stamp, udp};
 use kumade_probe_train::{Burst, Train};
 use kumade_units::{Span, Time};
@@ -132,11 +133,17 @@ impl UdpProbes {
     /// As there.
     pub fn send(&mut self, number: u32, train: &Train) -> Result<SentTrain, Error> {
         train.check(Train::MAX_PACKET_BYTES)?;
+        self.send_train(number, train, None)
+    }
+
+    /// The same of a train that is within the limits, with a DSCP and ECN codepoint of each packet's own where these are given.
+    fn send_train(&mut self, number: u32, train: &Train, ds_fields: Option<&[u8]>) -> Result<SentTrain, Error> {
         self.begin_sending()?;
         let first_key = self.transmit_stamps.next_key;
         let mut sent_packets = SentPackets::new(train.packet_count());
-        match train.bursts() {
-            None => self.send_packets(number, train, first_key, &mut sent_packets)?,
+        // A burst has the same of all.
+        match train.bursts().filter(|_| ds_fields.is_none()) {
+            None => self.send_packets(number, train, ds_fields, first_key, &mut sent_packets)?,
             Some(bursts) => self.send_bursts(number, &bursts, first_key, &mut sent_packets)?,
         }
         let quiet =
@@ -155,17 +162,29 @@ impl UdpProbes {
     /// As there.
     pub fn receive(&mut self, number: u32, train: &Train, timeout: Span) -> Result<ReceivedTrain, Error> {
         train.check(u16::MAX.into())?;
+        self.receive_train(number, train, timeout, |_, _| ())
+    }
+
+    /// The same of a train that is within the limits. `on_packet` gets the place of each packet of it, and what the kernel says of it.
+    fn receive_train(
+        &mut self,
+        number: u32,
+        train: &Train,
+        timeout: Span,
+        mut on_packet: impl FnMut(u32, DatagramArrival),
+    ) -> Result<ReceivedTrain, Error> {
         if std::mem::take(&mut self.are_rejections_expected) {
             let _ = self.socket.take_error();
         }
         let deadline = clock::monotonic() + train.duration() + timeout;
         let mut received_packets = ReceivedPackets::new(train.packet_count());
-        let mut receiver = StampedReceiver::new(PROBE_HEADER_BYTES);
+        let mut receiver = DatagramReceiver::new(PROBE_HEADER_BYTES);
         let mut sleep = self.first_read_delay(train);
         while !received_packets.is_complete() {
-            let mut add = |packet: &[u8], stamp| {
+            let mut add = |packet: &[u8], arrival: DatagramArrival| {
                 if let Some(index) = self.packet_index(packet, number) {
-                    received_packets.record_packet(index, stamp, clock::realtime());
+                    on_packet(index, arrival);
+                    received_packets.record_packet(index, arrival.stamp, clock::realtime());
                 }
             };
             match receiver.receive(&self.socket, &mut add) {
@@ -226,6 +245,7 @@ impl UdpProbes {
         &mut self,
         number: u32,
         train: &Train,
+        ds_fields: Option<&[u8]>,
         first_key: u32,
         sent_packets: &mut SentPackets,
     ) -> Result<(), Error> {
@@ -239,7 +259,8 @@ impl UdpProbes {
             self.collect_stamps_in_gap(&pacer, planned.offset, first_key, sent_packets);
             pacer.wait_until(planned.offset);
             let size = planned.size.max(self.min_packet());
-            if clock::monotonic() > give_up || !self.send_one(index, size, sent_packets)? {
+            let ds_field = ds_fields.and_then(|fields| fields.get(index as usize).copied());
+            if clock::monotonic() > give_up || !self.send_one(index, size, ds_field, sent_packets)? {
                 break;
             }
         }
@@ -328,11 +349,16 @@ impl UdpProbes {
 
     /// Sends one packet; false if the send buffer remained full. A packet that can't be sent (larger than the path MTU, or
     /// no room in the device's queue) is omitted.
-    fn send_one(&mut self, index: u32, size: u32, sent_packets: &mut SentPackets) -> Result<bool, Error> {
-        let payload = &self.packet[..(size - udp::header_bytes(self.peer)) as usize];
+    fn send_one(
+        &mut self,
+        index: u32,
+        size: u32,
+        ds_field: Option<u8>,
+        sent_packets: &mut SentPackets,
+    ) -> Result<bool, Error> {
         let user = clock::realtime();
-        match self.socket.send(payload) {
-            Ok(_) => {
+        match self.send_payload((size - udp::header_bytes(self.peer)) as usize, ds_field) {
+            Ok(()) => {
                 sent_packets.record_packet(index, size, user);
                 self.transmit_stamps.advance_keys(1);
                 Ok(true)

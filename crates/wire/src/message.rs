@@ -1,6 +1,6 @@
 use crate::path_view::PathView;
 use crate::ports::{IdleFlow, IdleFlowRecord, OpenedPort, PortArrival};
-use kumade_probe_train::{MarkedArrival, MarkedTrain, PortProtocol, Train, Transport};
+use kumade_probe_train::{DsFieldArrival, DsFieldTrain, MarkedArrival, MarkedTrain, PortProtocol, Train, Transport};
 use kumade_units::{Direction, Span, Time};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -145,6 +145,23 @@ pub enum ClientMessage {
         /// How long to wait for the rest.
         wait: Span,
     },
+    /// Since [version 8](crate::Version::DS_FIELDS): a train whose packets have a DSCP and ECN codepoint each follows by UDP; collect it.
+    /// Answered by `ReceivedDsFields`, or by `Failed`.
+    ReceiveDsFields {
+        /// The train's number within the session.
+        number: u32,
+        /// What is on its way.
+        train: DsFieldTrain,
+        /// How long after its planned end to wait for the last packet.
+        timeout: Span,
+    },
+    /// Since [version 8](crate::Version::DS_FIELDS): send such a train by UDP. Answered by `SentDsFields` when it has left, or by `Failed`.
+    SendDsFields {
+        /// The train's number within the session.
+        number: u32,
+        /// What to send.
+        train: DsFieldTrain,
+    },
     /// Since [version 8](crate::Version::PORTS): listen at these ports for packets ([`PortProbe`](crate::PortProbe)) of this client, and no
     /// longer at those asked for before; zero is any port. Answered by `PortsOpened`.
     OpenPorts {
@@ -280,6 +297,21 @@ pub enum ServerMessage {
     ConnectionSyns {
         /// The number that each showed, and its SYN as in [`TcpPathView::syn`](crate::TcpPathView::syn).
         syns: Vec<(u16, Vec<u8>)>,
+    },
+    /// Since [version 8](crate::Version::DS_FIELDS): the record of such a train that the server received.
+    ReceivedDsFields {
+        /// The train's number.
+        number: u32,
+        /// In the order of the train; packets that did not arrive are left out.
+        arrivals: Vec<DsFieldArrival>,
+    },
+    /// Since [version 8](crate::Version::DS_FIELDS): the record of such a train that the server sent.
+    SentDsFields {
+        /// The train's number.
+        number: u32,
+        /// In the order of the train, with the times before packets waited in the server's own interface; those that could not be sent are
+        /// left out.
+        departures: Vec<Departure>,
     },
     /// Since [version 8](crate::Version::PORTS): the ports at which the server listens now, in the order of the request.
     PortsOpened {

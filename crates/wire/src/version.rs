@@ -52,6 +52,9 @@ impl Version {
     /// The first in which servers say what they see of a client's packets ([`AskPathView`](crate::ClientMessage::AskPathView)), and carry
     /// marked packets ([`SendMarked`](crate::ClientMessage::SendMarked), [`ReceiveMarked`](crate::ClientMessage::ReceiveMarked)).
     pub const PATH: Version = Version(7);
+    /// The first in which servers carry trains whose packets have a DSCP and ECN codepoint each
+    /// ([`SendDsFields`](crate::ClientMessage::SendDsFields), [`ReceiveDsFields`](crate::ClientMessage::ReceiveDsFields)).
+    pub const DS_FIELDS: Version = Version(8);
     /// The first in which servers listen at further ports for the client of the turn ([`OpenPorts`](crate::ClientMessage::OpenPorts)), and
     /// send down flows that have been idle ([`HoldFlows`](crate::ClientMessage::HoldFlows)).
     pub const PORTS: Version = Version(8);

@@ -153,6 +153,39 @@ class ClassOfServiceReport(TypedDict):
     """Test packets that arrived at the reflector and whose answers came back, most frequent first."""
 
 
+ClassQueue = Literal["as-best-effort", "waits-less", "waits-longer", "not-sure"]
+"""Whether packets wait as long as those of best effort that are sent at the same time."""
+
+
+class ServedPackets(TypedDict):
+    """Packets that arrived before all of either kind had, of as many of each."""
+
+    best_effort_packets: int
+    """Of best effort."""
+    packets: int
+    """With the codepoint."""
+
+
+class ClassQueueReport(TypedDict):
+    """What packets with a DSCP, or ECT(1), meet beside best effort."""
+
+    arrived: int
+    """Those that arrived."""
+    best_effort_queueing_delay_seconds: Optional[float]
+    """Median of what best effort waited at the same time; null as above."""
+    mark: str
+    """The name of the DSCP, or its number; `ECT(1)` with DSCP zero."""
+    queue: ClassQueue
+    """What their waiting times say."""
+    queueing_delay_seconds: Optional[float]
+    """Median of their queueing delays, where best effort waited meanwhile; null if it hardly did."""
+    sent: int
+    """Packets that were sent between those of best effort."""
+    served: Optional[ServedPackets]
+    """What the link carries of both if each would fill it alone; null if they have one queue, or that was not
+    looked at."""
+
+
 class Estimate_double(TypedDict):
     """A point estimate with an interval of stated confidence."""
 
@@ -190,6 +223,38 @@ class ClockReport(TypedDict):
     """By which fraction the peer's clock runs faster: 1e-6 is 1 ppm."""
     steps: List[StepReport]
     """Steps of either clock during the measurement."""
+
+
+class MarkingThresholdReport(TypedDict):
+    """A queueing delay from which on packets are marked."""
+
+    high_seconds: float
+    """It is no more."""
+    is_gradual: bool
+    """Whether only some are marked at first, and more where the delay is longer."""
+    low_seconds: float
+    """It is no less."""
+    marked_above: int
+    """Those of them that were marked."""
+    packets_above: int
+    """Packets that waited longer than `high_seconds`."""
+
+
+class CodepointMarkingReport(TypedDict):
+    """Packets of one codepoint."""
+
+    arrived: int
+    """Packets that arrived, with a stamp of their own."""
+    mark: str
+    """The codepoint with which they were sent."""
+    marked: int
+    """Those that arrived with CE."""
+    marked_from: Optional[MarkingThresholdReport]
+    """From which queueing delay on they are marked; null if none is, or marks do not depend on the delay."""
+    max_queueing_delay_seconds: Optional[float]
+    """The queueing delay that they came to; null if too few arrived."""
+    sent: int
+    """Packets that were sent."""
 
 
 class CountersReport(TypedDict):
@@ -631,6 +696,32 @@ class MtuReport(TypedDict):
     """The largest IP packet that passed, in bytes."""
 
 
+QueueCount = Literal["one", "several", "not-sure"]
+"""How many queues a link has for codepoints."""
+
+
+class QueueClassesReport(TypedDict):
+    """Queues of the narrow link by DSCP and ECN codepoint."""
+
+    classes: List[ClassQueueReport]
+    """What each codepoint meets beside best effort."""
+    queues: QueueCount
+    """How many there are."""
+
+
+QueueMarkingKind = Literal["l4s", "shallow", "classic", "none-seen", "no-queue", "not-sure"]
+"""Kinds of queues, by how they mark."""
+
+
+class QueueMarkingReport(TypedDict):
+    """What the queue of the narrow link does to packets of each ECN codepoint while short trains fill it."""
+
+    codepoints: List[CodepointMarkingReport]
+    """What became of each codepoint; those that do not arrive as they were sent are left out."""
+    kind: QueueMarkingKind
+    """What kind of queue that is."""
+
+
 class PathDirectionReport(TypedDict):
     """What the path does to packets of a direction."""
 
@@ -645,6 +736,12 @@ class PathDirectionReport(TypedDict):
     """TTL (IPv4) or hop limit (IPv6) of UDP packets; null if not known."""
     mtu: Optional[MtuReport]
     """The largest UDP packet that passes; null if that was not looked for."""
+    queue_classes: Optional[QueueClassesReport]
+    """Whether that link has queues of its own for some DSCPs, or for ECT(1); null if that was not asked for,
+    or could not be seen."""
+    queue_marking: Optional[QueueMarkingReport]
+    """Which packets the queue of the narrow link marks with CE, and from which queueing delay on; null as
+    above."""
 
 
 PortOutcome = Literal["passes", "no-answer", "up-only", "refused", "other-answer", "in-use", "not-allowed", "not-opened", "not-sure", "not-tried"]

@@ -1,5 +1,7 @@
 //! What the path does to packets, for people: a row for each figure, with both directions side by side.
 
+use super::marking_cells::{marking_cell, marking_text};
+use super::queue_class_cells::{class_texts, queues_cell};
 use crate::text::TextGrid;
 use kumade_measurement::report::{
     AddressReport, EcnRequest, HopLimitReport, MarkReport, MtuReport, PathDirectionReport, PathReport, SynReport,
@@ -22,6 +24,12 @@ pub fn grid(path: &PathReport) -> TextGrid {
     if path.ecn_readiness.is_some() {
         row("ECN", &|found| found.ecn.as_deref().map_or_else(dash, marks_cell));
         row("DSCP", &dscp_cell);
+    }
+    if [&path.up, &path.down].iter().any(|found| found.queue_marking.is_some()) {
+        row("CE by a queue", &|found| found.queue_marking.as_ref().map_or_else(dash, marking_cell));
+    }
+    if [&path.up, &path.down].iter().any(|found| found.queue_classes.is_some()) {
+        row("queues", &|found| found.queue_classes.as_ref().map_or_else(dash, queues_cell));
     }
     if let Some(tcp) = &path.tcp {
         let [near, far] = tcp_cells(tcp);
@@ -50,7 +58,13 @@ pub fn mark_texts(path: &PathReport) -> Vec<String> {
         let listed: Vec<_> = marks?.iter().map(ToString::to_string).collect();
         Some(format!("{direction}: {kind}: {}", listed.join("; ")))
     };
-    kinds.filter_map(text).collect()
+    let queues = directions.into_iter().flat_map(|(direction, found)| {
+        let marking = found.queue_marking.iter().map(|found| ("CE by a queue", marking_text(found)));
+        let classes = found.queue_classes.iter().map(|found| ("queues", class_texts(found)));
+        let texts: Vec<_> = marking.chain(classes).collect();
+        texts.into_iter().map(move |(what, text)| format!("{direction}: {what}: {text}"))
+    });
+    kinds.filter_map(text).chain(queues).collect()
 }
 
 fn dash() -> String {

@@ -86,6 +86,10 @@ impl Progress {
                 let time = Span::from_secs_f64(*max_duration_seconds);
                 format!("asking the routers on the way up: up to {max_packets} packets, {time}")
             }
+            Event::QueuesBegin { direction, max_bytes, max_duration_seconds } => {
+                let (bytes, time) = (Bytes(*max_bytes), Span::from_secs_f64(*max_duration_seconds));
+                format!("{direction}: filling the path for moments, to see its queues: up to {bytes}, {time}")
+            }
             Event::PortsBegin { ports, max_tries, max_bytes, max_duration_seconds } => {
                 let (time, bytes) = (Span::from_secs_f64(*max_duration_seconds), Bytes(*max_bytes));
                 format!("trying {ports} ports: up to {max_tries} packets and connections, {bytes}, {time}")

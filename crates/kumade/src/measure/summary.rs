@@ -8,7 +8,7 @@ use super::cells::{
 use super::path_lines;
 use super::port_lines;
 use super::result_sentence;
-use super::trace_lines;
+use super::{queue_class_cells, trace_lines};
 use crate::terminal::Styles;
 use crate::text::{TextGrid, wrap_hanging, wrap_text};
 use kumade_measurement::Report;
@@ -93,6 +93,10 @@ fn path_lines(path: &PathReport, view: &SummaryView) -> Vec<String> {
         lines.extend(
             wrap_text(&text, view.width).into_iter().map(|line| view.styles.conclusion.apply_to(line).to_string()),
         );
+    }
+    for text in queue_class_cells::queue_sentences(path) {
+        let wrapped = wrap_text(&text, view.width).into_iter();
+        lines.extend(wrapped.map(|line| view.styles.conclusion.apply_to(line).to_string()));
     }
     if let Some(trace) = &path.trace {
         lines.push(String::new());

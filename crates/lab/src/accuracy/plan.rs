@@ -69,6 +69,7 @@ pub(crate) fn measurement_plan(
         trace: false,
         ports: Vec::new(),
         idle_timeouts: None,
+        queues: false,
         seed,
     }
 }

@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn each_way_both_versions_and_losses_are_among_the_cases() {
         let experiment = built_in();
-        assert!((40..=55).contains(&experiment.points().len()), "{}", experiment.points().len());
+        assert!((40..=60).contains(&experiment.points().len()), "{}", experiment.points().len());
         let names: BTreeSet<_> = experiment.cases.iter().map(|case| (&case.label, case.version.word())).collect();
         assert_eq!(names.len(), experiment.cases.len(), "each has a name of its own");
         for version in [IpVersion::Ipv4, IpVersion::Ipv6] {

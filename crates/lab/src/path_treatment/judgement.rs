@@ -51,7 +51,7 @@ pub struct JudgedItem {
 }
 
 impl JudgedItem {
-    fn new(item: String, is_treated: bool, truth: String, found: String, verdict: Verdict) -> Self {
+    pub(super) fn new(item: String, is_treated: bool, truth: String, found: String, verdict: Verdict) -> Self {
         JudgedItem { item, is_treated, truth, found, verdict }
     }
 

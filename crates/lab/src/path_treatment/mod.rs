@@ -2,6 +2,7 @@
 
 mod file;
 mod judgement;
+mod queue_case;
 mod realtime;
 mod report;
 mod row;
@@ -11,6 +12,7 @@ mod treatment_settings;
 mod truth;
 
 pub use judgement::{JudgedItem, Verdict};
+pub use queue_case::QueueCase;
 pub use report::{PathTreatmentReport, TreatmentSummary};
 pub use row::TreatmentRow;
 pub use scenario::{IpVersion, LinkSettings, PathTreatmentExperiment, TreatmentCase, TreatmentPoint};

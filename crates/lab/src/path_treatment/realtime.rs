@@ -1,8 +1,9 @@
 //! A path with its middlebox, measured as `kumade measure --path` does against `kumade serve`.
 
 use super::judgement::judge_path;
+use super::queue_case::judge_queue;
 use super::row::TreatmentRow;
-use super::scenario::{IpVersion, PathTreatmentExperiment, TreatmentCase, TreatmentPoint};
+use super::scenario::{IpVersion, LinkSettings, PathTreatmentExperiment, TreatmentCase, TreatmentPoint};
 use super::truth::{LINE_MSS, PathTruth};
 use crate::accuracy::BottleneckKind;
 use crate::error::RunError;
@@ -12,7 +13,7 @@ use anyhow::anyhow;
 use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
 use kumade_net::clock;
 use kumade_netns_testbed::{ExperimentNetwork, Host, HtbNetwork, Network, NetworkError, NetworkSpec, eventually};
-use kumade_units::Span;
+use kumade_units::{Direction, Span};
 use std::fs;
 use std::net::{IpAddr, UdpSocket};
 
@@ -26,10 +27,11 @@ pub(super) fn missing_requirement(bottleneck: BottleneckKind, case: &TreatmentCa
     if bottleneck != BottleneckKind::Htb {
         return None;
     }
+    let queues = || case.queues.is_special().then(|| "the kernel's shapers here have no queue that marks".to_owned());
     let lossy = (case.loss > 0.0).then(|| "the kernel's shapers lose nothing at random".to_owned());
     let lacking = || HtbNetwork::unavailable_treatment(&case.middlebox().ok()?);
     let kind = format!("{} ({})", case.label, case.version.word());
-    lossy.or_else(lacking).map(|reason| Exclusion { kind, reason })
+    lossy.or_else(queues).or_else(lacking).map(|reason| Exclusion { kind, reason })
 }
 
 /// Builds the path, measures it, and removes it: hosts remember what they learn of a path. That it cannot be measured is a result.
@@ -68,7 +70,14 @@ pub(super) fn measure(
     let seconds = (clock::monotonic() - began).as_secs_f64();
     let report = result.map_err(|error| error.to_string());
     let path = report.and_then(|report| report.path.ok_or_else(|| "the report has no section on the path".into()));
-    let judged = path.map(|path| judge_path(&path, &truth, LINE_MSS[usize::from(is_ipv6)]));
+    let judged = path.map(|path| {
+        let mut items = judge_path(&path, &truth, LINE_MSS[usize::from(is_ipv6)]);
+        for (direction, found) in [(Direction::Up, &path.up), (Direction::Down, &path.down)] {
+            let truth = case.queues.truth(direction, experiment.link.rate);
+            items.push(judge_queue(direction, found.queue_marking.as_ref(), truth));
+        }
+        items
+    });
     let row = TreatmentRow::new(point, judged, seconds);
     Ok(RunOutcome { row, lateness: Span::ZERO, disturbed: false })
 }
@@ -80,7 +89,12 @@ fn build_network(
     let link = point.case.link(&experiment.link, point.run);
     match experiment.bottleneck {
         BottleneckKind::Htb => Ok(Box::new(HtbNetwork::build(experiment.link.rate, experiment.link.queue)?)),
-        _ => Ok(Box::new(Network::build(NetworkSpec::host_pair(link))?)),
+        _ => {
+            let LinkSettings { rate, queue, .. } = experiment.link;
+            let [up_queue, down_queue] =
+                Direction::BOTH.map(|direction| point.case.queues.config(direction, rate, queue));
+            Ok(Box::new(Network::build(NetworkSpec { up_queue, down_queue, ..NetworkSpec::host_pair(link) })?))
+        }
     }
 }
 

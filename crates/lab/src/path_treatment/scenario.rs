@@ -1,3 +1,4 @@
+use super::queue_case::QueueCase;
 use super::treatment_settings::TreatmentSettings;
 use crate::accuracy::BottleneckKind;
 use crate::values::{rate, ratio, size, span};
@@ -56,6 +57,9 @@ pub struct TreatmentCase {
     /// Whether the address of the host that measures is translated (NAT44).
     #[serde(default)]
     pub nat: bool,
+    /// The queues of the link.
+    #[serde(default)]
+    pub queues: QueueCase,
     /// What the middlebox does, in this order.
     #[serde(default)]
     pub treatments: Vec<TreatmentSettings>,

@@ -113,7 +113,16 @@ impl Measurement {
         let (trace, no_trace) = (self.hop_tracing.probe.as_ref(), self.hop_tracing.failure.clone());
         let sizes = self.transport.sizes();
         let (ports, idle_timeouts) = (self.port_probing.report(), self.idle_flows.report());
-        let observed = PathObservation { marks, no_marks, trace, no_trace, ports, idle_timeouts, sizes };
-        report_path(&self.path_facts, &observed)
+        let observed = PathObservation {
+            marks,
+            no_marks,
+            trace,
+            no_trace,
+            ports,
+            idle_timeouts,
+            sizes,
+            ..PathObservation::default()
+        };
+        report_path(&self.path_facts, &self.observe_queues(observed))
     }
 }

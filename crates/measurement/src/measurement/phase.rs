@@ -31,11 +31,22 @@ pub(super) enum Phase {
     FlowQueueing(Box<FlowQueueingPhase>),
     Utilization(Box<UtilizationPhase>),
     VaryingLink(Box<VaryingLinkPhase>),
+    /// This direction is done, and this part of the look at its queue is next.
+    Queue(QueuePart, Direction),
     /// Both directions are done, and the path is to be filled in this one, if that is part of the plan.
     Load(Direction),
     /// It is being filled.
     Loading(Direction, Span),
     Finished,
+}
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum QueuePart {
+    /// Which packets are marked with CE.
+    Marking,
+    /// Which codepoints have queues of their own.
+    Classes,
 }
 
 pub(super) struct CapacityPhase {

@@ -2,7 +2,9 @@
 
 use super::facts::{PathFacts, UdpFacts};
 use super::hop_limit::hop_limit_report;
+use super::marking::MarkingProbe;
 use super::marks::MarkProbe;
+use super::queue_classes::QueueClassProbe;
 use super::trace::TraceProbe;
 use super::{dscp, ecn, mapping, nat, tcp};
 use crate::report::{HopLimitReport, IdleTimeoutsReport, MtuReport, PathDirectionReport, PathReport, PortsReport};
@@ -20,6 +22,12 @@ pub(crate) struct PathObservation<'m> {
     pub(crate) trace: Option<&'m TraceProbe>,
     /// Why they were not asked though they were to be.
     pub(crate) no_trace: Option<String>,
+    /// The queue of the narrow link, up and down, where it was looked at.
+    pub(crate) queue_marking: [Option<&'m MarkingProbe>; 2],
+    /// Its queues by codepoint, likewise.
+    pub(crate) queue_classes: [Option<&'m QueueClassProbe>; 2],
+    /// Why it was not though it was to be.
+    pub(crate) no_queues: &'m [String],
     /// Ports that were tried.
     pub(crate) ports: Option<PortsReport>,
     /// Flows that were idle.
@@ -37,6 +45,7 @@ pub(crate) fn report_path(facts: &PathFacts, observed: &PathObservation<'_>) -> 
         ));
     }
     not_known.extend(observed.no_marks.clone());
+    not_known.extend(observed.no_queues.iter().cloned());
     not_known.extend(observed.no_trace.clone());
     not_known.extend(observed.trace.and_then(TraceProbe::missing_quotes));
     let tcp = facts.tcp.as_ref().map(|tcp| tcp::report_tcp(tcp, &facts.syn_probes));
@@ -107,6 +116,8 @@ fn report_direction(
         ecn: marks.map(MarkProbe::ecn_reports),
         dscp_pattern: dscp.as_deref().and_then(dscp::pattern),
         dscp,
+        queue_marking: observed.queue_marking[place].and_then(MarkingProbe::report),
+        queue_classes: observed.queue_classes[place].and_then(QueueClassProbe::report),
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::facts::{SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts};
 use super::hop_limit::hop_limit_report;
-use super::syn::{FAST_OPEN, MPTCP, Syn};
+use super::syn::{ecn_request, options_beyond};
 use crate::report::{EcnRequest, MssReport, SynProbeOutcome, SynProbeReport, SynReport, TcpPathReport};
+use kumade_packet::{SavedSyn, tcp_option};
 use std::net::IpAddr;
 
 /// `TCPI_OPT_*`.
@@ -19,14 +20,14 @@ const TCP_HEADER_BYTES: u32 = 20;
 /// What the facts come to, and what is not known.
 pub(super) fn report_tcp(facts: &TcpFacts, probes: &[SynProbeFacts]) -> (TcpPathReport, Vec<String>) {
     let mut not_known = Vec::new();
-    let arrived = Syn::read(&facts.arrived_syn);
-    let sent = facts.reference_syn.as_deref().and_then(Syn::read);
+    let arrived = SavedSyn::read(&facts.arrived_syn);
+    let sent = facts.reference_syn.as_deref().and_then(SavedSyn::read);
     match (&arrived, &sent) {
         (None, _) => not_known.push("TCP: how the SYN arrived: the far end's system did not keep it".to_owned()),
         (_, None) => not_known.push(
             "TCP: which options the SYN had when it left: a connection of this host to itself showed none (is the interface lo up?)".to_owned(),
         ),
-        (Some(_), Some(sent)) if sent.ecn == EcnRequest::None && !has_ecn_probe(probes) => not_known.push(unrequested_ecn(facts.ecn_setting)),
+        (Some(_), Some(sent)) if ecn_request(sent) == EcnRequest::None && !has_ecn_probe(probes) => not_known.push(unrequested_ecn(facts.ecn_setting)),
         _ => {}
     }
     if arrived.is_some() {
@@ -63,12 +64,12 @@ fn report_probe(probe: &SynProbeFacts) -> (Option<SynProbeReport>, Option<String
         SynProbeKind::FastOpen => ("TCP Fast Open", "net.ipv4.tcp_fastopen"),
         SynProbeKind::Ecn => (SynProbeReport::ECN, "net.ipv4.tcp_allowed_congestion_control"),
     };
-    let carries = |syn: &Syn| match probe.kind {
-        SynProbeKind::Mptcp => syn.has_option(MPTCP),
-        SynProbeKind::FastOpen => syn.has_option(FAST_OPEN),
-        SynProbeKind::Ecn => syn.ecn != EcnRequest::None,
+    let carries = |syn: &SavedSyn| match probe.kind {
+        SynProbeKind::Mptcp => syn.options.contains(&tcp_option::MULTIPATH),
+        SynProbeKind::FastOpen => syn.options.contains(&tcp_option::FAST_OPEN),
+        SynProbeKind::Ecn => ecn_request(syn) != EcnRequest::None,
     };
-    let is_sent = probe.reference_syn.as_deref().and_then(Syn::read).is_some_and(|syn| carries(&syn));
+    let is_sent = probe.reference_syn.as_deref().and_then(SavedSyn::read).is_some_and(|syn| carries(&syn));
     if !is_sent {
         // That of ECN has a sentence of its own.
         let why = format!("TCP: {name}: this host's kernel sends no SYN with it (`sysctl {setting}`)");
@@ -76,7 +77,7 @@ fn report_probe(probe: &SynProbeFacts) -> (Option<SynProbeReport>, Option<String
     }
     let outcome = match &probe.arrived_syn {
         None => SynProbeOutcome::NotOpened,
-        Some(bytes) => match Syn::read(bytes) {
+        Some(bytes) => match SavedSyn::read(bytes) {
             None => return (None, Some(format!("TCP: {name}: the far end's system did not keep the SYN"))),
             Some(syn) if carries(&syn) => SynProbeOutcome::Kept,
             Some(_) => SynProbeOutcome::Removed,
@@ -92,18 +93,18 @@ fn unrequested_ecn(setting: Option<u32>) -> String {
     )
 }
 
-fn report_syn(arrived: &Syn, sent: Option<&Syn>, near: TcpEndFacts) -> SynReport {
+fn report_syn(arrived: &SavedSyn, sent: Option<&SavedSyn>, near: TcpEndFacts) -> SynReport {
     let announced = near.announced_mss;
     SynReport {
-        ecn_sent: sent.map(|sent| sent.ecn),
-        ecn_arrived: arrived.ecn,
+        ecn_sent: sent.map(ecn_request),
+        ecn_arrived: ecn_request(arrived),
         mss: MssReport {
             sent: announced,
-            arrived: arrived.mss,
-            is_clamped: arrived.mss.map(|arrived| arrived < announced),
+            arrived: arrived.mss.map(u32::from),
+            is_clamped: arrived.mss.map(|arrived| u32::from(arrived) < announced),
         },
-        options_removed: sent.map(|sent| sent.options_beyond(arrived)),
-        options_added: sent.map(|sent| arrived.options_beyond(sent)),
+        options_removed: sent.map(|sent| options_beyond(sent, arrived)),
+        options_added: sent.map(|sent| options_beyond(arrived, sent)),
         hop_limit: hop_limit_report([near.hop_limit, Some(arrived.hop_limit)]),
         ds_field: arrived.ds_field,
     }

@@ -2,6 +2,8 @@
 
 use super::idle_timeouts::IdleTimeoutsReport;
 use super::ports::PortsReport;
+use super::queue_classes::QueueClassesReport;
+use super::queue_marking::QueueMarkingReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -46,6 +48,10 @@ pub struct PathDirectionReport {
     pub dscp: Option<Vec<MarkReport>>,
     /// What these have in common; null as above.
     pub dscp_pattern: Option<DscpPattern>,
+    /// Which packets the queue of the narrow link marks with CE, and from which queueing delay on; null as above.
+    pub queue_marking: Option<QueueMarkingReport>,
+    /// Whether that link has queues of its own for some DSCPs, or for ECT(1); null if that was not asked for, or could not be seen.
+    pub queue_classes: Option<QueueClassesReport>,
 }
 
 /// TTL or hop limit.

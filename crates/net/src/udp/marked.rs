@@ -1,19 +1,13 @@
 //! Datagrams with a DSCP, ECN codepoint and hop limit of their own, and what these are when one arrives. None of it takes privilege.
 
 use crate::control_messages::ControlMessages;
-use crate::messages::MessageBatch;
-use kumade_packet::DsField;
 use nix::libc;
 use nix::sys::socket::sockopt::{IpRecvTos, Ipv4RecvTtl, Ipv4Ttl, Ipv6RecvHopLimit, Ipv6RecvTClass, Ipv6Ttl};
 use nix::sys::socket::{getsockopt, setsockopt};
-use std::fmt;
 use std::io;
 use std::mem;
 use std::net::{IpAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
-
-/// Datagrams that one system call receives.
-const MAX_DATAGRAMS: usize = 64;
 
 /// Lets the kernel tell DSCP, ECN and hop limit of each datagram that is received from now on, also of those that have arrived before; or no
 /// longer.
@@ -58,50 +52,10 @@ pub fn send_marked(socket: &UdpSocket, payload: &[u8], ds_field: u8, hop_limit: 
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Receives the first bytes of datagrams with their DSCP, ECN and hop limit, as [`report_marks`] has the kernel tell them.
-pub struct MarkedReceiver {
-    messages: Box<MessageBatch<MAX_DATAGRAMS>>,
-    memory: Box<[u8]>,
-    max_datagram_bytes: usize,
-}
-
-impl MarkedReceiver {
-    /// Receives up to so many bytes of each datagram, at least one; the rest is cut off.
-    pub fn new(max_datagram_bytes: usize) -> Self {
-        let max_datagram_bytes = max_datagram_bytes.max(1);
-        let memory = vec![0; MAX_DATAGRAMS * max_datagram_bytes].into();
-        MarkedReceiver { messages: Box::default(), memory, max_datagram_bytes }
-    }
-
-    /// Takes what waits, as far as one system call does, up to 64, and gives `read` the bytes of each datagram, its octet of DSCP and ECN, and
-    /// its hop limit, as they arrived; none where the kernel does not say.
-    ///
-    /// # Errors
-    /// `WouldBlock` where nothing waits, else what the socket reports.
-    pub fn receive(
-        &mut self,
-        socket: &UdpSocket,
-        mut read: impl FnMut(&[u8], Option<u8>, Option<u8>),
-    ) -> io::Result<()> {
-        let count = self.messages.receive(socket, &mut self.memory, self.max_datagram_bytes)?;
-        for (index, memory) in self.memory.chunks(self.max_datagram_bytes).enumerate().take(count) {
-            let metadata = self.messages.metadata(index);
-            let ds_field = metadata.ds_field.map(DsField::octet);
-            read(&memory[..self.messages.len(index)], ds_field, metadata.ttl);
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for MarkedReceiver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MarkedReceiver").field("max_datagram_bytes", &self.max_datagram_bytes).finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::udp::DatagramReceiver;
     use crate::{clock, readiness};
     use kumade_units::Span;
 
@@ -117,10 +71,12 @@ mod tests {
             send_marked(&sender, &[*octet; 9], *octet, *hops).unwrap();
         }
         report_marks(&receiver, true).unwrap();
-        let (mut datagrams, mut found) = (MarkedReceiver::new(1), Vec::new());
+        let (mut datagrams, mut found) = (DatagramReceiver::new(1), Vec::new());
         while found.len() < marks.len() {
             assert!(readiness::wait_readable(&receiver, clock::monotonic() + Span::from_secs(60)).unwrap());
-            datagrams.receive(&receiver, |bytes, field, hops| found.push((bytes[0], field, hops))).unwrap();
+            datagrams
+                .receive(&receiver, |bytes, arrival| found.push((bytes[0], arrival.ds_field, arrival.hop_limit)))
+                .unwrap();
         }
         let usual = hop_limit(&sender, to);
         assert!(usual.is_some());

@@ -72,9 +72,8 @@ impl NetworkShard {
         let ports = attachments.into_iter().map(HostPort::new);
         let mut left: Vec<_> = ports.collect::<Result<_, _>>()?;
         let right = left.split_off(spec.left.len());
-        let (queue, hops) = (spec.up_queue.as_ref(), (spec.up_second_hop.clone(), spec.down_second_hop.clone()));
-        let up = DirectedLink::new(spec.up.clone(), queue, hops.0, now)?;
-        let down = DirectedLink::new(spec.down.clone(), None, hops.1, now)?;
+        let up = DirectedLink::new(spec.up.clone(), spec.up_queue.as_ref(), spec.up_second_hop.clone(), now)?;
+        let down = DirectedLink::new(spec.down.clone(), spec.down_queue.as_ref(), spec.down_second_hop.clone(), now)?;
         let (flows, pool) = (FlowHasher::new(), BufferPool::default());
         Ok(NetworkShard { left, right, up, down, middlebox: None, last_tick: now, flows, pool })
     }

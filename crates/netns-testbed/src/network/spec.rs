@@ -46,6 +46,8 @@ pub struct NetworkSpec {
     pub up_second_hop: Option<LinkConfig>,
     /// The bottleneck from right to left.
     pub down: LinkConfig,
+    /// Its queue, as [`up_queue`](Self::up_queue).
+    pub down_queue: Option<QueueConfig>,
     /// A downstream hop behind that one, with tail drop.
     pub down_second_hop: Option<LinkConfig>,
 }
@@ -64,6 +66,7 @@ impl NetworkSpec {
             up_queue: None,
             up_second_hop: None,
             down: link,
+            down_queue: None,
             down_second_hop: None,
         }
     }

@@ -1,7 +1,7 @@
 //! What must hold for any bytes that may arrive: for the fuzzer, and for the test that replays its finds.
 
 use kumade_packet::offload::{Offload, Segments};
-use kumade_packet::{Classification, Ecn, Ethernet, FlowDetail, Headers, checksum, ecn};
+use kumade_packet::{Classification, Ecn, Ethernet, FlowDetail, Headers, SavedSyn, checksum, ecn, tcp_option};
 
 /// A frame as packet(7) gives it, behind the header that says what was left to the network card.
 pub fn frame(data: &[u8]) {
@@ -58,4 +58,12 @@ fn check_offload_completion(packet: &[u8], offload: Offload) {
         assert!(checksum::is_valid(&part) == Ok(true), "{part:?}");
     }
     assert!(count >= 1 && count <= packet.len().div_ceil(bytes.into()));
+}
+
+/// Headers of a SYN that a far end claims to have received.
+pub fn saved_syn(data: &[u8]) {
+    let Some(syn) = SavedSyn::read(data) else { return };
+    // The header has room for 40 bytes of options, of two at least.
+    assert!(syn.options.len() <= 20, "{syn:?}");
+    assert!(syn.mss.is_none() || syn.options.contains(&tcp_option::MAXIMUM_SEGMENT_SIZE), "{syn:?}");
 }

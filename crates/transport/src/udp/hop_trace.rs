@@ -3,7 +3,7 @@
 use super::marked::send_one;
 use super::{PROBE_HEADER_BYTES, UdpProbes};
 use crate::error::Error;
-use kumade_net::udp::{IcmpError, MarkedReceiver};
+use kumade_net::udp::{DatagramReceiver, IcmpError};
 use kumade_net::{IcmpListener, clock, readiness, udp};
 use kumade_packet::QuotedUdp;
 use kumade_probe_train::{HopAnswer, HopTrace, HopTraceRecord};
@@ -27,7 +27,7 @@ struct Heard<'t> {
     /// None where this process may not have one.
     listener: Option<IcmpListener>,
     /// What the peer sends meanwhile is of no interest.
-    discarded: MarkedReceiver,
+    discarded: DatagramReceiver,
 }
 
 impl UdpProbes {
@@ -47,7 +47,7 @@ impl UdpProbes {
             answers: BTreeMap::new(),
             quoted: BTreeMap::new(),
             listener: IcmpListener::open(self.peer.ip()).ok(),
-            discarded: MarkedReceiver::new(1),
+            discarded: DatagramReceiver::new(1),
         };
         let done = self.send_hop_probes(&mut heard);
         // Trains are not to be stopped by the errors of others.
@@ -90,7 +90,7 @@ impl UdpProbes {
             readiness::wait_readable(&self.socket, self.control.next_wakeup(deadline))
                 .map_err(Error::io("wait for answers of routers on the way to", self.peer))?;
             // An error that was reported, or a packet, would end every wait at once.
-            let _ = heard.discarded.receive(&self.socket, |_, _, _| ());
+            let _ = heard.discarded.receive(&self.socket, |_, _| ());
         }
     }
 

@@ -4,7 +4,7 @@ use super::{PROBE_HEADER_BYTES, UdpProbes};
 use crate::error::Error;
 use crate::limits::{SEND_SLACK, START_DELAY};
 use kumade_net::pacing::Pacer;
-use kumade_net::udp::MarkedReceiver;
+use kumade_net::udp::{DatagramArrival, DatagramReceiver};
 use kumade_net::{clock, stamp, udp};
 use kumade_probe_train::{MarkedArrival, MarkedTrain};
 use kumade_units::Span;
@@ -70,10 +70,10 @@ impl UdpProbes {
     fn collect_marked(&mut self, number: u32, train: &MarkedTrain, timeout: Span) -> Result<Vec<MarkedArrival>, Error> {
         let deadline = clock::monotonic() + train.duration() + timeout;
         let mut arrived: Vec<Option<MarkedArrival>> = vec![None; train.marks.len()];
-        let mut receiver = MarkedReceiver::new(PROBE_HEADER_BYTES);
+        let mut receiver = DatagramReceiver::new(PROBE_HEADER_BYTES);
         // Bounded, even if unrelated packets arrive continuously.
         while arrived.contains(&None) && clock::monotonic() <= deadline {
-            let read = |packet: &[u8], ds_field, hop_limit| {
+            let read = |packet: &[u8], DatagramArrival { ds_field, hop_limit, .. }: DatagramArrival| {
                 let Some(index) = self.packet_index(packet, number) else { return };
                 // The first copy counts.
                 if let Some(place @ None) = arrived.get_mut(index as usize) {

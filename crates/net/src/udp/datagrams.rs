@@ -1,4 +1,6 @@
+use crate::control_messages::ArrivalMetadata;
 use crate::messages::MessageBatch;
+use kumade_packet::DsField;
 use kumade_units::Time;
 use std::fmt;
 use std::io;
@@ -7,42 +9,55 @@ use std::net::UdpSocket;
 /// Datagrams that one system call receives.
 const MAX_DATAGRAMS: usize = 64;
 
-/// Receives the first bytes of datagrams with the kernel's stamps ([`enable_receive`](crate::stamp::enable_receive)), many with one
-/// system call: a call for each takes longer than a full packet does at 10 Gbit/s.
-pub struct StampedReceiver {
+/// What the kernel says of a datagram as it arrived. Each is none where it does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DatagramArrival {
+    /// When, where that is credible: once [`enable_receive`](crate::stamp::enable_receive) has asked for it.
+    pub stamp: Option<Time>,
+    /// The octet of DSCP and ECN: once [`report_marks`](super::report_marks) has asked for it.
+    pub ds_field: Option<u8>,
+    /// TTL or hop limit: likewise.
+    pub hop_limit: Option<u8>,
+}
+
+/// Receives the first bytes of datagrams with what the kernel says of each, many with one system call: a call for each takes longer than a
+/// full packet does at 10 Gbit/s.
+pub struct DatagramReceiver {
     messages: Box<MessageBatch<MAX_DATAGRAMS>>,
     memory: Box<[u8]>,
     max_datagram_bytes: usize,
 }
 
-impl StampedReceiver {
+impl DatagramReceiver {
     /// Receives up to so many bytes of each datagram, at least one; the rest is cut off.
     pub fn new(longest: usize) -> Self {
         let longest = longest.max(1);
-        StampedReceiver {
+        DatagramReceiver {
             messages: Box::default(),
             memory: vec![0; MAX_DATAGRAMS * longest].into(),
             max_datagram_bytes: longest,
         }
     }
 
-    /// Takes what waits, as far as one system call does, up to 64, and gives `read` the bytes of each datagram, and when it came, where the
-    /// kernel has said so credibly.
+    /// Takes what waits, as far as one system call does, up to 64, and gives `read` the bytes of each datagram, and what the kernel says
+    /// of it.
     ///
     /// # Errors
     /// `WouldBlock` where nothing waits, else what the socket reports.
-    pub fn receive(&mut self, socket: &UdpSocket, mut read: impl FnMut(&[u8], Option<Time>)) -> io::Result<()> {
+    pub fn receive(&mut self, socket: &UdpSocket, mut read: impl FnMut(&[u8], DatagramArrival)) -> io::Result<()> {
         let count = self.messages.receive(socket, &mut self.memory, self.max_datagram_bytes)?;
         for (index, memory) in self.memory.chunks(self.max_datagram_bytes).enumerate().take(count) {
-            read(&memory[..self.messages.len(index)], self.messages.metadata(index).stamp);
+            let ArrivalMetadata { stamp, ds_field, ttl, .. } = self.messages.metadata(index);
+            let arrival = DatagramArrival { stamp, ds_field: ds_field.map(DsField::octet), hop_limit: ttl };
+            read(&memory[..self.messages.len(index)], arrival);
         }
         Ok(())
     }
 }
 
-impl fmt::Debug for StampedReceiver {
+impl fmt::Debug for DatagramReceiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StampedReceiver").field("longest", &self.max_datagram_bytes).finish_non_exhaustive()
+        f.debug_struct("DatagramReceiver").field("longest", &self.max_datagram_bytes).finish_non_exhaustive()
     }
 }
 
@@ -63,11 +78,11 @@ mod tests {
         for number in 0..100 {
             sender.send(&[number; 9][..if number == 7 { 2 } else { 9 }]).unwrap();
         }
-        let mut datagrams = StampedReceiver::new(4);
+        let mut datagrams = DatagramReceiver::new(4);
         let mut found = Vec::new();
         while found.len() < 100 {
             assert!(readiness::wait_readable(&receiver, clock::monotonic() + Span::from_secs(60)).unwrap());
-            datagrams.receive(&receiver, |bytes, stamp| found.push((bytes.to_vec(), stamp))).unwrap();
+            datagrams.receive(&receiver, |bytes, arrival| found.push((bytes.to_vec(), arrival.stamp))).unwrap();
         }
         let bytes = |number| vec![number; if number == 7 { 2 } else { 4 }];
         assert!(found.iter().map(|(bytes, _)| bytes.clone()).eq((0..100).map(bytes)));

@@ -1,0 +1,130 @@
+//! What the queue of the narrow link does to packets, once the rate of a direction is known: which it marks, and which wait elsewhere.
+
+use super::Measurement;
+use super::phase::{Phase, QueuePart};
+use crate::event::Event;
+use crate::path::{MarkingProbe, PathObservation, QueueClassProbe, QueueFillingProbe};
+use crate::report::{DirectionReport, Treatment};
+use crate::step::{DsFieldRequest, Step};
+use kumade_packet::Ecn;
+use kumade_probe_train::DsFieldRecord;
+use kumade_units::{Direction, Rate, Span, Time};
+
+/// Receive timeout, beyond a round trip and the time that the link takes for a train: for the queue of others.
+const TIMEOUT: Span = Span::from_millis(250);
+
+/// Some packets in a row may have arrived faster than the link serves others: where nothing else is known of its rate, it is taken for half of
+/// that. A train that is twice as fast as the link fills its queue as well as one that is four times as fast, in more time.
+const ARRIVAL_PART: f64 = 0.5;
+
+impl Measurement {
+    /// Reports what became of the train that [`next`](Self::next) requested.
+    pub fn ds_fields_delivered(&mut self, record: &DsFieldRecord) {
+        let Some(pending) = self.queues.pending.take() else { return };
+        if let Some(probe) = self.queues.probe(pending) {
+            probe.record_train(record);
+        }
+    }
+
+    /// Reports that it could not be sent or received, and why.
+    pub fn ds_fields_failed(&mut self, reason: impl Into<String>) {
+        if let Some(pending) = self.queues.pending {
+            self.queues.fail(pending, &reason.into());
+        }
+    }
+
+    /// The next train, or what follows.
+    pub(super) fn next_queue_train(
+        &mut self,
+        part: QueuePart,
+        direction: Direction,
+        now: Time,
+    ) -> (Phase, Option<Step>) {
+        let is_wanted = match part {
+            QueuePart::Marking => self.plan.path,
+            QueuePart::Classes => self.plan.queues,
+        };
+        if !is_wanted || !self.plan.directions.contains(direction) {
+            return (part.next_phase(direction), None);
+        }
+        if self.queues.end.is_none() {
+            self.queues.end = Some(now + part.max_time());
+            if let Err(why) = self.begin_queue_part(part, direction) {
+                self.queues.fail((part, direction), &why);
+            }
+        }
+        let queues = &mut self.queues;
+        // A train whose record has not come is given up.
+        let is_lost = queues.pending.take().is_some();
+        let is_late = queues.end.is_some_and(|end| now > end);
+        let is_over = queues.is_over || is_lost || is_late;
+        let next = queues.probe((part, direction)).filter(|_| !is_over).and_then(QueueFillingProbe::next_train);
+        let Some((wait, train)) = next else {
+            (queues.end, queues.is_over) = (None, false);
+            return (part.next_phase(direction), None);
+        };
+        queues.pending = Some((part, direction));
+        let timeout = self.session.round_trip + wait + TIMEOUT;
+        let request = DsFieldRequest { direction, wait, train, timeout };
+        (Phase::Queue(part, direction), Some(Step::SendDsFields(request)))
+    }
+
+    /// Without a probe where other parts of the report say why; the error says why not.
+    fn begin_queue_part(&mut self, part: QueuePart, direction: Direction) -> Result<(), String> {
+        if self.marking.failure.is_some() || self.path_facts.old_far_end.is_some() {
+            return Ok(());
+        }
+        let report = if direction == Direction::Up { &self.up } else { &self.down };
+        let rate = report.as_ref().and_then(serving_rate);
+        let rate = rate.ok_or("the rate of the narrow link is not known")?;
+        let (max_packet, seed, place) = (self.transport.max_packet(), self.plan.seed, direction as usize);
+        match part {
+            QueuePart::Marking => self.queues.marking[place] = Some(self.marking_probe(direction, rate)?),
+            QueuePart::Classes => {
+                let probe = QueueClassProbe::new(rate, max_packet, seed);
+                let max_duration_seconds = part.max_time().as_secs_f64();
+                self.events.push_back(Event::QueuesBegin {
+                    direction,
+                    max_bytes: probe.max_bytes(),
+                    max_duration_seconds,
+                });
+                self.queues.classes[place] = Some(probe);
+            }
+        }
+        Ok(())
+    }
+
+    fn marking_probe(&self, direction: Direction, rate: Rate) -> Result<MarkingProbe, String> {
+        let marks = self.marking.probes.as_ref().map(|probes| probes[direction as usize].ecn_reports());
+        let is_kept = |ecn: Ecn| {
+            let passes = |treatment| matches!(treatment, Treatment::Kept | Treatment::PartlyRemarked);
+            marks.iter().flatten().any(|mark| mark.value == ecn as u8 && passes(mark.treatment))
+        };
+        if !is_kept(Ecn::Ce) || ![Ecn::Ect0, Ecn::Ect1].into_iter().any(is_kept) {
+            return Err("CE, or ECT, does not arrive as it was sent".to_owned());
+        }
+        let least_delay = self.delays.min_delay(direction);
+        Ok(MarkingProbe::new(rate, self.transport.max_packet(), least_delay, is_kept, self.plan.seed))
+    }
+
+    /// For the section on the path.
+    pub(super) fn observe_queues<'m>(&'m self, observation: PathObservation<'m>) -> PathObservation<'m> {
+        PathObservation {
+            queue_marking: self.queues.marking.each_ref().map(Option::as_ref),
+            queue_classes: self.queues.classes.each_ref().map(Option::as_ref),
+            no_queues: &self.queues.failures,
+            ..observation
+        }
+    }
+}
+
+/// The rate at which the narrow link serves packets, or else what it leaves.
+fn serving_rate(report: &DirectionReport) -> Option<Rate> {
+    let capacity = || report.capacity.as_ref()?.bottleneck_bits_per_second.map(|rate| rate.high);
+    let available = || report.available_bits_per_second.map(|rate| rate.high);
+    let fair_share = || report.fair_share_bits_per_second.map(|rate| rate.high);
+    let known = capacity().or_else(available).or_else(fair_share);
+    let arrival = || report.fastest_arrival_bits_per_second.map(|rate| Rate::from_f64(rate.as_f64() * ARRIVAL_PART));
+    let rate = known.or(report.at_most_bits_per_second).or(report.at_least_bits_per_second).or_else(arrival);
+    rate.filter(|rate| *rate > Rate::ZERO)
+}

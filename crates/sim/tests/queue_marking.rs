@@ -1,0 +1,114 @@
+//! Which packets the queue of the narrow link marks with CE, and from which queueing delay on, as a full measurement finds it, for queue
+//! disciplines whose parameters are known.
+
+use kumade_link::queue::{DisciplineSettings, QueueConfig, QueueLimit};
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
+use kumade_measurement::report::{CodepointMarkingReport, QueueMarkingKind, QueueMarkingReport};
+use kumade_measurement::{Clocks, Measurement, MeasurementPlan, Session};
+use kumade_sim::{PathHop, Stamping, VirtualPath, VirtualPaths};
+use kumade_units::{Rate, Span, Time};
+
+const DELAY: Span = Span::from_millis(10);
+const MBIT: [u64; 4] = [5, 20, 100, 500];
+
+/// What the report says of the way up through this queue, of a second of room, beside cross traffic of this part of the rate.
+fn marking(queue: &str, mbit: u64, cross_part: f64, seed: u64) -> Option<QueueMarkingReport> {
+    let rate = Rate::from_mbit(mbit);
+    let discipline = queue.parse::<DisciplineSettings>().unwrap().discipline(Some(rate));
+    let queue = QueueConfig { limit: QueueLimit::Bytes(mbit * 125_000), discipline };
+    let link = LinkConfig { rate: Some(rate), delay: DELAY, queue_bytes: mbit * 125_000, ..LinkConfig::default() };
+    let kind = CrossKind::Poisson { rate: Rate::from_f64(rate.as_f64() * cross_part), sizes: SizeMix::fixed(1000) };
+    let cross = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed };
+    let cross = if cross_part > 0.0 { vec![cross] } else { Vec::new() };
+    let path = |queue| {
+        let hop = PathHop { link: link.clone(), queue, cross: cross.clone() };
+        VirtualPath::new(&[hop], Stamping::default(), seed).unwrap()
+    };
+    let mut paths = VirtualPaths { up: path(Some(queue)), down: path(None), passes_udp: true };
+    let session = Session {
+        peer: "192.0.2.1:7272".into(),
+        started: "2026-11-22T00:00:00.000Z".into(),
+        round_trip: DELAY * 2,
+        max_connections: 256,
+        clocks: Clocks::default(),
+        coalescing: None,
+    };
+    let plan = MeasurementPlan { path: true, seed, ..MeasurementPlan::default() };
+    let report = paths.measure(Measurement::new(plan, session), &mut |_| ()).unwrap().report;
+    let path = report.path.unwrap();
+    assert_eq!(
+        path.down.queue_marking.map(|found| found.kind),
+        Some(QueueMarkingKind::NoneSeen),
+        "{:?}",
+        path.not_known
+    );
+    path.up.queue_marking
+}
+
+fn codepoint<'r>(report: &'r QueueMarkingReport, mark: &str) -> &'r CodepointMarkingReport {
+    report.codepoints.iter().find(|found| found.mark == mark).unwrap()
+}
+
+/// Each case, by its name, with the time in milliseconds that the link takes for two packets of the cross traffic.
+fn for_each_case(queue: &str, mut check: impl FnMut(&str, &QueueMarkingReport, f64)) {
+    let mut unknown = 0;
+    for mbit in MBIT {
+        for (cross, seed) in [(0.0, 1), (0.3, 2), (0.6, 3), (0.6, 4)] {
+            let name = format!("{queue}, {mbit} Mbit/s, cross traffic {cross}, seed {seed}");
+            let found = marking(queue, mbit, cross, seed).unwrap_or_else(|| panic!("{name}"));
+            // Where cross traffic keeps a queue on a slow link, hardly a packet is below the threshold.
+            match found.kind == QueueMarkingKind::NotSure && mbit == 5 && cross > 0.0 {
+                true => unknown += 1,
+                false => check(&name, &found, 16.0 / mbit as f64),
+            }
+        }
+    }
+    assert!(unknown <= 3, "{queue}: {unknown}");
+}
+
+/// The interval has the threshold, in milliseconds, and is no wider than this.
+fn assert_threshold(name: &str, found: &CodepointMarkingReport, threshold: f64, max_width: f64) {
+    let from = found.marked_from.unwrap_or_else(|| panic!("{name}: {found:?}"));
+    let [low, high] = [from.low_seconds, from.high_seconds].map(|seconds| seconds * 1e3);
+    assert!(low <= threshold && threshold <= high && high - low <= max_width, "{name}: {found:?}");
+}
+
+#[test]
+fn a_threshold_is_found_for_all_of_ect_or_for_l4s_alone() {
+    for_each_case("ce-threshold:threshold=1500us", |name, found, resolution| {
+        assert_eq!(found.kind, QueueMarkingKind::Shallow, "{name}: {found:?}");
+        for mark in ["ECT(0)", "ECT(1)"] {
+            assert_threshold(name, codepoint(found, mark), 1.5, 1.4 + resolution);
+        }
+        assert_eq!(codepoint(found, "Not-ECT").marked, 0);
+    });
+    for_each_case("ce-threshold:threshold=1ms:l4s=on", |name, found, resolution| {
+        assert_eq!(found.kind, QueueMarkingKind::L4s, "{name}: {found:?}");
+        assert_threshold(name, codepoint(found, "ECT(1)"), 1.0, 1.4 + resolution);
+    });
+}
+
+#[test]
+fn the_step_of_dualpi2_is_l4s() {
+    for_each_case("dualpi2", |name, found, resolution| {
+        assert_eq!(found.kind, QueueMarkingKind::L4s, "{name}: {found:?}");
+        assert_threshold(name, codepoint(found, "ECT(1)"), 1.0, 1.4 + resolution);
+    });
+}
+
+#[test]
+fn classic_queues_mark_what_waits_for_longer_than_trains_last() {
+    let mut not_sure = 0;
+    for queue in ["codel:ecn=on", "fq-codel", "pie:ecn=on", "tail-drop"] {
+        for_each_case(queue, |name, found, _| {
+            // One or two packets of those that last longest.
+            let is_any_marked = found.codepoints.iter().any(|found| found.marked > 0);
+            let expected = if is_any_marked { QueueMarkingKind::NotSure } else { QueueMarkingKind::NoneSeen };
+            assert_eq!(found.kind, expected, "{name}: {found:?}");
+            not_sure += u32::from(is_any_marked);
+            let reached = codepoint(found, "ECT(0)").max_queueing_delay_seconds.unwrap();
+            assert!((0.001..0.1).contains(&reached), "{name}: {reached}");
+        });
+    }
+    assert!(not_sure <= 6, "{not_sure} of 64");
+}
