@@ -2,7 +2,7 @@
 
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, Medium, TokenBucket};
 use kumade_middlebox::{FilterRule, MiddleboxConfig, NatConfig, PacketMatch, RefusalKind};
-use kumade_net::udp::{MarkedReceiver, report_marks, send_marked};
+use kumade_net::udp::{DatagramReceiver, report_marks, send_marked};
 use kumade_net::{clock, readiness};
 use kumade_netns_testbed::{
     ExperimentNetwork, Host, HostSpec, Network, NetworkError, NetworkSpec, ProxiedNetwork, TEST_DEADLINE, VerifiedLink,
@@ -84,14 +84,14 @@ fn a_hosts_ecn_capable_packets_are_sent_as_what_it_says() {
             let (sender, receiver) = (udp(a, near), udp(b, far));
             sender.connect(receiver.local_addr().unwrap()).unwrap();
             report_marks(&receiver, true).unwrap();
-            let (mut datagrams, mut arrived) = (MarkedReceiver::new(1), Vec::new());
+            let (mut datagrams, mut arrived) = (DatagramReceiver::new(1), Vec::new());
             for sent in [Ecn::Ect0, Ecn::NotEct, Ecn::Ect1, Ecn::Ce] {
                 send_marked(&sender, b"x", sent as u8, None).unwrap();
             }
             while arrived.len() < 4 {
                 let deadline = clock::monotonic() + Span::from_secs(TEST_DEADLINE.as_secs() as i64);
                 assert!(readiness::wait_readable(&receiver, deadline).unwrap());
-                datagrams.receive(&receiver, |_, octet, _| arrived.push(Ecn::from_bits(octet.unwrap()))).unwrap();
+                datagrams.receive(&receiver, |_, arrival| arrived.push(Ecn::from_bits(arrival.ds_field.unwrap()))).unwrap();
             }
             assert_eq!(arrived, [Ecn::Ect1, Ecn::NotEct, Ecn::Ect1, Ecn::Ce]);
         }

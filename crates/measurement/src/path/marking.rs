@@ -3,7 +3,7 @@
 //! A train begins with packets that find no queue, the least of whose delays the others are counted from. Its other packets are sent several
 //! times as fast as the link serves, so that each waits longer than the one before. A codepoint of which some came with CE is sent once more.
 
-use super::fisher::{LossCount, loss_p_value};
+use super::fisher::{LossCount, MAX_CHANCE, loss_p_value};
 use super::marking_threshold::{DelaySample, MarkingThreshold, find_threshold};
 use super::overload::{LEAD_PACKETS, OverloadPlan, QueueFillingProbe, one_way_delay};
 use crate::report::{CodepointMarkingReport, MarkingThresholdReport, QueueMarkingKind, QueueMarkingReport};
@@ -29,10 +29,8 @@ const MAX_MARKED_LEAD_PART: f64 = 0.75;
 const MAX_SHALLOW_DELAY: Span = Span::from_millis(5);
 /// A queue that does not come to this says nothing: packets of no queue differ as much.
 const MIN_QUEUE: Span = Span::from_millis(1);
-/// ECT(0) is not marked where it is by less than this part of what ECT(1) is at the same delays, …
+/// ECT(0) is not marked where it is by less than this part of what ECT(1) is at the same delays, and chance hardly has it so.
 const MAX_UNMARKED_PART: f64 = 0.2;
-/// … and chance would have that so in one of so many cases at most.
-const MAX_CHANCE: f64 = 1e-4;
 
 const CODEPOINTS: [Ecn; 3] = [Ecn::Ect1, Ecn::Ect0, Ecn::NotEct];
 
