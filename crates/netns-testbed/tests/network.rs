@@ -91,7 +91,9 @@ fn a_hosts_ecn_capable_packets_are_sent_as_what_it_says() {
             while arrived.len() < 4 {
                 let deadline = clock::monotonic() + Span::from_secs(TEST_DEADLINE.as_secs() as i64);
                 assert!(readiness::wait_readable(&receiver, deadline).unwrap());
-                datagrams.receive(&receiver, |_, arrival| arrived.push(Ecn::from_bits(arrival.ds_field.unwrap()))).unwrap();
+                datagrams
+                    .receive(&receiver, |_, arrival| arrived.push(Ecn::from_bits(arrival.ds_field.unwrap())))
+                    .unwrap();
             }
             assert_eq!(arrived, [Ecn::Ect1, Ecn::NotEct, Ecn::Ect1, Ecn::Ce]);
         }
