@@ -3,45 +3,57 @@
 //!
 //! They are few, for a bounded time, and each has been opened by the client, which has proved to receive there.
 
+use kumade_daemon::Network;
 use kumade_net::clock;
 use kumade_probe_train::PortProtocol;
 use kumade_units::{Span, Time};
 use kumade_wire::{Credential, CredentialBearer, IdleFlowRecord, PortAnswer, PortProbe, SessionEndpoint, Version};
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum number of flows of a client.
 pub(super) const MAX_FLOWS: usize = 64;
 /// Maximum number of clients whose flows are kept at once.
 const MAX_CLIENTS: usize = 8;
+/// Maximum number of them in a network: one host leaves places to others.
+const MAX_NETWORK_CLIENTS: usize = 2;
 /// A flow of UDP has so many copies, this far apart: one may be lost.
 const COPIES: u32 = 3;
 const COPY_INTERVAL: Span = Span::from_millis(300);
 /// How long flows are kept after the last of them: until the client has sent up it, and asked.
 const TIME_TO_ASK: Span = Span::from_secs(30);
 
+/// The networks of the clients whose flows are kept, each as often as it has clients.
+pub(super) type FlowNetworks = Mutex<Vec<Network>>;
+
 /// A place among the clients whose flows are kept; free again when dropped.
-pub(super) struct FlowsPlace(Arc<AtomicUsize>);
+pub(super) struct FlowsPlace {
+    taken: Arc<FlowNetworks>,
+    network: Network,
+}
 
 impl FlowsPlace {
-    /// One of the server's, whose places are counted here.
-    ///
-    /// # Errors
-    /// The reason for a refusal: all are taken.
-    pub(super) fn take(taken: &Arc<AtomicUsize>) -> Result<Self, String> {
-        let place = FlowsPlace(Arc::clone(taken));
-        match taken.fetch_add(1, Ordering::SeqCst) < MAX_CLIENTS {
-            true => Ok(place),
-            false => Err(format!("idle flows of {MAX_CLIENTS} clients are kept already: try again later")),
+    /// One for a client of this network; none where all are taken, or those of its network.
+    pub(super) fn take(taken: &Arc<FlowNetworks>, network: Network) -> Option<Self> {
+        // Every change under this lock is consistent even if its thread panics.
+        let mut networks = taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_network = networks.iter().filter(|taken| **taken == network).count();
+        if networks.len() == MAX_CLIENTS || in_network == MAX_NETWORK_CLIENTS {
+            return None;
         }
+        networks.push(network);
+        Some(FlowsPlace { taken: Arc::clone(taken), network })
     }
 }
 
 impl Drop for FlowsPlace {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        let mut networks = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = networks.iter().position(|network| *network == self.network) {
+            networks.swap_remove(place);
+        }
     }
 }
 
@@ -65,6 +77,7 @@ pub(super) struct IdleFlows {
     /// None where the flow could not be kept.
     flows: [Vec<Option<HeldFlow>>; 2],
     began: Time,
+    end_time: Time,
     credential: Credential,
     version: Version,
     _place: FlowsPlace,
@@ -84,29 +97,28 @@ impl IdleFlows {
             let copies_left = if matches!(socket, FlowSocket::Udp(_)) { COPIES } else { 1 };
             Some(HeldFlow { socket, index: index as u32, due: began + idle, copies_left, idle: None })
         };
+        let longest = flows.iter().flatten().map(|(_, idle)| *idle).max().unwrap_or_default();
+        let end_time = began + longest + COPY_INTERVAL * i64::from(COPIES) + TIME_TO_ASK;
         let flows = flows.map(|flows| flows.into_iter().enumerate().map(hold).collect());
-        IdleFlows { flows, began, credential, version, _place: place }
+        IdleFlows { flows, began, end_time, credential, version, _place: place }
     }
 
-    /// Which of them are kept.
-    pub(super) fn are_held(&self) -> [Vec<bool>; 2] {
-        [0, 1].map(|kind: usize| self.flows[kind].iter().map(Option::is_some).collect())
-    }
-
-    /// When something is to be sent next; none once all is.
-    pub(super) fn next_time(&self) -> Option<Time> {
+    /// When something is to be sent next, or all is to be given up.
+    pub(super) fn next_time(&self) -> Time {
         let left = self.flows.iter().flatten().flatten().filter(|flow| flow.copies_left > 0);
-        left.map(|flow| flow.due).min()
+        left.map(|flow| flow.due).fold(self.end_time, Time::min)
     }
 
     /// When they are given up, whether the client has asked or not.
     pub(super) fn end_time(&self) -> Time {
-        let last = self.flows.iter().flatten().flatten().map(|flow| flow.due).max();
-        last.unwrap_or(self.began) + TIME_TO_ASK
+        self.end_time
     }
 
-    /// Sends what is due.
-    pub(super) fn advance(&mut self, now: Time) {
+    /// Sends what is due; breaks once they are to be given up.
+    pub(super) fn advance(&mut self, now: Time) -> ControlFlow<()> {
+        if now >= self.end_time {
+            return ControlFlow::Break(());
+        }
         let (credential, version) = (self.credential, self.version);
         for (protocol, flow) in
             with_protocol(&mut self.flows).filter(|(_, flow)| flow.copies_left > 0 && flow.due <= now)
@@ -123,6 +135,7 @@ impl IdleFlows {
             flow.copies_left -= 1;
             flow.due = now + COPY_INTERVAL;
         }
+        ControlFlow::Continue(())
     }
 
     /// What has become of them.
@@ -170,4 +183,45 @@ fn with_protocol(flows: &mut [Vec<Option<HeldFlow>>; 2]) -> impl Iterator<Item =
 /// What packets of such flows show: they are at no port of their own.
 fn flow_bearer(sender: SessionEndpoint, protocol: PortProtocol, index: u32) -> CredentialBearer {
     CredentialBearer::Port { sender, protocol, port: 0, index }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_wire::Token;
+
+    #[test]
+    fn flows_are_given_up_a_bounded_time_after_the_last_of_them_whether_the_client_asks_or_not() {
+        let networks = Arc::default();
+        let place = FlowsPlace::take(&networks, Network::containing([192, 0, 2, 1].into())).unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(socket.local_addr().unwrap()).unwrap();
+        let idle = Span::from_secs(600);
+        let credential = Credential::new(Token([7; 16]), Version::NEWEST, false);
+        let udp = vec![(Some(FlowSocket::Udp(socket)), idle)];
+        let mut flows = IdleFlows::begin([udp, Vec::new()], credential, Version::NEWEST, place);
+        let mut due = flows.began;
+        let mut sent = 0;
+        while flows.advance(due).is_continue() {
+            sent += u32::from(due >= flows.began + idle);
+            due = flows.next_time();
+        }
+        assert_eq!((sent, due), (COPIES, flows.began + idle + COPY_INTERVAL * i64::from(COPIES) + TIME_TO_ASK));
+        drop(flows);
+        assert!(networks.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_network_takes_two_places_of_eight_and_each_is_free_again() {
+        let networks = Arc::default();
+        let take = |third: u8, last: u8| FlowsPlace::take(&networks, Network::containing([10, 0, third, last].into()));
+        let mut places: Vec<_> = (0..4).flat_map(|network| [take(network, 1), take(network, 1)]).collect();
+        assert!(places.iter().all(Option::is_some));
+        assert!(take(9, 1).is_none(), "a ninth client");
+        places.truncate(2);
+        assert!(take(0, 2).is_none(), "a third one of a network");
+        assert!(take(1, 1).is_some());
+        places.pop();
+        assert!(take(0, 2).is_some());
+    }
 }

@@ -3,6 +3,7 @@
 use crate::access_log::{AccessLog, RefusedKey};
 use crate::client_table::{ClientChanges, ClientTable};
 use crate::config::ServerConfig;
+use crate::idle_flows::FlowNetworks;
 use crate::named_client::NamedClient;
 use crate::turn_queue::TurnQueue;
 use kumade_daemon::{FairAdmission, Network, NetworkBudgets};
@@ -13,7 +14,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
 /// Maximum number of addresses from which a client may open UDP within a turn: a NAT may map retries differently, and flows that are to be
@@ -38,8 +39,8 @@ pub(super) struct ServerState {
     clients: Mutex<Arc<ClientTable>>,
     pub(super) access_log: AccessLog,
     pub(super) stopping: AtomicBool,
-    /// Clients whose idle flows are kept.
-    pub(super) idle_flow_clients: Arc<AtomicUsize>,
+    /// The networks of clients whose idle flows are kept.
+    pub(super) idle_flow_networks: Arc<FlowNetworks>,
     key_trials: Mutex<NetworkBudgets>,
     state: Mutex<ClientRegistry>,
 }
@@ -111,7 +112,7 @@ impl ServerState {
             access_log: AccessLog::new(config.access_log.clone()),
             config,
             stopping: AtomicBool::new(false),
-            idle_flow_clients: Arc::default(),
+            idle_flow_networks: Arc::default(),
             key_trials: Mutex::new(NetworkBudgets::new(KEY_TRIAL_BURST)),
             state: Mutex::new(state),
         }

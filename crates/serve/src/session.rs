@@ -91,6 +91,17 @@ enum SessionState {
 }
 
 impl SessionState {
+    /// The turn, in which the path is not being filled.
+    fn unloaded_turn(&mut self) -> Result<&mut MeasurementTurn, SessionEnd> {
+        match self {
+            SessionState::Turn(turn) if turn.is_loading() => {
+                Err(SessionEnd::Refused("the path is being filled".into()))
+            }
+            SessionState::Turn(turn) => Ok(turn),
+            _ => Err(SessionEnd::Refused("it is not your turn".into())),
+        }
+    }
+
     fn idle() -> Self {
         SessionState::Idle { deadline: deadline_after(IDLE_TIMEOUT) }
     }
@@ -162,13 +173,18 @@ impl<'s> Session<'s> {
         let mut events: Vec<Event> = Vec::new();
         loop {
             self.check_ending()?;
+            let mut is_at_ports = false;
             for event in events.drain(..) {
                 match event.number {
                     // The counter only wakes: its value means nothing.
                     WAKER_EVENT => drop(self.registration.waker.read()),
-                    PORTS_EVENT => self.advance_ports(),
+                    PORTS_EVENT => is_at_ports = true,
                     _ => self.control.read_once()?,
                 }
+            }
+            // Once for all of them: each time, all sockets are looked at.
+            if is_at_ports {
+                self.advance_ports();
             }
             self.advance_in_queue()?;
             self.advance_idle_flows();
@@ -198,27 +214,26 @@ impl<'s> Session<'s> {
         if now >= silent {
             return Err(SessionEnd::Refused(format!("no message for {timeout}")));
         }
+        let flows = self.idle_flows.as_ref();
         let next = match &self.state {
-            SessionState::Idle { deadline: until } if now >= *until => {
-                return Err(SessionEnd::Refused(format!("no measurement for {IDLE_TIMEOUT}")));
+            SessionState::Idle { deadline } => {
+                // Longer while flows are kept.
+                let until = flows.map_or(*deadline, |flows| flows.end_time().max(*deadline));
+                if now >= until {
+                    return Err(SessionEnd::Refused(format!("no measurement for {IDLE_TIMEOUT}")));
+                }
+                Some(until)
             }
-            SessionState::Idle { deadline: until } => Some(*until),
             SessionState::Queued { next_report: again, .. } => Some(*again),
             SessionState::Turn(turn) => turn.next_load_check(),
         };
-        let flows = self.idle_flows.as_ref().and_then(IdleFlows::next_time);
-        Ok([next, flows].into_iter().flatten().fold(silent, Time::min))
+        Ok([next, flows.map(IdleFlows::next_time)].into_iter().flatten().fold(silent, Time::min))
     }
 
+    /// Sends what is due, and gives up flows whose time is over, whatever the client does meanwhile.
     fn advance_idle_flows(&mut self) {
-        self.idle_flows.iter_mut().for_each(|flows| flows.advance(clock::monotonic()));
-    }
-
-    /// Neither measuring nor queued; for longer while flows are kept.
-    fn become_idle(&mut self) {
-        let deadline = deadline_after(IDLE_TIMEOUT);
-        let flows = self.idle_flows.as_ref().map(IdleFlows::end_time);
-        self.state = SessionState::Idle { deadline: flows.map_or(deadline, |end| deadline.max(end)) };
+        let now = clock::monotonic();
+        self.idle_flows.take_if(|flows| flows.advance(now).is_break());
     }
 
     /// Reports a queued client's position, and begins its turn once it is first.
@@ -297,12 +312,17 @@ impl<'s> Session<'s> {
             }
             ClientMessage::EndTurn => {
                 self.end_measurement(MeasurementResult::Complete, None);
-                self.become_idle();
+                self.state = SessionState::idle();
                 self.registration.remove_client();
             }
             ClientMessage::EndFlows => {
                 self.check_version(Version::PORTS, IDLE_FLOWS)?;
-                let [udp, tcp] = self.idle_flows.take().map(IdleFlows::end).unwrap_or_default();
+                let flows = self.idle_flows.take();
+                if flows.is_some() && matches!(self.state, SessionState::Idle { .. }) {
+                    // It has waited for them.
+                    self.state = SessionState::idle();
+                }
+                let [udp, tcp] = flows.map(IdleFlows::end).unwrap_or_default();
                 self.control.send(&ServerMessage::FlowRecords { udp, tcp })?;
             }
             ClientMessage::HoldFlows { udp, tcp, wait } => self.hold_flows(&udp, &tcp, wait)?,
@@ -327,10 +347,11 @@ impl<'s> Session<'s> {
         wait: Span,
     ) -> Result<(), SessionEnd> {
         self.check_version(Version::PORTS, IDLE_FLOWS)?;
-        let SessionState::Turn(turn) = &mut self.state else {
-            return Err(SessionEnd::Refused("it is not your turn".into()));
-        };
+        let turn = self.state.unloaded_turn()?;
         let max_idle = self.shared.config.max_flow_idle;
+        if max_idle == Span::ZERO {
+            return Err(SessionEnd::Refused("this server keeps no idle flows (`kumade serve --max-flow-idle`)".into()));
+        }
         if udp.len() + tcp.len() > MAX_FLOWS {
             return Err(SessionEnd::Refused(format!("more idle flows than {MAX_FLOWS}, which is the limit")));
         }
@@ -342,13 +363,25 @@ impl<'s> Session<'s> {
         }
         // Those before make room.
         self.idle_flows = None;
-        let place = FlowsPlace::take(&self.shared.idle_flow_clients).map_err(SessionEnd::Refused)?;
         let local = self.control.stream().local_addr().map_err(ControlError::Io)?;
         let member = &self.registration;
         let flows = member.while_working(|| turn.take_flows(member, local, udp, tcp, wait));
-        let held = IdleFlows::begin(flows, member.credential, self.control.version(), place);
-        let [udp, tcp] = held.are_held();
-        self.idle_flows = Some(held);
+        let is_open = [0, 1].map(|kind: usize| flows[kind].iter().map(|(socket, _)| socket.is_some()).collect());
+        let [mut udp, mut tcp]: [Vec<bool>; 2] = is_open;
+        // A client without a flow takes no place from others.
+        if udp.iter().chain(&tcp).any(|is_open| *is_open) {
+            let network = Network::containing(self.peer.ip());
+            match FlowsPlace::take(&self.shared.idle_flow_networks, network) {
+                Some(place) => {
+                    let version = self.control.version();
+                    self.idle_flows = Some(IdleFlows::begin(flows, member.credential, version, place));
+                }
+                None => {
+                    tracing::debug!("{}: no idle flows, since others' take all places", self.peer);
+                    udp.iter_mut().chain(&mut tcp).for_each(|is_held| *is_held = false);
+                }
+            }
+        }
         Ok(self.control.send(&ServerMessage::FlowsHeld { udp, tcp })?)
     }
 
@@ -367,12 +400,7 @@ impl<'s> Session<'s> {
             }
             _ => {}
         }
-        let SessionState::Turn(turn) = &mut self.state else {
-            return Err(SessionEnd::Refused("it is not your turn".into()));
-        };
-        if turn.is_loading() {
-            return Err(SessionEnd::Refused("the path is being filled".into()));
-        }
+        let turn = self.state.unloaded_turn()?;
         let member = &self.registration;
         let local = self.control.stream().local_addr().map_err(ControlError::Io)?;
         let version = self.control.version();

@@ -8,7 +8,7 @@ use kumade_client::report::PortOutcome;
 use kumade_measurement::TransportChoice;
 use kumade_probe_train::{PortProtocol, Transport};
 use kumade_serve::ServerConfig;
-use kumade_units::Span;
+use kumade_units::{Direction, Span};
 use kumade_wire::{
     ClientMessage, Credential, CredentialBearer, IdleFlow, OpenedPort, PortAnswer, PortProbe, PortStatus, Preamble,
     PresharedKey, ServerMessage, SessionEndpoint, Token, UdpAnswer, UdpRequest, Version,
@@ -60,7 +60,11 @@ fn arrivals(client: &mut RawClient) -> Vec<(PortProtocol, u32, SocketAddr)> {
 
 /// The socket to which UDP is known to lead, and what the server has sent there.
 fn proved(token: Token, server: SocketAddr) -> (UdpSocket, [u8; 16]) {
-    let socket = udp_socket("127.0.0.1");
+    proved_from("127.0.0.1", token, server)
+}
+
+fn proved_from(ip: &str, token: Token, server: SocketAddr) -> (UdpSocket, [u8; 16]) {
+    let socket = udp_socket(ip);
     socket.send_to(&UdpRequest { authenticator: token }.encode(Version::NEWEST), server).unwrap();
     let mut answer = [0; UdpAnswer::SIZE];
     socket.recv(&mut answer).unwrap();
@@ -261,21 +265,65 @@ fn idle_flows_beyond_the_limits_are_refused() {
         let Ok(ServerMessage::Refused(why)) = client.receive() else { panic!("{question:?}") };
         assert!(why.contains(limit), "{why}");
     }
-    // Of eight clients at once.
-    let held: Vec<_> = (0..8)
+    // Zero is none at all, not those that are idle for no time.
+    let server = RunningServer::start(ServerConfig { max_flow_idle: Span::ZERO, ..ServerConfig::default() });
+    let mut client = RawClient::with_turn(server.address);
+    client.send(&hold(1, Span::ZERO));
+    let Ok(ServerMessage::Refused(why)) = client.receive() else { panic!("flows are kept") };
+    assert!(why.contains("keeps no idle flows"), "{why}");
+}
+
+/// Two of a network, eight of all; who has no flow takes no place, and who finds none measures on.
+#[test]
+fn places_for_idle_flows_are_shared_among_networks() {
+    let server = RunningServer::start(ServerConfig::default());
+    let hold = |client: &mut RawClient, nonces: &[[u8; 16]]| {
+        let flow = IdleFlow { idle: Span::from_secs(10) };
+        let udp = nonces.iter().map(|nonce| (*nonce, flow)).collect();
+        client.send(&ClientMessage::HoldFlows { udp, tcp: Vec::new(), wait: Span::ZERO });
+        let answer = client.receive();
+        let Ok(ServerMessage::FlowsHeld { udp, .. }) = answer else { panic!("{answer:?}") };
+        end_turn(client);
+        udp
+    };
+    let with_flow = |network: u8| {
+        let ip = format!("127.0.{network}.1");
+        let source = SocketAddr::new(ip.parse().unwrap(), 0);
+        let (mut client, token) = RawClient::try_connect(server.address, source).unwrap().wait_for_turn();
+        let (_, nonce) = proved_from(&ip, token, server.address);
+        let held = hold(&mut client, &[nonce, [7; 16]]);
+        (client, held)
+    };
+    // These have proved nothing.
+    let idle: Vec<_> = (0..9)
         .map(|_| {
             let mut client = RawClient::with_turn(server.address);
-            client.send(&hold(1, Span::from_secs(10)));
-            assert!(matches!(client.receive(), Ok(ServerMessage::FlowsHeld { .. })));
-            end_turn(&mut client);
+            assert_eq!(hold(&mut client, &[[7; 16]]), [false]);
             client
         })
         .collect();
-    let mut client = RawClient::with_turn(server.address);
-    client.send(&hold(1, Span::from_secs(1)));
-    let Ok(ServerMessage::Refused(why)) = client.receive() else { panic!("no limit") };
-    assert!(why.contains("8 clients"), "{why}");
-    drop(held);
+    let first: Vec<_> = (0..2).map(|_| with_flow(1)).collect();
+    assert!(first.iter().all(|(_, held)| *held == [true, false]));
+    assert_eq!(with_flow(1).1, [false, false], "a third one of a network");
+    let others: Vec<_> = [2, 2, 3, 3, 4, 4].map(with_flow).into();
+    assert!(others.iter().all(|(_, held)| *held == [true, false]));
+    assert_eq!(with_flow(5).1, [false, false], "a ninth one");
+    drop((idle, first, others));
+}
+
+#[test]
+fn flows_are_not_kept_while_the_path_is_being_filled() {
+    let server = RunningServer::start(ServerConfig::default());
+    let (mut client, token) = RawClient::with_turn_and_token(server.address);
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.write_all(&Preamble::Probe { authenticator: token, index: 0 }.encode(Version::NEWEST)).unwrap();
+    let wait = Span::from_secs(1);
+    let (direction, duration) = (Direction::Up, Span::from_secs(20));
+    client.send(&ClientMessage::Load { direction, first: 0, expected: 1, wait, duration });
+    assert_eq!(client.receive(), Ok(ServerMessage::LoadBegins { connections: 1 }));
+    client.send(&ClientMessage::HoldFlows { udp: Vec::new(), tcp: Vec::new(), wait: Span::ZERO });
+    let answer = client.receive();
+    assert!(matches!(&answer, Ok(ServerMessage::Refused(why)) if why.contains("being filled")), "{answer:?}");
 }
 
 #[test]

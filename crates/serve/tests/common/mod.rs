@@ -152,7 +152,7 @@ impl RawClient {
         Self::begin(TcpStream::connect(address).unwrap(), Some(key), Version::NEWEST).unwrap().wait_for_turn()
     }
 
-    fn wait_for_turn(mut self) -> (Self, Token) {
+    pub fn wait_for_turn(mut self) -> (Self, Token) {
         let Ok(ServerMessage::Welcome { token, .. }) = self.receive() else { panic!("no welcome") };
         self.send(&ClientMessage::EnterQueue);
         assert_eq!(self.receive(), Ok(ServerMessage::TurnBegins));
