@@ -3,9 +3,9 @@
 use crate::cancel::StopCondition;
 use crate::config::MeasureConfig;
 use crate::error::Error;
-use crate::mapping::receive_nonce;
+use crate::open::receive_nonce;
 use crate::path::{MIN_SYN_TIMEOUT, SYN_ROUND_TRIPS};
-use crate::port_probe::{PortSession, answered_index};
+use crate::port_probe::{MAX_TAKEN_AT_ONCE, PortSession, answered_index};
 use crate::server_connection::ServerConnection;
 use kumade_measurement::{Event, FlowKind, IdleFlowResult, IdleRound};
 use kumade_net::interface::Family;
@@ -193,9 +193,11 @@ impl Flow {
         let mut bytes = [0; 64];
         match &self.socket {
             FlowSocket::Udp(socket) => {
-                while let Ok(length) = socket.recv(&mut bytes) {
-                    if is_right(&bytes[..length]) {
-                        return true;
+                for _ in 0..MAX_TAKEN_AT_ONCE {
+                    match socket.recv(&mut bytes) {
+                        Ok(length) if is_right(&bytes[..length]) => return true,
+                        Ok(_) => {}
+                        Err(_) => break,
                     }
                 }
                 false
@@ -277,8 +279,8 @@ fn request_nonces(peer: &ServerConnection, flows: &mut [Flow], kind: FlowKind) {
         let next = REQUEST_OFFSETS.get(tried + 1).map_or(end, |offset| began + (*offset).max(peer.round_trip * 3 / 2));
         waiting.retain_mut(|flow| match &flow.socket {
             FlowSocket::Udp(socket) => match receive_nonce(socket, next) {
-                Ok(Some(nonce)) => {
-                    flow.nonce = Some(nonce);
+                Ok(Some(answer)) => {
+                    flow.nonce = Some(answer.nonce);
                     false
                 }
                 _ => true,
@@ -356,4 +358,40 @@ fn result_of(
         has_passed_down: flow.has_passed_down,
         has_passed_up: record.has_arrived,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_wire::{Credential, SessionEndpoint, Token};
+
+    #[test]
+    fn of_a_stream_of_packets_so_many_are_read_at_once_and_the_far_ends_is_found() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(socket.local_addr().unwrap()).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let version = Version::NEWEST;
+        let session = PortSession { credential: Credential::new(Token([7; 16]), version, false), version };
+        for _ in 0..MAX_TAKEN_AT_ONCE {
+            socket.send(b"something else").unwrap();
+        }
+        let (sender, protocol, port, index) = (SessionEndpoint::Server, PortProtocol::Udp, 0, 3);
+        let bearer = CredentialBearer::Port { sender, protocol, port, index };
+        let answer = PortAnswer { authenticator: session.credential.authenticator_for(bearer), index };
+        socket.send(&answer.encode(version)).unwrap();
+        let mut flow = Flow {
+            kind: FlowKind::Udp,
+            idle: Span::ZERO,
+            socket: FlowSocket::Udp(socket),
+            index,
+            began: clock::monotonic(),
+            nonce: None,
+            is_held: true,
+            received: Vec::new(),
+            has_passed_down: false,
+            copies_sent: 0,
+        };
+        assert!(!flow.receive(&session));
+        assert!(flow.receive(&session));
+    }
 }

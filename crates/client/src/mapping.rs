@@ -1,6 +1,7 @@
 //! Which address and port of this host several ports of the far end see: packets and connections from one port here.
 
 use crate::error::Error;
+use crate::open::receive_nonce;
 use crate::path::{MIN_SYN_TIMEOUT, SYN_ROUND_TRIPS};
 use crate::port_probe::{PortSession, answered_index};
 use crate::server_connection::ServerConnection;
@@ -11,7 +12,7 @@ use kumade_probe_train::PortProtocol;
 use kumade_transport::deadline_after;
 use kumade_units::{Span, Time};
 use kumade_wire::{
-    ClientMessage, CredentialBearer, PortArrival, PortStatus, Preamble, ServerMessage, UdpAnswer, UdpRequest, Version,
+    ClientMessage, CredentialBearer, PortArrival, PortStatus, Preamble, ServerMessage, UdpRequest, Version,
 };
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -67,7 +68,8 @@ pub(crate) fn tell_of_mappings(
             |opened: &&kumade_wire::OpenedPort| opened.protocol == protocol && opened.status == PortStatus::Listening;
         ports.iter().find(listening).map(|opened| opened.port)
     };
-    let address = address.filter(|ip| is_believable(peer.address.ip(), *ip));
+    let own = peer.control_stream().local_addr().ok();
+    let address = address.filter(|ip| own.is_some_and(|own| is_believable(own.ip(), peer.address.ip(), *ip)));
     let second = SecondPorts { udp: port_of(PortProtocol::Udp), tcp: port_of(PortProtocol::Tcp), address };
     let mut mappings = vec![udp_mapping(peer, binding, &second)?, tcp_mapping(peer, binding, &second)?];
     let ServerMessage::PortArrivals { arrivals } =
@@ -94,8 +96,9 @@ pub(crate) fn tell_of_mappings(
     Ok(())
 }
 
-/// Whether a far end at `first` may have this second address: a hostile one is not to have this host send to others of its own networks.
-fn is_believable(first: IpAddr, second: IpAddr) -> bool {
+/// Whether a far end at `first` may have this second address: a hostile one is not to have this host, at `own`, send to others of its own
+/// networks.
+fn is_believable(own: IpAddr, first: IpAddr, second: IpAddr) -> bool {
     // No one host, or this one.
     let is_special = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => ip.is_unspecified() || ip.is_multicast() || ip.is_broadcast() || ip.is_link_local(),
@@ -106,9 +109,25 @@ fn is_believable(first: IpAddr, second: IpAddr) -> bool {
         IpAddr::V4(ip) => ip.is_private() || (ip.octets()[0] == 100 && ip.octets()[1] >> 6 == 1),
         IpAddr::V6(ip) => ip.is_unique_local(),
     };
-    let (first, second) = (first.to_canonical(), second.to_canonical());
+    // Any host of IPv4, private ones too, by a NAT64: RFC 6052, 2.1, and RFC 8215.
+    let is_translated = |ip: IpAddr| match ip {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(ip) => {
+            let segments = ip.segments();
+            segments[..6] == [0x64, 0xff9b, 0, 0, 0, 0] || segments[..3] == [0x64, 0xff9b, 1]
+        }
+    };
+    // What a host takes for its own link, mostly.
+    let is_near = |one: IpAddr, other: IpAddr| match (one, other) {
+        (IpAddr::V4(one), IpAddr::V4(other)) => one.octets()[..3] == other.octets()[..3],
+        (IpAddr::V6(one), IpAddr::V6(other)) => one.segments()[..4] == other.segments()[..4],
+        _ => false,
+    };
+    let (own, first, second) = (own.to_canonical(), first.to_canonical(), second.to_canonical());
     first.is_ipv4() == second.is_ipv4()
         && !is_special(second)
+        && !is_translated(second)
+        && (is_near(own, first) || !is_near(own, second))
         && second.is_loopback() == first.is_loopback()
         && (is_private(first) || !is_private(second))
 }
@@ -255,31 +274,11 @@ fn request_nonce(socket: &UdpSocket, peer: &ServerConnection) -> io::Result<Opti
         socket.send_to(&request, peer.address)?;
         let next =
             REQUEST_OFFSETS.get(tried + 1).map_or(end, |offset| began + (*offset).max(peer.round_trip * tried as i64));
-        if let Some(nonce) = receive_nonce(socket, next)? {
-            return Ok(Some(nonce));
+        if let Some(answer) = receive_nonce(socket, next)? {
+            return Ok(Some(answer.nonce));
         }
     }
     Ok(None)
-}
-
-/// Waits for a nonce until then; none where none comes.
-pub(crate) fn receive_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<[u8; 16]>> {
-    let mut payload = [0; UdpAnswer::SIZE + 1];
-    loop {
-        match socket.recv_from(&mut payload) {
-            Ok((length, _)) => {
-                if let Ok(answer) = UdpAnswer::decode(&payload[..length]) {
-                    return Ok(Some(answer.nonce));
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-        if !readiness::wait_readable(socket, deadline)? {
-            return Ok(None);
-        }
-    }
 }
 
 fn tcp_mapping(
@@ -348,6 +347,7 @@ mod tests {
 
     #[test]
     fn a_far_end_has_no_second_address_in_networks_of_this_host_alone() {
+        let (own_v4, own_v6) = ("198.51.100.9", "2001:db8:9::9");
         for (first, second, expected) in [
             ("192.0.2.1", "192.0.2.2", true),
             ("10.0.0.1", "192.168.0.1", true),
@@ -365,8 +365,19 @@ mod tests {
             ("2001:db8::1", "fd00::1", false),
             ("2001:db8::1", "fe80::1", false),
             ("2001:db8::1", "::1", false),
+            // Beside this host, where the far end is not.
+            ("192.0.2.1", "198.51.100.1", false),
+            ("198.51.100.1", "198.51.100.2", true),
+            ("2001:db8::1", "2001:db8:9::1", false),
+            ("2001:db8:9::1", "2001:db8:9::2", true),
+            // Hosts of IPv4, behind a translator.
+            ("2001:db8::1", "64:ff9b::10.0.0.1", false),
+            ("64:ff9b::192.0.2.1", "64:ff9b::192.0.2.2", false),
+            ("2001:db8::1", "64:ff9b:1:2::10.0.0.1", false),
         ] {
-            assert_eq!(is_believable(first.parse().unwrap(), second.parse().unwrap()), expected, "{first} {second}");
+            let own = if first.contains(':') { own_v6 } else { own_v4 };
+            let [own, far, other] = [own, first, second].map(|ip| ip.parse().unwrap());
+            assert_eq!(is_believable(own, far, other), expected, "{first} {second}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::path;
+use crate::port_probe::MAX_TAKEN_AT_ONCE;
 use crate::server_connection::ServerConnection;
 use kumade_measurement::report::Warning;
 use kumade_measurement::{OpenRequest, TcpConnectionInfo, UdpFacts, detect_proxy};
@@ -66,8 +67,8 @@ pub(crate) struct OpenedUdp {
 }
 
 /// The server's answer to a request for UDP.
-struct ReceivedNonce {
-    nonce: [u8; 16],
+pub(crate) struct ReceivedNonce {
+    pub(crate) nonce: [u8; 16],
     /// TTL or hop limit.
     arrived_hop_limit: Option<u8>,
 }
@@ -94,10 +95,13 @@ fn request_udp(peer: &ServerConnection, binding: &SocketBinding) -> io::Result<(
     Err(io::ErrorKind::TimedOut.into())
 }
 
-/// Waits for the nonce until `deadline`; ignores everything else.
-fn receive_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<ReceivedNonce>> {
+/// Waits for the nonce until `deadline`; ignores everything else. What has come by then is read, also if that is over already, but no
+/// more than [`MAX_TAKEN_AT_ONCE`] packets of it: there may be a stream of them.
+pub(crate) fn receive_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<ReceivedNonce>> {
     let mut payload = [0; UdpAnswer::SIZE + 1];
-    while clock::monotonic() < deadline {
+    let mut taken_late = 0;
+    while taken_late < MAX_TAKEN_AT_ONCE {
+        taken_late += usize::from(clock::monotonic() >= deadline);
         match datagram::receive(socket, &mut payload) {
             Ok(received) => {
                 if let Ok(answer) = UdpAnswer::decode(&payload[..received.len]) {
@@ -105,7 +109,8 @@ fn receive_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<Receiv
                 }
             }
             Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock => _ = readiness::wait_readable(socket, deadline)?,
+                io::ErrorKind::WouldBlock if readiness::wait_readable(socket, deadline)? => {}
+                io::ErrorKind::WouldBlock => return Ok(None),
                 io::ErrorKind::Interrupted => {}
                 _ => return Err(error),
             },
@@ -228,4 +233,25 @@ fn describe_missing(opened: &OpenedConnections, timeout: Span) -> Option<String>
         parts.push(format!("{} failed: {why}", opened.refused));
     }
     (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_wire::Version;
+
+    #[test]
+    fn what_has_come_by_the_deadline_is_read_and_a_stream_of_packets_ends_the_wait() {
+        for (others, expected) in [(0, true), (MAX_TAKEN_AT_ONCE - 1, true), (MAX_TAKEN_AT_ONCE, false)] {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let address = socket.local_addr().unwrap();
+            for _ in 0..others {
+                socket.send_to(b"something else", address).unwrap();
+            }
+            socket.send_to(&UdpAnswer { nonce: [7; 16] }.encode(Version::NEWEST), address).unwrap();
+            let received = receive_nonce(&socket, Time::ZERO).unwrap();
+            assert_eq!(received.map(|answer| answer.nonce), expected.then_some([7; 16]), "behind {others}");
+        }
+    }
 }

@@ -4,6 +4,9 @@ use crate::server_connection::ServerConnection;
 use kumade_probe_train::PortProtocol;
 use kumade_wire::{Credential, CredentialBearer, PortAnswer, PortProbe, SessionEndpoint, Version};
 
+/// Packets that are read from a socket at once: a stream of them is not read for ever.
+pub(crate) const MAX_TAKEN_AT_ONCE: usize = 64;
+
 /// What such packets show.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PortSession {

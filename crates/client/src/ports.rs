@@ -1,7 +1,7 @@
 //! A round of tries of ports at which the far end listens for this host.
 
 use crate::error::Error;
-use crate::port_probe::{PortSession, answered_index};
+use crate::port_probe::{MAX_TAKEN_AT_ONCE, PortSession, answered_index};
 use crate::server_connection::ServerConnection;
 use kumade_measurement::{PortRound, PortRoundRecord, PortTarget, PortTry, PortTryAnswer, UnopenedPort};
 use kumade_net::{SocketBinding, clock, pacing, tcp, udp};
@@ -124,7 +124,7 @@ impl PortTries {
         let request = UdpRequest { authenticator: peer.credential.authenticator_for(CredentialBearer::UdpRequest) };
         // Answers of the session's own port have no number: those of an earlier round, which came late, are forgotten.
         if let Some(own) = self.udp.get(&None) {
-            while own.recv(&mut [0; 64]).is_ok() {}
+            let _ = (0..MAX_TAKEN_AT_ONCE).find(|_| own.recv(&mut [0; 64]).is_err());
         }
         let mut attempts = Vec::with_capacity(round.tries.len());
         for &(protocol, port) in &round.tries {
@@ -223,7 +223,8 @@ struct RoundContext<'r> {
 fn receive_answer(socket: &UdpSocket, port: Option<u16>, context: &RoundContext<'_>) -> Option<Attempt> {
     let mut payload = [0; 64];
     let mut wrong = None;
-    while let Ok(length) = socket.recv(&mut payload) {
+    for _ in 0..MAX_TAKEN_AT_ONCE {
+        let Ok(length) = socket.recv(&mut payload) else { break };
         let bytes = &payload[..length];
         let answered = match port {
             // One answer for each request: it has no number.

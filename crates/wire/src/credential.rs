@@ -9,7 +9,8 @@ use kumade_probe_train::PortProtocol;
 /// The token is a secret where the control connection over which it is told is encrypted, from
 /// [version 4](Version::AUTHENTICATED) on. It is then the key of a code (keyed BLAKE2s, RFC 7693) for each connection and packet
 /// of its own: who sees them all can make no other, and a copy has the number of the one that came first. In other sessions the
-/// token itself is shown.
+/// token itself is shown, but for packets and connections to ports ([`CredentialBearer::Port`]): these may go to an address of the
+/// server's choice, which also chooses the token, and is not to choose what others are sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Credential {
     token: Token,
@@ -75,7 +76,7 @@ impl Credential {
 
     /// What this one shows.
     pub fn authenticator_for(&self, bearer: CredentialBearer) -> Token {
-        if self.is_secret {
+        if self.is_secret || matches!(bearer, CredentialBearer::Port { .. }) {
             Token(kumade_noise_session::keyed_hash(&self.token.0, &bearer.encode()))
         } else {
             self.token
@@ -164,11 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn the_token_itself_is_shown_without_a_key_and_before_version_4() {
+    fn the_token_itself_is_shown_without_a_key_and_before_version_4_but_not_at_ports() {
         let before = Version::from_number(Version::AUTHENTICATED.number() - 1).unwrap();
         for (version, is_encrypted) in [(Version::AUTHENTICATED, false), (before, true), (before, false)] {
             let credential = Credential::new(TOKEN, version, is_encrypted);
-            assert!(BEARERS.iter().all(|&bearer| credential.authenticator_for(bearer) == TOKEN));
+            for bearer in BEARERS {
+                let is_at_port = matches!(bearer, CredentialBearer::Port { .. });
+                assert_eq!(credential.authenticator_for(bearer) == TOKEN, !is_at_port, "{bearer:?}");
+            }
             assert!(!credential.is_authenticator_of(CredentialBearer::UdpRequest, &Token([8; 16])));
         }
     }
