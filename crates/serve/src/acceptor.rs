@@ -1,5 +1,6 @@
 //! The thread that accepts connections, distinguishes control from probe connections, and answers requests for UDP.
 
+use crate::error::is_out_of_resources;
 use crate::pending::PendingConnections;
 use crate::server_state::{SERVER_FULL_REASON, ServerState};
 use crate::session;
@@ -170,8 +171,4 @@ impl Acceptor {
             }
         }
     }
-}
-
-fn is_out_of_resources(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(nix::libc::EMFILE | nix::libc::ENFILE | nix::libc::ENOBUFS | nix::libc::ENOMEM))
 }

@@ -30,6 +30,10 @@ const MAX_LOAD_DURATION: Span = Span::from_secs(30);
 const MAX_LOAD_CONNECTIONS: u32 = 16;
 /// Maximum number of connections whose SYNs a client may ask for at once.
 const MAX_SYN_CONNECTIONS: u32 = 8;
+/// Maximum number of bytes in a turn of trains whose packets have DSCPs of the client's choice: such packets may be treated better than those
+/// of others, by this host's network too. A client plans 8 MB in each direction to tell queues apart (`kumade_measurement::path`), and
+/// 2.4 MB to see at which delay they mark.
+const MAX_DS_FIELD_BYTES: u64 = 24_000_000;
 /// Time between looks at a load whose time is over.
 const LOAD_CHECK_INTERVAL: Span = Span::from_millis(5);
 
@@ -60,6 +64,8 @@ pub(super) struct MeasurementTurn {
 struct RemainingLimits {
     bytes: u64,
     packets: u64,
+    /// Of trains whose packets have a DSCP and ECN codepoint each.
+    ds_field_bytes: u64,
     end_time: Time,
     limits: Limits,
 }
@@ -75,7 +81,8 @@ impl MeasurementTurn {
     ) -> io::Result<Self> {
         let &ServerConfig { limits, clock, .. } = config;
         let Limits { bytes, packets, turn, .. } = limits;
-        let remaining = RemainingLimits { bytes, packets, end_time: deadline_after(turn), limits };
+        let (end_time, ds_field_bytes) = (deadline_after(turn), MAX_DS_FIELD_BYTES);
+        let remaining = RemainingLimits { bytes, packets, ds_field_bytes, end_time, limits };
         let control = ControlWatch::from_stream(control)?;
         Ok(MeasurementTurn {
             arrivals: member.begin_turn(),
@@ -366,6 +373,7 @@ impl MeasurementTurn {
         direction: Direction,
     ) -> Result<Option<&mut UdpProbes>, Refusal> {
         train.check().map_err(|error| Refusal(error.to_string()))?;
+        self.remaining_limits.deduct_ds_fields(&train.train)?;
         self.begin_udp_train(&train.train, direction)
     }
 
@@ -510,6 +518,14 @@ impl RemainingLimits {
         Ok(())
     }
 
+    fn deduct_ds_fields(&mut self, train: &Train) -> Result<(), Refusal> {
+        let left = self.ds_field_bytes.checked_sub(count_bytes(train));
+        self.ds_field_bytes = left.ok_or_else(|| {
+            Refusal(format!("the limit is {MAX_DS_FIELD_BYTES} bytes of packets with a DSCP each per turn"))
+        })?;
+        Ok(())
+    }
+
     fn check_time(&self, duration: Span, now: Time) -> Result<(), Refusal> {
         if now + duration > self.end_time {
             Err(Self::limit_exceeded(&format!("the limit is {}", self.limits.turn)))
@@ -576,7 +592,8 @@ mod tests {
     #[test]
     fn a_turn_ends_at_each_of_its_limits() {
         let limits = Limits { connections: 1, bytes: 10_000, packets: 20, turn: Span::from_secs(10) };
-        let fresh = || RemainingLimits { bytes: 10_000, packets: 20, end_time: Time::ZERO + limits.turn, limits };
+        let end_time = Time::ZERO + limits.turn;
+        let fresh = || RemainingLimits { bytes: 10_000, packets: 20, ds_field_bytes: 0, end_time, limits };
         let refused = |remaining: &mut RemainingLimits, train: &Train, part: &str| {
             let Err(Refusal(why)) = remaining.deduct_train(train, Time::ZERO) else { panic!("granted") };
             assert!(why.contains(part), "{why}");
@@ -588,5 +605,19 @@ mod tests {
         refused(&mut fresh(), &train(2, Span::from_secs(11), 100), "10 s");
         let mut remaining = RemainingLimits { bytes: 1000, ..fresh() };
         refused(&mut remaining, &train(20, Span::ZERO, 1), "bytes");
+    }
+
+    #[test]
+    fn trains_with_dscps_have_a_limit_of_their_own_which_what_a_client_plans_keeps() {
+        let limits = Limits { connections: 1, bytes: u64::MAX, packets: u64::MAX, turn: Span::from_secs(10) };
+        let [bytes, packets, ds_field_bytes] = [u64::MAX, u64::MAX, MAX_DS_FIELD_BYTES];
+        let mut remaining = RemainingLimits { bytes, packets, ds_field_bytes, end_time: Time::ZERO, limits };
+        let million = train(1000, Span::ZERO, 1000);
+        // Queues of both directions, and marking.
+        for _ in 0..2 * 8 + 2 * 3 {
+            assert_eq!(remaining.deduct_ds_fields(&million), Ok(()));
+        }
+        let refused = (0..3).filter_map(|_| remaining.deduct_ds_fields(&million).err()).collect::<Vec<_>>();
+        assert!(matches!(&refused[..], [Refusal(why)] if why.contains("24000000 bytes")), "{refused:?}");
     }
 }

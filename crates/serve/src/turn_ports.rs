@@ -4,6 +4,7 @@
 //! proved to receive. All of it ends with the turn.
 
 use crate::config::ServerConfig;
+use crate::error::is_out_of_resources;
 use crate::udp::to_canonical_address;
 use kumade_net::readiness::EpollSet;
 use kumade_probe_train::PortProtocol;
@@ -219,8 +220,14 @@ impl TurnPorts {
         port: u16,
         (readiness, event): (&EpollSet, u32),
     ) -> io::Result<()> {
-        let (stream, source) = listener.accept()?;
-        if to_canonical_address(source).ip() == self.client {
+        let (stream, source) = match listener.accept() {
+            Err(error) if is_out_of_resources(&error) => return self.free_descriptor(listener, readiness, error),
+            accepted => accepted?,
+        };
+        // The listener may be at all addresses of this host.
+        let local = stream.local_addr().map(|local| to_canonical_address(local).ip());
+        let is_here = local.is_ok_and(|local| self.addresses.iter().any(|address| address.ip() == local));
+        if is_here && to_canonical_address(source).ip() == self.client {
             stream.set_nonblocking(true)?;
             readiness.add_reader(&stream, event)?;
             if self.connections.len() == MAX_CONNECTIONS {
@@ -228,6 +235,22 @@ impl TurnPorts {
             }
             self.connections.push(ProbeConnection { stream, port, received: Vec::new(), is_answered: false });
         }
+        Ok(())
+    }
+
+    /// Drops the oldest connection, so that another one can be accepted.
+    ///
+    /// # Errors
+    /// This one, where there is none. `listener` is not waited for any more then: it would be reported again and again while nothing can be
+    /// accepted.
+    fn free_descriptor(&mut self, listener: &TcpListener, readiness: &EpollSet, error: io::Error) -> io::Result<()> {
+        if self.connections.is_empty() {
+            tracing::warn!("cannot accept connections at a port of the turn: {error}; not waiting for them any more");
+            // It may have been removed before.
+            let _ = readiness.remove(listener);
+            return Err(error);
+        }
+        self.connections.remove(0);
         Ok(())
     }
 
@@ -356,5 +379,36 @@ fn status_of_error(error: io::Error) -> PortStatus {
             "the server may not listen there (below 1024, that takes CAP_NET_BIND_SERVICE)".to_owned(),
         ),
         _ => PortStatus::Failed(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_units::Time;
+    use kumade_wire::Token;
+
+    #[test]
+    fn without_descriptors_the_oldest_connection_gives_way_and_then_nobody_is_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connect = || TcpStream::connect(address).unwrap();
+        let credential = Credential::new(Token([7; 16]), Version::NEWEST, false);
+        let mut ports = TurnPorts::new([address; 2], &ServerConfig::default(), credential, Version::NEWEST);
+        let readiness = EpollSet::new().unwrap();
+        readiness.add_reader(&listener, 0).unwrap();
+        let stream = connect();
+        ports.connections.push(ProbeConnection { stream, port: 1, received: Vec::new(), is_answered: false });
+        let events = || {
+            let mut events = Vec::new();
+            readiness.wait(&mut events, Time::ZERO).unwrap();
+            events.len()
+        };
+        let mut free = || ports.free_descriptor(&listener, &readiness, io::ErrorKind::Other.into());
+        assert!(free().is_ok());
+        assert_eq!(events(), 1, "the connection that has not been accepted");
+        assert!(free().is_err());
+        assert_eq!(events(), 0);
+        assert!(free().is_err());
     }
 }

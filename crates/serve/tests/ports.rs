@@ -115,6 +115,29 @@ fn a_port_answers_the_client_of_the_turn_and_nobody_else() {
     assert!(TcpStream::connect(tcp_there).is_err());
 }
 
+/// A second address has one listener of TCP with the first, at all addresses of the host.
+#[test]
+fn a_port_is_at_the_addresses_of_the_server_alone() {
+    let second = [127, 0, 0, 2];
+    let server =
+        RunningServer::start(ServerConfig { second_addresses: vec![second.into()], ..ServerConfig::default() });
+    let (mut client, token) = RawClient::with_turn_and_token(server.address);
+    let [_, tcp] = open_any(&mut client);
+    let answered = |to: [u8; 4]| {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        socket.connect(&SocketAddr::from((to, tcp)).into()).unwrap();
+        let mut stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(common::DEADLINE)).unwrap();
+        // It may be closed already.
+        let _ = stream.write_all(&probe(token, PortProtocol::Tcp, tcp, 1));
+        stream.read_exact(&mut [0; PortAnswer::SIZE]).is_ok()
+    };
+    assert!(answered([127, 0, 0, 1]));
+    assert!(answered(second));
+    assert!(!answered([127, 0, 0, 3]));
+}
+
 #[test]
 fn with_a_key_each_packet_to_a_port_shows_a_code_of_its_own() {
     let key = PresharedKey::from_bytes([7; 32]);
