@@ -22,6 +22,9 @@ use std::net::{TcpStream, UdpSocket};
 const OPERATION: &str = "leaving flows idle";
 /// Timeout of the server's answer.
 const ANSWER_TIMEOUT: Span = Span::from_secs(3);
+/// A server keeps those of eight clients, two of a network (`FlowsPlace`, kumade-serve).
+const NONE_HELD_REASON: &str = "the far end kept none of the flows: most likely it keeps those of as many other clients as it has room for; \
+                                try again later";
 /// When requests for a nonce are sent.
 const REQUEST_OFFSETS: [Span; 3] = [Span::ZERO, Span::from_millis(60), Span::from_millis(150)];
 /// A packet of UDP is taken to be lost after a round trip and this.
@@ -96,6 +99,10 @@ impl IdleRunner<'_> {
         }
         let mut flows = open_flows(peer, &self.config.binding, round)?;
         let held = hold_flows(peer, &mut flows)?;
+        let is_open = |flow: &Flow| flow.nonce.is_some() || matches!(flow.socket, FlowSocket::Tcp(_));
+        if flows.iter().any(is_open) && !flows.iter().any(|flow| flow.is_held) {
+            return Ok(Err(NONE_HELD_REASON.to_owned()));
+        }
         // Others may measure meanwhile.
         peer.end_turn(OPERATION)?;
         self.has_left_turn = true;

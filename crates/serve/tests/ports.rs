@@ -331,6 +331,14 @@ fn places_for_idle_flows_are_shared_among_networks() {
     let others: Vec<_> = [2, 2, 3, 3, 4, 4].map(with_flow).into();
     assert!(others.iter().all(|(_, held)| *held == [true, false]));
     assert_eq!(with_flow(5).1, [false, false], "a ninth one");
+    let config = server.measuring().with_changed_plan(|plan| {
+        plan.idle_timeouts = Some(Span::from_secs(300));
+        plan.transport = TransportChoice::Fixed(Transport::Single);
+        plan.method = "linear-scan:packets=10".parse().unwrap();
+    });
+    let found = measure(&config, &mut |_| {}).unwrap().path.unwrap().idle_timeouts.unwrap();
+    assert!(found.failure.as_ref().is_some_and(|why| why.contains("kept none of the flows")), "{found:?}");
+    assert!(found.udp.is_none() && found.udp_stream.is_none() && found.tcp.is_none(), "{found:?}");
     drop((idle, first, others));
 }
 
