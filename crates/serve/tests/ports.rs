@@ -16,6 +16,8 @@ use kumade_wire::{
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Has the server listen at ports.
 fn open_ports(client: &mut RawClient, ports: &[(PortProtocol, u16)]) -> Vec<OpenedPort> {
@@ -296,50 +298,50 @@ fn idle_flows_beyond_the_limits_are_refused() {
     assert!(why.contains("keeps no idle flows"), "{why}");
 }
 
-/// Two of a network, eight of all; who has no flow takes no place, and who finds none measures on.
+/// Two of a network; who has no flow takes no place, and who finds none measures on, and says so.
 #[test]
 fn places_for_idle_flows_are_shared_among_networks() {
     let server = RunningServer::start(ServerConfig::default());
-    let hold = |client: &mut RawClient, nonces: &[[u8; 16]]| {
-        let flow = IdleFlow { idle: Span::from_secs(10) };
-        let udp = nonces.iter().map(|nonce| (*nonce, flow)).collect();
-        client.send(&ClientMessage::HoldFlows { udp, tcp: Vec::new(), wait: Span::ZERO });
-        let answer = client.receive();
-        let Ok(ServerMessage::FlowsHeld { udp, .. }) = answer else { panic!("{answer:?}") };
-        end_turn(client);
-        udp
-    };
-    let with_flow = |network: u8| {
+    let hold = |network: u8, has_flow: bool| {
         let ip = format!("127.0.{network}.1");
         let source = SocketAddr::new(ip.parse().unwrap(), 0);
         let (mut client, token) = RawClient::try_connect(server.address, source).unwrap().wait_for_turn();
-        let (_, nonce) = proved_from(&ip, token, server.address);
-        let held = hold(&mut client, &[nonce, [7; 16]]);
-        (client, held)
+        let nonce = if has_flow { proved_from(&ip, token, server.address).1 } else { [7; 16] };
+        let udp = vec![(nonce, IdleFlow { idle: Span::from_secs(600) })];
+        client.send(&ClientMessage::HoldFlows { udp, tcp: Vec::new(), wait: Span::ZERO });
+        let answer = client.receive();
+        let Ok(ServerMessage::FlowsHeld { udp, .. }) = answer else { panic!("{answer:?}") };
+        end_turn(&mut client);
+        (client, udp)
     };
-    // These have proved nothing.
-    let idle: Vec<_> = (0..9)
-        .map(|_| {
-            let mut client = RawClient::with_turn(server.address);
-            assert_eq!(hold(&mut client, &[[7; 16]]), [false]);
-            client
-        })
-        .collect();
-    let first: Vec<_> = (0..2).map(|_| with_flow(1)).collect();
-    assert!(first.iter().all(|(_, held)| *held == [true, false]));
-    assert_eq!(with_flow(1).1, [false, false], "a third one of a network");
-    let others: Vec<_> = [2, 2, 3, 3, 4, 4].map(with_flow).into();
-    assert!(others.iter().all(|(_, held)| *held == [true, false]));
-    assert_eq!(with_flow(5).1, [false, false], "a ninth one");
+    let mut clients = Vec::new();
+    for (network, has_flow, is_held) in
+        [(0, false, false), (0, false, false), (0, true, true), (0, true, true), (0, true, false), (2, true, true)]
+    {
+        let (client, held) = hold(network, has_flow);
+        assert_eq!(held, [is_held], "client {} from network {network}", clients.len());
+        clients.push(client);
+    }
     let config = server.measuring().with_changed_plan(|plan| {
         plan.idle_timeouts = Some(Span::from_secs(300));
         plan.transport = TransportChoice::Fixed(Transport::Single);
         plan.method = "linear-scan:packets=10".parse().unwrap();
     });
-    let found = measure(&config, &mut |_| {}).unwrap().path.unwrap().idle_timeouts.unwrap();
+    let is_over = AtomicBool::new(false);
+    let found = std::thread::scope(|scope| {
+        // The server leaves clients that say nothing.
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                clients.iter_mut().for_each(|client| client.send_ignoring_errors(&ClientMessage::Ping));
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+        let found = measure(&config, &mut |_| {});
+        is_over.store(true, Ordering::SeqCst);
+        found.unwrap().path.unwrap().idle_timeouts.unwrap()
+    });
     assert!(found.failure.as_ref().is_some_and(|why| why.contains("kept none of the flows")), "{found:?}");
     assert!(found.udp.is_none() && found.udp_stream.is_none() && found.tcp.is_none(), "{found:?}");
-    drop((idle, first, others));
 }
 
 #[test]
