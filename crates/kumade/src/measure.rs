@@ -115,7 +115,8 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "6s", value_parser = parse_load_duration)]
     load: Option<Span>,
     /// Look at what the path does to packets as well: to ECN codepoints and DSCPs, by some hundred small ones in each direction, which takes
-    /// up to 3 s; and print that with hop limits, MTU, TCP's options, and address translation
+    /// up to 3 s; and print that with hop limits, MTU, TCP's options, and address translation and its kind. Once the bandwidth of a direction is
+    /// known, up to six trains of at most 0.4 MB each fill its queue for a moment, within 2 s, to see which packets it marks
     #[arg(long)]
     path: bool,
     /// As --path, and ask the routers on the way up for their own answers, each by three packets of the measurement's own flow: their addresses
@@ -124,12 +125,12 @@ pub struct MeasureArgs {
     #[arg(long)]
     trace: bool,
     /// As --path, and see whether the path has queues of its own for some DSCPs, or for ECT(1): how long packets with them wait beside best
-    /// effort, and what share they get. Fills the path for moments of up to a second, with up to 8 MB in each direction, in up to 10 s each.
+    /// effort, and what share they get. Fills the path for moments (up to a second at 1 Mbit/s and above), with up to 8 MB in each direction, in up to 10 s each.
     /// Others on the path notice
     #[arg(long)]
     queues: bool,
     /// At the end, try these ports of the server, such as 53,443,5060-5070, by UDP and TCP: which pass there and back, and what becomes of
-    /// packets to the others. The server must allow it (`kumade serve --ports`). Up to 128 ports; each 16 take some 1 to 20 s
+    /// packets to the others. The server must allow it (`kumade serve --ports`). Up to 128 ports; each 32 take some 1 to 20 s
     #[arg(long, value_name = "PORTS", value_parser = parse_ports)]
     ports: Option<PortRanges>,
     /// At the end, look after which time a NAT or firewall on the path forgets flows of UDP and TCP that are idle, up to this time: many flows
@@ -374,9 +375,11 @@ impl MeasureArgs {
 
 /// How long to fill the path.
 fn parse_load_duration(text: &str) -> Result<Span, String> {
-    const LOAD_DURATION_LIMITS: [Span; 2] = [Span::from_secs(2), Span::from_secs(25)];
+    parse_span_between(Span::from_secs(2), Span::from_secs(25), text)
+}
+
+fn parse_span_between(least: Span, most: Span, text: &str) -> Result<Span, String> {
     let time = parse::span(text).map_err(|error| error.to_string())?;
-    let [least, most] = LOAD_DURATION_LIMITS;
     if (least..=most).contains(&time) { Ok(time) } else { Err(format!("{time} is not between {least} and {most}")) }
 }
 
@@ -392,10 +395,7 @@ fn parse_ports(text: &str) -> Result<PortRanges, String> {
 
 /// How long flows are idle at most.
 fn parse_idle_time(text: &str) -> Result<Span, String> {
-    const LIMITS: [Span; 2] = [Span::from_secs(2), Span::from_secs(24 * 3600)];
-    let time = parse::span(text).map_err(|error| error.to_string())?;
-    let [least, most] = LIMITS;
-    if (least..=most).contains(&time) { Ok(time) } else { Err(format!("{time} is not between {least} and {most}")) }
+    parse_span_between(Span::from_secs(2), Span::from_secs(24 * 3600), text)
 }
 
 /// A host and a port.

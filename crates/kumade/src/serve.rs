@@ -180,8 +180,8 @@ fn reload_clients(file: &Path, replacer: &ClientReplacer) {
     }
 }
 
-/// Each client has a socket on the server's port, which may be a privileged one, and may have others listened at; more is not needed but to read the file of clients
-/// again, and the keys that it names.
+/// Each client has a socket on the server's port, which may be a privileged one, and may have the server listen at others. Beyond that, only
+/// the file of clients and the keys that it names are read again.
 fn confine_server(port: u16, readable: &[PathBuf], ports: &[RangeInclusive<u16>]) {
     let mut confinement = Confinement::default();
     let lowest = ports.iter().map(|range| *range.start());

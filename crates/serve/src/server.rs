@@ -65,8 +65,8 @@ impl Server {
         self.acceptor.stop_waker()
     }
 
-    /// Serves clients until `stop` is set (which is noticed within 100 ms, or where [woken](Self::stop_waker)), then ends their sessions and returns once all
-    /// of them have ended.
+    /// Serves clients until `stop` is set (which is noticed within 100 ms, or where [woken](Self::stop_waker)), then ends their sessions and
+    /// returns once all of them have ended.
     ///
     /// # Errors
     /// If the sockets can't be polled.

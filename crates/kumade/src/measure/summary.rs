@@ -85,24 +85,21 @@ fn bandwidth_lines(report: &Report, view: &SummaryView) -> Vec<String> {
     paint_grid(&grid, view)
 }
 
+fn conclusion_lines(text: &str, view: &SummaryView) -> Vec<String> {
+    wrap_text(text, view.width).into_iter().map(|line| view.styles.conclusion.apply_to(line).to_string()).collect()
+}
+
 /// What the path does to packets.
 fn path_lines(path: &PathReport, view: &SummaryView) -> Vec<String> {
     let mut lines = paint_grid(&path_lines::grid(path), view);
     if let Some(readiness) = &path.ecn_readiness {
-        let text = format!("ECN: {}.", readiness.sentence);
-        lines.extend(
-            wrap_text(&text, view.width).into_iter().map(|line| view.styles.conclusion.apply_to(line).to_string()),
-        );
+        lines.extend(conclusion_lines(&format!("ECN: {}.", readiness.sentence), view));
     }
-    for text in queue_class_cells::queue_sentences(path) {
-        let wrapped = wrap_text(&text, view.width).into_iter();
-        lines.extend(wrapped.map(|line| view.styles.conclusion.apply_to(line).to_string()));
-    }
+    lines.extend(queue_class_cells::queue_sentences(path).iter().flat_map(|text| conclusion_lines(text, view)));
     if let Some(trace) = &path.trace {
         lines.push(String::new());
         lines.extend(paint_grid(&trace_lines::grid(trace), view));
-        let sentences = trace_lines::conclusions(trace).into_iter().flat_map(|text| wrap_text(&text, view.width));
-        lines.extend(sentences.map(|line| view.styles.conclusion.apply_to(line).to_string()));
+        lines.extend(trace_lines::conclusions(trace).iter().flat_map(|text| conclusion_lines(text, view)));
     }
     for text in &path.not_known {
         let wrapped = wrap_hanging("not known: ", text, view.width);
@@ -121,8 +118,7 @@ fn port_and_idle_lines(path: &PathReport, view: &SummaryView) -> Vec<String> {
     for (grid, conclusions) in [ports, idle].into_iter().flatten() {
         lines.push(String::new());
         lines.extend(paint_grid(&grid, view));
-        let sentences = conclusions.iter().flat_map(|text: &String| wrap_text(text, view.width));
-        lines.extend(sentences.map(|line| view.styles.conclusion.apply_to(line).to_string()));
+        lines.extend(conclusions.iter().flat_map(|text: &String| conclusion_lines(text, view)));
     }
     lines
 }

@@ -6,8 +6,9 @@ use crate::path::{IdleFlowResult, IdleRound, IdleTimeoutProbe, PortRoundRecord, 
 use crate::step::Step;
 use kumade_units::Span;
 
-/// What follows an idle time, beyond a round trip: packets are sent three times, and TCP sends again.
-const AFTER_IDLE_TIME: Span = Span::from_secs(5);
+/// What a round takes beyond its idle time: flows are opened (2.2 s for those that are to count as streams), and packets are sent down and
+/// up, three times each.
+const ROUND_OVERHEAD: Span = Span::from_secs(10);
 
 impl Measurement {
     /// Reports what became of the ports that [`next`](Self::next) has had tried.
@@ -61,7 +62,7 @@ impl Measurement {
         if is_new {
             let (flows, max_idle_seconds) = (IdleRound::MAX_FLOWS as u32, max_idle.as_secs_f64());
             // The second round takes no longer than the first.
-            let max_duration_seconds = ((max_idle + AFTER_IDLE_TIME) * 2).as_secs_f64();
+            let max_duration_seconds = ((max_idle + ROUND_OVERHEAD) * 2).as_secs_f64();
             self.events.push_back(Event::IdleFlowsBegin { flows, max_idle_seconds, max_duration_seconds });
             return self.events.pop_front().map(Step::Progress);
         }

@@ -7,7 +7,7 @@ use crate::path::{MarkingProbe, PathObservation, QueueClassProbe, QueueFillingPr
 use crate::report::{DirectionReport, Treatment};
 use crate::step::{DsFieldRequest, Step};
 use kumade_packet::Ecn;
-use kumade_probe_train::DsFieldRecord;
+use kumade_probe_train::{DsFieldRecord, DsFieldTrain};
 use kumade_units::{Direction, Rate, Span, Time};
 
 /// Receive timeout, beyond a round trip and the time that the link takes for a train: for the queue of others.
@@ -47,7 +47,8 @@ impl Measurement {
         if !is_wanted || !self.plan.directions.contains(direction) {
             return (part.next_phase(direction), None);
         }
-        if self.queues.end.is_none() {
+        let is_first = self.queues.end.is_none();
+        if is_first {
             self.queues.end = Some(now + part.max_time());
             if let Err(why) = self.begin_queue_part(part, direction) {
                 self.queues.fail((part, direction), &why);
@@ -56,10 +57,16 @@ impl Measurement {
         let queues = &mut self.queues;
         // A train whose record has not come is given up.
         let is_lost = queues.pending.take().is_some();
-        let is_late = queues.end.is_some_and(|end| now > end);
-        let is_over = queues.is_over || is_lost || is_late;
+        let is_over = queues.is_over || is_lost;
         let next = queues.probe((part, direction)).filter(|_| !is_over).and_then(QueueFillingProbe::next_train);
-        let Some((wait, train)) = next else {
+        let is_in_time = |(wait, train): &(Span, DsFieldTrain)| {
+            queues.end.is_none_or(|end| now + *wait + train.train.duration() <= end)
+        };
+        let is_too_long = next.as_ref().is_some_and(|next| !is_in_time(next));
+        if is_first && is_too_long {
+            queues.fail((part, direction), "the link is so slow that the trains would take too long");
+        }
+        let Some((wait, train)) = next.filter(|_| !is_too_long) else {
             (queues.end, queues.is_over) = (None, false);
             return (part.next_phase(direction), None);
         };

@@ -105,9 +105,7 @@ impl MarkingProbe {
         };
         Some(QueueMarkingReport { kind, codepoints })
     }
-}
 
-impl MarkingProbe {
     /// Whether packets that should find no queue were marked.
     fn is_lead_marked(&self) -> bool {
         let capable = CODEPOINTS.iter().zip(&self.tallies).filter(|(ecn, _)| **ecn != Ecn::NotEct);
@@ -195,7 +193,7 @@ impl CodepointView {
         delays.iter().rev().nth(2).copied()
     }
 
-    /// Packets that waited longer than this, and those of them that were marked, in place of lost.
+    /// Packets that waited for this long at least, and those of them that were marked, in place of lost.
     fn count_above(&self, delay: Span) -> LossCount {
         let above = self.samples.iter().filter(|sample| sample.delay >= delay);
         let [mut sent, mut lost] = [0; 2];

@@ -38,9 +38,9 @@ const TOLERANCE_PACKETS: i64 = 4;
 const MIN_TOLERANCE: Span = Span::from_micros(500);
 /// Packets of a codepoint of which nothing is said where there are fewer.
 const MIN_PAIRS: usize = 12;
-/// It waits otherwise where chance has the signs of the differences so in this part of all cases at most (sign test): 27 codepoints are looked at
+/// It waits otherwise where chance has the signs of the differences so in this part of all cases at most (sign test): 26 codepoints are looked at
 /// in either direction.
-const MAX_CHANCE: f64 = 1e-5;
+const MAX_SIGN_CHANCE: f64 = 1e-5;
 
 /// A packet beside best effort.
 #[derive(Debug, Clone, Copy)]
@@ -181,8 +181,8 @@ impl QueueClassProbe {
         let longer = differences.iter().filter(|difference| **difference > tolerance).count();
         match () {
             () if all < MIN_PAIRS => ClassQueue::NotSure,
-            () if sign_p_value(shorter, all) <= MAX_CHANCE => ClassQueue::WaitsLess,
-            () if sign_p_value(longer, all) <= MAX_CHANCE => ClassQueue::WaitsLonger,
+            () if sign_p_value(shorter, all) <= MAX_SIGN_CHANCE => ClassQueue::WaitsLess,
+            () if sign_p_value(longer, all) <= MAX_SIGN_CHANCE => ClassQueue::WaitsLonger,
             () if 2 * (shorter + longer) <= all => ClassQueue::AsBestEffort,
             () => ClassQueue::NotSure,
         }
@@ -351,6 +351,6 @@ mod tests {
     fn signs_have_the_probabilities_of_a_coin() {
         assert!((sign_p_value(3, 3) - 0.125).abs() < 1e-12);
         assert!((sign_p_value(0, 9) - 1.0).abs() < 1e-12);
-        assert!(sign_p_value(24, 24) < 1e-7 && sign_p_value(18, 24) > MAX_CHANCE);
+        assert!(sign_p_value(24, 24) < 1e-7 && sign_p_value(18, 24) > MAX_SIGN_CHANCE);
     }
 }

@@ -42,7 +42,7 @@ pub struct CodepointMarkingReport {
     pub arrived: u32,
     /// Those that arrived with CE.
     pub marked: u32,
-    /// The queueing delay that they came to; null if too few arrived.
+    /// The queueing delay that at least three of them came to; null if fewer arrived.
     pub max_queueing_delay_seconds: Option<f64>,
     /// From which queueing delay on they are marked; null if none is, or marks do not depend on the delay.
     pub marked_from: Option<MarkingThresholdReport>,
@@ -57,7 +57,7 @@ pub struct MarkingThresholdReport {
     pub high_seconds: f64,
     /// Whether only some are marked at first, and more where the delay is longer.
     pub is_gradual: bool,
-    /// Packets that waited longer than `high_seconds`.
+    /// Packets that waited at least `high_seconds`.
     pub packets_above: u32,
     /// Those of them that were marked.
     pub marked_above: u32,
