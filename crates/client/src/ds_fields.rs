@@ -25,11 +25,8 @@ pub(crate) fn exchange_ds_fields(
     number: u32,
     request: &DsFieldRequest,
 ) -> Result<Result<DsFieldRecord, String>, Error> {
-    let (theirs, needed) = (peer.version(), Version::DS_FIELDS);
-    if theirs < needed {
-        return Ok(Err(format!(
-            "the far end speaks version {theirs} of the protocol, which has trains of marked packets from {needed} on"
-        )));
+    if let Err(why) = peer.require_version(Version::DS_FIELDS, "trains with a DSCP and ECN codepoint of each packet") {
+        return Ok(Err(why));
     }
     let Some(Probes::Udp(probes)) = probes else { return Ok(Err("UDP is not open".to_owned())) };
     let DsFieldRequest { direction, train, timeout, .. } = request;
@@ -60,7 +57,7 @@ fn send_upstream(
         ServerMessage::ReceivedDsFields { number: n, arrivals } if n == number => {
             Ok(sent.map(|departures| (departures, arrivals)).map_err(|error| error.to_string()))
         }
-        other => failure_reason(peer, number, &other).map(Err),
+        other => failure_reason(peer, number, &other, OPERATION).map(Err),
     }
 }
 
@@ -77,6 +74,6 @@ fn receive_downstream(
         ServerMessage::SentDsFields { number: n, departures } if n == number => {
             Ok(arrivals.map(|arrivals| (departures, arrivals)).map_err(|error| error.to_string()))
         }
-        other => failure_reason(peer, number, &other).map(Err),
+        other => failure_reason(peer, number, &other, OPERATION).map(Err),
     }
 }

@@ -88,11 +88,8 @@ impl IdleRunner<'_> {
         round: &IdleRound,
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<Result<Vec<Option<IdleFlowResult>>, String>, Error> {
-        if peer.version() < Version::PORTS {
-            let (theirs, needed) = (peer.version(), Version::PORTS);
-            return Ok(Err(format!(
-                "the far end speaks version {theirs} of the protocol, and keeps idle flows from version {needed} on"
-            )));
+        if let Err(why) = peer.require_version(Version::PORTS, "idle flows") {
+            return Ok(Err(why));
         }
         if std::mem::take(&mut self.has_left_turn) {
             peer.wait_for_turn(self.config.max_server_wait, on_event)?;

@@ -5,9 +5,10 @@ use crate::open::receive_nonce;
 use crate::path::{MIN_SYN_TIMEOUT, SYN_ROUND_TRIPS};
 use crate::port_probe::{PortSession, answered_index};
 use crate::server_connection::ServerConnection;
-use kumade_measurement::{MappingFacts, Measurement, UnsolicitedFacts, syn_source};
+use kumade_measurement::{MappingFacts, Measurement, UnsolicitedFacts};
 use kumade_net::interface::Family;
 use kumade_net::{SocketBinding, clock, pacing, readiness, tcp};
+use kumade_packet::SavedSyn;
 use kumade_probe_train::PortProtocol;
 use kumade_transport::deadline_after;
 use kumade_units::{Span, Time};
@@ -334,7 +335,8 @@ fn tcp_mapping(
     let ServerMessage::ConnectionSyns { syns } = peer.request(&question, wait + ANSWER_TIMEOUT, OPERATION)? else {
         return Err(peer.protocol_violation(OPERATION));
     };
-    facts.seen[0] = syns.iter().find(|(number, _)| *number == index).and_then(|(_, syn)| syn_source(syn));
+    facts.seen[0] =
+        syns.iter().find(|(number, _)| *number == index).and_then(|(_, syn)| SavedSyn::read(syn)).map(|syn| syn.source);
     Ok(facts)
 }
 

@@ -209,7 +209,7 @@ fn send_upstream(
         ServerMessage::ReceivedMarked { number: n, arrivals } if n == number => {
             Ok(sent.map(|sent| MarkedRecord { sent, arrivals }).map_err(|error| error.to_string()))
         }
-        other => failure_reason(peer, number, &other).map(Err),
+        other => failure_reason(peer, number, &other, OPERATION).map(Err),
     }
 }
 
@@ -226,14 +226,19 @@ fn receive_downstream(
         ServerMessage::SentMarked { number: n, sent } if n == number => {
             Ok(arrivals.map(|arrivals| MarkedRecord { sent, arrivals }).map_err(|error| error.to_string()))
         }
-        other => failure_reason(peer, number, &other).map(Err),
+        other => failure_reason(peer, number, &other, OPERATION).map(Err),
     }
 }
 
 /// Why the server could not carry train `number`, where its answer is that.
-pub(crate) fn failure_reason(peer: &ServerConnection, number: u32, answer: &ServerMessage) -> Result<String, Error> {
+pub(crate) fn failure_reason(
+    peer: &ServerConnection,
+    number: u32,
+    answer: &ServerMessage,
+    operation: &'static str,
+) -> Result<String, Error> {
     match answer {
         ServerMessage::Failed { number: n, reason } if *n == number => Ok(peer.printable(reason)),
-        _ => Err(peer.protocol_violation(OPERATION)),
+        _ => Err(peer.protocol_violation(operation)),
     }
 }

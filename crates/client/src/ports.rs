@@ -54,11 +54,8 @@ impl PortTries {
         binding: &SocketBinding,
         round: &PortRound,
     ) -> Result<Result<PortRoundRecord, String>, Error> {
-        if peer.version() < Version::PORTS {
-            let (theirs, needed) = (peer.version(), Version::PORTS);
-            return Ok(Err(format!(
-                "the far end speaks version {theirs} of the protocol, and listens at further ports from version {needed} on"
-            )));
+        if let Err(why) = peer.require_version(Version::PORTS, "further ports") {
+            return Ok(Err(why));
         }
         if !round.open.is_empty() {
             self.open(peer, &round.open)?;

@@ -90,6 +90,18 @@ impl ServerConnection {
         self.control.version()
     }
 
+    /// Whether the far end knows of this.
+    ///
+    /// # Errors
+    /// Why not, for people.
+    pub(crate) fn require_version(&self, needed: Version, what: &str) -> Result<(), String> {
+        let theirs = self.version();
+        if theirs >= needed {
+            return Ok(());
+        }
+        Err(format!("the far end speaks version {theirs} of the protocol, and {what} came with version {needed}"))
+    }
+
     /// Size in bytes of the largest packet of a train: larger than Ethernet's if the server knows such, and if the interfaces of both
     /// ends take them, as the size of TCP's segments shows.
     pub(crate) fn max_packet(&self) -> u32 {

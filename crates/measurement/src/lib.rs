@@ -52,7 +52,7 @@ pub use load::{LoadRecord, LoadRequest};
 pub use measurement::Measurement;
 pub use path::{
     FlowKind, IdleFlowResult, IdleRound, MappingFacts, PortRound, PortRoundRecord, PortTarget, PortTry, PortTryAnswer,
-    SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts, UnopenedPort, UnsolicitedFacts, syn_source,
+    SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts, UnopenedPort, UnsolicitedFacts,
 };
 pub use plan::{Coalescing, Directions, MeasurementPlan, Session, TransportChoice};
 pub use proxy_detection::{TcpConnectionInfo, detect_proxy};

@@ -36,5 +36,4 @@ pub(crate) use ports::PortsProbe;
 pub use ports::{PortRound, PortRoundRecord, PortTarget, PortTry, PortTryAnswer, UnopenedPort};
 pub(crate) use queue_classes::QueueClassProbe;
 pub(crate) use report::{PathObservation, report_path, routers_up};
-pub use syn::syn_source;
 pub(crate) use trace::{TraceProbe, TraceStep};

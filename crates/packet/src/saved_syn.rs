@@ -1,10 +1,13 @@
 use crate::headers::protocol;
 use crate::tcp_rewrite::tcp_option;
+use std::net::{IpAddr, SocketAddr};
 
 /// The headers of a SYN as a kernel keeps them (`TCP_SAVED_SYN`): IP header, TCP header, options. They may come from a hostile far end, and need not
 /// be of a whole packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedSyn {
+    /// From where it comes.
+    pub source: SocketAddr,
     /// TTL or hop limit.
     pub hop_limit: u8,
     /// The octet of DSCP and ECN.
@@ -25,22 +28,25 @@ const FAST_OPEN_IDENTIFIER: [u8; 2] = [0xf9, 0x89];
 impl SavedSyn {
     /// Reads one; none of bytes that are none.
     pub fn read(bytes: &[u8]) -> Option<Self> {
-        let (hop_limit, ds_field, tcp) = match bytes {
+        let (source, hop_limit, ds_field, tcp) = match bytes {
             [first, second, ..] if first >> 4 == 4 => {
                 let header = usize::from(first & 0b1111) * 4;
                 let is_tcp = *bytes.get(9)? == protocol::TCP && header >= 20;
-                (*bytes.get(8)?, *second, bytes.get(header..).filter(|_| is_tcp)?)
+                let source = IpAddr::from(*bytes.get(12..)?.first_chunk::<4>()?);
+                (source, *bytes.get(8)?, *second, bytes.get(header..).filter(|_| is_tcp)?)
             }
             [first, second, ..] if first >> 4 == 6 => {
                 let is_tcp = *bytes.get(6)? == protocol::TCP;
-                (*bytes.get(7)?, first << 4 | second >> 4, bytes.get(40..).filter(|_| is_tcp)?)
+                let source = IpAddr::from(*bytes.get(8..)?.first_chunk::<16>()?);
+                (source, *bytes.get(7)?, first << 4 | second >> 4, bytes.get(40..).filter(|_| is_tcp)?)
             }
             _ => return None,
         };
         let (offset, flags) = (*tcp.get(12)?, *tcp.get(13)?);
         let (options, mss) = read_options(tcp.get(20..usize::from(offset >> 4) * 4)?);
         let ecn_flags = [offset & 1 != 0, flags & 0x80 != 0, flags & 0x40 != 0];
-        Some(SavedSyn { hop_limit, ds_field, ecn_flags, mss, options })
+        let source = SocketAddr::new(source, u16::from_be_bytes(*tcp.first_chunk()?));
+        Some(SavedSyn { source, hop_limit, ds_field, ecn_flags, mss, options })
     }
 }
 
@@ -100,6 +106,20 @@ mod tests {
             let read = SavedSyn::read(&syn(is_v4, [1, 0x82], &USUAL)).unwrap();
             assert_eq!((read.hop_limit, read.ds_field, read.mss), (61, 0xb8, Some(1460)));
             assert_eq!((&read.options[..], read.ecn_flags), (&[2, 4, 8, 3][..], [true, true, false]));
+        }
+    }
+
+    #[test]
+    fn a_syn_says_where_it_comes_from() {
+        for (is_v4, tcp, place, source) in [(true, 20, 12, "10.0.0.7:4000"), (false, 40, 8, "[fd00::7]:4000")] {
+            let (mut bytes, source) = (syn(is_v4, [0, 2], &[]), source.parse::<SocketAddr>().unwrap());
+            let octets = match source.ip() {
+                IpAddr::V4(ip) => ip.octets().to_vec(),
+                IpAddr::V6(ip) => ip.octets().to_vec(),
+            };
+            bytes[place..place + octets.len()].copy_from_slice(&octets);
+            bytes[tcp..tcp + 2].copy_from_slice(&source.port().to_be_bytes());
+            assert_eq!(SavedSyn::read(&bytes).unwrap().source, source);
         }
     }
 

@@ -237,7 +237,7 @@ class MarkingThresholdReport(TypedDict):
     marked_above: int
     """Those of them that were marked."""
     packets_above: int
-    """Packets that waited longer than `high_seconds`."""
+    """Packets that waited at least `high_seconds`."""
 
 
 class CodepointMarkingReport(TypedDict):
@@ -252,7 +252,7 @@ class CodepointMarkingReport(TypedDict):
     marked_from: Optional[MarkingThresholdReport]
     """From which queueing delay on they are marked; null if none is, or marks do not depend on the delay."""
     max_queueing_delay_seconds: Optional[float]
-    """The queueing delay that they came to; null if too few arrived."""
+    """The queueing delay that at least three of them came to; null if fewer arrived."""
     sent: int
     """Packets that were sent."""
 
