@@ -174,7 +174,7 @@ fn udp_mapping(
     let timeout = peer.round_trip + UDP_TIMEOUT;
     if second.udp.is_some() {
         exchange.send_probes(&socket, 0);
-        exchange.count_answers(&socket, PACKETS_PER_PORT, deadline_after(timeout));
+        exchange.count_answers(&socket, 0, PACKETS_PER_PORT, deadline_after(timeout));
     }
     // From another port of this host: an address translator that keeps state of what it has not let in (Linux) would otherwise have to map
     // the first one to another port.
@@ -184,11 +184,14 @@ fn udp_mapping(
     if client_seen(peer, nonce, port)?.is_none() {
         return Ok(facts);
     }
-    let unsolicited = exchange.count_answers(&socket, UNSOLICITED_PACKETS, deadline_after(timeout));
+    let (unsolicited, _) = exchange.count_answers(&socket, 0, UNSOLICITED_PACKETS, deadline_after(timeout));
     exchange.send_probes(&socket, FIRST_FILTERING_INDEX);
-    let answers = exchange.count_answers(&socket, PACKETS_PER_PORT, deadline_after(timeout));
+    let (answers, late) =
+        exchange.count_answers(&socket, FIRST_FILTERING_INDEX, PACKETS_PER_PORT, deadline_after(timeout));
     for (place, target) in exchange.targets.iter().enumerate() {
-        facts.unsolicited[place] = target.map(|_| UnsolicitedFacts {
+        // Late ones were let in, or came after this host had sent there: which, is not known.
+        let is_known = unsolicited[place] > 0 || late[place] == 0;
+        facts.unsolicited[place] = target.filter(|_| is_known).map(|_| UnsolicitedFacts {
             sent: UNSOLICITED_PACKETS,
             arrived: unsolicited[place],
             solicited_sent: PACKETS_PER_PORT,
@@ -241,17 +244,21 @@ impl SecondPortExchange {
         }
     }
 
-    /// How many of the far end's packets arrive until then, by its address; no longer than until so many have from each.
-    fn count_answers(&self, socket: &UdpSocket, expected: u32, deadline: Time) -> [u32; 2] {
+    /// How many of the far end's packets arrive until then, by its address, of those with the numbers of one look, which begin with `first`, and
+    /// of those of another; no longer than until so many of the former have from each.
+    fn count_answers(&self, socket: &UdpSocket, first: u32, expected: u32, deadline: Time) -> ([u32; 2], [u32; 2]) {
         let expected = self.targets.map(|target| target.map_or(0, |_| expected));
-        let mut counts = [0; 2];
+        let (mut counts, mut others) = ([0; 2], [0; 2]);
         let mut payload = [0; 64];
         while counts.iter().zip(expected).any(|(count, expected)| *count < expected) && clock::monotonic() < deadline {
             match socket.recv_from(&mut payload) {
                 Ok((length, source)) if source.port() == self.port => {
                     let index = answered_index(&self.session, PortProtocol::Udp, self.port, &payload[..length]);
-                    let is_second = |index: u32| index % (2 * FIRST_SECOND_INDEX) >= FIRST_SECOND_INDEX;
-                    index.into_iter().for_each(|index| counts[usize::from(is_second(index))] += 1);
+                    for index in index {
+                        let is_own = index / FIRST_FILTERING_INDEX == first / FIRST_FILTERING_INDEX;
+                        let is_second = index % FIRST_FILTERING_INDEX >= FIRST_SECOND_INDEX;
+                        (if is_own { &mut counts } else { &mut others })[usize::from(is_second)] += 1;
+                    }
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -261,7 +268,7 @@ impl SecondPortExchange {
                 Err(_) => {}
             }
         }
-        [counts[0].min(expected[0]), counts[1].min(expected[1])]
+        ([counts[0].min(expected[0]), counts[1].min(expected[1])], others)
     }
 }
 
@@ -346,6 +353,27 @@ const MAPPING_CONNECTION_NUMBER: u16 = crate::path::FIRST_SYN_NUMBER - 1;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kumade_wire::{Credential, PortAnswer, SessionEndpoint, Token};
+
+    /// Those to packets that this host has sent would else be packets that came without: "address-and-port-dependent" of a firewall that lets all
+    /// in.
+    #[test]
+    fn packets_that_come_late_do_not_count_as_answers_of_another_look() {
+        let (near, far) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        near.set_nonblocking(true).unwrap();
+        let (to, version) = (near.local_addr().unwrap(), Version::NEWEST);
+        let session = PortSession { credential: Credential::new(Token([7; 16]), version, false), version };
+        let port = far.local_addr().unwrap().port();
+        for index in [0, 1, FIRST_SECOND_INDEX, FIRST_FILTERING_INDEX, FIRST_FILTERING_INDEX + FIRST_SECOND_INDEX] {
+            let (sender, protocol) = (SessionEndpoint::Server, PortProtocol::Udp);
+            let bearer = CredentialBearer::Port { sender, protocol, port, index };
+            let answer = PortAnswer { authenticator: session.credential.authenticator_for(bearer), index };
+            far.send_to(&answer.encode(version), to).unwrap();
+        }
+        let exchange = SecondPortExchange { session, port, targets: [Some(to); 2] };
+        let soon = deadline_after(Span::from_millis(200));
+        assert_eq!(exchange.count_answers(&near, FIRST_FILTERING_INDEX, 2, soon), ([1, 1], [2, 1]));
+    }
 
     #[test]
     fn a_far_end_has_no_second_address_in_networks_of_this_host_alone() {
