@@ -32,7 +32,7 @@ const MAX_LOAD_CONNECTIONS: u32 = 16;
 const MAX_SYN_CONNECTIONS: u32 = 8;
 /// Maximum number of bytes in a turn of trains whose packets have DSCPs of the client's choice: such packets may be treated better than those
 /// of others, by this host's network too. A client plans 8 MB in each direction to tell queues apart (`kumade_measurement::path`), and
-/// 2.4 MB to see at which delay they mark.
+/// 2.4 MB to see at which delay they mark; its marked packets come to less than 0.1 MB.
 const MAX_DS_FIELD_BYTES: u64 = 24_000_000;
 /// Time between looks at a load whose time is over.
 const LOAD_CHECK_INTERVAL: Span = Span::from_millis(5);
@@ -373,7 +373,6 @@ impl MeasurementTurn {
         direction: Direction,
     ) -> Result<Option<&mut UdpProbes>, Refusal> {
         train.check().map_err(|error| Refusal(error.to_string()))?;
-        self.remaining_limits.deduct_ds_fields(&train.train)?;
         self.begin_udp_train(&train.train, direction)
     }
 
@@ -383,7 +382,9 @@ impl MeasurementTurn {
         self.begin_udp_train(&train.unmarked(), direction)
     }
 
+    /// Of packets with a DSCP and ECN codepoint each.
     fn begin_udp_train(&mut self, train: &Train, direction: Direction) -> Result<Option<&mut UdpProbes>, Refusal> {
+        self.remaining_limits.deduct_ds_fields(train)?;
         Ok(match self.begin_train(train, direction)? {
             Probes::Udp(probes) => Some(probes),
             Probes::Tcp(_) => None,
