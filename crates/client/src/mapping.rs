@@ -254,7 +254,7 @@ impl SecondPortExchange {
             match socket.recv_from(&mut payload) {
                 Ok((length, source)) if source.port() == self.port => {
                     let index = answered_index(&self.session, PortProtocol::Udp, self.port, &payload[..length]);
-                    for index in index {
+                    if let Some(index) = index {
                         let is_own = index / FIRST_FILTERING_INDEX == first / FIRST_FILTERING_INDEX;
                         let is_second = index % FIRST_FILTERING_INDEX >= FIRST_SECOND_INDEX;
                         (if is_own { &mut counts } else { &mut others })[usize::from(is_second)] += 1;
