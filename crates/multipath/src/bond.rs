@@ -66,6 +66,8 @@ pub struct Bond<P> {
     /// What each path has sent for its rate, in seconds.
     served_seconds: Vec<f64>,
     next_decision: Time,
+    /// When a packet was last sent, other than probes.
+    last_packet_at: Time,
     /// What the fastest path carries.
     fastest_capacity: Rate,
     /// A packet of a long flow waits no longer for a path that loses less.
@@ -116,6 +118,8 @@ const DECISION_INTERVAL: Span = Span::from_millis(250);
 /// By so much more seldom idle TCP connections are probed beside the first one. With sixteen, a third of all probes is left, and each
 /// connection still passes a firewall several times a minute.
 const IDLE_CONNECTION_INTERVAL_FACTOR: u32 = 8;
+/// … once none has carried a packet for so long: what others say of the path is of use to one that is to carry something.
+const IDLE_AFTER: Span = Span::from_secs(5);
 /// A packet of a long flow waits for a path that loses less no longer than for this part of the round trip: CUBIC reduces
 /// its window to 7/10, and with so much in the queue the paths stay busy all the same.
 const LOSS_WAIT_ROUND_TRIP_FRACTION: f64 = 3.0 / 7.0;
@@ -160,6 +164,7 @@ impl<P: Clone> Bond<P> {
             round_robin: round_robin(&config.policy),
             served_seconds: vec![0.0; count],
             next_decision: now,
+            last_packet_at: now,
             fastest_capacity: Rate::default(),
             max_loss_wait: MAX_LOSS_WAIT,
             next_call: None,
@@ -521,7 +526,7 @@ impl<P: Clone> Bond<P> {
             self.paths.iter_mut().for_each(|path| path.end_hold_down(now));
         }
         self.select_transport(now);
-        self.update_idle_probing();
+        self.update_idle_probing(now);
         self.fastest_capacity = self.paths.iter().map(|path| path.rate().capacity()).max().unwrap_or_default();
         let estimates: Vec<_> =
             self.path_ids().filter_map(|path| self.path(path).path_estimate(path, self.fastest_capacity)).collect();
@@ -532,14 +537,16 @@ impl<P: Clone> Bond<P> {
         self.update_codel_times();
     }
 
-    /// Connections take the same path through the network: as long as all that there are answer, the first one tells of an outage.
-    fn update_idle_probing(&mut self) {
+    /// Connections take the same path through the network: while nothing is to be carried, and all that there are answer, the first one tells of
+    /// an outage.
+    fn update_idle_probing(&mut self, now: Time) {
         let is_connection = |path: &PathSender| path.is_enabled() && path.transport() == OuterTransport::Tcp;
-        let all_up = self.paths.iter().filter(|path| is_connection(path)).all(PathSender::is_up);
+        let is_idle = now - self.last_packet_at >= IDLE_AFTER;
+        let is_shared = is_idle && self.paths.iter().filter(|path| is_connection(path)).all(PathSender::is_up);
         let mut is_first = true;
         for path in &mut self.paths {
             let is_like_first = is_connection(path) && !std::mem::take(&mut is_first);
-            path.set_idle_interval_factor(if is_like_first && all_up { IDLE_CONNECTION_INTERVAL_FACTOR } else { 1 });
+            path.set_idle_interval_factor(if is_like_first && is_shared { IDLE_CONNECTION_INTERVAL_FACTOR } else { 1 });
         }
     }
 

@@ -196,6 +196,7 @@ impl<P: Clone> Bond<P> {
             Some(place) => **place,
             None => self.assign_number(path, up, &packet, label),
         };
+        self.last_packet_at = now;
         let state = &mut self.paths[path.index()];
         let answer = state.claim_report_request(now);
         let counter = state.send_packet(label.size, self.lateness, now);

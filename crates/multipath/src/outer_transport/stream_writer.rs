@@ -34,8 +34,10 @@ pub struct TcpSenderState {
 pub struct StreamWriter {
     written_bytes: u64,
     is_full: bool,
-    /// All that it had taken was acknowledged when it was last looked at, and it has taken nothing since.
-    is_quiet: bool,
+    /// Since when all that it has taken is acknowledged, as far as it was looked at.
+    acknowledged_since: Option<Time>,
+    /// It was so for [`IDLE_AFTER`] when it was last looked at, and it has taken nothing since.
+    is_idle: bool,
     next_poll: Time,
     unsent_limit_bytes: u32,
     is_limit_adaptive: bool,
@@ -45,6 +47,8 @@ pub struct StreamWriter {
 const MAX_UNSENT_TIME: Span = Span::from_millis(2);
 const MIN_UNSENT_BYTES: u32 = 8_000;
 const MAX_UNSENT_BYTES: u32 = 1 << 20;
+/// While traffic goes on, connections that have nothing on their way for a moment are looked at as the others are.
+const IDLE_AFTER: Span = Span::from_secs(1);
 
 impl StreamWriter {
     /// How it does is asked so often, as long as it is used.
@@ -55,7 +59,8 @@ impl StreamWriter {
         StreamWriter {
             written_bytes: 0,
             is_full: false,
-            is_quiet: false,
+            acknowledged_since: None,
+            is_idle: false,
             next_poll: now,
             unsent_limit_bytes: unsent_bytes.unwrap_or(MIN_UNSENT_BYTES),
             is_limit_adaptive: unsent_bytes.is_none(),
@@ -70,7 +75,7 @@ impl StreamWriter {
     /// It has taken so many bytes.
     pub fn record_written(&mut self, bytes: u64) {
         self.written_bytes += bytes;
-        self.is_quiet = false;
+        (self.acknowledged_since, self.is_idle) = (None, false);
     }
 
     /// Whether all that it has taken is acknowledged: of the end that opened the connection, the kernel counts the SYN, too.
@@ -86,22 +91,22 @@ impl StreamWriter {
     /// It takes more again: how much has to be seen anew.
     pub fn set_writable(&mut self, now: Time) {
         self.next_poll = now;
-        self.is_quiet = false;
+        self.is_idle = false;
     }
 
-    /// Whether nothing is on its way, so that nothing changes until it takes more.
+    /// Whether nothing is on its way, as far as it was looked at.
     pub fn is_quiet(&self) -> bool {
-        self.is_quiet
+        self.acknowledged_since.is_some()
     }
 
-    /// When to look at it again.
-    pub fn sample_at(&self) -> Time {
-        self.next_poll
+    /// When to look at it again; not before it takes more, where none.
+    pub fn sample_at(&self) -> Option<Time> {
+        (!self.is_idle).then_some(self.next_poll)
     }
 
     /// Whether that is now.
     pub fn is_due(&self, now: Time) -> bool {
-        !self.is_quiet && now >= self.next_poll
+        self.sample_at().is_some_and(|time| time <= now)
     }
 
     /// How it does now, while so many bytes for it wait outside.
@@ -114,7 +119,9 @@ impl StreamWriter {
         }
         let free = (stream.window_bytes + u64::from(self.unsent_limit_bytes)).saturating_sub(stream.unsent_bytes);
         self.is_full = pending > 0 || free == 0;
-        self.is_quiet = pending == 0 && self.is_all_acknowledged(stream.acknowledged_bytes);
+        let is_done = pending == 0 && self.is_all_acknowledged(stream.acknowledged_bytes);
+        self.acknowledged_since = self.acknowledged_since.filter(|_| is_done).or(is_done.then_some(now));
+        self.is_idle = self.acknowledged_since.is_some_and(|since| now - since >= IDLE_AFTER);
         StreamDelivery {
             writable_bytes: if pending > 0 { 0 } else { free },
             in_flight_bytes: stream.in_flight_bytes,
@@ -169,14 +176,18 @@ mod tests {
     fn one_that_has_nothing_on_its_way_is_not_looked_at_until_it_takes_more() {
         let mut carrier = StreamWriter::new(None, Time::ZERO);
         carrier.record_written(10_000);
-        carrier.sample_stream(&stream(100), 300, Time::ZERO);
-        assert!(carrier.is_due(Time::MAX) && !carrier.is_quiet(), "something waits outside");
-        carrier.sample_stream(&stream(100), 0, Time::ZERO);
+        for pending in [300, 0] {
+            carrier.sample_stream(&stream(100), pending, Time::ZERO);
+            carrier.sample_stream(&stream(100), pending, Time::ZERO + IDLE_AFTER / 2);
+            assert_eq!((carrier.is_due(Time::MAX), carrier.is_quiet()), (true, pending == 0), "more may come soon");
+        }
+        carrier.sample_stream(&stream(100), 0, Time::ZERO + IDLE_AFTER);
         assert!(!carrier.is_due(Time::MAX) && carrier.is_quiet());
         carrier.record_written(1);
         assert!(carrier.is_due(Time::MAX) && !carrier.is_quiet());
         let with_syn = TcpSenderState { acknowledged_bytes: 10_002, ..stream(100) };
-        carrier.sample_stream(&with_syn, 0, Time::ZERO);
+        carrier.sample_stream(&with_syn, 0, Time::ZERO + IDLE_AFTER);
+        carrier.sample_stream(&with_syn, 0, Time::ZERO + IDLE_AFTER * 2);
         assert!(carrier.is_quiet());
     }
 

@@ -74,6 +74,6 @@ impl TunnelConnection {
 
     /// When it has something to do; while something waits for it, also when to look at it again.
     pub(super) fn next_time(&self, is_awaited: bool) -> Option<Time> {
-        self.connection.next_time().into_iter().chain(is_awaited.then_some(self.writer.sample_at())).min()
+        self.connection.next_time().into_iter().chain(self.writer.sample_at().filter(|_| is_awaited)).min()
     }
 }
