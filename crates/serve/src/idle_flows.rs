@@ -24,6 +24,8 @@ const COPIES: u32 = 3;
 const COPY_INTERVAL: Span = Span::from_millis(300);
 /// How long flows are kept after the last of them: until the client has sent up it, and asked.
 const TIME_TO_ASK: Span = Span::from_secs(30);
+/// Packets that are read from a flow of UDP at its end: requests of its beginning, and three copies.
+const MAX_TAKEN: usize = 16;
 
 /// The networks of the clients whose flows are kept, each as often as it has clients.
 pub(super) type FlowNetworks = Mutex<Vec<Network>>;
@@ -169,9 +171,6 @@ impl IdleFlows {
         ]
     }
 }
-
-/// Packets that are read from a flow of UDP at its end: requests of its beginning, and three copies.
-const MAX_TAKEN: usize = 16;
 
 fn with_protocol(flows: &mut [Vec<Option<HeldFlow>>; 2]) -> impl Iterator<Item = (PortProtocol, &mut HeldFlow)> {
     flows

@@ -335,17 +335,10 @@ impl TurnPorts {
 
 /// One of the ports of the configured ranges.
 fn any_port(config: &ServerConfig) -> io::Result<u16> {
-    let lengths = config.ports.iter().map(|range| u64::from(*range.end()) - u64::from(*range.start()) + 1);
+    let count: usize = config.ports.iter().map(ExactSizeIterator::len).sum();
     let random = getrandom::u64().map_err(io::Error::other)?;
-    let mut place = random % lengths.sum::<u64>();
-    for range in &config.ports {
-        let length = u64::from(*range.end()) - u64::from(*range.start()) + 1;
-        if place < length {
-            return Ok(range.start() + place as u16);
-        }
-        place -= length;
-    }
-    Err(io::ErrorKind::AddrNotAvailable.into())
+    let place = (random % count.max(1) as u64) as usize;
+    config.ports.iter().cloned().flatten().nth(place).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
 fn listen_at(protocol: PortProtocol, address: SocketAddr) -> io::Result<ListeningSocket> {

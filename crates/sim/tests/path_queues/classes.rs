@@ -1,41 +1,15 @@
 //! Whether the narrow link has queues of its own for ECT(1), as a full measurement finds it. Queue disciplines that look at DSCPs are the
 //! kernel's: `crates/kumade/tests/queue_classes.rs`.
 
-use kumade_link::queue::{DisciplineSettings, QueueConfig, QueueLimit};
-use kumade_link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
+use crate::measured;
+use kumade_measurement::MeasurementPlan;
 use kumade_measurement::report::{ClassQueue, QueueClassesReport, QueueCount};
-use kumade_measurement::{Clocks, Measurement, MeasurementPlan, Session};
-use kumade_sim::{PathHop, Stamping, VirtualPath, VirtualPaths};
-use kumade_units::{Rate, Span, Time};
-
-const DELAY: Span = Span::from_millis(10);
+use kumade_units::Span;
 
 /// Of the way up through this queue of 100 ms of room, beside cross traffic of this part of the rate.
 fn queue_classes(queue: &str, mbit: u64, cross_part: f64, seed: u64) -> Option<QueueClassesReport> {
-    let rate = Rate::from_mbit(mbit);
-    let discipline = queue.parse::<DisciplineSettings>().unwrap().discipline(Some(rate));
-    let queue = QueueConfig { limit: QueueLimit::Bytes(mbit * 12_500), discipline };
-    let link = LinkConfig { rate: Some(rate), delay: DELAY, queue_bytes: mbit * 12_500, ..LinkConfig::default() };
-    let sizes = SizeMix::fixed(1000);
-    let kind = CrossKind::Poisson { rate: Rate::from_f64(rate.as_f64() * cross_part), sizes };
-    let cross = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed };
-    let cross = if cross_part > 0.0 { vec![cross] } else { Vec::new() };
-    let path = |queue| {
-        let hop = PathHop { link: link.clone(), queue, cross: cross.clone() };
-        VirtualPath::new(&[hop], Stamping::default(), seed).unwrap()
-    };
-    let mut paths = VirtualPaths { up: path(Some(queue)), down: path(None), passes_udp: true };
-    let session = Session {
-        peer: "192.0.2.1:7272".into(),
-        started: "2026-11-22T00:00:00.000Z".into(),
-        round_trip: DELAY * 2,
-        max_connections: 256,
-        clocks: Clocks::default(),
-        coalescing: None,
-    };
     let plan = MeasurementPlan { path: true, queues: true, seed, ..MeasurementPlan::default() };
-    let report = paths.measure(Measurement::new(plan, session), &mut |_| ()).unwrap().report;
-    let path = report.path.unwrap();
+    let path = measured(queue, mbit, Span::from_millis(100), cross_part, plan);
     assert_ne!(path.down.queue_classes.map(|found| found.queues), Some(QueueCount::Several));
     let is_missing_rate = path.not_known.iter().any(|text| text.contains("the rate of the narrow link is not known"));
     assert_eq!(path.up.queue_classes.is_none(), is_missing_rate, "{:?}", path.not_known);

@@ -1,41 +1,17 @@
 //! Which packets the queue of the narrow link marks with CE, and from which queueing delay on, as a full measurement finds it, for queue
 //! disciplines whose parameters are known.
 
-use kumade_link::queue::{DisciplineSettings, QueueConfig, QueueLimit};
-use kumade_link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
+use crate::measured;
+use kumade_measurement::MeasurementPlan;
 use kumade_measurement::report::{CodepointMarkingReport, QueueMarkingKind, QueueMarkingReport};
-use kumade_measurement::{Clocks, Measurement, MeasurementPlan, Session};
-use kumade_sim::{PathHop, Stamping, VirtualPath, VirtualPaths};
-use kumade_units::{Rate, Span, Time};
+use kumade_units::Span;
 
-const DELAY: Span = Span::from_millis(10);
 const MBIT: [u64; 4] = [5, 20, 100, 500];
 
 /// What the report says of the way up through this queue, of a second of room, beside cross traffic of this part of the rate.
 fn marking(queue: &str, mbit: u64, cross_part: f64, seed: u64) -> Option<QueueMarkingReport> {
-    let rate = Rate::from_mbit(mbit);
-    let discipline = queue.parse::<DisciplineSettings>().unwrap().discipline(Some(rate));
-    let queue = QueueConfig { limit: QueueLimit::Bytes(mbit * 125_000), discipline };
-    let link = LinkConfig { rate: Some(rate), delay: DELAY, queue_bytes: mbit * 125_000, ..LinkConfig::default() };
-    let kind = CrossKind::Poisson { rate: Rate::from_f64(rate.as_f64() * cross_part), sizes: SizeMix::fixed(1000) };
-    let cross = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed };
-    let cross = if cross_part > 0.0 { vec![cross] } else { Vec::new() };
-    let path = |queue| {
-        let hop = PathHop { link: link.clone(), queue, cross: cross.clone() };
-        VirtualPath::new(&[hop], Stamping::default(), seed).unwrap()
-    };
-    let mut paths = VirtualPaths { up: path(Some(queue)), down: path(None), passes_udp: true };
-    let session = Session {
-        peer: "192.0.2.1:7272".into(),
-        started: "2026-11-22T00:00:00.000Z".into(),
-        round_trip: DELAY * 2,
-        max_connections: 256,
-        clocks: Clocks::default(),
-        coalescing: None,
-    };
     let plan = MeasurementPlan { path: true, seed, ..MeasurementPlan::default() };
-    let report = paths.measure(Measurement::new(plan, session), &mut |_| ()).unwrap().report;
-    let path = report.path.unwrap();
+    let path = measured(queue, mbit, Span::from_secs(1), cross_part, plan);
     assert_eq!(
         path.down.queue_marking.map(|found| found.kind),
         Some(QueueMarkingKind::NoneSeen),
