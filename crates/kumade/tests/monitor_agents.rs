@@ -120,24 +120,48 @@ fn the_coordinators_own_host_is_a_site_and_agents_find_another_coordinator() {
     });
 }
 
+/// A mesh whose agents all probe and measure to the first one, as nobody reaches the others.
+fn write_mesh_towards_berlin(mesh: &Mesh) {
+    let agents = [agent(2, "berlin", "address = \"10.80.0.2\"\n"), agent(3, "paris", ""), agent(4, "rome", "")];
+    mesh.write_coordinator(&agents.concat());
+}
+
+/// The coordinator, and the three agents.
+fn start_mesh(mesh: &Mesh) -> (Child, Vec<Child>) {
+    (mesh.start(COORDINATOR), (2..=4).map(|number| mesh.start(number)).collect())
+}
+
+/// Has the coordinator's file end like this.
+fn append_to_coordinator(mesh: &Mesh, section: &str) {
+    let text = fs::read_to_string(mesh.file("1.toml")).unwrap();
+    mesh.write("1.toml", &(text + section));
+}
+
+const SILENT_AGENTS_ARE_NO_ALERT: &str = "[[alert]]\non = \"agent-silent\"\nenabled = false\n";
+
+fn standing_alerts(mesh: &Mesh) -> Vec<Value> {
+    mesh.status()["alerts"]["standing"].as_array().cloned().unwrap_or_default()
+}
+
+fn has_event(mesh: &Mesh, part: &str) -> bool {
+    eventually(|| texts(&mesh.document("/api/v1/events")).contains(part))
+}
+
 #[test]
-fn a_budget_and_a_taken_port_are_told_and_a_silent_agent_is_one_alert() {
-    in_namespaces("a_budget_and_a_taken_port_are_told_and_a_silent_agent_is_one_alert", || {
-        let mesh = Mesh::new("monitor_agents");
-        // All measure to one, whose budget is less than a measurement takes.
-        let agents = [agent(2, "berlin", "address = \"10.80.0.2\"\n"), agent(3, "paris", ""), agent(4, "rome", "")];
-        mesh.write_coordinator(&agents.concat());
+fn a_budget_and_a_taken_port_are_told() {
+    in_namespaces("a_budget_and_a_taken_port_are_told", || {
+        let mesh = Mesh::new("monitor_budgets");
+        write_mesh_towards_berlin(&mesh);
+        // Less than a measurement takes.
         let text = fs::read_to_string(mesh.file("2.toml")).unwrap();
         mesh.write("2.toml", &text.replace("stamp-port", "bytes-per-day = \"100kB\"\nstamp-port"));
         let taken = mesh.host(2).run(|| UdpSocket::bind(("::", 8620))).unwrap().unwrap();
-        let mut coordinator = mesh.start(COORDINATOR);
-        let mut agents: Vec<Child> = (2..=4).map(|number| mesh.start(number)).collect();
+        let (mut coordinator, mut agents) = start_mesh(&mesh);
         let berlin = || find(mesh.status()["agents"].as_array().unwrap_or(&Vec::new()), "berlin").clone();
         assert!(eventually(|| texts(&berlin()["faults"]).contains("cannot answer light probes")), "{}", mesh.logs());
         let is_explained = |pair: &Value| texts(&pair["state"]["detail"]).contains("cannot answer light probes");
         assert!(eventually(|| mesh.pairs().iter().any(is_explained)), "{:?}", mesh.pairs());
-        let has_event = |part: &str| eventually(|| texts(&mesh.document("/api/v1/events")).contains(part));
-        assert!(has_event("berlin: cannot answer light probes"));
+        assert!(has_event(&mesh, "berlin: cannot answer light probes"));
         // The port is free: it is tried again.
         drop(taken);
         assert!(eventually(|| berlin()["faults"] == Value::Array(Vec::new())), "{}\n{}", berlin(), mesh.logs());
@@ -153,28 +177,51 @@ fn a_budget_and_a_taken_port_are_told_and_a_silent_agent_is_one_alert() {
         end_with(&mut agents[0], Signal::SIGTERM);
         agents[0] = mesh.start(2);
         assert!(eventually(|| berlin()["is_connected"] == true && used() >= before), "{}", berlin());
+        agents.iter_mut().for_each(|agent| end_with(agent, Signal::SIGTERM));
+        end_with(&mut coordinator, Signal::SIGTERM);
+    });
+}
 
+#[test]
+fn a_silent_agent_is_one_alert_until_it_is_to_be_none() {
+    in_namespaces("a_silent_agent_is_one_alert_until_it_is_to_be_none", || {
+        let mesh = Mesh::new("monitor_silent");
+        write_mesh_towards_berlin(&mesh);
+        let (mut coordinator, mut agents) = start_mesh(&mesh);
+        assert!(eventually(|| mesh.pairs().len() == 2 && mesh.pairs().iter().all(is_answered)), "{}", mesh.logs());
+        assert!(eventually(|| standing_alerts(&mesh).is_empty()), "{}", mesh.status());
         // Nobody probes rome, so that nobody else tells of it.
-        assert!(eventually(|| mesh.status()["alerts"]["standing"] == Value::Array(Vec::new())), "{}", mesh.status());
         end_with(&mut agents[2], Signal::SIGKILL);
-        let standing = || mesh.status()["alerts"]["standing"].as_array().cloned().unwrap_or_default();
         // A busy machine may leave other paths without data for a moment.
         let is_one = || {
-            let standing = standing();
+            let standing = standing_alerts(&mesh);
             let [alert] = &standing[..] else { return false };
             alert["condition"] == "agent-silent" && texts(&alert["text"]).contains("rome: the agent is silent")
         };
-        assert!(eventually(is_one), "{:?}\n{}", standing(), mesh.logs());
+        assert!(eventually(is_one), "{:?}\n{}", standing_alerts(&mesh), mesh.logs());
         // A reload with other alerts: it stands for nothing any more.
-        let text = fs::read_to_string(mesh.file("1.toml")).unwrap();
-        mesh.write("1.toml", &(text + "[[alert]]\non = \"agent-silent\"\nenabled = false\n"));
+        append_to_coordinator(&mesh, SILENT_AGENTS_ARE_NO_ALERT);
         kill(Pid::from_raw(coordinator.id() as i32), Signal::SIGHUP).unwrap();
-        let is_gone = || standing().iter().all(|alert| alert["condition"] != "agent-silent");
-        assert!(eventually(is_gone), "{:?}\n{}", standing(), mesh.logs());
-        assert!(has_event("alerts, who is told, or when nobody is"));
-        // Then what is missing is told of by its paths.
+        let is_gone = || standing_alerts(&mesh).iter().all(|alert| alert["condition"] != "agent-silent");
+        assert!(eventually(is_gone), "{:?}\n{}", standing_alerts(&mesh), mesh.logs());
+        assert!(has_event(&mesh, "alerts, who is told, or when nobody is"));
+        agents[..2].iter_mut().for_each(|agent| end_with(agent, Signal::SIGTERM));
+        end_with(&mut coordinator, Signal::SIGTERM);
+    });
+}
+
+#[test]
+fn where_a_silent_agent_is_no_alert_its_paths_tell_what_is_missing() {
+    in_namespaces("where_a_silent_agent_is_no_alert_its_paths_tell_what_is_missing", || {
+        let mesh = Mesh::new("monitor_missing");
+        write_mesh_towards_berlin(&mesh);
+        append_to_coordinator(&mesh, SILENT_AGENTS_ARE_NO_ALERT);
+        let (mut coordinator, mut agents) = start_mesh(&mesh);
+        assert!(eventually(|| mesh.pairs().len() == 2 && mesh.pairs().iter().all(is_answered)), "{}", mesh.logs());
+        end_with(&mut agents[2], Signal::SIGKILL);
         let is_no_data = |alert: &Value| alert["condition"] == "no-data" && texts(&alert["pairs"]).contains("rome");
-        assert!(eventually(|| standing().iter().any(is_no_data)), "{:?}\n{}", standing(), mesh.logs());
+        let is_told = || standing_alerts(&mesh).iter().any(is_no_data);
+        assert!(eventually(is_told), "{:?}\n{}", standing_alerts(&mesh), mesh.logs());
         agents[..2].iter_mut().for_each(|agent| end_with(agent, Signal::SIGTERM));
         end_with(&mut coordinator, Signal::SIGTERM);
     });

@@ -1,6 +1,7 @@
 //! What tests in real time share: where they run, and how long they wait.
 
 use std::fs::{self, File};
+use std::panic::Location;
 use std::path::Path;
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,17 +12,29 @@ use std::{env, thread};
 /// never happens exceeds it.
 pub const TEST_DEADLINE: Duration = Duration::from_secs(120);
 
-/// Whether `condition` holds at last, asked every few milliseconds until [`TEST_DEADLINE`].
+/// A test that waits asks again after this part of the time for which it has waited: so soon that it goes on at once, and so seldom that
+/// what it waits for has the processors.
+const ASKING_PART: u32 = 20;
+const MIN_ASKING_INTERVAL: Duration = Duration::from_millis(5);
+const MAX_ASKING_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Waits that are longer stand in the output of a test, with their place: what makes a test slow is seen there (`--nocapture`).
+const NOTABLE_WAIT: Duration = Duration::from_secs(2);
+
+/// Whether `condition` holds at last, asked again and again until [`TEST_DEADLINE`].
+#[track_caller]
 pub fn eventually(mut condition: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + TEST_DEADLINE;
+    let (start, place) = (Instant::now(), Location::caller());
     loop {
-        if condition() {
-            return true;
+        let holds = condition();
+        let waited = start.elapsed();
+        if holds || waited > TEST_DEADLINE {
+            if waited > NOTABLE_WAIT {
+                println!("{place}: waited for {:.1} s", waited.as_secs_f64());
+            }
+            return holds;
         }
-        if Instant::now() > end {
-            return false;
-        }
-        thread::sleep(Duration::from_millis(5));
+        thread::sleep((waited / ASKING_PART).clamp(MIN_ASKING_INTERVAL, MAX_ASKING_INTERVAL));
     }
 }
 

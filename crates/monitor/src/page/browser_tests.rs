@@ -85,6 +85,7 @@ impl Window {
         self.browser.run(&format!("return {expression};"), &[])
     }
 
+    #[track_caller]
     fn wait_for(&self, expression: &str) {
         assert!(
             eventually(|| self.ask(expression) == json!(true)),
