@@ -16,7 +16,7 @@ pub fn replay(target: &str, check: fn(&[u8])) {
     inputs.iter().for_each(|input| check(&std::fs::read(input).unwrap()));
 }
 
-/// How many random inputs a test tries; `KUMADE_EXECUTIONS=100000 cargo test -p CRATE --test corpus` is a longer search.
+/// How many random inputs a test tries; `KUMADE_EXECUTIONS=100000 cargo test -p CRATE --test tests corpus` is a longer search.
 pub fn executions(default: u32) -> u32 {
     std::env::var("KUMADE_EXECUTIONS").map_or(default, |count| count.parse().unwrap())
 }

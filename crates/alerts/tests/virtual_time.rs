@@ -1,9 +1,7 @@
 //! What is alerted on in virtual time, and how soon. Each run prints its seed.
 
-mod simulation;
-
+use crate::simulation::{Network, Told};
 use kumade_alerts::{Cause, NoticeKind, Rule};
-use simulation::{Network, Told};
 
 const INTERVAL: f64 = 1.0;
 

@@ -213,6 +213,29 @@ fn each_published_crate_has_a_readme_whose_example_is_compiled() {
     }
 }
 
+/// Programs are linked one by one and run one after the other. What is no module of its crate's one would never run.
+#[test]
+fn the_tests_of_a_crate_are_one_program_that_has_all_of_them() {
+    for tests in fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path().join("tests")) {
+        let names = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let files = fs::read_dir(&tests).into_iter().flatten().map(|entry| entry.unwrap().path());
+        let (folders, files): (Vec<_>, Vec<_>) = files.partition(|path| path.is_dir());
+        let programs = folders.iter().filter(|folder| folder.join("main.rs").exists()).count();
+        let files: Vec<_> = files.iter().filter(|path| path.extension().is_some_and(|it| it == "rs")).collect();
+        match fs::read_to_string(tests.join("main.rs")) {
+            Ok(main) => {
+                let is_missing =
+                    |name: &String| name != "main" && !main.lines().any(|line| line == format!("mod {name};"));
+                let folders = folders.iter().filter(|folder| folder.join("mod.rs").exists());
+                let missing: Vec<_> =
+                    files.into_iter().chain(folders).map(|path| names(path)).filter(is_missing).collect();
+                assert!(missing.is_empty() && programs == 0, "{}: {missing:?}", tests.display());
+            }
+            Err(_) => assert!(files.len() + programs <= 1, "{}: several programs", tests.display()),
+        }
+    }
+}
+
 #[test]
 fn pure_crates_forbid_unsafe_code_and_keep_one_list_of_what_is_banned() {
     let lints = fs::canonicalize(root().join("clippy-pure.toml")).unwrap();

@@ -1,7 +1,6 @@
 //! Each discipline in front of a link: the shares that flows get, and that the link's guarantees hold with all of them.
 
-mod every_discipline;
-
+use crate::every_discipline;
 use kumade_link::queue::{
     ActiveDroppingConfig, AfdConfig, CakeConfig, ChokeConfig, CoDelConfig, Discipline, DropPreference, Dscp,
     DualPi2Config, Ecn, FairCoDelConfig, FairShareConfig, FlowHistory, FqCoDelConfig, HeavyFlows, PieConfig,

@@ -1,7 +1,6 @@
 //! What holds for every link, whatever it is made of and however it is changed while it runs.
 
-mod every_discipline;
-
+use crate::every_discipline;
 use kumade_link::queue::{QueueConfig, QueueLimit};
 use kumade_link::{
     Cells, Counters, CrossConfig, CrossKind, CrossTraffic, Delivery, Framing, Jitter, JitterDistribution, JitterTable,

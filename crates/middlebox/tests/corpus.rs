@@ -1,12 +1,9 @@
 //! Replays the fuzzer's corpus (`fuzz/corpus/middlebox`), so that every find stays found, and gives a middlebox random
 //! packets in the same way.
 
-mod checks;
-#[path = "../../../fuzz/replay.rs"]
-mod replay;
-
+use crate::checks;
+use crate::replay::replay;
 use proptest::prelude::*;
-use replay::replay;
 
 #[test]
 fn the_corpus_is_replayed() {

@@ -1,11 +1,9 @@
 //! What each choice makes of the paths, and of flows of several kinds.
 
-mod world;
-
+use crate::world::*;
 use kumade_multipath::{PathPolicy, ShareUnit, TrafficClass};
 use kumade_units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
-use world::*;
 
 fn ratio(shares: &[u32], unit: ShareUnit) -> PathPolicy {
     PathPolicy::Ratio { shares: shares.to_vec(), unit }

@@ -1,10 +1,8 @@
 //! Paths that go and come back.
 
-mod world;
-
+use crate::world::*;
 use kumade_multipath::{PathEvent, PathPolicy, TrafficClass};
 use kumade_units::{Span, Time};
-use world::*;
 
 const CHOICES: [PathPolicy; 3] = [PathPolicy::Weighted, PathPolicy::EarliestArrival, PathPolicy::Redundant];
 

@@ -2,14 +2,12 @@
 //!
 //! The table is a committed snapshot: means and worst cases over paths that differ in all that a path can differ in.
 
-mod world;
-
+use crate::world::*;
 use kumade_multipath::{PathPolicy, TrafficClass};
 use kumade_units::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::fmt::Write;
-use world::*;
 
 const PATHS: u64 = 24;
 /// Not those by which the rule was made.

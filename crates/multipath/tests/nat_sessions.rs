@@ -1,15 +1,11 @@
 //! NAT sessions of two gateways, whatever happens to their messages and to themselves.
 
-mod nat_checks;
-mod nat_world;
-#[path = "../../../fuzz/replay.rs"]
-mod replay;
-
+use crate::nat_checks;
+use crate::nat_world::{Faults, World, flow};
+use crate::replay::replay;
 use kumade_multipath::nat_session::{NatConfig, NatPeer, RefusalReason, SessionPhase};
 use kumade_units::Span;
-use nat_world::{Faults, World, flow};
 use proptest::prelude::*;
-use replay::replay;
 
 const IDLE: Span = Span::from_secs(20);
 const CONFIG: NatConfig = NatConfig { idle_timeout: IDLE, max_sessions: 20 };

@@ -1,11 +1,9 @@
 //! The pace of one path where the path changes: its rate, its delay, its cross traffic, its buffer.
 
-mod world;
-
+use crate::world::*;
 use kumade_link::{CrossKind, SizeMix};
 use kumade_multipath::PathPolicy;
 use kumade_units::{Rate, Span};
-use world::*;
 
 fn bulk(spec: PathSpec) -> World {
     let mut world = World::new(PathPolicy::Weighted, &[spec], 1);

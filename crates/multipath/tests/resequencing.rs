@@ -1,12 +1,10 @@
 //! A resequencer beside a plain model of it, on random paths: with other delays each, losses, deaths, copies, and
 //! numbers that wrap.
 
-mod model;
-
+use crate::model::{Model, Packet};
 use kumade_multipath::message::DataHeader;
 use kumade_multipath::{ArrivedData, DelayRange, PathId, Predecessor, Resequencer, ResequencerConfig, Sequencer};
 use kumade_units::{Span, Time};
-use model::{Model, Packet};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

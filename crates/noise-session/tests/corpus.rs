@@ -1,12 +1,9 @@
 //! Replays the fuzzers' corpus (`fuzz/corpus`), so that every find stays found, and gives hosts random instructions in the
 //! same way.
 
-mod checks;
-#[path = "../../../fuzz/replay.rs"]
-mod replay;
-
+use crate::checks;
+use crate::replay::replay;
 use proptest::prelude::*;
-use replay::replay;
 
 #[test]
 fn datagrams_between_two_hosts() {

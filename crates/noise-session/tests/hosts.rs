@@ -1,14 +1,13 @@
 //! Two hosts under a virtual clock: whatever the network does, no packet is delivered twice or altered, a session comes
 //! up as soon as the network lets it, and a change of keys loses nothing.
 
-mod network;
-
+use crate::network;
+use crate::network::{Network, PathConfig, WALL, address};
 use kumade_noise_session::{
     COOKIE_REPLY_BYTES, DatagramKind, Endpoint, EndpointEvent, HandshakeNotice, HandshakePolicy, PeerError, PeerId,
     PresharedKey, PrivateKey, RefusedDatagram, Route,
 };
 use kumade_units::{Span, Time};
-use network::{Network, PathConfig, WALL, address};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::StdRng;

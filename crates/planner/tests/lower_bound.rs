@@ -1,8 +1,6 @@
 //! Cycles end within 1.1 × of the lower bound, and what a schedule needs is said beforehand.
 
-mod cycles;
-
-use cycles::{Topology, run_cycle};
+use crate::cycles::{Topology, run_cycle};
 use kumade_planner::{ClassId, DurationHistory, MAX_LOAD_RATIO, ResourceId, ResourceKind, ScheduleLoad};
 use kumade_units::Span;
 

@@ -1,9 +1,7 @@
 //! No two runs use a resource at once, whatever goes wrong; and the simulation would show it.
 
-mod simulation;
-
+use crate::simulation::{Ablation, Settings, simulate};
 use proptest::prelude::*;
-use simulation::{Ablation, Settings, simulate};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]

@@ -2,9 +2,7 @@
 //!
 //! The table is a committed snapshot. Each line is the mean of a few runs, which differ in their seeds.
 
-mod contenders;
-
-use contenders::{build, methods};
+use crate::contenders::{build, methods};
 use kumade_estimate::MethodSettings;
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
 use kumade_sim::{MethodRun, PathHop, Stamping, VirtualPath, measure};

@@ -2,9 +2,8 @@
 //!
 //! The table is a committed snapshot. Each line is the mean of a few runs, which differ in their seeds.
 
-mod contenders;
-
-use contenders::build;
+use crate::contenders;
+use crate::contenders::build;
 use kumade_estimate::{MethodSettings, PathTesterClassicConfig};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig};
 use kumade_sim::{MethodRun, PathHop, Stamping, VirtualPath, measure};

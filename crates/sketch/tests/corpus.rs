@@ -1,10 +1,7 @@
 //! Replays the fuzzers' corpus (`fuzz/corpus`), so that every find stays found.
 
-mod checks;
-#[path = "../../../fuzz/replay.rs"]
-mod replay;
-
-use replay::replay;
+use crate::checks;
+use crate::replay::replay;
 
 #[test]
 fn kept_probes() {

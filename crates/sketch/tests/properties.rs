@@ -1,8 +1,6 @@
 //! What holds for any samples, any order of merging, any bytes.
 
-mod checks;
-
-use checks::kept_probes;
+use crate::checks::kept_probes;
 use kumade_sketch::{
     Block, BucketedDelay, ChunkReader, ChunkWriter, HOUR_NANOS, Lane, Layer, LostIn, Outcome, PacketReader, PairFloors,
     QUANTUM_NANOS, Sample, Sketch, Summary, TICK_NANOS, encode_packets,

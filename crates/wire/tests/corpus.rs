@@ -1,11 +1,8 @@
 //! Replays the fuzzers' corpus (`fuzz/corpus`), so that every find stays found.
 
-mod checks;
-#[path = "../../../fuzz/replay.rs"]
-mod replay;
-
+use crate::checks;
+use crate::replay::{executions, replay};
 use proptest::prelude::*;
-use replay::{executions, replay};
 
 #[test]
 fn control_connections() {

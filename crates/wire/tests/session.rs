@@ -1,8 +1,7 @@
 //! Both ends of a control connection, byte by byte, without a socket.
 
 #[allow(dead_code, reason = "each test uses its own check")]
-mod checks;
-
+use crate::checks;
 use kumade_probe_train::{Segment, Train};
 use kumade_units::{Span, Time};
 use kumade_wire::{

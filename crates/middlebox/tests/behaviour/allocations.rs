@@ -1,6 +1,6 @@
 //! Once the tables have grown, packets pass without an allocation, as do new sessions in the place of ended ones.
 
-use crate::traffic::*;
+use super::traffic::*;
 use kumade_middlebox::{
     Direction, FilterRule, Middlebox, MiddleboxConfig, PacketMatch, PrefixPair, PrefixSide, RefusalKind,
 };

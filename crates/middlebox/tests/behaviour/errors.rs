@@ -1,6 +1,6 @@
 //! ICMP errors, translated together with the packets that they quote (RFC 5508).
 
-use crate::traffic::*;
+use super::traffic::*;
 use kumade_middlebox::{Direction, DropCause, Filtering, PacketAction};
 use kumade_packet::{Headers, QuotedPacket, checksum};
 use kumade_units::Time;
@@ -22,7 +22,7 @@ fn packets() -> [Vec<u8>; 3] {
 #[test]
 fn an_error_from_the_outside_shows_the_inside_the_packet_that_it_sent() {
     for filtering in [Filtering::EndpointIndependent, Filtering::AddressAndPortDependent] {
-        let mut router = router(crate::traffic::filtering(filtering));
+        let mut router = router(super::traffic::filtering(filtering));
         for packet in packets() {
             let sent = out(&mut router, &packet, Time::ZERO).unwrap();
             // All of it, and only the 8 bytes behind the IP header that RFC 792 demands.

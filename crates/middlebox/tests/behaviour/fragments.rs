@@ -2,7 +2,7 @@
 //! Fragment Out of Order' behavior. a) A NAT's out-of-order fragment processing mechanism MUST be designed so that
 //! fragmentation-based DoS attacks do not compromise the NAT's ability to process in-order and unfragmented IP packets."
 
-use crate::traffic::*;
+use super::traffic::*;
 use kumade_middlebox::{Direction, DropCause, Middlebox, NatConfig, NatLimits, PacketAction, ReleasedFragment};
 use kumade_packet::checksum;
 use kumade_units::Time;

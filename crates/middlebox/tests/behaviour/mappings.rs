@@ -1,6 +1,6 @@
 //! Mapping, filtering, hairpinning and refusal of the NAT44 (RFC 4787, RFC 5382, RFC 5508).
 
-use crate::traffic::*;
+use super::traffic::*;
 use kumade_middlebox::{
     Direction, DropCause, Filtering, Middlebox, MiddleboxConfig, NatConfig, NatLimits, PacketAction, RefusalKind,
 };
@@ -12,7 +12,7 @@ use kumade_units::{Span, Time};
 #[test]
 fn an_inside_endpoint_keeps_its_external_port_whatever_it_communicates_with() {
     for filtering in [Filtering::EndpointIndependent, Filtering::AddressAndPortDependent] {
-        let mut router = router(crate::traffic::filtering(filtering));
+        let mut router = router(super::traffic::filtering(filtering));
         for packet in [udp, |from: &str, to: &str, _: &[u8]| tcp(from, to, "S", b"")] {
             let mut source = |to| flow(&out(&mut router, &packet(CLIENT, to, b"x"), Time::ZERO).unwrap()).source;
             let first = source(SERVER);
@@ -38,7 +38,7 @@ fn two_inside_endpoints_never_share_an_external_port() {
 #[test]
 fn filtering_lets_in_anybody_or_only_those_addressed() {
     for (filtering, stranger) in [(Filtering::EndpointIndependent, true), (Filtering::AddressAndPortDependent, false)] {
-        let mut router = router(crate::traffic::filtering(filtering));
+        let mut router = router(super::traffic::filtering(filtering));
         let external = external_of(&mut router, CLIENT, Time::ZERO).to_string();
         let mut enters = |from: &str| {
             let packet = back(&mut router, &udp(from, &external, b"x"), Time::ZERO);
@@ -55,7 +55,7 @@ fn filtering_lets_in_anybody_or_only_those_addressed() {
 #[test]
 fn tcp_is_filtered_alike_and_may_be_opened_from_the_outside() {
     let mut router = router(nat());
-    let mut closed = crate::traffic::router(crate::traffic::filtering(Filtering::AddressAndPortDependent));
+    let mut closed = super::traffic::router(super::traffic::filtering(Filtering::AddressAndPortDependent));
     let syn = tcp(CLIENT, SERVER, "S", b"");
     let external = flow(&out(&mut router, &syn, Time::ZERO).unwrap()).source.to_string();
     let other = "192.0.2.9:4000";
@@ -87,7 +87,7 @@ fn nothing_enters_without_a_mapping() {
 #[test]
 fn inside_hosts_reach_each_other_by_their_external_endpoints() {
     for filtering in [Filtering::EndpointIndependent, Filtering::AddressAndPortDependent] {
-        let mut router = router(crate::traffic::filtering(filtering));
+        let mut router = router(super::traffic::filtering(filtering));
         let (a, b) = ("10.0.0.1:1000", "10.0.0.2:2000");
         for packet in [udp, |from: &str, to: &str, _: &[u8]| tcp(from, to, "SA", b"")] {
             let source = |packet: &[u8]| flow(packet).source.to_string();

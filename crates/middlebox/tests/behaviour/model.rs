@@ -1,6 +1,6 @@
 //! The NAT44 against a reference model of plain maps, under random traffic and time.
 
-use crate::traffic::*;
+use super::traffic::*;
 use kumade_middlebox::{Filtering, NatConfig, NatLimits, NatTimeouts, Protocol, SessionInfo};
 use kumade_units::{Span, Time};
 use proptest::prelude::*;

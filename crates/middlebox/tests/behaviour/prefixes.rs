@@ -1,6 +1,6 @@
 //! Stateless prefix translation (RFC 6296; one to one for IPv4).
 
-use crate::traffic::*;
+use super::traffic::*;
 use kumade_middlebox::{Direction, DropCause, Middlebox, MiddleboxConfig, PacketAction, PrefixPair, PrefixSide};
 use kumade_packet::{Headers, QuotedPacket, checksum};
 use kumade_units::Time;

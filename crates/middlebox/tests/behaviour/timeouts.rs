@@ -1,6 +1,6 @@
 //! Idle times of sessions, and what happens when the tables are full (RFC 4787, RFC 5382, RFC 5508).
 
-use crate::traffic::*;
+use super::traffic::*;
 use kumade_middlebox::{Direction, DropCause, Filtering, Middlebox, NatConfig, NatLimits, TcpState};
 use kumade_units::Time;
 
@@ -172,7 +172,7 @@ fn ports_in_use_are_taken_only_from_unanswered_sessions_of_the_protocol() {
 #[test]
 fn sessions_of_udp_count_by_inside_endpoint_unless_filtering_depends_on_the_remote_one() {
     for (filtering, sessions) in [(Filtering::EndpointIndependent, 1), (Filtering::AddressAndPortDependent, 50)] {
-        let mut router = router(crate::traffic::filtering(filtering));
+        let mut router = router(super::traffic::filtering(filtering));
         for port in 1..=50 {
             out(&mut router, &udp(CLIENT, &format!("198.51.100.2:{port}"), b"x"), seconds(0)).unwrap();
         }

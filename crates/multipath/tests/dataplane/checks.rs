@@ -1,7 +1,7 @@
 //! What must hold of both ends of a tunnel whatever happens between them: for the fuzzer, and for the test that replays its
 //! finds.
 
-use crate::faulty::{Faults, FaultyNetwork, numbered, path};
+use super::faulty::{Faults, FaultyNetwork, numbered, path};
 use kumade_units::Span;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;

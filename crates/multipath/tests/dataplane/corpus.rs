@@ -1,14 +1,11 @@
 //! Replays the fuzzer's corpus (`fuzz/corpus`), so that every find stays found, and random instructions in the same way.
 
-#[path = "../../../../fuzz/replay.rs"]
-mod replay;
-
+use crate::replay::{executions, replay};
 use proptest::prelude::*;
-use replay::{executions, replay};
 
 #[test]
 fn both_ends_of_a_tunnel() {
-    replay("ends", crate::checks::ends);
+    replay("ends", super::checks::ends);
 }
 
 proptest! {
@@ -16,6 +13,6 @@ proptest! {
 
     #[test]
     fn nothing_that_happens_does_harm(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
-        crate::checks::ends(&bytes);
+        super::checks::ends(&bytes);
     }
 }

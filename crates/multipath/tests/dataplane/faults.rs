@@ -1,6 +1,6 @@
 //! What a pair of nodes does when paths shrink, flap or lead elsewhere, and clocks step: in virtual time.
 
-use crate::faulty::{FaultyNetwork, Path, numbered, path};
+use super::faulty::{FaultyNetwork, Path, numbered, path};
 use kumade_multipath::PathId;
 use kumade_multipath::dataplane::{NodeNotice, NoticeContent, RemoteChange, RemoteStatus};
 use kumade_packet::{Headers, checksum};

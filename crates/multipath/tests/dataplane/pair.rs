@@ -1,6 +1,6 @@
 //! Two nodes and the paths between them under a virtual clock.
 
-use crate::world::{PathModel, World, model};
+use super::world::{PathModel, World, model};
 use kumade_multipath::dataplane::RemoteConfig;
 use kumade_multipath::{PathPolicy, PathSet, PathState};
 use kumade_noise_session::PresharedKey;

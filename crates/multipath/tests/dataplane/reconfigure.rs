@@ -1,6 +1,6 @@
 //! Nodes whose peers and paths change while they run, under a virtual clock.
 
-use crate::world::{World, model};
+use super::world::{World, model};
 use kumade_multipath::{PathPolicy, ShareUnit};
 use kumade_units::{Span, Time};
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! Nodes of several shards under a virtual clock.
 
-use crate::world::{PathModel, World, model};
+use super::world::{PathModel, World, model};
 use kumade_multipath::PathPolicy;
 use kumade_units::{Span, Time};
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! Ten minutes (KUMADE_SOAK_MINUTES) over paths that flap, shrink, lose, duplicate, reorder and corrupt, in virtual time: hosts that repeat what
 //! is not acknowledged get everything across, nothing comes twice or altered, and no memory grows.
 
-use crate::faulty::{Faults, FaultyNetwork, Path, path};
+use super::faulty::{Faults, FaultyNetwork, Path, path};
 use kumade_units::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;

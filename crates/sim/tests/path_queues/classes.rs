@@ -1,7 +1,7 @@
 //! Whether the narrow link has queues of its own for ECT(1), as a full measurement finds it. Queue disciplines that look at DSCPs are the
 //! kernel's: `crates/kumade/tests/queue_classes.rs`.
 
-use crate::measured;
+use super::measured;
 use kumade_measurement::MeasurementPlan;
 use kumade_measurement::report::{ClassQueue, QueueClassesReport, QueueCount};
 use kumade_units::Span;

@@ -1,7 +1,7 @@
 //! Which packets the queue of the narrow link marks with CE, and from which queueing delay on, as a full measurement finds it, for queue
 //! disciplines whose parameters are known.
 
-use crate::measured;
+use super::measured;
 use kumade_measurement::MeasurementPlan;
 use kumade_measurement::report::{CodepointMarkingReport, QueueMarkingKind, QueueMarkingReport};
 use kumade_units::Span;

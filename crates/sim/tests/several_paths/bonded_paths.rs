@@ -5,7 +5,7 @@
 //! over 100/10 and 100/35; with resequencing by a timer only 56 % of 8/0 and 8/25 where one packet in a thousand is
 //! lost; MPTCP 98, 90 and 94 %.
 
-use crate::bonded::{Bonded, Record, Rule};
+use super::bonded::{Bonded, Record, Rule};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, Loss, SizeMix};
 use kumade_sim::network::{FlowConfig, GatewaysId, Network, TcpConfig, TrafficSource};
 use kumade_sim::tcp::congestion::CongestionControl;

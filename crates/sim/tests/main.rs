@@ -1,0 +1,31 @@
+//! All tests of the built crate in one program, which runs them beside each other.
+
+mod allocations;
+mod atlas;
+mod capacity;
+mod combined_paths;
+mod conditions;
+mod connections;
+mod contenders;
+mod controllers;
+mod coverage;
+mod elastic;
+mod fair_attacks;
+mod fair_dropping;
+mod fast_links;
+mod l4s;
+mod large_buckets;
+mod methods;
+mod network;
+mod network_kernel;
+mod network_recovery;
+mod path_marks;
+mod path_queues;
+mod proxied_paths;
+mod service_order;
+mod several_paths;
+mod shaped;
+mod slow_buckets;
+mod slow_paths;
+mod small_buckets;
+mod tight_links;
