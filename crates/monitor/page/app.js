@@ -191,6 +191,14 @@ function measureForm(pair) {
   return element("p", { class: "write-only" }, button, " ", answer);
 }
 
+/** Whether the archive does not have what has just been seen: it follows within seconds. */
+function isBehind(pair, range, answers) {
+  if (range.name === null) return false;
+  const [series, runs] = answers ?? [{ buckets: [] }, { runs: [] }];
+  const isMissing = pair.run?.start_seconds > range.from && runs.runs.every((run) => run.id !== pair.run.id);
+  return isMissing || (pair.delays.length > 0 && series.buckets.length === 0);
+}
+
 async function pairView(id) {
   const mine = view;
   const pair = status.pairs.find((one) => one.id === id);
@@ -202,6 +210,7 @@ async function pairView(id) {
   const questions = [fetchJson(`${base}/series?${query}&points=${points}`), fetchJson(`${base}/runs?${query}`), fetchJson(`/api/v1/events?${query}&pair=${encodeURIComponent(id)}`)];
   const answers = await Promise.all(questions).catch((error) => { if (error.status !== 404) throw error; });
   if (mine !== view) return;
+  if (isBehind(pair, range, answers)) setTimeout(() => { if (mine === view) render(); }, REFRESH_MILLISECONDS);
   if (!answers) return show(pair.name, pairHead(pair), element("p", {}, "Nothing has been recorded of this path so far."));
   const [series, runs, { events }] = answers;
   const marks = { gaps: series.gaps.map((gap) => ({ from: gap.from_seconds, to: gap.to_seconds })), disturbed: runs.runs.map((run) => ({ from: run.start_seconds, to: run.start_seconds + run.duration_seconds })) };
