@@ -92,7 +92,7 @@ pub use action::{Direction, PacketAction};
 pub use counters::{DropCause, MiddleboxCounters};
 pub use fragments::ReleasedFragment;
 pub use middlebox::{Middlebox, MiddleboxConfig};
-pub use nat::{Filtering, NatConfig, NatLimits, NatTimeouts, Protocol, SessionInfo, TcpState};
+pub use nat::{EndpointDependence, NatConfig, NatLimits, NatTimeouts, Protocol, SessionInfo, TcpState};
 pub use prefix::{PrefixPair, PrefixSide};
 pub use rules::{FilterRule, PacketMatch, RefusalKind, ResetScope};
 pub use treatment::{Chance, PacketKind, TcpOptionMatch, Treatment, TreatmentAction, TreatmentMatch};

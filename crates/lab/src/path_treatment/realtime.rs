@@ -15,10 +15,11 @@ use kumade_net::clock;
 use kumade_netns_testbed::{ExperimentNetwork, Host, HtbNetwork, Network, NetworkError, NetworkSpec, eventually};
 use kumade_units::{Direction, Span};
 use std::fs;
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
 const NEAR_HOST: &str = "a";
 const FAR_HOST: &str = "b";
+const FAR_SECOND_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
 /// The shortest of the methods: of interest is what goes along with any.
 const METHOD: &str = "linear-scan";
 
@@ -93,7 +94,10 @@ fn build_network(
             let LinkSettings { rate, queue, .. } = experiment.link;
             let [up_queue, down_queue] =
                 Direction::BOTH.map(|direction| point.case.queues.config(direction, rate, queue));
-            Ok(Box::new(Network::build(NetworkSpec { up_queue, down_queue, ..NetworkSpec::host_pair(link) })?))
+            let mut spec = NetworkSpec { up_queue, down_queue, ..NetworkSpec::host_pair(link) };
+            // By which kinds of address translation are told apart.
+            spec.right[0].second_v4 = Some(FAR_SECOND_ADDRESS);
+            Ok(Box::new(Network::build(spec)?))
         }
     }
 }
