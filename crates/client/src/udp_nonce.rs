@@ -8,7 +8,8 @@ use kumade_wire::{CredentialBearer, UdpAnswer, UdpRequest};
 use std::io;
 use std::net::UdpSocket;
 
-/// Times at which requests are sent, from the first, or a round trip after the one before if that is longer.
+/// Times at which requests are sent, from the first, or one and a half round trips after the one before if that is longer: an answer that is a little
+/// late is not to be asked for again.
 const REQUEST_OFFSETS: [Span; 4] = [Span::ZERO, Span::from_millis(60), Span::from_millis(150), Span::from_millis(300)];
 /// UDP is taken to be dropped without an answer for this long, or for three round trips if that is longer.
 const TIMEOUT: Span = Span::from_millis(600);
@@ -48,7 +49,7 @@ pub(crate) fn request_nonces(peer: &ServerConnection, sockets: &[&UdpSocket]) ->
         for (socket, outcome) in &mut waiting {
             **outcome = socket.send_to(&request, peer.address).err().map(Err);
         }
-        let round_trips = peer.round_trip * number as i64;
+        let round_trips = peer.round_trip * (3 * number as i64) / 2;
         let next = REQUEST_OFFSETS.get(number).map_or(end, |offset| (began + round_trips.max(*offset)).min(end));
         for (socket, outcome) in waiting.into_iter().filter(|(_, outcome)| outcome.is_none()) {
             *outcome = receive_nonce(socket, next, requested).transpose();

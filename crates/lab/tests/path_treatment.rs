@@ -59,11 +59,14 @@ fn what_is_said_of_the_kernels_treatment_is_not_wrong_and_what_it_lacks_is_left_
             Ok(outcome) => assert_none_wrong(&outcome),
             Err(error) => return println!("passed over: {error}"),
         }
-        let lacking = self::experiment(BottleneckKind::Htb, &[
-            "sequence numbers shifted up",
-            "untouched, loss of 1%",
-            "NAT, mapping address-dependent, filtering endpoint-independent",
-        ]);
+        let lacking = self::experiment(
+            BottleneckKind::Htb,
+            &[
+                "sequence numbers shifted up",
+                "untouched, loss of 1%",
+                "NAT, mapping address-dependent, filtering endpoint-independent",
+            ],
+        );
         let outcome = run(&lacking).unwrap();
         assert!(outcome.rows.is_empty());
         let reasons: Vec<_> = outcome.excluded.iter().map(|left_out| &*left_out.reason).collect();
