@@ -56,7 +56,7 @@ impl JudgedItem {
     }
 
     /// Of a value that is said or not.
-    fn compare<T: PartialEq>(
+    pub(super) fn compare<T: PartialEq>(
         item: String,
         (untreated, truth): (T, T),
         found: Option<T>,
