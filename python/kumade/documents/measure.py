@@ -785,8 +785,8 @@ class TraceReport(TypedDict):
     hops: List[HopReport]
     """By the number of routers, from the sender on."""
     members: List[TraceMemberReport]
-    """The ways that flows take, each with a port of its own: several where a load balancer (ECMP) spreads
-    them. The way of most flows comes first."""
+    """The paths that flows take, each with a port of its own: several where a load balancer (ECMP) spreads
+    them. That of most flows comes first."""
     members_confidence: Optional[float]
     """The probability with which one more router would have been seen at any hop, if it takes as many flows
     as each of those that were found there; null if nobody answered."""

@@ -93,7 +93,8 @@ impl Measurement {
             }
             QueuePart::Lasting => {
                 self.check_kept_marks(direction, &[Ecn::Ect0])?;
-                let left = report.as_ref().and_then(remaining_rate).unwrap_or(rate);
+                // No more than the link serves, however wide the interval is.
+                let left = report.as_ref().and_then(remaining_rate).map_or(rate, |left| left.min(rate));
                 let probe = LastingQueueProbe::new(rate, left, max_packet);
                 self.queues.lasting[place].insert(probe).max_bytes()
             }

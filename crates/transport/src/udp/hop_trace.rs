@@ -38,8 +38,11 @@ impl UdpProbes {
         let flow = |socket| UdpFlow { socket, credential, sender, number, discarded: DatagramReceiver::new(1) };
         let mut flows: Vec<_> = sockets().map(|socket| socket.map(flow)).collect();
         let done = trace_hops(&mut flows, trace, self.peer, &mut self.control);
-        // Trains are not to be stopped by the errors of others.
-        let _ = report_icmp_errors(&self.socket, false);
+        // Trains, and whatever else is sent, are not to be stopped by errors that come late.
+        for socket in sockets().flatten() {
+            let _ = report_icmp_errors(socket, false);
+            let _ = socket.take_error();
+        }
         done
     }
 }
