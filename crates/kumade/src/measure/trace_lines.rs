@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 /// What is answered where all is as it should be.
 const TIME_EXCEEDED: &str = "time exceeded";
 const NOT_KNOWN: &str = "–";
+/// That a second path would have shown is not worth a word where it is no more probable than this.
+const MIN_TOLD_PROBABILITY: f64 = 0.5;
 
 /// What stands above the table.
 pub fn heading(direction: Direction, trace: &TraceReport) -> String {
@@ -65,8 +67,14 @@ fn receiver(direction: Direction) -> &'static str {
 /// `up: 11 flows take 2 paths (ECMP): 6 by hop 2 10.0.0.2; 5 by hop 2 10.0.0.3. …`. None where nobody answered.
 fn members_sentence(direction: Direction, trace: &TraceReport) -> Option<String> {
     let flows: u32 = trace.members.iter().map(|member| member.flows).sum();
-    let confidence = format!("{:.0} %", trace.members_confidence? * 100.0);
+    let probability = trace.members_confidence?;
+    let confidence = format!("{:.0} %", probability * 100.0);
     if let [_] = &trace.members[..] {
+        if probability < MIN_TOLD_PROBABILITY {
+            return Some(format!(
+                "{direction}: a router answered too few of the flows to see whether these take several paths; it may limit how often: try again."
+            ));
+        }
         return Some(format!(
             "{direction}: {flows} flows take the same path. A second one, of half of them, would have shown with {confidence} probability."
         ));
@@ -204,6 +212,9 @@ mod tests {
             flows,
             addresses: [Some("10.0.0.1"), second, Some("10.0.0.4")].map(|ip| ip.map(str::to_owned)).to_vec(),
         };
+        let unsure = TraceReport { members: vec![member(1, None)], members_confidence: Some(0.0), ..trace() };
+        let said = members_sentence(Direction::Up, &unsure).unwrap();
+        assert!(said.starts_with("up: a router answered too few of the flows"), "{said}");
         let sentence = |members: Vec<TraceMemberReport>| {
             members_sentence(Direction::Down, &TraceReport { members, members_confidence: Some(0.9688), ..trace() })
                 .unwrap()
