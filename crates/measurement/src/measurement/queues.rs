@@ -93,9 +93,11 @@ impl Measurement {
             }
             QueuePart::Lasting => {
                 self.check_kept_marks(direction, &[Ecn::Ect0])?;
-                // No more than the link serves, however wide the interval is.
-                let left = report.as_ref().and_then(remaining_rate).map_or(rate, |left| left.min(rate));
-                let probe = LastingQueueProbe::new(rate, left, max_packet);
+                // Trains that filled the queue have shown it; what may be much more would flood the path.
+                let served = self.queues.marking[place].as_ref().and_then(MarkingProbe::served_rate);
+                let rate = served.or_else(|| report.as_ref().and_then(remaining_rate));
+                let rate = rate.ok_or("the rate of the narrow link is not known")?;
+                let probe = LastingQueueProbe::new(rate, max_packet);
                 self.queues.lasting[place].insert(probe).max_bytes()
             }
             QueuePart::Classes => {

@@ -44,10 +44,10 @@ pub(crate) struct LastingQueueProbe {
 }
 
 impl LastingQueueProbe {
-    /// Of a direction whose narrow link serves packets at `serving`, of which it leaves us `left`, with packets of so many bytes at most.
-    pub(crate) fn new(serving: Rate, left: Rate, max_packet: u32) -> Self {
-        let plan = OverloadPlan::new(serving, max_packet);
-        let sent_at = Rate::from_f64(left.as_f64() * EXCESS);
+    /// Of a direction whose narrow link serves one flow at this rate, with packets of so many bytes at most.
+    pub(crate) fn new(rate: Rate, max_packet: u32) -> Self {
+        let plan = OverloadPlan::new(rate, max_packet);
+        let sent_at = Rate::from_f64(rate.as_f64() * EXCESS);
         let interval = sent_at.time_for(plan.bytes(1)).max(Span::from_nanos(1));
         LastingQueueProbe { plan, interval, is_sent: false, sent: 0, arrived: Vec::new() }
     }
@@ -135,8 +135,7 @@ mod tests {
 
     /// What a link of this rate makes of the train, which marks a packet by how long it has waited, in milliseconds, and its number.
     fn report(mbit: u64, known_mbit: u64, marks: impl Fn(f64, u32) -> bool) -> LastingQueueReport {
-        let known = Rate::from_mbit(known_mbit);
-        let mut probe = LastingQueueProbe::new(known, known, 1500);
+        let mut probe = LastingQueueProbe::new(Rate::from_mbit(known_mbit), 1500);
         let (_, train) = probe.next_train().unwrap();
         assert_eq!(train.check(), Ok(()));
         assert!(train.train.bytes() <= probe.max_bytes());
@@ -176,7 +175,7 @@ mod tests {
             assert_eq!(report(mbit, known, |_, _| false).kind, LastingQueueKind::NotSure);
         }
         assert_eq!(report(10, 10, |_, index| index == 700).kind, LastingQueueKind::NotSure);
-        let mut probe = LastingQueueProbe::new(Rate::from_mbit(1), Rate::from_mbit(1), 1500);
+        let mut probe = LastingQueueProbe::new(Rate::from_mbit(1), 1500);
         let (_, train) = probe.next_train().unwrap();
         probe.record_train(&DsFieldRecord::new(train.ds_fields.len(), [], &[]));
         assert_eq!(probe.report(), None);
