@@ -6,6 +6,7 @@ use crate::config::MeasureConfig;
 use crate::ds_fields::exchange_ds_fields;
 use crate::error::Error;
 use crate::exchange::exchange_train;
+use crate::hop_trace::HopFlows;
 use crate::host_claim::Claimed;
 use crate::idle_flows::IdleRunner;
 use crate::load;
@@ -85,11 +86,12 @@ fn measure_within(
         udp_facts: None,
         is_mtu_known: false,
         trains: 0,
+        hop_flows: HopFlows::default(),
         port_tries: PortTries::default(),
-        idle_runner: IdleRunner { config, limit, has_left_turn: false },
+        idle_runner: IdleRunner { config, limit, claim, has_left_turn: false },
     };
     let mut report = driver.run(measurement, on_event)?;
-    claim.add_warning(&mut report);
+    driver.idle_runner.claim.add_warning(&mut report);
     driver.peer.leave();
     Ok(report)
 }
@@ -106,6 +108,7 @@ struct MeasurementDriver<'c> {
     /// Whether the sizes of packets that pass have been looked for, and with that all that ICMP messages say of them.
     is_mtu_known: bool,
     trains: u32,
+    hop_flows: HopFlows,
     port_tries: PortTries,
     idle_runner: IdleRunner<'c>,
 }
@@ -160,11 +163,11 @@ impl MeasurementDriver<'_> {
                         Err(reason) => measurement.ds_fields_failed(reason),
                     }
                 }
-                Step::Trace(trace) => {
+                Step::Trace(request) => {
                     self.trains += 1;
-                    match path::trace_hops(self.probes.as_mut(), self.trains, &trace) {
+                    let (peer, binding) = (&mut self.peer, &self.config.binding);
+                    match self.hop_flows.trace(peer, self.probes.as_mut(), binding, self.trains, &request)? {
                         Ok(record) => measurement.hops_traced(&record),
-                        // Where the control connection is closed, the next train says so.
                         Err(reason) => measurement.hops_not_traced(reason),
                     }
                 }

@@ -36,7 +36,9 @@ const LOOK_INTERVAL: Span = Span::from_secs(1);
 /// The claim of one measurement.
 #[derive(Debug, Default)]
 pub(crate) struct Claimed {
-    _claim: Option<HostClaim>,
+    /// None where none is wanted.
+    config: Option<HostClaimConfig>,
+    claim: Option<HostClaim>,
     /// Who measures besides.
     beside: Option<String>,
 }
@@ -49,18 +51,32 @@ impl Claimed {
         limit: &StopCondition,
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<Self, Error> {
-        let Some(config) = config.filter(|_| !addresses.iter().all(|address| address.ip().is_loopback())) else {
-            return Ok(Claimed::default());
-        };
+        let config = config.filter(|_| !addresses.iter().all(|address| address.ip().is_loopback()));
+        let mut claimed = Claimed { config, ..Claimed::default() };
+        claimed.renew(limit, on_event)?;
+        Ok(claimed)
+    }
+
+    /// Lets others measure, as nothing is sent for a while.
+    pub(crate) fn release(&mut self) {
+        self.claim = None;
+    }
+
+    /// Waits for the claim again.
+    pub(crate) fn renew(&mut self, limit: &StopCondition, on_event: &mut dyn FnMut(&Event)) -> Result<(), Error> {
+        let Some(config) = self.config.filter(|_| self.claim.is_none()) else { return Ok(()) };
         let wait_until = clock::monotonic() + config.max_wait;
         let (mut holder, mut look_at) = (String::new(), clock::monotonic());
         loop {
             match HostClaim::try_new() {
-                Ok(claim) => return Ok(Claimed { _claim: Some(claim), beside: None }),
+                Ok(claim) => {
+                    self.claim = Some(claim);
+                    return Ok(());
+                }
                 Err(HostClaimError::Held) => {}
                 Err(HostClaimError::Io(error)) => {
                     tracing::debug!("cannot claim this host for a measurement: {error}");
-                    return Ok(Claimed::default());
+                    return Ok(());
                 }
             }
             let now = clock::monotonic();
@@ -75,7 +91,10 @@ impl Claimed {
             if now >= wait_until {
                 return match config.if_held {
                     IfHeld::Fail => Err(Error::HostInUse { holder, wait: config.max_wait }),
-                    IfHeld::GoOn => Ok(Claimed { _claim: None, beside: Some(holder) }),
+                    IfHeld::GoOn => {
+                        self.beside = Some(holder);
+                        Ok(())
+                    }
                 };
             }
             limit.sleep_until(wait_until.min(now + RETRY_INTERVAL))?;

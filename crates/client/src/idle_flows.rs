@@ -3,10 +3,11 @@
 use crate::cancel::StopCondition;
 use crate::config::MeasureConfig;
 use crate::error::Error;
-use crate::open::receive_nonce;
+use crate::host_claim::Claimed;
 use crate::path::{MIN_SYN_TIMEOUT, SYN_ROUND_TRIPS};
 use crate::port_probe::{MAX_TAKEN_AT_ONCE, PortSession, answered_index};
 use crate::server_connection::ServerConnection;
+use crate::udp_nonce::request_nonces;
 use kumade_measurement::{Event, FlowKind, IdleFlowResult, IdleRound};
 use kumade_net::interface::Family;
 use kumade_net::{SocketBinding, clock, pacing, tcp};
@@ -14,7 +15,7 @@ use kumade_probe_train::PortProtocol;
 use kumade_transport::deadline_after;
 use kumade_units::{Span, Time};
 use kumade_wire::{
-    ClientMessage, CredentialBearer, IdleFlow, IdleFlowRecord, PortAnswer, Preamble, ServerMessage, UdpRequest, Version,
+    ClientMessage, CredentialBearer, IdleFlow, IdleFlowRecord, PortAnswer, Preamble, ServerMessage, Version,
 };
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -25,10 +26,6 @@ const ANSWER_TIMEOUT: Span = Span::from_secs(3);
 /// A server keeps those of eight clients, two of a network (`FlowsPlace`, kumade-serve).
 const NONE_HELD_REASON: &str = "the far end kept none of the flows: most likely it keeps those of as many other clients as it has room for; \
                                 try again later";
-/// When requests for a nonce are sent.
-const REQUEST_OFFSETS: [Span; 3] = [Span::ZERO, Span::from_millis(60), Span::from_millis(150)];
-/// A packet of UDP is taken to be lost after a round trip and this.
-const UDP_TIMEOUT: Span = Span::from_millis(150);
 /// Between the two exchanges of a flow that is to count as a stream: Linux takes it for one after 2 s (`UDP_CT_REPLIED`,
 /// net/netfilter/nf_conntrack_proto_udp.c).
 const STREAM_TIME: Span = Span::from_millis(2200);
@@ -73,6 +70,8 @@ enum FlowSocket {
 pub(crate) struct IdleRunner<'c> {
     pub(crate) config: &'c MeasureConfig,
     pub(crate) limit: &'c StopCondition,
+    /// Of this host: not held while flows are idle.
+    pub(crate) claim: Claimed,
     /// Whether the turn has ended: with the round before.
     pub(crate) has_left_turn: bool,
 }
@@ -92,6 +91,8 @@ impl IdleRunner<'_> {
             return Ok(Err(why));
         }
         if std::mem::take(&mut self.has_left_turn) {
+            // First: who waits for a turn there must not wait for somebody here who waits for one there.
+            self.claim.renew(self.limit, on_event)?;
             peer.wait_for_turn(self.config.max_server_wait, on_event)?;
         }
         let mut flows = open_flows(peer, &self.config.binding, round)?;
@@ -100,8 +101,9 @@ impl IdleRunner<'_> {
         if flows.iter().any(is_open) && !flows.iter().any(|flow| flow.is_held) {
             return Ok(Err(NONE_HELD_REASON.to_owned()));
         }
-        // Others may measure meanwhile.
+        // Others may measure meanwhile, there and here.
         peer.end_turn(OPERATION)?;
+        self.claim.release();
         self.has_left_turn = true;
         self.wait_for_all(peer, &mut flows, held, round.duration(), on_event)?;
         let ServerMessage::FlowRecords { udp, tcp } =
@@ -245,15 +247,15 @@ fn open_flows(peer: &mut ServerConnection, binding: &SocketBinding, round: &Idle
     }
     let of_kind = |flows: &[Flow], kind| flows.iter().any(|flow| flow.kind == kind);
     if of_kind(&flows, FlowKind::UdpStream) {
-        request_nonces(peer, &mut flows, FlowKind::UdpStream);
+        exchange_packets(peer, &mut flows, FlowKind::UdpStream);
         pacing::sleep_until(deadline_after(STREAM_TIME));
-        request_nonces(peer, &mut flows, FlowKind::UdpStream);
+        exchange_packets(peer, &mut flows, FlowKind::UdpStream);
         // A message of the turn: the far end ends one without.
         peer.request(&ClientMessage::AskPortArrivals, ANSWER_TIMEOUT, OPERATION)?;
     }
     connect_all(peer, binding, &mut flows);
     if of_kind(&flows, FlowKind::Udp) {
-        request_nonces(peer, &mut flows, FlowKind::Udp);
+        exchange_packets(peer, &mut flows, FlowKind::Udp);
     }
     Ok(flows)
 }
@@ -265,34 +267,18 @@ fn bind_udp(peer: &ServerConnection, binding: &SocketBinding) -> Option<UdpSocke
     Some(socket)
 }
 
-/// Asks by all flows of a kind at once until each is answered, or the time is over: one packet each way, where none is lost.
-fn request_nonces(peer: &ServerConnection, flows: &mut [Flow], kind: FlowKind) {
-    let authenticator = peer.credential.authenticator_for(CredentialBearer::UdpRequest);
-    let request = UdpRequest { authenticator }.encode(peer.version());
-    let began = clock::monotonic();
-    let end = began + REQUEST_OFFSETS[2] + peer.round_trip * 2 + UDP_TIMEOUT;
-    let mut waiting: Vec<&mut Flow> = flows.iter_mut().filter(|flow| flow.kind == kind).collect();
-    for (tried, _) in REQUEST_OFFSETS.iter().enumerate() {
-        for flow in &mut waiting {
-            if let FlowSocket::Udp(socket) = &flow.socket {
-                flow.began = clock::monotonic();
-                // What does not leave is lost, like any packet.
-                let _ = socket.send(&request);
-            }
-        }
-        let next = REQUEST_OFFSETS.get(tried + 1).map_or(end, |offset| began + (*offset).max(peer.round_trip * 3 / 2));
-        waiting.retain_mut(|flow| match &flow.socket {
-            FlowSocket::Udp(socket) => match receive_nonce(socket, next) {
-                Ok(Some(answer)) => {
-                    flow.nonce = Some(answer.nonce);
-                    false
-                }
-                _ => true,
-            },
-            _ => false,
-        });
-        if waiting.is_empty() {
-            break;
+/// One packet each way of all flows of a kind, where none is lost.
+fn exchange_packets(peer: &ServerConnection, flows: &mut [Flow], kind: FlowKind) {
+    let of_kind = flows.iter_mut().filter(|flow| flow.kind == kind);
+    let (sockets, fields): (Vec<_>, Vec<_>) = of_kind
+        .filter_map(|Flow { socket, nonce, began, .. }| match socket {
+            FlowSocket::Udp(socket) => Some((&*socket, (nonce, began))),
+            _ => None,
+        })
+        .unzip();
+    for ((nonce, began), answer) in fields.into_iter().zip(request_nonces(peer, &sockets)) {
+        if let Ok(answer) = answer {
+            (*nonce, *began) = (Some(answer.nonce), answer.requested);
         }
     }
 }

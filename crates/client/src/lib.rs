@@ -48,6 +48,7 @@ mod error;
 mod exchange;
 mod family;
 mod hint;
+mod hop_trace;
 mod host_claim;
 mod idle_flows;
 mod load;
@@ -61,6 +62,7 @@ mod resolve;
 mod running_measurement;
 mod server_connection;
 mod stamp;
+mod udp_nonce;
 
 pub use cancel::CancelToken;
 pub use client::measure;

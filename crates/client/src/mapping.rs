@@ -1,10 +1,10 @@
 //! Which address and port of this host several ports of the far end see: packets and connections from one port here.
 
 use crate::error::Error;
-use crate::open::receive_nonce;
 use crate::path::{MIN_SYN_TIMEOUT, SYN_ROUND_TRIPS};
 use crate::port_probe::{PortSession, answered_index};
 use crate::server_connection::ServerConnection;
+use crate::udp_nonce::request_nonce;
 use kumade_measurement::{MappingFacts, Measurement, UnsolicitedFacts};
 use kumade_net::interface::Family;
 use kumade_net::{SocketBinding, clock, pacing, readiness, tcp};
@@ -13,7 +13,8 @@ use kumade_probe_train::PortProtocol;
 use kumade_transport::deadline_after;
 use kumade_units::{Span, Time};
 use kumade_wire::{
-    ClientMessage, CredentialBearer, PortArrival, PortStatus, Preamble, ServerMessage, UdpRequest, Version,
+    ClientMessage, CredentialBearer, FIRST_SECOND_ADDRESS_INDEX, PACKETS_PER_SEND_REQUEST, PortArrival, PortStatus,
+    Preamble, ServerMessage, Version,
 };
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -27,14 +28,8 @@ const UDP_TIMEOUT: Span = Span::from_millis(150);
 /// (1 of 125 970).
 const PACKETS_PER_PORT: u32 = 12;
 const PACKET_INTERVAL: Span = Span::from_millis(2);
-/// Packets that the server sends from a port when it is asked to.
-const UNSOLICITED_PACKETS: u32 = 8;
-/// When requests for a nonce are sent.
-const REQUEST_OFFSETS: [Span; 3] = [Span::ZERO, Span::from_millis(60), Span::from_millis(150)];
-/// The number of the first packet, and the connection, to the second address; also of those from there.
-const FIRST_SECOND_INDEX: u32 = 16;
 /// The number of the first packet that tells what is filtered.
-const FIRST_FILTERING_INDEX: u32 = 2 * FIRST_SECOND_INDEX;
+const FIRST_FILTERING_INDEX: u32 = 2 * FIRST_SECOND_ADDRESS_INDEX;
 
 /// The far end's ports at which this host is looked at.
 struct SecondPorts {
@@ -88,8 +83,8 @@ pub(crate) fn tell_of_mappings(
             arrivals.iter().find(is_one).map(|arrival| arrival.source)
         };
         let later = [
-            seen(|index| index < FIRST_SECOND_INDEX),
-            seen(|index| (FIRST_SECOND_INDEX..FIRST_FILTERING_INDEX).contains(&index)),
+            seen(|index| index < FIRST_SECOND_ADDRESS_INDEX),
+            seen(|index| (FIRST_SECOND_ADDRESS_INDEX..FIRST_FILTERING_INDEX).contains(&index)),
         ];
         [facts.seen[1], facts.seen[2]] = later;
     }
@@ -184,7 +179,7 @@ fn udp_mapping(
     if client_seen(peer, nonce, port)?.is_none() {
         return Ok(facts);
     }
-    let (unsolicited, _) = exchange.count_answers(&socket, 0, UNSOLICITED_PACKETS, deadline_after(timeout));
+    let (unsolicited, _) = exchange.count_answers(&socket, 0, PACKETS_PER_SEND_REQUEST, deadline_after(timeout));
     exchange.send_probes(&socket, FIRST_FILTERING_INDEX);
     let (answers, late) =
         exchange.count_answers(&socket, FIRST_FILTERING_INDEX, PACKETS_PER_PORT, deadline_after(timeout));
@@ -192,7 +187,7 @@ fn udp_mapping(
         // Late ones were let in, or came after this host had sent there: which, is not known.
         let is_known = unsolicited[place] > 0 || late[place] == 0;
         facts.unsolicited[place] = target.filter(|_| is_known).map(|_| UnsolicitedFacts {
-            sent: UNSOLICITED_PACKETS,
+            sent: PACKETS_PER_SEND_REQUEST,
             arrived: unsolicited[place],
             solicited_sent: PACKETS_PER_PORT,
             solicited_arrived: answers[place],
@@ -205,7 +200,7 @@ fn udp_mapping(
 fn open_flow(peer: &ServerConnection, binding: &SocketBinding) -> io::Result<(UdpSocket, [u8; 16])> {
     let socket = binding.bind_udp(Family::from_address(peer.address.ip()), 0)?;
     socket.set_nonblocking(true)?;
-    let nonce = request_nonce(&socket, peer)?.ok_or(io::ErrorKind::TimedOut)?;
+    let nonce = request_nonce(peer, &socket)?.nonce;
     Ok((socket, nonce))
 }
 
@@ -235,7 +230,7 @@ impl SecondPortExchange {
     /// Sends packets to each address, from this number on.
     fn send_probes(&self, socket: &UdpSocket, first: u32) {
         for index in first..first + PACKETS_PER_PORT {
-            for (target, offset) in self.targets.iter().zip([0, FIRST_SECOND_INDEX]) {
+            for (target, offset) in self.targets.iter().zip([0, FIRST_SECOND_ADDRESS_INDEX]) {
                 let probe = self.session.probe(PortProtocol::Udp, self.port, index + offset);
                 // What does not leave is lost, like any packet.
                 let _ = target.map(|target| socket.send_to(&probe, target));
@@ -256,7 +251,7 @@ impl SecondPortExchange {
                     let index = answered_index(&self.session, PortProtocol::Udp, self.port, &payload[..length]);
                     if let Some(index) = index {
                         let is_own = index / FIRST_FILTERING_INDEX == first / FIRST_FILTERING_INDEX;
-                        let is_second = index % FIRST_FILTERING_INDEX >= FIRST_SECOND_INDEX;
+                        let is_second = index % FIRST_FILTERING_INDEX >= FIRST_SECOND_ADDRESS_INDEX;
                         (if is_own { &mut counts } else { &mut others })[usize::from(is_second)] += 1;
                     }
                 }
@@ -270,23 +265,6 @@ impl SecondPortExchange {
         }
         ([counts[0].min(expected[0]), counts[1].min(expected[1])], others)
     }
-}
-
-/// Asks the session's port for a nonce, which proves that this socket receives; none where no answer comes.
-fn request_nonce(socket: &UdpSocket, peer: &ServerConnection) -> io::Result<Option<[u8; 16]>> {
-    let authenticator = peer.credential.authenticator_for(CredentialBearer::UdpRequest);
-    let request = UdpRequest { authenticator }.encode(peer.version());
-    let began = clock::monotonic();
-    let end = began + REQUEST_OFFSETS[2] + (peer.round_trip * 2).max(UDP_TIMEOUT);
-    for (tried, _) in REQUEST_OFFSETS.iter().enumerate() {
-        socket.send_to(&request, peer.address)?;
-        let next =
-            REQUEST_OFFSETS.get(tried + 1).map_or(end, |offset| began + (*offset).max(peer.round_trip * tried as i64));
-        if let Some(answer) = receive_nonce(socket, next)? {
-            return Ok(Some(answer.nonce));
-        }
-    }
-    Ok(None)
 }
 
 fn tcp_mapping(
@@ -319,7 +297,7 @@ fn tcp_mapping(
     let targets = targets(address, port, second).map(|target| target.filter(|_| port != 0));
     let connecting: Vec<_> = targets
         .into_iter()
-        .zip([0, FIRST_SECOND_INDEX])
+        .zip([0, FIRST_SECOND_ADDRESS_INDEX])
         .filter_map(|(target, index)| {
             Some((tcp::PendingConnection::begin_from_port(target?, binding, local.port()).ok()?, index))
         })
@@ -364,7 +342,13 @@ mod tests {
         let (to, version) = (near.local_addr().unwrap(), Version::NEWEST);
         let session = PortSession { credential: Credential::new(Token([7; 16]), version, false), version };
         let port = far.local_addr().unwrap().port();
-        for index in [0, 1, FIRST_SECOND_INDEX, FIRST_FILTERING_INDEX, FIRST_FILTERING_INDEX + FIRST_SECOND_INDEX] {
+        for index in [
+            0,
+            1,
+            FIRST_SECOND_ADDRESS_INDEX,
+            FIRST_FILTERING_INDEX,
+            FIRST_FILTERING_INDEX + FIRST_SECOND_ADDRESS_INDEX,
+        ] {
             let (sender, protocol) = (SessionEndpoint::Server, PortProtocol::Udp);
             let bearer = CredentialBearer::Port { sender, protocol, port, index };
             let answer = PortAnswer { authenticator: session.credential.authenticator_for(bearer), index };

@@ -2,24 +2,19 @@
 
 use crate::error::Error;
 use crate::path;
-use crate::port_probe::MAX_TAKEN_AT_ONCE;
 use crate::server_connection::ServerConnection;
+use crate::udp_nonce::{UdpNonce, request_nonce};
 use kumade_measurement::report::Warning;
 use kumade_measurement::{OpenRequest, TcpConnectionInfo, UdpFacts, detect_proxy};
-use kumade_net::{SocketBinding, clock, datagram, readiness, udp};
+use kumade_net::{SocketBinding, udp};
 use kumade_probe_train::Transport;
 use kumade_transport::{OpenedConnections, Probes, TcpProbes, UdpProbes, open_connections};
-use kumade_units::{Span, Time};
-use kumade_wire::{ClientMessage, CredentialBearer, Preamble, ServerMessage, SessionEndpoint, UdpAnswer, UdpRequest};
+use kumade_units::Span;
+use kumade_wire::{ClientMessage, CredentialBearer, Preamble, ServerMessage, SessionEndpoint};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::UdpSocket;
 
-/// Times at which requests for UDP are sent, from the first.
-const UDP_REQUEST_OFFSETS: [Span; 4] =
-    [Span::ZERO, Span::from_millis(60), Span::from_millis(150), Span::from_millis(300)];
-/// UDP is taken to be dropped without an answer for this long, or for three round trips if that is longer.
-const UDP_TIMEOUT: Span = Span::from_millis(600);
 /// Connections that have not been established by then, or within so many round trips, are most likely dropped by a firewall.
 const CONNECT_TIMEOUT: Span = Span::from_secs(2);
 const CONNECT_ROUND_TRIPS: i64 = 3;
@@ -66,57 +61,16 @@ pub(crate) struct OpenedUdp {
     pub(crate) facts: Option<UdpFacts>,
 }
 
-/// The server's answer to a request for UDP.
-pub(crate) struct ReceivedNonce {
-    pub(crate) nonce: [u8; 16],
-    /// TTL or hop limit.
-    arrived_hop_limit: Option<u8>,
-}
-
 /// Asks until the server answers with a nonce.
-fn request_udp(peer: &ServerConnection, binding: &SocketBinding) -> io::Result<(UdpSocket, ReceivedNonce)> {
+fn request_udp(peer: &ServerConnection, binding: &SocketBinding) -> io::Result<(UdpSocket, UdpNonce)> {
     let socket = binding.connect_udp(peer.address)?;
     if let Err(error) = udp::report_marks(&socket, true) {
         tracing::debug!("the hop limit of the server's packets is not told: {error}");
     }
-    let request = UdpRequest { authenticator: peer.credential.authenticator_for(CredentialBearer::UdpRequest) }
-        .encode(peer.version());
-    let began = clock::monotonic();
-    let end = began + UDP_TIMEOUT.max(peer.round_trip * 3);
-    for (tried, after) in UDP_REQUEST_OFFSETS.iter().enumerate() {
-        socket.send(&request)?;
-        let next = UDP_REQUEST_OFFSETS.get(tried + 1).map_or(end, |&next| began + next.max(*after));
-        if let Some(answer) = receive_nonce(&socket, next)? {
-            // Of trains, it isn't asked for.
-            let _ = udp::report_marks(&socket, false);
-            return Ok((socket, answer));
-        }
-    }
-    Err(io::ErrorKind::TimedOut.into())
-}
-
-/// Waits for the nonce until `deadline`; ignores everything else. What has come by then is read, also if that is over already, but no
-/// more than [`MAX_TAKEN_AT_ONCE`] packets of it: there may be a stream of them.
-pub(crate) fn receive_nonce(socket: &UdpSocket, deadline: Time) -> io::Result<Option<ReceivedNonce>> {
-    let mut payload = [0; UdpAnswer::SIZE + 1];
-    let mut taken_late = 0;
-    while taken_late < MAX_TAKEN_AT_ONCE {
-        taken_late += usize::from(clock::monotonic() >= deadline);
-        match datagram::receive(socket, &mut payload) {
-            Ok(received) => {
-                if let Ok(answer) = UdpAnswer::decode(&payload[..received.len]) {
-                    return Ok(Some(ReceivedNonce { nonce: answer.nonce, arrived_hop_limit: received.ttl }));
-                }
-            }
-            Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock if readiness::wait_readable(socket, deadline)? => {}
-                io::ErrorKind::WouldBlock => return Ok(None),
-                io::ErrorKind::Interrupted => {}
-                _ => return Err(error),
-            },
-        }
-    }
-    Ok(None)
+    let nonce = request_nonce(peer, &socket)?;
+    // Of trains, it isn't asked for.
+    let _ = udp::report_marks(&socket, false);
+    Ok((socket, nonce))
 }
 
 /// Opens probe connections in parallel; returns those that are open at both ends, and warnings: if some are missing,
@@ -233,25 +187,4 @@ fn describe_missing(opened: &OpenedConnections, timeout: Span) -> Option<String>
         parts.push(format!("{} failed: {why}", opened.refused));
     }
     (!parts.is_empty()).then(|| parts.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kumade_wire::Version;
-
-    #[test]
-    fn what_has_come_by_the_deadline_is_read_and_a_stream_of_packets_ends_the_wait() {
-        for (others, expected) in [(0, true), (MAX_TAKEN_AT_ONCE - 1, true), (MAX_TAKEN_AT_ONCE, false)] {
-            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-            socket.set_nonblocking(true).unwrap();
-            let address = socket.local_addr().unwrap();
-            for _ in 0..others {
-                socket.send_to(b"something else", address).unwrap();
-            }
-            socket.send_to(&UdpAnswer { nonce: [7; 16] }.encode(Version::NEWEST), address).unwrap();
-            let received = receive_nonce(&socket, Time::ZERO).unwrap();
-            assert_eq!(received.map(|answer| answer.nonce), expected.then_some([7; 16]), "behind {others}");
-        }
-    }
 }

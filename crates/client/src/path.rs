@@ -5,7 +5,7 @@ use crate::server_connection::ServerConnection;
 use kumade_measurement::{MarkRequest, Measurement, SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts};
 use kumade_net::tcp::SynOption;
 use kumade_net::{SocketBinding, clock, pacing, sysctl, tcp};
-use kumade_probe_train::{HopTrace, HopTraceRecord, MarkedRecord, MarkedTrain};
+use kumade_probe_train::{MarkedRecord, MarkedTrain};
 use kumade_transport::{Probes, SEND_SLACK, deadline_after};
 use kumade_units::{Direction, Span};
 use kumade_wire::{
@@ -184,15 +184,6 @@ pub(crate) fn exchange_marks(
         Direction::Up => send_upstream(peer, probes, number, train, *timeout),
         Direction::Down => receive_downstream(peer, probes, number, train, *timeout),
     }
-}
-
-/// Asks the routers on the way by packets of train `number`, of which the server need not know.
-///
-/// # Errors
-/// Why that is not possible.
-pub(crate) fn trace_hops(probes: Option<&mut Probes>, number: u32, trace: &HopTrace) -> Result<HopTraceRecord, String> {
-    let Some(Probes::Udp(probes)) = probes else { return Err("UDP is not open".to_owned()) };
-    probes.trace_hops(number, trace).map_err(|error| error.to_string())
 }
 
 fn send_upstream(

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::port_probe::{MAX_TAKEN_AT_ONCE, PortSession, answered_index};
 use crate::server_connection::ServerConnection;
 use kumade_measurement::{PortRound, PortRoundRecord, PortTarget, PortTry, PortTryAnswer, UnopenedPort};
-use kumade_net::{SocketBinding, clock, pacing, tcp, udp};
+use kumade_net::{IcmpError, SocketBinding, clock, next_icmp_error, pacing, report_icmp_errors, tcp};
 use kumade_probe_train::PortProtocol;
 use kumade_units::{Span, Time};
 use kumade_wire::{
@@ -18,8 +18,6 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 const OPERATION: &str = "looking at ports";
 /// Timeout of the server's answer.
 const ANSWER_TIMEOUT: Span = Span::from_secs(2);
-/// From one try to the next.
-const TRY_INTERVAL: Span = Span::from_millis(2);
 /// Between two looks at the sockets.
 const LOOK_INTERVAL: Span = Span::from_millis(3);
 
@@ -145,7 +143,7 @@ impl PortTries {
                 },
             };
             attempts.push(attempt);
-            pacing::sleep_until(clock::monotonic() + TRY_INTERVAL);
+            pacing::sleep_until(clock::monotonic() + round.interval);
         }
         attempts
     }
@@ -161,7 +159,7 @@ impl PortTries {
         let open = || {
             let socket = binding.connect_udp(address)?;
             socket.set_nonblocking(true)?;
-            udp::report_icmp_errors(&socket, true)?;
+            report_icmp_errors(&socket, true)?;
             Ok::<_, io::Error>(socket)
         };
         let socket = match self.udp.entry(port) {
@@ -235,9 +233,9 @@ fn receive_answer(socket: &UdpSocket, port: Option<u16>, context: &RoundContext<
             None => wrong = Some(Attempt::Done(PortTryAnswer::Wrong)),
         }
     }
-    let error = udp::next_icmp_error(socket, &mut payload).ok().flatten();
+    let error = next_icmp_error(socket, &mut payload).ok().flatten();
     let refused = error.map(|error| {
-        let udp::IcmpError { from, is_v6, icmp_type, icmp_code, .. } = error;
+        let IcmpError { from, is_v6, icmp_type, icmp_code, .. } = error;
         Attempt::Done(PortTryAnswer::Icmp { from, is_v6, icmp_type, icmp_code })
     });
     wrong.or(refused)

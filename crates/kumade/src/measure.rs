@@ -111,7 +111,8 @@ pub struct MeasureArgs {
     #[arg(long)]
     no_capacity: bool,
     /// At the end, fill the path with TCP connections in each direction for so long, and grade how much longer round trips take
-    /// meanwhile (bufferbloat, A+ to F). Others on the path notice
+    /// meanwhile (bufferbloat, A+ to F). With --path, keep the queue for a second before, by up to 15 MB of ECT(0) in each direction, to see whether
+    /// an AQM marks packets that wait for long. Others on the path notice
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "6s", value_parser = parse_load_duration)]
     load: Option<Span>,
     /// Look at what the path does to packets as well: to ECN codepoints and DSCPs, by some hundred small ones in each direction, which takes
@@ -119,9 +120,10 @@ pub struct MeasureArgs {
     /// known, up to six trains of at most 0.4 MB each fill its queue for a moment, within 2 s, to see which packets it marks
     #[arg(long)]
     path: bool,
-    /// As --path, and ask the routers on the way up for their own answers, each by three packets of the measurement's own flow: their addresses
-    /// and round trips, and between which of them DSCP and ECN are changed, which only a process with CAP_NET_RAW may read. Sends up to 124
-    /// small packets, and takes up to 10 s
+    /// As --path, and ask the routers on the way for their own answers, up, and down by the far end: their addresses and round trips, between which of
+    /// them DSCP and ECN are changed, which only a process with CAP_NET_RAW may read, and whether load balancers spread flows over several
+    /// of them. The packets are of the measurement's own flow and of five others at least (of 26, as long as more routers are found), over UDP, or over TCP
+    /// where the trains are. In each direction, sends up to 54 small packets to each router, mostly six, and takes up to 10 s
     #[arg(long)]
     trace: bool,
     /// As --path, and see whether the path has queues of its own for some DSCPs, or for ECT(1): how long packets with them wait beside best

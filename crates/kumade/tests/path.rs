@@ -329,3 +329,31 @@ fn a_link_with_a_small_mtu_is_told(path: &RoutedPath) {
         assert_eq!((&up["passed_bytes"], &up["has_icmp"]), (&1400.into(), &has_icmp.into()), "{rules}: {found}");
     }
 }
+
+/// Where this host's connections request no ECN, one SYN does: by DCTCP, whose congestion control everybody may use here.
+#[test]
+fn a_syn_requests_ecn_by_a_congestion_control_that_needs_it() {
+    in_namespaces("path::a_syn_requests_ecn_by_a_congestion_control_that_needs_it", || {
+        let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+        if !available.split_whitespace().any(|name| name == "dctcp") {
+            println!("not tested: this kernel has no dctcp");
+            return;
+        }
+        let path = RoutedPath::new();
+        let prepare = || {
+            write_setting("ipv4/tcp_ecn", "2");
+            write_setting("ipv4/tcp_allowed_congestion_control", "reno dctcp");
+        };
+        path.hosts.left.run(prepare).unwrap();
+        let outcome = || {
+            let found = path.measure(ADDRESSES[0]);
+            assert_eq!(found["tcp"]["syn"]["ecn_sent"], "none", "{found}");
+            let probes = found["tcp"]["syn_probes"].as_array().unwrap();
+            probes.iter().find(|probe| probe["carried"] == "ECN").map(|probe| probe["outcome"].clone())
+        };
+        assert_eq!(outcome(), Some("kept".into()));
+        if path.treat(&forward("iifname {up} tcp flags == syn | ecn | cwr tcp flags set syn")) {
+            assert_eq!(outcome(), Some("removed".into()));
+        }
+    });
+}

@@ -2,11 +2,13 @@
 //! connection tracking), and with the program as users run it.
 
 use crate::path::{ADDRESSES, RoutedPath, forward, write_setting};
+use kumade_net::{HostClaim, HostClaimError};
 use kumade_netns_testbed::in_namespaces;
 use serde_json::Value;
 use std::io::Write;
 use std::net::TcpListener;
 use std::thread;
+use std::time::Duration;
 
 /// Translation of what goes to the server's network.
 fn translate(rules: &str) -> String {
@@ -171,7 +173,22 @@ fn idle_flows_are_forgotten_after_the_time_that_is_reported() {
                 }
             })
             .unwrap();
-        let report = path.report_with(ADDRESSES[0], &["--idle-timeouts", "8s"]);
+        let report = std::thread::scope(|scope| {
+            let measuring = scope.spawn(|| path.report_with(ADDRESSES[0], &["--idle-timeouts", "8s"]));
+            let claim = || path.hosts.left.run(HostClaim::try_new).unwrap();
+            // Whether one of these becomes true before the measurement has ended.
+            let comes = |is_sought: &dyn Fn(Result<HostClaim, HostClaimError>) -> bool| {
+                let mut looks = std::iter::from_fn(|| (!measuring.is_finished()).then(&claim));
+                looks.any(|claim| {
+                    let is_found = is_sought(claim);
+                    thread::sleep(Duration::from_millis(20));
+                    is_found
+                })
+            };
+            assert!(comes(&|claim| matches!(claim, Err(HostClaimError::Held))));
+            assert!(comes(&|claim| claim.is_ok()), "others can't measure at this host while flows are idle");
+            measuring.join().unwrap()
+        });
         let found = &report["path"]["idle_timeouts"];
         assert_eq!(found["failure"], Value::Null, "{report}");
         for (kind, (_, truth)) in ["udp", "udp_stream", "tcp"].iter().zip(timeouts) {

@@ -13,7 +13,7 @@ const MBIT: u64 = 30;
 /// The report on the path to this address.
 fn measure(host: &Namespace, address: &str) -> Value {
     let mut command = host.command(assert_cmd::cargo::cargo_bin("kumade"));
-    command.args(["measure", address, "--path", "--json"]);
+    command.args(["measure", address, "--path", "--load=2s", "--json"]);
     let output = command.output().unwrap();
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(document["path"].is_object(), "{document} {}", String::from_utf8_lossy(&output.stderr));
@@ -37,6 +37,14 @@ fn assert_kind(report: &Value, direction: &str, kind: &str, threshold: Option<f6
     assert!(low <= threshold, "{found}");
 }
 
+/// That it marks packets that wait for long, or not, or that it is not sure.
+fn assert_lasting(report: &Value, direction: &str, expected: &str) {
+    let found = &report["path"][direction]["lasting_queue"];
+    println!("{direction}: {expected}: {found}");
+    let said = found["kind"].as_str().unwrap_or("not-known");
+    assert!([expected, "not-sure", "not-known"].contains(&said), "{direction}: {report}");
+}
+
 #[test]
 fn a_queue_that_marks_is_told_from_one_that_does_not() {
     in_namespaces("queue_marking::a_queue_that_marks_is_told_from_one_that_does_not", || {
@@ -52,8 +60,8 @@ fn a_queue_that_marks_is_told_from_one_that_does_not() {
             ..LinkConfig::default()
         };
         for (up, down) in [
-            (("dualpi2", "l4s", Some(1.0)), ("tail-drop", "none-seen", None)),
-            (("fq-codel", "none-seen", None), ("ce-threshold:threshold=2ms", "shallow", Some(2.0))),
+            (("dualpi2", "l4s", Some(1.0), "marked"), ("tail-drop", "none-seen", None, "not-marked")),
+            (("fq-codel", "none-seen", None, "marked"), ("ce-threshold:threshold=2ms", "shallow", Some(2.0), "marked")),
         ] {
             let spec = NetworkSpec {
                 up_queue: Some(queue(up.0)),
@@ -66,6 +74,8 @@ fn a_queue_that_marks_is_told_from_one_that_does_not() {
             let report = measure(&near.namespace, &far.v4.to_string());
             assert_kind(&report, "up", up.1, up.2);
             assert_kind(&report, "down", down.1, down.2);
+            assert_lasting(&report, "up", up.3);
+            assert_lasting(&report, "down", down.3);
         }
     });
 }

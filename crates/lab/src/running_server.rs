@@ -55,6 +55,7 @@ impl Drop for RunningServer {
 
 fn bind_server(host: &Host, address: IpAddr) -> anyhow::Result<Server> {
     let listen = Some(SocketAddr::from((address, kumade_serve::DEFAULT_PORT)));
-    let config = ServerConfig { listen, ..ServerConfig::default() };
+    let second_addresses = host.second_v4.map(IpAddr::V4).into_iter().collect();
+    let config = ServerConfig { listen, second_addresses, ..ServerConfig::default() };
     Ok(host.namespace.run(|| Server::bind(config))??)
 }

@@ -32,7 +32,8 @@ fn what_is_said_of_treated_paths_is_not_wrong() {
     in_namespaces("what_is_said_of_treated_paths_is_not_wrong", || {
         let labels = [
             "untouched, loss of 5%",
-            "addresses translated, loss of 2%",
+            "NAT, mapping endpoint-independent, filtering address-dependent, loss of 2%",
+            "NAT, mapping address-dependent, filtering endpoint-independent",
             "SYN with ECN dropped up",
             "MTU of 1400 down",
         ];
@@ -46,17 +47,31 @@ fn what_is_said_of_treated_paths_is_not_wrong() {
 #[test]
 fn what_is_said_of_the_kernels_treatment_is_not_wrong_and_what_it_lacks_is_left_out() {
     in_namespaces("what_is_said_of_the_kernels_treatment_is_not_wrong_and_what_it_lacks_is_left_out", || {
-        let labels = ["ECN bleached up", "addresses translated, loss of 0%", "MSS clamped down", "MTU of 1400 up"];
+        let labels = [
+            "ECN bleached up",
+            "NAT, mapping endpoint-independent, filtering address-and-port-dependent",
+            "NAT, mapping address-and-port-dependent, filtering address-and-port-dependent",
+            "MSS clamped down",
+            "MTU of 1400 up",
+        ];
         let experiment = experiment(BottleneckKind::Htb, &labels);
         match run(&experiment) {
             Ok(outcome) => assert_none_wrong(&outcome),
             Err(error) => return println!("passed over: {error}"),
         }
-        let lacking = self::experiment(BottleneckKind::Htb, &["sequence numbers shifted up", "untouched, loss of 1%"]);
+        let lacking = self::experiment(
+            BottleneckKind::Htb,
+            &[
+                "sequence numbers shifted up",
+                "untouched, loss of 1%",
+                "NAT, mapping address-dependent, filtering endpoint-independent",
+            ],
+        );
         let outcome = run(&lacking).unwrap();
         assert!(outcome.rows.is_empty());
         let reasons: Vec<_> = outcome.excluded.iter().map(|left_out| &*left_out.reason).collect();
         assert!(reasons.iter().any(|reason| reason.contains("sequence numbers")), "{reasons:?}");
         assert!(reasons.iter().any(|reason| reason.contains("lose nothing")), "{reasons:?}");
+        assert!(reasons.iter().any(|reason| reason.contains("no such mapping")), "{reasons:?}");
     });
 }

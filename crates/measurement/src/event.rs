@@ -63,8 +63,10 @@ pub enum Event {
         /// The result.
         result: Box<DirectionReport>,
     },
-    /// The routers on the way up are asked.
+    /// The routers on the way are asked.
     TraceBegins {
+        /// In which direction.
+        direction: Direction,
         /// No more packets are sent than that.
         max_packets: u32,
         /// It takes no longer.

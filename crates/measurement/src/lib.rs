@@ -12,7 +12,7 @@
 //! [`load_failed`](Measurement::load_failed). On [`Step::Mark`], which only a plan with [`path`](MeasurementPlan::path) leads to, send the
 //! marked packets and pass what became of them to [`marks_delivered`](Measurement::marks_delivered) or
 //! [`marks_failed`](Measurement::marks_failed). On [`Step::Trace`], which only one with [`trace`](MeasurementPlan::trace) leads to, send the packets that
-//! end on the way and pass what routers answered to [`hops_traced`](Measurement::hops_traced) or [`hops_not_traced`](Measurement::hops_not_traced).
+//! end on the way, or have the far end send them, and pass what routers answered to [`hops_traced`](Measurement::hops_traced) or [`hops_not_traced`](Measurement::hops_not_traced).
 //! On [`Step::Ports`], which only one with [`ports`](MeasurementPlan::ports) leads to, try these ports and pass what became of them to
 //! [`ports_tried`](Measurement::ports_tried) or [`ports_failed`](Measurement::ports_failed). On [`Step::IdleFlows`], which only one with
 //! [`idle_timeouts`](MeasurementPlan::idle_timeouts) leads to, leave flows idle and pass what became of them to
@@ -58,7 +58,7 @@ pub use plan::{Coalescing, Directions, MeasurementPlan, Session, TransportChoice
 pub use proxy_detection::{TcpConnectionInfo, detect_proxy};
 pub use report::Report;
 pub use series::{Cost, DeliveredTrain, TrainSeries};
-pub use step::{DsFieldRequest, Failure, MarkRequest, OpenRequest, Opened, Purpose, SendRequest, Step};
+pub use step::{DsFieldRequest, Failure, MarkRequest, OpenRequest, Opened, Purpose, SendRequest, Step, TraceRequest};
 
 /// Its example is a test.
 #[cfg(doctest)]

@@ -81,7 +81,7 @@ pub struct Measurement {
     marking: Marking,
     /// Trains that fill the queue of the narrow link, and what became of their packets.
     queues: Queues,
-    /// The routers on the way up, and what they answered.
+    /// The routers on the way, and what they answered.
     hop_tracing: HopTracing,
     /// Ports that are tried.
     port_probing: PortProbing,
@@ -117,7 +117,7 @@ impl Measurement {
             path_facts: PathFacts::default(),
             marking: Marking::default(),
             queues: Queues::default(),
-            hop_tracing: HopTracing::default(),
+            hop_tracing: HopTracing::new(),
             port_probing: PortProbing::default(),
             idle_flows: IdleFlowSearch::default(),
             up: None,

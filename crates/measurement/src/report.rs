@@ -19,6 +19,7 @@ mod queue_classes;
 mod queue_marking;
 mod schema;
 mod stream;
+mod trace;
 mod warning;
 
 pub use capacity::{CapacityReport, PolicerReport, ShaperReport};
@@ -39,12 +40,16 @@ pub use load::{BufferbloatGrade, LoadReport};
 pub use load_balancing::LoadBalancingReport;
 pub use packets::PacketReport;
 pub use path::{
-    AddressReport, DscpPattern, EcnGrade, EcnReadiness, EcnRequest, FarEndMarkReport, HopLimitReport, HopReport,
-    MarkChangeReport, MarkReport, MssReport, MtuReport, NatFiltering, NatMapping, PathDirectionReport, PathReport,
-    SynProbeOutcome, SynProbeReport, SynReport, TcpPathReport, TraceReport, Treatment,
+    AddressReport, DscpPattern, EcnGrade, EcnReadiness, EcnRequest, HopLimitReport, MarkReport, MssReport, MtuReport,
+    NatFiltering, NatMapping, PathDirectionReport, PathReport, SynProbeOutcome, SynProbeReport, SynReport,
+    TcpPathReport, Treatment,
 };
 pub use ports::{PortOutcome, PortReport, PortsReport};
 pub use queue_classes::{ClassQueue, ClassQueueReport, QueueClassesReport, QueueCount, ServedPackets};
-pub use queue_marking::{CodepointMarkingReport, MarkingThresholdReport, QueueMarkingKind, QueueMarkingReport};
+pub use queue_marking::{
+    CodepointMarkingReport, FirstMarkReport, LastingQueueKind, LastingQueueReport, MarkingThresholdReport,
+    QueueMarkingKind, QueueMarkingReport,
+};
 pub use stream::StreamLine;
+pub use trace::{FarEndMarkReport, HopReport, MarkChangeReport, TraceMemberReport, TraceReport};
 pub use warning::{LoadReason, ProxySign, Warning};

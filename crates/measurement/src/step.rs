@@ -2,7 +2,7 @@ use crate::event::Event;
 use crate::load::LoadRequest;
 use crate::path::{IdleRound, PortRound};
 use crate::report::{Report, Warning};
-use kumade_probe_train::{DsFieldTrain, HopTrace, MarkedTrain, Train, Transport};
+use kumade_probe_train::{DsFieldTrain, HopTrace, MarkedTrain, PortProtocol, Train, Transport};
 use kumade_units::{Direction, Span};
 
 /// What the driver of a measurement has to do next.
@@ -22,9 +22,9 @@ pub enum Step {
     /// Send this train by UDP, whose packets have a DSCP and ECN codepoint each, then call
     /// [`ds_fields_delivered`](crate::Measurement::ds_fields_delivered) or [`ds_fields_failed`](crate::Measurement::ds_fields_failed).
     SendDsFields(DsFieldRequest),
-    /// Send these packets by UDP, which end on the way up, then call [`hops_traced`](crate::Measurement::hops_traced) or
+    /// Send these packets, which end on the way, then call [`hops_traced`](crate::Measurement::hops_traced) or
     /// [`hops_not_traced`](crate::Measurement::hops_not_traced).
-    Trace(HopTrace),
+    Trace(TraceRequest),
     /// Try these ports, then call [`ports_tried`](crate::Measurement::ports_tried) or [`ports_failed`](crate::Measurement::ports_failed).
     Ports(PortRound),
     /// Open these flows, leave each idle, then have the far end send down it, and send up it; then call
@@ -93,6 +93,17 @@ pub struct MarkRequest {
     pub train: MarkedTrain,
     /// Receive timeout, from the planned end.
     pub timeout: Span,
+}
+
+/// Packets to be sent so that routers answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceRequest {
+    /// Their direction.
+    pub direction: Direction,
+    /// Their protocol; TCP goes up alone.
+    pub protocol: PortProtocol,
+    /// The packets.
+    pub trace: HopTrace,
 }
 
 /// A train to be sent whose packets have a DSCP and ECN codepoint each.

@@ -4,11 +4,11 @@ use kumade_measurement::report::{DirectionReport, EcnGrade, LoadReason, QueueCou
 use kumade_measurement::{
     Clocks, Coalescing, DeliveredTrain, Directions, DsFieldRequest, Event, Failure, LoadRecord, LoadRequest,
     MarkRequest, Measurement, MeasurementPlan, OpenRequest, Opened, Purpose, Report, RequestedBudget, SendRequest,
-    Session, Step, TransportChoice, UdpFacts,
+    Session, Step, TcpEndFacts, TcpFacts, TraceRequest, TransportChoice, UdpFacts,
 };
 use kumade_probe_train::{
     DsFieldArrival, DsFieldRecord, HopAnswer, HopTrace, HopTraceRecord, Mark, MarkedArrival, MarkedRecord, MarkedTrain,
-    PacketRecord, Train, TrainRecord, Transport,
+    PacketRecord, PortProtocol, Train, TrainRecord, Transport,
 };
 use kumade_units::{Direction, Rate, Span, Time};
 
@@ -36,7 +36,7 @@ struct Path {
     marked: Vec<MarkRequest>,
     /// On the way up, if the far end tells; each quotes what was sent.
     routers: Option<u8>,
-    traced: Vec<HopTrace>,
+    traced: Vec<TraceRequest>,
     /// Trains with a DSCP and ECN codepoint of each packet.
     queues_filled: Vec<DsFieldRequest>,
     events: Vec<Event>,
@@ -62,11 +62,30 @@ fn behind(routers: u8) -> UdpFacts {
     }
 }
 
+/// The same of TCP, by its SYN.
+fn syn_behind(routers: u8) -> TcpFacts {
+    let mut arrived_syn = vec![0; 40];
+    (arrived_syn[0], arrived_syn[8], arrived_syn[9], arrived_syn[32], arrived_syn[33]) =
+        (0x45, 64 - routers, 6, 0x50, 2);
+    let near = TcpEndFacts { hop_limit: Some(64), ..TcpEndFacts::default() };
+    let UdpFacts { local, seen, .. } = behind(routers);
+    TcpFacts {
+        local,
+        seen,
+        is_destination_kept: true,
+        arrived_syn,
+        reference_syn: None,
+        ecn_setting: None,
+        near,
+        far: near,
+    }
+}
+
 fn all_answered(trace: &HopTrace) -> HopTraceRecord {
-    let sent: Vec<u32> = (0..trace.hop_limits.len() as u32).collect();
+    let sent: Vec<u32> = (0..trace.probes.len() as u32).collect();
     let answer = |index: &u32| HopAnswer {
         index: *index,
-        from: Some([10, 0, 0, trace.hop_limits[*index as usize]].into()),
+        from: Some([10, 0, 0, trace.probes[*index as usize].hop_limit].into()),
         is_v6: false,
         icmp_type: 11,
         icmp_code: 0,
@@ -113,6 +132,7 @@ impl Path {
             coalescing: self.coalescing.clone(),
         };
         let mut measurement = Measurement::new(plan, session);
+        self.routers.into_iter().for_each(|routers| measurement.tcp_observed(syn_behind(routers)));
         loop {
             match measurement.next(self.now) {
                 Step::Open(request) => {
@@ -151,13 +171,13 @@ impl Path {
                     }
                     self.queues_filled.push(request);
                 }
-                Step::Trace(trace) => {
+                Step::Trace(request) => {
                     self.now += DELAY;
                     match self.udp_stays_open {
-                        true => measurement.hops_traced(&all_answered(&trace)),
+                        true => measurement.hops_traced(&all_answered(&request.trace)),
                         false => measurement.hops_not_traced("the socket is gone"),
                     }
-                    self.traced.push(trace);
+                    self.traced.push(request);
                 }
                 Step::Ports(_) => measurement.ports_failed("the server is old"),
                 Step::IdleFlows(round) => measurement.flows_idled(&vec![None; round.flows.len()]),
@@ -487,24 +507,45 @@ fn a_measurement_goes_on_where_marked_packets_cannot_be_sent() {
 fn routers_are_asked_after_the_marked_packets_on_request_alone() {
     let mut path = Path { routers: Some(3), ..Path::new() };
     let plan = MeasurementPlan { path: true, trace: true, ..MeasurementPlan::default() };
-    let trace = path.measure(plan.clone()).unwrap().path.unwrap().trace.unwrap();
-    assert_eq!(path.traced.iter().map(|trace| trace.hop_limits.clone()).collect::<Vec<_>>(), vec![vec![1, 2, 3]; 3]);
+    let report = path.measure(plan.clone()).unwrap().path.unwrap();
+    let rounds: Vec<_> = path.traced.iter().map(|request| (request.direction, request.trace.probes.len())).collect();
+    // The own flow, and five others.
+    assert_eq!(rounds, [Direction::Up, Direction::Down].map(|direction| [(direction, 3), (direction, 15)]).concat());
     assert!(path.marked[2..].iter().all(|request| request.train.marks[0].hop_limit == Some(4)), "{:?}", path.marked);
-    assert_eq!((trace.hops.len(), trace.far_end.arrived, trace.changes.len()), (3, 12, 0));
-    let begins = path.events.iter().filter(|event| matches!(event, Event::TraceBegins { max_packets: 43, .. }));
-    assert_eq!(begins.count(), 1);
+    for trace in [report.up.trace, report.down.trace].map(Option::unwrap) {
+        assert_eq!((trace.protocol, trace.hops.len(), trace.changes.len()), (PortProtocol::Udp, 3, 0));
+        assert_eq!((trace.far_end.unwrap().arrived, trace.members.len()), (8, 1));
+    }
+    let begins = path.events.iter().filter(|event| matches!(event, Event::TraceBegins { max_packets: 318, .. }));
+    assert_eq!(begins.count(), 2);
 
     let mut path = Path { routers: Some(3), ..Path::new() };
     let report = path.measure(MeasurementPlan { path: true, ..MeasurementPlan::default() }).unwrap().path.unwrap();
-    assert!(report.trace.is_none() && path.traced.is_empty(), "{report:?}");
+    assert!(report.up.trace.is_none() && path.traced.is_empty(), "{report:?}");
     // Where it is not known how far the far end is, or packets can't be sent, the measurement goes on.
     for (routers, udp_stays_open) in [(None, true), (Some(3), false)] {
         let mut path = Path { routers, udp_stays_open, ..Path::new() };
         let report = path.measure(plan.clone()).unwrap();
         assert!(report.has_result());
         let not_known = report.path.unwrap().not_known;
-        assert!(not_known.iter().any(|text| text.starts_with("the routers' own answers: ")), "{not_known:?}");
+        assert!(not_known.iter().any(|text| text.starts_with("the routers on the way up: ")), "{not_known:?}");
     }
+}
+
+#[test]
+fn over_tcp_routers_on_the_way_up_are_asked_by_syns() {
+    let mut path = Path { routers: Some(3), udp: false, ..Path::new() };
+    let plan = MeasurementPlan { path: true, trace: true, ..MeasurementPlan::default() };
+    let report = path.measure(plan).unwrap().path.unwrap();
+    assert!(
+        path.traced.iter().all(|request| request.protocol == PortProtocol::Tcp && request.direction == Direction::Up)
+    );
+    let trace = report.up.trace.unwrap();
+    assert_eq!((trace.protocol, trace.hops.len(), trace.far_end), (PortProtocol::Tcp, 3, None));
+    assert_eq!((trace.dscp.as_str(), trace.ecn.as_str()), ("EF", "Not-ECT"));
+    assert!(report.down.trace.is_none());
+    let is_said = |text: &String| text.starts_with("the routers on the way down: over TCP");
+    assert!(report.not_known.iter().any(is_said), "{:?}", report.not_known);
 }
 
 #[test]

@@ -5,7 +5,8 @@
 
 use etherparse::PacketBuilder;
 use kumade_middlebox::{
-    Direction, Filtering, Middlebox, MiddleboxConfig, NatConfig, NatLimits, PacketAction, PrefixPair, PrefixSide,
+    Direction, EndpointDependence, Middlebox, MiddleboxConfig, NatConfig, NatLimits, PacketAction, PrefixPair,
+    PrefixSide,
 };
 use kumade_units::Time;
 use std::time::Instant;
@@ -26,9 +27,9 @@ fn main() {
     let with = |nat, prefixes| MiddleboxConfig { nat, prefixes, ..MiddleboxConfig::default() };
     for (name, config, packet) in [
         ("nothing to do", with(None, vec![]), udp_v4 as fn(u16) -> Vec<u8>),
-        ("NAT44, UDP", with(nat(Filtering::EndpointIndependent), vec![]), udp_v4),
-        ("NAT44, UDP, dependent filtering", with(nat(Filtering::AddressAndPortDependent), vec![]), udp_v4),
-        ("NAT44, TCP", with(nat(Filtering::EndpointIndependent), vec![]), tcp_v4),
+        ("NAT44, UDP", with(nat(EndpointDependence::EndpointIndependent), vec![]), udp_v4),
+        ("NAT44, UDP, dependent filtering", with(nat(EndpointDependence::AddressAndPortDependent), vec![]), udp_v4),
+        ("NAT44, TCP", with(nat(EndpointDependence::EndpointIndependent), vec![]), tcp_v4),
         ("prefix, IPv6", with(None, prefixes), udp_v6),
     ] {
         let packets: Vec<_> = (0..FLOWS).map(packet).collect();

@@ -5,7 +5,7 @@
 //! - **Rules** ([`FilterRule`]) refuse packets by protocol and port, limit connections and SYNs, and reset connections.
 //! - **NAT44** ([`NatConfig`]) shows the inside's IPv4 hosts to the outside under one address, as RFC 4787 (UDP),
 //!   RFC 5382 (TCP) and RFC 5508 (ICMP) demand. A *mapping* gives an inside address and port one external port, whatever
-//!   it communicates with; a *session* is what it exchanges with one remote endpoint, and keeps the mapping until it has
+//!   it communicates with (or, to emulate translators that do not conform, another one for each remote address, or endpoint); a *session* is what it exchanges with one remote endpoint, and keeps the mapping until it has
 //!   been idle for its protocol's timeout. *Filtering* decides which packets from the outside a mapping lets in. An
 //!   *association* lets the later fragments of a datagram follow the first. ICMP errors are translated together with the
 //!   packet they quote, and packets to an external address are hairpinned.
@@ -92,7 +92,7 @@ pub use action::{Direction, PacketAction};
 pub use counters::{DropCause, MiddleboxCounters};
 pub use fragments::ReleasedFragment;
 pub use middlebox::{Middlebox, MiddleboxConfig};
-pub use nat::{Filtering, NatConfig, NatLimits, NatTimeouts, Protocol, SessionInfo, TcpState};
+pub use nat::{EndpointDependence, NatConfig, NatLimits, NatTimeouts, Protocol, SessionInfo, TcpState};
 pub use prefix::{PrefixPair, PrefixSide};
 pub use rules::{FilterRule, PacketMatch, RefusalKind, ResetScope};
 pub use treatment::{Chance, PacketKind, TcpOptionMatch, Treatment, TreatmentAction, TreatmentMatch};

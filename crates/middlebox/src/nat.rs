@@ -5,7 +5,7 @@ mod endpoint;
 mod ports;
 mod tcp;
 
-pub use config::{Filtering, NatConfig, NatLimits, NatTimeouts};
+pub use config::{EndpointDependence, NatConfig, NatLimits, NatTimeouts};
 pub use endpoint::Protocol;
 pub(crate) use endpoint::as_v4;
 pub use tcp::TcpState;
@@ -24,10 +24,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 #[derive(Debug)]
 pub(crate) struct Nat44 {
     config: NatConfig,
-    mappings: IdleTable<InsideEndpoint, NatMapping, 1>,
+    mappings: IdleTable<MappingKey, NatMapping, 1>,
     ports: [PortPool<EntryId>; Protocol::PROTOCOL_COUNT],
     sessions: IdleTable<SessionKey, NatSession, QUEUE_COUNT>,
     sessions_per_host: EntryTally<Ipv4Addr>,
+    /// Sessions by what of their remote endpoints filtering distinguishes.
+    permissions: EntryTally<SessionKey>,
     pub(crate) created_sessions: u64,
     pub(crate) expired_sessions: u64,
     pub(crate) evicted_sessions: u64,
@@ -38,6 +40,14 @@ pub(crate) struct Nat44 {
 struct InsideEndpoint {
     protocol: Protocol,
     endpoint: SocketAddrV4,
+}
+
+/// What a mapping is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct MappingKey {
+    inside: InsideEndpoint,
+    /// What of a remote endpoint the kind of mapping distinguishes.
+    remote: SocketAddrV4,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -112,6 +122,7 @@ impl Nat44 {
             ports: [Protocol::Tcp, Protocol::Udp, Protocol::Icmp].map(ports),
             sessions: IdleTable::new(seed, max_sessions, idle),
             sessions_per_host: EntryTally::new(seed, max_sessions),
+            permissions: EntryTally::new(seed, max_sessions),
             created_sessions: 0,
             expired_sessions: 0,
             evicted_sessions: 0,
@@ -134,7 +145,7 @@ impl Nat44 {
     pub(crate) fn sessions(&self) -> impl Iterator<Item = SessionInfo> + '_ {
         self.sessions.ids().map(|id| {
             let (key, session) = (self.sessions.key(id), self.sessions.value(id));
-            let inside = self.mappings.key(key.mapping);
+            let inside = self.mappings.key(key.mapping).inside;
             SessionInfo {
                 protocol: session.protocol,
                 inside: inside.endpoint,
@@ -159,7 +170,8 @@ impl Nat44 {
     pub(crate) fn translate_outbound(&mut self, headers: &mut Headers, now: Time) -> Result<(), DropCause> {
         let inside = self.inside_endpoint(headers)?;
         let remote = endpoint(headers, PacketEnd::Destination).ok_or(DropCause::Unsupported)?;
-        let session = match self.find_session(&inside, remote) {
+        let mapping = self.mappings.find(&self.mapping_key(inside, remote));
+        let session = match mapping.and_then(|mapping| self.find_session(mapping, remote)) {
             Some(session) => session,
             None => self.open_session(inside, remote, now)?,
         };
@@ -175,13 +187,11 @@ impl Nat44 {
         let (source, destination) = (endpoint(headers, PacketEnd::Source), endpoint(headers, PacketEnd::Destination));
         let (source, destination) = source.zip(destination).ok_or(DropCause::Unsupported)?;
         let mapping = self.find_mapping(protocol, destination).ok_or(DropCause::NoMapping)?;
-        let inside = self.mappings.key(mapping);
-        let session = self.find_session(inside, source);
-        if session.is_none() && self.config.filtering == Filtering::AddressAndPortDependent {
+        if !self.lets_in(mapping, source) {
             return Err(DropCause::Filtered);
         }
-        set_endpoint(headers, PacketEnd::Destination, inside.endpoint);
-        Ok(session)
+        set_endpoint(headers, PacketEnd::Destination, self.mappings.key(mapping).inside.endpoint);
+        Ok(self.find_session(mapping, source))
     }
 
     /// Notes that a packet from the outside is forwarded. RFC 4787 REQ-6: only packets from the inside start the idle
@@ -197,8 +207,9 @@ impl Nat44 {
             protocol: Protocol::from_headers(quoted).ok_or(DropCause::IcmpError)?,
             endpoint: endpoint(quoted, PacketEnd::Destination).ok_or(DropCause::IcmpError)?,
         };
-        let mapping = self.mappings.find(&inside).ok_or(DropCause::IcmpError)?;
-        self.check_remote(&inside, quoted, PacketEnd::Source)?;
+        let remote = endpoint(quoted, PacketEnd::Source).ok_or(DropCause::IcmpError)?;
+        let mapping = self.mappings.find(&self.mapping_key(inside, remote)).ok_or(DropCause::IcmpError)?;
+        self.check_remote(mapping, remote)?;
         set_endpoint(quoted, PacketEnd::Destination, self.external_endpoint(mapping));
         Ok(())
     }
@@ -209,18 +220,29 @@ impl Nat44 {
         let protocol = Protocol::from_headers(quoted).ok_or(DropCause::IcmpError)?;
         let external = endpoint(quoted, PacketEnd::Source).ok_or(DropCause::IcmpError)?;
         let mapping = self.find_mapping(protocol, external).ok_or(DropCause::IcmpError)?;
-        let inside = *self.mappings.key(mapping);
-        self.check_remote(&inside, quoted, PacketEnd::Destination)?;
-        set_endpoint(quoted, PacketEnd::Source, inside.endpoint);
+        self.check_remote(mapping, endpoint(quoted, PacketEnd::Destination).ok_or(DropCause::IcmpError)?)?;
+        set_endpoint(quoted, PacketEnd::Source, self.mappings.key(mapping).inside.endpoint);
         Ok(())
     }
 
-    /// With address- and port-dependent filtering, errors are let in and out only about packets of a session.
-    fn check_remote(&self, inside: &InsideEndpoint, quoted: &Headers, end: PacketEnd) -> Result<(), DropCause> {
-        let remote = endpoint(quoted, end).ok_or(DropCause::IcmpError)?;
-        let allowed =
-            self.config.filtering == Filtering::EndpointIndependent || self.find_session(inside, remote).is_some();
-        if allowed { Ok(()) } else { Err(DropCause::IcmpError) }
+    /// Errors are let in and out only about packets that are.
+    fn check_remote(&self, mapping: EntryId, remote: SocketAddrV4) -> Result<(), DropCause> {
+        if self.lets_in(mapping, remote) { Ok(()) } else { Err(DropCause::IcmpError) }
+    }
+
+    /// Whether packets from there are let in.
+    fn lets_in(&self, mapping: EntryId, remote: SocketAddrV4) -> bool {
+        self.config.filtering == EndpointDependence::EndpointIndependent
+            || self.permissions.count(&self.permission(mapping, remote)) > 0
+    }
+
+    fn permission(&self, mapping: EntryId, remote: SocketAddrV4) -> SessionKey {
+        let protocol = self.mappings.key(mapping).inside.protocol;
+        SessionKey { mapping, remote: distinguished_part(protocol, self.config.filtering, remote) }
+    }
+
+    fn mapping_key(&self, inside: InsideEndpoint, remote: SocketAddrV4) -> MappingKey {
+        MappingKey { inside, remote: distinguished_part(inside.protocol, self.config.mapping, remote) }
     }
 
     fn inside_endpoint(&self, headers: &Headers) -> Result<InsideEndpoint, DropCause> {
@@ -241,18 +263,17 @@ impl Nat44 {
         SocketAddrV4::new(self.config.external, self.mappings.value(mapping).port)
     }
 
-    fn find_session(&self, inside: &InsideEndpoint, remote: SocketAddrV4) -> Option<EntryId> {
-        let mapping = self.mappings.find(inside)?;
-        self.sessions.find(&SessionKey { mapping, remote: self.relevant_remote(inside.protocol, remote) })
+    fn find_session(&self, mapping: EntryId, remote: SocketAddrV4) -> Option<EntryId> {
+        let protocol = self.mappings.key(mapping).inside.protocol;
+        self.sessions.find(&SessionKey { mapping, remote: self.relevant_remote(protocol, remote) })
     }
 
-    /// What of a remote endpoint distinguishes sessions: all of it where its state or permission counts, nothing where
-    /// one timer is enough. An ICMP identifier belongs to both ends, so that it tells nothing.
+    /// What of a remote endpoint distinguishes sessions: all of it where its state counts, nothing where one timer is enough, and what permission
+    /// depends on.
     fn relevant_remote(&self, protocol: Protocol, remote: SocketAddrV4) -> SocketAddrV4 {
-        match (protocol, self.config.filtering) {
-            (Protocol::Tcp, _) | (Protocol::Udp, Filtering::AddressAndPortDependent) => remote,
-            (Protocol::Icmp, Filtering::AddressAndPortDependent) => SocketAddrV4::new(*remote.ip(), 0),
-            (_, Filtering::EndpointIndependent) => ANY_ENDPOINT,
+        match protocol {
+            Protocol::Tcp => remote,
+            _ => distinguished_part(protocol, self.config.filtering, remote),
         }
     }
 
@@ -265,9 +286,10 @@ impl Nat44 {
         if self.sessions.is_full() {
             self.evict_session(&EVICTABLE_QUEUES).ok_or(DropCause::TableFull)?;
         }
-        let mapping = match self.mappings.find(&inside) {
+        let mapping_key = self.mapping_key(inside, remote);
+        let mapping = match self.mappings.find(&mapping_key) {
             Some(mapping) => mapping,
-            None => self.add_mapping(inside, now)?,
+            None => self.add_mapping(mapping_key, now)?,
         };
         let queue = EVICTABLE_QUEUES[protocol.index()];
         let key = SessionKey { mapping, remote: self.relevant_remote(protocol, remote) };
@@ -275,15 +297,16 @@ impl Nat44 {
         let id = self.sessions.insert(key, session, queue, now).ok_or(DropCause::TableFull)?;
         self.mappings.value_mut(mapping).sessions += 1;
         self.sessions_per_host.add_entry(host);
+        self.permissions.add_entry(self.permission(mapping, remote));
         self.created_sessions += 1;
         Ok(id)
     }
 
-    fn add_mapping(&mut self, inside: InsideEndpoint, now: Time) -> Result<EntryId, DropCause> {
-        let protocol = inside.protocol.index();
+    fn add_mapping(&mut self, key: MappingKey, now: Time) -> Result<EntryId, DropCause> {
+        let protocol = key.inside.protocol.index();
         for _ in 0..MAX_EVICTIONS {
             if let Some(port) = self.ports[protocol].draw() {
-                let mapping = self.mappings.insert(inside, NatMapping { port, sessions: 0 }, 0, now);
+                let mapping = self.mappings.insert(key, NatMapping { port, sessions: 0 }, 0, now);
                 let mapping = mapping.ok_or(DropCause::TableFull)?;
                 self.ports[protocol].assign_port(port, mapping);
                 return Ok(mapping);
@@ -304,9 +327,10 @@ impl Nat44 {
 
     /// Ends a session, and its mapping with its last one.
     fn end_session(&mut self, id: EntryId) {
-        let (SessionKey { mapping, .. }, session) = self.sessions.remove(id);
-        let host = *self.mappings.key(mapping).endpoint.ip();
+        let (SessionKey { mapping, remote }, session) = self.sessions.remove(id);
+        let host = *self.mappings.key(mapping).inside.endpoint.ip();
         self.sessions_per_host.remove_entry(&host);
+        self.permissions.remove_entry(&self.permission(mapping, remote));
         let NatMapping { sessions, port } = self.mappings.value_mut(mapping);
         *sessions -= 1;
         if *sessions == 0 {
@@ -333,6 +357,15 @@ impl Nat44 {
         if direction == Direction::Outbound || queue != before {
             self.sessions.refresh(id, queue, now);
         }
+    }
+}
+
+/// The part of a remote endpoint that counts. An ICMP identifier belongs to both ends, so that it tells nothing.
+fn distinguished_part(protocol: Protocol, dependence: EndpointDependence, remote: SocketAddrV4) -> SocketAddrV4 {
+    match (dependence, protocol) {
+        (EndpointDependence::EndpointIndependent, _) => ANY_ENDPOINT,
+        (EndpointDependence::AddressDependent, _) | (_, Protocol::Icmp) => SocketAddrV4::new(*remote.ip(), 0),
+        (EndpointDependence::AddressAndPortDependent, _) => remote,
     }
 }
 

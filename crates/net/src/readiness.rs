@@ -17,15 +17,16 @@ use std::ptr;
 /// # Errors
 /// Where the system refuses to wait.
 pub fn wait_readable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
-    wait_any_readable([socket.as_fd()], deadline)
+    wait_ready(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], deadline)
 }
 
 /// Waits until any of these can be read (or reports an error); false where `deadline` came first.
 ///
 /// # Errors
 /// Where the system refuses to wait.
-pub fn wait_any_readable<const COUNT: usize>(sockets: [BorrowedFd<'_>; COUNT], deadline: Time) -> io::Result<bool> {
-    wait_ready(&mut sockets.map(|socket| PollFd::new(socket, PollFlags::POLLIN)), deadline)
+pub fn wait_any_readable<'s>(sockets: impl IntoIterator<Item = BorrowedFd<'s>>, deadline: Time) -> io::Result<bool> {
+    let mut sockets: Vec<_> = sockets.into_iter().map(|socket| PollFd::new(socket, PollFlags::POLLIN)).collect();
+    wait_ready(&mut sockets, deadline)
 }
 
 /// Waits until `socket` takes more to send, or reports an error; false where `deadline` came first.

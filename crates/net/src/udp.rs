@@ -3,7 +3,6 @@
 mod batch;
 mod burst;
 mod datagrams;
-mod icmp_errors;
 mod marked;
 mod receive;
 mod send;
@@ -11,7 +10,6 @@ mod send;
 pub use batch::{BatchSocket, SendRefusal};
 pub use burst::{SentBurst, send_burst};
 pub use datagrams::{DatagramArrival, DatagramReceiver};
-pub use icmp_errors::{IcmpError, next_icmp_error, report_icmp_errors};
 pub use marked::{hop_limit, report_marks, send_marked};
 pub use receive::{BatchReceiver, ReceivedDatagrams};
 

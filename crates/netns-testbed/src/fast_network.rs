@@ -149,7 +149,7 @@ fn build_host(spec: &HostSpec, mtu: u16) -> Result<(Host, TunQueue), NetworkErro
         interface::add_default_route(name, Family::V4)?;
         queues.remove(0).with_handover_times(name)
     })??;
-    Ok((Host { name: spec.name.clone(), v4: spec.v4, v6: None, namespace }, device))
+    Ok((Host { name: spec.name.clone(), v4: spec.v4, second_v4: None, v6: None, namespace }, device))
 }
 
 /// A packet, or one that stands for segments with so many bytes of payload each.

@@ -1,8 +1,8 @@
 //! What the kernel has of a middlebox: its treatments as rules of nftables and MTUs of routes, its NAT44 as masquerading.
 
 use kumade_middlebox::{
-    Chance, Direction, MiddleboxConfig, PacketKind, PacketMatch, TcpOptionMatch, Treatment, TreatmentAction,
-    TreatmentMatch,
+    Chance, Direction, EndpointDependence, MiddleboxConfig, NatConfig, PacketKind, PacketMatch, TcpOptionMatch,
+    Treatment, TreatmentAction, TreatmentMatch,
 };
 use kumade_packet::{Dscp, Ecn, protocol};
 
@@ -20,8 +20,8 @@ pub(crate) struct KernelMiddlebox {
     forward: Vec<String>,
     /// Rules for what the router itself sends.
     output: Vec<String>,
-    /// Whether it translates the addresses of what leaves.
-    translates: bool,
+    /// How it translates the addresses of what leaves, if it does.
+    translation: Option<&'static str>,
     /// MTUs of routes in bytes: in which direction, and whether of IPv6.
     pub(crate) route_mtus: Vec<(Direction, bool, u16)>,
 }
@@ -37,7 +37,8 @@ impl KernelMiddlebox {
         if !config.prefixes.is_empty() {
             return Err("the kernel's middlebox translates no prefixes".into());
         }
-        let mut kernel = KernelMiddlebox { translates: config.nat.is_some(), ..KernelMiddlebox::default() };
+        let translation = config.nat.as_ref().map(translation).transpose()?;
+        let mut kernel = KernelMiddlebox { translation, ..KernelMiddlebox::default() };
         let is_drop = |treatment: &&Treatment| treatment.action == TreatmentAction::Drop;
         let (drops, changes): (Vec<_>, Vec<_>) = config.treatments.iter().partition(is_drop);
         for treatment in drops.into_iter().chain(changes) {
@@ -48,19 +49,19 @@ impl KernelMiddlebox {
 
     /// The command of `nft` that puts these rules in the place of those before; none where there are none.
     pub(crate) fn nft_command(&self, interfaces: RouterInterfaces<'_>) -> Option<String> {
-        if self.forward.is_empty() && self.output.is_empty() && !self.translates {
+        if self.forward.is_empty() && self.output.is_empty() && self.translation.is_none() {
             return None;
         }
         let chain = |name: &str, kind: &str, rules: &[String]| {
             format!("chain {name} {{\ntype {kind};\n{}\n}}\n", rules.join("\n"))
         };
-        let masquerade = [format!("meta nfproto ipv4 oifname {} masquerade", interfaces.outside)];
-        let nat = if self.translates { &masquerade[..] } else { &[] };
+        let rule = |statement| format!("meta nfproto ipv4 oifname {} {statement}", interfaces.outside);
+        let nat: Vec<_> = self.translation.map(rule).into_iter().collect();
         Some(format!(
             "table {TABLE} {{\n{}{}{}}}\n",
             chain("forward", "filter hook forward priority 0", &self.forward),
             chain("output", "filter hook output priority 0", &self.output),
-            chain("postrouting", "nat hook postrouting priority 100", nat)
+            chain("postrouting", "nat hook postrouting priority 100", &nat)
         ))
     }
 
@@ -102,6 +103,17 @@ impl KernelMiddlebox {
             self.output.push("icmpv6 type packet-too-big drop".into());
         }
         Ok(())
+    }
+}
+
+/// The statement that does it: the kernel lets in what belongs to a connection, and maps ports alike for all destinations as long as they are free,
+/// or each connection at random.
+fn translation(nat: &NatConfig) -> Result<&'static str, String> {
+    use EndpointDependence::{AddressAndPortDependent, EndpointIndependent};
+    match (nat.mapping, nat.filtering) {
+        (EndpointIndependent, AddressAndPortDependent) => Ok("masquerade"),
+        (AddressAndPortDependent, AddressAndPortDependent) => Ok("masquerade fully-random"),
+        _ => Err("the kernel has no such mapping, or no such filtering".into()),
     }
 }
 

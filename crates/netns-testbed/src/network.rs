@@ -30,6 +30,7 @@ pub(crate) use verify::verify_between;
 
 use crate::device::Device;
 use crate::directed_link::{Lateness, ORDERING_DELAY, WaitHistogram};
+use crate::iproute2::run_ip;
 use kumade_link::{CrossConfig, CrossTraffic, Link, LinkConfig};
 use kumade_middlebox::{Middlebox, MiddleboxConfig};
 use kumade_net::clock;
@@ -241,7 +242,11 @@ fn replace_cross_traffic(link: &mut Link<Buffer>, sources: Vec<CrossTraffic>) {
 fn build_host(spec: &HostSpec) -> Result<(Host, Attachment), NetworkError> {
     let namespace = Namespace::new()?;
     let device = namespace.run(|| Device::new(Host::DEVICE, Some(spec.v4), spec.v6))??;
-    let addresses = std::iter::once(IpAddr::V4(spec.v4)).chain(spec.v6.map(IpAddr::V6)).collect();
-    let host = Host { name: spec.name.clone(), v4: spec.v4, v6: spec.v6, namespace };
+    if let Some(second) = spec.second_v4 {
+        run_ip(&namespace, &["addr", "add", &format!("{second}/32"), "dev", Host::DEVICE])?;
+    }
+    let v4 = [Some(spec.v4), spec.second_v4].into_iter().flatten().map(IpAddr::V4);
+    let addresses = v4.chain(spec.v6.map(IpAddr::V6)).collect();
+    let host = Host { name: spec.name.clone(), v4: spec.v4, second_v4: spec.second_v4, v6: spec.v6, namespace };
     Ok((host, Attachment { device, addresses, ect: spec.ect, access: spec.access.clone() }))
 }

@@ -19,7 +19,8 @@ pub(crate) struct LineSettings {
 /// The addresses of one end of line `line`.
 pub(crate) fn line_end(line: u8, end: u8) -> HostSpec {
     let v6 = Ipv6Addr::new(0xfd78, 0, 0, line.into(), 0, 0, 0, end.into());
-    HostSpec { name: String::new(), v4: Ipv4Addr::new(10, 78, line, end), v6: Some(v6), ect: None, access: Vec::new() }
+    let v4 = Ipv4Addr::new(10, 78, line, end);
+    HostSpec { name: String::new(), v4, v6: Some(v6), second_v4: None, ect: None, access: Vec::new() }
 }
 
 /// Lets the calling thread's namespace forward packets.
@@ -38,7 +39,9 @@ pub(crate) fn attach_host(line: u8, name: &str, router: &Namespace, lines: LineS
     connect((&namespace, Host::DEVICE), (router, name), lines)?;
     configure_line(&namespace, Host::DEVICE, own.clone(), Some(line_end(line, 1)))?;
     configure_line(router, name, line_end(line, 1), None)?;
-    Ok(Host { name: name.into(), v4: own.v4, v6: own.v6, namespace })
+    let second = line_end(line, 3).v4;
+    run_command(&namespace, &["ip", "addr", "add", &format!("{second}/24"), "dev", Host::DEVICE])?;
+    Ok(Host { name: name.into(), v4: own.v4, second_v4: Some(second), v6: own.v6, namespace })
 }
 
 /// A cable between two namespaces.

@@ -96,7 +96,13 @@ impl Sites {
     fn with_hosts(paths: usize, packets_as_on_the_wire: bool) -> Result<Self, NetworkError> {
         let host = |name: &str, site: u8| {
             let namespace = Namespace::new()?;
-            Ok::<_, SetupError>(Host { name: name.into(), v4: Ipv4Addr::new(10, site, 0, 2), v6: None, namespace })
+            Ok::<_, SetupError>(Host {
+                name: name.into(),
+                v4: Ipv4Addr::new(10, site, 0, 2),
+                second_v4: None,
+                v6: None,
+                namespace,
+            })
         };
         let (a, b) = (host("a", 1)?, host("b", 2)?);
         let sites = Sites { a, left: Namespace::new()?, right: Namespace::new()?, b, paths, emulation: None };

@@ -64,7 +64,7 @@ impl StarNetwork {
         for HostSpec { name, v4, v6, .. } in specs.iter().map(|spec| spec.host.clone()) {
             let namespace = Namespace::new()?;
             devices.push(namespace.run(|| Device::new(Host::DEVICE, Some(v4), v6))??);
-            hosts.push(Host { name, v4, v6, namespace });
+            hosts.push(Host { name, v4, second_v4: None, v6, namespace });
         }
         let reservation = CpuReservation::reserve_last();
         let (cpu, settings) = (reservation.cpu(), specs.clone());

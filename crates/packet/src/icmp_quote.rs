@@ -1,9 +1,12 @@
 use crate::headers::protocol;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A UDP packet that an ICMP error quotes from its IP header on: as it came to the router which sent that (RFC 792, RFC 1812 4.3.2.3, RFC 4443).
+/// A UDP packet or TCP segment that an ICMP error quotes from its IP header on: as it came to the router which sent that (RFC 792, RFC 1812 4.3.2.3,
+/// RFC 4443).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QuotedUdp<'b> {
+pub struct IcmpQuote<'b> {
+    /// IP's number of UDP or TCP.
+    pub protocol: u8,
     /// The octet of DSCP and ECN.
     pub ds_field: u8,
     /// Where it was to go.
@@ -12,7 +15,7 @@ pub struct QuotedUdp<'b> {
     pub destination_port: u16,
     /// From which port.
     pub source_port: u16,
-    /// What is quoted of its payload, which may be nothing.
+    /// What is quoted behind the first eight octets of its header, which may be nothing: of UDP, the payload.
     pub payload: &'b [u8],
 }
 
@@ -22,11 +25,12 @@ const ICMP_ERRORS: [u8; 2] = [3, 11];
 const ICMPV6_ERRORS: [u8; 2] = [1, 3];
 /// Of ICMP, before what is quoted.
 const ICMP_HEADER_BYTES: usize = 8;
-const UDP_HEADER_BYTES: usize = 8;
+/// What RFC 792 has quoted at least: all of UDP's header, ports and sequence number of TCP's.
+const MIN_QUOTED_BYTES: usize = 8;
 
-impl<'b> QuotedUdp<'b> {
-    /// Reads an ICMP or ICMPv6 message from its own header on; none unless it says that a UDP packet could not be delivered, or that its time was
-    /// over. IPv6 extension headers in a quote are not followed.
+impl<'b> IcmpQuote<'b> {
+    /// Reads an ICMP or ICMPv6 message from its own header on; none unless it says that a packet of UDP or TCP could not be delivered, or that its time
+    /// was over. IPv6 extension headers in a quote are not followed.
     pub fn from_icmp(message: &'b [u8], is_v6: bool) -> Option<Self> {
         let errors = if is_v6 { ICMPV6_ERRORS } else { ICMP_ERRORS };
         if !errors.contains(message.first()?) {
@@ -34,12 +38,13 @@ impl<'b> QuotedUdp<'b> {
         }
         let quote = message.get(ICMP_HEADER_BYTES..)?;
         let (ds_field, protocol, destination, header_bytes) = if is_v6 { read_v6(quote)? } else { read_v4(quote)? };
-        let (udp, payload) = quote.get(header_bytes..)?.split_at_checked(UDP_HEADER_BYTES)?;
-        (protocol == protocol::UDP).then(|| QuotedUdp {
+        let (ports, payload) = quote.get(header_bytes..)?.split_at_checked(MIN_QUOTED_BYTES)?;
+        matches!(protocol, protocol::UDP | protocol::TCP).then(|| IcmpQuote {
+            protocol,
             ds_field,
             destination,
-            source_port: u16::from_be_bytes([udp[0], udp[1]]),
-            destination_port: u16::from_be_bytes([udp[2], udp[3]]),
+            source_port: u16::from_be_bytes([ports[0], ports[1]]),
+            destination_port: u16::from_be_bytes([ports[2], ports[3]]),
             payload,
         })
     }
@@ -69,16 +74,16 @@ mod tests {
     use proptest::prelude::*;
 
     /// An ICMP message of this type that quotes this of a packet to port 7272.
-    fn message(is_v6: bool, icmp_type: u8, ds_field: u8, payload: &[u8]) -> Vec<u8> {
+    fn message(is_v6: bool, icmp_type: u8, protocol: u8, ds_field: u8, payload: &[u8]) -> Vec<u8> {
         let mut bytes = vec![icmp_type, 0, 0, 0, 0, 0, 0, 0];
         match is_v6 {
             true => {
-                bytes.extend([0x60 | ds_field >> 4, ds_field << 4, 0, 0, 0, 32, protocol::UDP, 1]);
+                bytes.extend([0x60 | ds_field >> 4, ds_field << 4, 0, 0, 0, 32, protocol, 1]);
                 bytes.extend([[0x20; 16], [0xfd; 16]].concat());
             }
             false => {
                 // With an option of four bytes.
-                bytes.extend([0x46, ds_field, 0, 56, 0, 0, 0, 0, 1, protocol::UDP, 0, 0]);
+                bytes.extend([0x46, ds_field, 0, 56, 0, 0, 0, 0, 1, protocol, 0, 0]);
                 bytes.extend([10, 0, 0, 1, 192, 0, 2, 9, 1, 1, 1, 1]);
             }
         }
@@ -89,33 +94,30 @@ mod tests {
 
     #[test]
     fn a_quote_shows_the_packet_as_it_was() {
-        for is_v6 in [false, true] {
-            let [unreachable, exceeded] = if is_v6 { ICMPV6_ERRORS } else { ICMP_ERRORS };
-            for icmp_type in [unreachable, exceeded] {
-                for ds_field in [0, 0b1011_1010, 0xff] {
-                    let bytes = message(is_v6, icmp_type, ds_field, &[7; 24]);
-                    let destination = match is_v6 {
-                        true => IpAddr::from([0xfd; 16]),
-                        false => IpAddr::from([192, 0, 2, 9]),
-                    };
-                    let expected = QuotedUdp {
-                        ds_field,
-                        destination,
-                        destination_port: 7272,
-                        source_port: 40112,
-                        payload: &[7; 24],
-                    };
-                    assert_eq!(QuotedUdp::from_icmp(&bytes, is_v6), Some(expected));
-                    // What RFC 792 demands at least: eight octets behind the IP header.
-                    let short = QuotedUdp::from_icmp(&bytes[..bytes.len() - 24], is_v6);
-                    assert_eq!(short, Some(QuotedUdp { payload: &[], ..expected }));
-                    assert_eq!(QuotedUdp::from_icmp(&bytes[..bytes.len() - 25], is_v6), None);
-                }
+        for (is_v6, protocol) in
+            [false, true].into_iter().flat_map(|is_v6| [(is_v6, protocol::UDP), (is_v6, protocol::TCP)])
+        {
+            let icmp_types = if is_v6 { ICMPV6_ERRORS } else { ICMP_ERRORS };
+            for (icmp_type, ds_field) in
+                icmp_types.into_iter().flat_map(|kind| [(kind, 0), (kind, 0b1011_1010), (kind, 0xff)])
+            {
+                let bytes = message(is_v6, icmp_type, protocol, ds_field, &[7; 24]);
+                let destination = if is_v6 { IpAddr::from([0xfd; 16]) } else { IpAddr::from([192, 0, 2, 9]) };
+                let (source_port, destination_port, payload) = (40112, 7272, &[7; 24][..]);
+                let expected = IcmpQuote { protocol, ds_field, destination, destination_port, source_port, payload };
+                assert_eq!(IcmpQuote::from_icmp(&bytes, is_v6), Some(expected));
+                // What RFC 792 demands at least: eight octets behind the IP header.
+                let short = IcmpQuote::from_icmp(&bytes[..bytes.len() - 24], is_v6);
+                assert_eq!(short, Some(IcmpQuote { payload: &[], ..expected }));
+                assert_eq!(IcmpQuote::from_icmp(&bytes[..bytes.len() - 25], is_v6), None);
             }
             // Echo requests quote nothing.
-            assert_eq!(QuotedUdp::from_icmp(&message(is_v6, if is_v6 { 128 } else { 8 }, 0, &[]), is_v6), None);
-            assert_eq!(QuotedUdp::from_icmp(&message(!is_v6, 3, 0, &[]), is_v6), None);
+            let [echo, other] = if is_v6 { [128, 3] } else { [8, 1] };
+            assert_eq!(IcmpQuote::from_icmp(&message(is_v6, echo, protocol, 0, &[]), is_v6), None);
+            assert_eq!(IcmpQuote::from_icmp(&message(!is_v6, other, protocol, 0, &[]), is_v6), None);
         }
+        let of_icmp = message(false, ICMP_ERRORS[0], protocol::ICMP, 0, &[]);
+        assert_eq!(IcmpQuote::from_icmp(&of_icmp, false), None, "neither UDP nor TCP");
     }
 
     proptest! {
@@ -124,7 +126,7 @@ mod tests {
             if let Some(first) = bytes.first_mut() {
                 *first = 3;
             }
-            QuotedUdp::from_icmp(&bytes, is_v6);
+            IcmpQuote::from_icmp(&bytes, is_v6);
         }
     }
 }

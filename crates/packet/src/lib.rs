@@ -10,7 +10,7 @@
 //! - [`TcpRewrite`] changes flags, options and sequence numbers of TCP as middleboxes do; [`clamp_mss`] lowers the maximum segment size that TCP announces; [`StreamSegment`] says which octets a segment carries.
 //! - [`reject`], [`prohibit`] and [`reset_both`] build the replies of a firewall, [`packet_too_big`] that of a tunnel. Only they
 //!   allocate.
-//! - [`QuotedUdp`] is what an ICMP error quotes of a UDP packet.
+//! - [`IcmpQuote`] is what an ICMP error quotes of a packet of UDP or TCP.
 //! - [`SavedSyn`] is what a kernel keeps of a SYN that it has received.
 //! - [`offload`] completes what a sender left to its network card.
 //!
@@ -45,7 +45,7 @@ pub use ecn::Ecn;
 pub use ethernet::{Encapsulation, Ethernet, ethertype};
 pub use flow::{Addresses, FlowKey};
 pub use headers::{Fragment, Headers, Icmp, PacketEnd, ParseError, Tcp, Transport, Udp, protocol};
-pub use icmp_quote::QuotedUdp;
+pub use icmp_quote::IcmpQuote;
 pub use mss::clamp_mss;
 pub use reply::{ResetPair, packet_too_big, prohibit, reject, reset_both};
 pub use rewrite::{QuotedPacket, RewriteError, rewrite, rewrite_offloaded, rewrite_quote};

@@ -21,7 +21,7 @@ mod transport;
 pub use clock::ClockError;
 pub use ds_field_train::{DsFieldArrival, DsFieldPacket, DsFieldRecord, DsFieldTrain};
 pub use estimate::Estimate;
-pub use hop_trace::{HopAnswer, HopTrace, HopTraceRecord};
+pub use hop_trace::{HopAnswer, HopProbe, HopTrace, HopTraceRecord};
 pub use marked::{Mark, MarkedArrival, MarkedRecord, MarkedTrain};
 pub use plan::{Burst, PlannedPacket, Segment, Train, TrainError};
 pub use port::PortProtocol;

@@ -30,6 +30,7 @@ mod session;
 mod shared_usage;
 mod source_limits;
 mod stop_waker;
+mod turn_limits;
 mod turn_ports;
 mod turn_queue;
 mod udp;

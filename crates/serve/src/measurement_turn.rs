@@ -7,15 +7,16 @@ use crate::config::ServerConfig;
 use crate::idle_flows::FlowSocket;
 use crate::path_view;
 use crate::server_state::{ClientRegistration, UdpCandidate};
+use crate::turn_limits::{Refusal, RemainingLimits, count_bytes, dscp_bytes};
 use crate::turn_ports::TurnPorts;
 use crate::udp;
 use kumade_net::clock;
 use kumade_net::readiness::EpollSet;
-use kumade_probe_train::{DsFieldTrain, MarkedTrain, PortProtocol, Train, Transport};
+use kumade_probe_train::{DsFieldTrain, HopTrace, MarkedTrain, PortProtocol, Train, Transport};
 use kumade_transport::deadline_after;
 use kumade_transport::{ControlWatch, LoadRole, Probes, SentTrain, StampSource, TcpLoad, TcpProbes, UdpProbes};
 use kumade_units::{Direction, Span, Time};
-use kumade_wire::{Departure, IdleFlow, Limits, ServerMessage, SessionEndpoint, UdpPathView, Version};
+use kumade_wire::{Departure, IdleFlow, ServerMessage, SessionEndpoint, UdpPathView, Version};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -30,16 +31,8 @@ const MAX_LOAD_DURATION: Span = Span::from_secs(30);
 const MAX_LOAD_CONNECTIONS: u32 = 16;
 /// Maximum number of connections whose SYNs a client may ask for at once.
 const MAX_SYN_CONNECTIONS: u32 = 8;
-/// Maximum number of bytes in a turn of trains whose packets have DSCPs of the client's choice: such packets may be treated better than those
-/// of others, by this host's network too. A client plans 8 MB in each direction to tell queues apart (`kumade_measurement::path`), and
-/// 2.4 MB to see at which delay they mark; its marked packets come to less than 0.1 MB.
-const MAX_DS_FIELD_BYTES: u64 = 24_000_000;
 /// Time between looks at a load whose time is over.
 const LOAD_CHECK_INTERVAL: Span = Span::from_millis(5);
-
-/// The reason for a refusal that ends the session.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal(pub(super) String);
 
 /// Resources of a client during its turn.
 pub(super) struct MeasurementTurn {
@@ -60,16 +53,6 @@ pub(super) struct MeasurementTurn {
     ports: Option<TurnPorts>,
 }
 
-/// The remaining part of the limits.
-struct RemainingLimits {
-    bytes: u64,
-    packets: u64,
-    /// Of trains whose packets have a DSCP and ECN codepoint each.
-    ds_field_bytes: u64,
-    end_time: Time,
-    limits: Limits,
-}
-
 impl MeasurementTurn {
     /// Begins the turn of the client with this control connection; `record` is that of a client of which nothing was carried.
     pub(super) fn begin(
@@ -80,9 +63,7 @@ impl MeasurementTurn {
         record: MeasurementRecord,
     ) -> io::Result<Self> {
         let &ServerConfig { limits, clock, .. } = config;
-        let Limits { bytes, packets, turn, .. } = limits;
-        let (end_time, ds_field_bytes) = (deadline_after(turn), MAX_DS_FIELD_BYTES);
-        let remaining = RemainingLimits { bytes, packets, ds_field_bytes, end_time, limits };
+        let remaining = RemainingLimits::new(limits, clock::monotonic());
         let control = ControlWatch::from_stream(control)?;
         Ok(MeasurementTurn {
             arrivals: member.begin_turn(),
@@ -366,6 +347,36 @@ impl MeasurementTurn {
         })
     }
 
+    /// Asks the routers on the way to the client: by the flow of the trains, and by others to addresses to which these nonces were sent.
+    pub(super) fn trace_hops(
+        &mut self,
+        member: &ClientRegistration,
+        local: SocketAddr,
+        number: u32,
+        trace: &HopTrace,
+        flows: &[[u8; 16]],
+    ) -> Result<ServerMessage, Refusal> {
+        trace.check().map_err(|error| Refusal(error.to_string()))?;
+        self.remaining_limits.deduct_hop_probes(trace, clock::monotonic())?;
+        let open = |nonce: &[u8; 16]| {
+            let client = member.candidate_of_nonce(*nonce)?.address;
+            let socket = udp::connect_to_client(local, client);
+            socket.inspect_err(|error| tracing::debug!("cannot open a flow to {client}: {error}")).ok()
+        };
+        let further: Vec<_> = flows.iter().take(HopTrace::MAX_FLOWS.into()).map(open).collect();
+        let train = trace.counted_train();
+        let Some(probes) = self.begin_udp_train(&train, count_bytes(&train), Direction::Down)? else {
+            return Ok(no_marked_packets(number));
+        };
+        Ok(match probes.trace_hops(number, trace, &further) {
+            Ok(record) => {
+                *self.carried_bytes(Direction::Down) += marked_bytes(record.sent.len());
+                ServerMessage::HopsTraced { number, record }
+            }
+            Err(error) => failure_message(number, &error)?,
+        })
+    }
+
     /// As [`begin_train`](Self::begin_train); none where UDP is not open.
     fn begin_ds_fields(
         &mut self,
@@ -373,18 +384,24 @@ impl MeasurementTurn {
         direction: Direction,
     ) -> Result<Option<&mut UdpProbes>, Refusal> {
         train.check().map_err(|error| Refusal(error.to_string()))?;
-        self.begin_udp_train(&train.train, direction)
+        self.begin_udp_train(&train.train, dscp_bytes(train), direction)
     }
 
     /// As [`begin_train`](Self::begin_train); none where UDP is not open.
     fn begin_marked(&mut self, train: &MarkedTrain, direction: Direction) -> Result<Option<&mut UdpProbes>, Refusal> {
         train.check().map_err(|error| Refusal(error.to_string()))?;
-        self.begin_udp_train(&train.unmarked(), direction)
+        let unmarked = train.unmarked();
+        self.begin_udp_train(&unmarked, count_bytes(&unmarked), direction)
     }
 
-    /// Of packets with a DSCP and ECN codepoint each.
-    fn begin_udp_train(&mut self, train: &Train, direction: Direction) -> Result<Option<&mut UdpProbes>, Refusal> {
-        self.remaining_limits.deduct_ds_fields(train)?;
+    /// Of packets of which so many bytes may have a DSCP.
+    fn begin_udp_train(
+        &mut self,
+        train: &Train,
+        dscp_bytes: u64,
+        direction: Direction,
+    ) -> Result<Option<&mut UdpProbes>, Refusal> {
+        self.remaining_limits.deduct_dscp_bytes(dscp_bytes)?;
         Ok(match self.begin_train(train, direction)? {
             Probes::Udp(probes) => Some(probes),
             Probes::Tcp(_) => None,
@@ -489,12 +506,6 @@ impl MeasurementTurn {
     }
 }
 
-impl From<String> for Refusal {
-    fn from(reason: String) -> Self {
-        Refusal(reason)
-    }
-}
-
 /// When the packets of a train were given to the kernel.
 fn submission_message(number: u32, sent: &SentTrain) -> ServerMessage {
     let earlier = |(departure, submitted): (&Departure, &Option<Time>)| Some(departure.sent? - (*submitted)?);
@@ -505,41 +516,6 @@ fn submission_message(number: u32, sent: &SentTrain) -> ServerMessage {
     }
 }
 
-impl RemainingLimits {
-    fn deduct_train(&mut self, train: &Train, now: Time) -> Result<(), Refusal> {
-        let refuse = |what: String| Err(Self::limit_exceeded(&what));
-        self.check_time(train.duration(), now)?;
-        let Some(packets) = self.packets.checked_sub(u64::from(train.packet_count())) else {
-            return refuse(format!("the limit is {} packets", self.limits.packets));
-        };
-        let Some(bytes) = self.bytes.checked_sub(count_bytes(train)) else {
-            return refuse(format!("the limit is {} bytes", self.limits.bytes));
-        };
-        (self.packets, self.bytes) = (packets, bytes);
-        Ok(())
-    }
-
-    fn deduct_ds_fields(&mut self, train: &Train) -> Result<(), Refusal> {
-        let left = self.ds_field_bytes.checked_sub(count_bytes(train));
-        self.ds_field_bytes = left.ok_or_else(|| {
-            Refusal(format!("the limit is {MAX_DS_FIELD_BYTES} bytes of packets with a DSCP each per turn"))
-        })?;
-        Ok(())
-    }
-
-    fn check_time(&self, duration: Span, now: Time) -> Result<(), Refusal> {
-        if now + duration > self.end_time {
-            Err(Self::limit_exceeded(&format!("the limit is {}", self.limits.turn)))
-        } else {
-            Ok(())
-        }
-    }
-
-    fn limit_exceeded(limit: &str) -> Refusal {
-        Refusal(format!("{limit} per turn: measure with a smaller budget"))
-    }
-}
-
 /// What so many marked packets are counted as.
 fn marked_bytes(packets: usize) -> u64 {
     packets as u64 * u64::from(MarkedTrain::PACKET_BYTES)
@@ -547,11 +523,6 @@ fn marked_bytes(packets: usize) -> u64 {
 
 fn no_marked_packets(number: u32) -> ServerMessage {
     ServerMessage::Failed { number, reason: "marked packets are sent by UDP, which is not open".to_owned() }
-}
-
-/// What a train is counted as. Smaller packets are padded to the transport's minimum: what is sent counts.
-fn count_bytes(train: &Train) -> u64 {
-    train.bytes().max(u64::from(train.packet_count()) * 64)
 }
 
 /// The probes over these connections; none if all of them are closed already.
@@ -578,47 +549,5 @@ fn failure_message(number: u32, error: &kumade_transport::Error) -> Result<Serve
             Err(Refusal(error.to_string()))
         }
         _ => Ok(ServerMessage::Failed { number, reason: error.to_string() }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kumade_probe_train::Segment;
-
-    fn train(count: u32, interval: Span, size: u32) -> Train {
-        Train { segments: vec![Segment { count, interval, first_size: size, size_step: 0 }] }
-    }
-
-    #[test]
-    fn a_turn_ends_at_each_of_its_limits() {
-        let limits = Limits { connections: 1, bytes: 10_000, packets: 20, turn: Span::from_secs(10) };
-        let end_time = Time::ZERO + limits.turn;
-        let fresh = || RemainingLimits { bytes: 10_000, packets: 20, ds_field_bytes: 0, end_time, limits };
-        let refused = |remaining: &mut RemainingLimits, train: &Train, part: &str| {
-            let Err(Refusal(why)) = remaining.deduct_train(train, Time::ZERO) else { panic!("granted") };
-            assert!(why.contains(part), "{why}");
-        };
-        let mut remaining = fresh();
-        assert_eq!(remaining.deduct_train(&train(10, Span::ZERO, 500), Time::ZERO), Ok(()));
-        refused(&mut remaining, &train(10, Span::ZERO, 501), "10000 bytes");
-        refused(&mut remaining, &train(11, Span::ZERO, 1), "20 packets");
-        refused(&mut fresh(), &train(2, Span::from_secs(11), 100), "10 s");
-        let mut remaining = RemainingLimits { bytes: 1000, ..fresh() };
-        refused(&mut remaining, &train(20, Span::ZERO, 1), "bytes");
-    }
-
-    #[test]
-    fn trains_with_dscps_have_a_limit_of_their_own_which_what_a_client_plans_keeps() {
-        let limits = Limits { connections: 1, bytes: u64::MAX, packets: u64::MAX, turn: Span::from_secs(10) };
-        let [bytes, packets, ds_field_bytes] = [u64::MAX, u64::MAX, MAX_DS_FIELD_BYTES];
-        let mut remaining = RemainingLimits { bytes, packets, ds_field_bytes, end_time: Time::ZERO, limits };
-        let million = train(1000, Span::ZERO, 1000);
-        // Queues of both directions, and marking.
-        for _ in 0..2 * 8 + 2 * 3 {
-            assert_eq!(remaining.deduct_ds_fields(&million), Ok(()));
-        }
-        let refused = (0..3).filter_map(|_| remaining.deduct_ds_fields(&million).err()).collect::<Vec<_>>();
-        assert!(matches!(&refused[..], [Refusal(why)] if why.contains("24000000 bytes")), "{refused:?}");
     }
 }

@@ -3,9 +3,10 @@
 use crate::access_log::{MeasurementRecord, MeasurementResult};
 use crate::client_table::ClientAccount;
 use crate::idle_flows::{FlowsPlace, IdleFlows, MAX_FLOWS};
-use crate::measurement_turn::{MeasurementTurn, Refusal};
+use crate::measurement_turn::MeasurementTurn;
 use crate::path_view;
 use crate::server_state::{ClientRegistration, ServerState};
+use crate::turn_limits::Refusal;
 use crate::turn_ports::TurnPorts;
 use crate::udp::to_canonical_address;
 use crate::unidentified_connection::IdentifiedClient;
@@ -398,6 +399,7 @@ impl<'s> Session<'s> {
             ClientMessage::ReceiveDsFields { .. } | ClientMessage::SendDsFields { .. } => {
                 self.check_version(Version::DS_FIELDS, "trains with a DSCP and ECN codepoint of each packet")?;
             }
+            ClientMessage::TraceHops { .. } => self.check_version(Version::HOP_TRACES, "packets for routers")?,
             _ => {}
         }
         let turn = self.state.unloaded_turn()?;
@@ -423,6 +425,9 @@ impl<'s> Session<'s> {
                 turn.receive_ds_fields(number, &train, timeout).map(one)
             }
             ClientMessage::SendDsFields { number, train } => turn.send_ds_fields(number, &train).map(one),
+            ClientMessage::TraceHops { number, trace, flows } => {
+                turn.trace_hops(member, local, number, &trace, &flows).map(one)
+            }
             ClientMessage::Load { direction, first, expected, wait, duration } => {
                 turn.begin_load(direction, (first, expected), wait, duration).map(one)
             }

@@ -9,7 +9,8 @@ use crate::udp::to_canonical_address;
 use kumade_net::readiness::EpollSet;
 use kumade_probe_train::PortProtocol;
 use kumade_wire::{
-    Credential, CredentialBearer, OpenedPort, PortAnswer, PortArrival, PortProbe, PortStatus, SessionEndpoint, Version,
+    Credential, CredentialBearer, FIRST_SECOND_ADDRESS_INDEX, OpenedPort, PACKETS_PER_SEND_REQUEST, PortAnswer,
+    PortArrival, PortProbe, PortStatus, SessionEndpoint, Version,
 };
 use socket2::{Domain, Socket, Type};
 use std::io::{self, Read, Write};
@@ -25,11 +26,8 @@ const MAX_CONNECTIONS: usize = 128;
 const MAX_ANSWERS: usize = 12 * MAX_TURN_PORTS;
 /// Maximum number of arrivals that are kept until the client asks: what a message has room for.
 const MAX_ARRIVALS: usize = 4096;
-/// Maximum number of requests to send packets in a turn, and what one comes to from each address.
+/// Maximum number of requests to send packets in a turn.
 const MAX_SEND_REQUESTS: usize = 8;
-const PACKETS_PER_REQUEST: u32 = 8;
-/// The number of the first packet from the second address.
-const FIRST_SECOND_INDEX: u32 = 16;
 /// Packets or connections that are taken from a socket at once, so that nobody keeps the session from its client.
 const MAX_TAKEN_AT_ONCE: usize = 64;
 /// How many ports of the configured ranges are tried where the client asks for any.
@@ -320,8 +318,8 @@ impl TurnPorts {
             SocketKind::Udp(udp) if socket.port == port => Some(udp),
             _ => None,
         });
-        for (socket, first) in udp.zip([0, FIRST_SECOND_INDEX]) {
-            for index in first..first + PACKETS_PER_REQUEST {
+        for (socket, first) in udp.zip([0, FIRST_SECOND_ADDRESS_INDEX]) {
+            for index in first..first + PACKETS_PER_SEND_REQUEST {
                 let (sender, protocol) = (SessionEndpoint::Server, PortProtocol::Udp);
                 let bearer = CredentialBearer::Port { sender, protocol, port, index };
                 let packet = PortAnswer { authenticator: self.credential.authenticator_for(bearer), index };

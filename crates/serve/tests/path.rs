@@ -7,7 +7,7 @@ use common::{RawClient, RunningServer};
 use kumade_client::report::{EcnGrade, PathReport, Treatment};
 use kumade_client::{MeasureConfig, measure};
 use kumade_measurement::TransportChoice;
-use kumade_probe_train::{DsFieldTrain, Mark, MarkedTrain, Segment, Train, Transport};
+use kumade_probe_train::{DsFieldTrain, HopProbe, HopTrace, Mark, MarkedTrain, Segment, Train, Transport};
 use kumade_serve::ServerConfig;
 use kumade_units::Span;
 use kumade_wire::{
@@ -191,6 +191,54 @@ fn a_server_of_version_7_has_no_trains_that_fill_a_queue_and_that_is_said() {
     assert_eq!(said.count(), 3, "each way, and of address translation: {:?}", report.not_known);
 }
 
+/// With a hop limit that does not end on the way, they arrive.
+#[test]
+fn packets_for_routers_go_to_the_client_of_the_turn_alone_and_within_its_limits() {
+    let server = RunningServer::start(ServerConfig::default());
+    let trace = |probes: &[(u8, u8)], seconds| {
+        let probes = probes.iter().map(|(flow, hop_limit)| HopProbe { flow: *flow, hop_limit: *hop_limit }).collect();
+        HopTrace { ds_field: 2, probes, timeout: Span::from_millis(1), max_duration: Span::from_secs(seconds) }
+    };
+    let question = |trace, flows| ClientMessage::TraceHops { number: 1, trace, flows };
+    for (trace, limit) in [
+        (trace(&[(0, 9); 513], 1), "allowed are 1 to 512"),
+        (trace(&[(27, 9)], 1), "more flows than 27"),
+        (trace(&[(0, 0)], 1), "a hop limit of zero"),
+        (trace(&[(0, 9)], 6), "longer than 5 s"),
+    ] {
+        let (mut client, token) = RawClient::with_turn_and_token(server.address);
+        let _socket = open_udp(&mut client, token, server.address);
+        client.send(&question(trace, Vec::new()));
+        let Ok(ServerMessage::Refused(why)) = client.receive() else { panic!("{limit}") };
+        assert!(why.contains(limit), "{why}");
+    }
+    // Neither an older client, nor one that has not proved that it receives somewhere, nor one that waits.
+    let small = question(trace(&[(0, 9), (1, 9)], 1), Vec::new());
+    let mut older = RawClient::with_turn_in_version(server.address, Version::from_number(7).unwrap());
+    older.send(&small);
+    let Ok(ServerMessage::Refused(why)) = older.receive() else { panic!("version 7 has none") };
+    assert!(why.contains("this version of the protocol has no"), "{why}");
+    drop(older);
+    let (mut client, token) = RawClient::with_turn_and_token(server.address);
+    client.send(&small);
+    let Ok(ServerMessage::Refused(why)) = client.receive() else { panic!("UDP is not open") };
+    assert!(why.contains("no transport is open"), "{why}");
+    drop((client, token));
+    let (mut client, token) = RawClient::with_turn_and_token(server.address);
+    let mut other = RawClient::connect(server.address);
+    assert!(matches!(other.receive(), Ok(ServerMessage::Welcome { .. })));
+    other.send(&small);
+    let Ok(ServerMessage::Refused(why)) = other.receive() else { panic!("it is not its turn") };
+    assert!(why.contains("not your turn"), "{why}");
+    // Of flows, only those to which a nonce was sent.
+    let socket = open_udp(&mut client, token, server.address);
+    let (flow, nonce) = request_nonce(token, server.address);
+    client.send(&question(trace(&[(0, 9), (1, 9), (2, 9), (2, 8)], 1), vec![[7; 16], nonce]));
+    let Ok(ServerMessage::HopsTraced { number: 1, record }) = client.receive() else { panic!("not traced") };
+    assert_eq!((record.sent, record.answers.len()), (vec![0, 2, 3], 0));
+    assert_eq!((received_sizes(&socket), received_sizes(&flow)), (vec![24], vec![24; 2]));
+}
+
 /// The far end says how the SYNs of the session's own connections arrived, and no others'.
 #[test]
 fn the_syns_of_probe_connections_are_told_to_their_client() {
@@ -211,15 +259,21 @@ fn the_syns_of_probe_connections_are_told_to_their_client() {
 
 /// The socket to which UDP is open then.
 fn open_udp(client: &mut RawClient, token: Token, server: SocketAddr) -> UdpSocket {
+    let (socket, nonce) = request_nonce(token, server);
+    client.send(&ClientMessage::ProveUdp(nonce));
+    assert_eq!(client.receive(), Ok(ServerMessage::UdpOpen));
+    socket
+}
+
+/// A socket, and what the server has answered it.
+fn request_nonce(token: Token, server: SocketAddr) -> (UdpSocket, [u8; 16]) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(server).unwrap();
     socket.set_read_timeout(Some(common::DEADLINE)).unwrap();
     socket.send(&UdpRequest { authenticator: token }.encode(Version::NEWEST)).unwrap();
     let mut answer = [0; UdpAnswer::SIZE];
     socket.recv(&mut answer).unwrap();
-    client.send(&ClientMessage::ProveUdp(UdpAnswer::decode(&answer).unwrap().nonce));
-    assert_eq!(client.receive(), Ok(ServerMessage::UdpOpen));
-    socket
+    (socket, UdpAnswer::decode(&answer).unwrap().nonce)
 }
 
 /// Of all datagrams that have arrived.

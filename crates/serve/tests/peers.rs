@@ -280,6 +280,7 @@ fn claims_that_cannot_be_true() {
                 plan.transport = transport;
                 plan.directions = directions;
                 plan.path = true;
+                plan.trace = true;
                 plan.ports = vec![1, 9];
                 plan.idle_timeouts = Some(Span::from_millis(10)).filter(|_| method.name() == "pathload");
                 plan.budget = RequestedBudget { time: budget_time, ..RequestedBudget::default() };

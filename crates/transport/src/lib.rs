@@ -14,6 +14,7 @@
 mod control;
 mod control_watch;
 mod error;
+mod hop_trace;
 mod limits;
 mod load;
 mod one_sided_records;
@@ -21,6 +22,7 @@ mod packets;
 mod payload;
 mod probes;
 mod tcp;
+mod tcp_hop_trace;
 mod tcp_receive;
 mod udp;
 
@@ -34,6 +36,7 @@ pub use load::{LoadRole, TcpLoad};
 pub use one_sided_records::{ReceivedTrain, SentTrain};
 pub use probes::Probes;
 pub use tcp::TcpProbes;
+pub use tcp_hop_trace::TcpHopFlows;
 pub use udp::UdpProbes;
 
 /// Its example is a test.

@@ -31,6 +31,7 @@ pub use kumade_noise_session::{KeyError, PresharedKey};
 pub use message::{Arrival, ClientMessage, Departure, Limits, ServerMessage, TcpEndpointInfo, Token};
 pub use path_view::{PathView, TcpEnd, TcpPathView, UdpPathView};
 pub use port_packets::{PortAnswer, PortProbe};
+pub use ports::{FIRST_SECOND_ADDRESS_INDEX, PACKETS_PER_SEND_REQUEST};
 pub use ports::{IdleFlow, IdleFlowRecord, OpenedPort, PortArrival, PortStatus};
 pub use preamble::{AdmissionDecision, MAGIC, Preamble, PreambleError, PreambleReply};
 pub use session::{ClientSession, ServerSession, Session, SessionError, decide_admission};

@@ -1,6 +1,8 @@
 use crate::path_view::PathView;
 use crate::ports::{IdleFlow, IdleFlowRecord, OpenedPort, PortArrival};
-use kumade_probe_train::{DsFieldArrival, DsFieldTrain, MarkedArrival, MarkedTrain, PortProtocol, Train, Transport};
+use kumade_probe_train::{
+    DsFieldArrival, DsFieldTrain, HopTrace, HopTraceRecord, MarkedArrival, MarkedTrain, PortProtocol, Train, Transport,
+};
 use kumade_units::{Direction, Span, Time};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -191,6 +193,16 @@ pub enum ClientMessage {
     },
     /// Since [version 8](crate::Version::PORTS): what has become of those flows? Answered by `FlowRecords`, and they are closed.
     EndFlows,
+    /// Since [version 8](crate::Version::HOP_TRACES): send these packets by UDP, which end on the way to the client, and say what routers answered.
+    /// Answered by `HopsTraced` when all have been, or their time is over, or by `Failed`.
+    TraceHops {
+        /// The trace's number within the session, as of a train.
+        number: u32,
+        /// What to send. Flow 0 is that of the trains.
+        trace: HopTrace,
+        /// Where flows 1, 2 … go: the nonce that was received there. Of one that is not known, nothing is sent.
+        flows: Vec<[u8; 16]>,
+    },
 }
 
 /// A message from the server to the client.
@@ -343,5 +355,12 @@ pub enum ServerMessage {
         udp: Vec<IdleFlowRecord>,
         /// The connections, likewise.
         tcp: Vec<IdleFlowRecord>,
+    },
+    /// Since [version 8](crate::Version::HOP_TRACES): what routers have answered.
+    HopsTraced {
+        /// The trace's number.
+        number: u32,
+        /// What became of it.
+        record: HopTraceRecord,
     },
 }

@@ -5,6 +5,11 @@ use kumade_units::Span;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
+/// The number ([`PortProbe::index`](crate::PortProbe::index)) of the first packet, and the connection, to a server's second address, and of the first packet from there.
+pub const FIRST_SECOND_ADDRESS_INDEX: u32 = 16;
+/// Packets that a server sends from a port, and at each of its addresses, when it is asked to ([`SendFromPort`](crate::ClientMessage::SendFromPort)).
+pub const PACKETS_PER_SEND_REQUEST: u32 = 8;
+
 /// What has become of a request to listen at a port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PortStatus {

@@ -58,6 +58,8 @@ impl Version {
     /// The first in which servers listen at further ports for the client of the turn ([`OpenPorts`](crate::ClientMessage::OpenPorts)), and
     /// send down flows that have been idle ([`HoldFlows`](crate::ClientMessage::HoldFlows)).
     pub const PORTS: Version = Version(8);
+    /// The first in which servers ask the routers on the way to a client ([`TraceHops`](crate::ClientMessage::TraceHops)).
+    pub const HOP_TRACES: Version = Version(8);
 
     /// The version of this number; none if this crate does not speak it.
     pub fn from_number(number: u16) -> Option<Self> {

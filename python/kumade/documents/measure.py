@@ -558,7 +558,7 @@ class ErrorReport(TypedDict):
 
 
 class FarEndMarkReport(TypedDict):
-    """Packets with as many hops as there are to the far end."""
+    """Packets with as many hops as there are to the receiver."""
 
     arrived: int
     """How many arrived."""
@@ -568,6 +568,15 @@ class FarEndMarkReport(TypedDict):
     """With which ECN codepoints."""
     sent: int
     """How many were sent."""
+
+
+class FirstMarkReport(TypedDict):
+    """The first packet that was marked."""
+
+    after_seconds: float
+    """When it was sent, from the first packet on that waited for more than 5 ms."""
+    queueing_delay_seconds: float
+    """How long it waited."""
 
 
 class HopLimitReport(TypedDict):
@@ -595,8 +604,10 @@ class HopReport(TypedDict):
     """DSCPs of packets as they arrived there, which the answers quote; empty where they cannot be read."""
     ecn: Dict[str, int]
     """ECN codepoints, likewise."""
+    flows_answered: int
+    """Flows of which packets were answered."""
     hop: int
-    """Its number: 1 is next to this host."""
+    """Its number: 1 is next to the sender."""
     round_trip_seconds: Optional[float]
     """Median of the round trips in seconds; null where none was answered."""
     sent: int
@@ -636,6 +647,31 @@ class IdleTimeoutsReport(TypedDict):
     """Of UDP, after one packet each way (RFC 4787, REQ-5); null if no such flow could be opened."""
     udp_stream: Optional[IdleTimeoutReport]
     """Of UDP, after packets each way for more than two seconds; null as above."""
+
+
+LastingQueueKind = Literal["marked", "not-marked", "not-sure"]
+"""Whether packets are marked that have waited for long."""
+
+
+class LastingQueueReport(TypedDict):
+    """What the queue of the narrow link does to packets that have waited for long."""
+
+    arrived: int
+    """Packets that arrived, with a stamp of their own."""
+    duration_seconds: float
+    """From the first packet that waited for more than 5 ms to the last."""
+    first_mark: Optional[FirstMarkReport]
+    """The first packet that waited for more than that and arrived with CE; null if none did."""
+    kind: LastingQueueKind
+    """What that is."""
+    mark: str
+    """The codepoint with which packets were sent."""
+    marked: int
+    """Those that arrived with CE."""
+    median_queueing_delay_seconds: Optional[float]
+    """Median of the queueing delays of packets that waited for more than that; null if none did."""
+    sent: int
+    """Packets that were sent."""
 
 
 MarkChangeReport = TypedDict(
@@ -722,6 +758,42 @@ class QueueMarkingReport(TypedDict):
     """What kind of queue that is."""
 
 
+PortProtocol = Literal["udp", "tcp"]
+"""A protocol with ports."""
+
+
+class TraceMemberReport(TypedDict):
+    """Flows that met the same routers, as far as these have answered."""
+
+    addresses: List[Optional[str]]
+    """Who answered them at each hop, from the first on; null where nobody did."""
+    flows: int
+    """How many."""
+
+
+class TraceReport(TypedDict):
+    """The routers' own answers to packets whose TTL or hop limit ended there."""
+
+    changes: List[MarkChangeReport]
+    """Where the DSCP or the ECN codepoint changes, as far as routers tell."""
+    dscp: str
+    """DSCP of the packets when they left."""
+    ecn: str
+    """Their ECN codepoint."""
+    far_end: Optional[FarEndMarkReport]
+    """Packets with as many hops as there are to the receiver; null over TCP."""
+    hops: List[HopReport]
+    """By the number of routers, from the sender on."""
+    members: List[TraceMemberReport]
+    """The paths that flows take, each with a port of its own: several where a load balancer (ECMP) spreads
+    them. That of most flows comes first."""
+    members_confidence: Optional[float]
+    """The probability with which one more router would have been seen at any hop, if it takes as many flows
+    as each of those that were found there; null if nobody answered."""
+    protocol: PortProtocol
+    """The protocol of the packets, which went between the measurement's own hosts and to its port."""
+
+
 class PathDirectionReport(TypedDict):
     """What the path does to packets of a direction."""
 
@@ -734,6 +806,9 @@ class PathDirectionReport(TypedDict):
     not be seen."""
     hop_limit: Optional[HopLimitReport]
     """TTL (IPv4) or hop limit (IPv6) of UDP packets; null if not known."""
+    lasting_queue: Optional[LastingQueueReport]
+    """What it does to packets that have waited for long; null if that was not asked for (`--load`), or could
+    not be seen."""
     mtu: Optional[MtuReport]
     """The largest UDP packet that passes; null if that was not looked for."""
     queue_classes: Optional[QueueClassesReport]
@@ -742,14 +817,12 @@ class PathDirectionReport(TypedDict):
     queue_marking: Optional[QueueMarkingReport]
     """Which packets the queue of the narrow link marks with CE, and from which queueing delay on; null as
     above."""
+    trace: Optional[TraceReport]
+    """The routers on the way; null if that was not asked for, or could not be seen."""
 
 
 PortOutcome = Literal["passes", "no-answer", "up-only", "refused", "other-answer", "in-use", "not-allowed", "not-opened", "not-sure", "not-tried"]
 """What becomes of packets to a port."""
-
-
-PortProtocol = Literal["udp", "tcp"]
-"""A protocol with ports."""
 
 
 class PortReport(TypedDict):
@@ -835,21 +908,6 @@ class TcpPathReport(TypedDict):
     asked for."""
 
 
-class TraceReport(TypedDict):
-    """The routers' own answers to packets whose TTL or hop limit ended there, on the way up."""
-
-    changes: List[MarkChangeReport]
-    """Where the DSCP or the ECN codepoint changes, as far as routers tell."""
-    dscp: str
-    """DSCP of the packets when they left."""
-    ecn: str
-    """Their ECN codepoint."""
-    far_end: FarEndMarkReport
-    """Packets with as many hops as there are to the far end."""
-    hops: List[HopReport]
-    """By the number of routers, from this host on."""
-
-
 class PathReport(TypedDict):
     """What the path does to packets. What is free is looked at always; ECN over UDP and DSCP on request."""
 
@@ -867,8 +925,6 @@ class PathReport(TypedDict):
     """What TCP's handshake shows; null if the far end does not know."""
     tcp_address: Optional[AddressReport]
     """The same for TCP; null if the far end does not know."""
-    trace: Optional[TraceReport]
-    """The routers on the way up; null if that was not asked for."""
     udp_address: Optional[AddressReport]
     """This host's address and port for UDP, here and at the far end; null if UDP was not opened."""
     up: PathDirectionReport

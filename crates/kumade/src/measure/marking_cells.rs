@@ -1,6 +1,8 @@
 //! What the queue of the narrow link does to marks, for people.
 
-use kumade_measurement::report::{CodepointMarkingReport, QueueMarkingKind, QueueMarkingReport};
+use kumade_measurement::report::{
+    CodepointMarkingReport, LastingQueueKind, LastingQueueReport, QueueMarkingKind, QueueMarkingReport,
+};
 use kumade_units::Span;
 
 /// In a cell of the table.
@@ -11,6 +13,24 @@ pub fn marking_cell(found: &QueueMarkingReport) -> String {
         kind => {
             let marked: Vec<_> = found.codepoints.iter().filter(|found| found.marked > 0).map(codepoint_cell).collect();
             format!("{kind}: {}", marked.join("; "))
+        }
+    }
+}
+
+/// Of a queue that lasts, in a cell of the table.
+pub fn lasting_queue_cell(found: &LastingQueueReport) -> String {
+    let [lasted, median] = [Some(found.duration_seconds), found.median_queueing_delay_seconds]
+        .map(|seconds| seconds.map_or_else(|| "0".to_owned(), |seconds| Span::from_secs_f64(seconds).to_string()));
+    let LastingQueueReport { mark, arrived, marked, .. } = found;
+    match (found.kind, found.first_mark) {
+        (LastingQueueKind::Marked, Some(first)) => {
+            let [after, delay] = [first.after_seconds, first.queueing_delay_seconds].map(Span::from_secs_f64);
+            format!("{mark}: {marked} of {arrived}, the first after {after}, which waited {delay}")
+        }
+        (LastingQueueKind::Marked, None) => format!("{mark}: {marked} of {arrived}, none of those that waited"),
+        (LastingQueueKind::NotMarked, _) => format!("none in {lasted} of {median} in the queue"),
+        (LastingQueueKind::NotSure, _) => {
+            format!("not sure ({marked} of {arrived}; the queue lasted {lasted}, of {median})")
         }
     }
 }
@@ -51,6 +71,7 @@ fn reached(seconds: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kumade_measurement::report::FirstMarkReport;
     use kumade_measurement::report::MarkingThresholdReport;
 
     #[test]
@@ -79,5 +100,26 @@ mod tests {
         );
         found = QueueMarkingReport { kind: QueueMarkingKind::NoneSeen, codepoints: vec![codepoint("ECT(0)", None)] };
         assert_eq!(marking_cell(&found), "none up to 40 ms in the queue");
+    }
+
+    #[test]
+    fn what_a_lasting_queue_does_is_said_with_when_it_begins() {
+        let found = LastingQueueReport {
+            kind: LastingQueueKind::Marked,
+            mark: "ECT(0)".to_owned(),
+            sent: 900,
+            arrived: 899,
+            marked: 12,
+            duration_seconds: 0.95,
+            median_queueing_delay_seconds: Some(0.05),
+            first_mark: Some(FirstMarkReport { after_seconds: 0.101, queueing_delay_seconds: 0.042 }),
+        };
+        assert_eq!(lasting_queue_cell(&found), "ECT(0): 12 of 899, the first after 101 ms, which waited 42 ms");
+        let none =
+            LastingQueueReport { kind: LastingQueueKind::NotMarked, marked: 0, first_mark: None, ..found.clone() };
+        assert_eq!(lasting_queue_cell(&none), "none in 950 ms of 50 ms in the queue");
+        let unsure =
+            LastingQueueReport { kind: LastingQueueKind::NotSure, median_queueing_delay_seconds: None, ..none };
+        assert_eq!(lasting_queue_cell(&unsure), "not sure (0 of 899; the queue lasted 950 ms, of 0)");
     }
 }

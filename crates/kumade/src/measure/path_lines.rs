@@ -1,6 +1,6 @@
 //! What the path does to packets, for people: a row for each figure, with both directions side by side.
 
-use super::marking_cells::{marking_cell, marking_text};
+use super::marking_cells::{lasting_queue_cell, marking_cell, marking_text};
 use super::queue_class_cells::{class_texts, queues_cell};
 use crate::text::TextGrid;
 use kumade_measurement::report::{
@@ -27,6 +27,9 @@ pub fn grid(path: &PathReport) -> TextGrid {
     }
     if [&path.up, &path.down].iter().any(|found| found.queue_marking.is_some()) {
         row("CE by a queue", &|found| found.queue_marking.as_ref().map_or_else(dash, marking_cell));
+    }
+    if [&path.up, &path.down].iter().any(|found| found.lasting_queue.is_some()) {
+        row("CE by a lasting queue", &|found| found.lasting_queue.as_ref().map_or_else(dash, lasting_queue_cell));
     }
     if [&path.up, &path.down].iter().any(|found| found.queue_classes.is_some()) {
         row("queues", &|found| found.queue_classes.as_ref().map_or_else(dash, queues_cell));
@@ -213,7 +216,6 @@ mod tests {
             tcp: None,
             udp_address: None,
             tcp_address: None,
-            trace: None,
             ports: None,
             idle_timeouts: None,
             not_known: Vec::new(),

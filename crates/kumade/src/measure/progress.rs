@@ -82,9 +82,9 @@ impl Progress {
             },
             Event::Capacity { direction, .. } => format!("{direction}: capacity measured"),
             Event::Done { direction, .. } => format!("{direction}: done"),
-            Event::TraceBegins { max_packets, max_duration_seconds } => {
+            Event::TraceBegins { direction, max_packets, max_duration_seconds } => {
                 let time = Span::from_secs_f64(*max_duration_seconds);
-                format!("asking the routers on the way up: up to {max_packets} packets, {time}")
+                format!("asking the routers on the way {direction}: up to {max_packets} packets, {time}")
             }
             Event::QueuesBegin { direction, max_bytes, max_duration_seconds } => {
                 let (bytes, time) = (Bytes(*max_bytes), Span::from_secs_f64(*max_duration_seconds));

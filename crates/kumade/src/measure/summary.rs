@@ -96,10 +96,11 @@ fn path_lines(path: &PathReport, view: &SummaryView) -> Vec<String> {
         lines.extend(conclusion_lines(&format!("ECN: {}.", readiness.sentence), view));
     }
     lines.extend(queue_class_cells::queue_sentences(path).iter().flat_map(|text| conclusion_lines(text, view)));
-    if let Some(trace) = &path.trace {
-        lines.push(String::new());
-        lines.extend(paint_grid(&trace_lines::grid(trace), view));
-        lines.extend(trace_lines::conclusions(trace).iter().flat_map(|text| conclusion_lines(text, view)));
+    for (direction, found) in Direction::BOTH.into_iter().zip([&path.up, &path.down]) {
+        let Some(trace) = &found.trace else { continue };
+        lines.extend([String::new(), trace_lines::heading(direction, trace)]);
+        lines.extend(paint_grid(&trace_lines::grid(direction, trace), view));
+        lines.extend(trace_lines::conclusions(direction, trace).iter().flat_map(|text| conclusion_lines(text, view)));
     }
     for text in &path.not_known {
         let wrapped = wrap_hanging("not known: ", text, view.width);

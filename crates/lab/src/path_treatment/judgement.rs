@@ -2,8 +2,8 @@
 
 use super::truth::{CarriedFate, DirectionTruth, Fate, PathTruth};
 use kumade_measurement::report::{
-    AddressReport, EcnGrade, EcnRequest, MarkReport, MssReport, MtuReport, NatMapping, PathDirectionReport, PathReport,
-    SynProbeOutcome, TcpPathReport, Treatment,
+    AddressReport, EcnGrade, EcnRequest, MarkReport, MssReport, MtuReport, NatFiltering, NatMapping,
+    PathDirectionReport, PathReport, SynProbeOutcome, TcpPathReport, Treatment,
 };
 use kumade_packet::tcp_option;
 use kumade_units::Direction;
@@ -56,7 +56,7 @@ impl JudgedItem {
     }
 
     /// Of a value that is said or not.
-    fn compare<T: PartialEq>(
+    pub(super) fn compare<T: PartialEq>(
         item: String,
         (untreated, truth): (T, T),
         found: Option<T>,
@@ -93,24 +93,30 @@ pub(super) fn judge_path(report: &PathReport, truth: &PathTruth, line_mss: u16) 
     }
     items.extend(judge_tcp(report.tcp.as_ref(), truth, line_mss));
     items.push(judge_readiness(report, truth));
+    items.push(judge_filtering(report.udp_address, truth));
     for (name, address) in [("UDP", report.udp_address), ("TCP", report.tcp_address)] {
-        items.push(judge_mapping(name, address, truth.is_translated));
+        items.push(judge_mapping(name, address, truth.mapping));
         let found = address.map(|address: AddressReport| address.is_translated);
         let item = format!("address of {name}");
-        items.push(JudgedItem::compare(item, (false, truth.is_translated), found, |translated| {
+        items.push(JudgedItem::compare(item, (false, truth.mapping.is_some()), found, |translated| {
             if *translated { "translated".into() } else { "kept".into() }
         }));
     }
     items
 }
 
-/// The middlebox maps a port alike for all destinations, as RFC 4787 demands (REQ-1), and so does the kernel; the far end has one address.
-fn judge_mapping(name: &str, found: Option<AddressReport>, is_translated: bool) -> JudgedItem {
-    let truth = is_translated.then_some(NatMapping::NotAddressAndPortDependent);
-    let found = found.map(|address| address.mapping).filter(|mapping| mapping.is_some() || !is_translated);
+fn judge_mapping(name: &str, found: Option<AddressReport>, truth: Option<NatMapping>) -> JudgedItem {
+    let found = found.map(|address| address.mapping).filter(|mapping| mapping.is_some() || truth.is_none());
     JudgedItem::compare(format!("mapping of {name}"), (None, truth), found, |mapping| {
         mapping.map_or_else(|| "none".to_owned(), |mapping| mapping.to_string())
     })
+}
+
+/// Of UDP, with NAT or without.
+fn judge_filtering(found: Option<AddressReport>, truth: &PathTruth) -> JudgedItem {
+    let untreated = if truth.mapping.is_some() { NatFiltering::EndpointIndependent } else { truth.filtering };
+    let found = found.and_then(|address| address.filtering);
+    JudgedItem::compare("filtering of UDP".into(), (untreated, truth.filtering), found, NatFiltering::to_string)
 }
 
 fn judge_direction(direction: Direction, found: &PathDirectionReport, truth: &DirectionTruth) -> Vec<JudgedItem> {

@@ -2,7 +2,7 @@
 
 use super::judgement::{JudgedItem, Verdict};
 use kumade_link::queue::{Discipline, DisciplineSettings, QueueConfig, QueueLimit, TailDropConfig};
-use kumade_measurement::report::{QueueMarkingKind, QueueMarkingReport};
+use kumade_measurement::report::{LastingQueueKind, LastingQueueReport, QueueMarkingKind, QueueMarkingReport};
 use kumade_units::{Direction, Rate, Span};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -25,6 +25,8 @@ pub(super) struct QueueTruth {
     kind: QueueMarkingKind,
     /// The waiting time from which on ECT(1) is marked.
     threshold: Option<Span>,
+    /// Whether ECT(0) is marked once it has waited for long.
+    marks_lasting: bool,
 }
 
 impl QueueCase {
@@ -46,14 +48,24 @@ impl QueueCase {
 
     /// What is true of it.
     pub(super) fn truth(&self, direction: Direction, rate: Rate) -> QueueTruth {
-        let (kind, threshold) = match self.discipline(direction, rate).unwrap_or_else(|| TailDropConfig.into()) {
+        let discipline = self.discipline(direction, rate).unwrap_or_else(|| TailDropConfig.into());
+        let marks_lasting = match &discipline {
+            Discipline::CeThreshold(config) => !config.is_l4s,
+            Discipline::CoDel(config) => config.ecn,
+            Discipline::FqCoDel(config) => config.codel.ecn,
+            Discipline::Pie(config) => config.ecn,
+            Discipline::Red(config) => config.ecn,
+            Discipline::DualPi2(_) => true,
+            _ => false,
+        };
+        let (kind, threshold) = match discipline {
             Discipline::CeThreshold(config) if config.is_l4s => (QueueMarkingKind::L4s, Some(config.threshold)),
             Discipline::CeThreshold(config) => (QueueMarkingKind::Shallow, Some(config.threshold)),
             Discipline::DualPi2(config) => (QueueMarkingKind::L4s, Some(config.step_threshold - config.ramp / 2)),
             // Classic queues mark after some hundred milliseconds.
             _ => (QueueMarkingKind::NoneSeen, None),
         };
-        QueueTruth { kind, threshold }
+        QueueTruth { kind, threshold, marks_lasting }
     }
 }
 
@@ -84,6 +96,19 @@ pub(super) fn judge_queue(direction: Direction, found: Option<&QueueMarkingRepor
     let is_treated = truth.kind != QueueMarkingKind::NoneSeen;
     let truth = text(truth.kind, truth.threshold.map(|threshold| threshold.to_string()));
     JudgedItem::new(format!("CE by the queue {direction}"), is_treated, truth, described, verdict)
+}
+
+/// Of what a report says of a queue that lasts.
+pub(super) fn judge_lasting_queue(
+    direction: Direction,
+    found: Option<&LastingQueueReport>,
+    truth: QueueTruth,
+) -> JudgedItem {
+    let said = found.filter(|found| found.kind != LastingQueueKind::NotSure);
+    let said = said.map(|found| found.kind == LastingQueueKind::Marked);
+    JudgedItem::compare(format!("CE by a lasting queue {direction}"), (false, truth.marks_lasting), said, |is_marked| {
+        if *is_marked { "marked".into() } else { "not marked".into() }
+    })
 }
 
 fn discipline<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DisciplineSettings>, D::Error> {
@@ -130,5 +155,19 @@ mod tests {
         assert_eq!(verdict(down, &found(L4s, Some([0.8, 1.2]))), Verdict::Wrong);
         assert_eq!(judge_queue(Direction::Down, None, down).verdict, Verdict::NotSure);
         assert!(toml::from_str::<QueueCase>("up = \"dualpi\"").is_err());
+    }
+
+    #[test]
+    fn a_lasting_queue_is_marked_by_disciplines_that_mark_ect0() {
+        let marks = |text: &str| {
+            let case: QueueCase = toml::from_str(&format!("up = \"{text}\"")).unwrap();
+            case.truth(Direction::Up, Rate::from_mbit(50)).marks_lasting
+        };
+        for text in ["codel:ecn=on", "fq-codel", "pie:ecn=on", "red:ecn=on", "dualpi2", "ce-threshold:threshold=2ms"] {
+            assert!(marks(text), "{text}");
+        }
+        for text in ["codel", "pie", "red", "tail-drop", "ce-threshold:threshold=1ms:l4s=on"] {
+            assert!(!marks(text), "{text}");
+        }
     }
 }

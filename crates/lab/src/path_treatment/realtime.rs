@@ -1,7 +1,7 @@
 //! A path with its middlebox, measured as `kumade measure --path` does against `kumade serve`.
 
 use super::judgement::judge_path;
-use super::queue_case::judge_queue;
+use super::queue_case::{judge_lasting_queue, judge_queue};
 use super::row::TreatmentRow;
 use super::scenario::{IpVersion, LinkSettings, PathTreatmentExperiment, TreatmentCase, TreatmentPoint};
 use super::truth::{LINE_MSS, PathTruth};
@@ -15,10 +15,13 @@ use kumade_net::clock;
 use kumade_netns_testbed::{ExperimentNetwork, Host, HtbNetwork, Network, NetworkError, NetworkSpec, eventually};
 use kumade_units::{Direction, Span};
 use std::fs;
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
 const NEAR_HOST: &str = "a";
 const FAR_HOST: &str = "b";
+/// What these transfers come to is not judged.
+const LOAD_TIME: Span = Span::from_secs(1);
+const FAR_SECOND_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
 /// The shortest of the methods: of interest is what goes along with any.
 const METHOD: &str = "linear-scan";
 
@@ -58,6 +61,8 @@ pub(super) fn measure(
         capacity: false,
         idle_delay: false,
         path: true,
+        // Only with one is a queue kept for long.
+        load: case.queues.is_special().then_some(LOAD_TIME),
         seed: point.run.into(),
         ..MeasurementPlan::default()
     };
@@ -75,6 +80,9 @@ pub(super) fn measure(
         for (direction, found) in [(Direction::Up, &path.up), (Direction::Down, &path.down)] {
             let truth = case.queues.truth(direction, experiment.link.rate);
             items.push(judge_queue(direction, found.queue_marking.as_ref(), truth));
+            if case.queues.is_special() {
+                items.push(judge_lasting_queue(direction, found.lasting_queue.as_ref(), truth));
+            }
         }
         items
     });
@@ -93,7 +101,10 @@ fn build_network(
             let LinkSettings { rate, queue, .. } = experiment.link;
             let [up_queue, down_queue] =
                 Direction::BOTH.map(|direction| point.case.queues.config(direction, rate, queue));
-            Ok(Box::new(Network::build(NetworkSpec { up_queue, down_queue, ..NetworkSpec::host_pair(link) })?))
+            let mut spec = NetworkSpec { up_queue, down_queue, ..NetworkSpec::host_pair(link) };
+            // By which kinds of address translation are told apart.
+            spec.right[0].second_v4 = Some(FAR_SECOND_ADDRESS);
+            Ok(Box::new(Network::build(spec)?))
         }
     }
 }

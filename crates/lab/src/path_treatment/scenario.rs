@@ -3,7 +3,7 @@ use super::treatment_settings::TreatmentSettings;
 use crate::accuracy::BottleneckKind;
 use crate::values::{rate, ratio, size, span};
 use kumade_link::{LinkConfig, Loss};
-use kumade_middlebox::{MiddleboxConfig, NatConfig};
+use kumade_middlebox::{EndpointDependence, MiddleboxConfig, NatConfig};
 use kumade_units::{Rate, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,15 +54,43 @@ pub struct TreatmentCase {
     /// The part of all packets that the link loses, in either direction.
     #[serde(default, deserialize_with = "ratio")]
     pub loss: f64,
-    /// Whether the address of the host that measures is translated (NAT44).
-    #[serde(default)]
-    pub nat: bool,
+    /// How the address of the host that measures is translated (NAT44), if it is.
+    pub nat: Option<NatSettings>,
     /// The queues of the link.
     #[serde(default)]
     pub queues: QueueCase,
     /// What the middlebox does, in this order.
     #[serde(default)]
     pub treatments: Vec<TreatmentSettings>,
+}
+
+/// Kinds of address translation (RFC 4787).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NatSettings {
+    /// What of a destination decides on the external port (4.1).
+    pub mapping: EndpointDependenceSettings,
+    /// What of a source decides whether it is let in (5).
+    pub filtering: EndpointDependenceSettings,
+}
+
+/// What of a remote endpoint counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EndpointDependenceSettings {
+    EndpointIndependent,
+    AddressDependent,
+    AddressAndPortDependent,
+}
+
+impl From<EndpointDependenceSettings> for EndpointDependence {
+    fn from(settings: EndpointDependenceSettings) -> Self {
+        match settings {
+            EndpointDependenceSettings::EndpointIndependent => EndpointDependence::EndpointIndependent,
+            EndpointDependenceSettings::AddressDependent => EndpointDependence::AddressDependent,
+            EndpointDependenceSettings::AddressAndPortDependent => EndpointDependence::AddressAndPortDependent,
+        }
+    }
 }
 
 /// The two versions of IP.
@@ -103,7 +131,11 @@ impl TreatmentCase {
     /// What of a treatment contradicts itself or is out of range.
     pub fn middlebox(&self) -> Result<MiddleboxConfig, String> {
         let treatments = self.treatments.iter().map(TreatmentSettings::treatment).collect::<Result<_, _>>()?;
-        let nat = self.nat.then(|| NatConfig::new(EXTERNAL_ADDRESS));
+        let nat = self.nat.map(|NatSettings { mapping, filtering }| NatConfig {
+            mapping: mapping.into(),
+            filtering: filtering.into(),
+            ..NatConfig::new(EXTERNAL_ADDRESS)
+        });
         Ok(MiddleboxConfig { treatments, nat, ..MiddleboxConfig::default() })
     }
 

@@ -1,7 +1,8 @@
 //! What is true of a path: what its middlebox does to sample packets, which are shown to it without a network.
 
 use super::treatment_settings::middlebox_direction;
-use kumade_middlebox::{Chance, Middlebox, MiddleboxConfig, PacketAction};
+use kumade_measurement::report::{NatFiltering, NatMapping};
+use kumade_middlebox::{Chance, EndpointDependence, Middlebox, MiddleboxConfig, PacketAction};
 use kumade_packet::{DsField, Dscp, Ecn, Headers, TcpRewrite, checksum, has_ecn_flags, has_tcp_option, tcp_option};
 use kumade_units::{ConfigError, Direction, Time};
 use std::collections::BTreeMap;
@@ -20,8 +21,10 @@ pub(super) const LINE_MSS: [u16; 2] = [LINE_MTU - 40, LINE_MTU - 60];
 pub(super) struct PathTruth {
     pub(super) up: DirectionTruth,
     pub(super) down: DirectionTruth,
-    /// Whether the addresses of the host that measures are translated.
-    pub(super) is_translated: bool,
+    /// How the addresses of the host that measures are translated: mapping; none if they are not.
+    pub(super) mapping: Option<NatMapping>,
+    /// Which packets from outside are let in that nobody has asked for.
+    pub(super) filtering: NatFiltering,
 }
 
 /// What happens to packets in a direction.
@@ -94,7 +97,12 @@ impl PathTruth {
         Ok(PathTruth {
             up: shown.direction_truth(Direction::Up),
             down: shown.direction_truth(Direction::Down),
-            is_translated: config.nat.is_some() && !is_ipv6,
+            mapping: config.nat.filter(|_| !is_ipv6).map(|nat| mapping_kind(nat.mapping)),
+            filtering: match config.nat {
+                // The far end has one address of IPv6.
+                _ if is_ipv6 => NatFiltering::NotAddressAndPortDependent,
+                nat => nat.map_or(NatFiltering::EndpointIndependent, |nat| filtering_kind(nat.filtering)),
+            },
         })
     }
 
@@ -104,6 +112,22 @@ impl PathTruth {
             Direction::Up => &self.up,
             Direction::Down => &self.down,
         }
+    }
+}
+
+fn mapping_kind(kind: EndpointDependence) -> NatMapping {
+    match kind {
+        EndpointDependence::EndpointIndependent => NatMapping::EndpointIndependent,
+        EndpointDependence::AddressDependent => NatMapping::AddressDependent,
+        EndpointDependence::AddressAndPortDependent => NatMapping::AddressAndPortDependent,
+    }
+}
+
+fn filtering_kind(kind: EndpointDependence) -> NatFiltering {
+    match kind {
+        EndpointDependence::EndpointIndependent => NatFiltering::EndpointIndependent,
+        EndpointDependence::AddressDependent => NatFiltering::AddressDependent,
+        EndpointDependence::AddressAndPortDependent => NatFiltering::AddressAndPortDependent,
     }
 }
 

@@ -47,7 +47,7 @@ impl Measurement {
     /// Reports what became of the marked packets that [`next`](Self::next) requested.
     pub fn marks_delivered(&mut self, record: &MarkedRecord) {
         if std::mem::take(&mut self.hop_tracing.awaits_arrivals) {
-            if let Some(probe) = &mut self.hop_tracing.probe {
+            if let Some(probe) = self.hop_tracing.probe() {
                 probe.record_arrivals(record);
             }
             return;
@@ -110,14 +110,14 @@ impl Measurement {
     pub(super) fn report_path(&self) -> Option<PathReport> {
         let marks = self.marking.probes.as_ref().map(|[up, down]| [up, down]);
         let no_marks = self.marking.failure.clone();
-        let (trace, no_trace) = (self.hop_tracing.probe.as_ref(), self.hop_tracing.failure.clone());
+        let traces = self.hop_tracing.probes.each_ref().map(Option::as_ref);
         let sizes = self.transport.sizes();
         let (ports, idle_timeouts) = (self.port_probing.report(), self.idle_flows.report());
         let observed = PathObservation {
             marks,
             no_marks,
-            trace,
-            no_trace,
+            traces,
+            no_trace: &self.hop_tracing.failures,
             ports,
             idle_timeouts,
             sizes,

@@ -45,6 +45,8 @@ pub(super) enum Phase {
 pub(super) enum QueuePart {
     /// Which packets are marked with CE.
     Marking,
+    /// Which are marked that have waited for long.
+    Lasting,
     /// Which codepoints have queues of their own.
     Classes,
 }

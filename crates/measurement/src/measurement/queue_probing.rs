@@ -1,7 +1,7 @@
 //! How far the look at the queue of the narrow link is.
 
 use super::phase::{Phase, QueuePart};
-use crate::path::{MarkingProbe, QueueClassProbe, QueueFillingProbe};
+use crate::path::{LastingQueueProbe, MarkingProbe, QueueClassProbe, QueueFillingProbe};
 use kumade_units::{Direction, Span, Time};
 
 /// How far it is.
@@ -9,6 +9,7 @@ use kumade_units::{Direction, Span, Time};
 pub(super) struct Queues {
     /// Of the directions that were looked at.
     pub(super) marking: [Option<MarkingProbe>; 2],
+    pub(super) lasting: [Option<LastingQueueProbe>; 2],
     pub(super) classes: [Option<QueueClassProbe>; 2],
     /// Why others were not, or not to the end.
     pub(super) failures: Vec<String>,
@@ -24,6 +25,7 @@ impl QueuePart {
     pub(super) fn max_time(self) -> Span {
         match self {
             QueuePart::Marking => Span::from_secs(2),
+            QueuePart::Lasting => Span::from_secs(4),
             QueuePart::Classes => Span::from_secs(10),
         }
     }
@@ -31,6 +33,7 @@ impl QueuePart {
     fn description(self) -> &'static str {
         match self {
             QueuePart::Marking => "which packets a queue marks",
+            QueuePart::Lasting => "which packets a queue marks that lasts",
             QueuePart::Classes => "queues by DSCP",
         }
     }
@@ -38,7 +41,8 @@ impl QueuePart {
     /// What follows.
     pub(super) fn next_phase(self, direction: Direction) -> Phase {
         match (self, direction) {
-            (QueuePart::Marking, _) => Phase::Queue(QueuePart::Classes, direction),
+            (QueuePart::Marking, _) => Phase::Queue(QueuePart::Lasting, direction),
+            (QueuePart::Lasting, _) => Phase::Queue(QueuePart::Classes, direction),
             (QueuePart::Classes, Direction::Up) => Phase::Direction(Direction::Down),
             (QueuePart::Classes, Direction::Down) => Phase::Load(Direction::Up),
         }
@@ -57,6 +61,7 @@ impl Queues {
         }
         match part {
             QueuePart::Marking => of_probe(&mut self.marking[direction as usize]),
+            QueuePart::Lasting => of_probe(&mut self.lasting[direction as usize]),
             QueuePart::Classes => of_probe(&mut self.classes[direction as usize]),
         }
     }

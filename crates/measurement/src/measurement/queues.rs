@@ -3,7 +3,7 @@
 use super::Measurement;
 use super::phase::{Phase, QueuePart};
 use crate::event::Event;
-use crate::path::{MarkingProbe, PathObservation, QueueClassProbe, QueueFillingProbe};
+use crate::path::{LastingQueueProbe, MarkingProbe, PathObservation, QueueClassProbe, QueueFillingProbe};
 use crate::report::{DirectionReport, Treatment};
 use crate::step::{DsFieldRequest, Step};
 use kumade_packet::Ecn;
@@ -42,6 +42,7 @@ impl Measurement {
     ) -> (Phase, Option<Step>) {
         let is_wanted = match part {
             QueuePart::Marking => self.plan.path,
+            QueuePart::Lasting => self.plan.path && self.plan.load.is_some(),
             QueuePart::Classes => self.plan.queues,
         };
         if !is_wanted || !self.plan.directions.contains(direction) {
@@ -85,39 +86,55 @@ impl Measurement {
         let rate = report.as_ref().and_then(serving_rate);
         let rate = rate.ok_or("the rate of the narrow link is not known")?;
         let (max_packet, seed, place) = (self.transport.max_packet(), self.plan.seed, direction as usize);
-        match part {
-            QueuePart::Marking => self.queues.marking[place] = Some(self.marking_probe(direction, rate)?),
+        let max_bytes = match part {
+            QueuePart::Marking => {
+                self.queues.marking[place] = Some(self.marking_probe(direction, rate)?);
+                return Ok(());
+            }
+            QueuePart::Lasting => {
+                self.check_kept_marks(direction, &[Ecn::Ect0])?;
+                // Trains that filled the queue have shown it; what may be much more would flood the path.
+                let served = self.queues.marking[place].as_ref().and_then(MarkingProbe::served_rate);
+                let rate = served.or_else(|| report.as_ref().and_then(remaining_rate));
+                let rate = rate.ok_or("the rate of the narrow link is not known")?;
+                let probe = LastingQueueProbe::new(rate, max_packet);
+                self.queues.lasting[place].insert(probe).max_bytes()
+            }
             QueuePart::Classes => {
                 let probe = QueueClassProbe::new(rate, max_packet, seed);
-                let max_duration_seconds = part.max_time().as_secs_f64();
-                self.events.push_back(Event::QueuesBegin {
-                    direction,
-                    max_bytes: probe.max_bytes(),
-                    max_duration_seconds,
-                });
-                self.queues.classes[place] = Some(probe);
+                self.queues.classes[place].insert(probe).max_bytes()
             }
-        }
+        };
+        let max_duration_seconds = part.max_time().as_secs_f64();
+        self.events.push_back(Event::QueuesBegin { direction, max_bytes, max_duration_seconds });
         Ok(())
     }
 
     fn marking_probe(&self, direction: Direction, rate: Rate) -> Result<MarkingProbe, String> {
-        let marks = self.marking.probes.as_ref().map(|probes| probes[direction as usize].ecn_reports());
-        let is_kept = |ecn: Ecn| {
-            let passes = |treatment| matches!(treatment, Treatment::Kept | Treatment::PartlyRemarked);
-            marks.iter().flatten().any(|mark| mark.value == ecn as u8 && passes(mark.treatment))
-        };
-        if !is_kept(Ecn::Ce) || ![Ecn::Ect0, Ecn::Ect1].into_iter().any(is_kept) {
-            return Err("CE, or ECT, does not arrive as it was sent".to_owned());
-        }
-        let least_delay = self.delays.min_delay(direction);
+        self.check_kept_marks(direction, &[Ecn::Ect0, Ecn::Ect1])?;
+        let (least_delay, is_kept) = (self.delays.min_delay(direction), |ecn| self.is_mark_kept(direction, ecn));
         Ok(MarkingProbe::new(rate, self.transport.max_packet(), least_delay, is_kept, self.plan.seed))
+    }
+
+    /// Whether CE and one of these arrive as they were sent, so that it can be seen what a queue does.
+    fn check_kept_marks(&self, direction: Direction, ect: &[Ecn]) -> Result<(), String> {
+        match self.is_mark_kept(direction, Ecn::Ce) && ect.iter().any(|ecn| self.is_mark_kept(direction, *ecn)) {
+            true => Ok(()),
+            false => Err("CE, or ECT, does not arrive as it was sent".to_owned()),
+        }
+    }
+
+    fn is_mark_kept(&self, direction: Direction, ecn: Ecn) -> bool {
+        let marks = self.marking.probes.as_ref().map(|probes| probes[direction as usize].ecn_reports());
+        let passes = |treatment| matches!(treatment, Treatment::Kept | Treatment::PartlyRemarked);
+        marks.iter().flatten().any(|mark| mark.value == ecn as u8 && passes(mark.treatment))
     }
 
     /// For the section on the path.
     pub(super) fn observe_queues<'m>(&'m self, observation: PathObservation<'m>) -> PathObservation<'m> {
         PathObservation {
             queue_marking: self.queues.marking.each_ref().map(Option::as_ref),
+            lasting_queues: self.queues.lasting.each_ref().map(Option::as_ref),
             queue_classes: self.queues.classes.each_ref().map(Option::as_ref),
             no_queues: &self.queues.failures,
             ..observation
@@ -134,4 +151,10 @@ fn serving_rate(report: &DirectionReport) -> Option<Rate> {
     let arrival = || report.fastest_arrival_bits_per_second.map(|rate| Rate::from_f64(rate.as_f64() * ARRIVAL_PART));
     let rate = known.or(report.at_most_bits_per_second).or(report.at_least_bits_per_second).or_else(arrival);
     rate.filter(|rate| *rate > Rate::ZERO)
+}
+
+/// The rate that the narrow link leaves to one flow.
+fn remaining_rate(report: &DirectionReport) -> Option<Rate> {
+    let left = report.available_bits_per_second.or(report.fair_share_bits_per_second).map(|rate| rate.high);
+    left.filter(|rate| *rate > Rate::ZERO)
 }

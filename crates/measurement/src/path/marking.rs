@@ -106,6 +106,16 @@ impl MarkingProbe {
         Some(QueueMarkingReport { kind, codepoints })
     }
 
+    /// The rate at which the link has served these packets while they waited in its queue; none where too few did.
+    pub(crate) fn served_rate(&self) -> Option<Rate> {
+        let trains = || self.tallies.iter().flat_map(|tally| &tally.arrived);
+        let least = trains().flatten().map(|packet| packet.delay).min()?;
+        let mut rates: Vec<Rate> =
+            trains().filter_map(|train| self.plan.served_rate(&waiting_arrivals(train, least))).collect();
+        rates.sort_unstable();
+        rates.get(rates.len() / 2).copied()
+    }
+
     /// Whether packets that should find no queue were marked.
     fn is_lead_marked(&self) -> bool {
         let capable = CODEPOINTS.iter().zip(&self.tallies).filter(|(ecn, _)| **ecn != Ecn::NotEct);
@@ -133,6 +143,14 @@ impl QueueFillingProbe for MarkingProbe {
         tally.sent += record.packets.iter().filter(|packet| packet.sent.is_some()).count() as u32;
         tally.arrived.push(record.packets.iter().filter_map(ArrivedPacket::from_packet).collect());
     }
+}
+
+/// When packets arrived that have waited, by the receiver's clock as far as differences go.
+fn waiting_arrivals(train: &[ArrivedPacket], least: Span) -> Vec<Time> {
+    let waiting = train.iter().filter(|packet| packet.delay - least > MIN_QUEUE);
+    let mut arrivals: Vec<Time> = waiting.map(|packet| packet.sent + packet.delay).collect();
+    arrivals.sort_unstable();
+    arrivals
 }
 
 fn place(ecn: Ecn) -> usize {
@@ -310,6 +328,19 @@ mod tests {
         assert_eq!(from.packets_above, from.marked_above);
         assert_eq!(found.kind, QueueMarkingKind::NotSure, "of ECT(0), nothing is known");
         assert!(found.codepoints[1].max_queueing_delay_seconds.unwrap() > 0.03);
+    }
+
+    #[test]
+    fn the_rate_of_the_link_is_that_at_which_waiting_packets_arrive_whatever_was_known() {
+        for known in [20, 50, 3000] {
+            let mut probe = MarkingProbe::new(Rate::from_mbit(known), 1500, None, |_| true, 1);
+            assert_eq!(probe.served_rate(), None);
+            while let Some((_, train)) = probe.next_train() {
+                probe.record_train(&served(&train, |_, _| false));
+            }
+            let rate = probe.served_rate().unwrap().as_f64();
+            assert!((rate / 50e6 - 1.0).abs() < 0.02, "{known}: {rate}");
+        }
     }
 
     /// Of 6 ms, from which all packets would be marked that others make wait.

@@ -67,6 +67,13 @@ impl OverloadPlan {
         self.segment(self.packets as u32, self.transmission / OVERLOAD)
     }
 
+    /// The rate at which packets arrive at these times, in order; none where they are too few.
+    pub(super) fn served_rate(&self, arrivals: &[Time]) -> Option<Rate> {
+        let (first, last) = (arrivals.first()?, arrivals.last()?);
+        let is_enough = arrivals.len() as i64 >= MIN_PACKETS / 2 && last > first;
+        is_enough.then(|| Rate::from_bytes_over(self.bytes(arrivals.len() as u32 - 1), *last - *first))
+    }
+
     /// What so many packets have, in bytes.
     pub(super) fn bytes(&self, packets: u32) -> u64 {
         u64::from(packets) * u64::from(self.packet_bytes)

@@ -26,6 +26,8 @@ const REFERENCE_TRIES: usize = 4;
 const TCP_TIMEOUT: Span = Span::from_millis(1300);
 /// A packet of UDP is taken to be lost after this and a round trip.
 const UDP_TIMEOUT: Span = Span::from_millis(300);
+/// From the beginning of one try to that of the next: a firewall that limits SYNs is to see no burst.
+const TRY_INTERVAL: Span = Span::from_millis(2);
 /// IP bytes of a packet that is tried, of its answer, and of a connection that is opened and closed, all at most.
 const TRY_BYTES: u64 = 800;
 
@@ -41,7 +43,9 @@ pub struct PortRound {
     pub tries: Vec<(PortProtocol, Option<u16>)>,
     /// The number that packets of this round show.
     pub number: u32,
-    /// How long to wait for UDP, and for TCP.
+    /// From the beginning of each try to that of the next.
+    pub interval: Span,
+    /// How long to wait for UDP, and for TCP, from the last try on.
     pub timeouts: [Span; 2],
 }
 
@@ -153,7 +157,8 @@ impl PortsProbe {
         let batches = targets.div_ceil(MAX_OPEN) as u32;
         let tries = MAX_TRIES * (targets as u32 + batches * 2 * REFERENCE_TRIES as u32);
         let round = TCP_TIMEOUT + self.round_trip * 3;
-        (tries, u64::from(tries) * TRY_BYTES, round * i64::from(batches * MAX_TRIES))
+        let time = round * i64::from(batches * MAX_TRIES) + TRY_INTERVAL * i64::from(tries);
+        (tries, u64::from(tries) * TRY_BYTES, time)
     }
 
     /// What is to be tried next; none where all is known that can be.
@@ -179,7 +184,7 @@ impl PortsProbe {
         tries.shuffle(&mut self.random);
         self.rounds += 1;
         let timeouts = [UDP_TIMEOUT, TCP_TIMEOUT].map(|timeout| timeout + self.round_trip);
-        let round = PortRound { open, tries, number: self.rounds, timeouts };
+        let round = PortRound { open, tries, number: self.rounds, interval: TRY_INTERVAL, timeouts };
         self.pending = Some(round.clone());
         Some(round)
     }
@@ -319,11 +324,12 @@ mod tests {
     fn look(ports: &[u16], loss: f64, seed: u64, fate: impl Fn(PortTarget) -> Fate) -> (PortsReport, u32) {
         let mut probe = PortsProbe::new(ports, ROUND_TRIP, seed);
         let mut random = Pcg64Mcg::seed_from_u64(seed ^ 0x5eed);
-        let max_tries = probe.max_cost().0 as usize;
-        let (mut rounds, mut tries) = (0, 0);
+        let (max_tries, _, max_time) = probe.max_cost();
+        let (mut rounds, mut tries, mut time) = (0, 0, Span::ZERO);
         while let Some(round) = probe.next_round() {
             rounds += 1;
-            tries += round.tries.len();
+            tries += round.tries.len() as u32;
+            time += round.interval * round.tries.len() as i64 + round.timeouts[0].max(round.timeouts[1]);
             let results = round.tries.iter().map(|(protocol, port)| {
                 let [up, down] = [(); 2].map(|()| random.random_bool(loss));
                 let fate = port.map_or(Fate::Passes, |port| fate((*protocol, port)));
@@ -339,6 +345,7 @@ mod tests {
             probe.record_round(&record);
         }
         assert!(tries <= max_tries, "{tries} tries, {max_tries} announced");
+        assert!(time <= max_time, "{time}, {max_time} announced");
         (probe.report(None), rounds)
     }
 

@@ -2,6 +2,7 @@
 
 use super::facts::{PathFacts, UdpFacts};
 use super::hop_limit::hop_limit_report;
+use super::lasting_queue::LastingQueueProbe;
 use super::marking::MarkingProbe;
 use super::marks::MarkProbe;
 use super::queue_classes::QueueClassProbe;
@@ -18,12 +19,14 @@ pub(crate) struct PathObservation<'m> {
     pub(crate) marks: Option<[&'m MarkProbe; 2]>,
     /// Why there were none though they were asked for, or not all of them.
     pub(crate) no_marks: Option<String>,
-    /// What the routers have answered.
-    pub(crate) trace: Option<&'m TraceProbe>,
+    /// What the routers have answered, up and down.
+    pub(crate) traces: [Option<&'m TraceProbe>; 2],
     /// Why they were not asked though they were to be.
-    pub(crate) no_trace: Option<String>,
+    pub(crate) no_trace: &'m [String],
     /// The queue of the narrow link, up and down, where it was looked at.
     pub(crate) queue_marking: [Option<&'m MarkingProbe>; 2],
+    /// What it does to packets that wait for long, likewise.
+    pub(crate) lasting_queues: [Option<&'m LastingQueueProbe>; 2],
     /// Its queues by codepoint, likewise.
     pub(crate) queue_classes: [Option<&'m QueueClassProbe>; 2],
     /// Why it was not though it was to be.
@@ -46,8 +49,8 @@ pub(crate) fn report_path(facts: &PathFacts, observed: &PathObservation<'_>) -> 
     }
     not_known.extend(observed.no_marks.clone());
     not_known.extend(observed.no_queues.iter().cloned());
-    not_known.extend(observed.no_trace.clone());
-    not_known.extend(observed.trace.and_then(TraceProbe::missing_quotes));
+    not_known.extend(observed.no_trace.iter().cloned());
+    not_known.extend(observed.traces.into_iter().flatten().filter_map(TraceProbe::missing_quotes));
     let tcp = facts.tcp.as_ref().map(|tcp| tcp::report_tcp(tcp, &facts.syn_probes));
     if let Some((_, missing)) = &tcp {
         not_known.extend(missing.iter().cloned());
@@ -73,7 +76,6 @@ pub(crate) fn report_path(facts: &PathFacts, observed: &PathObservation<'_>) -> 
         tcp,
         udp_address: facts.udp.map(|udp| nat::report_address(udp.local, udp.seen, None, udp_mapping)),
         tcp_address: facts.tcp.as_ref().map(|tcp| nat::report_address(tcp.local, tcp.seen, is_kept, tcp_mapping)),
-        trace: observed.trace.and_then(TraceProbe::report),
         ports: observed.ports.clone(),
         idle_timeouts: observed.idle_timeouts.clone(),
         not_known,
@@ -83,9 +85,18 @@ pub(crate) fn report_path(facts: &PathFacts, observed: &PathObservation<'_>) -> 
     (!is_empty).then_some(report)
 }
 
-/// Routers on the way up, as far as hop limits tell.
-pub(crate) fn routers_up(facts: &PathFacts, marks: Option<&MarkProbe>) -> Option<u8> {
-    arrived_hop_limits(Direction::Up, facts.udp.as_ref(), marks).map(|found| found.routers)
+/// Routers on the way, as far as the hop limits of packets of UDP tell, or those of the control connection's SYN, which goes up.
+pub(crate) fn routers_towards(
+    direction: Direction,
+    protocol: PortProtocol,
+    facts: &PathFacts,
+    marks: Option<&MarkProbe>,
+) -> Option<u8> {
+    let found = match protocol {
+        PortProtocol::Udp => arrived_hop_limits(direction, facts.udp.as_ref(), marks),
+        PortProtocol::Tcp => facts.tcp.as_ref().and_then(tcp::syn_hop_limit),
+    };
+    found.map(|found| found.routers)
 }
 
 fn arrived_hop_limits(
@@ -117,7 +128,9 @@ fn report_direction(
         dscp_pattern: dscp.as_deref().and_then(dscp::pattern),
         dscp,
         queue_marking: observed.queue_marking[place].and_then(MarkingProbe::report),
+        lasting_queue: observed.lasting_queues[place].and_then(LastingQueueProbe::report),
         queue_classes: observed.queue_classes[place].and_then(QueueClassProbe::report),
+        trace: observed.traces[place].and_then(TraceProbe::report),
     }
 }
 

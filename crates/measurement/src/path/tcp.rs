@@ -3,7 +3,7 @@
 use super::facts::{SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts};
 use super::hop_limit::hop_limit_report;
 use super::syn::{ecn_request, options_beyond};
-use crate::report::{EcnRequest, MssReport, SynProbeOutcome, SynProbeReport, SynReport, TcpPathReport};
+use crate::report::{EcnRequest, HopLimitReport, MssReport, SynProbeOutcome, SynProbeReport, SynReport, TcpPathReport};
 use kumade_packet::{SavedSyn, tcp_option};
 use std::net::IpAddr;
 
@@ -105,9 +105,18 @@ fn report_syn(arrived: &SavedSyn, sent: Option<&SavedSyn>, near: TcpEndFacts) ->
         },
         options_removed: sent.map(|sent| options_beyond(sent, arrived)),
         options_added: sent.map(|sent| options_beyond(arrived, sent)),
-        hop_limit: hop_limit_report([near.hop_limit, Some(arrived.hop_limit)]),
+        hop_limit: hop_limit_of(arrived, near),
         ds_field: arrived.ds_field,
     }
+}
+
+fn hop_limit_of(arrived: &SavedSyn, near: TcpEndFacts) -> Option<HopLimitReport> {
+    hop_limit_report([near.hop_limit, Some(arrived.hop_limit)])
+}
+
+/// TTL or hop limit of the SYN; none where the far end did not keep it.
+pub(super) fn syn_hop_limit(facts: &TcpFacts) -> Option<HopLimitReport> {
+    hop_limit_of(&SavedSyn::read(&facts.arrived_syn)?, facts.near)
 }
 
 /// This end's segments are as long as the maximum segment size that arrived and the path's MTU allow.

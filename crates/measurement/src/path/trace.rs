@@ -1,19 +1,24 @@
-//! The routers on the way up: which packets are sent so that each of them answers, and what the answers say.
+//! The routers on the way of a direction: which packets are sent so that each of them answers, and what the answers say.
 //!
-//! A few packets go to the far end itself, with one more hop than there are routers: how their mark arrives is what the last router made of it.
-//! Those that end on the way come back as quotes, which show the mark as it was there (RFC 1812, 4.3.2.3).
+//! The measurement's own flow goes first; where routers answer, further flows follow, as many as it takes to see whether load balancers spread
+//! them over several routers. Over UDP, a few packets go to the far end itself, with one more hop than there are routers: how their mark arrives is
+//! what the last router made of it. Those that end on the way come back as quotes, which show the mark as it was there (RFC 1812, 4.3.2.3).
 
 use super::icmp::icmp_name;
-use super::{dscp, ecn};
-use crate::report::{FarEndMarkReport, HopReport, MarkChangeReport, TraceReport};
-use kumade_probe_train::{HopAnswer, HopTrace, HopTraceRecord, Mark, MarkedRecord, MarkedTrain, statistics};
-use kumade_units::Span;
-use std::collections::{BTreeMap, VecDeque};
+use super::trace_changes::{changes, dscp_name, ecn_name};
+use super::trace_members::{confidence, members, needed_flows};
+use crate::report::{FarEndMarkReport, HopReport, TraceReport};
+use kumade_probe_train::{
+    HopAnswer, HopProbe, HopTrace, HopTraceRecord, Mark, MarkedRecord, MarkedTrain, PortProtocol, statistics,
+};
+use kumade_units::{Direction, Span};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
 
-/// Packets for each router: Linux answers a host with six in a row, and then one a second (`net.ipv4.icmp_ratelimit`).
-const ROUNDS: u32 = 3;
-/// A router that has answered none of so many is not asked again.
-const MAX_SILENT_ROUNDS: u32 = 2;
+/// A packet that is not answered is sent again.
+const MAX_TRIES: u32 = 2;
+/// Rounds: of the own flow, of six, eleven, 16, 21 and 27 flows, and of what was not answered.
+const MAX_ROUNDS: u32 = 8;
 /// Packets for the far end before each round: its turns end where no train comes.
 const ARRIVAL_PACKETS: usize = 4;
 /// From each of these to the next.
@@ -38,16 +43,21 @@ pub(crate) enum TraceStep {
     Hops(HopTrace),
 }
 
-/// What is known of a router.
+/// What is known of a hop by one flow.
 #[derive(Debug, Clone, PartialEq, Default)]
-struct HopTally {
+struct FlowTally {
     sent: u32,
     answers: Vec<HopAnswer>,
 }
 
-/// What the routers on the way up have answered.
+/// What is known of a hop, by flow.
+type HopTally = BTreeMap<u8, FlowTally>;
+
+/// What the routers on the way of a direction have answered.
 #[derive(Debug, Clone)]
 pub(crate) struct TraceProbe {
+    direction: Direction,
+    protocol: PortProtocol,
     ds_field: u8,
     /// On the way to the far end.
     routers: u8,
@@ -61,7 +71,7 @@ pub(crate) struct TraceProbe {
     hops: BTreeMap<u8, HopTally>,
     rounds_left: u32,
     /// To be sent in this round.
-    queue: VecDeque<u8>,
+    queue: VecDeque<HopProbe>,
     can_read_quotes: bool,
 }
 
@@ -69,9 +79,17 @@ impl TraceProbe {
     /// All of it takes no longer.
     pub(crate) const MAX_TIME: Span = Span::from_secs(10);
 
-    /// With packets of this octet of DSCP and ECN, to a far end behind so many routers, a round trip away.
-    pub(crate) fn new(ds_field: u8, routers: u8, round_trip: Span) -> Self {
+    /// With packets of this octet of DSCP and ECN, to a receiver behind so many routers, a round trip away.
+    pub(crate) fn new(
+        direction: Direction,
+        protocol: PortProtocol,
+        ds_field: u8,
+        routers: u8,
+        round_trip: Span,
+    ) -> Self {
         TraceProbe {
+            direction,
+            protocol,
             ds_field,
             routers: routers.min(MAX_HOPS),
             timeout: round_trip + ANSWER_SLACK,
@@ -79,7 +97,7 @@ impl TraceProbe {
             arrived: Vec::new(),
             is_far_end_next: true,
             hops: BTreeMap::new(),
-            rounds_left: ROUNDS,
+            rounds_left: MAX_ROUNDS,
             queue: VecDeque::new(),
             can_read_quotes: false,
         }
@@ -87,7 +105,9 @@ impl TraceProbe {
 
     /// More packets are never sent.
     pub(crate) fn max_packets(&self) -> u32 {
-        ARRIVAL_PACKETS as u32 * (ROUNDS + MAX_DIVIDED_ROUNDS) + ROUNDS * u32::from(self.routers + EXTRA_HOPS)
+        let for_routers = MAX_TRIES * u32::from(HopTrace::MAX_FLOWS) * u32::from(self.routers + EXTRA_HOPS);
+        let for_far_end = ARRIVAL_PACKETS as u32 * (MAX_ROUNDS + MAX_DIVIDED_ROUNDS);
+        for_routers + if self.has_arrivals() { for_far_end } else { 0 }
     }
 
     /// What to send next, in this time; none once all has been asked.
@@ -95,19 +115,46 @@ impl TraceProbe {
         if time_left <= Span::ZERO {
             return None;
         }
-        if self.sent_to_far_end.is_some() && self.queue.is_empty() && self.rounds_left > 0 {
+        let is_begun = self.sent_to_far_end.is_some() || !self.has_arrivals();
+        if is_begun && self.queue.is_empty() && self.rounds_left > 0 {
             self.rounds_left -= 1;
-            self.queue = (1..=self.last_hop()).filter(|hop| self.is_open(*hop)).collect();
+            self.queue = self.plan_round();
         }
-        let is_over = self.sent_to_far_end.is_some() && self.queue.is_empty();
-        if self.is_far_end_next && !is_over {
+        if self.is_far_end_next && self.has_arrivals() && !(is_begun && self.queue.is_empty()) {
             let mark = Mark { ds_field: self.ds_field, hop_limit: Some(self.routers + 1) };
             let marks = vec![mark; ARRIVAL_PACKETS];
             return Some(TraceStep::Arrival(MarkedTrain { interval: ARRIVAL_INTERVAL, marks }));
         }
-        let hop_limits: Vec<u8> = self.queue.iter().copied().collect();
-        let (ds_field, timeout, max_duration) = (self.ds_field, self.timeout, time_left.min(MAX_SILENCE));
-        (!hop_limits.is_empty()).then_some(TraceStep::Hops(HopTrace { ds_field, hop_limits, timeout, max_duration }))
+        let probes: Vec<HopProbe> = self.queue.iter().copied().take(HopTrace::MAX_PROBES).collect();
+        let (ds_field, timeout) = (self.ds_field, self.timeout.min(HopTrace::MAX_DURATION));
+        let max_duration = time_left.min(MAX_SILENCE);
+        (!probes.is_empty()).then_some(TraceStep::Hops(HopTrace { ds_field, probes, timeout, max_duration }))
+    }
+
+    /// Whether packets for the far end show with which mark they arrive. (SYNs would open connections.)
+    fn has_arrivals(&self) -> bool {
+        self.protocol == PortProtocol::Udp
+    }
+
+    /// What has not been answered yet, of as many flows as it takes. A hop where nobody answers is asked by others than the own flow only where
+    /// flows are known to be spread.
+    fn plan_round(&self) -> VecDeque<HopProbe> {
+        let found = self.hops.values().map(|tally| routers_of(tally).len() as u32).max().unwrap_or(0);
+        let flows = needed_flows(found);
+        let mut probes = VecDeque::new();
+        for hop_limit in 1..=self.last_hop() {
+            let tally = self.hops.get(&hop_limit);
+            let is_silent = tally.is_none_or(|tally| tally.values().all(|flow| flow.answers.is_empty()));
+            let is_open = |flow: &u8| match tally.and_then(|tally| tally.get(flow)) {
+                None => true,
+                Some(FlowTally { sent, answers }) => {
+                    answers.is_empty() && *sent < MAX_TRIES && !(is_silent && *flow > 0)
+                }
+            };
+            let flows = if is_silent && found < 2 { 1 } else { flows };
+            probes.extend((0..flows).filter(is_open).map(|flow| HopProbe { flow, hop_limit }));
+        }
+        probes
     }
 
     /// Takes in which packets arrived at the far end.
@@ -122,125 +169,107 @@ impl TraceProbe {
 
     /// Takes in what the routers have answered.
     pub(crate) fn record_answers(&mut self, trace: &HopTrace, record: &HopTraceRecord) {
-        let hop = |index: u32| Some((index, trace.hop_limits.get(index as usize).copied()?));
-        let mut sent: BTreeMap<u32, u8> = record.sent.iter().filter_map(|index| hop(*index)).collect();
-        for hop in sent.values() {
-            self.hops.entry(*hop).or_default().sent += 1;
+        let probe = |index: u32| Some((index, *trace.probes.get(index as usize)?));
+        let mut sent: BTreeMap<u32, HopProbe> = record.sent.iter().filter_map(|index| probe(*index)).collect();
+        let last = sent.keys().next_back().copied();
+        for HopProbe { flow, hop_limit } in sent.values() {
+            self.hops.entry(*hop_limit).or_default().entry(*flow).or_default().sent += 1;
         }
         for answer in &record.answers {
             // Each packet is answered once.
-            let Some(hop) = sent.remove(&answer.index) else { continue };
-            self.hops.entry(hop).or_default().answers.push(*answer);
+            let Some(HopProbe { flow, hop_limit }) = sent.remove(&answer.index) else { continue };
+            self.hops.entry(hop_limit).or_default().entry(flow).or_default().answers.push(*answer);
         }
         self.is_far_end_next = true;
         self.can_read_quotes |= record.can_read_quotes;
         // What could not be sent now can't be sent later, either.
-        let done = record.sent.last().map_or(trace.hop_limits.len(), |last| *last as usize + 1);
+        let done = last.map_or(trace.probes.len(), |last| last as usize + 1);
         self.queue.drain(..done.min(self.queue.len()));
     }
 
     fn last_hop(&self) -> u8 {
-        if self.arrived.is_empty() { (self.routers + EXTRA_HOPS).min(MAX_HOPS) } else { self.routers }
-    }
-
-    fn is_open(&self, hop: u8) -> bool {
-        self.hops.get(&hop).is_none_or(|tally| tally.sent < MAX_SILENT_ROUNDS || !tally.answers.is_empty())
+        let is_reached = !self.arrived.is_empty() || !self.has_arrivals();
+        if is_reached { self.routers } else { (self.routers + EXTRA_HOPS).min(MAX_HOPS) }
     }
 
     /// What has been found; none where nothing was sent.
     pub(crate) fn report(&self) -> Option<TraceReport> {
         let arrived_octets: Vec<u8> = self.arrived.iter().copied().flatten().collect();
-        let far_end = FarEndMarkReport {
-            sent: self.sent_to_far_end?,
+        if self.sent_to_far_end.is_none() && self.hops.is_empty() {
+            return None;
+        }
+        let far_end = self.sent_to_far_end.map(|sent| FarEndMarkReport {
+            sent,
             arrived: self.arrived.len() as u32,
             dscp: count_names(&arrived_octets, dscp_name),
             ecn: count_names(&arrived_octets, ecn_name),
-        };
-        let hops = self.hops.iter().map(|(hop, tally)| hop_report(*hop, tally)).collect();
+        });
+        let seen: Vec<(u8, Vec<u8>)> = self.hops.iter().map(|(hop, tally)| (*hop, quoted_octets(tally))).collect();
+        let confidences = self.hops.values().filter_map(hop_confidence);
         Some(TraceReport {
+            protocol: self.protocol,
             dscp: dscp_name(self.ds_field),
             ecn: ecn_name(self.ds_field),
-            hops,
+            hops: self.hops.iter().map(|(hop, tally)| hop_report(*hop, tally)).collect(),
+            members: members(&self.routes()),
+            members_confidence: confidences.reduce(f64::min),
             far_end,
-            changes: self.changes(&arrived_octets),
+            changes: changes(self.ds_field, &seen, &arrived_octets),
         })
+    }
+
+    /// Who has answered each flow, by hop.
+    fn routes(&self) -> BTreeMap<u8, Vec<Option<IpAddr>>> {
+        let last = self.hops.keys().next_back().copied().unwrap_or(0);
+        let flows: BTreeSet<u8> = self.hops.values().flat_map(|tally| tally.keys().copied()).collect();
+        let router = |hop: u8, flow: u8| self.hops.get(&hop)?.get(&flow)?.answers.first()?.from;
+        flows.into_iter().map(|flow| (flow, (1..=last).map(|hop| router(hop, flow)).collect())).collect()
     }
 
     /// Why it is not known at which routers marks change; none where it is.
     pub(crate) fn missing_quotes(&self) -> Option<String> {
-        let has_answers = self.hops.values().any(|tally| !tally.answers.is_empty());
-        let text = "at which router DSCP and ECN change: only a process with CAP_NET_RAW may read what routers quote (run it as root)";
-        (has_answers && !self.can_read_quotes).then(|| text.to_owned())
-    }
-
-    /// Where the mark changes: between two places where it is known.
-    fn changes(&self, arrived_octets: &[u8]) -> Vec<MarkChangeReport> {
-        let found = MarkField::BOTH.into_iter().flat_map(|MarkField { field, part, name }| {
-            let seen = self.hops.iter().filter_map(|(hop, tally)| {
-                let quoted: Vec<u8> = tally.answers.iter().filter_map(|answer| answer.quoted_ds_field).collect();
-                Some((Some(*hop), most_frequent(&quoted, part)?))
-            });
-            let at_far_end = most_frequent(arrived_octets, part).map(|value| (None, value));
-            let places: Vec<_> = [(Some(0), part(self.ds_field))].into_iter().chain(seen).chain(at_far_end).collect();
-            changes_between(&places).into_iter().map(move |[(after, from), (before, to)]| MarkChangeReport {
-                field: field.to_owned(),
-                from: name(from),
-                to: name(to),
-                after_hop: after.unwrap_or(0),
-                before_hop: before,
-            })
-        });
-        found.collect()
+        let has_answers = self.hops.values().flat_map(HopTally::values).any(|flow| !flow.answers.is_empty());
+        let who = match self.direction {
+            Direction::Up => "this process may not read what routers quote: that takes CAP_NET_RAW (run it as root)",
+            Direction::Down => {
+                "the far end may not read what routers quote: that takes CAP_NET_RAW, which `kumade serve` gives up"
+            }
+        };
+        let text = format!("at which router DSCP and ECN change on the way {}: {who}", self.direction);
+        (has_answers && !self.can_read_quotes).then_some(text)
     }
 }
 
-/// A part of the octet.
-struct MarkField {
-    field: &'static str,
-    part: fn(u8) -> u8,
-    /// Of an octet.
-    name: fn(u8) -> String,
+/// Who has answered.
+fn routers_of(tally: &HopTally) -> BTreeSet<IpAddr> {
+    tally.values().flat_map(|flow| &flow.answers).filter_map(|answer| answer.from).collect()
 }
 
-impl MarkField {
-    const BOTH: [MarkField; 2] = [
-        MarkField { field: "DSCP", part: |octet| octet & !0b11, name: dscp_name },
-        MarkField { field: "ECN", part: |octet| octet & 0b11, name: ecn_name },
-    ];
+/// With what probability one more router of equal share would have been seen; none where nobody is known.
+fn hop_confidence(tally: &HopTally) -> Option<f64> {
+    let is_known = |flow: &&FlowTally| flow.answers.iter().any(|answer| answer.from.is_some());
+    let (found, flows) = (routers_of(tally).len() as u32, tally.values().filter(is_known).count() as u32);
+    (found > 0).then(|| confidence(found, flows))
 }
 
-/// A hop, none for the far end, and a value there.
-type Place = (Option<u8>, u8);
-
-/// Where a value changes for good: what is there again further on has not been changed, but was quoted as it was to leave.
-fn changes_between(places: &[Place]) -> Vec<[Place; 2]> {
-    let (mut changes, mut next) = (Vec::new(), 0);
-    while let Some((_, value)) = places.get(next) {
-        let last = places.iter().rposition(|(_, other)| other == value).unwrap_or(next);
-        if let Some(changed) = places.get(last + 1) {
-            changes.push([places[last], *changed]);
-        }
-        next = last + 1;
+/// Of the measurement's own flow, whose packets arrive at the far end; of all where that has no answer.
+fn quoted_octets(tally: &HopTally) -> Vec<u8> {
+    let octets = |flow: &FlowTally| flow.answers.iter().filter_map(|answer| answer.quoted_ds_field).collect::<Vec<_>>();
+    match tally.get(&0).map(octets) {
+        Some(own) if !own.is_empty() => own,
+        _ => tally.values().flat_map(octets).collect(),
     }
-    changes
-}
-
-fn most_frequent(octets: &[u8], part: fn(u8) -> u8) -> Option<u8> {
-    let mut counts: BTreeMap<u8, u32> = BTreeMap::new();
-    for octet in octets {
-        *counts.entry(part(*octet)).or_default() += 1;
-    }
-    counts.into_iter().max_by_key(|(_, count)| *count).map(|(value, _)| value)
 }
 
 fn hop_report(hop: u8, tally: &HopTally) -> HopReport {
-    let HopTally { sent, answers } = tally;
+    let answers: Vec<HopAnswer> = tally.values().flat_map(|flow| flow.answers.iter().copied()).collect();
     let quoted: Vec<u8> = answers.iter().filter_map(|answer| answer.quoted_ds_field).collect();
     let times: Vec<f64> = answers.iter().map(|answer| answer.round_trip.as_secs_f64().max(0.0)).collect();
     HopReport {
         hop,
-        sent: *sent,
+        sent: tally.values().map(|flow| flow.sent).sum(),
         answered: answers.len() as u32,
+        flows_answered: tally.values().filter(|flow| !flow.answers.is_empty()).count() as u32,
         addresses: count(answers.iter().filter_map(|answer| Some(answer.from?.to_string()))),
         round_trip_seconds: statistics::median(&times),
         answers: count(answers.iter().map(icmp_name)),
@@ -259,14 +288,6 @@ fn count(names: impl Iterator<Item = String>) -> BTreeMap<String, u32> {
     counts
 }
 
-fn dscp_name(octet: u8) -> String {
-    dscp::name(octet >> 2)
-}
-
-fn ecn_name(octet: u8) -> String {
-    ecn::name(octet & 0b11)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,9 +296,21 @@ mod tests {
     const EF_ECT0: u8 = 46 << 2 | 0b10;
     const TIME_EXCEEDED: u8 = 11;
 
-    /// Traces a path on which router `n` quotes octet `n - 1` of these, or does not answer; the far end gets the last one, if any.
-    fn trace(quotes: &[Option<u8>], at_far_end: Option<u8>) -> (TraceProbe, u32) {
-        let mut probe = TraceProbe::new(EF_ECT0, quotes.len() as u8, Span::from_millis(10));
+    /// A router's last octet of 10.0.0.0/24, and the octet that it quotes; none does not answer.
+    type Router = Option<(u8, u8)>;
+
+    fn probe(routers: u8, protocol: PortProtocol) -> TraceProbe {
+        TraceProbe::new(Direction::Up, protocol, EF_ECT0, routers, Span::from_millis(10))
+    }
+
+    /// Traces a path of so many routers, on which a flow meets this router at a hop; the far end gets this octet, if any. In a step, no more than five
+    /// packets leave, or all.
+    fn trace(
+        mut probe: TraceProbe,
+        router: impl Fn(u8, u8) -> Router,
+        at_far_end: Option<u8>,
+        at_once: usize,
+    ) -> (TraceProbe, u32) {
         let mut packets = 0;
         while let Some(step) = probe.next_step(Span::from_secs(1)) {
             match step {
@@ -290,19 +323,19 @@ mod tests {
                     probe.record_arrivals(&MarkedRecord { sent: sent.collect(), arrivals });
                 }
                 TraceStep::Hops(trace) => {
-                    // No more than five leave in the time.
-                    let sent: Vec<u32> = (0..trace.hop_limits.len().min(5) as u32).collect();
+                    assert_eq!(trace.check(), Ok(()));
+                    let sent: Vec<u32> = (0..trace.probes.len().min(at_once) as u32).collect();
                     packets += sent.len() as u32;
                     let answer = |index: &u32| {
-                        let hop = trace.hop_limits[*index as usize];
-                        let quoted = (*quotes.get(usize::from(hop) - 1)?)?;
+                        let HopProbe { flow, hop_limit } = trace.probes[*index as usize];
+                        let (from, quoted) = router(hop_limit, flow)?;
                         Some(HopAnswer {
                             index: *index,
-                            from: Some([10, 0, 0, hop].into()),
+                            from: Some([10, 0, 0, from].into()),
                             is_v6: false,
                             icmp_type: TIME_EXCEEDED,
                             icmp_code: 0,
-                            round_trip: Span::from_millis(i64::from(hop)),
+                            round_trip: Span::from_millis(i64::from(hop_limit)),
                             quoted_ds_field: Some(quoted),
                         })
                     };
@@ -315,8 +348,14 @@ mod tests {
         (probe, packets)
     }
 
+    /// Router `n` quotes octet `n - 1` of these to all flows, or does not answer.
+    fn trace_one_way(quotes: &[Option<u8>], at_far_end: Option<u8>) -> (TraceProbe, u32) {
+        let router = |hop: u8, _| Some((hop, (*quotes.get(usize::from(hop) - 1)?)?));
+        trace(probe(quotes.len() as u8, PortProtocol::Udp), router, at_far_end, usize::MAX)
+    }
+
     fn changes(quotes: &[Option<u8>], at_far_end: Option<u8>) -> Vec<(String, String, u8, Option<u8>)> {
-        let found = trace(quotes, at_far_end).0.report().unwrap().changes;
+        let found = trace_one_way(quotes, at_far_end).0.report().unwrap().changes;
         found.into_iter().map(|change| (change.field, change.to, change.after_hop, change.before_hop)).collect()
     }
 
@@ -325,23 +364,57 @@ mod tests {
     }
 
     #[test]
-    fn each_router_is_asked_three_times_and_one_that_does_not_answer_twice() {
-        let (probe, packets) = trace(&[Some(EF_ECT0), None, Some(EF_ECT0), Some(EF_ECT0)], Some(EF_ECT0));
-        assert_eq!(packets, 3 * 4 + 3 * 3 + 2);
+    fn each_router_is_asked_by_six_flows_and_one_that_does_not_answer_twice() {
+        let (probe, packets) = trace_one_way(&[Some(EF_ECT0), None, Some(EF_ECT0), Some(EF_ECT0)], Some(EF_ECT0));
+        assert_eq!(packets, 2 * 4 + 3 * 6 + 2);
         let report = probe.report().unwrap();
-        let counts: Vec<_> = report.hops.iter().map(|hop| (hop.hop, hop.sent, hop.answered)).collect();
-        assert_eq!(counts, [(1, 3, 3), (2, 2, 0), (3, 3, 3), (4, 3, 3)]);
+        let counts: Vec<_> =
+            report.hops.iter().map(|hop| (hop.hop, hop.sent, hop.answered, hop.flows_answered)).collect();
+        assert_eq!(counts, [(1, 6, 6, 6), (2, 2, 0, 0), (3, 6, 6, 6), (4, 6, 6, 6)]);
         let third = &report.hops[2];
-        assert_eq!(third.addresses, [("10.0.0.3".to_owned(), 3)].into());
-        assert_eq!(third.answers, [("time exceeded".to_owned(), 3)].into());
+        assert_eq!(third.addresses, [("10.0.0.3".to_owned(), 6)].into());
+        assert_eq!(third.answers, [("time exceeded".to_owned(), 6)].into());
         assert_eq!(
             (third.round_trip_seconds, third.dscp.get("EF"), third.ecn.get("ECT(0)")),
-            (Some(0.003), Some(&3), Some(&3))
+            (Some(0.003), Some(&6), Some(&6))
         );
         assert_eq!((report.dscp.as_str(), report.ecn.as_str()), ("EF", "ECT(0)"));
-        assert_eq!((report.far_end.sent, report.far_end.arrived), (12, 12));
-        assert!(report.changes.is_empty(), "{report:?}");
+        let far_end = report.far_end.unwrap();
+        assert_eq!((far_end.sent, far_end.arrived), (8, 8));
+        assert!(report.changes.is_empty(), "{:?}", report.changes);
+        let addresses = [Some(1), None, Some(3), Some(4)].map(|hop| hop.map(|hop| format!("10.0.0.{hop}"))).to_vec();
+        assert_eq!(report.members, [crate::report::TraceMemberReport { flows: 6, addresses }]);
+        assert_eq!(report.members_confidence, Some(1.0 - 2.0 / 64.0));
         assert_eq!(probe.missing_quotes(), None);
+    }
+
+    #[test]
+    fn where_flows_are_spread_as_many_are_sent_as_it_takes_to_find_all_members() {
+        // Two at the second hop; a third router there takes no flow, and one at the third hop does not answer.
+        let router = |hop: u8, flow: u8| match hop {
+            2 => Some((20 + flow % 2, EF_ECT0)),
+            3 if flow % 2 == 1 => None,
+            hop => Some((hop, EF_ECT0)),
+        };
+        let (found, packets) = trace(probe(4, PortProtocol::Udp), router, Some(EF_ECT0), usize::MAX);
+        let report = found.report().unwrap();
+        assert_eq!(report.hops[1].addresses, [("10.0.0.20".to_owned(), 6), ("10.0.0.21".to_owned(), 5)].into());
+        let member = |flows, second, third: Option<u8>| crate::report::TraceMemberReport {
+            flows,
+            addresses: [Some(1), Some(second), third, Some(4)]
+                .map(|hop| hop.map(|hop| format!("10.0.0.{hop}")))
+                .to_vec(),
+        };
+        assert_eq!(report.members, [member(6, 20, Some(3)), member(5, 21, None)]);
+        let confidence = report.members_confidence.unwrap();
+        assert!((0.95..0.99).contains(&confidence), "{confidence}");
+        // Eleven flows at each hop, and five once more where the third one does not answer.
+        assert_eq!(packets, 3 * 11 + 11 + 5 + 4 * 4);
+        // More than it takes 27 flows to find are not said to be all.
+        let (found, _) = trace(probe(1, PortProtocol::Tcp), |_, flow| Some((flow, 0)), None, usize::MAX);
+        let report = found.report().unwrap();
+        assert_eq!((report.members.len(), report.members_confidence), (27, Some(0.0)));
+        assert!(report.far_end.is_none(), "no SYN is sent to the far end");
     }
 
     #[test]
@@ -356,13 +429,17 @@ mod tests {
         // A router quotes what it would have sent.
         assert_eq!(changes(&[kept, no_dscp, kept], kept), []);
         assert_eq!(changes(&[], no_dscp), [change("DSCP", "CS0", 0, None)]);
+        // Only the way of the own flow is compared with what arrives.
+        let router = |hop: u8, flow: u8| Some((hop, if flow == 0 { EF_ECT0 } else { 0b10 }));
+        let (found, _) = trace(probe(2, PortProtocol::Udp), router, kept, usize::MAX);
+        assert_eq!(found.report().unwrap().changes, []);
     }
 
     #[test]
     fn answers_beyond_what_was_sent_count_for_nothing() {
-        let mut probe = TraceProbe::new(EF_ECT0, 2, Span::ZERO);
-        let hop_limits = vec![1, 2];
-        let trace = HopTrace { ds_field: EF_ECT0, hop_limits, timeout: Span::ZERO, max_duration: Span::ZERO };
+        let mut probe = probe(2, PortProtocol::Udp);
+        let probes = [1, 2].map(|hop_limit| HopProbe { flow: 0, hop_limit }).to_vec();
+        let trace = HopTrace { ds_field: EF_ECT0, probes, timeout: Span::ZERO, max_duration: Span::ZERO };
         let answer = |index| HopAnswer {
             index,
             from: None,
@@ -380,19 +457,25 @@ mod tests {
         });
         let report = probe.report().unwrap();
         assert_eq!((report.hops.len(), report.hops[0].sent, report.hops[0].answered), (1, 1, 1));
-        assert_eq!((report.far_end.sent, report.far_end.arrived), (2, 1));
+        let far_end = report.far_end.unwrap();
+        assert_eq!((far_end.sent, far_end.arrived), (2, 1));
+        assert_eq!((report.members.len(), report.members_confidence), (0, None));
         assert!(probe.missing_quotes().unwrap().contains("CAP_NET_RAW"));
     }
 
     #[test]
     fn where_nothing_arrives_some_more_are_asked_and_nothing_is_asked_without_time() {
-        let (probe, packets) = trace(&[Some(EF_ECT0), Some(EF_ECT0)], None);
-        assert_eq!((packets, probe.hops.len()), (3 * 4 + 2 * 3 + 2 * 2, 4));
-        assert_eq!(TraceProbe::new(0, 7, Span::ZERO).next_step(Span::ZERO), None);
-        assert_eq!(TraceProbe::new(0, 7, Span::ZERO).report(), None);
+        let (found, packets) = trace_one_way(&[Some(EF_ECT0), Some(EF_ECT0)], None);
+        assert_eq!((packets, found.hops.len()), (2 * 4 + 2 * 6 + 2 * 2, 4));
+        assert_eq!(probe(7, PortProtocol::Udp).next_step(Span::ZERO), None);
+        assert_eq!(probe(7, PortProtocol::Udp).report(), None);
         // Rounds are divided where there is no time for all.
-        assert_eq!(trace(&[Some(EF_ECT0); 7], Some(EF_ECT0)).1, 6 * 4 + 3 * 7);
-        // No more hops than an octet counts.
-        assert!(TraceProbe::new(0, 255, Span::ZERO).next_step(Span::from_secs(1)).is_some());
+        let all = |hop: u8, _| Some((hop, EF_ECT0));
+        assert_eq!(trace(probe(7, PortProtocol::Udp), all, Some(EF_ECT0), 5).1, 9 * 4 + 6 * 7);
+        // No more hops than an octet counts, of as many flows as there may be, of which each answer is another's.
+        let (found, packets) =
+            trace(probe(255, PortProtocol::Tcp), |hop, flow| Some((hop ^ flow << 3, 0)), None, usize::MAX);
+        assert_eq!(packets, 30 * 27);
+        assert!(found.max_packets() >= packets);
     }
 }

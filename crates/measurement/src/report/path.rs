@@ -3,7 +3,8 @@
 use super::idle_timeouts::IdleTimeoutsReport;
 use super::ports::PortsReport;
 use super::queue_classes::QueueClassesReport;
-use super::queue_marking::QueueMarkingReport;
+use super::queue_marking::{LastingQueueReport, QueueMarkingReport};
+use super::trace::TraceReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,8 +26,6 @@ pub struct PathReport {
     pub udp_address: Option<AddressReport>,
     /// The same for TCP; null if the far end does not know.
     pub tcp_address: Option<AddressReport>,
-    /// The routers on the way up; null if that was not asked for.
-    pub trace: Option<TraceReport>,
     /// Which of a list of ports pass; null if that was not asked for.
     pub ports: Option<PortsReport>,
     /// How long flows may be idle; null if that was not asked for.
@@ -50,8 +49,12 @@ pub struct PathDirectionReport {
     pub dscp_pattern: Option<DscpPattern>,
     /// Which packets the queue of the narrow link marks with CE, and from which queueing delay on; null as above.
     pub queue_marking: Option<QueueMarkingReport>,
+    /// What it does to packets that have waited for long; null if that was not asked for (`--load`), or could not be seen.
+    pub lasting_queue: Option<LastingQueueReport>,
     /// Whether that link has queues of its own for some DSCPs, or for ECT(1); null if that was not asked for, or could not be seen.
     pub queue_classes: Option<QueueClassesReport>,
+    /// The routers on the way; null if that was not asked for, or could not be seen.
+    pub trace: Option<TraceReport>,
 }
 
 /// TTL or hop limit.
@@ -291,71 +294,6 @@ pub enum EcnRequest {
     Accurate,
     /// Another combination, which no host sends in a SYN.
     Mangled,
-}
-
-/// The routers' own answers to packets whose TTL or hop limit ended there, on the way up.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct TraceReport {
-    /// DSCP of the packets when they left.
-    pub dscp: String,
-    /// Their ECN codepoint.
-    pub ecn: String,
-    /// By the number of routers, from this host on.
-    pub hops: Vec<HopReport>,
-    /// Packets with as many hops as there are to the far end.
-    pub far_end: FarEndMarkReport,
-    /// Where the DSCP or the ECN codepoint changes, as far as routers tell.
-    pub changes: Vec<MarkChangeReport>,
-}
-
-/// A router, or several that share the work.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct HopReport {
-    /// Its number: 1 is next to this host.
-    pub hop: u8,
-    /// Packets whose TTL or hop limit ended there.
-    pub sent: u32,
-    /// Those that were answered.
-    pub answered: u32,
-    /// Who answered, and how often.
-    pub addresses: BTreeMap<String, u32>,
-    /// Median of the round trips in seconds; null where none was answered.
-    pub round_trip_seconds: Option<f64>,
-    /// What was answered, by ICMP or ICMPv6, and how often.
-    pub answers: BTreeMap<String, u32>,
-    /// DSCPs of packets as they arrived there, which the answers quote; empty where they cannot be read.
-    pub dscp: BTreeMap<String, u32>,
-    /// ECN codepoints, likewise.
-    pub ecn: BTreeMap<String, u32>,
-}
-
-/// Packets with as many hops as there are to the far end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FarEndMarkReport {
-    /// How many were sent.
-    pub sent: u32,
-    /// How many arrived.
-    pub arrived: u32,
-    /// With which DSCPs.
-    pub dscp: BTreeMap<String, u32>,
-    /// With which ECN codepoints.
-    pub ecn: BTreeMap<String, u32>,
-}
-
-/// Where a mark changes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct MarkChangeReport {
-    /// `DSCP` or `ECN`.
-    pub field: String,
-    /// What it was before.
-    pub from: String,
-    /// What it is afterwards.
-    pub to: String,
-    /// The last hop at which it is what it was; zero for this host.
-    pub after_hop: u8,
-    /// The first hop at which it is another one; null for the far end. The router at `after_hop` has changed it when it sent the packet on, or this
-    /// one when it came, or one between them that does not tell.
-    pub before_hop: Option<u8>,
 }
 
 impl Treatment {

@@ -23,7 +23,8 @@ pub enum QueueMarkingKind {
     Shallow,
     /// ECT(0) is marked at delays above 5 ms, and ECT(1) no earlier (RFC 3168).
     Classic,
-    /// None came with CE, up to the delays that the codepoints have. Classic queues mark what waits for long, which these trains do not.
+    /// None came with CE, up to the delays that the codepoints have. Classic AQMs mark what waits for long, which these trains do not: see
+    /// [`LastingQueueReport`].
     NoneSeen,
     /// No queue built up.
     NoQueue,
@@ -61,6 +62,48 @@ pub struct MarkingThresholdReport {
     pub packets_above: u32,
     /// Those of them that were marked.
     pub marked_above: u32,
+}
+
+/// What the queue of the narrow link does to packets that have waited for long.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LastingQueueReport {
+    /// What that is.
+    pub kind: LastingQueueKind,
+    /// The codepoint with which packets were sent.
+    pub mark: String,
+    /// Packets that were sent.
+    pub sent: u32,
+    /// Packets that arrived, with a stamp of their own.
+    pub arrived: u32,
+    /// Those that arrived with CE.
+    pub marked: u32,
+    /// From the first packet that waited for more than 5 ms to the last.
+    pub duration_seconds: f64,
+    /// Median of the queueing delays of packets that waited for more than that; null if none did.
+    pub median_queueing_delay_seconds: Option<f64>,
+    /// The first packet that waited for more than that and arrived with CE; null if none did.
+    pub first_mark: Option<FirstMarkReport>,
+}
+
+/// Whether packets are marked that have waited for long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LastingQueueKind {
+    /// At least two were.
+    Marked,
+    /// None was, and the queue lasted for long enough for CoDel and PIE.
+    NotMarked,
+    /// One was, or the queue did not last, or was too short.
+    NotSure,
+}
+
+/// The first packet that was marked.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FirstMarkReport {
+    /// When it was sent, from the first packet on that waited for more than 5 ms.
+    pub after_seconds: f64,
+    /// How long it waited.
+    pub queueing_delay_seconds: f64,
 }
 
 impl fmt::Display for QueueMarkingKind {

@@ -5,8 +5,6 @@ use std::net::Ipv4Addr;
 
 /// A NAT44: a network address and port translator (NAPT, RFC 3022) for TCP, UDP and ICMP queries over IPv4, which shows
 /// the outside one external address.
-///
-/// Mapping is always endpoint-independent (RFC 4787 REQ-1, RFC 5382 REQ-1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NatConfig {
     /// The address that the outside sees.
@@ -17,8 +15,11 @@ pub struct NatConfig {
     pub first_port: u16,
     /// The last one.
     pub last_port: u16,
-    /// Which packets from the outside a mapping lets in.
-    pub filtering: Filtering,
+    /// Which destinations the same inside endpoint has the same external port for (RFC 4787 §4.1). All of them, unless a translator is to be emulated
+    /// that does not conform (RFC 4787 REQ-1, RFC 5382 REQ-1).
+    pub mapping: EndpointDependence,
+    /// Which packets from the outside a mapping lets in (RFC 4787 §5).
+    pub filtering: EndpointDependence,
     /// Idle times of sessions.
     pub timeouts: NatTimeouts,
     /// Whether timeouts shorter than the RFCs' minima are accepted: to emulate translators that do not conform.
@@ -31,13 +32,15 @@ pub struct NatConfig {
     pub refusal: RefusalKind,
 }
 
-/// Which packets from the outside a mapping lets in (RFC 4787 §5).
+/// What of a remote endpoint the translator distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Filtering {
-    /// From any endpoint: best for applications between peers.
+pub enum EndpointDependence {
+    /// Nothing. As filtering: packets from all endpoints are let in, which is best for applications between peers.
     #[default]
     EndpointIndependent,
-    /// Only from an address and port to which the inside endpoint has sent.
+    /// Its address. As filtering: packets are let in from addresses to which the inside endpoint has sent.
+    AddressDependent,
+    /// Its address and port. As filtering: packets are let in from endpoints to which the inside endpoint has sent.
     AddressAndPortDependent,
 }
 
@@ -80,14 +83,15 @@ const MIN_FRAGMENT_TIMEOUT: Span = Span::from_secs(2);
 
 impl NatConfig {
     /// A translator of all inside addresses with the defaults of the RFCs: ports from 1024 on, endpoint-independent
-    /// filtering, silent refusal.
+    /// mapping and filtering, silent refusal.
     pub fn new(external: Ipv4Addr) -> Self {
         NatConfig {
             external,
             inside: Ipv4Net::default(),
             first_port: 1024,
             last_port: u16::MAX,
-            filtering: Filtering::default(),
+            mapping: EndpointDependence::default(),
+            filtering: EndpointDependence::default(),
             timeouts: NatTimeouts::default(),
             allow_short_timeouts: false,
             limits: NatLimits::default(),

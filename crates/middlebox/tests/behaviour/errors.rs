@@ -1,7 +1,7 @@
 //! ICMP errors, translated together with the packets that they quote (RFC 5508).
 
 use super::traffic::*;
-use kumade_middlebox::{Direction, DropCause, Filtering, PacketAction};
+use kumade_middlebox::{Direction, DropCause, EndpointDependence, PacketAction};
 use kumade_packet::{Headers, QuotedPacket, checksum};
 use kumade_units::Time;
 
@@ -21,7 +21,7 @@ fn packets() -> [Vec<u8>; 3] {
 /// source IP address of the embedded packet after translation."
 #[test]
 fn an_error_from_the_outside_shows_the_inside_the_packet_that_it_sent() {
-    for filtering in [Filtering::EndpointIndependent, Filtering::AddressAndPortDependent] {
+    for filtering in [EndpointDependence::EndpointIndependent, EndpointDependence::AddressAndPortDependent] {
         let mut router = router(super::traffic::filtering(filtering));
         for packet in packets() {
             let sent = out(&mut router, &packet, Time::ZERO).unwrap();
@@ -116,7 +116,7 @@ fn errors_that_are_damaged_or_about_unknown_packets_are_dropped() {
 
 #[test]
 fn with_dependent_filtering_errors_are_about_packets_of_a_session_only() {
-    let mut router = router(filtering(Filtering::AddressAndPortDependent));
+    let mut router = router(filtering(EndpointDependence::AddressAndPortDependent));
     let sent = out(&mut router, &udp(CLIENT, SERVER, b"payload"), Time::ZERO).unwrap();
     let to_other = udp(&flow(&sent).source.to_string(), "192.0.2.9:9", b"x");
     assert_eq!(back(&mut router, &time_exceeded("192.0.2.254", &to_other, 576), Time::ZERO), None);

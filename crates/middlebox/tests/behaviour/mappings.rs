@@ -2,7 +2,8 @@
 
 use super::traffic::*;
 use kumade_middlebox::{
-    Direction, DropCause, Filtering, Middlebox, MiddleboxConfig, NatConfig, NatLimits, PacketAction, RefusalKind,
+    Direction, DropCause, EndpointDependence, Middlebox, MiddleboxConfig, NatConfig, NatLimits, PacketAction,
+    RefusalKind,
 };
 use kumade_packet::offload::PartialChecksum;
 use kumade_packet::{Headers, checksum};
@@ -11,7 +12,7 @@ use kumade_units::{Span, Time};
 /// RFC 4787 REQ-1: "A NAT MUST have an 'Endpoint-Independent Mapping' behavior." RFC 5382 REQ-1: the same for TCP.
 #[test]
 fn an_inside_endpoint_keeps_its_external_port_whatever_it_communicates_with() {
-    for filtering in [Filtering::EndpointIndependent, Filtering::AddressAndPortDependent] {
+    for filtering in [EndpointDependence::EndpointIndependent, EndpointDependence::AddressAndPortDependent] {
         let mut router = router(super::traffic::filtering(filtering));
         for packet in [udp, |from: &str, to: &str, _: &[u8]| tcp(from, to, "S", b"")] {
             let mut source = |to| flow(&out(&mut router, &packet(CLIENT, to, b"x"), Time::ZERO).unwrap()).source;
@@ -20,6 +21,46 @@ fn an_inside_endpoint_keeps_its_external_port_whatever_it_communicates_with() {
             assert_eq!((source("198.51.100.2:53"), source("192.0.2.9:5201")), (first, first));
         }
         assert_eq!(router.counters().mappings, 2);
+    }
+}
+
+const KINDS: [EndpointDependence; 3] = [
+    EndpointDependence::EndpointIndependent,
+    EndpointDependence::AddressDependent,
+    EndpointDependence::AddressAndPortDependent,
+];
+/// The first, another port of its address, and another address.
+const REMOTES: [&str; 3] = ["192.0.2.9:53", "192.0.2.9:54", "198.51.100.2:53"];
+
+/// RFC 4787 §4.1 and §5: what of a remote endpoint counts for the external port, and for who is let in. RFC 5382 §4.1 and §4.3: the same for TCP.
+#[test]
+fn each_kind_of_mapping_and_of_filtering_distinguishes_what_it_is_named_after() {
+    for (mapping, filtering) in KINDS.into_iter().flat_map(|mapping| KINDS.map(|filtering| (mapping, filtering))) {
+        for packet in [udp, |from: &str, to: &str, _: &[u8]| tcp(from, to, "S", b"")] {
+            let mut router = router(NatConfig { mapping, filtering, ..nat() });
+            let external = |router: &mut Middlebox, to: &str| {
+                flow(&out(router, &packet(CLIENT, to, b"x"), Time::ZERO).unwrap()).source
+            };
+            let first = external(&mut router, REMOTES[0]);
+            let is_let_in = REMOTES.map(|from| {
+                let entered = back(&mut router, &packet(from, &first.to_string(), b"x"), Time::ZERO);
+                entered.inspect(|packet| assert_eq!(flow(packet).destination.to_string(), CLIENT)).is_some()
+            });
+            let is_same = REMOTES.map(|to| external(&mut router, to) == first);
+            let expected = |kind| match kind {
+                EndpointDependence::EndpointIndependent => [true, true, true],
+                EndpointDependence::AddressDependent => [true, true, false],
+                EndpointDependence::AddressAndPortDependent => [true, false, false],
+            };
+            assert_eq!((is_same, is_let_in), (expected(mapping), expected(filtering)), "{mapping:?}, {filtering:?}");
+            let mappings = is_same.iter().filter(|is_same| !**is_same).count().min(2) + 1;
+            // Two ports of one address have one of their own each, where ports count.
+            assert_eq!(router.counters().mappings, mappings, "{mapping:?}");
+            // What was let in for a session is not any more once that is over.
+            router.expire(Time::ZERO + Span::from_secs(24 * 3600));
+            assert_eq!((router.counters().mappings, router.counters().sessions), (0, 0));
+            assert!(back(&mut router, &packet(REMOTES[0], &first.to_string(), b"x"), Time::ZERO).is_none());
+        }
     }
 }
 
@@ -37,7 +78,9 @@ fn two_inside_endpoints_never_share_an_external_port() {
 /// Filtering' behavior."
 #[test]
 fn filtering_lets_in_anybody_or_only_those_addressed() {
-    for (filtering, stranger) in [(Filtering::EndpointIndependent, true), (Filtering::AddressAndPortDependent, false)] {
+    for (filtering, stranger) in
+        [(EndpointDependence::EndpointIndependent, true), (EndpointDependence::AddressAndPortDependent, false)]
+    {
         let mut router = router(super::traffic::filtering(filtering));
         let external = external_of(&mut router, CLIENT, Time::ZERO).to_string();
         let mut enters = |from: &str| {
@@ -55,7 +98,7 @@ fn filtering_lets_in_anybody_or_only_those_addressed() {
 #[test]
 fn tcp_is_filtered_alike_and_may_be_opened_from_the_outside() {
     let mut router = router(nat());
-    let mut closed = super::traffic::router(super::traffic::filtering(Filtering::AddressAndPortDependent));
+    let mut closed = super::traffic::router(super::traffic::filtering(EndpointDependence::AddressAndPortDependent));
     let syn = tcp(CLIENT, SERVER, "S", b"");
     let external = flow(&out(&mut router, &syn, Time::ZERO).unwrap()).source.to_string();
     let other = "192.0.2.9:4000";
@@ -86,7 +129,7 @@ fn nothing_enters_without_a_mapping() {
 /// and port'." RFC 5382 REQ-8: the same for TCP.
 #[test]
 fn inside_hosts_reach_each_other_by_their_external_endpoints() {
-    for filtering in [Filtering::EndpointIndependent, Filtering::AddressAndPortDependent] {
+    for filtering in [EndpointDependence::EndpointIndependent, EndpointDependence::AddressAndPortDependent] {
         let mut router = router(super::traffic::filtering(filtering));
         let (a, b) = ("10.0.0.1:1000", "10.0.0.2:2000");
         for packet in [udp, |from: &str, to: &str, _: &[u8]| tcp(from, to, "SA", b"")] {

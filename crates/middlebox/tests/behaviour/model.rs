@@ -1,7 +1,7 @@
 //! The NAT44 against a reference model of plain maps, under random traffic and time.
 
 use super::traffic::*;
-use kumade_middlebox::{Filtering, NatConfig, NatLimits, NatTimeouts, Protocol, SessionInfo};
+use kumade_middlebox::{EndpointDependence, NatConfig, NatLimits, NatTimeouts, Protocol, SessionInfo};
 use kumade_units::{Span, Time};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,7 +105,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..250)
 }
 
-fn config(filtering: Filtering) -> NatConfig {
+fn config(filtering: EndpointDependence) -> NatConfig {
     let timeouts = NatTimeouts {
         udp: UDP,
         tcp_established: ESTABLISHED,
@@ -123,7 +123,7 @@ proptest! {
     #[test]
     fn bindings_are_those_of_the_model(is_dependent: bool, steps in steps()) {
         let filtering =
-            if is_dependent { Filtering::AddressAndPortDependent } else { Filtering::EndpointIndependent };
+            if is_dependent { EndpointDependence::AddressAndPortDependent } else { EndpointDependence::EndpointIndependent };
         let mut router = router(config(filtering));
         let mut model = Model { is_dependent, ..Model::default() };
         let mut now = Time::ZERO;

@@ -1,7 +1,7 @@
 //! Idle times of sessions, and what happens when the tables are full (RFC 4787, RFC 5382, RFC 5508).
 
 use super::traffic::*;
-use kumade_middlebox::{Direction, DropCause, Filtering, Middlebox, NatConfig, NatLimits, TcpState};
+use kumade_middlebox::{Direction, DropCause, EndpointDependence, Middlebox, NatConfig, NatLimits, TcpState};
 use kumade_units::Time;
 
 fn enters(router: &mut Middlebox, packet: &[u8], now: Time) -> bool {
@@ -51,7 +51,7 @@ fn tcp_lasts_for_hours_when_established_and_for_minutes_otherwise() {
         ("opened from the outside", &[(true, "SA"), (false, "A")], established),
     ] {
         // This filtering lets packets in only while there is a session, whatever else keeps the mapping.
-        let mut router = router(filtering(Filtering::AddressAndPortDependent));
+        let mut router = router(filtering(EndpointDependence::AddressAndPortDependent));
         let external = flow(&out(&mut router, &tcp(CLIENT, SERVER, segments[0].1, b""), seconds(0)).unwrap()).source;
         for (outbound, flags) in segments {
             match outbound {
@@ -171,7 +171,9 @@ fn ports_in_use_are_taken_only_from_unanswered_sessions_of_the_protocol() {
 /// many of them from one port needs one session only.
 #[test]
 fn sessions_of_udp_count_by_inside_endpoint_unless_filtering_depends_on_the_remote_one() {
-    for (filtering, sessions) in [(Filtering::EndpointIndependent, 1), (Filtering::AddressAndPortDependent, 50)] {
+    for (filtering, sessions) in
+        [(EndpointDependence::EndpointIndependent, 1), (EndpointDependence::AddressAndPortDependent, 50)]
+    {
         let mut router = router(super::traffic::filtering(filtering));
         for port in 1..=50 {
             out(&mut router, &udp(CLIENT, &format!("198.51.100.2:{port}"), b"x"), seconds(0)).unwrap();

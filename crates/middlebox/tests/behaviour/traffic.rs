@@ -1,7 +1,7 @@
 //! Packets for the tests of this crate, built by etherparse, and a router that takes them.
 
 use etherparse::{IpFragOffset, IpHeaders, IpNumber, Ipv4Header, PacketBuilder, PacketBuilderStep, TcpHeader};
-use kumade_middlebox::{Direction, Filtering, Middlebox, MiddleboxConfig, NatConfig, PacketAction};
+use kumade_middlebox::{Direction, EndpointDependence, Middlebox, MiddleboxConfig, NatConfig, PacketAction};
 use kumade_packet::{FlowKey, Headers, checksum};
 use kumade_units::{Span, Time};
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
@@ -116,7 +116,7 @@ pub fn nat() -> NatConfig {
     NatConfig::new(EXTERNAL.parse().unwrap())
 }
 
-pub fn filtering(filtering: Filtering) -> NatConfig {
+pub fn filtering(filtering: EndpointDependence) -> NatConfig {
     NatConfig { filtering, ..nat() }
 }
 

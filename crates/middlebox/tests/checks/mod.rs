@@ -1,7 +1,7 @@
 //! What must hold of a middlebox whatever packets it is given: for the fuzzer, and for the tests that replay its finds.
 
 use kumade_middlebox::{
-    Chance, Direction, FilterRule, Filtering, Middlebox, MiddleboxConfig, NatConfig, NatLimits, PacketAction,
+    Chance, Direction, EndpointDependence, FilterRule, Middlebox, MiddleboxConfig, NatConfig, NatLimits, PacketAction,
     PacketKind, PacketMatch, PrefixPair, PrefixSide, RefusalKind, ResetScope, TcpOptionMatch, Treatment,
     TreatmentAction, TreatmentMatch,
 };
@@ -49,9 +49,14 @@ pub fn middlebox(data: &[u8]) {
 fn config(settings: u8) -> MiddleboxConfig {
     let bit = |number: u8| settings >> number & 1 != 0;
     let refusal = if bit(0) { RefusalKind::Reject } else { RefusalKind::Drop };
-    let filtering = if bit(1) { Filtering::AddressAndPortDependent } else { Filtering::EndpointIndependent };
-    let nat =
-        NatConfig { refusal, filtering, limits: LIMITS, last_port: 1030, ..NatConfig::new([203, 0, 113, 1].into()) };
+    let dependence = |one, other| match (bit(one), bit(other)) {
+        (false, false) => EndpointDependence::EndpointIndependent,
+        (false, true) => EndpointDependence::AddressDependent,
+        (true, _) => EndpointDependence::AddressAndPortDependent,
+    };
+    let (filtering, mapping) = (dependence(1, 7), dependence(4, 6));
+    let external = [203, 0, 113, 1].into();
+    let nat = NatConfig { refusal, filtering, mapping, limits: LIMITS, last_port: 1030, ..NatConfig::new(external) };
     let net = |text: &str| text.parse().expect("a prefix");
     let pair = |hosts, internal, external| PrefixPair { side: hosts, internal: net(internal), external: net(external) };
     let prefixes = vec![

@@ -1,12 +1,13 @@
 use crate::SocketBinding;
 use crate::option::FastOpenConnect;
-use crate::readiness;
+use crate::{readiness, report_icmp_errors, stamp};
 use kumade_units::Time;
 use nix::libc;
 use nix::sys::socket::setsockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 /// The congestion control that requests ECN whatever `net.ipv4.tcp_ecn` says (RFC 8257).
 const ECN_CONTROLLER: &[u8] = b"dctcp";
@@ -88,6 +89,39 @@ impl PendingConnection {
     pub fn begin_from_port(address: SocketAddr, binding: &SocketBinding, port: u16) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
+        binding.apply_with_port(&socket, address, port)?;
+        Self::connect(socket, address)
+    }
+
+    /// Begins to connect from this port, or any, by packets with this octet of DSCP and ECN (of which TCP sets the latter itself) and this TTL or hop
+    /// limit. Routers at which that ends answer, which [`next_icmp_error`](crate::next_icmp_error) reads; it takes Linux 5.9. A
+    /// connection that opens all the same is reset when it is dropped.
+    ///
+    /// # Errors
+    /// As [`begin_from_port`](Self::begin_from_port).
+    pub fn begin_with_hop_limit(
+        address: SocketAddr,
+        binding: &SocketBinding,
+        port: u16,
+        ds_field: u8,
+        hop_limit: u8,
+    ) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        socket.set_linger(Some(Duration::ZERO))?;
+        match address.ip().to_canonical().is_ipv4() {
+            true => {
+                socket.set_ttl_v4(hop_limit.into())?;
+                socket.set_tos_v4(ds_field.into())?;
+            }
+            false => {
+                socket.set_unicast_hops_v6(hop_limit.into())?;
+                socket.set_tclass_v6(ds_field.into())?;
+            }
+        }
+        report_icmp_errors(&socket, true)?;
+        // Without, the time is that of reading.
+        let _ = stamp::enable_receive(&socket);
         binding.apply_with_port(&socket, address, port)?;
         Self::connect(socket, address)
     }

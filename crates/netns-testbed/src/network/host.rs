@@ -8,6 +8,8 @@ pub struct Host {
     pub name: String,
     /// Its IPv4 address.
     pub v4: Ipv4Addr,
+    /// A second IPv4 address, if it has one.
+    pub second_v4: Option<Ipv4Addr>,
     /// Its IPv6 address.
     pub v6: Option<Ipv6Addr>,
     /// Where its programs run.

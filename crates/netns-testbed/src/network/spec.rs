@@ -14,6 +14,8 @@ pub struct HostSpec {
     pub v4: Ipv4Addr,
     /// Its IPv6 address, if it has one.
     pub v6: Option<Ipv6Addr>,
+    /// A second IPv4 address, if it has one.
+    pub second_v4: Option<Ipv4Addr>,
     /// What this host's ECN-capable packets are sent as, where that is not what its kernel has: ECT(1) makes an L4S sender (RFC 9331) of
     /// a host of Linux, which knows ECT(0) only.
     pub ect: Option<Ecn>,
@@ -88,7 +90,9 @@ impl NetworkSpec {
         let hosts: Vec<_> = self.left.iter().chain(&self.right).collect();
         for (index, host) in hosts.iter().enumerate() {
             let twin = hosts[..index].iter().find(|other| {
-                other.name == host.name || other.v4 == host.v4 || host.v6.is_some() && other.v6 == host.v6
+                let v4 = |spec: &HostSpec| [Some(spec.v4), spec.second_v4];
+                let shares_v4 = v4(other).iter().flatten().any(|address| v4(host).contains(&Some(*address)));
+                other.name == host.name || shares_v4 || host.v6.is_some() && other.v6 == host.v6
             });
             if let Some(twin) = twin {
                 return refuse(format!("the hosts {} and {} share a name or an address", twin.name, host.name));
@@ -116,6 +120,7 @@ impl HostSpec {
             name: name.into(),
             v4: Ipv4Addr::new(10, 77, 0, number),
             v6: Some(v6),
+            second_v4: None,
             ect: None,
             access: Vec::new(),
         }

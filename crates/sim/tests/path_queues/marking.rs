@@ -3,7 +3,9 @@
 
 use super::measured;
 use kumade_measurement::MeasurementPlan;
-use kumade_measurement::report::{CodepointMarkingReport, QueueMarkingKind, QueueMarkingReport};
+use kumade_measurement::report::{
+    CodepointMarkingReport, LastingQueueKind, LastingQueueReport, QueueMarkingKind, QueueMarkingReport,
+};
 use kumade_units::Span;
 
 const MBIT: [u64; 4] = [5, 20, 100, 500];
@@ -87,4 +89,47 @@ fn classic_queues_mark_what_waits_for_longer_than_trains_last() {
         });
     }
     assert!(not_sure <= 6, "{not_sure} of 64");
+}
+
+/// What the report says of packets that wait for long in this queue on the way up.
+fn lasting(queue: &str, mbit: u64, cross_part: f64, seed: u64) -> Option<LastingQueueReport> {
+    let load = Some(Span::from_secs(1));
+    let plan = MeasurementPlan { path: true, load, seed, ..MeasurementPlan::default() };
+    let path = measured(queue, mbit, Span::from_secs(1), cross_part, plan);
+    assert_ne!(path.down.lasting_queue.map(|found| found.kind), Some(LastingQueueKind::Marked), "tail drop");
+    path.up.lasting_queue
+}
+
+const CASES: [(f64, u64); 4] = [(0.0, 1), (0.3, 2), (0.6, 3), (0.6, 4)];
+
+#[test]
+fn classic_aqms_mark_what_waits_for_long() {
+    let mut not_sure = 0;
+    for queue in ["codel:ecn=on", "fq-codel", "pie:ecn=on", "red:ecn=on"] {
+        for (mbit, (cross, seed)) in [2, 5, 20, 100].into_iter().flat_map(|mbit| CASES.map(|case| (mbit, case))) {
+            let found = lasting(queue, mbit, cross, seed);
+            println!("{queue}, {mbit} Mbit/s, cross traffic {cross}, seed {seed}: {found:?}");
+            let kind = found.as_ref().map(|found| found.kind);
+            assert_ne!(kind, Some(LastingQueueKind::NotMarked), "{queue} {mbit} {cross} {seed}");
+            not_sure += u32::from(kind != Some(LastingQueueKind::Marked));
+        }
+    }
+    println!("{not_sure} of 64 not sure");
+    assert!(not_sure <= 8, "{not_sure}");
+}
+
+#[test]
+fn queues_without_ecn_mark_nothing_that_waits_for_long() {
+    let mut not_sure = 0;
+    for queue in ["tail-drop", "codel", "pie"] {
+        for (mbit, (cross, seed)) in [2, 5, 20, 100].into_iter().flat_map(|mbit| CASES.map(|case| (mbit, case))) {
+            let found = lasting(queue, mbit, cross, seed);
+            println!("{queue}, {mbit} Mbit/s, cross traffic {cross}, seed {seed}: {found:?}");
+            let kind = found.as_ref().map(|found| found.kind);
+            assert_ne!(kind, Some(LastingQueueKind::Marked), "{queue} {mbit} {cross} {seed}");
+            not_sure += u32::from(kind != Some(LastingQueueKind::NotMarked));
+        }
+    }
+    println!("{not_sure} of 48 not sure");
+    assert!(not_sure <= 8, "{not_sure}");
 }

@@ -1,14 +1,16 @@
-//! What routers answer to datagrams that they could not pass on: ICMP errors, which the kernel keeps in the socket's error queue (`IP_RECVERR`
-//! of ip(7)). None of it takes privilege.
+//! What routers answer to packets that they could not pass on: ICMP errors, which the kernel keeps in the error queue of a UDP socket, and of a TCP
+//! socket whose SYN they answer (`IP_RECVERR` of ip(7); for TCP since Linux 5.9, which says nobody's address of an established connection). None of it
+//! takes privilege.
 
 use crate::stamp::{self, ControlBuffer};
 use kumade_units::Time;
 use nix::libc;
 use nix::sys::socket::sockopt::{Ipv4RecvErr, Ipv6RecvErr};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
+use socket2::{Domain, SockRef};
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, AsRawFd};
 
 /// An ICMP or ICMPv6 error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +25,8 @@ pub struct IcmpError {
     pub icmp_code: u8,
     /// When it came, where the kernel has said so credibly.
     pub stamp: Option<Time>,
-    /// Bytes of the datagram's payload that it quotes, as far as there was room; the kernel tells nothing of the headers before.
+    /// Bytes of a datagram's payload, or from a segment's TCP header on, that it quotes, as far as there was room; the kernel tells nothing of the
+    /// headers before.
     pub payload_bytes: usize,
 }
 
@@ -31,8 +34,8 @@ pub struct IcmpError {
 ///
 /// # Errors
 /// Where the system refuses an option that every Linux has.
-pub fn report_icmp_errors(socket: &UdpSocket, are_reported: bool) -> io::Result<()> {
-    if socket.local_addr()?.is_ipv6() {
+pub fn report_icmp_errors(socket: &impl AsFd, are_reported: bool) -> io::Result<()> {
+    if SockRef::from(socket).domain()? == Domain::IPV6 {
         setsockopt(socket, Ipv6RecvErr, &are_reported)?;
     }
     // IPv6 sockets carry IPv4 packets, too.
@@ -44,7 +47,7 @@ pub fn report_icmp_errors(socket: &UdpSocket, are_reported: bool) -> io::Result<
 ///
 /// # Errors
 /// Where the socket can't be read.
-pub fn next_icmp_error(socket: &UdpSocket, payload: &mut [u8]) -> io::Result<Option<IcmpError>> {
+pub fn next_icmp_error(socket: &impl AsFd, payload: &mut [u8]) -> io::Result<Option<IcmpError>> {
     loop {
         match receive_error(socket, payload) {
             Ok(Some(error)) => return Ok(Some(error)),
@@ -56,11 +59,11 @@ pub fn next_icmp_error(socket: &UdpSocket, payload: &mut [u8]) -> io::Result<Opt
     }
 }
 
-fn receive_error(socket: &UdpSocket, payload: &mut [u8]) -> io::Result<Option<IcmpError>> {
+fn receive_error(socket: &impl AsFd, payload: &mut [u8]) -> io::Result<Option<IcmpError>> {
     let mut control = ControlBuffer::default();
     let mut parts = [IoSliceMut::new(payload)];
     let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
-    let received = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut control.0), flags)?;
+    let received = recvmsg::<()>(socket.as_fd().as_raw_fd(), &mut parts, Some(&mut control.0), flags)?;
     let (mut found, mut arrived) = (None, None);
     for part in received.cmsgs()? {
         match part {
@@ -97,8 +100,9 @@ fn receive_error(socket: &UdpSocket, payload: &mut [u8]) -> io::Result<Option<Ic
 mod tests {
     use super::*;
     use crate::{IcmpListener, clock, readiness};
-    use kumade_packet::QuotedUdp;
+    use kumade_packet::IcmpQuote;
     use kumade_units::Span;
+    use std::net::UdpSocket;
 
     /// A closed port of this host answers like a router.
     fn is_told_of_a_closed_port(own: &str) {
@@ -127,7 +131,7 @@ mod tests {
         let mut memory = [0; IcmpListener::MAX_MESSAGE_BYTES];
         // Other programs' messages come there, too.
         while let Some(message) = listener.receive(&mut memory).unwrap() {
-            match QuotedUdp::from_icmp(message, closed.is_ipv6()) {
+            match IcmpQuote::from_icmp(message, closed.is_ipv6()) {
                 Some(quoted) if quoted.destination_port == closed.port() => {
                     assert_eq!(quoted.ds_field, 0b1011_1010);
                     return assert_eq!(quoted.payload, b"which packet this is");
