@@ -24,6 +24,7 @@
 //! them, and packets take the system's routes. What is left then (routing tables that nothing uses) is removed by the next
 //! start.
 
+mod fast_path;
 mod flow_lists;
 mod flow_rules;
 mod gro_limit_guard;
