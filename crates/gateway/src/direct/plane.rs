@@ -298,7 +298,8 @@ impl DirectPlane {
     /// The rules are gone.
     pub fn path_counts(&self) -> Result<Vec<PathCount>, SetupError> {
         let counts = self.table.counter_values()?;
-        let by_rules = |path: &GatewayPath| counts.get(&DirectPlan::path_counter_name(path)).copied().unwrap_or_default();
+        let by_rules =
+            |path: &GatewayPath| counts.get(&DirectPlan::path_counter_name(path)).copied().unwrap_or_default();
         let count = |(place, path): (usize, &GatewayPath)| {
             let sent = by_rules(path) + self.fast_path.path_count(place)?;
             Ok(PathCount { path: path.name.clone(), sent })
