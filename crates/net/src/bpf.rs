@@ -1,6 +1,6 @@
 //! Maps and programs of the kernel's BPF machine, by bpf(2) alone.
 //!
-//! To make maps and to load programs takes CAP_BPF in the initial user namespace. Who has them may go on using them without.
+//! To make maps and to load programs takes CAP_BPF and CAP_PERFMON in the initial user namespace. Who has them may go on using them without.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -14,12 +14,14 @@ const PROGRAM_LOAD: libc::c_long = 5;
 pub(crate) const MAP_LOOKUP_BATCH: libc::c_long = 24;
 pub(crate) const LINK_CREATE: libc::c_long = 28;
 
-/// BPF_MAP_TYPE_HASH, …_ARRAY, …_LPM_TRIE.
+/// BPF_MAP_TYPE_HASH, …_ARRAY, …_LRU_HASH, …_LPM_TRIE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum MapKind {
     Hash = 1,
     Array = 2,
+    /// Where there is no more room, what was used long ago makes some.
+    RecentHash = 9,
     /// The key begins with its length in bits (u32).
     LongestPrefix = 11,
 }
@@ -48,7 +50,7 @@ pub(crate) struct Map {
 impl Map {
     /// An empty one, for so many entries at most; an array has them all, of zeros.
     pub(crate) fn create(kind: MapKind, key_bytes: usize, value_bytes: usize, max_entries: u32) -> io::Result<Self> {
-        let flags = if kind == MapKind::Array { 0 } else { NO_PREALLOCATION };
+        let flags = if matches!(kind, MapKind::Hash | MapKind::LongestPrefix) { NO_PREALLOCATION } else { 0 };
         let attributes = words([kind as u32, key_bytes as u32, value_bytes as u32, max_entries, flags]);
         let descriptor = open_by_call(MAP_CREATE, &attributes)?;
         Ok(Map { descriptor, key_bytes, value_bytes })

@@ -24,16 +24,21 @@ const FIRST_CONSTANT: u64 = 0x6b75_6d61_6465_0000;
 const NETWORK_KEY_BYTES: usize = 28;
 const NETWORK_BYTES: usize = 36;
 const REMOTE_BYTES: usize = 1048;
-const PATH_BYTES: usize = 52;
+const PATH_BYTES: usize = 56;
 const COUNT_BYTES: usize = 16;
 const FLOW_KEY_BYTES: usize = 48;
 const FLOW_BYTES: usize = 48;
+const ROUTE_KEY_BYTES: usize = 40;
+const ROUTE_BYTES: usize = 40;
+const SETTINGS_BYTES: usize = 12;
 /// Kind, index and address behind the length.
 const NETWORK_KEY_BITS: u32 = 192;
 /// More than configurations have.
 const MAX_NETWORKS: u32 = 65_536;
 const MAX_REMOTES: u32 = 1024;
 const MAX_PATHS: u32 = 64;
+/// Pairs of hosts whose routes are known for a moment.
+const MAX_ROUTES: u32 = 4096;
 /// The most packets in one turn of a remote site.
 const MAX_TURN_PACKETS: usize = 1000;
 
@@ -94,8 +99,6 @@ pub struct FastPathExit {
     pub interface: u32,
     /// What packets are marked with.
     pub mark: u32,
-    /// Whether networks are translated there.
-    pub is_translating: bool,
     /// The next hop; none where hosts are on the link.
     pub gateway_v4: Option<Ipv4Addr>,
     /// The same for IPv6.
@@ -113,6 +116,8 @@ pub struct FastPathRules {
     pub paths: Vec<FastPathExit>,
     /// Where programs run, by the interfaces' numbers.
     pub interfaces: Vec<(u32, FastPathRole)>,
+    /// Whether [flows](FastFlows) may get their addresses back.
+    pub restores_flows: bool,
 }
 
 /// The fast path in the kernel, until this is dropped, or its process ends in any way.
@@ -123,6 +128,7 @@ pub struct FastPath {
     remotes: Map,
     paths: Map,
     counts: Map,
+    settings: Map,
     flows: Arc<FastFlows>,
     /// By role.
     programs: [PacketProgram; 2],
@@ -133,10 +139,10 @@ impl FastPath {
     /// Loads it, for so many flows at most; no packets take it yet.
     ///
     /// # Errors
-    /// Without CAP_BPF and CAP_NET_ADMIN in the initial user namespace, or before Linux 6.6.
+    /// Without CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN in the initial user namespace, or before Linux 6.6.
     pub fn load(max_flows: u32) -> Result<Self, SetupError> {
         let failed = |error: io::Error| {
-            let hint = "it takes Linux 6.6, and CAP_BPF and CAP_NET_ADMIN outside of user namespaces";
+            let hint = "it takes Linux 6.6, and CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN outside of user namespaces";
             SetupError::new("load the fast path into the kernel", error).with_hint(hint)
         };
         Self::load_maps_and_programs(max_flows).map_err(failed)
@@ -151,14 +157,16 @@ impl FastPath {
         let paths = Map::create(MapKind::Array, 4, PATH_BYTES, MAX_PATHS)?;
         let counts = Map::create(MapKind::Array, 4, COUNT_BYTES, MAX_PATHS)?;
         let flows = Map::create(MapKind::Hash, FLOW_KEY_BYTES, FLOW_BYTES, max_flows.max(1))?;
-        let maps = [&networks, &remotes, &paths, &counts, &flows].map(Replacement::Map);
+        let routes = Map::create(MapKind::RecentHash, ROUTE_KEY_BYTES, ROUTE_BYTES, MAX_ROUTES)?;
+        let settings = Map::create(MapKind::Array, 4, SETTINGS_BYTES, 1)?;
+        let maps = [&networks, &remotes, &paths, &counts, &flows, &routes, &settings].map(Replacement::Map);
         let load = |role: FastPathRole| {
             let constants = [&maps[..], &[Replacement::Number(role as u32)]].concat();
             PacketProgram::load(INSTRUCTIONS, FIRST_CONSTANT, &constants)
         };
         let programs = [load(FastPathRole::Restores)?, load(FastPathRole::Divides)?];
         let (flows, rules) = (Arc::new(FastFlows { map: flows }), FastPathRules::default());
-        Ok(FastPath { rules, networks, remotes, paths, counts, flows, programs, links: BTreeMap::new() })
+        Ok(FastPath { rules, networks, remotes, paths, counts, settings, flows, programs, links: BTreeMap::new() })
     }
 
     /// Its single flows. Any thread may change them.
@@ -201,11 +209,12 @@ impl FastPath {
 
     /// What differs.
     fn write_maps(&self, rules: &FastPathRules) -> io::Result<()> {
-        for (place, path) in (0_u32..).zip(&rules.paths) {
-            if self.rules.paths.get(place as usize) != Some(path) {
-                self.paths.set(&place.to_ne_bytes(), &path.encode())?;
+        for place in 0..rules.paths.len() {
+            if encode_path(&self.rules, place) != encode_path(rules, place) {
+                self.paths.set(&(place as u32).to_ne_bytes(), &encode_path(rules, place).unwrap_or_default())?;
             }
         }
+        self.settings.set(&[0; 4], &encode_settings(rules))?;
         let remotes_gone = vec![FastRemote::default(); self.rules.remotes.len().saturating_sub(rules.remotes.len())];
         for (place, remote) in (0_u32..).zip(rules.remotes.iter().chain(&remotes_gone)) {
             if self.rules.remotes.get(place as usize) != Some(remote) {
@@ -253,15 +262,29 @@ impl FastPath {
     }
 }
 
-impl FastPathExit {
-    fn encode(&self) -> Vec<u8> {
-        let FastPathExit { interface, mark, is_translating, gateway_v4, gateway_v6 } = self;
-        let flags = [*is_translating, gateway_v4.is_some(), gateway_v6.is_some()].map(u32::from);
-        let words = [*interface, *mark].into_iter().chain(flags);
-        let v4 = encode_address(gateway_v4.unwrap_or(Ipv4Addr::UNSPECIFIED).into());
-        let v6 = gateway_v6.unwrap_or(Ipv6Addr::UNSPECIFIED).octets();
-        words.flat_map(u32::to_ne_bytes).chain(v4).chain(v6).collect()
-    }
+/// struct path, of a path by its place.
+fn encode_path(rules: &FastPathRules, place: usize) -> Option<Vec<u8>> {
+    let FastPathExit { interface, mark, gateway_v4, gateway_v6 } = rules.paths.get(place)?;
+    let is_translating = |is_meant: fn(NetworkUse) -> Option<usize>| {
+        rules.networks.iter().any(|(_, purpose)| is_meant(*purpose) == Some(place))
+    };
+    let translates_sources =
+        is_translating(|purpose| if let NetworkUse::PathSources(path, _) = purpose { Some(path) } else { None });
+    let translates_destinations =
+        is_translating(|purpose| if let NetworkUse::PathDestinations(path, _) = purpose { Some(path) } else { None });
+    let flags = [translates_sources, translates_destinations, gateway_v4.is_some(), gateway_v6.is_some()];
+    let words = [*interface, *mark].into_iter().chain(flags.map(u32::from));
+    let v4 = encode_address(gateway_v4.unwrap_or(Ipv4Addr::UNSPECIFIED).into());
+    let v6 = gateway_v6.unwrap_or(Ipv6Addr::UNSPECIFIED).octets();
+    Some(words.flat_map(u32::to_ne_bytes).chain(v4).chain(v6).collect())
+}
+
+/// struct settings.
+fn encode_settings(rules: &FastPathRules) -> Vec<u8> {
+    let has = |is_meant: fn(&NetworkUse) -> bool| rules.networks.iter().any(|(_, purpose)| is_meant(purpose));
+    let sources = has(|purpose| matches!(purpose, NetworkUse::ArrivingSources(..)));
+    let destinations = has(|purpose| matches!(purpose, NetworkUse::ArrivingDestinations(..)));
+    [rules.restores_flows, sources, destinations].map(|flag| u32::from(flag).to_ne_bytes()).concat()
 }
 
 impl FastRemote {
@@ -477,7 +500,9 @@ mod tests {
                 assert_eq!((key.len(), value.len()), (NETWORK_KEY_BYTES, NETWORK_BYTES));
             }
         }
-        assert_eq!(FastPathExit::default().encode().len(), PATH_BYTES);
+        let rules = FastPathRules { paths: vec![FastPathExit::default()], ..FastPathRules::default() };
+        assert_eq!(encode_path(&rules, 0).map(|path| path.len()), Some(PATH_BYTES));
+        assert_eq!(encode_settings(&rules).len(), SETTINGS_BYTES);
         assert_eq!(FastRemote { turn: vec![63; 1000], ..FastRemote::default() }.encode().unwrap().len(), REMOTE_BYTES);
         assert!(FastRemote { turn: vec![0; 1001], ..FastRemote::default() }.encode().is_err());
     }

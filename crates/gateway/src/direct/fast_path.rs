@@ -128,7 +128,8 @@ fn max_flows(config: &GatewayConfig) -> u32 {
 
 /// What the fast path does, on interfaces as they are.
 fn build_rules(config: &GatewayConfig, ratios: &[PathRatio], find: impl Fn(&str) -> Option<Link>) -> FastPathRules {
-    let mut rules = FastPathRules::default();
+    let restores_flows = config.remotes.iter().any(|remote| remote.divides_single_flows);
+    let mut rules = FastPathRules { restores_flows, ..FastPathRules::default() };
     let path_links: Vec<_> = config.paths.iter().map(|path| find(&path.interface)).collect();
     for (place, path) in config.paths.iter().enumerate() {
         let v4 = |gateway| if let IpAddr::V4(gateway) = gateway { Some(gateway) } else { None };
@@ -137,7 +138,6 @@ fn build_rules(config: &GatewayConfig, ratios: &[PathRatio], find: impl Fn(&str)
         rules.paths.push(FastPathExit {
             interface: path_links[place].map_or(0, |link| link.index),
             mark: path_mark(place),
-            is_translating: static_translations(config).any(|translation| translation.path == Some(place)),
             gateway_v4: next_hop(interface::Family::V4).and_then(v4),
             gateway_v6: next_hop(interface::Family::V6).and_then(v6),
         });

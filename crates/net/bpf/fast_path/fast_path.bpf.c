@@ -27,8 +27,12 @@
 #define PATHS ((void *)REPLACED(2))
 #define COUNTS ((void *)REPLACED(3))
 #define FLOWS ((void *)REPLACED(4))
-/* REPLACED(5), which the compiler is not to know: 1 where packets of local hosts arrive, 0 where those from the paths do. */
-#define LOAD_ROLE(role) asm("%0 = 0x6b756d6164650005 ll" : "=r"(role))
+#define ROUTES ((void *)REPLACED(5))
+#define SETTINGS ((void *)REPLACED(6))
+/* REPLACED(7), which the compiler is not to know: 1 where packets of local hosts arrive, 0 where those from the paths do. */
+#define LOAD_ROLE(role) asm("%0 = 0x6b756d6164650007 ll" : "=r"(role))
+/* What the compiler knows of it, the kernel wants to see checked. */
+#define FORGET(value) asm volatile("" : "+r"(value))
 
 /* To the next program, or the kernel. */
 #define PASS (-1)
@@ -37,12 +41,14 @@
 #define AF_INET6 10
 /* Of what tunnels add to the headers in each segment of a batch: more than VXLAN, IPv6 and TCP with options. */
 #define MAX_INNER_HEADER_BYTES 150
+/* Routes that change hold from then on. */
+#define ROUTE_LIFETIME_NANOSECONDS 100000000ULL
 
 static void *(*lookup)(void *map, const void *key) = HELPER(map_lookup_elem);
+static long (*update)(void *map, const void *key, const void *value, __u64 flags) = HELPER(map_update_elem);
+static __u64 (*coarse_time)(void) = HELPER(ktime_get_coarse_ns);
 static long (*pull)(struct __sk_buff *, __u32 bytes) = HELPER(skb_pull_data);
-static long (*store)(struct __sk_buff *, __u32 offset, const void *, __u32 bytes, __u64 flags) = HELPER(skb_store_bytes);
 static __s64 (*checksum_difference)(void *from, __u32, void *to, __u32, __u32 seed) = HELPER(csum_diff);
-static long (*replace_ip_checksum)(struct __sk_buff *, __u32 offset, __u64, __u64, __u64) = HELPER(l3_csum_replace);
 static long (*replace_checksum)(struct __sk_buff *, __u32 offset, __u64, __u64, __u64) = HELPER(l4_csum_replace);
 static __s64 (*update_checksum)(struct __sk_buff *, __u32) = HELPER(csum_update);
 static long (*find_route)(void *, struct bpf_fib_lookup *, int bytes, __u32 flags) = HELPER(fib_lookup);
@@ -112,7 +118,7 @@ struct remote {
 };
 
 struct path {
-	__u32 interface, mark, is_translating;
+	__u32 interface, mark, translates_sources, translates_destinations;
 	/* 0 where hosts are on the link. */
 	__u32 has_gateway_v4, has_gateway_v6;
 	struct address gateway_v4, gateway_v6;
@@ -120,6 +126,23 @@ struct path {
 
 struct count {
 	__u64 packets, bytes;
+};
+
+/* What has to be looked for in packets that arrive from paths. */
+struct settings {
+	__u32 restores_flows, restores_sources, restores_destinations;
+};
+
+struct route_key {
+	__u32 interface, tos;
+	struct addresses addresses;
+};
+
+/* Good until then, for packets that are no longer. */
+struct route {
+	__u64 until;
+	__u32 interface, family, bytes;
+	__u32 next[4];
 };
 
 struct packet {
@@ -241,45 +264,62 @@ INLINE void count_flow(struct flow *flow, struct packet *packet)
 	__sync_fetch_and_add(&flow->bytes, packet->bytes);
 }
 
-/* Gives it other addresses, and mends the checksums by what differs (RFC 1624): of a batch too, whose is finished later. */
-INLINE int rewrite(struct __sk_buff *skb, struct packet *packet, struct addresses *to)
+INLINE __u16 fold(__u64 sum)
 {
-	__u32 difference = checksum_difference(&packet->addresses, sizeof(*to), to, sizeof(*to), 0);
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16);
+}
+
+/* Mends the checksum of TCP or UDP by what differs (RFC 1624): of a batch too, whose is finished later. Gives the difference. */
+INLINE int mend_checksum(struct __sk_buff *skb, struct packet *packet, struct addresses *to, __u32 *difference)
+{
+	struct addresses *from = &packet->addresses;
 	__u32 offset = packet->ports_offset + (packet->protocol == IPPROTO_TCP ? 16 : 6);
 	__u64 flags = BPF_F_PSEUDO_HDR | (packet->protocol == IPPROTO_UDP ? BPF_F_MARK_MANGLED_0 : 0);
 
-	if (packet->has_checksum && replace_checksum(skb, offset, 0, difference, flags))
+	if (packet->is_v6)
+		*difference = checksum_difference(from, sizeof(*from), to, sizeof(*to), 0);
+	else
+		*difference = fold((__u64)~from->source.words[3] + to->source.words[3] + ~from->destination.words[3] +
+				   to->destination.words[3]);
+	if (!packet->has_checksum)
+		return 0;
+	if (replace_checksum(skb, offset, 0, *difference, flags))
 		return -1;
-	if (packet->is_v6) {
-		/* In IPv6, the sum of the whole packet stays as it is, which the kernel takes for changed. */
-		if (packet->has_checksum)
-			update_checksum(skb, difference);
-		return store(skb, ETH_HLEN + 8, to, sizeof(*to), 0);
-	}
-	__u32 pair[2] = {to->source.words[3], to->destination.words[3]};
-	if (replace_ip_checksum(skb, ETH_HLEN + 10, 0, difference, 0))
-		return -1;
-	return store(skb, ETH_HLEN + 12, pair, sizeof(pair), 0);
+	/* In IPv6, the sum of the whole packet stays as it is, which the kernel takes for changed. */
+	if (packet->is_v6)
+		update_checksum(skb, *difference);
+	return 0;
 }
 
-/* As ip_forward does, with a hop less; to the next hop, or to the destination itself. */
-INLINE int forward(struct __sk_buff *skb, struct packet *packet, __u32 interface, struct bpf_redir_neigh *next)
+/* As ip_forward does, with a hop less and these addresses; to the next hop, or to the destination itself. */
+INLINE int forward(struct __sk_buff *skb, struct packet *packet, struct addresses *to, int is_translated,
+		   __u32 interface, struct bpf_redir_neigh *next)
 {
-	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	__u32 difference = 0;
 
+	if (is_translated && mend_checksum(skb, packet, to, &difference))
+		return DROP;
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
 	if (packet->is_v6) {
 		struct ipv6hdr *ip = data + ETH_HLEN;
 		if ((void *)(ip + 1) > end)
 			return DROP;
 		ip->hop_limit--;
+		if (is_translated)
+			__builtin_memcpy(&ip->saddr, to, sizeof(*to));
 		update_checksum(skb, ~(__u32)HTONS(1));
 	} else {
 		struct iphdr *ip = data + ETH_HLEN;
 		if ((void *)(ip + 1) > end)
 			return DROP;
-		__u32 check = ip->check + HTONS(0x100);
-		ip->check = check + (check >= 0xffff);
 		ip->ttl--;
+		ip->saddr = to->source.words[3];
+		ip->daddr = to->destination.words[3];
+		/* The hop is in the upper octet of its word. */
+		ip->check = ~fold((__u64)(__u16)~ip->check + difference + (__u16)~HTONS(0x100));
 		/* The kernel's table ip_tos2prio. */
 		skb->priority = (0x4620 >> ((packet->tos >> 1) & 0xc)) & 0xf;
 	}
@@ -313,9 +353,12 @@ INLINE int divide(struct __sk_buff *skb)
 	__u32 turn = remote->turn_packets;
 	if (turn == 0 || turn > MAX_TURN_PACKETS)
 		return PASS;
-	__u64 place = __sync_fetch_and_add(&remote->turns[batch_class(packet.bytes)], 1) % turn;
-	/* The compiler knows that it is less, the kernel wants to see it. */
-	asm volatile("" : "+r"(place));
+	__u64 class = batch_class(packet.bytes);
+	FORGET(class);
+	if (class >= BATCH_CLASSES)
+		return PASS;
+	__u64 place = __sync_fetch_and_add(&remote->turns[class], 1) % turn;
+	FORGET(place);
 	if (place >= MAX_TURN_PACKETS)
 		return PASS;
 	__u32 chosen = remote->paths[place];
@@ -334,10 +377,10 @@ INLINE int divide(struct __sk_buff *skb)
 		}
 		count_flow(flow, &packet);
 	}
-	if (path->is_translating) {
+	if (path->translates_sources)
 		is_translated |= translate(PATH_SOURCES, chosen, &to.source);
+	if (path->translates_destinations)
 		is_translated |= translate(PATH_DESTINATIONS, chosen, &to.destination);
-	}
 	__sync_fetch_and_add(&count->packets, 1);
 	__sync_fetch_and_add(&count->bytes, packet.bytes);
 	struct bpf_redir_neigh next = {.nh_family = packet.is_v6 ? AF_INET6 : AF_INET};
@@ -347,54 +390,79 @@ INLINE int divide(struct __sk_buff *skb)
 		next.ipv4_nh = path->has_gateway_v4 ? path->gateway_v4.words[3] : to.destination.words[3];
 	__u32 interface = path->interface;
 	skb->mark = path->mark;
-	if (is_translated && rewrite(skb, &packet, &to))
-		return DROP;
-	return forward(skb, &packet, interface, &next);
+	return forward(skb, &packet, &to, is_translated, interface, &next);
+}
+
+/* Where routes have the packet leave with these addresses. */
+INLINE int find_next_hop(struct __sk_buff *skb, struct packet *packet, struct addresses *to, struct route *found)
+{
+	struct route_key key = {.interface = skb->ifindex, .tos = packet->tos, .addresses = *to};
+	__u64 now = coarse_time();
+	struct route *known = lookup(ROUTES, &key);
+
+	if (known && now < known->until && packet->segment_bytes <= known->bytes) {
+		*found = *known;
+		return 1;
+	}
+	struct bpf_fib_lookup route = {
+		.family = packet->is_v6 ? AF_INET6 : AF_INET,
+		.l4_protocol = packet->protocol,
+		.tot_len = packet->segment_bytes > 0xffff ? 0xffff : packet->segment_bytes,
+		.ifindex = skb->ifindex,
+	};
+	if (packet->is_v6) {
+		__builtin_memcpy(route.ipv6_src, to, sizeof(*to));
+	} else {
+		route.tos = packet->tos;
+		route.ipv4_src = to->source.words[3];
+		route.ipv4_dst = to->destination.words[3];
+	}
+	if (find_route(skb, &route, sizeof(route), BPF_FIB_LOOKUP_SKIP_NEIGH))
+		return 0;
+	found->until = now + ROUTE_LIFETIME_NANOSECONDS;
+	found->interface = route.ifindex;
+	found->family = route.family;
+	found->bytes = packet->segment_bytes;
+	__builtin_memcpy(found->next, route.ipv6_dst, sizeof(found->next));
+	update(ROUTES, &key, found, 0);
+	return 1;
 }
 
 INLINE int restore(struct __sk_buff *skb)
 {
 	struct packet packet;
+	struct flow *flow = 0;
 	int is_translated = 0;
+	__u32 first = 0;
+	struct settings *settings = lookup(SETTINGS, &first);
 
-	if (!read_packet(skb, &packet))
+	if (!settings || !read_packet(skb, &packet))
 		return PASS;
 	struct addresses to = packet.addresses;
-	struct flow *flow = packet.ports_offset ? find_flow(RESTORED_FLOW, 0, &packet) : 0;
+	if (settings->restores_flows && packet.ports_offset)
+		flow = find_flow(RESTORED_FLOW, 0, &packet);
 	if (flow) {
 		to = flow->addresses;
 		is_translated = 1;
 	} else {
-		is_translated |= translate(ARRIVING_SOURCES, skb->ifindex, &to.source);
-		is_translated |= translate(ARRIVING_DESTINATIONS, skb->ifindex, &to.destination);
+		if (settings->restores_sources)
+			is_translated |= translate(ARRIVING_SOURCES, skb->ifindex, &to.source);
+		if (settings->restores_destinations)
+			is_translated |= translate(ARRIVING_DESTINATIONS, skb->ifindex, &to.destination);
 		if (is_translated && !packet.ports_offset)
 			return PASS;
 		if (!is_translated && (!find_network(KNOWN_DESTINATIONS, skb->ifindex, &to.destination) ||
 				       !find_network(REMOTE_HOSTS, 0, &to.source)))
 			return PASS;
 	}
-	struct bpf_fib_lookup route = {
-		.family = packet.is_v6 ? AF_INET6 : AF_INET,
-		.l4_protocol = packet.protocol,
-		.tot_len = packet.segment_bytes > 0xffff ? 0xffff : packet.segment_bytes,
-		.ifindex = skb->ifindex,
-	};
-	if (packet.is_v6) {
-		__builtin_memcpy(route.ipv6_src, &to, 32);
-	} else {
-		route.tos = packet.tos;
-		route.ipv4_src = to.source.words[3];
-		route.ipv4_dst = to.destination.words[3];
-	}
-	if (find_route(skb, &route, sizeof(route), BPF_FIB_LOOKUP_SKIP_NEIGH))
+	struct route route = {};
+	if (!find_next_hop(skb, &packet, &to, &route))
 		return PASS;
 	if (flow)
 		count_flow(flow, &packet);
-	if (is_translated && rewrite(skb, &packet, &to))
-		return DROP;
 	struct bpf_redir_neigh next = {.nh_family = route.family};
-	__builtin_memcpy(next.ipv6_nh, route.ipv6_dst, 16);
-	return forward(skb, &packet, route.ifindex, &next);
+	__builtin_memcpy(next.ipv6_nh, route.next, sizeof(route.next));
+	return forward(skb, &packet, &to, is_translated, route.interface, &next);
 }
 
 int fast_path(struct __sk_buff *skb) __attribute__((section("program")));
