@@ -162,6 +162,24 @@ impl PacketProgram {
     }
 }
 
+#[cfg(test)]
+impl PacketProgram {
+    /// What it says of a frame that arrives at the loopback interface, and the frame then.
+    pub(crate) fn run(&self, frame: &[u8]) -> io::Result<(i32, Vec<u8>)> {
+        const PROGRAM_TEST_RUN: libc::c_long = 10;
+        let mut after = vec![0; frame.len()];
+        let length = frame.len() as u32;
+        let mut attributes = words([self.descriptor.as_raw_fd() as u32, 0, length, length]);
+        attributes.extend(long_words([frame.as_ptr() as u64, after.as_mut_ptr() as u64]));
+        attributes.extend([0; 48]);
+        // SAFETY: the kernel reads the frame, and writes as many octets.
+        unsafe { call_kernel(PROGRAM_TEST_RUN, &mut attributes) }?;
+        let verdict =
+            attributes.get(4..).and_then(|rest| rest.first_chunk()).map_or(0, |word| i32::from_ne_bytes(*word));
+        Ok((verdict, after))
+    }
+}
+
 fn replace_constants(instructions: &mut [u8], first_constant: u64, replacements: &[Replacement<'_>]) {
     for pair in 0..(instructions.len() / INSTRUCTION_BYTES).saturating_sub(1) {
         let Some(pair) = instructions.get_mut(pair * INSTRUCTION_BYTES..(pair + 2) * INSTRUCTION_BYTES) else {

@@ -477,6 +477,9 @@ fn decode_count(value: &[u8]) -> CounterValue {
 }
 
 #[cfg(test)]
+mod packets;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
