@@ -38,6 +38,7 @@ mod session_rules;
 mod session_shard;
 mod session_status;
 
+pub use fast_path::DirectFastPath;
 pub use flow_lists::FlowLists;
 pub use host::check_forwarding;
 pub use plan::DirectPlan;

@@ -33,9 +33,9 @@ const ROUTE_BYTES: usize = 40;
 const SETTINGS_BYTES: usize = 12;
 /// Kind, index and address behind the length.
 const NETWORK_KEY_BITS: u32 = 192;
-/// More than configurations have.
+/// More than configurations have. Where one has more, packet rules do all.
 const MAX_NETWORKS: u32 = 65_536;
-const MAX_REMOTES: u32 = 1024;
+const MAX_REMOTES: u32 = 256;
 const MAX_PATHS: u32 = 64;
 /// Pairs of hosts whose routes are known for a moment.
 const MAX_ROUTES: u32 = 4096;

@@ -12,13 +12,15 @@ use kumade_net::{SetupError, interface};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The fast path of a direct plane.
+/// The fast path of a direct plane, if the kernel lets one in.
 #[derive(Debug)]
-pub(super) struct DirectFastPath {
+pub struct DirectFastPath {
     /// None where the kernel or the rights do not let it in.
     loaded: Option<FastPath>,
-    /// Why no packets take it, as was last said.
-    obstacle: Option<String>,
+    /// Whether packets take it, or why not.
+    outcome: Result<(), String>,
+    /// The same as was last said.
+    told: Option<Result<(), String>>,
     /// Of each path, by its place: its name.
     paths: Vec<String>,
 }
@@ -35,14 +37,24 @@ struct Link {
 const MIN_FLOWS: u32 = 1024;
 
 impl DirectFastPath {
-    /// Loads it, where that can be.
-    pub(super) fn load(config: &GatewayConfig) -> Self {
+    /// Loads it for a configuration, and later ones with the same sessions. Where that cannot be, packet rules do all of its work. No packets
+    /// take it before a plane is started with it.
+    pub fn load(config: &GatewayConfig) -> Self {
         let loaded = FastPath::load(max_flows(config));
-        let obstacle = loaded.as_ref().err().map(ToString::to_string);
-        if let Some(obstacle) = &obstacle {
-            tracing::info!("packets pass by packet rules: {obstacle}");
+        let outcome = loaded.as_ref().map(drop).map_err(ToString::to_string);
+        DirectFastPath { loaded: loaded.ok(), outcome, told: None, paths: Vec::new() }
+    }
+
+    /// Says which way packets take, where that was not said.
+    pub(super) fn tell_changes(&mut self) {
+        if self.told.as_ref() == Some(&self.outcome) {
+            return;
         }
-        DirectFastPath { loaded: loaded.ok(), obstacle, paths: Vec::new() }
+        match &self.outcome {
+            Ok(()) => tracing::info!("packets take the fast path"),
+            Err(obstacle) => tracing::info!("packets are forwarded by packet rules, not by the fast path: {obstacle}"),
+        }
+        self.told = Some(self.outcome.clone());
     }
 
     /// Its single flows.
@@ -69,14 +81,8 @@ impl DirectFastPath {
             false => move_counts(fast, &self.paths, &names).and_then(|()| fast.change(rules)),
         };
         self.paths = names;
-        let obstacle = obstacle.or_else(|| outcome.err().map(|error| error.to_string()));
-        if obstacle != self.obstacle {
-            match &obstacle {
-                Some(obstacle) => tracing::info!("packets pass by packet rules: {obstacle}"),
-                None => tracing::info!("packets take the fast path"),
-            }
-            self.obstacle = obstacle;
-        }
+        let outcome = outcome.map_err(|error| error.to_string());
+        self.outcome = obstacle.map_or(outcome, Err);
     }
 
     /// What was given to a path, by its place.
@@ -93,7 +99,7 @@ fn find_obstacle(plan: &DirectPlan, interfaces: &[(u32, FastPathRole)]) -> Optio
     }
     let numbers: Vec<_> = interfaces.iter().map(|(index, _)| *index).collect();
     match find_host_rules(&plan.table.name, &numbers) {
-        Ok(found) => found.map(|rules| format!("this host has others that they are to pass, too: {rules}")),
+        Ok(found) => found.map(|rules| format!("this host has {rules}")),
         Err(error) => Some(error.to_string()),
     }
 }

@@ -90,6 +90,18 @@ impl DirectPlane {
     /// # Errors
     /// The host does not forward, another gateway runs, or the system refuses something; nothing is left behind then.
     pub fn start(config: &GatewayConfig, directory: RuntimeDir) -> Result<Self, DirectError> {
+        Self::start_with(config, directory, DirectFastPath::load(config))
+    }
+
+    /// The same with a fast path that was loaded before, for a process that has given up the capabilities for that.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with(
+        config: &GatewayConfig,
+        directory: RuntimeDir,
+        fast_path: DirectFastPath,
+    ) -> Result<Self, DirectError> {
         let plan = DirectPlan::new(config);
         let claim = NamespaceLock::new("gateway").map_err(|error| match error {
             NameLockError::Taken { process, .. } => DirectError::NamespaceTaken { process },
@@ -109,7 +121,7 @@ impl DirectPlane {
         reverse_paths.set_interfaces(plan.filtered_interfaces(), &journal);
         let table = Arc::new(InstalledTable::install(&plan.table)?);
         let mut plane = DirectPlane {
-            fast_path: DirectFastPath::load(config),
+            fast_path,
             weights: config.remotes.iter().map(|remote| configured_weights(config, remote)).collect(),
             is_up: vec![true; config.paths.len()],
             state_since: vec![clock::monotonic(); config.paths.len()],
@@ -155,12 +167,18 @@ impl DirectPlane {
     }
 
     /// Looks at the paths' interfaces: packets leave by those that are up, as long as there is one. Routes that went with an
-    /// interface are set again once it is back; until all of a path's are, it counts as down. To be called about ten times a
-    /// second.
+    /// interface are set again once it is back; until all of a path's are, it counts as down. Looks also for packet rules of others, which the
+    /// fast path is not to pass by. To be called where interfaces or routes change, and once a second.
     ///
     /// # Errors
     /// The rules are gone.
     pub fn update_interfaces(&mut self) -> Result<(), DirectError> {
+        self.follow_interfaces()?;
+        self.fast_path.tell_changes();
+        Ok(())
+    }
+
+    fn follow_interfaces(&mut self) -> Result<(), DirectError> {
         self.gro_limits.iter_mut().for_each(|guard| guard.follow_interface(&self.journal));
         self.reverse_paths.follow_interfaces(&self.journal);
         let is_up: Vec<bool> =
