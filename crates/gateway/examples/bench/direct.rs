@@ -49,8 +49,8 @@ const CANDIDATES: [(&str, Forwarding, bool); 5] = [
     ("direct, packet rules", Forwarding::Divided, true),
     ("NAT, packet rules", Forwarding::Translated, true),
 ];
-/// Of datagrams: CPU time of each, and how many there are in a second; of TCP: payload, and CPU time of a segment.
-const FIGURES: [&str; 4] = ["UDP ns", "packets/s", "TCP Gbit/s", "TCP ns"];
+/// Of datagrams: CPU time of each, and how many there are in a second; of TCP: CPU time of a segment, and payload.
+const FIGURES: [&str; 4] = ["UDP ns", "packets/s", "TCP ns", "Mbit/s"];
 
 type Figures = [f64; 4];
 
@@ -63,34 +63,36 @@ pub fn measure(rounds: usize) -> Outcome<()> {
     }
     println!(
         "UDP of {DATAGRAM_BYTES} bytes, CPU time of a packet from socket to socket; one TCP connection (cubic), CPU time of the process for \
-         {SEGMENT_BYTES} bytes; medians of {rounds} rounds in turn:"
+         {SEGMENT_BYTES} bytes; medians of {rounds} rounds in turn, and the least:"
     );
-    println!("  {:<22}{}", "", FIGURES.map(|name| format!("{name:>12}")).concat());
-    let median = |place: usize, figure: usize| {
-        let mut values: Vec<_> = figures[place].iter().map(|figures| figures[figure]).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
-    for (place, (name, ..)) in CANDIDATES.iter().enumerate() {
-        let [cpu, rate, goodput, segment] = [0, 1, 2, 3].map(|figure| median(place, figure));
-        println!("  {name:<22}{cpu:>12.0}{rate:>12.0}{goodput:>12.2}{segment:>12.0}");
+    println!("  {:<22}{}", "", FIGURES.map(|name| format!("{name:>12}{:>8}", "least")).concat());
+    for ((name, ..), figures) in CANDIDATES.iter().zip(&figures) {
+        let columns = (0..FIGURES.len()).map(|figure| {
+            let values = || figures.iter().map(|figures| figures[figure]);
+            format!("{:>12.0}{:>8.0}", median(values()), values().fold(f64::INFINITY, f64::min))
+        });
+        println!("  {name:<22}{}", columns.collect::<String>());
     }
-    for (place, reference) in [(1, 0), (2, 1), (3, 0), (4, 3)] {
-        let ratio = |figure: usize, (of, to): (usize, usize)| {
-            let mut values: Vec<_> =
-                figures[of].iter().zip(&figures[to]).map(|(of, to)| of[figure] / to[figure]).collect();
-            values.sort_by(f64::total_cmp);
-            values[values.len() / 2]
+    for (own, reference) in [(1, 0), (2, 1), (3, 0), (4, 3)] {
+        let ratio = |figure: usize| {
+            let pairs = figures[reference].iter().zip(&figures[own]);
+            median(pairs.map(|(reference, own)| reference[figure] / own[figure]))
         };
         println!(
-            "  {} carries {:.3} of {} (UDP, by CPU time), {:.3} (TCP, by CPU time)",
-            CANDIDATES[place].0,
-            ratio(0, (reference, place)),
-            CANDIDATES[reference].0,
-            ratio(3, (reference, place))
+            "  {} carries {:.3} (UDP) and {:.3} (TCP) of {} with the same CPU time",
+            CANDIDATES[own].0,
+            ratio(0),
+            ratio(2),
+            CANDIDATES[reference].0
         );
     }
     Ok(())
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 fn measure_once(forwarding: Forwarding, by_rules: bool) -> Outcome<Figures> {
@@ -122,9 +124,9 @@ fn measure_once(forwarding: Forwarding, by_rules: bool) -> Outcome<Figures> {
     if forwarding == Forwarding::Translated {
         planes.push((&sites.right, start(&sites.right, 2)?));
     }
-    let outcome = measure_tcp(&sites).and_then(|[goodput, segment]| {
+    let outcome = measure_tcp(&sites).and_then(|[segment, goodput]| {
         let [cpu, rate] = measure_udp(&sites)?;
-        Ok([cpu, rate, goodput, segment])
+        Ok([cpu, rate, segment, goodput])
     });
     for (gateway, plane) in planes {
         // It takes its rules away in its own namespace.
@@ -140,7 +142,7 @@ fn measure_tcp(sites: &Sites) -> Outcome<[f64; 2]> {
     let (before, start) = (cpu_time()?, Instant::now());
     let goodput = stream.goodput(MEASUREMENT_TIME);
     let segments = goodput / 8.0 * start.elapsed().as_secs_f64() / SEGMENT_BYTES;
-    Ok([goodput / 1e9, (cpu_time()? - before).as_nanos() as f64 / segments])
+    Ok([(cpu_time()? - before).as_nanos() as f64 / segments, goodput / 1e6])
 }
 
 fn measure_udp(sites: &Sites) -> Outcome<[f64; 2]> {
