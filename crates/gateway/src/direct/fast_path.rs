@@ -210,3 +210,93 @@ fn arriving_networks(
     let own = locals.iter().flat_map(|(local, _)| &local.networks);
     translations.chain(own.map(|network| (*network, NetworkUse::KnownDestinations { interface }))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str = r#"
+[gateway]
+name = "site"
+[[local]]
+interface = "lan"
+networks = ["10.1.0.0/24"]
+[[path]]
+name = "one"
+interface = "path1"
+gateways = ["10.9.1.2"]
+weight = 2
+[[path]]
+name = "two"
+interface = "path2"
+[[remote]]
+name = "far"
+networks = ["10.2.0.0/24"]
+[[remote]]
+name = "rest"
+networks = ["0.0.0.0/0"]
+paths = ["two"]
+[[translation]]
+network = "10.1.0.0/24"
+alias = "192.0.2.0/24"
+path = "two"
+"#;
+
+    const LINKS: [(&str, Link); 3] = [
+        ("lan", Link { index: 2, mtu: 1500, is_ethernet: true }),
+        ("path1", Link { index: 3, mtu: 1492, is_ethernet: false }),
+        ("path2", Link { index: 4, mtu: 1500, is_ethernet: true }),
+    ];
+
+    fn build(text: &str, links: &[(&str, Link)]) -> FastPathRules {
+        let interfaces = ["lan", "path1", "path2"].map(String::from);
+        let config = GatewayConfig::from_toml(text, "test.toml", &interfaces).unwrap();
+        let ratios: Vec<_> = config.remotes.iter().map(|remote| remote.ratio.clone()).collect();
+        let find = |name: &str| links.iter().find(|(link, _)| *link == name).map(|(_, link)| *link);
+        build_rules(&config, &ratios, find)
+    }
+
+    #[test]
+    fn the_fast_path_does_what_the_configuration_says_of_networks_that_it_lists() {
+        let rules = build(CONFIG, &LINKS);
+        assert_eq!(rules.interfaces, [(2, FastPathRole::Divides), (4, FastPathRole::Restores)]);
+        let turns: Vec<_> = rules.remotes.iter().map(|remote| (remote.turn.clone(), remote.mtu)).collect();
+        assert_eq!(turns, [(vec![0, 0, 1], 1492), (vec![1], 1500)]);
+        assert!(rules.remotes.iter().all(|remote| remote.needs_ports && !remote.has_single_flows));
+        let hops: Vec<_> = rules.paths.iter().map(|path| (path.interface, path.mark, path.gateway_v4)).collect();
+        assert_eq!(hops, [(3, 0x6b01, Some("10.9.1.2".parse().unwrap())), (4, 0x6b02, None)]);
+        let network = |text: &str| text.parse::<ipnet::IpNet>().unwrap();
+        let [own, far, alias] = ["10.1.0.0/24", "10.2.0.0/24", "192.0.2.0/24"].map(network);
+        let expected = [
+            (far, NetworkUse::RemoteHosts { remote: 0 }),
+            (own, NetworkUse::PathSources(1, alias)),
+            (own, NetworkUse::LocalHosts { interface: 2 }),
+            (alias, NetworkUse::ArrivingDestinations(4, own)),
+            (own, NetworkUse::KnownDestinations { interface: 4 }),
+        ];
+        assert_eq!(rules.networks, expected);
+    }
+
+    #[test]
+    fn what_it_cannot_do_is_left_to_packet_rules() {
+        // A path that is gone takes the turns of all with it: packet rules divide among the others.
+        let rules = build(CONFIG, &[LINKS[0], LINKS[2]]);
+        assert_eq!((rules.remotes[0].turn.len(), rules.remotes[1].turn.len()), (0, 1));
+        // Whose hosts are not listed, and whose headers are no Ethernet.
+        let rules = build(
+            &CONFIG
+                .replace("networks = [\"10.1.0.0/24\"]\n[[path]]", "[[path]]")
+                .split("[[translation]]")
+                .next()
+                .unwrap()
+                .to_owned(),
+            &LINKS,
+        );
+        assert_eq!(rules.interfaces, [(4, FastPathRole::Restores)]);
+        let rules = build(CONFIG, &[("lan", LINKS[1].1), LINKS[1], LINKS[2]]);
+        assert_eq!(rules.interfaces, [(4, FastPathRole::Restores)]);
+        // Local hosts at a path's interface.
+        let rules = build(&CONFIG.replace("interface = \"lan\"", "interface = \"path2\""), &LINKS);
+        assert_eq!(rules.interfaces, [(4, FastPathRole::Divides)]);
+    }
+}

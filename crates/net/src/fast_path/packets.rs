@@ -200,6 +200,67 @@ fn packets_are_what_a_model_that_computes_all_checksums_anew_makes_of_them() {
     namespace.run(work).unwrap();
 }
 
+/// As those of NAT sessions: divided where they leave, with addresses of their own on one path, and restored where they arrive.
+#[test]
+fn single_flows_are_divided_translated_and_restored_and_others_are_left_alone() {
+    let loaded = FastPath::load(10);
+    let Ok(mut fast) = loaded else { return println!("passed over: {}", loaded.err().unwrap()) };
+    let namespace = Namespace::new().unwrap();
+    let work = || {
+        for name in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+            std::fs::write(format!("/proc/sys/net/{name}"), "1").unwrap();
+        }
+        for network in ["10.2.0.0/24", "fd02::/64"] {
+            crate::interface::add_route("lo", network.parse().unwrap()).unwrap();
+        }
+        let mut single = FastPathRules { restores_flows: true, ..rules() };
+        single
+            .networks
+            .retain(|(_, purpose)| !matches!(purpose, NetworkUse::PathSources(..) | NetworkUse::PathDestinations(..)));
+        single.remotes[0].has_single_flows = true;
+        fast.change(single).unwrap();
+        let flows = fast.flows();
+        for (source, destination, alias) in [("10.1.0.7", "10.2.0.9", "198.51.1.1"), ("fd01::7", "fd02::9", "fd51::1")]
+        {
+            let [source, destination, alias] = [source, destination, alias].map(|text| text.parse::<IpAddr>().unwrap());
+            let payload = b"some payload".to_vec();
+            let (protocol, hops, tos) = (UDP, 64, 0);
+            let own =
+                Packet { source, destination, protocol, hops, tos, has_checksum: true, is_fragment: false, payload };
+            let outside = Packet { source: alias, ..own.clone() };
+            let run = |role: FastPathRole, packet: &Packet| fast.programs[role as usize].run(&packet.encode()).unwrap();
+            let (divides, restores) = (FastPathRole::Divides, FastPathRole::Restores);
+            // Ports are those of all packets here.
+            let ends = |source| (SocketAddr::new(source, 0x1234), SocketAddr::new(destination, 0x5678));
+            let flow = |(source, destination)| FlowKey { protocol: UDP, source, destination };
+            let (flow, arriving) = (flow(ends(source)), flow(ends(alias)));
+            let all = [
+                (flow, FlowUse::Translated { path: 0, addresses: Addresses { source: alias, destination } }),
+                (flow, FlowUse::Divided { remote: 0 }),
+                (arriving, FlowUse::Restored(flow.addresses())),
+            ];
+            assert_eq!(run(divides, &own), (PASS, own.encode()));
+            assert_eq!(run(restores, &outside), (PASS, outside.encode()));
+            all.iter().for_each(|(flow, purpose)| flows.add(flow, *purpose).unwrap());
+            assert!(flows.add(&flow, FlowUse::Divided { remote: 0 }).is_err());
+            let less = |packet: &Packet| (REDIRECT, Packet { hops: 63, ..packet.clone() }.encode());
+            // The turn is of three packets, of which the first takes the first path.
+            assert_eq!([(); 3].map(|()| run(divides, &own)), [less(&outside), less(&own), less(&own)]);
+            // The second time by a route that is known.
+            assert_eq!([(); 2].map(|()| run(restores, &outside)), [less(&own), less(&own)]);
+            let bytes = own.bytes() as u64;
+            let count = |packets| CounterValue { packets, bytes: packets * bytes };
+            assert_eq!(flows.divided_flows(0).unwrap().get(&flow), Some(&count(3)));
+            assert_eq!(flows.restored_flows().unwrap().get(&arriving), Some(&count(2)));
+            assert!(flows.divided_flows(1).unwrap().is_empty());
+            all.iter().for_each(|(flow, purpose)| flows.remove(flow, *purpose));
+            assert_eq!(run(divides, &own), (PASS, own.encode()));
+            assert_eq!(run(restores, &outside), (PASS, outside.encode()));
+        }
+    };
+    namespace.run(work).unwrap();
+}
+
 /// What is in the repository is what clang 14, of Debian 12, makes of the source: others make other instructions of it.
 #[test]
 fn the_instructions_are_those_of_their_source() {
