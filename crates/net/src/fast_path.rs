@@ -204,7 +204,13 @@ impl FastPath {
             self.rules = rules;
             attached
         });
-        outcome.map_err(|error| SetupError::new("change the fast path", error))
+        outcome.map_err(|error| {
+            let hint = match error.raw_os_error() {
+                Some(libc::EINVAL) => "to run programs at interfaces so (tcx) takes Linux 6.6",
+                _ => "it is tried again when interfaces change",
+            };
+            SetupError::new("change the fast path", error).with_hint(hint)
+        })
     }
 
     /// What differs.

@@ -283,15 +283,9 @@ path = "two"
         let rules = build(CONFIG, &[LINKS[0], LINKS[2]]);
         assert_eq!((rules.remotes[0].turn.len(), rules.remotes[1].turn.len()), (0, 1));
         // Whose hosts are not listed, and whose headers are no Ethernet.
-        let rules = build(
-            &CONFIG
-                .replace("networks = [\"10.1.0.0/24\"]\n[[path]]", "[[path]]")
-                .split("[[translation]]")
-                .next()
-                .unwrap()
-                .to_owned(),
-            &LINKS,
-        );
+        let hosts = "networks = [\"10.1.0.0/24\"]\n[[path]]";
+        let (untranslated, _) = CONFIG.split_once("[[translation]]").unwrap();
+        let rules = build(&untranslated.replace(hosts, "[[path]]"), &LINKS);
         assert_eq!(rules.interfaces, [(4, FastPathRole::Restores)]);
         let rules = build(CONFIG, &[("lan", LINKS[1].1), LINKS[1], LINKS[2]]);
         assert_eq!(rules.interfaces, [(4, FastPathRole::Restores)]);
