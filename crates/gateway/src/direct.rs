@@ -24,6 +24,7 @@
 //! them, and packets take the system's routes. What is left then (routing tables that nothing uses) is removed by the next
 //! start.
 
+mod fast_path;
 mod flow_lists;
 mod flow_rules;
 mod gro_limit_guard;
@@ -37,6 +38,7 @@ mod session_rules;
 mod session_shard;
 mod session_status;
 
+pub use fast_path::DirectFastPath;
 pub use flow_lists::FlowLists;
 pub use host::check_forwarding;
 pub use plan::DirectPlan;

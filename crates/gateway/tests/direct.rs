@@ -11,7 +11,7 @@ use kumade_gateway::direct::{DirectError, DirectPlane};
 use kumade_multipath::nat_session::DividedRule;
 use kumade_net::gro::GroLimits;
 use kumade_net::namespace::Namespace;
-use kumade_net::nftables::Statement;
+use kumade_net::nftables::{Chain, Hook, InstalledTable, Rule, Statement, Table};
 use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces, run_ip};
 use kumade_packet::{Addresses, FlowKey};
 use sites::{Sites, is_up};
@@ -25,18 +25,18 @@ fn network(text: &str) -> IpNet {
 }
 
 /// A directory for this test alone.
-fn runtime(name: &str) -> RuntimeDir {
+pub(crate) fn runtime(name: &str) -> RuntimeDir {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("gateway-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&directory);
     RuntimeDir::from_path(directory)
 }
 
-fn read(text: &str) -> GatewayConfig {
+pub(crate) fn read(text: &str) -> GatewayConfig {
     let interfaces = ["lan", "path1", "path2"].map(String::from);
     GatewayConfig::from_toml(text, "test.toml", &interfaces).unwrap()
 }
 
-fn start(inside: &Namespace, config: &GatewayConfig, directory: &RuntimeDir) -> DirectPlane {
+pub(crate) fn start(inside: &Namespace, config: &GatewayConfig, directory: &RuntimeDir) -> DirectPlane {
     inside.run(|| DirectPlane::start(config, directory.clone())).unwrap().unwrap()
 }
 
@@ -48,7 +48,25 @@ fn routing(inside: &Namespace) -> String {
     listed.split_inclusive('\n').filter(|line| !line.contains(" table local ")).collect()
 }
 
-const LEFT: &str = r#"
+/// Runs a test twice: as the kernel lets gateways forward, by the fast path, and where other rules of the hosts keep them from that.
+pub(crate) fn by_fast_path_and_by_rules(name: &str, test: impl Fn(&Sites)) {
+    in_namespaces(name, || {
+        test(&Sites::new());
+        let sites = Sites::new();
+        let _rules = [&sites.left, &sites.right].map(install_host_rules);
+        test(&sites);
+    });
+}
+
+/// A rule that does nothing to any packet, until it is dropped.
+pub(crate) fn install_host_rules(inside: &Namespace) -> InstalledTable {
+    let rules = vec![Rule(vec![Statement::InputInterface("nothing".into()), Statement::Drop])];
+    let chains = vec![Chain { name: "all".into(), hook: Some(Hook::Postrouting(0)), rules }];
+    let table = Table { name: "host".into(), counters: vec![], flow_lists: vec![], chains };
+    inside.run(|| InstalledTable::install(&table)).unwrap().unwrap()
+}
+
+pub(crate) const LEFT: &str = r#"
 [gateway]
 name = "left"
 
@@ -76,8 +94,7 @@ networks = ["10.2.0.0/24", "fd02::/64"]
 /// Sender with provider-independent addresses, receiver with one provider: (A)(a).
 #[test]
 fn packets_are_divided_exactly_in_the_ratio_of_the_weights() {
-    in_namespaces("packets_are_divided_exactly_in_the_ratio_of_the_weights", || {
-        let sites = Sites::new();
+    by_fast_path_and_by_rules("packets_are_divided_exactly_in_the_ratio_of_the_weights", |sites| {
         let on =
             |path: &str, to: &str| vec![Statement::InputInterface(path.into()), Statement::Destination(network(to))];
         let [v4, v6] = ["10.2.0.2/32", "fd02::2/128"];
@@ -105,33 +122,34 @@ fn large_batches_and_short_packets_that_alternate_are_divided_each_in_the_ratio(
     const SEGMENT_BYTES: u16 = 1000;
     const SEGMENTS: usize = 40;
     const ROUNDS: u64 = 20;
-    in_namespaces("large_batches_and_short_packets_that_alternate_are_divided_each_in_the_ratio", || {
-        let sites = Sites::new();
-        let config = read(&LEFT.replace("weight = 16", "weight = 1").replace("weight = 3", "weight = 1"));
-        let plane = start(&sites.left, &config, &runtime("batches"));
-        let _far = sites.b.run(|| UdpSocket::bind("10.2.0.2:9").unwrap()).unwrap();
-        let near = sites.a.run(|| UdpSocket::bind("10.1.0.2:0").unwrap()).unwrap();
-        near.connect("10.2.0.2:9").unwrap();
-        let mut is_segmenting = true;
-        for _ in 0..ROUNDS {
-            let batch = vec![7; usize::from(SEGMENT_BYTES) * SEGMENTS];
-            kumade_net::udp::send_burst(&near, &batch, SEGMENT_BYTES, &mut is_segmenting).unwrap();
-            near.send(b"short").unwrap();
-        }
-        let sent = || plane.path_counts().unwrap().into_iter().map(|count| count.sent).collect::<Vec<_>>();
-        let all = ROUNDS * u64::from(SEGMENT_BYTES) * SEGMENTS as u64;
-        assert!(eventually(|| sent().iter().map(|count| count.bytes).sum::<u64>() > all), "{:?}", sent());
-        let counts = sent();
-        let [one, two] = [&counts[0], &counts[1]].map(|count| count.bytes);
-        // Hosts that hand over no batches send 41 packets a round, which are divided alike.
-        assert!(one.abs_diff(two) * 20 <= one + two, "{counts:?}");
-    });
+    by_fast_path_and_by_rules(
+        "large_batches_and_short_packets_that_alternate_are_divided_each_in_the_ratio",
+        |sites| {
+            let config = read(&LEFT.replace("weight = 16", "weight = 1").replace("weight = 3", "weight = 1"));
+            let plane = start(&sites.left, &config, &runtime("batches"));
+            let _far = sites.b.run(|| UdpSocket::bind("10.2.0.2:9").unwrap()).unwrap();
+            let near = sites.a.run(|| UdpSocket::bind("10.1.0.2:0").unwrap()).unwrap();
+            near.connect("10.2.0.2:9").unwrap();
+            let mut is_segmenting = true;
+            for _ in 0..ROUNDS {
+                let batch = vec![7; usize::from(SEGMENT_BYTES) * SEGMENTS];
+                kumade_net::udp::send_burst(&near, &batch, SEGMENT_BYTES, &mut is_segmenting).unwrap();
+                near.send(b"short").unwrap();
+            }
+            let sent = || plane.path_counts().unwrap().into_iter().map(|count| count.sent).collect::<Vec<_>>();
+            let all = ROUNDS * u64::from(SEGMENT_BYTES) * SEGMENTS as u64;
+            assert!(eventually(|| sent().iter().map(|count| count.bytes).sum::<u64>() > all), "{:?}", sent());
+            let counts = sent();
+            let [one, two] = [&counts[0], &counts[1]].map(|count| count.bytes);
+            // Hosts that hand over no batches send 41 packets a round, which are divided alike.
+            assert!(one.abs_diff(two) * 20 <= one + two, "{counts:?}");
+        },
+    );
 }
 
 #[test]
 fn each_remote_site_has_its_own_ratio_and_all_other_addresses_theirs() {
-    in_namespaces("each_remote_site_has_its_own_ratio_and_all_other_addresses_theirs", || {
-        let sites = Sites::new();
+    by_fast_path_and_by_rules("each_remote_site_has_its_own_ratio_and_all_other_addresses_theirs", |sites| {
         let config = LEFT.replace("\"10.2.0.0/24\", ", "")
             + "[[remote]]\nname = \"one-host\"\nnetworks = [\"10.2.0.7\"]\npaths = [\"two\"]\n\
                [[remote]]\nname = \"rest\"\nnetworks = [\"0.0.0.0/0\"]\npaths = [\"two\", \"one\"]\n";
@@ -159,8 +177,7 @@ fn each_remote_site_has_its_own_ratio_and_all_other_addresses_theirs() {
 /// Sender with addresses of each provider, receiver with several: (B)(b). The combinations between are parts of it.
 #[test]
 fn hosts_see_the_original_addresses_where_each_path_has_others() {
-    in_namespaces("hosts_see_the_original_addresses_where_each_path_has_others", || {
-        let sites = Sites::new();
+    by_fast_path_and_by_rules("hosts_see_the_original_addresses_where_each_path_has_others", |sites| {
         let directories = [runtime("left"), runtime("right")];
         let aliases = |side: u8, hosts: &str| {
             let alias = |path: u8| {
@@ -237,36 +254,39 @@ fn a_second_gateway_and_a_host_that_does_not_forward_are_refused() {
 
 #[test]
 fn a_path_that_is_down_gets_no_packets_until_it_is_up_again_and_weights_change_at_once() {
-    in_namespaces("a_path_that_is_down_gets_no_packets_until_it_is_up_again_and_weights_change_at_once", || {
-        let sites = Sites::new();
-        let on =
-            |path: &str| vec![Statement::InputInterface(path.into()), Statement::Destination(network("10.2.0.2/32"))];
-        let mut plane = start(&sites.left, &read(LEFT), &runtime("down"));
-        let counter = Counter::new(&sites.right, &["path1", "path2"].map(on));
-        let mut follow = || sites.left.run(|| plane.update_interfaces()).unwrap().unwrap();
-        let send = |packets| sites.send(&sites.a, "10.1.0.2", &sites.b, "10.2.0.2", packets);
-        let set = |state| run_ip(&sites.left, &["link", "set", "path2", state]).map(drop).unwrap();
-        set("down");
-        follow();
-        send(19);
-        assert_eq!(counter.packets(), [19, 0]);
-        set("up");
-        assert!(eventually(|| is_up(&sites.left, "path2") && is_up(&sites.right, "path2")));
-        // The kernel forgets a device's IPv6 addresses when it goes down; an administrator's tools set them again.
-        follow();
-        send(1);
-        assert_eq!(counter.packets(), [20, 0]);
-        run_ip(&sites.left, &["-6", "addr", "replace", "fd09:2::1/64", "dev", "path2", "nodad"]).unwrap();
-        follow();
-        send(19);
-        assert_eq!(counter.packets(), [20 + 16, 3]);
-        sites.left.run(|| plane.set_weights(0, &[2, 4])).unwrap().unwrap();
-        send(3);
-        assert_eq!(counter.packets(), [20 + 16 + 1, 3 + 2]);
-        let refused = sites.left.run(|| plane.set_weights(0, &[0, 0])).unwrap();
-        assert!(matches!(refused, Err(DirectError::NoWeight(_))));
-        sites.left.run(|| drop(plane)).unwrap();
-    });
+    by_fast_path_and_by_rules(
+        "a_path_that_is_down_gets_no_packets_until_it_is_up_again_and_weights_change_at_once",
+        |sites| {
+            let on = |path: &str| {
+                vec![Statement::InputInterface(path.into()), Statement::Destination(network("10.2.0.2/32"))]
+            };
+            let mut plane = start(&sites.left, &read(LEFT), &runtime("down"));
+            let counter = Counter::new(&sites.right, &["path1", "path2"].map(on));
+            let mut follow = || sites.left.run(|| plane.update_interfaces()).unwrap().unwrap();
+            let send = |packets| sites.send(&sites.a, "10.1.0.2", &sites.b, "10.2.0.2", packets);
+            let set = |state| run_ip(&sites.left, &["link", "set", "path2", state]).map(drop).unwrap();
+            set("down");
+            follow();
+            send(19);
+            assert_eq!(counter.packets(), [19, 0]);
+            set("up");
+            assert!(eventually(|| is_up(&sites.left, "path2") && is_up(&sites.right, "path2")));
+            // The kernel forgets a device's IPv6 addresses when it goes down; an administrator's tools set them again.
+            follow();
+            send(1);
+            assert_eq!(counter.packets(), [20, 0]);
+            run_ip(&sites.left, &["-6", "addr", "replace", "fd09:2::1/64", "dev", "path2", "nodad"]).unwrap();
+            follow();
+            send(19);
+            assert_eq!(counter.packets(), [20 + 16, 3]);
+            sites.left.run(|| plane.set_weights(0, &[2, 4])).unwrap().unwrap();
+            send(3);
+            assert_eq!(counter.packets(), [20 + 16 + 1, 3 + 2]);
+            let refused = sites.left.run(|| plane.set_weights(0, &[0, 0])).unwrap();
+            assert!(matches!(refused, Err(DirectError::NoWeight(_))));
+            sites.left.run(|| drop(plane)).unwrap();
+        },
+    );
 }
 
 /// The route to the other site in the main table is by the first path, and goes with it.
@@ -337,8 +357,7 @@ fn batches_are_bounded_by_the_rate_of_the_slowest_path_and_as_before_at_the_end(
 /// What NAT sessions will do: a flow is set up at both gateways while it passes, and ended again. Others go on as they did.
 #[test]
 fn single_flows_are_divided_translated_and_counted_while_others_pass_by() {
-    in_namespaces("single_flows_are_divided_translated_and_counted_while_others_pass_by", || {
-        let sites = Sites::new();
+    by_fast_path_and_by_rules("single_flows_are_divided_translated_and_counted_while_others_pass_by", |sites| {
         let with_sessions = |text: &str| {
             let mut config = read(text);
             config.remotes[0].divides_single_flows = true;

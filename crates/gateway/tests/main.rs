@@ -10,6 +10,7 @@ mod config_changes;
 mod corpus;
 mod counter;
 mod direct;
+mod fast_path;
 mod measured;
 mod sessions;
 mod sessions_config;

@@ -9,6 +9,7 @@ mod faults;
 mod figures;
 mod gateway;
 mod gateway_bonded;
+mod gateway_fast_path;
 mod gateway_reload;
 mod gateway_sessions;
 mod gateways;

@@ -260,6 +260,16 @@ pub fn is_running(name: &str) -> bool {
     flags.is_some_and(|flags| flags & UP_AND_RUNNING_FLAGS == UP_AND_RUNNING_FLAGS)
 }
 
+/// Whether packets of an interface have Ethernet headers.
+///
+/// # Errors
+/// No such interface.
+pub fn is_ethernet(name: &str) -> Result<bool, SetupError> {
+    let answer = get_link_message(name)?;
+    let kind = answer.get(HARDWARE_TYPE_OFFSET..).and_then(|rest| rest.first_chunk());
+    Ok(kind.is_some_and(|kind| u16::from_ne_bytes(*kind) == libc::ARPHRD_ETHER))
+}
+
 /// An attribute of an interface that is a number of 32 bits; none where it has no such.
 pub(crate) fn u32_attribute(name: &str, attribute: u16) -> Result<Option<u32>, SetupError> {
     let answer = get_link_message(name)?;
@@ -267,7 +277,9 @@ pub(crate) fn u32_attribute(name: &str, attribute: u16) -> Result<Option<u32>, S
     Ok(value.and_then(|value| Some(u32::from_ne_bytes(*value.first_chunk()?))))
 }
 
-/// In the message about an interface, struct ifinfomsg follows the header: flags are its third word.
+/// In the message about an interface, struct ifinfomsg follows the header: the type of its hardware, behind two octets.
+const HARDWARE_TYPE_OFFSET: usize = HEADER_BYTES + 2;
+/// Flags are the third word.
 const FLAGS_OFFSET: usize = HEADER_BYTES + 8;
 /// Behind both.
 const ATTRIBUTES_OFFSET: usize = HEADER_BYTES + 16;

@@ -7,6 +7,7 @@
 //! [`clock::monotonic`].
 
 mod binding;
+mod bpf;
 pub mod capture;
 pub mod clock;
 pub mod coalescing;
@@ -15,11 +16,13 @@ mod control_messages;
 pub mod cpu;
 pub mod datagram;
 mod echo;
+pub mod fast_path;
 #[cfg(feature = "fault-injection")]
 pub mod fault_injection;
 pub mod forwarding;
 pub mod gro;
 mod host_claim;
+pub mod host_rules;
 mod icmp_errors;
 mod icmp_listener;
 mod index;

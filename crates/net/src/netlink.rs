@@ -39,6 +39,13 @@ impl NetlinkSocket {
         Ok(NetlinkSocket { socket })
     }
 
+    /// NETLINK_XFRM, which the other library does not name.
+    pub(crate) fn open_ipsec() -> io::Result<Self> {
+        let protocol = socket2::Protocol::from(libc::NETLINK_XFRM);
+        let socket = socket2::Socket::new(socket2::Domain::from(libc::AF_NETLINK), socket2::Type::RAW, Some(protocol))?;
+        Ok(NetlinkSocket { socket: socket.into() })
+    }
+
     /// Notifications are kept up to so many bytes until they are read.
     pub(crate) fn set_receive_buffer(&self, bytes: usize) -> io::Result<()> {
         Ok(setsockopt(&self.socket, sockopt::RcvBuf, &bytes)?)

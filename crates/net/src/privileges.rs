@@ -11,6 +11,8 @@ pub const NET_ADMIN: u32 = 12;
 pub const NET_RAW: u32 = 13;
 /// To enter namespaces, among much else.
 pub const SYS_ADMIN: u32 = 21;
+/// To load BPF programs.
+pub const BPF: u32 = 39;
 /// Where the system is not configured otherwise.
 pub const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 

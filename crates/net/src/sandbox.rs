@@ -2,6 +2,7 @@
 //!
 //! Both confinements hold for good, and for all that is started from then on.
 
+use crate::bpf;
 use crate::setup::SetupError;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
@@ -87,7 +88,7 @@ fn landlock_refusal(error: RulesetError) -> SetupError {
 }
 
 /// Denies all threads of this process the system calls that no program here makes once it has started (seccomp, EPERM):
-/// executing programs and starting processes, looking into other processes, mounting, namespaces, kernel modules, BPF,
+/// executing programs and starting processes, looking into other processes, mounting, namespaces, kernel modules, loading BPF programs,
 /// permissions of files, sockets of other families than those of networks, and the like.
 ///
 /// # Errors
@@ -114,7 +115,7 @@ fn build_filters() -> Result<[BpfProgram; 2], seccompiler::Error> {
 }
 
 /// Calls that depend on their arguments: one of the rules has to hold, with all its conditions.
-fn conditional_calls() -> Result<[(libc::c_long, Vec<SeccompRule>); 5], seccompiler::Error> {
+fn conditional_calls() -> Result<[(libc::c_long, Vec<SeccompRule>); 6], seccompiler::Error> {
     use SeccompCmpArgLen::{Dword, Qword};
     use SeccompCmpOp::{Eq, MaskedEq, Ne};
     let rule = |conditions: Vec<SeccompCondition>| SeccompRule::new(conditions);
@@ -125,6 +126,8 @@ fn conditional_calls() -> Result<[(libc::c_long, Vec<SeccompRule>); 5], seccompi
     let is_local = SeccompCondition::new(0, Dword, Eq, libc::AF_UNIX as u64)?;
     let is_stream = SeccompCondition::new(1, Dword, MaskedEq(SOCKET_TYPE_MASK), libc::SOCK_STREAM as u64)?;
     let is_own_process = SeccompCondition::new(0, Dword, Eq, 0)?;
+    let bpf_commands =
+        BPF_COMMANDS.iter().map(|command| rule(vec![SeccompCondition::new(0, Dword, Eq, *command as u64)?]));
     let types_nothing = TERMINAL_INPUT_REQUESTS.map(|code| SeccompCondition::new(1, Dword, Ne, code));
     Ok([
         (libc::SYS_clone, vec![rule(vec![is_thread])?]),
@@ -132,6 +135,7 @@ fn conditional_calls() -> Result<[(libc::c_long, Vec<SeccompRule>); 5], seccompi
         // One end of a pair of datagram sockets could be connected to a service of the system.
         (libc::SYS_socketpair, vec![rule(vec![is_local, is_stream])?]),
         (libc::SYS_prlimit64, vec![rule(vec![is_own_process])?]),
+        (libc::SYS_bpf, bpf_commands.collect::<Result<_, _>>()?),
         // To type for the user of the terminal.
         (libc::SYS_ioctl, vec![rule(types_nothing.into_iter().collect::<Result<_, _>>()?)?]),
     ])
@@ -139,6 +143,9 @@ fn conditional_calls() -> Result<[(libc::c_long, Vec<SeccompRule>); 5], seccompi
 
 /// Local sockets are not among them: services of the system do what a user's number entitles to, whatever its capabilities.
 const SOCKET_FAMILIES: [libc::c_int; 4] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_PACKET];
+/// What the fast path of a gateway takes once it is loaded: entries of its maps, and its programs run at further interfaces.
+const BPF_COMMANDS: [libc::c_long; 5] =
+    [bpf::MAP_LOOKUP, bpf::MAP_UPDATE, bpf::MAP_DELETE, bpf::MAP_LOOKUP_BATCH, bpf::LINK_CREATE];
 /// Without SOCK_CLOEXEC and SOCK_NONBLOCK: socket(2).
 const SOCKET_TYPE_MASK: u64 = 0xf;
 /// TIOCSTI and TIOCLINUX, which put input into a terminal: ioctl_tty(2). (The C libraries give them different types.)
@@ -296,7 +303,9 @@ const ALLOWED_CALLS: &[libc::c_long] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fast_path::FastPath;
     use crate::host_claim::{HostClaim, HostClaimError};
+    use crate::privileges::{NET_ADMIN, drop_capabilities_except};
     use std::fs::File;
     use std::fs::Permissions;
     use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -414,6 +423,20 @@ mod tests {
         });
         assert_eq!(seen, [DENIED; 3]);
         std::fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_confined_thread_uses_the_fast_path_that_it_has_and_loads_no_other() {
+        let loaded = FastPath::load(1);
+        let (other, counts) = on_a_thread(move || {
+            drop_capabilities_except(&[NET_ADMIN]).unwrap();
+            build_filters().unwrap().iter().for_each(|filter| seccompiler::apply_filter(filter).unwrap());
+            let other = FastPath::load(1).map(drop).map_err(|error| error.io_error().kind());
+            (other, loaded.map(|loaded| loaded.path_count(0)))
+        });
+        assert_eq!(other, DENIED);
+        // Without CAP_BPF, there is none to begin with.
+        assert!(counts.is_err() || counts.is_ok_and(|counts| counts.is_ok()));
     }
 
     fn tempdir(name: &str) -> PathBuf {

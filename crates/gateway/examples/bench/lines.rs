@@ -149,7 +149,7 @@ pub fn name(line: usize) -> String {
 }
 
 /// Joins two hosts by a veth pair.
-fn connect_by_veth(one: (&Namespace, &str), other: (&Namespace, &str)) -> Outcome<()> {
+pub fn connect_by_veth(one: (&Namespace, &str), other: (&Namespace, &str)) -> Outcome<()> {
     run_ip(one.0, &["link", "add", one.1, "type", "veth", "peer", "name", other.1, "netns", &other.0.path()])?;
     for (inside, name) in [one, other] {
         inside.run(|| interface::set_up(name))??;

@@ -1,6 +1,6 @@
 //! What gateways carry on this machine, beside their targets: `cargo run --release -p kumade-gateway --example bench`, as root, on a
 //! machine that does nothing else; it takes three minutes. `-- speed`, `-- forged` or `-- flows` (the bonded plane), `-- tunnels` (the same over TCP)
-//! or `-- sessions` (the direct plane) measures only that, and `-- speed 10` repeats it so often. `-- peers target/release/kumade`
+//! or `-- direct` and `-- sessions` (the direct plane) measures only that, and `-- speed 10` repeats it so often. `-- peers target/release/kumade`
 //! has a thousand peers connect to that program as a tunnel and as a gateway, and `-- hostile target/release/kumade` has peers of a
 //! tunnel do what they like; `-- hostile PATH "short packets" 3` measures only attacks with such names, in three rounds.
 //! `-- idle target/release/kumade` shows what tunnels, gateways, links and servers of that program take while no packets come, and
@@ -10,6 +10,7 @@
 //! compared with those of the same run: wireguard-go, `wg` and OpenVPN are used where they are
 //! installed (`apt install wireguard-go wireguard-tools openvpn`).
 
+mod direct;
 mod flows;
 mod forged;
 mod hostile;
@@ -52,6 +53,9 @@ fn main() -> Outcome<()> {
     }
     if is_wanted("flows") {
         flows::measure()?;
+    }
+    if is_wanted("direct") {
+        direct::measure(repeats)?;
     }
     if is_wanted("sessions") {
         sessions::measure()?;

@@ -49,7 +49,8 @@ pub fn cpu_share(seconds: u32, mut work: impl FnMut() -> Outcome<()>) -> Outcome
     Ok((cpu_time()? - before).as_secs_f64() / start.elapsed().as_secs_f64())
 }
 
-fn cpu_time() -> Outcome<Duration> {
+/// CPU time of all threads, in user and kernel mode.
+pub fn cpu_time() -> Outcome<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let time = |value: TimeVal| Duration::new(value.tv_sec() as u64, value.tv_usec() as u32 * 1000);
     Ok(time(usage.user_time()) + time(usage.system_time()))

@@ -7,6 +7,7 @@ use super::flow_rules::{
 use crate::config::GatewayConfig;
 use kumade_multipath::nat_session::{DividedRule, RestoredRule};
 use kumade_net::SetupError;
+use kumade_net::fast_path::{FastFlows, FlowUse};
 use kumade_net::interface::Family;
 use kumade_net::nftables::{CounterValue, FlowChange, InstalledTable};
 use kumade_packet::{Addresses, FlowKey};
@@ -18,11 +19,17 @@ use std::sync::Arc;
 pub struct FlowLists {
     config: Arc<GatewayConfig>,
     table: Arc<InstalledTable>,
+    /// The same flows in the fast path, if there is one.
+    fast_flows: Option<Arc<FastFlows>>,
 }
 
 impl FlowLists {
-    pub(super) fn new(config: Arc<GatewayConfig>, table: Arc<InstalledTable>) -> Self {
-        FlowLists { config, table }
+    pub(super) fn new(
+        config: Arc<GatewayConfig>,
+        table: Arc<InstalledTable>,
+        fast_flows: Option<Arc<FastFlows>>,
+    ) -> Self {
+        FlowLists { config, table, fast_flows }
     }
 
     /// Flows to a remote site with sessions that passed within the last two seconds and are not divided. At most 10 000 are
@@ -48,7 +55,25 @@ impl FlowLists {
         let back = |leaving| FlowChange::Add(errors.clone(), leaving, Some(rule.flow.addresses()));
         changes.extend(rule.restored_rule().arriving_flows().map(back));
         changes.push(FlowChange::Add(self.divided_list_of(remote, rule), rule.flow, None));
-        self.table.change_flows(&changes)
+        self.table.change_flows(&changes)?;
+        self.add_to_fast_path(&rule.flow, fast_division(remote, rule));
+        Ok(())
+    }
+
+    /// A flow that there is no room for is left to packet rules. Only with all of its addresses is it complete.
+    fn add_to_fast_path(&self, flow: &FlowKey, purposes: impl Iterator<Item = FlowUse>) {
+        let Some(flows) = &self.fast_flows else { return };
+        for purpose in purposes {
+            if let Err(error) = flows.add(flow, purpose) {
+                return tracing::debug!("{error}");
+            }
+        }
+    }
+
+    fn remove_from_fast_path(&self, flow: &FlowKey, purposes: impl Iterator<Item = FlowUse>) {
+        if let Some(flows) = &self.fast_flows {
+            purposes.for_each(|purpose| flows.remove(flow, purpose));
+        }
     }
 
     /// Leaves a flow undivided from now on: the opposite of [`divide_flow`](Self::divide_flow).
@@ -56,6 +81,8 @@ impl FlowLists {
     /// # Errors
     /// It is not divided so.
     pub fn stop_dividing(&self, remote: usize, rule: &DividedRule) -> Result<(), SetupError> {
+        let purposes: Vec<_> = fast_division(remote, rule).collect();
+        self.remove_from_fast_path(&rule.flow, purposes.into_iter().rev());
         let mut changes = vec![FlowChange::Remove(self.divided_list_of(remote, rule), rule.flow)];
         changes.extend(self.aliases_unlike_flow(rule).map(|(list, _)| FlowChange::Remove(list, rule.flow)));
         let errors = error_list_name(flow_family(&rule.flow));
@@ -69,10 +96,10 @@ impl FlowLists {
     /// # Errors
     /// There is no such remote site with sessions.
     pub fn divided_flows(&self, remote: usize) -> Result<BTreeMap<FlowKey, CounterValue>, SetupError> {
-        let remote = &self.config.remotes[remote];
+        let site = &self.config.remotes[remote];
         let lists: Result<Vec<_>, _> =
-            remote_families(remote).map(|family| self.table.flows(&divided_list_name(remote, family))).collect();
-        Ok(lists?.into_iter().flatten().collect())
+            remote_families(site).map(|family| self.table.flows(&divided_list_name(site, family))).collect();
+        self.add_fast_counts(lists?.into_iter().flatten().collect(), |flows| flows.divided_flows(remote))
     }
 
     /// Gives a flow that arrives its addresses back from now on.
@@ -82,7 +109,10 @@ impl FlowLists {
     pub fn restore_addresses(&self, rule: &RestoredRule) -> Result<(), SetupError> {
         let list = restored_list_name(flow_family(&rule.flow));
         let add = |flow: FlowKey| FlowChange::Add(list.clone(), flow, Some(rule.flow.addresses()));
-        self.change_unless_empty(rule.arriving_flows().map(add).collect())
+        self.change_unless_empty(rule.arriving_flows().map(add).collect())?;
+        let own = FlowUse::Restored(rule.flow.addresses());
+        rule.arriving_flows().for_each(|flow| self.add_to_fast_path(&flow, [own].into_iter()));
+        Ok(())
     }
 
     /// Leaves a flow as it arrives from now on: the opposite of [`restore_addresses`](Self::restore_addresses).
@@ -90,6 +120,8 @@ impl FlowLists {
     /// # Errors
     /// Its addresses are not given back.
     pub fn stop_restoring_addresses(&self, rule: &RestoredRule) -> Result<(), SetupError> {
+        let own = FlowUse::Restored(rule.flow.addresses());
+        rule.arriving_flows().for_each(|flow| self.remove_from_fast_path(&flow, [own].into_iter()));
         let list = restored_list_name(flow_family(&rule.flow));
         self.change_unless_empty(rule.arriving_flows().map(|flow| FlowChange::Remove(list.clone(), flow)).collect())
     }
@@ -101,7 +133,21 @@ impl FlowLists {
     pub fn restored_flows(&self) -> Result<BTreeMap<FlowKey, CounterValue>, SetupError> {
         let lists: Result<Vec<_>, _> =
             restored_flow_lists(&self.config).map(|list| self.table.flows(&list.name)).collect();
-        Ok(lists?.into_iter().flatten().collect())
+        self.add_fast_counts(lists?.into_iter().flatten().collect(), FastFlows::restored_flows)
+    }
+
+    /// Adds what took the fast path.
+    fn add_fast_counts(
+        &self,
+        mut counts: BTreeMap<FlowKey, CounterValue>,
+        read: impl Fn(&FastFlows) -> Result<BTreeMap<FlowKey, CounterValue>, SetupError>,
+    ) -> Result<BTreeMap<FlowKey, CounterValue>, SetupError> {
+        if let Some(flows) = &self.fast_flows {
+            for (flow, count) in read(flows)? {
+                counts.entry(flow).and_modify(|sum| *sum = *sum + count);
+            }
+        }
+        Ok(counts)
     }
 
     /// A flow that keeps its addresses on all paths needs no rule at the far end.
@@ -123,4 +169,11 @@ impl FlowLists {
 
 fn flow_family(flow: &FlowKey) -> Family {
     Family::from_address(flow.source.ip())
+}
+
+/// A flow to a remote site in the fast path: its addresses on the paths first, and that it is divided last.
+fn fast_division(remote: usize, rule: &DividedRule) -> impl Iterator<Item = FlowUse> {
+    let other = rule.aliases.iter().filter(|(_, alias)| *alias != rule.flow.addresses());
+    let translated = other.map(|&(path, addresses)| FlowUse::Translated { path: path.into(), addresses });
+    translated.chain([FlowUse::Divided { remote }])
 }

@@ -196,7 +196,7 @@ fn has_restoration_for(config: &GatewayConfig, family: Family) -> bool {
 }
 
 /// Translations of all packets, whoever sends them.
-fn static_translations(config: &GatewayConfig) -> impl Iterator<Item = &AddressTranslation> {
+pub(super) fn static_translations(config: &GatewayConfig) -> impl Iterator<Item = &AddressTranslation> {
     config.translations.iter().filter(|translation| config.is_static(translation))
 }
 

@@ -1,3 +1,4 @@
+use super::fast_path::DirectFastPath;
 use super::flow_lists::FlowLists;
 use super::gro_limit_guard::{GroLimitGuard, OriginalGroLimits};
 use super::host::check_forwarding;
@@ -35,7 +36,8 @@ pub struct DirectPlane {
     state_since: Vec<Time>,
     /// How often each was gone.
     failures: Vec<u64>,
-    // In the order in which they go: rules that mark packets, the routes of the marks with the record of them, and the claim.
+    // In the order in which they go: the fast path, rules that mark packets, the routes of the marks with the record of them, and the claim.
+    fast_path: DirectFastPath,
     table: Arc<InstalledTable>,
     gro_limits: Vec<GroLimitGuard>,
     reverse_paths: ReversePathGuards,
@@ -88,6 +90,18 @@ impl DirectPlane {
     /// # Errors
     /// The host does not forward, another gateway runs, or the system refuses something; nothing is left behind then.
     pub fn start(config: &GatewayConfig, directory: RuntimeDir) -> Result<Self, DirectError> {
+        Self::start_with(config, directory, DirectFastPath::load(config))
+    }
+
+    /// The same with a fast path that was loaded before, for a process that has given up the capabilities for that.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with(
+        config: &GatewayConfig,
+        directory: RuntimeDir,
+        fast_path: DirectFastPath,
+    ) -> Result<Self, DirectError> {
         let plan = DirectPlan::new(config);
         let claim = NamespaceLock::new("gateway").map_err(|error| match error {
             NameLockError::Taken { process, .. } => DirectError::NamespaceTaken { process },
@@ -106,7 +120,8 @@ impl DirectPlane {
         let mut reverse_paths = ReversePathGuards::default();
         reverse_paths.set_interfaces(plan.filtered_interfaces(), &journal);
         let table = Arc::new(InstalledTable::install(&plan.table)?);
-        Ok(DirectPlane {
+        let mut plane = DirectPlane {
+            fast_path,
             weights: config.remotes.iter().map(|remote| configured_weights(config, remote)).collect(),
             is_up: vec![true; config.paths.len()],
             state_since: vec![clock::monotonic(); config.paths.len()],
@@ -120,12 +135,14 @@ impl DirectPlane {
             journal,
             routes,
             _namespace_lock: claim,
-        })
+        };
+        plane.update_fast_path()?;
+        Ok(plane)
     }
 
     /// The single flows in its rules.
     pub fn flow_lists(&self) -> FlowLists {
-        FlowLists::new(self.config.clone(), self.table.clone())
+        FlowLists::new(self.config.clone(), self.table.clone(), self.fast_path.flows())
     }
 
     pub(super) fn config(&self) -> &Arc<GatewayConfig> {
@@ -150,18 +167,24 @@ impl DirectPlane {
     }
 
     /// Looks at the paths' interfaces: packets leave by those that are up, as long as there is one. Routes that went with an
-    /// interface are set again once it is back; until all of a path's are, it counts as down. To be called about ten times a
-    /// second.
+    /// interface are set again once it is back; until all of a path's are, it counts as down. Looks also for packet rules of others, which the
+    /// fast path is not to pass by. To be called where interfaces or routes change, and once a second.
     ///
     /// # Errors
     /// The rules are gone.
     pub fn update_interfaces(&mut self) -> Result<(), DirectError> {
+        self.follow_interfaces()?;
+        self.fast_path.tell_changes();
+        Ok(())
+    }
+
+    fn follow_interfaces(&mut self) -> Result<(), DirectError> {
         self.gro_limits.iter_mut().for_each(|guard| guard.follow_interface(&self.journal));
         self.reverse_paths.follow_interfaces(&self.journal);
         let is_up: Vec<bool> =
             (0..self.config.paths.len()).map(|path| is_usable(&self.config, &self.plan, path)).collect();
         if is_up == self.is_up {
-            return Ok(());
+            return self.update_fast_path();
         }
         for (place, path) in self.config.paths.iter().enumerate() {
             let (before, now) = (self.is_up[place], is_up[place]);
@@ -189,7 +212,22 @@ impl DirectPlane {
         let rules = self.divide_rules(self.rules.clone())?;
         self.table.change(&self.rules, &rules)?;
         self.rules = rules;
+        self.update_fast_path()
+    }
+
+    /// Brings the fast path into accord with the rules, and with the host.
+    fn update_fast_path(&mut self) -> Result<(), DirectError> {
+        let sites = self.config.remotes.iter().zip(&self.weights);
+        let ratios: Vec<_> =
+            sites.map(|(remote, weights)| self.ratio_of_usable_paths(remote, weights)).collect::<Result<_, _>>()?;
+        self.fast_path.update(&self.config, &self.plan, &ratios);
         Ok(())
+    }
+
+    /// Whether packets that need nothing else of this host are forwarded before packet rules: by BPF programs, where the kernel lets
+    /// them in, and nobody else has packet rules here.
+    pub fn uses_fast_path(&self) -> bool {
+        self.fast_path.is_used()
     }
 
     /// These rules, with the division among the paths that are up.
@@ -245,7 +283,7 @@ impl DirectPlane {
         let rules = self.divide_rules(self.plan.table.clone())?;
         self.table.change(&self.rules, &rules)?;
         self.rules = rules;
-        Ok(())
+        self.update_fast_path()
     }
 
     /// The weights of a remote site's paths: as they are, where the configuration has the same ones for the same paths.
@@ -278,11 +316,13 @@ impl DirectPlane {
     /// The rules are gone.
     pub fn path_counts(&self) -> Result<Vec<PathCount>, SetupError> {
         let counts = self.table.counter_values()?;
-        let sent = |name: &str| counts.get(name).copied().unwrap_or_default();
-        let paths = self.config.paths.iter();
-        Ok(paths
-            .map(|path| PathCount { path: path.name.clone(), sent: sent(&DirectPlan::path_counter_name(path)) })
-            .collect())
+        let by_rules =
+            |path: &GatewayPath| counts.get(&DirectPlan::path_counter_name(path)).copied().unwrap_or_default();
+        let count = |(place, path): (usize, &GatewayPath)| {
+            let sent = by_rules(path) + self.fast_path.path_count(place)?;
+            Ok(PathCount { path: path.name.clone(), sent })
+        };
+        self.config.paths.iter().enumerate().map(count).collect()
     }
 
     /// Enters what the plane knows into the status of the gateway, which has the names. `now` is the monotonic clock's time.

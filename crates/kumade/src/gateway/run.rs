@@ -13,7 +13,7 @@ use kumade_daemon::signals::DaemonSignals;
 use kumade_daemon::{ActivityWatch, ClaimedName, RuntimeDir};
 use kumade_gateway::GatewayConfig;
 use kumade_gateway::config::{BondedSettings, FixedSetting, Plane};
-use kumade_gateway::direct::{DirectPlane, SessionPlane};
+use kumade_gateway::direct::{DirectFastPath, DirectPlane, SessionPlane};
 use kumade_gateway::status::GatewayStatus;
 use kumade_net::clock;
 use kumade_net::route_watch::RouteWatch;
@@ -43,11 +43,21 @@ pub fn run(config: GatewayConfig, file: Option<&Path>, keeps_privileges: bool) -
     config.check_next_hops()?;
     let claim = registry().lock_name(&config.name).map_err(|error| GATEWAY.explain(error))?;
     let hook = config.on_event.as_deref().map(EventHook::start).transpose()?;
-    let confinement = (!keeps_privileges).then(|| Confinement::to_network(bound_ports(&config)));
-    let begun = RunContext { claimed_name: claim, signals, file, hook, confinement };
+    let begin = |config: &GatewayConfig| {
+        let confinement = (!keeps_privileges).then(|| Confinement::to_network(bound_ports(config)));
+        RunContext { claimed_name: claim, signals, file, hook, confinement }
+    };
     match config.plane.clone() {
-        Plane::Direct => run_direct(config, begun)?,
-        Plane::Bonded(bonded) => run_bonded(config, &bonded, begun)?,
+        Plane::Direct => {
+            // It takes capabilities that are given up then.
+            let fast_path = DirectFastPath::load(&config);
+            let begun = begin(&config);
+            run_direct(config, fast_path, begun)?;
+        }
+        Plane::Bonded(bonded) => {
+            let begun = begin(&config);
+            run_bonded(config, &bonded, begun)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -87,11 +97,11 @@ struct DirectGateway {
     reachable: Vec<bool>,
 }
 
-fn run_direct(config: GatewayConfig, begun: RunContext<'_>) -> anyhow::Result<()> {
+fn run_direct(config: GatewayConfig, fast_path: DirectFastPath, begun: RunContext<'_>) -> anyhow::Result<()> {
     let RunContext { claimed_name: claim, signals, file, hook, confinement } = begun;
     let keys = config.sessions.as_ref().map(session_keys).transpose()?;
     keys.iter().try_for_each(|(identity, _)| config.check_own_key(identity.public_key()))?;
-    let plane = DirectPlane::start(&config, RuntimeDir::standard("kumade"))?;
+    let plane = DirectPlane::start_with(&config, RuntimeDir::standard("kumade"), fast_path)?;
     let sessions = match (&config.sessions, keys) {
         (Some(sessions), Some((identity, psks))) => Some(SessionPlane::start(&plane, sessions, identity, psks)?),
         _ => None,

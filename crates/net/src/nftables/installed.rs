@@ -34,6 +34,14 @@ pub struct CounterValue {
     pub bytes: u64,
 }
 
+impl std::ops::Add for CounterValue {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        CounterValue { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
+    }
+}
+
 /// Of messages of nf_tables, as linux/netfilter/nfnetlink.h puts types together.
 const GET_OBJECT: u16 = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8 | libc::NFT_MSG_GETOBJ as u16;
 
