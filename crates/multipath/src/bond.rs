@@ -182,6 +182,7 @@ impl<P: Clone> Bond<P> {
             in_flight_data: InFlightData::default(),
             suppressed_retransmissions: 0,
         };
+        bond.paths.iter_mut().for_each(|path| path.set_path_count(count));
         bond.update_enabled_paths();
         bond.record_transport_views(now);
         Ok(bond)
@@ -208,6 +209,7 @@ impl<P: Clone> Bond<P> {
         }
         let added = config.paths.iter().zip(paths.shard_paths(shard)).skip(before);
         self.paths.extend(added.map(|(path, part)| PathSender::new(*path, part, now)));
+        self.paths.iter_mut().for_each(|path| path.set_path_count(count));
         self.update_enabled_paths();
         self.served_seconds.resize(count, 0.0);
         self.queues.set_path_count(count);

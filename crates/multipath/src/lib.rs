@@ -38,7 +38,7 @@ pub use path::id::PathId;
 pub use path::mtu::{MtuProbe, PathMtuDiscovery};
 pub use path::report::{PathReceiver, PathReport};
 pub use path::shared_set::SharedPaths;
-pub use path::state::{PathConfig, PathStatus};
+pub use path::state::{MAX_UNREPORTED_DATAGRAMS, PathConfig, PathStatus};
 pub use path_health::health::PathState;
 pub use predecessor::Predecessor;
 pub use resequencer::{ArrivedData, DelayRange, Resequencer, ResequencerConfig, ResequencerStatistics, WaitStatistics};

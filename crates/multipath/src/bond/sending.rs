@@ -205,7 +205,7 @@ impl<P: Clone> Bond<P> {
         if packet.delivery_order == TrafficClass::Ordered && matches!(self.policy, PathPolicy::Ratio { .. }) {
             self.round_robin.record_sent(path, label.size, up);
         }
-        let header = DataHeader { counter: counter as u32, requests_report: answer, ..header };
+        let header = DataHeader { requests_report: answer, ..header };
         let WaitingPacket { content, is_ecn_marked: marked, .. } = packet;
         self.record_in_flight(path, label.flow, &content);
         Transmission {

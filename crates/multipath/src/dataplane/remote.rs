@@ -5,6 +5,7 @@ use crate::dataplane::notice::RemoteChange;
 use crate::dataplane::outer_headers::OuterHeaders;
 use crate::dataplane::packet_buffer::PacketBuffer;
 use crate::dataplane::path_mtus::PathMtus;
+use crate::dataplane::shard_message::session_path;
 use crate::dataplane::statistics::{RemotePath, RemoteStatus};
 use crate::message::{Data, DataHeader, Message, Probe};
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
     PathSet, PathState, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
 };
 use kumade_link::Label;
-use kumade_noise_session::{PeerId, Route};
+use kumade_noise_session::{CounterReference, HeaderForm, PeerId, Route, SHORT_HEADER_BYTES, TAG_BYTES};
 use kumade_packet::{DsField, Ecn, PayloadKind};
 use kumade_units::{ConfigError, Rate, Span, Time};
 use std::ops::DerefMut;
@@ -34,7 +35,28 @@ pub(crate) struct UnsealedDatagram<B> {
     pub(crate) path: PathId,
     pub(crate) route: Route,
     pub(crate) ds_field: DsField,
+    pub(crate) seal: DatagramSeal,
     pub(crate) datagram: PacketBuffer<B>,
+}
+
+/// How a datagram is sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DatagramSeal {
+    /// It does not count on its path.
+    Uncounted,
+    /// It has this counter of its path, and says so in this form.
+    Counted(u64, HeaderForm),
+}
+
+/// The text of an authentic datagram.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReceivedText<'t> {
+    pub(crate) path: PathId,
+    /// Its counter on the path, if it has one.
+    pub(crate) counter: Option<u64>,
+    pub(crate) text: &'t [u8],
+    /// Bytes of the datagram.
+    pub(crate) datagram_bytes: usize,
 }
 
 /// All that belongs to one peer.
@@ -397,7 +419,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         for (path, receiver) in PathId::all().zip(&mut self.receivers) {
             if let (Some(report), Some(to)) = (receiver.poll(now), self.routes[path.index()]) {
                 let datagram = encode_message(&Message::Report(report), buffers);
-                return Some(UnsealedDatagram { path, route: to, ds_field: DsField::default(), datagram });
+                let (ds_field, seal) = (DsField::default(), DatagramSeal::Uncounted);
+                return Some(UnsealedDatagram { path, route: to, ds_field, seal, datagram });
             }
         }
         None
@@ -408,16 +431,21 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             let Transmission { path, counter, packet, .. } = self.bond.next_transmission(now)?;
             // A path without an address is not enabled.
             let Some(mut to) = self.routes[path.index()] else { continue };
-            let (ds_field, datagram) = match packet {
+            let (ds_field, form, datagram) = match packet {
                 None => {
                     to = self.other_route(path).filter(|_| counter % 2 == 0).unwrap_or(to);
-                    let probe = Message::Probe(Probe { counter: counter as u32, size: PROBE_BYTES });
-                    (DsField::default(), encode_message(&probe, buffers))
+                    // It has the far end know the counter again after an outage.
+                    let probe = Message::Probe(Probe { size: PROBE_BYTES });
+                    (DsField::default(), HeaderForm::Whole, encode_message(&probe, buffers))
                 }
-                Some(packet) => encapsulate(packet, path),
+                Some(packet) => {
+                    let (ds_field, datagram) = encapsulate(packet, path);
+                    self.mtus.record_sent(path, datagram.len() - SHORT_HEADER_BYTES - TAG_BYTES);
+                    (ds_field, HeaderForm::Short, datagram)
+                }
             };
-            self.mtus.record_sent(path, datagram.len());
-            return Some(UnsealedDatagram { path, route: to, ds_field, datagram });
+            let seal = DatagramSeal::Counted(counter, form);
+            return Some(UnsealedDatagram { path, route: to, ds_field, seal, datagram });
         }
     }
 
@@ -428,20 +456,27 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.configured_routes[path.index()].filter(|_| !is_up && self.transport(path) == OuterTransport::Udp)
     }
 
-    /// The text of an authentic datagram that came over a path. Returns whether there was a packet in it; `None` if it was no message.
+    /// What is known of the path by whose number a datagram ends that tells only the lowest bits of its counter.
+    pub(crate) fn counter_reference(&self, path: u8) -> Option<CounterReference> {
+        let path = PathId::new(path).filter(|path| path.index() < self.path_count)?;
+        let next_counter = self.receivers[path.index()].next_counter();
+        Some(CounterReference { path: session_path(self.shard, path), next_counter })
+    }
+
+    /// An authentic datagram came over a path. Returns whether there was a packet in it; `None` if it was no message.
     pub(crate) fn receive(
         &mut self,
-        text: &[u8],
-        path: PathId,
+        received: ReceivedText<'_>,
         outer: OuterHeaders,
         now: Time,
         buffers: &dyn Fn(usize) -> B,
         delivered: &mut Vec<PacketBuffer<B>>,
     ) -> Option<bool> {
+        let ReceivedText { path, counter, text, datagram_bytes } = received;
         if path.index() >= self.path_count {
             return None;
         }
-        self.update_route(path, &outer, text.len(), now);
+        self.update_route(path, &outer, datagram_bytes, now);
         let OuterHeaders { ecn, packet_bytes: size, arrival: arrived, .. } = outer;
         let receiver = &mut self.receivers[path.index()];
         match Message::parse(text) {
@@ -449,7 +484,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                 if outer.transport == OuterTransport::Tcp {
                     self.last_connection_data = Some(now);
                 }
-                let counter = receiver.extend_counter(header.counter);
+                let counter = counter?;
                 receiver.receive(counter, size, header.requests_report, arrived);
                 match decapsulate(packet, ecn, buffers) {
                     Some(packet) => {
@@ -462,8 +497,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                     None => self.resequencer.datagram_passed(path, counter, now, delivered),
                 }
             }
-            Ok(Message::Probe(probe)) => {
-                let counter = receiver.extend_counter(probe.counter);
+            Ok(Message::Probe(_)) => {
+                let counter = counter?;
                 receiver.receive(counter, size, true, arrived);
                 self.resequencer.datagram_passed(path, counter, now, delivered);
             }
@@ -493,8 +528,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         if repeats { 3 } else { 1 }
     }
 
-    /// The peer is where its last authentic datagram came from, with a text of so many bytes.
-    fn update_route(&mut self, path: PathId, outer: &OuterHeaders, text: usize, now: Time) {
+    /// The peer is where its last authentic datagram came from, which had so many bytes.
+    fn update_route(&mut self, path: PathId, outer: &OuterHeaders, datagram_bytes: usize, now: Time) {
         let from = outer.route;
         let route = &mut self.routes[path.index()];
         if *route == Some(from) {
@@ -504,7 +539,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         if before.is_none_or(|before| before.address.is_ipv4() != from.address.is_ipv4())
             || self.transport(path) != outer.transport
         {
-            self.update_path_transport(path, outer, text, now);
+            self.update_path_transport(path, outer, datagram_bytes, now);
         }
         match before {
             None => {
@@ -523,8 +558,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     }
 
     /// A path has what carried this, and what that adds to each packet.
-    fn update_path_transport(&mut self, path: PathId, outer: &OuterHeaders, text: usize, now: Time) {
-        let headers = outer.packet_bytes.saturating_sub((text + kumade_noise_session::OVERHEAD_BYTES) as u32);
+    fn update_path_transport(&mut self, path: PathId, outer: &OuterHeaders, datagram_bytes: usize, now: Time) {
+        let headers = outer.packet_bytes.saturating_sub(datagram_bytes as u32);
         let (transport, overhead_bytes) = (outer.transport, headers + crate::dataplane::OVERHEAD_BYTES);
         let interface_mtu = self.config.interface_mtus.get(path.index()).copied().flatten();
         let config = &mut self.config.bond.paths[path.index()];
@@ -721,7 +756,7 @@ fn encode_message<B: DerefMut<Target = Vec<u8>>>(
     let mut buffer = buffers(kumade_noise_session::OVERHEAD_BYTES + usize::from(bytes));
     buffer.resize(kumade_noise_session::HEADER_BYTES, 0);
     message.write(&mut buffer);
-    let end = buffer.len() + kumade_noise_session::TAG_BYTES;
+    let end = buffer.len() + TAG_BYTES;
     buffer.resize(end, 0);
     PacketBuffer::new(buffer, 0)
 }

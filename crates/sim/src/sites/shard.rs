@@ -29,10 +29,8 @@ enum DelaySource {
     RoundTrips(i64),
 }
 
-/// A sealed datagram besides its message: its header and tag.
-const SEALED_BYTES: u32 = 32;
-/// Of a data message with one predecessor.
-const DATA_HEADER_BYTES: u32 = 12 + 4;
+/// A sealed datagram besides its message, which has no packet: its header and tag.
+const SEALED_BYTES: u32 = 16 + 16;
 const REPORT_MESSAGE_BYTES: u32 = 37;
 const PROBE_BYTES: u32 = 32;
 /// What is lost is repeated, once that is noticed.
@@ -40,7 +38,7 @@ const RETRANSMISSION_ROUND_TRIPS: i64 = 3;
 
 /// Bytes that a packet is longer by on its path, if so many stand before the sealed datagram.
 pub(super) const fn overhead_bytes(outer_bytes: u32) -> u32 {
-    outer_bytes + SEALED_BYTES + DATA_HEADER_BYTES
+    outer_bytes + kumade_multipath::dataplane::OVERHEAD_BYTES
 }
 
 impl SimulatedShard {
@@ -176,7 +174,7 @@ impl SimulatedShard {
                 shard,
                 counter,
                 sent,
-                bytes: PROBE_BYTES + overhead,
+                bytes: self.outer_bytes + SEALED_BYTES + PROBE_BYTES,
                 is_answer: answer,
                 content: OuterContent::Probe,
             };

@@ -91,7 +91,7 @@ fn sites(
             let class = TrafficClass::Unordered;
             FlowConfig { class, ..FlowConfig::udp(Rate::from_f64(rate.as_f64() * 1.2), 1424) }
         }
-        Contender::PathWithCubic => tcp(CongestionControl::Cubic, 1372),
+        Contender::PathWithCubic => tcp(CongestionControl::Cubic, 1394),
         Contender::Connection(control) => tcp(control, 1448),
     };
     sites.add_flow(FlowConfig { start: start(), ..config }).unwrap();
