@@ -25,6 +25,7 @@
 //! | 2 | [`PathReport`] | highest counter (8), packets (8), octets (8), time of arrival (8), time that the report was held (4) |
 //! | 3 | [`Message::MtuProbe`] | number (4), padding |
 //! | 4 | [`Message::MtuAnswer`] | number (4) |
+//! | 5 | [`Missing`] | path (1), counter (8), of further ones how far above it (2 each) |
 //! | 8 … 15 | [`Message::Session`] | [`NatMessage`](crate::nat_session::NatMessage) |
 //!
 //! A [`Data`] message thus takes 4 octets besides the packet, and 2 where there are two paths and one in the bucket has not been
@@ -44,15 +45,18 @@ pub(crate) mod bytes;
 mod data;
 mod error;
 mod health;
+mod missing;
 
 pub use data::{BUCKET_COUNT, Data, DataHeader, NUMBER_BITS, Predecessors};
 pub use error::MessageError;
 pub use health::{MtuQuery, Probe};
+pub use missing::Missing;
 
 use crate::path::report::PathReport;
 use bytes::Reader;
 use data::OTHER_FORM;
 use health::{MTU_ANSWER_KIND, MTU_PROBE_KIND, PROBE_KIND, REPORT_KIND, first_octet};
+use missing::MISSING_KIND;
 
 /// A message, read in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +71,8 @@ pub enum Message<'a> {
     MtuProbe(MtuQuery),
     /// The probe of the path's MTU that has arrived: its number.
     MtuAnswer(u32),
+    /// Datagrams that a path has lost.
+    Missing(Missing<'a>),
     /// What belongs to NAT sessions.
     Session {
         /// The kind: 8 to 15.
@@ -95,6 +101,7 @@ impl<'a> Message<'a> {
             REPORT_KIND => health::parse_report(reader).map(Message::Report),
             MTU_PROBE_KIND => MtuQuery::parse(reader, bytes.len()).map(Message::MtuProbe),
             MTU_ANSWER_KIND => health::parse_mtu_answer(reader).map(Message::MtuAnswer),
+            MISSING_KIND => Missing::parse(reader).map(Message::Missing),
             kind @ FIRST_SESSION_KIND..=LAST_SESSION_KIND => Ok(Message::Session { kind, body: reader.0 }),
             kind => Err(MessageError::UnknownKind(kind)),
         }
@@ -108,6 +115,7 @@ impl<'a> Message<'a> {
             Message::Report(report) => health::write_report(report, to),
             Message::MtuProbe(probe) => probe.write(to),
             Message::MtuAnswer(number) => health::write_mtu_answer(*number, to),
+            Message::Missing(missing) => missing.write(to),
             Message::Session { kind, body } => {
                 to.push(first_octet(kind & LAST_SESSION_KIND));
                 to.extend_from_slice(body);

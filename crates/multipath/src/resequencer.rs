@@ -41,6 +41,12 @@
 //! another might have been delivered. Of others there is but one, however late: a connection that waits for its
 //! retransmission timer while others carry 100 Mbit/s is thousands of packets behind them.
 //!
+//! # What is lost and repeated
+//!
+//! Where the far end repeats what a path has lost ([`Resequencer::set_repair_wait`]), a gap that would be over is kept until what is
+//! repeated can have come, counted from the arrival of the first packet behind it: losses that follow each other add nothing to
+//! each other's waits. As often as it has not come in time of late, it is not waited for any more.
+//!
 //! For a path that does not keep order itself one can say how far it does not
 //! ([`Resequencer::set_reordering_extent`]): then that many higher counters more have to arrive, and the timer's margin
 //! bounds how long that may take, as with RACK (RFC 8985).
@@ -59,13 +65,20 @@ pub use statistics::{ResequencerStatistics, WaitStatistics};
 use crate::message::{BUCKET_COUNT, DataHeader};
 use crate::path::id::PathId;
 use crate::predecessor::Predecessor;
-use bucket::ReorderBucket;
+use bucket::{ReorderBucket, WaitingList};
 use frontier::{AwaitedCounters, Frontier};
 use kumade_link::SparseTable;
-use kumade_units::Time;
+use kumade_units::{Span, Time};
 use pool::{PacketPool, WaitingPacket};
 use std::cmp::Ordering;
 use tournament::TournamentTree;
+
+/// Gaps for which what is repeated is waited for in vain before that is given up: …
+const INITIAL_REPAIR_CREDIT: u32 = 8;
+/// … after many that were closed in time, …
+const MAX_REPAIR_CREDIT: u32 = 32;
+/// … each of which counts for so many.
+const CREDIT_PER_REPAIR: u32 = 2;
 
 /// Delivers packets of type `T` in the order in which they were numbered by a [`Sequencer`](crate::Sequencer), per
 /// bucket.
@@ -82,6 +95,10 @@ pub struct Resequencer<T> {
     /// For each path, the counters that buckets wait for: each bucket that waits does so on one.
     waiting_buckets: [TournamentTree<u64>; PathId::MAX_PATHS],
     deadlines: TournamentTree<Time>,
+    /// How long packets wait for what is repeated.
+    repair_wait: Option<Span>,
+    /// What is repeated may still be waited for in vain so often.
+    repair_credit: u32,
     statistics: ResequencerStatistics,
 }
 
@@ -110,6 +127,8 @@ impl<T> Resequencer<T> {
             pool: PacketPool::new(),
             waiting_buckets: std::array::from_fn(|_| TournamentTree::new(BUCKET_COUNT, u64::MAX)),
             deadlines: TournamentTree::new(BUCKET_COUNT, Time::MAX),
+            repair_wait: None,
+            repair_credit: INITIAL_REPAIR_CREDIT,
             statistics: ResequencerStatistics::default(),
         }
     }
@@ -155,6 +174,12 @@ impl<T> Resequencer<T> {
     /// beginning, for a path that keeps order.
     pub fn set_reordering_extent(&mut self, path: PathId, datagrams: u32) {
         self.frontier.set_reordering_extent(path, datagrams);
+    }
+
+    /// The far end repeats what paths have lost, within this time of the arrival of the first packet that follows: as long is a gap
+    /// kept that is over otherwise. While what is repeated does not come in time, it is not waited for.
+    pub fn set_repair_wait(&mut self, wait: Option<Span>) {
+        self.repair_wait = wait;
     }
 
     /// When [`Resequencer::expire`] is to be called.
@@ -205,12 +230,15 @@ impl<T> Resequencer<T> {
     where
         P: IntoIterator<Item = Predecessor>,
     {
-        let DataHeader { bucket: index, number, .. } = arrival.header;
+        let DataHeader { bucket: index, number, is_redundant, .. } = arrival.header;
         let number = self.buckets.get_mut(index.into()).ordered_window.expand_number(number);
         if number > self.buckets.get_mut(index.into()).ordered_window.next() {
             self.free_memory(arrival.bytes, now, out);
         }
         let bucket = self.buckets.get_mut(index.into());
+        if is_redundant && self.repair_wait.is_some() {
+            self.repair_credit = (self.repair_credit + CREDIT_PER_REPAIR).min(MAX_REPAIR_CREDIT);
+        }
         match number.cmp(&bucket.ordered_window.next()) {
             Ordering::Less => self.receive_late(&arrival.header, number, payload, out),
             Ordering::Equal => {
@@ -229,7 +257,12 @@ impl<T> Resequencer<T> {
                     awaited: waits,
                     payload,
                 };
-                if let Err(payload) = bucket.insert(&mut self.pool, path, waiting) {
+                let inserted = if is_redundant && self.repair_wait.is_some() {
+                    bucket.insert_repeated(&mut self.pool, waiting)
+                } else {
+                    bucket.insert(&mut self.pool, path, waiting)
+                };
+                if let Err(payload) = inserted {
                     self.statistics.late += 1;
                     out.push(payload);
                 }
@@ -265,11 +298,11 @@ impl<T> Resequencer<T> {
 
     /// Delivers what a bucket has until there is a gap that is not over; with `force`, the first one is.
     fn deliver_ready(&mut self, index: u16, mut force: bool, now: Time, out: &mut Vec<T>) {
-        while let Some((path, first)) = self.lowest(index) {
+        while let Some((list, first)) = self.lowest(index) {
             let (number, waits) = (first.number, first.awaited);
             let next = self.buckets.get_mut(index.into()).ordered_window.next();
             if number > next {
-                if !force && self.register_waits(index, &waits) {
+                if !force && (self.register_waits(index, &waits) || self.register_repair(index, now)) {
                     return;
                 }
                 // What is lost with a path that is down is not waited for when it is back. For others it changes nothing.
@@ -279,7 +312,7 @@ impl<T> Resequencer<T> {
                 self.buckets.get_mut(index.into()).ordered_window.skip_to(number);
             }
             let bucket = self.buckets.get_mut(index.into());
-            let Some(waiting) = bucket.take(&mut self.pool, path) else { break };
+            let Some(waiting) = bucket.take(&mut self.pool, list) else { break };
             if bucket.ordered_window.insert(number) {
                 self.statistics.in_order += 1;
                 self.statistics.waits.record_wait(now - waiting.arrival);
@@ -301,6 +334,21 @@ impl<T> Resequencer<T> {
             self.deadlines.set(index, Some(deadline));
         }
         latest.is_some()
+    }
+
+    /// Lets a bucket wait for what is repeated, if it may still come. Returns whether it may.
+    fn register_repair(&mut self, index: u16, now: Time) -> bool {
+        let Some(wait) = self.repair_wait.filter(|_| self.repair_credit > 0) else { return false };
+        let heads = self.buckets.get(index.into()).into_iter().flat_map(|bucket| bucket.path_heads(&self.pool));
+        let Some(first) = heads.map(|(_, waiting)| waiting.earliest_arrival_onward).min() else { return false };
+        let until = first + wait.min(self.config.max_wait);
+        if until <= now {
+            self.repair_credit -= 1;
+            return false;
+        }
+        self.register_bucket(index, None);
+        self.deadlines.set(index, Some(until));
+        true
     }
 
     /// Until when a path should have delivered what is missing before all packets of a bucket that wait. It was sent
@@ -342,8 +390,8 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// The packet of a bucket with the lowest number, and the path that it came over.
-    fn lowest(&self, index: u16) -> Option<(PathId, &WaitingPacket<T>)> {
+    /// The packet of a bucket with the lowest number, and the list that it is in.
+    fn lowest(&self, index: u16) -> Option<(WaitingList, &WaitingPacket<T>)> {
         self.buckets.get(index.into())?.lowest(&self.pool)
     }
 

@@ -7,9 +7,9 @@ use crate::dataplane::packet_buffer::PacketBuffer;
 use crate::dataplane::path_mtus::PathMtus;
 use crate::dataplane::shard_message::session_path;
 use crate::dataplane::statistics::{RemotePath, RemoteStatus};
-use crate::message::{Data, DataHeader, Message, Probe};
+use crate::message::{Data, DataHeader, Message, Missing, Probe};
 use crate::{
-    ArrivedData, Bond, DelayRange, OuterTransport, OutgoingPacket, PathEvent, PathId, PathPolicy, PathReceiver,
+    ArrivedData, Bond, DelayRange, MissingDatagrams, OuterTransport, OutgoingPacket, PathEvent, PathId, PathPolicy, PathReceiver,
     PathSet, PathState, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
 };
 use kumade_link::Label;
@@ -73,6 +73,7 @@ pub(crate) struct Remote<B> {
     bond: Bond<PacketBuffer<B>>,
     resequencer: Resequencer<PacketBuffer<B>>,
     receivers: Vec<PathReceiver>,
+    missing: MissingDatagrams,
     mtus: PathMtus,
     /// Where the peer is reached: where its last authentic datagram came from.
     routes: Vec<Option<Route>>,
@@ -126,6 +127,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             bond,
             resequencer: Resequencer::new(config.resequencer),
             receivers: vec![PathReceiver::new(); routes.len()],
+            missing: MissingDatagrams::new(),
             path_failures: vec![0; routes.len()],
             has_path_failed: vec![false; routes.len()],
             is_restarting: vec![false; routes.len()],
@@ -277,6 +279,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.resequencer.flush(now, delivered);
         self.resequencer = Resequencer::new(self.config.resequencer);
         self.receivers.fill(PathReceiver::new());
+        self.missing = MissingDatagrams::new();
         // As when it was made first, so that nothing is out of range.
         if let Ok(bond) = new_bond(&self.config, &paths, self.shard, now) {
             (self.bond, self.shared_paths) = (bond, paths);
@@ -423,7 +426,18 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                 return Some(UnsealedDatagram { path, route: to, ds_field, seal, datagram });
             }
         }
-        None
+        self.next_missing_report(now, buffers)
+    }
+
+    /// Tells what a path has lost, by the fastest path.
+    fn next_missing_report(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
+        let missing = self.missing.poll(now)?;
+        let path = self.bond.fastest_path().unwrap_or(missing.path);
+        let route = self.routes[path.index()]?;
+        let (first_counter, offsets) = (*missing.counters.first()?, Missing::offsets_of(&missing.counters));
+        let message = Message::Missing(Missing { path: missing.path, first_counter, offsets: &offsets });
+        let (ds_field, seal) = (DsField::default(), DatagramSeal::Uncounted);
+        Some(UnsealedDatagram { path, route, ds_field, seal, datagram: encode_message(&message, buffers) })
     }
 
     fn next_transmission(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
@@ -486,6 +500,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                 }
                 let counter = counter?;
                 receiver.receive(counter, size, header.requests_report, arrived);
+                self.record_arrival(path, counter, outer.transport, now);
                 match decapsulate(packet, ecn, buffers) {
                     Some(packet) => {
                         let packet = packet.with_segments(header.segment_bytes);
@@ -500,6 +515,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             Ok(Message::Probe(_)) => {
                 let counter = counter?;
                 receiver.receive(counter, size, true, arrived);
+                self.record_arrival(path, counter, outer.transport, now);
                 self.resequencer.datagram_passed(path, counter, now, delivered);
             }
             Ok(Message::Report(report)) => {
@@ -510,7 +526,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                 let most = self.bond.status(path).and_then(|status| status.round_trip);
                 let most = most.map(|most| most * self.max_delay_round_trips());
                 self.resequencer.set_delay(path, most.map(|most| DelayRange { min: Span::ZERO, max: most }));
+                self.resequencer.set_repair_wait(self.bond.repair_wait());
             }
+            Ok(Message::Missing(missing)) => self.bond.receive_missing(missing.path, missing.counters(), now),
             Ok(Message::MtuProbe(query)) => self.mtus.record_query(path, query.number),
             Ok(Message::MtuAnswer(number)) => {
                 self.mtus.record_answer(path, number, now);
@@ -519,6 +537,13 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             Ok(Message::Session { .. }) | Err(_) => return None,
         }
         Some(false)
+    }
+
+    /// Connections lose nothing by themselves.
+    fn record_arrival(&mut self, path: PathId, counter: u64, transport: OuterTransport, now: Time) {
+        if transport == OuterTransport::Udp {
+            self.missing.receive(path, counter, now);
+        }
     }
 
     /// How many round trips one direction takes at most: one, as long as both directions do; and two more where what is lost is
@@ -641,7 +666,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 
     /// When to ask for the next datagram, or to expire; what is to be sent counts only in a session.
     pub(crate) fn deadline(&self, is_connected: bool) -> Option<Time> {
-        let receivers = self.receivers.iter().filter_map(PathReceiver::deadline).min();
+        let receivers = self.receivers.iter().filter_map(PathReceiver::deadline).chain(self.missing.deadline()).min();
         let sending = if is_connected {
             self.bond.deadline().into_iter().chain(receivers).chain(self.mtus.deadline()).min()
         } else {
@@ -688,6 +713,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             queued_packets: self.bond.queued_packets(),
             dropped_packets: self.bond.dropped_packets(),
             suppressed_retransmissions: self.bond.suppressed_retransmissions(),
+            repeated_packets: self.bond.repeated_packets(),
             resequencing: *self.resequencer.statistics(),
             waiting_packets: self.resequencer.waiting_totals().0,
             reaching_shards: u32::from(self.is_reachable()),

@@ -97,11 +97,28 @@ fn probes_and_reports_come_back() {
 }
 
 #[test]
+fn missing_datagrams_come_back() {
+    let counters = [(1 << 40) + 5, (1 << 40) + 6, (1 << 40) + 70_000 - 4460];
+    let offsets = Missing::offsets_of(&counters);
+    let missing = Missing { path: path(3), first_counter: counters[0], offsets: &offsets };
+    let bytes = written(Message::Missing(missing));
+    assert_eq!(bytes, [0xe5, 3, 0, 0, 1, 0, 0, 0, 0, 5, 0, 1, 0xff, 0xff]);
+    let Ok(Message::Missing(read)) = Message::parse(&bytes) else { panic!("no report") };
+    assert!(read.counters().eq(counters));
+}
+
+#[test]
 fn what_is_no_message_is_refused_with_the_reason() {
     let invalid = |field, value| MessageError::Invalid { field, value };
     for (bytes, error) in [
         (&[][..], MessageError::TooShort),
-        (&[0xe5], MessageError::UnknownKind(5)),
+        (&[0xe6], MessageError::UnknownKind(6)),
+        (&[0xe5, 0, 0, 0, 0, 0, 0, 0, 0], MessageError::TooShort),
+        (&[0xe5, 16, 0, 0, 0, 0, 0, 0, 0, 1], invalid("path", 16)),
+        (&[0xe5, 0, 0x40, 0, 0, 0, 0, 0, 0, 1], invalid("counter", (1 << 62) + 1)),
+        (&[0xe5, 0, 0, 0, 0, 0, 0, 0, 0, 1, 7], MessageError::TooShort),
+        (&[0xe5, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0], invalid("order of counters", 1)),
+        (&[0xe5, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 7, 0, 7], invalid("order of counters", 1)),
         (&[0xf1], MessageError::UnknownKind(17)),
         (&[0, 0, 0], MessageError::TooShort),
         (&[0x20, 0, 0, 0, 0], MessageError::TooShort),

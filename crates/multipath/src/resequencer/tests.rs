@@ -349,3 +349,63 @@ fn numbers_in_falling_order_cost_little_each() {
     assert_eq!(ends.resequencer.statistics().late as usize, delivered.len());
     assert_eq!(ends.expire(time_at_millis(1000)).len(), waiting);
 }
+
+/// The same packet, repeated over a path after it was lost on another one.
+fn repeated(ends: &mut Ends, (arrival, payload): &Datagram, over: u8) -> Datagram {
+    let header = DataHeader { is_redundant: true, ..arrival.header };
+    (ArrivedData { path: path(over), counter: ends.counter(over), header, ..arrival.clone() }, *payload)
+}
+
+#[test]
+fn what_is_lost_and_repeated_is_waited_for() {
+    let mut ends = ends();
+    ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
+    let sent = ends.send_over(&[0, 1, 0, 1, 0, 1]);
+    // 0 and 2 are lost on path 0, which 4 shows: neither gap is over before its time.
+    assert_eq!(ends.arrive_all([&sent[1], &sent[3], &sent[4], &sent[5]], time_at_millis(10)), NOTHING);
+    assert_eq!(ends.resequencer.deadline(), Some(time_at_millis(50)));
+    // What is repeated later in the order comes first.
+    let [zero, two] = [0, 2].map(|number| repeated(&mut ends, &sent[number], 1));
+    assert_eq!(ends.arrive(&two, time_at_millis(20)), NOTHING);
+    assert_eq!(ends.arrive(&zero, time_at_millis(30)), [0, 1, 2, 3, 4, 5]);
+    assert_eq!((ends.resequencer.deadline(), ends.resequencer.waiting_totals()), (None, (0, 0)));
+    // The lost ones come after all, or are repeated twice.
+    assert_eq!(ends.arrive_all([&sent[0], &sent[2], &two.clone()], time_at_millis(31)), NOTHING);
+    let statistics = ends.resequencer.statistics();
+    assert_eq!((statistics.lost, statistics.duplicates), (0, 3));
+}
+
+#[test]
+fn losses_that_follow_each_other_add_nothing_to_each_others_waits() {
+    let mut ends = ends();
+    ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
+    let sent = ends.send_over(&[0, 0, 0, 0, 0, 0]);
+    for (number, millis) in [(1, 0), (3, 10), (5, 20)] {
+        assert_eq!(ends.arrive(&sent[number], time_at_millis(millis)), NOTHING);
+    }
+    for (millis, payload) in [(40, 1), (50, 3), (60, 5)] {
+        assert_eq!(ends.resequencer.deadline(), Some(time_at_millis(millis)));
+        assert_eq!(ends.expire(time_at_millis(millis)), [payload]);
+    }
+    assert_eq!(ends.resequencer.statistics().lost, 3);
+}
+
+#[test]
+fn what_is_not_repeated_in_time_again_and_again_is_not_waited_for() {
+    let mut ends = ends();
+    ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
+    let lose_one = |ends: &mut Ends, millis: i64| {
+        let sent = ends.send_over(&[0, 0]);
+        let at_once = ends.arrive(&sent[1], time_at_millis(millis)).len();
+        (at_once, ends.expire(time_at_millis(millis + 40)).len(), sent)
+    };
+    for round in 0..8 {
+        assert_eq!((lose_one(&mut ends, round * 100).0, round), (0, round));
+    }
+    let (at_once, _, sent) = lose_one(&mut ends, 900);
+    assert_eq!(at_once, 1);
+    // It comes late, and is worth waiting for again.
+    let late = repeated(&mut ends, &sent[0], 1);
+    assert_eq!(ends.arrive(&late, time_at_millis(990)).len(), 1);
+    assert_eq!(lose_one(&mut ends, 1000).0, 0);
+}

@@ -1,6 +1,6 @@
 //! What a pair of nodes does when paths shrink, flap or lead elsewhere, and clocks step: in virtual time.
 
-use crate::faulty::{FaultyNetwork, Path, numbered, path};
+use crate::faulty::{Faults, FaultyNetwork, Path, numbered, path};
 use kumade_multipath::PathId;
 use kumade_multipath::dataplane::{NodeNotice, NoticeContent, RemoteChange, RemoteStatus};
 use kumade_packet::{Headers, checksum};
@@ -105,6 +105,30 @@ fn both_ends_of_a_tcp_connection_send_what_all_paths_pass() {
         assert_eq!(u32::from(announced), 1420 - OVERHEAD - 40);
         assert_eq!(checksum::is_valid(segment), Ok(true));
     }
+}
+
+#[test]
+fn what_one_path_loses_is_repeated_by_the_other_in_order() {
+    let lossy = |delay| Path { faults: Faults { loss: 0.005, ..Faults::default() }, ..path(delay, 1500) };
+    let mut world = connected(vec![lossy(10), lossy(25)], u32::MAX);
+    world.transfer(1400, seconds(2));
+    world.discard_deliveries();
+    let lost = |world: &FaultyNetwork| {
+        let status = &world.nodes[0].remote_statuses()[0];
+        (status.paths.iter().map(|path| path.status.lost_packets).sum::<u64>(), status.repeated_packets)
+    };
+    let before = lost(&world);
+    let numbers = world.transfer(1400, seconds(20));
+    world.run(seconds(1));
+    let (lost, repeated) = (lost(&world).0 - before.0, lost(&world).1 - before.1);
+    let arrived = world.numbers();
+    let missing = numbers.len() - arrived.len();
+    println!("{lost} of {} lost, {repeated} repeated, {missing} missing", numbers.len());
+    assert!(lost > 30, "there is something to repeat: {lost}");
+    // A report or what is repeated may be lost, too.
+    assert!(missing as u64 <= lost / 8, "{missing} of {lost}");
+    assert!(repeated <= lost + lost / 8, "nothing else is repeated: {repeated} of {lost}");
+    assert!(arrived.is_sorted(), "nothing comes out of order");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use kumade_link::Label;
 use kumade_multipath::dataplane::{HEADROOM_BYTES, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
-use kumade_multipath::message::{DataHeader, Message, MtuQuery, Probe};
+use kumade_multipath::message::{DataHeader, Message, Missing, MtuQuery, Probe};
 use kumade_multipath::{
     BondConfig, OuterTransport, PathConfig, PathId, PathPolicy, PathReport, Predecessor, ResequencerConfig,
     TrafficClass,
@@ -131,7 +131,7 @@ impl Hostile {
     fn message(&mut self) -> Vec<u8> {
         let mut text = Vec::new();
         let honest = self.node_datagrams;
-        match self.random.random_range(0..8) {
+        match self.random.random_range(0..9) {
             0..=2 => {
                 let header = DataHeader {
                     bucket: self.random.random_range(0..3),
@@ -164,6 +164,12 @@ impl Hostile {
                     hold_time: Span::from_nanos(i64::from(self.number(1000) as u32)),
                 };
                 Message::Report(report).write(&mut text);
+            }
+            8 => {
+                let first_counter = self.number(honest) % PathReport::MAX_COUNT;
+                let offsets: Vec<_> = (1..self.random.random_range(1..200u16)).map(|step| (step * 3).to_be_bytes()).collect();
+                let path = PathId::new(self.random.random_range(0..16)).unwrap();
+                Message::Missing(Missing { path, first_counter, offsets: &offsets }).write(&mut text);
             }
             6 => Message::MtuAnswer(self.number(honest) as u32).write(&mut text),
             _ => Message::MtuProbe(MtuQuery { number: self.number(honest) as u32, size: 1400 }).write(&mut text),
