@@ -15,7 +15,7 @@ const MAX_REPORT_DELAY: Span = Span::from_millis(500);
 /// What a report takes longer than the round trip of the path that it comes by: three packets that follow, queues.
 const REPORT_SLACK: Span = Span::from_millis(30);
 /// Of what is repeated, as much comes too late, or is not kept any more, by and large.
-const MISSED_REPEATS: f64 = 0.01;
+const MISSED_REPEATS: f64 = 0.002;
 /// Another path is taken unless what was lost arrives by so much earlier where it was lost.
 const SAME_PATH_PENALTY: Span = Span::from_millis(2);
 
@@ -36,10 +36,12 @@ impl<P: Clone> Bond<P> {
         self.repeated_packets
     }
 
-    /// The path by which the far end is told soonest of what is missing.
-    pub fn fastest_path(&self) -> Option<PathId> {
+    /// The two paths by which the far end is told soonest of what is missing: by both, since one may lose that.
+    pub fn fastest_paths(&self) -> impl Iterator<Item = PathId> + use<P> {
         let round_trip = |path: &PathId| self.path(*path).status().round_trip.unwrap_or(Span::MAX);
-        self.datagram_paths().min_by_key(round_trip)
+        let mut paths: Vec<_> = self.datagram_paths().collect();
+        paths.sort_by_key(round_trip);
+        paths.into_iter().take(2)
     }
 
     /// How long the far end's packets wait for what it repeats, counted from the first that follows it: as long as the slower path may be
@@ -52,8 +54,8 @@ impl<P: Clone> Bond<P> {
         Some(round_trips().max()? + round_trips().min()? + REPORT_SLACK)
     }
 
-    /// The ratio of packets on a path that connections inside miss: those that are lost, but for what is repeated. That takes a report and
-    /// another datagram, which may be lost, too.
+    /// The ratio of packets on a path that connections inside miss: those that are lost, but for what is repeated. Both reports of it, or
+    /// what is repeated twice, may be lost, too.
     pub(super) fn unrepaired_loss(&self, path: PathId) -> f64 {
         let loss = |path: PathId| self.path(path).rate().loss_ratio();
         let lost = loss(path);
@@ -62,7 +64,7 @@ impl<P: Clone> Bond<P> {
         }
         let worst = self.datagram_paths().map(loss).fold(0.0, f64::max);
         let repeated = lost.min(MAX_REPEATED_RATIO);
-        lost - repeated + repeated * (2.0 * worst + MISSED_REPEATS).min(1.0)
+        lost - repeated + repeated * (2.0 * worst * worst + MISSED_REPEATS).min(1.0)
     }
 
     /// Packets are kept only where there is another path for them.
@@ -74,7 +76,7 @@ impl<P: Clone> Bond<P> {
         self.repeat_store.set_keep_time(if is_on { keep_time } else { Span::ZERO });
     }
 
-    /// Keeps a packet that leaves, if it is to be in order and no copies of it are sent.
+    /// Keeps a packet that leaves, if it is to be in order; also one that is repeated, since that may be lost again.
     pub(super) fn keep_for_repeat(
         &mut self,
         path: PathId,
@@ -82,7 +84,7 @@ impl<P: Clone> Bond<P> {
         (packet, place, label): (&WaitingPacket<P>, &AssignedNumber, Label),
         now: Time,
     ) {
-        let is_kept = packet.delivery_order == TrafficClass::Ordered && packet.number.is_none();
+        let is_kept = packet.delivery_order == TrafficClass::Ordered;
         if !is_kept || !self.repeat_store.is_on() || self.path(path).transport() != OuterTransport::Udp {
             return;
         }

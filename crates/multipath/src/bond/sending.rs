@@ -210,9 +210,7 @@ impl<P: Clone> Bond<P> {
             self.round_robin.record_sent(path, label.size, up);
         }
         let header = DataHeader { requests_report: answer, ..header };
-        if !header.is_redundant {
-            self.keep_for_repeat(path, counter, (&packet, &place, label), now);
-        }
+        self.keep_for_repeat(path, counter, (&packet, &place, label), now);
         let WaitingPacket { content, is_ecn_marked: marked, .. } = packet;
         self.record_in_flight(path, label.flow, &content);
         Transmission {

@@ -429,10 +429,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.next_missing_report(now, buffers)
     }
 
-    /// Tells what a path has lost, by the fastest path.
+    /// Tells what a path has lost, by the fastest paths.
     fn next_missing_report(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
-        let missing = self.missing.poll(now)?;
-        let path = self.bond.fastest_path().unwrap_or(missing.path);
+        let (path, missing) = self.missing.poll(|| self.bond.fastest_paths(), now)?;
         let route = self.routes[path.index()]?;
         let (first_counter, offsets) = (*missing.counters.first()?, Missing::offsets_of(&missing.counters));
         let message = Message::Missing(Missing { path: missing.path, first_counter, offsets: &offsets });

@@ -12,6 +12,8 @@ pub struct MissingDatagrams {
     paths: Vec<PathGaps>,
     /// Of all paths.
     gap_count: usize,
+    /// What is still to be said, and by which paths.
+    unsent: VecDeque<(PathId, MissingReport)>,
 }
 
 /// What is missing on one path.
@@ -71,8 +73,24 @@ impl MissingDatagrams {
         self.paths.iter().flat_map(|path| &path.gaps).map(Gap::due).min()
     }
 
-    /// What is to be told now of a path; each datagram is told once.
-    pub fn poll(&mut self, now: Time) -> Option<MissingReport> {
+    /// What is to be said now, and by which path: each datagram once by each of these paths, or by its own where there is none.
+    pub fn poll<I>(&mut self, by: impl FnOnce() -> I, now: Time) -> Option<(PathId, MissingReport)>
+    where
+        I: IntoIterator<Item = PathId>,
+    {
+        if self.unsent.is_empty()
+            && let Some(report) = self.next_report(now)
+        {
+            self.unsent.extend(by().into_iter().map(|path| (path, report.clone())));
+            if self.unsent.is_empty() {
+                self.unsent.push_back((report.path, report));
+            }
+        }
+        self.unsent.pop_front()
+    }
+
+    /// What is to be said now of a path.
+    fn next_report(&mut self, now: Time) -> Option<MissingReport> {
         if self.gap_count == 0 {
             return None;
         }
@@ -133,18 +151,18 @@ mod tests {
     fn what_three_later_ones_overtake_is_missing() {
         let mut missing = MissingDatagrams::new();
         [7, 8, 10, 11].iter().for_each(|counter| missing.receive(path(2), *counter, at(1)));
-        assert_eq!((missing.poll(at(1)), missing.deadline()), (None, Some(at(5))));
+        assert_eq!((poll(&mut missing, at(1)), missing.deadline()), (None, Some(at(5))));
         missing.receive(path(2), 12, at(2));
-        assert_eq!(missing.poll(at(2)), Some(MissingReport { path: path(2), counters: vec![9] }));
-        assert_eq!((missing.poll(at(9)), missing.deadline()), (None, None), "it is told once");
+        assert_eq!(poll(&mut missing, at(2)), Some(MissingReport { path: path(2), counters: vec![9] }));
+        assert_eq!((poll(&mut missing, at(9)), missing.deadline()), (None, None), "it is told once");
     }
 
     #[test]
     fn what_comes_late_is_not_missing_and_what_does_not_come_in_a_while_is() {
         let mut missing = MissingDatagrams::new();
         [0, 2, 4, 1].iter().for_each(|counter| missing.receive(path(0), *counter, at(1)));
-        assert_eq!(missing.poll(at(4)), None);
-        assert_eq!(missing.poll(at(5)), Some(MissingReport { path: path(0), counters: vec![3] }));
+        assert_eq!(poll(&mut missing, at(4)), None);
+        assert_eq!(poll(&mut missing, at(5)), Some(MissingReport { path: path(0), counters: vec![3] }));
     }
 
     #[test]
@@ -152,7 +170,24 @@ mod tests {
         let mut missing = MissingDatagrams::new();
         missing.receive(path(0), 0, at(0));
         missing.receive(path(0), 1000, at(0));
-        assert_eq!((missing.deadline(), missing.poll(at(9))), (None, None));
+        assert_eq!((missing.deadline(), poll(&mut missing, at(9))), (None, None));
+    }
+
+    #[test]
+    fn it_is_said_by_each_path_that_is_given() {
+        let mut missing = MissingDatagrams::new();
+        [0, 2].iter().for_each(|counter| missing.receive(path(0), *counter, at(1)));
+        let report = MissingReport { path: path(0), counters: vec![1] };
+        for over in [3, 1] {
+            assert_eq!(missing.poll(|| [3, 1].map(path), at(5)), Some((path(over), report.clone())));
+        }
+        assert_eq!(missing.poll(|| [path(3)], at(5)), None);
+    }
+
+    fn poll(missing: &mut MissingDatagrams, now: Time) -> Option<MissingReport> {
+        let (by, report) = missing.poll(|| [], now)?;
+        assert_eq!(by, report.path, "there is no other");
+        Some(report)
     }
 
     proptest! {
@@ -167,7 +202,7 @@ mod tests {
                 highest[usize::from(over)] = highest[usize::from(over)].max(counter);
                 missing.receive(path(over), counter, now);
                 came.insert((over, counter));
-                while let Some(MissingReport { path, counters }) = missing.poll(now) {
+                while let Some(MissingReport { path, counters }) = poll(&mut missing, now) {
                     prop_assert!(counters.len() <= MAX_GAPS && counters.is_sorted());
                     for counter in counters {
                         prop_assert!(!came.contains(&(path.number(), counter)) && told.insert((path, counter)));

@@ -119,8 +119,7 @@ impl SimulatedShard {
                 out.push((path, OuterPacket { shard, counter: 0, sent: now, bytes, is_answer: false, content }));
             }
         }
-        while let Some(missing) = self.missing.poll(now) {
-            let path = self.bond.fastest_path().unwrap_or(missing.path);
+        while let Some((path, missing)) = self.missing.poll(|| self.bond.fastest_paths(), now) {
             let bytes = self.outer_bytes + SEALED_BYTES + MISSING_MESSAGE_BYTES;
             let (shard, content) = (self.number, OuterContent::Missing(missing));
             out.push((path, OuterPacket { shard, counter: 0, sent: now, bytes, is_answer: false, content }));
