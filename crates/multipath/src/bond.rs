@@ -537,14 +537,13 @@ impl<P: Clone> Bond<P> {
         self.select_transport(now);
         self.update_idle_probing(now);
         self.fastest_capacity = self.paths.iter().map(|path| path.rate().capacity()).max().unwrap_or_default();
-        let estimates: Vec<_> =
-            self.path_ids().filter_map(|path| self.path_estimate(path)).collect();
+        let estimates: Vec<_> = self.path_ids().filter_map(|path| self.path_estimate(path)).collect();
         self.path_selector.update(&estimates, self.flows.long_flows(), now);
         self.update_connection_count();
         let carriers = self.bulk_paths().iter().map(|path| self.paths[path.index()].in_flight_control());
         self.large_packets.update(carriers.collect());
         self.update_codel_times();
-        self.update_repeating();
+        self.update_repeating(now);
     }
 
     /// Connections take the same path through the network: while nothing is to be carried, and all that there are answer, the first one tells of
@@ -613,4 +612,3 @@ fn round_robin(policy: &PathPolicy) -> WeightedRoundRobin {
         _ => WeightedRoundRobin::new(&[1], Default::default()),
     }
 }
-

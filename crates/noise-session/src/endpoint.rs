@@ -5,7 +5,8 @@ use crate::limits::MAX_RETRY_INTERVAL;
 use crate::mac::{self, MacKeys};
 use crate::message::{
     COOKIE_NONCE_BYTES, DatagramKind, INITIATION_BYTES, INITIATION_NOISE_RANGE, INITIATION_PAYLOAD_BYTES,
-    INSTANCE_BYTES, LONG_INDICES, OVERHEAD_BYTES, RESPONSE_BYTES, RESPONSE_NOISE_RANGE, RESPONSE_PAYLOAD_BYTES, SHORT_INDICES, read_u32, to_array,
+    INSTANCE_BYTES, LONG_INDICES, OVERHEAD_BYTES, RESPONSE_BYTES, RESPONSE_NOISE_RANGE, RESPONSE_PAYLOAD_BYTES,
+    SHORT_INDICES, read_u32, to_array,
 };
 use crate::noise::{NoiseInitiator, NoiseResponder, Prologue};
 use crate::notice::{HandshakeNotice, KeyRefusals};

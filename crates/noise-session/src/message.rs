@@ -224,7 +224,10 @@ mod tests {
             (of(4, OVERHEAD_BYTES - 1), of(1, INITIATION_BYTES + 1), of(5, 100), DatagramKind::from_datagram(&[])),
             (None, None, None, None)
         );
-        assert_eq!((of(0x80, SHORTEST_OVERHEAD_BYTES), of(0x40, 22)), (Some(DatagramKind::Data), Some(DatagramKind::Data)));
+        assert_eq!(
+            (of(0x80, SHORTEST_OVERHEAD_BYTES), of(0x40, 22)),
+            (Some(DatagramKind::Data), Some(DatagramKind::Data))
+        );
         assert_eq!((of(0xff, SHORTEST_OVERHEAD_BYTES - 1), of(0x7f, 21), of(0x3f, 100)), (None, None, None));
         let header = data_header(7, 9);
         assert_eq!(receiver_index(&[&header[..], &[0; TAG_BYTES]].concat()), Some(7));

@@ -1,8 +1,8 @@
 use crate::cipher::{Cipher, DataKey};
 use crate::limits::{MAX_BLOCKS, REJECT_AFTER, REKEY_AFTER_BLOCKS};
 use crate::message::{
-    DataHeader, HEADER_BYTES, OVERHEAD_BYTES, SHORT_HEADER_BYTES, TAG_BYTES, WireNonce, data_header, short_header_bytes,
-    to_array, write_short_header,
+    DataHeader, HEADER_BYTES, OVERHEAD_BYTES, SHORT_HEADER_BYTES, TAG_BYTES, WireNonce, data_header,
+    short_header_bytes, to_array, write_short_header,
 };
 use crate::noise::SessionKeys;
 use crate::replay::ReplayWindow;
@@ -535,7 +535,10 @@ pub(crate) mod tests {
         for (path, counter) in [(0, 0), (0, 1), (7, 0), (255, 0), (7, 1)] {
             let mut datagram = sealed(&mut a, path, b"text");
             let copy = datagram.clone();
-            assert_eq!(b.open(&mut datagram), Ok(OpenedDatagram { path, counter, is_numbered: false, plaintext: 16..20 }));
+            assert_eq!(
+                b.open(&mut datagram),
+                Ok(OpenedDatagram { path, counter, is_numbered: false, plaintext: 16..20 })
+            );
             assert_eq!(&datagram[16..20], b"text");
             assert_eq!(b.open(&mut copy.clone()), Err(OpenError::Replayed));
         }

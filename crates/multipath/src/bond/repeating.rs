@@ -68,12 +68,13 @@ impl<P: Clone> Bond<P> {
     }
 
     /// Packets are kept only where there is another path for them.
-    pub(super) fn update_repeating(&mut self) {
+    pub(super) fn update_repeating(&mut self, now: Time) {
         let sends_once = !matches!(self.policy, PathPolicy::Redundant | PathPolicy::LeastSent | PathPolicy::Pinned);
         let is_on = sends_once && self.datagram_paths().count() > 1;
         let round_trips = self.datagram_paths().filter_map(|path| self.path(path).status().round_trip);
         let keep_time = (round_trips.max().unwrap_or_default() * 2 + REPORT_SLACK).min(MAX_REPORT_DELAY);
         self.repeat_store.set_keep_time(if is_on { keep_time } else { Span::ZERO });
+        self.repeat_store.expire(now);
     }
 
     /// Keeps a packet that leaves, if it is to be in order; also one that is repeated, since that may be lost again.

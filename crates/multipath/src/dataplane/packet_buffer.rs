@@ -6,8 +6,7 @@ use std::ops::{DerefMut, Range};
 /// Bytes that have to be free before an IP packet that is to be sent, for all headers of its datagram.
 pub const HEADROOM_BYTES: usize = kumade_noise_session::SHORT_HEADER_BYTES + DataHeader::HEADROOM_BYTES;
 /// Bytes by which a datagram is longer than its IP packet, where it is one of two paths.
-pub const OVERHEAD_BYTES: u32 =
-    kumade_noise_session::SHORTEST_OVERHEAD_BYTES as u32 + DataHeader::size_for_paths(2);
+pub const OVERHEAD_BYTES: u32 = kumade_noise_session::SHORTEST_OVERHEAD_BYTES as u32 + DataHeader::size_for_paths(2);
 
 /// An IP packet or a datagram, somewhere in a buffer; or a packet that stands for segments
 /// ([`LargePacket`](kumade_packet::offload::LargePacket)).

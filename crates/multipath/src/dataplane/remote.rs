@@ -9,8 +9,8 @@ use crate::dataplane::shard_message::session_path;
 use crate::dataplane::statistics::{RemotePath, RemoteStatus};
 use crate::message::{Data, DataHeader, Message, Missing, Probe};
 use crate::{
-    ArrivedData, Bond, DelayRange, MissingDatagrams, OuterTransport, OutgoingPacket, PathEvent, PathId, PathPolicy, PathReceiver,
-    PathSet, PathState, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
+    ArrivedData, Bond, DelayRange, MissingDatagrams, OuterTransport, OutgoingPacket, PathEvent, PathId, PathPolicy,
+    PathReceiver, PathSet, PathState, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
 };
 use kumade_link::Label;
 use kumade_noise_session::{CounterReference, HeaderForm, PeerId, Route, SHORT_HEADER_BYTES, TAG_BYTES};

@@ -53,11 +53,7 @@ impl<T> RepeatStore<T> {
     /// A packet of so many bytes has left as the datagram with this counter of the path, which is above those before.
     pub(crate) fn push(&mut self, path: PathId, counter: u64, bytes: u32, packet: T, now: Time) {
         self.allowance = (self.allowance + MAX_REPEATED_RATIO).min(MAX_REPEATS_AT_ONCE);
-        let oldest = now - self.keep_time;
-        while self.paths[path.index()].front().is_some_and(|front| front.sent < oldest) {
-            self.drop_oldest(path);
-        }
-        // Of others that send little, none is as old as that.
+        self.expire_path(path, now);
         while self.packets >= MAX_PACKETS || self.bytes + u64::from(bytes) > MAX_BYTES {
             let longest = PathId::all().max_by_key(|path| self.paths[path.index()].len());
             let Some(longest) = longest.filter(|path| !self.paths[path.index()].is_empty()) else { return };
@@ -78,6 +74,26 @@ impl<T> RepeatStore<T> {
         let packet = sent[place].packet.take()?;
         self.allowance -= 1.0;
         Some(packet)
+    }
+
+    /// Forgets what is kept no longer, also of paths on which nothing leaves.
+    pub(crate) fn expire(&mut self, now: Time) {
+        if self.packets == 0 {
+            return;
+        }
+        for path in PathId::all() {
+            self.expire_path(path, now);
+            if self.paths[path.index()].is_empty() {
+                self.paths[path.index()].shrink_to(0);
+            }
+        }
+    }
+
+    fn expire_path(&mut self, path: PathId, now: Time) {
+        let oldest = now - self.keep_time;
+        while self.paths[path.index()].front().is_some_and(|front| front.sent < oldest) {
+            self.drop_oldest(path);
+        }
     }
 
     fn drop_oldest(&mut self, path: PathId) {
@@ -116,6 +132,8 @@ mod tests {
         assert_eq!((store.take(path(1), 6), store.take(path(0), 8)), (None, None));
         store.push(path(1), 9, 1000, 90, at(101));
         assert_eq!((store.take(path(1), 5), store.take(path(1), 8)), (None, Some(80)));
+        store.expire(at(201));
+        assert_eq!((store.packets, store.take(path(1), 9)), (1, Some(90)));
         store.set_keep_time(Span::ZERO);
         assert_eq!((store.take(path(1), 9), store.packets, store.bytes), (None, 0, 0));
     }

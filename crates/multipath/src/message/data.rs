@@ -101,8 +101,7 @@ impl DataHeader {
     }
 
     /// What a buffer has to have free before a packet at most, for a packet that has predecessors on all other paths.
-    pub const HEADROOM_BYTES: usize =
-        Self::SIZE + 1 + 1 + LISTED_SIZE * (PathId::MAX_PATHS - 1) + Self::SEGMENT_SIZE;
+    pub const HEADROOM_BYTES: usize = Self::SIZE + 1 + 1 + LISTED_SIZE * (PathId::MAX_PATHS - 1) + Self::SEGMENT_SIZE;
     /// Octets of the length of segments.
     const SEGMENT_SIZE: usize = 2;
 

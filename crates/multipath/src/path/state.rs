@@ -310,7 +310,8 @@ impl PathSender {
 
     /// Takes a report; returns whether the path is up because of it.
     pub fn record_report(&mut self, report: &PathReport, now: Time) -> bool {
-        self.next_unreported = self.next_unreported.max(self.next_counter().min(report.highest_counter.saturating_add(1)));
+        self.next_unreported =
+            self.next_unreported.max(self.next_counter().min(report.highest_counter.saturating_add(1)));
         let Some((sent, long)) = self.sent_log.take_reported(report) else { return false };
         let round_trip = now - sent.time - report.hold_time;
         // What the log has was sent, so that there are no more packets than their counters say, whatever the far end does.

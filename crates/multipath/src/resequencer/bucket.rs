@@ -77,11 +77,7 @@ impl ReorderBucket {
     }
 
     /// Has a packet wait that was lost and repeated. It comes back as with [`insert`](Self::insert).
-    pub(super) fn insert_repeated<T>(
-        &mut self,
-        pool: &mut PacketPool<T>,
-        waiting: WaitingPacket<T>,
-    ) -> Result<(), T> {
+    pub(super) fn insert_repeated<T>(&mut self, pool: &mut PacketPool<T>, waiting: WaitingPacket<T>) -> Result<(), T> {
         pool.insert(&mut self.repeated_list, waiting)?;
         self.depth += 1;
         Ok(())

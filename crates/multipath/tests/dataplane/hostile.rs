@@ -167,7 +167,8 @@ impl Hostile {
             }
             8 => {
                 let first_counter = self.number(honest) % PathReport::MAX_COUNT;
-                let offsets: Vec<_> = (1..self.random.random_range(1..200u16)).map(|step| (step * 3).to_be_bytes()).collect();
+                let offsets: Vec<_> =
+                    (1..self.random.random_range(1..200u16)).map(|step| (step * 3).to_be_bytes()).collect();
                 let path = PathId::new(self.random.random_range(0..16)).unwrap();
                 Message::Missing(Missing { path, first_counter, offsets: &offsets }).write(&mut text);
             }

@@ -80,10 +80,9 @@ impl OuterContent {
         match self {
             OuterContent::Plain(packet) => Some(packet),
             OuterContent::Numbered(_, _, packets) => packets.0.first(),
-            OuterContent::Probe
-            | OuterContent::Report(_)
-            | OuterContent::Missing(_)
-            | OuterContent::Segment(..) => None,
+            OuterContent::Probe | OuterContent::Report(_) | OuterContent::Missing(_) | OuterContent::Segment(..) => {
+                None
+            }
         }
     }
 }

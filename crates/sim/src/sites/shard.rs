@@ -1,8 +1,9 @@
 use super::packet::{OuterContent, OuterPacket, PacketBatch};
 use kumade_link::Label;
 use kumade_multipath::{
-    ArrivedData, Bond, BondConfig, DelayRange, MissingDatagrams, OuterTransport, PathEvent, PathId, PathReceiver, PathSet, PathStatus,
-    Resequencer, ResequencerConfig, ResequencerStatistics, SharedPaths, TrafficClass, Transmission,
+    ArrivedData, Bond, BondConfig, DelayRange, MissingDatagrams, OuterTransport, PathEvent, PathId, PathReceiver,
+    PathSet, PathStatus, Resequencer, ResequencerConfig, ResequencerStatistics, SharedPaths, TrafficClass,
+    Transmission,
 };
 use kumade_units::{ConfigError, Span, Time};
 
