@@ -1,5 +1,6 @@
 use crate::limits::{MAX_SESSIONS, REJECT_AFTER};
-use crate::session::{CounterReference, HeaderForm, OpenError, OpenedDatagram, SealError, SealedDatagram, Session};
+use crate::counter_reference::{CounterReference, HeaderForm};
+use crate::session::{OpenError, OpenedDatagram, SealError, SealedDatagram, Session};
 use kumade_units::Time;
 
 /// The sessions of one peer, oldest first: what is in flight under an old one still opens after a new one has been made.

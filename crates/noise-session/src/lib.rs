@@ -131,6 +131,7 @@
 mod admission;
 pub mod channel;
 mod cipher;
+mod counter_reference;
 mod endpoint;
 mod event;
 mod key;
@@ -150,6 +151,7 @@ mod timestamp;
 mod timestamp_reply;
 
 pub use cipher::Cipher;
+pub use counter_reference::{CounterReference, HeaderForm};
 pub use endpoint::{ENDPOINT_PATH, Endpoint};
 pub use event::{EndpointEvent, PeerError, RefusedDatagram};
 pub use key::{KeyError, PresharedKey, PrivateKey, PublicKey, PublicKeyError};
@@ -162,9 +164,7 @@ pub use notice::{HandshakeNotice, ToldRefusals};
 pub use peer::{PeerId, PeerState, Route};
 pub use policy::HandshakePolicy;
 pub use replay::ReplayWindow;
-pub use session::{
-    CounterReference, HeaderForm, OpenError, OpenedDatagram, Opener, SealError, SealedDatagram, Sealer, Session,
-};
+pub use session::{OpenError, OpenedDatagram, Opener, SealError, SealedDatagram, Sealer, Session};
 pub use table::SessionTable;
 
 /// Its example is a test.

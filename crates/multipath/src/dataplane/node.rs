@@ -5,7 +5,9 @@ use crate::dataplane::networks::Networks;
 use crate::dataplane::notice::{NodeNotice, NoticeContent};
 use crate::dataplane::outer_headers::OuterHeaders;
 use crate::dataplane::packet_buffer::{HEADROOM_BYTES, PacketBuffer};
-use crate::dataplane::remote::{DatagramSeal, ReceivedText, Remote, UnsealedDatagram};
+use crate::dataplane::remote::Remote;
+use crate::dataplane::remote::receiving::ReceivedText;
+use crate::dataplane::remote::sending::{DatagramSeal, UnsealedDatagram};
 use crate::dataplane::shard_message::{
     HandshakeTrigger, MAX_SHARDS, ShardMessage, ShardMessageContent, ShardSeed, session_path, session_paths, shard_path,
 };

@@ -1,25 +1,23 @@
 mod mtu;
+pub(crate) mod receiving;
+pub(crate) mod sending;
 
 use crate::dataplane::config::{NodeError, RemoteConfig};
 use crate::dataplane::notice::RemoteChange;
 use crate::dataplane::outer_headers::OuterHeaders;
 use crate::dataplane::packet_buffer::PacketBuffer;
 use crate::dataplane::path_mtus::PathMtus;
-use crate::dataplane::shard_message::session_path;
 use crate::dataplane::statistics::{RemotePath, RemoteStatus};
-use crate::message::{Data, DataHeader, Message, Missing, Probe};
 use crate::{
-    ArrivedData, Bond, DelayRange, MissingDatagrams, OuterTransport, OutgoingPacket, PathEvent, PathId, PathPolicy,
-    PathReceiver, PathSet, PathState, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
+    Bond, MissingDatagrams, OuterTransport, PathEvent, PathId, PathPolicy, PathReceiver, PathSet, PathState,
+    Resequencer, SharedPaths, StreamDelivery, TrafficClass,
 };
 use kumade_link::Label;
-use kumade_noise_session::{CounterReference, HeaderForm, PeerId, Route, SHORT_HEADER_BYTES, TAG_BYTES};
-use kumade_packet::{DsField, Ecn, PayloadKind};
+use kumade_noise_session::{PeerId, Route};
+use kumade_packet::PayloadKind;
 use kumade_units::{ConfigError, Rate, Span, Time};
 use std::ops::DerefMut;
 
-/// What a probe is padded to: a small packet, since it is to tell whether a path passes anything.
-const PROBE_BYTES: u16 = 32;
 /// Connections that bring no packet for so long are not used by the peer.
 const CONNECTION_IDLE_TIMEOUT: Span = Span::from_secs(1);
 /// Hosts are told of packets that some path passes no more often.
@@ -28,36 +26,6 @@ const MTU_ADVICE_INTERVAL: Span = Span::from_millis(10);
 const PATH_RESTART_TIMEOUT: Span = Span::from_secs(2);
 /// The endpoint needs to be told of data no more often.
 const NOTICE_INTERVAL: Span = Span::from_secs(1);
-
-/// A datagram before it is sealed.
-#[derive(Debug)]
-pub(crate) struct UnsealedDatagram<B> {
-    pub(crate) path: PathId,
-    pub(crate) route: Route,
-    pub(crate) ds_field: DsField,
-    pub(crate) seal: DatagramSeal,
-    pub(crate) datagram: PacketBuffer<B>,
-}
-
-/// How a datagram is sealed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DatagramSeal {
-    /// It does not count on its path.
-    Uncounted,
-    /// It has this counter of its path, and says so in this form.
-    Counted(u64, HeaderForm),
-}
-
-/// The text of an authentic datagram.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ReceivedText<'t> {
-    pub(crate) path: PathId,
-    /// Its counter on the path, if it has one.
-    pub(crate) counter: Option<u64>,
-    pub(crate) text: &'t [u8],
-    /// Bytes of the datagram.
-    pub(crate) datagram_bytes: usize,
-}
 
 /// All that belongs to one peer.
 pub(crate) struct Remote<B> {
@@ -412,146 +380,6 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.changes.push((now, change));
     }
 
-    /// The next datagram that is due.
-    pub(crate) fn next(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
-        let datagram = self.next_report(now, buffers).or_else(|| self.next_mtu_message(now, buffers));
-        datagram.or_else(|| self.next_transmission(now, buffers))
-    }
-
-    fn next_report(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
-        for (path, receiver) in PathId::all().zip(&mut self.receivers) {
-            if let (Some(report), Some(to)) = (receiver.poll(now), self.routes[path.index()]) {
-                let datagram = encode_message(&Message::Report(report), buffers);
-                let (ds_field, seal) = (DsField::default(), DatagramSeal::Uncounted);
-                return Some(UnsealedDatagram { path, route: to, ds_field, seal, datagram });
-            }
-        }
-        self.next_missing_report(now, buffers)
-    }
-
-    /// Tells what a path has lost, by the fastest paths.
-    fn next_missing_report(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
-        let (path, missing) = self.missing.poll(|| self.bond.fastest_paths(), now)?;
-        let route = self.routes[path.index()]?;
-        let (first_counter, offsets) = (*missing.counters.first()?, Missing::offsets_of(&missing.counters));
-        let message = Message::Missing(Missing { path: missing.path, first_counter, offsets: &offsets });
-        let (ds_field, seal) = (DsField::default(), DatagramSeal::Uncounted);
-        Some(UnsealedDatagram { path, route, ds_field, seal, datagram: encode_message(&message, buffers) })
-    }
-
-    fn next_transmission(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
-        loop {
-            let Transmission { path, counter, packet, .. } = self.bond.next_transmission(now)?;
-            // A path without an address is not enabled.
-            let Some(mut to) = self.routes[path.index()] else { continue };
-            let (ds_field, form, datagram) = match packet {
-                None => {
-                    to = self.other_route(path).filter(|_| counter % 2 == 0).unwrap_or(to);
-                    // It has the far end know the counter again after an outage.
-                    let probe = Message::Probe(Probe { size: PROBE_BYTES });
-                    (DsField::default(), HeaderForm::Whole, encode_message(&probe, buffers))
-                }
-                Some(packet) => {
-                    let (ds_field, datagram) = encapsulate(packet, path);
-                    self.mtus.record_sent(path, datagram.len() - SHORT_HEADER_BYTES - TAG_BYTES);
-                    (ds_field, HeaderForm::Short, datagram)
-                }
-            };
-            let seal = DatagramSeal::Counted(counter, form);
-            return Some(UnsealedDatagram { path, route: to, ds_field, seal, datagram });
-        }
-    }
-
-    /// Where the peer is to be reached by the configuration or its name, for probes of a path that is down: the address that it had last
-    /// may be gone, at both ends, so that neither would hear of another one.
-    fn other_route(&self, path: PathId) -> Option<Route> {
-        let is_up = self.bond.status(path).is_none_or(|status| status.state == PathState::Up);
-        self.configured_routes[path.index()].filter(|_| !is_up && self.transport(path) == OuterTransport::Udp)
-    }
-
-    /// What is known of the path by whose number a datagram ends that tells only the lowest bits of its counter.
-    pub(crate) fn counter_reference(&self, path: u8) -> Option<CounterReference> {
-        let path = PathId::new(path).filter(|path| path.index() < self.path_count)?;
-        let next_counter = self.receivers[path.index()].next_counter();
-        Some(CounterReference { path: session_path(self.shard, path), next_counter })
-    }
-
-    /// An authentic datagram came over a path. Returns whether there was a packet in it; `None` if it was no message.
-    pub(crate) fn receive(
-        &mut self,
-        received: ReceivedText<'_>,
-        outer: OuterHeaders,
-        now: Time,
-        buffers: &dyn Fn(usize) -> B,
-        delivered: &mut Vec<PacketBuffer<B>>,
-    ) -> Option<bool> {
-        let ReceivedText { path, counter, text, datagram_bytes } = received;
-        if path.index() >= self.path_count {
-            return None;
-        }
-        self.update_route(path, &outer, datagram_bytes, now);
-        let OuterHeaders { ecn, packet_bytes: size, arrival: arrived, .. } = outer;
-        let receiver = &mut self.receivers[path.index()];
-        match Message::parse(text) {
-            Ok(Message::Data(Data { header, predecessors, packet })) => {
-                if outer.transport == OuterTransport::Tcp {
-                    self.last_connection_data = Some(now);
-                }
-                let counter = counter?;
-                receiver.receive(counter, size, header.requests_report, arrived);
-                self.record_arrival(path, counter, outer.transport, now);
-                match decapsulate(packet, ecn, buffers) {
-                    Some(packet) => {
-                        let packet = packet.with_segments(header.segment_bytes);
-                        let bytes = packet.len() as u32;
-                        let arrival = ArrivedData { path, counter, header, predecessors, bytes };
-                        self.resequencer.receive(arrival, packet, now, delivered);
-                        return Some(true);
-                    }
-                    None => self.resequencer.datagram_passed(path, counter, now, delivered),
-                }
-            }
-            Ok(Message::Probe(_)) => {
-                let counter = counter?;
-                receiver.receive(counter, size, true, arrived);
-                self.record_arrival(path, counter, outer.transport, now);
-                self.resequencer.datagram_passed(path, counter, now, delivered);
-            }
-            Ok(Message::Report(report)) => {
-                self.bond.receive_report(path, &report, now);
-                if self.bond.take_long_packet_suspicion(path) {
-                    self.mtus.confirm(path, now);
-                }
-                let most = self.bond.status(path).and_then(|status| status.round_trip);
-                let most = most.map(|most| most * self.max_delay_round_trips());
-                self.resequencer.set_delay(path, most.map(|most| DelayRange { min: Span::ZERO, max: most }));
-                self.resequencer.set_repair_wait(self.bond.repair_wait());
-            }
-            Ok(Message::Missing(missing)) => self.bond.receive_missing(missing.path, missing.counters(), now),
-            Ok(Message::MtuProbe(query)) => self.mtus.record_query(path, query.number),
-            Ok(Message::MtuAnswer(number)) => {
-                self.mtus.record_answer(path, number, now);
-                self.apply_mtu(path, now);
-            }
-            Ok(Message::Session { .. }) | Err(_) => return None,
-        }
-        Some(false)
-    }
-
-    /// Connections lose nothing by themselves.
-    fn record_arrival(&mut self, path: PathId, counter: u64, transport: OuterTransport, now: Time) {
-        if transport == OuterTransport::Udp {
-            self.missing.receive(path, counter, now);
-        }
-    }
-
-    /// How many round trips one direction takes at most: one, as long as both directions do; and two more where what is lost is
-    /// repeated, once that is noticed.
-    fn max_delay_round_trips(&self) -> i64 {
-        let repeats = self.config.bond.paths.iter().any(|path| path.transport == OuterTransport::Tcp);
-        if repeats { 3 } else { 1 }
-    }
-
     /// The peer is where its last authentic datagram came from, which had so many bytes.
     fn update_route(&mut self, path: PathId, outer: &OuterHeaders, datagram_bytes: usize, now: Time) {
         let from = outer.route;
@@ -738,50 +566,4 @@ fn is_notice_due(last: &mut Option<Time>, now: Time) -> bool {
         *last = Some(now);
     }
     is_due
-}
-
-/// DSCP and ECN of a packet, and the packet with what stands before it.
-fn encapsulate<B>(mut packet: OutgoingPacket<PacketBuffer<B>>, path: PathId) -> (DsField, PacketBuffer<B>)
-where
-    B: DerefMut<Target = Vec<u8>>,
-{
-    if packet.is_ecn_marked {
-        kumade_packet::ecn::mark(packet.content.bytes_mut());
-    }
-    let ds_field = DsField::read(packet.content.bytes());
-    let predecessors = packet.predecessors(path);
-    let header = DataHeader { segment_bytes: packet.content.segment_bytes(), ..packet.header };
-    (ds_field, packet.content.encapsulate(&header, predecessors))
-}
-
-/// The packet as it leaves the tunnel; `None` where it has to be dropped for its ECN field.
-fn decapsulate<B>(packet: &[u8], outer: Ecn, buffers: &dyn Fn(usize) -> B) -> Option<PacketBuffer<B>>
-where
-    B: DerefMut<Target = Vec<u8>>,
-{
-    let inner = kumade_packet::ecn::read(packet);
-    let field = inner.decapsulated(outer)?;
-    let mut buffer = buffers(packet.len());
-    buffer.extend_from_slice(packet);
-    if field != inner {
-        kumade_packet::ecn::set(&mut buffer, field);
-    }
-    Some(PacketBuffer::new(buffer, 0))
-}
-
-/// A message with room for what a datagram has besides.
-fn encode_message<B: DerefMut<Target = Vec<u8>>>(
-    message: &Message<'_>,
-    buffers: &dyn Fn(usize) -> B,
-) -> PacketBuffer<B> {
-    let bytes = match message {
-        Message::MtuProbe(query) => query.size,
-        _ => PROBE_BYTES,
-    };
-    let mut buffer = buffers(kumade_noise_session::OVERHEAD_BYTES + usize::from(bytes));
-    buffer.resize(kumade_noise_session::HEADER_BYTES, 0);
-    message.write(&mut buffer);
-    let end = buffer.len() + TAG_BYTES;
-    buffer.resize(end, 0);
-    PacketBuffer::new(buffer, 0)
 }

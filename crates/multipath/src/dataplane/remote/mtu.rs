@@ -1,6 +1,7 @@
 //! Which packet lengths the paths to a peer pass: what is asked of them, and what hosts are told of packets that are too long.
 
-use super::{DatagramSeal, Remote, UnsealedDatagram, encode_message};
+use super::Remote;
+use super::sending::{DatagramSeal, UnsealedDatagram, encode_message};
 use crate::dataplane::packet_buffer::PacketBuffer;
 use crate::message::Message;
 use crate::{OuterTransport, PathId, PathState, PathStatus};
