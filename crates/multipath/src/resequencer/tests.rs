@@ -379,15 +379,36 @@ fn what_is_lost_and_repeated_is_waited_for() {
 fn losses_that_follow_each_other_add_nothing_to_each_others_waits() {
     let mut ends = ends();
     ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
-    let sent = ends.send_over(&[0, 0, 0, 0, 0, 0]);
-    for (number, millis) in [(1, 0), (3, 10), (5, 20)] {
-        assert_eq!(ends.arrive(&sent[number], time_at_millis(millis)), NOTHING);
+    let sent = ends.send_over(&[0; 13]);
+    for (numbers, millis) in [(1..4, 0), (5..8, 10), (9..13, 20)] {
+        assert_eq!(ends.arrive_all(&sent[numbers], time_at_millis(millis)), NOTHING);
     }
-    for (millis, payload) in [(40, 1), (50, 3), (60, 5)] {
+    for (millis, payloads) in [(40, [1, 2, 3]), (50, [5, 6, 7])] {
         assert_eq!(ends.resequencer.deadline(), Some(time_at_millis(millis)));
-        assert_eq!(ends.expire(time_at_millis(millis)), [payload]);
+        assert_eq!(ends.expire(time_at_millis(millis)), payloads);
     }
+    assert_eq!(ends.expire(time_at_millis(60)), [9, 10, 11, 12]);
     assert_eq!(ends.resequencer.statistics().lost, 3);
+}
+
+#[test]
+fn few_packets_behind_a_loss_wait_for_a_moment() {
+    let mut ends = ends();
+    ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
+    let sent = ends.send_over(&[0, 0, 0]);
+    assert_eq!(ends.arrive_all(&sent[1..], time_at_millis(10)), NOTHING);
+    assert_eq!(ends.resequencer.deadline(), Some(time_at_millis(14)));
+    assert_eq!(ends.expire(time_at_millis(14)), [1, 2]);
+}
+
+#[test]
+fn what_was_lost_with_its_path_is_not_waited_for() {
+    let mut ends = ends();
+    ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
+    let sent = ends.send_over(&[0, 1, 1, 1, 1]);
+    assert_eq!(ends.arrive_all(&sent[1..], time_at_millis(10)), NOTHING);
+    ends.resequencer.path_down(path(0), time_at_millis(11), &mut ends.out);
+    assert_eq!(ends.out, [1, 2, 3, 4]);
 }
 
 #[test]
@@ -395,15 +416,15 @@ fn what_is_not_repeated_in_time_again_and_again_is_not_waited_for() {
     let mut ends = ends();
     ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
     let lose_one = |ends: &mut Ends, millis: i64| {
-        let sent = ends.send_over(&[0, 0]);
-        let at_once = ends.arrive(&sent[1], time_at_millis(millis)).len();
+        let sent = ends.send_over(&[0; 4]);
+        let at_once = ends.arrive_all(&sent[1..], time_at_millis(millis)).len();
         (at_once, ends.expire(time_at_millis(millis + 40)).len(), sent)
     };
     for round in 0..8 {
         assert_eq!((lose_one(&mut ends, round * 100).0, round), (0, round));
     }
     let (at_once, _, sent) = lose_one(&mut ends, 900);
-    assert_eq!(at_once, 1);
+    assert_eq!(at_once, 3);
     // It comes late, and is worth waiting for again.
     let late = repeated(&mut ends, &sent[0], 1);
     assert_eq!(ends.arrive(&late, time_at_millis(990)).len(), 1);
