@@ -132,8 +132,8 @@ impl<P: Clone> Bond<P> {
             taken = self.queues.dequeue(path, shared, weights, now);
         }
         if let Some((packet, label)) = &mut taken {
-            // Of a copy, another one has left before.
-            if packet.number.is_none() {
+            // What is repeated waits no more since it left first.
+            if packet.number.is_none() || !self.repeat_store.is_on() {
                 self.flow_packet_sent(label.flow, now);
             }
             if shared {
