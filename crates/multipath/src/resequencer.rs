@@ -46,7 +46,7 @@
 //! Where the far end repeats what a path has lost ([`Resequencer::set_repair_wait`]), a gap that would be over is kept until what is
 //! repeated can have come, counted from the arrival of the first packet behind it: losses that follow each other add nothing to
 //! each other's waits. One or two packets wait no longer than 4 ms: for so few a TCP sender does not repeat, and they may be of
-//! a sparse flow. What was lost with its path is not repeated. As often as it has not come in time of late, it is not waited for any more.
+//! a sparse flow. What was lost with its path, and has not been found to be missing, is not repeated. As often as it has not come in time of late, it is not waited for any more.
 //!
 //! For a path that does not keep order itself one can say how far it does not
 //! ([`Resequencer::set_reordering_extent`]): then that many higher counters more have to arrive, and the timer's margin
@@ -104,6 +104,8 @@ pub struct Resequencer<T> {
     deadlines: TournamentTree<Time>,
     /// How long packets wait for what is repeated.
     repair_wait: Option<Span>,
+    /// When datagrams were last found to be missing on a path.
+    last_missing: Option<Time>,
     /// What is repeated may still be waited for in vain so often.
     repair_credit: u32,
     statistics: ResequencerStatistics,
@@ -135,6 +137,7 @@ impl<T> Resequencer<T> {
             waiting_buckets: std::array::from_fn(|_| TournamentTree::new(BUCKET_COUNT, u64::MAX)),
             deadlines: TournamentTree::new(BUCKET_COUNT, Time::MAX),
             repair_wait: None,
+            last_missing: None,
             repair_credit: INITIAL_REPAIR_CREDIT,
             statistics: ResequencerStatistics::default(),
         }
@@ -187,6 +190,12 @@ impl<T> Resequencer<T> {
     /// kept that is over otherwise. While what is repeated does not come in time, it is not waited for.
     pub fn set_repair_wait(&mut self, wait: Option<Span>) {
         self.repair_wait = wait;
+    }
+
+    /// Datagrams were found to be missing on a path ([`MissingDatagrams`](crate::MissingDatagrams)): what they carried is repeated. To be
+    /// told before the packet that shows it is received.
+    pub fn record_missing(&mut self, now: Time) {
+        self.last_missing = Some(now);
     }
 
     /// When [`Resequencer::expire`] is to be called.
@@ -346,14 +355,13 @@ impl<T> Resequencer<T> {
     /// Lets a bucket wait for what is repeated, if it may still come. Returns whether it may.
     fn register_repair(&mut self, index: u16, waits: &AwaitedCounters, now: Time) -> bool {
         let Some(wait) = self.repair_wait.filter(|_| self.repair_credit > 0) else { return false };
-        if self.frontier.lost_with_path(waits) {
-            return false;
-        }
+        let Some(found) = self.last_missing.filter(|_| !self.frontier.lost_with_path(waits)) else { return false };
+        let wait = wait.min(self.config.max_wait);
         let Some(bucket) = self.buckets.get(index.into()) else { return false };
         let arrivals = bucket.path_heads(&self.pool).map(|(_, waiting)| waiting.earliest_arrival_onward);
         let Some(first) = arrivals.min() else { return false };
         let is_sparse = bucket.depth < MIN_REPAIR_DEPTH;
-        let until = first + if is_sparse { SPARSE_REPAIR_WAIT } else { wait.min(self.config.max_wait) };
+        let until = (first + if is_sparse { SPARSE_REPAIR_WAIT } else { wait }).min(found + wait);
         if until <= now {
             self.repair_credit -= u32::from(!is_sparse);
             return false;

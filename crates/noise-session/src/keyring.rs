@@ -1,5 +1,5 @@
-use crate::limits::{MAX_SESSIONS, REJECT_AFTER};
 use crate::counter_reference::{CounterReference, HeaderForm};
+use crate::limits::{MAX_SESSIONS, REJECT_AFTER};
 use crate::session::{OpenError, OpenedDatagram, SealError, SealedDatagram, Session};
 use kumade_units::Time;
 

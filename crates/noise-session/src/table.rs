@@ -1,7 +1,7 @@
 use crate::PeerId;
+use crate::counter_reference::{CounterReference, HeaderForm};
 use crate::keyring::Keyring;
 use crate::message::receiver_index;
-use crate::counter_reference::{CounterReference, HeaderForm};
 use crate::session::{OpenError, OpenedDatagram, SealError, SealedDatagram, Session};
 use kumade_units::Time;
 use std::collections::BTreeMap;

@@ -54,15 +54,16 @@ impl MissingDatagrams {
         MissingDatagrams::default()
     }
 
-    /// The datagram with this counter has come over a path.
-    pub fn receive(&mut self, path: PathId, counter: u64, now: Time) {
+    /// The datagram with this counter has come over a path. Returns whether it shows others to be missing.
+    pub fn receive(&mut self, path: PathId, counter: u64, now: Time) -> bool {
         if path.index() >= self.paths.len() {
             self.paths.resize_with(path.index() + 1, PathGaps::default);
         }
         let path = &mut self.paths[path.index()];
         let before = path.gaps.len();
-        path.receive(counter, now);
+        let is_after_gap = path.receive(counter, now);
         self.gap_count = self.gap_count + path.gaps.len() - before;
+        is_after_gap
     }
 
     /// When to call [`poll`](Self::poll).
@@ -108,7 +109,8 @@ impl MissingDatagrams {
 }
 
 impl PathGaps {
-    fn receive(&mut self, counter: u64, now: Time) {
+    fn receive(&mut self, counter: u64, now: Time) -> bool {
+        let mut is_after_gap = false;
         if counter < self.next_counter {
             self.gaps.retain(|gap| gap.counter != counter);
         } else {
@@ -117,6 +119,7 @@ impl PathGaps {
             if missing > MAX_GAPS as u64 {
                 self.gaps.clear();
             } else {
+                is_after_gap = missing > 0;
                 let new = (self.next_counter..counter).take(missing as usize);
                 self.gaps.extend(new.map(|counter| Gap { counter, found: now, later: 0 }));
                 self.gaps.drain(..self.gaps.len().saturating_sub(MAX_GAPS));
@@ -124,6 +127,7 @@ impl PathGaps {
             self.next_counter = counter.saturating_add(1);
         }
         self.gaps.iter_mut().filter(|gap| gap.counter < counter).for_each(|gap| gap.later += 1);
+        is_after_gap
     }
 }
 
@@ -150,7 +154,8 @@ mod tests {
     #[test]
     fn what_three_later_ones_overtake_is_missing() {
         let mut missing = MissingDatagrams::new();
-        [7, 8, 10, 11].iter().for_each(|counter| missing.receive(path(2), *counter, at(1)));
+        let shown = [7, 8, 10, 11].map(|counter| missing.receive(path(2), counter, at(1)));
+        assert_eq!(shown, [false, false, true, false]);
         assert_eq!((poll(&mut missing, at(1)), missing.deadline()), (None, Some(at(5))));
         missing.receive(path(2), 12, at(2));
         assert_eq!(poll(&mut missing, at(2)), Some(MissingReport { path: path(2), counters: vec![9] }));
@@ -160,7 +165,9 @@ mod tests {
     #[test]
     fn what_comes_late_is_not_missing_and_what_does_not_come_in_a_while_is() {
         let mut missing = MissingDatagrams::new();
-        [0, 2, 4, 1].iter().for_each(|counter| missing.receive(path(0), *counter, at(1)));
+        for counter in [0, 2, 4, 1] {
+            missing.receive(path(0), counter, at(1));
+        }
         assert_eq!(poll(&mut missing, at(4)), None);
         assert_eq!(poll(&mut missing, at(5)), Some(MissingReport { path: path(0), counters: vec![3] }));
     }
@@ -176,7 +183,9 @@ mod tests {
     #[test]
     fn it_is_said_by_each_path_that_is_given() {
         let mut missing = MissingDatagrams::new();
-        [0, 2].iter().for_each(|counter| missing.receive(path(0), *counter, at(1)));
+        for counter in [0, 2] {
+            missing.receive(path(0), counter, at(1));
+        }
         let report = MissingReport { path: path(0), counters: vec![1] };
         for over in [3, 1] {
             assert_eq!(missing.poll(|| [3, 1].map(path), at(5)), Some((path(over), report.clone())));

@@ -360,6 +360,7 @@ fn repeated(ends: &mut Ends, (arrival, payload): &Datagram, over: u8) -> Datagra
 fn what_is_lost_and_repeated_is_waited_for() {
     let mut ends = ends();
     ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
+    ends.resequencer.record_missing(time_at_millis(10));
     let sent = ends.send_over(&[0, 1, 0, 1, 0, 1]);
     // 0 and 2 are lost on path 0, which 4 shows: neither gap is over before its time.
     assert_eq!(ends.arrive_all([&sent[1], &sent[3], &sent[4], &sent[5]], time_at_millis(10)), NOTHING);
@@ -381,6 +382,7 @@ fn losses_that_follow_each_other_add_nothing_to_each_others_waits() {
     ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
     let sent = ends.send_over(&[0; 13]);
     for (numbers, millis) in [(1..4, 0), (5..8, 10), (9..13, 20)] {
+        ends.resequencer.record_missing(time_at_millis(millis));
         assert_eq!(ends.arrive_all(&sent[numbers], time_at_millis(millis)), NOTHING);
     }
     for (millis, payloads) in [(40, [1, 2, 3]), (50, [5, 6, 7])] {
@@ -396,6 +398,7 @@ fn few_packets_behind_a_loss_wait_for_a_moment() {
     let mut ends = ends();
     ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
     let sent = ends.send_over(&[0, 0, 0]);
+    ends.resequencer.record_missing(time_at_millis(10));
     assert_eq!(ends.arrive_all(&sent[1..], time_at_millis(10)), NOTHING);
     assert_eq!(ends.resequencer.deadline(), Some(time_at_millis(14)));
     assert_eq!(ends.expire(time_at_millis(14)), [1, 2]);
@@ -406,9 +409,16 @@ fn what_was_lost_with_its_path_is_not_waited_for() {
     let mut ends = ends();
     ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
     let sent = ends.send_over(&[0, 1, 1, 1, 1]);
+    ends.resequencer.record_missing(time_at_millis(10));
     assert_eq!(ends.arrive_all(&sent[1..], time_at_millis(10)), NOTHING);
     ends.resequencer.path_down(path(0), time_at_millis(11), &mut ends.out);
-    assert_eq!(ends.out, [1, 2, 3, 4]);
+    assert_eq!(std::mem::take(&mut ends.out), [1, 2, 3, 4]);
+    // Nothing was found to be missing for long: this was lost with a path that the far end has given up.
+    let sent = ends.send_over(&[0, 1, 1, 1, 1]);
+    let without_predecessors =
+        sent[1..].iter().map(|(arrival, payload)| (ArrivedData { predecessors: vec![], ..arrival.clone() }, *payload));
+    let arrived: Vec<Datagram> = without_predecessors.collect();
+    assert_eq!(ends.arrive_all(&arrived, time_at_millis(90)), [1, 2, 3, 4]);
 }
 
 #[test]
@@ -417,6 +427,7 @@ fn what_is_not_repeated_in_time_again_and_again_is_not_waited_for() {
     ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
     let lose_one = |ends: &mut Ends, millis: i64| {
         let sent = ends.send_over(&[0; 4]);
+        ends.resequencer.record_missing(time_at_millis(millis));
         let at_once = ends.arrive_all(&sent[1..], time_at_millis(millis)).len();
         (at_once, ends.expire(time_at_millis(millis + 40)).len(), sent)
     };

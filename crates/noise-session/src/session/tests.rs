@@ -30,10 +30,7 @@ fn paths_have_counters_and_windows_of_their_own() {
     for (path, counter) in [(0, 0), (0, 1), (7, 0), (255, 0), (7, 1)] {
         let mut datagram = sealed(&mut a, path, b"text");
         let copy = datagram.clone();
-        assert_eq!(
-            b.open(&mut datagram),
-            Ok(OpenedDatagram { path, counter, is_numbered: false, plaintext: 16..20 })
-        );
+        assert_eq!(b.open(&mut datagram), Ok(OpenedDatagram { path, counter, is_numbered: false, plaintext: 16..20 }));
         assert_eq!(&datagram[16..20], b"text");
         assert_eq!(b.open(&mut copy.clone()), Err(OpenError::Replayed));
     }
@@ -155,10 +152,7 @@ fn a_numbered_datagram_has_the_counter_that_its_sender_gives_and_none_twice() {
     assert_eq!(datagram.len(), 4 + 4 + TAG_BYTES);
     for used in [0, 70_000] {
         let room = &mut [0; SHORT_HEADER_BYTES + TAG_BYTES];
-        assert_eq!(
-            a.seal_numbered(3, used, HeaderForm::Short, room),
-            Err(SealError::UsedCounter { counter: used })
-        );
+        assert_eq!(a.seal_numbered(3, used, HeaderForm::Short, room), Err(SealError::UsedCounter { counter: used }));
     }
     assert_eq!(b.open(&mut datagram.clone()), Err(OpenError::UnknownPath));
     assert_eq!(open_numbered(&b, &datagram, 0), Err(OpenError::Forged), "it seems to be 4464");

@@ -133,8 +133,8 @@ impl SimulatedShard {
         self.record_delay(path, now - sent);
         if !matches!(content, OuterContent::Report(_) | OuterContent::Missing(_)) {
             self.receivers[path.index()].receive(counter, bytes, answer, now);
-            if !self.is_stream {
-                self.missing.receive(path, counter, now);
+            if !self.is_stream && self.missing.receive(path, counter, now) {
+                self.resequencer.record_missing(now);
             }
         }
         match content {

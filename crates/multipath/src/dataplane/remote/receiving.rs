@@ -95,7 +95,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     /// Connections lose nothing by themselves.
     fn record_arrival(&mut self, path: PathId, counter: u64, transport: OuterTransport, now: Time) {
         if transport == OuterTransport::Udp {
-            self.missing.receive(path, counter, now);
+            let is_after_gap = self.missing.receive(path, counter, now);
+            if is_after_gap {
+                self.resequencer.record_missing(now);
+            }
         }
     }
 
