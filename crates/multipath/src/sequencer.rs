@@ -1,6 +1,4 @@
 use crate::message::BUCKET_COUNT;
-#[cfg(doc)]
-use crate::message::NUMBER_BITS;
 use crate::path::id::PathId;
 use crate::predecessor::Predecessor;
 use kumade_link::SparseTable;
@@ -36,7 +34,7 @@ struct PathCounters {
 /// A packet's number, and what was sent before it. See [`Sequencer::assign`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assignment {
-    /// The packet's number in its bucket; after 2³² packets they begin again. Messages have its lowest bits ([`NUMBER_BITS`]).
+    /// The packet's number in its bucket; after 2³² packets they begin again. Messages have its lowest bits ([`NUMBER_BITS`](crate::message::NUMBER_BITS)).
     pub number: u32,
     predecessors: [Predecessor; PathId::MAX_PATHS],
     count: u8,

@@ -147,50 +147,50 @@ mod tests {
         PathId::new(number).unwrap()
     }
 
-    fn at(millis: i64) -> Time {
+    fn time_at_millis(millis: i64) -> Time {
         Time::ZERO + Span::from_millis(millis)
     }
 
     #[test]
     fn what_three_later_ones_overtake_is_missing() {
         let mut missing = MissingDatagrams::new();
-        let shown = [7, 8, 10, 11].map(|counter| missing.receive(path(2), counter, at(1)));
+        let shown = [7, 8, 10, 11].map(|counter| missing.receive(path(2), counter, time_at_millis(1)));
         assert_eq!(shown, [false, false, true, false]);
-        assert_eq!((poll(&mut missing, at(1)), missing.deadline()), (None, Some(at(5))));
-        missing.receive(path(2), 12, at(2));
-        assert_eq!(poll(&mut missing, at(2)), Some(MissingReport { path: path(2), counters: vec![9] }));
-        assert_eq!((poll(&mut missing, at(9)), missing.deadline()), (None, None), "it is told once");
+        assert_eq!((poll(&mut missing, time_at_millis(1)), missing.deadline()), (None, Some(time_at_millis(5))));
+        missing.receive(path(2), 12, time_at_millis(2));
+        assert_eq!(poll(&mut missing, time_at_millis(2)), Some(MissingReport { path: path(2), counters: vec![9] }));
+        assert_eq!((poll(&mut missing, time_at_millis(9)), missing.deadline()), (None, None), "it is told once");
     }
 
     #[test]
     fn what_comes_late_is_not_missing_and_what_does_not_come_in_a_while_is() {
         let mut missing = MissingDatagrams::new();
         for counter in [0, 2, 4, 1] {
-            missing.receive(path(0), counter, at(1));
+            missing.receive(path(0), counter, time_at_millis(1));
         }
-        assert_eq!(poll(&mut missing, at(4)), None);
-        assert_eq!(poll(&mut missing, at(5)), Some(MissingReport { path: path(0), counters: vec![3] }));
+        assert_eq!(poll(&mut missing, time_at_millis(4)), None);
+        assert_eq!(poll(&mut missing, time_at_millis(5)), Some(MissingReport { path: path(0), counters: vec![3] }));
     }
 
     #[test]
     fn an_outage_is_not_made_good() {
         let mut missing = MissingDatagrams::new();
-        missing.receive(path(0), 0, at(0));
-        missing.receive(path(0), 1000, at(0));
-        assert_eq!((missing.deadline(), poll(&mut missing, at(9))), (None, None));
+        missing.receive(path(0), 0, time_at_millis(0));
+        missing.receive(path(0), 1000, time_at_millis(0));
+        assert_eq!((missing.deadline(), poll(&mut missing, time_at_millis(9))), (None, None));
     }
 
     #[test]
     fn it_is_said_by_each_path_that_is_given() {
         let mut missing = MissingDatagrams::new();
         for counter in [0, 2] {
-            missing.receive(path(0), counter, at(1));
+            missing.receive(path(0), counter, time_at_millis(1));
         }
         let report = MissingReport { path: path(0), counters: vec![1] };
         for over in [3, 1] {
-            assert_eq!(missing.poll(|| [3, 1].map(path), at(5)), Some((path(over), report.clone())));
+            assert_eq!(missing.poll(|| [3, 1].map(path), time_at_millis(5)), Some((path(over), report.clone())));
         }
-        assert_eq!(missing.poll(|| [path(3)], at(5)), None);
+        assert_eq!(missing.poll(|| [path(3)], time_at_millis(5)), None);
     }
 
     fn poll(missing: &mut MissingDatagrams, now: Time) -> Option<MissingReport> {

@@ -112,7 +112,7 @@ mod tests {
         PathId::new(number).unwrap()
     }
 
-    fn at(millis: i64) -> Time {
+    fn time_at_millis(millis: i64) -> Time {
         Time::ZERO + Span::from_millis(millis)
     }
 
@@ -126,13 +126,13 @@ mod tests {
     fn what_has_left_is_there_once_and_for_a_while() {
         let mut store = store();
         for (counter, millis) in [(5, 0), (7, 60), (8, 90)] {
-            store.push(path(1), counter, 1000, counter * 10, at(millis));
+            store.push(path(1), counter, 1000, counter * 10, time_at_millis(millis));
         }
         assert_eq!((store.take(path(1), 7), store.take(path(1), 7)), (Some(70), None));
         assert_eq!((store.take(path(1), 6), store.take(path(0), 8)), (None, None));
-        store.push(path(1), 9, 1000, 90, at(101));
+        store.push(path(1), 9, 1000, 90, time_at_millis(101));
         assert_eq!((store.take(path(1), 5), store.take(path(1), 8)), (None, Some(80)));
-        store.expire(at(201));
+        store.expire(time_at_millis(201));
         assert_eq!((store.packets, store.take(path(1), 9)), (1, Some(90)));
         store.set_keep_time(Span::ZERO);
         assert_eq!((store.take(path(1), 9), store.packets, store.bytes), (None, 0, 0));
@@ -142,7 +142,7 @@ mod tests {
     fn memory_is_bounded_whatever_paths_carry() {
         let mut store = store();
         for counter in 0..20_000 {
-            store.push(path((counter % 3) as u8), counter, 1500, counter, at(0));
+            store.push(path((counter % 3) as u8), counter, 1500, counter, time_at_millis(0));
             assert!(store.packets <= MAX_PACKETS && store.bytes <= MAX_BYTES);
         }
         assert_eq!(store.take(path(1), 19_999), Some(19_999), "the last ones are there");
@@ -154,7 +154,7 @@ mod tests {
         let mut store = store();
         let mut repeated = 0;
         for counter in 0..3200 {
-            store.push(path(0), counter, 100, counter, at(0));
+            store.push(path(0), counter, 100, counter, time_at_millis(0));
             repeated += usize::from(store.take(path(0), counter).is_some());
         }
         assert!((100..=164).contains(&repeated), "{repeated}");
