@@ -273,7 +273,7 @@ impl<T> Resequencer<T> {
                     awaited: waits,
                     payload,
                 };
-                let inserted = if is_redundant && self.repair_wait.is_some() {
+                let inserted = if is_redundant && bucket.has_passed_number(&self.pool, path, number) {
                     bucket.insert_repeated(&mut self.pool, waiting)
                 } else {
                     bucket.insert(&mut self.pool, path, waiting)
@@ -358,8 +358,7 @@ impl<T> Resequencer<T> {
         let Some(found) = self.last_missing.filter(|_| !self.frontier.lost_with_path(waits)) else { return false };
         let wait = wait.min(self.config.max_wait);
         let Some(bucket) = self.buckets.get(index.into()) else { return false };
-        let arrivals = bucket.path_heads(&self.pool).map(|(_, waiting)| waiting.earliest_arrival_onward);
-        let Some(first) = arrivals.min() else { return false };
+        let Some(first) = bucket.earliest_arrival(&self.pool) else { return false };
         let is_sparse = bucket.depth < MIN_REPAIR_DEPTH;
         let until = (first + if is_sparse { SPARSE_REPAIR_WAIT } else { wait }).min(found + wait);
         if until <= now {
@@ -382,7 +381,7 @@ impl<T> Resequencer<T> {
                 + spread.map_or(self.config.max_wait, |spread| spread + self.config.wait_margin)
         };
         let expected = bucket.path_heads(&self.pool).map(expected).min()?;
-        let first = bucket.path_heads(&self.pool).map(|(_, waiting)| waiting.earliest_arrival_onward).min()?;
+        let first = bucket.earliest_arrival(&self.pool)?;
         let silent = self.frontier.last_arrival(path).map_or(expected, |last| last + self.config.wait_margin);
         Some(expected.max(silent).min(first + self.config.max_wait))
     }

@@ -1,6 +1,7 @@
 use super::pool::{PacketPool, PoolList, WaitingPacket};
 use super::window::SequenceWindow;
 use crate::path::id::PathId;
+use kumade_units::Time;
 
 /// The packets of one bucket that wait, and which have come.
 #[derive(Debug)]
@@ -53,6 +54,12 @@ impl ReorderBucket {
         heads.chain(repeated).min_by_key(|(_, waiting)| waiting.number)
     }
 
+    /// When the first of those that wait arrived.
+    pub(super) fn earliest_arrival<T>(&self, pool: &PacketPool<T>) -> Option<Time> {
+        let heads = self.path_heads(pool).map(|(_, waiting)| waiting);
+        heads.chain(pool.first(&self.repeated_list)).map(|waiting| waiting.earliest_arrival_onward).min()
+    }
+
     /// Of each path, the packet with the lowest number that came over it.
     pub(super) fn path_heads<'p, T>(
         &self,
@@ -74,6 +81,11 @@ impl ReorderBucket {
         self.occupied_paths |= 1 << path.index();
         self.depth += 1;
         Ok(())
+    }
+
+    /// Whether a later number waits that came over this path: one that comes now was sent before over another path, and is repeated.
+    pub(super) fn has_passed_number<T>(&self, pool: &PacketPool<T>, path: PathId, number: u64) -> bool {
+        pool.last(&self.path_lists[path.index()]).is_some_and(|last| last.number > number)
     }
 
     /// Has a packet wait that was lost and repeated. It comes back as with [`insert`](Self::insert).
