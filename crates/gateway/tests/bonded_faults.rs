@@ -89,7 +89,7 @@ fn a_path_that_shrinks_during_a_transfer_is_noticed_by_both_ends() {
         };
         assert!(eventually(|| both(1500..=1500)), "{:?}", path_mtus(&left));
         let device = || run_ip(&sites.left, &["-o", "link", "show", "tunnel"]).unwrap();
-        assert!(device().contains("mtu 1424 "), "{}", device());
+        assert!(device().contains("mtu 1446 "), "{}", device());
         // Left's long datagrams vanish there; right's own kernel refuses them.
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -113,7 +113,7 @@ fn a_path_that_shrinks_during_a_transfer_is_noticed_by_both_ends() {
             path_mtus(&right)
         );
         let has_mtu = |mtu| device().contains(&format!("mtu {mtu} "));
-        assert!(eventually(|| (1324..=1328).any(has_mtu)), "{}", device());
+        assert!(eventually(|| (1346..=1350).any(has_mtu)), "{}", device());
         sites.transfer(100_000);
         drop((left, right));
     });

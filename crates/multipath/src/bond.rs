@@ -4,6 +4,7 @@ use crate::bond::config::BondConfig;
 use crate::bond::outgoing::{Transmission, WaitingPacket};
 use crate::bond::queue::BondQueues;
 use crate::large_packets::LargePacketLimit;
+use crate::loss_repair::store::RepeatStore;
 use crate::outer_transport::connection_count::{ConnectionCountControl, ConnectionsSample};
 use crate::outer_transport::in_flight_control::StreamDelivery;
 use crate::outer_transport::in_flight_data::InFlightData;
@@ -26,6 +27,7 @@ pub(crate) mod config;
 pub(crate) mod outgoing;
 mod placing;
 pub(crate) mod queue;
+mod repeating;
 mod sending;
 
 /// The sending end of several paths: what waits, which path takes it when, and its number.
@@ -91,6 +93,9 @@ pub struct Bond<P> {
     /// Datagrams dropped, since they had waited too long.
     stale_drops: u64,
     in_flight_data: InFlightData,
+    /// What datagrams have carried of late, to be repeated where a path has lost it.
+    repeat_store: RepeatStore<(WaitingPacket<P>, Label)>,
+    repeated_packets: u64,
     /// Packets that were not sent, since carriers had their data.
     suppressed_retransmissions: u64,
 }
@@ -180,8 +185,11 @@ impl<P: Clone> Bond<P> {
             read_payload: None,
             stale_drops: 0,
             in_flight_data: InFlightData::default(),
+            repeat_store: RepeatStore::new(),
+            repeated_packets: 0,
             suppressed_retransmissions: 0,
         };
+        bond.paths.iter_mut().for_each(|path| path.set_path_count(count));
         bond.update_enabled_paths();
         bond.record_transport_views(now);
         Ok(bond)
@@ -208,6 +216,7 @@ impl<P: Clone> Bond<P> {
         }
         let added = config.paths.iter().zip(paths.shard_paths(shard)).skip(before);
         self.paths.extend(added.map(|(path, part)| PathSender::new(*path, part, now)));
+        self.paths.iter_mut().for_each(|path| path.set_path_count(count));
         self.update_enabled_paths();
         self.served_seconds.resize(count, 0.0);
         self.queues.set_path_count(count);
@@ -528,13 +537,13 @@ impl<P: Clone> Bond<P> {
         self.select_transport(now);
         self.update_idle_probing(now);
         self.fastest_capacity = self.paths.iter().map(|path| path.rate().capacity()).max().unwrap_or_default();
-        let estimates: Vec<_> =
-            self.path_ids().filter_map(|path| self.path(path).path_estimate(path, self.fastest_capacity)).collect();
+        let estimates: Vec<_> = self.path_ids().filter_map(|path| self.path_estimate(path)).collect();
         self.path_selector.update(&estimates, self.flows.long_flows(), now);
         self.update_connection_count();
         let carriers = self.bulk_paths().iter().map(|path| self.paths[path.index()].in_flight_control());
         self.large_packets.update(carriers.collect());
         self.update_codel_times();
+        self.update_repeating(now);
     }
 
     /// Connections take the same path through the network: while nothing is to be carried, and all that there are answer, the first one tells of
@@ -568,6 +577,19 @@ impl<P: Clone> Bond<P> {
         self.reassign_path_queue(path, now);
     }
 
+    /// A path as a decision about long flows sees it.
+    fn path_estimate(&self, path: PathId) -> Option<PathEstimate> {
+        let state = self.path(path);
+        let status = state.is_up().then(|| state.status())?;
+        Some(PathEstimate {
+            path,
+            rate: state.rate().potential_rate(self.fastest_capacity).as_f64(),
+            delay: status.base_delay?,
+            round_trip: status.min_round_trip?,
+            loss_ratio: self.unrepaired_loss(path),
+        })
+    }
+
     /// Whether the path's carrier repeats what was lost.
     fn is_recovering(&self, path: PathId) -> bool {
         self.path(path).in_flight_control().is_some_and(|carrier| carrier.is_recovering())
@@ -588,19 +610,5 @@ fn round_robin(policy: &PathPolicy) -> WeightedRoundRobin {
     match policy {
         PathPolicy::Ratio { shares, unit } => WeightedRoundRobin::new(shares, *unit),
         _ => WeightedRoundRobin::new(&[1], Default::default()),
-    }
-}
-
-impl PathSender {
-    /// As a decision about long flows sees it.
-    fn path_estimate(&self, path: PathId, fastest: Rate) -> Option<PathEstimate> {
-        let status = self.is_up().then(|| self.status())?;
-        Some(PathEstimate {
-            path,
-            rate: self.rate().potential_rate(fastest).as_f64(),
-            delay: status.base_delay?,
-            round_trip: status.min_round_trip?,
-            loss_ratio: status.loss_ratio,
-        })
     }
 }

@@ -1,35 +1,62 @@
 //! What two gateways say to each other within a sealed datagram.
 //!
-//! Outside of it, each datagram carries the number of its path, so that nothing here repeats it. What leaves on a path is
-//! counted here, and goes on to be when keys change; the counters outside begin again then. All numbers are in network
-//! byte order. The first octet of each message has the version in its upper four bits and the kind in the lower four:
+//! Outside of it, each datagram carries the number of its path, so that nothing here repeats it, and those with a packet or a
+//! [`Probe`] its counter on the path, which goes on when keys change
+//! ([`seal_numbered`](kumade_noise_session::SessionTable::seal_numbered)). A report, a probe of the MTU and its answer are not counted:
+//! what is too long for a path is not lost by it. What keys agree on is the version, too: the handshake of another one fails. All
+//! numbers are in network byte order.
+//!
+//! A message with an IP packet, [`Data`], begins with 32 bits: its form (3), whether a report is to come at once (1), the bucket
+//! (10), the lowest bits of the packet's number in it (18). Then follows, by the form:
+//!
+//! | form | what follows, in octets |
+//! | --- | --- |
+//! | 0 | the packet |
+//! | 1, 2 | lowest bits of the counter of the predecessor on path 0 or 1 (2), the packet |
+//! | 3 | number of predecessors (1), of each the path and the lowest bits of the counter (1 + 2), the packet |
+//! | 4 | the packet, which needs no order |
+//! | 5 | form and flags (1: 0x10 copies are sent, 0x20 it stands for segments), what the form has, length of segments (2), the packet |
+//!
+//! Others begin with 224 and their kind in one octet:
 //!
 //! | kind | message | after the first octet |
 //! | --- | --- | --- |
-//! | 0 | [`Data`] | flags and number of predecessors (1), bucket (2), number (4), counter (4), predecessors (4 each), where it stands for segments their length (2), an IP packet |
-//! | 1 | [`Probe`] | counter (4), padding |
+//! | 1 | [`Probe`] | padding |
 //! | 2 | [`PathReport`] | highest counter (8), packets (8), octets (8), time of arrival (8), time that the report was held (4) |
 //! | 3 | [`Message::MtuProbe`] | number (4), padding |
 //! | 4 | [`Message::MtuAnswer`] | number (4) |
+//! | 5 | [`Missing`] | path (1), counter (8), of further ones how far above it (2 each) |
 //! | 8 … 15 | [`Message::Session`] | [`NatMessage`](crate::nat_session::NatMessage) |
 //!
-//! A [`Data`] message thus takes 12 octets besides the packet and 4 for each further path that the bucket has used and not
-//! been reported to have passed. Messages are read in place, without a copy, and for each there is one spelling. A report
-//! goes back over the path that it is about, and so does the answer to a probe of the path's MTU. Those are not counted:
-//! what is too long for a path is not lost by it.
+//! A [`Data`] message thus takes 4 octets besides the packet, and 2 where there are two paths and one in the bucket has not been
+//! reported to have passed the other. Messages are read in place, without a copy, and for each there is one spelling. A report
+//! goes back over the path that it is about, and so does the answer to a probe of the path's MTU.
+//!
+//! # What the lowest bits suffice for
+//!
+//! - A *counter* of a predecessor is that next to the highest counter that has come over its path. It is told only until it is
+//!   reported, and no more than 2¹⁵ datagrams of all paths together are on their way unreported
+//!   ([`MAX_UNREPORTED_DATAGRAMS`](crate::MAX_UNREPORTED_DATAGRAMS)): both lie within 2¹⁴ where there are two paths.
+//! - A packet's *number* is the one from 221 184 below the next in its bucket to 40 959 above: what may be on its way, and 8192
+//!   that wait. What is further behind would have to be kept on its path for seconds while another one carries a gigabit
+//!   per second of its flow.
 
 pub(crate) mod bytes;
 mod data;
 mod error;
 mod health;
+mod missing;
 
-pub use data::{BUCKET_COUNT, Data, DataHeader, Predecessors};
-pub use error::{MessageError, VERSION};
+pub use data::{BUCKET_COUNT, Data, DataHeader, NUMBER_BITS, Predecessors};
+pub use error::MessageError;
 pub use health::{MtuQuery, Probe};
+pub use missing::Missing;
 
 use crate::path::report::PathReport;
 use bytes::Reader;
-use health::{MTU_ANSWER_KIND, MTU_PROBE_KIND, PROBE_KIND, REPORT_KIND};
+use data::OTHER_FORM;
+use health::{MTU_ANSWER_KIND, MTU_PROBE_KIND, PROBE_KIND, REPORT_KIND, first_octet};
+use missing::MISSING_KIND;
 
 /// A message, read in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +71,8 @@ pub enum Message<'a> {
     MtuProbe(MtuQuery),
     /// The probe of the path's MTU that has arrived: its number.
     MtuAnswer(u32),
+    /// Datagrams that a path has lost.
+    Missing(Missing<'a>),
     /// What belongs to NAT sessions.
     Session {
         /// The kind: 8 to 15.
@@ -55,8 +84,7 @@ pub enum Message<'a> {
 
 /// The first kind of those that belong to NAT sessions.
 pub const FIRST_SESSION_KIND: u8 = 8;
-
-const DATA_KIND: u8 = 0;
+const LAST_SESSION_KIND: u8 = 15;
 
 impl<'a> Message<'a> {
     /// Reads the content of a datagram.
@@ -65,19 +93,17 @@ impl<'a> Message<'a> {
     /// It is no message of this version.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, MessageError> {
         let mut reader = Reader(bytes);
-        let first = reader.u8()?;
-        let (version, kind) = (first >> 4, first & 15);
-        if version != VERSION {
-            return Err(MessageError::OtherVersion(version));
+        if bytes.first().is_some_and(|first| *first < OTHER_FORM) {
+            return Data::parse(reader).map(Message::Data);
         }
-        match kind {
-            DATA_KIND => Data::parse(reader).map(Message::Data),
+        match reader.u8()? & !OTHER_FORM {
             PROBE_KIND => Probe::parse(reader, bytes.len()).map(Message::Probe),
             REPORT_KIND => health::parse_report(reader).map(Message::Report),
             MTU_PROBE_KIND => MtuQuery::parse(reader, bytes.len()).map(Message::MtuProbe),
             MTU_ANSWER_KIND => health::parse_mtu_answer(reader).map(Message::MtuAnswer),
-            FIRST_SESSION_KIND.. => Ok(Message::Session { kind, body: reader.0 }),
-            _ => Err(MessageError::UnknownKind(kind)),
+            MISSING_KIND => Missing::parse(reader).map(Message::Missing),
+            kind @ FIRST_SESSION_KIND..=LAST_SESSION_KIND => Ok(Message::Session { kind, body: reader.0 }),
+            kind => Err(MessageError::UnknownKind(kind)),
         }
     }
 
@@ -89,8 +115,9 @@ impl<'a> Message<'a> {
             Message::Report(report) => health::write_report(report, to),
             Message::MtuProbe(probe) => probe.write(to),
             Message::MtuAnswer(number) => health::write_mtu_answer(*number, to),
+            Message::Missing(missing) => missing.write(to),
             Message::Session { kind, body } => {
-                to.push(data::first_octet(kind & 15));
+                to.push(first_octet(kind & LAST_SESSION_KIND));
                 to.extend_from_slice(body);
             }
         }

@@ -41,6 +41,13 @@
 //! another might have been delivered. Of others there is but one, however late: a connection that waits for its
 //! retransmission timer while others carry 100 Mbit/s is thousands of packets behind them.
 //!
+//! # What is lost and repeated
+//!
+//! Where the far end repeats what a path has lost ([`Resequencer::set_repair_wait`]), a gap that would be over is kept until what is
+//! repeated can have come, counted from the arrival of the first packet behind it: losses that follow each other add nothing to
+//! each other's waits. One or two packets wait no longer than 4 ms: for so few a TCP sender does not repeat, and they may be of
+//! a sparse flow. What was lost with its path, and has not been found to be missing, is not repeated. As often as it has not come in time of late, it is not waited for any more.
+//!
 //! For a path that does not keep order itself one can say how far it does not
 //! ([`Resequencer::set_reordering_extent`]): then that many higher counters more have to arrive, and the timer's margin
 //! bounds how long that may take, as with RACK (RFC 8985).
@@ -59,13 +66,26 @@ pub use statistics::{ResequencerStatistics, WaitStatistics};
 use crate::message::{BUCKET_COUNT, DataHeader};
 use crate::path::id::PathId;
 use crate::predecessor::Predecessor;
-use bucket::ReorderBucket;
+use bucket::{ReorderBucket, WaitingList};
 use frontier::{AwaitedCounters, Frontier};
 use kumade_link::SparseTable;
-use kumade_units::Time;
+use kumade_units::{Span, Time};
 use pool::{PacketPool, WaitingPacket};
 use std::cmp::Ordering;
 use tournament::TournamentTree;
+
+/// Gaps for which what is repeated is waited for in vain before that is given up: …
+const INITIAL_REPAIR_CREDIT: u32 = 8;
+/// … after many that were closed in time, …
+const MAX_REPAIR_CREDIT: u32 = 32;
+/// … each of which counts for so many.
+const CREDIT_PER_REPAIR: u32 = 2;
+
+/// Fewer packets than this behind a lost one do not make a TCP sender repeat it (RFC 5681 §3.2), …
+const MIN_REPAIR_DEPTH: u32 = 3;
+/// … and wait only until it is clear that no more follow: they may be of a sparse flow, such as speech. 3 packets of a flow of 9 Mbit/s
+/// come meanwhile.
+const SPARSE_REPAIR_WAIT: Span = Span::from_millis(4);
 
 /// Delivers packets of type `T` in the order in which they were numbered by a [`Sequencer`](crate::Sequencer), per
 /// bucket.
@@ -82,6 +102,12 @@ pub struct Resequencer<T> {
     /// For each path, the counters that buckets wait for: each bucket that waits does so on one.
     waiting_buckets: [TournamentTree<u64>; PathId::MAX_PATHS],
     deadlines: TournamentTree<Time>,
+    /// How long packets wait for what is repeated.
+    repair_wait: Option<Span>,
+    /// When datagrams were last found to be missing on a path.
+    last_missing: Option<Time>,
+    /// What is repeated may still be waited for in vain so often.
+    repair_credit: u32,
     statistics: ResequencerStatistics,
 }
 
@@ -110,6 +136,9 @@ impl<T> Resequencer<T> {
             pool: PacketPool::new(),
             waiting_buckets: std::array::from_fn(|_| TournamentTree::new(BUCKET_COUNT, u64::MAX)),
             deadlines: TournamentTree::new(BUCKET_COUNT, Time::MAX),
+            repair_wait: None,
+            last_missing: None,
+            repair_credit: INITIAL_REPAIR_CREDIT,
             statistics: ResequencerStatistics::default(),
         }
     }
@@ -155,6 +184,18 @@ impl<T> Resequencer<T> {
     /// beginning, for a path that keeps order.
     pub fn set_reordering_extent(&mut self, path: PathId, datagrams: u32) {
         self.frontier.set_reordering_extent(path, datagrams);
+    }
+
+    /// The far end repeats what paths have lost, within this time of the arrival of the first packet that follows: as long is a gap
+    /// kept that is over otherwise. While what is repeated does not come in time, it is not waited for.
+    pub fn set_repair_wait(&mut self, wait: Option<Span>) {
+        self.repair_wait = wait;
+    }
+
+    /// Datagrams were found to be missing on a path ([`MissingDatagrams`](crate::MissingDatagrams)): what they carried is repeated. To be
+    /// told before the packet that shows it is received.
+    pub fn record_missing(&mut self, now: Time) {
+        self.last_missing = Some(now);
     }
 
     /// When [`Resequencer::expire`] is to be called.
@@ -205,12 +246,15 @@ impl<T> Resequencer<T> {
     where
         P: IntoIterator<Item = Predecessor>,
     {
-        let DataHeader { bucket: index, number, .. } = arrival.header;
+        let DataHeader { bucket: index, number, is_redundant, .. } = arrival.header;
         let number = self.buckets.get_mut(index.into()).ordered_window.expand_number(number);
         if number > self.buckets.get_mut(index.into()).ordered_window.next() {
             self.free_memory(arrival.bytes, now, out);
         }
         let bucket = self.buckets.get_mut(index.into());
+        if is_redundant && self.repair_wait.is_some() {
+            self.repair_credit = (self.repair_credit + CREDIT_PER_REPAIR).min(MAX_REPAIR_CREDIT);
+        }
         match number.cmp(&bucket.ordered_window.next()) {
             Ordering::Less => self.receive_late(&arrival.header, number, payload, out),
             Ordering::Equal => {
@@ -229,7 +273,12 @@ impl<T> Resequencer<T> {
                     awaited: waits,
                     payload,
                 };
-                if let Err(payload) = bucket.insert(&mut self.pool, path, waiting) {
+                let inserted = if is_redundant && bucket.has_passed_number(&self.pool, path, number) {
+                    bucket.insert_repeated(&mut self.pool, waiting)
+                } else {
+                    bucket.insert(&mut self.pool, path, waiting)
+                };
+                if let Err(payload) = inserted {
                     self.statistics.late += 1;
                     out.push(payload);
                 }
@@ -265,11 +314,11 @@ impl<T> Resequencer<T> {
 
     /// Delivers what a bucket has until there is a gap that is not over; with `force`, the first one is.
     fn deliver_ready(&mut self, index: u16, mut force: bool, now: Time, out: &mut Vec<T>) {
-        while let Some((path, first)) = self.lowest(index) {
+        while let Some((list, first)) = self.lowest(index) {
             let (number, waits) = (first.number, first.awaited);
             let next = self.buckets.get_mut(index.into()).ordered_window.next();
             if number > next {
-                if !force && self.register_waits(index, &waits) {
+                if !force && (self.register_waits(index, &waits) || self.register_repair(index, &waits, now)) {
                     return;
                 }
                 // What is lost with a path that is down is not waited for when it is back. For others it changes nothing.
@@ -279,7 +328,7 @@ impl<T> Resequencer<T> {
                 self.buckets.get_mut(index.into()).ordered_window.skip_to(number);
             }
             let bucket = self.buckets.get_mut(index.into());
-            let Some(waiting) = bucket.take(&mut self.pool, path) else { break };
+            let Some(waiting) = bucket.take(&mut self.pool, list) else { break };
             if bucket.ordered_window.insert(number) {
                 self.statistics.in_order += 1;
                 self.statistics.waits.record_wait(now - waiting.arrival);
@@ -303,6 +352,24 @@ impl<T> Resequencer<T> {
         latest.is_some()
     }
 
+    /// Lets a bucket wait for what is repeated, if it may still come. Returns whether it may.
+    fn register_repair(&mut self, index: u16, waits: &AwaitedCounters, now: Time) -> bool {
+        let Some(wait) = self.repair_wait.filter(|_| self.repair_credit > 0) else { return false };
+        let Some(found) = self.last_missing.filter(|_| !self.frontier.lost_with_path(waits)) else { return false };
+        let wait = wait.min(self.config.max_wait);
+        let Some(bucket) = self.buckets.get(index.into()) else { return false };
+        let Some(first) = bucket.earliest_arrival(&self.pool) else { return false };
+        let is_sparse = bucket.depth < MIN_REPAIR_DEPTH;
+        let until = (first + if is_sparse { SPARSE_REPAIR_WAIT } else { wait }).min(found + wait);
+        if until <= now {
+            self.repair_credit -= u32::from(!is_sparse);
+            return false;
+        }
+        self.register_bucket(index, None);
+        self.deadlines.set(index, Some(until));
+        true
+    }
+
     /// Until when a path should have delivered what is missing before all packets of a bucket that wait. It was sent
     /// before any of them, thus arrives later than each by the difference of their paths' delays at most; unless there is
     /// a queue of which the last to arrive knew nothing. But then others arrive before it.
@@ -314,7 +381,7 @@ impl<T> Resequencer<T> {
                 + spread.map_or(self.config.max_wait, |spread| spread + self.config.wait_margin)
         };
         let expected = bucket.path_heads(&self.pool).map(expected).min()?;
-        let first = bucket.path_heads(&self.pool).map(|(_, waiting)| waiting.earliest_arrival_onward).min()?;
+        let first = bucket.earliest_arrival(&self.pool)?;
         let silent = self.frontier.last_arrival(path).map_or(expected, |last| last + self.config.wait_margin);
         Some(expected.max(silent).min(first + self.config.max_wait))
     }
@@ -342,8 +409,8 @@ impl<T> Resequencer<T> {
         }
     }
 
-    /// The packet of a bucket with the lowest number, and the path that it came over.
-    fn lowest(&self, index: u16) -> Option<(PathId, &WaitingPacket<T>)> {
+    /// The packet of a bucket with the lowest number, and the list that it is in.
+    fn lowest(&self, index: u16) -> Option<(WaitingList, &WaitingPacket<T>)> {
         self.buckets.get(index.into())?.lowest(&self.pool)
     }
 

@@ -34,7 +34,7 @@ struct PathCounters {
 /// A packet's number, and what was sent before it. See [`Sequencer::assign`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assignment {
-    /// The packet's number in its bucket; after 2³² packets they begin again.
+    /// The packet's number in its bucket; after 2³² packets they begin again. Messages have its lowest bits ([`NUMBER_BITS`](crate::message::NUMBER_BITS)).
     pub number: u32,
     predecessors: [Predecessor; PathId::MAX_PATHS],
     count: u8,
@@ -113,7 +113,7 @@ impl SequencerBucket {
     fn next_assignment(&mut self, paths: &[PathCounters; PathId::MAX_PATHS]) -> Assignment {
         let number = self.next_ordered;
         self.next_ordered = number.wrapping_add(1);
-        let mut predecessors = [Predecessor::from_bits(0); PathId::MAX_PATHS];
+        let mut predecessors = [Predecessor::from_lowest(PathId::from_low_bits(0), 0); PathId::MAX_PATHS];
         let mut count = 0;
         for path in PathId::all() {
             let (after, PathCounters { next_counter: newest, settled_counter: settled }) =
@@ -180,7 +180,7 @@ mod tests {
     fn a_datagram_whose_lowest_bits_mean_another_by_now_is_not_told() {
         let mut sequencer = Sequencer::new();
         sequencer.assign(0, [(path(0), 7)]);
-        sequencer.assign(1, [(path(0), 7 + (1 << 27))]);
+        sequencer.assign(1, [(path(0), 7 + (1 << 14))]);
         assert_eq!(predecessor_counters(&sequencer.assign(0, [(path(1), 0)]), 1), [(0, 0); 0]);
     }
 }

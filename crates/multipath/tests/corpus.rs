@@ -13,15 +13,26 @@ fn the_corpus_is_replayed() {
 /// A datagram with a message that is near enough to a right one to get far.
 fn record() -> impl Strategy<Value = Vec<u8>> {
     let number = prop_oneof![4 => 0u32..20, 1 => any::<u32>()];
-    let predecessor = (0u32..16, prop_oneof![4 => 0u32..40, 1 => 0u32..1 << 28]);
-    let predecessors = prop::collection::vec(predecessor.prop_map(|(path, counter)| path << 28 | counter), 0..4);
-    let data = (0u8..4, 0u16..3, number, predecessors, 0usize..60).prop_map(|(flags, bucket, number, list, length)| {
-        let head = [0x10, flags << 4 | list.len() as u8];
-        let list = list.iter().flat_map(|predecessor| predecessor.to_be_bytes());
-        let fixed = head.into_iter().chain(bucket.to_be_bytes()).chain(number.to_be_bytes());
-        // The counter on the path, which the caller has read already.
-        let fixed = fixed.chain([0; 4]);
-        fixed.chain(list).chain(std::iter::repeat_n(0x45, length)).collect::<Vec<u8>>()
+    let predecessor = (0u8..16, prop_oneof![4 => 0u16..40, 1 => any::<u16>()]);
+    let predecessors = prop::collection::vec(predecessor, 0..4);
+    let data = (0u32..6, 0u32..3, number, predecessors, 0usize..60).prop_map(|(form, bucket, number, list, length)| {
+        let mut message = (form << 29 | bucket << 18 | number & 0x3_ffff).to_be_bytes().to_vec();
+        let mut form = form as u8;
+        if form == 5 {
+            form = number as u8 % 5;
+            message.push(0x10 | form);
+        }
+        let counter = list.first().map_or(0, |(_, counter)| *counter);
+        match form {
+            1 | 2 => message.extend(counter.to_be_bytes()),
+            3 => {
+                message.push(list.len() as u8);
+                list.iter().for_each(|(path, counter)| message.extend([*path, (counter >> 8) as u8, *counter as u8]));
+            }
+            _ => {}
+        }
+        message.resize(message.len() + length, 0x45);
+        message
     });
     let noise = prop::collection::vec(any::<u8>(), 0..60);
     let message = prop_oneof![9 => data, 1 => noise];

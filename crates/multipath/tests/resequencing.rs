@@ -2,7 +2,7 @@
 //! numbers that wrap.
 
 use crate::model::{Model, Packet};
-use kumade_multipath::message::DataHeader;
+use kumade_multipath::message::{DataHeader, NUMBER_BITS};
 use kumade_multipath::{ArrivedData, DelayRange, PathId, Predecessor, Resequencer, ResequencerConfig, Sequencer};
 use kumade_units::{Span, Time};
 use proptest::prelude::*;
@@ -141,7 +141,7 @@ type Payload = (u16, u64);
 fn resequencer(plan: &Plan, config: ResequencerConfig) -> Resequencer<Payload> {
     let mut resequencer = Resequencer::new(config);
     for bucket in BUCKETS.into_iter().filter(|_| plan.first_number > 0) {
-        for number in [plan.first_number / 3, plan.first_number / 3 * 2, plan.first_number.wrapping_sub(1)] {
+        for number in (30_000..plan.first_number).step_by(30_000).chain([plan.first_number - 1]) {
             let header = DataHeader { bucket, number, ..DataHeader::default() };
             let arrival = ArrivedData { path: path(15), counter: 0, header, predecessors: [], bytes: 0 };
             resequencer.receive(arrival, (bucket, u64::MAX), Time::ZERO, &mut Vec::new());
@@ -206,7 +206,7 @@ fn plans(copies: bool, keeps_order: bool) -> impl Strategy<Value = Plan> {
         });
     let over = if copies { (0u8..16).boxed() } else { prop::sample::select(vec![0u8, 1, 2, 4, 8]).boxed() };
     let packet = (prop::sample::select(BUCKETS.to_vec()), over, prop_oneof![0i64..100, 0i64..3000]);
-    let first = prop_oneof![Just(0), u32::MAX - 20..=u32::MAX];
+    let first = prop_oneof![Just(0), (1u32 << NUMBER_BITS) - 20..1 << NUMBER_BITS];
     (prop::collection::vec(path, 1..5), prop::collection::vec(packet, 1..150), first)
         .prop_map(move |(paths, packets, first_number)| Plan { paths, packets, keeps_order, first_number })
 }

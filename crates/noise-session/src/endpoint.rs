@@ -5,7 +5,8 @@ use crate::limits::MAX_RETRY_INTERVAL;
 use crate::mac::{self, MacKeys};
 use crate::message::{
     COOKIE_NONCE_BYTES, DatagramKind, INITIATION_BYTES, INITIATION_NOISE_RANGE, INITIATION_PAYLOAD_BYTES,
-    INSTANCE_BYTES, OVERHEAD_BYTES, RESPONSE_BYTES, RESPONSE_NOISE_RANGE, RESPONSE_PAYLOAD_BYTES, read_u32, to_array,
+    INSTANCE_BYTES, LONG_INDICES, OVERHEAD_BYTES, RESPONSE_BYTES, RESPONSE_NOISE_RANGE, RESPONSE_PAYLOAD_BYTES,
+    SHORT_INDICES, read_u32, to_array,
 };
 use crate::noise::{NoiseInitiator, NoiseResponder, Prologue};
 use crate::notice::{HandshakeNotice, KeyRefusals};
@@ -554,10 +555,11 @@ impl Endpoint {
         (*of == index).then_some(initiator)
     }
 
-    /// One that is not in use, and that nobody guesses.
+    /// One that is not in use; a short one while most of these are free.
     fn new_index(&mut self) -> u32 {
+        let range = if self.by_index.len() < SHORT_INDICES as usize / 2 { SHORT_INDICES } else { LONG_INDICES };
         loop {
-            let index = self.random.next_u32();
+            let index = self.random.next_u32() % range;
             if !self.by_index.contains_key(&index) {
                 return index;
             }

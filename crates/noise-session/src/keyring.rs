@@ -1,3 +1,4 @@
+use crate::counter_reference::{CounterReference, HeaderForm};
 use crate::limits::{MAX_SESSIONS, REJECT_AFTER};
 use crate::session::{OpenError, OpenedDatagram, SealError, SealedDatagram, Session};
 use kumade_units::Time;
@@ -39,10 +40,27 @@ impl Keyring {
         self.0[place].seal(path, datagram)
     }
 
+    pub(crate) fn seal_numbered(
+        &mut self,
+        (path, counter): (u8, u64),
+        form: HeaderForm,
+        datagram: &mut [u8],
+        now: Time,
+    ) -> Result<SealedDatagram, SealError> {
+        let place = self.current_index(now).ok_or(SealError::NoSession)?;
+        self.0[place].seal_numbered(path, counter, form, datagram)
+    }
+
     /// Opens a datagram whose receiver index is `index`.
-    pub(crate) fn open(&self, index: u32, datagram: &mut [u8], now: Time) -> Result<OpenedDatagram, OpenError> {
+    pub(crate) fn open(
+        &self,
+        index: u32,
+        datagram: &mut [u8],
+        reference: impl FnOnce(u8) -> Option<CounterReference>,
+        now: Time,
+    ) -> Result<OpenedDatagram, OpenError> {
         let session = self.0.iter().find(|session| session.index() == index && !session.has_expired(now));
-        session.ok_or(OpenError::UnknownSession)?.open(datagram)
+        session.ok_or(OpenError::UnknownSession)?.open_numbered(datagram, reference)
     }
 
     pub(crate) fn indices(&self) -> impl Iterator<Item = u32> {

@@ -77,9 +77,14 @@
 //!
 //! # Paths and threads
 //!
-//! A data message carries a counter of 64 bits, which is its nonce. The highest byte is the number of a path, so that each
+//! A data message has a nonce of 64 bits. The highest byte is the number of a path, the rest a counter, so that each
 //! path has a counter of its own, and the receiver a replay window of its own for it ([`ReplayWindow`], RFC 6479): however
 //! unequal the delays of two paths are, no packet looks like a replay.
+//!
+//! Who counts its datagrams on a path anyway, across changes of keys, seals them with that number
+//! ([`Sealer::seal_numbered`]). These have counters of their own, and a header of four bytes: the receiver knows what is left out
+//! ([`CounterReference`]). One that is taken for another than it is does not authenticate. A small one with the whole counter,
+//! for example one that asks whether a path passes anything, sets the receiver right after however much was lost.
 //!
 //! A number has one sender, and so needs no lock. Where several threads send on one path, each has its own number for it,
 //! for example the thread in the high four bits and the path in the low four: [`Session::take_paths`] makes the session
@@ -126,6 +131,7 @@
 mod admission;
 pub mod channel;
 mod cipher;
+mod counter_reference;
 mod endpoint;
 mod event;
 mod key;
@@ -145,13 +151,14 @@ mod timestamp;
 mod timestamp_reply;
 
 pub use cipher::Cipher;
+pub use counter_reference::{CounterReference, HeaderForm};
 pub use endpoint::{ENDPOINT_PATH, Endpoint};
 pub use event::{EndpointEvent, PeerError, RefusedDatagram};
 pub use key::{KeyError, PresharedKey, PrivateKey, PublicKey, PublicKeyError};
 pub use mac::{is_equal, keyed_hash};
 pub use message::{
-    COOKIE_REPLY_BYTES, DatagramKind, HEADER_BYTES, INITIATION_BYTES, OVERHEAD_BYTES, RESPONSE_BYTES, TAG_BYTES,
-    receiver_index,
+    COOKIE_REPLY_BYTES, DatagramKind, HEADER_BYTES, INITIATION_BYTES, OVERHEAD_BYTES, RESPONSE_BYTES,
+    SHORT_HEADER_BYTES, SHORTEST_HEADER_BYTES, SHORTEST_OVERHEAD_BYTES, TAG_BYTES, receiver_index,
 };
 pub use notice::{HandshakeNotice, ToldRefusals};
 pub use peer::{PeerId, PeerState, Route};

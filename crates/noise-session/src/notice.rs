@@ -67,8 +67,8 @@ impl fmt::Display for HandshakeNotice {
             ),
             HandshakeNotice::Unanswered { peer, own, address, tried } => write!(
                 f,
-                "the peer {peer} has not answered at {address} for {tried}: check that it runs there, that firewalls pass this, \
-                 and that it has this end's public key, {own}"
+                "the peer {peer} has not answered at {address} for {tried}: check that it runs there, a release of \
+                 kumade that works with this one, that firewalls pass this, and that it has this end's public key, {own}"
             ),
             HandshakeNotice::AnswerForged { peer, address } => write!(
                 f,

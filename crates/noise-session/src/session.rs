@@ -1,6 +1,10 @@
 use crate::cipher::{Cipher, DataKey};
+use crate::counter_reference::{CounterReference, HeaderForm};
 use crate::limits::{MAX_BLOCKS, REJECT_AFTER, REKEY_AFTER_BLOCKS};
-use crate::message::{DatagramKind, HEADER_BYTES, OVERHEAD_BYTES, TAG_BYTES, data_header, read_u32, to_array};
+use crate::message::{
+    DataHeader, HEADER_BYTES, OVERHEAD_BYTES, SHORT_HEADER_BYTES, TAG_BYTES, WireNonce, data_header,
+    short_header_bytes, to_array, write_short_header,
+};
 use crate::noise::SessionKeys;
 use crate::replay::ReplayWindow;
 use kumade_units::Time;
@@ -11,8 +15,12 @@ use thiserror::Error;
 
 /// Each number of a path has its own space of counters.
 const MAX_PATHS: usize = 1 << 8;
-/// Bits of a counter below the number of the path.
-const COUNTER_BITS: u32 = 56;
+/// Where the number of the path stands in a nonce.
+const PATH_SHIFT: u32 = 56;
+/// Bits of a counter, below the bit that says who has given it.
+const COUNTER_BITS: u32 = 55;
+/// Set in nonces whose counters the sender of the datagram has given: these are others than the sealer's own.
+const NUMBERED_FLAG: u64 = 1 << COUNTER_BITS;
 /// What stands in place of the next counter of a path that another sealer owns.
 const COUNTER_OF_OTHER_SEALER: u64 = 1 << COUNTER_BITS;
 /// Blocks that a sealer takes from what the session may seal, at a time.
@@ -34,6 +42,12 @@ pub enum SealError {
         /// Its number.
         path: u8,
     },
+    /// A datagram with this counter or a later one has been sealed on the path.
+    #[error("the session has sealed counter {counter} of its path, or a later one")]
+    UsedCounter {
+        /// The counter.
+        counter: u64,
+    },
     /// The session has sealed as much as it may.
     #[error("the session has sealed as many bytes as it may")]
     Exhausted,
@@ -49,6 +63,9 @@ pub enum OpenError {
     /// No session with its index is known here, or it has ended.
     #[error("it belongs to no session")]
     UnknownSession,
+    /// It says of its counter only the lowest bits, and nothing is expected over its path.
+    #[error("nothing is expected over its path")]
+    UnknownPath,
     /// It fails its authentication.
     #[error("it is not authentic")]
     Forged,
@@ -62,8 +79,10 @@ pub enum OpenError {
 pub struct OpenedDatagram {
     /// The number of the path, as the sender chose it.
     pub path: u8,
-    /// The number of the datagram on that path: from 0, without gaps where nothing is lost.
+    /// The number of the datagram on that path: from 0, without gaps where nothing is lost, or as the sender chose it.
     pub counter: u64,
+    /// Whether the sender chose it ([`Sealer::seal_numbered`]).
+    pub is_numbered: bool,
     /// Where in the datagram the plaintext stands now. Empty in a keepalive.
     pub plaintext: Range<usize>,
 }
@@ -73,6 +92,8 @@ pub struct OpenedDatagram {
 pub struct SealedDatagram {
     /// Its number on its path.
     pub counter: u64,
+    /// Where in the buffer the datagram begins.
+    pub start: usize,
     /// The session has sealed so much that it should be replaced: [`Endpoint::connect`](crate::Endpoint::connect).
     pub is_rekey_due: bool,
 }
@@ -86,6 +107,8 @@ pub struct Sealer {
     outbound: Arc<SendingState>,
     /// By path: the next counter, or [`COUNTER_OF_OTHER_SEALER`].
     next_counters: PathCounters,
+    /// By path: the least counter that a numbered datagram may have.
+    next_numbered: PathCounters,
     /// What is left of the last reservation, in blocks.
     remaining_blocks: u64,
 }
@@ -94,7 +117,7 @@ pub struct Sealer {
 #[derive(Debug)]
 struct PathCounters {
     /// Made where a number changes.
-    pages: [Option<Box<[u64; PAGE_PATHS]>>; PATH_PAGES],
+    pages: Box<[Option<Box<[u64; PAGE_PATHS]>>; PATH_PAGES]>,
     initial: u64,
 }
 
@@ -112,7 +135,7 @@ fn page_of(path: u8) -> (usize, usize) {
 
 impl PathCounters {
     fn new(initial: u64) -> Self {
-        PathCounters { pages: [const { None }; PATH_PAGES], initial }
+        PathCounters { pages: Box::new([const { None }; PATH_PAGES]), initial }
     }
 
     fn get(&self, path: u8) -> u64 {
@@ -148,6 +171,8 @@ struct ReceivingState {
     is_confirmed: AtomicBool,
     /// By path; made when the first authentic datagram of the path comes.
     windows: [OnceLock<WindowPage>; PATH_PAGES],
+    /// The same of numbered datagrams.
+    numbered_windows: [OnceLock<WindowPage>; PATH_PAGES],
 }
 
 /// What a handshake has agreed on: keys for both directions, until they expire.
@@ -176,8 +201,14 @@ impl Session {
             // The response has shown the initiator that the responder has the keys.
             is_confirmed: AtomicBool::new(is_initiator),
             windows: [const { OnceLock::new() }; PATH_PAGES],
+            numbered_windows: [const { OnceLock::new() }; PATH_PAGES],
         };
-        let sealer = Sealer { outbound: Arc::new(outbound), next_counters: PathCounters::new(0), remaining_blocks: 0 };
+        let sealer = Sealer {
+            outbound: Arc::new(outbound),
+            next_counters: PathCounters::new(0),
+            next_numbered: PathCounters::new(0),
+            remaining_blocks: 0,
+        };
         Session { sealer, opener: Opener(Arc::new(inbound)), is_initiator, established }
     }
 
@@ -185,6 +216,11 @@ impl Session {
     /// ([`receiver_index`](crate::receiver_index)).
     pub fn index(&self) -> u32 {
         self.opener.index()
+    }
+
+    /// Bytes before the text of a numbered datagram to the peer, in the short form.
+    pub fn short_header_bytes(&self) -> usize {
+        short_header_bytes(self.sealer.outbound.receiver)
     }
 
     /// What both hosts have agreed to seal with.
@@ -200,12 +236,38 @@ impl Session {
         self.sealer.seal(path, datagram)
     }
 
+    /// Seals in place with a given counter: see [`Sealer::seal_numbered`].
+    ///
+    /// # Errors
+    /// As [`Sealer::seal_numbered`].
+    pub fn seal_numbered(
+        &mut self,
+        path: u8,
+        counter: u64,
+        form: HeaderForm,
+        datagram: &mut [u8],
+    ) -> Result<SealedDatagram, SealError> {
+        self.sealer.seal_numbered(path, counter, form, datagram)
+    }
+
     /// Opens in place: see [`Opener::open`].
     ///
     /// # Errors
     /// As [`Opener::open`].
     pub fn open(&self, datagram: &mut [u8]) -> Result<OpenedDatagram, OpenError> {
         self.opener.open(datagram)
+    }
+
+    /// Opens in place: see [`Opener::open_numbered`].
+    ///
+    /// # Errors
+    /// As [`Opener::open`].
+    pub fn open_numbered(
+        &self,
+        datagram: &mut [u8],
+        reference: impl FnOnce(u8) -> Option<CounterReference>,
+    ) -> Result<OpenedDatagram, OpenError> {
+        self.opener.open_numbered(datagram, reference)
     }
 
     /// Whether data may be sent: the peer has shown that it has the keys. An initiator knows at once; a responder when the
@@ -244,19 +306,69 @@ impl Sealer {
     /// See [`SealError`]; `datagram` is unchanged then.
     #[inline]
     pub fn seal(&mut self, path: u8, datagram: &mut [u8]) -> Result<SealedDatagram, SealError> {
-        let (header, rest) = datagram.split_first_chunk_mut::<HEADER_BYTES>().ok_or(SealError::TooShort)?;
-        let (text, tag) = rest.split_last_chunk_mut::<TAG_BYTES>().ok_or(SealError::TooShort)?;
-        let counter = self.next_counters.get(path);
-        if counter == COUNTER_OF_OTHER_SEALER {
-            return Err(SealError::ForeignPath { path });
+        let counter = self.next_counter(path)?;
+        let nonce = (u64::from(path) << PATH_SHIFT) + counter;
+        let sealed = self.seal_whole(nonce, datagram)?;
+        *self.next_counters.get_mut(path) += 1;
+        Ok(SealedDatagram { counter, ..sealed })
+    }
+
+    /// Seals a datagram in place, with this counter of the path: as [`Sealer::seal`], but in the short form with
+    /// [`SHORT_HEADER_BYTES`] bytes before the text, of which those from [`SealedDatagram::start`] on are to be sent. Counters only
+    /// rise. One in the short form opens as long as it is at most [`CounterReference::MAX_COUNTERS_AHEAD`] above what has come over
+    /// the path: the caller takes care of that by what the receiver has reported.
+    ///
+    /// # Errors
+    /// See [`SealError`]; `datagram` is unchanged then.
+    #[inline]
+    pub fn seal_numbered(
+        &mut self,
+        path: u8,
+        counter: u64,
+        form: HeaderForm,
+        datagram: &mut [u8],
+    ) -> Result<SealedDatagram, SealError> {
+        // Whether the path is this sealer's own.
+        self.next_counter(path)?;
+        if counter < self.next_numbered.get(path) || counter >= NUMBERED_FLAG {
+            return Err(SealError::UsedCounter { counter });
         }
+        let nonce = (u64::from(path) << PATH_SHIFT) + NUMBERED_FLAG + counter;
+        let sealed = match form {
+            HeaderForm::Whole => self.seal_whole(nonce, datagram)?,
+            HeaderForm::Short => {
+                let (header, rest) =
+                    datagram.split_first_chunk_mut::<SHORT_HEADER_BYTES>().ok_or(SealError::TooShort)?;
+                let is_rekey_due = self.seal_text(nonce, rest)?;
+                let receiver = self.outbound.receiver;
+                write_short_header(receiver, path, counter, header);
+                SealedDatagram { counter, start: SHORT_HEADER_BYTES - short_header_bytes(receiver), is_rekey_due }
+            }
+        };
+        *self.next_numbered.get_mut(path) = counter + 1;
+        Ok(SealedDatagram { counter, ..sealed })
+    }
+
+    /// The next of the sealer's own counters of a path.
+    fn next_counter(&self, path: u8) -> Result<u64, SealError> {
+        let counter = self.next_counters.get(path);
+        if counter == COUNTER_OF_OTHER_SEALER { Err(SealError::ForeignPath { path }) } else { Ok(counter) }
+    }
+
+    fn seal_whole(&mut self, nonce: u64, datagram: &mut [u8]) -> Result<SealedDatagram, SealError> {
+        let (header, rest) = datagram.split_first_chunk_mut::<HEADER_BYTES>().ok_or(SealError::TooShort)?;
+        let is_rekey_due = self.seal_text(nonce, rest)?;
+        *header = data_header(self.outbound.receiver, nonce);
+        Ok(SealedDatagram { counter: 0, start: 0, is_rekey_due })
+    }
+
+    /// Seals the text of a datagram, with room for the tag behind it. Returns whether the session should be replaced.
+    fn seal_text(&mut self, nonce: u64, text: &mut [u8]) -> Result<bool, SealError> {
+        let (text, tag) = text.split_last_chunk_mut::<TAG_BYTES>().ok_or(SealError::TooShort)?;
         // One block more than the text: the tag's.
         let is_worn = self.reserve_blocks(text.len().div_ceil(16) as u64 + 1)?;
-        *self.next_counters.get_mut(path) += 1;
-        let nonce = (u64::from(path) << COUNTER_BITS) + counter;
         *tag = self.outbound.key.seal(nonce, text).map_err(|_| SealError::Exhausted)?;
-        *header = data_header(self.outbound.receiver, nonce);
-        Ok(SealedDatagram { counter, is_rekey_due: is_worn })
+        Ok(is_worn)
     }
 
     /// Another sealer of the same session, which alone seals on `paths` from now on.
@@ -268,10 +380,15 @@ impl Sealer {
             return Err(SealError::ForeignPath { path });
         }
         let mut next = PathCounters::new(COUNTER_OF_OTHER_SEALER);
+        let mut next_numbered = PathCounters::new(0);
         for path in paths {
             std::mem::swap(next.get_mut(path), self.next_counters.get_mut(path));
+            let numbered = self.next_numbered.get(path);
+            if numbered > 0 {
+                *next_numbered.get_mut(path) = numbered;
+            }
         }
-        Ok(Sealer { outbound: Arc::clone(&self.outbound), next_counters: next, remaining_blocks: 0 })
+        Ok(Sealer { outbound: Arc::clone(&self.outbound), next_counters: next, next_numbered, remaining_blocks: 0 })
     }
 
     /// Takes blocks from what the session may seal in all its sealers; whether it should be replaced.
@@ -297,31 +414,52 @@ impl Opener {
         self.0.index
     }
 
-    /// Opens a datagram in place, if it is authentic and has not been opened before.
+    /// Opens a datagram in place, if it is authentic and has not been opened before. None opens that says only the lowest bits of
+    /// its counter.
     ///
     /// # Errors
     /// See [`OpenError`]. The contents of `datagram` are undefined then.
-    #[inline]
     pub fn open(&self, datagram: &mut [u8]) -> Result<OpenedDatagram, OpenError> {
-        if DatagramKind::from_datagram(datagram) != Some(DatagramKind::Data) {
-            return Err(OpenError::Malformed);
-        }
-        if read_u32(datagram, 4) != self.0.index {
+        self.open_numbered(datagram, |_| None)
+    }
+
+    /// The same of datagrams of either form. `reference` is what is known of the path whose number ends in these four bits; `None` if
+    /// nothing may come over it.
+    ///
+    /// # Errors
+    /// As [`Opener::open`].
+    #[inline]
+    pub fn open_numbered(
+        &self,
+        datagram: &mut [u8],
+        reference: impl FnOnce(u8) -> Option<CounterReference>,
+    ) -> Result<OpenedDatagram, OpenError> {
+        let header = DataHeader::read(datagram).ok_or(OpenError::Malformed)?;
+        if header.receiver != self.0.index {
             return Err(OpenError::UnknownSession);
         }
-        let text = HEADER_BYTES..datagram.len() - TAG_BYTES;
-        let nonce = u64::from_le_bytes(to_array(&datagram[8..HEADER_BYTES]));
+        let nonce = match header.nonce {
+            WireNonce::Whole(nonce) => nonce,
+            WireNonce::Short { path, counter } => {
+                let reference = reference(path).ok_or(OpenError::UnknownPath)?;
+                let counter = reference.expand(counter) & (NUMBERED_FLAG - 1);
+                (u64::from(reference.path) << PATH_SHIFT) + NUMBERED_FLAG + counter
+            }
+        };
+        let text = header.bytes..datagram.len() - TAG_BYTES;
         let tag = to_array(&datagram[text.end..]);
         self.0.key.open(nonce, &mut datagram[text.clone()], tag).map_err(|_| OpenError::Forged)?;
-        let (path, counter) = ((nonce >> COUNTER_BITS) as u8, nonce & (COUNTER_OF_OTHER_SEALER - 1));
-        self.check_replay(path, counter)?;
-        Ok(OpenedDatagram { path, counter, plaintext: text })
+        let (path, counter) = ((nonce >> PATH_SHIFT) as u8, nonce & (NUMBERED_FLAG - 1));
+        let is_numbered = nonce & NUMBERED_FLAG != 0;
+        self.check_replay(path, is_numbered, counter)?;
+        Ok(OpenedDatagram { path, counter, is_numbered, plaintext: text })
     }
 
     /// Notes an authentic datagram.
-    fn check_replay(&self, path: u8, counter: u64) -> Result<(), OpenError> {
+    fn check_replay(&self, path: u8, is_numbered: bool, counter: u64) -> Result<(), OpenError> {
         let (page, place) = page_of(path);
-        let window = self.0.windows[page].get_or_init(Box::default)[place].get_or_init(Box::default);
+        let pages = if is_numbered { &self.0.numbered_windows } else { &self.0.windows };
+        let window = pages[page].get_or_init(Box::default)[place].get_or_init(Box::default);
         // A window is valid between any two statements: it need not be given up because a thread was.
         if !window.lock().unwrap_or_else(PoisonError::into_inner).accept(counter) {
             return Err(OpenError::Replayed);
@@ -334,138 +472,4 @@ impl Opener {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use zeroize::Zeroizing;
-
-    /// Two ends of a session, with the indices 1 and 2, established at time zero.
-    pub(crate) fn pair(cipher: Cipher) -> (Session, Session) {
-        pair_of(cipher, (1, 2))
-    }
-
-    /// The same with other indices.
-    pub(crate) fn pair_of(cipher: Cipher, (one, other): (u32, u32)) -> (Session, Session) {
-        let keys = |send: u8, receive: u8| SessionKeys {
-            send: Zeroizing::new([send; 32]),
-            receive: Zeroizing::new([receive; 32]),
-        };
-        (
-            Session::new(cipher, &keys(1, 2), (one, other), true, Time::ZERO),
-            Session::new(cipher, &keys(2, 1), (other, one), false, Time::ZERO),
-        )
-    }
-
-    pub(crate) fn sealed(session: &mut Session, path: u8, text: &[u8]) -> Vec<u8> {
-        let mut datagram = [&[0; HEADER_BYTES], text, &[0; TAG_BYTES]].concat();
-        session.seal(path, &mut datagram).unwrap();
-        datagram
-    }
-
-    #[test]
-    fn paths_have_counters_and_windows_of_their_own() {
-        let (mut a, b) = pair(Cipher::Aes256Gcm);
-        for (path, counter) in [(0, 0), (0, 1), (7, 0), (255, 0), (7, 1)] {
-            let mut datagram = sealed(&mut a, path, b"text");
-            let copy = datagram.clone();
-            assert_eq!(b.open(&mut datagram), Ok(OpenedDatagram { path, counter, plaintext: 16..20 }));
-            assert_eq!(&datagram[16..20], b"text");
-            assert_eq!(b.open(&mut copy.clone()), Err(OpenError::Replayed));
-        }
-        // However far another path is ahead, nothing looks old.
-        let late = sealed(&mut a, 3, b"late");
-        for _ in 0..20_000 {
-            b.open(&mut sealed(&mut a, 4, b"")).unwrap();
-        }
-        b.open(&mut late.clone()).unwrap();
-    }
-
-    #[test]
-    fn nothing_altered_is_opened_not_even_its_header() {
-        let (mut a, b) = pair(Cipher::ChaCha20Poly1305);
-        let datagram = sealed(&mut a, 1, b"some text");
-        for at in 0..datagram.len() {
-            for bit in 0..8 {
-                let mut altered = datagram.clone();
-                altered[at] ^= 1 << bit;
-                assert!(b.open(&mut altered).is_err(), "byte {at}, bit {bit}");
-            }
-        }
-        for length in 0..datagram.len() {
-            assert!(b.open(&mut datagram[..length].to_vec()).is_err());
-        }
-        b.open(&mut datagram.clone()).unwrap();
-    }
-
-    #[test]
-    fn a_session_shared_by_threads_has_each_path_once() {
-        let (mut a, b) = pair(Cipher::Aes256Gcm);
-        let mut other = a.take_paths(8..=15).unwrap();
-        let mut room = [0; OVERHEAD_BYTES];
-        assert_eq!(a.seal(8, &mut room), Err(SealError::ForeignPath { path: 8 }));
-        assert_eq!(other.seal(7, &mut room), Err(SealError::ForeignPath { path: 7 }));
-        assert_eq!(a.take_paths(0..=8).err(), Some(SealError::ForeignPath { path: 8 }));
-        let opener = b.split().1;
-        let (first, second) = (opener.clone(), opener);
-        first.open(&mut sealed(&mut a, 0, b"x")).unwrap();
-        let datagram = sealed(&mut other, 9, b"x");
-        assert!(second.open(&mut datagram.clone()).is_ok());
-        assert_eq!(first.open(&mut datagram.clone()), Err(OpenError::Replayed), "windows are shared");
-    }
-
-    #[test]
-    fn a_responder_is_confirmed_by_the_first_datagram() {
-        let (mut a, b) = pair(Cipher::Aes256Gcm);
-        assert!(a.is_confirmed() && !b.is_confirmed());
-        b.open(&mut sealed(&mut a, 0, b"")).unwrap();
-        assert!(b.is_confirmed());
-    }
-
-    #[test]
-    fn each_block_of_text_and_one_for_the_tag_count() {
-        let (mut a, _) = pair(Cipher::Aes256Gcm);
-        for (text, blocks) in [(0, 1), (1, 2), (16, 2), (17, 3)] {
-            a.sealer.remaining_blocks = blocks;
-            let reserved = a.sealer.outbound.reserved_blocks.load(Ordering::Relaxed);
-            sealed(&mut a, 0, &vec![0; text]);
-            assert_eq!(a.sealer.remaining_blocks, 0, "{text} bytes");
-            assert_eq!(
-                a.sealer.outbound.reserved_blocks.load(Ordering::Relaxed),
-                reserved,
-                "no more than was left is needed"
-            );
-        }
-    }
-
-    #[test]
-    fn a_session_is_worn_beyond_half_of_what_it_may_seal_and_its_last_blocks_can_be_used() {
-        const { assert!(REKEY_AFTER_BLOCKS < MAX_BLOCKS) };
-        let (mut a, _) = pair(Cipher::Aes256Gcm);
-        let reserve = |session: &mut Session, before: u64| {
-            session.sealer.remaining_blocks = 0;
-            session.sealer.outbound.reserved_blocks.store(before, Ordering::Relaxed);
-            session.seal(0, &mut [0; OVERHEAD_BYTES]).map(|sealed| sealed.is_rekey_due)
-        };
-        assert_eq!(reserve(&mut a, REKEY_AFTER_BLOCKS - RESERVATION_BLOCKS), Ok(false));
-        assert_eq!(reserve(&mut a, REKEY_AFTER_BLOCKS - RESERVATION_BLOCKS + 1), Ok(true));
-        assert_eq!(reserve(&mut a, MAX_BLOCKS - RESERVATION_BLOCKS), Ok(true));
-        assert_eq!(reserve(&mut a, MAX_BLOCKS - RESERVATION_BLOCKS + 1), Err(SealError::Exhausted));
-        let reserved = a.sealer.outbound.reserved_blocks.load(Ordering::Relaxed);
-        assert_eq!(reserved, MAX_BLOCKS - RESERVATION_BLOCKS + 1, "what was refused is not taken");
-    }
-
-    #[test]
-    fn a_session_seals_no_more_than_it_may() {
-        let (mut a, _) = pair(Cipher::Aes256Gcm);
-        let mut other = a.take_paths(1..=1).unwrap();
-        let mut room = [0; OVERHEAD_BYTES];
-        assert!(!a.seal(0, &mut room).unwrap().is_rekey_due);
-        a.sealer.outbound.reserved_blocks.store(REKEY_AFTER_BLOCKS + 1, Ordering::Relaxed);
-        assert!(a.seal(0, &mut room).unwrap().is_rekey_due);
-        a.sealer.outbound.reserved_blocks.store(MAX_BLOCKS, Ordering::Relaxed);
-        assert_eq!(other.seal(1, &mut room), Err(SealError::Exhausted));
-        *a.sealer.next_counters.get_mut(0) = COUNTER_OF_OTHER_SEALER - 1;
-        let last = sealed(&mut a, 0, b"");
-        assert_eq!(last[8..16], [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0]);
-        assert_eq!(a.seal(0, &mut room), Err(SealError::ForeignPath { path: 0 }));
-    }
-}
+pub(crate) mod tests;

@@ -1,4 +1,5 @@
 use crate::PeerId;
+use crate::counter_reference::{CounterReference, HeaderForm};
 use crate::keyring::Keyring;
 use crate::message::receiver_index;
 use crate::session::{OpenError, OpenedDatagram, SealError, SealedDatagram, Session};
@@ -65,16 +66,47 @@ impl SessionTable {
         self.peers.get_mut(&peer).ok_or(SealError::NoSession)?.seal(path, datagram, now)
     }
 
-    /// Opens a datagram in place, if it is authentic and has not been opened before.
+    /// Seals a datagram for a peer in place, with this counter of the path: see
+    /// [`Sealer::seal_numbered`](crate::Sealer::seal_numbered).
+    ///
+    /// # Errors
+    /// See [`SealError`]; `datagram` is unchanged then.
+    #[inline]
+    pub fn seal_numbered(
+        &mut self,
+        peer: PeerId,
+        counter: (u8, u64),
+        form: HeaderForm,
+        datagram: &mut [u8],
+        now: Time,
+    ) -> Result<SealedDatagram, SealError> {
+        self.peers.get_mut(&peer).ok_or(SealError::NoSession)?.seal_numbered(counter, form, datagram, now)
+    }
+
+    /// Opens a datagram in place, if it is authentic and has not been opened before; none of those that say only the lowest bits of
+    /// their counters.
     ///
     /// # Errors
     /// See [`OpenError`]. The contents of `datagram` are undefined then.
-    #[inline]
     pub fn open(&self, datagram: &mut [u8], now: Time) -> Result<(PeerId, OpenedDatagram), OpenError> {
+        self.open_numbered(datagram, |_, _| None, now)
+    }
+
+    /// The same of datagrams of either form. `reference` is what is known of the peer's path whose number ends in these four bits.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    #[inline]
+    pub fn open_numbered(
+        &self,
+        datagram: &mut [u8],
+        reference: impl FnOnce(PeerId, u8) -> Option<CounterReference>,
+        now: Time,
+    ) -> Result<(PeerId, OpenedDatagram), OpenError> {
         let index = receiver_index(datagram).ok_or(OpenError::Malformed)?;
         let peer = *self.by_index.get(&index).ok_or(OpenError::UnknownSession)?;
         let ring = self.peers.get(&peer).ok_or(OpenError::UnknownSession)?;
-        Ok((peer, ring.open(index, datagram, now)?))
+        Ok((peer, ring.open(index, datagram, |path| reference(peer, path), now)?))
     }
 }
 

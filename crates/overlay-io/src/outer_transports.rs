@@ -218,8 +218,8 @@ mod tests {
     use kumade_multipath::{PathPolicy, Predecessor, UnorderedFlows};
     use kumade_noise_session::stream::{RecordReader, record_prefix};
     use kumade_noise_session::{
-        Endpoint, EndpointEvent, HEADER_BYTES, HandshakePolicy, PeerId, PresharedKey, PrivateKey, Route, SessionTable,
-        TAG_BYTES,
+        Endpoint, EndpointEvent, HandshakePolicy, HeaderForm, PeerId, PresharedKey, PrivateKey, Route,
+        SHORT_HEADER_BYTES, SessionTable, TAG_BYTES,
     };
     use kumade_packet_loop::BufferPool;
     use rand::SeedableRng;
@@ -363,7 +363,7 @@ mod tests {
 
         /// Sends a packet of so many bytes. Returns whether the connection has taken it.
         fn send(&mut self, stream: usize, bytes: usize) -> bool {
-            let header = DataHeader { number: self.sent, counter: self.sent, is_unordered: true, ..Default::default() };
+            let header = DataHeader { number: self.sent, is_unordered: true, ..Default::default() };
             self.sent += 1;
             let mut room = [0; DataHeader::HEADROOM_BYTES];
             let start = header.write_into_headroom(None::<Predecessor>, &mut room);
@@ -371,9 +371,11 @@ mod tests {
             (packet[0], packet[3], packet[8], packet[9]) = (0x45, bytes as u8, 64, 17);
             packet[2] = (bytes >> 8) as u8;
             packet[12..16].copy_from_slice(&[10, 9, 0, self.number]);
-            let mut datagram = [&[0; HEADER_BYTES], &room[start..], &packet, &[0; TAG_BYTES]].concat();
-            self.sessions.seal(self.listener, stream as u8, &mut datagram, clock::monotonic()).unwrap();
-            self.write(stream, &datagram)
+            let mut datagram = [&[0; SHORT_HEADER_BYTES], &room[start..], &packet, &[0; TAG_BYTES]].concat();
+            let counter = (stream as u8, self.sent.into());
+            let (form, now) = (HeaderForm::Short, clock::monotonic());
+            let sealed = self.sessions.seal_numbered(self.listener, counter, form, &mut datagram, now).unwrap();
+            self.write(stream, &datagram[sealed.start..])
         }
     }
 

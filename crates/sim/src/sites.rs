@@ -16,7 +16,7 @@
 //!     PathModel::new(Rate::from_mbit(8), Span::from_millis(35)),
 //! ];
 //! let config = SitesConfig { paths, plane: Plane::default(), seed: 1 };
-//! let tcp = TcpConfig { segment_bytes: 1372, ..TcpConfig::new(CongestionControl::Cubic) };
+//! let tcp = TcpConfig { segment_bytes: 1394, ..TcpConfig::new(CongestionControl::Cubic) };
 //! let max = config.max_goodput(&tcp);
 //! let mut sites = Sites::new(&config)?;
 //! let flow = sites.add_flow(FlowConfig::tcp(tcp))?;

@@ -79,6 +79,7 @@ mod tests {
             queued_packets: 2,
             dropped_packets: 1,
             suppressed_retransmissions: 0,
+            repeated_packets: 0,
             resequencing: ResequencerStatistics::default(),
             waiting_packets: 5,
             reaching_shards: 2,

@@ -106,7 +106,7 @@ impl<P: Clone> Bond<P> {
     /// are more than the other carries soon.
     fn is_preferred_path(&self, path: PathId) -> bool {
         let set = self.path_selector.paths();
-        let loss = |path: PathId| self.path(path).rate().loss_ratio();
+        let loss = |path: PathId| self.unrepaired_loss(path);
         let suffices = |other: PathId| {
             let wait = Span::from_secs_f64((loss(path) - loss(other)) * LOSS_WAIT_SECONDS).min(self.max_loss_wait);
             let clearly_less = loss(path) > loss(other) + RELATIVE_LOSS_DEVIATION * loss(other).sqrt() + MIN_LOSS_RATIO;
@@ -132,7 +132,10 @@ impl<P: Clone> Bond<P> {
             taken = self.queues.dequeue(path, shared, weights, now);
         }
         if let Some((packet, label)) = &mut taken {
-            self.flow_packet_sent(label.flow, now);
+            // What is repeated waits no more since it left first.
+            if packet.number.is_none() || !self.repeat_store.is_on() {
+                self.flow_packet_sent(label.flow, now);
+            }
             if shared {
                 self.merge_followers(path, packet, label, now);
             }
@@ -192,10 +195,11 @@ impl<P: Clone> Bond<P> {
         label: Label,
         now: Time,
     ) -> Transmission<P> {
-        let AssignedNumber { header, assignment } = match &packet.number {
+        let place = match &packet.number {
             Some(place) => **place,
             None => self.assign_number(path, up, &packet, label),
         };
+        let AssignedNumber { header, assignment } = place;
         self.last_packet_at = now;
         let state = &mut self.paths[path.index()];
         let answer = state.claim_report_request(now);
@@ -205,7 +209,8 @@ impl<P: Clone> Bond<P> {
         if packet.delivery_order == TrafficClass::Ordered && matches!(self.policy, PathPolicy::Ratio { .. }) {
             self.round_robin.record_sent(path, label.size, up);
         }
-        let header = DataHeader { counter: counter as u32, requests_report: answer, ..header };
+        let header = DataHeader { requests_report: answer, ..header };
+        self.keep_for_repeat(path, counter, (&packet, &place, label), now);
         let WaitingPacket { content, is_ecn_marked: marked, .. } = packet;
         self.record_in_flight(path, label.flow, &content);
         Transmission {

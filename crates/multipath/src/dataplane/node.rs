@@ -5,7 +5,9 @@ use crate::dataplane::networks::Networks;
 use crate::dataplane::notice::{NodeNotice, NoticeContent};
 use crate::dataplane::outer_headers::OuterHeaders;
 use crate::dataplane::packet_buffer::{HEADROOM_BYTES, PacketBuffer};
-use crate::dataplane::remote::{Remote, UnsealedDatagram};
+use crate::dataplane::remote::Remote;
+use crate::dataplane::remote::receiving::ReceivedText;
+use crate::dataplane::remote::sending::{DatagramSeal, UnsealedDatagram};
 use crate::dataplane::shard_message::{
     HandshakeTrigger, MAX_SHARDS, ShardMessage, ShardMessageContent, ShardSeed, session_path, session_paths, shard_path,
 };
@@ -13,7 +15,7 @@ use crate::dataplane::statistics::{NodeStatistics, RemoteStatus};
 use crate::{PathId, PathSet, SharedPaths, StreamDelivery, TrafficClass};
 use kumade_link::Label;
 use kumade_noise_session::{
-    DatagramKind, Endpoint, EndpointEvent, PeerError, PeerId, RefusedDatagram, Route, Session, SessionTable,
+    DatagramKind, Endpoint, EndpointEvent, PeerError, PeerId, RefusedDatagram, Route, SealError, Session, SessionTable,
 };
 use kumade_packet::{Classification, DsField};
 use kumade_units::{Rate, Time};
@@ -318,6 +320,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                 let Some(&place) = self.remote_by_peer.get(&peer) else { return };
                 self.agenda.touch(place);
                 let remote = &mut self.remotes[place];
+                remote.record_header_bytes(session.short_header_bytes(), now);
                 self.sessions.install(peer, session, now);
                 if remote.record_session(instance) {
                     remote.restart(paths, now, &mut self.resequenced);
@@ -382,7 +385,11 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     }
 
     fn open_datagram(&mut self, datagram: &mut [u8], outer: OuterHeaders, now: Time) -> Received {
-        let Ok((peer, opened)) = self.sessions.open(datagram, now) else { return Received::Refused };
+        let datagram_bytes = datagram.len();
+        let reference = |peer, path| self.remotes[*self.remote_by_peer.get(&peer)?].counter_reference(path);
+        let Ok((peer, opened)) = self.sessions.open_numbered(datagram, reference, now) else {
+            return Received::Refused;
+        };
         if opened.plaintext.is_empty() {
             self.handshakes.notify(peer, HandshakeTrigger::KeepaliveReceived, now);
             let Some(&place) = self.remote_by_peer.get(&peer) else { return Received::Refused };
@@ -399,8 +406,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         if remote.is_data_received_notice_due(now) {
             self.handshakes.notify(peer, HandshakeTrigger::DataReceived, now);
         }
-        let text = &datagram[opened.plaintext];
-        let message = remote.receive(text, path, outer, now, &self.new_buffer, &mut self.resequenced);
+        let counter = opened.is_numbered.then_some(opened.counter);
+        let received = ReceivedText { path, counter, text: &datagram[opened.plaintext], datagram_bytes };
+        let message = remote.receive(received, outer, now, &self.new_buffer, &mut self.resequenced);
         let has_foreign_source = self.deliver_with_valid_source(place) > 0;
         match message {
             Some(has_packet) => Received::Data { remote: place, path, has_packet: has_packet && !has_foreign_source },
@@ -575,6 +583,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             self.agenda.touch(place);
             let remote = &mut self.remotes[place];
             remote.record_heard(now);
+            remote.record_header_bytes(session.short_header_bytes(), now);
             if remote.record_session(instance) {
                 let paths = remote.renewed_paths(now);
                 remote.restart(paths, now, &mut self.resequenced);
@@ -599,11 +608,19 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             }
             return;
         }
-        while let Some(UnsealedDatagram { path, route: to, ds_field, mut datagram }) =
+        while let Some(UnsealedDatagram { path, route: to, ds_field, seal, mut datagram }) =
             remote.next(now, &self.new_buffer)
         {
-            match self.sessions.seal(peer, session_path(self.shard, path), datagram.bytes_mut(), now) {
+            let path = session_path(self.shard, path);
+            let sealed = match seal {
+                DatagramSeal::Uncounted => self.sessions.seal(peer, path, datagram.bytes_mut(), now),
+                DatagramSeal::Counted(counter, form) => {
+                    self.sessions.seal_numbered(peer, (path, counter), form, datagram.bytes_mut(), now)
+                }
+            };
+            match sealed {
                 Ok(sealed) => {
+                    datagram.skip(sealed.start);
                     if sealed.is_rekey_due {
                         self.handshakes.notify(peer, HandshakeTrigger::SessionNeeded, now);
                     }
@@ -612,6 +629,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                     }
                     output.datagrams.push(Outbound { route: to, ds_field, datagram });
                 }
+                // Numbers have begun anew, and the new session is not in use yet.
+                Err(SealError::UsedCounter { .. }) => {}
                 Err(_) => return self.handshakes.notify(peer, HandshakeTrigger::SessionNeeded, now),
             }
         }

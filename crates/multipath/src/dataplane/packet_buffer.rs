@@ -4,12 +4,9 @@ use std::num::NonZeroU16;
 use std::ops::{DerefMut, Range};
 
 /// Bytes that have to be free before an IP packet that is to be sent, for all headers of its datagram.
-pub const HEADROOM_BYTES: usize = kumade_noise_session::HEADER_BYTES + DataHeader::HEADROOM_BYTES;
-/// Bytes by which a datagram is longer than its IP packet, where it has one predecessor.
-pub const OVERHEAD_BYTES: u32 = kumade_noise_session::OVERHEAD_BYTES as u32 + DATA_HEADER_BYTES;
-
-/// Of a data message with one predecessor ([`crate::message`]).
-const DATA_HEADER_BYTES: u32 = 16;
+pub const HEADROOM_BYTES: usize = kumade_noise_session::SHORT_HEADER_BYTES + DataHeader::HEADROOM_BYTES;
+/// Bytes by which a datagram is longer than its IP packet, where it is one of two paths.
+pub const OVERHEAD_BYTES: u32 = kumade_noise_session::SHORTEST_OVERHEAD_BYTES as u32 + DataHeader::size_for_paths(2);
 
 /// An IP packet or a datagram, somewhere in a buffer; or a packet that stands for segments
 /// ([`LargePacket`](kumade_packet::offload::LargePacket)).
@@ -55,6 +52,11 @@ impl<B: DerefMut<Target = Vec<u8>>> PacketBuffer<B> {
         u32::try_from(self.len()).ok()
     }
 
+    /// Leaves out its first bytes.
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        self.range.start = (self.range.start + bytes).min(self.range.end);
+    }
+
     /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.range.clone()]
@@ -82,7 +84,7 @@ impl<B: DerefMut<Target = Vec<u8>>> PacketBuffer<B> {
         predecessors: impl Iterator<Item = crate::Predecessor> + Clone,
     ) -> Self {
         let start = header.write_into_headroom(predecessors, &mut self.buffer[..self.range.start])
-            - kumade_noise_session::HEADER_BYTES;
+            - kumade_noise_session::SHORT_HEADER_BYTES;
         let end = self.range.end + kumade_noise_session::TAG_BYTES;
         self.buffer.resize(end, 0);
         self.range = start..end;

@@ -1,5 +1,6 @@
 use crate::message::{DataHeader, MtuQuery};
 use crate::{BondConfig, PathId, PathMtuDiscovery};
+use kumade_noise_session::{SHORTEST_HEADER_BYTES, TAG_BYTES};
 use kumade_units::{Rate, Span, Time};
 
 /// What is known of the MTUs of the paths to a peer, and what is still to be said about them.
@@ -9,10 +10,12 @@ use kumade_units::{Rate, Span, Time};
 pub(crate) struct PathMtus {
     /// None where they are not discovered, on a path or on all.
     discoveries: Vec<Option<PathMtuDiscovery>>,
-    /// Bytes of all headers of a datagram but those of its message, and of its seal, by path.
-    datagram_overhead: Vec<u32>,
-    /// Bytes of a data message besides its packet, at most.
-    message_overhead: u32,
+    /// Bytes before a sealed datagram, by path.
+    outer_bytes: Vec<u32>,
+    /// Bytes of a sealed datagram besides the packet in it, as far as most have.
+    datagram_overhead: u32,
+    /// Of these, what is before the message.
+    header_bytes: usize,
     /// The last probe of the far end on each path, until it is answered.
     unanswered_probes: Vec<Option<u32>>,
     /// [`Self::common_max_packet_bytes`], which each packet asks for.
@@ -31,8 +34,9 @@ impl PathMtus {
     pub(crate) fn new(interface_mtus: &[Option<u32>], bond: &BondConfig, now: Time) -> Self {
         let mut mtus = PathMtus {
             discoveries: interface_mtus.iter().map(|mtu| mtu.map(|mtu| PathMtuDiscovery::new(mtu, now))).collect(),
-            datagram_overhead: bond.paths.iter().map(|path| overhead_without_message(path.overhead_bytes)).collect(),
-            message_overhead: DataHeader::size_for_paths(bond.paths.len()),
+            outer_bytes: bond.paths.iter().map(|path| outer_bytes(path.overhead_bytes)).collect(),
+            datagram_overhead: datagram_overhead(SHORTEST_HEADER_BYTES, bond.paths.len()),
+            header_bytes: SHORTEST_HEADER_BYTES,
             unanswered_probes: vec![None; bond.paths.len()],
             common_max_packet_bytes: None,
             next_probe: None,
@@ -45,8 +49,8 @@ impl PathMtus {
     /// Something else carries a path from now on, which adds so many bytes to each packet: up to this MTU its own is
     /// discovered, if there is one.
     pub(crate) fn set_transport(&mut self, path: PathId, mtu: Option<u32>, overhead_bytes: u32, now: Time) {
-        if let Some(overhead) = self.datagram_overhead.get_mut(path.index()) {
-            *overhead = overhead_without_message(overhead_bytes);
+        if let Some(outer) = self.outer_bytes.get_mut(path.index()) {
+            *outer = outer_bytes(overhead_bytes);
         }
         if let Some(place) = self.discoveries.get_mut(path.index()) {
             *place = mtu.map(|mtu| PathMtuDiscovery::new(mtu, now));
@@ -57,15 +61,27 @@ impl PathMtus {
     /// There are so many paths, if there were fewer; of further ones nothing is known until their
     /// [transport](Self::set_transport) is set.
     pub(crate) fn set_path_count(&mut self, paths: usize) {
-        if paths > self.datagram_overhead.len() {
+        if paths > self.outer_bytes.len() {
             if !self.discoveries.is_empty() {
                 self.discoveries.resize(paths, None);
             }
-            self.datagram_overhead.resize(paths, 0);
+            self.outer_bytes.resize(paths, 0);
             self.unanswered_probes.resize(paths, None);
-            self.message_overhead = DataHeader::size_for_paths(paths);
+            self.datagram_overhead = datagram_overhead(self.header_bytes, paths);
             self.update_common_max();
         }
+    }
+
+    /// There is a session in which so many bytes stand before the message of a packet: what passes leaves room for the longest that there
+    /// was. Returns whether it does for more than before.
+    pub(crate) fn raise_header_bytes(&mut self, bytes: usize) -> bool {
+        let is_more = bytes > self.header_bytes;
+        if is_more {
+            self.header_bytes = bytes;
+            self.datagram_overhead = datagram_overhead(bytes, self.outer_bytes.len());
+            self.update_common_max();
+        }
+        is_more
     }
 
     fn discovery(&self, path: PathId) -> Option<&PathMtuDiscovery> {
@@ -85,7 +101,7 @@ impl PathMtus {
     }
 
     fn inner_packet_bytes(&self, path: usize, mtu: u32) -> u32 {
-        mtu.saturating_sub(self.datagram_overhead[path] + self.message_overhead)
+        mtu.saturating_sub(self.outer_bytes[path] + self.datagram_overhead)
     }
 
     /// The MTU of a path, if it is known.
@@ -116,9 +132,9 @@ impl PathMtus {
         self.update_discovery(path, PathMtuDiscovery::path_down);
     }
 
-    /// A datagram of so many bytes has left.
-    pub(crate) fn record_sent(&mut self, path: PathId, bytes: usize) {
-        let mtu = self.outer_packet_bytes(path, bytes);
+    /// A datagram with a message of so many bytes leaves.
+    pub(crate) fn record_sent(&mut self, path: PathId, message_bytes: usize) {
+        let mtu = self.outer_packet_bytes(path, self.header_bytes + message_bytes + TAG_BYTES);
         if mtu > PathMtuDiscovery::BASE_BYTES {
             self.update_discovery(path, |path| path.packet_sent(mtu));
         }
@@ -152,7 +168,7 @@ impl PathMtus {
 
     /// The probe of a path of this rate that is to be sent now.
     pub(crate) fn poll(&mut self, path: PathId, round_trip: Option<Span>, rate: Rate, now: Time) -> Option<MtuQuery> {
-        let overhead = *self.datagram_overhead.get(path.index())?;
+        let overhead = *self.outer_bytes.get(path.index())? + kumade_noise_session::OVERHEAD_BYTES as u32;
         let patience = round_trip.map_or(INITIAL_ANSWER_TIMEOUT, |round_trip| round_trip * 2 + ANSWER_TIMEOUT_SLACK);
         let probe = self.update_discovery(path, |mtu| mtu.poll(now, patience, rate))??;
         Some(MtuQuery { number: probe.number, size: probe.bytes.saturating_sub(overhead) as u16 })
@@ -163,11 +179,8 @@ impl PathMtus {
     }
 
     fn outer_packet_bytes(&self, path: PathId, datagram_bytes: usize) -> u32 {
-        let overhead = self
-            .datagram_overhead
-            .get(path.index())
-            .map_or(0, |bytes| bytes - kumade_noise_session::OVERHEAD_BYTES as u32);
-        u32::try_from(datagram_bytes).unwrap_or(u32::MAX).saturating_add(overhead)
+        let outer = self.outer_bytes.get(path.index()).copied().unwrap_or_default();
+        u32::try_from(datagram_bytes).unwrap_or(u32::MAX).saturating_add(outer)
     }
 
     fn update_discovery<R>(&mut self, path: PathId, change: impl FnOnce(&mut PathMtuDiscovery) -> R) -> Option<R> {
@@ -188,7 +201,11 @@ impl PathMtus {
     }
 }
 
-/// Of the bytes that are added to each packet on a path, all but those of its message.
-fn overhead_without_message(overhead_bytes: u32) -> u32 {
-    overhead_bytes.saturating_sub(crate::dataplane::OVERHEAD_BYTES) + kumade_noise_session::OVERHEAD_BYTES as u32
+/// Of the bytes that are added to each packet on a path, those before the sealed datagram.
+fn outer_bytes(overhead_bytes: u32) -> u32 {
+    overhead_bytes.saturating_sub(crate::dataplane::OVERHEAD_BYTES)
+}
+
+fn datagram_overhead(header_bytes: usize, paths: usize) -> u32 {
+    (header_bytes + TAG_BYTES) as u32 + DataHeader::size_for_paths(paths)
 }

@@ -1,4 +1,6 @@
 mod mtu;
+pub(crate) mod receiving;
+pub(crate) mod sending;
 
 use crate::dataplane::config::{NodeError, RemoteConfig};
 use crate::dataplane::notice::RemoteChange;
@@ -6,19 +8,16 @@ use crate::dataplane::outer_headers::OuterHeaders;
 use crate::dataplane::packet_buffer::PacketBuffer;
 use crate::dataplane::path_mtus::PathMtus;
 use crate::dataplane::statistics::{RemotePath, RemoteStatus};
-use crate::message::{Data, DataHeader, Message, Probe};
 use crate::{
-    ArrivedData, Bond, DelayRange, OuterTransport, OutgoingPacket, PathEvent, PathId, PathPolicy, PathReceiver,
-    PathSet, PathState, Resequencer, SharedPaths, StreamDelivery, TrafficClass, Transmission,
+    Bond, MissingDatagrams, OuterTransport, PathEvent, PathId, PathPolicy, PathReceiver, PathSet, PathState,
+    Resequencer, SharedPaths, StreamDelivery, TrafficClass,
 };
 use kumade_link::Label;
 use kumade_noise_session::{PeerId, Route};
-use kumade_packet::{DsField, Ecn, PayloadKind};
+use kumade_packet::PayloadKind;
 use kumade_units::{ConfigError, Rate, Span, Time};
 use std::ops::DerefMut;
 
-/// What a probe is padded to: a small packet, since it is to tell whether a path passes anything.
-const PROBE_BYTES: u16 = 32;
 /// Connections that bring no packet for so long are not used by the peer.
 const CONNECTION_IDLE_TIMEOUT: Span = Span::from_secs(1);
 /// Hosts are told of packets that some path passes no more often.
@@ -27,15 +26,6 @@ const MTU_ADVICE_INTERVAL: Span = Span::from_millis(10);
 const PATH_RESTART_TIMEOUT: Span = Span::from_secs(2);
 /// The endpoint needs to be told of data no more often.
 const NOTICE_INTERVAL: Span = Span::from_secs(1);
-
-/// A datagram before it is sealed.
-#[derive(Debug)]
-pub(crate) struct UnsealedDatagram<B> {
-    pub(crate) path: PathId,
-    pub(crate) route: Route,
-    pub(crate) ds_field: DsField,
-    pub(crate) datagram: PacketBuffer<B>,
-}
 
 /// All that belongs to one peer.
 pub(crate) struct Remote<B> {
@@ -51,6 +41,7 @@ pub(crate) struct Remote<B> {
     bond: Bond<PacketBuffer<B>>,
     resequencer: Resequencer<PacketBuffer<B>>,
     receivers: Vec<PathReceiver>,
+    missing: MissingDatagrams,
     mtus: PathMtus,
     /// Where the peer is reached: where its last authentic datagram came from.
     routes: Vec<Option<Route>>,
@@ -104,6 +95,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             bond,
             resequencer: Resequencer::new(config.resequencer),
             receivers: vec![PathReceiver::new(); routes.len()],
+            missing: MissingDatagrams::new(),
             path_failures: vec![0; routes.len()],
             has_path_failed: vec![false; routes.len()],
             is_restarting: vec![false; routes.len()],
@@ -255,6 +247,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.resequencer.flush(now, delivered);
         self.resequencer = Resequencer::new(self.config.resequencer);
         self.receivers.fill(PathReceiver::new());
+        self.missing = MissingDatagrams::new();
         // As when it was made first, so that nothing is out of range.
         if let Ok(bond) = new_bond(&self.config, &paths, self.shard, now) {
             (self.bond, self.shared_paths) = (bond, paths);
@@ -387,114 +380,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.changes.push((now, change));
     }
 
-    /// The next datagram that is due.
-    pub(crate) fn next(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
-        let datagram = self.next_report(now, buffers).or_else(|| self.next_mtu_message(now, buffers));
-        datagram.or_else(|| self.next_transmission(now, buffers))
-    }
-
-    fn next_report(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
-        for (path, receiver) in PathId::all().zip(&mut self.receivers) {
-            if let (Some(report), Some(to)) = (receiver.poll(now), self.routes[path.index()]) {
-                let datagram = encode_message(&Message::Report(report), buffers);
-                return Some(UnsealedDatagram { path, route: to, ds_field: DsField::default(), datagram });
-            }
-        }
-        None
-    }
-
-    fn next_transmission(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
-        loop {
-            let Transmission { path, counter, packet, .. } = self.bond.next_transmission(now)?;
-            // A path without an address is not enabled.
-            let Some(mut to) = self.routes[path.index()] else { continue };
-            let (ds_field, datagram) = match packet {
-                None => {
-                    to = self.other_route(path).filter(|_| counter % 2 == 0).unwrap_or(to);
-                    let probe = Message::Probe(Probe { counter: counter as u32, size: PROBE_BYTES });
-                    (DsField::default(), encode_message(&probe, buffers))
-                }
-                Some(packet) => encapsulate(packet, path),
-            };
-            self.mtus.record_sent(path, datagram.len());
-            return Some(UnsealedDatagram { path, route: to, ds_field, datagram });
-        }
-    }
-
-    /// Where the peer is to be reached by the configuration or its name, for probes of a path that is down: the address that it had last
-    /// may be gone, at both ends, so that neither would hear of another one.
-    fn other_route(&self, path: PathId) -> Option<Route> {
-        let is_up = self.bond.status(path).is_none_or(|status| status.state == PathState::Up);
-        self.configured_routes[path.index()].filter(|_| !is_up && self.transport(path) == OuterTransport::Udp)
-    }
-
-    /// The text of an authentic datagram that came over a path. Returns whether there was a packet in it; `None` if it was no message.
-    pub(crate) fn receive(
-        &mut self,
-        text: &[u8],
-        path: PathId,
-        outer: OuterHeaders,
-        now: Time,
-        buffers: &dyn Fn(usize) -> B,
-        delivered: &mut Vec<PacketBuffer<B>>,
-    ) -> Option<bool> {
-        if path.index() >= self.path_count {
-            return None;
-        }
-        self.update_route(path, &outer, text.len(), now);
-        let OuterHeaders { ecn, packet_bytes: size, arrival: arrived, .. } = outer;
-        let receiver = &mut self.receivers[path.index()];
-        match Message::parse(text) {
-            Ok(Message::Data(Data { header, predecessors, packet })) => {
-                if outer.transport == OuterTransport::Tcp {
-                    self.last_connection_data = Some(now);
-                }
-                let counter = receiver.extend_counter(header.counter);
-                receiver.receive(counter, size, header.requests_report, arrived);
-                match decapsulate(packet, ecn, buffers) {
-                    Some(packet) => {
-                        let packet = packet.with_segments(header.segment_bytes);
-                        let bytes = packet.len() as u32;
-                        let arrival = ArrivedData { path, counter, header, predecessors, bytes };
-                        self.resequencer.receive(arrival, packet, now, delivered);
-                        return Some(true);
-                    }
-                    None => self.resequencer.datagram_passed(path, counter, now, delivered),
-                }
-            }
-            Ok(Message::Probe(probe)) => {
-                let counter = receiver.extend_counter(probe.counter);
-                receiver.receive(counter, size, true, arrived);
-                self.resequencer.datagram_passed(path, counter, now, delivered);
-            }
-            Ok(Message::Report(report)) => {
-                self.bond.receive_report(path, &report, now);
-                if self.bond.take_long_packet_suspicion(path) {
-                    self.mtus.confirm(path, now);
-                }
-                let most = self.bond.status(path).and_then(|status| status.round_trip);
-                let most = most.map(|most| most * self.max_delay_round_trips());
-                self.resequencer.set_delay(path, most.map(|most| DelayRange { min: Span::ZERO, max: most }));
-            }
-            Ok(Message::MtuProbe(query)) => self.mtus.record_query(path, query.number),
-            Ok(Message::MtuAnswer(number)) => {
-                self.mtus.record_answer(path, number, now);
-                self.apply_mtu(path, now);
-            }
-            Ok(Message::Session { .. }) | Err(_) => return None,
-        }
-        Some(false)
-    }
-
-    /// How many round trips one direction takes at most: one, as long as both directions do; and two more where what is lost is
-    /// repeated, once that is noticed.
-    fn max_delay_round_trips(&self) -> i64 {
-        let repeats = self.config.bond.paths.iter().any(|path| path.transport == OuterTransport::Tcp);
-        if repeats { 3 } else { 1 }
-    }
-
-    /// The peer is where its last authentic datagram came from, with a text of so many bytes.
-    fn update_route(&mut self, path: PathId, outer: &OuterHeaders, text: usize, now: Time) {
+    /// The peer is where its last authentic datagram came from, which had so many bytes.
+    fn update_route(&mut self, path: PathId, outer: &OuterHeaders, datagram_bytes: usize, now: Time) {
         let from = outer.route;
         let route = &mut self.routes[path.index()];
         if *route == Some(from) {
@@ -504,7 +391,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         if before.is_none_or(|before| before.address.is_ipv4() != from.address.is_ipv4())
             || self.transport(path) != outer.transport
         {
-            self.update_path_transport(path, outer, text, now);
+            self.update_path_transport(path, outer, datagram_bytes, now);
         }
         match before {
             None => {
@@ -523,8 +410,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     }
 
     /// A path has what carried this, and what that adds to each packet.
-    fn update_path_transport(&mut self, path: PathId, outer: &OuterHeaders, text: usize, now: Time) {
-        let headers = outer.packet_bytes.saturating_sub((text + kumade_noise_session::OVERHEAD_BYTES) as u32);
+    fn update_path_transport(&mut self, path: PathId, outer: &OuterHeaders, datagram_bytes: usize, now: Time) {
+        let headers = outer.packet_bytes.saturating_sub(datagram_bytes as u32);
         let (transport, overhead_bytes) = (outer.transport, headers + crate::dataplane::OVERHEAD_BYTES);
         let interface_mtu = self.config.interface_mtus.get(path.index()).copied().flatten();
         let config = &mut self.config.bond.paths[path.index()];
@@ -606,7 +493,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 
     /// When to ask for the next datagram, or to expire; what is to be sent counts only in a session.
     pub(crate) fn deadline(&self, is_connected: bool) -> Option<Time> {
-        let receivers = self.receivers.iter().filter_map(PathReceiver::deadline).min();
+        let receivers = self.receivers.iter().filter_map(PathReceiver::deadline).chain(self.missing.deadline()).min();
         let sending = if is_connected {
             self.bond.deadline().into_iter().chain(receivers).chain(self.mtus.deadline()).min()
         } else {
@@ -653,6 +540,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             queued_packets: self.bond.queued_packets(),
             dropped_packets: self.bond.dropped_packets(),
             suppressed_retransmissions: self.bond.suppressed_retransmissions(),
+            repeated_packets: self.bond.repeated_packets(),
             resequencing: *self.resequencer.statistics(),
             waiting_packets: self.resequencer.waiting_totals().0,
             reaching_shards: u32::from(self.is_reachable()),
@@ -678,50 +566,4 @@ fn is_notice_due(last: &mut Option<Time>, now: Time) -> bool {
         *last = Some(now);
     }
     is_due
-}
-
-/// DSCP and ECN of a packet, and the packet with what stands before it.
-fn encapsulate<B>(mut packet: OutgoingPacket<PacketBuffer<B>>, path: PathId) -> (DsField, PacketBuffer<B>)
-where
-    B: DerefMut<Target = Vec<u8>>,
-{
-    if packet.is_ecn_marked {
-        kumade_packet::ecn::mark(packet.content.bytes_mut());
-    }
-    let ds_field = DsField::read(packet.content.bytes());
-    let predecessors = packet.predecessors(path);
-    let header = DataHeader { segment_bytes: packet.content.segment_bytes(), ..packet.header };
-    (ds_field, packet.content.encapsulate(&header, predecessors))
-}
-
-/// The packet as it leaves the tunnel; `None` where it has to be dropped for its ECN field.
-fn decapsulate<B>(packet: &[u8], outer: Ecn, buffers: &dyn Fn(usize) -> B) -> Option<PacketBuffer<B>>
-where
-    B: DerefMut<Target = Vec<u8>>,
-{
-    let inner = kumade_packet::ecn::read(packet);
-    let field = inner.decapsulated(outer)?;
-    let mut buffer = buffers(packet.len());
-    buffer.extend_from_slice(packet);
-    if field != inner {
-        kumade_packet::ecn::set(&mut buffer, field);
-    }
-    Some(PacketBuffer::new(buffer, 0))
-}
-
-/// A message with room for what a datagram has besides.
-fn encode_message<B: DerefMut<Target = Vec<u8>>>(
-    message: &Message<'_>,
-    buffers: &dyn Fn(usize) -> B,
-) -> PacketBuffer<B> {
-    let bytes = match message {
-        Message::MtuProbe(query) => query.size,
-        _ => PROBE_BYTES,
-    };
-    let mut buffer = buffers(kumade_noise_session::OVERHEAD_BYTES + usize::from(bytes));
-    buffer.resize(kumade_noise_session::HEADER_BYTES, 0);
-    message.write(&mut buffer);
-    let end = buffer.len() + kumade_noise_session::TAG_BYTES;
-    buffer.resize(end, 0);
-    PacketBuffer::new(buffer, 0)
 }

@@ -51,6 +51,8 @@ pub struct RemoteStatus {
     pub dropped_packets: u64,
     /// Packets that were not sent, since TCP connections that carry still had their data.
     pub suppressed_retransmissions: u64,
+    /// Packets that were repeated, since a path had lost them.
+    pub repeated_packets: u64,
     /// What putting its packets in order came to.
     pub resequencing: ResequencerStatistics,
     /// Packets that wait for earlier ones.
@@ -79,6 +81,7 @@ impl RemoteStatus {
         self.queued_packets += other.queued_packets;
         self.dropped_packets += other.dropped_packets;
         self.suppressed_retransmissions += other.suppressed_retransmissions;
+        self.repeated_packets += other.repeated_packets;
         self.resequencing.add_statistics(&other.resequencing);
         self.waiting_packets += other.waiting_packets;
         self.reaching_shards += other.reaching_shards;

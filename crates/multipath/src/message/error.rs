@@ -1,9 +1,6 @@
 use super::bytes::UnexpectedEnd;
 use thiserror::Error;
 
-/// The version of the messages.
-pub const VERSION: u8 = 1;
-
 /// Why a datagram's content is no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -14,9 +11,6 @@ pub enum MessageError {
     /// More follows than the message has.
     #[error("{0} octets follow the end of the message")]
     TooLong(usize),
-    /// Another version of these messages.
-    #[error("the message is of version {0}, this is version {version}", version = VERSION)]
-    OtherVersion(u8),
     /// A kind that this version does not have.
     #[error("no message is of kind {0}")]
     UnknownKind(u8),

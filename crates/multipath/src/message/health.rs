@@ -1,8 +1,13 @@
 use super::bytes::Reader;
-use super::data::first_octet;
+use super::data::OTHER_FORM;
 use super::error::MessageError;
 use crate::path::report::PathReport;
 use kumade_units::{Span, Time};
+
+/// The first octet of a message of this kind.
+pub(super) const fn first_octet(kind: u8) -> u8 {
+    OTHER_FORM | kind
+}
 
 /// The first octet's kind of a [`Probe`].
 pub(super) const PROBE_KIND: u8 = 1;
@@ -17,8 +22,6 @@ pub(super) const MTU_ANSWER_KIND: u8 = 4;
 /// to be able to pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
-    /// The lowest 32 bits of its counter on its path.
-    pub counter: u32,
     /// Octets of the whole message, padding included; at least [`Probe::MIN_SIZE`].
     pub size: u16,
 }
@@ -28,47 +31,50 @@ pub struct Probe {
 pub struct MtuQuery {
     /// The answer repeats it.
     pub number: u32,
-    /// Octets of the whole message, padding included; at least [`Probe::MIN_SIZE`].
+    /// Octets of the whole message, padding included; at least [`MtuQuery::MIN_SIZE`].
     pub size: u16,
 }
 
 impl Probe {
     /// Octets without padding.
-    pub const MIN_SIZE: u16 = 5;
+    pub const MIN_SIZE: u16 = 1;
 
     pub(super) fn parse(reader: Reader<'_>, size: usize) -> Result<Self, MessageError> {
-        parse_padded(reader, size).map(|(counter, size)| Probe { counter, size })
+        parse_padding(reader, size).map(|size| Probe { size })
     }
 
     pub(super) fn write(&self, to: &mut Vec<u8>) {
-        write_padded(PROBE_KIND, self.counter, self.size, to);
+        write_padded(PROBE_KIND, &[], self.size, to);
     }
 }
 
 impl MtuQuery {
-    pub(super) fn parse(reader: Reader<'_>, size: usize) -> Result<Self, MessageError> {
-        parse_padded(reader, size).map(|(number, size)| MtuQuery { number, size })
+    /// Octets without padding.
+    pub const MIN_SIZE: u16 = 5;
+
+    pub(super) fn parse(mut reader: Reader<'_>, size: usize) -> Result<Self, MessageError> {
+        let number = reader.u32()?;
+        parse_padding(reader, size).map(|size| MtuQuery { number, size })
     }
 
     pub(super) fn write(&self, to: &mut Vec<u8>) {
-        write_padded(MTU_PROBE_KIND, self.number, self.size, to);
+        write_padded(MTU_PROBE_KIND, &self.number.to_be_bytes(), self.size, to);
     }
 }
 
-/// A number and zeros; with the size of the whole message.
-fn parse_padded(mut reader: Reader<'_>, size: usize) -> Result<(u32, u16), MessageError> {
-    let number = reader.u32()?;
+/// Zeros; returns the size of the whole message.
+fn parse_padding(reader: Reader<'_>, size: usize) -> Result<u16, MessageError> {
     let size = u16::try_from(size).map_err(|_| MessageError::Invalid { field: "size", value: size as u64 })?;
     match reader.0.iter().find(|octet| **octet != 0) {
         Some(octet) => Err(MessageError::Invalid { field: "padding", value: u64::from(*octet) }),
-        None => Ok((number, size)),
+        None => Ok(size),
     }
 }
 
-fn write_padded(kind: u8, number: u32, size: u16, to: &mut Vec<u8>) {
-    let end = to.len() + usize::from(size.max(Probe::MIN_SIZE));
+fn write_padded(kind: u8, fields: &[u8], size: u16, to: &mut Vec<u8>) {
+    let end = to.len() + usize::from(size).max(1 + fields.len());
     to.push(first_octet(kind));
-    to.extend_from_slice(&number.to_be_bytes());
+    to.extend_from_slice(fields);
     to.resize(end, 0);
 }
 

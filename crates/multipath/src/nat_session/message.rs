@@ -283,7 +283,7 @@ mod tests {
         let mut bytes = Vec::new();
         request.write(&mut bytes);
         let expected = [
-            &[0x18, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 3][..],
+            &[0xe8, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 3][..],
             &[4, 17, 0x13, 0x88, 0x17, 0x70, 10, 1, 0, 2, 10, 2, 0, 2],
             &[1, 192, 0, 2, 1, 10, 2, 0, 2],
         ];
@@ -299,17 +299,17 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_refused_with_the_reason() {
-        let head = [0x19, 0, 0, 0, 7, 0, 0, 0, 0];
+        let head = [0xe9, 0, 0, 0, 7, 0, 0, 0, 0];
         let invalid = |field, value| Err(MessageError::Invalid { field, value });
         let with = |kind: u8, rest: &[u8]| parse(&[&[kind], &head[1..], rest].concat());
-        assert_eq!(parse(&[0x19, 0, 0, 0, 0, 0, 0, 0, 0]), invalid("life", 0));
-        assert_eq!(with(0x19, &[0; 3]), Err(MessageError::TooShort));
-        assert_eq!(with(0x19, &[0; 5]), Err(MessageError::TooLong(1)));
-        assert_eq!(with(0x1a, &[0, 0, 0, 1, 4]), invalid("reason", 4));
-        assert_eq!(with(0x18, &[0, 0, 0, 1, 5, 0, 0, 0, 0, 0]), invalid("IP version", 5));
-        assert_eq!(with(0x1d, &[0; 4 * 251]), invalid("number of sessions", 251));
-        assert_eq!(with(0x1e, &[0; 6]), Err(MessageError::TooLong(2)));
-        assert_eq!(with(0x1f, &[]).map(|message| message.content), Ok(NatContent::Bye));
+        assert_eq!(parse(&[0xe9, 0, 0, 0, 0, 0, 0, 0, 0]), invalid("life", 0));
+        assert_eq!(with(0xe9, &[0; 3]), Err(MessageError::TooShort));
+        assert_eq!(with(0xe9, &[0; 5]), Err(MessageError::TooLong(1)));
+        assert_eq!(with(0xea, &[0, 0, 0, 1, 4]), invalid("reason", 4));
+        assert_eq!(with(0xe8, &[0, 0, 0, 1, 5, 0, 0, 0, 0, 0]), invalid("IP version", 5));
+        assert_eq!(with(0xed, &[0; 4 * 251]), invalid("number of sessions", 251));
+        assert_eq!(with(0xee, &[0; 6]), Err(MessageError::TooLong(2)));
+        assert_eq!(with(0xef, &[]).map(|message| message.content), Ok(NatContent::Bye));
     }
 
     proptest! {
@@ -320,7 +320,7 @@ mod tests {
             fixed in prop::collection::vec(any::<u8>(), 12),
             rest in prop::collection::vec(prop_oneof![4 => 0u8..4, 1 => any::<u8>()], 0..120),
         ) {
-            let bytes = [&[0x10 | kind][..], &fixed, &[version], &rest].concat();
+            let bytes = [&[0xe0 | kind][..], &fixed, &[version], &rest].concat();
             if let Ok(message) = parse(&bytes) {
                 let mut again = Vec::new();
                 message.write(&mut again);

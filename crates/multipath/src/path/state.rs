@@ -88,10 +88,19 @@ pub(crate) struct PathSender {
     /// Packets that arrived, and their bytes.
     delivered: (u64, u64),
     long_packet_losses: LongPacketLosses,
+    /// The counter after the highest one that a report has told of.
+    next_unreported: u64,
+    /// So many datagrams may be on their way without a report.
+    max_unreported: u64,
     /// Where that controls the flow.
     in_flight_control: Option<InFlightControl>,
 }
 
+/// Datagrams with packets that may be on their way without a report, over all paths together, each of which has the same part: as
+/// many as counters and numbers are told apart by their lowest bits ([`crate::message`];
+/// [`CounterReference::MAX_COUNTERS_AHEAD`](kumade_noise_session::CounterReference::MAX_COUNTERS_AHEAD)). With two paths and 1500 bytes each,
+/// 25 MB a path.
+pub const MAX_UNREPORTED_DATAGRAMS: u64 = 1 << 15;
 /// A carrier with less room than a small packet takes has none.
 const MIN_ROOM_BYTES: u64 = 128;
 const PROBE_PAYLOAD_BYTES: u32 = 32;
@@ -114,6 +123,8 @@ impl PathSender {
             reported_bytes: 0,
             delivered: (0, 0),
             long_packet_losses: LongPacketLosses::default(),
+            next_unreported: 0,
+            max_unreported: MAX_UNREPORTED_DATAGRAMS,
             in_flight_control: config.new_in_flight_control(now),
         }
     }
@@ -181,8 +192,16 @@ impl PathSender {
         std::mem::replace(&mut self.max_bytes, bytes)
     }
 
+    /// It is one of so many paths.
+    pub fn set_path_count(&mut self, paths: usize) {
+        self.max_unreported = MAX_UNREPORTED_DATAGRAMS / paths.max(1) as u64;
+    }
+
     /// When it can take a packet; none while it is not up, or too much is unanswered.
     pub fn ready_at(&self) -> Option<Time> {
+        if self.next_counter() - self.next_unreported >= self.max_unreported {
+            return None;
+        }
         if let Some(carrier) = self.in_flight_control {
             return (self.is_up() && carrier.room_bytes() >= MIN_ROOM_BYTES).then(|| self.shard.last_sent());
         }
@@ -291,6 +310,8 @@ impl PathSender {
 
     /// Takes a report; returns whether the path is up because of it.
     pub fn record_report(&mut self, report: &PathReport, now: Time) -> bool {
+        self.next_unreported =
+            self.next_unreported.max(self.next_counter().min(report.highest_counter.saturating_add(1)));
         let Some((sent, long)) = self.sent_log.take_reported(report) else { return false };
         let round_trip = now - sent.time - report.hold_time;
         // What the log has was sent, so that there are no more packets than their counters say, whatever the far end does.

@@ -107,6 +107,15 @@ impl Frontier {
         waits
     }
 
+    /// Whether any of these is not waited for since its path is down.
+    pub(super) fn lost_with_path(&self, waits: &AwaitedCounters) -> bool {
+        let is_lost = |(path, counter): (PathId, u64)| {
+            let path = &self.paths[path.index()];
+            path.is_down && !path.has_passed(counter)
+        };
+        waits.iter().any(is_lost)
+    }
+
     /// The datagrams that may still come.
     pub(super) fn still_awaited<'a>(&'a self, waits: &'a AwaitedCounters) -> impl Iterator<Item = (PathId, u64)> + 'a {
         waits.iter().filter(|(path, counter)| !self.has_passed(*path, *counter))

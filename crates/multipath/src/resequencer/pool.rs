@@ -67,6 +67,10 @@ impl<T> PacketPool<T> {
         self.get(list.first)
     }
 
+    pub(super) fn last(&self, list: &PoolList) -> Option<&WaitingPacket<T>> {
+        self.get(list.last)
+    }
+
     /// Puts a packet at its place, behind all with its number and lower ones. Paths keep order, so that this is the end
     /// but for a few. Where it is further from the end than [`MAX_INSERTION_DISTANCE`], the packet comes back.
     pub(super) fn insert(&mut self, list: &mut PoolList, mut waiting: WaitingPacket<T>) -> Result<(), T> {

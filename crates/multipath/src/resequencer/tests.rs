@@ -1,4 +1,5 @@
 use super::*;
+use crate::message::NUMBER_BITS;
 use crate::sequencer::Sequencer;
 use kumade_units::Span;
 
@@ -271,10 +272,10 @@ fn packets_that_need_no_order_pass_at_once_and_only_once() {
 #[test]
 fn numbers_wrap() {
     let mut ends = ends();
-    let near_the_end = u32::MAX - 2;
-    let header = |number| DataHeader { number, ..DataHeader::default() };
-    // Half of all numbers at a time can be skipped.
-    for number in [u32::MAX / 3, u32::MAX / 3 * 2, near_the_end] {
+    // Messages have their lowest 18 bits; so many at a time can be skipped.
+    let near_the_end = (1 << NUMBER_BITS) - 3;
+    let header = |number| DataHeader { number: number % (1 << NUMBER_BITS), ..DataHeader::default() };
+    for number in (40_000..near_the_end).step_by(40_000).chain([near_the_end]) {
         let counter = ends.counter(0);
         let arrival = ArrivedData { path: path(0), counter, header: header(number), predecessors: vec![], bytes: 1 };
         assert_eq!(ends.arrive(&(arrival, number), time_at_millis(0)), [number]);
@@ -287,7 +288,7 @@ fn numbers_wrap() {
     }
     let number = near_the_end.wrapping_add(1);
     let arrival = ArrivedData { path: path(1), counter: 0, header: header(number), predecessors: vec![], bytes: 1 };
-    assert_eq!(ends.arrive(&(arrival, number), time_at_millis(0)), [u32::MAX - 1, u32::MAX, 0, 1]);
+    assert_eq!(ends.arrive(&(arrival, number), time_at_millis(0)), [1, 2, 3, 4].map(|step| near_the_end + step));
 }
 
 #[test]
@@ -347,4 +348,96 @@ fn numbers_in_falling_order_cost_little_each() {
     assert_eq!(delivered.len() + waiting, sent.len(), "nothing is lost");
     assert_eq!(ends.resequencer.statistics().late as usize, delivered.len());
     assert_eq!(ends.expire(time_at_millis(1000)).len(), waiting);
+}
+
+/// The same packet, repeated over a path after it was lost on another one.
+fn repeated(ends: &mut Ends, (arrival, payload): &Datagram, over: u8) -> Datagram {
+    let header = DataHeader { is_redundant: true, ..arrival.header };
+    (ArrivedData { path: path(over), counter: ends.counter(over), header, ..arrival.clone() }, *payload)
+}
+
+#[test]
+fn what_is_lost_and_repeated_is_waited_for() {
+    let mut ends = ends();
+    ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
+    ends.resequencer.record_missing(time_at_millis(10));
+    let sent = ends.send_over(&[0, 1, 0, 1, 0, 1]);
+    // 0 and 2 are lost on path 0, which 4 shows: neither gap is over before its time.
+    assert_eq!(ends.arrive_all([&sent[1], &sent[3], &sent[4], &sent[5]], time_at_millis(10)), NOTHING);
+    assert_eq!(ends.resequencer.deadline(), Some(time_at_millis(50)));
+    // What is repeated later in the order comes first.
+    let [zero, two] = [0, 2].map(|number| repeated(&mut ends, &sent[number], 1));
+    assert_eq!(ends.arrive(&two, time_at_millis(20)), NOTHING);
+    assert_eq!(ends.arrive(&zero, time_at_millis(30)), [0, 1, 2, 3, 4, 5]);
+    assert_eq!((ends.resequencer.deadline(), ends.resequencer.waiting_totals()), (None, (0, 0)));
+    // The lost ones come after all, or are repeated twice.
+    assert_eq!(ends.arrive_all([&sent[0], &sent[2], &two.clone()], time_at_millis(31)), NOTHING);
+    let statistics = ends.resequencer.statistics();
+    assert_eq!((statistics.lost, statistics.duplicates), (0, 3));
+}
+
+#[test]
+fn losses_that_follow_each_other_add_nothing_to_each_others_waits() {
+    let mut ends = ends();
+    ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
+    let sent = ends.send_over(&[0; 13]);
+    for (numbers, millis) in [(1..4, 0), (5..8, 10), (9..13, 20)] {
+        ends.resequencer.record_missing(time_at_millis(millis));
+        assert_eq!(ends.arrive_all(&sent[numbers], time_at_millis(millis)), NOTHING);
+    }
+    for (millis, payloads) in [(40, [1, 2, 3]), (50, [5, 6, 7])] {
+        assert_eq!(ends.resequencer.deadline(), Some(time_at_millis(millis)));
+        assert_eq!(ends.expire(time_at_millis(millis)), payloads);
+    }
+    assert_eq!(ends.expire(time_at_millis(60)), [9, 10, 11, 12]);
+    assert_eq!(ends.resequencer.statistics().lost, 3);
+}
+
+#[test]
+fn few_packets_behind_a_loss_wait_for_a_moment() {
+    let mut ends = ends();
+    ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
+    let sent = ends.send_over(&[0, 0, 0]);
+    ends.resequencer.record_missing(time_at_millis(10));
+    assert_eq!(ends.arrive_all(&sent[1..], time_at_millis(10)), NOTHING);
+    assert_eq!(ends.resequencer.deadline(), Some(time_at_millis(14)));
+    assert_eq!(ends.expire(time_at_millis(14)), [1, 2]);
+}
+
+#[test]
+fn what_was_lost_with_its_path_is_not_waited_for() {
+    let mut ends = ends();
+    ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
+    let sent = ends.send_over(&[0, 1, 1, 1, 1]);
+    ends.resequencer.record_missing(time_at_millis(10));
+    assert_eq!(ends.arrive_all(&sent[1..], time_at_millis(10)), NOTHING);
+    ends.resequencer.path_down(path(0), time_at_millis(11), &mut ends.out);
+    assert_eq!(std::mem::take(&mut ends.out), [1, 2, 3, 4]);
+    // Nothing was found to be missing for long: this was lost with a path that the far end has given up.
+    let sent = ends.send_over(&[0, 1, 1, 1, 1]);
+    let without_predecessors =
+        sent[1..].iter().map(|(arrival, payload)| (ArrivedData { predecessors: vec![], ..arrival.clone() }, *payload));
+    let arrived: Vec<Datagram> = without_predecessors.collect();
+    assert_eq!(ends.arrive_all(&arrived, time_at_millis(90)), [1, 2, 3, 4]);
+}
+
+#[test]
+fn what_is_not_repeated_in_time_again_and_again_is_not_waited_for() {
+    let mut ends = ends();
+    ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
+    let lose_one = |ends: &mut Ends, millis: i64| {
+        let sent = ends.send_over(&[0; 4]);
+        ends.resequencer.record_missing(time_at_millis(millis));
+        let at_once = ends.arrive_all(&sent[1..], time_at_millis(millis)).len();
+        (at_once, ends.expire(time_at_millis(millis + 40)).len(), sent)
+    };
+    for round in 0..8 {
+        assert_eq!((lose_one(&mut ends, round * 100).0, round), (0, round));
+    }
+    let (at_once, _, sent) = lose_one(&mut ends, 900);
+    assert_eq!(at_once, 3);
+    // It comes late, and is worth waiting for again.
+    let late = repeated(&mut ends, &sent[0], 1);
+    assert_eq!(ends.arrive(&late, time_at_millis(990)).len(), 1);
+    assert_eq!(lose_one(&mut ends, 1000).0, 0);
 }

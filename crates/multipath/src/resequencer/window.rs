@@ -1,3 +1,6 @@
+use crate::message::NUMBER_BITS;
+use crate::path::state::MAX_UNREPORTED_DATAGRAMS;
+
 /// Which of the numbers before the next one have come: of so many, no more (as the window of RFC 6479).
 #[derive(Debug, Clone)]
 pub(super) struct SequenceWindow {
@@ -8,6 +11,10 @@ pub(super) struct SequenceWindow {
 
 /// Numbers remembered.
 pub(super) const WINDOW_NUMBERS: u64 = 2048;
+/// From the next number on, so many are recognised by their lowest bits: those that may be on their way, and as many as wait. All
+/// others are taken for late ones.
+const MAX_NUMBERS_AHEAD: u64 = MAX_UNREPORTED_DATAGRAMS + 8192;
+const NUMBER_RANGE: u64 = 1 << NUMBER_BITS;
 const WINDOW_WORDS: usize = (WINDOW_NUMBERS / 64) as usize;
 
 impl SequenceWindow {
@@ -21,10 +28,11 @@ impl SequenceWindow {
         self.next
     }
 
-    /// The number of which these are the lowest bits, of all such the nearest to the next.
+    /// The number of which these are the lowest bits, of those that may come: see [`MAX_NUMBERS_AHEAD`].
     pub(super) fn expand_number(&self, number: u32) -> u64 {
-        let distance = number.wrapping_sub(self.next as u32) as i32;
-        self.next.wrapping_add_signed(distance.into())
+        let ahead = u64::from(number.wrapping_sub(self.next as u32)) % NUMBER_RANGE;
+        let behind = if ahead < MAX_NUMBERS_AHEAD { 0 } else { NUMBER_RANGE };
+        (self.next + ahead).saturating_sub(behind)
     }
 
     /// Passes over what is before `number`; it may still come.
@@ -73,10 +81,12 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn numbers_are_extended_to_the_nearest() {
+    fn numbers_are_known_by_their_lowest_bits() {
         let window = SequenceWindow::new(3 << 32);
         assert_eq!(window.expand_number(5), (3 << 32) + 5);
         assert_eq!(window.expand_number(u32::MAX), (3 << 32) - 1);
+        assert_eq!(window.expand_number(40_959), (3 << 32) + 40_959);
+        assert_eq!(window.expand_number(40_960), (3 << 32) - 221_184);
     }
 
     proptest! {

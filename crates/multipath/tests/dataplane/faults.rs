@@ -1,6 +1,6 @@
 //! What a pair of nodes does when paths shrink, flap or lead elsewhere, and clocks step: in virtual time.
 
-use super::faulty::{FaultyNetwork, Path, numbered, path};
+use super::faulty::{Faults, FaultyNetwork, Path, numbered, path};
 use kumade_multipath::PathId;
 use kumade_multipath::dataplane::{NodeNotice, NoticeContent, RemoteChange, RemoteStatus};
 use kumade_packet::{Headers, checksum};
@@ -24,7 +24,9 @@ fn path_mtus(remote: &RemoteStatus) -> Vec<Option<u32>> {
 }
 
 /// Bytes that two paths take of an IPv4 path's MTU: IP, UDP, seal, and a message with one predecessor.
-const OVERHEAD: u32 = 28 + 32 + 12 + 4;
+const OVERHEAD: u32 = 28 + 4 + 16 + 4 + 2;
+/// Those that a single path takes.
+const SINGLE_PATH_OVERHEAD: u32 = OVERHEAD - 2;
 
 #[test]
 fn the_mtu_of_each_path_is_found_and_hosts_get_the_least() {
@@ -106,6 +108,30 @@ fn both_ends_of_a_tcp_connection_send_what_all_paths_pass() {
 }
 
 #[test]
+fn what_one_path_loses_is_repeated_by_the_other_in_order() {
+    let lossy = |delay| Path { faults: Faults { loss: 0.005, ..Faults::default() }, ..path(delay, 1500) };
+    let mut world = connected(vec![lossy(10), lossy(25)], u32::MAX);
+    world.transfer(1400, seconds(2));
+    world.discard_deliveries();
+    let lost = |world: &FaultyNetwork| {
+        let status = &world.nodes[0].remote_statuses()[0];
+        (status.paths.iter().map(|path| path.status.lost_packets).sum::<u64>(), status.repeated_packets)
+    };
+    let before = lost(&world);
+    let numbers = world.transfer(1400, seconds(20));
+    world.run(seconds(1));
+    let (lost, repeated) = (lost(&world).0 - before.0, lost(&world).1 - before.1);
+    let arrived = world.numbers();
+    let missing = numbers.len() - arrived.len();
+    println!("{lost} of {} lost, {repeated} repeated, {missing} missing", numbers.len());
+    assert!(lost > 30, "there is something to repeat: {lost}");
+    // A report or what is repeated may be lost, too.
+    assert!(missing as u64 <= lost / 8, "{missing} of {lost}");
+    assert!(repeated <= lost + lost / 8, "nothing else is repeated: {repeated} of {lost}");
+    assert!(arrived.is_sorted(), "nothing comes out of order");
+}
+
+#[test]
 fn a_path_that_shrinks_during_a_transfer_costs_a_moment_only() {
     let mut world = connected(vec![path(10, 1500), path(20, 1500)], u32::MAX);
     world.transfer(1400, seconds(2));
@@ -127,7 +153,7 @@ fn a_single_path_that_shrinks_carries_what_still_passes() {
     world.paths[0].mtu = 1300;
     world.transfer(1400, seconds(6));
     let mtu = world.nodes[0].mtu().unwrap();
-    assert!(mtu > 1300 - 72 - 8 && mtu <= 1300 - 72, "{mtu}");
+    assert!(mtu > 1300 - SINGLE_PATH_OVERHEAD - 8 && mtu <= 1300 - SINGLE_PATH_OVERHEAD, "{mtu}");
     world.discard_deliveries();
     let numbers = world.transfer(mtu as usize, seconds(2));
     world.run(seconds(1));

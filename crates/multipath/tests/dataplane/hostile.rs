@@ -3,14 +3,14 @@
 
 use kumade_link::Label;
 use kumade_multipath::dataplane::{HEADROOM_BYTES, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
-use kumade_multipath::message::{DataHeader, Message, MtuQuery, Probe};
+use kumade_multipath::message::{DataHeader, Message, Missing, MtuQuery, Probe};
 use kumade_multipath::{
     BondConfig, OuterTransport, PathConfig, PathId, PathPolicy, PathReport, Predecessor, ResequencerConfig,
     TrafficClass,
 };
 use kumade_noise_session::{
-    DatagramKind, Endpoint, EndpointEvent, HEADER_BYTES, HandshakePolicy, PeerId, PresharedKey, PrivateKey, Route,
-    SessionTable, TAG_BYTES,
+    DatagramKind, Endpoint, EndpointEvent, HEADER_BYTES, HandshakePolicy, HeaderForm, PeerId, PresharedKey, PrivateKey,
+    Route, SHORT_HEADER_BYTES, SessionTable, TAG_BYTES,
 };
 use kumade_packet::{Classification, Ecn};
 use kumade_units::{Rate, Span, Time};
@@ -37,6 +37,8 @@ struct Hostile {
     random: StdRng,
     /// Datagrams that the node has sent to it, which honest numbers are near.
     node_datagrams: u64,
+    /// Of each path, the last that it has given a datagram.
+    counters: [u64; PathId::MAX_PATHS],
     is_connected: bool,
 }
 
@@ -94,6 +96,7 @@ impl Hostile {
             paths,
             random,
             node_datagrams: 0,
+            counters: [0; PathId::MAX_PATHS],
             is_connected: false,
         }
     }
@@ -128,12 +131,11 @@ impl Hostile {
     fn message(&mut self) -> Vec<u8> {
         let mut text = Vec::new();
         let honest = self.node_datagrams;
-        match self.random.random_range(0..8) {
+        match self.random.random_range(0..9) {
             0..=2 => {
                 let header = DataHeader {
                     bucket: self.random.random_range(0..3),
                     number: self.number(honest) as u32,
-                    counter: self.number(honest) as u32,
                     is_unordered: self.random.random_bool(0.2),
                     is_redundant: self.random.random_bool(0.2),
                     requests_report: self.random.random_bool(0.3),
@@ -151,7 +153,7 @@ impl Hostile {
                 text.extend_from_slice(&room[start..]);
                 text.extend(self.packet());
             }
-            3 => Message::Probe(Probe { counter: self.number(honest) as u32, size: 32 }).write(&mut text),
+            3 => Message::Probe(Probe { size: 32 }).write(&mut text),
             4 | 5 => {
                 let nanos = self.now.as_nanos() as u64;
                 let report = PathReport {
@@ -163,6 +165,13 @@ impl Hostile {
                 };
                 Message::Report(report).write(&mut text);
             }
+            8 => {
+                let first_counter = self.number(honest) % PathReport::MAX_COUNT;
+                let offsets: Vec<_> =
+                    (1..self.random.random_range(1..200u16)).map(|step| (step * 3).to_be_bytes()).collect();
+                let path = PathId::new(self.random.random_range(0..16)).unwrap();
+                Message::Missing(Missing { path, first_counter, offsets: &offsets }).write(&mut text);
+            }
             6 => Message::MtuAnswer(self.number(honest) as u32).write(&mut text),
             _ => Message::MtuProbe(MtuQuery { number: self.number(honest) as u32, size: 1400 }).write(&mut text),
         }
@@ -172,9 +181,23 @@ impl Hostile {
     fn send(&mut self) {
         let path = self.random.random_range(0..self.paths);
         let text = self.message();
-        let mut datagram = [&[0; HEADER_BYTES][..], &text, &[0; TAG_BYTES]].concat();
-        match self.table.seal(self.peer, path, &mut datagram, self.now) {
-            Ok(_) => self.deliver(datagram, path),
+        let form = if self.random.random_bool(0.7) { HeaderForm::Short } else { HeaderForm::Whole };
+        let header_bytes = if form == HeaderForm::Short { SHORT_HEADER_BYTES } else { HEADER_BYTES };
+        let mut datagram = [&[0; HEADER_BYTES][..header_bytes], &text, &[0; TAG_BYTES]].concat();
+        let sealed = if self.random.random_bool(0.1) {
+            let mut uncounted = [&[0; HEADER_BYTES][..], &text, &[0; TAG_BYTES]].concat();
+            std::mem::swap(&mut datagram, &mut uncounted);
+            self.table.seal(self.peer, path, &mut datagram, self.now)
+        } else {
+            // Most often the next one, sometimes one that is far ahead.
+            let is_next = self.random.random_bool(0.95);
+            let step = if is_next { 1 } else { 1 << self.random.random_range(0..44) };
+            self.counters[usize::from(path)] += step;
+            let counter = (path, self.counters[usize::from(path)]);
+            self.table.seal_numbered(self.peer, counter, form, &mut datagram, self.now)
+        };
+        match sealed {
+            Ok(sealed) => self.deliver(datagram.split_off(sealed.start), path),
             Err(_) => self.endpoint.connect(self.peer, self.now),
         }
     }

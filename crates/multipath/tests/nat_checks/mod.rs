@@ -86,7 +86,7 @@ pub fn messages(mut data: &[u8]) {
             // Kinds 8 to 15 of one of two lives, to this one.
             kind @ 8.. => {
                 let lives = [0, 0, 0, 1 + (head >> 4 & 1), 0, 0, 0, OWN_INCARNATION as u8];
-                receive(&mut peer, &[&[0x10 | kind], &lives[..], body].concat(), now);
+                receive(&mut peer, &[&[0xe0 | kind], &lives[..], body].concat(), now);
             }
             number @ ..4 => see(&mut peer, u16::from(number), now),
             _ => receive(&mut peer, body, now),

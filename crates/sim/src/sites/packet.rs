@@ -1,6 +1,6 @@
 use crate::tcp::{TcpAcknowledgement, TcpData, TcpSegment};
 use kumade_multipath::message::DataHeader;
-use kumade_multipath::{PathId, PathReport, Predecessor};
+use kumade_multipath::{MissingReport, PathId, PathReport, Predecessor};
 use kumade_packet::{PayloadKind, StreamSegment};
 use kumade_units::{Span, Time};
 
@@ -56,6 +56,7 @@ pub(super) enum OuterContent {
     Numbered(DataHeader, Vec<Predecessor>, PacketBatch),
     Probe,
     Report(PathReport),
+    Missing(MissingReport),
     /// What a connection sends, which carries others.
     Segment(PathId, Box<TcpSegment<OuterPacket>>),
 }
@@ -79,7 +80,9 @@ impl OuterContent {
         match self {
             OuterContent::Plain(packet) => Some(packet),
             OuterContent::Numbered(_, _, packets) => packets.0.first(),
-            OuterContent::Probe | OuterContent::Report(_) | OuterContent::Segment(..) => None,
+            OuterContent::Probe | OuterContent::Report(_) | OuterContent::Missing(_) | OuterContent::Segment(..) => {
+                None
+            }
         }
     }
 }

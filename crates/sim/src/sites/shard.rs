@@ -1,8 +1,9 @@
 use super::packet::{OuterContent, OuterPacket, PacketBatch};
 use kumade_link::Label;
 use kumade_multipath::{
-    ArrivedData, Bond, BondConfig, DelayRange, OuterTransport, PathEvent, PathId, PathReceiver, PathSet, PathStatus,
-    Resequencer, ResequencerConfig, ResequencerStatistics, SharedPaths, TrafficClass, Transmission,
+    ArrivedData, Bond, BondConfig, DelayRange, MissingDatagrams, OuterTransport, PathEvent, PathId, PathReceiver,
+    PathSet, PathStatus, Resequencer, ResequencerConfig, ResequencerStatistics, SharedPaths, TrafficClass,
+    Transmission,
 };
 use kumade_units::{ConfigError, Span, Time};
 
@@ -13,6 +14,8 @@ pub(super) struct SimulatedShard {
     bond: Bond<PacketBatch>,
     resequencer: Resequencer<PacketBatch>,
     receivers: Vec<PathReceiver>,
+    missing: MissingDatagrams,
+    is_stream: bool,
     /// Paths that have failed; nothing waits for what comes over them either.
     failed_paths: Vec<PathId>,
     delay_source: DelaySource,
@@ -29,18 +32,18 @@ enum DelaySource {
     RoundTrips(i64),
 }
 
-/// A sealed datagram besides its message: its header and tag.
-const SEALED_BYTES: u32 = 32;
-/// Of a data message with one predecessor.
-const DATA_HEADER_BYTES: u32 = 12 + 4;
+/// A sealed datagram besides its message, which has no packet: its header and tag.
+const SEALED_BYTES: u32 = 16 + 16;
 const REPORT_MESSAGE_BYTES: u32 = 37;
 const PROBE_BYTES: u32 = 32;
+/// With one counter.
+const MISSING_MESSAGE_BYTES: u32 = 10;
 /// What is lost is repeated, once that is noticed.
 const RETRANSMISSION_ROUND_TRIPS: i64 = 3;
 
 /// Bytes that a packet is longer by on its path, if so many stand before the sealed datagram.
 pub(super) const fn overhead_bytes(outer_bytes: u32) -> u32 {
-    outer_bytes + SEALED_BYTES + DATA_HEADER_BYTES
+    outer_bytes + kumade_multipath::dataplane::OVERHEAD_BYTES
 }
 
 impl SimulatedShard {
@@ -66,6 +69,8 @@ impl SimulatedShard {
             bond,
             resequencer: Resequencer::new(resequencer),
             receivers: vec![PathReceiver::new(); paths],
+            missing: MissingDatagrams::new(),
+            is_stream: is_repeated,
             failed_paths: Vec::new(),
             delay_source: delays,
             outer_bytes,
@@ -115,14 +120,22 @@ impl SimulatedShard {
                 out.push((path, OuterPacket { shard, counter: 0, sent: now, bytes, is_answer: false, content }));
             }
         }
+        while let Some((path, missing)) = self.missing.poll(|| self.bond.fastest_paths(), now) {
+            let bytes = self.outer_bytes + SEALED_BYTES + MISSING_MESSAGE_BYTES;
+            let (shard, content) = (self.number, OuterContent::Missing(missing));
+            out.push((path, OuterPacket { shard, counter: 0, sent: now, bytes, is_answer: false, content }));
+        }
     }
 
     /// A datagram has arrived. Appends what is delivered now.
     pub(super) fn receive(&mut self, path: PathId, wire: OuterPacket, now: Time, out: &mut Vec<PacketBatch>) {
         let OuterPacket { counter, sent, bytes, is_answer: answer, content, .. } = wire;
         self.record_delay(path, now - sent);
-        if !matches!(content, OuterContent::Report(_)) {
+        if !matches!(content, OuterContent::Report(_) | OuterContent::Missing(_)) {
             self.receivers[path.index()].receive(counter, bytes, answer, now);
+            if !self.is_stream && self.missing.receive(path, counter, now) {
+                self.resequencer.record_missing(now);
+            }
         }
         match content {
             OuterContent::Numbered(header, predecessors, packet) => {
@@ -133,7 +146,9 @@ impl SimulatedShard {
             OuterContent::Report(report) => {
                 self.bond.receive_report(path, &report, now);
                 self.record_round_trip(path);
+                self.resequencer.set_repair_wait(self.bond.repair_wait());
             }
+            OuterContent::Missing(missing) => self.bond.receive_missing(missing.path, missing.counters, now),
             OuterContent::Plain(packet) => out.push(PacketBatch::single(packet)),
             // It belongs to the connection.
             OuterContent::Segment(..) => {}
@@ -163,7 +178,7 @@ impl SimulatedShard {
     }
 
     pub(super) fn next_time(&self, now: Time) -> Option<Time> {
-        let receivers = self.receivers.iter().filter_map(PathReceiver::deadline);
+        let receivers = self.receivers.iter().filter_map(PathReceiver::deadline).chain(self.missing.deadline());
         let bond = self.bond.deadline().map(|time| time.max(now + Span::from_nanos(1)));
         receivers.chain(bond).chain(self.resequencer.deadline()).min()
     }
@@ -176,7 +191,7 @@ impl SimulatedShard {
                 shard,
                 counter,
                 sent,
-                bytes: PROBE_BYTES + overhead,
+                bytes: self.outer_bytes + SEALED_BYTES + PROBE_BYTES,
                 is_answer: answer,
                 content: OuterContent::Probe,
             };

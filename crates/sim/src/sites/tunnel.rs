@@ -97,7 +97,9 @@ impl TunnelEnd {
         let (connection, segment) = match wire.content {
             OuterContent::Segment(connection, segment) => (connection, segment),
             OuterContent::Plain(packet) => return out.push(PacketBatch::single(packet)),
-            OuterContent::Numbered(..) | OuterContent::Probe | OuterContent::Report(_) => return,
+            OuterContent::Numbered(..) | OuterContent::Probe | OuterContent::Report(_) | OuterContent::Missing(_) => {
+                return;
+            }
         };
         self.connections[connection.index()].receive(*segment, now, &mut self.received);
         self.may_have_packets |= !self.received.is_empty();

@@ -23,7 +23,7 @@ fn path(mbit: u64, millis: i64) -> PathModel {
 fn run(up: f64, down: f64, seed: u64) -> (f64, f64) {
     let config = SitesConfig { paths: vec![path(8, 10), path(8, 25)], plane: Plane::default(), seed };
     let mut sites = Sites::new(&config).unwrap();
-    let tcp = TcpConfig { segment_bytes: 1372, ..TcpConfig::new(CongestionControl::Cubic) };
+    let tcp = TcpConfig { segment_bytes: 1394, ..TcpConfig::new(CongestionControl::Cubic) };
     sites.add_flow(FlowConfig::tcp(tcp)).unwrap();
     let mut back = 8.0 + seed as f64 * 0.13;
     while back < 70.0 {
@@ -78,7 +78,7 @@ fn what_connections_carry_arrives_through_ten_minutes_of_failing_paths() {
         let config = SitesConfig { paths: vec![path(8, 10), path(6, 25)], plane: Plane::default(), seed };
         let mut sites = Sites::new(&config).unwrap();
         (0..2).for_each(|path| schedule_faults(&mut sites, path, &mut random, 600.0));
-        let tcp = TcpConfig { segment_bytes: 1372, bytes: Some(BYTES), ..TcpConfig::new(CongestionControl::Cubic) };
+        let tcp = TcpConfig { segment_bytes: 1394, bytes: Some(BYTES), ..TcpConfig::new(CongestionControl::Cubic) };
         for n in 0..40 {
             sites.add_flow(FlowConfig { start: at(14.0 * f64::from(n)), ..FlowConfig::tcp(tcp) }).unwrap();
         }

@@ -22,7 +22,7 @@ fn sites(paths: Vec<PathModel>, flow: FlowConfig) -> (Sites, f64) {
 }
 
 fn tcp() -> FlowConfig {
-    FlowConfig::tcp(TcpConfig { segment_bytes: 1372, ..TcpConfig::new(CongestionControl::Cubic) })
+    FlowConfig::tcp(TcpConfig { segment_bytes: 1394, ..TcpConfig::new(CongestionControl::Cubic) })
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_connection_notices_neither_loss_nor_the_difference_of_the_paths() {
         let paths = vec![path(one.0, one.1, 0.003), path(other.0, other.1, 0.003)];
         let (mut sites, rate) = sites(paths, tcp());
         let report: FlowReport = sites.measure(at(5), at(25)).remove(0);
-        let share = report.goodput().as_f64() / (rate * 1372.0 / 1500.0);
+        let share = report.goodput().as_f64() / (rate * 1394.0 / 1500.0);
         let resequencing = sites.resequencing().unwrap();
         println!("{one:?} {other:?}: {share:.3}, {:?}, {resequencing:?}", report.tcp);
         assert_eq!(report.out_of_order, 0, "{one:?} {other:?}");

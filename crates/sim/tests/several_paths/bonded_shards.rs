@@ -21,7 +21,7 @@ fn at(secs: f64) -> Time {
 }
 
 fn tcp() -> TcpConfig {
-    TcpConfig { segment_bytes: 1376, ..TcpConfig::new(CongestionControl::Cubic) }
+    TcpConfig { segment_bytes: 1394, ..TcpConfig::new(CongestionControl::Cubic) }
 }
 
 fn add_flows(sites: &mut Sites, count: usize) {
@@ -69,7 +69,7 @@ fn run(path: PathModel, shards: usize, seed: u64) -> Outcome {
     let goodput = |flow: &usize| reports[*flow].goodput().as_f64();
     let sum: f64 = long.iter().chain(&short).map(goodput).sum();
     let (all, squares): (f64, f64) = long.iter().map(goodput).fold((0.0, 0.0), |(a, b), g| (a + g, b + g * g));
-    let own = path.delay + path.rate.time_for((SPARSE_BYTES + 76).into());
+    let own = path.delay + path.rate.time_for((SPARSE_BYTES + 54).into());
     let added = [0.5, 0.99].map(|order| millis(reports[sparse].delays.quantile(order).unwrap() - own));
     let status = sites.path_status(0).unwrap();
     let lost = status.lost_packets as f64 / status.sent_packets as f64;
@@ -113,22 +113,35 @@ fn one_busy_shard_has_the_whole_path_while_others_have_nothing() {
 }
 
 #[test]
-fn shards_follow_a_path_that_becomes_slower_faster_and_lossy() {
-    let events = [(8.0, PathChange::Rate(Rate::from_mbit(10))), (14.0, PathChange::Rate(Rate::from_mbit(40)))];
+fn shards_follow_a_path_that_becomes_slower_and_faster() {
+    const SEEDS: u64 = 8;
     for shards in [1, 2, 3] {
-        let path = PathModel { configured_rate: None, ..PathModel::new(Rate::from_mbit(40), Span::from_millis(10)) };
-        let config = SitesConfig { paths: vec![path], plane: Plane::default(), seed: 3 };
-        let mut sites = Sites::with_shards(&config, shards).unwrap();
-        add_flows(&mut sites, 6);
-        events.iter().for_each(|(time, change)| sites.schedule(at(*time), 0, *change));
-        let mut mbit = |from, to| {
-            let reports = sites.measure(at(from), at(to));
-            reports.iter().map(|report| report.goodput().as_f64() / 1e6).sum::<f64>()
-        };
-        let (slow, fast) = (mbit(9.0, 14.0), mbit(16.0, 20.0));
-        println!("{shards} shards: {slow:.1} of 10, {fast:.1} of 40 Mbit/s");
+        let runs: Vec<_> = (1..=SEEDS).map(|seed| goodput_of_a_changing_path(shards, seed)).collect();
+        // What single runs differ by is chance: when the queue was full.
+        let mean = |get: fn(&(f64, f64)) -> f64| runs.iter().map(get).sum::<f64>() / SEEDS as f64;
+        let (slow, fast) = (mean(|run| run.0), mean(|run| run.1));
+        println!("{shards} shards: {slow:.2} of 10, {fast:.2} of 40 Mbit/s: {runs:.2?}");
         assert!(slow > 8.5 && fast > 33.0, "{shards} shards: {slow} {fast}");
     }
+}
+
+/// What six connections get of a path, in Mbit/s, while it carries 10 and when it carries 40 again.
+fn goodput_of_a_changing_path(shards: usize, seed: u64) -> (f64, f64) {
+    let events = [(8.0, PathChange::Rate(Rate::from_mbit(10))), (14.0, PathChange::Rate(Rate::from_mbit(40)))];
+    let path = PathModel { configured_rate: None, ..PathModel::new(Rate::from_mbit(40), Span::from_millis(10)) };
+    let config = SitesConfig { paths: vec![path], plane: Plane::default(), seed };
+    let mut sites = Sites::with_shards(&config, shards).unwrap();
+    // They begin at other times in each run.
+    for flow in 0..6 {
+        let start = at((seed * flow % 7) as f64 / 10.0);
+        sites.add_flow(FlowConfig { start, ..FlowConfig::tcp(tcp()) }).unwrap();
+    }
+    events.iter().for_each(|(time, change)| sites.schedule(at(*time), 0, *change));
+    let mut mbit = |from, to| {
+        let reports = sites.measure(at(from), at(to));
+        reports.iter().map(|report| report.goodput().as_f64() / 1e6).sum::<f64>()
+    };
+    (mbit(9.0, 14.0), mbit(16.0, 20.0))
 }
 
 #[test]

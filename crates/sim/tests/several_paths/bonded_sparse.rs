@@ -14,7 +14,7 @@ const SEED: u64 = 4711;
 const SPARSE_BYTES: u32 = 128;
 const SPARSE_INTERVAL: Span = Span::from_micros(19_870);
 /// IPv4 and UDP headers, those of a sealed datagram, and those of a data message with one predecessor.
-const OVERHEAD: u32 = 76;
+const OVERHEAD: u32 = 54;
 const FULL_BYTES: u64 = 1500;
 
 fn at(secs: f64) -> Time {
@@ -36,7 +36,7 @@ fn draw(random: &mut Pcg64Mcg) -> PathModel {
 
 /// Full packets have 1500 bytes on the path.
 fn tcp() -> TcpConfig {
-    TcpConfig { segment_bytes: 1372, ..TcpConfig::new(CongestionControl::Cubic) }
+    TcpConfig { segment_bytes: 1394, ..TcpConfig::new(CongestionControl::Cubic) }
 }
 
 /// What a sparse packet takes on an empty path, from host to host.

@@ -9,8 +9,8 @@ use kumade_net::interface::Family;
 use kumade_net::udp::{BatchReceiver, BatchSocket};
 use kumade_net::{SocketBinding, clock};
 use kumade_noise_session::{
-    DatagramKind, Endpoint, EndpointEvent, HEADER_BYTES, HandshakePolicy, PeerId, PresharedKey, Route, SessionTable,
-    TAG_BYTES,
+    DatagramKind, Endpoint, EndpointEvent, HEADER_BYTES, HandshakePolicy, HeaderForm, PeerId, PresharedKey, Route,
+    SHORT_HEADER_BYTES, SessionTable, TAG_BYTES,
 };
 use kumade_packet::DsField;
 use kumade_units::{Span, Time};
@@ -184,16 +184,30 @@ impl HostilePeer {
         let mut batch = Vec::with_capacity(BATCH_DATAGRAMS);
         for _ in 0..BATCH_DATAGRAMS {
             self.sent = self.sent.wrapping_add(1);
-            let mut datagram = vec![0; HEADER_BYTES];
+            let is_counted = !matches!(
+                attack,
+                DatagramAttack::Keepalives
+                    | DatagramAttack::Handshakes
+                    | DatagramAttack::Reports
+                    | DatagramAttack::MtuProbes
+            );
+            let mut datagram = vec![0; if is_counted { SHORT_HEADER_BYTES } else { HEADER_BYTES }];
             self.write_message(attack, &mut datagram);
             datagram.extend([0; TAG_BYTES]);
             let has_paths = matches!(attack, DatagramAttack::ManyPaths | DatagramAttack::Connections);
             let paths = if has_paths { PathId::MAX_PATHS } else { 1 };
             let path = (self.batches % paths) as u8;
-            if self.sessions.seal(self.listener, path, &mut datagram, now).is_err() {
+            let sealed = if is_counted {
+                let counter = (path, u64::from(self.sent));
+                self.sessions.seal_numbered(self.listener, counter, HeaderForm::Short, &mut datagram, now)
+            } else {
+                self.sessions.seal(self.listener, path, &mut datagram, now)
+            };
+            let Ok(sealed) = sealed else {
                 self.endpoint.connect(self.listener, now);
                 return;
-            }
+            };
+            datagram.drain(..sealed.start);
             if attack == DatagramAttack::Forged {
                 datagram.iter_mut().rev().take(TAG_BYTES).for_each(|byte| *byte ^= 1);
             }
@@ -240,13 +254,13 @@ impl HostilePeer {
         let count = self.sent;
         let own = hostile_address(self.number);
         let listener: Ipv4Addr = LISTENER_ADDRESS.parse().expect("an address");
-        let mut header = DataHeader { bucket: 1, number: count, counter: count, ..DataHeader::default() };
+        let mut header = DataHeader { bucket: 1, number: count, ..DataHeader::default() };
         let mut predecessors = None;
         let mut packet = (own, listener.octets(), SHORT_PACKET_BYTES);
         match attack {
             DatagramAttack::Keepalives | DatagramAttack::Handshakes => return,
             DatagramAttack::Probes => {
-                return Message::Probe(Probe { counter: count, size: Probe::MIN_SIZE }).write(to);
+                return Message::Probe(Probe { size: Probe::MIN_SIZE }).write(to);
             }
             DatagramAttack::Reports => {
                 let report = PathReport {
@@ -259,7 +273,7 @@ impl HostilePeer {
                 return Message::Report(report).write(to);
             }
             DatagramAttack::MtuProbes => {
-                return Message::MtuProbe(MtuQuery { number: count, size: Probe::MIN_SIZE }).write(to);
+                return Message::MtuProbe(MtuQuery { number: count, size: MtuQuery::MIN_SIZE }).write(to);
             }
             DatagramAttack::LongPackets => packet.2 = LONG_PACKET_BYTES,
             DatagramAttack::ForeignSources => packet.0 = [10, 80, 0, 1],

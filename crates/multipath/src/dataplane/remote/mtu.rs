@@ -1,6 +1,7 @@
 //! Which packet lengths the paths to a peer pass: what is asked of them, and what hosts are told of packets that are too long.
 
-use super::{Remote, UnsealedDatagram, encode_message};
+use super::Remote;
+use super::sending::{DatagramSeal, UnsealedDatagram, encode_message};
 use crate::dataplane::packet_buffer::PacketBuffer;
 use crate::message::Message;
 use crate::{OuterTransport, PathId, PathState, PathStatus};
@@ -21,6 +22,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                     path,
                     route: to,
                     ds_field: DsField::default(),
+                    seal: DatagramSeal::Uncounted,
                     datagram: encode_message(&Message::MtuAnswer(number), buffers),
                 });
             }
@@ -41,6 +43,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                     path,
                     route: to,
                     ds_field: DsField::default(),
+                    seal: DatagramSeal::Uncounted,
                     datagram: encode_message(&Message::MtuProbe(query), buffers),
                 });
             }
@@ -68,6 +71,13 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                 self.mtus.path_up(path, now);
             }
             self.apply_mtu(path, now);
+        }
+    }
+
+    /// Packets to the peer have so many bytes before their message in a session.
+    pub(crate) fn record_header_bytes(&mut self, bytes: usize, now: Time) {
+        if self.mtus.raise_header_bytes(bytes) {
+            PathId::all().take(self.routes.len()).for_each(|path| self.apply_mtu(path, now));
         }
     }
 
