@@ -175,6 +175,7 @@ fn a_budget_and_a_taken_port_are_told() {
         // A restart gives nothing back.
         let before = used();
         end_with(&mut agents[0], Signal::SIGTERM);
+        assert!(eventually(|| berlin()["is_connected"] == false), "{}", berlin());
         agents[0] = mesh.start(2);
         assert!(eventually(|| berlin()["is_connected"] == true && used() >= before), "{}", berlin());
         agents.iter_mut().for_each(|agent| end_with(agent, Signal::SIGTERM));

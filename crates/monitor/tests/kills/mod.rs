@@ -30,7 +30,7 @@ fn process_that_is_killed() {
 
 fn start(host: &Namespace, file: &Path) -> Command {
     let mut command = host.command(std::env::current_exe().unwrap());
-    let arguments = ["--exact", "process_that_is_killed", "--ignored", "--nocapture", "--test-threads=1"];
+    let arguments = ["--exact", "kills::process_that_is_killed", "--ignored", "--nocapture", "--test-threads=1"];
     command.args(arguments).env(CHILD_FILE, file);
     command
 }
