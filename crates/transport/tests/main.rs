@@ -1,4 +1,4 @@
-//! All tests of the built crate in one program, which runs them beside each other.
+//! All tests of the built crate in one program, which runs them beside each other, but for those that set a clock which all of a process
+//! read.
 
-mod clock_steps;
 mod transports;
