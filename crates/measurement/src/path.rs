@@ -19,6 +19,7 @@ mod marking_threshold;
 mod marks;
 mod nat;
 mod overload;
+mod pie;
 mod ports;
 mod queue_classes;
 mod report;
