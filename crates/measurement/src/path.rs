@@ -27,7 +27,7 @@ mod syn;
 mod tcp;
 mod trace;
 mod trace_changes;
-mod trace_members;
+mod trace_paths;
 
 pub(crate) use facts::PathFacts;
 pub use facts::{MappingFacts, SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts, UnsolicitedFacts};

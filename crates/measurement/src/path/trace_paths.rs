@@ -1,12 +1,20 @@
-//! Which routers each flow has met, where a load balancer spreads flows over several paths, and how sure it is that all of these are known.
+//! What is known of each flow at each hop, which paths flows take where a load balancer spreads them, and how sure it is that all of these are known.
+//!
+//! Flows are compared at hops that answered all of them, or showed several routers. What is different for two flows is a path of each only if a
+//! flow that is asked again meets the same router again.
 //!
 //! Veitch, Augustin, Teixeira, Friedman 2009, "Failure control in multipath route tracing".
 
-use crate::report::TraceMemberReport;
-use kumade_probe_train::HopTrace;
-use std::collections::BTreeMap;
+use crate::report::TracePathReport;
+use kumade_probe_train::{HopAnswer, HopTrace};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+/// A packet that is not answered is sent again.
+pub(super) const MAX_TRIES: u32 = 2;
+/// Flows that are asked again at a hop where several routers answered: where each packet takes any of two alike, that shows with 98 % probability.
+pub(super) const REPEATED_FLOWS: usize = 6;
 /// With what probability one more router is to be seen, if it takes as many flows as each of the others at its hop.
 const MIN_CONFIDENCE: f64 = 0.95;
 
@@ -39,35 +47,143 @@ pub(super) fn needed_flows(found: u32) -> u8 {
     (1..HopTrace::MAX_FLOWS).find(is_enough).unwrap_or(HopTrace::MAX_FLOWS)
 }
 
-/// By hop, from the first one on: who has answered.
-type Route = Vec<Option<IpAddr>>;
+/// What is known of a hop by one flow.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct FlowTally {
+    pub(super) sent: u32,
+    /// Of these, how many once the flow had been answered there.
+    pub(super) repeats: u32,
+    pub(super) answers: Vec<HopAnswer>,
+}
 
-/// Flows that met the same routers, as far as these have answered; the one with most flows first. A flow that may belong to several, as those answered
-/// it by whom it differs from none, counts for none.
-pub(super) fn members(flows: &BTreeMap<u8, Route>) -> Vec<TraceMemberReport> {
-    let mut routes: Vec<&Route> = flows.values().filter(|route| route.iter().any(Option::is_some)).collect();
-    routes.sort_by_key(|route| route.iter().filter(|hop| hop.is_none()).count());
-    let mut found: Vec<(u32, Route)> = Vec::new();
-    for route in routes {
-        let is_same = |known: &Route| {
-            known.iter().zip(route).all(|(one, other)| one.is_none() || other.is_none() || one == other)
-        };
-        let mut same: Vec<_> = found.iter_mut().filter(|(_, known)| is_same(known)).collect();
-        match &mut same[..] {
-            [] => found.push((1, route.clone())),
-            [(count, known)] => {
-                *count += 1;
-                known.iter_mut().zip(route).for_each(|(one, other)| *one = one.or(*other));
-            }
-            _ => {}
+impl FlowTally {
+    /// Who has answered each of its packets, as far as that is known.
+    fn routers(&self) -> impl Iterator<Item = IpAddr> {
+        self.answers.iter().filter_map(|answer| answer.from)
+    }
+
+    fn router(&self) -> Option<IpAddr> {
+        self.routers().next()
+    }
+
+    fn has_met_several(&self) -> bool {
+        self.routers().any(|router| Some(router) != self.router())
+    }
+
+    fn has_met_one_twice(&self) -> bool {
+        self.routers().count() > 1 && !self.has_met_several()
+    }
+}
+
+/// What is known of a hop, by flow.
+pub(super) type HopTally = BTreeMap<u8, FlowTally>;
+
+/// Who has answered.
+pub(super) fn routers_of(tally: &HopTally) -> BTreeSet<IpAddr> {
+    tally.values().flat_map(FlowTally::routers).collect()
+}
+
+/// Whether some flow has met several routers at this hop.
+pub(super) fn is_unsteady(tally: &HopTally) -> bool {
+    tally.values().any(FlowTally::has_met_several)
+}
+
+/// Flows to be asked again, to see whether each meets the router again that it has met: those first that have met different ones. None where all
+/// have met one.
+pub(super) fn flows_to_repeat(tally: &HopTally) -> Vec<u8> {
+    if routers_of(tally).len() < 2 {
+        return Vec::new();
+    }
+    let mut met = BTreeSet::new();
+    let rank = |(flow, known): (&u8, &FlowTally)| {
+        let is_first = met.insert(known.router()?);
+        // Who was asked again remains one of them.
+        Some((known.repeats == 0, !is_first, *flow))
+    };
+    let mut ranked: Vec<_> = tally.iter().filter_map(rank).collect();
+    ranked.sort_unstable();
+    let is_open = |flow: &u8| tally.get(flow).is_some_and(|known| known.answers.len() < 2 && known.repeats < MAX_TRIES);
+    ranked.into_iter().take(REPEATED_FLOWS).map(|(_, _, flow)| flow).filter(is_open).collect()
+}
+
+/// Whether flows were spread there, of which two at least have met the same router twice, each another one; or there is one router.
+fn is_spread_by_flow(tally: &HopTally) -> bool {
+    let steady: BTreeSet<_> = tally.values().filter(|flow| flow.has_met_one_twice()).map(FlowTally::router).collect();
+    routers_of(tally).len() < 2 || steady.len() > 1
+}
+
+/// Whether all flows that were asked were answered.
+fn is_known(tally: &HopTally) -> bool {
+    tally.values().all(|flow| flow.router().is_some())
+}
+
+/// With what probability one more router of equal share would have been seen.
+fn hop_confidence(tally: &HopTally) -> f64 {
+    let flows = tally.values().filter(|flow| flow.router().is_some()).count();
+    confidence(routers_of(tally).len() as u32, flows as u32)
+}
+
+/// What flows have in common.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ComparedFlows {
+    /// That of most flows first; none where it is not known.
+    pub(super) paths: Vec<TracePathReport>,
+    /// The least of all hops that are compared.
+    pub(super) confidence: Option<f64>,
+    /// Where flows have met several routers each.
+    pub(super) unsteady_hops: Vec<u8>,
+    /// Which answered not all flows, or none.
+    pub(super) unknown_hops: Vec<u8>,
+}
+
+/// Compares the flows of a trace.
+pub(super) fn compare_flows(hops: &BTreeMap<u8, HopTally>) -> ComparedFlows {
+    let hops_where = |is_one: fn(&HopTally) -> bool| -> Vec<u8> {
+        hops.iter().filter(|(_, tally)| is_one(tally)).map(|(hop, _)| *hop).collect()
+    };
+    let unsteady_hops = hops_where(is_unsteady);
+    let unknown_hops = hops_where(|tally| !is_known(tally));
+    let (mut paths, mut confidence) = (Vec::new(), None);
+    if unsteady_hops.is_empty() && hops.values().all(is_spread_by_flow) {
+        let compared = hops_where(|tally| {
+            let routers = routers_of(tally).len();
+            routers > 1 || routers == 1 && is_known(tally)
+        });
+        confidence = compared.iter().map(|hop| hop_confidence(&hops[hop])).reduce(f64::min);
+        paths = paths_at(hops, &compared);
+    }
+    ComparedFlows { paths, confidence, unsteady_hops, unknown_hops }
+}
+
+/// Of the flows that were answered at all of these hops.
+fn paths_at(hops: &BTreeMap<u8, HopTally>, compared: &[u8]) -> Vec<TracePathReport> {
+    let last = hops.keys().next_back().copied().unwrap_or(0);
+    let flows: BTreeSet<u8> = hops.values().flat_map(HopTally::keys).copied().collect();
+    let router = |hop: u8, flow: u8| hops.get(&hop)?.get(&flow)?.router();
+    let mut found: BTreeMap<Vec<Option<IpAddr>>, u32> = BTreeMap::new();
+    for flow in flows {
+        if !compared.is_empty() && compared.iter().all(|hop| router(*hop, flow).is_some()) {
+            let route = (1..=last).map(|hop| router(hop, flow).filter(|_| compared.contains(&hop)));
+            *found.entry(route.collect()).or_default() += 1;
         }
     }
-    found.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let mut found: Vec<_> = found.into_iter().collect();
+    found.sort_by_key(|(_, flows)| Reverse(*flows));
     let address = |hop: &Option<IpAddr>| hop.map(|ip| ip.to_string());
     found
         .iter()
-        .map(|(flows, route)| TraceMemberReport { flows: *flows, addresses: route.iter().map(address).collect() })
+        .map(|(route, flows)| TracePathReport { flows: *flows, addresses: route.iter().map(address).collect() })
         .collect()
+}
+
+/// The further flows that have met the own flow's routers wherever that was answered.
+pub(super) fn flows_like_own(hops: &BTreeMap<u8, HopTally>) -> BTreeSet<u8> {
+    let own: Vec<_> = hops.iter().filter_map(|(hop, tally)| Some((hop, tally.get(&0)?.router()?))).collect();
+    let meets = |flow: u8, hop: &u8, router: IpAddr| {
+        hops[hop].get(&flow).is_some_and(|known| known.router() == Some(router) && !known.has_met_several())
+    };
+    let is_like_own = |flow: &u8| !own.is_empty() && own.iter().all(|(hop, router)| meets(*flow, hop, *router));
+    (1..HopTrace::MAX_FLOWS).filter(is_like_own).collect()
 }
 
 #[cfg(test)]
@@ -101,20 +217,55 @@ mod tests {
         }
     }
 
-    fn found(routes: &[&[u8]]) -> Vec<(u32, Vec<u8>)> {
-        let hop = |octet: &u8| (*octet > 0).then(|| IpAddr::from([10, 0, 0, *octet]));
-        let flows = (0..).zip(routes).map(|(flow, route)| (flow, route.iter().map(hop).collect())).collect();
+    /// By flow, the last octet of who answered at each hop; zero does not answer. Of each flow, the second one has this at the first hop.
+    fn compared(routes: &[&[u8]], again: &[u8]) -> (Vec<(u32, Vec<u8>)>, ComparedFlows) {
+        let mut hops: BTreeMap<u8, HopTally> = BTreeMap::new();
+        let answer = |octet: u8| HopAnswer {
+            index: 0,
+            from: (octet > 0).then(|| IpAddr::from([10, 0, 0, octet])),
+            is_v6: false,
+            icmp_type: 11,
+            icmp_code: 0,
+            round_trip: kumade_units::Span::ZERO,
+            quoted_ds_field: None,
+        };
+        for (flow, route) in (0..).zip(routes) {
+            for (hop, octet) in (1..).zip(*route) {
+                let known = hops.entry(hop).or_default().entry(flow).or_default();
+                known.sent += 1;
+                known.answers.extend((*octet > 0).then(|| answer(*octet)));
+                let again = again.get(usize::from(flow)).filter(|_| hop == 1);
+                known.answers.extend(again.map(|octet| answer(*octet)));
+            }
+        }
         let octet =
             |text: &Option<String>| text.as_ref().map_or(0, |ip| ip.rsplit('.').next().unwrap().parse().unwrap());
-        members(&flows).iter().map(|member| (member.flows, member.addresses.iter().map(octet).collect())).collect()
+        let found = compare_flows(&hops);
+        (found.paths.iter().map(|path| (path.flows, path.addresses.iter().map(octet).collect())).collect(), found)
     }
 
     #[test]
-    fn flows_with_the_same_routers_are_of_one_member_and_those_of_which_that_is_not_known_of_none() {
-        assert_eq!(found(&[&[1, 2, 4], &[1, 3, 4], &[1, 2, 4]]), [(2, vec![1, 2, 4]), (1, vec![1, 3, 4])]);
-        // A router limits how often it answers.
-        assert_eq!(found(&[&[1, 2, 0], &[0, 3, 4], &[0, 2, 4]]), [(2, vec![1, 2, 4]), (1, vec![0, 3, 4])]);
-        assert_eq!(found(&[&[1, 2], &[1, 3], &[1, 0]]), [(1, vec![1, 2]), (1, vec![1, 3])]);
-        assert_eq!(found(&[&[0, 0], &[0, 0]]), []);
+    fn flows_take_one_path_as_far_as_hops_answer_all_of_them() {
+        let (paths, found) = compared(&[&[1, 2, 4], &[1, 0, 4], &[1, 2, 4]], &[]);
+        assert_eq!((paths, found.unknown_hops), (vec![(3, vec![1, 0, 4])], vec![2]));
+        let (paths, found) = compared(&[&[1, 2], &[1, 0]], &[]);
+        assert_eq!((paths, found.confidence), (vec![(2, vec![1, 0])], Some(confidence(1, 2))));
+        let (paths, found) = compared(&[&[1, 0], &[0, 2]], &[]);
+        assert_eq!((paths, found.confidence, found.unknown_hops), (vec![], None, vec![1, 2]));
+        assert_eq!(compared(&[&[0, 0], &[0, 0]], &[]).0, []);
+    }
+
+    #[test]
+    fn flows_take_several_paths_only_if_each_meets_its_router_again() {
+        let routes: &[&[u8]] = &[&[2, 4], &[3, 4], &[2, 4], &[0, 4]];
+        let (paths, found) = compared(routes, &[2, 3]);
+        assert_eq!((paths, found.unknown_hops), (vec![(2, vec![2, 4]), (1, vec![3, 4])], vec![1]));
+        // Not asked again, or one flow alone, or those of one router.
+        for again in [&[][..], &[2], &[2, 0, 2]] {
+            let (paths, found) = compared(routes, again);
+            assert_eq!((paths, found.confidence, found.unsteady_hops), (vec![], None, vec![]), "{again:?}");
+        }
+        let (paths, found) = compared(routes, &[2, 2, 2]);
+        assert_eq!((paths, found.confidence, found.unsteady_hops), (vec![], None, vec![1]));
     }
 }
