@@ -3,9 +3,9 @@
 use crate::error::Error;
 use crate::path::{FIRST_SYN_NUMBER, failure_reason};
 use crate::server_connection::ServerConnection;
-use crate::udp_nonce::request_nonces;
+use crate::udp_nonce::{open_flow, request_nonces};
 use kumade_measurement::TraceRequest;
-use kumade_net::SocketBinding;
+use kumade_net::{SocketBinding, clock};
 use kumade_probe_train::{HopTrace, HopTraceRecord, PortProtocol};
 use kumade_transport::{Probes, TcpHopFlows, UdpProbes};
 use kumade_units::{Direction, Span};
@@ -31,7 +31,9 @@ pub(crate) struct HopFlows {
 struct UdpHopFlow {
     /// None where the system gives none.
     socket: Option<UdpSocket>,
-    /// What the server has answered it; none before it is asked, or where it does not answer.
+    /// Whether the server was asked: once.
+    is_asked: bool,
+    /// What it has answered.
     nonce: Option<[u8; 16]>,
 }
 
@@ -89,36 +91,40 @@ impl HopFlows {
         if let Err(why) = peer.require_version(Version::HOP_TRACES, "packets for routers") {
             return Ok(Err(why));
         }
-        self.open_udp(peer, binding, trace);
-        self.request_nonces(peer);
+        let began = clock::monotonic();
+        let count = self.open_udp(peer, binding, trace);
+        self.request_nonces(peer, count);
         // One that has got none is known to nobody.
-        let flows = self.udp.iter().map(|flow| flow.nonce.unwrap_or_default()).collect();
-        let question = ClientMessage::TraceHops { number, trace: trace.clone(), flows };
-        match peer.request(&question, trace.max_duration + trace.timeout + ANSWER_TIMEOUT, OPERATION)? {
+        let flows = self.udp.iter().take(count).map(|flow| flow.nonce.unwrap_or_default()).collect();
+        // The time that this took is part of the trace's own.
+        let max_duration = trace.max_duration - (clock::monotonic() - began);
+        if max_duration <= Span::ZERO {
+            return Ok(Ok(HopTraceRecord::default()));
+        }
+        let trace = HopTrace { max_duration, ..trace.clone() };
+        let question = ClientMessage::TraceHops { number, trace, flows };
+        match peer.request(&question, max_duration + ANSWER_TIMEOUT, OPERATION)? {
             ServerMessage::HopsTraced { number: n, record } if n == number => Ok(Ok(record)),
             other => failure_reason(peer, number, &other, OPERATION).map(Err),
         }
     }
 
-    /// As many flows as a trace has.
-    fn open_udp(&mut self, peer: &ServerConnection, binding: &SocketBinding, trace: &HopTrace) {
-        let count = trace.probes.iter().map(|probe| probe.flow).max().unwrap_or(0);
-        let open = || {
-            let socket = binding.connect_udp(peer.address);
-            let socket = socket.and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
-            socket.inspect_err(|error| tracing::debug!("a flow to ask routers by: {error}")).ok()
-        };
-        while self.udp.len() < usize::from(count) {
-            self.udp.push(UdpHopFlow { socket: open(), nonce: None });
+    /// As many further flows as a trace has; returns how many.
+    fn open_udp(&mut self, peer: &ServerConnection, binding: &SocketBinding, trace: &HopTrace) -> usize {
+        let count = trace.probes.iter().map(|probe| probe.flow.into()).max().unwrap_or(0);
+        while self.udp.len() < count {
+            self.udp.push(UdpHopFlow { socket: open_flow(peer, binding), is_asked: false, nonce: None });
         }
+        count
     }
 
-    fn request_nonces(&mut self, peer: &ServerConnection) {
-        let (sockets, nonces): (Vec<_>, Vec<_>) = self
-            .udp
-            .iter_mut()
-            .filter_map(|flow| Some((flow.socket.as_ref().filter(|_| flow.nonce.is_none())?, &mut flow.nonce)))
-            .unzip();
+    /// Of the first flows, as many as this.
+    fn request_nonces(&mut self, peer: &ServerConnection, count: usize) {
+        let unasked = self.udp.iter_mut().take(count).filter_map(|UdpHopFlow { socket, is_asked, nonce }| {
+            let is_new = !std::mem::replace(is_asked, true);
+            Some((socket.as_ref().filter(|_| is_new)?, nonce))
+        });
+        let (sockets, nonces): (Vec<_>, Vec<_>) = unasked.unzip();
         if sockets.is_empty() {
             return;
         }

@@ -7,9 +7,8 @@ use crate::host_claim::Claimed;
 use crate::path::{MIN_SYN_TIMEOUT, SYN_ROUND_TRIPS};
 use crate::port_probe::{MAX_TAKEN_AT_ONCE, PortSession, answered_index};
 use crate::server_connection::ServerConnection;
-use crate::udp_nonce::request_nonces;
+use crate::udp_nonce::{open_flow, request_nonces};
 use kumade_measurement::{Event, FlowKind, IdleFlowResult, IdleRound};
-use kumade_net::interface::Family;
 use kumade_net::{SocketBinding, clock, pacing, tcp};
 use kumade_probe_train::PortProtocol;
 use kumade_transport::deadline_after;
@@ -37,6 +36,9 @@ const COPY_INTERVAL: Span = Span::from_millis(200);
 /// So that the far end and everybody on the path keep the control connection, and for the next look at the sockets.
 const PING_INTERVAL: Span = Span::from_secs(4);
 const LOOK_INTERVAL: Span = Span::from_millis(20);
+/// Of the wait for this host's claim between two rounds: a server ends a session that has neither a turn nor flows after 30 s
+/// (`IDLE_TIMEOUT`, kumade-serve).
+const MAX_CLAIM_WAIT: Span = Span::from_secs(20);
 const MAX_PONGS_AT_ONCE: u32 = 4;
 /// From one event on the time that has passed to the next.
 const EVENT_INTERVAL: Span = Span::from_secs(1);
@@ -92,7 +94,10 @@ impl IdleRunner<'_> {
         }
         if std::mem::take(&mut self.has_left_turn) {
             // First: who waits for a turn there must not wait for somebody here who waits for one there.
-            self.claim.renew(self.limit, on_event)?;
+            let mut keep = || keep_session(peer);
+            if let Err(holder) = self.claim.wait_again(MAX_CLAIM_WAIT, self.limit, on_event, &mut keep)? {
+                return Ok(Err(format!("another measurement holds this host: {holder}")));
+            }
             peer.wait_for_turn(self.config.max_server_wait, on_event)?;
         }
         let mut flows = open_flows(peer, &self.config.binding, round)?;
@@ -230,7 +235,7 @@ fn open_flows(peer: &mut ServerConnection, binding: &SocketBinding, round: &Idle
         *count += 1;
         let socket = match kind {
             FlowKind::Tcp => FlowSocket::None,
-            FlowKind::Udp | FlowKind::UdpStream => bind_udp(peer, binding).map_or(FlowSocket::None, FlowSocket::Udp),
+            FlowKind::Udp | FlowKind::UdpStream => open_flow(peer, binding).map_or(FlowSocket::None, FlowSocket::Udp),
         };
         flows.push(Flow {
             kind,
@@ -258,13 +263,6 @@ fn open_flows(peer: &mut ServerConnection, binding: &SocketBinding, round: &Idle
         exchange_packets(peer, &mut flows, FlowKind::Udp);
     }
     Ok(flows)
-}
-
-fn bind_udp(peer: &ServerConnection, binding: &SocketBinding) -> Option<UdpSocket> {
-    let socket = binding.bind_udp(Family::from_address(peer.address.ip()), 0).ok()?;
-    socket.connect(peer.address).ok()?;
-    socket.set_nonblocking(true).ok()?;
-    Some(socket)
 }
 
 /// One packet each way of all flows of a kind, where none is lost.

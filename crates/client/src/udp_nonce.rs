@@ -2,7 +2,7 @@
 
 use crate::port_probe::MAX_TAKEN_AT_ONCE;
 use crate::server_connection::ServerConnection;
-use kumade_net::{clock, datagram, readiness};
+use kumade_net::{SocketBinding, clock, datagram, readiness};
 use kumade_units::{Span, Time};
 use kumade_wire::{CredentialBearer, UdpAnswer, UdpRequest};
 use std::io;
@@ -23,6 +23,13 @@ pub(crate) struct UdpNonce {
     pub(crate) arrived_hop_limit: Option<u8>,
     /// When the last request was sent.
     pub(crate) requested: Time,
+}
+
+/// A socket for one more flow to the server, which does not block; none where the system gives none.
+pub(crate) fn open_flow(peer: &ServerConnection, binding: &SocketBinding) -> Option<UdpSocket> {
+    let socket = binding.connect_udp(peer.address);
+    let socket = socket.and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+    socket.inspect_err(|error| tracing::debug!("a further flow by UDP: {error}")).ok()
 }
 
 /// Asks by one socket.

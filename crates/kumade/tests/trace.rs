@@ -178,7 +178,7 @@ fn the_far_end_asks_the_routers_on_the_way_down(path: &TwoRouters) {
             assert_eq!(hop["addresses"], json!({ router: answered }), "{trace}");
             assert_eq!((&hop["dscp"], &hop["ecn"]), (&json!({}), &json!({})), "{trace}");
         }
-        assert_eq!(trace["members"][0]["addresses"], json!(routers), "{trace}");
+        assert_eq!(trace["paths"][0]["addresses"], json!(routers), "{trace}");
         let far_end = &trace["far_end"];
         assert!(far_end["arrived"].as_u64().unwrap() > 0, "{trace}");
         assert_eq!(far_end["dscp"], json!({ "EF": far_end["arrived"] }), "{trace}");
@@ -200,7 +200,7 @@ fn over_tcp_changes_are_placed_by_syns(path: &TwoRouters) {
         assert_eq!((&trace["dscp"], &trace["ecn"]), (&json!("EF"), &json!("Not-ECT")), "{trace}");
         let expected = json!({ "field": "DSCP", "from": "EF", "to": to, "after_hop": 1, "before_hop": 2 });
         assert_eq!(changes, json!([expected]), "{trace}");
-        assert_eq!(trace["members"][0]["addresses"], json!(routers), "{trace}");
+        assert_eq!(trace["paths"][0]["addresses"], json!(routers), "{trace}");
     }
     let found = traced_path(&path.client, ADDRESSES[0], &["--transport", "rake"]);
     assert!(found["down"]["trace"].is_null() && is_told(&found, "the routers on the way down: over TCP"), "{found}");
@@ -317,10 +317,10 @@ fn finds_both_members(trace: &Value, [one, other]: [&str; 2]) -> bool {
     assert!(addresses.keys().all(|address| [one, other].contains(&address.as_str())), "{trace}");
     let has_both = addresses.len() == 2;
     let (flows, expected) = (trace["hops"][1]["flows_answered"].as_u64().unwrap(), if has_both { 11 } else { 6 });
-    let confidence = trace["members_confidence"].as_f64().unwrap();
+    let confidence = trace["paths_confidence"].as_f64().unwrap();
     assert!(flows <= expected && (flows < expected || confidence >= 0.95), "{trace}");
     let of_members =
-        trace["members"].as_array().unwrap().iter().map(|member| member["addresses"][1].as_str().unwrap_or(""));
+        trace["paths"].as_array().unwrap().iter().map(|member| member["addresses"][1].as_str().unwrap_or(""));
     assert_eq!(of_members.filter(|address| [one, other].contains(address)).count() >= 2, has_both, "{trace}");
     has_both
 }

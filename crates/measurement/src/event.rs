@@ -72,7 +72,7 @@ pub enum Event {
         /// It takes no longer.
         max_duration_seconds: f64,
     },
-    /// The path is filled for moments, to look at its queues.
+    /// The path is filled, for up to a second at once, to look at its queues.
     QueuesBegin {
         /// In which direction.
         direction: Direction,

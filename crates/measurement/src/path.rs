@@ -19,6 +19,7 @@ mod marking_threshold;
 mod marks;
 mod nat;
 mod overload;
+mod pie;
 mod ports;
 mod queue_classes;
 mod report;
@@ -26,7 +27,7 @@ mod syn;
 mod tcp;
 mod trace;
 mod trace_changes;
-mod trace_members;
+mod trace_paths;
 
 pub(crate) use facts::PathFacts;
 pub use facts::{MappingFacts, SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts, UnsolicitedFacts};

@@ -51,5 +51,5 @@ pub use queue_marking::{
     QueueMarkingKind, QueueMarkingReport,
 };
 pub use stream::StreamLine;
-pub use trace::{FarEndMarkReport, HopReport, MarkChangeReport, TraceMemberReport, TraceReport};
+pub use trace::{FarEndMarkReport, HopReport, MarkChangeReport, TracePathReport, TraceReport};
 pub use warning::{LoadReason, ProxySign, Warning};

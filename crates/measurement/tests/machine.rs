@@ -511,12 +511,12 @@ fn routers_are_asked_after_the_marked_packets_on_request_alone() {
     let rounds: Vec<_> = path.traced.iter().map(|request| (request.direction, request.trace.probes.len())).collect();
     // The own flow, and five others.
     assert_eq!(rounds, [Direction::Up, Direction::Down].map(|direction| [(direction, 3), (direction, 15)]).concat());
-    assert!(path.marked[2..].iter().all(|request| request.train.marks[0].hop_limit == Some(4)), "{:?}", path.marked);
+    assert!(path.marked[2..].iter().all(|request| request.train.marks[0].hop_limit == Some(7)), "{:?}", path.marked);
     for trace in [report.up.trace, report.down.trace].map(Option::unwrap) {
         assert_eq!((trace.protocol, trace.hops.len(), trace.changes.len()), (PortProtocol::Udp, 3, 0));
-        assert_eq!((trace.far_end.unwrap().arrived, trace.members.len()), (8, 1));
+        assert_eq!((trace.far_end.unwrap().arrived, trace.paths.len()), (8, 1));
     }
-    let begins = path.events.iter().filter(|event| matches!(event, Event::TraceBegins { max_packets: 318, .. }));
+    let begins = path.events.iter().filter(|event| matches!(event, Event::TraceBegins { max_packets: 378, .. }));
     assert_eq!(begins.count(), 2);
 
     let mut path = Path { routers: Some(3), ..Path::new() };

@@ -130,10 +130,10 @@ mod tests {
         let Some(listener) = listener else { return println!("not tested: quotes take CAP_NET_RAW") };
         let mut memory = [0; IcmpListener::MAX_MESSAGE_BYTES];
         // Other programs' messages come there, too.
-        while let Some(message) = listener.receive(&mut memory).unwrap() {
+        while let Some((message, from)) = listener.receive(&mut memory).unwrap() {
             match IcmpQuote::from_icmp(message, closed.is_ipv6()) {
                 Some(quoted) if quoted.destination_port == closed.port() => {
-                    assert_eq!(quoted.ds_field, 0b1011_1010);
+                    assert_eq!((quoted.ds_field, from), (0b1011_1010, Some(closed.ip())));
                     return assert_eq!(quoted.payload, b"which packet this is");
                 }
                 _ => {}

@@ -25,7 +25,23 @@ pub fn wait_readable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
 /// # Errors
 /// Where the system refuses to wait.
 pub fn wait_any_readable<'s>(sockets: impl IntoIterator<Item = BorrowedFd<'s>>, deadline: Time) -> io::Result<bool> {
-    let mut sockets: Vec<_> = sockets.into_iter().map(|socket| PollFd::new(socket, PollFlags::POLLIN)).collect();
+    wait_any(sockets, PollFlags::POLLIN, deadline)
+}
+
+/// Waits until any of these takes more to send, as a connection does once it is open, or reports an error; false where `deadline` came first.
+///
+/// # Errors
+/// Where the system refuses to wait.
+pub fn wait_any_writable<'s>(sockets: impl IntoIterator<Item = BorrowedFd<'s>>, deadline: Time) -> io::Result<bool> {
+    wait_any(sockets, PollFlags::POLLOUT, deadline)
+}
+
+fn wait_any<'s>(
+    sockets: impl IntoIterator<Item = BorrowedFd<'s>>,
+    awaited: PollFlags,
+    deadline: Time,
+) -> io::Result<bool> {
+    let mut sockets: Vec<_> = sockets.into_iter().map(|socket| PollFd::new(socket, awaited)).collect();
     wait_ready(&mut sockets, deadline)
 }
 

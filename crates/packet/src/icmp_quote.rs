@@ -15,6 +15,8 @@ pub struct IcmpQuote<'b> {
     pub destination_port: u16,
     /// From which port.
     pub source_port: u16,
+    /// Octets 4 to 7 of its header: of TCP the sequence number, of UDP length and checksum.
+    pub second_word: [u8; 4],
     /// What is quoted behind the first eight octets of its header, which may be nothing: of UDP, the payload.
     pub payload: &'b [u8],
 }
@@ -38,13 +40,15 @@ impl<'b> IcmpQuote<'b> {
         }
         let quote = message.get(ICMP_HEADER_BYTES..)?;
         let (ds_field, protocol, destination, header_bytes) = if is_v6 { read_v6(quote)? } else { read_v4(quote)? };
-        let (ports, payload) = quote.get(header_bytes..)?.split_at_checked(MIN_QUOTED_BYTES)?;
+        let (header, payload) = quote.get(header_bytes..)?.split_first_chunk::<MIN_QUOTED_BYTES>()?;
+        let [a, b, c, d, second_word @ ..] = *header;
         matches!(protocol, protocol::UDP | protocol::TCP).then(|| IcmpQuote {
             protocol,
             ds_field,
             destination,
-            source_port: u16::from_be_bytes([ports[0], ports[1]]),
-            destination_port: u16::from_be_bytes([ports[2], ports[3]]),
+            source_port: u16::from_be_bytes([a, b]),
+            destination_port: u16::from_be_bytes([c, d]),
+            second_word,
             payload,
         })
     }
@@ -104,7 +108,9 @@ mod tests {
                 let bytes = message(is_v6, icmp_type, protocol, ds_field, &[7; 24]);
                 let destination = if is_v6 { IpAddr::from([0xfd; 16]) } else { IpAddr::from([192, 0, 2, 9]) };
                 let (source_port, destination_port, payload) = (40112, 7272, &[7; 24][..]);
-                let expected = IcmpQuote { protocol, ds_field, destination, destination_port, source_port, payload };
+                let second_word = [0, 32, 0, 0];
+                let expected =
+                    IcmpQuote { protocol, ds_field, destination, destination_port, source_port, second_word, payload };
                 assert_eq!(IcmpQuote::from_icmp(&bytes, is_v6), Some(expected));
                 // What RFC 792 demands at least: eight octets behind the IP header.
                 let short = IcmpQuote::from_icmp(&bytes[..bytes.len() - 24], is_v6);

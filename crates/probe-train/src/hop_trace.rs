@@ -35,7 +35,7 @@ pub struct HopProbe {
 pub struct HopAnswer {
     /// The packet's place in the trace, counted from zero.
     pub index: u32,
-    /// Who answered; none where the system does not say.
+    /// Who answered; none where the system does not say, or where the answer quotes too little to show that the packet came there.
     pub from: Option<IpAddr>,
     /// Whether it is ICMPv6.
     pub is_v6: bool,

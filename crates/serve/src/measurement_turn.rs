@@ -7,7 +7,7 @@ use crate::config::ServerConfig;
 use crate::idle_flows::FlowSocket;
 use crate::path_view;
 use crate::server_state::{ClientRegistration, UdpCandidate};
-use crate::turn_limits::{Refusal, RemainingLimits, count_bytes, dscp_bytes};
+use crate::turn_limits::{MAX_HOP_PROBES, Refusal, RemainingLimits, count_bytes, dscp_bytes};
 use crate::turn_ports::TurnPorts;
 use crate::udp;
 use kumade_net::clock;
@@ -19,7 +19,7 @@ use kumade_units::{Direction, Span, Time};
 use kumade_wire::{Departure, IdleFlow, ServerMessage, SessionEndpoint, UdpPathView, Version};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -357,19 +357,20 @@ impl MeasurementTurn {
         flows: &[[u8; 16]],
     ) -> Result<ServerMessage, Refusal> {
         trace.check().map_err(|error| Refusal(error.to_string()))?;
-        self.remaining_limits.deduct_hop_probes(trace, clock::monotonic())?;
-        let open = |nonce: &[u8; 16]| {
-            let client = member.candidate_of_nonce(*nonce)?.address;
-            let socket = udp::connect_to_client(local, client);
-            socket.inspect_err(|error| tracing::debug!("cannot open a flow to {client}: {error}")).ok()
-        };
-        let further: Vec<_> = flows.iter().take(HopTrace::MAX_FLOWS.into()).map(open).collect();
+        if !self.remaining_limits.deduct_hop_probes(trace, clock::monotonic())? {
+            let reason = format!("the limit is {MAX_HOP_PROBES} packets for routers per turn");
+            return Ok(ServerMessage::Failed { number, reason });
+        }
         let train = trace.counted_train();
         let Some(probes) = self.begin_udp_train(&train, count_bytes(&train), Direction::Down)? else {
             return Ok(no_marked_packets(number));
         };
+        // Flow 0 is that of the trains.
+        let further = flows.iter().take(usize::from(HopTrace::MAX_FLOWS) - 1);
+        let further: Vec<_> = further.map(|nonce| open_flow(member, local, *nonce)).collect();
         Ok(match probes.trace_hops(number, trace, &further) {
             Ok(record) => {
+                self.remaining_limits.refund_hop_probes(trace.probes.len() - record.sent.len());
                 *self.carried_bytes(Direction::Down) += marked_bytes(record.sent.len());
                 ServerMessage::HopsTraced { number, record }
             }
@@ -467,15 +468,10 @@ impl MeasurementTurn {
         tcp: &[(u16, IdleFlow)],
         wait: Span,
     ) -> [Vec<(Option<FlowSocket>, Span)>; 2] {
-        let open = |nonce| {
-            let client = member.candidate_of_nonce(nonce)?.address;
-            let socket = udp::connect_to_client(local, client).and_then(|socket| {
-                socket.set_nonblocking(true)?;
-                Ok(socket)
-            });
-            socket.inspect_err(|error| tracing::debug!("cannot keep a flow to {client}: {error}")).ok()
-        };
-        let udp = udp.iter().map(|(nonce, flow)| (open(*nonce).map(FlowSocket::Udp), flow.idle)).collect();
+        let udp = udp
+            .iter()
+            .map(|(nonce, flow)| (open_flow(member, local, *nonce).map(FlowSocket::Udp), flow.idle))
+            .collect();
         let first = tcp.iter().map(|(number, _)| *number).min().unwrap_or(0);
         let expected = tcp.len() as u32;
         let mut came: BTreeMap<u16, TcpStream> = self.collect_connections(first, expected, wait).into_iter().collect();
@@ -504,6 +500,14 @@ impl MeasurementTurn {
         self.record.directions.insert(direction);
         Ok(probes)
     }
+}
+
+/// A socket for the flow of the address to which this nonce was sent, which does not block; none where it was sent to nobody.
+fn open_flow(member: &ClientRegistration, local: SocketAddr, nonce: [u8; 16]) -> Option<UdpSocket> {
+    let client = member.candidate_of_nonce(nonce)?.address;
+    let socket = udp::connect_to_client(local, client);
+    let socket = socket.and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+    socket.inspect_err(|error| tracing::debug!("cannot open a flow to {client}: {error}")).ok()
 }
 
 /// When the packets of a train were given to the kernel.

@@ -17,9 +17,9 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
-/// Maximum number of addresses from which a client may open UDP within a turn: a NAT may map retries differently, and flows that are to be
-/// idle have one each.
-const MAX_UDP_CANDIDATES: usize = 64;
+/// Maximum number of addresses from which a client may open UDP within a turn: one of the measurement, 26 of a trace's further flows, 32 of flows that
+/// are to be idle, and some of what looks at address translation come to about 64; a NAT may map a retry of each differently.
+const MAX_UDP_CANDIDATES: usize = 128;
 /// Maximum number of answers to requests for UDP within a turn: of a measurement, of idle flows, and of what ports are compared with.
 const MAX_UDP_ANSWERS: u32 = 512;
 /// How long a session that is to end may take to tell its client why.

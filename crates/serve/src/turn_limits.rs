@@ -8,9 +8,9 @@ use kumade_wire::Limits;
 /// this host's network too. A client plans 8 MB in each direction to tell queues apart (`kumade_measurement::path`); its marked packets come to less
 /// than 0.3 MB.
 const MAX_DSCP_BYTES: u64 = 20_000_000;
-/// Maximum number of packets in a turn that end on the way to the client, so that routers answer. A client plans 1728 at most
-/// (`kumade_measurement::path`, to thirty routers).
-const MAX_HOP_PROBES: u32 = 2000;
+/// Maximum number of packets in a turn that end on the way to the client, so that routers answer. A client plans 1980 at most
+/// (`kumade_measurement::path`: 66 to each of thirty routers).
+pub(super) const MAX_HOP_PROBES: u32 = 2000;
 /// No packet counts as less, in bytes: headers of IPv6 and UDP, and what tells it from others.
 const MIN_COUNTED_BYTES: u64 = 64;
 /// The reason for a refusal that ends the session.
@@ -63,12 +63,17 @@ impl RemainingLimits {
         Ok(())
     }
 
-    pub(super) fn deduct_hop_probes(&mut self, trace: &HopTrace, now: Time) -> Result<(), Refusal> {
+    /// Deducts the packets of a trace; false where no more than are left may be sent.
+    pub(super) fn deduct_hop_probes(&mut self, trace: &HopTrace, now: Time) -> Result<bool, Refusal> {
         self.check_time(trace.max_duration, now)?;
         let left = self.hop_probes.checked_sub(trace.probes.len() as u32);
-        self.hop_probes =
-            left.ok_or_else(|| Refusal(format!("the limit is {MAX_HOP_PROBES} packets for routers per turn")))?;
-        Ok(())
+        self.hop_probes = left.unwrap_or(self.hop_probes);
+        Ok(left.is_some())
+    }
+
+    /// Of a trace, so many packets were not sent.
+    pub(super) fn refund_hop_probes(&mut self, unsent: usize) {
+        self.hop_probes = (self.hop_probes + unsent as u32).min(MAX_HOP_PROBES);
     }
 
     pub(super) fn check_time(&self, duration: Span, now: Time) -> Result<(), Refusal> {
@@ -147,10 +152,12 @@ mod tests {
             timeout: Span::ZERO,
             max_duration,
         };
-        assert_eq!(remaining.deduct_hop_probes(&trace(1728, Span::from_secs(1)), Time::ZERO), Ok(()));
-        for (probes, seconds, part) in [(273, 1, "2000 packets for routers"), (1, 11, "10 s")] {
-            let refused = remaining.deduct_hop_probes(&trace(probes, Span::from_secs(seconds)), Time::ZERO);
-            assert!(matches!(&refused, Err(Refusal(why)) if why.contains(part)), "{refused:?}");
-        }
+        let mut deduct = |probes| remaining.deduct_hop_probes(&trace(probes, Span::from_secs(1)), Time::ZERO);
+        assert_eq!([1980, 21, 20, 1].map(&mut deduct), [Ok(true), Ok(false), Ok(true), Ok(false)]);
+        remaining.refund_hop_probes(7);
+        let mut deduct = |probes| remaining.deduct_hop_probes(&trace(probes, Span::from_secs(1)), Time::ZERO);
+        assert_eq!([8, 7].map(&mut deduct), [Ok(false), Ok(true)]);
+        let refused = remaining.deduct_hop_probes(&trace(1, Span::from_secs(11)), Time::ZERO);
+        assert!(matches!(&refused, Err(Refusal(why)) if why.contains("10 s")), "{refused:?}");
     }
 }

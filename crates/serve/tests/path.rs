@@ -237,6 +237,17 @@ fn packets_for_routers_go_to_the_client_of_the_turn_alone_and_within_its_limits(
     let Ok(ServerMessage::HopsTraced { number: 1, record }) = client.receive() else { panic!("not traced") };
     assert_eq!((record.sent, record.answers.len()), (vec![0, 2, 3], 0));
     assert_eq!((received_sizes(&socket), received_sizes(&flow)), (vec![24], vec![24; 2]));
+    // Beyond what a turn has, none are sent, and the session goes on.
+    let many = question(HopTrace { timeout: Span::ZERO, ..trace(&[(0, 9); 512], 5) }, Vec::new());
+    for _ in 0..3 {
+        client.send(&many);
+        assert!(matches!(client.receive(), Ok(ServerMessage::HopsTraced { .. })));
+    }
+    client.send(&many);
+    let Ok(ServerMessage::Failed { number: 1, reason }) = client.receive() else { panic!("traced") };
+    assert!(reason.contains("2000 packets for routers"), "{reason}");
+    client.send(&ClientMessage::Ping);
+    assert_eq!(client.receive(), Ok(ServerMessage::Pong));
 }
 
 /// The far end says how the SYNs of the session's own connections arrived, and no others'.

@@ -5,11 +5,12 @@
 
 use crate::control_watch::ControlWatch;
 use crate::error::Error;
-use crate::hop_trace::{TracedFlow, trace_hops};
-use kumade_net::SocketBinding;
+use crate::hop_trace::{QuotedPacket, TracedFlow, trace_hops};
 use kumade_net::tcp::PendingConnection;
+use kumade_net::{SocketBinding, readiness};
 use kumade_packet::protocol;
 use kumade_probe_train::{HopTrace, HopTraceRecord};
+use kumade_units::Time;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -61,6 +62,7 @@ impl TcpFlow<'_> {
 
 impl TracedFlow for TcpFlow<'_> {
     const PROTOCOL: u8 = protocol::TCP;
+    const HAS_SEQUENCE_NUMBERS: bool = true;
 
     fn send(&mut self, _: u32, ds_field: u8, hop_limit: u8) -> io::Result<()> {
         // The port is free then.
@@ -83,8 +85,13 @@ impl TracedFlow for TcpFlow<'_> {
     }
 
     /// The kernel knows by the sequence number that it is the last one.
-    fn quoted_index(&self, _: &[u8], last: u32) -> Option<u32> {
-        Some(last)
+    fn quoted_packet(&self, _: &[u8], last: u32) -> Option<QuotedPacket> {
+        Some(QuotedPacket { index: last, is_proven: true })
+    }
+
+    /// Also until a connection opens.
+    fn wait_for_any<'s>(sockets: impl Iterator<Item = BorrowedFd<'s>>, deadline: Time) -> io::Result<bool> {
+        readiness::wait_any_writable(sockets, deadline)
     }
 
     /// A connection that opened, or was refused, has met no router that answers.

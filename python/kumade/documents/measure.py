@@ -558,7 +558,7 @@ class ErrorReport(TypedDict):
 
 
 class FarEndMarkReport(TypedDict):
-    """Packets with as many hops as there are to the receiver."""
+    """Packets with enough hops to reach the receiver."""
 
     arrived: int
     """How many arrived."""
@@ -574,7 +574,7 @@ class FirstMarkReport(TypedDict):
     """The first packet that was marked."""
 
     after_seconds: float
-    """When it was sent, from the first packet on that waited for more than 5 ms."""
+    """When it was sent, from the first packet on since which all waited for more than 5 ms."""
     queueing_delay_seconds: float
     """How long it waited."""
 
@@ -659,7 +659,7 @@ class LastingQueueReport(TypedDict):
     arrived: int
     """Packets that arrived, with a stamp of their own."""
     duration_seconds: float
-    """From the first packet that waited for more than 5 ms to the last."""
+    """The longest time in which all packets waited for more than 5 ms: from the first one to the last."""
     first_mark: Optional[FirstMarkReport]
     """The first packet that waited for more than that and arrived with CE; null if none did."""
     kind: LastingQueueKind
@@ -667,9 +667,11 @@ class LastingQueueReport(TypedDict):
     mark: str
     """The codepoint with which packets were sent."""
     marked: int
-    """Those that arrived with CE."""
+    """Those that waited for more than 5 ms and arrived with CE."""
+    marked_without_queue: int
+    """Those that waited for less than 1 ms and arrived with CE: not by this queue."""
     median_queueing_delay_seconds: Optional[float]
-    """Median of the queueing delays of packets that waited for more than that; null if none did."""
+    """Median of the queueing delays of these; null if there are none."""
     sent: int
     """Packets that were sent."""
 
@@ -762,11 +764,11 @@ PortProtocol = Literal["udp", "tcp"]
 """A protocol with ports."""
 
 
-class TraceMemberReport(TypedDict):
-    """Flows that met the same routers, as far as these have answered."""
+class TracePathReport(TypedDict):
+    """Flows that met the same routers, at hops at which they can be compared."""
 
     addresses: List[Optional[str]]
-    """Who answered them at each hop, from the first on; null where nobody did."""
+    """Who answered them at each hop, from the first on; null where they are not compared."""
     flows: int
     """How many."""
 
@@ -781,17 +783,25 @@ class TraceReport(TypedDict):
     ecn: str
     """Their ECN codepoint."""
     far_end: Optional[FarEndMarkReport]
-    """Packets with as many hops as there are to the receiver; null over TCP."""
+    """Packets with enough hops to reach the receiver; null over TCP."""
     hops: List[HopReport]
     """By the number of routers, from the sender on."""
-    members: List[TraceMemberReport]
+    paths: List[TracePathReport]
     """The paths that flows take, each with a port of its own: several where a load balancer (ECMP) spreads
-    them. That of most flows comes first."""
-    members_confidence: Optional[float]
-    """The probability with which one more router would have been seen at any hop, if it takes as many flows
-    as each of those that were found there; null if nobody answered."""
+    them. That of most flows comes first. Flows are compared at hops that answered all of them, or showed
+    several routers; of these, only flows count that were answered at each of those hops. Empty where it is
+    not known."""
+    paths_confidence: Optional[float]
+    """The probability with which one more router that answers would have been seen at any of the hops at
+    which flows are compared, if it takes as many flows as each of those that were found there: that of the
+    hop where it is least. Null where there is no such hop, or paths are not known."""
     protocol: PortProtocol
     """The protocol of the packets, which went between the measurement's own hosts and to its port."""
+    unknown_hops: List[int]
+    """Hops that answered not all flows, or none: paths may differ there."""
+    unsteady_hops: List[int]
+    """Hops at which packets of one flow met several routers, so that nothing can be said of paths: they are
+    spread one by one, the route changed, or a router answers from several of its addresses."""
 
 
 class PathDirectionReport(TypedDict):

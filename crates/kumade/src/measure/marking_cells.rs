@@ -27,9 +27,11 @@ pub fn lasting_queue_cell(found: &LastingQueueReport) -> String {
             let [after, delay] = [first.after_seconds, first.queueing_delay_seconds].map(Span::from_secs_f64);
             format!("{mark}: {marked} of {arrived}, the first after {after}, which waited {delay}")
         }
-        (LastingQueueKind::Marked, None) => format!("{mark}: {marked} of {arrived}, none of those that waited"),
         (LastingQueueKind::NotMarked, _) => format!("none in {lasted} of {median} in the queue"),
-        (LastingQueueKind::NotSure, _) => {
+        (LastingQueueKind::NotSure, _) if found.marked_without_queue > 0 => {
+            format!("not sure (CE on {} packets that did not wait)", found.marked_without_queue)
+        }
+        (LastingQueueKind::NotSure, _) | (LastingQueueKind::Marked, None) => {
             format!("not sure ({marked} of {arrived}; the queue lasted {lasted}, of {median})")
         }
     }
@@ -110,6 +112,7 @@ mod tests {
             sent: 900,
             arrived: 899,
             marked: 12,
+            marked_without_queue: 0,
             duration_seconds: 0.95,
             median_queueing_delay_seconds: Some(0.05),
             first_mark: Some(FirstMarkReport { after_seconds: 0.101, queueing_delay_seconds: 0.042 }),
@@ -121,5 +124,7 @@ mod tests {
         let unsure =
             LastingQueueReport { kind: LastingQueueKind::NotSure, median_queueing_delay_seconds: None, ..none };
         assert_eq!(lasting_queue_cell(&unsure), "not sure (0 of 899; the queue lasted 950 ms, of 0)");
+        let others = LastingQueueReport { marked_without_queue: 3, ..unsure };
+        assert_eq!(lasting_queue_cell(&others), "not sure (CE on 3 packets that did not wait)");
     }
 }

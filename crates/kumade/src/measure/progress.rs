@@ -88,7 +88,9 @@ impl Progress {
             }
             Event::QueuesBegin { direction, max_bytes, max_duration_seconds } => {
                 let (bytes, time) = (Bytes(*max_bytes), Span::from_secs_f64(*max_duration_seconds));
-                format!("{direction}: filling the path for moments, to see its queues: up to {bytes}, {time}")
+                format!(
+                    "{direction}: filling the path for up to a second at once, to see its queues: up to {bytes}, {time}"
+                )
             }
             Event::PortsBegin { ports, max_tries, max_bytes, max_duration_seconds } => {
                 let (time, bytes) = (Span::from_secs_f64(*max_duration_seconds), Bytes(*max_bytes));

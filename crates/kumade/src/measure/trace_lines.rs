@@ -1,7 +1,7 @@
 //! The routers on the way of a direction, for people: a row for each, between which of them marks change, and which paths flows take.
 
 use crate::text::TextGrid;
-use kumade_measurement::report::{FarEndMarkReport, HopReport, MarkChangeReport, TraceMemberReport, TraceReport};
+use kumade_measurement::report::{FarEndMarkReport, HopReport, MarkChangeReport, TracePathReport, TraceReport};
 use kumade_units::{Direction, Span};
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub fn conclusions(direction: Direction, trace: &TraceReport) -> Vec<String> {
         let receiver = receiver(direction);
         found.push(format!("{direction}: packets with {dscp} and {ecn} did not arrive at the {receiver}. {last}."));
     }
-    found.extend(members_sentence(direction, trace));
+    found.extend(paths_sentence(direction, trace));
     found
 }
 
@@ -64,36 +64,77 @@ fn receiver(direction: Direction) -> &'static str {
     if direction == Direction::Up { "far end" } else { "host here" }
 }
 
-/// `up: 11 flows take 2 paths (ECMP): 6 by hop 2 10.0.0.2; 5 by hop 2 10.0.0.3. …`. None where nobody answered.
-fn members_sentence(direction: Direction, trace: &TraceReport) -> Option<String> {
-    let flows: u32 = trace.members.iter().map(|member| member.flows).sum();
-    let probability = trace.members_confidence?;
-    let confidence = format!("{:.0} %", probability * 100.0);
-    if let [_] = &trace.members[..] {
-        if probability < MIN_TOLD_PROBABILITY {
+/// `up: 11 flows take 2 paths (ECMP): 6 by hop 2 10.0.0.2; 5 by hop 2 10.0.0.3. …`. None where nobody is known that answered.
+fn paths_sentence(direction: Direction, trace: &TraceReport) -> Option<String> {
+    let unsteady = hop_names(&trace.unsteady_hops);
+    if !unsteady.is_empty() {
+        return Some(format!(
+            "{direction}: packets of one flow met several routers at {unsteady}: they are spread one by one, the route changed, or a router answers \
+             from several addresses. So nothing is said of paths."
+        ));
+    }
+    let spreading = trace.hops.iter().filter(|hop| hop.addresses.len() > 1).map(|hop| hop.hop).collect::<Vec<_>>();
+    if trace.paths.len() < 2 && !spreading.is_empty() {
+        return Some(format!(
+            "{direction}: several routers answered at {}, but too few answers show which flow takes which: routers may limit how often they answer; \
+             try again.",
+            hop_names(&spreading)
+        ));
+    }
+    let flows: u32 = trace.paths.iter().map(|path| path.flows).sum();
+    let (found, other, probability) = match (&trace.paths[..], trace.paths_confidence) {
+        ([], _) | (_, None) => {
+            let is_any_known = trace.hops.iter().any(|hop| !hop.addresses.is_empty());
+            let text = format!("{direction}: it is not known whether flows take several paths.");
+            return is_any_known.then(|| text + &unknown_sentence(trace));
+        }
+        ([_], Some(probability)) if probability < MIN_TOLD_PROBABILITY => {
             return Some(format!(
                 "{direction}: a router answered too few of the flows to see whether these take several paths; it may limit how often: try again."
             ));
         }
-        return Some(format!(
-            "{direction}: {flows} flows take the same path. A second one, of half of them, would have shown with {confidence} probability."
-        ));
-    }
-    let path = |member: &TraceMemberReport| {
-        let differs = |hop: &usize| {
-            let known = trace.members.iter().filter_map(|other| other.addresses.get(*hop)?.as_ref());
-            known.collect::<std::collections::BTreeSet<_>>().len() > 1
-        };
-        let hops = (0..member.addresses.len()).filter(differs);
-        let named = hops.filter_map(|hop| Some(format!("hop {} {}", hop + 1, member.addresses[hop].as_ref()?)));
-        format!("{} by {}", member.flows, named.collect::<Vec<_>>().join(", "))
+        ([_], Some(probability)) => {
+            ("the same path".to_owned(), "A second one that answers, of half of them,", probability)
+        }
+        (paths, Some(probability)) => {
+            let named: Vec<_> = paths.iter().map(|path| path_name(trace, path)).collect();
+            let found = format!("{} paths (ECMP): {}", paths.len(), named.join("; "));
+            (found, "One more that answers, of equal share at a hop,", probability)
+        }
     };
-    let paths: Vec<_> = trace.members.iter().map(path).collect();
+    let (percent, unknown) = (probability * 100.0, unknown_sentence(trace));
     Some(format!(
-        "{direction}: {flows} flows take {} paths (ECMP): {}. One more of equal share at a hop would have shown with {confidence} probability.",
-        paths.len(),
-        paths.join("; ")
+        "{direction}: {flows} flows take {found}. {other} would have shown with {percent:.0} % probability.{unknown}"
     ))
+}
+
+/// ` Hop 3 answered not all of them, or none: …`. Empty where all are known.
+fn unknown_sentence(trace: &TraceReport) -> String {
+    let names = hop_names(&trace.unknown_hops);
+    let numbers = names.strip_prefix("hop");
+    let text = |rest: &str| format!(" Hop{rest} answered not all flows, or none: paths may differ there.");
+    numbers.map(text).unwrap_or_default()
+}
+
+/// `hop 2`, or `hops 2, 3`; empty for none.
+fn hop_names(hops: &[u8]) -> String {
+    let numbers: Vec<_> = hops.iter().map(u8::to_string).collect();
+    match hops.len() {
+        0 => String::new(),
+        1 => format!("hop {}", numbers[0]),
+        _ => format!("hops {}", numbers.join(", ")),
+    }
+}
+
+/// `6 by hop 2 10.0.0.2`: the routers at which it differs from others.
+fn path_name(trace: &TraceReport, path: &TracePathReport) -> String {
+    let differs = |hop: &usize| {
+        let known = trace.paths.iter().filter_map(|other| other.addresses.get(*hop)?.as_ref());
+        known.collect::<std::collections::BTreeSet<_>>().len() > 1
+    };
+    let hops = (0..path.addresses.len()).filter(differs);
+    let named = hops.filter_map(|hop| Some(format!("hop {} {}", hop + 1, path.addresses[hop].as_ref()?)));
+    format!("{} by {}", path.flows, named.collect::<Vec<_>>().join(", "))
 }
 
 /// None where several answer, or none.
@@ -155,8 +196,10 @@ mod tests {
             protocol: PortProtocol::Udp,
             dscp: "EF".to_owned(),
             ecn: "ECT(0)".to_owned(),
-            members: Vec::new(),
-            members_confidence: None,
+            paths: Vec::new(),
+            paths_confidence: None,
+            unsteady_hops: Vec::new(),
+            unknown_hops: vec![2, 3],
             hops: vec![
                 hop(1, 3, &[("10.0.0.1", 3)], exceeded),
                 hop(2, 0, &[], exceeded),
@@ -194,6 +237,8 @@ mod tests {
             [
                 "up: DSCP changes from EF to CS0 between hop 1 (10.0.0.1) and hop 3.",
                 "up: packets with EF and ECT(0) did not arrive at the far end. The last answer is of hop 3.",
+                "up: several routers answered at hop 3, but too few answers show which flow takes which: routers may limit how often they answer; try \
+                 again.",
             ]
         );
         let (from, unknown) =
@@ -208,26 +253,42 @@ mod tests {
 
     #[test]
     fn paths_are_told_apart_by_the_routers_at_which_they_differ() {
-        let member = |flows, second: Option<&str>| TraceMemberReport {
+        let path = |flows, second: Option<&str>| TracePathReport {
             flows,
             addresses: [Some("10.0.0.1"), second, Some("10.0.0.4")].map(|ip| ip.map(str::to_owned)).to_vec(),
         };
-        let unsure = TraceReport { members: vec![member(1, None)], members_confidence: Some(0.0), ..trace() };
-        let said = members_sentence(Direction::Up, &unsure).unwrap();
-        assert!(said.starts_with("up: a router answered too few of the flows"), "{said}");
-        let sentence = |members: Vec<TraceMemberReport>| {
-            members_sentence(Direction::Down, &TraceReport { members, members_confidence: Some(0.9688), ..trace() })
-                .unwrap()
+        let single = TraceReport { hops: vec![trace().hops[0].clone()], ..trace() };
+        let sentence = |paths: Vec<TracePathReport>, probability, unknown_hops: &[u8]| {
+            let (paths_confidence, unknown_hops) = (Some(probability), unknown_hops.to_vec());
+            let trace = TraceReport { paths, paths_confidence, unknown_hops, ..single.clone() };
+            paths_sentence(Direction::Down, &trace).unwrap()
         };
+        let said = sentence(vec![path(1, None)], 0.0, &[]);
+        assert!(said.starts_with("down: a router answered too few of the flows"), "{said}");
         assert_eq!(
-            sentence(vec![member(6, Some("10.0.0.2"))]),
-            "down: 6 flows take the same path. A second one, of half of them, would have shown with 97 % probability."
+            sentence(vec![path(6, Some("10.0.0.2"))], 0.9688, &[]),
+            "down: 6 flows take the same path. A second one that answers, of half of them, would have shown with 97 % probability."
+        );
+        assert!(
+            sentence(vec![path(6, None)], 0.9688, &[2])
+                .ends_with("97 % probability. Hop 2 answered not all flows, or none: paths may differ there.")
         );
         assert_eq!(
-            sentence(vec![member(6, Some("10.0.0.2")), member(5, Some("10.0.0.3"))]),
-            "down: 11 flows take 2 paths (ECMP): 6 by hop 2 10.0.0.2; 5 by hop 2 10.0.0.3. One more of equal share at a hop would have shown with \
-             97 % probability."
+            sentence(vec![path(6, Some("10.0.0.2")), path(5, Some("10.0.0.3"))], 0.9688, &[3, 5]),
+            "down: 11 flows take 2 paths (ECMP): 6 by hop 2 10.0.0.2; 5 by hop 2 10.0.0.3. One more that answers, of equal share at a hop, would have \
+             shown with 97 % probability. Hops 3, 5 answered not all flows, or none: paths may differ there."
         );
-        assert_eq!(members_sentence(Direction::Up, &trace()), None);
+        let unknown = TraceReport { unknown_hops: vec![1], ..single.clone() };
+        assert_eq!(
+            paths_sentence(Direction::Up, &unknown).unwrap(),
+            "up: it is not known whether flows take several paths. Hop 1 answered not all flows, or none: paths may differ there."
+        );
+        assert_eq!(paths_sentence(Direction::Up, &TraceReport { hops: Vec::new(), ..trace() }), None);
+    }
+
+    #[test]
+    fn nothing_is_said_of_paths_where_packets_of_a_flow_met_several_routers() {
+        let said = paths_sentence(Direction::Up, &TraceReport { unsteady_hops: vec![3], ..trace() }).unwrap();
+        assert!(said.starts_with("up: packets of one flow met several routers at hop 3: they are spread"), "{said}");
     }
 }

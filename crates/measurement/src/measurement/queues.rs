@@ -95,9 +95,10 @@ impl Measurement {
                 self.check_kept_marks(direction, &[Ecn::Ect0])?;
                 // Trains that filled the queue have shown it; what may be much more would flood the path.
                 let served = self.queues.marking[place].as_ref().and_then(MarkingProbe::served_rate);
-                let rate = served.or_else(|| report.as_ref().and_then(remaining_rate));
-                let rate = rate.ok_or("the rate of the narrow link is not known")?;
-                let probe = LastingQueueProbe::new(rate, max_packet);
+                let left = served.or_else(|| report.as_ref().and_then(remaining_rate));
+                let left = left.ok_or("the rate of the narrow link is not known")?;
+                // Whatever the far end's stamps say: no packets were sent any faster.
+                let probe = LastingQueueProbe::new(left.min(MarkingProbe::max_served_rate(rate)), max_packet);
                 self.queues.lasting[place].insert(probe).max_bytes()
             }
             QueuePart::Classes => {

@@ -2,9 +2,12 @@
 //! keeps it for a second.
 //!
 //! CoDel (RFC 8289) marks what waits for more than 5 ms for 100 ms in a row, PIE (RFC 8033) with a probability that grows from 15 ms on,
-//! RED by an average over hundreds of packets. Trains that show from which delay on other queues mark are over by then.
+//! RED by an average over hundreds of packets. Trains that show from which delay on other queues mark are over by then. That nothing is marked is said
+//! where both CoDel and PIE with the parameters of their RFCs would have marked several packets by what these waited; others may have left them alone:
+//! RED with a high threshold, or CoDel or CAKE with a longer interval.
 
 use super::overload::{OverloadPlan, QueueFillingProbe, one_way_delay};
+use super::pie::expected_marks;
 use crate::report::{FirstMarkReport, LastingQueueKind, LastingQueueReport};
 use kumade_packet::Ecn;
 use kumade_probe_train::{DsFieldPacket, DsFieldRecord, DsFieldTrain, Segment, Train};
@@ -18,9 +21,14 @@ const MAX_PACKETS: u32 = Train::MAX_PACKETS;
 const EXCESS: f64 = 1.05;
 /// Queueing delays above this count: CoDel's target (RFC 8289), the shortest in use.
 const MIN_QUEUEING_DELAY: Span = Span::from_millis(5);
-/// An AQM marks what waits for as long as this at least, by more than twice PIE's target (RFC 8033: 15 ms): CoDel has marked seven packets by then.
+/// CoDel has marked seven packets of a queue that lasts for so long …
 const MIN_LASTING_TIME: Span = Span::from_millis(500);
+/// … and is no shorter, …
 const MIN_MEDIAN_DELAY: Span = Span::from_millis(30);
+/// … of which PIE would have marked so many: none of them in one of a hundred cases by chance.
+const MIN_PIE_MARKS: f64 = 5.0;
+/// CE of packets that waited for less may have another reason than this queue: the step of RFC 9332 is 1 ms.
+const MIN_MARKING_DELAY: Span = Span::from_millis(1);
 /// Fewer packets with CE may be somebody else's doing.
 const MIN_MARKED: u32 = 2;
 
@@ -67,22 +75,28 @@ impl LastingQueueProbe {
 
     /// What it comes to; none where no packet has arrived.
     pub(crate) fn report(&self) -> Option<LastingQueueReport> {
-        let waiting: Vec<&WaitedPacket> =
-            self.arrived.iter().filter(|packet| packet.waited > MIN_QUEUEING_DELAY).collect();
-        let began = waiting.first().map(|packet| packet.sent);
-        let lasted = |until: Option<&&WaitedPacket>| Some(until?.sent - began?);
-        let marked = self.arrived.iter().filter(|packet| packet.is_marked).count() as u32;
-        let duration = lasted(waiting.last()).unwrap_or(Span::ZERO);
-        let median = median_delay(&waiting);
+        let stretches = waiting_stretches(&self.arrived);
+        let marked = stretches.iter().flatten().filter(|packet| packet.is_marked).count() as u32;
+        let is_elsewhere = |packet: &&WaitedPacket| packet.is_marked && packet.waited < MIN_MARKING_DELAY;
+        let marked_without_queue = self.arrived.iter().filter(is_elsewhere).count() as u32;
+        let longest = stretches.iter().max_by_key(|stretch| duration(stretch)).cloned().unwrap_or_default();
+        let (duration, median) = (duration(&longest), median_delay(&longest));
         let is_long = duration >= MIN_LASTING_TIME && median.is_some_and(|median| median >= MIN_MEDIAN_DELAY);
-        let kind = match marked {
-            0 if is_long => LastingQueueKind::NotMarked,
-            MIN_MARKED.. => LastingQueueKind::Marked,
+        let delays = longest.iter().map(|packet| (packet.sent, packet.waited));
+        let is_any_marked = self.arrived.iter().any(|packet| packet.is_marked);
+        let kind = match (marked, marked_without_queue) {
+            (0, 0) if !is_any_marked && is_long && expected_marks(delays) >= MIN_PIE_MARKS => {
+                LastingQueueKind::NotMarked
+            }
+            (MIN_MARKED.., 0) => LastingQueueKind::Marked,
             _ => LastingQueueKind::NotSure,
         };
-        let first_mark = waiting.iter().find(|packet| packet.is_marked).map(|packet| FirstMarkReport {
-            after_seconds: lasted(Some(packet)).unwrap_or_default().as_secs_f64(),
-            queueing_delay_seconds: packet.waited.as_secs_f64(),
+        let first_mark = stretches.iter().find_map(|stretch| {
+            let packet = stretch.iter().find(|packet| packet.is_marked)?;
+            Some(FirstMarkReport {
+                after_seconds: (packet.sent - stretch.first()?.sent).as_secs_f64(),
+                queueing_delay_seconds: packet.waited.as_secs_f64(),
+            })
         });
         (!self.arrived.is_empty()).then(|| LastingQueueReport {
             kind,
@@ -90,6 +104,7 @@ impl LastingQueueProbe {
             sent: self.sent,
             arrived: self.arrived.len() as u32,
             marked,
+            marked_without_queue,
             duration_seconds: duration.as_secs_f64(),
             median_queueing_delay_seconds: median.map(Span::as_secs_f64),
             first_mark,
@@ -122,7 +137,24 @@ impl QueueFillingProbe for LastingQueueProbe {
     }
 }
 
-fn median_delay(packets: &[&WaitedPacket]) -> Option<Span> {
+/// Packets in a row that all waited for long, in a queue that did not empty between them.
+fn waiting_stretches(arrived: &[WaitedPacket]) -> Vec<Vec<WaitedPacket>> {
+    let goes_on = |one: &WaitedPacket, next: &WaitedPacket| {
+        let is_long = |packet: &WaitedPacket| packet.waited > MIN_QUEUEING_DELAY;
+        is_long(one) && is_long(next) && next.sent - one.sent <= one.waited
+    };
+    let mut packets = arrived.to_vec();
+    packets.sort_by_key(|packet| packet.sent);
+    let stretches = packets.chunk_by(goes_on).map(<[WaitedPacket]>::to_vec);
+    stretches.filter(|stretch| stretch[0].waited > MIN_QUEUEING_DELAY).collect()
+}
+
+/// From the first packet to the last.
+fn duration(stretch: &[WaitedPacket]) -> Span {
+    stretch.first().zip(stretch.last()).map_or(Span::ZERO, |(first, last)| last.sent - first.sent)
+}
+
+fn median_delay(packets: &[WaitedPacket]) -> Option<Span> {
     let mut delays: Vec<Span> = packets.iter().map(|packet| packet.waited).collect();
     delays.sort_unstable();
     delays.get(delays.len() / 2).copied()
@@ -175,9 +207,33 @@ mod tests {
             assert_eq!(report(mbit, known, |_, _| false).kind, LastingQueueKind::NotSure);
         }
         assert_eq!(report(10, 10, |_, index| index == 700).kind, LastingQueueKind::NotSure);
+        // Somebody else marks: packets that found no queue, besides others, or alone.
+        let found = report(10, 10, |waited, index| index < 3 || waited > 5.0 && index % 300 == 299);
+        assert_eq!((found.kind, found.marked_without_queue), (LastingQueueKind::NotSure, 3), "{found:?}");
+        let found = report(10, 10, |_, index| index < 3);
+        assert_eq!((found.kind, found.marked, found.first_mark), (LastingQueueKind::NotSure, 0, None), "{found:?}");
         let mut probe = LastingQueueProbe::new(Rate::from_mbit(1), 1500);
         let (_, train) = probe.next_train().unwrap();
         probe.record_train(&DsFieldRecord::new(train.ds_fields.len(), [], &[]));
         assert_eq!(probe.report(), None);
+    }
+
+    #[test]
+    fn a_queue_that_empties_in_between_counts_by_its_longest_stretch() {
+        let packet = |sent, waited| WaitedPacket {
+            sent: Time::ZERO + Span::from_millis(sent),
+            waited: Span::from_millis(waited),
+            is_marked: false,
+        };
+        let durations = |packets: &[WaitedPacket]| -> Vec<i64> {
+            waiting_stretches(packets).iter().map(|stretch| duration(stretch).as_nanos() / 1_000_000).collect()
+        };
+        let lasting: Vec<_> = (0..100).map(|place| packet(10 * place, 40)).collect();
+        assert_eq!(durations(&lasting), [990]);
+        let once_empty: Vec<_> = (0..100).map(|place| packet(10 * place, if place == 30 { 5 } else { 40 })).collect();
+        assert_eq!(durations(&once_empty), [290, 680]);
+        // Nothing is known of 50 ms, in which the queue may have emptied.
+        let lost: Vec<_> = lasting[..30].iter().chain(&lasting[34..]).copied().collect();
+        assert_eq!(durations(&lost), [290, 650]);
     }
 }

@@ -5,7 +5,7 @@
 
 use super::fisher::{LossCount, MAX_CHANCE, loss_p_value};
 use super::marking_threshold::{DelaySample, MarkingThreshold, find_threshold};
-use super::overload::{LEAD_PACKETS, OverloadPlan, QueueFillingProbe, one_way_delay};
+use super::overload::{LEAD_PACKETS, OVERLOAD, OverloadPlan, QueueFillingProbe, one_way_delay};
 use crate::report::{CodepointMarkingReport, MarkingThresholdReport, QueueMarkingKind, QueueMarkingReport};
 use kumade_packet::Ecn;
 use kumade_probe_train::{DsFieldPacket, DsFieldRecord, DsFieldTrain, Train};
@@ -104,6 +104,11 @@ impl MarkingProbe {
             false => classify_marking(&views[0], &views[1]),
         };
         Some(QueueMarkingReport { kind, codepoints })
+    }
+
+    /// More than that is not served of trains for a link of this rate.
+    pub(crate) fn max_served_rate(rate: Rate) -> Rate {
+        Rate::from_f64(rate.as_f64() * OVERLOAD as f64)
     }
 
     /// The rate at which the link has served these packets while they waited in its queue; none where too few did.

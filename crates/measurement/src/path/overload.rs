@@ -10,7 +10,7 @@ const MAX_PACKETS: i64 = 256;
 /// So many at least, to see a threshold by.
 const MIN_PACKETS: i64 = 32;
 /// They are sent so many times as fast as the link serves them, at which the queue grows by three quarters of what is sent.
-const OVERLOAD: i64 = 4;
+pub(super) const OVERLOAD: i64 = 4;
 /// On slow links, packets are shorter, so that each adds no more delay than this, …
 const MAX_TRANSMISSION: Span = Span::from_micros(250);
 /// … but no shorter than this, in bytes.

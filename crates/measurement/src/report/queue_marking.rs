@@ -75,11 +75,13 @@ pub struct LastingQueueReport {
     pub sent: u32,
     /// Packets that arrived, with a stamp of their own.
     pub arrived: u32,
-    /// Those that arrived with CE.
+    /// Those that waited for more than 5 ms and arrived with CE.
     pub marked: u32,
-    /// From the first packet that waited for more than 5 ms to the last.
+    /// Those that waited for less than 1 ms and arrived with CE: not by this queue.
+    pub marked_without_queue: u32,
+    /// The longest time in which all packets waited for more than 5 ms: from the first one to the last.
     pub duration_seconds: f64,
-    /// Median of the queueing delays of packets that waited for more than that; null if none did.
+    /// Median of the queueing delays of these; null if there are none.
     pub median_queueing_delay_seconds: Option<f64>,
     /// The first packet that waited for more than that and arrived with CE; null if none did.
     pub first_mark: Option<FirstMarkReport>,
@@ -89,18 +91,18 @@ pub struct LastingQueueReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LastingQueueKind {
-    /// At least two were.
+    /// At least two were, and none that had not waited.
     Marked,
-    /// None was, and the queue lasted for long enough for CoDel and PIE.
+    /// None was, and CoDel and PIE, with the parameters of their RFCs, would have marked several that waited like that.
     NotMarked,
-    /// One was, or the queue did not last, or was too short.
+    /// One was, or some that had not waited, or the queue did not last, or was too short.
     NotSure,
 }
 
 /// The first packet that was marked.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FirstMarkReport {
-    /// When it was sent, from the first packet on that waited for more than 5 ms.
+    /// When it was sent, from the first packet on since which all waited for more than 5 ms.
     pub after_seconds: f64,
     /// How long it waited.
     pub queueing_delay_seconds: f64,

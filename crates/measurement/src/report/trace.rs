@@ -16,12 +16,19 @@ pub struct TraceReport {
     pub ecn: String,
     /// By the number of routers, from the sender on.
     pub hops: Vec<HopReport>,
-    /// The paths that flows take, each with a port of its own: several where a load balancer (ECMP) spreads them. That of most flows comes first.
-    pub members: Vec<TraceMemberReport>,
-    /// The probability with which one more router would have been seen at any hop, if it takes as many flows as each of those that were found there;
-    /// null if nobody answered.
-    pub members_confidence: Option<f64>,
-    /// Packets with as many hops as there are to the receiver; null over TCP.
+    /// The paths that flows take, each with a port of its own: several where a load balancer (ECMP) spreads them. That of most flows comes first. Flows
+    /// are compared at hops that answered all of them, or showed several routers; of these, only flows count that were answered at each of those
+    /// hops. Empty where it is not known.
+    pub paths: Vec<TracePathReport>,
+    /// The probability with which one more router that answers would have been seen at any of the hops at which flows are compared, if it takes as many
+    /// flows as each of those that were found there: that of the hop where it is least. Null where there is no such hop, or paths are not known.
+    pub paths_confidence: Option<f64>,
+    /// Hops at which packets of one flow met several routers, so that nothing can be said of paths: they are spread one by one, the route changed, or a
+    /// router answers from several of its addresses.
+    pub unsteady_hops: Vec<u8>,
+    /// Hops that answered not all flows, or none: paths may differ there.
+    pub unknown_hops: Vec<u8>,
+    /// Packets with enough hops to reach the receiver; null over TCP.
     pub far_end: Option<FarEndMarkReport>,
     /// Where the DSCP or the ECN codepoint changes, as far as routers tell.
     pub changes: Vec<MarkChangeReport>,
@@ -50,16 +57,16 @@ pub struct HopReport {
     pub ecn: BTreeMap<String, u32>,
 }
 
-/// Flows that met the same routers, as far as these have answered.
+/// Flows that met the same routers, at hops at which they can be compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TraceMemberReport {
+pub struct TracePathReport {
     /// How many.
     pub flows: u32,
-    /// Who answered them at each hop, from the first on; null where nobody did.
+    /// Who answered them at each hop, from the first on; null where they are not compared.
     pub addresses: Vec<Option<String>>,
 }
 
-/// Packets with as many hops as there are to the receiver.
+/// Packets with enough hops to reach the receiver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FarEndMarkReport {
     /// How many were sent.

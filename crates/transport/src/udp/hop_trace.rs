@@ -3,11 +3,12 @@
 use super::marked::send_one;
 use super::{PROBE_HEADER_BYTES, UdpProbes};
 use crate::error::Error;
-use crate::hop_trace::{TracedFlow, trace_hops};
-use kumade_net::report_icmp_errors;
+use crate::hop_trace::{QuotedPacket, TracedFlow, trace_hops};
 use kumade_net::udp::DatagramReceiver;
+use kumade_net::{readiness, report_icmp_errors};
 use kumade_packet::protocol;
 use kumade_probe_train::{HopTrace, HopTraceRecord};
+use kumade_units::Time;
 use kumade_wire::{Credential, CredentialBearer, SessionEndpoint, Token};
 use std::io;
 use std::net::UdpSocket;
@@ -30,16 +31,22 @@ impl UdpProbes {
         self.are_rejections_expected = true;
         // Keys of stamps are not counted here.
         self.transmit_stamps.is_next_key_known = false;
-        let sockets = || [Some(&self.socket)].into_iter().chain(further.iter().map(Option::as_ref));
-        for socket in sockets().flatten() {
-            report_icmp_errors(socket, true).map_err(Error::io("hear of routers on the way to", self.peer))?;
-        }
-        let (credential, sender) = (self.credential, self.local_endpoint);
-        let flow = |socket| UdpFlow { socket, credential, sender, number, discarded: DatagramReceiver::new(1) };
-        let mut flows: Vec<_> = sockets().map(|socket| socket.map(flow)).collect();
-        let done = trace_hops(&mut flows, trace, self.peer, &mut self.control);
+        // A further one that can't hear answers counts as missing.
+        let hears = |socket: &&UdpSocket| report_icmp_errors(*socket, true).is_ok();
+        let heard: Vec<_> = further.iter().map(|socket| socket.as_ref().filter(hears)).collect();
+        let enabled = report_icmp_errors(&self.socket, true);
+        let done = match enabled.map_err(Error::io("hear of routers on the way to", self.peer)) {
+            Ok(()) => {
+                let (credential, sender) = (self.credential, self.local_endpoint);
+                let flow = |socket| UdpFlow { socket, credential, sender, number, discarded: DatagramReceiver::new(1) };
+                let sockets = [Some(&self.socket)].into_iter().chain(heard);
+                let mut flows: Vec<_> = sockets.map(|socket| socket.map(flow)).collect();
+                trace_hops(&mut flows, trace, self.peer, &mut self.control)
+            }
+            Err(error) => Err(error),
+        };
         // Trains, and whatever else is sent, are not to be stopped by errors that come late.
-        for socket in sockets().flatten() {
+        for socket in [&self.socket].into_iter().chain(further.iter().flatten()) {
             let _ = report_icmp_errors(socket, false);
             let _ = socket.take_error();
         }
@@ -66,6 +73,7 @@ impl UdpFlow<'_> {
 
 impl TracedFlow for UdpFlow<'_> {
     const PROTOCOL: u8 = protocol::UDP;
+    const HAS_SEQUENCE_NUMBERS: bool = false;
 
     fn send(&mut self, index: u32, ds_field: u8, hop_limit: u8) -> io::Result<()> {
         let shown = self.credential.authenticator_for(self.bearer(index));
@@ -81,12 +89,19 @@ impl TracedFlow for UdpFlow<'_> {
         Some([self.socket.local_addr().ok()?.port(), self.socket.peer_addr().ok()?.port()])
     }
 
-    /// The last one, where too little is quoted to tell: RFC 792 demands no more than the UDP header.
-    fn quoted_index(&self, payload: &[u8], last: u32) -> Option<u32> {
-        let Some(header) = payload.first_chunk::<PROBE_HEADER_BYTES>() else { return Some(last) };
+    /// The last one, without proof, where too little is quoted to tell: RFC 792 demands no more than the UDP header.
+    fn quoted_packet(&self, payload: &[u8], last: u32) -> Option<QuotedPacket> {
+        let Some(header) = payload.first_chunk::<PROBE_HEADER_BYTES>() else {
+            return Some(QuotedPacket { index: last, is_proven: false });
+        };
         let (shown, rest) = header.split_first_chunk()?;
         let index = u32::from_be_bytes(rest.strip_prefix(&self.number.to_be_bytes())?.try_into().ok()?);
-        self.credential.is_authenticator_of(self.bearer(index), &Token(*shown)).then_some(index)
+        let is_own = self.credential.is_authenticator_of(self.bearer(index), &Token(*shown));
+        is_own.then_some(QuotedPacket { index, is_proven: true })
+    }
+
+    fn wait_for_any<'f>(sockets: impl Iterator<Item = BorrowedFd<'f>>, deadline: Time) -> io::Result<bool> {
+        readiness::wait_any_readable(sockets, deadline)
     }
 
     fn discard_others(&mut self) -> bool {
@@ -156,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_is_of_the_packet_that_it_shows_and_else_of_the_last_one() {
+    fn a_quote_is_of_the_packet_that_it_shows_and_else_of_the_last_one_without_proof() {
         let probes = probes_to_closed_port("127.0.0.1:0");
         let flow = |number| UdpFlow {
             socket: &probes.socket,
@@ -167,12 +182,15 @@ mod tests {
         };
         let shown = probes.credential.authenticator_for(flow(5).bearer(3));
         let own = [&shown.0[..], &5u32.to_be_bytes(), &3u32.to_be_bytes()].concat();
-        assert_eq!(flow(5).quoted_index(&own, 8), Some(3));
-        assert_eq!(flow(5).quoted_index(&[own.clone(), vec![1; 9]].concat(), 8), Some(3));
-        assert_eq!(flow(5).quoted_index(&own[..PROBE_HEADER_BYTES - 1], 8), Some(8), "too little is quoted");
-        assert_eq!(flow(6).quoted_index(&own, 8), None, "of another train");
+        let found = |number, payload: &[u8]| {
+            flow(number).quoted_packet(payload, 8).map(|quoted| (quoted.index, quoted.is_proven))
+        };
+        assert_eq!(found(5, &own), Some((3, true)));
+        assert_eq!(found(5, &[own.clone(), vec![1; 9]].concat()), Some((3, true)));
+        assert_eq!(found(5, &own[..PROBE_HEADER_BYTES - 1]), Some((8, false)), "too little is quoted");
+        assert_eq!(found(6, &own), None, "of another train");
         let mut forged = own;
         forged[0] ^= 1;
-        assert_eq!(flow(5).quoted_index(&forged, 8), None);
+        assert_eq!(found(5, &forged), None);
     }
 }
