@@ -15,7 +15,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use flows::{FLOW_BYTES, FLOW_KEY_BYTES};
+use flows::{COUNT_BYTES, FLOW_BYTES, FLOW_KEY_BYTES, decode_count, encode_address};
 pub use flows::{FastFlows, FlowUse};
 
 /// What clang makes of the program; see `build` beside it.
@@ -28,7 +28,6 @@ const NETWORK_KEY_BYTES: usize = 32;
 const NETWORK_BYTES: usize = 36;
 const REMOTE_BYTES: usize = 1048;
 const PATH_BYTES: usize = 56;
-const COUNT_BYTES: usize = 16;
 const ROUTE_KEY_BYTES: usize = 40;
 const ROUTE_BYTES: usize = 40;
 const SETTINGS_BYTES: usize = 12;
@@ -416,27 +415,11 @@ fn encode_network_value(remote: u32, target: Option<IpNet>) -> Vec<u8> {
     value
 }
 
-/// An IPv4 address as ::ffff:0:0/96 has it.
-fn encode_address(address: IpAddr) -> [u8; 16] {
-    match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-        IpAddr::V6(address) => address.octets(),
-    }
-}
-
 fn encode_host_mask(network: IpNet) -> [u8; 16] {
     match network.hostmask() {
         IpAddr::V4(mask) => Ipv6Addr::from_bits(mask.to_bits().into()).octets(),
         IpAddr::V6(mask) => mask.octets(),
     }
-}
-
-/// struct count, which struct flow begins with.
-fn decode_count(value: &[u8]) -> CounterValue {
-    let word = |place: usize| {
-        value.get(8 * place..).and_then(|rest| rest.first_chunk()).copied().map_or(0, u64::from_ne_bytes)
-    };
-    CounterValue { packets: word(0), bytes: word(1) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Single flows of the fast path, which any thread enters and takes out while packets pass.
 
-use super::{COUNT_BYTES, decode_count, encode_address};
 use crate::bpf::Map;
 use crate::nftables::CounterValue;
 use crate::setup::SetupError;
@@ -8,7 +7,8 @@ use kumade_packet::{Addresses, FlowKey};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Of struct flow_key and struct flow.
+/// Of struct count, struct flow_key and struct flow.
+pub(super) const COUNT_BYTES: usize = 16;
 pub(super) const FLOW_KEY_BYTES: usize = 48;
 pub(super) const FLOW_BYTES: usize = 48;
 
@@ -133,6 +133,22 @@ fn encode_addresses(addresses: Addresses) -> [u8; 32] {
 
 fn decode_address(octets: [u8; 16]) -> IpAddr {
     IpAddr::from(octets).to_canonical()
+}
+
+/// An IPv4 address as ::ffff:0:0/96 has it.
+pub(super) fn encode_address(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+/// struct count, which struct flow begins with.
+pub(super) fn decode_count(value: &[u8]) -> CounterValue {
+    let word = |place: usize| {
+        value.get(8 * place..).and_then(|rest| rest.first_chunk()).copied().map_or(0, u64::from_ne_bytes)
+    };
+    CounterValue { packets: word(0), bytes: word(1) }
 }
 
 #[cfg(test)]
