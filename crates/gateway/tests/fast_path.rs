@@ -3,9 +3,10 @@
 use crate::direct::{LEFT, by_fast_path_and_by_rules, install_host_rules, read, runtime, start};
 use crate::sites::Sites;
 use kumade_gateway::direct::DirectPlane;
+use kumade_net::fast_path::FastPath;
 use kumade_net::interface;
-use kumade_net::privileges::{BPF, has_capability};
-use kumade_netns_testbed::{TEST_DEADLINE, in_namespaces};
+use kumade_netns_testbed::{TEST_DEADLINE, in_namespaces, run_ip};
+use std::fs;
 use std::net::UdpSocket;
 
 #[test]
@@ -13,10 +14,10 @@ fn packets_take_the_fast_path_until_the_host_has_rules_of_its_own_and_all_are_co
     in_namespaces("packets_take_the_fast_path_until_the_host_has_rules_of_its_own_and_all_are_counted", || {
         let sites = Sites::new();
         let mut plane = start(&sites.left, &read(LEFT), &runtime("fast"));
-        if !plane.uses_fast_path() {
-            // As in user namespaces, and before Linux 6.6.
-            return println!("passed over: this kernel lets no fast path in (CAP_BPF: {})", has_capability(BPF));
-        }
+        let loaded = FastPath::load(1);
+        assert_eq!(plane.uses_fast_path(), loaded.is_ok());
+        // As in user namespaces, and before Linux 6.6.
+        let Ok(_) = loaded else { return println!("passed over: {}", loaded.unwrap_err()) };
         let packets = |plane: &DirectPlane| {
             plane.path_counts().unwrap().iter().map(|count| count.sent.packets).collect::<Vec<_>>()
         };
@@ -40,6 +41,64 @@ fn packets_take_the_fast_path_until_the_host_has_rules_of_its_own_and_all_are_co
         assert!(plane.uses_fast_path());
         send();
         assert_eq!(packets(&plane), [0, 48, 9]);
+        sites.left.run(|| drop(plane)).unwrap();
+    });
+}
+
+/// What they do to packets, programs before them would pass by.
+#[test]
+fn routing_rules_and_settings_of_interfaces_keep_packets_from_the_fast_path() {
+    in_namespaces("routing_rules_and_settings_of_interfaces_keep_packets_from_the_fast_path", || {
+        let sites = Sites::new();
+        let mut plane = start(&sites.left, &read(LEFT), &runtime("obstacles"));
+        if let Err(error) = FastPath::load(1) {
+            return println!("passed over: {error}");
+        }
+        assert!(plane.uses_fast_path());
+        let mut is_used = || {
+            sites.left.run(|| plane.update_interfaces()).unwrap().unwrap();
+            plane.uses_fast_path()
+        };
+        let ip = |arguments: &str| run_ip(&sites.left, &arguments.split(' ').collect::<Vec<_>>()).unwrap();
+        ip("link add bridge type bridge");
+        for [there, gone] in [
+            ["rule add from 10.1.0.2 pref 100 prohibit", "rule del pref 100"],
+            ["-6 rule add from fd01::2 pref 100 prohibit", "-6 rule del pref 100"],
+            ["rule add ipproto udp dport 9 pref 30000 prohibit", "rule del pref 30000"],
+            ["link set lan master bridge", "link set lan nomaster"],
+        ] {
+            ip(there);
+            assert!(!is_used(), "{there}");
+            ip(gone);
+            assert!(is_used(), "{gone}");
+        }
+        for (setting, there, gone) in
+            [("ipv4/conf/lan/forwarding", "0", "1"), ("ipv6/conf/path2/disable_ipv6", "1", "0")]
+        {
+            let set = |value: &str| {
+                sites.left.run(|| fs::write(format!("/proc/sys/net/{setting}"), value)).unwrap().unwrap();
+            };
+            set(there);
+            assert!(!is_used(), "{setting}");
+            set(gone);
+            assert!(is_used(), "{setting}");
+        }
+        sites.left.run(|| drop(plane)).unwrap();
+    });
+}
+
+/// A gateway that has an address in a remote network, as on a path, is still reached by its hosts.
+#[test]
+fn what_is_for_the_gateway_itself_takes_no_path() {
+    by_fast_path_and_by_rules("what_is_for_the_gateway_itself_takes_no_path", |sites| {
+        let config = read(&LEFT.replace("\"10.2.0.0/24\", ", "\"10.2.0.0/24\", \"10.9.0.0/16\", \"fd09::/16\", "));
+        let mut plane = start(&sites.left, &config, &runtime("own-addresses"));
+        sites.send(&sites.a, "10.1.0.2", &sites.left, "10.9.1.1", 3);
+        sites.send(&sites.a, "fd01::2", &sites.left, "fd09:2::1", 3);
+        run_ip(&sites.left, &["addr", "add", "10.9.7.7/32", "dev", "lan"]).unwrap();
+        sites.left.run(|| plane.update_interfaces()).unwrap().unwrap();
+        sites.send(&sites.a, "10.1.0.2", &sites.left, "10.9.7.7", 3);
+        sites.send(&sites.a, "10.1.0.2", &sites.b, "10.2.0.2", 3);
         sites.left.run(|| drop(plane)).unwrap();
     });
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Default)]
 pub(crate) struct Confinement {
     restrictions: Vec<String>,
+    has_fast_path: bool,
 }
 
 const NO_LANDLOCK: &str = "no Landlock in this kernel";
@@ -75,6 +76,11 @@ impl Confinement {
         }));
     }
 
+    /// Whether it goes on with a fast path that it has loaded.
+    pub(crate) fn with_fast_path(self, has_fast_path: bool) -> Self {
+        Confinement { has_fast_path, ..self }
+    }
+
     /// Once all threads have been started: their system calls that are not needed; and says what was given up.
     pub(crate) fn finish(mut self) {
         self.restrict_system_calls();
@@ -88,7 +94,7 @@ impl Confinement {
 
     fn restrict_system_calls(&mut self) {
         self.record_restriction(
-            sandbox::deny_unneeded_calls().map(|()| "no unneeded system calls (seccomp)".to_owned()),
+            sandbox::deny_unneeded_calls(self.has_fast_path).map(|()| "no unneeded system calls (seccomp)".to_owned()),
         );
     }
 

@@ -12,6 +12,7 @@ pub(crate) const MAP_UPDATE: libc::c_long = 2;
 pub(crate) const MAP_DELETE: libc::c_long = 3;
 const PROGRAM_LOAD: libc::c_long = 5;
 pub(crate) const MAP_LOOKUP_BATCH: libc::c_long = 24;
+pub(crate) const GET_INFORMATION: libc::c_long = 15;
 pub(crate) const LINK_CREATE: libc::c_long = 28;
 
 /// BPF_MAP_TYPE_HASH, …_ARRAY, …_LRU_HASH, …_LPM_TRIE.
@@ -21,9 +22,9 @@ pub(crate) enum MapKind {
     Hash = 1,
     Array = 2,
     /// Where there is no more room, what was used long ago makes some.
-    RecentHash = 9,
+    LruHash = 9,
     /// The key begins with its length in bits (u32).
-    LongestPrefix = 11,
+    LpmTrie = 11,
 }
 
 /// What memory an entry takes is taken once it is there: BPF_F_NO_PREALLOC. (Tries know nothing else.)
@@ -50,7 +51,7 @@ pub(crate) struct Map {
 impl Map {
     /// An empty one, for so many entries at most; an array has them all, of zeros.
     pub(crate) fn create(kind: MapKind, key_bytes: usize, value_bytes: usize, max_entries: u32) -> io::Result<Self> {
-        let flags = if matches!(kind, MapKind::Hash | MapKind::LongestPrefix) { NO_PREALLOCATION } else { 0 };
+        let flags = if matches!(kind, MapKind::Hash | MapKind::LpmTrie) { NO_PREALLOCATION } else { 0 };
         let attributes = words([kind as u32, key_bytes as u32, value_bytes as u32, max_entries, flags]);
         let descriptor = open_by_call(MAP_CREATE, &attributes)?;
         Ok(Map { descriptor, key_bytes, value_bytes })
@@ -153,12 +154,33 @@ impl PacketProgram {
 
     /// Runs it for packets that arrive at an interface of the calling thread's namespace, before packet rules, until what is returned
     /// is dropped or its process ends (tcx, Linux 6.6).
-    pub(crate) fn attach(&self, interface: u32) -> io::Result<OwnedFd> {
+    pub(crate) fn attach(&self, interface: u32) -> io::Result<ProgramLink> {
         let program = self.descriptor.as_raw_fd() as u32;
         let mut attributes = words([program, interface, TCX_INGRESS, 0]);
         // Behind the programs of others, whatever their revision.
         attributes.extend(long_words([0, 0]));
-        open_by_call(LINK_CREATE, &attributes)
+        let descriptor = open_by_call(LINK_CREATE, &attributes)?;
+        Ok(ProgramLink { descriptor })
+    }
+}
+
+/// A program that runs at an interface, until this is dropped, the interface is gone, or somebody detaches it.
+#[derive(Debug)]
+pub(crate) struct ProgramLink {
+    descriptor: OwnedFd,
+}
+
+impl ProgramLink {
+    /// The number of the interface where it runs; none where it runs no more.
+    pub(crate) fn interface(&self) -> io::Result<Option<u32>> {
+        // struct bpf_link_info: type, number, program and padding, then of tcx the interface and where it runs there.
+        let mut information = [0_u8; 24];
+        let mut attributes = words([self.descriptor.as_raw_fd() as u32, information.len() as u32]);
+        attributes.extend(long_words([information.as_mut_ptr() as u64]));
+        // SAFETY: the kernel writes no more than it is told that there is room for.
+        unsafe { call_kernel(GET_INFORMATION, &mut attributes) }?;
+        let [.., a, b, c, d, _, _, _, _] = information;
+        Ok(Some(u32::from_ne_bytes([a, b, c, d])).filter(|interface| *interface != 0))
     }
 }
 
@@ -174,9 +196,11 @@ impl PacketProgram {
         attributes.extend([0; 48]);
         // SAFETY: the kernel reads the frame, and writes as many octets.
         unsafe { call_kernel(PROGRAM_TEST_RUN, &mut attributes) }?;
-        let verdict =
-            attributes.get(4..).and_then(|rest| rest.first_chunk()).map_or(0, |word| i32::from_ne_bytes(*word));
-        Ok((verdict, after))
+        let word = |place: usize| {
+            attributes.get(place..).and_then(|rest| rest.first_chunk()).map_or(0, |word| i32::from_ne_bytes(*word))
+        };
+        after.truncate(word(12) as usize);
+        Ok((word(4), after))
     }
 }
 

@@ -4,16 +4,19 @@
 //! Packets that take it pass no packet rules, connection tracking, IPsec policies and filters of tc(8) as they arrive:
 //! [`find_host_rules`](crate::host_rules::find_host_rules) says whether there are such. Queues of the interface where they leave are as for all packets.
 
-use crate::bpf::{Map, MapKind, PacketProgram, Replacement};
+mod flows;
+
+use crate::bpf::{Map, MapKind, PacketProgram, ProgramLink, Replacement};
 use crate::nftables::CounterValue;
 use crate::setup::SetupError;
 use ipnet::IpNet;
-use kumade_packet::{Addresses, FlowKey};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+
+use flows::{COUNT_BYTES, FLOW_BYTES, FLOW_KEY_BYTES, decode_count, encode_address};
+pub use flows::{FastFlows, FlowUse};
 
 /// What clang makes of the program; see `build` beside it.
 const INSTRUCTIONS: &[u8] = include_bytes!("../bpf/fast_path/fast_path.bpf");
@@ -21,18 +24,25 @@ const INSTRUCTIONS: &[u8] = include_bytes!("../bpf/fast_path/fast_path.bpf");
 const FIRST_CONSTANT: u64 = 0x6b75_6d61_6465_0000;
 
 /// Of its structures.
-const NETWORK_KEY_BYTES: usize = 28;
+const NETWORK_KEY_BYTES: usize = 32;
 const NETWORK_BYTES: usize = 36;
 const REMOTE_BYTES: usize = 1048;
 const PATH_BYTES: usize = 56;
-const COUNT_BYTES: usize = 16;
-const FLOW_KEY_BYTES: usize = 48;
-const FLOW_BYTES: usize = 48;
 const ROUTE_KEY_BYTES: usize = 40;
 const ROUTE_BYTES: usize = 40;
 const SETTINGS_BYTES: usize = 12;
-/// Kind, index and address behind the length.
-const NETWORK_KEY_BITS: u32 = 192;
+/// Kind, index, IP version and address behind the length.
+const NETWORK_KEY_BITS: u32 = 224;
+/// In the place of a remote site.
+const LEFT_TO_KERNEL: u32 = u32::MAX;
+/// Of enum network_kind.
+const LOCAL_HOSTS: u32 = 0;
+const REMOTE_HOSTS: u32 = 1;
+const PATH_SOURCES: u32 = 2;
+const PATH_DESTINATIONS: u32 = 3;
+const ARRIVING_SOURCES: u32 = 4;
+const ARRIVING_DESTINATIONS: u32 = 5;
+const KNOWN_DESTINATIONS: u32 = 6;
 /// More than configurations have. Where one has more, packet rules do all.
 const MAX_NETWORKS: u32 = 65_536;
 const MAX_REMOTES: u32 = 256;
@@ -41,6 +51,10 @@ const MAX_PATHS: u32 = 64;
 const MAX_ROUTES: u32 = 4096;
 /// The most packets in one turn of a remote site.
 const MAX_TURN_PACKETS: usize = 1000;
+
+/// Batches of packets that arrive as one (GRO, and TSO of senders on this host) take the ratio's places in turn as packets do. Those of
+/// each size do so by themselves: where large and small ones alternate, one path would get all large ones.
+pub const BATCH_CLASSES_FROM_BYTES: [u32; 3] = [2048, 8192, 32_768];
 
 /// Which packets a program is for that arrive at an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,7 +86,7 @@ pub enum NetworkUse {
     ArrivingSources(u32, IpNet),
     /// The same for destinations.
     ArrivingDestinations(u32, IpNet),
-    /// What arrives at this interface from remote sites is forwarded to it.
+    /// What arrives at this interface from remote sites is forwarded to it: only that, with the addresses that it is given back.
     KnownDestinations {
         /// Where.
         interface: u32,
@@ -110,6 +124,8 @@ pub struct FastPathExit {
 pub struct FastPathRules {
     /// Networks, with what they are.
     pub networks: Vec<(IpNet, NetworkUse)>,
+    /// What is from them or to them is left to the kernel, also where they are part of other networks.
+    pub excluded: Vec<IpNet>,
     /// In the order of their places.
     pub remotes: Vec<FastRemote>,
     /// Likewise.
@@ -132,7 +148,7 @@ pub struct FastPath {
     flows: Arc<FastFlows>,
     /// By role.
     programs: [PacketProgram; 2],
-    links: BTreeMap<(u32, FastPathRole), OwnedFd>,
+    links: BTreeMap<(u32, FastPathRole), ProgramLink>,
 }
 
 impl FastPath {
@@ -152,12 +168,12 @@ impl FastPath {
         if cfg!(target_endian = "big") {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let networks = Map::create(MapKind::LongestPrefix, NETWORK_KEY_BYTES, NETWORK_BYTES, MAX_NETWORKS)?;
+        let networks = Map::create(MapKind::LpmTrie, NETWORK_KEY_BYTES, NETWORK_BYTES, MAX_NETWORKS)?;
         let remotes = Map::create(MapKind::Array, 4, REMOTE_BYTES, MAX_REMOTES)?;
         let paths = Map::create(MapKind::Array, 4, PATH_BYTES, MAX_PATHS)?;
         let counts = Map::create(MapKind::Array, 4, COUNT_BYTES, MAX_PATHS)?;
         let flows = Map::create(MapKind::Hash, FLOW_KEY_BYTES, FLOW_BYTES, max_flows.max(1))?;
-        let routes = Map::create(MapKind::RecentHash, ROUTE_KEY_BYTES, ROUTE_BYTES, MAX_ROUTES)?;
+        let routes = Map::create(MapKind::LruHash, ROUTE_KEY_BYTES, ROUTE_BYTES, MAX_ROUTES)?;
         let settings = Map::create(MapKind::Array, 4, SETTINGS_BYTES, 1)?;
         let maps = [&networks, &remotes, &paths, &counts, &flows, &routes, &settings].map(Replacement::Map);
         let load = |role: FastPathRole| {
@@ -179,23 +195,32 @@ impl FastPath {
         !self.links.is_empty()
     }
 
-    /// Does this from now on, in the namespace of the calling thread. Turns of remote sites that stay as they are go on.
+    /// Packets take it no more, until it is [changed](Self::change).
+    pub fn stop(&mut self) {
+        self.links.clear();
+    }
+
+    /// Does this from now on, in the namespace of the calling thread. Where more than turns differs, no packets take it meanwhile, so
+    /// that none meets half of it. Turns of remote sites that stay as they are go on.
     ///
     /// # Errors
     /// An interface is gone: others are as they are to be. Or there are too many networks, remote sites or paths, or a turn is too
     /// long: no packets take it then.
     pub fn change(&mut self, rules: FastPathRules) -> Result<(), SetupError> {
+        // An interface that is gone, and whose number another one has, has none; nor has one where somebody has detached it.
+        self.links.retain(|(interface, _), link| link.interface().is_ok_and(|found| found == Some(*interface)));
         let is_attached = rules.interfaces.iter().all(|link| self.links.contains_key(link));
         if rules == self.rules && is_attached {
             return Ok(());
         }
-        // Packets take it no more where they are not to, before anything else changes.
-        self.links.retain(|link, _| rules.interfaces.contains(link));
+        if !rules.has_other_turns_alone(&self.rules) {
+            self.links.clear();
+        }
         let outcome = self.write_maps(&rules);
         if outcome.is_err() {
             self.links.clear();
-            let written = [&self.rules.networks, &rules.networks].map(|networks| encode_networks(networks));
             // Not all of them are there.
+            let written = [&self.rules, &rules].map(encode_networks);
             written.iter().flat_map(BTreeMap::keys).for_each(|key| drop(self.networks.remove(key)));
             self.rules = FastPathRules::default();
         }
@@ -227,7 +252,7 @@ impl FastPath {
                 self.remotes.set(&place.to_ne_bytes(), &remote.encode()?)?;
             }
         }
-        let [before, after] = [&self.rules.networks, &rules.networks].map(|networks| encode_networks(networks));
+        let [before, after] = [&self.rules, rules].map(encode_networks);
         for (key, value) in after.iter().filter(|(key, value)| before.get(*key) != Some(*value)) {
             self.networks.set(key, value)?;
         }
@@ -237,14 +262,19 @@ impl FastPath {
         Ok(())
     }
 
+    /// Wherever that can be; the first error of others.
     fn attach(&mut self, links: &[(u32, FastPathRole)]) -> io::Result<()> {
+        let mut outcome = Ok(());
         for link in links {
             if !self.links.contains_key(link) {
                 let (interface, role) = *link;
-                self.links.insert(*link, self.programs[role as usize].attach(interface)?);
+                match self.programs[role as usize].attach(interface) {
+                    Ok(attached) => drop(self.links.insert(*link, attached)),
+                    Err(error) => outcome = outcome.and(Err(error)),
+                }
             }
         }
-        Ok(())
+        outcome
     }
 
     /// What was given to a path, by its place, since this was loaded.
@@ -304,31 +334,76 @@ impl FastRemote {
         let mut value: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         // Turns begin.
         value.extend([0; 32]);
-        value.extend(turn.iter().map(|path| *path as u8));
+        // Over and over: whoever reads it while a shorter or longer one is written finds a path of one of both.
+        value.extend(turn.iter().cycle().take(MAX_TURN_PACKETS).map(|path| *path as u8));
         value.resize(REMOTE_BYTES, 0);
         Ok(value)
     }
 }
 
-fn encode_networks(networks: &[(IpNet, NetworkUse)]) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    networks.iter().map(|(network, purpose)| encode_network(*network, *purpose)).collect()
+impl FastPathRules {
+    /// Whether they differ in no more than the order in which paths take turns.
+    fn has_other_turns_alone(&self, other: &FastPathRules) -> bool {
+        let without_turns = |rules: &FastPathRules| {
+            let remotes = rules.remotes.iter().map(|remote| {
+                // Before the first turn, there is nothing that could be read meanwhile.
+                let turn = if remote.turn.is_empty() { Vec::new() } else { vec![0] };
+                FastRemote { turn, ..remote.clone() }
+            });
+            FastPathRules { remotes: remotes.collect(), ..rules.clone() }
+        };
+        without_turns(self) == without_turns(other)
+    }
+
+    /// The kinds of networks, by interfaces, in which hosts are looked up.
+    fn kinds_of_hosts(&self) -> impl Iterator<Item = (u32, u32)> {
+        let kind = |&(interface, role): &(u32, FastPathRole)| match role {
+            FastPathRole::Divides => (LOCAL_HOSTS, interface),
+            FastPathRole::Restores => (KNOWN_DESTINATIONS, interface),
+        };
+        self.interfaces.iter().map(kind).chain([(REMOTE_HOSTS, 0)])
+    }
 }
 
-/// An entry of the map of networks: struct network_key and struct network.
+/// The map of networks. Of networks with an address, the program takes the smallest: also what is in an excluded one must be excluded.
+fn encode_networks(rules: &FastPathRules) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut entries: BTreeMap<_, _> =
+        rules.networks.iter().map(|(network, purpose)| encode_network(*network, *purpose)).collect();
+    let is_excluded = |network: &IpNet| rules.excluded.iter().any(|excluded| excluded.contains(network));
+    let inside = rules.networks.iter().map(|(network, _)| *network).filter(is_excluded);
+    for network in rules.excluded.iter().copied().chain(inside) {
+        let value = encode_network_value(LEFT_TO_KERNEL, None);
+        entries.extend(
+            rules.kinds_of_hosts().map(|(kind, index)| (encode_network_key(network, kind, index), value.clone())),
+        );
+    }
+    entries
+}
+
+/// An entry of it.
 fn encode_network(network: IpNet, purpose: NetworkUse) -> (Vec<u8>, Vec<u8>) {
     let (kind, index, remote, target) = match purpose {
-        NetworkUse::LocalHosts { interface } => (0_u32, interface, 0, None),
-        NetworkUse::RemoteHosts { remote } => (1, 0, remote as u32, None),
-        NetworkUse::PathSources(path, target) => (2, path as u32, 0, Some(target)),
-        NetworkUse::PathDestinations(path, target) => (3, path as u32, 0, Some(target)),
-        NetworkUse::ArrivingSources(interface, target) => (4, interface, 0, Some(target)),
-        NetworkUse::ArrivingDestinations(interface, target) => (5, interface, 0, Some(target)),
-        NetworkUse::KnownDestinations { interface } => (6, interface, 0, None),
+        NetworkUse::LocalHosts { interface } => (LOCAL_HOSTS, interface, 0, None),
+        NetworkUse::RemoteHosts { remote } => (REMOTE_HOSTS, 0, remote as u32, None),
+        NetworkUse::PathSources(path, target) => (PATH_SOURCES, path as u32, 0, Some(target)),
+        NetworkUse::PathDestinations(path, target) => (PATH_DESTINATIONS, path as u32, 0, Some(target)),
+        NetworkUse::ArrivingSources(interface, target) => (ARRIVING_SOURCES, interface, 0, Some(target)),
+        NetworkUse::ArrivingDestinations(interface, target) => (ARRIVING_DESTINATIONS, interface, 0, Some(target)),
+        NetworkUse::KnownDestinations { interface } => (KNOWN_DESTINATIONS, interface, 0, None),
     };
+    (encode_network_key(network, kind, index), encode_network_value(remote, target))
+}
+
+/// struct network_key.
+fn encode_network_key(network: IpNet, kind: u32, index: u32) -> Vec<u8> {
     let unused_bits = u32::from(network.max_prefix_len() - network.prefix_len());
-    let mut key: Vec<u8> =
-        [NETWORK_KEY_BITS - unused_bits, kind, index].iter().flat_map(|word| word.to_ne_bytes()).collect();
-    key.extend(encode_address(network.network()));
+    let is_v6 = u32::from(matches!(network, IpNet::V6(_)));
+    let words = [NETWORK_KEY_BITS - unused_bits, kind, index, is_v6];
+    words.into_iter().flat_map(u32::to_ne_bytes).chain(encode_address(network.network())).collect()
+}
+
+/// struct network.
+fn encode_network_value(remote: u32, target: Option<IpNet>) -> Vec<u8> {
     let mut value = remote.to_ne_bytes().to_vec();
     match target {
         Some(target) => {
@@ -337,15 +412,7 @@ fn encode_network(network: IpNet, purpose: NetworkUse) -> (Vec<u8>, Vec<u8>) {
         }
         None => value.resize(NETWORK_BYTES, 0),
     }
-    (key, value)
-}
-
-/// An IPv4 address as ::ffff:0:0/96 has it.
-fn encode_address(address: IpAddr) -> [u8; 16] {
-    match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-        IpAddr::V6(address) => address.octets(),
-    }
+    value
 }
 
 fn encode_host_mask(network: IpNet) -> [u8; 16] {
@@ -355,150 +422,12 @@ fn encode_host_mask(network: IpNet) -> [u8; 16] {
     }
 }
 
-fn decode_address(octets: [u8; 16]) -> IpAddr {
-    IpAddr::from(octets).to_canonical()
-}
-
-/// Single flows of the fast path. Those that it does not know are left to packet rules.
-#[derive(Debug)]
-pub struct FastFlows {
-    map: Map,
-}
-
-/// What becomes of a flow. Paths and remote sites are given by their places.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FlowUse {
-    /// It is divided among the paths to a remote site, and counted.
-    Divided {
-        /// Which.
-        remote: usize,
-    },
-    /// If divided, it has these addresses on a path.
-    Translated {
-        /// Which.
-        path: usize,
-        /// There.
-        addresses: Addresses,
-    },
-    /// As it arrives, it gets these addresses, and is counted.
-    Restored(Addresses),
-}
-
-impl FastFlows {
-    /// Enters a flow.
-    ///
-    /// # Errors
-    /// It is there, or there is no room.
-    pub fn add(&self, flow: &FlowKey, purpose: FlowUse) -> Result<(), SetupError> {
-        let addresses = match purpose {
-            FlowUse::Divided { .. } => [0; 32],
-            FlowUse::Translated { addresses, .. } | FlowUse::Restored(addresses) => encode_addresses(addresses),
-        };
-        let value = [&[0; COUNT_BYTES][..], &addresses].concat();
-        let outcome = self.map.add(&encode_flow_key(flow, purpose), &value);
-        outcome.map_err(|error| SetupError::new("enter a flow into the fast path", error))
-    }
-
-    /// Takes a flow out; one that is not there stays away.
-    pub fn remove(&self, flow: &FlowKey, purpose: FlowUse) {
-        if let Err(error) = self.map.remove(&encode_flow_key(flow, purpose)) {
-            tracing::debug!("cannot take a flow out of the fast path: {error}");
-        }
-    }
-
-    /// What has passed of the flows that are divided to a remote site.
-    ///
-    /// # Errors
-    /// The system refuses.
-    pub fn divided_flows(&self, remote: usize) -> Result<BTreeMap<FlowKey, CounterValue>, SetupError> {
-        self.read(|kind, index| kind == DIVIDED_FLOW && index == remote as u32)
-    }
-
-    /// What has passed of the flows that get their addresses back, as they arrive.
-    ///
-    /// # Errors
-    /// The system refuses.
-    pub fn restored_flows(&self) -> Result<BTreeMap<FlowKey, CounterValue>, SetupError> {
-        self.read(|kind, _| kind == RESTORED_FLOW)
-    }
-
-    fn read(&self, is_wanted: impl Fn(u32, u32) -> bool) -> Result<BTreeMap<FlowKey, CounterValue>, SetupError> {
-        let mut flows = BTreeMap::new();
-        let read = |key: &[u8], value: &[u8]| {
-            if let Some((kind, index, flow)) = decode_flow_key(key)
-                && is_wanted(kind, index)
-            {
-                flows.insert(flow, decode_count(value));
-            }
-        };
-        let outcome = self.map.read_all(read);
-        outcome.map_err(|error| SetupError::new("read the flows of the fast path", error))?;
-        Ok(flows)
-    }
-}
-
-/// enum flow_kind.
-const DIVIDED_FLOW: u32 = 0;
-const TRANSLATED_FLOW: u32 = 1;
-const RESTORED_FLOW: u32 = 2;
-
-/// struct flow_key.
-fn encode_flow_key(flow: &FlowKey, purpose: FlowUse) -> Vec<u8> {
-    let (kind, index) = match purpose {
-        FlowUse::Divided { remote } => (DIVIDED_FLOW, remote as u32),
-        FlowUse::Translated { path, .. } => (TRANSLATED_FLOW, path as u32),
-        FlowUse::Restored(_) => (RESTORED_FLOW, 0),
-    };
-    let mut key: Vec<u8> = [kind, index, flow.protocol.into()].iter().flat_map(|word| word.to_ne_bytes()).collect();
-    key.extend([flow.source.port(), flow.destination.port()].iter().flat_map(|port| port.to_be_bytes()));
-    key.extend(encode_addresses(flow.addresses()));
-    key
-}
-
-fn decode_flow_key(key: &[u8]) -> Option<(u32, u32, FlowKey)> {
-    let word = |place: usize| Some(u32::from_ne_bytes(*key.get(4 * place..)?.first_chunk()?));
-    let port = |place: usize| Some(u16::from_be_bytes(*key.get(place..)?.first_chunk()?));
-    let address = |place: usize| Some(decode_address(*key.get(place..)?.first_chunk()?));
-    let flow = FlowKey {
-        protocol: word(2)? as u8,
-        source: SocketAddr::new(address(16)?, port(12)?),
-        destination: SocketAddr::new(address(32)?, port(14)?),
-    };
-    Some((word(0)?, word(1)?, flow))
-}
-
-fn encode_addresses(addresses: Addresses) -> [u8; 32] {
-    let mut octets = [0; 32];
-    octets[..16].copy_from_slice(&encode_address(addresses.source));
-    octets[16..].copy_from_slice(&encode_address(addresses.destination));
-    octets
-}
-
-/// struct count, which struct flow begins with.
-fn decode_count(value: &[u8]) -> CounterValue {
-    let word = |place: usize| {
-        value.get(8 * place..).and_then(|rest| rest.first_chunk()).copied().map_or(0, u64::from_ne_bytes)
-    };
-    CounterValue { packets: word(0), bytes: word(1) }
-}
-
 #[cfg(test)]
 mod packets;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_flow_is_read_from_its_key() {
-        for (source, destination) in [("10.1.0.2:1234", "10.2.0.9:9"), ("[fd01::2]:1234", "[fd02::9]:9")] {
-            let [source, destination] = [source, destination].map(|text| text.parse().unwrap());
-            let flow = FlowKey { protocol: 17, source, destination };
-            let key = encode_flow_key(&flow, FlowUse::Divided { remote: 7 });
-            assert_eq!((key.len(), decode_flow_key(&key)), (FLOW_KEY_BYTES, Some((DIVIDED_FLOW, 7, flow))));
-        }
-        assert_eq!(decode_flow_key(&[0; FLOW_KEY_BYTES - 1]), None);
-    }
 
     #[test]
     fn entries_are_as_long_as_the_program_has_them() {

@@ -22,6 +22,7 @@ pub mod fault_injection;
 pub mod forwarding;
 pub mod gro;
 mod host_claim;
+pub mod host_routing;
 pub mod host_rules;
 mod icmp_errors;
 mod icmp_listener;

@@ -19,9 +19,13 @@ pub(crate) const HEADER_BYTES: usize = 16;
 /// No answer is longer: the kernel fills at most this much of a buffer with a dump.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
+/// So often a list is asked for that changes meanwhile.
+const MAX_LIST_TRIES: usize = 5;
+
 /// A message of the kernel.
 struct Message<'a> {
     kind: u16,
+    flags: u16,
     sequence: u32,
     /// Behind the header.
     body: &'a [u8],
@@ -95,14 +99,32 @@ impl NetlinkSocket {
         }
     }
 
-    /// Sends one request for a list; `read` gets the body of each entry.
-    pub(crate) fn dump(&self, kind: u16, body: &[u8], mut read: impl FnMut(&[u8])) -> io::Result<()> {
+    /// Sends one request for a list; `read` gets the body of each entry. What changes meanwhile may be there or not.
+    pub(crate) fn dump(&self, kind: u16, body: &[u8], read: impl FnMut(&[u8])) -> io::Result<()> {
+        self.try_dump(kind, body, read).map(drop)
+    }
+
+    /// A list as it was at one time, of what `decode` makes of its entries.
+    pub(crate) fn list<T>(&self, kind: u16, body: &[u8], decode: impl Fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
+        for _ in 0..MAX_LIST_TRIES {
+            let mut entries = Vec::new();
+            if self.try_dump(kind, body, |body| entries.extend(decode(body)))? {
+                return Ok(entries);
+            }
+        }
+        Err(io::ErrorKind::Interrupted.into())
+    }
+
+    /// Whether nothing has changed meanwhile.
+    fn try_dump(&self, kind: u16, body: &[u8], mut read: impl FnMut(&[u8])) -> io::Result<bool> {
         self.send(&encode_message(kind, (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16, body))?;
+        let mut is_consistent = true;
         loop {
             for message in decode_messages(&self.receive()?) {
                 message.check_error()?;
+                is_consistent &= message.flags & libc::NLM_F_DUMP_INTR as u16 == 0;
                 match i32::from(message.kind) {
-                    libc::NLMSG_DONE => return Ok(()),
+                    libc::NLMSG_DONE => return Ok(is_consistent),
                     libc::NLMSG_ERROR => {}
                     _ => read(message.body),
                 }
@@ -155,10 +177,11 @@ fn decode_messages(mut answer: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let word = |at: usize| Some(u32::from_ne_bytes(*answer.get(at..)?.first_chunk()?));
         let (length, sequence) = (word(0)? as usize, word(8)?);
-        let kind = u16::from_ne_bytes(*answer.get(4..)?.first_chunk()?);
+        let half_word = |at: usize| Some(u16::from_ne_bytes(*answer.get(at..)?.first_chunk()?));
+        let (kind, flags) = (half_word(4)?, half_word(6)?);
         let body = answer.get(HEADER_BYTES..length)?;
         answer = answer.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some(Message { kind, sequence, body })
+        Some(Message { kind, flags, sequence, body })
     })
 }
 

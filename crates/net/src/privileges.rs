@@ -11,6 +11,8 @@ pub const NET_ADMIN: u32 = 12;
 pub const NET_RAW: u32 = 13;
 /// To enter namespaces, among much else.
 pub const SYS_ADMIN: u32 = 21;
+/// To load BPF programs that may look at the kernel's memory, among other observation.
+pub const PERFMON: u32 = 38;
 /// To load BPF programs.
 pub const BPF: u32 = 39;
 /// Where the system is not configured otherwise.
@@ -53,6 +55,26 @@ pub fn drop_capabilities_except(kept: &[u32]) -> Result<(), SetupError> {
     });
     // A confined service may have none to give up, and be forbidden to try.
     if held == left { Ok(()) } else { set_capabilities(&left).map_err(failed("give up capabilities")) }
+}
+
+/// Gives up these capabilities, if it has them, of the calling thread, of the threads that it starts from now on, and of programs that
+/// they execute, unless these are root's.
+///
+/// # Errors
+/// The system refuses.
+pub fn drop_capabilities(dropped: &[u32]) -> Result<(), SetupError> {
+    let drop = || {
+        let held = get_capabilities()?;
+        let left = [0, 1].map(|half| {
+            let dropped = dropped.iter().filter(|capability| **capability / 32 == half);
+            let kept = !dropped.fold(0, |bits, capability| bits | 1 << (capability % 32));
+            let CapabilitySets { effective, permitted, inheritable } = held[half as usize];
+            // The ambient set has nothing that one of the latter two lacks.
+            CapabilitySets { effective: effective & kept, permitted: permitted & kept, inheritable: inheritable & kept }
+        });
+        if held == left { Ok(()) } else { set_capabilities(&left) }
+    };
+    drop().map_err(|error| SetupError::new("give up capabilities", error))
 }
 
 /// Whether the calling thread has this capability, in its user namespace.

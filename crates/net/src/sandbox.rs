@@ -89,21 +89,26 @@ fn landlock_refusal(error: RulesetError) -> SetupError {
 
 /// Denies all threads of this process the system calls that no program here makes once it has started (seccomp, EPERM):
 /// executing programs and starting processes, looking into other processes, mounting, namespaces, kernel modules, loading BPF programs,
-/// permissions of files, sockets of other families than those of networks, and the like.
+/// permissions of files, sockets of other families than those of networks, and the like. Of BPF, `has_fast_path` leaves what a
+/// [fast path](crate::fast_path) takes that is loaded.
 ///
 /// # Errors
 /// The system refuses.
-pub fn deny_unneeded_calls() -> Result<(), SetupError> {
+pub fn deny_unneeded_calls(has_fast_path: bool) -> Result<(), SetupError> {
     let refused =
         |error: seccompiler::Error| SetupError::new("confine this process by seccomp", io::Error::other(error));
-    let apply = || build_filters()?.iter().try_for_each(|filter| seccompiler::apply_filter_all_threads(filter));
+    let apply =
+        || build_filters(has_fast_path)?.iter().try_for_each(|filter| seccompiler::apply_filter_all_threads(filter));
     apply().map_err(refused)
 }
 
 /// Each call passes both.
-fn build_filters() -> Result<[BpfProgram; 2], seccompiler::Error> {
+fn build_filters(has_fast_path: bool) -> Result<[BpfProgram; 2], seccompiler::Error> {
     let unconditional = ALLOWED_CALLS.iter().map(|call| (*call, Vec::new()));
-    let needed: BTreeMap<_, _> = unconditional.chain(conditional_calls()?).collect();
+    let mut needed: BTreeMap<_, _> = unconditional.chain(conditional_calls()?).collect();
+    if has_fast_path {
+        needed.insert(libc::SYS_bpf, bpf_rules()?);
+    }
     let denied = SeccompAction::Errno(libc::EPERM as u32);
     let allowed = SeccompFilter::new(needed, denied, SeccompAction::Allow, ARCH.try_into()?)?;
     // Its flags are in memory, where no filter reads them. C libraries take this answer for an older kernel's, and call clone.
@@ -115,7 +120,7 @@ fn build_filters() -> Result<[BpfProgram; 2], seccompiler::Error> {
 }
 
 /// Calls that depend on their arguments: one of the rules has to hold, with all its conditions.
-fn conditional_calls() -> Result<[(libc::c_long, Vec<SeccompRule>); 6], seccompiler::Error> {
+fn conditional_calls() -> Result<[(libc::c_long, Vec<SeccompRule>); 5], seccompiler::Error> {
     use SeccompCmpArgLen::{Dword, Qword};
     use SeccompCmpOp::{Eq, MaskedEq, Ne};
     let rule = |conditions: Vec<SeccompCondition>| SeccompRule::new(conditions);
@@ -126,8 +131,6 @@ fn conditional_calls() -> Result<[(libc::c_long, Vec<SeccompRule>); 6], seccompi
     let is_local = SeccompCondition::new(0, Dword, Eq, libc::AF_UNIX as u64)?;
     let is_stream = SeccompCondition::new(1, Dword, MaskedEq(SOCKET_TYPE_MASK), libc::SOCK_STREAM as u64)?;
     let is_own_process = SeccompCondition::new(0, Dword, Eq, 0)?;
-    let bpf_commands =
-        BPF_COMMANDS.iter().map(|command| rule(vec![SeccompCondition::new(0, Dword, Eq, *command as u64)?]));
     let types_nothing = TERMINAL_INPUT_REQUESTS.map(|code| SeccompCondition::new(1, Dword, Ne, code));
     Ok([
         (libc::SYS_clone, vec![rule(vec![is_thread])?]),
@@ -135,17 +138,25 @@ fn conditional_calls() -> Result<[(libc::c_long, Vec<SeccompRule>); 6], seccompi
         // One end of a pair of datagram sockets could be connected to a service of the system.
         (libc::SYS_socketpair, vec![rule(vec![is_local, is_stream])?]),
         (libc::SYS_prlimit64, vec![rule(vec![is_own_process])?]),
-        (libc::SYS_bpf, bpf_commands.collect::<Result<_, _>>()?),
         // To type for the user of the terminal.
         (libc::SYS_ioctl, vec![rule(types_nothing.into_iter().collect::<Result<_, _>>()?)?]),
     ])
 }
 
+/// These commands of bpf(2).
+fn bpf_rules() -> Result<Vec<SeccompRule>, seccompiler::Error> {
+    let rule = |command: &libc::c_long| -> Result<SeccompRule, seccompiler::Error> {
+        let is_it = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, *command as u64)?;
+        Ok(SeccompRule::new(vec![is_it])?)
+    };
+    BPF_COMMANDS.iter().map(rule).collect()
+}
+
 /// Local sockets are not among them: services of the system do what a user's number entitles to, whatever its capabilities.
 const SOCKET_FAMILIES: [libc::c_int; 4] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_PACKET];
 /// What the fast path of a gateway takes once it is loaded: entries of its maps, and its programs run at further interfaces.
-const BPF_COMMANDS: [libc::c_long; 5] =
-    [bpf::MAP_LOOKUP, bpf::MAP_UPDATE, bpf::MAP_DELETE, bpf::MAP_LOOKUP_BATCH, bpf::LINK_CREATE];
+const BPF_COMMANDS: [libc::c_long; 6] =
+    [bpf::MAP_LOOKUP, bpf::MAP_UPDATE, bpf::MAP_DELETE, bpf::MAP_LOOKUP_BATCH, bpf::GET_INFORMATION, bpf::LINK_CREATE];
 /// Without SOCK_CLOEXEC and SOCK_NONBLOCK: socket(2).
 const SOCKET_TYPE_MASK: u64 = 0xf;
 /// TIOCSTI and TIOCLINUX, which put input into a terminal: ioctl_tty(2). (The C libraries give them different types.)
@@ -360,9 +371,14 @@ mod tests {
         assert!(outcomes.is_none_or(|outcomes| outcomes == ([Ok(()), Ok(()), DENIED], [DENIED; 3])), "{outcomes:?}");
     }
 
+    fn apply_filters(has_fast_path: bool) {
+        let filters = build_filters(has_fast_path).unwrap();
+        filters.iter().for_each(|filter| seccompiler::apply_filter(filter).unwrap());
+    }
+
     fn filtered<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
         on_a_thread(|| {
-            build_filters().unwrap().iter().for_each(|filter| seccompiler::apply_filter(filter).unwrap());
+            apply_filters(false);
             work()
         })
     }
@@ -427,16 +443,28 @@ mod tests {
 
     #[test]
     fn a_confined_thread_uses_the_fast_path_that_it_has_and_loads_no_other() {
-        let loaded = FastPath::load(1);
-        let (other, counts) = on_a_thread(move || {
-            drop_capabilities_except(&[NET_ADMIN]).unwrap();
-            build_filters().unwrap().iter().for_each(|filter| seccompiler::apply_filter(filter).unwrap());
-            let other = FastPath::load(1).map(drop).map_err(|error| error.io_error().kind());
-            (other, loaded.map(|loaded| loaded.path_count(0)))
-        });
-        assert_eq!(other, DENIED);
-        // Without CAP_BPF, there is none to begin with.
-        assert!(counts.is_err() || counts.is_ok_and(|counts| counts.is_ok()));
+        let load = || FastPath::load(1).map(drop).map_err(|error| error.io_error().kind());
+        for has_capabilities in [true, false] {
+            let loaded = FastPath::load(1);
+            let (other, counts) = on_a_thread(move || {
+                if !has_capabilities {
+                    drop_capabilities_except(&[NET_ADMIN]).unwrap();
+                }
+                apply_filters(true);
+                (load(), loaded.map(|loaded| loaded.path_count(0)))
+            });
+            assert_eq!(other, DENIED);
+            // Without CAP_BPF, there is none to begin with.
+            assert!(counts.is_err() || counts.is_ok_and(|counts| counts.is_ok()));
+        }
+        // Whoever has none makes no such call at all, not even one that would be refused for its arguments.
+        let call = |command: libc::c_long| {
+            // SAFETY: the kernel reads no attributes of no length.
+            let outcome = unsafe { libc::syscall(libc::SYS_bpf, command, 0, 0) };
+            (outcome, io::Error::last_os_error().raw_os_error())
+        };
+        let denied = (-1, Some(libc::EPERM));
+        assert_eq!(filtered(move || BPF_COMMANDS.map(call)), [denied; BPF_COMMANDS.len()]);
     }
 
     fn tempdir(name: &str) -> PathBuf {

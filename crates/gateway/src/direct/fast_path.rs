@@ -6,9 +6,10 @@ use crate::config::{GatewayConfig, GatewaySide, LocalSite, RemoteSite};
 use crate::ratio::PathRatio;
 use kumade_net::fast_path::{FastFlows, FastPath, FastPathExit, FastPathRole, FastPathRules, FastRemote, NetworkUse};
 use kumade_net::forwarding::missing_forwarding;
+use kumade_net::host_routing::unforwarded_networks;
 use kumade_net::host_rules::find_host_rules;
 use kumade_net::nftables::CounterValue;
-use kumade_net::{SetupError, interface};
+use kumade_net::{SetupError, interface, sysctl};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ pub struct DirectFastPath {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Link {
     index: u32,
+    /// The smaller one of both IP versions.
     mtu: u32,
     is_ethernet: bool,
 }
@@ -43,6 +45,11 @@ impl DirectFastPath {
         let loaded = FastPath::load(max_flows(config));
         let outcome = loaded.as_ref().map(drop).map_err(ToString::to_string);
         DirectFastPath { loaded: loaded.ok(), outcome, told: None, paths: Vec::new() }
+    }
+
+    /// Whether the kernel has let it in.
+    pub fn is_loaded(&self) -> bool {
+        self.loaded.is_some()
     }
 
     /// Says which way packets take, where that was not said.
@@ -71,7 +78,9 @@ impl DirectFastPath {
     pub(super) fn update(&mut self, config: &GatewayConfig, plan: &DirectPlan, ratios: &[PathRatio]) {
         let Some(fast) = &mut self.loaded else { return };
         let mut rules = build_rules(config, ratios, find_link);
-        let obstacle = find_obstacle(plan, &rules.interfaces);
+        let outcome = find_obstacle(config, plan, &rules.interfaces).map_or(Ok(()), Err);
+        let outcome = outcome.and_then(|()| unforwarded_networks().map_err(|error| error.to_string()));
+        let obstacle = outcome.map(|networks| rules.excluded = networks).err();
         if obstacle.is_some() {
             rules.interfaces.clear();
         }
@@ -92,22 +101,42 @@ impl DirectFastPath {
 }
 
 /// Why packets are not to take it.
-fn find_obstacle(plan: &DirectPlan, interfaces: &[(u32, FastPathRole)]) -> Option<String> {
+fn find_obstacle(config: &GatewayConfig, plan: &DirectPlan, interfaces: &[(u32, FastPathRole)]) -> Option<String> {
     let families: Vec<_> = plan.routes.iter().map(|route| route.family).collect();
     if let Some(missing) = missing_forwarding(&families).first() {
         return Some(missing.to_string());
     }
+    let locals = config.locals.iter().map(|local| local.interface.as_str());
+    let mut names = locals.chain(config.paths.iter().map(|path| path.interface.as_str()));
+    if let Some(obstacle) = names.find_map(|name| interface_obstacle(name, &families)) {
+        return Some(obstacle);
+    }
     let numbers: Vec<_> = interfaces.iter().map(|(index, _)| *index).collect();
-    match find_host_rules(&plan.table.name, &numbers) {
+    let marks: Vec<_> = plan.routes.iter().map(|route| route.number).collect();
+    match find_host_rules(&plan.table.name, &marks, &numbers) {
         Ok(found) => found.map(|rules| format!("this host has {rules}")),
         Err(error) => Some(error.to_string()),
     }
 }
 
+/// Of an interface that has settings of its own for what it forwards. One that is gone has none.
+fn interface_obstacle(name: &str, families: &[interface::Family]) -> Option<String> {
+    if let Ok(Some(_)) = interface::master(name) {
+        return Some(format!("{name} belongs to another interface: a bridge, bond, team or VRF"));
+    }
+    let settings =
+        [(interface::Family::V4, "ipv4", "forwarding", 0), (interface::Family::V6, "ipv6", "disable_ipv6", 1)];
+    settings.into_iter().find_map(|(family, directory, setting, obstacle)| {
+        let key = format!("net/{directory}/conf/{name}/{setting}");
+        let is_meant = families.contains(&family) && sysctl::read_number(&key) == Some(obstacle);
+        is_meant.then(|| format!("{key} is {obstacle}"))
+    })
+}
+
 /// Counts of paths go with their names.
 fn move_counts(fast: &mut FastPath, before: &[String], now: &[String]) -> Result<(), SetupError> {
     // Nothing is counted meanwhile.
-    fast.change(FastPathRules::default())?;
+    fast.stop();
     let counts: Vec<_> = (0..before.len()).map(|path| fast.path_count(path)).collect::<Result<_, _>>()?;
     now.iter().enumerate().try_for_each(|(path, name)| {
         let old = before.iter().position(|before| before == name);
@@ -116,9 +145,10 @@ fn move_counts(fast: &mut FastPath, before: &[String], now: &[String]) -> Result
 }
 
 fn find_link(name: &str) -> Option<Link> {
+    let v6_mtu = sysctl::read_number(&format!("net/ipv6/conf/{name}/mtu"));
     Some(Link {
         index: interface::index(name).ok()?,
-        mtu: interface::mtu(name).ok()?,
+        mtu: interface::mtu(name).ok()?.min(v6_mtu.unwrap_or(u32::MAX)),
         is_ethernet: interface::is_ethernet(name).ok()?,
     })
 }

@@ -56,7 +56,7 @@ impl FlowLists {
         changes.extend(rule.restored_rule().arriving_flows().map(back));
         changes.push(FlowChange::Add(self.divided_list_of(remote, rule), rule.flow, None));
         self.table.change_flows(&changes)?;
-        self.add_to_fast_path(&rule.flow, fast_division(remote, rule));
+        self.add_to_fast_path(&rule.flow, fast_division(rule));
         Ok(())
     }
 
@@ -81,7 +81,7 @@ impl FlowLists {
     /// # Errors
     /// It is not divided so.
     pub fn stop_dividing(&self, remote: usize, rule: &DividedRule) -> Result<(), SetupError> {
-        let purposes: Vec<_> = fast_division(remote, rule).collect();
+        let purposes: Vec<_> = fast_division(rule).collect();
         self.remove_from_fast_path(&rule.flow, purposes.into_iter().rev());
         let mut changes = vec![FlowChange::Remove(self.divided_list_of(remote, rule), rule.flow)];
         changes.extend(self.aliases_unlike_flow(rule).map(|(list, _)| FlowChange::Remove(list, rule.flow)));
@@ -99,7 +99,7 @@ impl FlowLists {
         let site = &self.config.remotes[remote];
         let lists: Result<Vec<_>, _> =
             remote_families(site).map(|family| self.table.flows(&divided_list_name(site, family))).collect();
-        self.add_fast_counts(lists?.into_iter().flatten().collect(), |flows| flows.divided_flows(remote))
+        self.add_fast_counts(lists?.into_iter().flatten().collect(), FastFlows::divided_flows)
     }
 
     /// Gives a flow that arrives its addresses back from now on.
@@ -171,9 +171,11 @@ fn flow_family(flow: &FlowKey) -> Family {
     Family::from_address(flow.source.ip())
 }
 
-/// A flow to a remote site in the fast path: its addresses on the paths first, and that it is divided last.
-fn fast_division(remote: usize, rule: &DividedRule) -> impl Iterator<Item = FlowUse> {
+/// A flow in the fast path: its addresses on the paths first, and that it is divided last.
+fn fast_division(rule: &DividedRule) -> impl Iterator<Item = FlowUse> {
     let other = rule.aliases.iter().filter(|(_, alias)| *alias != rule.flow.addresses());
-    let translated = other.map(|&(path, addresses)| FlowUse::Translated { path: path.into(), addresses });
-    translated.chain([FlowUse::Divided { remote }])
+    let translated = other.clone().map(|&(path, addresses)| FlowUse::Translated { path: path.into(), addresses });
+    let translating_paths =
+        other.clone().fold(0, |paths, (path, _)| paths | 1_u64.checked_shl((*path).into()).unwrap_or(0));
+    translated.chain([FlowUse::Divided { translating_paths }])
 }

@@ -2,6 +2,7 @@ use super::flow_rules;
 use crate::config::{AddressTranslation, GatewayConfig, GatewayPath, GatewaySide, LocalSite, RemoteSite};
 use crate::ratio::PathRatio;
 use ipnet::IpNet;
+use kumade_net::fast_path::BATCH_CLASSES_FROM_BYTES;
 use kumade_net::interface::Family;
 use kumade_net::nftables::{Chain, FlowList, Hook, Rule, Statement, Table};
 use kumade_net::policy_routing::MarkedRoute;
@@ -23,10 +24,6 @@ pub struct DirectPlan {
 
 /// The slowest path sends a batch within this time: 25 kB at 100 Mbit/s, and no two packets below 12 Mbit/s.
 const MAX_BATCH_TIME: Span = Span::from_millis(2);
-
-/// Batches of packets that arrive as one (GRO, and TSO of senders on this host) take the ratio's places in turn as packets do. Those of
-/// each size do so by themselves: where large and small ones alternate, one path would get all large ones.
-const BATCH_CLASSES_FROM_BYTES: [u32; 3] = [2048, 8192, 32_768];
 
 /// Mark, routing table and rule priority of the first path; those of the others follow. Before the main table, whose rule
 /// has the priority 32766.

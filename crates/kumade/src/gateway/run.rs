@@ -16,6 +16,7 @@ use kumade_gateway::config::{BondedSettings, FixedSetting, Plane};
 use kumade_gateway::direct::{DirectFastPath, DirectPlane, SessionPlane};
 use kumade_gateway::status::GatewayStatus;
 use kumade_net::clock;
+use kumade_net::privileges;
 use kumade_net::route_watch::RouteWatch;
 use kumade_noise_session::{PresharedKey, PrivateKey};
 use kumade_overlay_io::status::control::StatusProtocol;
@@ -42,20 +43,23 @@ pub fn run(config: GatewayConfig, file: Option<&Path>, keeps_privileges: bool) -
     let signals = DaemonSignals::register(file.is_some()).context("cannot listen for Ctrl-C")?;
     config.check_next_hops()?;
     let claim = registry().lock_name(&config.name).map_err(|error| GATEWAY.explain(error))?;
-    let hook = config.on_event.as_deref().map(EventHook::start).transpose()?;
-    let begin = |config: &GatewayConfig| {
+    let begin = |config: &GatewayConfig| -> anyhow::Result<_> {
+        // What only loading the fast path takes, commands do not get.
+        if !keeps_privileges {
+            privileges::drop_capabilities(&[privileges::BPF, privileges::PERFMON])?;
+        }
+        let hook = config.on_event.as_deref().map(EventHook::start).transpose()?;
         let confinement = (!keeps_privileges).then(|| Confinement::to_network(bound_ports(config)));
-        RunContext { claimed_name: claim, signals, file, hook, confinement }
+        Ok(RunContext { claimed_name: claim, signals, file, hook, confinement })
     };
     match config.plane.clone() {
         Plane::Direct => {
-            // It takes capabilities that are given up then.
             let fast_path = DirectFastPath::load(&config);
-            let begun = begin(&config);
+            let begun = begin(&config)?;
             run_direct(config, fast_path, begun)?;
         }
         Plane::Bonded(bonded) => {
-            let begun = begin(&config);
+            let begun = begin(&config)?;
             run_bonded(config, &bonded, begun)?;
         }
     }
@@ -101,6 +105,7 @@ fn run_direct(config: GatewayConfig, fast_path: DirectFastPath, begun: RunContex
     let RunContext { claimed_name: claim, signals, file, hook, confinement } = begun;
     let keys = config.sessions.as_ref().map(session_keys).transpose()?;
     keys.iter().try_for_each(|(identity, _)| config.check_own_key(identity.public_key()))?;
+    let has_fast_path = fast_path.is_loaded();
     let plane = DirectPlane::start_with(&config, RuntimeDir::standard("kumade"), fast_path)?;
     let sessions = match (&config.sessions, keys) {
         (Some(sessions), Some((identity, psks))) => Some(SessionPlane::start(&plane, sessions, identity, psks)?),
@@ -113,6 +118,7 @@ fn run_direct(config: GatewayConfig, fast_path: DirectFastPath, begun: RunContex
     let reachable = vec![false; config.remotes.len()];
     let watch = RouteWatch::open()?;
     let mut gateway = DirectGateway { config, plane, sessions, services, hook, paths_up: BTreeMap::new(), reachable };
+    let confinement = confinement.map(|confinement| confinement.with_fast_path(has_fast_path));
     confinement.into_iter().for_each(Confinement::finish);
     // Sessions that have ended say why when they are stopped.
     while !signals.is_end_requested() && gateway.sessions.as_ref().is_none_or(SessionPlane::is_running) {

@@ -1,4 +1,6 @@
-/* The fast path of gateways: forwards what needs nothing of the host but another path, other addresses, and a hop less, and leaves
+/* SPDX-License-Identifier: (GPL-2.0 OR MIT)
+ *
+ * The fast path of gateways: forwards what needs nothing of the host but another path, other addresses, and a hop less, and leaves
  * everything else to the kernel and its packet rules, as it arrived.
  *
  * Runs where packets arrive (tcx, Linux 6.6), before packet rules and routes. src/fast_path.rs loads the instructions that clang
@@ -48,6 +50,7 @@ static void *(*lookup)(void *map, const void *key) = HELPER(map_lookup_elem);
 static long (*update)(void *map, const void *key, const void *value, __u64 flags) = HELPER(map_update_elem);
 static __u64 (*coarse_time)(void) = HELPER(ktime_get_coarse_ns);
 static long (*pull)(struct __sk_buff *, __u32 bytes) = HELPER(skb_pull_data);
+static long (*set_length)(struct __sk_buff *, __u32 bytes, __u64 flags) = HELPER(skb_change_tail);
 static __s64 (*checksum_difference)(void *from, __u32, void *to, __u32, __u32 seed) = HELPER(csum_diff);
 static long (*replace_checksum)(struct __sk_buff *, __u32 offset, __u64, __u64, __u64) = HELPER(l4_csum_replace);
 static __s64 (*update_checksum)(struct __sk_buff *, __u32) = HELPER(csum_update);
@@ -75,9 +78,13 @@ enum network_kind {
 
 /* By the interface for what arrives there, by the path for what is translated on it; else 0. */
 struct network_key {
-	__u32 bits, kind, index;
+	__u32 bits, kind, index, is_v6;
 	struct address address;
 };
+#define NETWORK_KEY_BITS 224
+
+/* In the place of a remote: to and from these addresses, the kernel has its own ways, as to its own ones. */
+#define LEFT_TO_KERNEL 0xffffffff
 
 /* Where it is translated, to the address of the same place in another network. */
 struct network {
@@ -86,7 +93,7 @@ struct network {
 };
 
 enum flow_kind {
-	DIVIDED_FLOW,     /* By the remote. */
+	DIVIDED_FLOW,
 	TRANSLATED_FLOW,  /* By the path. */
 	RESTORED_FLOW,
 };
@@ -98,7 +105,11 @@ struct flow_key {
 
 struct flow {
 	__u64 packets, bytes;
-	struct addresses addresses;
+	union {
+		struct addresses addresses;
+		/* Of a divided one, a bit for each path on which it has other addresses: only there it is looked up again. */
+		__u64 translating_paths;
+	};
 };
 
 #define MAX_TURN_PACKETS 1000
@@ -150,8 +161,8 @@ struct packet {
 	__u32 is_v6, tos, hops, protocol;
 	/* Of TCP and UDP that is no fragment; else zero. */
 	__u32 ports_offset, ports, has_checksum;
-	/* From the IP header on: all, and the longest that it becomes on the wire. */
-	__u32 bytes, segment_bytes;
+	/* From the IP header on: all, the longest that it becomes on the wire, and what comes behind it (Ethernet padding). */
+	__u32 bytes, segment_bytes, padding;
 };
 
 INLINE int read_ports(struct __sk_buff *skb, struct packet *packet, __u32 offset)
@@ -161,14 +172,14 @@ INLINE int read_ports(struct __sk_buff *skb, struct packet *packet, __u32 offset
 
 	if (packet->protocol == IPPROTO_TCP) {
 		struct tcphdr *tcp = data + offset;
-		if ((void *)(tcp + 1) > end)
+		if ((void *)(tcp + 1) > end || packet->bytes < headers + sizeof(*tcp))
 			return 0;
 		packet->has_checksum = 1;
 		packet->ports = *(__u32 *)tcp;
 		headers += tcp->doff * 4;
 	} else if (packet->protocol == IPPROTO_UDP) {
 		struct udphdr *udp = data + offset;
-		if ((void *)(udp + 1) > end)
+		if ((void *)(udp + 1) > end || packet->bytes < headers + sizeof(*udp))
 			return 0;
 		packet->has_checksum = udp->check != 0;
 		packet->ports = *(__u32 *)udp;
@@ -183,7 +194,35 @@ INLINE int read_ports(struct __sk_buff *skb, struct packet *packet, __u32 offset
 	return 1;
 }
 
-/* False for what is left to the kernel: options, the last hop, and what is not for this host or not IP. */
+INLINE __u16 fold(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16);
+}
+
+INLINE int is_header_intact(__u32 *words)
+{
+	return fold((__u64)words[0] + words[1] + words[2] + words[3] + words[4]) == 0xffff;
+}
+
+/* Takes the length from the IP header, but for batches beyond 64 kB, whose headers have none. False where it is not all there: the
+ * kernel drops such packets, and counts them. */
+INLINE int set_packet_length(struct __sk_buff *skb, struct packet *packet, __u32 bytes, int has_length)
+{
+	__u32 arrived = skb->len - ETH_HLEN;
+
+	if (skb->gso_size) {
+		packet->bytes = arrived;
+		return bytes == arrived || !has_length;
+	}
+	packet->bytes = packet->segment_bytes = bytes;
+	packet->padding = arrived - bytes;
+	return bytes >= sizeof(struct iphdr) && bytes <= arrived;
+}
+
+/* False for what is left to the kernel: options, the last hop, what is not for this host or not IP, and headers that are wrong. */
 INLINE int read_packet(struct __sk_buff *skb, struct packet *packet)
 {
 	void *data, *end;
@@ -195,11 +234,14 @@ INLINE int read_packet(struct __sk_buff *skb, struct packet *packet)
 		return 0;
 	data = (void *)(long)skb->data;
 	end = (void *)(long)skb->data_end;
-	packet->bytes = packet->segment_bytes = skb->len - ETH_HLEN;
+	packet->segment_bytes = packet->padding = 0;
 	packet->ports_offset = packet->ports = packet->has_checksum = 0;
 	if (skb->protocol == HTONS(ETH_P_IP)) {
 		struct iphdr *ip = data + ETH_HLEN;
 		if ((void *)(ip + 1) > end || *(__u8 *)ip != 0x45 || ip->ttl <= 1)
+			return 0;
+		__u32 bytes = HTONS(ip->tot_len);
+		if (!set_packet_length(skb, packet, bytes, bytes != 0) || !is_header_intact((__u32 *)ip))
 			return 0;
 		packet->is_v6 = 0;
 		packet->tos = ip->tos;
@@ -212,7 +254,10 @@ INLINE int read_packet(struct __sk_buff *skb, struct packet *packet)
 	}
 	if (skb->protocol == HTONS(ETH_P_IPV6)) {
 		struct ipv6hdr *ip = data + ETH_HLEN;
-		if ((void *)(ip + 1) > end || ip->hop_limit <= 1)
+		if ((void *)(ip + 1) > end || *(__u8 *)ip >> 4 != 6 || ip->hop_limit <= 1)
+			return 0;
+		__u32 bytes = HTONS(ip->payload_len);
+		if (!set_packet_length(skb, packet, sizeof(*ip) + bytes, bytes != 0))
 			return 0;
 		packet->is_v6 = 1;
 		packet->tos = 0;
@@ -226,11 +271,25 @@ INLINE int read_packet(struct __sk_buff *skb, struct packet *packet)
 	return 0;
 }
 
-INLINE struct network *find_network(__u32 kind, __u32 index, struct address *address)
+/* The smallest network with the address. */
+INLINE struct network *find_network(__u32 kind, __u32 index, struct packet *packet, struct address *address)
 {
-	struct network_key key = {.bits = 192, .kind = kind, .index = index, .address = *address};
+	struct network_key key = {
+		.bits = NETWORK_KEY_BITS,
+		.kind = kind,
+		.index = index,
+		.is_v6 = packet->is_v6,
+		.address = *address,
+	};
 
 	return lookup(NETWORKS, &key);
+}
+
+INLINE int is_of(__u32 kind, __u32 index, struct packet *packet, struct address *address)
+{
+	struct network *network = find_network(kind, index, packet, address);
+
+	return network && network->remote != LEFT_TO_KERNEL;
 }
 
 INLINE struct flow *find_flow(__u32 kind, __u32 index, struct packet *packet)
@@ -247,9 +306,9 @@ INLINE struct flow *find_flow(__u32 kind, __u32 index, struct packet *packet)
 }
 
 /* Whether the address is of a network that is translated. */
-INLINE int translate(__u32 kind, __u32 index, struct address *address)
+INLINE int translate(__u32 kind, __u32 index, struct packet *packet, struct address *address)
 {
-	struct network *network = find_network(kind, index, address);
+	struct network *network = find_network(kind, index, packet, address);
 
 	if (!network)
 		return 0;
@@ -264,14 +323,6 @@ INLINE void count_flow(struct flow *flow, struct packet *packet)
 	__sync_fetch_and_add(&flow->bytes, packet->bytes);
 }
 
-INLINE __u16 fold(__u64 sum)
-{
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (sum & 0xffff) + (sum >> 16);
-}
-
 /* Mends the checksum of TCP or UDP by what differs (RFC 1624): of a batch too, whose is finished later. Gives the difference. */
 INLINE int mend_checksum(struct __sk_buff *skb, struct packet *packet, struct addresses *to, __u32 *difference)
 {
@@ -284,11 +335,9 @@ INLINE int mend_checksum(struct __sk_buff *skb, struct packet *packet, struct ad
 	else
 		*difference = fold((__u64)~from->source.words[3] + to->source.words[3] + ~from->destination.words[3] +
 				   to->destination.words[3]);
-	if (!packet->has_checksum)
-		return 0;
-	if (replace_checksum(skb, offset, 0, *difference, flags))
+	if (packet->has_checksum && replace_checksum(skb, offset, 0, *difference, flags))
 		return -1;
-	/* In IPv6, the sum of the whole packet stays as it is, which the kernel takes for changed. */
+	/* In IPv6, the sum of the whole packet stays as it is with a checksum, which the kernel takes for changed, and changes without. */
 	if (packet->is_v6)
 		update_checksum(skb, *difference);
 	return 0;
@@ -326,6 +375,12 @@ INLINE int forward(struct __sk_buff *skb, struct packet *packet, struct addresse
 	return redirect(interface, next, sizeof(*next), 0);
 }
 
+/* As the kernel does with what arrives. False where that cannot be: nothing has changed then. */
+INLINE int cut_padding(struct __sk_buff *skb, struct packet *packet)
+{
+	return packet->padding == 0 || set_length(skb, ETH_HLEN + packet->bytes, 0) == 0;
+}
+
 INLINE __u32 batch_class(__u32 bytes)
 {
 	return bytes < 2048 ? 0 : bytes < 8192 ? 1 : bytes < 32768 ? 2 : 3;
@@ -338,20 +393,21 @@ INLINE int divide(struct __sk_buff *skb)
 
 	if (!read_packet(skb, &packet))
 		return PASS;
-	struct network *site = find_network(REMOTE_HOSTS, 0, &packet.addresses.destination);
-	if (!site || !find_network(LOCAL_HOSTS, skb->ifindex, &packet.addresses.source))
+	struct network *site = find_network(REMOTE_HOSTS, 0, &packet, &packet.addresses.destination);
+	if (!site || !is_of(LOCAL_HOSTS, skb->ifindex, &packet, &packet.addresses.source))
 		return PASS;
+	/* Of those that are left to the kernel, there is none. */
 	__u32 number = site->remote;
 	struct remote *remote = lookup(REMOTES, &number);
 	if (!remote || packet.segment_bytes > remote->mtu || (remote->needs_ports && !packet.ports_offset))
 		return PASS;
 	if (remote->has_single_flows) {
-		flow = find_flow(DIVIDED_FLOW, number, &packet);
+		flow = find_flow(DIVIDED_FLOW, 0, &packet);
 		if (!flow)
 			return PASS;
 	}
 	__u32 turn = remote->turn_packets;
-	if (turn == 0 || turn > MAX_TURN_PACKETS)
+	if (turn == 0 || turn > MAX_TURN_PACKETS || !cut_padding(skb, &packet))
 		return PASS;
 	__u64 class = batch_class(packet.bytes);
 	FORGET(class);
@@ -370,17 +426,20 @@ INLINE int divide(struct __sk_buff *skb)
 	struct addresses to = packet.addresses;
 	int is_translated = 0;
 	if (flow) {
-		struct flow *other = find_flow(TRANSLATED_FLOW, chosen, &packet);
-		if (other) {
+		if (flow->translating_paths >> (chosen & 63) & 1) {
+			struct flow *other = find_flow(TRANSLATED_FLOW, chosen, &packet);
+			/* It is about to go. */
+			if (!other)
+				return PASS;
 			to = other->addresses;
 			is_translated = 1;
 		}
 		count_flow(flow, &packet);
 	}
 	if (path->translates_sources)
-		is_translated |= translate(PATH_SOURCES, chosen, &to.source);
+		is_translated |= translate(PATH_SOURCES, chosen, &packet, &to.source);
 	if (path->translates_destinations)
-		is_translated |= translate(PATH_DESTINATIONS, chosen, &to.destination);
+		is_translated |= translate(PATH_DESTINATIONS, chosen, &packet, &to.destination);
 	__sync_fetch_and_add(&count->packets, 1);
 	__sync_fetch_and_add(&count->bytes, packet.bytes);
 	struct bpf_redir_neigh next = {.nh_family = packet.is_v6 ? AF_INET6 : AF_INET};
@@ -446,17 +505,18 @@ INLINE int restore(struct __sk_buff *skb)
 		is_translated = 1;
 	} else {
 		if (settings->restores_sources)
-			is_translated |= translate(ARRIVING_SOURCES, skb->ifindex, &to.source);
+			is_translated |= translate(ARRIVING_SOURCES, skb->ifindex, &packet, &to.source);
 		if (settings->restores_destinations)
-			is_translated |= translate(ARRIVING_DESTINATIONS, skb->ifindex, &to.destination);
+			is_translated |= translate(ARRIVING_DESTINATIONS, skb->ifindex, &packet, &to.destination);
 		if (is_translated && !packet.ports_offset)
 			return PASS;
-		if (!is_translated && (!find_network(KNOWN_DESTINATIONS, skb->ifindex, &to.destination) ||
-				       !find_network(REMOTE_HOSTS, 0, &to.source)))
-			return PASS;
 	}
+	/* Whoever else sends, the kernel may drop it, as from its own addresses. */
+	if (!is_of(KNOWN_DESTINATIONS, skb->ifindex, &packet, &to.destination) ||
+	    !is_of(REMOTE_HOSTS, 0, &packet, &to.source))
+		return PASS;
 	struct route route = {};
-	if (!find_next_hop(skb, &packet, &to, &route))
+	if (!find_next_hop(skb, &packet, &to, &route) || !cut_padding(skb, &packet))
 		return PASS;
 	if (flow)
 		count_flow(flow, &packet);

@@ -1,10 +1,15 @@
 //! The program in the kernel against a model that computes all checksums anew, on packets drawn at random.
 
 use super::*;
+use crate::host_routing::unforwarded_networks;
+use crate::interface;
 use crate::namespace::Namespace;
+use kumade_netns_testbed::eventually;
+use kumade_packet::{Addresses, FlowKey};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::cell::RefCell;
+use std::net::SocketAddr;
 
 /// TCX_NEXT and TC_ACT_REDIRECT of linux/bpf.h and linux/pkt_cls.h.
 const PASS: i32 = -1;
@@ -13,6 +18,7 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const LOOPBACK: u32 = 1;
 const MTU: usize = 1000;
+const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// A packet as a host sends it.
 #[derive(Debug, Clone)]
@@ -26,6 +32,38 @@ struct Packet {
     has_checksum: bool,
     is_fragment: bool,
     payload: Vec<u8>,
+    /// Octets behind it, as Ethernet has them behind short packets.
+    padding: usize,
+    damage: Option<Damage>,
+}
+
+/// What the kernel drops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Damage {
+    /// The last octet is missing.
+    Truncated,
+    /// The checksum of the IPv4 header, or the version of the IPv6 header, is wrong.
+    Header,
+    /// The header says that there is no room for those of TCP and UDP.
+    Length,
+}
+
+impl Default for Packet {
+    fn default() -> Self {
+        let unspecified = Ipv4Addr::UNSPECIFIED.into();
+        Packet {
+            source: unspecified,
+            destination: unspecified,
+            protocol: UDP,
+            hops: 64,
+            tos: 0,
+            has_checksum: true,
+            is_fragment: false,
+            payload: b"some payload".to_vec(),
+            padding: 0,
+            damage: None,
+        }
+    }
 }
 
 fn sum(octets: &[u8]) -> u32 {
@@ -71,33 +109,40 @@ impl Packet {
 
     fn encode(&self) -> Vec<u8> {
         let segment = self.encode_transport();
+        let length = if self.damage == Some(Damage::Length) { 7 } else { segment.len() };
+        let has_wrong_header = self.damage == Some(Damage::Header);
         let mut frame = vec![0; 12];
         match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 let fragment = if self.is_fragment { 0x20 } else { 0 };
                 let mut header = vec![0x45, self.tos];
-                header.extend(((20 + segment.len()) as u16).to_be_bytes());
+                header.extend(((20 + length) as u16).to_be_bytes());
                 header.extend([0x77, 0x88, fragment, 0, self.hops, self.protocol, 0, 0]);
                 header.extend([source.octets(), destination.octets()].concat());
                 let value = checksum(sum(&header));
-                header[10..12].copy_from_slice(&value.to_be_bytes());
+                header[10..12].copy_from_slice(&(value ^ u16::from(has_wrong_header)).to_be_bytes());
                 frame.extend([8, 0]);
                 frame.extend(header);
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
-                frame.extend((segment.len() as u16).to_be_bytes());
+                frame.extend([0x86, 0xdd, if has_wrong_header { 0x50 } else { 0x60 }, 0, 0, 0]);
+                frame.extend((length as u16).to_be_bytes());
                 frame.extend([self.protocol, self.hops]);
                 frame.extend([source.octets(), destination.octets()].concat());
             }
             _ => unreachable!("of one IP version"),
         }
         frame.extend(segment);
+        if self.damage == Some(Damage::Truncated) {
+            frame.pop();
+        }
+        frame.resize(frame.len() + self.padding, 0xaa);
         frame
     }
 
+    /// From the IP header on.
     fn bytes(&self) -> usize {
-        self.encode().len() - 14
+        self.encode().len() - 14 - self.padding
     }
 }
 
@@ -115,6 +160,11 @@ prop_compose! {
             4 => prop::collection::vec(any::<u8>(), 0..60),
             1 => prop::collection::vec(any::<u8>(), 900..1020),
         ],
+        padding in prop_oneof![3 => Just(0), 1 => 1_usize..20],
+        damage in prop_oneof![
+            9 => Just(None),
+            1 => prop::sample::select(vec![Damage::Truncated, Damage::Header, Damage::Length]).prop_map(Some),
+        ],
     ) -> Packet {
         let [own, far] = hosts;
         let net = if is_known { 2 } else { 3 };
@@ -126,7 +176,8 @@ prop_compose! {
             ),
         };
         let protocol = if is_tcp { TCP } else { UDP };
-        Packet { source, destination, protocol, hops, tos, has_checksum, is_fragment: is_fragment && !is_v6, payload }
+        let (is_fragment, padding) = (is_fragment && !is_v6, if damage.is_none() { padding } else { 0 });
+        Packet { source, destination, protocol, hops, tos, has_checksum, is_fragment, payload, padding, damage }
     }
 }
 
@@ -142,11 +193,10 @@ fn translated(packet: &Packet) -> Packet {
             Ipv6Addr::new(0xfd51, segments[0] & 0xff, 0, 0, 0, 0, 0, segments[7]).into()
         }
     });
-    Packet { source, destination, hops: packet.hops - 1, ..packet.clone() }
+    Packet { source, destination, hops: packet.hops - 1, padding: 0, ..packet.clone() }
 }
 
 fn rules() -> FastPathRules {
-    let network = |text: &str| text.parse::<IpNet>().unwrap();
     let networks = vec![
         (network("10.1.0.0/24"), NetworkUse::LocalHosts { interface: LOOPBACK }),
         (network("fd01::/64"), NetworkUse::LocalHosts { interface: LOOPBACK }),
@@ -164,6 +214,19 @@ fn rules() -> FastPathRules {
     FastPathRules { networks, remotes: vec![remote], paths: vec![path; 2], ..FastPathRules::default() }
 }
 
+fn network(text: &str) -> IpNet {
+    text.parse().unwrap()
+}
+
+/// This namespace forwards what is for these networks to its loopback interface.
+fn forward_to(networks: &[&str]) {
+    for name in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+        std::fs::write(format!("/proc/sys/net/{name}"), "1").unwrap();
+    }
+    interface::set_up("lo").unwrap();
+    networks.iter().for_each(|text| interface::add_route("lo", network(text)).unwrap());
+}
+
 #[test]
 fn packets_are_what_a_model_that_computes_all_checksums_anew_makes_of_them() {
     // Its loopback interface has the first number.
@@ -178,7 +241,8 @@ fn packets_are_what_a_model_that_computes_all_checksums_anew_makes_of_them() {
             let (verdict, after) = fast.programs[1].run(&packet.encode()).unwrap();
             let is_known = !packet.destination.to_string().starts_with("10.3.")
                 && !packet.destination.to_string().starts_with("fd03");
-            if !is_known || packet.is_fragment || packet.hops < 2 || packet.bytes() > MTU {
+            let is_sound = packet.damage.is_none() && !packet.is_fragment;
+            if !is_known || !is_sound || packet.hops < 2 || packet.bytes() > MTU {
                 prop_assert_eq!((verdict, after), (PASS, packet.encode()));
                 return Ok(());
             }
@@ -186,7 +250,7 @@ fn packets_are_what_a_model_that_computes_all_checksums_anew_makes_of_them() {
             let path = usize::from(!(sent[0].packets + sent[1].packets).is_multiple_of(3));
             let expected = match path {
                 0 => translated(&packet),
-                _ => Packet { hops: packet.hops - 1, ..packet.clone() },
+                _ => Packet { hops: packet.hops - 1, padding: 0, ..packet.clone() },
             };
             prop_assert_eq!((verdict, after), (REDIRECT, expected.encode()));
             sent[path] = sent[path] + CounterValue { packets: 1, bytes: packet.bytes() as u64 };
@@ -207,26 +271,23 @@ fn single_flows_are_divided_translated_and_restored_and_others_are_left_alone() 
     let Ok(mut fast) = loaded else { return println!("passed over: {}", loaded.err().unwrap()) };
     let namespace = Namespace::new().unwrap();
     let work = || {
-        for name in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
-            std::fs::write(format!("/proc/sys/net/{name}"), "1").unwrap();
-        }
-        for network in ["10.2.0.0/24", "fd02::/64"] {
-            crate::interface::add_route("lo", network.parse().unwrap()).unwrap();
-        }
+        forward_to(&["10.2.0.0/24", "fd02::/64"]);
         let mut single = FastPathRules { restores_flows: true, ..rules() };
         single
             .networks
             .retain(|(_, purpose)| !matches!(purpose, NetworkUse::PathSources(..) | NetworkUse::PathDestinations(..)));
+        // What is given back here was sent from there.
+        for (own, far) in [("10.2.0.0/24", "10.1.0.0/24"), ("fd02::/64", "fd01::/64")] {
+            let arriving = NetworkUse::KnownDestinations { interface: LOOPBACK };
+            single.networks.extend([(network(own), arriving), (network(far), NetworkUse::RemoteHosts { remote: 1 })]);
+        }
         single.remotes[0].has_single_flows = true;
         fast.change(single).unwrap();
         let flows = fast.flows();
         for (source, destination, alias) in [("10.1.0.7", "10.2.0.9", "198.51.1.1"), ("fd01::7", "fd02::9", "fd51::1")]
         {
             let [source, destination, alias] = [source, destination, alias].map(|text| text.parse::<IpAddr>().unwrap());
-            let payload = b"some payload".to_vec();
-            let (protocol, hops, tos) = (UDP, 64, 0);
-            let own =
-                Packet { source, destination, protocol, hops, tos, has_checksum: true, is_fragment: false, payload };
+            let own = Packet { source, destination, ..Packet::default() };
             let outside = Packet { source: alias, ..own.clone() };
             let run = |role: FastPathRole, packet: &Packet| fast.programs[role as usize].run(&packet.encode()).unwrap();
             let (divides, restores) = (FastPathRole::Divides, FastPathRole::Restores);
@@ -236,13 +297,13 @@ fn single_flows_are_divided_translated_and_restored_and_others_are_left_alone() 
             let (flow, arriving) = (flow(ends(source)), flow(ends(alias)));
             let all = [
                 (flow, FlowUse::Translated { path: 0, addresses: Addresses { source: alias, destination } }),
-                (flow, FlowUse::Divided { remote: 0 }),
+                (flow, FlowUse::Divided { translating_paths: 1 }),
                 (arriving, FlowUse::Restored(flow.addresses())),
             ];
             assert_eq!(run(divides, &own), (PASS, own.encode()));
             assert_eq!(run(restores, &outside), (PASS, outside.encode()));
             all.iter().for_each(|(flow, purpose)| flows.add(flow, *purpose).unwrap());
-            assert!(flows.add(&flow, FlowUse::Divided { remote: 0 }).is_err());
+            assert!(flows.add(&flow, FlowUse::Divided { translating_paths: 1 }).is_err());
             let less = |packet: &Packet| (REDIRECT, Packet { hops: 63, ..packet.clone() }.encode());
             // The turn is of three packets, of which the first takes the first path.
             assert_eq!([(); 3].map(|()| run(divides, &own)), [less(&outside), less(&own), less(&own)]);
@@ -250,9 +311,15 @@ fn single_flows_are_divided_translated_and_restored_and_others_are_left_alone() 
             assert_eq!([(); 2].map(|()| run(restores, &outside)), [less(&own), less(&own)]);
             let bytes = own.bytes() as u64;
             let count = |packets| CounterValue { packets, bytes: packets * bytes };
-            assert_eq!(flows.divided_flows(0).unwrap().get(&flow), Some(&count(3)));
+            assert_eq!(flows.divided_flows().unwrap().get(&flow), Some(&count(3)));
             assert_eq!(flows.restored_flows().unwrap().get(&arriving), Some(&count(2)));
-            assert!(flows.divided_flows(1).unwrap().is_empty());
+            // It takes no path on which it would have other addresses that are not there: the first one.
+            flows.remove(&flow, all[0].1);
+            assert_eq!([(); 3].map(|()| run(divides, &own)), [(PASS, own.encode()), less(&own), less(&own)]);
+            // What has other addresses than packets of this host's remote sites is left to the kernel.
+            flows.remove(&arriving, all[2].1);
+            flows.add(&arriving, FlowUse::Restored(Addresses { source: LOCALHOST, ..flow.addresses() })).unwrap();
+            assert_eq!(run(restores, &outside), (PASS, outside.encode()));
             all.iter().for_each(|(flow, purpose)| flows.remove(flow, *purpose));
             assert_eq!(run(divides, &own), (PASS, own.encode()));
             assert_eq!(run(restores, &outside), (PASS, outside.encode()));
@@ -261,9 +328,117 @@ fn single_flows_are_divided_translated_and_restored_and_others_are_left_alone() 
     namespace.run(work).unwrap();
 }
 
-/// What is in the repository is what clang 14, of Debian 12, makes of the source: others make other instructions of it.
+/// Remote sites with all addresses but those of this side.
+fn rules_for_all_addresses() -> FastPathRules {
+    let networks = ["0.0.0.0/1", "128.0.0.0/1", "::/1", "8000::/1"];
+    let remote = networks.map(|text| (network(text), NetworkUse::RemoteHosts { remote: 0 }));
+    let own = ["10.1.0.0/24", "fd01::/64"].map(network);
+    let local = own.map(|own| (own, NetworkUse::LocalHosts { interface: LOOPBACK }));
+    let known = own.map(|own| (own, NetworkUse::KnownDestinations { interface: LOOPBACK }));
+    let remotes = vec![FastRemote { turn: vec![0], mtu: MTU as u32, ..FastRemote::default() }];
+    FastPathRules {
+        networks: [&remote[..], &local, &known].concat(),
+        excluded: unforwarded_networks().unwrap(),
+        remotes,
+        paths: vec![FastPathExit { interface: LOOPBACK, ..FastPathExit::default() }],
+        interfaces: vec![(LOOPBACK, FastPathRole::Restores), (LOOPBACK, FastPathRole::Divides)],
+        ..FastPathRules::default()
+    }
+}
+
+/// No sources that packets from elsewhere have, and no destinations of those that are forwarded: special addresses, and this host's own.
+const KEPT: [&str; 13] = [
+    "0.1.2.3",
+    "127.0.0.1",
+    "224.0.0.1",
+    "255.255.255.255",
+    "10.9.1.1",
+    "10.9.1.255",
+    "::",
+    "::1",
+    "ff02::1",
+    "fe80::1",
+    "::ffff:192.0.2.1",
+    "fd09::1",
+    "fd08::7",
+];
+
+#[test]
+fn what_the_kernel_would_not_forward_is_left_to_it_whatever_is_translated() {
+    let loaded = FastPath::load(10);
+    let Ok(mut fast) = loaded else { return println!("passed over: {}", loaded.err().unwrap()) };
+    let work = || {
+        forward_to(&["10.1.0.0/24", "10.5.0.0/24", "fd01::/64", "fd05::/64"]);
+        for address in ["10.9.1.1/24", "fd09::1/64", "fd08::7/64"] {
+            interface::add_address("lo", network(address)).unwrap();
+        }
+        // These come into use a moment later.
+        let own = ["fd09::1/128", "fd08::7/128"].map(network);
+        assert!(eventually(|| own.iter().all(|own| unforwarded_networks().unwrap().contains(own))));
+        let aliases = [("198.51.100.0/24", "10.1.0.0/24"), ("fd51::/64", "fd01::/64")];
+        let aliases = aliases.map(|(alias, own)| (network(alias), network(own)));
+        let destinations = aliases.map(|(alias, own)| (alias, NetworkUse::ArrivingDestinations(LOOPBACK, own)));
+        // Of remote hosts, and of this host's own network.
+        let far = [("198.51.200.0/24", "192.0.2.0/24"), ("198.51.201.0/24", "10.9.1.0/24"), ("fd52::/64", "fd09::/64")];
+        let sources = far.map(|(alias, far)| (network(alias), NetworkUse::ArrivingSources(LOOPBACK, network(far))));
+        let run = |fast: &FastPath, role: FastPathRole, source: &str, destination: &str| {
+            let [source, destination] = [source, destination].map(|text| text.parse().unwrap());
+            let packet = Packet { source, destination, ..Packet::default() };
+            let (verdict, after) = fast.programs[role as usize].run(&packet.encode()).unwrap();
+            assert!(verdict == REDIRECT || (verdict, after) == (PASS, packet.encode()));
+            verdict
+        };
+        let (restores, divides) = (FastPathRole::Restores, FastPathRole::Divides);
+        for translations in [&[][..], &destinations, &sources] {
+            let mut rules = rules_for_all_addresses();
+            rules.networks.extend(translations);
+            fast.change(rules).unwrap();
+            let is_translating = translations.contains(&destinations[0]);
+            let [own, own_v6] = if is_translating { ["198.51.100.7", "fd51::7"] } else { ["10.1.0.7", "fd01::7"] };
+            for (source, destination) in [("192.0.2.9", own), ("2001:db8::9", own_v6)] {
+                assert_eq!(run(&fast, restores, source, destination), REDIRECT, "{source}");
+            }
+            for kept in KEPT {
+                let (is_v6, local) = (kept.contains(':'), if kept.contains(':') { own_v6 } else { own });
+                assert_eq!(run(&fast, restores, kept, local), PASS, "from {kept}");
+                let local = if is_v6 { "fd01::7" } else { "10.1.0.7" };
+                assert_eq!(run(&fast, divides, local, kept), PASS, "to {kept}");
+            }
+            // Others than the local hosts that are listed.
+            for (source, destination) in [("192.0.2.9", "10.5.0.1"), ("2001:db8::9", "fd05::1")] {
+                assert_eq!(run(&fast, restores, source, destination), PASS);
+            }
+            assert_eq!(run(&fast, divides, "10.1.0.7", "192.0.2.9"), REDIRECT);
+            assert_eq!(run(&fast, divides, "fd01::7", "2001:db8::9"), REDIRECT);
+        }
+        for (source, destination, verdict) in [
+            ("198.51.200.9", "10.1.0.7", REDIRECT),
+            ("198.51.201.1", "10.1.0.7", PASS),
+            ("fd52::1", "fd01::7", PASS),
+            ("198.51.200.9", "10.5.0.1", PASS),
+        ] {
+            assert_eq!(run(&fast, restores, source, destination), verdict, "{source} {destination}");
+        }
+        // Networks of one IP version are none of the other.
+        let mut rules = rules_for_all_addresses();
+        rules.networks.retain(|(network, purpose)| {
+            !(matches!(network, IpNet::V4(_)) && matches!(purpose, NetworkUse::RemoteHosts { .. }))
+        });
+        fast.change(rules).unwrap();
+        assert_eq!(run(&fast, divides, "10.1.0.7", "192.0.2.9"), PASS);
+        assert_eq!(run(&fast, divides, "fd01::7", "2001:db8::9"), REDIRECT);
+    };
+    Namespace::new().unwrap().run(work).unwrap();
+}
+
+/// Where clang is another one than that of Debian 12, it makes other instructions of the same source. Whoever changes the source has to
+/// run it in any case.
 #[test]
 fn the_instructions_are_those_of_their_source() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/fast_path");
+    let mut check = std::process::Command::new("sha256sum");
+    let status = check.args(["--check", "--quiet", "fast_path.sha256"]).current_dir(directory).status().unwrap();
+    assert!(status.success(), "run crates/net/bpf/fast_path/build, and commit what it makes");
     let version = std::process::Command::new("clang").arg("--version").output();
     let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     if !version.contains("version 14.") {
@@ -275,4 +450,14 @@ fn the_instructions_are_those_of_their_source() {
     let octets = std::fs::read(&made).unwrap_or_default();
     let _ = std::fs::remove_file(&made);
     assert!(status.success() && octets == INSTRUCTIONS, "run crates/net/bpf/fast_path/build, and commit what it makes");
+}
+
+#[test]
+fn classes_of_batches_are_those_of_packet_rules() {
+    let source = include_str!("../../bpf/fast_path/fast_path.bpf.c");
+    let (_, function) = source.split_once("__u32 batch_class(__u32 bytes)").unwrap();
+    let numbers = function.split(';').next().unwrap().split("bytes < ").skip(1);
+    let from: Vec<u32> = numbers.map(|rest| rest.split(' ').next().unwrap().parse().unwrap()).collect();
+    assert_eq!(from, BATCH_CLASSES_FROM_BYTES);
+    assert!(source.contains(&format!("#define BATCH_CLASSES {}", from.len() + 1)));
 }
