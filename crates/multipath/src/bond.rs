@@ -185,11 +185,10 @@ impl<P: Clone> Bond<P> {
             read_payload: None,
             stale_drops: 0,
             in_flight_data: InFlightData::default(),
-            repeat_store: RepeatStore::new(),
+            repeat_store: RepeatStore::new(paths.shard_count()),
             repeated_packets: 0,
             suppressed_retransmissions: 0,
         };
-        bond.paths.iter_mut().for_each(|path| path.set_path_count(count));
         bond.update_enabled_paths();
         bond.record_transport_views(now);
         Ok(bond)
@@ -216,7 +215,6 @@ impl<P: Clone> Bond<P> {
         }
         let added = config.paths.iter().zip(paths.shard_paths(shard)).skip(before);
         self.paths.extend(added.map(|(path, part)| PathSender::new(*path, part, now)));
-        self.paths.iter_mut().for_each(|path| path.set_path_count(count));
         self.update_enabled_paths();
         self.served_seconds.resize(count, 0.0);
         self.queues.set_path_count(count);
@@ -345,6 +343,7 @@ impl<P: Clone> Bond<P> {
         if let Some(state) = self.paths.get_mut(path.index()) {
             state.set_transport(transport, overhead_bytes, now);
             self.in_flight_data.clear_path(path);
+            self.update_enabled_paths();
             self.record_transport_views(now);
         }
     }
@@ -445,6 +444,12 @@ impl<P: Clone> Bond<P> {
     fn update_enabled_paths(&mut self) {
         let paths = PathId::all().zip(&self.paths).filter(|(_, state)| state.is_enabled());
         self.enabled_paths = PathSet::from_paths(paths.map(|(path, _)| path));
+        // Datagrams and connections are not used together.
+        for transport in [OuterTransport::Udp, OuterTransport::Tcp] {
+            let is_like = |path: &PathSender| path.transport() == transport;
+            let count = self.paths.iter().filter(|path| path.is_enabled() && is_like(path)).count();
+            self.paths.iter_mut().filter(|path| is_like(path)).for_each(|path| path.set_path_count(count));
+        }
     }
 
     fn path(&self, path: PathId) -> &PathSender {

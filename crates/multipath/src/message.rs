@@ -13,9 +13,11 @@
 //! | --- | --- |
 //! | 0 | the packet |
 //! | 1, 2 | lowest bits of the counter of the predecessor on path 0 or 1 (2), the packet |
-//! | 3 | number of predecessors (1), of each the path and the lowest bits of the counter (1 + 2), the packet |
-//! | 4 | the packet, which needs no order |
-//! | 5 | form and flags (1: 0x10 copies are sent, 0x20 it stands for segments), what the form has, length of segments (2), the packet |
+//! | 3, 4 | the same of one of which copies are sent, or that is repeated |
+//! | 5 | the packet, which needs no order |
+//! | 6 | flags and number of predecessors (1), of each the path and the lowest bits of the counter (1 + 2), length of segments (2), the packet |
+//!
+//! The flags are 0x10: copies are sent, or it is repeated; 0x20: it stands for segments, and has their length; 0x40: it needs no order.
 //!
 //! Others begin with 224 and their kind in one octet:
 //!

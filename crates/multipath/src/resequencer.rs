@@ -38,15 +38,16 @@
 //!
 //! What arrives after that is delivered nevertheless, and counted as late: TCP prefers a packet out of order to a
 //! retransmission. Of a packet that was sent in several copies, one that is later than by 2048 numbers is dropped, since
-//! another might have been delivered. Of others there is but one, however late: a connection that waits for its
-//! retransmission timer while others carry 100 Mbit/s is thousands of packets behind them.
+//! another might have been delivered; and each such packet is, once the far end repeats what is lost. Of others there is but one, however
+//! late: a connection that waits for its retransmission timer while others carry 100 Mbit/s is thousands of packets behind them.
 //!
 //! # What is lost and repeated
 //!
 //! Where the far end repeats what a path has lost ([`Resequencer::set_repair_wait`]), a gap that would be over is kept until what is
 //! repeated can have come, counted from the arrival of the first packet behind it: losses that follow each other add nothing to
 //! each other's waits. One or two packets wait no longer than 4 ms: for so few a TCP sender does not repeat, and they may be of
-//! a sparse flow. What was lost with its path, and has not been found to be missing, is not repeated. As often as it has not come in time of late, it is not waited for any more.
+//! a sparse flow. What was lost with its path, and has not been found to be missing, is not repeated. Where it does not come in time again
+//! and again, it is not waited for any more, until some comes that would have been in time.
 //!
 //! For a path that does not keep order itself one can say how far it does not
 //! ([`Resequencer::set_reordering_extent`]): then that many higher counters more have to arrive, and the timer's margin
@@ -76,7 +77,7 @@ use tournament::TournamentTree;
 
 /// Gaps for which what is repeated is waited for in vain before that is given up: …
 const INITIAL_REPAIR_CREDIT: u32 = 8;
-/// … after many that were closed in time, …
+/// … after many packets that have closed a gap in time, …
 const MAX_REPAIR_CREDIT: u32 = 32;
 /// … each of which counts for so many.
 const CREDIT_PER_REPAIR: u32 = 2;
@@ -106,8 +107,12 @@ pub struct Resequencer<T> {
     repair_wait: Option<Span>,
     /// When datagrams were last found to be missing on a path.
     last_missing: Option<Time>,
+    /// What is repeated was waited for at some time: of any packet another one may have come.
+    has_repeats: bool,
     /// What is repeated may still be waited for in vain so often.
     repair_credit: u32,
+    /// When a gap was last over that would have been kept if what is repeated had not been waited for in vain before.
+    last_unkept_gap: Option<Time>,
     statistics: ResequencerStatistics,
 }
 
@@ -138,7 +143,9 @@ impl<T> Resequencer<T> {
             deadlines: TournamentTree::new(BUCKET_COUNT, Time::MAX),
             repair_wait: None,
             last_missing: None,
+            has_repeats: false,
             repair_credit: INITIAL_REPAIR_CREDIT,
+            last_unkept_gap: None,
             statistics: ResequencerStatistics::default(),
         }
     }
@@ -190,6 +197,7 @@ impl<T> Resequencer<T> {
     /// kept that is over otherwise. While what is repeated does not come in time, it is not waited for.
     pub fn set_repair_wait(&mut self, wait: Option<Span>) {
         self.repair_wait = wait;
+        self.has_repeats |= wait.is_some();
     }
 
     /// Datagrams were found to be missing on a path ([`MissingDatagrams`](crate::MissingDatagrams)): what they carried is repeated. To be
@@ -234,7 +242,9 @@ impl<T> Resequencer<T> {
 
     fn receive_unordered(&mut self, header: &DataHeader, payload: T, out: &mut Vec<T>) {
         let window = &mut self.buckets.get_mut(header.bucket.into()).unordered_window;
-        if header.is_redundant && !window.insert(window.expand_number(header.number)) {
+        // Also where there are no copies: the window goes on, so that the numbers of those that have some are known.
+        let (number, _) = window.recognise(header.number);
+        if !window.insert(number) && header.is_redundant {
             self.statistics.duplicates += 1;
             return;
         }
@@ -247,18 +257,20 @@ impl<T> Resequencer<T> {
         P: IntoIterator<Item = Predecessor>,
     {
         let DataHeader { bucket: index, number, is_redundant, .. } = arrival.header;
-        let number = self.buckets.get_mut(index.into()).ordered_window.expand_number(number);
-        if number > self.buckets.get_mut(index.into()).ordered_window.next() {
+        let (number, is_resynchronised) = self.buckets.get_mut(index.into()).ordered_window.recognise(number);
+        if is_resynchronised {
+            self.resynchronise(index, number, now, out);
+        } else if number > self.buckets.get_mut(index.into()).ordered_window.next() {
             self.free_memory(arrival.bytes, now, out);
         }
         let bucket = self.buckets.get_mut(index.into());
-        if is_redundant && self.repair_wait.is_some() {
-            self.repair_credit = (self.repair_credit + CREDIT_PER_REPAIR).min(MAX_REPAIR_CREDIT);
-        }
         match number.cmp(&bucket.ordered_window.next()) {
-            Ordering::Less => self.receive_late(&arrival.header, number, payload, out),
+            Ordering::Less => self.receive_late(&arrival.header, number, payload, now, out),
             Ordering::Equal => {
                 bucket.ordered_window.insert(number);
+                if is_redundant && bucket.depth > 0 {
+                    self.record_repair();
+                }
                 self.statistics.in_order += 1;
                 out.push(payload);
             }
@@ -278,9 +290,14 @@ impl<T> Resequencer<T> {
                 } else {
                     bucket.insert(&mut self.pool, path, waiting)
                 };
-                if let Err(payload) = inserted {
-                    self.statistics.late += 1;
-                    out.push(payload);
+                match inserted {
+                    Ok(()) => {}
+                    // Another one with its number may come, and would be delivered, too.
+                    Err(_) if is_redundant => self.statistics.duplicates += 1,
+                    Err(payload) => {
+                        self.statistics.late += 1;
+                        out.push(payload);
+                    }
                 }
             }
         }
@@ -291,15 +308,36 @@ impl<T> Resequencer<T> {
         self.statistics.max_depth = self.statistics.max_depth.max(depth);
     }
 
-    fn receive_late(&mut self, header: &DataHeader, number: u64, payload: T, out: &mut Vec<T>) {
+    fn receive_late(&mut self, header: &DataHeader, number: u64, payload: T, now: Time, out: &mut Vec<T>) {
         let window = &mut self.buckets.get_mut(header.bucket.into()).ordered_window;
-        let is_alone = !header.is_redundant && window.is_too_old(number);
+        let is_alone = !header.is_redundant && !self.has_repeats && window.is_too_old(number);
         if is_alone || window.insert(number) {
             self.statistics.late += 1;
             out.push(payload);
+            let kept_until = self.last_unkept_gap.and_then(|over| Some(over + self.repair_wait?));
+            if header.is_redundant && self.repair_credit == 0 && kept_until.is_some_and(|until| now <= until) {
+                self.record_repair();
+            }
         } else {
             self.statistics.duplicates += 1;
         }
+    }
+
+    /// What is repeated is worth waiting for.
+    fn record_repair(&mut self) {
+        if self.repair_wait.is_some() {
+            self.repair_credit = (self.repair_credit + CREDIT_PER_REPAIR).min(MAX_REPAIR_CREDIT);
+        }
+    }
+
+    /// A bucket goes on with this number: more was lost before it than its lowest bits tell apart.
+    fn resynchronise(&mut self, index: u16, number: u64, now: Time, out: &mut Vec<T>) {
+        while self.lowest(index).is_some() {
+            self.deliver_ready(index, true, now, out);
+        }
+        let window = &mut self.buckets.get_mut(index.into()).ordered_window;
+        self.statistics.lost = self.statistics.lost.saturating_add(number.saturating_sub(window.next()));
+        window.skip_to(number);
     }
 
     /// A path has come further: continues with the buckets that waited for that.
@@ -333,6 +371,9 @@ impl<T> Resequencer<T> {
                 self.statistics.in_order += 1;
                 self.statistics.waits.record_wait(now - waiting.arrival);
                 out.push(waiting.payload);
+                if list == WaitingList::Repeated {
+                    self.record_repair();
+                }
             } else {
                 self.statistics.duplicates += 1;
             }
@@ -354,13 +395,17 @@ impl<T> Resequencer<T> {
 
     /// Lets a bucket wait for what is repeated, if it may still come. Returns whether it may.
     fn register_repair(&mut self, index: u16, waits: &AwaitedCounters, now: Time) -> bool {
-        let Some(wait) = self.repair_wait.filter(|_| self.repair_credit > 0) else { return false };
+        let Some(wait) = self.repair_wait else { return false };
         let Some(found) = self.last_missing.filter(|_| !self.frontier.lost_with_path(waits)) else { return false };
         let wait = wait.min(self.config.max_wait);
         let Some(bucket) = self.buckets.get(index.into()) else { return false };
         let Some(first) = bucket.earliest_arrival(&self.pool) else { return false };
         let is_sparse = bucket.depth < MIN_REPAIR_DEPTH;
         let until = (first + if is_sparse { SPARSE_REPAIR_WAIT } else { wait }).min(found + wait);
+        if self.repair_credit == 0 {
+            self.last_unkept_gap = Some(now);
+            return false;
+        }
         if until <= now {
             self.repair_credit -= u32::from(!is_sparse);
             return false;

@@ -15,18 +15,13 @@ fn record() -> impl Strategy<Value = Vec<u8>> {
     let number = prop_oneof![4 => 0u32..20, 1 => any::<u32>()];
     let predecessor = (0u8..16, prop_oneof![4 => 0u16..40, 1 => any::<u16>()]);
     let predecessors = prop::collection::vec(predecessor, 0..4);
-    let data = (0u32..6, 0u32..3, number, predecessors, 0usize..60).prop_map(|(form, bucket, number, list, length)| {
+    let data = (0u32..7, 0u32..3, number, predecessors, 0usize..60).prop_map(|(form, bucket, number, list, length)| {
         let mut message = (form << 29 | bucket << 18 | number & 0x3_ffff).to_be_bytes().to_vec();
-        let mut form = form as u8;
-        if form == 5 {
-            form = number as u8 % 5;
-            message.push(0x10 | form);
-        }
         let counter = list.first().map_or(0, |(_, counter)| *counter);
         match form {
-            1 | 2 => message.extend(counter.to_be_bytes()),
-            3 => {
-                message.push(list.len() as u8);
+            1..=4 => message.extend(counter.to_be_bytes()),
+            6 => {
+                message.push([0, 0x10, 0x20, 0x30][number as usize % 4] | list.len() as u8);
                 list.iter().for_each(|(path, counter)| message.extend([*path, (counter >> 8) as u8, *counter as u8]));
             }
             _ => {}

@@ -177,7 +177,7 @@ impl Channel {
         let length = stream::record_prefix(length).map_err(|_| SealError::TooShort)?;
         let (prefix, rest) = record.split_first_chunk_mut().ok_or(SealError::TooShort)?;
         let (text, tag) = rest.split_last_chunk_mut::<TAG_BYTES>().ok_or(SealError::TooShort)?;
-        *tag = self.send.key.seal(self.send.record_count, text).map_err(|_| SealError::Exhausted)?;
+        *tag = self.send.key.seal(self.send.record_count, &[], text).map_err(|_| SealError::Exhausted)?;
         *prefix = length;
         self.send.advance_key()
     }
@@ -188,7 +188,7 @@ impl Channel {
     /// It is not what the peer has sealed next: the stream is over.
     pub fn open<'r>(&mut self, record: &'r mut [u8]) -> Result<&'r mut [u8], OpenError> {
         let (text, tag) = record.split_last_chunk_mut().ok_or(OpenError::Malformed)?;
-        self.receive.key.open(self.receive.record_count, text, *tag).map_err(|_| OpenError::Forged)?;
+        self.receive.key.open(self.receive.record_count, &[], text, *tag).map_err(|_| OpenError::Forged)?;
         self.receive.advance_key().map_err(|_| OpenError::Forged)?;
         Ok(text)
     }
@@ -203,7 +203,7 @@ impl DirectionKey {
         self.record_count += 1;
         if self.record_count.is_multiple_of(RECORDS_PER_KEY) {
             let mut key = Zeroizing::new([0; 32]);
-            self.key.seal(REKEY_NONCE, &mut *key).map_err(|_| SealError::Exhausted)?;
+            self.key.seal(REKEY_NONCE, &[], &mut *key).map_err(|_| SealError::Exhausted)?;
             self.key = DataKey::new(self.cipher, &key);
         }
         Ok(())

@@ -53,10 +53,11 @@ impl DataKey {
         DataKey(LessSafeKey::new(UnboundKey::new(algorithm, key).expect("both take keys of 32 bytes")))
     }
 
-    /// Encrypts in place; a counter must never come again.
+    /// Encrypts in place; a counter must never come again. `header` is authenticated, too.
     #[inline]
-    pub(crate) fn seal(&self, counter: u64, text: &mut [u8]) -> Result<[u8; TAG_BYTES], CipherFailure> {
-        let tag = self.0.seal_in_place_separate_tag(nonce(counter), Aad::empty(), text).map_err(|_| CipherFailure)?;
+    pub(crate) fn seal(&self, counter: u64, header: &[u8], text: &mut [u8]) -> Result<[u8; TAG_BYTES], CipherFailure> {
+        let tag = self.0.seal_in_place_separate_tag(nonce(counter), Aad::from(header), text);
+        let tag = tag.map_err(|_| CipherFailure)?;
         let mut bytes = [0; TAG_BYTES];
         bytes.copy_from_slice(tag.as_ref());
         Ok(bytes)
@@ -64,14 +65,19 @@ impl DataKey {
 
     /// Decrypts in place. Where the tag does not fit, `text` is left undefined.
     #[inline]
-    pub(crate) fn open(&self, counter: u64, text: &mut [u8], tag: [u8; TAG_BYTES]) -> Result<(), CipherFailure> {
-        let opened = self.0.open_in_place_separate_tag(nonce(counter), Aad::empty(), Tag::from(tag), text, 0..);
+    pub(crate) fn open(
+        &self,
+        counter: u64,
+        header: &[u8],
+        text: &mut [u8],
+        tag: [u8; TAG_BYTES],
+    ) -> Result<(), CipherFailure> {
+        let opened = self.0.open_in_place_separate_tag(nonce(counter), Aad::from(header), Tag::from(tag), text, 0..);
         opened.map(|_| ()).map_err(|_| CipherFailure)
     }
 }
 
-/// Four zeros and the counter (WireGuard §5.4.6). The header needs no authentication of its own: the index selects the
-/// key, the counter the nonce, and the rest is constant.
+/// Four zeros and the counter (WireGuard §5.4.6).
 fn nonce(counter: u64) -> Nonce {
     let mut bytes = [0; 12];
     bytes[4..].copy_from_slice(&counter.to_le_bytes());
@@ -111,9 +117,10 @@ mod tests {
         for cipher in [Cipher::ChaCha20Poly1305, Cipher::Aes256Gcm] {
             let key = DataKey::new(cipher, &[3; 32]);
             let mut text = *b"many tines, one pull";
-            let tag = key.seal(5, &mut text).unwrap();
-            assert_eq!(key.open(6, &mut text.clone(), tag), Err(CipherFailure));
-            assert_eq!(key.open(5, &mut text, tag), Ok(()));
+            let tag = key.seal(5, b"header", &mut text).unwrap();
+            assert_eq!(key.open(6, b"header", &mut text.clone(), tag), Err(CipherFailure));
+            assert_eq!(key.open(5, b"other", &mut text.clone(), tag), Err(CipherFailure));
+            assert_eq!(key.open(5, b"header", &mut text, tag), Ok(()));
             assert_eq!(&text, b"many tines, one pull");
         }
     }

@@ -27,13 +27,23 @@ impl CounterReference {
     /// whose range lies as far above the next one as below).
     pub(crate) fn expand(self, lowest: u16) -> u64 {
         let first = self.next_counter.saturating_sub(ReplayWindow::WINDOW_PACKETS);
-        first + u64::from(lowest.wrapping_sub(first as u16))
+        // Beyond all counters that there are, none authenticates.
+        first.wrapping_add(lowest.wrapping_sub(first as u16).into())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_highest_number_that_there_is_overflows_nothing() {
+        for next in [u64::MAX, u64::MAX - 20_000] {
+            for lowest in [0, 7, u16::MAX] {
+                assert_eq!(CounterReference { path: 0, next_counter: next }.expand(lowest) as u16, lowest);
+            }
+        }
+    }
 
     proptest::proptest! {
         /// Whatever is lost and however it is reordered: a datagram that is no more ahead of what has come than is proven, and no older

@@ -236,6 +236,7 @@ impl Endpoint {
         let (stamp, offer) = rest.split_at(timestamp::TIMESTAMP_BYTES);
         let stamp = Timestamp(to_array(stamp));
         let offer = Cipher::from_byte(offer[0]).ok_or(RefusedDatagram::Forged)?;
+        check_index(read_u32(message, 4))?;
         let greatest = self.peers.get(&id).and_then(|peer| peer.greatest_timestamp);
         if let Some(greatest) = greatest.filter(|greatest| stamp <= *greatest) {
             return Err(self.refuse_timestamp(id, message, (stamp, greatest), from, now));
@@ -332,6 +333,8 @@ impl Endpoint {
         now: Time,
     ) -> Result<(), RefusedDatagram> {
         let sender = read_u32(message, 4);
+        // Nothing authenticates it: the peer's own answer may still come.
+        check_index(sender)?;
         let initiator = self.outstanding_initiator(id, index).ok_or(RefusedDatagram::Unexpected)?;
         let Ok((payload, keys)) = initiator.finish(&to_array(&message[RESPONSE_NOISE_RANGE])) else {
             self.report_forged_answer(id, from);
@@ -583,3 +586,11 @@ impl Endpoint {
         }
     }
 }
+
+/// Data cannot be sent to a peer that has given the session a longer index than a header has room for.
+fn check_index(index: u32) -> Result<(), RefusedDatagram> {
+    if index < LONG_INDICES { Ok(()) } else { Err(RefusedDatagram::Forged) }
+}
+
+#[cfg(test)]
+mod tests;

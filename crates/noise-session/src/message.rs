@@ -16,7 +16,8 @@
 //! data leaves out what the receiver knows, as a short header of QUIC does (RFC 9000 §17.1 and §17.3): the upper four bits of the path,
 //! which are those of the thread that the datagram is for, and the upper octets of the counter, which are those of the counters
 //! near it. Its first two octets are `1`, eleven bits of the index, four of the path; where the index has more bits, its first four
-//! octets are `01`, 26 bits of the index, four of the path. These fields are in network byte order.
+//! octets are `01`, 26 bits of the index, four of the path. These fields are in network byte order. An index below 2048 is always short, and
+//! the header of data is the associated data of its ciphertext: a datagram has one header.
 
 use std::ops::Range;
 
@@ -165,7 +166,11 @@ impl DataHeader {
         let bytes = index_bytes + SHORT_COUNTER_BYTES;
         let counter = u16::from_be_bytes(to_array(&datagram[index_bytes..bytes]));
         let path = (field & ((1 << SHORT_PATH_BITS) - 1)) as u8;
-        Some(DataHeader { receiver: field >> SHORT_PATH_BITS, nonce: WireNonce::Short { path, counter }, bytes })
+        let receiver = field >> SHORT_PATH_BITS;
+        if bytes != short_header_bytes(receiver) {
+            return None;
+        }
+        Some(DataHeader { receiver, nonce: WireNonce::Short { path, counter }, bytes })
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum Prologue {
 impl Prologue {
     fn bytes(self) -> &'static [u8] {
         match self {
-            Prologue::Session => b"kumade secure 2",
+            Prologue::Session => b"kumade secure 3",
             Prologue::Stream => b"kumade secure stream 1",
         }
     }

@@ -339,10 +339,13 @@ impl Sealer {
             HeaderForm::Short => {
                 let (header, rest) =
                     datagram.split_first_chunk_mut::<SHORT_HEADER_BYTES>().ok_or(SealError::TooShort)?;
-                let is_rekey_due = self.seal_text(nonce, rest)?;
                 let receiver = self.outbound.receiver;
-                write_short_header(receiver, path, counter, header);
-                SealedDatagram { counter, start: SHORT_HEADER_BYTES - short_header_bytes(receiver), is_rekey_due }
+                let start = SHORT_HEADER_BYTES - short_header_bytes(receiver);
+                let mut written = [0; SHORT_HEADER_BYTES];
+                write_short_header(receiver, path, counter, &mut written);
+                let is_rekey_due = self.seal_text(nonce, &written[start..], rest)?;
+                *header = written;
+                SealedDatagram { counter, start, is_rekey_due }
             }
         };
         *self.next_numbered.get_mut(path) = counter + 1;
@@ -357,17 +360,18 @@ impl Sealer {
 
     fn seal_whole(&mut self, nonce: u64, datagram: &mut [u8]) -> Result<SealedDatagram, SealError> {
         let (header, rest) = datagram.split_first_chunk_mut::<HEADER_BYTES>().ok_or(SealError::TooShort)?;
-        let is_rekey_due = self.seal_text(nonce, rest)?;
-        *header = data_header(self.outbound.receiver, nonce);
+        let written = data_header(self.outbound.receiver, nonce);
+        let is_rekey_due = self.seal_text(nonce, &written, rest)?;
+        *header = written;
         Ok(SealedDatagram { counter: 0, start: 0, is_rekey_due })
     }
 
-    /// Seals the text of a datagram, with room for the tag behind it. Returns whether the session should be replaced.
-    fn seal_text(&mut self, nonce: u64, text: &mut [u8]) -> Result<bool, SealError> {
+    /// Seals the text of a datagram under its header, with room for the tag behind it. Returns whether the session should be replaced.
+    fn seal_text(&mut self, nonce: u64, header: &[u8], text: &mut [u8]) -> Result<bool, SealError> {
         let (text, tag) = text.split_last_chunk_mut::<TAG_BYTES>().ok_or(SealError::TooShort)?;
-        // One block more than the text: the tag's.
-        let is_worn = self.reserve_blocks(text.len().div_ceil(16) as u64 + 1)?;
-        *tag = self.outbound.key.seal(nonce, text).map_err(|_| SealError::Exhausted)?;
+        // One block more than the text, the tag's, and one for the header, which is authenticated as text is.
+        let is_worn = self.reserve_blocks(text.len().div_ceil(16) as u64 + 2)?;
+        *tag = self.outbound.key.seal(nonce, header, text).map_err(|_| SealError::Exhausted)?;
         Ok(is_worn)
     }
 
@@ -448,7 +452,8 @@ impl Opener {
         };
         let text = header.bytes..datagram.len() - TAG_BYTES;
         let tag = to_array(&datagram[text.end..]);
-        self.0.key.open(nonce, &mut datagram[text.clone()], tag).map_err(|_| OpenError::Forged)?;
+        let (header, rest) = datagram.split_at_mut(text.start);
+        self.0.key.open(nonce, header, &mut rest[..text.len()], tag).map_err(|_| OpenError::Forged)?;
         let (path, counter) = ((nonce >> PATH_SHIFT) as u8, nonce & (NUMBERED_FLAG - 1));
         let is_numbered = nonce & NUMBERED_FLAG != 0;
         self.check_replay(path, is_numbered, counter)?;

@@ -25,15 +25,21 @@ impl SessionTable {
     /// Adds a session, or this thread's part of it ([`Session::take_paths`]).
     pub fn install(&mut self, peer: PeerId, session: Session, now: Time) {
         let index = session.index();
-        for dropped in self.peers.entry(peer).or_default().install(session, now) {
-            self.by_index.remove(&dropped);
-        }
+        let dropped = self.peers.entry(peer).or_default().install(session, now);
+        dropped.into_iter().for_each(|dropped| self.forget_index(dropped, peer));
         self.by_index.insert(index, peer);
     }
 
     /// Forgets a peer's sessions.
     pub fn remove(&mut self, peer: PeerId) {
         for index in self.peers.remove(&peer).iter().flat_map(Keyring::indices) {
+            self.forget_index(index, peer);
+        }
+    }
+
+    /// The index may be another peer's by now: the endpoint gives one away again as soon as its session has ended.
+    fn forget_index(&mut self, index: u32, peer: PeerId) {
+        if self.by_index.get(&index) == Some(&peer) {
             self.by_index.remove(&index);
         }
     }
@@ -41,8 +47,10 @@ impl SessionTable {
     /// Forgets the keys of all sessions that have ended. None of them is used any more in any case; calling this once
     /// a minute keeps their keys from lying in memory.
     pub fn expire(&mut self, now: Time) {
-        for index in self.peers.values_mut().flat_map(|ring| ring.expire(now)) {
-            self.by_index.remove(&index);
+        let expired =
+            self.peers.iter_mut().flat_map(|(peer, ring)| ring.expire(now).into_iter().map(|index| (index, *peer)));
+        for (index, peer) in expired.collect::<Vec<_>>() {
+            self.forget_index(index, peer);
         }
     }
 
@@ -115,7 +123,7 @@ mod tests {
     use super::*;
     use crate::cipher::Cipher;
     use crate::message::OVERHEAD_BYTES;
-    use crate::session::tests::{pair, pair_of, sealed};
+    use crate::session::tests::{pair, pair_at, pair_of, sealed};
     use kumade_units::Span;
 
     const PEER: PeerId = PeerId(3);
@@ -150,6 +158,26 @@ mod tests {
         table.expire(end);
         assert!(table.by_index.is_empty() && !table.has_session(PEER, Time::ZERO));
         assert!(table.peers.values().all(|ring| ring.indices().next().is_none()));
+    }
+
+    #[test]
+    fn an_index_that_another_peer_has_now_stays_that_peers() {
+        let end = Time::ZERO + Span::from_secs(180);
+        let forget: [fn(&mut SessionTable, Time); 3] = [
+            |table, end| table.install(PEER, pair_of(Cipher::Aes256Gcm, (9, 10)).0, end),
+            |table, _| table.remove(PEER),
+            |table, end| table.expire(end),
+        ];
+        for forget in forget {
+            let mut table = SessionTable::new();
+            table.install(PEER, pair_of(Cipher::Aes256Gcm, (1, 2)).0, Time::ZERO);
+            // The first peer's session has ended, and its index is given away again.
+            let (later, mut far) = pair_at(Cipher::Aes256Gcm, (1, 3), end);
+            table.install(PeerId(4), later, end);
+            forget(&mut table, end);
+            let opened = table.open(&mut sealed(&mut far, 0, b"x"), end);
+            assert_eq!(opened.map(|(peer, _)| peer), Ok(PeerId(4)));
+        }
     }
 
     #[test]

@@ -151,6 +151,11 @@ impl<P: Clone> BondQueues<P> {
         self.per_path[path.index()].copies.len() as u64
     }
 
+    /// Their bytes.
+    pub fn copied_bytes(&self, path: PathId) -> u64 {
+        self.per_path[path.index()].copies.iter().map(|(_, label)| u64::from(label.size)).sum()
+    }
+
     /// A path is to send this, too.
     pub fn enqueue_copy(&mut self, path: PathId, packet: WaitingPacket<P>, label: Label) {
         self.per_path[path.index()].copies.push_back((packet, label));

@@ -24,8 +24,12 @@ impl<P: Clone> Bond<P> {
     /// it is still there, it is repeated.
     pub fn receive_missing(&mut self, path: PathId, counters: impl IntoIterator<Item = u64>, now: Time) {
         for counter in counters {
+            if !self.repeat_store.may_repeat() {
+                return;
+            }
+            let Some(size) = self.repeat_store.get(path, counter).map(|(_, label)| label.size) else { continue };
+            let Some(over) = self.repeating_path(path, size, now) else { continue };
             let Some((packet, label)) = self.repeat_store.take(path, counter) else { continue };
-            let Some(over) = self.repeating_path(path, label.size, now) else { continue };
             self.repeated_packets += 1;
             self.queues.enqueue_copy(over, packet, label);
         }
@@ -105,7 +109,8 @@ impl<P: Clone> Bond<P> {
         let fits = |path: &PathId| self.path(*path).fits_packet(size);
         self.datagram_paths().filter(fits).min_by_key(|path| {
             let penalty = if *path == lost_on { SAME_PATH_PENALTY } else { Span::ZERO };
-            self.path(*path).estimate_arrival(0, size, now) + penalty
+            let copies = self.queues.copied_bytes(*path);
+            self.path(*path).estimate_arrival(copies, size, now) + penalty
         })
     }
 }

@@ -132,8 +132,8 @@ impl<P: Clone> Bond<P> {
             taken = self.queues.dequeue(path, shared, weights, now);
         }
         if let Some((packet, label)) = &mut taken {
-            // What is repeated waits no more since it left first.
-            if packet.number.is_none() || !self.repeat_store.is_on() {
+            // Copies, and what is repeated, are not among the packets of the flow that wait.
+            if packet.number.is_none() {
                 self.flow_packet_sent(label.flow, now);
             }
             if shared {
@@ -252,7 +252,7 @@ impl<P: Clone> Bond<P> {
         };
         let fits = |other: PathId| self.path(other).fits_packet(label.size) && self.can_take_copy(other);
         let others = PathSet::from_paths(all.iter().filter(|other| *other != path && fits(*other)));
-        let redundant = !others.is_empty() || self.policy == PathPolicy::Redundant;
+        let redundant = !others.is_empty();
         let bucket = (label.flow % u64::from(BUCKET_COUNT)) as u16;
         let header = DataHeader { bucket, is_redundant: redundant, ..DataHeader::default() };
         let place = match packet.delivery_order {

@@ -18,11 +18,14 @@ use kumade_noise_session::{
     DatagramKind, Endpoint, EndpointEvent, PeerError, PeerId, RefusedDatagram, Route, SealError, Session, SessionTable,
 };
 use kumade_packet::{Classification, DsField};
-use kumade_units::{Rate, Time};
+use kumade_units::{Rate, Span, Time};
 use rand_core::CryptoRng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::DerefMut;
+
+/// Keys are forgotten so long after their last use, at most.
+const SESSION_EXPIRY_INTERVAL: Span = Span::from_secs(60);
 
 /// One end of the tunnels to its peers. The crate's first page has the loop contract.
 pub struct Node<B> {
@@ -33,6 +36,8 @@ pub struct Node<B> {
     /// What other shards are to be told, with their numbers.
     messages: Vec<(usize, ShardMessage)>,
     sessions: SessionTable,
+    /// When keys that are used no more are to be forgotten.
+    next_expiry: Time,
     networks: Networks,
     remotes: Vec<Remote<B>>,
     remote_by_peer: BTreeMap<PeerId, usize>,
@@ -183,6 +188,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             handshakes,
             messages: Vec::new(),
             sessions: SessionTable::new(),
+            next_expiry: now + SESSION_EXPIRY_INTERVAL,
             networks,
             remotes: remotes.into_iter().map(remote).collect::<Result<_, _>>()?,
             remote_by_peer: by_peer,
@@ -321,11 +327,13 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                 self.agenda.touch(place);
                 let remote = &mut self.remotes[place];
                 remote.record_header_bytes(session.short_header_bytes(), now);
-                self.sessions.install(peer, session, now);
                 if remote.record_session(instance) {
+                    // What still comes under the keys of its last life has that life's counters.
+                    self.sessions.remove(peer);
                     remote.restart(paths, now, &mut self.resequenced);
                     self.deliver_with_valid_source(place);
                 }
+                self.sessions.install(peer, session, now);
             }
         }
     }
@@ -490,6 +498,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     /// Appends all that is due: of peers whose deadline has come, or to which something has happened, and of each one twice a second
     /// where it is called that often. `wall` is the time since the Unix epoch; it may step.
     pub fn drain(&mut self, now: Time, wall: Time, output: &mut Output<B>) {
+        if now >= self.next_expiry {
+            self.next_expiry = now + SESSION_EXPIRY_INTERVAL;
+            self.sessions.expire(now);
+        }
         self.drive_handshakes(now, wall, output);
         for place in self.agenda.take_due(now) {
             self.remotes[place].expire(now, &mut self.resequenced);
@@ -585,6 +597,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             remote.record_heard(now);
             remote.record_header_bytes(session.short_header_bytes(), now);
             if remote.record_session(instance) {
+                // What still comes under the keys of its last life has that life's counters.
+                self.sessions.remove(peer);
                 let paths = remote.renewed_paths(now);
                 remote.restart(paths, now, &mut self.resequenced);
             }
@@ -629,8 +643,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                     }
                     output.datagrams.push(Outbound { route: to, ds_field, datagram });
                 }
-                // Numbers have begun anew, and the new session is not in use yet.
-                Err(SealError::UsedCounter { .. }) => {}
+                // Numbers have begun anew under keys that there were before.
+                Err(SealError::UsedCounter { .. }) => self.statistics.unsealed_datagrams += 1,
                 Err(_) => return self.handshakes.notify(peer, HandshakeTrigger::SessionNeeded, now),
             }
         }

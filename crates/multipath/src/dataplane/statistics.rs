@@ -20,6 +20,8 @@ pub struct NodeStatistics {
     pub oversized_packets: u64,
     /// Packets that were delivered.
     pub delivered_packets: u64,
+    /// Datagrams that were not sent, since the session has sealed one with their counters.
+    pub unsealed_datagrams: u64,
 }
 
 /// What a node knows of a peer.
@@ -71,6 +73,7 @@ impl NodeStatistics {
         self.foreign_source_packets += other.foreign_source_packets;
         self.oversized_packets += other.oversized_packets;
         self.delivered_packets += other.delivered_packets;
+        self.unsealed_datagrams += other.unsealed_datagrams;
     }
 }
 

@@ -1,3 +1,4 @@
+use crate::message::Missing;
 use crate::path::id::PathId;
 use kumade_units::{Span, Time};
 use std::collections::VecDeque;
@@ -46,7 +47,7 @@ const LOSS_PACKETS: u32 = 3;
 /// … or so much time: less than TCP connections inside take to notice a loss on any path that is not very near.
 const LOSS_WAIT: Span = Span::from_millis(4);
 /// More than this in a row is an outage, which nothing makes good in time; also what is kept of a path at most.
-const MAX_GAPS: usize = 64;
+const MAX_GAPS: usize = Missing::MAX_DATAGRAMS;
 
 impl MissingDatagrams {
     /// Nothing has come yet.

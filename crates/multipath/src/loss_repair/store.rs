@@ -9,6 +9,9 @@ pub(crate) struct RepeatStore<T> {
     paths: Vec<VecDeque<SentPacket<T>>>,
     packets: usize,
     bytes: u64,
+    /// What is kept at most: this part of what all shards keep together.
+    max_packets: usize,
+    max_bytes: u64,
     /// How long packets are kept.
     keep_time: Span,
     /// Packets that may be repeated now.
@@ -24,7 +27,7 @@ struct SentPacket<T> {
     packet: Option<T>,
 }
 
-/// Packets that are kept, and their bytes: those of a quarter of a second at 250 Mbit/s.
+/// Packets that are kept for a peer, and their bytes: those of a quarter of a second at 250 Mbit/s.
 const MAX_PACKETS: usize = 8192;
 const MAX_BYTES: u64 = 8 << 20;
 /// As many of all packets are repeated at most: paths that lose more than 3 % do so since too much is sent, and more would add to that.
@@ -33,16 +36,26 @@ pub(crate) const MAX_REPEATED_RATIO: f64 = 1.0 / 32.0;
 const MAX_REPEATS_AT_ONCE: f64 = 64.0;
 
 impl<T> RepeatStore<T> {
-    pub(crate) fn new() -> Self {
-        let paths = std::iter::repeat_with(VecDeque::new).take(PathId::MAX_PATHS).collect();
-        RepeatStore { paths, packets: 0, bytes: 0, keep_time: Span::ZERO, allowance: MAX_REPEATS_AT_ONCE }
+    /// Of one of so many shards, each of which sends its part.
+    pub(crate) fn new(shards: usize) -> Self {
+        let shards = shards.max(1);
+        RepeatStore {
+            paths: std::iter::repeat_with(VecDeque::new).take(PathId::MAX_PATHS).collect(),
+            packets: 0,
+            bytes: 0,
+            max_packets: MAX_PACKETS / shards,
+            max_bytes: MAX_BYTES / shards as u64,
+            keep_time: Span::ZERO,
+            allowance: MAX_REPEATS_AT_ONCE,
+        }
     }
 
     /// Packets are kept for so long; for no time, none is.
     pub(crate) fn set_keep_time(&mut self, time: Span) {
         self.keep_time = time;
         if time == Span::ZERO && self.packets > 0 {
-            *self = RepeatStore { allowance: self.allowance, ..RepeatStore::new() };
+            self.paths.fill_with(VecDeque::new);
+            (self.packets, self.bytes) = (0, 0);
         }
     }
 
@@ -54,7 +67,7 @@ impl<T> RepeatStore<T> {
     pub(crate) fn push(&mut self, path: PathId, counter: u64, bytes: u32, packet: T, now: Time) {
         self.allowance = (self.allowance + MAX_REPEATED_RATIO).min(MAX_REPEATS_AT_ONCE);
         self.expire_path(path, now);
-        while self.packets >= MAX_PACKETS || self.bytes + u64::from(bytes) > MAX_BYTES {
+        while self.packets >= self.max_packets || self.bytes + u64::from(bytes) > self.max_bytes {
             let longest = PathId::all().max_by_key(|path| self.paths[path.index()].len());
             let Some(longest) = longest.filter(|path| !self.paths[path.index()].is_empty()) else { return };
             self.drop_oldest(longest);
@@ -64,9 +77,21 @@ impl<T> RepeatStore<T> {
         self.paths[path.index()].push_back(SentPacket { counter, sent: now, bytes, packet: Some(packet) });
     }
 
-    /// The packet that left as this datagram, if it is there and may be repeated.
+    /// Whether a packet may be repeated now.
+    pub(crate) fn may_repeat(&self) -> bool {
+        self.allowance >= 1.0
+    }
+
+    /// The packet that left as this datagram, if it is there.
+    pub(crate) fn get(&self, path: PathId, counter: u64) -> Option<&T> {
+        let sent = &self.paths[path.index()];
+        let place = sent.binary_search_by_key(&counter, |sent| sent.counter).ok()?;
+        sent[place].packet.as_ref()
+    }
+
+    /// Takes it, if it is there and may be repeated.
     pub(crate) fn take(&mut self, path: PathId, counter: u64) -> Option<T> {
-        if self.allowance < 1.0 {
+        if !self.may_repeat() {
             return None;
         }
         let sent = &mut self.paths[path.index()];
@@ -117,7 +142,11 @@ mod tests {
     }
 
     fn store() -> RepeatStore<u64> {
-        let mut store = RepeatStore::new();
+        store_of(1)
+    }
+
+    fn store_of(shards: usize) -> RepeatStore<u64> {
+        let mut store = RepeatStore::new(shards);
         store.set_keep_time(Span::from_millis(100));
         store
     }
@@ -140,13 +169,15 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_whatever_paths_carry() {
-        let mut store = store();
-        for counter in 0..20_000 {
-            store.push(path((counter % 3) as u8), counter, 1500, counter, time_at_millis(0));
-            assert!(store.packets <= MAX_PACKETS && store.bytes <= MAX_BYTES);
+        for shards in [1, 8] {
+            let mut store = store_of(shards);
+            for counter in 0..20_000 {
+                store.push(path((counter % 3) as u8), counter, 1500, counter, time_at_millis(0));
+                assert!(store.packets * shards <= MAX_PACKETS && store.bytes * shards as u64 <= MAX_BYTES);
+            }
+            assert_eq!(store.take(path(1), 19_999), Some(19_999), "the last ones are there");
+            assert_eq!(store.take(path(0), 0), None);
         }
-        assert_eq!(store.take(path(1), 19_999), Some(19_999), "the last ones are there");
-        assert_eq!(store.take(path(0), 0), None);
     }
 
     #[test]

@@ -22,15 +22,17 @@ pub(super) const OTHER_FORM: u8 = 7 << 5;
 const ORDERED_FORM: u8 = 0;
 /// One with a predecessor on path 0, or, if it is one more, on path 1.
 const PREDECESSOR_FORM: u8 = 1;
-/// One with any predecessors.
-const LIST_FORM: u8 = 3;
-const UNORDERED_FORM: u8 = 4;
-/// An octet follows, which has the form and what is rare.
-const EXTENDED_FORM: u8 = 5;
+/// The same of one that is redundant. Where there are two paths, it is as long as one that is not: what the longest packets pass by,
+/// their copies do, too.
+const REDUNDANT_PREDECESSOR_FORM: u8 = 3;
+const UNORDERED_FORM: u8 = 5;
+/// An octet follows, which has flags and the number of predecessors in a list.
+const EXTENDED_FORM: u8 = 6;
 /// In that octet.
 const REDUNDANT_FLAG: u8 = 0x10;
 const SEGMENTS_FLAG: u8 = 0x20;
-const EXTENDED_FORM_MASK: u8 = 0x0f;
+const UNORDERED_FLAG: u8 = 0x40;
+const COUNT_MASK: u8 = 0x0f;
 
 /// An IP packet and its place among those of its bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +54,7 @@ pub struct DataHeader {
     pub number: u32,
     /// Whether it is to be delivered as it arrives. It has no predecessors then.
     pub is_unordered: bool,
-    /// Whether copies of it are sent, too.
+    /// Whether copies of it are sent, too, or it is repeated: another one with its number may have come.
     pub is_redundant: bool,
     /// Whether the far end is to report its arrival at once.
     pub requests_report: bool,
@@ -90,7 +92,8 @@ impl DataHeader {
     /// Octets without predecessors.
     const SIZE: usize = 4;
 
-    /// Octets before a packet of a bucket that has used all of so many paths, where no copies are sent and it stands for itself.
+    /// Octets before a packet of a bucket that has used all of so many paths, where it stands for itself: the most that a packet has, also
+    /// one that is repeated, or, where there are two paths or more, of which copies are sent.
     pub const fn size_for_paths(paths: usize) -> u32 {
         let predecessors = match paths {
             0 | 1 => 0,
@@ -101,7 +104,7 @@ impl DataHeader {
     }
 
     /// What a buffer has to have free before a packet at most, for a packet that has predecessors on all other paths.
-    pub const HEADROOM_BYTES: usize = Self::SIZE + 1 + 1 + LISTED_SIZE * (PathId::MAX_PATHS - 1) + Self::SEGMENT_SIZE;
+    pub const HEADROOM_BYTES: usize = Self::SIZE + 1 + LISTED_SIZE * (PathId::MAX_PATHS - 1) + Self::SEGMENT_SIZE;
     /// Octets of the length of segments.
     const SEGMENT_SIZE: usize = 2;
 
@@ -119,33 +122,33 @@ impl DataHeader {
         let count = if self.is_unordered { 0 } else { predecessors.clone().count() };
         assert!(count < PathId::MAX_PATHS, "{count} predecessors on other paths");
         let only = predecessors.clone().next().filter(|only| count == 1 && only.path().number() < 2);
-        let (form, list_size) = match (self.is_unordered, count, only) {
-            (true, ..) => (UNORDERED_FORM, 0),
-            (_, 0, _) => (ORDERED_FORM, 0),
-            (.., Some(only)) => (PREDECESSOR_FORM + only.path().number(), ONLY_SIZE),
-            (.., None) => (LIST_FORM, 1 + LISTED_SIZE * count),
+        let (form, only) = match (self.is_unordered, only.filter(|_| self.segment_bytes.is_none())) {
+            (true, _) if !self.is_extended() => (UNORDERED_FORM, None),
+            (false, None) if count == 0 && !self.is_extended() => (ORDERED_FORM, None),
+            (false, Some(only)) => {
+                let first = if self.is_redundant { REDUNDANT_PREDECESSOR_FORM } else { PREDECESSOR_FORM };
+                (first + only.path().number(), Some(only))
+            }
+            _ => (EXTENDED_FORM, None),
         };
-        let extension = self.extension(form);
+        let extension_size = if form == EXTENDED_FORM { 1 + LISTED_SIZE * count } else { 0 };
         let segment_size = self.segment_bytes.map_or(0, |_| Self::SEGMENT_SIZE);
-        let start = room.len() - Self::SIZE - usize::from(extension.is_some()) - list_size - segment_size;
+        let start = room.len() - Self::SIZE - extension_size - only.map_or(0, |_| ONLY_SIZE) - segment_size;
         let (fixed, rest) = room[start..].split_at_mut(Self::SIZE);
-        fixed.copy_from_slice(&self.first_bits(if extension.is_some() { EXTENDED_FORM } else { form }).to_be_bytes());
-        let (extended, rest) = rest.split_at_mut(usize::from(extension.is_some()));
-        extended.iter_mut().zip(extension).for_each(|(place, octet)| *place = octet);
-        let (list, segment) = rest.split_at_mut(list_size);
+        fixed.copy_from_slice(&self.first_bits(form).to_be_bytes());
+        if let Some(only) = only {
+            rest.copy_from_slice(&only.lowest().to_be_bytes());
+            return start;
+        }
+        let (extension, segment) = rest.split_at_mut(extension_size);
         if let Some(bytes) = self.segment_bytes {
             segment.copy_from_slice(&bytes.get().to_be_bytes());
         }
-        match only {
-            Some(only) => list.copy_from_slice(&only.lowest().to_be_bytes()),
-            None => {
-                let Some((first, list)) = list.split_first_mut() else { return start };
-                *first = count as u8;
-                for (place, predecessor) in list.chunks_exact_mut(LISTED_SIZE).zip(&mut predecessors) {
-                    place[0] = predecessor.path().number();
-                    place[1..].copy_from_slice(&predecessor.lowest().to_be_bytes());
-                }
-            }
+        let Some((first, list)) = extension.split_first_mut() else { return start };
+        *first = self.flags() | count as u8;
+        for (place, predecessor) in list.chunks_exact_mut(LISTED_SIZE).zip(&mut predecessors) {
+            place[0] = predecessor.path().number();
+            place[1..].copy_from_slice(&predecessor.lowest().to_be_bytes());
         }
         start
     }
@@ -155,27 +158,38 @@ impl DataHeader {
         u32::from(form) << FORM_SHIFT | report | u32::from(self.bucket) << NUMBER_BITS | self.number & NUMBER_MASK
     }
 
-    /// The octet that follows where there is more to say.
-    fn extension(&self, form: u8) -> Option<u8> {
-        let redundant = if self.is_redundant { REDUNDANT_FLAG } else { 0 };
-        let segments = if self.segment_bytes.is_some() { SEGMENTS_FLAG } else { 0 };
-        (redundant | segments != 0).then_some(redundant | segments | form)
+    /// Whether there is more to say than its order.
+    fn is_extended(&self) -> bool {
+        self.is_redundant || self.segment_bytes.is_some()
+    }
+
+    /// Those of an extended form.
+    fn flags(&self) -> u8 {
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        flag(self.is_redundant, REDUNDANT_FLAG)
+            | flag(self.segment_bytes.is_some(), SEGMENTS_FLAG)
+            | flag(self.is_unordered, UNORDERED_FLAG)
     }
 }
 
 impl<'a> Data<'a> {
     pub(super) fn parse(mut reader: Reader<'a>) -> Result<Self, MessageError> {
         let first = reader.u32()?;
-        let mut form = (first >> FORM_SHIFT) as u8;
-        let mut flags = 0;
-        if form == EXTENDED_FORM {
-            let octet = reader.u8()?;
-            (flags, form) = (octet & !EXTENDED_FORM_MASK, octet & EXTENDED_FORM_MASK);
-            if flags == 0 || flags & !(REDUNDANT_FLAG | SEGMENTS_FLAG) != 0 {
-                return Err(MessageError::Invalid { field: "extension", value: octet.into() });
+        let (flags, predecessors) = match (first >> FORM_SHIFT) as u8 {
+            ORDERED_FORM => (0, Predecessors::default()),
+            UNORDERED_FORM => (UNORDERED_FLAG, Predecessors::default()),
+            form @ PREDECESSOR_FORM..REDUNDANT_PREDECESSOR_FORM => {
+                (0, Predecessors::parse_only(form - PREDECESSOR_FORM, &mut reader)?)
             }
-        }
-        let predecessors = Predecessors::parse(form, &mut reader)?;
+            form @ REDUNDANT_PREDECESSOR_FORM..UNORDERED_FORM => {
+                (REDUNDANT_FLAG, Predecessors::parse_only(form - REDUNDANT_PREDECESSOR_FORM, &mut reader)?)
+            }
+            EXTENDED_FORM => {
+                let octet = reader.u8()?;
+                (octet & !COUNT_MASK, Predecessors::parse_list(octet, &mut reader)?)
+            }
+            form => return Err(MessageError::Invalid { field: "form", value: form.into() }),
+        };
         let segment_bytes = if flags & SEGMENTS_FLAG != 0 {
             let invalid = MessageError::Invalid { field: "length of segments", value: 0 };
             Some(NonZeroU16::new(reader.u16()?).ok_or(invalid)?)
@@ -185,7 +199,7 @@ impl<'a> Data<'a> {
         let header = DataHeader {
             bucket: (first >> NUMBER_BITS) as u16 % BUCKET_COUNT,
             number: first & NUMBER_MASK,
-            is_unordered: form == UNORDERED_FORM,
+            is_unordered: flags & UNORDERED_FLAG != 0,
             is_redundant: flags & REDUNDANT_FLAG != 0,
             requests_report: first & REPORT_FLAG != 0,
             segment_bytes,
@@ -202,28 +216,25 @@ impl<'a> Data<'a> {
 }
 
 impl<'a> Predecessors<'a> {
-    fn parse(form: u8, reader: &mut Reader<'a>) -> Result<Self, MessageError> {
-        match form {
-            ORDERED_FORM | UNORDERED_FORM => Ok(Predecessors::default()),
-            PREDECESSOR_FORM..LIST_FORM => {
-                let path = PathId::from_low_bits(form - PREDECESSOR_FORM);
-                Ok(Predecessors { only: Some(Predecessor::from_lowest(path, reader.u16()?)), list: &[] })
-            }
-            LIST_FORM => {
-                let count = reader.u8()?;
-                let invalid = |value: u8| MessageError::Invalid { field: "list of predecessors", value: value.into() };
-                if count == 0 || usize::from(count) >= PathId::MAX_PATHS {
-                    return Err(invalid(count));
-                }
-                let (list, _) = reader.slice(usize::from(count) * LISTED_SIZE)?.as_chunks::<LISTED_SIZE>();
-                let path = list.iter().map(|[path, ..]| *path).max().unwrap_or(0);
-                // A single one on these paths has a form of its own.
-                if usize::from(path) >= PathId::MAX_PATHS || (count == 1 && path < 2) {
-                    return Err(invalid(path));
-                }
-                Ok(Predecessors { only: None, list })
-            }
-            _ => Err(MessageError::Invalid { field: "form", value: form.into() }),
+    fn parse_only(path: u8, reader: &mut Reader<'a>) -> Result<Self, MessageError> {
+        let path = PathId::from_low_bits(path);
+        Ok(Predecessors { only: Some(Predecessor::from_lowest(path, reader.u16()?)), list: &[] })
+    }
+
+    /// Those behind this octet. What has a form of its own is not said by it.
+    fn parse_list(octet: u8, reader: &mut Reader<'a>) -> Result<Self, MessageError> {
+        let (flags, count) = (octet & !COUNT_MASK, octet & COUNT_MASK);
+        let is_known = flags & !(REDUNDANT_FLAG | SEGMENTS_FLAG | UNORDERED_FLAG) == 0;
+        let is_needed = count > 0 || flags & (REDUNDANT_FLAG | SEGMENTS_FLAG) != 0;
+        if !is_known || !is_needed || (flags & UNORDERED_FLAG != 0 && count > 0) {
+            return Err(MessageError::Invalid { field: "extension", value: octet.into() });
         }
+        let (list, _) = reader.slice(usize::from(count) * LISTED_SIZE)?.as_chunks::<LISTED_SIZE>();
+        let path = list.iter().map(|[path, ..]| *path).max().unwrap_or(0);
+        // A single one on these paths has a form of its own.
+        if usize::from(path) >= PathId::MAX_PATHS || (count == 1 && path < 2 && flags & SEGMENTS_FLAG == 0) {
+            return Err(MessageError::Invalid { field: "list of predecessors", value: path.into() });
+        }
+        Ok(Predecessors { only: None, list })
     }
 }

@@ -21,6 +21,8 @@ pub struct Missing<'a> {
 impl<'a> Missing<'a> {
     /// Octets of an offset.
     const OFFSET_SIZE: usize = 2;
+    /// Datagrams that are said to be missing at once, at most.
+    pub const MAX_DATAGRAMS: usize = 64;
 
     /// The offsets of counters above the first of them.
     pub fn offsets_of(counters: &[u64]) -> Vec<[u8; Missing::OFFSET_SIZE]> {
@@ -45,6 +47,9 @@ impl<'a> Missing<'a> {
         let (offsets, rest) = reader.0.as_chunks::<{ Missing::OFFSET_SIZE }>();
         if !rest.is_empty() {
             return Err(MessageError::TooShort);
+        }
+        if offsets.len() >= Self::MAX_DATAGRAMS {
+            return Err(MessageError::Invalid { field: "number of datagrams", value: 1 + offsets.len() as u64 });
         }
         let numbers = [0].into_iter().chain(offsets.iter().map(|offset| u16::from_be_bytes(*offset)));
         if !numbers.is_sorted_by(|one, next| one < next) {

@@ -96,7 +96,7 @@ pub(crate) struct PathSender {
     in_flight_control: Option<InFlightControl>,
 }
 
-/// Datagrams with packets that may be on their way without a report, over all paths together, each of which has the same part: as
+/// Datagrams with packets that may be on their way without a report, over all paths in use together, each of which has the same part: as
 /// many as counters and numbers are told apart by their lowest bits ([`crate::message`];
 /// [`CounterReference::MAX_COUNTERS_AHEAD`](kumade_noise_session::CounterReference::MAX_COUNTERS_AHEAD)). With two paths and 1500 bytes each,
 /// 25 MB a path.
@@ -192,7 +192,7 @@ impl PathSender {
         std::mem::replace(&mut self.max_bytes, bytes)
     }
 
-    /// It is one of so many paths.
+    /// So many paths are in use together, at least one.
     pub fn set_path_count(&mut self, paths: usize) {
         self.max_unreported = MAX_UNREPORTED_DATAGRAMS / paths.max(1) as u64;
     }

@@ -438,6 +438,84 @@ fn what_is_not_repeated_in_time_again_and_again_is_not_waited_for() {
     assert_eq!(at_once, 3);
     // It comes late, and is worth waiting for again.
     let late = repeated(&mut ends, &sent[0], 1);
-    assert_eq!(ends.arrive(&late, time_at_millis(990)).len(), 1);
+    assert_eq!(ends.arrive(&late, time_at_millis(940)).len(), 1);
     assert_eq!(lose_one(&mut ends, 1000).0, 0);
+}
+
+/// Each unrepaired loss held its bucket up for the whole wait, for ever, if anything else was repeated.
+#[test]
+fn what_is_repeated_too_late_or_twice_is_no_reason_to_wait() {
+    let mut ends = ends();
+    ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
+    let mut kept = 0;
+    for round in 0..40 {
+        let sent = ends.send_over(&[0; 4]);
+        let millis = round * 100;
+        ends.resequencer.record_missing(time_at_millis(millis));
+        kept += usize::from(ends.arrive_all(&sent[1..], time_at_millis(millis)).is_empty());
+        ends.expire(time_at_millis(millis + 40));
+        for late in 41..44 {
+            let late_one = repeated(&mut ends, &sent[0], 1);
+            ends.arrive(&late_one, time_at_millis(millis + late));
+        }
+    }
+    assert_eq!(kept, 8, "as often as at the beginning");
+}
+
+#[test]
+fn what_was_repeated_is_not_delivered_again_however_late_it_comes() {
+    let mut ends = ends();
+    ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
+    let sent = ends.send_over(&[0, 1, 1, 1]);
+    ends.resequencer.record_missing(time_at_millis(0));
+    let repeat = repeated(&mut ends, &sent[0], 1);
+    assert_eq!(ends.arrive_all(sent[1..].iter().chain([&repeat]), time_at_millis(1)), [0, 1, 2, 3]);
+    for payload in 4..3000 {
+        let next = ends.send(0, &[1], payload).remove(0);
+        assert_eq!(ends.arrive(&next, time_at_millis(2)), [payload]);
+    }
+    assert_eq!(ends.arrive(&sent[0], time_at_millis(3)), NOTHING);
+    assert_eq!(ends.resequencer.statistics().duplicates, 1);
+}
+
+/// They would have come late, and out of order, for the next 220 000 packets.
+#[test]
+fn a_bucket_goes_on_in_order_after_a_loss_of_any_length() {
+    for lost in [40_000u32, 41_000, 100_000, 259_000] {
+        for is_unordered in [false, true] {
+            let mut ends = ends();
+            ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
+            let mut arrive = |number: u32, is_redundant: bool| {
+                let number = number % (1 << NUMBER_BITS);
+                let header = DataHeader { number, is_unordered, is_redundant, ..DataHeader::default() };
+                let counter = ends.counter(0);
+                let arrival = ArrivedData { path: path(0), counter, header, predecessors: vec![], bytes: 1 };
+                ends.arrive(&(arrival, number), time_at_millis(0))
+            };
+            for number in 0..10 {
+                assert_eq!(arrive(number, false), [number]);
+            }
+            let after: Vec<_> = (lost..lost + 3000).flat_map(|number| arrive(number, is_unordered)).collect();
+            let expected: Vec<_> = (lost..lost + 3000).map(|number| number % (1 << NUMBER_BITS)).collect();
+            assert!(expected.ends_with(&after), "after {lost}");
+            assert!(after.len() > 3000 - 40, "{} after {lost}", after.len());
+        }
+    }
+}
+
+#[test]
+fn a_repeat_that_cannot_wait_is_not_delivered_before_its_original() {
+    let mut ends = ends();
+    ends.resequencer.set_repair_wait(Some(Span::from_millis(40)));
+    let sent = ends.send_over(&[[1; 1].as_slice(), &[0; 300]].concat());
+    ends.arrive(&sent[300], time_at_millis(0));
+    let mut delivered = Vec::new();
+    for datagram in sent[1..300].iter().rev() {
+        let repeat = repeated(&mut ends, datagram, 0);
+        delivered.extend(ends.arrive(&repeat, time_at_millis(1)));
+    }
+    delivered.extend(ends.arrive_all(&sent[..300], time_at_millis(2)));
+    delivered.extend(ends.expire(time_at_millis(1000)));
+    delivered.sort_unstable();
+    assert!(delivered.is_sorted_by(|one, next| one < next), "each once");
 }

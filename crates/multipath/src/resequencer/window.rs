@@ -7,6 +7,8 @@ pub(super) struct SequenceWindow {
     next: u64,
     /// Of each number below `next`, at its place modulo [`WINDOW_NUMBERS`], whether it has come.
     received_bits: [u64; WINDOW_WORDS],
+    /// The last number, if it was too old to tell whether it had come before, and how many such ones have come that rise.
+    stale_run: Option<(u64, u32)>,
 }
 
 /// Numbers remembered.
@@ -14,13 +16,16 @@ pub(super) const WINDOW_NUMBERS: u64 = 2048;
 /// From the next number on, so many are recognised by their lowest bits: those that may be on their way, and as many as wait. All
 /// others are taken for late ones.
 const MAX_NUMBERS_AHEAD: u64 = MAX_UNREPORTED_DATAGRAMS + 8192;
+/// So many rising ones in a row that seem to be too old are ahead: of what comes late, fewer come without others between. If it is not
+/// so, nothing is taken for what it is not, since all that comes is known by its lowest bits still.
+const MAX_STALE_RUN: u32 = 32;
 const NUMBER_RANGE: u64 = 1 << NUMBER_BITS;
 const WINDOW_WORDS: usize = (WINDOW_NUMBERS / 64) as usize;
 
 impl SequenceWindow {
     /// Nothing can come from before the first.
     pub(super) fn new(first: u64) -> Self {
-        SequenceWindow { next: first, received_bits: [u64::MAX; WINDOW_WORDS] }
+        SequenceWindow { next: first, received_bits: [u64::MAX; WINDOW_WORDS], stale_run: None }
     }
 
     /// The number after the highest one so far.
@@ -33,6 +38,19 @@ impl SequenceWindow {
         let ahead = u64::from(number.wrapping_sub(self.next as u32)) % NUMBER_RANGE;
         let behind = if ahead < MAX_NUMBERS_AHEAD { 0 } else { NUMBER_RANGE };
         (self.next + ahead).saturating_sub(behind)
+    }
+
+    /// The number of which these are the lowest bits, and whether it is so far ahead, after a long loss, that the bits of some before it
+    /// have told another one: nothing before it is waited for any more.
+    pub(super) fn recognise(&mut self, lowest: u32) -> (u64, bool) {
+        let number = self.expand_number(lowest);
+        if !self.is_too_old(number) {
+            self.stale_run = None;
+            return (number, false);
+        }
+        let run = self.stale_run.filter(|(last, _)| number > *last).map_or(1, |(_, run)| run + 1);
+        self.stale_run = (run < MAX_STALE_RUN).then_some((number, run));
+        if self.stale_run.is_some() { (number, false) } else { (number + NUMBER_RANGE, true) }
     }
 
     /// Passes over what is before `number`; it may still come.

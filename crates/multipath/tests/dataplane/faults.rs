@@ -1,8 +1,8 @@
 //! What a pair of nodes does when paths shrink, flap or lead elsewhere, and clocks step: in virtual time.
 
 use super::faulty::{Faults, FaultyNetwork, Path, numbered, path};
-use kumade_multipath::PathId;
 use kumade_multipath::dataplane::{NodeNotice, NoticeContent, RemoteChange, RemoteStatus};
+use kumade_multipath::{PathId, PathPolicy};
 use kumade_packet::{Headers, checksum};
 use kumade_units::{Span, Time};
 use proptest::prelude::*;
@@ -107,20 +107,29 @@ fn both_ends_of_a_tcp_connection_send_what_all_paths_pass() {
     }
 }
 
+/// The longest packets, too: copies of those were one octet longer than paths pass.
 #[test]
 fn what_one_path_loses_is_repeated_by_the_other_in_order() {
     let lossy = |delay| Path { faults: Faults { loss: 0.005, ..Faults::default() }, ..path(delay, 1500) };
-    let mut world = connected(vec![lossy(10), lossy(25)], u32::MAX);
-    world.transfer(1400, seconds(2));
+    for is_longest in [false, true] {
+        let mut world = connected(vec![lossy(10), lossy(25)], u32::MAX);
+        let bytes = world.nodes[0].mtu().filter(|_| is_longest).map_or(1400, |mtu| mtu as usize);
+        assert_eq!(bytes == 1500 - OVERHEAD as usize, is_longest);
+        check_repeats(&mut world, bytes);
+    }
+}
+
+fn check_repeats(world: &mut FaultyNetwork, bytes: usize) {
+    world.transfer(bytes, seconds(2));
     world.discard_deliveries();
     let lost = |world: &FaultyNetwork| {
         let status = &world.nodes[0].remote_statuses()[0];
         (status.paths.iter().map(|path| path.status.lost_packets).sum::<u64>(), status.repeated_packets)
     };
-    let before = lost(&world);
-    let numbers = world.transfer(1400, seconds(20));
+    let before = lost(world);
+    let numbers = world.transfer(bytes, seconds(20));
     world.run(seconds(1));
-    let (lost, repeated) = (lost(&world).0 - before.0, lost(&world).1 - before.1);
+    let (lost, repeated) = (lost(world).0 - before.0, lost(world).1 - before.1);
     let arrived = world.numbers();
     let missing = numbers.len() - arrived.len();
     println!("{lost} of {} lost, {repeated} repeated, {missing} missing", numbers.len());
@@ -128,7 +137,71 @@ fn what_one_path_loses_is_repeated_by_the_other_in_order() {
     // A report or what is repeated may be lost, too.
     assert!(missing as u64 <= lost / 8, "{missing} of {lost}");
     assert!(repeated <= lost + lost / 8, "nothing else is repeated: {repeated} of {lost}");
-    assert!(arrived.is_sorted(), "nothing comes out of order");
+    assert!(arrived.is_sorted_by(|one, next| one < next), "nothing comes out of order or twice");
+}
+
+#[test]
+fn copies_of_the_longest_packets_pass_every_path() {
+    let mut world = FaultyNetwork::with_policy(vec![path(10, 1500), path(30, 1500)], PathPolicy::Redundant);
+    world.run(seconds(8));
+    let mtu = world.nodes[0].mtu().unwrap();
+    assert_eq!(mtu, 1500 - OVERHEAD);
+    let received = |world: &FaultyNetwork| {
+        let status = &world.nodes[1].remote_statuses()[0];
+        [0, 1].map(|path| status.paths[path].received_bytes)
+    };
+    let before = received(&world);
+    let numbers = world.transfer(mtu as usize, seconds(2));
+    world.run(seconds(1));
+    let bytes = u64::from(mtu) * numbers.len() as u64;
+    assert!(world.numbers().into_iter().eq(numbers));
+    for (after, before) in received(&world).into_iter().zip(before) {
+        assert!(after - before > bytes, "{} of {bytes}", after - before);
+    }
+}
+
+/// It was taken for a sign that the path has come as far again: for 8000 packets, nothing of the new life was opened.
+#[test]
+fn a_datagram_of_a_peers_last_life_stops_nothing() {
+    let mut world = connected(vec![path(10, 1500)], u32::MAX);
+    world.transfer(1000, seconds(30));
+    world.holds_back = Some(1000);
+    world.transfer(1000, seconds(1));
+    assert_eq!(world.held_back.len(), 1);
+    world.restart(0);
+    while world.nodes[1].remote_statuses()[0].restarts == 0 || !world.is_connected() {
+        world.run(Span::from_millis(10));
+    }
+    world.discard_deliveries();
+    world.release_held_back();
+    let numbers = world.transfer(1000, seconds(2));
+    world.run(seconds(1));
+    assert!(world.numbers().into_iter().eq(numbers));
+}
+
+#[test]
+fn new_keys_change_nothing_in_the_middle_of_a_transfer() {
+    let mut world = connected(vec![path(10, 1500), path(20, 1500)], u32::MAX);
+    let handshakes = |world: &FaultyNetwork| world.nodes[0].remote_statuses()[0].handshakes;
+    let before = handshakes(&world);
+    let bytes = world.nodes[0].mtu().unwrap() as usize;
+    let numbers = world.transfer(bytes, seconds(130));
+    world.run(seconds(1));
+    assert!(handshakes(&world) > before);
+    assert!(world.numbers().into_iter().eq(numbers));
+}
+
+#[test]
+fn the_longest_packets_pass_with_a_long_index_too() {
+    let mut world = FaultyNetwork::with_silent_peers(vec![path(10, 1500), path(30, 1420)], 1100);
+    world.run(seconds(8));
+    world.restart(0);
+    world.run(seconds(30));
+    let mtu = world.nodes[0].mtu().unwrap();
+    assert_eq!(mtu, 1420 - OVERHEAD - 2, "two octets more of the index");
+    let numbers = world.transfer(mtu as usize, seconds(2));
+    world.run(seconds(1));
+    assert!(world.numbers().into_iter().eq(numbers));
 }
 
 #[test]

@@ -39,6 +39,15 @@ pub struct Faults {
     pub max_reordering_delay: Span,
 }
 
+/// What both nodes have.
+#[derive(Debug, Clone)]
+struct Settings {
+    max_packet: u32,
+    policy: PathPolicy,
+    /// Peers besides, which do not answer.
+    silent_peers: u16,
+}
+
 pub struct FaultyNetwork {
     pub now: Time,
     pub nodes: [Node<Buffer>; 2],
@@ -51,7 +60,10 @@ pub struct FaultyNetwork {
     pub received: [Vec<Vec<u8>>; 2],
     /// What each node's administrator was told.
     pub notices: [Vec<NodeNotice>; 2],
-    max_packet: u32,
+    /// The next datagram to node 1 that is longer than this is kept in `held_back`.
+    pub holds_back: Option<usize>,
+    pub held_back: Vec<(usize, Route, Vec<u8>)>,
+    settings: Settings,
     keys: [PrivateKey; 2],
     random: StdRng,
     /// By time and order: to which node, from which route, what.
@@ -75,9 +87,27 @@ impl FaultyNetwork {
     }
 
     pub fn with_seed(seed: u64, paths: Vec<Path>, max_packet: u32) -> Self {
+        FaultyNetwork::with_settings(
+            seed,
+            paths,
+            Settings { max_packet, policy: PathPolicy::Weighted, silent_peers: 0 },
+        )
+    }
+
+    pub fn with_policy(paths: Vec<Path>, policy: PathPolicy) -> Self {
+        FaultyNetwork::with_settings(1, paths, Settings { max_packet: u32::MAX, policy, silent_peers: 0 })
+    }
+
+    /// The nodes try to reach so many others, too, and have given each an index.
+    pub fn with_silent_peers(paths: Vec<Path>, silent_peers: u16) -> Self {
+        let settings = Settings { max_packet: u32::MAX, policy: PathPolicy::Weighted, silent_peers };
+        FaultyNetwork::with_settings(1, paths, settings)
+    }
+
+    fn with_settings(seed: u64, paths: Vec<Path>, settings: Settings) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let keys = [0, 1].map(|_| PrivateKey::from_bytes(random.random()));
-        let nodes = [0, 1].map(|own| node(own, &keys, paths.len(), max_packet, true, &mut random, Time::ZERO));
+        let nodes = [0, 1].map(|own| node(own, &keys, paths.len(), &settings, true, &mut random, Time::ZERO));
         FaultyNetwork {
             now: Time::ZERO,
             nodes,
@@ -86,7 +116,9 @@ impl FaultyNetwork {
             address_of_first: Ipv4Addr::new(192, 0, 2, 1),
             received: [Vec::new(), Vec::new()],
             notices: [Vec::new(), Vec::new()],
-            max_packet,
+            holds_back: None,
+            held_back: Vec::new(),
+            settings,
             keys,
             random,
             under_way: BTreeMap::new(),
@@ -97,12 +129,12 @@ impl FaultyNetwork {
 
     /// The node loses all that it knows but its key.
     pub fn restart(&mut self, own: usize) {
-        self.nodes[own] = node(own, &self.keys, self.paths.len(), self.max_packet, true, &mut self.random, self.now);
+        self.nodes[own] = node(own, &self.keys, self.paths.len(), &self.settings, true, &mut self.random, self.now);
     }
 
     /// The same of a node that waits for the other one, whose addresses it does not know.
     pub fn restart_as_listener(&mut self, own: usize) {
-        self.nodes[own] = node(own, &self.keys, self.paths.len(), self.max_packet, false, &mut self.random, self.now);
+        self.nodes[own] = node(own, &self.keys, self.paths.len(), &self.settings, false, &mut self.random, self.now);
     }
 
     pub fn run(&mut self, span: Span) {
@@ -139,6 +171,13 @@ impl FaultyNetwork {
     pub fn forge(&mut self, to: usize, datagram: Vec<u8>) {
         let from = Route { path: 0, address: self.address(1 - to, 0) };
         self.schedule_arrival(Span::ZERO, (to, from, datagram));
+    }
+
+    /// What was held back arrives.
+    pub fn release_held_back(&mut self) {
+        for held in std::mem::take(&mut self.held_back) {
+            self.schedule_arrival(Span::ZERO, held);
+        }
     }
 
     /// Lets what is under way arrive, and takes no notice of it.
@@ -190,9 +229,14 @@ impl FaultyNetwork {
     }
 
     fn carry(&mut self, own: usize, to: Route, mut datagram: Vec<u8>) {
-        let Path { delay, mtu, is_cut, faults } = self.paths[usize::from(to.path)];
+        let Some(Path { delay, mtu, is_cut, faults }) = self.paths.get(usize::from(to.path)).copied() else { return };
         let from = Route { path: to.path, address: self.address(own, to.path) };
-        let is_there = own == 0 || to.address == self.address(0, to.path);
+        let is_there = to.address == self.address(1 - own, to.path);
+        if own == 0 && self.holds_back.is_some_and(|bytes| datagram.len() > bytes) {
+            self.holds_back = None;
+            self.held_back.push((1, from, datagram));
+            return;
+        }
         if is_cut || !is_there || datagram.len() + OUTER_BYTES > mtu || self.happens(faults.loss) {
             return;
         }
@@ -228,7 +272,7 @@ fn node(
     own: usize,
     keys: &[PrivateKey; 2],
     paths: usize,
-    max_packet: u32,
+    settings: &Settings,
     knows_other: bool,
     random: &mut StdRng,
     now: Time,
@@ -249,16 +293,27 @@ fn node(
         ],
         routes: (0..paths as u8).map(|path| knows_other.then(|| Route { path, address: far(path) })).collect(),
         interface_mtus: vec![Some(INTERFACE_MTU); paths],
-        max_packet_bytes: max_packet,
+        max_packet_bytes: settings.max_packet,
         bond: BondConfig {
-            policy: PathPolicy::Weighted,
+            policy: settings.policy.clone(),
             queue: BondConfig::managed_queue(),
             paths: vec![config; paths],
             seed: 1,
         },
         resequencer: ResequencerConfig::default(),
     };
-    let config = NodeConfig { identity: keys[own].clone(), policy: HandshakePolicy::default(), remotes: vec![remote] };
+    let silent = |number: u16| {
+        let [high, low] = number.to_be_bytes();
+        let address = SocketAddr::from(([198, 18, high, low], 7273));
+        RemoteConfig {
+            key: PrivateKey::from_bytes(std::array::from_fn(|place| [7, high, low][place.min(2)])).public_key(),
+            networks: vec![format!("10.1.{high}.{low}/32").parse().unwrap()],
+            routes: (0..paths as u8).map(|path| Some(Route { path, address })).collect(),
+            ..remote.clone()
+        }
+    };
+    let remotes = [remote.clone()].into_iter().chain((0..settings.silent_peers).map(silent)).collect();
+    let config = NodeConfig { identity: keys[own].clone(), policy: HandshakePolicy::default(), remotes };
     let seeded = Box::new(StdRng::seed_from_u64(random.random()));
     Node::new(config, seeded, Box::new(|bytes| Box::new(Vec::with_capacity(bytes))), now).unwrap()
 }

@@ -37,6 +37,8 @@ struct Hostile {
     random: StdRng,
     /// Datagrams that the node has sent to it, which honest numbers are near.
     node_datagrams: u64,
+    /// Packets of its hosts.
+    offered: u64,
     /// Of each path, the last that it has given a datagram.
     counters: [u64; PathId::MAX_PATHS],
     is_connected: bool,
@@ -96,6 +98,7 @@ impl Hostile {
             paths,
             random,
             node_datagrams: 0,
+            offered: 0,
             counters: [0; PathId::MAX_PATHS],
             is_connected: false,
         }
@@ -168,7 +171,7 @@ impl Hostile {
             8 => {
                 let first_counter = self.number(honest) % PathReport::MAX_COUNT;
                 let offsets: Vec<_> =
-                    (1..self.random.random_range(1..200u16)).map(|step| (step * 3).to_be_bytes()).collect();
+                    (1..self.random.random_range(1..80u16)).map(|step| (step * 3).to_be_bytes()).collect();
                 let path = PathId::new(self.random.random_range(0..16)).unwrap();
                 Message::Missing(Missing { path, first_counter, offsets: &offsets }).write(&mut text);
             }
@@ -223,6 +226,7 @@ impl Hostile {
         let label =
             Label { size: packet.len() as u32, flow: self.random.random_range(0..9), host: 7, ecn, ..Label::default() };
         let destination = selector.map(|selector| selector.destination);
+        self.offered += 1;
         self.node.send(packet, destination, label, TrafficClass::Ordered, self.now);
     }
 
@@ -260,6 +264,9 @@ impl Hostile {
         }
         let statuses = self.node.remote_statuses();
         assert!(statuses[0].waiting_packets <= 100_000, "{}", statuses[0].waiting_packets);
+        // Of what a path has taken, one in 32, and 64 at once; what is repeated is taken, too.
+        let most = (64 + self.offered / 32) * 32 / 31 + 1;
+        assert!(statuses[0].repeated_packets <= most, "{} of {}", statuses[0].repeated_packets, self.offered);
         let mut sum = statuses[0].clone();
         sum.merge(&statuses[0]);
         let _ = (self.node.mtu(), self.node.deadline(self.now));
