@@ -296,12 +296,15 @@ impl SpreadingRouters {
         for host in &hosts {
             make_router(host);
             // By ports as well as addresses; and a router answers from the address at which a packet came.
-            for setting in [
-                "ipv4/fib_multipath_hash_policy",
-                "ipv6/fib_multipath_hash_policy",
-                "ipv4/icmp_errors_use_inbound_ifaddr",
+            // Of routers that answer seldom, nothing is said: here all answers come.
+            for (setting, value) in [
+                ("ipv4/fib_multipath_hash_policy", "1"),
+                ("ipv6/fib_multipath_hash_policy", "1"),
+                ("ipv4/icmp_errors_use_inbound_ifaddr", "1"),
+                ("ipv4/icmp_ratelimit", "0"),
+                ("ipv6/icmp/ratelimit", "0"),
             ] {
-                host.run(|| write_setting(setting, "1")).unwrap();
+                host.run(|| write_setting(setting, value)).unwrap();
             }
         }
         let server = serve(&hosts[5]);

@@ -29,8 +29,6 @@ const MIN_MEDIAN_DELAY: Span = Span::from_millis(30);
 const MIN_PIE_MARKS: f64 = 5.0;
 /// CE of packets that waited for less may have another reason than this queue: the step of RFC 9332 is 1 ms.
 const MIN_MARKING_DELAY: Span = Span::from_millis(1);
-/// Of packets that did not wait, no larger part may have CE than this part of that of packets that waited: else somebody else marks.
-const MAX_MARKING_WITHOUT_QUEUE: f64 = 0.1;
 /// Fewer packets with CE may be somebody else's doing.
 const MIN_MARKED: u32 = 2;
 
@@ -79,13 +77,8 @@ impl LastingQueueProbe {
     pub(crate) fn report(&self) -> Option<LastingQueueReport> {
         let stretches = waiting_stretches(&self.arrived);
         let marked = stretches.iter().flatten().filter(|packet| packet.is_marked).count() as u32;
-        let without_queue = || self.arrived.iter().filter(|packet| packet.waited < MIN_MARKING_DELAY);
-        let marked_without_queue = without_queue().filter(|packet| packet.is_marked).count() as u32;
-        // What marks by an average, as RED does, marks some packets once the queue has gone.
-        let share_without_queue = f64::from(marked_without_queue) / (without_queue().count() as f64).max(1.0);
-        let in_queue: usize = stretches.iter().map(Vec::len).sum();
-        let share_in_queue = f64::from(marked) / (in_queue as f64).max(1.0);
-        let is_of_queue = share_without_queue <= MAX_MARKING_WITHOUT_QUEUE * share_in_queue;
+        let is_elsewhere = |packet: &&WaitedPacket| packet.is_marked && packet.waited < MIN_MARKING_DELAY;
+        let marked_without_queue = self.arrived.iter().filter(is_elsewhere).count() as u32;
         let longest = stretches.iter().max_by_key(|stretch| duration(stretch)).cloned().unwrap_or_default();
         let (duration, median) = (duration(&longest), median_delay(&longest));
         let is_long = duration >= MIN_LASTING_TIME && median.is_some_and(|median| median >= MIN_MEDIAN_DELAY);
@@ -95,7 +88,7 @@ impl LastingQueueProbe {
             (0, 0) if !is_any_marked && is_long && expected_marks(delays) >= MIN_PIE_MARKS => {
                 LastingQueueKind::NotMarked
             }
-            (MIN_MARKED.., _) if is_of_queue => LastingQueueKind::Marked,
+            (MIN_MARKED.., 0) => LastingQueueKind::Marked,
             _ => LastingQueueKind::NotSure,
         };
         let first_mark = stretches.iter().find_map(|stretch| {

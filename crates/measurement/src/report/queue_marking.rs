@@ -77,7 +77,7 @@ pub struct LastingQueueReport {
     pub arrived: u32,
     /// Those that waited for more than 5 ms and arrived with CE.
     pub marked: u32,
-    /// Those that waited for less than 1 ms and arrived with CE: few, by the average of a queue that marked the others; else by something else.
+    /// Those that waited for less than 1 ms and arrived with CE: not by this queue.
     pub marked_without_queue: u32,
     /// The longest time in which all packets waited for more than 5 ms: from the first one to the last.
     pub duration_seconds: f64,
