@@ -295,11 +295,14 @@ impl SpreadingRouters {
         }
         for host in &hosts {
             make_router(host);
-            // By ports as well as addresses; and a router answers from the address at which a packet came.
+            // By ports as well as addresses, as headers have them: by policy 1 it is the hash that a TCP socket was given at random, which virtual Ethernet
+            // passes on. And a router answers from the address at which a packet came.
             // Of routers that answer seldom, nothing is said: here all answers come.
             for (setting, value) in [
-                ("ipv4/fib_multipath_hash_policy", "1"),
-                ("ipv6/fib_multipath_hash_policy", "1"),
+                ("ipv4/fib_multipath_hash_policy", "3"),
+                ("ipv6/fib_multipath_hash_policy", "3"),
+                ("ipv4/fib_multipath_hash_fields", "55"),
+                ("ipv6/fib_multipath_hash_fields", "55"),
                 ("ipv4/icmp_errors_use_inbound_ifaddr", "1"),
                 ("ipv4/icmp_ratelimit", "0"),
                 ("ipv6/icmp/ratelimit", "0"),
