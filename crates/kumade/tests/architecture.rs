@@ -217,7 +217,7 @@ fn each_published_crate_has_a_readme_whose_example_is_compiled() {
 #[test]
 fn the_tests_of_a_crate_are_one_program_that_has_all_of_them() {
     for tests in fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path().join("tests")) {
-        let names = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let name = |path: &PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
         let files = fs::read_dir(&tests).into_iter().flatten().map(|entry| entry.unwrap().path());
         let (folders, files): (Vec<_>, Vec<_>) = files.partition(|path| path.is_dir());
         let programs = folders.iter().filter(|folder| folder.join("main.rs").exists()).count();
@@ -231,8 +231,7 @@ fn the_tests_of_a_crate_are_one_program_that_has_all_of_them() {
                         && !manifest.contains(&format!("path = \"tests/{name}.rs\""))
                 };
                 let folders = folders.iter().filter(|folder| folder.join("mod.rs").exists());
-                let missing: Vec<_> =
-                    files.into_iter().chain(folders).map(|path| names(path)).filter(is_missing).collect();
+                let missing: Vec<_> = files.into_iter().chain(folders).map(name).filter(is_missing).collect();
                 assert!(missing.is_empty() && programs == 0, "{}: {missing:?}", tests.display());
             }
             Err(_) => assert!(files.len() + programs <= 1, "{}: several programs", tests.display()),

@@ -13,6 +13,7 @@ const MAX_DSCP_BYTES: u64 = 20_000_000;
 pub(super) const MAX_HOP_PROBES: u32 = 2000;
 /// No packet counts as less, in bytes: headers of IPv6 and UDP, and what tells it from others.
 const MIN_COUNTED_BYTES: u64 = 64;
+
 /// The reason for a refusal that ends the session.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refusal(pub(super) String);

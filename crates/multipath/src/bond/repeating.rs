@@ -63,7 +63,8 @@ impl<P: Clone> Bond<P> {
     pub(super) fn unrepaired_loss(&self, path: PathId) -> f64 {
         let loss = |path: PathId| self.path(path).rate().loss_ratio();
         let lost = loss(path);
-        if !self.repeat_store.is_on() {
+        // Asked for each packet, and mostly there is nothing to repair.
+        if lost == 0.0 || !self.repeat_store.is_on() {
             return lost;
         }
         let worst = self.datagram_paths().map(loss).fold(0.0, f64::max);
