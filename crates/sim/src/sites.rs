@@ -352,7 +352,7 @@ impl SiteSide {
     fn next_time(&self, now: Time) -> Option<Time> {
         let gateway = match &self.gateway {
             GatewayModel::Direct(_) => None,
-            GatewayModel::Bonded(bonded) => bonded.next_time(now),
+            GatewayModel::Bonded(bonded) => bonded.next_time(),
             GatewayModel::Tunnel(tunnel) => tunnel.next_time(now),
         };
         self.links.iter().filter_map(Link::next_event).chain(gateway).min()

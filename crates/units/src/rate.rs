@@ -10,6 +10,9 @@ use std::fmt;
 #[serde(transparent)]
 pub struct Rate(u64);
 
+/// Nanoseconds that a rate of 1 bit/s takes for a byte.
+const WORK_PER_BYTE: u64 = 8_000_000_000;
+
 impl Rate {
     /// Nothing passes.
     pub const ZERO: Rate = Rate(0);
@@ -49,13 +52,21 @@ impl Rate {
         if self.0 == 0 {
             return Span::MAX;
         }
-        let nanos = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(self.0));
+        // Asked for each packet: a division of 128 bits takes ten times as long.
+        let nanos = match bytes.checked_mul(WORK_PER_BYTE) {
+            Some(work) => u128::from(work.div_ceil(self.0)),
+            None => (u128::from(bytes) * u128::from(WORK_PER_BYTE)).div_ceil(u128::from(self.0)),
+        };
         Span::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
     }
 
     /// How many whole bytes this rate carries within `span`.
     pub fn bytes_in(self, span: Span) -> u64 {
-        (u128::from(self.0) * span.as_nanos().max(0) as u128 / 8_000_000_000) as u64
+        let nanos = span.as_nanos().max(0) as u64;
+        match self.0.checked_mul(nanos) {
+            Some(work) => work / WORK_PER_BYTE,
+            None => (u128::from(self.0) * u128::from(nanos) / u128::from(WORK_PER_BYTE)) as u64,
+        }
     }
 }
 
@@ -82,6 +93,12 @@ mod tests {
         assert_eq!(Rate::from_mbit(100).time_for(1500), Span::from_micros(120));
         assert_eq!(Rate::from_bits_per_second(3).time_for(1), Span::from_nanos(2_666_666_667));
         assert_eq!(Rate::ZERO.time_for(1), Span::MAX);
+    }
+
+    #[test]
+    fn products_beyond_64_bits_are_as_exact() {
+        assert_eq!(Rate::from_bits_per_second(8).time_for(1 << 40), Span::from_secs(1 << 40));
+        assert_eq!(Rate::from_mbit(400_000).bytes_in(Span::from_secs(3600)), 180_000_000_000_000);
     }
 
     #[test]

@@ -287,8 +287,12 @@ impl<P> PacketsInFlight<P> {
     /// When the earliest packet is due, and where it waits. Of several due at once, one held back was served before the others.
     fn earliest(&self) -> Option<(Time, Lane)> {
         let due = |flying: &PacketInFlight<P>, lane| (flying.delivery.due, lane);
-        let held = self.held_back.front().map(|flying| due(flying, Lane::HeldBack));
         let ordered = self.ordered.front().map(|flying| due(flying, Lane::Ordered));
+        // Asked several times for each packet, of links most of which reorder none.
+        if self.held_back.is_empty() && self.unordered.is_empty() {
+            return ordered;
+        }
+        let held = self.held_back.front().map(|flying| due(flying, Lane::HeldBack));
         let unordered = self.unordered.peek().map(|packet| due(&packet.flying, Lane::Unordered(packet.number)));
         [held, ordered, unordered].into_iter().flatten().min_by_key(|(due, _)| *due)
     }

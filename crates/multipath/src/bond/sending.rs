@@ -85,7 +85,7 @@ impl<P: Clone> Bond<P> {
 
     /// Whether something waits that the path may take.
     pub(super) fn has_packets_for(&self, path: PathId, up: PathSet) -> bool {
-        self.queues.has_packets_for_path(path) || (self.takes_from_shared_queue(path, up) && self.queues.has_shared())
+        self.queues.has_packets_for_path(path) || (self.queues.has_shared() && self.takes_from_shared_queue(path, up))
     }
 
     /// What a path takes next. Packets that it does not pass, because it did when they were placed, are placed anew; copies
@@ -106,15 +106,22 @@ impl<P: Clone> Bond<P> {
     /// are more than the other carries soon.
     fn is_preferred_path(&self, path: PathId) -> bool {
         let set = self.path_selector.paths();
-        let loss = |path: PathId| self.unrepaired_loss(path);
+        if !set.contains(path) {
+            return false;
+        }
+        // Asked for each packet: mostly there is nothing to weigh.
+        let lost = self.unrepaired_loss(path);
+        if lost <= MIN_LOSS_RATIO {
+            return true;
+        }
         let suffices = |other: PathId| {
-            let wait = Span::from_secs_f64((loss(path) - loss(other)) * LOSS_WAIT_SECONDS).min(self.max_loss_wait);
-            let clearly_less = loss(path) > loss(other) + RELATIVE_LOSS_DEVIATION * loss(other).sqrt() + MIN_LOSS_RATIO;
-            clearly_less
+            let less = self.unrepaired_loss(other);
+            let wait = Span::from_secs_f64((lost - less) * LOSS_WAIT_SECONDS).min(self.max_loss_wait);
+            lost > less + RELATIVE_LOSS_DEVIATION * less.sqrt() + MIN_LOSS_RATIO
                 && self.queues.shared_bytes()
                     < self.path(other).shard_potential_rate(self.fastest_capacity).bytes_in(wait)
         };
-        set.contains(path) && !set.iter().any(|other| other != path && self.path(other).is_open() && suffices(other))
+        !set.iter().any(|other| other != path && self.path(other).is_open() && suffices(other))
     }
 
     fn dequeue(&mut self, path: PathId, up: PathSet, now: Time) -> Option<(WaitingPacket<P>, Label)> {

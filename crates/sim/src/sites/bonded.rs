@@ -3,7 +3,7 @@ use super::packet::{OuterContent, OuterPacket, PacketBatch};
 use super::shard::SimulatedShard;
 use kumade_link::Label;
 use kumade_multipath::{BondConfig, PathConfig, PathId, PathPolicy, SharedPaths, TrafficClass};
-use kumade_units::{ConfigError, Time};
+use kumade_units::{ConfigError, Span, Time};
 
 /// A gateway of the bonded plane. Each of its shards stands for a thread, and has the flows that its number falls to.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl BondedGateway {
         };
         let shared = SharedPaths::new(&bond.paths, shards, Time::ZERO);
         (0..shards)
-            .map(|number| SimulatedShard::new(number, &bond, &shared, OUTER_BYTES))
+            .map(|number| SimulatedShard::new(number, &bond, &shared, OUTER_BYTES, Span::from_nanos(1)))
             .collect::<Result<_, _>>()
             .map(BondedGateway)
     }
@@ -58,7 +58,7 @@ impl BondedGateway {
         self.0.iter_mut().for_each(|shard| shard.expire(now, out));
     }
 
-    pub(super) fn next_time(&self, now: Time) -> Option<Time> {
-        self.0.iter().filter_map(|shard| shard.next_time(now)).min()
+    pub(super) fn next_time(&self) -> Option<Time> {
+        self.0.iter().filter_map(SimulatedShard::next_time).min()
     }
 }

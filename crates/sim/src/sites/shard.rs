@@ -21,6 +21,11 @@ pub(super) struct SimulatedShard {
     delay_source: DelaySource,
     /// Bytes before a sealed datagram.
     outer_bytes: u32,
+    /// It is not asked again for what is due earlier than this after the last time.
+    batch_interval: Span,
+    /// Something has happened since it was last asked what is to be sent; otherwise it is asked at a time, as threads are woken.
+    is_awake: bool,
+    next_time: Option<Time>,
 }
 
 /// What the resequencer is told of the delays of paths.
@@ -47,12 +52,14 @@ pub(super) const fn overhead_bytes(outer_bytes: u32) -> u32 {
 }
 
 impl SimulatedShard {
-    /// Shard number `number` over datagrams or connections, as the paths' flow control says.
+    /// Shard number `number` over datagrams or connections, as the paths' flow control says. What is due within `batch_interval`
+    /// leaves together.
     pub(super) fn new(
         number: usize,
         config: &BondConfig,
         shared: &SharedPaths,
         outer_bytes: u32,
+        batch_interval: Span,
     ) -> Result<Self, ConfigError> {
         let mut bond = Bond::for_shard(config, shared, number, Time::ZERO)?;
         bond.set_merge(PacketBatch::merge);
@@ -74,6 +81,9 @@ impl SimulatedShard {
             failed_paths: Vec::new(),
             delay_source: delays,
             outer_bytes,
+            batch_interval,
+            is_awake: true,
+            next_time: None,
         })
     }
 
@@ -82,6 +92,7 @@ impl SimulatedShard {
     }
 
     pub(super) fn bond_mut(&mut self) -> &mut Bond<PacketBatch> {
+        self.is_awake = true;
         &mut self.bond
     }
 
@@ -99,11 +110,15 @@ impl SimulatedShard {
 
     /// Packets of a host that travel as one.
     pub(super) fn offer(&mut self, packets: PacketBatch, label: Label, class: TrafficClass, now: Time) {
-        self.bond.enqueue(packets, label, class, now);
+        self.bond_mut().enqueue(packets, label, class, now);
     }
 
     /// Appends what is to be sent now.
     pub(super) fn send(&mut self, now: Time, out: &mut Vec<(PathId, OuterPacket)>) {
+        if !self.is_due(now) {
+            return;
+        }
+        self.is_awake = false;
         while let Some(transmission) = self.bond.next_transmission(now) {
             out.push((transmission.path, self.to_outer_packet(transmission, now)));
         }
@@ -125,11 +140,17 @@ impl SimulatedShard {
             let (shard, content) = (self.number, OuterContent::Missing(missing));
             out.push((path, OuterPacket { shard, counter: 0, sent: now, bytes, is_answer: false, content }));
         }
+        self.next_time = self.deadline().map(|time| time.max(now + self.batch_interval));
+    }
+
+    fn is_due(&self, now: Time) -> bool {
+        self.is_awake || self.next_time.is_some_and(|time| time <= now)
     }
 
     /// A datagram has arrived. Appends what is delivered now.
     pub(super) fn receive(&mut self, path: PathId, wire: OuterPacket, now: Time, out: &mut Vec<PacketBatch>) {
         let OuterPacket { counter, sent, bytes, is_answer: answer, content, .. } = wire;
+        self.is_awake = true;
         self.record_delay(path, now - sent);
         if !matches!(content, OuterContent::Report(_) | OuterContent::Missing(_)) {
             self.receivers[path.index()].receive(counter, bytes, answer, now);
@@ -171,16 +192,23 @@ impl SimulatedShard {
 
     /// Ends what waits for paths that have failed, and for too long. Appends what is delivered now.
     pub(super) fn expire(&mut self, now: Time, out: &mut Vec<PacketBatch>) {
+        if !self.is_due(now) {
+            return;
+        }
         for path in std::mem::take(&mut self.failed_paths) {
             self.resequencer.path_down(path, now, out);
         }
         self.resequencer.expire(now, out);
     }
 
-    pub(super) fn next_time(&self, now: Time) -> Option<Time> {
+    /// When it is to be asked again, as long as nothing happens.
+    pub(super) fn next_time(&self) -> Option<Time> {
+        self.next_time
+    }
+
+    fn deadline(&self) -> Option<Time> {
         let receivers = self.receivers.iter().filter_map(PathReceiver::deadline).chain(self.missing.deadline());
-        let bond = self.bond.deadline().map(|time| time.max(now + Span::from_nanos(1)));
-        receivers.chain(bond).chain(self.resequencer.deadline()).min()
+        receivers.chain(self.bond.deadline()).chain(self.resequencer.deadline()).min()
     }
 
     fn to_outer_packet(&self, transmission: Transmission<PacketBatch>, sent: Time) -> OuterPacket {

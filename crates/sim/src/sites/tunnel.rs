@@ -14,9 +14,6 @@ pub(super) struct TunnelEnd {
     connections: Vec<TunnelConnection>,
     /// Bytes of IP and TCP headers.
     header_bytes: u32,
-    /// Whether the shard may have something to send because of what happened, and when it has to be asked anyway.
-    may_have_packets: bool,
-    next_shard_time: Option<Time>,
     /// What the shard sends, and what connections hand on; empty between calls.
     sent: Vec<(PathId, OuterPacket)>,
     received: Vec<OuterPacket>,
@@ -50,11 +47,9 @@ impl TunnelEnd {
             TunnelConnection::new(connection, model.unsent_bytes)
         };
         Ok(TunnelEnd {
-            shard: SimulatedShard::new(0, &bond, &shared, PREFIX_BYTES)?,
+            shard: SimulatedShard::new(0, &bond, &shared, PREFIX_BYTES, BATCH_INTERVAL)?,
             connections: (0..model.connections).map(|_| carrier()).collect(),
             header_bytes: model.tcp.header_bytes,
-            may_have_packets: true,
-            next_shard_time: None,
             sent: Vec::new(),
             received: Vec::new(),
         })
@@ -66,7 +61,6 @@ impl TunnelEnd {
 
     pub(super) fn offer(&mut self, packets: PacketBatch, label: Label, class: TrafficClass, now: Time) {
         self.shard.offer(packets, label, class, now);
-        self.may_have_packets = true;
     }
 
     /// Appends what is to be sent now.
@@ -75,13 +69,9 @@ impl TunnelEnd {
             carrier.on_time(now);
             if let Some(state) = carrier.sample_delivery(now) {
                 self.shard.bond_mut().update_transport(path, state, now);
-                self.may_have_packets = true;
             }
         }
-        if std::mem::take(&mut self.may_have_packets) || self.next_shard_time.is_some_and(|time| time <= now) {
-            self.shard.send(now, &mut self.sent);
-            self.next_shard_time = self.shard.next_time(now).map(|time| time.max(now + BATCH_INTERVAL));
-        }
+        self.shard.send(now, &mut self.sent);
         for (path, wire) in self.sent.drain(..) {
             self.connections[path.index()].push(wire);
         }
@@ -102,7 +92,6 @@ impl TunnelEnd {
             }
         };
         self.connections[connection.index()].receive(*segment, now, &mut self.received);
-        self.may_have_packets |= !self.received.is_empty();
         for datagram in self.received.drain(..) {
             self.shard.receive(connection, datagram, now, out);
         }
@@ -116,7 +105,7 @@ impl TunnelEnd {
     pub(super) fn next_time(&self, now: Time) -> Option<Time> {
         let is_awaited = self.shard.bond().queued_packets() > 0;
         let carriers = self.connections.iter().filter_map(|carrier| carrier.next_time(is_awaited));
-        carriers.map(|time| time.max(now + Span::from_nanos(1))).chain(self.next_shard_time).min()
+        carriers.map(|time| time.max(now + Span::from_nanos(1))).chain(self.shard.next_time()).min()
     }
 }
 
