@@ -81,8 +81,12 @@ impl Hostile {
             bond,
             resequencer: ResequencerConfig::default(),
         };
-        let config =
-            NodeConfig { identity: keys[0].clone(), policy: HandshakePolicy::default(), remotes: vec![remote] };
+        let config = NodeConfig {
+            identity: keys[0].clone(),
+            policy: HandshakePolicy::default(),
+            compresses_headers: true,
+            remotes: vec![remote],
+        };
         let node = Node::new(config, Box::new(StdRng::seed_from_u64(seed)), Box::new(buffer), START).unwrap();
         let own = Box::new(StdRng::seed_from_u64(seed ^ 1));
         let mut endpoint = Endpoint::new(keys[1].clone(), HandshakePolicy::default(), own);

@@ -306,7 +306,12 @@ fn node(
     now: Time,
 ) -> Node<Buffer> {
     let remotes = vec![remote_config(own, keys, choice, paths, seed)];
-    let config = NodeConfig { identity: keys[own].clone(), policy: HandshakePolicy::default(), remotes };
+    let config = NodeConfig {
+        identity: keys[own].clone(),
+        policy: HandshakePolicy::default(),
+        compresses_headers: true,
+        remotes,
+    };
     let random = Box::new(rand::rngs::StdRng::seed_from_u64(seed));
     Node::first_shard(shards, config, random, Box::new(buffer), now).unwrap()
 }
