@@ -159,7 +159,7 @@ fn ends_that_have_not_agreed_send_all_as_it_is() {
 #[test]
 fn a_far_end_that_does_not_know_a_reference_has_all_begin_anew() {
     let mut ends = Ends::new();
-    let mut send = |ends: &mut Ends, numbers: std::ops::Range<u32>| {
+    let send = |ends: &mut Ends, numbers: std::ops::Range<u32>| {
         let mut lost = 0;
         for number in numbers {
             let datagram = ends.send(segment(1, number, ends.now), 1, number, 0);
@@ -208,10 +208,10 @@ fn a_reference_is_not_used_when_many_have_been_kept_after_it() {
         ends.now += Span::from_millis(8);
         datagram.sent[0] & COMPRESSED != 0
     };
-    (0..10).for_each(|_| drop(send(&mut ends, 0)));
+    (0..10).for_each(|_| _ = send(&mut ends, 0));
     assert!(send(&mut ends, 0));
     for flow in 0..MAX_LATER_REQUESTS as u16 + 2 {
-        (0..3).for_each(|_| drop(send(&mut ends, 1 + flow)));
+        (0..3).for_each(|_| _ = send(&mut ends, 1 + flow));
     }
     assert!(!send(&mut ends, 0));
     assert!(send(&mut ends, 1 + MAX_LATER_REQUESTS as u16));
