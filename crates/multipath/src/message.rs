@@ -118,6 +118,7 @@ impl<'a> Message<'a> {
             MISSING_KIND => Missing::parse(reader).map(Message::Missing),
             KEPT_KIND => Kept::parse(reader).map(Message::Kept),
             FORGET_KIND if reader.0.is_empty() => Ok(Message::ForgetHeaders),
+            FORGET_KIND => Err(MessageError::TooLong(reader.0.len())),
             kind @ FIRST_SESSION_KIND..=LAST_SESSION_KIND => Ok(Message::Session { kind, body: reader.0 }),
             kind => Err(MessageError::UnknownKind(kind)),
         }
