@@ -248,8 +248,7 @@ impl ReferenceHeaders {
         let first = reader.take_octet()?;
         let numbers = if first & NUMBERS_FOLLOW != 0 { reader.take_octet()? } else { 0 };
         let exceptions = if first & EXCEPTIONS_FOLLOW != 0 { reader.take_octet()? } else { 0 };
-        let has = |exception: u8| exceptions & exception != 0;
-        let timestamps = self.timestamps.filter(|_| !has(exception::OPTIONS));
+        let timestamps = self.timestamps.filter(|_| exceptions & exception::OPTIONS == 0);
         if !self.can_have(first, numbers, exceptions) || (timestamps.is_none() && first & 0xf != 0) {
             return None;
         }
@@ -266,27 +265,7 @@ impl ReferenceHeaders {
         if first & PUSH_DIFFERS != 0 {
             header[layout.tcp_flags()] ^= PUSH;
         }
-        if has(exception::DS_FIELD) {
-            layout.set_ds_field(&mut header, reader.take_octet()?);
-        }
-        let places = [
-            (exception::HOPS, layout.hops(), 1),
-            (exception::TCP_FLAGS, layout.tcp_flags(), 1),
-            (exception::URGENT, layout.urgent(), 2),
-        ];
-        for (_, place, octets) in places.into_iter().filter(|(exception, ..)| has(*exception)) {
-            copy_field(&mut header, place, reader.take_slice(octets)?);
-        }
-        if has(exception::FLOW_LABEL) {
-            layout.set_flow_label(&mut header, reader.take()?);
-        }
-        if has(exception::OPTIONS) {
-            let length = reader.take_octet()?.into();
-            layout.set_options(&mut header, reader.take_slice(length)?)?;
-        }
-        if has(exception::IP_FLAGS) {
-            layout.set_v4_flags(&mut header, reader.take_octet()?)?;
-        }
+        read_exceptions(exceptions, reader, &mut layout, &mut header)?;
         layout.set_lengths(&mut header, reader.0.len())?;
         if layout.is_v4 {
             checksum::set_ipv4_header(&mut header);
@@ -372,6 +351,33 @@ impl ReferenceHeaders {
     fn identification(&self, packets_later: i32) -> u16 {
         u16::from_be_bytes(read(&self.header, 4)).wrapping_add(packets_later as u16)
     }
+}
+
+/// In the order of their bits, into the header and where it has its fields.
+fn read_exceptions(exceptions: u8, reader: &mut FieldReader<'_>, layout: &mut Layout, header: &mut [u8]) -> Option<()> {
+    let has = |exception: u8| exceptions & exception != 0;
+    if has(exception::DS_FIELD) {
+        layout.set_ds_field(header, reader.take_octet()?);
+    }
+    let places = [
+        (exception::HOPS, layout.hops(), 1),
+        (exception::TCP_FLAGS, layout.tcp_flags(), 1),
+        (exception::URGENT, layout.urgent(), 2),
+    ];
+    for (_, place, octets) in places.into_iter().filter(|(exception, ..)| has(*exception)) {
+        copy_field(header, place, reader.take_slice(octets)?);
+    }
+    if has(exception::FLOW_LABEL) {
+        layout.set_flow_label(header, reader.take()?);
+    }
+    if has(exception::OPTIONS) {
+        let length = reader.take_octet()?.into();
+        layout.set_options(header, reader.take_slice(length)?)?;
+    }
+    if has(exception::IP_FLAGS) {
+        layout.set_v4_flags(header, reader.take_octet()?)?;
+    }
+    Some(())
 }
 
 fn read<const N: usize>(bytes: &[u8], place: usize) -> [u8; N] {

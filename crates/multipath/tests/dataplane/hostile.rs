@@ -132,7 +132,8 @@ impl Hostile {
             let length = packet.len() as u16 - 20;
             packet[4..12].copy_from_slice(&[0, 0, 0, 0, 64, 17, 0, 0]);
             packet[24..26].copy_from_slice(&length.to_be_bytes());
-            kumade_packet::checksum::set(&mut packet).unwrap();
+            // Others than IPv4 stay what they are.
+            let _ = kumade_packet::checksum::set(&mut packet);
         }
         let kept = self.number(3) as u8 % 4;
         match (packet.first_mut(), self.random.random_range(0..4)) {
@@ -259,6 +260,8 @@ impl Hostile {
         (packet[8], packet[9]) = (64, 17);
         packet[12..16].copy_from_slice(&HOST);
         packet[16..19].copy_from_slice(&PEER_NETWORK);
+        packet[24..26].copy_from_slice(&(packet.len() as u16 - 20).to_be_bytes());
+        kumade_packet::checksum::set(&mut packet).unwrap();
         let packet = PacketBuffer::new(Box::new([&[0; HEADROOM_BYTES][..], &packet].concat()), HEADROOM_BYTES);
         let Classification { selector, ecn, .. } = Classification::from_packet(packet.bytes());
         let label =
