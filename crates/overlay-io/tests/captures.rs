@@ -56,6 +56,12 @@ struct Seen {
 }
 
 impl Seen {
+    fn has_all(&self) -> bool {
+        let counts =
+            [self.fragments[0], self.fragments[1], self.resets, self.keepalives, self.selective_acknowledgments];
+        !counts.contains(&0)
+    }
+
     fn record(&mut self, packet: &[u8]) {
         let headers = Headers::parse(packet).expect("what a kernel sends");
         self.packets += 1;
@@ -196,26 +202,25 @@ fn compare_what_kernels_send() {
         datagrams: 0,
         seen: Seen::default(),
     };
-    let (is_at_end, seen) = (AtomicBool::new(false), Mutex::default());
-    thread::scope(|scope| {
-        let tunnel = scope.spawn(|| tunnel.run(&is_at_end, &seen));
-        for is_v4 in [true, false] {
-            use_connection(&hosts, is_v4);
-            use_datagrams(&hosts, is_v4);
-        }
-        let has_all = || {
-            let (seen, _): (Seen, u64) = seen.lock().unwrap().clone();
-            let is_seen = [seen.fragments[0], seen.fragments[1], seen.resets, seen.keepalives];
-            !is_seen.contains(&0) && seen.selective_acknowledgments > 0
-        };
-        let has_all = eventually(has_all);
-        is_at_end.store(true, Ordering::Relaxed);
-        tunnel.join().expect("all that comes out is what went in");
-        let (seen, saved_bytes) = seen.lock().unwrap().clone();
-        assert!(has_all, "{seen:?}");
-        // Of 52 or 72 bytes of IP and TCP, and some packets before references are there.
-        assert!(saved_bytes > 30 * seen.packets, "{saved_bytes} bytes of {seen:?}");
+    let (is_at_end, seen) = (AtomicBool::new(false), Mutex::new((Seen::default(), 0)));
+    let has_all = thread::scope(|scope| {
+        // Nodes stay on their thread.
+        let hosts = scope.spawn(|| {
+            for is_v4 in [true, false] {
+                use_connection(&hosts, is_v4);
+                use_datagrams(&hosts, is_v4);
+            }
+            let has_all = eventually(|| seen.lock().unwrap().0.has_all());
+            is_at_end.store(true, Ordering::Relaxed);
+            has_all
+        });
+        tunnel.run(&is_at_end, &seen);
+        hosts.join().expect("what hosts do")
     });
+    let (seen, saved_bytes) = seen.into_inner().unwrap();
+    assert!(has_all, "{seen:?}");
+    // Of 52 or 72 bytes of IP and TCP, and some packets before references are there.
+    assert!(saved_bytes > 30 * seen.packets, "{saved_bytes} bytes of {seen:?}");
 }
 
 /// A transfer, an idle time with keep-alives, and a reset.
