@@ -29,11 +29,10 @@ use fields::{FieldReader, FieldWriter};
 use layout::{Layout, TIMESTAMP_VALUE_BYTES, timestamp_offset};
 use thiserror::Error;
 
+pub use fields::MAX_COMPRESSED_BYTES;
+
 /// Octets of the longest headers: IPv6, and TCP with all options that fit.
 pub const MAX_HEADER_BYTES: usize = 40 + 60;
-/// Octets of compressed headers at most: three, a checksum, distances and values.
-pub const MAX_COMPRESSED_BYTES: usize = 3 + 2 + 20 + 52;
-
 const NUMBERS_FOLLOW: u8 = 1 << 4;
 const EXCEPTIONS_FOLLOW: u8 = 1 << 5;
 const PUSH_DIFFERS: u8 = 1 << 6;

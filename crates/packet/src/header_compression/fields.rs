@@ -1,4 +1,5 @@
-use super::MAX_COMPRESSED_BYTES;
+/// Octets of compressed headers at most: three, a checksum, distances and values.
+pub const MAX_COMPRESSED_BYTES: usize = 3 + 2 + 20 + 52;
 
 /// Fields that are put one behind the other.
 #[derive(Debug)]
