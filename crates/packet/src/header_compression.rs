@@ -27,6 +27,7 @@ mod tests;
 use crate::checksum;
 use fields::{FieldReader, FieldWriter};
 use layout::{Layout, TIMESTAMP_VALUE_BYTES, timestamp_offset};
+use std::ops::Range;
 use thiserror::Error;
 
 pub use fields::MAX_COMPRESSED_BYTES;
@@ -109,17 +110,16 @@ pub struct ReferenceHeaders {
 }
 
 /// What stands for the headers of a packet.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct CompressedHeaders {
-    bytes: [u8; MAX_COMPRESSED_BYTES],
-    length: usize,
+    fields: FieldWriter,
     /// So many bytes of the packet, from its first one on.
     pub replaced_bytes: usize,
 }
 
 impl AsRef<[u8]> for CompressedHeaders {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes[..self.length]
+        self.fields.as_ref()
     }
 }
 
@@ -145,61 +145,63 @@ impl ReferenceHeaders {
     pub fn compress(&self, packet: &CompressiblePacket<'_>, packets_later: i32) -> Option<CompressedHeaders> {
         let CompressiblePacket { packet: bytes, layout } = *packet;
         let has_checksum = self.has_checksum() || bytes[layout.checksum()..][..2] == [0, 0];
-        if !has_checksum || packet.flow() != self.flow() || !self.has_same_reserved_bits(packet) {
+        if !has_checksum || !self.is_of_flow(packet) || !self.has_same_reserved_bits(packet) {
             return None;
         }
-        let (mut distances, mut values) = (FieldWriter::new(), FieldWriter::new());
-        let mut first = 0;
-        let mut numbers = self.write_numbers(packet, packets_later, &mut distances);
-        if layout.is_tcp && self.differs(packet, layout.window(), 2) {
-            numbers |= WINDOW_DIFFERS;
-            values.push(&bytes[layout.window()..][..2]);
+        let mut fields = FieldWriter::new();
+        if self.has_checksum() {
+            fields.push(&bytes[layout.checksum()..][..2]);
         }
-        let exceptions = self.write_exceptions(packet, &mut values);
-        if let Some(timestamps) = self.timestamps.filter(|_| exceptions & exception::OPTIONS == 0) {
+        let mut first = 0;
+        let mut numbers = self.write_numbers(packet, packets_later, &mut fields);
+        let has_other_options = layout.is_tcp && self.has_other_options_than(packet);
+        if let Some(timestamps) = self.timestamps.filter(|_| !has_other_options) {
             for (place, shift) in [(timestamps, 0), (timestamps + 4, 2)] {
-                first |= distances.push_distance(self.distance(packet, place), &TIMESTAMP_SIZES) << shift;
+                first |= fields.push_distance(self.distance(packet, place), &TIMESTAMP_SIZES) << shift;
             }
         }
+        if layout.is_tcp && self.differs(packet, layout.window(), 2) {
+            numbers |= WINDOW_DIFFERS;
+            fields.push(&bytes[layout.window()..][..2]);
+        }
+        let exceptions = self.write_exceptions(packet, has_other_options, &mut fields);
         if layout.is_tcp && self.changed_tcp_flags(packet) == PUSH {
             first |= PUSH_DIFFERS;
         }
         first |= if numbers != 0 { NUMBERS_FOLLOW } else { 0 } | if exceptions != 0 { EXCEPTIONS_FOLLOW } else { 0 };
-        let mut writer = FieldWriter::new();
-        writer.push(&[first]);
-        [numbers, exceptions].iter().filter(|octet| **octet != 0).for_each(|octet| writer.push(&[*octet]));
-        if self.has_checksum() {
-            writer.push(&bytes[layout.checksum()..][..2]);
-        }
-        writer.push(distances.as_ref());
-        writer.push(values.as_ref());
-        let ((bytes, length), replaced_bytes) = (writer.into_parts(), layout.header_bytes);
-        (length < replaced_bytes).then_some(CompressedHeaders { bytes, length, replaced_bytes })
+        fields.put_before([first, numbers, exceptions]);
+        let replaced_bytes = layout.header_bytes;
+        (fields.as_ref().len() < replaced_bytes).then_some(CompressedHeaders { fields, replaced_bytes })
     }
 
-    fn write_numbers(&self, packet: &CompressiblePacket<'_>, packets_later: i32, distances: &mut FieldWriter) -> u8 {
+    fn write_numbers(&self, packet: &CompressiblePacket<'_>, packets_later: i32, fields: &mut FieldWriter) -> u8 {
         let CompressiblePacket { packet: bytes, layout } = *packet;
         let mut numbers = 0;
         if layout.is_tcp {
             let sequence = self.distance(packet, layout.sequence()).wrapping_sub(self.expected_payload(packets_later));
-            numbers |= distances.push_distance(sequence, &SEQUENCE_SIZES);
-            numbers |= distances.push_distance(self.distance(packet, layout.acknowledgment()), &SEQUENCE_SIZES) << 2;
+            numbers |= fields.push_distance(sequence, &SEQUENCE_SIZES);
+            numbers |= fields.push_distance(self.distance(packet, layout.acknowledgment()), &SEQUENCE_SIZES) << 2;
         }
         if layout.is_v4 {
             let identification = u16::from_be_bytes(read(bytes, 4)).wrapping_sub(self.identification(packets_later));
-            numbers |= distances.push_short_distance(identification, &IDENTIFICATION_SIZES) << 4;
+            numbers |= fields.push_short_distance(identification, &IDENTIFICATION_SIZES) << 4;
         }
         numbers
     }
 
     /// In the order of their bits.
-    fn write_exceptions(&self, packet: &CompressiblePacket<'_>, values: &mut FieldWriter) -> u8 {
+    fn write_exceptions(
+        &self,
+        packet: &CompressiblePacket<'_>,
+        has_other_options: bool,
+        fields: &mut FieldWriter,
+    ) -> u8 {
         let CompressiblePacket { packet: bytes, layout } = *packet;
         let mut exceptions = 0;
         let mut write = |exception: u8, is_needed: bool, value: &[u8]| {
             if is_needed {
                 exceptions |= exception;
-                values.push(value);
+                fields.push(value);
             }
         };
         let ds_field = layout.ds_field(bytes);
@@ -214,7 +216,7 @@ impl ReferenceHeaders {
             let label = layout.flow_label(bytes);
             write(exception::FLOW_LABEL, label != layout.flow_label(&self.header), &label);
         }
-        if layout.is_tcp && self.has_other_options_than(packet) {
+        if has_other_options {
             let options = &bytes[layout.options()];
             write(exception::OPTIONS, true, &[options.len() as u8]);
             write(exception::OPTIONS, true, options);
@@ -304,8 +306,12 @@ impl ReferenceHeaders {
         Some(())
     }
 
-    fn flow(&self) -> CompressibleFlow {
-        CompressiblePacket { packet: &self.header, layout: self.layout }.flow()
+    fn is_of_flow(&self, packet: &CompressiblePacket<'_>) -> bool {
+        let (own, other) = (&self.layout, &packet.layout);
+        let is_equal = |range: Range<usize>| self.header[range.clone()] == packet.packet[range];
+        (own.is_v4, own.is_tcp) == (other.is_v4, other.is_tcp)
+            && is_equal(own.addresses())
+            && is_equal(own.transport()..own.transport() + 4)
     }
 
     /// Those beside the length of a TCP header.

@@ -1,11 +1,15 @@
 /// Octets of compressed headers at most: three, a checksum, distances and values.
 pub const MAX_COMPRESSED_BYTES: usize = 3 + 2 + 20 + 52;
 
+/// The octets that say which fields there are: before these, where they are not 0.
+const LEADING_OCTETS: usize = 3;
+
 /// Fields that are put one behind the other.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct FieldWriter {
     bytes: [u8; MAX_COMPRESSED_BYTES],
-    length: usize,
+    start: usize,
+    end: usize,
 }
 
 /// An eighth of what so many octets count: distances back from what was expected.
@@ -15,16 +19,28 @@ fn bias(octets: usize) -> u32 {
 
 impl FieldWriter {
     pub(super) fn new() -> Self {
-        FieldWriter { bytes: [0; MAX_COMPRESSED_BYTES], length: 0 }
+        FieldWriter { bytes: [0; MAX_COMPRESSED_BYTES], start: LEADING_OCTETS, end: LEADING_OCTETS }
     }
 
     pub(super) fn push(&mut self, field: &[u8]) {
-        self.bytes[self.length..self.length + field.len()].copy_from_slice(field);
-        self.length += field.len();
+        self.bytes[self.end..self.end + field.len()].copy_from_slice(field);
+        self.end += field.len();
+    }
+
+    /// Puts the first of these before the fields, and those of the others that are not 0.
+    pub(super) fn put_before(&mut self, [first, others @ ..]: [u8; LEADING_OCTETS]) {
+        for octet in others.into_iter().rev().filter(|octet| *octet != 0).chain([first]) {
+            self.start -= 1;
+            self.bytes[self.start] = octet;
+        }
     }
 
     /// Takes the shortest of these lengths that suffices; returns its place. The last one has to suffice for all distances.
     pub(super) fn push_distance(&mut self, distance: u32, sizes: &[usize]) -> u8 {
+        // As most are.
+        if distance == 0 {
+            return 0;
+        }
         let biased = |octets: usize| distance.wrapping_add(bias(octets));
         let fits = |octets: &usize| *octets == 4 || u64::from(biased(*octets)) < 1 << (8 * octets);
         let place = sizes.iter().position(fits).unwrap_or(sizes.len() - 1);
@@ -38,15 +54,11 @@ impl FieldWriter {
         let is_back = distance > u16::MAX - bias(2) as u16;
         self.push_distance(if is_back { u32::from(distance) | 0xffff_0000 } else { distance.into() }, sizes)
     }
-
-    pub(super) fn into_parts(self) -> ([u8; MAX_COMPRESSED_BYTES], usize) {
-        (self.bytes, self.length)
-    }
 }
 
 impl AsRef<[u8]> for FieldWriter {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes[..self.length]
+        &self.bytes[self.start..self.end]
     }
 }
 
