@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+type Buffer = Box<Vec<u8>>;
+
 const MTU: u16 = 1400;
 /// Of each connection.
 const TRANSFERRED_BYTES: usize = 2_000_000;
@@ -81,14 +83,14 @@ impl Seen {
 /// The ends of the tunnel, and the devices through which the kernels of two hosts use them.
 struct Tunnel {
     devices: [Tun; 2],
-    nodes: [Node<Box<Vec<u8>>>; 2],
+    nodes: [Node<Buffer>; 2],
     /// What each host has sent that has not come out yet.
     sent: [VecDeque<Vec<u8>>; 2],
     datagrams: u64,
     seen: Seen,
 }
 
-fn node(own: usize, keys: &[PrivateKey; 2]) -> Node<Box<Vec<u8>>> {
+fn node(own: usize, keys: &[PrivateKey; 2]) -> Node<Buffer> {
     let far = 1 - own;
     let path = PathConfig { rate: Some(Rate::from_mbit(500)), ..PathConfig::default() };
     let remote = RemoteConfig {
