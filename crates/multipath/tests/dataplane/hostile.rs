@@ -260,7 +260,8 @@ impl Hostile {
         (packet[8], packet[9]) = (64, 17);
         packet[12..16].copy_from_slice(&HOST);
         packet[16..19].copy_from_slice(&PEER_NETWORK);
-        packet[24..26].copy_from_slice(&(packet.len() as u16 - 20).to_be_bytes());
+        let datagram_bytes = packet.len() as u16 - 20;
+        packet[24..26].copy_from_slice(&datagram_bytes.to_be_bytes());
         kumade_packet::checksum::set(&mut packet).unwrap();
         let packet = PacketBuffer::new(Box::new([&[0; HEADROOM_BYTES][..], &packet].concat()), HEADROOM_BYTES);
         let Classification { selector, ecn, .. } = Classification::from_packet(packet.bytes());
