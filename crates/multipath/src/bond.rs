@@ -1,7 +1,7 @@
 //! The sending end of several paths.
 
 use crate::bond::config::BondConfig;
-use crate::bond::outgoing::{Transmission, WaitingPacket};
+use crate::bond::outgoing::{OutgoingPacket, Transmission, WaitingPacket};
 use crate::bond::queue::BondQueues;
 use crate::large_packets::LargePacketLimit;
 use crate::loss_repair::store::RepeatStore;
@@ -103,6 +103,9 @@ pub struct Bond<P> {
 /// Appends the second packet to the first one, if that may stand for both and is no longer than so many bytes then. Returns
 /// its length, in bytes.
 pub type MergePackets<P> = fn(&mut P, &P, usize) -> Option<u32>;
+
+/// Makes a packet shorter that leaves by a path, with a counter: [`Bond::next_shortened`].
+pub type Shorten<'s, P> = dyn FnMut(&mut OutgoingPacket<P>, PathId, u64) -> u32 + 's;
 
 /// Reads what a packet carries.
 pub type ReadPayloadFn<P> = fn(&P) -> PayloadKind;
@@ -243,11 +246,17 @@ impl<P: Clone> Bond<P> {
 
     /// What is to be sent now.
     pub fn next_transmission(&mut self, now: Time) -> Option<Transmission<P>> {
+        self.next_shortened(now, &mut |_, _, _| 0)
+    }
+
+    /// The same where a packet is made shorter just before it leaves, as the datagram with this counter of this path: `shorten` does so
+    /// with its content, and returns by how many bytes.
+    pub fn next_shortened(&mut self, now: Time, shorten: &mut Shorten<'_, P>) -> Option<Transmission<P>> {
         if let Some(due) = self.next_call.take() {
             self.lateness = (now - due).max(Span::ZERO);
         }
         self.advance(now);
-        let next = self.next_probe(now).or_else(|| self.next_packet(now));
+        let next = self.next_probe(now).or_else(|| self.next_packet(now, shorten));
         if next.is_none() {
             self.next_call = self.deadline();
             self.is_backlogged = self.queues.has_shared();

@@ -13,6 +13,7 @@
 mod bond;
 mod congestion_control;
 pub mod dataplane;
+mod header_contexts;
 mod large_packets;
 mod loss_repair;
 pub mod measured;
@@ -29,7 +30,7 @@ mod tcp_over_tcp_tuning;
 
 pub use bond::config::BondConfig;
 pub use bond::outgoing::{OutgoingPacket, Transmission};
-pub use bond::{Bond, MergePackets, PathEvent, ReadPayloadFn};
+pub use bond::{Bond, MergePackets, PathEvent, ReadPayloadFn, Shorten};
 pub use large_packets::MAX_LARGE_PACKET_BYTES;
 pub use loss_repair::missing::{MissingDatagrams, MissingReport};
 pub use outer_transport::in_flight_control::StreamDelivery;

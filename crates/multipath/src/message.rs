@@ -28,11 +28,16 @@
 //! | 3 | [`Message::MtuProbe`] | number (4), padding |
 //! | 4 | [`Message::MtuAnswer`] | number (4) |
 //! | 5 | [`Missing`] | path (1), counter (8), of further ones how far above it (2 each) |
+//! | 6 | [`Kept`] | of each the path (1), the lowest bits of the counter (4), the number of its headers (2) |
+//! | 7 | [`Message::ForgetHeaders`] | |
 //! | 8 … 15 | [`Message::Session`] | [`NatMessage`](crate::nat_session::NatMessage) |
 //!
 //! A [`Data`] message thus takes 4 octets besides the packet, and 2 where there are two paths and one in the bucket has not been
 //! reported to have passed the other. Messages are read in place, without a copy, and for each there is one spelling. A report
 //! goes back over the path that it is about, and so does the answer to a probe of the path's MTU.
+//!
+//! Where both ends have agreed on it, a packet's headers may be compressed: what stands in its place then, and how, is described in
+//! `header_contexts.rs` beside this file.
 //!
 //! # What the lowest bits suffice for
 //!
@@ -47,17 +52,20 @@ pub(crate) mod bytes;
 mod data;
 mod error;
 mod health;
+mod kept;
 mod missing;
 
 pub use data::{BUCKET_COUNT, Data, DataHeader, NUMBER_BITS, Predecessors};
 pub use error::MessageError;
 pub use health::{MtuQuery, Probe};
+pub use kept::{KEPT_NUMBER_BITS, Kept, KeptEntry};
 pub use missing::Missing;
 
 use crate::path::report::PathReport;
 use bytes::Reader;
 use data::OTHER_FORM;
 use health::{MTU_ANSWER_KIND, MTU_PROBE_KIND, PROBE_KIND, REPORT_KIND, first_octet};
+use kept::{FORGET_KIND, KEPT_KIND};
 use missing::MISSING_KIND;
 
 /// A message, read in place.
@@ -75,6 +83,10 @@ pub enum Message<'a> {
     MtuAnswer(u32),
     /// Datagrams that a path has lost.
     Missing(Missing<'a>),
+    /// Packets whose headers have been kept.
+    Kept(Kept<'a>),
+    /// Headers are to be compressed by none of those that have been said to be kept: they are not there any more.
+    ForgetHeaders,
     /// What belongs to NAT sessions.
     Session {
         /// The kind: 8 to 15.
@@ -104,6 +116,9 @@ impl<'a> Message<'a> {
             MTU_PROBE_KIND => MtuQuery::parse(reader, bytes.len()).map(Message::MtuProbe),
             MTU_ANSWER_KIND => health::parse_mtu_answer(reader).map(Message::MtuAnswer),
             MISSING_KIND => Missing::parse(reader).map(Message::Missing),
+            KEPT_KIND => Kept::parse(reader).map(Message::Kept),
+            FORGET_KIND if reader.0.is_empty() => Ok(Message::ForgetHeaders),
+            FORGET_KIND => Err(MessageError::TooLong(reader.0.len())),
             kind @ FIRST_SESSION_KIND..=LAST_SESSION_KIND => Ok(Message::Session { kind, body: reader.0 }),
             kind => Err(MessageError::UnknownKind(kind)),
         }
@@ -118,6 +133,8 @@ impl<'a> Message<'a> {
             Message::MtuProbe(probe) => probe.write(to),
             Message::MtuAnswer(number) => health::write_mtu_answer(*number, to),
             Message::Missing(missing) => missing.write(to),
+            Message::Kept(kept) => kept.write(to),
+            Message::ForgetHeaders => to.push(first_octet(FORGET_KIND)),
             Message::Session { kind, body } => {
                 to.push(first_octet(kind & LAST_SESSION_KIND));
                 to.extend_from_slice(body);

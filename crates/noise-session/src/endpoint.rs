@@ -33,11 +33,12 @@ struct MessageOrigin {
     is_proven: bool,
 }
 
-/// The initiation that a response answers: of whom, under which index, of which life of the peer.
+/// The initiation that a response answers: of whom, under which index, of which life of the peer; the capabilities that both have.
 struct AnsweredInitiation {
     id: PeerId,
     index: u32,
     instance: u64,
+    capabilities: u8,
 }
 
 /// The handshakes of one host with all its peers. The crate's first page has the loop contract.
@@ -235,6 +236,7 @@ impl Endpoint {
         let instance = u64::from_le_bytes(to_array(instance));
         let (stamp, offer) = rest.split_at(timestamp::TIMESTAMP_BYTES);
         let stamp = Timestamp(to_array(stamp));
+        let capabilities = offer[1] & self.policy.capabilities;
         let offer = Cipher::from_byte(offer[0]).ok_or(RefusedDatagram::Forged)?;
         check_index(read_u32(message, 4))?;
         let greatest = self.peers.get(&id).and_then(|peer| peer.greatest_timestamp);
@@ -244,7 +246,7 @@ impl Endpoint {
         self.update_peer(id, |peer| peer.greatest_timestamp = Some(stamp));
         let from = from.route;
         self.record_handshake(id, from, now);
-        let answered = AnsweredInitiation { id, index: read_u32(message, 4), instance };
+        let answered = AnsweredInitiation { id, index: read_u32(message, 4), instance, capabilities };
         self.send_response(answered, responder, self.policy.cipher.agree_with(offer), from, now)?;
         Ok(id)
     }
@@ -287,7 +289,7 @@ impl Endpoint {
 
     fn send_response(
         &mut self,
-        AnsweredInitiation { id, index: receiver, instance }: AnsweredInitiation,
+        AnsweredInitiation { id, index: receiver, instance, capabilities }: AnsweredInitiation,
         responder: NoiseResponder,
         cipher: Cipher,
         to: Route,
@@ -297,7 +299,7 @@ impl Endpoint {
         let peer = self.peers.get_mut(&id).ok_or(RefusedDatagram::UnknownPeer)?;
         let mut payload = [0; RESPONSE_PAYLOAD_BYTES];
         payload[..INSTANCE_BYTES].copy_from_slice(&self.instance);
-        payload[INSTANCE_BYTES] = cipher.to_byte();
+        payload[INSTANCE_BYTES..INSTANCE_BYTES + 2].copy_from_slice(&[cipher.to_byte(), capabilities]);
         let (noise, keys) = responder.respond(&peer.psk, &payload).map_err(|_| RefusedDatagram::Forged)?;
         let mut message = vec![0; RESPONSE_BYTES];
         message[..4].copy_from_slice(&DatagramKind::Response.type_prefix());
@@ -306,7 +308,8 @@ impl Endpoint {
         message[RESPONSE_NOISE_RANGE].copy_from_slice(&noise);
         let mac1 = peer.macs.write_macs(&mut message, peer.cookie(to.path, now));
         peer.last_sent = Some(SentMessage { index, mac1, path: to.path });
-        self.establish_session(id, Session::new(cipher, &keys, (index, receiver), false, now), to, instance, now);
+        let session = Session::new(cipher, &keys, (index, receiver), false, now).with_capabilities(capabilities);
+        self.establish_session(id, session, to, instance, now);
         self.events.push_back(EndpointEvent::Transmit { to, datagram: message });
         Ok(())
     }
@@ -343,6 +346,7 @@ impl Endpoint {
         let (instance, choice) = payload.split_at(INSTANCE_BYTES);
         let cipher = Cipher::from_byte(choice[0]).filter(|chosen| *chosen == self.policy.cipher.agree_with(*chosen));
         let session = Session::new(cipher.ok_or(RefusedDatagram::Forged)?, &keys, (index, sender), true, now);
+        let session = session.with_capabilities(choice[1] & self.policy.capabilities);
         self.finish_handshake(id, session, u64::from_le_bytes(to_array(instance)), from, now);
         Ok(())
     }
@@ -510,7 +514,7 @@ impl Endpoint {
         payload[..INSTANCE_BYTES].copy_from_slice(&self.instance);
         let (stamp, rest) = payload[INSTANCE_BYTES..].split_at_mut(timestamp::TIMESTAMP_BYTES);
         stamp.copy_from_slice(&timestamp.0);
-        rest[0] = self.policy.cipher.to_byte();
+        rest[..2].copy_from_slice(&[self.policy.cipher.to_byte(), self.policy.capabilities]);
         if let Some(tried) = attempt.take_silence_to_report(now) {
             let own = self.identity.public_key();
             let notice = HandshakeNotice::Unanswered { peer: peer.key, own, address: to.address, tried };

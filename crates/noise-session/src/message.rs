@@ -55,9 +55,9 @@ const PUBLIC_KEY_BYTES: usize = 32;
 /// Bytes of `mac1` and of `mac2`.
 pub(crate) const MAC_BYTES: usize = 16;
 
-/// What an initiation says: the initiator's instance (8 bytes), a timestamp (12), the ciphers that it offers (1), zeros.
+/// What an initiation says: the initiator's instance (8 bytes), a timestamp (12), the ciphers that it offers (1), its capabilities (1), zeros.
 pub(crate) const INITIATION_PAYLOAD_BYTES: usize = 24;
-/// What a response says: the responder's instance (8 bytes), the cipher that it chose (1), zeros.
+/// What a response says: the responder's instance (8 bytes), the cipher that it chose (1), the capabilities that both have (1), zeros.
 pub(crate) const RESPONSE_PAYLOAD_BYTES: usize = 12;
 /// Bytes of an instance.
 pub(crate) const INSTANCE_BYTES: usize = 8;

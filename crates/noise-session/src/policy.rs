@@ -5,6 +5,9 @@ use crate::cipher::Cipher;
 pub struct HandshakePolicy {
     /// What data is sealed with, if the peer prefers the same; otherwise it is ChaCha20-Poly1305.
     pub cipher: Cipher,
+    /// What the host understands in its sessions beyond what all do, a bit each, in the sense of what uses them. A session has those
+    /// that both ends have ([`Session::capabilities`](crate::Session::capabilities)); hosts of earlier versions have none.
+    pub capabilities: u8,
     /// Handshake messages per second that are computed on although they are no peer's, whoever sent them. Each costs some
     /// 100 µs. As many again are computed on if their sender has shown, by a cookie or a TCP connection, that it receives at
     /// its address. Beyond that rate the networks (IPv4 /24, IPv6 /48) that have sent most of them lately are refused first,
@@ -21,6 +24,7 @@ impl Default for HandshakePolicy {
     fn default() -> Self {
         HandshakePolicy {
             cipher: Cipher::fastest(),
+            capabilities: 0,
             handshakes_per_second: 250,
             cookie_replies_per_second: 10_000,
             cookie_replies_per_second_and_source: 20,

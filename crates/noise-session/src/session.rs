@@ -182,6 +182,7 @@ pub struct Session {
     opener: Opener,
     pub(crate) is_initiator: bool,
     pub(crate) established: Time,
+    capabilities: u8,
 }
 
 impl Session {
@@ -209,7 +210,7 @@ impl Session {
             next_numbered: PathCounters::new(0),
             remaining_blocks: 0,
         };
-        Session { sealer, opener: Opener(Arc::new(inbound)), is_initiator, established }
+        Session { sealer, opener: Opener(Arc::new(inbound)), is_initiator, established, capabilities: 0 }
     }
 
     /// The index that this host has given to the session: data messages to this host carry it
@@ -226,6 +227,16 @@ impl Session {
     /// What both hosts have agreed to seal with.
     pub fn cipher(&self) -> Cipher {
         self.opener.0.cipher
+    }
+
+    /// What both hosts have of [`HandshakePolicy::capabilities`](crate::HandshakePolicy::capabilities).
+    pub fn capabilities(&self) -> u8 {
+        self.capabilities
+    }
+
+    /// The same of hosts that both have these.
+    pub(crate) fn with_capabilities(self, capabilities: u8) -> Self {
+        Session { capabilities, ..self }
     }
 
     /// Seals in place: see [`Sealer::seal`].
@@ -287,8 +298,8 @@ impl Session {
     /// One of the paths is not this session's own (any more); nothing has changed then.
     pub fn take_paths(&mut self, paths: RangeInclusive<u8>) -> Result<Session, SealError> {
         let sealer = self.sealer.take_paths(paths)?;
-        let (is_initiator, established) = (self.is_initiator, self.established);
-        Ok(Session { sealer, opener: self.opener.clone(), is_initiator, established })
+        let (is_initiator, established, capabilities) = (self.is_initiator, self.established, self.capabilities);
+        Ok(Session { sealer, opener: self.opener.clone(), is_initiator, established, capabilities })
     }
 
     /// The halves, for two threads.

@@ -28,12 +28,15 @@ fn route() -> Route {
 }
 
 fn ends(cipher: Cipher) -> [End; 2] {
+    ends_with([0, 1].map(|_| HandshakePolicy { cipher, ..HandshakePolicy::default() }))
+}
+
+fn ends_with(policies: [HandshakePolicy; 2]) -> [End; 2] {
     let random = &mut StdRng::seed_from_u64(1);
     let keys = [PrivateKey::generate(random), PrivateKey::generate(random)];
     [0, 1].map(|number| {
         let random = Box::new(StdRng::seed_from_u64(number as u64));
-        let mut endpoint =
-            Endpoint::new(keys[number].clone(), HandshakePolicy { cipher, ..HandshakePolicy::default() }, random);
+        let mut endpoint = Endpoint::new(keys[number].clone(), policies[number].clone(), random);
         let peer = endpoint.add_peer(keys[1 - number].public_key(), PresharedKey::default()).unwrap();
         endpoint.set_routes(peer, vec![route()], NOW);
         let (table, reader) = (SessionTable::new(), RecordReader::new());
@@ -115,7 +118,10 @@ fn a_stream_carries_handshake_and_data_in_any_pieces() {
 
 /// Both ends of a session, which go to threads of their own.
 fn sessions() -> [Session; 2] {
-    let mut ends = ends(Cipher::fastest());
+    shake_hands(ends(Cipher::fastest()))
+}
+
+fn shake_hands(mut ends: [End; 2]) -> [Session; 2] {
     let peer = ends[0].peer;
     ends[0].endpoint.connect(peer, NOW);
     let mut sessions = [const { Vec::new() }; 2];
@@ -180,4 +186,16 @@ fn sealing_and_opening_allocate_nothing() {
     pass();
     let allocations = measure(|| (0..100).for_each(|_| pass()));
     assert_eq!(allocations.count_total, 0);
+}
+
+/// Hosts of earlier versions have none, and do not look where they are said.
+#[test]
+fn a_session_has_the_capabilities_that_both_ends_have() {
+    for (one, other) in [(0, 0), (0, 1), (1, 0), (1, 1), (0b110, 0b011), (u8::MAX, 0b101)] {
+        let policies = [one, other].map(|capabilities| HandshakePolicy { capabilities, ..HandshakePolicy::default() });
+        let mut sessions = shake_hands(ends_with(policies));
+        assert_eq!(sessions.each_ref().map(Session::capabilities), [one & other; 2]);
+        // Its parts have them, too.
+        assert_eq!(sessions[0].take_paths(0..=15).unwrap().capabilities(), one & other);
+    }
 }

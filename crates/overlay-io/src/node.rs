@@ -14,6 +14,7 @@ pub(crate) fn new_node(config: &BondedConfig, pool: BufferPool) -> Result<Node<B
     let node = NodeConfig {
         identity: config.identity.clone(),
         policy: HandshakePolicy::default(),
+        compresses_headers: true,
         remotes: remote_configs(config),
     };
     let mut seed = [0; 32];

@@ -12,6 +12,7 @@
 //!   allocate.
 //! - [`IcmpQuote`] is what an ICMP error quotes of a packet of UDP or TCP.
 //! - [`SavedSyn`] is what a kernel keeps of a SYN that it has received.
+//! - [`header_compression`] has the headers of a flow's packets in a few octets, between ends that share one packet of it.
 //! - [`offload`] completes what a sender left to its network card.
 //!
 //! **Limits.** Jumbograms are not supported. Extension headers are followed as far as `etherparse` does; a malformed one
@@ -26,6 +27,7 @@ mod ds_field;
 pub mod ecn;
 mod ethernet;
 mod flow;
+pub mod header_compression;
 mod headers;
 mod icmp_quote;
 mod mss;

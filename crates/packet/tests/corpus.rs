@@ -15,3 +15,8 @@ fn frames() {
 fn saved_syns() {
     replay("saved_syn", checks::saved_syn);
 }
+
+#[test]
+fn headers_of_flows() {
+    replay("compressed_headers", checks::compressed_headers);
+}

@@ -372,7 +372,12 @@ fn new_node(number: usize, paths: usize, now: Time) -> Outcome<Node<Buffer>> {
         },
         resequencer: ResequencerConfig::default(),
     };
-    let config = NodeConfig { identity: peer_key(number), policy: HandshakePolicy::default(), remotes: vec![remote] };
+    let config = NodeConfig {
+        identity: peer_key(number),
+        policy: HandshakePolicy::default(),
+        compresses_headers: true,
+        remotes: vec![remote],
+    };
     let random = Box::new(StdRng::seed_from_u64(clock::realtime().as_nanos() as u64 ^ number as u64));
     Ok(Node::new(config, random, Box::new(|bytes| Box::new(Vec::with_capacity(bytes))), now)?)
 }

@@ -79,6 +79,8 @@ mod tests {
             queued_packets: 2,
             dropped_packets: 1,
             suppressed_retransmissions: 0,
+            saved_header_bytes: 0,
+            undecompressed_packets: 0,
             repeated_packets: 0,
             resequencing: ResequencerStatistics::default(),
             waiting_packets: 5,

@@ -1,13 +1,13 @@
 //! Which packet a path with room takes, and the number that it gets.
 
-use super::Bond;
+use super::{Bond, Shorten};
 use crate::bond::outgoing::{AssignedNumber, OutgoingPacket, Transmission, WaitingPacket};
 use crate::message::{BUCKET_COUNT, DataHeader};
 use crate::path::id::PathId;
 use crate::scheduler::path_scheduler::PathSet;
 use crate::scheduler::policy::{PathPolicy, TrafficClass};
 use kumade_link::Label;
-use kumade_packet::PayloadKind;
+use kumade_packet::{PayloadKind, StreamSegment};
 use kumade_units::{Span, Time};
 
 /// A packet waits for so long times the difference of the losses: 4 ms for two in ten thousand.
@@ -39,14 +39,14 @@ impl<P: Clone> Bond<P> {
     }
 
     /// The packet that a path with room takes now.
-    pub(super) fn next_packet(&mut self, now: Time) -> Option<Transmission<P>> {
+    pub(super) fn next_packet(&mut self, now: Time, shorten: &mut Shorten<'_, P>) -> Option<Transmission<P>> {
         let up = self.paths_up();
         let is_ready = |path: &PathId| self.path(*path).ready_at().is_some_and(|time| time <= now);
         let mut ready: Vec<PathId> = self.path_ids().filter(is_ready).collect();
         self.sort_by_preference(&mut ready, now);
         for path in ready {
             match self.pull_fitting(path, up, now) {
-                Some((packet, label)) => return Some(self.transmit(path, up, packet, label, now)),
+                Some((packet, label)) => return Some(self.transmit((path, up), packet, label, now, shorten)),
                 None if self.awaits_other_shard() => self.paths[path.index()].record_out_of_turn(now),
                 None => self.paths[path.index()].record_idle(now),
             }
@@ -197,11 +197,11 @@ impl<P: Clone> Bond<P> {
 
     fn transmit(
         &mut self,
-        path: PathId,
-        up: PathSet,
+        (path, up): (PathId, PathSet),
         packet: WaitingPacket<P>,
         label: Label,
         now: Time,
+        shorten: &mut Shorten<'_, P>,
     ) -> Transmission<P> {
         let place = match &packet.number {
             Some(place) => **place,
@@ -211,30 +211,39 @@ impl<P: Clone> Bond<P> {
         self.last_packet_at = now;
         let state = &mut self.paths[path.index()];
         let answer = state.claim_report_request(now);
-        let counter = state.send_packet(label.size, self.lateness, now);
+        let counter = state.next_counter();
+        let data = self.read_data_for_carrier(path, &packet.content);
+        self.keep_for_repeat(path, counter, (&packet, &place, label), now);
+        let WaitingPacket { content, is_ecn_marked, delivery_order, .. } = packet;
+        let header = DataHeader { requests_report: answer, ..header };
+        let mut packet = OutgoingPacket { content, is_ecn_marked, header, assignment };
+        let bytes = label.size.saturating_sub(shorten(&mut packet, path, counter));
+        let state = &mut self.paths[path.index()];
+        state.send_packet(bytes, self.lateness, now);
         let rate = state.rate().capacity().as_f64();
-        self.served_seconds[path.index()] += f64::from(state.wire_bytes(label.size)) * 8.0 / rate;
-        if packet.delivery_order == TrafficClass::Ordered && matches!(self.policy, PathPolicy::Ratio { .. }) {
+        self.served_seconds[path.index()] += f64::from(state.wire_bytes(bytes)) * 8.0 / rate;
+        if delivery_order == TrafficClass::Ordered && matches!(self.policy, PathPolicy::Ratio { .. }) {
             self.round_robin.record_sent(path, label.size, up);
         }
-        let header = DataHeader { requests_report: answer, ..header };
-        self.keep_for_repeat(path, counter, (&packet, &place, label), now);
-        let WaitingPacket { content, is_ecn_marked: marked, .. } = packet;
-        self.record_in_flight(path, label.flow, &content);
-        Transmission {
-            path,
-            counter,
-            requests_report: answer,
-            packet: Some(OutgoingPacket { content, is_ecn_marked: marked, header, assignment }),
+        if let Some(data) = data {
+            self.record_in_flight(path, label.flow, data);
+        }
+        Transmission { path, counter, requests_report: answer, packet: Some(packet) }
+    }
+
+    /// What of a connection inside the packet has, where the carrier of the path is to have it once.
+    fn read_data_for_carrier(&self, path: PathId, content: &P) -> Option<StreamSegment> {
+        if !self.paths[path.index()].suppresses_retransmissions() {
+            return None;
+        }
+        match self.read_payload?(content) {
+            PayloadKind::Stream(data) => Some(data),
+            _ => None,
         }
     }
 
-    fn record_in_flight(&mut self, path: PathId, flow: u64, content: &P) {
-        let state = &self.paths[path.index()];
-        let carrier = state.in_flight_control().filter(|_| state.suppresses_retransmissions());
-        if let (Some(carrier), Some(read)) = (carrier, self.read_payload)
-            && let PayloadKind::Stream(data) = read(content)
-        {
+    fn record_in_flight(&mut self, path: PathId, flow: u64, data: StreamSegment) {
+        if let Some(carrier) = self.paths[path.index()].in_flight_control() {
             self.in_flight_data.record_sent(path, flow, data, carrier.given_bytes());
         }
     }

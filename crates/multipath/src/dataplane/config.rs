@@ -9,8 +9,10 @@ use thiserror::Error;
 pub struct NodeConfig {
     /// Its own key.
     pub identity: PrivateKey,
-    /// How handshakes are admitted.
+    /// How handshakes are admitted; its capabilities are the node's.
     pub policy: HandshakePolicy,
+    /// Whether the headers of packets are compressed to and from peers that do that, too.
+    pub compresses_headers: bool,
     /// Its peers.
     pub remotes: Vec<RemoteConfig>,
 }

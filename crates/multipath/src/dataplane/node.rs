@@ -15,7 +15,8 @@ use crate::dataplane::statistics::{NodeStatistics, RemoteStatus};
 use crate::{PathId, PathSet, SharedPaths, StreamDelivery, TrafficClass};
 use kumade_link::Label;
 use kumade_noise_session::{
-    DatagramKind, Endpoint, EndpointEvent, PeerError, PeerId, RefusedDatagram, Route, SealError, Session, SessionTable,
+    DatagramKind, Endpoint, EndpointEvent, HandshakePolicy, PeerError, PeerId, RefusedDatagram, Route, SealError,
+    Session, SessionTable,
 };
 use kumade_packet::{Classification, DsField};
 use kumade_units::{Rate, Span, Time};
@@ -24,6 +25,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::DerefMut;
 
+/// The bit of a session's capabilities in which headers of packets are compressed.
+const HEADER_COMPRESSION: u8 = 1;
 /// Keys are forgotten so long after their last use, at most.
 const SESSION_EXPIRY_INTERVAL: Span = Span::from_secs(60);
 
@@ -142,7 +145,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         now: Time,
     ) -> Result<Self, NodeError> {
         let shards = shards.clamp(1, MAX_SHARDS);
-        let mut endpoint = Endpoint::new(config.identity, config.policy, random);
+        let capabilities = if config.compresses_headers { HEADER_COMPRESSION } else { 0 };
+        let policy = HandshakePolicy { capabilities, ..config.policy };
+        let mut endpoint = Endpoint::new(config.identity, policy, random);
         let mut remotes = Vec::new();
         for remote in config.remotes {
             remote.check_counts()?;
@@ -327,6 +332,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                 self.agenda.touch(place);
                 let remote = &mut self.remotes[place];
                 remote.record_header_bytes(session.short_header_bytes(), now);
+                remote.set_header_compression(session.capabilities() & HEADER_COMPRESSION != 0);
                 if remote.record_session(instance) {
                     // What still comes under the keys of its last life has that life's counters.
                     self.sessions.remove(peer);
@@ -596,6 +602,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             let remote = &mut self.remotes[place];
             remote.record_heard(now);
             remote.record_header_bytes(session.short_header_bytes(), now);
+            remote.set_header_compression(session.capabilities() & HEADER_COMPRESSION != 0);
             if remote.record_session(instance) {
                 // What still comes under the keys of its last life has that life's counters.
                 self.sessions.remove(peer);

@@ -57,6 +57,14 @@ impl<B: DerefMut<Target = Vec<u8>>> PacketBuffer<B> {
         self.range.start = (self.range.start + bytes).min(self.range.end);
     }
 
+    /// Has fewer bytes, or as many, in the place of its first ones. Returns how many fewer.
+    pub(crate) fn replace_start(&mut self, replaced_bytes: usize, bytes: &[u8]) -> usize {
+        let fewer = replaced_bytes.saturating_sub(bytes.len());
+        self.skip(fewer);
+        self.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+        fewer
+    }
+
     /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.range.clone()]

@@ -8,6 +8,8 @@ use crate::dataplane::outer_headers::OuterHeaders;
 use crate::dataplane::packet_buffer::PacketBuffer;
 use crate::dataplane::path_mtus::PathMtus;
 use crate::dataplane::statistics::{RemotePath, RemoteStatus};
+use crate::header_contexts::compressor::HeaderCompressor;
+use crate::header_contexts::decompressor::HeaderDecompressor;
 use crate::{
     Bond, MissingDatagrams, OuterTransport, PathEvent, PathId, PathPolicy, PathReceiver, PathSet, PathState,
     Resequencer, SharedPaths, StreamDelivery, TrafficClass,
@@ -42,6 +44,8 @@ pub(crate) struct Remote<B> {
     resequencer: Resequencer<PacketBuffer<B>>,
     receivers: Vec<PathReceiver>,
     missing: MissingDatagrams,
+    compressor: HeaderCompressor,
+    decompressor: HeaderDecompressor,
     mtus: PathMtus,
     /// Where the peer is reached: where its last authentic datagram came from.
     routes: Vec<Option<Route>>,
@@ -96,6 +100,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             resequencer: Resequencer::new(config.resequencer),
             receivers: vec![PathReceiver::new(); routes.len()],
             missing: MissingDatagrams::new(),
+            compressor: HeaderCompressor::new(false),
+            decompressor: HeaderDecompressor::new(false),
             path_failures: vec![0; routes.len()],
             has_path_failed: vec![false; routes.len()],
             is_restarting: vec![false; routes.len()],
@@ -224,6 +230,17 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.instance.replace(instance).is_some_and(|before| before != instance)
     }
 
+    /// In the sessions with this life of the peer, headers are compressed, or none is.
+    pub(crate) fn set_header_compression(&mut self, is_on: bool) {
+        if is_on != self.compressor.is_on() {
+            self.begin_header_contexts(is_on);
+        }
+    }
+
+    fn begin_header_contexts(&mut self, is_on: bool) {
+        (self.compressor, self.decompressor) = (HeaderCompressor::new(is_on), HeaderDecompressor::new(is_on));
+    }
+
     /// The paths as they are known, for bonds that begin anew.
     pub(crate) fn renewed_paths(&mut self, now: Time) -> SharedPaths {
         for (path, config) in PathId::all().zip(&mut self.config.bond.paths) {
@@ -248,6 +265,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.resequencer = Resequencer::new(self.config.resequencer);
         self.receivers.fill(PathReceiver::new());
         self.missing = MissingDatagrams::new();
+        self.begin_header_contexts(self.compressor.is_on());
         // As when it was made first, so that nothing is out of range.
         if let Ok(bond) = new_bond(&self.config, &paths, self.shard, now) {
             (self.bond, self.shared_paths) = (bond, paths);
@@ -541,6 +559,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             dropped_packets: self.bond.dropped_packets(),
             suppressed_retransmissions: self.bond.suppressed_retransmissions(),
             repeated_packets: self.bond.repeated_packets(),
+            saved_header_bytes: self.compressor.saved_bytes(),
+            undecompressed_packets: self.decompressor.undecompressed_packets(),
             resequencing: *self.resequencer.statistics(),
             waiting_packets: self.resequencer.waiting_totals().0,
             reaching_shards: u32::from(self.is_reachable()),

@@ -55,6 +55,10 @@ pub struct RemoteStatus {
     pub suppressed_retransmissions: u64,
     /// Packets that were repeated, since a path had lost them.
     pub repeated_packets: u64,
+    /// Bytes by which packets to it were shorter, since their headers were compressed.
+    pub saved_header_bytes: u64,
+    /// Packets of it that were dropped, since their compressed headers are of none that are known here.
+    pub undecompressed_packets: u64,
     /// What putting its packets in order came to.
     pub resequencing: ResequencerStatistics,
     /// Packets that wait for earlier ones.
@@ -85,6 +89,8 @@ impl RemoteStatus {
         self.dropped_packets += other.dropped_packets;
         self.suppressed_retransmissions += other.suppressed_retransmissions;
         self.repeated_packets += other.repeated_packets;
+        self.saved_header_bytes += other.saved_header_bytes;
+        self.undecompressed_packets += other.undecompressed_packets;
         self.resequencing.add_statistics(&other.resequencing);
         self.waiting_packets += other.waiting_packets;
         self.reaching_shards += other.reaching_shards;

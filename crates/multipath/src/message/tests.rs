@@ -128,11 +128,35 @@ fn missing_datagrams_come_back() {
 }
 
 #[test]
+fn kept_headers_come_back() {
+    let entries = [
+        KeptEntry { path: path(15), counter: 0x0102_0304, number: 0x3fff },
+        KeptEntry { path: path(0), counter: 7, number: 0 },
+    ];
+    let all = entries.map(KeptEntry::to_bytes);
+    let bytes = written(Message::Kept(Kept::new(&all)));
+    assert_eq!(bytes, [0xe6, 15, 1, 2, 3, 4, 0x3f, 0xff, 0, 0, 0, 0, 7, 0, 0]);
+    let Ok(Message::Kept(read)) = Message::parse(&bytes) else { panic!("no kept headers") };
+    assert!(read.entries().eq(entries));
+    assert_eq!(written(Message::ForgetHeaders), [0xe7]);
+    assert_eq!(Message::parse(&[0xe7]), Ok(Message::ForgetHeaders));
+    let many = vec![all[1]; KeptEntry::MAX_ENTRIES + 1];
+    assert!(Message::parse(&written(Message::Kept(Kept::new(&many[1..])))).is_ok());
+    let invalid = MessageError::Invalid { field: "kept headers", value: many.len() as u64 };
+    assert_eq!(Message::parse(&written(Message::Kept(Kept::new(&many)))), Err(invalid));
+}
+
+#[test]
 fn what_is_no_message_is_refused_with_the_reason() {
     let invalid = |field, value| MessageError::Invalid { field, value };
     for (bytes, error) in [
         (&[][..], MessageError::TooShort),
-        (&[0xe6], MessageError::UnknownKind(6)),
+        (&[0xe0], MessageError::UnknownKind(0)),
+        (&[0xe6], MessageError::TooShort),
+        (&[0xe6, 0, 0, 0, 0, 0, 0], MessageError::TooShort),
+        (&[0xe6, 16, 0, 0, 0, 0, 0, 0], invalid("kept headers", 1)),
+        (&[0xe6, 0, 0, 0, 0, 0, 0x40, 0], invalid("kept headers", 1)),
+        (&[0xe7, 9], MessageError::TooLong(1)),
         (&[0xe5, 0, 0, 0, 0, 0, 0, 0, 0], MessageError::TooShort),
         (&[0xe5, 16, 0, 0, 0, 0, 0, 0, 0, 1], invalid("path", 16)),
         (&[0xe5, 0, 0x40, 0, 0, 0, 0, 0, 0, 1], invalid("counter", (1 << 62) + 1)),

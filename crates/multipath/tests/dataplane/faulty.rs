@@ -313,7 +313,12 @@ fn node(
         }
     };
     let remotes = [remote.clone()].into_iter().chain((0..settings.silent_peers).map(silent)).collect();
-    let config = NodeConfig { identity: keys[own].clone(), policy: HandshakePolicy::default(), remotes };
+    let config = NodeConfig {
+        identity: keys[own].clone(),
+        policy: HandshakePolicy::default(),
+        compresses_headers: true,
+        remotes,
+    };
     let seeded = Box::new(StdRng::seed_from_u64(random.random()));
     Node::new(config, seeded, Box::new(|bytes| Box::new(Vec::with_capacity(bytes))), now).unwrap()
 }

@@ -81,11 +81,19 @@ impl Hostile {
             bond,
             resequencer: ResequencerConfig::default(),
         };
-        let config =
-            NodeConfig { identity: keys[0].clone(), policy: HandshakePolicy::default(), remotes: vec![remote] };
+        let config = NodeConfig {
+            identity: keys[0].clone(),
+            policy: HandshakePolicy::default(),
+            compresses_headers: true,
+            remotes: vec![remote],
+        };
         let node = Node::new(config, Box::new(StdRng::seed_from_u64(seed)), Box::new(buffer), START).unwrap();
         let own = Box::new(StdRng::seed_from_u64(seed ^ 1));
-        let mut endpoint = Endpoint::new(keys[1].clone(), HandshakePolicy::default(), own);
+        let mut endpoint = Endpoint::new(
+            keys[1].clone(),
+            HandshakePolicy { capabilities: u8::MAX, ..HandshakePolicy::default() },
+            own,
+        );
         let peer = endpoint.add_peer(keys[0].public_key(), PresharedKey::default()).unwrap();
         endpoint.set_routes(peer, vec![Route { path: 0, address: address(0) }], START);
         endpoint.connect(peer, START);
@@ -117,6 +125,28 @@ impl Hostile {
         }
     }
 
+    /// A packet, as it is, or with headers that are compressed, or to be kept.
+    fn compressed_packet(&mut self) -> Vec<u8> {
+        let mut packet = self.packet();
+        if packet.len() >= 40 && self.random.random_bool(0.5) {
+            let length = packet.len() as u16 - 20;
+            packet[4..12].copy_from_slice(&[0, 0, 0, 0, 64, 17, 0, 0]);
+            packet[24..26].copy_from_slice(&length.to_be_bytes());
+            // Others than IPv4 stay what they are.
+            let _ = kumade_packet::checksum::set(&mut packet);
+        }
+        let kept = self.number(3) as u8 % 4;
+        match (packet.first_mut(), self.random.random_range(0..4)) {
+            (Some(first), 0) => *first |= 0x10,
+            (Some(first), flags @ 1..=2) => {
+                *first = 0x40 + 0x40 * flags;
+                packet.insert(1, kept);
+            }
+            _ => {}
+        }
+        packet
+    }
+
     /// A packet from its network, or anything.
     fn packet(&mut self) -> Vec<u8> {
         let mut packet = vec![0; self.random.random_range(0..1500)];
@@ -134,7 +164,7 @@ impl Hostile {
     fn message(&mut self) -> Vec<u8> {
         let mut text = Vec::new();
         let honest = self.node_datagrams;
-        match self.random.random_range(0..9) {
+        match self.random.random_range(0..11) {
             0..=2 => {
                 let header = DataHeader {
                     bucket: self.random.random_range(0..3),
@@ -154,7 +184,7 @@ impl Hostile {
                 let mut room = [0; DataHeader::HEADROOM_BYTES];
                 let start = header.write_into_headroom(predecessors, &mut room);
                 text.extend_from_slice(&room[start..]);
-                text.extend(self.packet());
+                text.extend(self.compressed_packet());
             }
             3 => Message::Probe(Probe { size: 32 }).write(&mut text),
             4 | 5 => {
@@ -175,6 +205,15 @@ impl Hostile {
                 let path = PathId::new(self.random.random_range(0..16)).unwrap();
                 Message::Missing(Missing { path, first_counter, offsets: &offsets }).write(&mut text);
             }
+            9 => {
+                let entry = |attacker: &mut Self| {
+                    let number = attacker.number(honest) as u32;
+                    [attacker.random.random_range(0..16), 0, 0, (number >> 8) as u8, number as u8, 0, number as u8]
+                };
+                text.push(0xe6);
+                (0..self.random.random_range(1..70)).for_each(|_| text.extend(entry(self)));
+            }
+            10 => Message::ForgetHeaders.write(&mut text),
             6 => Message::MtuAnswer(self.number(honest) as u32).write(&mut text),
             _ => Message::MtuProbe(MtuQuery { number: self.number(honest) as u32, size: 1400 }).write(&mut text),
         }
@@ -221,6 +260,9 @@ impl Hostile {
         (packet[8], packet[9]) = (64, 17);
         packet[12..16].copy_from_slice(&HOST);
         packet[16..19].copy_from_slice(&PEER_NETWORK);
+        let datagram_bytes = packet.len() as u16 - 20;
+        packet[24..26].copy_from_slice(&datagram_bytes.to_be_bytes());
+        kumade_packet::checksum::set(&mut packet).unwrap();
         let packet = PacketBuffer::new(Box::new([&[0; HEADROOM_BYTES][..], &packet].concat()), HEADROOM_BYTES);
         let Classification { selector, ecn, .. } = Classification::from_packet(packet.bytes());
         let label =

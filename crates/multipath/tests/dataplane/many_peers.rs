@@ -37,6 +37,7 @@ fn a_peer_that_sends_nothing_takes_little_memory_whatever_paths_it_may_use() {
     let config = NodeConfig {
         identity: PrivateKey::generate(&mut random),
         policy: HandshakePolicy::default(),
+        compresses_headers: true,
         remotes: (0..PEERS).map(|number| remote(number, &mut random)).collect(),
     };
     let mut node = None;

@@ -4,6 +4,7 @@ mod checks;
 mod corpus;
 mod faults;
 mod faulty;
+mod header_compression;
 mod hostile;
 mod many_peers;
 mod pair;

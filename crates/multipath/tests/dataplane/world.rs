@@ -74,6 +74,8 @@ pub struct World {
     random: Pcg64Mcg,
     /// The ECN field of packets of hosts.
     pub ecn: Ecn,
+    /// Which nodes compress headers, from their next start on.
+    pub compresses_headers: [bool; 2],
     /// Packets belong to so many flows, in turns.
     pub flows: u32,
     pub offered: [u32; 2],
@@ -87,7 +89,7 @@ impl World {
     pub fn new(seed: u64, choice: PathPolicy, paths: Vec<PathModel>) -> Self {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let keys = [0, 1].map(|_| PrivateKey::from_bytes(random.random()));
-        let nodes = [0, 1].map(|own| node(own, &keys, &choice, &paths, 1, random.random(), Time::ZERO));
+        let nodes = [0, 1].map(|own| node(own, &keys, &choice, &paths, (1, true), random.random(), Time::ZERO));
         let free = [0, 1].map(|_| vec![Time::ZERO; paths.len()]);
         let (under_way, received) = (BTreeMap::new(), [Vec::new(), Vec::new()]);
         World {
@@ -104,6 +106,7 @@ impl World {
             sent: 0,
             random,
             ecn: Ecn::NotEct,
+            compresses_headers: [true; 2],
             flows: 1,
             offered: [0, 0],
             marked: [0, 0],
@@ -141,7 +144,8 @@ impl World {
     /// It loses all that it knows, and has so many shards then.
     pub fn restart_with(&mut self, own: usize, shards: usize) {
         let seed = self.random.random();
-        self.nodes[own] = node(own, &self.keys, &self.choice, &self.paths, shards, seed, self.now);
+        let kind = (shards, self.compresses_headers[own]);
+        self.nodes[own] = node(own, &self.keys, &self.choice, &self.paths, kind, seed, self.now);
         let other = |shard| Node::from_seed(self.nodes[own].shard_seed(shard), Box::new(buffer), self.now).unwrap();
         self.others[own] = (1..shards).map(other).collect();
         self.told.retain(|(_, of, ..)| *of != own);
@@ -185,7 +189,7 @@ impl World {
 
     fn offer(&mut self, from: usize) {
         let mut buffer = vec![0; HEADROOM_BYTES];
-        buffer.extend_from_slice(&packet(from, self.ecn, self.offered[from]));
+        buffer.extend_from_slice(&packet(from, self.ecn, self.flows, self.offered[from]));
         let packet = PacketBuffer::new(Box::new(buffer), HEADROOM_BYTES);
         let classification = Classification::from_packet(packet.bytes());
         // As a hash of addresses and ports would be.
@@ -212,8 +216,8 @@ impl World {
                 self.carry((own, shard), outbound.route, outbound.ds_field.ecn(), outbound.datagram.bytes().to_vec());
             }
             for packet in output.packets {
-                let number = u32::from_be_bytes(packet.bytes()[20..24].try_into().unwrap());
-                let mut expected = self::packet(1 - own, self.ecn, number);
+                let number = u32::from_be_bytes(packet.bytes()[28..32].try_into().unwrap());
+                let mut expected = self::packet(1 - own, self.ecn, self.flows, number);
                 if kumade_packet::ecn::read(packet.bytes()) != self.ecn {
                     assert!(kumade_packet::ecn::mark(&mut expected));
                     self.marked[own] += 1;
@@ -301,12 +305,13 @@ fn node(
     keys: &[PrivateKey; 2],
     choice: &PathPolicy,
     paths: &[PathModel],
-    shards: usize,
+    (shards, compresses_headers): (usize, bool),
     seed: u64,
     now: Time,
 ) -> Node<Buffer> {
     let remotes = vec![remote_config(own, keys, choice, paths, seed)];
-    let config = NodeConfig { identity: keys[own].clone(), policy: HandshakePolicy::default(), remotes };
+    let config =
+        NodeConfig { identity: keys[own].clone(), policy: HandshakePolicy::default(), compresses_headers, remotes };
     let random = Box::new(rand::rngs::StdRng::seed_from_u64(seed));
     Node::first_shard(shards, config, random, Box::new(buffer), now).unwrap()
 }
@@ -347,14 +352,18 @@ fn buffer(bytes: usize) -> Buffer {
     Box::new(Vec::with_capacity(bytes))
 }
 
-/// A UDP packet to the other node's network, with its number in place of the ports, which no one reads.
-fn packet(from: usize, ecn: Ecn, number: u32) -> Vec<u8> {
+/// A UDP packet to the other node's network, of one of so many flows, whose payload begins with its number.
+fn packet(from: usize, ecn: Ecn, flows: u32, number: u32) -> Vec<u8> {
     let mut packet: Vec<u8> = (0..PACKET_BYTES).map(|index| (index as u32 ^ number) as u8).collect();
-    packet[..20].fill(0);
-    (packet[0], packet[1], packet[8], packet[9]) = (0x45, ecn as u8, 64, 253);
+    packet[..28].fill(0);
+    (packet[0], packet[1], packet[8], packet[9]) = (0x45, ecn as u8, 64, 17);
     packet[2..4].copy_from_slice(&(PACKET_BYTES as u16).to_be_bytes());
     packet[12..16].copy_from_slice(&[10, 0, from as u8, 9]);
     packet[16..20].copy_from_slice(&[10, 0, 1 - from as u8, 9]);
-    packet[20..24].copy_from_slice(&number.to_be_bytes());
+    packet[4..6].copy_from_slice(&((number / flows) as u16).to_be_bytes());
+    packet[20..22].copy_from_slice(&((number % flows) as u16).to_be_bytes());
+    packet[24..26].copy_from_slice(&(PACKET_BYTES as u16 - 20).to_be_bytes());
+    packet[28..32].copy_from_slice(&number.to_be_bytes());
+    kumade_packet::checksum::set(&mut packet).unwrap();
     packet
 }

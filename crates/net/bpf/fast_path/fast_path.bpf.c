@@ -43,7 +43,7 @@
 #define AF_INET6 10
 /* Of what tunnels add to the headers in each segment of a batch: more than VXLAN, IPv6 and TCP with options. */
 #define MAX_INNER_HEADER_BYTES 150
-/* Routes that change hold from then on. */
+/* Routes and networks that change hold from then on. */
 #define ROUTE_LIFETIME_NANOSECONDS 100000000ULL
 
 static void *(*lookup)(void *map, const void *key) = HELPER(map_lookup_elem);
@@ -145,11 +145,12 @@ struct settings {
 };
 
 struct route_key {
-	__u32 interface, tos;
+	__u32 interface;
+	__u16 tos, is_v6;
 	struct addresses addresses;
 };
 
-/* Good until then, for packets that are no longer. */
+/* Good until then, for packets that are no longer: also that its packets are to be forwarded at all. */
 struct route {
 	__u64 until;
 	__u32 interface, family, bytes;
@@ -452,10 +453,16 @@ INLINE int divide(struct __sk_buff *skb)
 	return forward(skb, &packet, &to, is_translated, interface, &next);
 }
 
-/* Where routes have the packet leave with these addresses. */
+/* Where routes have the packet leave with these addresses, if it is between hosts of both sites: whoever else sends, the kernel may drop
+ * it, as from its own addresses. */
 INLINE int find_next_hop(struct __sk_buff *skb, struct packet *packet, struct addresses *to, struct route *found)
 {
-	struct route_key key = {.interface = skb->ifindex, .tos = packet->tos, .addresses = *to};
+	struct route_key key = {
+		.interface = skb->ifindex,
+		.tos = packet->tos,
+		.is_v6 = packet->is_v6,
+		.addresses = *to,
+	};
 	__u64 now = coarse_time();
 	struct route *known = lookup(ROUTES, &key);
 
@@ -463,6 +470,9 @@ INLINE int find_next_hop(struct __sk_buff *skb, struct packet *packet, struct ad
 		*found = *known;
 		return 1;
 	}
+	if (!is_of(KNOWN_DESTINATIONS, skb->ifindex, packet, &to->destination) ||
+	    !is_of(REMOTE_HOSTS, 0, packet, &to->source))
+		return 0;
 	struct bpf_fib_lookup route = {
 		.family = packet->is_v6 ? AF_INET6 : AF_INET,
 		.l4_protocol = packet->protocol,
@@ -511,10 +521,6 @@ INLINE int restore(struct __sk_buff *skb)
 		if (is_translated && !packet.ports_offset)
 			return PASS;
 	}
-	/* Whoever else sends, the kernel may drop it, as from its own addresses. */
-	if (!is_of(KNOWN_DESTINATIONS, skb->ifindex, &packet, &to.destination) ||
-	    !is_of(REMOTE_HOSTS, 0, &packet, &to.source))
-		return PASS;
 	struct route route = {};
 	if (!find_next_hop(skb, &packet, &to, &route) || !cut_padding(skb, &packet))
 		return PASS;

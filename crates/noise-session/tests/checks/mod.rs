@@ -107,6 +107,7 @@ fn host(own: u8, other: u8) -> Host {
     // A host so limited that floods are short.
     let policy = HandshakePolicy {
         cipher: Cipher::ChaCha20Poly1305,
+        capabilities: 1,
         handshakes_per_second: 10,
         cookie_replies_per_second_and_source: 10,
         cookie_replies_per_second: 100,

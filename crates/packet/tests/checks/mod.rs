@@ -1,5 +1,6 @@
 //! What must hold for any bytes that may arrive: for the fuzzer, and for the test that replays its finds.
 
+use kumade_packet::header_compression::{CompressiblePacket, MAX_HEADER_BYTES, ReferenceHeaders};
 use kumade_packet::offload::{Offload, Segments};
 use kumade_packet::{Classification, Ecn, Ethernet, FlowDetail, Headers, SavedSyn, checksum, ecn, tcp_option};
 
@@ -66,4 +67,34 @@ pub fn saved_syn(data: &[u8]) {
     // The header has room for 40 bytes of options, of two at least.
     assert!(syn.options.len() <= 20, "{syn:?}");
     assert!(syn.mss.is_none() || syn.options.contains(&tcp_option::MAXIMUM_SEGMENT_SIZE), "{syn:?}");
+}
+
+/// A packet whose headers are kept, behind its length and how many packets later the other is; and that, or what claims to be
+/// compressed by them.
+pub fn compressed_headers(data: &[u8]) {
+    let Some(([length, later], rest)) = data.split_first_chunk() else { return };
+    let (first, other) = rest.split_at(rest.len().min(usize::from(*length)));
+    let Some(kept) = CompressiblePacket::parse(first) else { return };
+    let (reference, later) = (ReferenceHeaders::new(&kept), i32::from(*later as i8));
+    check_compression(&reference, other, later);
+    let mut packet = Vec::new();
+    if reference.decompress(other, later, &mut packet).is_ok() {
+        assert!(packet.len() <= other.len() + MAX_HEADER_BYTES);
+        let read = CompressiblePacket::parse(&packet).expect("whole, with lengths and a checksum that are right");
+        assert_eq!(read.flow(), kept.flow());
+        check_compression(&reference, &packet, later);
+    } else {
+        assert!(packet.is_empty());
+    }
+}
+
+/// What is compressed comes out as it was.
+fn check_compression(reference: &ReferenceHeaders, packet: &[u8], later: i32) {
+    let parsed = CompressiblePacket::parse(packet);
+    let Some(compressed) = parsed.and_then(|packet| reference.compress(&packet, later)) else { return };
+    assert!(compressed.as_ref().len() < compressed.replaced_bytes);
+    let sent = [compressed.as_ref(), &packet[compressed.replaced_bytes..]].concat();
+    let mut received = Vec::new();
+    reference.decompress(&sent, later, &mut received).expect("what was compressed");
+    assert_eq!(received, packet);
 }

@@ -4,7 +4,8 @@ use super::Remote;
 use crate::dataplane::outer_headers::OuterHeaders;
 use crate::dataplane::packet_buffer::PacketBuffer;
 use crate::dataplane::shard_message::session_path;
-use crate::message::{Data, Message};
+use crate::header_contexts::decompressor::{ArrivedPacket, HeaderDecompressor};
+use crate::message::{Data, KeptEntry, Message};
 use crate::{ArrivedData, DelayRange, OuterTransport, PathId};
 use kumade_noise_session::CounterReference;
 use kumade_packet::Ecn;
@@ -54,7 +55,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                 let counter = counter?;
                 receiver.receive(counter, size, header.requests_report, arrived);
                 self.record_arrival(path, counter, outer.transport, now);
-                match decapsulate(packet, ecn, buffers) {
+                let arrived = ArrivedPacket { bytes: packet, number: header.number, path, counter };
+                match decapsulate(&mut self.decompressor, arrived, ecn, buffers) {
                     Some(packet) => {
                         let packet = packet.with_segments(header.segment_bytes);
                         let bytes = packet.len() as u32;
@@ -81,6 +83,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                 self.resequencer.set_delay(path, most.map(|most| DelayRange { min: Span::ZERO, max: most }));
                 self.resequencer.set_repair_wait(self.bond.repair_wait());
             }
+            Ok(Message::Kept(kept)) => {
+                let mut record =
+                    |KeptEntry { path, counter, number }| self.compressor.record_kept(path, counter, number);
+                kept.entries().for_each(&mut record);
+            }
+            Ok(Message::ForgetHeaders) => self.compressor.forget(),
             Ok(Message::Missing(missing)) => self.bond.receive_missing(missing.path, missing.counters(), now),
             Ok(Message::MtuProbe(query)) => self.mtus.record_query(path, query.number),
             Ok(Message::MtuAnswer(number)) => {
@@ -110,15 +118,22 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     }
 }
 
-/// The packet as it leaves the tunnel; `None` where it has to be dropped for its ECN field.
-fn decapsulate<B>(packet: &[u8], outer: Ecn, buffers: &dyn Fn(usize) -> B) -> Option<PacketBuffer<B>>
+/// The packet as it leaves the tunnel; `None` where it has to be dropped for its ECN field, or cannot be decompressed.
+fn decapsulate<B>(
+    decompressor: &mut HeaderDecompressor,
+    arrived: ArrivedPacket<'_>,
+    outer: Ecn,
+    buffers: &dyn Fn(usize) -> B,
+) -> Option<PacketBuffer<B>>
 where
     B: DerefMut<Target = Vec<u8>>,
 {
-    let inner = kumade_packet::ecn::read(packet);
+    let mut buffer = buffers(arrived.bytes.len() + decompressor.max_growth_bytes());
+    if !decompressor.decompress(arrived, &mut buffer) {
+        return None;
+    }
+    let inner = kumade_packet::ecn::read(&buffer);
     let field = inner.decapsulated(outer)?;
-    let mut buffer = buffers(packet.len());
-    buffer.extend_from_slice(packet);
     if field != inner {
         kumade_packet::ecn::set(&mut buffer, field);
     }

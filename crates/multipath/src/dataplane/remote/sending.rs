@@ -2,7 +2,9 @@
 
 use super::Remote;
 use crate::dataplane::packet_buffer::PacketBuffer;
-use crate::message::{DataHeader, Message, Missing, Probe};
+use crate::header_contexts::compressor::{HeaderCompressor, LeavingPacket};
+use crate::header_contexts::decompressor::HeaderAnswer;
+use crate::message::{DataHeader, Kept, KeptEntry, Message, Missing, Probe};
 use crate::{OuterTransport, OutgoingPacket, PathId, PathState, Transmission};
 use kumade_noise_session::{HeaderForm, Route, SHORT_HEADER_BYTES, TAG_BYTES};
 use kumade_packet::DsField;
@@ -46,7 +48,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                 return Some(UnsealedDatagram { path, route: to, ds_field, seal, datagram });
             }
         }
-        self.next_missing_report(now, buffers)
+        self.next_missing_report(now, buffers).or_else(|| self.next_header_answer(now, buffers))
     }
 
     /// Tells what a path has lost, by the fastest paths.
@@ -59,9 +61,30 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         Some(UnsealedDatagram { path, route, ds_field, seal, datagram: encode_message(&message, buffers) })
     }
 
+    /// Tells of headers that have been kept.
+    fn next_header_answer(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
+        let (path, datagram) = match self.decompressor.poll(now)? {
+            HeaderAnswer::Kept(path, entries) => {
+                let entries: Vec<_> = entries.into_iter().map(KeptEntry::to_bytes).collect();
+                (path, encode_message(&Message::Kept(Kept::new(&entries)), buffers))
+            }
+            HeaderAnswer::Forget(path) => (path, encode_message(&Message::ForgetHeaders, buffers)),
+        };
+        let (route, ds_field, seal) = (self.routes[path.index()]?, DsField::default(), DatagramSeal::Uncounted);
+        Some(UnsealedDatagram { path, route, ds_field, seal, datagram })
+    }
+
     fn next_transmission(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
         loop {
-            let Transmission { path, counter, packet, .. } = self.bond.next_transmission(now)?;
+            let (compressor, mut ds_field) = (&mut self.compressor, DsField::default());
+            let transmission = self.bond.next_shortened(now, &mut |packet, path, counter| {
+                if packet.is_ecn_marked {
+                    kumade_packet::ecn::mark(packet.content.bytes_mut());
+                }
+                ds_field = DsField::read(packet.content.bytes());
+                compress_headers(compressor, packet, (path, counter), now)
+            });
+            let Transmission { path, counter, packet, .. } = transmission?;
             // A path without an address is not enabled.
             let Some(mut to) = self.routes[path.index()] else { continue };
             let (ds_field, form, datagram) = match packet {
@@ -72,7 +95,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                     (DsField::default(), HeaderForm::Whole, encode_message(&probe, buffers))
                 }
                 Some(packet) => {
-                    let (ds_field, datagram) = encapsulate(packet, path);
+                    let datagram = encapsulate(packet, path);
                     self.mtus.record_sent(path, datagram.len() - SHORT_HEADER_BYTES - TAG_BYTES);
                     (ds_field, HeaderForm::Short, datagram)
                 }
@@ -90,18 +113,32 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     }
 }
 
-/// DSCP and ECN of a packet, and the packet with what stands before it.
-fn encapsulate<B>(mut packet: OutgoingPacket<PacketBuffer<B>>, path: PathId) -> (DsField, PacketBuffer<B>)
+/// Returns by how many bytes the packet is shorter then.
+fn compress_headers<B>(
+    compressor: &mut HeaderCompressor,
+    packet: &mut OutgoingPacket<PacketBuffer<B>>,
+    (path, counter): (PathId, u64),
+    now: Time,
+) -> u32
 where
     B: DerefMut<Target = Vec<u8>>,
 {
-    if packet.is_ecn_marked {
-        kumade_packet::ecn::mark(packet.content.bytes_mut());
+    let DataHeader { bucket, number, .. } = packet.header;
+    let leaving = LeavingPacket { packet: packet.content.bytes(), bucket, number, path, counter };
+    match compressor.compress(leaving, now) {
+        Some(headers) => packet.content.replace_start(headers.replaced_bytes, headers.as_ref()) as u32,
+        None => 0,
     }
-    let ds_field = DsField::read(packet.content.bytes());
+}
+
+/// The packet with what stands before it.
+fn encapsulate<B>(packet: OutgoingPacket<PacketBuffer<B>>, path: PathId) -> PacketBuffer<B>
+where
+    B: DerefMut<Target = Vec<u8>>,
+{
     let predecessors = packet.predecessors(path);
     let header = DataHeader { segment_bytes: packet.content.segment_bytes(), ..packet.header };
-    (ds_field, packet.content.encapsulate(&header, predecessors))
+    packet.content.encapsulate(&header, predecessors)
 }
 
 /// A message with room for what a datagram has besides.

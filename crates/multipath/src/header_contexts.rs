@@ -1,0 +1,51 @@
+//! Headers of hosts' packets are sent as what distinguishes them from those of an earlier packet of their flow
+//! ([`kumade_packet::header_compression`]), where both ends have agreed on it in their handshake.
+//!
+//! The sending end marks a packet whose headers are to be kept. The far end keeps them, gives them a number, and says so
+//! ([`Kept`](crate::message::Kept)); from then on, packets of the flow can be compressed by them. What has been kept never changes: a packet
+//! that is lost, late or repeated on another path is of no consequence for others. After some time another packet takes its place, so
+//! that distances stay short; if that or what is said of it is lost, the earlier one goes on.
+//!
+//! # Format
+//!
+//! By the first bits of what stands in a [`Data`](crate::message::Data) message in the place of the packet:
+//!
+//! | first bits | what follows |
+//! | --- | --- |
+//! | 0100, 0110 | the packet, as it is: this is the version of its header |
+//! | 0101, 0111 | the same of a packet whose headers are to be kept; 0001 is to be subtracted from the version |
+//! | 10 | 14 bits: the number of the kept headers; the compressed ones and the payload |
+//! | 11 | the same of a packet whose headers are to be kept |
+//!
+//! How many packets later than the kept ones a packet is, the lowest bits of their numbers in the bucket say
+//! ([`DataHeader::number`](crate::message::DataHeader::number)).
+//!
+//! # Limits
+//!
+//! The receiving end keeps [`MAX_KEPT`] headers, the last ones; those before are forgotten. The sending end uses none any more once
+//! [half as many](compressor::MAX_LATER_REQUESTS) have been marked since: what would still be underway by then has been overtaken by
+//! all of them. It marks [128 a second](compressor::REQUESTS_PER_SECOND) at most, so that a number means other headers after two minutes
+//! at the earliest, which no packet is late (RFC 9293 §3.4.1: the maximum segment lifetime).
+
+pub(crate) mod compressor;
+pub(crate) mod decompressor;
+#[cfg(test)]
+mod tests;
+
+use crate::message::{KEPT_NUMBER_BITS, NUMBER_BITS};
+
+/// Headers that are kept of a peer's packets: some 150 kB.
+pub(crate) const MAX_KEPT: usize = 1024;
+const KEPT_NUMBER_MASK: u16 = (1 << KEPT_NUMBER_BITS) - 1;
+
+/// In the first octet: the packet is compressed; its headers are to be kept.
+const COMPRESSED: u8 = 0x80;
+const COMPRESSED_KEEP: u8 = 0x40;
+/// The same of one that is not compressed, beside the version of IP.
+const PLAIN_KEEP: u8 = 0x10;
+
+/// How many packets lie between two of a bucket, by the lowest bits of their numbers.
+fn packets_later(number: u32, reference: u32) -> i32 {
+    let unused = u32::BITS - NUMBER_BITS;
+    (number.wrapping_sub(reference) << unused) as i32 >> unused
+}
