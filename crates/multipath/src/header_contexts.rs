@@ -38,6 +38,14 @@ use crate::message::{KEPT_NUMBER_BITS, NUMBER_BITS};
 pub(crate) const MAX_KEPT: usize = 1024;
 const KEPT_NUMBER_MASK: u16 = (1 << KEPT_NUMBER_BITS) - 1;
 
+/// What compressed headers are shorter by, in octets, at most times: of 52 of a segment with data (IPv4, and TCP with time stamps; the test of
+/// a bulk flow holds it).
+pub const SAVED_SEGMENT_BYTES: u32 = 45;
+/// Of those of a segment that acknowledges.
+pub const SAVED_ACKNOWLEDGMENT_BYTES: u32 = 40;
+/// Of 28 of a datagram (IPv4 and UDP).
+pub const SAVED_DATAGRAM_BYTES: u32 = 23;
+
 /// In the first octet: the packet is compressed; its headers are to be kept.
 const COMPRESSED: u8 = 0x80;
 const COMPRESSED_KEEP: u8 = 0x40;

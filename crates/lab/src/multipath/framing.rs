@@ -1,6 +1,6 @@
 //! What headers take of a path.
 
-use kumade_multipath::MAX_LARGE_PACKET_BYTES;
+use kumade_multipath::{MAX_LARGE_PACKET_BYTES, SAVED_SEGMENT_BYTES};
 
 /// The longest packet on a path, in bytes.
 pub(super) const PATH_MTU: u32 = 1500;
@@ -13,7 +13,7 @@ pub(super) fn connection_overhead_bytes() -> u32 {
     let payload = PATH_MTU - TCP_HEADER_BYTES;
     let segments = MAX_LARGE_PACKET_BYTES as u32 / payload;
     let record = segments * payload
-        + TCP_HEADER_BYTES
+        + (TCP_HEADER_BYTES - SAVED_SEGMENT_BYTES)
         + kumade_noise_session::stream::PREFIX_BYTES as u32
         + kumade_multipath::dataplane::OVERHEAD_BYTES;
     record / segments * PATH_MTU / payload - PATH_MTU

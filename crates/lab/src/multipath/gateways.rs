@@ -32,6 +32,8 @@ pub(super) struct RunningGateways<'a> {
     tunnels: Vec<Tunnel>,
     _peer: Option<PeerProcesses>,
     overhead_bytes: u32,
+    /// Where they compress headers.
+    saved_header_bytes: u32,
     directory: PrivateDirectory,
 }
 
@@ -40,8 +42,9 @@ const OUTER_HEADER_BYTES: u32 = 28;
 const TUNNEL_PORT: u16 = 4430;
 
 impl<'a> RunningGateways<'a> {
-    /// Starts what the contender needs; the gateways have met when this returns.
-    pub(super) fn start(sites: &'a Sites, point: &MultipathPoint<'_>) -> anyhow::Result<Self> {
+    /// Starts what the contender needs; the gateways have met when this returns. So many bytes are saved of the headers of the
+    /// packets that are measured, where they are compressed.
+    pub(super) fn start(sites: &'a Sites, point: &MultipathPoint<'_>, saved_header_bytes: u32) -> anyhow::Result<Self> {
         let directory = PrivateDirectory::new("kumade-lab")?;
         let mut gateways = RunningGateways {
             sites,
@@ -50,6 +53,7 @@ impl<'a> RunningGateways<'a> {
             tunnels: Vec::new(),
             _peer: None,
             overhead_bytes: 0,
+            saved_header_bytes,
             directory,
         };
         match point.contender.plane {
@@ -92,7 +96,8 @@ impl<'a> RunningGateways<'a> {
     }
 
     fn start_bonded(&mut self, point: &MultipathPoint<'_>) -> anyhow::Result<()> {
-        self.overhead_bytes = OUTER_HEADER_BYTES + kumade_multipath::dataplane::OVERHEAD_BYTES;
+        self.overhead_bytes =
+            OUTER_HEADER_BYTES + kumade_multipath::dataplane::OVERHEAD_BYTES - self.saved_header_bytes;
         let mut configs = Vec::new();
         for side in [GatewaySide::Left, GatewaySide::Right] {
             let config = read_config(&bonded_config(side, point), point.case.paths.len())?;
@@ -110,7 +115,9 @@ impl<'a> RunningGateways<'a> {
         let (carrier, control) = point.contender.plane.outer_transport().context("no carrier")?;
         // With `auto`, packets have the length that suits datagrams.
         self.overhead_bytes = match carrier {
-            TransportMode::Auto(_) => OUTER_HEADER_BYTES + kumade_multipath::dataplane::OVERHEAD_BYTES,
+            TransportMode::Auto(_) => {
+                OUTER_HEADER_BYTES + kumade_multipath::dataplane::OVERHEAD_BYTES - self.saved_header_bytes
+            }
             _ => framing::connection_overhead_bytes(),
         };
         let tuning = point.contender.tuning.as_ref();

@@ -18,7 +18,7 @@ pub(super) fn run(
     point: &MultipathPoint<'_>,
 ) -> Result<RunOutcome<MultipathRow>, RunError> {
     let sites = build(experiment, point).map_err(RunError::during("build the sites"))?;
-    let gateways = RunningGateways::start(&sites, point);
+    let gateways = RunningGateways::start(&sites, point, experiment.workload.saved_header_bytes());
     let gateways = gateways.map_err(RunError::during("start the gateways"))?;
     let observed = observe(&sites, experiment, point, gateways.overhead_bytes());
     let (observed, missed) = observed.map_err(RunError::during("send the traffic"))?;

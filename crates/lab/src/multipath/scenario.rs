@@ -10,6 +10,7 @@ use crate::paper::Paper;
 use crate::values::{optional_span, rate, ratio, span};
 use kumade_link::queue::QueueLimit;
 use kumade_link::{LinkConfig, Loss};
+use kumade_multipath::{SAVED_DATAGRAM_BYTES, SAVED_SEGMENT_BYTES};
 use kumade_netns_testbed::{NetworkSpec, PathLinks};
 use kumade_units::{Direction, Rate, Span};
 use serde::Deserialize;
@@ -66,6 +67,14 @@ pub enum Workload {
 }
 
 impl Workload {
+    /// What a bonded plane saves of the headers of its packets, in bytes.
+    pub(super) fn saved_header_bytes(self) -> u32 {
+        match self {
+            Workload::Transfer | Workload::Blocks => SAVED_SEGMENT_BYTES,
+            Workload::Numbered { .. } | Workload::Flood { .. } => SAVED_DATAGRAM_BYTES,
+        }
+    }
+
     /// That of the flow whose goodput is measured; none for UDP. In virtual time it is the simulator's of this name.
     pub fn congestion_control(self) -> Option<&'static str> {
         match self {

@@ -147,7 +147,12 @@ fn run_transfer(
         duration: experiment.duration,
         full_payload_bytes: tcp.segment_bytes.into(),
         full_packet_bytes: u64::from(
-            tcp.packet_bytes() + if is_tunnel && !is_relayed { connection_overhead_bytes() } else { overhead },
+            tcp.packet_bytes()
+                + if is_tunnel && !is_relayed {
+                    connection_overhead_bytes()
+                } else {
+                    overhead.saturating_sub(experiment.workload.saved_header_bytes())
+                },
         ),
         retransmitted_segments: Some(report.tcp.retransmissions),
         reordering: Some(reordering(report)),
@@ -184,7 +189,7 @@ fn run_numbered_packets(
         delivered_bytes: report.goodput_bytes,
         duration: sending,
         full_payload_bytes: payload.into(),
-        full_packet_bytes: u64::from(bytes + overhead),
+        full_packet_bytes: u64::from(bytes + overhead.saturating_sub(experiment.workload.saved_header_bytes())),
         reordering: Some(reordering(report)),
         lost_packets: Some(lost),
         forwarded_by_path: report.path_bytes.clone(),

@@ -4,7 +4,7 @@ use crate::network::{TcpConfig, TrafficSource};
 use crate::tcp::RecoveryConfig;
 use crate::tcp::congestion::CongestionControl;
 use kumade_link::{CrossConfig, CrossKind, Link, LinkConfig, Loss};
-use kumade_multipath::{PathId, PathPolicy, TcpOverTcpTuning, TrafficClass};
+use kumade_multipath::{PathId, PathPolicy, SAVED_SEGMENT_BYTES, TcpOverTcpTuning, TrafficClass};
 use kumade_units::{ConfigError, Rate, Span, Time};
 
 /// What joins two sites.
@@ -152,7 +152,8 @@ impl SitesConfig {
     /// share of the headers, those of the plane included.
     pub fn max_goodput(&self, tcp: &TcpConfig) -> f64 {
         let sum: f64 = self.paths.iter().map(|path| path.rate.as_f64()).sum();
-        let on_path = tcp.packet_bytes().saturating_add(self.plane.overhead_bytes());
+        let saved = if matches!(self.plane, Plane::Bonded { .. }) { SAVED_SEGMENT_BYTES } else { 0 };
+        let on_path = tcp.packet_bytes().saturating_add(self.plane.overhead_bytes()) - saved;
         sum * f64::from(tcp.segment_bytes) / f64::from(on_path)
     }
 }

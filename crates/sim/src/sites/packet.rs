@@ -1,6 +1,9 @@
 use crate::tcp::{TcpAcknowledgement, TcpData, TcpSegment};
 use kumade_multipath::message::DataHeader;
-use kumade_multipath::{MissingReport, PathId, PathReport, Predecessor};
+use kumade_multipath::{
+    MissingReport, PathId, PathReport, Predecessor, SAVED_ACKNOWLEDGMENT_BYTES, SAVED_DATAGRAM_BYTES,
+    SAVED_SEGMENT_BYTES,
+};
 use kumade_packet::{PayloadKind, StreamSegment};
 use kumade_units::{Span, Time};
 
@@ -100,6 +103,16 @@ impl PacketBatch {
     pub(super) fn bytes(&self) -> u32 {
         self.0.iter().map(|packet| packet.size).sum::<u32>()
             - (self.0.len() as u32).saturating_sub(1) * TCP_HEADER_BYTES
+    }
+
+    /// By how many bytes it is shorter, its headers compressed: those of a flow's first packets are not, which are few.
+    pub(super) fn compressed_bytes(&self) -> u32 {
+        match self.0.first().map(|first| &first.body) {
+            Some(PacketBody::Data(_)) => SAVED_SEGMENT_BYTES,
+            Some(PacketBody::Acknowledgement(_)) => SAVED_ACKNOWLEDGMENT_BYTES,
+            Some(PacketBody::Udp | PacketBody::Echo) => SAVED_DATAGRAM_BYTES,
+            None => 0,
+        }
     }
 
     pub(super) fn payload(&self) -> PayloadKind {

@@ -119,7 +119,9 @@ impl SimulatedShard {
             return;
         }
         self.is_awake = false;
-        while let Some(transmission) = self.bond.next_transmission(now) {
+        while let Some(transmission) =
+            self.bond.next_shortened(now, &mut |packet, _, _| packet.content.compressed_bytes())
+        {
             out.push((transmission.path, self.to_outer_packet(transmission, now)));
         }
         while let Some(event) = self.bond.poll_event() {
@@ -224,7 +226,7 @@ impl SimulatedShard {
                 content: OuterContent::Probe,
             };
         };
-        let bytes = packet.content.bytes() + overhead;
+        let bytes = packet.content.bytes() + overhead - packet.content.compressed_bytes();
         let predecessors = packet.predecessors(path).collect();
         let content = packet.content.with_ecn_mark(packet.is_ecn_marked);
         let content = OuterContent::Numbered(packet.header, predecessors, content);
