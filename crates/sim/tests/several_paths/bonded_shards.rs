@@ -79,6 +79,7 @@ fn run(path: PathModel, shards: usize, seed: u64) -> Outcome {
 #[test]
 fn shards_get_of_a_path_what_one_gets_and_queue_no_more() {
     let mut random = Pcg64Mcg::seed_from_u64(SEED);
+    let mut losses = Vec::new();
     for seed in 0..PATHS {
         let path = draw(&mut random);
         let packet = millis(path.rate.time_for(1500));
@@ -88,7 +89,9 @@ fn shards_get_of_a_path_what_one_gets_and_queue_no_more() {
         for shards in [2, 3] {
             let several = run(path, shards, seed);
             println!("  {shards}: {several:.3?}");
-            assert!(several.share > one.share - 0.04, "{shards} shards: {several:?} against {one:?}");
+            // A loss more or less in a run moves it by two hundredths.
+            assert!(several.share > one.share - 0.06, "{shards} shards: {several:?} against {one:?}");
+            losses.push(one.share - several.share);
             assert!(several.fairness > 0.9, "{shards} shards: {several:?} against {one:?}");
             // The packets of other shards take their turns before it, too.
             let turns = packet * (shards - 1) as f64;
@@ -97,6 +100,8 @@ fn shards_get_of_a_path_what_one_gets_and_queue_no_more() {
             assert!(several.lost < one.lost + 0.005, "{shards} shards: {several:?} against {one:?}");
         }
     }
+    let mean = losses.iter().sum::<f64>() / losses.len() as f64;
+    assert!(mean < 0.02, "{mean}");
 }
 
 #[test]
