@@ -78,6 +78,8 @@ pub struct World {
     pub compresses_headers: [bool; 2],
     /// Packets belong to so many flows, in turns.
     pub flows: u32,
+    /// An end forgets its peer and gets to know it again, without having been restarted: what was compressed for it before is lost.
+    pub forgets_peer: bool,
     pub offered: [u32; 2],
     /// By receiving node: packets that were marked under way.
     pub marked: [usize; 2],
@@ -108,6 +110,7 @@ impl World {
             ecn: Ecn::NotEct,
             compresses_headers: [true; 2],
             flows: 1,
+            forgets_peer: false,
             offered: [0, 0],
             marked: [0, 0],
             received,
@@ -185,6 +188,15 @@ impl World {
             }
             self.step(next.min(end));
         }
+        assert!(self.forgets_peer || self.header_totals().1 == 0, "packets could not be decompressed");
+    }
+
+    /// Bytes by which packets of all shards were shorter, and packets that could not be decompressed.
+    pub fn header_totals(&self) -> (u64, u64) {
+        let nodes = self.nodes.iter().chain(self.others.iter().flatten());
+        let totals = nodes.flat_map(Node::remote_statuses);
+        let totals = totals.map(|status| (status.saved_header_bytes, status.undecompressed_packets));
+        totals.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
     }
 
     fn offer(&mut self, from: usize) {
