@@ -33,8 +33,8 @@
 //! | 8 … 15 | [`Message::Session`] | [`NatMessage`](crate::nat_session::NatMessage) |
 //!
 //! A [`Data`] message thus takes 4 octets besides the packet, and 2 where there are two paths and one in the bucket has not been
-//! reported to have passed the other. Messages are read in place, without a copy. A report
-//! goes back over the path that it is about, and so does the answer to a probe of the path's MTU.
+//! reported to have passed the other. Messages are read in place, without a copy; each has one spelling, but for compressed headers
+//! in the place of the packet's. A report goes back over the path that it is about, and so does the answer to a probe of the path's MTU.
 //!
 //! Where both ends have agreed on it, a packet's headers may be compressed: what stands in its place then, and how, is described in
 //! `header_contexts.rs` beside this file.
