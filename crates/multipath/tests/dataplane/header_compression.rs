@@ -76,7 +76,8 @@ fn other_keys_change_nothing() {
 /// until that is found out.
 #[test]
 fn a_path_that_passes_compressed_packets_only_is_found_out_soon() {
-    let mut world = World::new(5, PathPolicy::Weighted, vec![model(20, 10)]);
+    let path = PathModel { interface_mtu: Some(1500), ..model(20, 10) };
+    let mut world = World::new(5, PathPolicy::Weighted, vec![path]);
     world.run(0, 8, Time::ZERO + Span::from_secs(10));
     let mtu = |world: &World| world.nodes[0].remote_statuses()[0].mtu.unwrap();
     assert_eq!(mtu(&world), 1448);

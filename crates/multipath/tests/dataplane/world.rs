@@ -37,6 +37,8 @@ pub struct PathModel {
     pub marks: bool,
     /// Larger packets vanish on it.
     pub max_bytes: usize,
+    /// Of the interface on it, where what the path passes is to be found out.
+    pub interface_mtu: Option<u32>,
 }
 
 pub fn model(mbit: u64, delay_millis: i64) -> PathModel {
@@ -47,6 +49,7 @@ pub fn model(mbit: u64, delay_millis: i64) -> PathModel {
         is_cut: false,
         marks: false,
         max_bytes: 1500,
+        interface_mtu: None,
     }
 }
 
@@ -275,7 +278,7 @@ impl World {
 
     fn carry(&mut self, (own, shard): (usize, usize), to: Route, ecn: Ecn, datagram: Vec<u8>) {
         let path = usize::from(to.path);
-        let PathModel { rate, delay, loss, is_cut, marks, max_bytes } = self.paths[path];
+        let PathModel { rate, delay, loss, is_cut, marks, max_bytes, .. } = self.paths[path];
         let (own_address, far_address) = (self.address(own, path), self.address(1 - own, path));
         let free = &mut self.free[own][path];
         let start = (*free).max(self.now);
@@ -353,7 +356,7 @@ fn remote_config(
         psk: PresharedKey::default(),
         networks: vec![format!("10.0.{}.0/24", 1 - own).parse().unwrap()],
         routes: routes.collect(),
-        interface_mtus: Vec::new(),
+        interface_mtus: paths.iter().filter_map(|path| path.interface_mtu).map(Some).collect(),
         max_packet_bytes: u32::MAX,
         bond,
         resequencer: ResequencerConfig::default(),
