@@ -24,8 +24,17 @@
 //!
 //! The receiving end keeps [`MAX_KEPT`] headers, the last ones; those before are forgotten. The sending end uses none any more once
 //! [half as many](compressor::MAX_LATER_REQUESTS) have been marked since: what would still be underway by then has been overtaken by
-//! all of them. It marks [128 a second](compressor::REQUESTS_PER_SECOND) at most, so that a number means other headers after two minutes
-//! at the earliest, which no packet is late (RFC 9293 §3.4.1: the maximum segment lifetime).
+//! all of them. It marks [80 a second](compressor::REQUESTS_PER_SECOND) at most, so that a number means other headers at the earliest when
+//! a datagram that names it can't be opened any more, since its keys have ended.
+//!
+//! A receiving end that lacks the headers that a packet names says so ([`ForgetHeaders`](crate::Message::ForgetHeaders)). Where the
+//! sending end compresses by these now, the far end has lost them, and all begins anew; where not, a late packet was lost, and nothing
+//! changes. What nobody has used for some time is dropped by both ends, by the sending end first.
+//!
+//! # Lengths
+//!
+//! The kernel takes many datagrams at once where they are of one length (UDP_SEGMENT). Time stamps of full segments therefore take as many octets as
+//! those of any other flow of the peer need, as its references are younger or older.
 
 pub(crate) mod compressor;
 pub(crate) mod decompressor;
@@ -33,9 +42,12 @@ pub(crate) mod decompressor;
 mod tests;
 
 use crate::message::{KEPT_NUMBER_BITS, NUMBER_BITS};
+use kumade_units::Span;
 
 /// Headers that are kept of a peer's packets: some 150 kB.
 pub(crate) const MAX_KEPT: usize = 1024;
+/// That something is lacking is said no more often.
+const FORGET_INTERVAL: Span = Span::from_millis(100);
 const KEPT_NUMBER_MASK: u16 = (1 << KEPT_NUMBER_BITS) - 1;
 
 /// What compressed headers are shorter by, in octets, at most times: of 52 of a segment with data (IPv4, and TCP with time stamps; the test of

@@ -29,12 +29,12 @@
 //! | 4 | [`Message::MtuAnswer`] | number (4) |
 //! | 5 | [`Missing`] | path (1), counter (8), of further ones how far above it (2 each) |
 //! | 6 | [`Kept`] | of each the path (1), the lowest bits of the counter (4), the number of its headers (2) |
-//! | 7 | [`Message::ForgetHeaders`] | |
+//! | 7 | [`Message::ForgetHeaders`] | the number of the headers (2) |
 //! | 8 … 15 | [`Message::Session`] | [`NatMessage`](crate::nat_session::NatMessage) |
 //!
 //! A [`Data`] message thus takes 4 octets besides the packet, and 2 where there are two paths and one in the bucket has not been
-//! reported to have passed the other. Messages are read in place, without a copy, and for each there is one spelling. A report
-//! goes back over the path that it is about, and so does the answer to a probe of the path's MTU.
+//! reported to have passed the other. Messages are read in place, without a copy; each has one spelling, but for compressed headers
+//! in the place of the packet's. A report goes back over the path that it is about, and so does the answer to a probe of the path's MTU.
 //!
 //! Where both ends have agreed on it, a packet's headers may be compressed: what stands in its place then, and how, is described in
 //! `header_contexts.rs` beside this file.
@@ -85,8 +85,9 @@ pub enum Message<'a> {
     Missing(Missing<'a>),
     /// Packets whose headers have been kept.
     Kept(Kept<'a>),
-    /// Headers are to be compressed by none of those that have been said to be kept: they are not there any more.
-    ForgetHeaders,
+    /// A packet could not be decompressed by the headers with this number, of [`KEPT_NUMBER_BITS`]: if packets are still compressed by
+    /// them, all that has been said to be kept is not there any more.
+    ForgetHeaders(u16),
     /// What belongs to NAT sessions.
     Session {
         /// The kind: 8 to 15.
@@ -117,8 +118,7 @@ impl<'a> Message<'a> {
             MTU_ANSWER_KIND => health::parse_mtu_answer(reader).map(Message::MtuAnswer),
             MISSING_KIND => Missing::parse(reader).map(Message::Missing),
             KEPT_KIND => Kept::parse(reader).map(Message::Kept),
-            FORGET_KIND if reader.0.is_empty() => Ok(Message::ForgetHeaders),
-            FORGET_KIND => Err(MessageError::TooLong(reader.0.len())),
+            FORGET_KIND => kept::parse_forget(reader).map(Message::ForgetHeaders),
             kind @ FIRST_SESSION_KIND..=LAST_SESSION_KIND => Ok(Message::Session { kind, body: reader.0 }),
             kind => Err(MessageError::UnknownKind(kind)),
         }
@@ -134,7 +134,7 @@ impl<'a> Message<'a> {
             Message::MtuAnswer(number) => health::write_mtu_answer(*number, to),
             Message::Missing(missing) => missing.write(to),
             Message::Kept(kept) => kept.write(to),
-            Message::ForgetHeaders => to.push(first_octet(FORGET_KIND)),
+            Message::ForgetHeaders(number) => kept::write_forget(*number, to),
             Message::Session { kind, body } => {
                 to.push(first_octet(kind & LAST_SESSION_KIND));
                 to.extend_from_slice(body);

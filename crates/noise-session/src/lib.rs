@@ -155,6 +155,7 @@ pub use counter_reference::{CounterReference, HeaderForm};
 pub use endpoint::{ENDPOINT_PATH, Endpoint};
 pub use event::{EndpointEvent, PeerError, RefusedDatagram};
 pub use key::{KeyError, PresharedKey, PrivateKey, PublicKey, PublicKeyError};
+pub use limits::REJECT_AFTER;
 pub use mac::{is_equal, keyed_hash};
 pub use message::{
     COOKIE_REPLY_BYTES, DatagramKind, HEADER_BYTES, INITIATION_BYTES, OVERHEAD_BYTES, RESPONSE_BYTES,

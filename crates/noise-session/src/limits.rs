@@ -7,8 +7,8 @@ pub(crate) const REKEY_AFTER: Span = Span::from_secs(120);
 /// How much later the responder does, if the initiator has not: after two simultaneous handshakes each host may use a
 /// session in which it responded.
 pub(crate) const RESPONDER_REKEY_DELAY: Span = Span::from_secs(15);
-/// The age at which a session ends.
-pub(crate) const REJECT_AFTER: Span = Span::from_secs(180);
+/// The age at which a session ends: nothing that was sealed before can be opened then.
+pub const REJECT_AFTER: Span = Span::from_secs(180);
 /// How long after data came a host that has sent nothing since sends an empty message.
 pub(crate) const KEEPALIVE_AFTER: Span = Span::from_secs(10);
 /// How long after data left without anything coming back a new session is made: the peer may have restarted.

@@ -17,7 +17,10 @@
 //!
 //! The distance of a number is that from what is expected, plus an eighth of what its octets count: numbers seldom go back. A
 //! sequence number and an identification are expected to have grown with each packet of the flow since the reference, by the
-//! payload of the reference and by one; other numbers, to be as there.
+//! payload of the reference and by one; other numbers, to be as there. An identification of 0 is expected to stay: that is what hosts
+//! without a counter send in atomic datagrams (RFC 6864 §4.1).
+//!
+//! A time stamp may take more octets than it needs ([`ReferenceHeaders::compress`]).
 
 mod fields;
 mod layout;
@@ -25,7 +28,7 @@ mod layout;
 mod tests;
 
 use crate::checksum;
-use fields::{FieldReader, FieldWriter};
+use fields::{FieldReader, FieldWriter, place_of_size};
 use layout::{Layout, TIMESTAMP_VALUE_BYTES, timestamp_offset};
 use std::ops::Range;
 use thiserror::Error;
@@ -115,6 +118,8 @@ pub struct CompressedHeaders {
     fields: FieldWriter,
     /// So many bytes of the packet, from its first one on.
     pub replaced_bytes: usize,
+    /// Octets that each of its time stamps needs, at most; 0 without any.
+    pub timestamp_octets: usize,
 }
 
 impl AsRef<[u8]> for CompressedHeaders {
@@ -142,7 +147,15 @@ impl ReferenceHeaders {
 
     /// The headers of a packet of the same flow that is so many packets later; of one that is earlier, the number is negative. None where
     /// they cannot be made of these, or would be no shorter.
-    pub fn compress(&self, packet: &CompressiblePacket<'_>, packets_later: i32) -> Option<CompressedHeaders> {
+    ///
+    /// Time stamps take at least so many octets each, of 0, 1, 2 and 4: what they need grows with the age of the reference, and packets of
+    /// flows with older and younger ones are of one length only where none takes less than another one needs.
+    pub fn compress(
+        &self,
+        packet: &CompressiblePacket<'_>,
+        packets_later: i32,
+        min_timestamp_octets: usize,
+    ) -> Option<CompressedHeaders> {
         let CompressiblePacket { packet: bytes, layout } = *packet;
         let has_checksum = self.has_checksum() || bytes[layout.checksum()..][..2] == [0, 0];
         if !has_checksum || !self.is_of_flow(packet) || !self.has_same_reserved_bits(packet) {
@@ -152,14 +165,13 @@ impl ReferenceHeaders {
         if self.has_checksum() {
             fields.push(&bytes[layout.checksum()..][..2]);
         }
-        let mut first = 0;
         let mut numbers = self.write_numbers(packet, packets_later, &mut fields);
         let has_other_options = layout.is_tcp && self.has_other_options_than(packet);
-        if let Some(timestamps) = self.timestamps.filter(|_| !has_other_options) {
-            for (place, shift) in [(timestamps, 0), (timestamps + 4, 2)] {
-                first |= fields.push_distance(self.distance(packet, place), &TIMESTAMP_SIZES) << shift;
-            }
-        }
+        let timestamps = self.timestamps.filter(|_| !has_other_options);
+        let (mut first, timestamp_octets) = match timestamps {
+            Some(place) => self.write_timestamps(packet, place, min_timestamp_octets, &mut fields),
+            None => (0, 0),
+        };
         if layout.is_tcp && self.differs(packet, layout.window(), 2) {
             numbers |= WINDOW_DIFFERS;
             fields.push(&bytes[layout.window()..][..2]);
@@ -171,7 +183,32 @@ impl ReferenceHeaders {
         first |= if numbers != 0 { NUMBERS_FOLLOW } else { 0 } | if exceptions != 0 { EXCEPTIONS_FOLLOW } else { 0 };
         fields.put_before([first, numbers, exceptions]);
         let replaced_bytes = layout.header_bytes;
-        (fields.as_ref().len() < replaced_bytes).then_some(CompressedHeaders { fields, replaced_bytes })
+        (fields.as_ref().len() < replaced_bytes).then_some(CompressedHeaders {
+            fields,
+            replaced_bytes,
+            timestamp_octets,
+        })
+    }
+
+    /// Returns the bits that say how, and how many octets are needed for each.
+    fn write_timestamps(
+        &self,
+        packet: &CompressiblePacket<'_>,
+        place: usize,
+        min_octets: usize,
+        fields: &mut FieldWriter,
+    ) -> (u8, usize) {
+        let min_size = TIMESTAMP_SIZES.iter().position(|octets| *octets >= min_octets).unwrap_or(0);
+        let (mut first, mut needed) = (0, 0);
+        for (place, shift) in [(place, 0), (place + 4, 2)] {
+            let distance = self.distance(packet, place);
+            let needed_size = place_of_size(distance, &TIMESTAMP_SIZES);
+            let size = needed_size.max(min_size);
+            fields.push_distance_sized(distance, TIMESTAMP_SIZES[size]);
+            first |= (size as u8) << shift;
+            needed = needed.max(TIMESTAMP_SIZES[needed_size]);
+        }
+        (first, needed)
     }
 
     fn write_numbers(&self, packet: &CompressiblePacket<'_>, packets_later: i32, fields: &mut FieldWriter) -> u8 {
@@ -354,7 +391,10 @@ impl ReferenceHeaders {
     }
 
     fn identification(&self, packets_later: i32) -> u16 {
-        u16::from_be_bytes(read(&self.header, 4)).wrapping_add(packets_later as u16)
+        match u16::from_be_bytes(read(&self.header, 4)) {
+            0 => 0,
+            own => own.wrapping_add(packets_later as u16),
+        }
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Transmission<P> {
 /// A packet on its way out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutgoingPacket<P> {
-    /// As it was offered.
+    /// As it was offered, until whoever sends it has changed it ([`Shorten`](crate::Shorten)).
     pub content: P,
     /// Whether the queue has marked it: its ECN field has to say so (RFC 3168).
     pub is_ecn_marked: bool,

@@ -219,9 +219,11 @@ impl<P: Clone> Bond<P> {
         let mut packet = OutgoingPacket { content, is_ecn_marked, header, assignment };
         let bytes = label.size.saturating_sub(shorten(&mut packet, path, counter));
         let state = &mut self.paths[path.index()];
-        state.send_packet(bytes, self.lateness, now);
+        state.send_packet((bytes, bytes < label.size), self.lateness, now);
         let rate = state.rate().capacity().as_f64();
         self.served_seconds[path.index()] += f64::from(state.wire_bytes(bytes)) * 8.0 / rate;
+        // Shares are of what hosts send; as is what waits, by which paths are compared: how much of it will be compressed is not known
+        // before it leaves, and is about the same on all paths.
         if delivery_order == TrafficClass::Ordered && matches!(self.policy, PathPolicy::Ratio { .. }) {
             self.round_robin.record_sent(path, label.size, up);
         }

@@ -332,7 +332,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                 self.agenda.touch(place);
                 let remote = &mut self.remotes[place];
                 remote.record_header_bytes(session.short_header_bytes(), now);
-                remote.set_header_compression(session.capabilities() & HEADER_COMPRESSION != 0);
+                remote.set_header_compression(session.capabilities() & HEADER_COMPRESSION != 0, now);
                 if remote.record_session(instance) {
                     // What still comes under the keys of its last life has that life's counters.
                     self.sessions.remove(peer);
@@ -602,7 +602,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             let remote = &mut self.remotes[place];
             remote.record_heard(now);
             remote.record_header_bytes(session.short_header_bytes(), now);
-            remote.set_header_compression(session.capabilities() & HEADER_COMPRESSION != 0);
+            remote.set_header_compression(session.capabilities() & HEADER_COMPRESSION != 0, now);
             if remote.record_session(instance) {
                 // What still comes under the keys of its last life has that life's counters.
                 self.sessions.remove(peer);

@@ -57,12 +57,13 @@ impl<B: DerefMut<Target = Vec<u8>>> PacketBuffer<B> {
         self.range.start = (self.range.start + bytes).min(self.range.end);
     }
 
-    /// Has fewer bytes, or as many, in the place of its first ones. Returns how many fewer.
-    pub(crate) fn replace_start(&mut self, replaced_bytes: usize, bytes: &[u8]) -> usize {
-        let fewer = replaced_bytes.saturating_sub(bytes.len());
+    /// Has fewer bytes, or as many, in the place of its first ones. Returns how many fewer; `None`, and changes nothing, where there are
+    /// more, which would take the place of what follows.
+    pub(crate) fn replace_start(&mut self, replaced_bytes: usize, bytes: &[u8]) -> Option<u32> {
+        let fewer = replaced_bytes.checked_sub(bytes.len()).filter(|_| replaced_bytes <= self.len())?;
         self.skip(fewer);
         self.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-        fewer
+        u32::try_from(fewer).ok()
     }
 
     /// Its bytes.

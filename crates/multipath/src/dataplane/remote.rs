@@ -101,7 +101,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             receivers: vec![PathReceiver::new(); routes.len()],
             missing: MissingDatagrams::new(),
             compressor: HeaderCompressor::new(false),
-            decompressor: HeaderDecompressor::new(false),
+            decompressor: HeaderDecompressor::new(false, 0),
             path_failures: vec![0; routes.len()],
             has_path_failed: vec![false; routes.len()],
             is_restarting: vec![false; routes.len()],
@@ -231,14 +231,17 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     }
 
     /// In the sessions with this life of the peer, headers are compressed, or none is.
-    pub(crate) fn set_header_compression(&mut self, is_on: bool) {
+    pub(crate) fn set_header_compression(&mut self, is_on: bool, now: Time) {
         if is_on != self.compressor.is_on() {
-            self.begin_header_contexts(is_on);
+            self.begin_header_contexts(is_on, now);
         }
     }
 
-    fn begin_header_contexts(&mut self, is_on: bool) {
-        (self.compressor, self.decompressor) = (HeaderCompressor::new(is_on), HeaderDecompressor::new(is_on));
+    fn begin_header_contexts(&mut self, is_on: bool, now: Time) {
+        // The lowest bits of a time in nanoseconds are another number in each life of this end of the same instance.
+        let first_number = now.as_nanos() as u16;
+        (self.compressor, self.decompressor) =
+            (HeaderCompressor::new(is_on), HeaderDecompressor::new(is_on, first_number));
     }
 
     /// The paths as they are known, for bonds that begin anew.
@@ -265,7 +268,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.resequencer = Resequencer::new(self.config.resequencer);
         self.receivers.fill(PathReceiver::new());
         self.missing = MissingDatagrams::new();
-        self.begin_header_contexts(self.compressor.is_on());
+        self.begin_header_contexts(self.compressor.is_on(), now);
         // As when it was made first, so that nothing is out of range.
         if let Ok(bond) = new_bond(&self.config, &paths, self.shard, now) {
             (self.bond, self.shared_paths) = (bond, paths);

@@ -1,12 +1,13 @@
-use super::{COMPRESSED, COMPRESSED_KEEP, KEPT_NUMBER_MASK, MAX_KEPT, PLAIN_KEEP, packets_later};
+use super::compressor::MAX_UNUSED_TIME;
+use super::{COMPRESSED, COMPRESSED_KEEP, FORGET_INTERVAL, KEPT_NUMBER_MASK, MAX_KEPT, PLAIN_KEEP, packets_later};
 use crate::message::KeptEntry;
 use crate::path::id::PathId;
 use kumade_packet::header_compression::{CompressiblePacket, MAX_HEADER_BYTES, ReferenceHeaders};
 use kumade_units::{Span, Time};
 use std::collections::VecDeque;
 
-/// The far end is asked to begin anew no more often.
-const FORGET_INTERVAL: Span = Span::from_millis(100);
+/// What has been kept is dropped after so long without use: the far end has ceased to use it by then, whatever was lost or late.
+const MAX_KEPT_TIME: Span = Span::from_nanos(3 * MAX_UNUSED_TIME.as_nanos());
 
 /// The receiving end.
 #[derive(Debug)]
@@ -14,12 +15,14 @@ pub(crate) struct HeaderDecompressor {
     is_on: bool,
     /// The last ones, with the numbers of their packets in their buckets.
     kept: VecDeque<(ReferenceHeaders, u32)>,
-    /// Of the next ones.
-    next_number: u64,
+    /// Of the next ones, of as many bits as are sent.
+    next_number: u16,
+    /// When something came that was compressed, or to be kept.
+    last_used: Time,
     /// What is still to be said, by the path of the last of it.
     unsent: Vec<KeptEntry>,
-    /// Where a packet came whose headers are not kept here.
-    unknown_path: Option<PathId>,
+    /// Where a packet came that could not be decompressed, and by which headers.
+    unknown: Option<(PathId, u16)>,
     next_forget: Time,
     undecompressed_packets: u64,
 }
@@ -38,18 +41,20 @@ pub(crate) struct ArrivedPacket<'p> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HeaderAnswer {
     Kept(PathId, Vec<KeptEntry>),
-    Forget(PathId),
+    Forget(PathId, u16),
 }
 
 impl HeaderDecompressor {
-    /// Of a peer that compresses headers, or of one that does not.
-    pub(crate) fn new(is_on: bool) -> Self {
+    /// Of a peer that compresses headers, or of one that does not. Kept headers are numbered from this one on: another one than in
+    /// an earlier life that the peer may believe to go on.
+    pub(crate) fn new(is_on: bool, first_number: u16) -> Self {
         HeaderDecompressor {
             is_on,
             kept: VecDeque::new(),
-            next_number: 0,
+            next_number: first_number & KEPT_NUMBER_MASK,
+            last_used: Time::ZERO,
             unsent: Vec::new(),
-            unknown_path: None,
+            unknown: None,
             next_forget: Time::ZERO,
             undecompressed_packets: 0,
         }
@@ -60,13 +65,18 @@ impl HeaderDecompressor {
         self.undecompressed_packets
     }
 
+    #[cfg(test)]
+    pub(super) fn kept_count(&self) -> usize {
+        self.kept.len()
+    }
+
     /// By so much a packet may be longer than what stands for it.
     pub(crate) fn max_growth_bytes(&self) -> usize {
         if self.is_on { MAX_HEADER_BYTES } else { 0 }
     }
 
     /// Appends the packet as it was before its headers were compressed; false, and nothing of it, where that cannot be.
-    pub(crate) fn decompress(&mut self, arrived: ArrivedPacket<'_>, packet: &mut Vec<u8>) -> bool {
+    pub(crate) fn decompress(&mut self, arrived: ArrivedPacket<'_>, packet: &mut Vec<u8>, now: Time) -> bool {
         let start = packet.len();
         let Some(first) = arrived.bytes.first().filter(|_| self.is_on) else {
             packet.extend_from_slice(arrived.bytes);
@@ -77,6 +87,7 @@ impl HeaderDecompressor {
             packet[start] &= !PLAIN_KEEP;
             first & PLAIN_KEEP != 0
         } else {
+            self.last_used = now;
             if self.read_compressed(&arrived, packet).is_none() {
                 self.undecompressed_packets += 1;
                 return false;
@@ -84,6 +95,7 @@ impl HeaderDecompressor {
             first & COMPRESSED_KEEP != 0
         };
         if is_to_be_kept {
+            self.last_used = now;
             self.keep(&arrived, &packet[start..]);
         }
         true
@@ -91,15 +103,17 @@ impl HeaderDecompressor {
 
     fn read_compressed(&mut self, arrived: &ArrivedPacket<'_>, packet: &mut Vec<u8>) -> Option<()> {
         let (prefix, rest) = arrived.bytes.split_first_chunk()?;
-        let number = u64::from(u16::from_be_bytes(*prefix) & KEPT_NUMBER_MASK);
+        let number = u16::from_be_bytes(*prefix) & KEPT_NUMBER_MASK;
         // 0 for the last one.
-        let age = self.next_number.wrapping_sub(number + 1) & u64::from(KEPT_NUMBER_MASK);
-        let place = self.kept.len().checked_sub(age as usize + 1);
-        let Some((headers, reference)) = place.map(|place| &self.kept[place]) else {
-            self.unknown_path = Some(arrived.path);
-            return None;
-        };
-        headers.decompress(rest, packets_later(arrived.number, *reference), packet).ok()
+        let age = self.next_number.wrapping_sub(number + 1) & KEPT_NUMBER_MASK;
+        let place = self.kept.len().checked_sub(usize::from(age) + 1);
+        let decompressed = place.map(|place| &self.kept[place]).and_then(|(headers, reference)| {
+            headers.decompress(rest, packets_later(arrived.number, *reference), packet).ok()
+        });
+        if decompressed.is_none() {
+            self.unknown = Some((arrived.path, number));
+        }
+        decompressed
     }
 
     fn keep(&mut self, arrived: &ArrivedPacket<'_>, packet: &[u8]) {
@@ -111,18 +125,21 @@ impl HeaderDecompressor {
             self.kept.pop_front();
         }
         self.kept.push_back((ReferenceHeaders::new(&compressible), arrived.number));
-        let number = self.next_number as u16 & KEPT_NUMBER_MASK;
-        self.next_number += 1;
+        let number = self.next_number;
+        self.next_number = (number + 1) & KEPT_NUMBER_MASK;
         self.unsent.push(KeptEntry { path: arrived.path, counter: arrived.counter as u32, number });
     }
 
     /// What is to be said now.
     pub(crate) fn poll(&mut self, now: Time) -> Option<HeaderAnswer> {
+        if !self.kept.is_empty() && now - self.last_used > MAX_KEPT_TIME {
+            self.kept = VecDeque::new();
+        }
         if now >= self.next_forget
-            && let Some(path) = self.unknown_path.take()
+            && let Some((path, number)) = self.unknown.take()
         {
             self.next_forget = now + FORGET_INTERVAL;
-            return Some(HeaderAnswer::Forget(path));
+            return Some(HeaderAnswer::Forget(path, number));
         }
         let path = self.unsent.last()?.path;
         Some(HeaderAnswer::Kept(path, std::mem::take(&mut self.unsent)))

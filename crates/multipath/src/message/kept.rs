@@ -74,3 +74,17 @@ impl<'a> Kept<'a> {
         to.extend_from_slice(self.entries.as_flattened());
     }
 }
+
+pub(super) fn parse_forget(mut reader: Reader<'_>) -> Result<u16, MessageError> {
+    let number = reader.u16()?;
+    match reader.0.len() {
+        0 if number < 1 << KEPT_NUMBER_BITS => Ok(number),
+        0 => Err(MessageError::Invalid { field: "kept headers", value: number.into() }),
+        more => Err(MessageError::TooLong(more)),
+    }
+}
+
+pub(super) fn write_forget(number: u16, to: &mut Vec<u8>) {
+    to.push(first_octet(FORGET_KIND));
+    to.extend_from_slice(&number.to_be_bytes());
+}

@@ -138,8 +138,8 @@ fn kept_headers_come_back() {
     assert_eq!(bytes, [0xe6, 15, 1, 2, 3, 4, 0x3f, 0xff, 0, 0, 0, 0, 7, 0, 0]);
     let Ok(Message::Kept(read)) = Message::parse(&bytes) else { panic!("no kept headers") };
     assert!(read.entries().eq(entries));
-    assert_eq!(written(Message::ForgetHeaders), [0xe7]);
-    assert_eq!(Message::parse(&[0xe7]), Ok(Message::ForgetHeaders));
+    assert_eq!(written(Message::ForgetHeaders(0x3ffe)), [0xe7, 0x3f, 0xfe]);
+    assert_eq!(Message::parse(&[0xe7, 0x3f, 0xfe]), Ok(Message::ForgetHeaders(0x3ffe)));
     let many = vec![all[1]; KeptEntry::MAX_ENTRIES + 1];
     assert!(Message::parse(&written(Message::Kept(Kept::new(&many[1..])))).is_ok());
     let invalid = MessageError::Invalid { field: "kept headers", value: many.len() as u64 };
@@ -156,7 +156,9 @@ fn what_is_no_message_is_refused_with_the_reason() {
         (&[0xe6, 0, 0, 0, 0, 0, 0], MessageError::TooShort),
         (&[0xe6, 16, 0, 0, 0, 0, 0, 0], invalid("kept headers", 1)),
         (&[0xe6, 0, 0, 0, 0, 0, 0x40, 0], invalid("kept headers", 1)),
-        (&[0xe7, 9], MessageError::TooLong(1)),
+        (&[0xe7, 9], MessageError::TooShort),
+        (&[0xe7, 0x40, 0], invalid("kept headers", 0x4000)),
+        (&[0xe7, 9, 0, 0], MessageError::TooLong(1)),
         (&[0xe5, 0, 0, 0, 0, 0, 0, 0, 0], MessageError::TooShort),
         (&[0xe5, 16, 0, 0, 0, 0, 0, 0, 0, 1], invalid("path", 16)),
         (&[0xe5, 0, 0x40, 0, 0, 0, 0, 0, 0, 1], invalid("counter", (1 << 62) + 1)),

@@ -1,4 +1,4 @@
-use crate::path::long_packets::LongPackets;
+use crate::path::long_packets::SentLongPackets;
 use crate::path::report::PathReport;
 use kumade_units::{Span, Time};
 use std::collections::VecDeque;
@@ -29,6 +29,7 @@ pub(crate) struct AcknowledgedPackets {
     pub idle_time: Span,
     /// Nothing of ours was queued on the path when it left, as far as is known.
     pub found_empty_path: bool,
+    pub is_shortened: bool,
 }
 
 /// A packet that leaves.
@@ -40,6 +41,8 @@ pub(crate) struct SentPacket {
     pub total_bytes: u64,
     pub idle_time: Span,
     pub found_empty_path: bool,
+    /// Its headers are compressed: another one of as many bytes would be longer.
+    pub is_shortened: bool,
 }
 
 /// Above this the oldest are forgotten: about a second at a gigabit per second.
@@ -52,7 +55,7 @@ impl SentLog {
 
     /// Enters a packet and returns its counter.
     pub fn push(&mut self, packet: SentPacket) -> u64 {
-        let SentPacket { time, size, number, total_bytes: total, idle_time: idle, found_empty_path: quiet } = packet;
+        let SentPacket { time, size, number, total_bytes: total, idle_time: idle, .. } = packet;
         if self.packets.len() == MAX_LOGGED_PACKETS {
             self.packets.pop_front();
             self.first_counter += 1;
@@ -65,18 +68,19 @@ impl SentLog {
             total_bytes: total,
             logged_bytes: self.sent_bytes,
             idle_time: idle,
-            found_empty_path: quiet,
+            found_empty_path: packet.found_empty_path,
+            is_shortened: packet.is_shortened,
         });
         self.first_counter + self.packets.len() as u64 - 1
     }
 
     /// The packet that a report is about, when it tells anything new, and the long ones up to it that were open. What was sent up
     /// to then is no longer open.
-    pub fn take_reported(&mut self, report: &PathReport) -> Option<(AcknowledgedPackets, LongPackets)> {
+    pub fn take_reported(&mut self, report: &PathReport) -> Option<(AcknowledgedPackets, SentLongPackets)> {
         let index = usize::try_from(report.highest_counter.checked_sub(self.first_counter)?).ok()?;
         let sent = *self.packets.get(index)?;
-        let mut long = LongPackets::default();
-        self.packets.drain(..=index).for_each(|packet| long.add(packet.size));
+        let mut long = SentLongPackets::default();
+        self.packets.drain(..=index).for_each(|packet| long.add(packet.size, packet.is_shortened));
         self.first_counter += index as u64 + 1;
         self.reported_bytes = sent.logged_bytes;
         Some((sent, long))
@@ -122,6 +126,7 @@ mod tests {
                 total_bytes: total,
                 idle_time: Span::ZERO,
                 found_empty_path: false,
+                is_shortened: false,
             });
             assert_eq!(counter, number);
         }

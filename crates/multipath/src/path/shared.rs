@@ -265,7 +265,15 @@ impl ShardPath {
         let number = pacing.sent_packets.fetch_add(1, Relaxed);
         let total = pacing.sent_bytes.fetch_add(size.into(), Relaxed) + u64::from(size);
         let idle = Span::from_nanos(pacing.idle_nanos.load(Relaxed));
-        SentPacket { time: now, size, number, total_bytes: total, idle_time: idle, found_empty_path: quiet }
+        SentPacket {
+            time: now,
+            size,
+            number,
+            total_bytes: total,
+            idle_time: idle,
+            found_empty_path: quiet,
+            is_shortened: false,
+        }
     }
 
     /// It might have sent, but there was nothing. The path is idle only if no other shard has anything either.

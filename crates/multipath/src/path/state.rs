@@ -272,10 +272,10 @@ impl PathSender {
         self.shard.record_out_of_turn(now);
     }
 
-    /// A packet of so many bytes within the encapsulation leaves; returns its counter. The caller comes `late`.
-    pub fn send_packet(&mut self, size: u32, late: Span, now: Time) -> u64 {
+    /// A packet of so many bytes within the encapsulation leaves, perhaps shortened; returns its counter. The caller comes `late`.
+    pub fn send_packet(&mut self, (size, is_shortened): (u32, bool), late: Span, now: Time) -> u64 {
         let departure = self.shard.send_packet(self.wire_bytes(size), late, now);
-        self.record_departure(departure)
+        self.record_departure(SentPacket { is_shortened, ..departure })
     }
 
     /// The counter of what leaves next.
@@ -451,7 +451,7 @@ mod tests {
             now += interval;
             let late = now - path.shard.path_free_at();
             while path.shard.path_free_at() <= now {
-                path.send_packet(1000, late, now);
+                path.send_packet((1000, false), late, now);
                 sent += 1;
             }
         }

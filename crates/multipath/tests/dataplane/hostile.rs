@@ -213,7 +213,7 @@ impl Hostile {
                 text.push(0xe6);
                 (0..self.random.random_range(1..70)).for_each(|_| text.extend(entry(self)));
             }
-            10 => Message::ForgetHeaders.write(&mut text),
+            10 => Message::ForgetHeaders(self.number(honest) as u16 & 0x3fff).write(&mut text),
             6 => Message::MtuAnswer(self.number(honest) as u32).write(&mut text),
             _ => Message::MtuProbe(MtuQuery { number: self.number(honest) as u32, size: 1400 }).write(&mut text),
         }

@@ -128,6 +128,7 @@ fn others_come_and_go_without_a_trace() {
     assert!(since.iter().copied().eq(since[0]..world.offered[0]), "all in order");
     assert_eq!((status.handshakes, status.restarts, status.losses), (handshakes, 0, 0));
     // Who is gone is not heard, and is served again once it is a peer again.
+    world.forgets_peer = true;
     let (before, now) = (world.received[1].len(), world.now);
     assert_eq!(world.nodes[1].reconfigure(vec![other], PathSet::default(), now).unwrap(), [None]);
     run(&mut world);

@@ -1,7 +1,7 @@
 //! Nodes whose peers and paths change while they run, under a virtual clock.
 
 use super::world::{World, model};
-use kumade_multipath::{PathPolicy, ShareUnit};
+use kumade_multipath::{PathPolicy, PathSet, ShareUnit};
 use kumade_units::{Span, Time};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -117,6 +117,27 @@ fn settings_that_cannot_be_change_nothing() {
     let before = counts(&world);
     world.run(0, 6, at(6));
     assert!(missing(&world, before) < 20, "{}", missing(&world, before));
+}
+
+/// A peer that is removed and added again on one end has the same life there, and nothing of what was kept of it.
+#[test]
+fn a_peer_that_is_forgotten_and_known_again_has_its_headers_kept_anew() {
+    let mut world = World::new(26, PathPolicy::Weighted, vec![model(8, 5), model(8, 15)]);
+    (world.forgets_peer, world.flows) = (true, 4);
+    world.run(0, 6, at(3));
+    let stranger = world.stranger(1, "10.9.0.0/16");
+    let now = world.now;
+    world.nodes[1].reconfigure(vec![stranger], PathSet::default(), now).unwrap();
+    world.run(0, 6, at(3) + Span::from_millis(200));
+    world.reconfigure(1, &PathPolicy::Weighted, 2, &[], &[]);
+    world.run(0, 6, at(33));
+    // What comes out altered fails; what was compressed by what is not there any more, until the far end has heard of that, is lost.
+    let (_, undecompressed) = world.header_totals();
+    assert!(undecompressed < 60, "{undecompressed}");
+    let (saved, received) = (world.header_totals().0, world.received[1].len());
+    world.run(0, 6, at(35));
+    assert_eq!(world.header_totals().1, undecompressed);
+    assert!(world.header_totals().0 - saved > 22 * (world.received[1].len() - received) as u64);
 }
 
 proptest! {

@@ -43,6 +43,7 @@ fn all_shards_carry_their_flows_in_order_and_together_what_the_paths_carry() {
         let counts: Vec<_> = (1..shards).map(|shard| delivered(&world, shard)).collect();
         world.run(0, 20, at(13));
         let goodput = world.goodput(1, before, Span::from_secs(10));
+        assert!(world.header_totals().0 > 22 * (world.received[1].len() - before) as u64, "{shards} shards");
         // Of 16 Mbit/s, encapsulation leaves 1200 of 1304 bytes.
         assert!(goodput > 0.96 * 16.0 * 1200.0 / 1304.0, "{shards} shards: {goodput} Mbit/s");
         assert!(is_ordered(&world.received[1][before..]), "{shards} shards");
@@ -94,6 +95,8 @@ fn a_peer_that_restarts_with_another_number_is_served_again() {
             world.run(0, 4, end + Span::from_secs(33));
             let goodput = world.goodput(1, before, Span::from_secs(3));
             assert!(goodput > 3.9, "node {own} restarted with {shards}: {goodput}");
+            let (saved, _) = world.header_totals();
+            assert!(saved > 20 * (world.received[1].len() - before) as u64, "{saved} bytes");
             let least = (2).min(shards) as u32;
             assert_eq!(in_use(&world), [least; 2], "node {own} restarted with {shards}");
         }

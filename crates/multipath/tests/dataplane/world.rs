@@ -37,6 +37,8 @@ pub struct PathModel {
     pub marks: bool,
     /// Larger packets vanish on it.
     pub max_bytes: usize,
+    /// Of the interface on it, where what the path passes is to be found out.
+    pub interface_mtu: Option<u32>,
 }
 
 pub fn model(mbit: u64, delay_millis: i64) -> PathModel {
@@ -47,6 +49,7 @@ pub fn model(mbit: u64, delay_millis: i64) -> PathModel {
         is_cut: false,
         marks: false,
         max_bytes: 1500,
+        interface_mtu: None,
     }
 }
 
@@ -78,6 +81,8 @@ pub struct World {
     pub compresses_headers: [bool; 2],
     /// Packets belong to so many flows, in turns.
     pub flows: u32,
+    /// An end forgets its peer and gets to know it again, without having been restarted: what was compressed for it before is lost.
+    pub forgets_peer: bool,
     pub offered: [u32; 2],
     /// By receiving node: packets that were marked under way.
     pub marked: [usize; 2],
@@ -108,6 +113,7 @@ impl World {
             ecn: Ecn::NotEct,
             compresses_headers: [true; 2],
             flows: 1,
+            forgets_peer: false,
             offered: [0, 0],
             marked: [0, 0],
             received,
@@ -185,6 +191,15 @@ impl World {
             }
             self.step(next.min(end));
         }
+        assert!(self.forgets_peer || self.header_totals().1 == 0, "packets could not be decompressed");
+    }
+
+    /// Bytes by which packets of all shards were shorter, and packets that could not be decompressed.
+    pub fn header_totals(&self) -> (u64, u64) {
+        let nodes = self.nodes.iter().chain(self.others.iter().flatten());
+        let totals = nodes.flat_map(Node::remote_statuses);
+        let totals = totals.map(|status| (status.saved_header_bytes, status.undecompressed_packets));
+        totals.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
     }
 
     fn offer(&mut self, from: usize) {
@@ -263,7 +278,7 @@ impl World {
 
     fn carry(&mut self, (own, shard): (usize, usize), to: Route, ecn: Ecn, datagram: Vec<u8>) {
         let path = usize::from(to.path);
-        let PathModel { rate, delay, loss, is_cut, marks, max_bytes } = self.paths[path];
+        let PathModel { rate, delay, loss, is_cut, marks, max_bytes, .. } = self.paths[path];
         let (own_address, far_address) = (self.address(own, path), self.address(1 - own, path));
         let free = &mut self.free[own][path];
         let start = (*free).max(self.now);
@@ -341,7 +356,7 @@ fn remote_config(
         psk: PresharedKey::default(),
         networks: vec![format!("10.0.{}.0/24", 1 - own).parse().unwrap()],
         routes: routes.collect(),
-        interface_mtus: Vec::new(),
+        interface_mtus: paths.iter().filter_map(|path| path.interface_mtu).map(Some).collect(),
         max_packet_bytes: u32::MAX,
         bond,
         resequencer: ResequencerConfig::default(),

@@ -35,6 +35,8 @@ impl Tunnel {
             mtu_bytes: known.mtu,
             queued_packets: known.queued_packets as u64,
             dropped_packets: known.dropped_packets,
+            saved_header_bytes: known.saved_header_bytes,
+            undecompressed_packets: known.undecompressed_packets,
             resequencing: resequencing(known.waiting_packets, &known.resequencing),
             threads: None,
         }

@@ -33,8 +33,14 @@ impl Display for Tunnel {
             write!(f, ", threads: {threads}")?;
         }
         write_columns(f, "  ", &PATH_COLUMNS, self.paths.iter())?;
-        let Tunnel { queued_packets, dropped_packets, .. } = self;
+        let Tunnel { queued_packets, dropped_packets, saved_header_bytes, undecompressed_packets, .. } = self;
         write!(f, "\n  {queued_packets} packets wait to be sent, the queue has dropped {dropped_packets}")?;
+        if saved_header_bytes + undecompressed_packets > 0 {
+            write!(f, "\n  compressed headers have saved {saved_header_bytes} bytes")?;
+        }
+        if *undecompressed_packets > 0 {
+            write!(f, ", {undecompressed_packets} packets could not be decompressed")?;
+        }
         self.resequencing.to_string().lines().try_for_each(|line| write!(f, "\n  {line}"))
     }
 }

@@ -34,6 +34,13 @@ pub struct Tunnel {
     pub queued_packets: u64,
     /// Packets that the queue discipline has dropped.
     pub dropped_packets: u64,
+    /// Bytes by which packets to the far end were shorter, since their headers were compressed.
+    #[serde(default)]
+    pub saved_header_bytes: u64,
+    /// Packets from there that were dropped, since they were compressed by headers that are not known here: the first ones after
+    /// one end has lost its state, and those that are very late.
+    #[serde(default)]
+    pub undecompressed_packets: u64,
     /// How the order of what arrives is restored.
     pub resequencing: Resequencing,
     /// Of several threads, how many carry packets to the far end: fewer than there are where that has fewer, or where a firewall

@@ -14,11 +14,19 @@ const TUNNEL_GAUGES: [Gauge<Tunnel>; 4] = [
     ("queued_packets", "Packets that wait until a path has room", |tunnel| Some(tunnel.queued_packets as f64)),
     ("threads", "Of several threads, how many carry packets to the far end", |tunnel| tunnel.threads.map(f64::from)),
 ];
-const TUNNEL_COUNTERS: [Counter<Tunnel>; 4] = [
+const TUNNEL_COUNTERS: [Counter<Tunnel>; 6] = [
     ("losses", "How often the far end was lost", |tunnel| tunnel.losses),
     ("key_changes", "How often keys have changed", |tunnel| tunnel.key_changes),
     ("restarts", "How often the far end has restarted", |tunnel| tunnel.restarts),
     ("dropped_packets", "Packets that the queue discipline has dropped", |tunnel| tunnel.dropped_packets),
+    ("saved_header_bytes", "Bytes by which packets were shorter, since their headers were compressed", |tunnel| {
+        tunnel.saved_header_bytes
+    }),
+    (
+        "undecompressed_packets",
+        "Packets that were dropped, since the headers they were compressed by are unknown",
+        |tunnel| tunnel.undecompressed_packets,
+    ),
 ];
 
 const PATH_GAUGES: [Gauge<TunnelPath>; 7] = [

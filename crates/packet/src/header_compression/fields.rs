@@ -17,6 +17,16 @@ fn bias(octets: usize) -> u32 {
     if octets == 0 { 0 } else { 1 << (8 * octets - 3) }
 }
 
+/// Which of these lengths is the shortest that suffices: the last one, if none before.
+pub(super) fn place_of_size(distance: u32, sizes: &[usize]) -> usize {
+    // As most are.
+    if distance == 0 {
+        return 0;
+    }
+    let fits = |octets: &usize| u64::from(distance.wrapping_add(bias(*octets))) < 1 << (8 * octets);
+    sizes.iter().position(fits).unwrap_or(sizes.len() - 1)
+}
+
 impl FieldWriter {
     pub(super) fn new() -> Self {
         FieldWriter { bytes: [0; MAX_COMPRESSED_BYTES], start: LEADING_OCTETS, end: LEADING_OCTETS }
@@ -37,16 +47,14 @@ impl FieldWriter {
 
     /// Takes the shortest of these lengths that suffices; returns its place. The last one has to suffice for all distances.
     pub(super) fn push_distance(&mut self, distance: u32, sizes: &[usize]) -> u8 {
-        // As most are.
-        if distance == 0 {
-            return 0;
-        }
-        let biased = |octets: usize| distance.wrapping_add(bias(octets));
-        let fits = |octets: &usize| *octets == 4 || u64::from(biased(*octets)) < 1 << (8 * octets);
-        let place = sizes.iter().position(fits).unwrap_or(sizes.len() - 1);
-        let octets = sizes[place];
-        self.push(&biased(octets).to_be_bytes()[4 - octets..]);
+        let place = place_of_size(distance, sizes);
+        self.push_distance_sized(distance, sizes[place]);
         place as u8
+    }
+
+    /// In so many octets, which suffice.
+    pub(super) fn push_distance_sized(&mut self, distance: u32, octets: usize) {
+        self.push(&distance.wrapping_add(bias(octets)).to_be_bytes()[4 - octets..]);
     }
 
     /// The same of a number of 16 bits.
@@ -81,7 +89,7 @@ impl<'a> FieldReader<'a> {
         self.take().map(|[octet]| octet)
     }
 
-    /// What [`FieldWriter::push_distance`] has written; the lowest two bits of `place` say how.
+    /// What [`FieldWriter::push_distance_sized`] has written; the lowest two bits of `place` say how.
     pub(super) fn take_distance(&mut self, sizes: &[usize], place: u8) -> Option<u32> {
         let octets = *sizes.get(usize::from(place & 3))?;
         let field = self.take_slice(octets)?;

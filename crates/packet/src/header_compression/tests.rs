@@ -5,7 +5,17 @@ use proptest::prelude::*;
 
 /// A packet as it comes out at the far end, and how many octets stood for its headers; none where it goes as it is.
 fn transmit(reference: &ReferenceHeaders, packet: &[u8], packets_later: i32) -> Option<(Vec<u8>, usize)> {
-    let compressed = reference.compress(&CompressiblePacket::parse(packet)?, packets_later)?;
+    transmit_padded(reference, packet, packets_later, 0)
+}
+
+/// With time stamps of at least so many octets.
+fn transmit_padded(
+    reference: &ReferenceHeaders,
+    packet: &[u8],
+    packets_later: i32,
+    min_octets: usize,
+) -> Option<(Vec<u8>, usize)> {
+    let compressed = reference.compress(&CompressiblePacket::parse(packet)?, packets_later, min_octets)?;
     let sent = [compressed.as_ref(), &packet[compressed.replaced_bytes..]].concat();
     let mut received = b"before".to_vec();
     reference.decompress(&sent, packets_later, &mut received).expect("what was compressed");
@@ -174,6 +184,49 @@ fn steady_flows_take_few_octets() {
     assert_eq!(octets(true, true, true, &[Change::DsField(3), Change::Hops(63)]), 6);
 }
 
+/// Whatever the age of the reference, packets of flows side by side are of one length, so that the kernel takes them at once.
+#[test]
+fn time_stamps_take_as_many_octets_as_they_are_to() {
+    let first = Segment::first(true, true, true);
+    for (distance, min_octets, expected) in [
+        (0, 0, 3),
+        (0, 1, 5),
+        (0, 2, 7),
+        (223, 1, 5),
+        (223, 2, 7),
+        (224, 1, 7),
+        (224, 2, 7),
+        (70_000, 2, 11),
+        (0, 3, 11),
+    ] {
+        let mut next = first.later(9);
+        next.apply(&Change::TimeStamps(256 + distance, 512 + distance));
+        let packet = next.packet();
+        let sent = reference(&first.packet()).compress(&CompressiblePacket::parse(&packet).unwrap(), 9, min_octets);
+        let needed = [(0, 0), (1, 1), (224, 2), (70_000, 4)].iter().rfind(|(from, _)| distance >= *from).unwrap().1;
+        assert_eq!(sent.unwrap().timestamp_octets, needed);
+        let (received, octets) = transmit_padded(&reference(&first.packet()), &packet, 9, min_octets).unwrap();
+        assert_eq!((received, octets), (packet, expected), "{distance} in {min_octets}");
+    }
+}
+
+/// Hosts that number their datagrams, and those that have none to number (RFC 6864 §4.1), as Linux has for QUIC and WebRTC.
+#[test]
+fn identifications_grow_or_are_zero() {
+    for (identification, grows) in [(7, true), (65_530, true), (0, false)] {
+        let first = Segment { identification, ..Segment::first(true, false, false) };
+        for later in [1, 40, 3000] {
+            let next = if grows { first.later(later) } else { first.clone() };
+            let (received, octets) = transmit(&reference(&first.packet()), &next.packet(), later as i32).unwrap();
+            assert_eq!((received, octets), (next.packet(), 3), "{identification} and {later} later");
+        }
+    }
+    // One that begins at 0 and grows costs octets, and comes out.
+    let first = Segment { identification: 0, ..Segment::first(true, false, false) };
+    let next = first.later(40);
+    assert_eq!(transmit(&reference(&first.packet()), &next.packet(), 40).unwrap(), (next.packet(), 5));
+}
+
 #[test]
 fn samples_of_etherparse_come_out_as_they_were() {
     for (ends, kind) in [
@@ -266,6 +319,7 @@ proptest! {
         changes in prop::collection::vec(any_change(), 0..5),
         later in 0..3000_u32,
         claimed in prop_oneof![Just(None), any::<i32>().prop_map(Some)],
+        min_octets in 0..4_usize,
     ) {
         let mut first = Segment::first(is_v4, is_tcp, has_timestamps);
         before.iter().for_each(|change| first.apply(change));
@@ -279,7 +333,7 @@ proptest! {
             }
         }
         let own = reference(&first.packet());
-        if let Some((received, octets)) = transmit(&own, &packet, claimed.unwrap_or(later as i32)) {
+        if let Some((received, octets)) = transmit_padded(&own, &packet, claimed.unwrap_or(later as i32), min_octets) {
             prop_assert!(octets <= MAX_COMPRESSED_BYTES);
             prop_assert_eq!(received, packet);
         } else {

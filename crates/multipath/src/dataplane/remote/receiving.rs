@@ -56,7 +56,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
                 receiver.receive(counter, size, header.requests_report, arrived);
                 self.record_arrival(path, counter, outer.transport, now);
                 let arrived = ArrivedPacket { bytes: packet, number: header.number, path, counter };
-                match decapsulate(&mut self.decompressor, arrived, ecn, buffers) {
+                match decapsulate(&mut self.decompressor, (arrived, ecn), now, buffers) {
                     Some(packet) => {
                         let packet = packet.with_segments(header.segment_bytes);
                         let bytes = packet.len() as u32;
@@ -85,10 +85,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             }
             Ok(Message::Kept(kept)) => {
                 let mut record =
-                    |KeptEntry { path, counter, number }| self.compressor.record_kept(path, counter, number);
+                    |KeptEntry { path, counter, number }| self.compressor.record_kept(path, counter, number, now);
                 kept.entries().for_each(&mut record);
             }
-            Ok(Message::ForgetHeaders) => self.compressor.forget(),
+            Ok(Message::ForgetHeaders(number)) => self.compressor.forget(number, now),
             Ok(Message::Missing(missing)) => self.bond.receive_missing(missing.path, missing.counters(), now),
             Ok(Message::MtuProbe(query)) => self.mtus.record_query(path, query.number),
             Ok(Message::MtuAnswer(number)) => {
@@ -121,15 +121,15 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 /// The packet as it leaves the tunnel; `None` where it has to be dropped for its ECN field, or cannot be decompressed.
 fn decapsulate<B>(
     decompressor: &mut HeaderDecompressor,
-    arrived: ArrivedPacket<'_>,
-    outer: Ecn,
+    (arrived, outer): (ArrivedPacket<'_>, Ecn),
+    now: Time,
     buffers: &dyn Fn(usize) -> B,
 ) -> Option<PacketBuffer<B>>
 where
     B: DerefMut<Target = Vec<u8>>,
 {
     let mut buffer = buffers(arrived.bytes.len() + decompressor.max_growth_bytes());
-    if !decompressor.decompress(arrived, &mut buffer) {
+    if !decompressor.decompress(arrived, &mut buffer, now) {
         return None;
     }
     let inner = kumade_packet::ecn::read(&buffer);

@@ -63,12 +63,13 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
 
     /// Tells of headers that have been kept.
     fn next_header_answer(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
+        self.compressor.drop_unused(now);
         let (path, datagram) = match self.decompressor.poll(now)? {
             HeaderAnswer::Kept(path, entries) => {
                 let entries: Vec<_> = entries.into_iter().map(KeptEntry::to_bytes).collect();
                 (path, encode_message(&Message::Kept(Kept::new(&entries)), buffers))
             }
-            HeaderAnswer::Forget(path) => (path, encode_message(&Message::ForgetHeaders, buffers)),
+            HeaderAnswer::Forget(path, number) => (path, encode_message(&Message::ForgetHeaders(number), buffers)),
         };
         let (route, ds_field, seal) = (self.routes[path.index()]?, DsField::default(), DatagramSeal::Uncounted);
         Some(UnsealedDatagram { path, route, ds_field, seal, datagram })
@@ -125,10 +126,8 @@ where
 {
     let DataHeader { bucket, number, .. } = packet.header;
     let leaving = LeavingPacket { packet: packet.content.bytes(), bucket, number, path, counter };
-    match compressor.compress(leaving, now) {
-        Some(headers) => packet.content.replace_start(headers.replaced_bytes, headers.as_ref()) as u32,
-        None => 0,
-    }
+    let headers = compressor.compress(leaving, now);
+    headers.and_then(|headers| packet.content.replace_start(headers.replaced_bytes, headers.as_ref())).unwrap_or(0)
 }
 
 /// The packet with what stands before it.

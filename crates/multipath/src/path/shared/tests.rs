@@ -123,6 +123,7 @@ fn reports_that_overtake_each_other_are_left_out() {
     let report = |shard: usize, number: u64, total: u64, millis: i64| {
         let time = Time::ZERO + Span::from_millis(millis);
         let sent = AcknowledgedPackets {
+            is_shortened: false,
             time,
             size: BYTES,
             number,
