@@ -21,7 +21,9 @@ use crate::load::{self, LoadRecord, LoadRequest};
 use crate::path::PathFacts;
 use crate::plan::{MeasurementPlan, Session};
 use crate::receive_timeout::ReceiveTimeout;
-use crate::report::{CapacityReport, DirectionReport, LoadReason, LoadReport, Report, SCHEMA, without_contradictions};
+use crate::report::{
+    CapacityReport, DirectionReport, EvidenceReport, LoadReason, LoadReport, Report, SCHEMA, without_contradictions,
+};
 use crate::series::{Cost, DeliveredTrain, TrainSeries};
 use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::transport::{TransportInUse, TransportNeed};
@@ -30,6 +32,7 @@ use hop_tracing::HopTracing;
 use kumade_estimate::{
     CapacityConfig, CapacityProbe, Conditions, Outcome, PolicingResult, Reason, RequestedBudget, Shaping,
 };
+use kumade_evidence::EvidenceCollector;
 use kumade_probe_train::{Train, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
 use marking::Marking;
@@ -87,6 +90,8 @@ pub struct Measurement {
     port_probing: PortProbing,
     /// Flows that are idle.
     idle_flows: IdleFlowSearch,
+    /// Facts of the trains of the direction that is being measured.
+    evidence: EvidenceCollector,
     up: Option<DirectionReport>,
     down: Option<DirectionReport>,
 }
@@ -120,6 +125,7 @@ impl Measurement {
             hop_tracing: HopTracing::new(),
             port_probing: PortProbing::default(),
             idle_flows: IdleFlowSearch::default(),
+            evidence: EvidenceCollector::default(),
             up: None,
             down: None,
             plan,
@@ -272,6 +278,7 @@ impl Measurement {
         };
         series.add_train(&carried);
         method.record(&carried.record);
+        self.evidence.add_train(&carried.record, &train);
         *so_far = method.current_estimate();
         self.events.push_back(Event::Train {
             direction,
@@ -517,11 +524,25 @@ impl Measurement {
                 }
             }
         };
+        let evidence = self.report_evidence(direction);
         let result = self.context().report_direction(phase, judged, sustained, now);
+        let result = DirectionReport { evidence, ..result };
         match self.ecmp_links.as_mut().map(|balanced| balanced.add_link_report(result.clone())) {
             Some(true) => Phase::NextLink(direction),
             Some(false) | None => self.finish_direction(direction, result),
         }
+    }
+
+    /// What the facts of its trains come to, beside what the rules have found. Where connections take several links, trains of one of them
+    /// say nothing of the others.
+    fn report_evidence(&mut self, direction: Direction) -> Option<EvidenceReport> {
+        let mut collected = mem::take(&mut self.evidence);
+        if self.ecmp_links.is_some() {
+            return None;
+        }
+        let idle: Vec<Span> = self.delays.idle_delays(direction).into_iter().map(|(_, delay)| delay).collect();
+        collected.set_idle_delays(&idle);
+        collected.evidence().map(EvidenceReport::from)
     }
 
     /// Reports a direction without a value.

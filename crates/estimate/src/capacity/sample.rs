@@ -2,7 +2,7 @@
 
 use super::burst::BurstSample;
 use super::shape::BurstShape;
-use crate::fit::lower_hull;
+use kumade_probe_train::fit::lower_hull;
 use crate::stats::{mean, quantile, random};
 use std::collections::{BTreeMap, BTreeSet};
 

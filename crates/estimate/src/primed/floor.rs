@@ -1,6 +1,6 @@
 use super::bottleneck::Bottleneck;
 use super::packets::PrimedTrain;
-use crate::fit::{FittedLine, lower_hull};
+use kumade_probe_train::fit::{FittedLine, lower_hull};
 use crate::stats::mean;
 
 /// The delay of a packet of no size through empty queues, as a line over time: clocks drift. From the lower hull of

@@ -8,7 +8,7 @@
 use super::interval::RateInterval;
 use super::packets::{PacketPoint, PrimedTrain};
 use super::verification::{self, Verification, VerificationResult};
-use crate::fit::fit_robust_line;
+use kumade_probe_train::fit::fit_robust_line;
 use crate::stats::{standard_deviation, student_t_95};
 
 /// Fewer stepped trains do not tell the slope.

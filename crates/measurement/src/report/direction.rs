@@ -1,4 +1,5 @@
 use super::capacity::CapacityReport;
+use super::evidence::EvidenceReport;
 use super::figures::{Bytes, Confidence};
 use super::load::LoadReport;
 use super::load_balancing::LoadBalancingReport;
@@ -70,6 +71,10 @@ pub struct DirectionReport {
     /// Trains rejected, by cause.
     #[schemars(with = "BTreeMap<String, u32>")]
     pub trains_rejected_reasons: BTreeMap<Rejection, u32>,
+    /// What a posterior over path models says of the same trains, beside the value and without a part in it; null where trains did not
+    /// fill the path, or connections take several links.
+    #[serde(default)]
+    pub evidence: Option<EvidenceReport>,
     /// Circumstances that limit the validity of the value.
     #[schemars(with = "Vec<String>")]
     pub warnings: Vec<Warning>,
@@ -112,6 +117,7 @@ impl DirectionReport {
             trains: outcome.trains_used,
             trains_rejected: rejected.values().sum(),
             trains_rejected_reasons: rejected.clone(),
+            evidence: None,
             warnings,
         }
     }

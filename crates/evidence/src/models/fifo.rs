@@ -1,0 +1,63 @@
+//! One queue for all before a link of a fixed rate, with cross traffic.
+//!
+//! Over a segment of duration T with which `bits` are sent, cross traffic of the mean rate C − A sends (C − A) T bits on average. As long as the
+//! queue isn't empty, the delay grows by (bits + (C − A) T)/C − T = (bits − A T)/C.
+
+use super::single_link::{
+    DISPERSION_RANGE_BITS, LINE_VARIANCE_FACTOR, USUAL_LOSS_FRACTION, cross_variance, ln_idle_wait_of_traffic, ln_loss,
+    ln_quick_rate,
+};
+use crate::grid::Axis;
+use crate::model::{Expected, PathModel, Tells};
+use crate::observations::{Observation, Observations};
+
+/// Capacity; available part of it; index of dispersion of cross traffic.
+pub(super) struct Fifo;
+
+impl PathModel for Fifo {
+    fn name(&self) -> &'static str {
+        "fifo"
+    }
+
+    fn describe(&self) -> &'static str {
+        "one queue before a link of a fixed rate, with cross traffic"
+    }
+
+    fn prior(&self) -> f64 {
+        0.45
+    }
+
+    fn axes(&self, seen: &Observations) -> Vec<Axis> {
+        let (least, most) = DISPERSION_RANGE_BITS;
+        vec![
+            // Cross traffic within heads makes the capacity seem less than it is.
+            Axis::logarithmic(0.7 * seen.crude_capacity, 2.0 * seen.crude_capacity, 7),
+            Axis::linear(0.0, 1.0, 24),
+            Axis::logarithmic(least, most, 7),
+        ]
+    }
+
+    fn expect(&self, parameters: &[f64], segment: &Observation) -> Expected {
+        let [capacity, part, dispersion] = parameters[..] else { unreachable!("three axes") };
+        expect_of_link(capacity, part * capacity, dispersion, segment)
+    }
+
+    fn ln_other_facts(&self, parameters: &[f64], seen: &Observations) -> [f64; 3] {
+        [ln_quick_rate(parameters[0], seen), ln_idle_wait_of_traffic(seen), ln_loss(USUAL_LOSS_FRACTION, seen)]
+    }
+
+    fn tell(&self, parameters: &[f64], _: &Observations) -> Tells {
+        Tells::Available(parameters[0] * parameters[1])
+    }
+}
+
+/// What is expected of a link of this capacity, of which so much is available.
+pub(super) fn expect_of_link(capacity: f64, available: f64, dispersion: f64, segment: &Observation) -> Expected {
+    let Observation { bits, duration, .. } = *segment;
+    let cross = cross_variance(capacity - available, duration, dispersion);
+    Expected {
+        growth: (bits - available * duration) / capacity,
+        variance: LINE_VARIANCE_FACTOR * cross / (capacity * capacity),
+        may_idle: true,
+    }
+}

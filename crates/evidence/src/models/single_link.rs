@@ -1,0 +1,59 @@
+//! What models of one link have in common: cross traffic, and what is known besides trains.
+
+use crate::hosts;
+use crate::observations::Observations;
+use crate::student;
+use std::f64::consts::LN_2;
+
+/// The usual packet of cross traffic, in bits: full packets of Ethernet are most of the bytes on the Internet.
+pub(super) const CROSS_PACKET_BITS: f64 = 12_000.0;
+
+/// The index of dispersion of cross traffic (variance of what arrives over its mean), in bits: from packets at equal intervals to bursts of
+/// segmentation offload (64 KiB are 5e5 bits) that come several at a time. Poisson packets of 1500 bytes have 12 000.
+pub(super) const DISPERSION_RANGE_BITS: (f64, f64) = (1e3, 3e6);
+
+/// The variance in bits² of what cross traffic of this rate sends in so many seconds, whose index of dispersion is so many bits. However even
+/// it is, it consists of whole packets: within a time in which few are due, the number is one more or one less by chance, and a sixth of a
+/// packet squared is the variance of a difference of two uniform phases.
+pub(super) fn cross_variance(rate: f64, seconds: f64, dispersion: f64) -> f64 {
+    let mean = (rate * seconds).max(0.0);
+    mean * dispersion + (mean * CROSS_PACKET_BITS).min(CROSS_PACKET_BITS * CROSS_PACKET_BITS / 6.0)
+}
+
+/// The rise of a line of least squares through a random walk has this times the variance of the walk's own rise: the weights of the increments
+/// are 6 x (1 − x), of which the mean square is 6/5.
+pub(super) const LINE_VARIANCE_FACTOR: f64 = 1.2;
+
+/// The logarithm of the density of the logarithm of the quick rate, where packets sent back to back leave a link of this rate one behind
+/// the other.
+pub(super) fn ln_quick_rate(capacity: f64, seen: &Observations) -> f64 {
+    /// Link layers and sizes make it differ by so much from the capacity.
+    const SCATTER: f64 = 0.02;
+    let Some(quick) = seen.quick_rate else { return 0.0 };
+    let stamps = 2f64.sqrt() * hosts::STAMP_SCATTER_SECONDS * capacity / CROSS_PACKET_BITS;
+    let scale = SCATTER.hypot(stamps);
+    student::ln_density((quick / capacity).ln() / scale) - scale.ln()
+}
+
+/// The same where nothing but its order of magnitude is expected: up to eight times this rate.
+pub(super) fn ln_quick_rate_above(rate: f64, seen: &Observations) -> f64 {
+    const SCATTER: f64 = 0.03;
+    let Some(quick) = seen.quick_rate else { return 0.0 };
+    let above = (quick / rate).ln();
+    let (low, high) = (-above / SCATTER, (3.0 * LN_2 - above) / SCATTER);
+    (student::probability_between(low, high).max(1e-12) / (3.0 * LN_2)).ln()
+}
+
+/// The logarithm of the density of the logarithm of the mean wait of idle packets, where others' packets are on the link at times: anything
+/// from a tenth of a microsecond to a tenth of a second.
+pub(super) fn ln_idle_wait_of_traffic(seen: &Observations) -> f64 {
+    seen.idle_wait.map_or(0.0, |_| -(1e6f64.ln()).ln())
+}
+
+/// The logarithm of the density of a mean loss, where so much is lost on average.
+pub(super) fn ln_loss(mean: f64, seen: &Observations) -> f64 {
+    -mean.ln() - seen.loss_fraction / mean
+}
+
+/// Paths whose queues have room lose up to about this part (RFC 2544 counts from 0.1 %; wireless access with retransmissions has 1 %).
+pub(super) const USUAL_LOSS_FRACTION: f64 = 0.01;

@@ -1,0 +1,62 @@
+//! Two links: packets sent back to back show the rate of the narrow one, and the queue grows at the tight one, which is faster and has less left.
+//!
+//! Behind a head, the body's delay first falls while the narrow link serves what the head has queued.
+
+use super::single_link::{
+    LINE_VARIANCE_FACTOR, USUAL_LOSS_FRACTION, cross_variance, ln_idle_wait_of_traffic, ln_loss, ln_quick_rate,
+};
+use crate::grid::Axis;
+use crate::model::{Expected, PathModel, Tells};
+use crate::observations::{Fact, Observation, Observations};
+
+/// How exact the sum of what two queues do is: one may be empty for a part of a segment in which the other isn't.
+const RELATIVE_ERROR: f64 = 0.1;
+
+/// Narrow link's capacity; available part of that; the tight link's capacity over the narrow one's; index of dispersion.
+pub(super) struct TightLinkElsewhere;
+
+impl PathModel for TightLinkElsewhere {
+    fn name(&self) -> &'static str {
+        "tight-link-elsewhere"
+    }
+
+    fn describe(&self) -> &'static str {
+        "a narrow link, and a faster one with less left"
+    }
+
+    fn prior(&self) -> f64 {
+        0.1
+    }
+
+    fn axes(&self, seen: &Observations) -> Vec<Axis> {
+        vec![
+            Axis::logarithmic(0.8 * seen.crude_capacity, 1.6 * seen.crude_capacity, 5),
+            Axis::linear(0.0, 1.0, 20),
+            Axis::logarithmic(1.15, 10.0, 5),
+            Axis::logarithmic(3e3, 3e5, 3),
+        ]
+    }
+
+    fn expect(&self, parameters: &[f64], segment: &Observation) -> Expected {
+        let [narrow, part, ratio, dispersion] = parameters[..] else { unreachable!("four axes") };
+        let Observation { bits, duration, first_wait, fact, .. } = *segment;
+        let (tight, available) = (narrow * ratio, narrow * part);
+        if fact == Fact::Dispersion {
+            let cross = cross_variance(narrow, duration, dispersion);
+            return Expected { growth: bits / narrow - duration, variance: cross / (narrow * narrow), may_idle: false };
+        }
+        let at_tight = ((bits - available * duration) / tight).max(0.0);
+        let at_narrow = (bits / narrow - duration).max(-first_wait);
+        let cross = LINE_VARIANCE_FACTOR * cross_variance(tight - available, duration, dispersion) / (tight * tight);
+        let inexact = RELATIVE_ERROR * (at_tight + at_narrow.abs());
+        Expected { growth: at_tight + at_narrow, variance: cross + inexact * inexact, may_idle: false }
+    }
+
+    fn ln_other_facts(&self, parameters: &[f64], seen: &Observations) -> [f64; 3] {
+        [ln_quick_rate(parameters[0], seen), ln_idle_wait_of_traffic(seen), ln_loss(USUAL_LOSS_FRACTION, seen)]
+    }
+
+    fn tell(&self, parameters: &[f64], _: &Observations) -> Tells {
+        Tells::Available(parameters[0] * parameters[1])
+    }
+}

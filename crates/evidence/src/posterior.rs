@@ -1,0 +1,320 @@
+//! The posterior: the mass of each model, and of what is available.
+
+use crate::grid::{GridPoint, Integral, integrate};
+use crate::model::{PathModel, Tells};
+use crate::models::MODELS;
+use crate::observations::{Fact, Observation, Observations};
+use crate::student;
+use crate::verdict::Verdict;
+
+/// The probabilities of which quantiles are stated.
+pub const PROBABILITIES: [f64; 7] = [0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975];
+
+/// Quantiles of a rate in bit/s, at [`PROBABILITIES`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quantiles(pub [f64; 7]);
+
+impl Quantiles {
+    /// The middle.
+    pub fn median(&self) -> f64 {
+        self.0[3]
+    }
+
+    /// The central interval that holds 95 %.
+    pub fn interval(&self) -> (f64, f64) {
+        (self.0[0], self.0[6])
+    }
+
+    /// Of weighted values: the distribution rises by each weight in a straight line between the middles of two values.
+    fn from_weighted(values: &mut [(f64, f64)]) -> Self {
+        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let total: f64 = values.iter().map(|v| v.1).sum();
+        let mut sum = 0.0;
+        let steps: Vec<(f64, f64)> = values
+            .iter()
+            .map(|&(value, weight)| {
+                sum += weight;
+                ((sum - weight / 2.0) / total, value)
+            })
+            .collect();
+        Quantiles(PROBABILITIES.map(|probability| {
+            let above = steps.partition_point(|step| step.0 < probability);
+            match (above.checked_sub(1).and_then(|below| steps.get(below)), steps.get(above)) {
+                (Some(low), Some(high)) => {
+                    low.1 + (high.1 - low.1) * (probability - low.0) / (high.0 - low.0).max(f64::MIN_POSITIVE)
+                }
+                (Some(only), None) | (None, Some(only)) => only.1,
+                (None, None) => 0.0,
+            }
+        }))
+    }
+}
+
+/// What has become of a model.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ModelMass {
+    /// Its name.
+    pub name: &'static str,
+    /// In words.
+    pub description: &'static str,
+    /// Its posterior probability.
+    pub mass: f64,
+    /// Whether it tells what is available, and not only a bound of that.
+    pub tells_value: bool,
+    /// What is available if it holds.
+    pub quantiles: Quantiles,
+}
+
+/// What trains have shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evidence {
+    /// All models, the most probable one first.
+    pub models: Vec<ModelMass>,
+    /// What is available over all of them, averaged over the window, in bit/s.
+    pub quantiles: Quantiles,
+    /// What one flow can have, in bit/s, if flows have queues of their own.
+    pub share: Option<Quantiles>,
+    /// The posterior predictive probability of trains that fit the leading model no better than these.
+    pub fit_probability: f64,
+    /// What tells the leading model from the next one, and the logarithm of the ratio of likelihoods that it contributes.
+    pub decided_by: Option<(Fact, f64)>,
+    /// Trains of one rate, and how many independent ones they are worth.
+    pub trains: usize,
+    /// See `trains`.
+    pub effective_trains: f64,
+    /// The time that the values speak of, in seconds: from the first train's start to the last one's end.
+    pub window_seconds: f64,
+    /// The part of it that trains watched.
+    pub watched_fraction: f64,
+    /// What that comes to.
+    pub verdict: Verdict,
+}
+
+/// A model with its integral.
+struct Weighed {
+    model: &'static dyn PathModel,
+    integral: Integral,
+    /// What is available, with weights that add up to one.
+    values: Vec<(f64, f64)>,
+    share: Vec<(f64, f64)>,
+    tells_value: bool,
+}
+
+/// Where only a bound is known, available bandwidth lies anywhere below: in so many places.
+const PLACES_BELOW_BOUND: usize = 12;
+
+impl Evidence {
+    /// The posterior over all models.
+    pub(crate) fn from_observations(seen: &Observations) -> Self {
+        Self::with_models(seen, MODELS)
+    }
+
+    pub(crate) fn with_models(seen: &Observations, models: &[&'static dyn PathModel]) -> Self {
+        let weighed: Vec<Weighed> = models.iter().map(|&model| Weighed::new(model, seen)).collect();
+        let priors: Vec<f64> = models.iter().map(|model| model.prior()).collect();
+        let masses = masses(&weighed, &priors);
+        let mut order: Vec<usize> = (0..weighed.len()).collect();
+        order.sort_by(|&a, &b| masses[b].total_cmp(&masses[a]));
+        let mass = |&index: &usize| {
+            let Weighed { model, values, tells_value, .. } = &weighed[index];
+            let quantiles = Quantiles::from_weighted(&mut values.clone());
+            let (name, description, mass) = (model.name(), model.describe(), masses[index]);
+            ModelMass { name, description, mass, tells_value: *tells_value, quantiles }
+        };
+        let ranked: Vec<ModelMass> = order.iter().map(mass).collect();
+        let leading = &weighed[order[0]];
+        let fit = leading.fit_probability(seen);
+        let alternatives: Vec<Quantiles> =
+            changed_priors(&priors).iter().map(|p| mixture(&weighed, &self::masses(&weighed, p))).collect();
+        let quantiles = mixture(&weighed, &masses);
+        let verdict = Verdict::new(&ranked, &quantiles, &alternatives, fit);
+        let share = weighed.iter().find(|w| !w.share.is_empty());
+        Evidence {
+            decided_by: order.get(1).and_then(|&next| leading.deciding_fact(&weighed[next], seen)),
+            models: ranked,
+            quantiles,
+            share: share.map(|w| Quantiles::from_weighted(&mut w.share.clone())),
+            fit_probability: fit,
+            trains: seen.bodies,
+            effective_trains: seen.effective_bodies,
+            window_seconds: seen.window,
+            watched_fraction: seen.watched_fraction,
+            verdict,
+        }
+    }
+}
+
+/// The posterior probabilities with these priors.
+fn masses(weighed: &[Weighed], priors: &[f64]) -> Vec<f64> {
+    let logs: Vec<f64> = weighed.iter().zip(priors).map(|(w, prior)| w.integral.ln_evidence + prior.ln()).collect();
+    let highest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let total: f64 = logs.iter().map(|log| (log - highest).exp()).sum();
+    logs.iter().map(|log| (log - highest).exp() / total).collect()
+}
+
+/// The priors with that of each model three times as large, and a third of it. (The sum need not be one.)
+fn changed_priors(priors: &[f64]) -> Vec<Vec<f64>> {
+    let changed = |(index, factor): (usize, f64)| {
+        priors.iter().enumerate().map(|(i, prior)| if i == index { prior * factor } else { *prior }).collect()
+    };
+    (0..priors.len()).flat_map(|index| [(index, 3.0), (index, 1.0 / 3.0)]).map(changed).collect()
+}
+
+fn mixture(weighed: &[Weighed], masses: &[f64]) -> Quantiles {
+    let of_model = |(w, mass): (&Weighed, &f64)| {
+        w.values.iter().map(|(value, weight)| (*value, weight * mass)).collect::<Vec<_>>()
+    };
+    Quantiles::from_weighted(&mut weighed.iter().zip(masses).flat_map(of_model).collect::<Vec<_>>())
+}
+
+impl Weighed {
+    fn new(model: &'static dyn PathModel, seen: &Observations) -> Self {
+        let integral = integrate(model.axes(seen), |parameters| ln_likelihood(model, parameters, seen));
+        let highest = integral.points.iter().map(|p| p.ln_likelihood).fold(f64::NEG_INFINITY, f64::max);
+        let total: f64 = integral.points.iter().map(|p| (p.ln_likelihood - highest).exp()).sum();
+        let (mut values, mut share, mut tells_value) = (Vec::new(), Vec::new(), false);
+        for point in &integral.points {
+            let weight = (point.ln_likelihood - highest).exp() / total;
+            // Together they are a millionth at most.
+            if weight * integral.points.len() as f64 <= 1e-6 {
+                continue;
+            }
+            let mut below = |bound: f64| {
+                let place = |i: usize| {
+                    (bound * (i as f64 + 0.5) / PLACES_BELOW_BOUND as f64, weight / PLACES_BELOW_BOUND as f64)
+                };
+                values.extend((0..PLACES_BELOW_BOUND).map(place));
+            };
+            match model.tell(&point.parameters, seen) {
+                Tells::Available(value) => {
+                    tells_value = true;
+                    values.push((value, weight));
+                }
+                Tells::Share(bound) => {
+                    share.push((bound, weight));
+                    below(bound);
+                }
+                Tells::AtMost(bound) => below(bound),
+            }
+        }
+        if tells_value {
+            narrow_to_window(&mut values, seen.watched_fraction);
+        }
+        Weighed { model, integral, values, share, tells_value }
+    }
+
+    fn best(&self) -> Option<&GridPoint> {
+        self.integral.points.iter().max_by(|a, b| a.ln_likelihood.total_cmp(&b.ln_likelihood))
+    }
+
+    /// Whether the trains are such as this model expects at its best parameters: the sum of squares of their deviations against χ²,
+    /// with a degree of freedom less for each parameter (Wilson and Hilferty: The Distribution of Chi-Square, 1931).
+    fn fit_probability(&self, seen: &Observations) -> f64 {
+        let Some(best) = self.best() else { return 0.0 };
+        let squares: Vec<f64> =
+            seen.segments.iter().map(|s| normal_square(deviation(self.model, &best.parameters, s))).collect();
+        let degrees = squares.len().saturating_sub(best.parameters.len()).max(1) as f64;
+        let ratio = (squares.iter().sum::<f64>() / degrees).cbrt();
+        let scale = 2.0 / (9.0 * degrees);
+        1.0 - normal_distribution((ratio - (1.0 - scale)) / scale.sqrt())
+    }
+
+    /// By which kind of fact the likelihood of this model's best parameters exceeds that of the other's most.
+    fn deciding_fact(&self, other: &Weighed, seen: &Observations) -> Option<(Fact, f64)> {
+        let (one, two) = (self.contributions(seen)?, other.contributions(seen)?);
+        let differences = one.into_iter().zip(two).map(|((fact, a), (_, b))| (fact, a - b));
+        differences.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, difference)| *difference > 0.0)
+    }
+
+    fn contributions(&self, seen: &Observations) -> Option<[(Fact, f64); 5]> {
+        let best = &self.best()?.parameters;
+        let of = |fact| {
+            let segments = seen.segments.iter().filter(|s| s.fact == fact);
+            (fact, segments.map(|s| s.weight * ln_density(self.model, best, s)).sum::<f64>())
+        };
+        let [quick, waits, loss] = self.model.ln_other_facts(best, seen);
+        Some([
+            of(Fact::Dispersion),
+            of(Fact::Growth),
+            (Fact::QuickGaps, quick),
+            (Fact::IdleWaits, waits),
+            (Fact::Loss, loss),
+        ])
+    }
+}
+
+/// The window's own mean is asked for, of which this part was watched and is known: the error of a mean of a sample from a finite population
+/// is less by √(1 − f) (Cochran: Sampling Techniques, section 2.6).
+fn narrow_to_window(values: &mut [(f64, f64)], watched: f64) {
+    let total: f64 = values.iter().map(|v| v.1).sum();
+    let mean = values.iter().map(|v| v.0 * v.1).sum::<f64>() / total;
+    // What is watched is not known better than its stamps and its capacity, which have a part in it.
+    let factor = (1.0 - watched.min(0.9)).sqrt();
+    for value in values {
+        value.0 = mean + (value.0 - mean) * factor;
+    }
+}
+
+fn ln_likelihood(model: &dyn PathModel, parameters: &[f64], seen: &Observations) -> f64 {
+    let segments = seen.segments.iter().map(|segment| segment.weight * ln_density(model, parameters, segment));
+    segments.sum::<f64>() + model.ln_other_facts(parameters, seen).iter().sum::<f64>()
+}
+
+/// The logarithm of the density of a segment's growth. Where the queue may have been empty for up to some time, it was for any part of that.
+fn ln_density(model: &dyn PathModel, parameters: &[f64], segment: &Observation) -> f64 {
+    let expected = model.expect(parameters, segment);
+    let scale = (expected.variance + segment.host_variance).sqrt();
+    let above = (segment.growth - expected.growth) / scale;
+    let idle = if expected.may_idle { segment.idle / scale } else { 0.0 };
+    // The difference of two nearly equal probabilities would lose its digits.
+    if idle < 1e-3 {
+        return student::ln_density(above - idle / 2.0) - scale.ln();
+    }
+    (student::probability_between(above - idle, above).max(1e-300) / (idle * scale)).ln()
+}
+
+/// By how many scales a segment deviates from what is expected, at whichever time its queue may have been empty.
+fn deviation(model: &dyn PathModel, parameters: &[f64], segment: &Observation) -> f64 {
+    let expected = model.expect(parameters, segment);
+    let scale = (expected.variance + segment.host_variance).sqrt();
+    let above = (segment.growth - expected.growth) / scale;
+    let idle = if expected.may_idle { segment.idle / scale } else { 0.0 };
+    if above > idle { above - idle } else { above.min(0.0) }
+}
+
+/// The square of a standard normal deviate as improbable as this one of Student's t with four degrees of freedom (Hill, CACM 13, 1970, algorithm 395: its
+/// first term).
+fn normal_square(u: f64) -> f64 {
+    const DEGREES: f64 = 4.0;
+    (DEGREES - 0.5) * (u * u / DEGREES).ln_1p()
+}
+
+/// The standard normal distribution, to 1e-7 (Abramowitz and Stegun, 26.2.17).
+fn normal_distribution(z: f64) -> f64 {
+    const COEFFICIENTS: [f64; 5] = [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
+    let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
+    let polynomial = COEFFICIENTS.iter().rev().fold(0.0, |sum, c| t * (c + sum));
+    let tail = (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt() * polynomial;
+    if z > 0.0 { 1.0 - tail } else { tail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_of_equal_weights_lie_evenly() {
+        let mut values: Vec<(f64, f64)> = (0..1000).map(|i| (f64::from(i), 2.0)).collect();
+        let found = Quantiles::from_weighted(&mut values);
+        for (value, probability) in found.0.iter().zip(PROBABILITIES) {
+            assert!((value - (1000.0 * probability - 0.5)).abs() < 1e-6, "{value} at {probability}");
+        }
+    }
+
+    #[test]
+    fn the_normal_distribution_is_that_of_the_tables() {
+        for (z, probability) in [(0.0, 0.5), (1.959_964, 0.975), (-2.326_348, 0.01), (3.0, 0.998_650)] {
+            assert!((normal_distribution(z) - probability).abs() < 1e-6, "{z}");
+        }
+    }
+}
