@@ -17,6 +17,7 @@ mod grid;
 mod hosts;
 mod model;
 mod models;
+mod noise;
 mod observations;
 mod posterior;
 mod student;

@@ -21,6 +21,17 @@ pub struct Expected {
     pub(crate) variance: f64,
     /// Whether the queue may have been empty meanwhile, and the delay has grown by more than it would have else.
     pub(crate) may_idle: bool,
+    /// Whether cross traffic may not have sent anything at all.
+    pub(crate) silence: Option<Silence>,
+}
+
+/// Cross traffic that comes in few large pieces sends none in some segments.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Silence {
+    /// How probable that is.
+    pub(crate) probability: f64,
+    /// By how much the delay then grows, in s.
+    pub(crate) growth: f64,
 }
 
 /// A kind of path with a few parameters. Adding one takes a file below `models` and a line in [`MODELS`](crate::MODELS).

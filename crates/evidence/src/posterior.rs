@@ -3,8 +3,8 @@
 use crate::grid::{GridPoint, Integral, integrate};
 use crate::model::{PathModel, Tells};
 use crate::models::MODELS;
+use crate::noise::{ln_density, normal_distribution, normal_square};
 use crate::observations::{Fact, Observation, Observations};
-use crate::student;
 use crate::verdict::Verdict;
 
 /// The probabilities of which quantiles are stated.
@@ -103,6 +103,11 @@ struct Weighed {
 /// Where only a bound is known, available bandwidth lies anywhere below: in so many places.
 const PLACES_BELOW_BOUND: usize = 12;
 
+fn spread_below(bound: f64, weight: f64) -> impl Iterator<Item = (f64, f64)> {
+    let places = PLACES_BELOW_BOUND as f64;
+    (1..=PLACES_BELOW_BOUND).map(move |i| (bound * i as f64 / places, weight / places))
+}
+
 impl Evidence {
     /// The posterior over all models.
     pub(crate) fn from_observations(seen: &Observations) -> Self {
@@ -169,37 +174,28 @@ fn mixture(weighed: &[Weighed], masses: &[f64]) -> Quantiles {
 
 impl Weighed {
     fn new(model: &'static dyn PathModel, seen: &Observations) -> Self {
-        let integral = integrate(model.axes(seen), |parameters| ln_likelihood(model, parameters, seen));
+        let integral = integrate(model.axes(seen), |parameters, extra| ln_likelihood(model, parameters, seen, extra));
         let highest = integral.points.iter().map(|p| p.ln_likelihood).fold(f64::NEG_INFINITY, f64::max);
         let total: f64 = integral.points.iter().map(|p| (p.ln_likelihood - highest).exp()).sum();
-        let (mut values, mut share, mut tells_value) = (Vec::new(), Vec::new(), false);
+        let (mut told, mut below, mut share) = (Vec::new(), Vec::new(), Vec::new());
         for point in &integral.points {
             let weight = (point.ln_likelihood - highest).exp() / total;
             // Together they are a millionth at most.
             if weight * integral.points.len() as f64 <= 1e-6 {
                 continue;
             }
-            let mut below = |bound: f64| {
-                let place = |i: usize| {
-                    (bound * (i as f64 + 0.5) / PLACES_BELOW_BOUND as f64, weight / PLACES_BELOW_BOUND as f64)
-                };
-                values.extend((0..PLACES_BELOW_BOUND).map(place));
-            };
             match model.tell(&point.parameters, seen) {
-                Tells::Available(value) => {
-                    tells_value = true;
-                    values.push((value, weight));
-                }
+                Tells::Available(value) => told.push((value, weight)),
                 Tells::Share(bound) => {
                     share.push((bound, weight));
-                    below(bound);
+                    below.extend(spread_below(bound, weight));
                 }
-                Tells::AtMost(bound) => below(bound),
+                Tells::AtMost(bound) => below.extend(spread_below(bound, weight)),
             }
         }
-        if tells_value {
-            narrow_to_window(&mut values, seen.watched_fraction);
-        }
+        let tells_value = told.iter().map(|v| v.1).sum::<f64>() > 0.5;
+        narrow_to_window(&mut told, seen.watched_fraction);
+        let values = [told, below].concat();
         Weighed { model, integral, values, share, tells_value }
     }
 
@@ -212,7 +208,7 @@ impl Weighed {
     fn fit_probability(&self, seen: &Observations) -> f64 {
         let Some(best) = self.best() else { return 0.0 };
         let squares: Vec<f64> =
-            seen.segments.iter().map(|s| normal_square(deviation(self.model, &best.parameters, s))).collect();
+            seen.segments.iter().map(|s| normal_square(&self.model.expect(&best.parameters, s), s)).collect();
         let degrees = squares.len().saturating_sub(best.parameters.len()).max(1) as f64;
         let ratio = (squares.iter().sum::<f64>() / degrees).cbrt();
         let scale = 2.0 / (9.0 * degrees);
@@ -230,7 +226,7 @@ impl Weighed {
         let best = &self.best()?.parameters;
         let of = |fact| {
             let segments = seen.segments.iter().filter(|s| s.fact == fact);
-            (fact, segments.map(|s| s.weight * ln_density(self.model, best, s)).sum::<f64>())
+            (fact, segments.map(|s| s.weight * ln_density(&self.model.expect(best, s), s)).sum::<f64>())
         };
         let [quick, waits, loss] = self.model.ln_other_facts(best, seen);
         Some([
@@ -247,6 +243,9 @@ impl Weighed {
 /// is less by √(1 − f) (Cochran: Sampling Techniques, section 2.6).
 fn narrow_to_window(values: &mut [(f64, f64)], watched: f64) {
     let total: f64 = values.iter().map(|v| v.1).sum();
+    if total <= 0.0 {
+        return;
+    }
     let mean = values.iter().map(|v| v.0 * v.1).sum::<f64>() / total;
     // What is watched is not known better than its stamps and its capacity, which have a part in it.
     let factor = (1.0 - watched.min(0.9)).sqrt();
@@ -255,47 +254,15 @@ fn narrow_to_window(values: &mut [(f64, f64)], watched: f64) {
     }
 }
 
-fn ln_likelihood(model: &dyn PathModel, parameters: &[f64], seen: &Observations) -> f64 {
-    let segments = seen.segments.iter().map(|segment| segment.weight * ln_density(model, parameters, segment));
-    segments.sum::<f64>() + model.ln_other_facts(parameters, seen).iter().sum::<f64>()
-}
-
-/// The logarithm of the density of a segment's growth. Where the queue may have been empty for up to some time, it was for any part of that.
-fn ln_density(model: &dyn PathModel, parameters: &[f64], segment: &Observation) -> f64 {
-    let expected = model.expect(parameters, segment);
-    let scale = (expected.variance + segment.host_variance).sqrt();
-    let above = (segment.growth - expected.growth) / scale;
-    let idle = if expected.may_idle { segment.idle / scale } else { 0.0 };
-    // The difference of two nearly equal probabilities would lose its digits.
-    if idle < 1e-3 {
-        return student::ln_density(above - idle / 2.0) - scale.ln();
-    }
-    (student::probability_between(above - idle, above).max(1e-300) / (idle * scale)).ln()
-}
-
-/// By how many scales a segment deviates from what is expected, at whichever time its queue may have been empty.
-fn deviation(model: &dyn PathModel, parameters: &[f64], segment: &Observation) -> f64 {
-    let expected = model.expect(parameters, segment);
-    let scale = (expected.variance + segment.host_variance).sqrt();
-    let above = (segment.growth - expected.growth) / scale;
-    let idle = if expected.may_idle { segment.idle / scale } else { 0.0 };
-    if above > idle { above - idle } else { above.min(0.0) }
-}
-
-/// The square of a standard normal deviate as improbable as this one of Student's t with four degrees of freedom (Hill, CACM 13, 1970, algorithm 395: its
-/// first term).
-fn normal_square(u: f64) -> f64 {
-    const DEGREES: f64 = 4.0;
-    (DEGREES - 0.5) * (u * u / DEGREES).ln_1p()
-}
-
-/// The standard normal distribution, to 1e-7 (Abramowitz and Stegun, 26.2.17).
-fn normal_distribution(z: f64) -> f64 {
-    const COEFFICIENTS: [f64; 5] = [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
-    let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
-    let polynomial = COEFFICIENTS.iter().rev().fold(0.0, |sum, c| t * (c + sum));
-    let tail = (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt() * polynomial;
-    if z > 0.0 { 1.0 - tail } else { tail }
+/// The logarithm of the likelihood, if what is seen scatters by this part of its own size more than the model says.
+fn ln_likelihood(model: &dyn PathModel, parameters: &[f64], seen: &Observations, extra_scatter: f64) -> f64 {
+    let of_segment = |segment: &Observation| {
+        let expected = model.expect(parameters, segment);
+        let extra = extra_scatter * segment.duration.max(segment.bits / seen.crude_capacity);
+        let widened = Observation { host_variance: segment.host_variance + extra * extra, ..*segment };
+        segment.weight * ln_density(&expected, &widened)
+    };
+    seen.segments.iter().map(of_segment).sum::<f64>() + model.ln_other_facts(parameters, seen).iter().sum::<f64>()
 }
 
 #[cfg(test)]
@@ -308,13 +275,6 @@ mod tests {
         let found = Quantiles::from_weighted(&mut values);
         for (value, probability) in found.0.iter().zip(PROBABILITIES) {
             assert!((value - (1000.0 * probability - 0.5)).abs() < 1e-6, "{value} at {probability}");
-        }
-    }
-
-    #[test]
-    fn the_normal_distribution_is_that_of_the_tables() {
-        for (z, probability) in [(0.0, 0.5), (1.959_964, 0.975), (-2.326_348, 0.01), (3.0, 0.998_650)] {
-            assert!((normal_distribution(z) - probability).abs() < 1e-6, "{z}");
         }
     }
 }

@@ -8,7 +8,7 @@ use super::single_link::{
     ln_quick_rate,
 };
 use crate::grid::Axis;
-use crate::model::{Expected, PathModel, Tells};
+use crate::model::{Expected, PathModel, Silence, Tells};
 use crate::observations::{Observation, Observations};
 
 /// Capacity; available part of it; index of dispersion of cross traffic.
@@ -31,9 +31,9 @@ impl PathModel for Fifo {
         let (least, most) = DISPERSION_RANGE_BITS;
         vec![
             // Cross traffic within heads makes the capacity seem less than it is.
-            Axis::logarithmic(0.7 * seen.crude_capacity, 2.0 * seen.crude_capacity, 7),
-            Axis::linear(0.0, 1.0, 24),
-            Axis::logarithmic(least, most, 7),
+            Axis::logarithmic(0.7 * seen.crude_capacity, 2.0 * seen.crude_capacity, 6),
+            Axis::linear(0.0, 1.0, 16),
+            Axis::logarithmic(least, most, 6),
         ]
     }
 
@@ -59,5 +59,18 @@ pub(super) fn expect_of_link(capacity: f64, available: f64, dispersion: f64, seg
         growth: (bits - available * duration) / capacity,
         variance: LINE_VARIANCE_FACTOR * cross / (capacity * capacity),
         may_idle: true,
+        silence: silence(capacity, available, dispersion, segment),
     }
 }
+
+/// Cross traffic whose pieces come at random (a compound Poisson process) has pieces of the size of its index of dispersion, and sends none of them
+/// with this probability.
+fn silence(capacity: f64, available: f64, dispersion: f64, segment: &Observation) -> Option<Silence> {
+    let pieces = (capacity - available) * segment.duration / dispersion;
+    // Beyond, it makes no difference.
+    let growth = segment.bits / capacity - segment.duration;
+    (pieces < MAX_FEW_PIECES).then(|| Silence { probability: (-pieces).exp(), growth })
+}
+
+/// Of more pieces than this, none are missed altogether in one segment of some thousands.
+const MAX_FEW_PIECES: f64 = 8.0;

@@ -30,7 +30,12 @@ impl PathModel for Idle {
     }
 
     fn expect(&self, parameters: &[f64], segment: &Observation) -> Expected {
-        Expected { growth: segment.bits / parameters[0] - segment.duration, variance: 0.0, may_idle: true }
+        Expected {
+            growth: segment.bits / parameters[0] - segment.duration,
+            variance: 0.0,
+            may_idle: true,
+            silence: None,
+        }
     }
 
     fn ln_other_facts(&self, parameters: &[f64], seen: &Observations) -> [f64; 3] {

@@ -1,6 +1,6 @@
 //! None of the others: delays that grow by anything, and no more available than has arrived.
 
-use super::single_link::{ln_idle_wait_of_traffic, ln_loss, ln_quick_rate_above};
+use super::single_link::{ln_idle_wait_of_traffic, ln_loss, ln_quick_rate_between};
 use crate::grid::Axis;
 use crate::model::{Expected, PathModel, Tells};
 use crate::observations::{Fact, Observation, Observations};
@@ -34,11 +34,15 @@ impl PathModel for Other {
             Fact::Dispersion => (served - segment.duration, served),
             _ => (0.0, segment.duration),
         };
-        Expected { growth, variance: (RELATIVE_DEVIATION * scale).powi(2), may_idle: false }
+        Expected { growth, variance: (RELATIVE_DEVIATION * scale).powi(2), may_idle: false, silence: None }
     }
 
     fn ln_other_facts(&self, parameters: &[f64], seen: &Observations) -> [f64; 3] {
-        [ln_quick_rate_above(0.5 * parameters[0], seen), ln_idle_wait_of_traffic(seen), ln_loss(0.2, seen)]
+        [
+            ln_quick_rate_between(0.5 * parameters[0], 8.0 * parameters[0], seen),
+            ln_idle_wait_of_traffic(seen),
+            ln_loss(0.2, seen),
+        ]
     }
 
     fn tell(&self, _: &[f64], seen: &Observations) -> Tells {

@@ -3,21 +3,21 @@
 use crate::hosts;
 use crate::observations::Observations;
 use crate::student;
-use std::f64::consts::LN_2;
 
 /// The usual packet of cross traffic, in bits: full packets of Ethernet are most of the bytes on the Internet.
 pub(super) const CROSS_PACKET_BITS: f64 = 12_000.0;
 
 /// The index of dispersion of cross traffic (variance of what arrives over its mean), in bits: from packets at equal intervals to bursts of
 /// segmentation offload (64 KiB are 5e5 bits) that come several at a time. Poisson packets of 1500 bytes have 12 000.
-pub(super) const DISPERSION_RANGE_BITS: (f64, f64) = (1e3, 3e6);
+pub(super) const DISPERSION_RANGE_BITS: (f64, f64) = (1e2, 3e6);
 
 /// The variance in bits² of what cross traffic of this rate sends in so many seconds, whose index of dispersion is so many bits. However even
-/// it is, it consists of whole packets: within a time in which few are due, the number is one more or one less by chance, and a sixth of a
-/// packet squared is the variance of a difference of two uniform phases.
+/// it is, it consists of whole packets: within a time in which few are due, the number is one more or one less by chance: a sixth of a packet
+/// squared is the variance of a difference of two uniform phases. It is less where trains and cross traffic are so even that each train meets the same.
 pub(super) fn cross_variance(rate: f64, seconds: f64, dispersion: f64) -> f64 {
     let mean = (rate * seconds).max(0.0);
-    mean * dispersion + (mean * CROSS_PACKET_BITS).min(CROSS_PACKET_BITS * CROSS_PACKET_BITS / 6.0)
+    let granularity = CROSS_PACKET_BITS * (CROSS_PACKET_BITS / 6.0).min(dispersion);
+    mean * dispersion + (mean * CROSS_PACKET_BITS).min(granularity)
 }
 
 /// The rise of a line of least squares through a random walk has this times the variance of the walk's own rise: the weights of the increments
@@ -35,13 +35,12 @@ pub(super) fn ln_quick_rate(capacity: f64, seen: &Observations) -> f64 {
     student::ln_density((quick / capacity).ln() / scale) - scale.ln()
 }
 
-/// The same where nothing but its order of magnitude is expected: up to eight times this rate.
-pub(super) fn ln_quick_rate_above(rate: f64, seen: &Observations) -> f64 {
+/// The same where it lies anywhere between these two rates.
+pub(super) fn ln_quick_rate_between(least: f64, most: f64, seen: &Observations) -> f64 {
     const SCATTER: f64 = 0.03;
     let Some(quick) = seen.quick_rate else { return 0.0 };
-    let above = (quick / rate).ln();
-    let (low, high) = (-above / SCATTER, (3.0 * LN_2 - above) / SCATTER);
-    (student::probability_between(low, high).max(1e-12) / (3.0 * LN_2)).ln()
+    let (above, range) = ((quick / least).ln(), (most / least).ln());
+    (student::probability_between(-above / SCATTER, (range - above) / SCATTER).max(1e-12) / range).ln()
 }
 
 /// The logarithm of the density of the logarithm of the mean wait of idle packets, where others' packets are on the link at times: anything

@@ -31,8 +31,8 @@ impl PathModel for TightLinkElsewhere {
     fn axes(&self, seen: &Observations) -> Vec<Axis> {
         vec![
             Axis::logarithmic(0.8 * seen.crude_capacity, 1.6 * seen.crude_capacity, 5),
-            Axis::linear(0.0, 1.0, 20),
-            Axis::logarithmic(1.15, 10.0, 5),
+            Axis::linear(0.0, 1.0, 16),
+            Axis::logarithmic(1.15, 10.0, 4),
             Axis::logarithmic(3e3, 3e5, 3),
         ]
     }
@@ -43,13 +43,18 @@ impl PathModel for TightLinkElsewhere {
         let (tight, available) = (narrow * ratio, narrow * part);
         if fact == Fact::Dispersion {
             let cross = cross_variance(narrow, duration, dispersion);
-            return Expected { growth: bits / narrow - duration, variance: cross / (narrow * narrow), may_idle: false };
+            return Expected {
+                growth: bits / narrow - duration,
+                variance: cross / (narrow * narrow),
+                may_idle: false,
+                silence: None,
+            };
         }
         let at_tight = ((bits - available * duration) / tight).max(0.0);
         let at_narrow = (bits / narrow - duration).max(-first_wait);
         let cross = LINE_VARIANCE_FACTOR * cross_variance(tight - available, duration, dispersion) / (tight * tight);
         let inexact = RELATIVE_ERROR * (at_tight + at_narrow.abs());
-        Expected { growth: at_tight + at_narrow, variance: cross + inexact * inexact, may_idle: false }
+        Expected { growth: at_tight + at_narrow, variance: cross + inexact * inexact, may_idle: false, silence: None }
     }
 
     fn ln_other_facts(&self, parameters: &[f64], seen: &Observations) -> [f64; 3] {

@@ -2,7 +2,7 @@
 //! together, and longer trains don't scatter less.
 
 use super::fifo::expect_of_link;
-use super::single_link::{CROSS_PACKET_BITS, ln_idle_wait_of_traffic, ln_loss, ln_quick_rate_above};
+use super::single_link::{CROSS_PACKET_BITS, ln_idle_wait_of_traffic, ln_loss, ln_quick_rate_between};
 use crate::grid::Axis;
 use crate::model::{Expected, PathModel, Tells};
 use crate::observations::{Observation, Observations};
@@ -25,8 +25,8 @@ impl PathModel for VaryingLink {
 
     fn axes(&self, seen: &Observations) -> Vec<Axis> {
         vec![
-            Axis::logarithmic(0.6 * seen.crude_capacity, 1.8 * seen.crude_capacity, 7),
-            Axis::linear(0.0, 1.0, 20),
+            Axis::logarithmic(0.6 * seen.crude_capacity, 1.8 * seen.crude_capacity, 6),
+            Axis::linear(0.0, 1.0, 16),
             // From what a link layer's retransmissions cost to a link that is off at times.
             Axis::logarithmic(0.02, 0.6, 5),
         ]
@@ -41,7 +41,11 @@ impl PathModel for VaryingLink {
 
     fn ln_other_facts(&self, parameters: &[f64], seen: &Observations) -> [f64; 3] {
         // Radio links send what they hold at once.
-        [ln_quick_rate_above(0.5 * parameters[0], seen), ln_idle_wait_of_traffic(seen), ln_loss(0.03, seen)]
+        [
+            ln_quick_rate_between(0.5 * parameters[0], 4.0 * parameters[0], seen),
+            ln_idle_wait_of_traffic(seen),
+            ln_loss(0.03, seen),
+        ]
     }
 
     fn tell(&self, parameters: &[f64], _: &Observations) -> Tells {
