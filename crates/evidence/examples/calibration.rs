@@ -3,6 +3,7 @@
 //!
 //! `cargo run --release -p kumade-evidence --example calibration -- [PATHS] [-v]`
 use kumade_evidence::{Evidence, EvidenceCollector};
+use kumade_probe_train::statistics::{mean, standard_deviation};
 use kumade_probe_train::{PacketRecord, Segment, Train, TrainRecord};
 use kumade_units::{Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -20,6 +21,7 @@ fn main() {
     let paths: u64 = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(100);
     let is_verbose = std::env::args().any(|word| word == "-v");
     for cross in [Cross::Constant, Cross::Poisson, Cross::Bursts(8), Cross::Bursts(40)] {
+        let mut deviations: Vec<f64> = Vec::new();
         let (mut covered, mut leading, mut widths, mut bias, mut time) = ([0; 3], 0, 0.0, 0.0, 0.0);
         for seed in 0..paths {
             let mut random = Pcg64Mcg::seed_from_u64(seed);
@@ -35,16 +37,20 @@ fn main() {
             leading += i32::from(found.models[0].name == "fifo");
             widths += (found.quantiles.0[6] - found.quantiles.0[0]) / truth;
             bias += (found.quantiles.median() - truth) / truth;
+            deviations
+                .push((truth - found.quantiles.median()) / ((found.quantiles.0[5] - found.quantiles.0[1]) / 2.563));
             if is_verbose {
                 print_path(seed, capacity, truth, &found);
             }
         }
         let n = paths as f64;
         println!(
-            "{cross:?}: covered {:?} of {paths}, fifo leads {leading}, mean width {:.3}, bias {:+.4}, {:.1} ms an evaluation",
+            "{cross:?}: covered {:?} of {paths}, fifo leads {leading}, mean width {:.3}, bias {:+.4}, deviations {:+.2} ± {:.2}, {:.1} ms an evaluation",
             covered,
             widths / n,
             bias / n,
+            mean(&deviations),
+            standard_deviation(&deviations),
             time / n * 1e3
         );
     }

@@ -9,6 +9,7 @@ mod tight_link;
 mod varying;
 
 use crate::model::PathModel;
+pub(crate) use single_link::LINE_VARIANCE_FACTOR;
 
 /// All path models. Priors add up to one: they are those of a host whose path nobody has told anything about, and a third of it or three
 /// times as much must not change the answer (see [`Verdict`](crate::Verdict)).

@@ -2,7 +2,7 @@
 
 use crate::grid::{GridPoint, Integral, integrate};
 use crate::model::{PathModel, Tells};
-use crate::models::MODELS;
+use crate::models::{LINE_VARIANCE_FACTOR, MODELS};
 use crate::noise::{ln_density, normal_distribution, normal_square};
 use crate::observations::{Fact, Observation, Observations};
 use crate::verdict::Verdict;
@@ -247,8 +247,9 @@ fn narrow_to_window(values: &mut [(f64, f64)], watched: f64) {
         return;
     }
     let mean = values.iter().map(|v| v.0 * v.1).sum::<f64>() / total;
-    // What is watched is not known better than its stamps and its capacity, which have a part in it.
-    let factor = (1.0 - watched.min(0.9)).sqrt();
+    // A line through a train's delays knows the train's own mean but for a fifth of the variance; what is watched is not known better than
+    // its stamps and its capacity, which have a part in it.
+    let factor = (1.0 - watched.min(0.9) / LINE_VARIANCE_FACTOR).sqrt();
     for value in values {
         value.0 = mean + (value.0 - mean) * factor;
     }

@@ -4,8 +4,8 @@
 //! queue isn't empty, the delay grows by (bits + (C − A) T)/C − T = (bits − A T)/C.
 
 use super::single_link::{
-    DISPERSION_RANGE_BITS, LINE_VARIANCE_FACTOR, USUAL_LOSS_FRACTION, cross_variance, ln_idle_wait_of_traffic, ln_loss,
-    ln_quick_rate,
+    CROSS_PACKET_BITS, DISPERSION_RANGE_BITS, LINE_VARIANCE_FACTOR, USUAL_LOSS_FRACTION, cross_variance,
+    ln_idle_wait_of_traffic, ln_loss, ln_quick_rate,
 };
 use crate::grid::Axis;
 use crate::model::{Expected, PathModel, Silence, Tells};
@@ -64,13 +64,16 @@ pub(super) fn expect_of_link(capacity: f64, available: f64, dispersion: f64, seg
 }
 
 /// Cross traffic whose pieces come at random (a compound Poisson process) has pieces of the size of its index of dispersion, and sends none of them
-/// with this probability.
+/// with the probability e⁻ⁿ, where n are due. What comes at even intervals sends none only where less than one packet is due.
 fn silence(capacity: f64, available: f64, dispersion: f64, segment: &Observation) -> Option<Silence> {
-    let pieces = (capacity - available) * segment.duration / dispersion;
-    // Beyond, it makes no difference.
+    let bits = (capacity - available) * segment.duration;
+    let probability = match dispersion < CROSS_PACKET_BITS {
+        true => 1.0 - bits / CROSS_PACKET_BITS,
+        false => (-bits / dispersion).exp(),
+    };
     let growth = segment.bits / capacity - segment.duration;
-    (pieces < MAX_FEW_PIECES).then(|| Silence { probability: (-pieces).exp(), growth })
+    (probability > NEGLIGIBLE_PROBABILITY).then_some(Silence { probability, growth })
 }
 
-/// Of more pieces than this, none are missed altogether in one segment of some thousands.
-const MAX_FEW_PIECES: f64 = 8.0;
+/// Less makes no difference in some dozens of segments.
+const NEGLIGIBLE_PROBABILITY: f64 = 1e-3;

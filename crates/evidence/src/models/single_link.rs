@@ -12,17 +12,19 @@ pub(super) const CROSS_PACKET_BITS: f64 = 12_000.0;
 pub(super) const DISPERSION_RANGE_BITS: (f64, f64) = (1e2, 3e6);
 
 /// The variance in bits² of what cross traffic of this rate sends in so many seconds, whose index of dispersion is so many bits. However even
-/// it is, it consists of whole packets: within a time in which few are due, the number is one more or one less by chance: a sixth of a packet
-/// squared is the variance of a difference of two uniform phases. It is less where trains and cross traffic are so even that each train meets the same.
+/// it is, it consists of whole packets. Of a time in which less than one is due, it is that of one packet or none; in a longer time, the
+/// number is one more or one less by chance: a sixth of a packet squared is the variance of a difference of two uniform phases. It is less where trains
+/// and cross traffic are so even that each train meets the same.
 pub(super) fn cross_variance(rate: f64, seconds: f64, dispersion: f64) -> f64 {
     let mean = (rate * seconds).max(0.0);
-    let granularity = CROSS_PACKET_BITS * (CROSS_PACKET_BITS / 6.0).min(dispersion);
-    mean * dispersion + (mean * CROSS_PACKET_BITS).min(granularity)
+    let of_phases = CROSS_PACKET_BITS * (CROSS_PACKET_BITS / 6.0).min(dispersion);
+    let of_one = mean * (CROSS_PACKET_BITS - mean);
+    mean * dispersion + of_phases.min(mean * CROSS_PACKET_BITS).max(of_one)
 }
 
 /// The rise of a line of least squares through a random walk has this times the variance of the walk's own rise: the weights of the increments
 /// are 6 x (1 − x), of which the mean square is 6/5.
-pub(super) const LINE_VARIANCE_FACTOR: f64 = 1.2;
+pub(crate) const LINE_VARIANCE_FACTOR: f64 = 1.2;
 
 /// The logarithm of the density of the logarithm of the quick rate, where packets sent back to back leave a link of this rate one behind
 /// the other.
