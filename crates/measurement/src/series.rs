@@ -71,6 +71,12 @@ impl DeliveredTrain {
         self.record.packets.iter().filter(is_missing).count().saturating_sub(self.unstamped_packets.len())
     }
 
+    /// From the first packet's sending to the last one's.
+    fn sending_time(&self) -> Span {
+        let sent = || self.record.packets.iter().filter_map(|packet| packet.sent);
+        sent().max().zip(sent().min()).map_or(Span::ZERO, |(last, first)| last - first)
+    }
+
     /// From one packet that arrived to the next, on average; none if there are not two.
     pub(crate) fn arrival_gap(&self) -> Option<Span> {
         let arrivals = || self.record.packets.iter().filter_map(|packet| packet.received);
@@ -84,6 +90,8 @@ impl DeliveredTrain {
 pub struct TrainSeries {
     direction: Direction,
     began: Time,
+    /// When the first train's first packet left; none before a train.
+    first_left: Option<Time>,
     /// When the last train ended.
     ended: Time,
     trains: u32,
@@ -114,6 +122,7 @@ impl TrainSeries {
         TrainSeries {
             direction,
             began: now,
+            first_left: None,
             ended: now,
             trains: 0,
             packets: 0,
@@ -158,6 +167,7 @@ impl TrainSeries {
 
     /// Adds a train whose packets are too far apart to tell of the order of packets, or of batches.
     pub fn add_sparse_train(&mut self, carried: &DeliveredTrain) {
+        self.first_left.get_or_insert(carried.ended - carried.sending_time());
         self.ended = carried.ended;
         self.trains += 1;
         self.packets += carried.packets;
@@ -172,6 +182,11 @@ impl TrainSeries {
         self.has_kernel_stamps &= carried.has_kernel_stamps;
         self.is_held_back |= carried.is_held_back;
         self.fastest_arrival = self.fastest_arrival.max(fastest_arrival(&carried.record));
+    }
+
+    /// The time that the trains are a sample of: from the start of the first one to the end of the last one. None before a train.
+    pub(crate) fn window(&self) -> Option<Span> {
+        Some(self.ended - self.first_left?)
     }
 
     /// Number of trains so far.
@@ -313,6 +328,24 @@ mod tests {
         let unsent = PacketRecord { size: 1500, sent: None, submitted: None, received: None };
         let held_back = DeliveredTrain::over_connections(TrainRecord { packets: vec![unsent; 20] }, vec![]);
         assert!(held_back.recovery_time() > Span::from_millis(600));
+    }
+
+    #[test]
+    fn the_window_begins_when_the_first_train_does() {
+        let mut series = TrainSeries::new(Direction::Up, Time::ZERO);
+        assert_eq!(series.window(), None);
+        for ended in [100, 350] {
+            let ended = Time::ZERO + Span::from_millis(ended);
+            let packet = |before| PacketRecord {
+                size: 1500,
+                sent: Some(ended - Span::from_millis(before)),
+                submitted: None,
+                received: None,
+            };
+            let record = TrainRecord { packets: vec![packet(40), packet(0)] };
+            series.add_train(&DeliveredTrain { ended, ..DeliveredTrain::over_connections(record, vec![]) });
+        }
+        assert_eq!(series.window(), Some(Span::from_millis(290)));
     }
 
     /// Packets of 1250 bytes take 1 ms at 10 Mbit/s.
