@@ -55,6 +55,12 @@ pub trait PathModel: Sync {
     /// of the idle wait, and the probability of as much loss.
     fn ln_other_facts(&self, parameters: &[f64], seen: &Observations) -> [f64; 3];
 
+    /// By how much the distribution of what is available is widened, so that it covers the truth as often as it says on paths that tune it
+    /// (Vovk, Gammerman and Shafer: Algorithmic Learning in a Random World, 2005).
+    fn stretch(&self) -> f64 {
+        1.0
+    }
+
     /// What that says of the available bandwidth.
     fn tell(&self, parameters: &[f64], seen: &Observations) -> Tells;
 }

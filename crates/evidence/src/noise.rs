@@ -69,19 +69,25 @@ pub(crate) fn normal_distribution(z: f64) -> f64 {
     if z > 0.0 { 1.0 - tail } else { tail }
 }
 
-/// The square of a standard normal deviate that is as improbable as how a segment deviates from what is expected, at whichever time its queue may
-/// have been empty. Deviations of disturbed segments count as Student's.
-pub(crate) fn normal_square(expected: &Expected, segment: &Observation) -> f64 {
+/// By how many scales a segment deviates from what is expected, at whichever time its queue may have been empty.
+pub(crate) fn deviation(expected: &Expected, segment: &Observation) -> f64 {
     let scale = (expected.variance + segment.host_variance).sqrt();
     let above = (segment.growth - expected.growth) / scale;
     let idle = if expected.may_idle { segment.idle / scale } else { 0.0 };
-    let u = if above > idle { above - idle } else { above.min(0.0) };
-    // The tails of the mixture: beyond it, a deviation is a disturbance.
-    let tail = (1.0 - DISTURBED_PART) * normal_distribution(-u.abs())
-        + DISTURBED_PART * student::distribution(-u.abs() / DISTURBED_SCALE);
-    // An inverse of the tail that is good enough for a sum of squares: −2 ln(2 · tail) less its logarithm's correction.
-    let log = -2.0 * (2.0 * tail).ln();
-    if u.abs() < 3.0 { u * u } else { log - (log.max(1.0) * std::f64::consts::FRAC_PI_2).ln() }
+    if above > idle { above - idle } else { above.min(0.0) }
+}
+
+/// The square of a standard normal deviate that is as improbable as this deviation: beyond some, it is a disturbance.
+pub(crate) fn normal_square(deviation: f64) -> f64 {
+    let u = deviation.abs();
+    if u < 3.0 {
+        return u * u;
+    }
+    let tail =
+        (1.0 - DISTURBED_PART) * normal_distribution(-u) + DISTURBED_PART * student::distribution(-u / DISTURBED_SCALE);
+    // The inverse of the normal tail φ(z)/z, to its first order.
+    let log = -2.0 * (tail * std::f64::consts::TAU.sqrt()).ln();
+    log - log.max(1.0).ln()
 }
 
 #[cfg(test)]
@@ -106,6 +112,7 @@ mod tests {
             idle: 0.3,
             first_wait: 0.0,
             host_variance: 1e-4,
+            is_behind_head: true,
             weight: 1.0,
         };
         for silence in [None, Some(Silence { probability: 0.4, growth: -1.0 })] {

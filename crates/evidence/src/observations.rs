@@ -68,6 +68,8 @@ pub struct Observation {
     pub(crate) first_wait: f64,
     /// The variance of `growth` that hosts account for, in s².
     pub(crate) host_variance: f64,
+    /// Whether it follows a head, which has filled the queue of the narrow link.
+    pub(crate) is_behind_head: bool,
     /// Less than one where trains close to each other saw the same cross traffic.
     pub(crate) weight: f64,
 }
@@ -100,9 +102,11 @@ impl Observations {
     pub(crate) fn from_trains(trains: &[TrainFacts], idle_wait: Option<f64>) -> Option<Self> {
         let heads: Vec<&SegmentFacts> =
             trains.iter().filter_map(|t| t.head.as_ref()).filter(|h| is_queued(h)).collect();
-        let all_bodies: Vec<&SegmentFacts> = trains.iter().filter_map(|t| t.body.as_ref()).collect();
-        let bodies: Vec<&SegmentFacts> =
-            all_bodies.iter().copied().filter(|b| b.loss_fraction <= MAX_LOSS_FRACTION).collect();
+        let all_bodies: Vec<(&SegmentFacts, bool)> =
+            trains.iter().filter_map(|t| t.body.as_ref().map(|body| (body, t.head.is_some()))).collect();
+        let whole: Vec<(&SegmentFacts, bool)> =
+            all_bodies.iter().copied().filter(|(body, _)| body.loss_fraction <= MAX_LOSS_FRACTION).collect();
+        let bodies: Vec<&SegmentFacts> = whole.iter().map(|(body, _)| *body).collect();
         let crude = median(&heads.iter().map(|h| h.arrival_rate()).collect::<Vec<_>>())?;
         let floor = delay_floor(trains, crude);
         let (start, end) = (trains.first()?.end - first_duration(&trains[0]), trains.last()?.end);
@@ -114,14 +118,17 @@ impl Observations {
         let segments = heads
             .iter()
             .map(|head| head_observation(head))
-            .chain(bodies.iter().map(|body| body_observation(body, floor, crude, weight)))
+            .chain(whole.iter().map(|(body, is_behind_head)| Observation {
+                is_behind_head: *is_behind_head,
+                ..body_observation(body, floor, crude, weight)
+            }))
             .collect();
         Some(Observations {
             segments,
             crude_capacity: crude,
             quick_rate: median(&quick),
             idle_wait,
-            loss_fraction: mean(&all_bodies.iter().map(|b| b.loss_fraction).collect::<Vec<_>>()),
+            loss_fraction: mean(&all_bodies.iter().map(|(b, _)| b.loss_fraction).collect::<Vec<_>>()),
             watched_fraction: (watched / window).min(1.0),
             window,
             fastest_arrival: arrivals.fold(0.0, f64::max),
@@ -149,6 +156,7 @@ fn head_observation(head: &SegmentFacts) -> Observation {
         idle: 0.0,
         first_wait: 0.0,
         host_variance: hosts::growth_variance(2.0, head.duration),
+        is_behind_head: false,
         weight: 1.0,
     }
 }
@@ -170,6 +178,7 @@ fn body_observation(body: &SegmentFacts, floor: FittedLine, capacity: f64, weigh
         idle: part * body.duration,
         first_wait: waited(first),
         host_variance: hosts::growth_variance(f64::from(body.packets), body.duration),
+        is_behind_head: false,
         weight,
     }
 }

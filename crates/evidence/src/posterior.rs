@@ -3,7 +3,7 @@
 use crate::grid::{GridPoint, Integral, integrate};
 use crate::model::{PathModel, Tells};
 use crate::models::{LINE_VARIANCE_FACTOR, MODELS};
-use crate::noise::{ln_density, normal_distribution, normal_square};
+use crate::noise::{deviation, ln_density, normal_distribution, normal_square};
 use crate::observations::{Fact, Observation, Observations};
 use crate::verdict::Verdict;
 
@@ -194,7 +194,7 @@ impl Weighed {
             }
         }
         let tells_value = told.iter().map(|v| v.1).sum::<f64>() > 0.5;
-        narrow_to_window(&mut told, seen.watched_fraction);
+        narrow_to_window(&mut told, seen.watched_fraction, model.stretch());
         let values = [told, below].concat();
         Weighed { model, integral, values, share, tells_value }
     }
@@ -203,16 +203,26 @@ impl Weighed {
         self.integral.points.iter().max_by(|a, b| a.ln_likelihood.total_cmp(&b.ln_likelihood))
     }
 
-    /// Whether the trains are such as this model expects at its best parameters: the sum of squares of their deviations against χ²,
-    /// with a degree of freedom less for each parameter (Wilson and Hilferty: The Distribution of Chi-Square, 1931).
+    /// Whether the trains are such as this model expects at its best parameters. Three looks, and the least of their probabilities, times three: the
+    /// sum of squares of all deviations against χ², with a degree of freedom less for each parameter (Wilson and Hilferty: The Distribution of
+    /// Chi-Square, 1931); and the means of the deviations of trains without a head, which see a tight link elsewhere, and of the later half,
+    /// which see that the path has changed. A large scatter explains all but those two.
     fn fit_probability(&self, seen: &Observations) -> f64 {
         let Some(best) = self.best() else { return 0.0 };
-        let squares: Vec<f64> =
-            seen.segments.iter().map(|s| normal_square(&self.model.expect(&best.parameters, s), s)).collect();
+        let of = |segment: &Observation| deviation(&self.model.expect(&best.parameters, segment), segment);
+        let squares: Vec<f64> = seen.segments.iter().map(|s| normal_square(of(s))).collect();
         let degrees = squares.len().saturating_sub(best.parameters.len()).max(1) as f64;
         let ratio = (squares.iter().sum::<f64>() / degrees).cbrt();
         let scale = 2.0 / (9.0 * degrees);
-        1.0 - normal_distribution((ratio - (1.0 - scale)) / scale.sqrt())
+        let of_all = normal_distribution(-(ratio - (1.0 - scale)) / scale.sqrt());
+        let bodies: Vec<&Observation> = seen.segments.iter().filter(|s| s.fact == Fact::Growth).collect();
+        let of_group = |group: Vec<f64>| {
+            let mean = group.iter().map(|u| u.clamp(-3.0, 3.0)).sum::<f64>() / (group.len().max(1) as f64).sqrt();
+            2.0 * normal_distribution(-mean.abs())
+        };
+        let paced = of_group(bodies.iter().filter(|s| !s.is_behind_head).map(|s| of(s)).collect());
+        let later = of_group(bodies[bodies.len() / 2..].iter().map(|s| of(s)).collect());
+        (3.0 * of_all.min(paced).min(later)).min(1.0)
     }
 
     /// By which kind of fact the likelihood of this model's best parameters exceeds that of the other's most.
@@ -240,8 +250,8 @@ impl Weighed {
 }
 
 /// The window's own mean is asked for, of which this part was watched and is known: the error of a mean of a sample from a finite population
-/// is less by √(1 − f) (Cochran: Sampling Techniques, section 2.6).
-fn narrow_to_window(values: &mut [(f64, f64)], watched: f64) {
+/// is less by √(1 − f) (Cochran: Sampling Techniques, section 2.6). For `stretch`, see [`PathModel::stretch`].
+fn narrow_to_window(values: &mut [(f64, f64)], watched: f64, stretch: f64) {
     let total: f64 = values.iter().map(|v| v.1).sum();
     if total <= 0.0 {
         return;
@@ -249,9 +259,9 @@ fn narrow_to_window(values: &mut [(f64, f64)], watched: f64) {
     let mean = values.iter().map(|v| v.0 * v.1).sum::<f64>() / total;
     // A line through a train's delays knows the train's own mean but for a fifth of the variance; what is watched is not known better than
     // its stamps and its capacity, which have a part in it.
-    let factor = (1.0 - watched.min(0.9) / LINE_VARIANCE_FACTOR).sqrt();
+    let factor = stretch * (1.0 - watched.min(0.9) / LINE_VARIANCE_FACTOR).sqrt();
     for value in values {
-        value.0 = mean + (value.0 - mean) * factor;
+        value.0 = (mean + (value.0 - mean) * factor).max(0.0);
     }
 }
 

@@ -53,7 +53,7 @@ impl TightLinkSearch {
         self.least_available =
             (self.verifications.len() >= verification::MIN_VERIFICATION_TRAINS).then_some(rate - slower);
         match verdict {
-            VerificationResult::Undecided => {}
+            VerificationResult::Undecided | VerificationResult::NotShown => {}
             // What was not shown is in the low end.
             VerificationResult::Available | VerificationResult::Inconclusive => self.is_verified = true,
             VerificationResult::Grew if rate < MAX_LOW_RATE_PART * narrow => self.grew_at_low_rate = true,

@@ -16,6 +16,8 @@ pub(super) const MIN_VERIFICATION_TRAINS: usize = 2;
 /// … and so many at most, where cross traffic varies.
 const MAX_VERIFICATION_TRAINS: usize = 6;
 
+/// Growth by less than so many standard errors is no reason to doubt the value's low end: chance alone brings about as much.
+const UNSUSPICIOUS_STANDARD_ERRORS: f64 = 1.0;
 /// Growth by more than so many standard errors is no chance where no more trains follow: one time in thirty, one-sided.
 const LAST_TRAIN_STANDARD_ERRORS: f64 = 1.8;
 /// That no growth was seen does not show that there is none (an equivalence test: Schuirmann 1987). It is shown where the growth is less, with 97.5 %,
@@ -136,7 +138,9 @@ pub(super) enum VerificationResult {
     Grew,
     /// It grew by what may be chance, since cross traffic varies: more trains are needed.
     Undecided,
-    /// The same, and there are no more trains.
+    /// There is nothing to suggest that it grew, but it is not shown either that it did not: more trains are needed.
+    NotShown,
+    /// Neither is shown, and there are no more trains.
     Inconclusive,
 }
 
@@ -166,6 +170,8 @@ pub(super) fn evaluate_verifications(
         VerificationResult::Available
     } else if is_last {
         VerificationResult::Inconclusive
+    } else if excess < UNSUSPICIOUS_STANDARD_ERRORS * error {
+        VerificationResult::NotShown
     } else {
         VerificationResult::Undecided
     };
@@ -267,7 +273,7 @@ mod tests {
             VerificationResult::Available
         );
         let all = vec![quiet; MAX_VERIFICATION_TRAINS];
-        assert_eq!(evaluate_verifications(&all[..2], 0.2, NARROW).0, VerificationResult::Undecided);
+        assert_eq!(evaluate_verifications(&all[..2], 0.2, NARROW).0, VerificationResult::NotShown);
         assert_eq!(evaluate_verifications(&all, 0.2, NARROW).0, VerificationResult::Inconclusive);
     }
 }

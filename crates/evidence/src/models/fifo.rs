@@ -4,8 +4,8 @@
 //! queue isn't empty, the delay grows by (bits + (C − A) T)/C − T = (bits − A T)/C.
 
 use super::single_link::{
-    CROSS_PACKET_BITS, DISPERSION_RANGE_BITS, LINE_VARIANCE_FACTOR, USUAL_LOSS_FRACTION, cross_variance,
-    ln_idle_wait_of_traffic, ln_loss, ln_quick_rate,
+    CROSS_PACKET_BITS, DISPERSION_RANGE_BITS, LINE_VARIANCE_FACTOR, USUAL_LOSS_FRACTION, cross_variance, ln_idle_wait,
+    ln_loss, ln_quick_rate, mean_wait,
 };
 use crate::grid::Axis;
 use crate::model::{Expected, PathModel, Silence, Tells};
@@ -43,7 +43,13 @@ impl PathModel for Fifo {
     }
 
     fn ln_other_facts(&self, parameters: &[f64], seen: &Observations) -> [f64; 3] {
-        [ln_quick_rate(parameters[0], seen), ln_idle_wait_of_traffic(seen), ln_loss(USUAL_LOSS_FRACTION, seen)]
+        let wait = mean_wait(parameters[0], 1.0 - parameters[1], parameters[2]);
+        [ln_quick_rate(parameters[0], seen), ln_idle_wait(wait, seen), ln_loss(USUAL_LOSS_FRACTION, seen)]
+    }
+
+    fn stretch(&self) -> f64 {
+        // Beside Poisson traffic deviations are so many times what is stated (`cargo run --release -p kumade-evidence --example calibration`).
+        1.2
     }
 
     fn tell(&self, parameters: &[f64], _: &Observations) -> Tells {

@@ -6,8 +6,8 @@
 //! to be seen.
 
 use super::single_link::{
-    CROSS_PACKET_BITS, DISPERSION_RANGE_BITS, LINE_VARIANCE_FACTOR, USUAL_LOSS_FRACTION, cross_variance,
-    ln_idle_wait_of_traffic, ln_loss, ln_quick_rate, ln_quick_rate_between,
+    CROSS_PACKET_BITS, DISPERSION_RANGE_BITS, LINE_VARIANCE_FACTOR, USUAL_LOSS_FRACTION, cross_variance, ln_idle_wait,
+    ln_loss, ln_quick_rate, ln_quick_rate_between, mean_wait,
 };
 use crate::grid::Axis;
 use crate::model::{Expected, PathModel, Tells};
@@ -15,11 +15,12 @@ use crate::observations::{Fact, Observation, Observations};
 
 /// From this part of the link on, a share is what others leave.
 const UNCONTENDED_PART: f64 = 0.5;
-/// Heads begin at the link's rate: the first packet of a flow that had none queued is served at once (RFC 8290, section 4.2), and others' turns
-/// have one packet or two. So the end of a head is late or early by so many packets' times.
-const HEAD_SCATTER_PACKETS: f64 = 1.0;
+/// Heads begin at the link's rate: the first packet of a flow that had none queued is served at once (RFC 8290, section 4.2), and so may be those of
+/// its first quantum. So heads take less time than the share says, by up to so many packets'.
+const MAX_HEAD_START_PACKETS: f64 = 1.5;
 
-/// Share of one flow; the share as a part of the link; index of dispersion of what others take of it.
+/// Share of one flow; the share as a part of the link; by how many packets heads are ahead; index of dispersion of what
+/// others take of it.
 pub(super) struct FlowQueueing;
 
 impl PathModel for FlowQueueing {
@@ -38,22 +39,24 @@ impl PathModel for FlowQueueing {
     fn axes(&self, seen: &Observations) -> Vec<Axis> {
         let (least, most) = DISPERSION_RANGE_BITS;
         vec![
-            Axis::logarithmic(0.3 * seen.crude_capacity, 2.0 * seen.crude_capacity, 16),
+            Axis::logarithmic(0.3 * seen.crude_capacity, 2.0 * seen.crude_capacity, 12),
             Axis::logarithmic(0.125, 0.97, 6),
+            Axis::linear(0.0, MAX_HEAD_START_PACKETS, 4),
             Axis::logarithmic(least, most, 5),
         ]
     }
 
     fn expect(&self, parameters: &[f64], segment: &Observation) -> Expected {
-        let [share, _, dispersion] = parameters[..] else { unreachable!("three axes") };
-        let is_head = segment.fact == Fact::Dispersion;
-        let turns = if is_head { (HEAD_SCATTER_PACKETS * CROSS_PACKET_BITS).powi(2) } else { 0.0 };
-        let factor = if is_head { 1.0 } else { LINE_VARIANCE_FACTOR };
+        let [share, _, head_start, dispersion] = parameters[..] else { unreachable!("four axes") };
+        let (factor, ahead) = match segment.fact {
+            Fact::Dispersion => (1.0, head_start * CROSS_PACKET_BITS),
+            _ => (LINE_VARIANCE_FACTOR, 0.0),
+        };
         // Others take their turns for as long as this flow is served.
         let served = segment.duration.max(segment.bits / share);
         Expected {
-            growth: segment.bits / share - segment.duration,
-            variance: (factor * cross_variance(share, served, dispersion) + turns) / (share * share),
+            growth: (segment.bits - ahead) / share - segment.duration,
+            variance: factor * cross_variance(share, served, dispersion) / (share * share),
             may_idle: true,
             silence: None,
         }
@@ -61,11 +64,13 @@ impl PathModel for FlowQueueing {
 
     fn ln_other_facts(&self, parameters: &[f64], seen: &Observations) -> [f64; 3] {
         let (share, part) = (parameters[0], parameters[1]);
-        let quick = match part > UNCONTENDED_PART {
-            true => ln_quick_rate(share / part, seen),
-            false => ln_quick_rate_between(share, share / part, seen),
+        let link = share / part;
+        // Idle packets have a queue of their own: they wait for the packet on the link.
+        let (quick, busy_part) = match part > UNCONTENDED_PART {
+            true => (ln_quick_rate(link, seen), 1.0 - part),
+            false => (ln_quick_rate_between(share, link, seen), 1.0),
         };
-        [quick, ln_idle_wait_of_traffic(seen), ln_loss(USUAL_LOSS_FRACTION, seen)]
+        [quick, ln_idle_wait(mean_wait(link, busy_part, 0.0), seen), ln_loss(USUAL_LOSS_FRACTION, seen)]
     }
 
     fn tell(&self, parameters: &[f64], _: &Observations) -> Tells {

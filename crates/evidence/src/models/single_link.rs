@@ -45,6 +45,23 @@ pub(super) fn ln_quick_rate_between(least: f64, most: f64, seen: &Observations) 
     (student::probability_between(-above / SCATTER, (range - above) / SCATTER).max(1e-12) / range).ln()
 }
 
+/// The logarithm of the density of the logarithm of the mean wait of idle packets, where they wait for so many seconds on average.
+///
+/// Some thirty packets know a mean that consists of rare waits but for half of it; traffic at even intervals may keep step with them.
+pub(super) fn ln_idle_wait(mean: f64, seen: &Observations) -> f64 {
+    const SCATTER: f64 = 0.6;
+    let Some(wait) = seen.idle_wait else { return 0.0 };
+    let [wait, mean] = [wait, mean].map(|seconds| (seconds + hosts::STAMP_SCATTER_SECONDS / 2.0).ln());
+    student::ln_density((wait - mean) / SCATTER) - SCATTER.ln()
+}
+
+/// How long a packet waits on average behind cross traffic that fills a part `load` of a link of this capacity (Pollaczek and Khinchin). Traffic at even
+/// intervals has no queue: only the packet on the link is waited for.
+pub(super) fn mean_wait(capacity: f64, load: f64, dispersion: f64) -> f64 {
+    let on_link = load * CROSS_PACKET_BITS.max(dispersion) / (2.0 * capacity);
+    on_link * (1.0 + (dispersion / CROSS_PACKET_BITS).min(1.0) * load / (1.0 - load).max(0.01))
+}
+
 /// The logarithm of the density of the logarithm of the mean wait of idle packets, where others' packets are on the link at times: anything
 /// from a tenth of a microsecond to a tenth of a second.
 pub(super) fn ln_idle_wait_of_traffic(seen: &Observations) -> f64 {
