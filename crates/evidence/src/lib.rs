@@ -20,6 +20,8 @@ mod models;
 mod noise;
 mod observations;
 mod posterior;
+#[cfg(test)]
+mod self_calibration;
 mod student;
 mod verdict;
 

@@ -34,6 +34,16 @@ pub struct Silence {
     pub(crate) growth: f64,
 }
 
+impl Expected {
+    /// Mean and variance of the growth over segments in which cross traffic did send something.
+    pub(crate) fn beside_silence(&self, silence: &Silence) -> (f64, f64) {
+        let met = (1.0 - silence.probability).max(1e-12);
+        let shift = (self.growth - silence.growth) / met;
+        let variance = (self.variance + (met * shift).powi(2)) / met - shift * shift;
+        (silence.growth + shift, variance.max(0.0))
+    }
+}
+
 /// A kind of path with a few parameters. Adding one takes a file below `models` and a line in [`MODELS`](crate::MODELS).
 pub trait PathModel: Sync {
     /// As reports call it.

@@ -4,7 +4,7 @@
 //! values for outliers, and so bias what is skewed (bursts). That its variance isn't known makes the posterior Student's, since it is integrated over.
 //! Hosts that stall are the outliers: a small part of all segments, of which nothing is known but an order of magnitude.
 
-use crate::model::{Expected, Silence};
+use crate::model::Expected;
 use crate::observations::Observation;
 use crate::student;
 
@@ -23,12 +23,10 @@ pub(crate) fn ln_density(expected: &Expected, segment: &Observation) -> f64 {
     };
     let found = match expected.silence {
         None => of_noise(expected.growth, expected.variance),
-        Some(Silence { probability, growth }) => {
-            // What is left of mean and variance for segments that meet some.
-            let met = (1.0 - probability).max(1e-12);
-            let shift = (expected.growth - growth) / met;
-            let variance = ((expected.variance + (met * shift).powi(2)) / met - shift * shift).max(0.0);
-            probability * of_noise(growth, 0.0) + met * of_noise(growth + shift, variance)
+        Some(silence) => {
+            let (growth, variance) = expected.beside_silence(&silence);
+            silence.probability * of_noise(silence.growth, 0.0)
+                + (1.0 - silence.probability) * of_noise(growth, variance)
         }
     };
     found.max(f64::MIN_POSITIVE).ln()
@@ -93,6 +91,7 @@ pub(crate) fn normal_square(deviation: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Silence;
     use crate::observations::Fact;
 
     #[test]

@@ -266,7 +266,7 @@ fn narrow_to_window(values: &mut [(f64, f64)], watched: f64, stretch: f64) {
 }
 
 /// The logarithm of the likelihood, if what is seen scatters by this part of its own size more than the model says.
-fn ln_likelihood(model: &dyn PathModel, parameters: &[f64], seen: &Observations, extra_scatter: f64) -> f64 {
+pub(crate) fn ln_likelihood(model: &dyn PathModel, parameters: &[f64], seen: &Observations, extra_scatter: f64) -> f64 {
     let of_segment = |segment: &Observation| {
         let expected = model.expect(parameters, segment);
         let extra = extra_scatter * segment.duration.max(segment.bits / seen.crude_capacity);

@@ -40,9 +40,9 @@ impl PathModel for FlowQueueing {
         let (least, most) = DISPERSION_RANGE_BITS;
         vec![
             Axis::logarithmic(0.3 * seen.crude_capacity, 2.0 * seen.crude_capacity, 12),
-            Axis::logarithmic(0.125, 0.97, 6),
-            Axis::linear(0.0, MAX_HEAD_START_PACKETS, 4),
-            Axis::logarithmic(least, most, 5),
+            Axis::logarithmic(0.125, 0.97, 4),
+            Axis::linear(0.0, MAX_HEAD_START_PACKETS, 3),
+            Axis::logarithmic(least, most, 4),
         ]
     }
 

@@ -32,8 +32,8 @@ impl PathModel for TightLinkElsewhere {
         vec![
             Axis::logarithmic(0.8 * seen.crude_capacity, 1.6 * seen.crude_capacity, 5),
             Axis::linear(0.0, 1.0, 16),
-            Axis::logarithmic(1.15, 10.0, 4),
-            Axis::logarithmic(3e3, 3e5, 3),
+            Axis::logarithmic(1.15, 10.0, 5),
+            Axis::logarithmic(3e3, 3e5, 4),
         ]
     }
 

@@ -25,10 +25,10 @@ impl PathModel for VaryingLink {
 
     fn axes(&self, seen: &Observations) -> Vec<Axis> {
         vec![
-            Axis::logarithmic(0.6 * seen.crude_capacity, 1.8 * seen.crude_capacity, 6),
+            Axis::logarithmic(0.6 * seen.crude_capacity, 1.8 * seen.crude_capacity, 7),
             Axis::linear(0.0, 1.0, 16),
             // From what a link layer's retransmissions cost to a link that is off at times.
-            Axis::logarithmic(0.02, 0.6, 5),
+            Axis::logarithmic(0.02, 0.6, 6),
         ]
     }
 
