@@ -20,6 +20,7 @@ mod models;
 mod noise;
 mod observations;
 mod posterior;
+mod quantiles;
 #[cfg(test)]
 mod self_calibration;
 mod student;
@@ -30,7 +31,8 @@ pub use facts::{SegmentFacts, TrainFacts};
 pub use model::{PathModel, Tells};
 pub use models::MODELS;
 pub use observations::Fact;
-pub use posterior::{Evidence, ModelMass, PROBABILITIES, Quantiles};
+pub use posterior::Evidence;
+pub use quantiles::{ModelMass, PROBABILITIES, Quantiles};
 pub use verdict::{Refusal, Verdict};
 
 /// Its example is a test.

@@ -5,65 +5,8 @@ use crate::model::{PathModel, Tells};
 use crate::models::{LINE_VARIANCE_FACTOR, MODELS};
 use crate::noise::{deviation, ln_density, normal_distribution, normal_square};
 use crate::observations::{Fact, Observation, Observations};
+use crate::quantiles::{ModelMass, Quantiles};
 use crate::verdict::Verdict;
-
-/// The probabilities of which quantiles are stated.
-pub const PROBABILITIES: [f64; 7] = [0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975];
-
-/// Quantiles of a rate in bit/s, at [`PROBABILITIES`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Quantiles(pub [f64; 7]);
-
-impl Quantiles {
-    /// The middle.
-    pub fn median(&self) -> f64 {
-        self.0[3]
-    }
-
-    /// The central interval that holds 95 %.
-    pub fn interval(&self) -> (f64, f64) {
-        (self.0[0], self.0[6])
-    }
-
-    /// Of weighted values: the distribution rises by each weight in a straight line between the middles of two values.
-    fn from_weighted(values: &mut [(f64, f64)]) -> Self {
-        values.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let total: f64 = values.iter().map(|v| v.1).sum();
-        let mut sum = 0.0;
-        let steps: Vec<(f64, f64)> = values
-            .iter()
-            .map(|&(value, weight)| {
-                sum += weight;
-                ((sum - weight / 2.0) / total, value)
-            })
-            .collect();
-        Quantiles(PROBABILITIES.map(|probability| {
-            let above = steps.partition_point(|step| step.0 < probability);
-            match (above.checked_sub(1).and_then(|below| steps.get(below)), steps.get(above)) {
-                (Some(low), Some(high)) => {
-                    low.1 + (high.1 - low.1) * (probability - low.0) / (high.0 - low.0).max(f64::MIN_POSITIVE)
-                }
-                (Some(only), None) | (None, Some(only)) => only.1,
-                (None, None) => 0.0,
-            }
-        }))
-    }
-}
-
-/// What has become of a model.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ModelMass {
-    /// Its name.
-    pub name: &'static str,
-    /// In words.
-    pub description: &'static str,
-    /// Its posterior probability.
-    pub mass: f64,
-    /// Whether it tells what is available, and not only a bound of that.
-    pub tells_value: bool,
-    /// What is available if it holds.
-    pub quantiles: Quantiles,
-}
 
 /// What trains have shown.
 #[derive(Debug, Clone, PartialEq)]
@@ -274,18 +217,4 @@ pub(crate) fn ln_likelihood(model: &dyn PathModel, parameters: &[f64], seen: &Ob
         segment.weight * ln_density(&expected, &widened)
     };
     seen.segments.iter().map(of_segment).sum::<f64>() + model.ln_other_facts(parameters, seen).iter().sum::<f64>()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_of_equal_weights_lie_evenly() {
-        let mut values: Vec<(f64, f64)> = (0..1000).map(|i| (f64::from(i), 2.0)).collect();
-        let found = Quantiles::from_weighted(&mut values);
-        for (value, probability) in found.0.iter().zip(PROBABILITIES) {
-            assert!((value - (1000.0 * probability - 0.5)).abs() < 1e-6, "{value} at {probability}");
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! A value, or why there is none.
 
-use crate::posterior::{ModelMass, Quantiles};
+use crate::quantiles::{ModelMass, Quantiles};
 
 /// No value is given whose 95 % interval is wider than this part of it: a bound tells as much.
 const MAX_RELATIVE_WIDTH: f64 = 0.5;
