@@ -53,9 +53,8 @@ impl TightLinkSearch {
         self.least_available =
             (self.verifications.len() >= verification::MIN_VERIFICATION_TRAINS).then_some(rate - slower);
         match verdict {
-            VerificationResult::Undecided | VerificationResult::NotShown => {}
-            // What was not shown is in the low end.
-            VerificationResult::Available | VerificationResult::Inconclusive => self.is_verified = true,
+            VerificationResult::Undecided => {}
+            VerificationResult::Available => self.is_verified = true,
             VerificationResult::Grew if rate < MAX_LOW_RATE_PART * narrow => self.grew_at_low_rate = true,
             VerificationResult::Grew => {
                 self.ceiling_rate = Some(rate);
@@ -70,7 +69,7 @@ impl TightLinkSearch {
         self.ceiling_rate
     }
 
-    /// Whether the last value is one at which no queue was seen to grow, and no more trains are to show that.
+    /// Whether the last value is one at which no queue grows.
     pub(super) fn is_verified(&self) -> bool {
         self.is_verified
     }
