@@ -32,8 +32,8 @@ fn main() {
             let started = Instant::now();
             let Some(found) = collector.evidence() else { continue };
             time += started.elapsed().as_secs_f64();
-            for (count, (low, high)) in covered.iter_mut().zip([(2, 4), (1, 5), (0, 6)]) {
-                *count += i32::from((found.quantiles.0[low]..=found.quantiles.0[high]).contains(&truth));
+            for (count, is_inside) in covered.iter_mut().zip(found.quantiles.cover(truth)) {
+                *count += i32::from(is_inside);
             }
             leading += i32::from(found.models[0].name == "fifo");
             widths += (found.quantiles.0[6] - found.quantiles.0[0]) / truth;

@@ -32,7 +32,7 @@ pub use model::{PathModel, Tells};
 pub use models::MODELS;
 pub use observations::Fact;
 pub use posterior::Evidence;
-pub use quantiles::{ModelMass, PROBABILITIES, Quantiles};
+pub use quantiles::{ModelMass, NOMINAL_COVERAGE, PROBABILITIES, Quantiles};
 pub use verdict::{Refusal, Verdict};
 
 /// Its example is a test.

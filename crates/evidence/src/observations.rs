@@ -26,20 +26,6 @@ pub enum Fact {
 }
 
 impl Fact {
-    /// All of them.
-    pub const ALL: [Fact; 5] = [Fact::Dispersion, Fact::Growth, Fact::QuickGaps, Fact::IdleWaits, Fact::Loss];
-
-    /// As documents call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Fact::Dispersion => "dispersion",
-            Fact::Growth => "growth",
-            Fact::QuickGaps => "quick-gaps",
-            Fact::IdleWaits => "idle-waits",
-            Fact::Loss => "loss",
-        }
-    }
-
     /// In words, for people.
     pub fn describe(self) -> &'static str {
         match self {

@@ -3,6 +3,9 @@
 /// The probabilities of which quantiles are stated.
 pub const PROBABILITIES: [f64; 7] = [0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975];
 
+/// How much of the probability the [central intervals](Quantiles::central_intervals) hold.
+pub const NOMINAL_COVERAGE: [f64; 3] = [0.5, 0.8, 0.95];
+
 /// Quantiles of a rate in bit/s, at [`PROBABILITIES`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantiles(pub [f64; 7]);
@@ -16,6 +19,16 @@ impl Quantiles {
     /// The central interval that holds 95 %.
     pub fn interval(&self) -> (f64, f64) {
         (self.0[0], self.0[6])
+    }
+
+    /// Those that hold so much: [`NOMINAL_COVERAGE`].
+    pub fn central_intervals(&self) -> [(f64, f64); 3] {
+        [2, 1, 0].map(|index| (self.0[index], self.0[6 - index]))
+    }
+
+    /// Which of these hold a value.
+    pub fn cover(&self, value: f64) -> [bool; 3] {
+        self.central_intervals().map(|(low, high)| (low..=high).contains(&value))
     }
 
     /// Of weighted values: the distribution rises by each weight in a straight line between the middles of two values.
@@ -61,6 +74,15 @@ pub struct ModelMass {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn central_intervals_hold_what_they_say() {
+        let found = Quantiles(PROBABILITIES);
+        for ((low, high), nominal) in found.central_intervals().into_iter().zip(NOMINAL_COVERAGE) {
+            assert!((high - low - nominal).abs() < 1e-9, "{nominal}");
+        }
+        assert_eq!(found.cover(0.2), [false, true, true]);
+    }
 
     #[test]
     fn quantiles_of_equal_weights_lie_evenly() {

@@ -26,10 +26,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("multipath", &["link", "noise-session", "packet", "probe-train", "units"]),
     // Client and server may share a key. STAMP tells of DSCP and ECN.
     ("wire", &["noise-session", "packet", "probe-train", "units"]),
-    ("measurement", &["estimate", "evidence", "packet", "probe-train", "units"]),
+    ("measurement", &["estimate", "packet", "probe-train", "units"]),
     // Virtual paths carry the trains of a whole measurement, and those of a method alone. Two sites are joined by the
-    // gateways' own code, which asks what packets are.
-    ("sim", &["estimate", "link", "measurement", "multipath", "packet", "probe-train", "units"]),
+    // gateways' own code, which asks what packets are. Posteriors are compared with today's rules on the same trains.
+    ("sim", &["estimate", "evidence", "link", "measurement", "multipath", "packet", "probe-train", "units"]),
     // Packet sockets and TUN devices know the headers' lengths and checksums.
     ("net", &["packet", "units"]),
     // What routers quote of its packets.

@@ -21,9 +21,7 @@ use crate::load::{self, LoadRecord, LoadRequest};
 use crate::path::PathFacts;
 use crate::plan::{MeasurementPlan, Session};
 use crate::receive_timeout::ReceiveTimeout;
-use crate::report::{
-    CapacityReport, DirectionReport, EvidenceReport, LoadReason, LoadReport, Report, SCHEMA, without_contradictions,
-};
+use crate::report::{CapacityReport, DirectionReport, LoadReason, LoadReport, Report, SCHEMA, without_contradictions};
 use crate::series::{Cost, DeliveredTrain, TrainSeries};
 use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::transport::{TransportInUse, TransportNeed};
@@ -32,7 +30,6 @@ use hop_tracing::HopTracing;
 use kumade_estimate::{
     CapacityConfig, CapacityProbe, Conditions, Outcome, PolicingResult, Reason, RequestedBudget, Shaping,
 };
-use kumade_evidence::EvidenceCollector;
 use kumade_probe_train::{Train, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
 use marking::Marking;
@@ -90,8 +87,6 @@ pub struct Measurement {
     port_probing: PortProbing,
     /// Flows that are idle.
     idle_flows: IdleFlowSearch,
-    /// Facts of the trains of the direction that is being measured.
-    evidence: EvidenceCollector,
     up: Option<DirectionReport>,
     down: Option<DirectionReport>,
 }
@@ -125,7 +120,6 @@ impl Measurement {
             hop_tracing: HopTracing::new(),
             port_probing: PortProbing::default(),
             idle_flows: IdleFlowSearch::default(),
-            evidence: EvidenceCollector::default(),
             up: None,
             down: None,
             plan,
@@ -224,6 +218,7 @@ impl Measurement {
                     _ => return,
                 };
                 series.add_sparse_train(&carried);
+                series.extend_window();
                 probe.record(&carried.record);
             }
         }
@@ -277,8 +272,8 @@ impl Measurement {
             return;
         };
         series.add_train(&carried);
+        series.extend_window();
         method.record(&carried.record);
-        self.evidence.add_train(&carried.record, &train);
         *so_far = method.current_estimate();
         self.events.push_back(Event::Train {
             direction,
@@ -303,6 +298,7 @@ impl Measurement {
             }
             Phase::VaryingLink(phase) => {
                 phase.available.series.add_sparse_train(carried);
+                phase.available.series.extend_window();
                 match &record {
                     Some(record) => phase.probe.record(record),
                     None => phase.probe.train_spoiled(),
@@ -524,25 +520,11 @@ impl Measurement {
                 }
             }
         };
-        let evidence = self.report_evidence(direction);
         let result = self.context().report_direction(phase, judged, sustained, now);
-        let result = DirectionReport { evidence, ..result };
         match self.ecmp_links.as_mut().map(|balanced| balanced.add_link_report(result.clone())) {
             Some(true) => Phase::NextLink(direction),
             Some(false) | None => self.finish_direction(direction, result),
         }
-    }
-
-    /// What the facts of its trains come to, beside what the rules have found. Where connections take several links, trains of one of them
-    /// say nothing of the others.
-    fn report_evidence(&mut self, direction: Direction) -> Option<EvidenceReport> {
-        let mut collected = mem::take(&mut self.evidence);
-        if self.ecmp_links.is_some() {
-            return None;
-        }
-        let idle: Vec<Span> = self.delays.idle_delays(direction).into_iter().map(|(_, delay)| delay).collect();
-        collected.set_idle_delays(&idle);
-        collected.evidence().map(EvidenceReport::from)
     }
 
     /// Reports a direction without a value.

@@ -6,7 +6,6 @@ mod clock;
 mod delay;
 mod direction;
 mod document;
-mod evidence;
 mod extensions;
 mod figures;
 mod guard;
@@ -28,7 +27,6 @@ pub use clock::{ClockReport, StepReport};
 pub use delay::{DelayFigures, DelayReport};
 pub use direction::DirectionReport;
 pub use document::{ErrorReport, Report, SCHEMA};
-pub use evidence::{EvidenceReport, ModelReport, QuantilesReport};
 pub use extensions::{
     ClassOfServiceCount, ClassOfServiceReport, CountersReport, EcnCodepoint, ExtensionsReport, LocationReport,
     SynchronisationSource, TimestampMethod, TimestampsReport,

@@ -94,6 +94,8 @@ pub struct TrainSeries {
     first_left: Option<Time>,
     /// When the last train ended.
     ended: Time,
+    /// When the last of those ended that the value follows from.
+    window_ended: Option<Time>,
     trains: u32,
     packets: u64,
     missing_packets: u64,
@@ -124,6 +126,7 @@ impl TrainSeries {
             began: now,
             first_left: None,
             ended: now,
+            window_ended: None,
             trains: 0,
             packets: 0,
             missing_packets: 0,
@@ -184,9 +187,15 @@ impl TrainSeries {
         self.fastest_arrival = self.fastest_arrival.max(fastest_arrival(&carried.record));
     }
 
-    /// The time that the trains are a sample of: from the start of the first one to the end of the last one. None before a train.
+    /// Says that the value follows from the last train, too, or from some of those since the window's end.
+    pub(crate) fn extend_window(&mut self) {
+        self.window_ended = Some(self.ended);
+    }
+
+    /// The time that the value is an average over: from the start of the first train to the end of the last one that the value follows
+    /// from. None before that.
     pub(crate) fn window(&self) -> Option<Span> {
-        Some(self.ended - self.first_left?)
+        Some(self.window_ended? - self.first_left?)
     }
 
     /// Number of trains so far.
@@ -331,10 +340,9 @@ mod tests {
     }
 
     #[test]
-    fn the_window_begins_when_the_first_train_does() {
+    fn the_window_begins_when_the_first_train_does_and_leaves_out_trains_that_only_confirm() {
         let mut series = TrainSeries::new(Direction::Up, Time::ZERO);
-        assert_eq!(series.window(), None);
-        for ended in [100, 350] {
+        let train = |ended: i64| {
             let ended = Time::ZERO + Span::from_millis(ended);
             let packet = |before| PacketRecord {
                 size: 1500,
@@ -343,8 +351,15 @@ mod tests {
                 received: None,
             };
             let record = TrainRecord { packets: vec![packet(40), packet(0)] };
-            series.add_train(&DeliveredTrain { ended, ..DeliveredTrain::over_connections(record, vec![]) });
-        }
+            DeliveredTrain { ended, ..DeliveredTrain::over_connections(record, vec![]) }
+        };
+        series.add_train(&train(100));
+        assert_eq!(series.window(), None);
+        series.extend_window();
+        assert_eq!(series.window(), Some(Span::from_millis(40)));
+        series.add_train(&train(350));
+        assert_eq!(series.window(), Some(Span::from_millis(40)));
+        series.extend_window();
         assert_eq!(series.window(), Some(Span::from_millis(290)));
     }
 

@@ -4,6 +4,7 @@
 //!
 //! KINDS are separated by commas; FIRST is the number of the first path. With `-v` each path has its own lines.
 use kumade_estimate::MethodSettings;
+use kumade_evidence::Evidence;
 use kumade_probe_train::Transport;
 use kumade_sim::atlas::{DrawnPath, KindComparison, PathComparison, PathKind, Seeds, StatementSummary};
 use std::ops::Range;
@@ -49,6 +50,24 @@ fn describe(found: &StatementSummary) -> String {
     format!("{values:>4} {:>5.1} {wrong:>3} {median_width:>6.3} {median_error:>6.4}", coverage * 100.0)
 }
 
+fn print_posterior(found: &Evidence, is_wrong: bool) {
+    let masses: Vec<String> = found.models.iter().map(|model| format!("{} {:.2}", model.name, model.mass)).collect();
+    let rates: Vec<String> = found.quantiles.0.iter().map(|rate| format!("{:.3}", rate / 1e6)).collect();
+    println!("    posterior {} of {}{}", rates.join(" "), masses.join(", "), if is_wrong { " WRONG" } else { "" });
+    if let Some((fact, ln_ratio)) = found.decided_by {
+        println!("    decided by {}, e^{ln_ratio:.1}", fact.describe());
+    }
+    println!(
+        "    {:?}, fit {:.3}, {} trains worth {:.1}, {:.2} of {:.2} s watched",
+        found.verdict,
+        found.fit_probability,
+        found.trains,
+        found.effective_trains,
+        found.watched_fraction,
+        found.window_seconds
+    );
+}
+
 fn compare_paths(
     kind: PathKind,
     transport: Transport,
@@ -58,24 +77,18 @@ fn compare_paths(
 ) -> Vec<PathComparison> {
     let compare = |number| {
         let path = DrawnPath::new(kind, seeds.seed(number));
-        let measured =
-            path.measure(transport, &MethodSettings::default()).expect("a path of the atlas can be measured");
-        let compared = PathComparison::new(&measured, path.sustained_rate);
+        let (measured, facts) = path
+            .measure_with_facts(transport, &MethodSettings::default())
+            .expect("a path of the atlas can be measured");
+        let evidence = facts.evidence();
+        let compared = PathComparison::new(&measured, evidence.as_ref(), path.sustained_rate);
         if is_verbose {
             let cross = path.hops[0].cross.first().map_or(String::new(), |cross| format!("{:?}", cross.kind));
             println!("  {number}: {} cross {} x{} {cross}", path.sustained_rate, path.cross_rate, path.cross_flows);
             println!("    truth {:?}", measured.truth.available);
             println!("    rules     {}{}", measured.report, if compared.rules.is_wrong { " WRONG" } else { "" });
-            match &measured.report.evidence {
-                Some(found) => println!(
-                    "    posterior {found}{} fit {:.3} trains {} worth {:.1} watched {:.2} covers {:?}",
-                    if compared.posterior.is_wrong { " WRONG" } else { "" },
-                    found.fit_ratio,
-                    found.trains,
-                    found.effective_trains,
-                    found.watched_ratio,
-                    compared.covers_truth
-                ),
+            match &evidence {
+                Some(found) => print_posterior(found, compared.posterior.is_wrong),
                 None => println!("    no posterior"),
             }
         }

@@ -11,7 +11,7 @@ mod measure;
 mod summary;
 mod truth;
 
-pub use comparison::{KindComparison, NOMINAL_COVERAGE, PathComparison, Statement, StatementSummary};
+pub use comparison::{KindComparison, PathComparison, Statement, StatementSummary};
 pub use draw::DrawnPath;
 pub use kind::PathKind;
 pub use measure::{AtlasMeasurement, MeasureError};

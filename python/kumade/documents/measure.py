@@ -420,74 +420,6 @@ class DelayReport(TypedDict):
     """Circumstances that limit the validity of the values."""
 
 
-class QuantilesReport(TypedDict):
-    """Quantiles of a rate."""
-
-    p10_bits_per_second: Rate
-    """10 %."""
-    p25_bits_per_second: Rate
-    """25 %."""
-    p2_5_bits_per_second: Rate
-    """2.5 %."""
-    p50_bits_per_second: Rate
-    """The median."""
-    p75_bits_per_second: Rate
-    """75 %."""
-    p90_bits_per_second: Rate
-    """90 %."""
-    p97_5_bits_per_second: Rate
-    """97.5 %."""
-
-
-class ModelReport(TypedDict):
-    """One path model."""
-
-    available: QuantilesReport
-    """Quantiles of the available bandwidth if the path is of this kind."""
-    description: str
-    """What kind of path that is, in words."""
-    name: str
-    """Its name."""
-    probability: float
-    """Its posterior probability."""
-
-
-class EvidenceReport(TypedDict):
-    """A posterior over path models, from facts of the trains of one direction. It has no part in the
-    direction's value."""
-
-    at_most_bits_per_second: Optional[Rate]
-    """What is available at most by the 97.5 % quantile, where there is no such value; null if there is."""
-    available: QuantilesReport
-    """Quantiles of the available bandwidth over all models."""
-    available_bits_per_second: Optional[Estimate_Rate]
-    """The value that would follow: the middle, and the interval that holds 95 % or, where the models' prior
-    probabilities matter, more. Null if no model fits, the leading one tells no value, or the interval is
-    wider than half of the value."""
-    decided_by: Optional[str]
-    """The fact that favours the leading model most over the next one: `dispersion`, `growth`, `quick-gaps`,
-    `idle-waits` or `loss`; null if none does."""
-    decided_by_ln_ratio: Optional[float]
-    """The natural logarithm of the ratio of likelihoods that it contributes."""
-    effective_trains: float
-    """How many independent ones they are worth."""
-    fair_share: Optional[QuantilesReport]
-    """Quantiles of what one flow can have, if flows have queues of their own; null if that model is not
-    weighed."""
-    fit_ratio: float
-    """The probability of trains that fit the leading model no better."""
-    models: List[ModelReport]
-    """Each path model, the most probable one first."""
-    refusal: Optional[str]
-    """Why there is no such value: `no-model-fits`, `leading-model` or `too-wide`; null if there is."""
-    trains: int
-    """Trains of one rate that were weighed."""
-    watched_ratio: float
-    """The part of it that trains watched."""
-    window_seconds: float
-    """The time that the quantiles speak of: from the start of the first train to the end of the last one."""
-
-
 class LoadBalancingReport(TypedDict):
     """Load balancing by flow: several links side by side, of which each flow takes one (RFC 2991)."""
 
@@ -549,9 +481,6 @@ class DirectionReport(TypedDict):
     """TCP connections in use at the end; zero for UDP."""
     duration_seconds: float
     """Time from the first train to the result."""
-    evidence: Optional[EvidenceReport]
-    """What a posterior over path models says of the same trains, beside the value and without a part in it;
-    null where trains did not fill the path, or connections take several links."""
     fair_share_bits_per_second: Optional[Estimate_Rate]
     """What one more flow that always sends can have, where flows have queues of their own: its fair share. It
     may push others aside: the available bandwidth, which nobody uses, may be less. Null where flow queueing
@@ -595,9 +524,9 @@ class DirectionReport(TypedDict):
     warnings: List[str]
     """Circumstances that limit the validity of the value."""
     window_seconds: Optional[float]
-    """The time that the value is an average over: from the start of the first of the trains that it follows
-    from, and of those that tried whether it lasts, to the end of the last one. Null if none was sent, or
-    connections take several links."""
+    """The time that the value is an average over: from the start of the first to the end of the last of the
+    trains that it follows from. Those that only tried whether it lasts don't count. Null if there is no
+    value, or connections take several links."""
 
 
 DscpPattern = Literal["all-kept", "all-bleached", "precedence-bleached", "precedence-alone", "some-changed", "some-dropped"]

@@ -200,7 +200,6 @@ fn detail_lines(report: &Report, view: &SummaryView) -> Vec<String> {
     for (direction, found) in measured_directions(report) {
         texts.push(format!("{direction}: {found}"));
         texts.extend(found.capacity.iter().map(|capacity| format!("{direction}: {capacity}")));
-        texts.extend(found.evidence.iter().map(|evidence| format!("{direction}, by path models: {evidence}")));
         texts.extend(found.load.iter().map(|load| format!("{direction}: {load}")));
     }
     texts.extend(report.delay.iter().flat_map(|delay| {

@@ -175,7 +175,7 @@ impl MeasurementContext<'_> {
             fair_share_bits_per_second: fair_share,
             sustained_bytes: policing::bucket_bytes(sustained),
             fastest_arrival_bits_per_second: fastest,
-            window_seconds: window.map(Span::as_secs_f64),
+            window_seconds: window.map(Span::as_secs_f64).filter(|_| report.available_bits_per_second.is_some()),
             warnings,
             ..report
         }

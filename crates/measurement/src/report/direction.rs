@@ -1,5 +1,4 @@
 use super::capacity::CapacityReport;
-use super::evidence::EvidenceReport;
 use super::figures::{Bytes, Confidence};
 use super::load::LoadReport;
 use super::load_balancing::LoadBalancingReport;
@@ -64,8 +63,8 @@ pub struct DirectionReport {
     pub bytes_sent: u64,
     /// Time from the first train to the result.
     pub duration_seconds: f64,
-    /// The time that the value is an average over: from the start of the first of the trains that it follows from, and of those that tried
-    /// whether it lasts, to the end of the last one. Null if none was sent, or connections take several links.
+    /// The time that the value is an average over: from the start of the first to the end of the last of the trains that it follows from.
+    /// Those that only tried whether it lasts don't count. Null if there is no value, or connections take several links.
     #[serde(default)]
     pub window_seconds: Option<f64>,
     /// Trains used for the value.
@@ -75,10 +74,6 @@ pub struct DirectionReport {
     /// Trains rejected, by cause.
     #[schemars(with = "BTreeMap<String, u32>")]
     pub trains_rejected_reasons: BTreeMap<Rejection, u32>,
-    /// What a posterior over path models says of the same trains, beside the value and without a part in it; null where trains did not
-    /// fill the path, or connections take several links.
-    #[serde(default)]
-    pub evidence: Option<EvidenceReport>,
     /// Circumstances that limit the validity of the value.
     #[schemars(with = "Vec<String>")]
     pub warnings: Vec<Warning>,
@@ -122,7 +117,6 @@ impl DirectionReport {
             trains: outcome.trains_used,
             trains_rejected: rejected.values().sum(),
             trains_rejected_reasons: rejected.clone(),
-            evidence: None,
             warnings,
         }
     }

@@ -68,6 +68,7 @@ fn withdraw(report: DirectionReport, reason: Reason) -> DirectionReport {
         available_bits_per_second: None,
         spread_bits_per_second: None,
         sustained_bytes: None,
+        window_seconds: None,
         reason: Some(reason),
         warnings: report.warnings.into_iter().filter(|warning| !warning.is_of_value()).collect(),
         ..report

@@ -2,13 +2,10 @@
 
 use super::measure::AtlasMeasurement;
 use super::truth::PathTruth;
-use kumade_measurement::report::EvidenceReport;
+use kumade_evidence::{Evidence, Verdict};
 use kumade_probe_train::Estimate;
 use kumade_probe_train::statistics::median;
 use kumade_units::Rate;
-
-/// The nominal coverage of the central intervals that are looked at.
-pub const NOMINAL_COVERAGE: [f64; 3] = [0.5, 0.8, 0.95];
 
 /// A statement is wrong with confidence if the truth lies beyond an end by more than this part of it, and by more than the interval is wide on that side.
 const MAX_MISS_RATIO: f64 = 0.05;
@@ -33,7 +30,7 @@ pub struct PathComparison {
     pub rules: Statement,
     /// What the posterior would.
     pub posterior: Statement,
-    /// Whether the central intervals of the posterior cover the truth, at [`NOMINAL_COVERAGE`]; none without a posterior.
+    /// Whether the central intervals of the posterior cover the truth, at [`NOMINAL_COVERAGE`](kumade_evidence::NOMINAL_COVERAGE); none without a posterior.
     pub covers_truth: Option<[bool; 3]>,
     /// The most probable model.
     pub leading_model: Option<String>,
@@ -48,7 +45,7 @@ pub struct KindComparison {
     pub rules: StatementSummary,
     /// What the posterior would.
     pub posterior: StatementSummary,
-    /// Coverage of the posterior's central intervals, whether or not there is a value, at [`NOMINAL_COVERAGE`].
+    /// Coverage of the posterior's central intervals, whether or not there is a value, at [`NOMINAL_COVERAGE`](kumade_evidence::NOMINAL_COVERAGE).
     pub coverage: [f64; 3],
     /// Runs by leading model, most frequent first.
     pub leading_models: Vec<(String, usize)>,
@@ -90,26 +87,24 @@ impl Statement {
 }
 
 impl PathComparison {
-    /// Of a measurement.
-    pub fn new(measured: &AtlasMeasurement, sustained: Rate) -> Self {
+    /// Of a measurement, and of the posterior that its trains come to, if they tell anything.
+    pub fn new(measured: &AtlasMeasurement, evidence: Option<&Evidence>, sustained: Rate) -> Self {
         let AtlasMeasurement { report, truth: PathTruth { available, .. }, .. } = measured;
         let truth = available.as_f64();
         let scale = truth.max(0.01 * sustained.as_f64());
         let bounds = [report.at_least_bits_per_second, report.at_most_bits_per_second];
-        let evidence = report.evidence.as_ref();
-        let value = evidence.and_then(|found| found.available_bits_per_second.as_ref());
-        let bound = evidence.and_then(|found| found.at_most_bits_per_second);
-        let covers = |found: &EvidenceReport| {
-            NOMINAL_COVERAGE.map(|nominal| {
-                let (low, high) = found.available.central_interval(nominal);
-                (low..=high).contains(available)
-            })
-        };
+        let (value, bound) = evidence.map_or((None, None), |found| match found.verdict {
+            Verdict::Value { value, low, high } => {
+                let [value, low, high] = [value, low, high].map(Rate::from_f64);
+                (Some(Estimate { value, low, high, confidence: 0.95 }), None)
+            }
+            Verdict::None { at_most, .. } => (None, Some(Rate::from_f64(at_most))),
+        });
         PathComparison {
             rules: Statement::compare(report.available_bits_per_second.as_ref(), bounds, truth, scale),
-            posterior: Statement::compare(value, [None, bound], truth, scale),
-            covers_truth: evidence.map(covers),
-            leading_model: evidence.and_then(|found| Some(found.models.first()?.name.clone())),
+            posterior: Statement::compare(value.as_ref(), [None, bound], truth, scale),
+            covers_truth: evidence.map(|found| found.quantiles.cover(truth)),
+            leading_model: evidence.and_then(|found| Some(found.models.first()?.name.to_owned())),
         }
     }
 }
