@@ -1,22 +1,15 @@
 //! One vector of facts a train.
 
+use crate::assumptions::{
+    MAX_BATCH_GAP, MIN_BODY_PACKETS, MIN_HEAD_PACKETS, QUICK_GAPS_PART, SKIPPED_PART_BEHIND_HEAD,
+    SKIPPED_PART_WITHOUT_HEAD,
+};
 use kumade_probe_train::fit::fit_line;
 use kumade_probe_train::{PacketRecord, Train, TrainRecord};
 use kumade_units::{Span, Time};
 
-/// Packets that arrive together are stamped in any order within this time: a driver hands on a batch of up to 64 packets in less.
-const MAX_BATCH_GAP: Span = Span::from_micros(50);
-
 /// Deciles of the delays of a segment's packets, at 5, 15 … 95 %.
 pub(crate) const DELAY_QUANTILES: usize = 10;
-
-/// Fewer packets show no growth of the delay.
-const MIN_BODY_PACKETS: usize = 6;
-const MIN_HEAD_PACKETS: usize = 3;
-/// The part of a body that passes while the head leaves all queues but the one that limits the path, …
-const SKIPPED_PART_BEHIND_HEAD: usize = 8;
-/// … and while the queue finds its length where there is no head.
-const SKIPPED_PART_WITHOUT_HEAD: usize = 4;
 
 /// What became of one segment of a train: packets back to back, or at a constant rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -146,7 +139,7 @@ impl SegmentFacts {
         let gap = |pair: &[Point]| (pair[1].sent + pair[1].delay - pair[0].sent - pair[0].delay) / pair[1].bits;
         let mut gaps: Vec<f64> = points.windows(2).map(gap).collect();
         gaps.sort_by(f64::total_cmp);
-        let quick_gap = gaps[gaps.len() / 4];
+        let quick_gap = gaps[gaps.len() / QUICK_GAPS_PART];
         Some(SegmentFacts {
             start: first.sent,
             duration,

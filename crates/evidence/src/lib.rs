@@ -11,6 +11,7 @@
 //! grids that close in on the mass, so that the same trains always give the same evidence.
 #![forbid(unsafe_code)]
 
+mod assumptions;
 mod collector;
 mod facts;
 mod grid;

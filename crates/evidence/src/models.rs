@@ -11,8 +11,8 @@ mod varying;
 use crate::model::PathModel;
 pub(crate) use single_link::LINE_VARIANCE_FACTOR;
 
-/// All path models. Priors add up to one: they are those of a host whose path nobody has told anything about, and a third of it or three
-/// times as much must not change the answer (see [`Verdict`](crate::Verdict)).
+/// All path models. Priors add up to one: they are assumptions (`assumptions.rs`), and three times as much of one, or a third,
+/// must not change the answer (see [`Verdict`](crate::Verdict)).
 pub const MODELS: &[&dyn PathModel] = &[
     &fifo::Fifo,
     &idle::Idle,

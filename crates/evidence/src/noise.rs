@@ -4,16 +4,14 @@
 //! values for outliers, and so bias what is skewed (bursts). That its variance isn't known makes the posterior Student's, since it is integrated over.
 //! Hosts that stall are the outliers: a small part of all segments, of which nothing is known but an order of magnitude.
 
+use crate::assumptions::DISTURBED_SCALE;
 use crate::model::Expected;
 use crate::observations::Observation;
 use crate::student;
 
 /// The part of segments that hosts disturb (one in a hundred trains on a busy two-core machine: `kumade lab run rake-accuracy`, disturbed
-/// runs), …
+/// runs).
 const DISTURBED_PART: f64 = 0.01;
-/// … and by so many times the usual scatter, with Student's tails.
-const DISTURBED_SCALE: f64 = 5.0;
-
 /// The logarithm of the density of a segment's growth.
 pub(crate) fn ln_density(expected: &Expected, segment: &Observation) -> f64 {
     let idle = if expected.may_idle { segment.idle } else { 0.0 };

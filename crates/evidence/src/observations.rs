@@ -1,14 +1,10 @@
 //! The facts of all trains, in the form in which models weigh them.
 
+use crate::assumptions::{MAX_LOSS_FRACTION, MIN_HEAD_GROWTH};
 use crate::facts::{SegmentFacts, TrainFacts};
 use crate::hosts;
 use kumade_probe_train::fit::{FittedLine, lower_hull};
 use kumade_probe_train::statistics::{mean, median};
-
-/// A head that takes longer to arrive than to leave by less than this part was not queued: it says how fast the sender is.
-const MIN_HEAD_GROWTH: f64 = 0.25;
-/// A head that lost packets, or a body that lost more than this part, met a queue without room.
-const MAX_LOSS_FRACTION: f64 = 0.05;
 
 /// Which fact an observation is, for telling which one decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

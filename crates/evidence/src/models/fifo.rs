@@ -4,9 +4,9 @@
 //! queue isn't empty, the delay grows by (bits + (C − A) T)/C − T = (bits − A T)/C.
 
 use super::single_link::{
-    CROSS_PACKET_BITS, DISPERSION_RANGE_BITS, LINE_VARIANCE_FACTOR, USUAL_LOSS_FRACTION, cross_variance, ln_idle_wait,
-    ln_loss, ln_quick_rate, mean_wait,
+    CROSS_PACKET_BITS, LINE_VARIANCE_FACTOR, cross_variance, ln_idle_wait, ln_loss, ln_quick_rate, mean_wait,
 };
+use crate::assumptions::{DISPERSION_RANGE_BITS, USUAL_LOSS_FRACTION, priors};
 use crate::grid::Axis;
 use crate::model::{Expected, PathModel, Silence, Tells};
 use crate::observations::{Observation, Observations};
@@ -24,7 +24,7 @@ impl PathModel for Fifo {
     }
 
     fn prior(&self) -> f64 {
-        0.45
+        priors::FIFO
     }
 
     fn axes(&self, seen: &Observations) -> Vec<Axis> {

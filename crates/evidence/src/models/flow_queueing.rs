@@ -6,18 +6,16 @@
 //! to be seen.
 
 use super::single_link::{
-    CROSS_PACKET_BITS, DISPERSION_RANGE_BITS, LINE_VARIANCE_FACTOR, USUAL_LOSS_FRACTION, cross_variance, ln_idle_wait,
-    ln_loss, ln_quick_rate, ln_quick_rate_between, mean_wait,
+    CROSS_PACKET_BITS, LINE_VARIANCE_FACTOR, cross_variance, ln_idle_wait, ln_loss, ln_quick_rate,
+    ln_quick_rate_between, mean_wait,
 };
+use crate::assumptions::{DISPERSION_RANGE_BITS, MAX_HEAD_START_PACKETS, USUAL_LOSS_FRACTION, priors};
 use crate::grid::Axis;
 use crate::model::{Expected, PathModel, Tells};
 use crate::observations::{Fact, Observation, Observations};
 
 /// From this part of the link on, a share is what others leave.
 const UNCONTENDED_PART: f64 = 0.5;
-/// Heads begin at the link's rate: the first packet of a flow that had none queued is served at once (RFC 8290, section 4.2), and so may be those of
-/// its first quantum. So heads take less time than the share says, by up to so many packets'.
-const MAX_HEAD_START_PACKETS: f64 = 1.5;
 
 /// Share of one flow; the share as a part of the link; by how many packets heads are ahead; index of dispersion of what
 /// others take of it.
@@ -33,7 +31,7 @@ impl PathModel for FlowQueueing {
     }
 
     fn prior(&self) -> f64 {
-        0.15
+        priors::FLOW_QUEUEING
     }
 
     fn axes(&self, seen: &Observations) -> Vec<Axis> {

@@ -1,7 +1,8 @@
 //! A link of a fixed rate that nobody else uses while it is measured: what is available is its rate, and nothing waits but for the trains
 //! themselves.
 
-use super::single_link::{USUAL_LOSS_FRACTION, ln_loss, ln_quick_rate};
+use super::single_link::{ln_loss, ln_quick_rate};
+use crate::assumptions::{USUAL_LOSS_FRACTION, priors};
 use crate::grid::Axis;
 use crate::hosts::STAMP_SCATTER_SECONDS;
 use crate::model::{Expected, PathModel, Tells};
@@ -22,7 +23,7 @@ impl PathModel for Idle {
     }
 
     fn prior(&self) -> f64 {
-        0.1
+        priors::IDLE
     }
 
     fn axes(&self, seen: &Observations) -> Vec<Axis> {

@@ -1,12 +1,10 @@
 //! None of the others: delays that grow by anything, and no more available than has arrived.
 
 use super::single_link::{ln_idle_wait_of_traffic, ln_loss, ln_quick_rate_between};
+use crate::assumptions::{OTHER_LOSS_FRACTION, OTHER_RELATIVE_DEVIATION, QUICK_RATE_RANGE_OF_OTHER, priors};
 use crate::grid::Axis;
 use crate::model::{Expected, PathModel, Tells};
 use crate::observations::{Fact, Observation, Observations};
-
-/// By which part of a segment's time its growth differs from anything that is expected.
-const RELATIVE_DEVIATION: f64 = 0.3;
 
 /// About the rate at which heads arrive.
 pub(super) struct Other;
@@ -21,7 +19,7 @@ impl PathModel for Other {
     }
 
     fn prior(&self) -> f64 {
-        0.1
+        priors::OTHER
     }
 
     fn axes(&self, seen: &Observations) -> Vec<Axis> {
@@ -34,14 +32,15 @@ impl PathModel for Other {
             Fact::Dispersion => (served - segment.duration, served),
             _ => (0.0, segment.duration),
         };
-        Expected { growth, variance: (RELATIVE_DEVIATION * scale).powi(2), may_idle: false, silence: None }
+        Expected { growth, variance: (OTHER_RELATIVE_DEVIATION * scale).powi(2), may_idle: false, silence: None }
     }
 
     fn ln_other_facts(&self, parameters: &[f64], seen: &Observations) -> [f64; 3] {
+        let (slowest, quickest) = QUICK_RATE_RANGE_OF_OTHER;
         [
-            ln_quick_rate_between(0.5 * parameters[0], 8.0 * parameters[0], seen),
+            ln_quick_rate_between(slowest * parameters[0], quickest * parameters[0], seen),
             ln_idle_wait_of_traffic(seen),
-            ln_loss(0.2, seen),
+            ln_loss(OTHER_LOSS_FRACTION, seen),
         ]
     }
 

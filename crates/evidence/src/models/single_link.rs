@@ -1,15 +1,12 @@
 //! What models of one link have in common: cross traffic, and what is known besides trains.
 
+use crate::assumptions::{IDLE_WAIT_RANGE_RATIO, IDLE_WAIT_SCATTER, QUICK_RATE_RANGE_SCATTER, QUICK_RATE_SCATTER};
 use crate::hosts;
 use crate::observations::Observations;
 use crate::student;
 
-/// The usual packet of cross traffic, in bits: full packets of Ethernet are most of the bytes on the Internet.
+/// The usual packet of cross traffic, in bits: full packets of Ethernet's 1500 bytes (RFC 894) carry most bytes.
 pub(super) const CROSS_PACKET_BITS: f64 = 12_000.0;
-
-/// The index of dispersion of cross traffic (variance of what arrives over its mean), in bits: from packets at equal intervals to bursts of
-/// segmentation offload (64 KiB are 5e5 bits) that come several at a time. Poisson packets of 1500 bytes have 12 000.
-pub(super) const DISPERSION_RANGE_BITS: (f64, f64) = (1e2, 3e6);
 
 /// The variance in bits² of what cross traffic of this rate sends in so many seconds, whose index of dispersion is so many bits. However even
 /// it is, it consists of whole packets. Of a time in which less than one is due, it is that of one packet or none; in a longer time, the
@@ -29,30 +26,27 @@ pub(crate) const LINE_VARIANCE_FACTOR: f64 = 1.2;
 /// The logarithm of the density of the logarithm of the quick rate, where packets sent back to back leave a link of this rate one behind
 /// the other.
 pub(super) fn ln_quick_rate(capacity: f64, seen: &Observations) -> f64 {
-    /// Link layers and sizes make it differ by so much from the capacity.
-    const SCATTER: f64 = 0.02;
     let Some(quick) = seen.quick_rate else { return 0.0 };
     let stamps = 2f64.sqrt() * hosts::STAMP_SCATTER_SECONDS * capacity / CROSS_PACKET_BITS;
-    let scale = SCATTER.hypot(stamps);
+    let scale = QUICK_RATE_SCATTER.hypot(stamps);
     student::ln_density((quick / capacity).ln() / scale) - scale.ln()
 }
 
 /// The same where it lies anywhere between these two rates.
 pub(super) fn ln_quick_rate_between(least: f64, most: f64, seen: &Observations) -> f64 {
-    const SCATTER: f64 = 0.03;
     let Some(quick) = seen.quick_rate else { return 0.0 };
     let (above, range) = ((quick / least).ln(), (most / least).ln());
-    (student::probability_between(-above / SCATTER, (range - above) / SCATTER).max(1e-12) / range).ln()
+    (student::probability_between(-above / QUICK_RATE_RANGE_SCATTER, (range - above) / QUICK_RATE_RANGE_SCATTER)
+        .max(1e-12)
+        / range)
+        .ln()
 }
 
 /// The logarithm of the density of the logarithm of the mean wait of idle packets, where they wait for so many seconds on average.
-///
-/// Some thirty packets know a mean that consists of rare waits but for half of it; traffic at even intervals may keep step with them.
 pub(super) fn ln_idle_wait(mean: f64, seen: &Observations) -> f64 {
-    const SCATTER: f64 = 0.6;
     let Some(wait) = seen.idle_wait else { return 0.0 };
     let [wait, mean] = [wait, mean].map(|seconds| (seconds + hosts::STAMP_SCATTER_SECONDS / 2.0).ln());
-    student::ln_density((wait - mean) / SCATTER) - SCATTER.ln()
+    student::ln_density((wait - mean) / IDLE_WAIT_SCATTER) - IDLE_WAIT_SCATTER.ln()
 }
 
 /// How long a packet waits on average behind cross traffic that fills a part `load` of a link of this capacity (Pollaczek and Khinchin). Traffic at even
@@ -62,16 +56,12 @@ pub(super) fn mean_wait(capacity: f64, load: f64, dispersion: f64) -> f64 {
     on_link * (1.0 + (dispersion / CROSS_PACKET_BITS).min(1.0) * load / (1.0 - load).max(0.01))
 }
 
-/// The logarithm of the density of the logarithm of the mean wait of idle packets, where others' packets are on the link at times: anything
-/// from a tenth of a microsecond to a tenth of a second.
+/// The logarithm of the density of the logarithm of the mean wait of idle packets, where others' packets are on the link at times: anything.
 pub(super) fn ln_idle_wait_of_traffic(seen: &Observations) -> f64 {
-    seen.idle_wait.map_or(0.0, |_| -(1e6f64.ln()).ln())
+    seen.idle_wait.map_or(0.0, |_| -IDLE_WAIT_RANGE_RATIO.ln().ln())
 }
 
 /// The logarithm of the density of a mean loss, where so much is lost on average.
 pub(super) fn ln_loss(mean: f64, seen: &Observations) -> f64 {
     -mean.ln() - seen.loss_fraction / mean
 }
-
-/// Paths whose queues have room lose up to about this part (RFC 2544 counts from 0.1 %; wireless access with retransmissions has 1 %).
-pub(super) const USUAL_LOSS_FRACTION: f64 = 0.01;

@@ -2,15 +2,13 @@
 //!
 //! Behind a head, the body's delay first falls while the narrow link serves what the head has queued.
 
-use super::single_link::{
-    LINE_VARIANCE_FACTOR, USUAL_LOSS_FRACTION, cross_variance, ln_idle_wait_of_traffic, ln_loss, ln_quick_rate,
+use super::single_link::{LINE_VARIANCE_FACTOR, cross_variance, ln_idle_wait_of_traffic, ln_loss, ln_quick_rate};
+use crate::assumptions::{
+    DISPERSION_RANGE_OF_TWO_LINKS_BITS, TIGHT_LINK_RATIO_RANGE, TWO_QUEUES_RELATIVE_ERROR, USUAL_LOSS_FRACTION, priors,
 };
 use crate::grid::Axis;
 use crate::model::{Expected, PathModel, Tells};
 use crate::observations::{Fact, Observation, Observations};
-
-/// How exact the sum of what two queues do is: one may be empty for a part of a segment in which the other isn't.
-const RELATIVE_ERROR: f64 = 0.1;
 
 /// Narrow link's capacity; available part of that; the tight link's capacity over the narrow one's; index of dispersion.
 pub(super) struct TightLinkElsewhere;
@@ -25,15 +23,17 @@ impl PathModel for TightLinkElsewhere {
     }
 
     fn prior(&self) -> f64 {
-        0.1
+        priors::TIGHT_LINK_ELSEWHERE
     }
 
     fn axes(&self, seen: &Observations) -> Vec<Axis> {
+        let (least_ratio, most_ratio) = TIGHT_LINK_RATIO_RANGE;
+        let (least, most) = DISPERSION_RANGE_OF_TWO_LINKS_BITS;
         vec![
             Axis::logarithmic(0.8 * seen.crude_capacity, 1.6 * seen.crude_capacity, 5),
             Axis::linear(0.0, 1.0, 16),
-            Axis::logarithmic(1.15, 10.0, 5),
-            Axis::logarithmic(3e3, 3e5, 4),
+            Axis::logarithmic(least_ratio, most_ratio, 5),
+            Axis::logarithmic(least, most, 4),
         ]
     }
 
@@ -53,7 +53,7 @@ impl PathModel for TightLinkElsewhere {
         let at_tight = ((bits - available * duration) / tight).max(0.0);
         let at_narrow = (bits / narrow - duration).max(-first_wait);
         let cross = LINE_VARIANCE_FACTOR * cross_variance(tight - available, duration, dispersion) / (tight * tight);
-        let inexact = RELATIVE_ERROR * (at_tight + at_narrow.abs());
+        let inexact = TWO_QUEUES_RELATIVE_ERROR * (at_tight + at_narrow.abs());
         Expected { growth: at_tight + at_narrow, variance: cross + inexact * inexact, may_idle: false, silence: None }
     }
 

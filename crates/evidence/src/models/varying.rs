@@ -3,6 +3,7 @@
 
 use super::fifo::expect_of_link;
 use super::single_link::{CROSS_PACKET_BITS, ln_idle_wait_of_traffic, ln_loss, ln_quick_rate_between};
+use crate::assumptions::{QUICK_RATE_RANGE_OF_RADIO, RATE_DEVIATION_RANGE, VARYING_LINK_LOSS_FRACTION, priors};
 use crate::grid::Axis;
 use crate::model::{Expected, PathModel, Tells};
 use crate::observations::{Observation, Observations};
@@ -20,15 +21,15 @@ impl PathModel for VaryingLink {
     }
 
     fn prior(&self) -> f64 {
-        0.1
+        priors::VARYING_LINK
     }
 
     fn axes(&self, seen: &Observations) -> Vec<Axis> {
+        let (least, most) = RATE_DEVIATION_RANGE;
         vec![
             Axis::logarithmic(0.6 * seen.crude_capacity, 1.8 * seen.crude_capacity, 7),
             Axis::linear(0.0, 1.0, 16),
-            // From what a link layer's retransmissions cost to a link that is off at times.
-            Axis::logarithmic(0.02, 0.6, 6),
+            Axis::logarithmic(least, most, 6),
         ]
     }
 
@@ -40,11 +41,11 @@ impl PathModel for VaryingLink {
     }
 
     fn ln_other_facts(&self, parameters: &[f64], seen: &Observations) -> [f64; 3] {
-        // Radio links send what they hold at once.
+        let (slowest, quickest) = QUICK_RATE_RANGE_OF_RADIO;
         [
-            ln_quick_rate_between(0.5 * parameters[0], 4.0 * parameters[0], seen),
+            ln_quick_rate_between(slowest * parameters[0], quickest * parameters[0], seen),
             ln_idle_wait_of_traffic(seen),
-            ln_loss(0.03, seen),
+            ln_loss(VARYING_LINK_LOSS_FRACTION, seen),
         ]
     }
 
