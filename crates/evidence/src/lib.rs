@@ -14,6 +14,7 @@
 mod assumptions;
 mod collector;
 mod facts;
+mod fit;
 mod grid;
 mod hosts;
 mod model;

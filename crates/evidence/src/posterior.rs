@@ -1,9 +1,10 @@
 //! The posterior: the mass of each model, and of what is available.
 
+use crate::fit::fit_probability;
 use crate::grid::{GridPoint, Integral, integrate};
 use crate::model::{PathModel, Tells};
 use crate::models::{LINE_VARIANCE_FACTOR, MODELS};
-use crate::noise::{deviation, ln_density, normal_distribution, normal_square};
+use crate::noise::ln_density;
 use crate::observations::{Fact, Observation, Observations};
 use crate::quantiles::{ModelMass, Quantiles};
 use crate::verdict::Verdict;
@@ -71,11 +72,11 @@ impl Evidence {
         };
         let ranked: Vec<ModelMass> = order.iter().map(mass).collect();
         let leading = &weighed[order[0]];
-        let fit = leading.fit_probability(seen);
+        let fit = leading.best().map_or(0.0, |best| fit_probability(leading.model, &best.parameters, seen));
         let alternatives: Vec<Quantiles> =
             changed_priors(&priors).iter().map(|p| mixture(&weighed, &self::masses(&weighed, p))).collect();
         let quantiles = mixture(&weighed, &masses);
-        let verdict = Verdict::new(&ranked, &quantiles, &alternatives, fit);
+        let verdict = Verdict::new(&ranked, &quantiles, &alternatives, fit, seen.fastest_arrival);
         let share = weighed.iter().find(|w| !w.share.is_empty());
         Evidence {
             decided_by: order.get(1).and_then(|&next| leading.deciding_fact(&weighed[next], seen)),
@@ -144,28 +145,6 @@ impl Weighed {
 
     fn best(&self) -> Option<&GridPoint> {
         self.integral.points.iter().max_by(|a, b| a.ln_likelihood.total_cmp(&b.ln_likelihood))
-    }
-
-    /// Whether the trains are such as this model expects at its best parameters. Three looks, and the least of their probabilities, times three: the
-    /// sum of squares of all deviations against χ², with a degree of freedom less for each parameter (Wilson and Hilferty: The Distribution of
-    /// Chi-Square, 1931); and the means of the deviations of trains without a head, which see a tight link elsewhere, and of the later half,
-    /// which see that the path has changed. A large scatter explains all but those two.
-    fn fit_probability(&self, seen: &Observations) -> f64 {
-        let Some(best) = self.best() else { return 0.0 };
-        let of = |segment: &Observation| deviation(&self.model.expect(&best.parameters, segment), segment);
-        let squares: Vec<f64> = seen.segments.iter().map(|s| normal_square(of(s))).collect();
-        let degrees = squares.len().saturating_sub(best.parameters.len()).max(1) as f64;
-        let ratio = (squares.iter().sum::<f64>() / degrees).cbrt();
-        let scale = 2.0 / (9.0 * degrees);
-        let of_all = normal_distribution(-(ratio - (1.0 - scale)) / scale.sqrt());
-        let bodies: Vec<&Observation> = seen.segments.iter().filter(|s| s.fact == Fact::Growth).collect();
-        let of_group = |group: Vec<f64>| {
-            let mean = group.iter().map(|u| u.clamp(-3.0, 3.0)).sum::<f64>() / (group.len().max(1) as f64).sqrt();
-            2.0 * normal_distribution(-mean.abs())
-        };
-        let paced = of_group(bodies.iter().filter(|s| !s.is_behind_head).map(|s| of(s)).collect());
-        let later = of_group(bodies[bodies.len() / 2..].iter().map(|s| of(s)).collect());
-        (3.0 * of_all.min(paced).min(later)).min(1.0)
     }
 
     /// By which kind of fact the likelihood of this model's best parameters exceeds that of the other's most.

@@ -21,7 +21,7 @@ pub enum Verdict {
         /// Its high end.
         high: f64,
     },
-    /// No value, and what the 97.5 % quantile is, in bit/s.
+    /// No value, and a bound in bit/s: the 97.5 % quantile, or the fastest rate at which anything arrived where no model fits.
     None {
         /// Why.
         refusal: Refusal,
@@ -42,9 +42,15 @@ pub enum Refusal {
 }
 
 impl Verdict {
-    /// Of the models in the order of their masses, the quantiles over all of them, the same with other priors, and how well the leading model
-    /// fits.
-    pub(crate) fn new(models: &[ModelMass], found: &Quantiles, with_other_priors: &[Quantiles], fit: f64) -> Self {
+    /// Of the models in the order of their masses, the quantiles over all of them, the same with other priors, how well the leading model
+    /// fits, and the fastest rate at which anything arrived: where no model fits, that is all that is known.
+    pub(crate) fn new(
+        models: &[ModelMass],
+        found: &Quantiles,
+        with_other_priors: &[Quantiles],
+        fit: f64,
+        fastest_arrival: f64,
+    ) -> Self {
         let (low, high) = found.interval();
         let width = high - low;
         let moves = |other: &Quantiles| {
@@ -55,7 +61,9 @@ impl Verdict {
         let (low, high) = wider.fold((low, high), |(low, high), (l, h)| (low.min(l), high.max(h)));
         let refused = |refusal| Verdict::None { refusal, at_most: high };
         match models.first() {
-            _ if fit < MIN_FIT_PROBABILITY => refused(Refusal::NoModelFits),
+            _ if fit < MIN_FIT_PROBABILITY => {
+                Verdict::None { refusal: Refusal::NoModelFits, at_most: high.max(fastest_arrival) }
+            }
             Some(leading) if !leading.tells_value => refused(Refusal::LeadingModel(leading.name)),
             _ if high - low > MAX_RELATIVE_WIDTH * found.median() => refused(Refusal::TooWide),
             _ => Verdict::Value { value: found.median(), low, high },
