@@ -7,7 +7,7 @@ use crate::models::{LINE_VARIANCE_FACTOR, MODELS};
 use crate::noise::ln_density;
 use crate::observations::{Fact, Observation, Observations};
 use crate::quantiles::{ModelMass, Quantiles};
-use crate::verdict::Verdict;
+use crate::verdict::{Refusal, Verdict};
 
 /// What trains have shown.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +53,11 @@ fn spread_below(bound: f64, weight: f64) -> impl Iterator<Item = (f64, f64)> {
 }
 
 impl Evidence {
+    /// Whether the trains are such as the leading model expects.
+    pub fn has_fitting_model(&self) -> bool {
+        !matches!(self.verdict, Verdict::None { refusal: Refusal::NoModelFits, .. })
+    }
+
     /// The posterior over all models.
     pub(crate) fn from_observations(seen: &Observations) -> Self {
         Self::with_models(seen, MODELS)

@@ -6,6 +6,7 @@ use kumade_evidence::{Evidence, Verdict};
 use kumade_probe_train::Estimate;
 use kumade_probe_train::statistics::median;
 use kumade_units::Rate;
+use std::collections::BTreeMap;
 
 /// A statement is wrong with confidence if the truth lies beyond an end by more than this part of it, and by more than the interval is wide on that side.
 const MAX_MISS_RATIO: f64 = 0.05;
@@ -34,6 +35,8 @@ pub struct PathComparison {
     pub covers_truth: Option<[bool; 3]>,
     /// The most probable model.
     pub leading_model: Option<String>,
+    /// How far the truth is from the posterior's median, in half widths of its 95 % interval on that side; none where no model fits.
+    pub deviation: Option<f64>,
 }
 
 /// All paths of a kind.
@@ -105,7 +108,31 @@ impl PathComparison {
             posterior: Statement::compare(value.as_ref(), [None, bound], truth, scale),
             covers_truth: evidence.map(|found| found.quantiles.cover(truth)),
             leading_model: evidence.and_then(|found| Some(found.models.first()?.name.to_owned())),
+            deviation: evidence.filter(|found| found.has_fitting_model()).map(|found| {
+                let (median, (low, high)) = (found.quantiles.median(), found.quantiles.interval());
+                let side = if truth < median { median - low } else { high - median };
+                (truth - median).abs() / side.max(f64::MIN_POSITIVE)
+            }),
         }
+    }
+
+    /// For each leading model that fits: of how many of these paths, and by how much its distribution has to be widened so that 95 % of the
+    /// truths are within its 95 % interval (split conformal; Vovk, Gammerman and Shafer: Algorithmic Learning in a Random World, 2005).
+    pub fn needed_stretch(paths: &[PathComparison]) -> Vec<(String, usize, f64)> {
+        let mut by_model: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for path in paths {
+            if let (Some(model), Some(deviation)) = (&path.leading_model, path.deviation) {
+                by_model.entry(model).or_default().push(deviation);
+            }
+        }
+        let needed = |(model, mut deviations): (&str, Vec<f64>)| {
+            deviations.sort_by(f64::total_cmp);
+            // The ⌈0.95 (n + 1)⌉-th of them.
+            let rank = ((deviations.len() + 1) as f64 * 0.95).ceil() as usize;
+            let stretch = deviations.get(rank - 1).copied().unwrap_or(f64::INFINITY);
+            (model.to_owned(), deviations.len(), stretch)
+        };
+        by_model.into_iter().map(needed).collect()
     }
 }
 
