@@ -19,7 +19,6 @@ mod capacity;
 mod config;
 mod cross_traffic;
 pub mod delay;
-mod fit;
 mod igi;
 mod info;
 mod linear_scan;

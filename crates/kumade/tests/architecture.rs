@@ -13,6 +13,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("packet", &[]),
     ("probe-train", &["units"]),
     ("estimate", &["probe-train", "units"]),
+    ("evidence", &["probe-train", "units"]),
     // The ECN field of the packets that a queue may mark.
     ("link", &["packet", "units"]),
     ("middlebox", &["packet", "units"]),
@@ -27,8 +28,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("wire", &["noise-session", "packet", "probe-train", "units"]),
     ("measurement", &["estimate", "packet", "probe-train", "units"]),
     // Virtual paths carry the trains of a whole measurement, and those of a method alone. Two sites are joined by the
-    // gateways' own code, which asks what packets are.
-    ("sim", &["estimate", "link", "measurement", "multipath", "packet", "probe-train", "units"]),
+    // gateways' own code, which asks what packets are. Posteriors are compared with today's rules on the same trains.
+    ("sim", &["estimate", "evidence", "link", "measurement", "multipath", "packet", "probe-train", "units"]),
     // Packet sockets and TUN devices know the headers' lengths and checksums.
     ("net", &["packet", "units"]),
     // What routers quote of its packets.
@@ -137,11 +138,12 @@ const EDGES: &[(&str, &[&str])] = &[
 const FOR_TESTS: [&str; 2] = ["netns-testbed", "serve"];
 
 /// Crates without clock, socket, thread and global randomness.
-const PURE: [&str; 14] = [
+const PURE: [&str; 15] = [
     "units",
     "packet",
     "probe-train",
     "estimate",
+    "evidence",
     "link",
     "middlebox",
     "multipath",

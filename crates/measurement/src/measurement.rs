@@ -218,6 +218,7 @@ impl Measurement {
                     _ => return,
                 };
                 series.add_sparse_train(&carried);
+                series.extend_window();
                 probe.record(&carried.record);
             }
         }
@@ -271,6 +272,7 @@ impl Measurement {
             return;
         };
         series.add_train(&carried);
+        series.extend_window();
         method.record(&carried.record);
         *so_far = method.current_estimate();
         self.events.push_back(Event::Train {
@@ -296,6 +298,7 @@ impl Measurement {
             }
             Phase::VaryingLink(phase) => {
                 phase.available.series.add_sparse_train(carried);
+                phase.available.series.extend_window();
                 match &record {
                     Some(record) => phase.probe.record(record),
                     None => phase.probe.train_spoiled(),

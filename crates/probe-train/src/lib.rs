@@ -9,6 +9,7 @@
 mod clock;
 mod ds_field_train;
 mod estimate;
+pub mod fit;
 mod hop_trace;
 mod marked;
 mod order;

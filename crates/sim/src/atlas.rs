@@ -4,12 +4,14 @@
 //! A new kind is a variant of [`PathKind`], a line in [`PathKind::ALL`], and what it draws.
 
 pub mod cellular;
+mod comparison;
 mod draw;
 mod kind;
 mod measure;
 mod summary;
 mod truth;
 
+pub use comparison::{KindComparison, PathComparison, Statement, StatementSummary};
 pub use draw::DrawnPath;
 pub use kind::PathKind;
 pub use measure::{AtlasMeasurement, MeasureError};

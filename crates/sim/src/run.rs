@@ -5,7 +5,7 @@ use kumade_measurement::{
     DeliveredTrain, DsFieldRequest, Event, Failure, MarkRequest, Measurement, OpenRequest, Opened, Purpose, Report,
     SendRequest, TcpConnectionInfo, TrainSeries, detect_proxy,
 };
-use kumade_probe_train::{DsFieldRecord, MarkedRecord, Train, Transport};
+use kumade_probe_train::{DsFieldRecord, MarkedRecord, Train, TrainRecord, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
 
 /// A finished run of one method on a virtual path.
@@ -71,6 +71,8 @@ pub struct VirtualMeasurement {
     pub truth: [Option<Rate>; 2],
     /// When those were.
     pub windows: [Option<(Time, Time)>; 2],
+    /// Delays of single packets up and down before the paths were loaded.
+    pub idle_delays: [Vec<Span>; 2],
 }
 
 impl VirtualPaths {
@@ -84,6 +86,7 @@ impl VirtualPaths {
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<VirtualMeasurement, Failure> {
         let mut windows = [MeasurementWindow::default(); 2];
+        let mut idle_delays = [Vec::new(), Vec::new()];
         let mut connections = 0;
         loop {
             let now = self.now();
@@ -101,6 +104,10 @@ impl VirtualPaths {
                     match request.purpose {
                         Purpose::AvailableBandwidth | Purpose::Utilization => window.extend(started, carried.ended),
                         Purpose::VaryingLink => window.extend_by_long_train(started, carried.ended),
+                        Purpose::IdleDelay => {
+                            idle_delays[request.direction as usize]
+                                .extend(delays_of_packets(&carried.record, connections));
+                        }
                         _ => {}
                     }
                     measurement.train_delivered(carried);
@@ -124,7 +131,7 @@ impl VirtualPaths {
                         Some(path.true_available(from, to))
                     });
                     let windows = windows.map(|window| window.span);
-                    return Ok(VirtualMeasurement { report: *report, truth, windows });
+                    return Ok(VirtualMeasurement { report: *report, truth, windows, idle_delays });
                 }
                 kumade_measurement::Step::Failed(failure) => return Err(failure),
             }
@@ -208,6 +215,15 @@ impl VirtualPaths {
             Direction::Down => &mut self.down,
         }
     }
+}
+
+/// The delays of the packets that no connection had to repeat; zero connections are UDP.
+fn delays_of_packets(record: &TrainRecord, connections: u32) -> Vec<Span> {
+    let record = match connections {
+        0 => record.clone(),
+        connections => record.without_loss_recovery(connections as usize, None),
+    };
+    record.packets.iter().filter_map(|packet| Some(packet.received? - packet.sent?)).collect()
 }
 
 /// Carries a train, over so many connections with this receive timeout if any. What became of it is known to the sender a path's delay after the

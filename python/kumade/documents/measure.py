@@ -523,6 +523,10 @@ class DirectionReport(TypedDict):
     """What carried the probe packets."""
     warnings: List[str]
     """Circumstances that limit the validity of the value."""
+    window_seconds: Optional[float]
+    """The time that the value is an average over: from the start of the first to the end of the last of the
+    trains that it follows from. Those that only tried whether it lasts don't count. Null if there is no
+    value, or connections take several links."""
 
 
 DscpPattern = Literal["all-kept", "all-bleached", "precedence-bleached", "precedence-alone", "some-changed", "some-dropped"]

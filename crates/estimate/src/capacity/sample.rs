@@ -2,8 +2,8 @@
 
 use super::burst::BurstSample;
 use super::shape::BurstShape;
-use crate::fit::lower_hull;
 use crate::stats::{mean, quantile, random};
+use kumade_probe_train::fit::lower_hull;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Replicates of the bootstrap.

@@ -4,7 +4,7 @@ use super::event::TransitEvent;
 use super::feasible_lines::{FeasibleLines, MAX_SKEW_RATIO};
 use super::lines::LineSet;
 use super::steps;
-use crate::fit::lower_hull;
+use kumade_probe_train::fit::lower_hull;
 use kumade_units::Direction;
 use std::ops::Range;
 

@@ -4,10 +4,10 @@
 use super::config::PolicingConfig;
 use super::plan::{PacketSpacing, TrainSection};
 use super::train_rates::{self, PartRates, delays};
-use crate::fit::fit_robust_line;
 use crate::packet_timing::PacketTiming;
 use crate::stats::mean;
 use kumade_probe_train::TrainRecord;
+use kumade_probe_train::fit::fit_robust_line;
 use kumade_units::{Rate, Span};
 
 /// By how many seconds a second the delay is to grow, in the trains of one round.

@@ -1,10 +1,10 @@
 //! Rates of sending and of arrival, and where in a train the latter falls.
 
 use super::result::ExcessAction;
-use crate::fit::fit_robust_line;
 use crate::packet_timing::PacketTiming;
 use crate::stats::{median, quantile};
 use kumade_probe_train::TrainRecord;
+use kumade_probe_train::fit::fit_robust_line;
 use kumade_units::Span;
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 use super::bottleneck::Bottleneck;
 use super::packets::PrimedTrain;
-use crate::fit::{FittedLine, lower_hull};
 use crate::stats::mean;
+use kumade_probe_train::fit::{FittedLine, lower_hull};
 
 /// The delay of a packet of no size through empty queues, as a line over time: clocks drift. From the lower hull of
 /// the trains' least delays; a slope that no pair of clocks has is taken for a path that never was empty.

@@ -3,8 +3,8 @@
 use super::bottleneck::Bottleneck;
 use super::packets::{PRIME_END_PACKETS, PacketLoss, PacketPoint, PrimedTrain, SendingGap, arrival_rate, last_points};
 use crate::cross_traffic::{CROSS_PACKET_BITS, CrossTrafficUnit};
-use crate::fit::{FittedLine, fit_line, fit_robust_line};
 use crate::stats::median;
+use kumade_probe_train::fit::{FittedLine, fit_line, fit_robust_line};
 use std::borrow::Borrow;
 
 /// By how many seconds stamps on both ends scatter.

@@ -8,8 +8,8 @@
 use super::interval::RateInterval;
 use super::packets::{PacketPoint, PrimedTrain};
 use super::verification::{self, Verification, VerificationResult};
-use crate::fit::fit_robust_line;
 use crate::stats::{standard_deviation, student_t_95};
+use kumade_probe_train::fit::fit_robust_line;
 
 /// Fewer stepped trains do not tell the slope.
 const MIN_PACED_TRAINS: usize = 4;

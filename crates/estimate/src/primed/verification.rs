@@ -8,8 +8,8 @@
 use super::packets::{PacketPoint, PrimedTrain, SendingGap};
 use super::sample::{is_held_up, sending_rate};
 use crate::cross_traffic::{CROSS_PACKET_BITS, CrossTrafficUnit};
-use crate::fit::fit_robust_line;
 use crate::stats::{mean, median, standard_deviation, student_t_95};
+use kumade_probe_train::fit::fit_robust_line;
 
 /// So many trains verify a value …
 pub(super) const MIN_VERIFICATION_TRAINS: usize = 2;

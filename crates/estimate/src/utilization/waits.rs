@@ -1,8 +1,8 @@
 //! Which packets waited, and for how long.
 
-use crate::fit::lower_hull;
 use crate::stats::{mean, student_t_95};
 use kumade_probe_train::Estimate;
+use kumade_probe_train::fit::lower_hull;
 use kumade_units::{Span, Time};
 
 /// One packet.

@@ -167,6 +167,8 @@ fn combine_reports(mut all: DirectionReport, next: DirectionReport) -> Direction
         all.duration_seconds += next.duration_seconds;
     }
     all.sustained_bytes = all.sustained_bytes.zip(next.sustained_bytes).map(|(one, other)| one.min(other));
+    // Each link was measured in a window of its own.
+    all.window_seconds = None;
     all.reason = all.reason.or(next.reason);
     all
 }

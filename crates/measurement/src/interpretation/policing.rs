@@ -293,6 +293,15 @@ pub(crate) fn is_policed(found: &PolicingResult) -> bool {
     )
 }
 
+/// Whether the value is what the longer trains found; else they confirm or refute what was found before.
+pub(crate) fn replaces_value(found: &PolicingResult) -> bool {
+    matches!(
+        found,
+        PolicingResult::Overloads { available: Some(_), .. }
+            | PolicingResult::Limited(PolicerOrShaper { available: Some(_), .. })
+    )
+}
+
 /// Whether more passed before packets were dropped than a short queue holds: a policer with a bucket, whether its rate is known or not.
 pub(crate) fn has_bucket(limiter: &PolicerOrShaper) -> bool {
     const MAX_SHORT_QUEUE_BYTES: u64 = 45_000;

@@ -189,7 +189,10 @@ impl Measurement {
 
     /// What follows a train that tried whether a rate lasts.
     fn end_policing(&mut self, phase: PolicingPhase, found: PolicingResult, now: Time) -> Phase {
-        let PolicingPhase { available, outcome, interpreted: judged, earlier_policing: earlier, .. } = phase;
+        let PolicingPhase { mut available, outcome, interpreted: judged, earlier_policing: earlier, .. } = phase;
+        if policing::replaces_value(&found) {
+            available.series.extend_window();
+        }
         match judged {
             Some(judged) if judged.outcome.available.is_none() => {
                 let passed = utilization::outcome_of_passed_rate(&found, outcome);

@@ -14,7 +14,7 @@ use crate::series::TrainSeries;
 use crate::transport::TransportInUse;
 use kumade_estimate::{Bound, Outcome, PolicingResult};
 use kumade_probe_train::{Estimate, Transport};
-use kumade_units::{Direction, Rate, Time};
+use kumade_units::{Direction, Rate, Span, Time};
 
 /// An upper bound that is so many times the low end of the interval from which it follows tells nothing.
 const MAX_BOUND_RATIO: f64 = 3.0;
@@ -147,7 +147,7 @@ impl MeasurementContext<'_> {
         let shaped = phase.shaped_rate().is_some();
         let fastest =
             phase.series.fastest_arrival().max(phase.capacity.as_ref().and_then(|found| found.fastest_arrival));
-        let cost = phase.series.cost(now);
+        let (cost, window) = (phase.series.cost(now), phase.series.window());
         let mut capacity = phase.capacity.map(|found| found.report);
         if let (Some(capacity), Some(PolicingResult::Limited(limiter))) = (&mut capacity, sustained)
             && !flow_queueing::is_due_to_overtaking(&outcome)
@@ -175,6 +175,7 @@ impl MeasurementContext<'_> {
             fair_share_bits_per_second: fair_share,
             sustained_bytes: policing::bucket_bytes(sustained),
             fastest_arrival_bits_per_second: fastest,
+            window_seconds: window.map(Span::as_secs_f64).filter(|_| report.available_bits_per_second.is_some()),
             warnings,
             ..report
         }

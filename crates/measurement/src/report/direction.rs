@@ -63,6 +63,10 @@ pub struct DirectionReport {
     pub bytes_sent: u64,
     /// Time from the first train to the result.
     pub duration_seconds: f64,
+    /// The time that the value is an average over: from the start of the first to the end of the last of the trains that it follows from.
+    /// Those that only tried whether it lasts don't count. Null if there is no value, or connections take several links.
+    #[serde(default)]
+    pub window_seconds: Option<f64>,
     /// Trains used for the value.
     pub trains: u32,
     /// Trains rejected.
@@ -109,6 +113,7 @@ impl DirectionReport {
             packets_sent: cost.packets,
             bytes_sent: cost.bytes,
             duration_seconds: cost.duration.as_secs_f64(),
+            window_seconds: None,
             trains: outcome.trains_used,
             trains_rejected: rejected.values().sum(),
             trains_rejected_reasons: rejected.clone(),
@@ -142,6 +147,7 @@ impl fmt::Display for DirectionReport {
                     _ if v.low < v.high => write!(f, " ({low} … {high})")?,
                     _ => {}
                 }
+                self.window_seconds.map_or(Ok(()), |seconds| write!(f, ", on average over {seconds:.2} s"))?;
                 self.sustained_bytes.map_or(Ok(()), |bytes| write!(f, ", for {} at least", Bytes(bytes)))?;
             }
             (None, Some(reason)) => write!(f, "no value: {reason}")?,
@@ -192,6 +198,8 @@ mod tests {
         assert_eq!(report.to_string(), verdict);
         let lasting = DirectionReport { sustained_bytes: Some(1_500_000), ..report.clone() };
         assert!(lasting.to_string().contains("… 94.5 Mbit/s), for 1.5 MB at least — 7 trains"), "{lasting}");
+        let averaged = DirectionReport { window_seconds: Some(0.384), ..report.clone() };
+        assert!(averaged.to_string().contains("… 94.5 Mbit/s), on average over 0.38 s — 7 trains"), "{averaged}");
         let refused = DirectionReport { available_bits_per_second: None, ..lasting };
         assert!(!refused.to_string().contains("at least"), "{refused}");
         assert_eq!(report.warnings, [Warning::Estimate(kumade_estimate::Warning::ShortQueue)]);

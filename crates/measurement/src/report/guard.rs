@@ -68,6 +68,7 @@ fn withdraw(report: DirectionReport, reason: Reason) -> DirectionReport {
         available_bits_per_second: None,
         spread_bits_per_second: None,
         sustained_bytes: None,
+        window_seconds: None,
         reason: Some(reason),
         warnings: report.warnings.into_iter().filter(|warning| !warning.is_of_value()).collect(),
         ..report
@@ -160,10 +161,12 @@ mod tests {
     fn no_more_is_available_than_the_fair_share_of_one_flow() {
         let share = |available| {
             let fair_share_bits_per_second = Some(rates(45, 50, 55));
-            without_contradictions(DirectionReport { fair_share_bits_per_second, ..report(available) })
+            let window_seconds = Some(0.4);
+            without_contradictions(DirectionReport { fair_share_bits_per_second, window_seconds, ..report(available) })
         };
         assert_eq!(share(Some(rates(40, 52, 70))).available_bits_per_second, Some(rates(40, 50, 70)));
         let withdrawn = share(Some(rates(60, 65, 70)));
+        assert_eq!(withdrawn.window_seconds, None, "of a value that is none");
         assert_eq!(
             (withdrawn.available_bits_per_second, withdrawn.reason.clone()),
             (None, Some(Reason::FairShareOfFlow))

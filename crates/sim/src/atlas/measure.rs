@@ -5,10 +5,11 @@ use super::truth::PathTruth;
 use crate::elastic::FlowImpact;
 use crate::run::VirtualPaths;
 use kumade_estimate::MethodSettings;
+use kumade_evidence::EvidenceCollector;
 use kumade_measurement::report::DirectionReport;
-use kumade_measurement::{Clocks, Directions, Failure, Measurement, MeasurementPlan, Session, TransportChoice};
+use kumade_measurement::{Clocks, Directions, Event, Failure, Measurement, MeasurementPlan, Session, TransportChoice};
 use kumade_probe_train::Transport;
-use kumade_units::{ConfigError, Rate};
+use kumade_units::{ConfigError, Direction, Rate};
 use thiserror::Error;
 
 /// What was measured of a path, and what was true.
@@ -44,6 +45,19 @@ impl DrawnPath {
     /// The path cannot be made or not be measured, which no path of the atlas brings about over a transport that it
     /// [passes](super::PathKind::can_carry).
     pub fn measure(&self, transport: Transport, method: &MethodSettings) -> Result<AtlasMeasurement, MeasureError> {
+        self.measure_with_facts(transport, method).map(|(measured, _)| measured)
+    }
+
+    /// The same, with the facts of the method's trains. Where connections take several links, trains of one of them say nothing of the others: there
+    /// are none.
+    ///
+    /// # Errors
+    /// As those of [`measure`](Self::measure).
+    pub fn measure_with_facts(
+        &self,
+        transport: Transport,
+        method: &MethodSettings,
+    ) -> Result<(AtlasMeasurement, EvidenceCollector), MeasureError> {
         let mut paths = VirtualPaths {
             up: self.build()?,
             down: self.build_return_path()?,
@@ -65,9 +79,19 @@ impl DrawnPath {
             seed: self.seed,
             ..MeasurementPlan::default()
         };
+        let mut facts = EvidenceCollector::default();
+        let mut collect = |event: &Event| {
+            if let Event::Train { train, record, .. } = event {
+                facts.add_train(record, train);
+            }
+        };
         let measured =
-            paths.measure(Measurement::new(plan, session), &mut |_| ()).map_err(MeasureError::Measurement)?;
+            paths.measure(Measurement::new(plan, session), &mut collect).map_err(MeasureError::Measurement)?;
+        facts.set_idle_delays(&measured.idle_delays[Direction::Up as usize]);
         let report = measured.report.up.ok_or(MeasureError::NoDirection)?;
+        if report.load_balancing.is_some() {
+            facts = EvidenceCollector::default();
+        }
         let expected = || {
             let mean = Rate::from_f64(self.sustained_rate.as_f64() - self.cross_rate.as_f64());
             if self.elastic_flows.is_empty() { mean } else { paths.up.true_available(started, paths.up.now()) }
@@ -79,6 +103,6 @@ impl DrawnPath {
             }
             None => truth,
         };
-        Ok(AtlasMeasurement { report, truth, impact: paths.up.elastic_impact() })
+        Ok((AtlasMeasurement { report, truth, impact: paths.up.elastic_impact() }, facts))
     }
 }

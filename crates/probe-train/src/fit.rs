@@ -1,28 +1,31 @@
 //! Lines through points: one that late points do not pull, and the lower envelope.
 
-use crate::stats::median;
+use crate::statistics::median;
 
 /// A straight line `y = intercept + slope · x`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct FittedLine {
-    pub(crate) intercept: f64,
-    pub(crate) slope: f64,
+pub struct FittedLine {
+    /// `y` at `x = 0`.
+    pub intercept: f64,
+    /// By how much `y` rises for each unit of `x`.
+    pub slope: f64,
 }
 
 impl FittedLine {
-    pub(crate) fn value_at(self, x: f64) -> f64 {
+    /// `y` at this `x`.
+    pub fn value_at(self, x: f64) -> f64 {
         self.intercept + self.slope * x
     }
 }
 
 /// The line of least squares. None for fewer than two distinct x.
-pub(crate) fn fit_line(points: &[(f64, f64)]) -> Option<FittedLine> {
+pub fn fit_line(points: &[(f64, f64)]) -> Option<FittedLine> {
     fit_weighted_line(points, |_| 1.0)
 }
 
 /// The line that fits most points, by Huber's reweighted least squares: a few late stamps do not pull it, and points
 /// that scatter between two levels (with and without cross traffic) count in full. None for fewer than two distinct x.
-pub(crate) fn fit_robust_line(points: &[(f64, f64)]) -> Option<FittedLine> {
+pub fn fit_robust_line(points: &[(f64, f64)]) -> Option<FittedLine> {
     let mut line = fit_line(points)?;
     for _ in 0..20 {
         let residuals: Vec<f64> = points.iter().map(|&(x, y)| (y - line.value_at(x)).abs()).collect();
@@ -59,7 +62,7 @@ fn fit_weighted_line(points: &[(f64, f64)], weight: impl Fn(usize) -> f64) -> Op
 /// The corners of the lower convex hull of points given in order of x: no point lies below the polyline through
 /// them. Over time and one-way delay, it is the delay of an empty path, however the clocks drift (Moon, Skelly,
 /// Towsley: Estimation and Removal of Clock Skew, 1999).
-pub(crate) fn lower_hull(points: impl IntoIterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
+pub fn lower_hull(points: impl IntoIterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let mut hull: Vec<(f64, f64)> = Vec::new();
     for point in points {
         while let [.., a, b] = hull[..] {
