@@ -6,7 +6,8 @@ use crate::server_connection::ServerConnection;
 use crate::udp_nonce::{UdpNonce, request_nonce};
 use kumade_measurement::report::Warning;
 use kumade_measurement::{OpenRequest, TcpConnectionInfo, UdpFacts, detect_proxy};
-use kumade_net::{SocketBinding, udp};
+use kumade_net::SocketBinding;
+use kumade_net::platform::udp;
 use kumade_probe_train::Transport;
 use kumade_transport::{OpenedConnections, Probes, TcpProbes, UdpProbes, open_connections};
 use kumade_units::Span;
@@ -98,7 +99,7 @@ pub(crate) fn open_tcp(
     let expected = streams.len() as u32;
     let header = streams
         .values()
-        .filter_map(|stream| kumade_net::tcp::segment_sizes(stream).ok())
+        .filter_map(|stream| kumade_net::platform::tcp::segment_sizes(stream).ok())
         .map(|sizes| sizes.header_bytes)
         .max();
     let header = header.unwrap_or(0);

@@ -92,6 +92,9 @@ pub struct Event {
 #[derive(Debug)]
 pub struct EpollSet(Epoll);
 
+/// As [`platform`](crate::platform) calls it.
+pub type SocketSet = EpollSet;
+
 impl EpollSet {
     /// A wait reports no more events than this.
     pub const MAX_EVENTS: usize = 64;

@@ -1,6 +1,7 @@
 //! A control connection: the sans-I/O session of `wire` over a blocking TCP stream.
 
-use kumade_net::{clock, readiness, tcp};
+use kumade_net::clock;
+use kumade_net::platform::{readiness, tcp};
 use kumade_units::{Span, Time};
 use kumade_wire::{Credential, Message, Session, SessionError, Token, Version};
 use socket2::{SockRef, TcpKeepalive};
@@ -105,7 +106,7 @@ impl<In: Message, Out: Message> ControlConnection<In, Out> {
         let least = if self.is_path_loaded { LOADED_USER_TIMEOUT } else { USER_TIMEOUT };
         let timeout = least.max(self.timeout_allowance());
         if timeout != self.user_timeout {
-            SockRef::from(&self.stream).set_tcp_user_timeout(Some(timeout.to_duration()))?;
+            tcp::set_user_timeout(&self.stream, timeout)?;
             self.stream.set_write_timeout(Some(WRITE_TIMEOUT.max(timeout).to_duration()))?;
             self.user_timeout = timeout;
         }

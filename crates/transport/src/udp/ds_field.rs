@@ -4,7 +4,7 @@ use super::UdpProbes;
 use super::marked::send_one;
 use crate::error::Error;
 use crate::packets::MAX_UNQUEUED_DELAY;
-use kumade_net::udp;
+use kumade_net::platform::udp;
 use kumade_probe_train::{DsFieldArrival, DsFieldTrain};
 use kumade_units::{Span, Time};
 use kumade_wire::Departure;

@@ -1,0 +1,53 @@
+//! UDP datagrams with what any system tells of them: bytes and sender.
+
+pub use crate::system_facts::Datagram;
+
+use super::readiness::wait_readable;
+use super::udp::set_tos;
+use crate::SocketBinding;
+use kumade_packet::DsField;
+use kumade_units::Time;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+
+/// No datagram is longer. Windows gives nothing of one that is longer than the memory for it.
+pub(super) const MAX_DATAGRAM_BYTES: usize = 1 << 16;
+
+/// Gives all datagrams of a socket this DSCP and ECN.
+///
+/// # Errors
+/// Where the system refuses it.
+pub fn set_ds_field(socket: &UdpSocket, field: DsField) -> io::Result<()> {
+    set_tos(socket, field.octet())
+}
+
+/// A socket that talks to the first of these addresses to which this host knows a way.
+///
+/// # Errors
+/// The error of the last of them; `AddrNotAvailable` where none is given.
+pub fn connect(addresses: &[SocketAddr], binding: &SocketBinding) -> io::Result<UdpSocket> {
+    let mut result = Err(io::ErrorKind::AddrNotAvailable.into());
+    for &address in addresses {
+        result = binding.connect_udp(address);
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+/// Receives without waiting.
+///
+/// # Errors
+/// `WouldBlock` where nothing is there, else what the socket reports.
+pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Datagram> {
+    if !wait_readable(socket, Time::ZERO)? {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    let mut memory = [0; MAX_DATAGRAM_BYTES];
+    let (received, source) = socket.recv_from(&mut memory)?;
+    let len = received.min(buffer.len());
+    buffer[..len].copy_from_slice(&memory[..len]);
+    let is_truncated = received > len;
+    Ok(Datagram { len, is_truncated, source, destination: None, ttl: None, ds_field: None, stamp: None })
+}

@@ -1,0 +1,169 @@
+//! Waiting for sockets, up to an instant of [`clock::monotonic`], by poll(2), which Windows has as well.
+
+use crate::clock;
+use kumade_units::{Span, Time};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::io;
+use std::net::TcpStream;
+#[cfg(not(windows))]
+use std::os::fd::{AsRawFd, RawFd};
+#[cfg(windows)]
+use std::os::windows::io::{AsRawSocket as _, RawSocket as RawFd};
+
+/// Waits until `socket` can be read, or reports an error; false where `deadline` came first.
+///
+/// # Errors
+/// Where the system refuses to wait.
+pub fn wait_readable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
+    wait_any_readable([socket.as_fd()], deadline)
+}
+
+/// Waits until any of these can be read, or reports an error; false where `deadline` came first.
+///
+/// # Errors
+/// Where the system refuses to wait.
+pub fn wait_any_readable<'s>(sockets: impl IntoIterator<Item = BorrowedFd<'s>>, deadline: Time) -> io::Result<bool> {
+    wait_any(sockets, PollFlags::IN, deadline)
+}
+
+/// Waits until any of these takes more to send, as a connection does once it is open, or reports an error; false where `deadline` came first.
+///
+/// # Errors
+/// Where the system refuses to wait.
+pub fn wait_any_writable<'s>(sockets: impl IntoIterator<Item = BorrowedFd<'s>>, deadline: Time) -> io::Result<bool> {
+    wait_any(sockets, PollFlags::OUT, deadline)
+}
+
+/// Waits until `socket` takes more to send, or reports an error; false where `deadline` came first.
+///
+/// # Errors
+/// Where the system refuses to wait.
+pub fn wait_writable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
+    wait_any_writable([socket.as_fd()], deadline)
+}
+
+/// Whether the peer has closed the connection, or it has failed, as far as this host knows: what is unread hides it. Does not wait.
+///
+/// # Errors
+/// Where the system refuses to look.
+pub fn is_closed(stream: &TcpStream) -> io::Result<bool> {
+    Ok(wait_readable(stream, Time::ZERO)? && !matches!(stream.peek(&mut [0]), Ok(1..)))
+}
+
+fn wait_any<'s>(
+    sockets: impl IntoIterator<Item = BorrowedFd<'s>>,
+    awaited: PollFlags,
+    deadline: Time,
+) -> io::Result<bool> {
+    let mut sockets: Vec<_> = sockets.into_iter().map(|socket| PollFd::from_borrowed_fd(socket, awaited)).collect();
+    Ok(wait_ready(&mut sockets, deadline)? > 0)
+}
+
+fn wait_ready(sockets: &mut [PollFd<'_>], deadline: Time) -> io::Result<usize> {
+    if sockets.is_empty() {
+        // Windows refuses to wait for none.
+        crate::portable::pacing::sleep_until(deadline);
+        return Ok(0);
+    }
+    loop {
+        let left = (deadline - clock::monotonic()).max(Span::ZERO).as_nanos();
+        let timeout = Timespec { tv_sec: left / 1_000_000_000, tv_nsec: (left % 1_000_000_000) as _ };
+        match poll(sockets, Some(&timeout)) {
+            Err(Errno::INTR) => {}
+            ready => return Ok(ready?),
+        }
+    }
+}
+
+/// What happened on a socket of a [`SocketSet`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// The number it was added with.
+    pub number: u32,
+    /// Reading gives bytes, the end, or an error.
+    pub is_readable: bool,
+    /// Sending is possible, or fails at once.
+    pub is_writable: bool,
+    /// The connection failed.
+    pub has_error: bool,
+}
+
+/// Many sockets, waited for together; each keeps reporting until it is dealt with or removed, which it has to be before it is closed.
+#[derive(Debug, Default)]
+pub struct SocketSet(RefCell<Vec<(RawFd, u32, PollFlags)>>);
+
+impl SocketSet {
+    /// A wait reports no more events than this.
+    pub const MAX_EVENTS: usize = 64;
+
+    /// An empty set.
+    ///
+    /// # Errors
+    /// None.
+    pub fn new() -> io::Result<Self> {
+        Ok(SocketSet::default())
+    }
+
+    /// Reports `socket` under `number` when it can be read.
+    ///
+    /// # Errors
+    /// None.
+    pub fn add_reader(&self, socket: &impl AsFd, number: u32) -> io::Result<()> {
+        self.add(socket, number, PollFlags::IN)
+    }
+
+    /// Reports `socket` under `number` when it can be written: a connecting one when it is open or has failed.
+    ///
+    /// # Errors
+    /// None.
+    pub fn add_writer(&self, socket: &impl AsFd, number: u32) -> io::Result<()> {
+        self.add(socket, number, PollFlags::OUT)
+    }
+
+    fn add(&self, socket: &impl AsFd, number: u32, awaited: PollFlags) -> io::Result<()> {
+        self.0.borrow_mut().push((raw(socket), number, awaited));
+        Ok(())
+    }
+
+    /// Forgets `socket`.
+    ///
+    /// # Errors
+    /// None.
+    pub fn remove(&self, socket: &impl AsFd) -> io::Result<()> {
+        self.0.borrow_mut().retain(|(added, ..)| *added != raw(socket));
+        Ok(())
+    }
+
+    /// Waits until something happens or `deadline` has come, and fills `events`.
+    ///
+    /// # Errors
+    /// Where the system refuses to wait.
+    pub fn wait(&self, events: &mut Vec<Event>, deadline: Time) -> io::Result<()> {
+        events.clear();
+        let sockets = self.0.borrow();
+        // SAFETY: whoever has added a socket removes it before it is closed.
+        let borrow = |socket| unsafe { BorrowedFd::borrow_raw(socket) };
+        let mut polled: Vec<_> =
+            sockets.iter().map(|(socket, _, awaited)| PollFd::from_borrowed_fd(borrow(*socket), *awaited)).collect();
+        wait_ready(&mut polled, deadline)?;
+        let failed = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+        let happened = polled.iter().zip(sockets.iter()).filter(|(polled, _)| !polled.revents().is_empty());
+        events.extend(happened.take(Self::MAX_EVENTS).map(|(polled, (_, number, _))| Event {
+            number: *number,
+            is_readable: polled.revents().intersects(PollFlags::IN | failed),
+            is_writable: polled.revents().intersects(PollFlags::OUT | failed),
+            has_error: polled.revents().intersects(failed),
+        }));
+        Ok(())
+    }
+}
+
+fn raw(socket: &impl AsFd) -> RawFd {
+    #[cfg(windows)]
+    return socket.as_fd().as_raw_socket();
+    #[cfg(not(windows))]
+    socket.as_fd().as_raw_fd()
+}

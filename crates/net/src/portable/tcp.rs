@@ -1,0 +1,107 @@
+//! TCP connections that carry packet trains, with one write, one packet, at once.
+
+pub use crate::connect::{OpenedConnections, PendingConnection, SynOption, open_connections};
+pub use crate::system_facts::{SegmentSizes, TcpPathInfo};
+
+use crate::header_bytes::ip_header_bytes;
+use kumade_units::Span;
+use std::io::{self, Write};
+use std::net::{TcpListener, TcpStream};
+
+/// Whether [`segment_sizes`] says what a connection has negotiated: it assumes it.
+pub const ARE_SIZES_KNOWN: bool = false;
+const TCP_HEADER_BYTES: u32 = 20;
+/// Of packets of Ethernet.
+const ASSUMED_MTU: u32 = 1500;
+const TIMESTAMPS_BYTES: u32 = 12;
+/// As on Linux: passes wherever IPv6 does.
+const MAX_SAFE_SEGMENT_BYTES: usize = 1200;
+
+fn unsupported<T>() -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "this system does not tell of its connections"))
+}
+
+/// Prepares an open connection: writes leave at once, reads and writes do not block.
+///
+/// # Errors
+/// Where the system refuses an option.
+pub fn prepare_connection(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(true)
+}
+
+/// Writes the first bytes of what is to be sent as one packet that every path passes, and waits for room as the connection is set to.
+/// Returns how many bytes it took.
+///
+/// # Errors
+/// What the connection reports; `WouldBlock` where there was no room in time.
+pub fn write_short_segment(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    stream.write(&bytes[..bytes.len().min(MAX_SAFE_SEGMENT_BYTES)])
+}
+
+/// What a connection over Ethernet negotiates where both ends have the timestamps option on (RFC 7323), as Linux and BSD have it; that of
+/// Windows is off. The far end may know better.
+///
+/// # Errors
+/// Where the connection is no more.
+pub fn segment_sizes(stream: &TcpStream) -> io::Result<SegmentSizes> {
+    let header = ip_header_bytes(stream.peer_addr()?) + TCP_HEADER_BYTES + TIMESTAMPS_BYTES;
+    Ok(SegmentSizes { header_bytes: header, max_payload_bytes: ASSUMED_MTU - header })
+}
+
+/// Not known.
+///
+/// # Errors
+/// Always.
+pub fn smoothed_round_trip(_stream: &TcpStream) -> io::Result<Span> {
+    unsupported()
+}
+
+/// Not known.
+///
+/// # Errors
+/// Always.
+pub fn retransmission_timeout(_stream: &TcpStream) -> io::Result<Span> {
+    unsupported()
+}
+
+/// Has nothing wait for acknowledgements so long; what is written waits as long as the system has it.
+///
+/// # Errors
+/// None.
+pub fn set_user_timeout(_stream: &TcpStream, _timeout: Span) -> io::Result<()> {
+    Ok(())
+}
+
+/// Sends without waiting, on a connection that does not block. Returns the bytes taken. Nothing keeps the system from joining what it has to
+/// hold back.
+///
+/// # Errors
+/// `WouldBlock` where the send buffer is full, else what the connection reports.
+pub fn send(mut stream: &TcpStream, bytes: &[u8], _own_packet: bool) -> io::Result<usize> {
+    stream.write(bytes)
+}
+
+/// Has the system keep SYNs, which it does not.
+///
+/// # Errors
+/// Always.
+pub fn save_syns(_listener: &TcpListener) -> io::Result<()> {
+    unsupported()
+}
+
+/// None.
+///
+/// # Errors
+/// None.
+pub fn saved_syn(_stream: &TcpStream, _max_bytes: usize) -> io::Result<Option<Vec<u8>>> {
+    Ok(None)
+}
+
+/// Not known.
+///
+/// # Errors
+/// Always.
+pub fn path_info(_stream: &TcpStream) -> io::Result<TcpPathInfo> {
+    unsupported()
+}

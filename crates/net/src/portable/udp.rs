@@ -1,0 +1,152 @@
+//! UDP sockets that carry packet trains.
+
+pub use crate::header_bytes::udp_header_bytes as header_bytes;
+pub use crate::system_facts::{DatagramArrival, SentBurst};
+
+use super::datagram::MAX_DATAGRAM_BYTES;
+use crate::header_bytes::ip_header_bytes;
+use rustix::fd::AsFd;
+use socket2::SockRef;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, UdpSocket};
+use std::time::Duration;
+
+/// Bytes asked for on either side of a socket; the system may grant less.
+const BUFFER_BYTES: usize = 4 << 20;
+/// Of Ethernet: what the path's is, portable options do not tell.
+const ASSUMED_MTU: u32 = 1500;
+
+/// Prepares a connected socket: large buffers, and a blocked send that gives up after `patience`; reads do not wait.
+///
+/// # Errors
+/// Where the system refuses an option.
+pub fn prepare_socket(socket: &UdpSocket, patience: Duration) -> io::Result<()> {
+    let options = SockRef::from(socket);
+    // macOS and BSD refuse more than they grant.
+    let _ = options.set_recv_buffer_size(BUFFER_BYTES);
+    let _ = options.set_send_buffer_size(BUFFER_BYTES);
+    options.set_write_timeout(Some(patience))?;
+    options.set_nonblocking(true)
+}
+
+/// The largest IP packet, in bytes, that the path is taken to pass.
+///
+/// # Errors
+/// None.
+pub fn path_mtu(_socket: &UdpSocket) -> io::Result<u32> {
+    Ok(ASSUMED_MTU)
+}
+
+/// Whether a failed send or receive concerns that packet only, and the next may pass: it was too large, there was no room for it, or, as
+/// Windows reports of an earlier one, the far end's port was closed.
+pub fn is_packet_specific(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let kinds = [Errno::MSGSIZE, Errno::NOBUFS].map(|errno| Some(errno.raw_os_error()));
+    kinds.contains(&error.raw_os_error()) || cfg!(windows) && error.kind() == io::ErrorKind::ConnectionReset
+}
+
+/// Bytes of the receive buffer.
+///
+/// # Errors
+/// Where the system does not say.
+pub fn receive_buffer_bytes(socket: &impl AsFd) -> io::Result<usize> {
+    SockRef::from(&socket.as_fd()).recv_buffer_size()
+}
+
+/// Sends the first of these datagrams over a connected socket; see [`SentBurst::Separate`].
+///
+/// # Errors
+/// What the socket reports.
+pub fn send_burst(socket: &UdpSocket, bytes: &[u8], datagram_bytes: u16, segments: &mut bool) -> io::Result<SentBurst> {
+    *segments = false;
+    socket.send(&bytes[..bytes.len().min(datagram_bytes.into())])?;
+    Ok(SentBurst::Separate(1))
+}
+
+/// Has the system tell DSCP, ECN and hop limit of each datagram, which it does not.
+///
+/// # Errors
+/// Where they are to be told.
+pub fn report_marks(_socket: &UdpSocket, are_reported: bool) -> io::Result<()> {
+    let refusal = "this system tells a program nothing of the marks of packets that arrive";
+    if are_reported { Err(io::Error::new(io::ErrorKind::Unsupported, refusal)) } else { Ok(()) }
+}
+
+/// TTL or hop limit of packets that a socket sends to an address; none where the system does not say.
+pub fn hop_limit(socket: &impl AsFd, destination: IpAddr) -> Option<u8> {
+    let socket = socket.as_fd();
+    let options = SockRef::from(&socket);
+    let hops = match destination.to_canonical() {
+        IpAddr::V4(_) => options.ttl_v4(),
+        IpAddr::V6(_) => options.unicast_hops_v6(),
+    };
+    hops.ok().and_then(|hops| u8::try_from(hops).ok()).filter(|hops| *hops > 0)
+}
+
+/// Sends a datagram over a connected socket with this DSCP and ECN, and with this hop limit, or that which the system uses.
+///
+/// # Errors
+/// What the socket reports; where the system marks no packets.
+pub fn send_marked(socket: &UdpSocket, payload: &[u8], ds_field: u8, hop_limit: Option<u8>) -> io::Result<()> {
+    set_tos(socket, ds_field)?;
+    let usual = hop_limit.map(|hops| set_hops(socket, hops.into())).transpose()?;
+    let sent = socket.send(payload);
+    set_tos(socket, 0)?;
+    usual.map_or(Ok(0), |hops| set_hops(socket, hops))?;
+    sent.map(drop)
+}
+
+/// Returns the hop limit before.
+fn set_hops(socket: &UdpSocket, hops: u32) -> io::Result<u32> {
+    let options = SockRef::from(socket);
+    if ip_header_bytes(socket.peer_addr()?) == 20 {
+        let before = options.ttl_v4()?;
+        options.set_ttl_v4(hops).map(|()| before)
+    } else {
+        let before = options.unicast_hops_v6()?;
+        options.set_unicast_hops_v6(hops).map(|()| before)
+    }
+}
+
+/// Windows says that it has set the field, and leaves it as it was.
+pub(super) fn set_tos(socket: &UdpSocket, octet: u8) -> io::Result<()> {
+    let refused = |_| io::Error::new(io::ErrorKind::Unsupported, "this system lets no program mark packets");
+    if cfg!(windows) {
+        return if octet == 0 { Ok(()) } else { Err(refused(())) };
+    }
+    #[cfg(not(windows))]
+    if ip_header_bytes(socket.peer_addr()?) == 40 {
+        return SockRef::from(socket).set_tclass_v6(octet.into());
+    }
+    SockRef::from(socket).set_tos_v4(octet.into())
+}
+
+/// Receives the first bytes of datagrams, one at a time: what the clock says then is when it was read.
+pub struct DatagramReceiver {
+    memory: Box<[u8]>,
+    max_datagram_bytes: usize,
+}
+
+impl DatagramReceiver {
+    /// Gives up to so many bytes of each datagram, at least one.
+    pub fn new(longest: usize) -> Self {
+        DatagramReceiver { memory: vec![0; MAX_DATAGRAM_BYTES].into(), max_datagram_bytes: longest.max(1) }
+    }
+
+    /// Takes the datagram that waits, and gives `read` its first bytes.
+    ///
+    /// # Errors
+    /// `WouldBlock` where nothing waits, else what the socket reports.
+    pub fn receive(&mut self, socket: &UdpSocket, mut read: impl FnMut(&[u8], DatagramArrival)) -> io::Result<()> {
+        let received = socket.recv(&mut self.memory)?;
+        read(&self.memory[..received.min(self.max_datagram_bytes)], DatagramArrival::default());
+        Ok(())
+    }
+}
+
+impl fmt::Debug for DatagramReceiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DatagramReceiver").field("longest", &self.max_datagram_bytes).finish_non_exhaustive()
+    }
+}
