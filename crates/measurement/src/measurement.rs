@@ -16,6 +16,7 @@ use crate::delay::{self, DelaySamples};
 use crate::ecmp::{EcmpLinks, EcmpProbe, EcmpProbeResult, EcmpTrainLayout};
 use crate::event::Event;
 use crate::interpretation::policing;
+use crate::interpretation::stamp_scatter::widen_by_scatter;
 use crate::interpretation::utilization;
 use crate::load::{self, LoadRecord, LoadRequest};
 use crate::path::PathFacts;
@@ -517,6 +518,8 @@ impl Measurement {
                 }
             }
         };
+        let (scatter, longest) = (self.session.clocks.stamp_scatter, phase.series.longest_arrival());
+        let judged = InterpretedOutcome { outcome: widen_by_scatter(scatter, longest, judged.outcome), ..judged };
         let result = self.context().report_direction(phase, judged, sustained, now);
         match self.ecmp_links.as_mut().map(|balanced| balanced.add_link_report(result.clone())) {
             Some(true) => Phase::NextLink(direction),

@@ -101,6 +101,8 @@ pub struct TrainSeries {
     burst_rate: Option<Rate>,
     /// The fastest rate at which packets in a row, or a whole train, arrived.
     fastest_arrival: Option<Rate>,
+    /// From the first arrival to the last of the train where that is longest.
+    longest_arrival: Span,
 }
 
 /// Of IPv6 (RFC 8200 §5).
@@ -127,6 +129,7 @@ impl TrainSeries {
             aggregation: AggregationDetector::default(),
             burst_rate: None,
             fastest_arrival: None,
+            longest_arrival: Span::ZERO,
         }
     }
 
@@ -172,6 +175,9 @@ impl TrainSeries {
         self.has_kernel_stamps &= carried.has_kernel_stamps;
         self.is_held_back |= carried.is_held_back;
         self.fastest_arrival = self.fastest_arrival.max(fastest_arrival(&carried.record));
+        let arrivals = || packets.iter().filter_map(|packet| packet.received);
+        let arrived_within = arrivals().max().zip(arrivals().min()).map_or(Span::ZERO, |(last, first)| last - first);
+        self.longest_arrival = self.longest_arrival.max(arrived_within);
     }
 
     /// Number of trains so far.
@@ -203,6 +209,11 @@ impl TrainSeries {
     /// Trains of which many packets arrived before others that were sent earlier.
     pub fn disordered_trains(&self) -> u32 {
         self.disordered_trains
+    }
+
+    /// The time within which the train arrived that took longest to.
+    pub(crate) fn longest_arrival(&self) -> Span {
+        self.longest_arrival
     }
 
     /// How fast the sender sent bursts one behind the other, if it sent packets in bursts.

@@ -6,6 +6,9 @@ pub(crate) mod absent;
 pub mod datagram;
 pub mod pacing;
 pub mod readiness;
+mod scatter;
 pub mod stamp;
 pub mod tcp;
 pub mod udp;
+
+pub use scatter::loopback_scatter;

@@ -14,10 +14,10 @@ pub use sender_state::{
 };
 
 pub use crate::connect::{OpenedConnections, PendingConnection, SynOption, open_connections};
+pub use crate::header_bytes::{TIMESTAMPS_OPTION, tcp_header_bytes as header_bytes};
 pub use crate::system_facts::{SegmentSizes, TcpPathInfo};
 
 use crate::connect::prepare_unconnected;
-use crate::header_bytes::ip_header_bytes;
 use crate::option::{self, MaxPacingRate, TcpInfo};
 use kumade_units::{Rate, Span};
 use nix::libc;
@@ -29,9 +29,7 @@ use std::os::fd::AsRawFd;
 
 /// The system's own limit (`net.core.somaxconn`, 4096 by default) may be lower.
 const BACKLOG: i32 = 4096;
-const TIMESTAMPS_OPTION: u8 = 1;
 const TIMESTAMPS_BYTES: u32 = 12;
-const TCP_HEADER_BYTES: u32 = 20;
 
 /// Prepares a listening socket whose connections will carry trains; they inherit it. Only here does the congestion
 /// control come in time: a connection that was once BBR's keeps pacing. The backlog is made long enough for many
@@ -88,8 +86,7 @@ pub fn write_short_segment(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize
 /// Where the connection is no more.
 pub fn segment_sizes(stream: &TcpStream) -> io::Result<SegmentSizes> {
     let info = option::read(stream, TcpInfo)?;
-    let options = if info.options & TIMESTAMPS_OPTION != 0 { TIMESTAMPS_BYTES } else { 0 };
-    let header = ip_header_bytes(stream.peer_addr()?) + TCP_HEADER_BYTES + options;
+    let header = header_bytes(stream.peer_addr()?, info.options & TIMESTAMPS_OPTION != 0);
     Ok(SegmentSizes { header_bytes: header, max_payload_bytes: info.snd_mss })
 }
 

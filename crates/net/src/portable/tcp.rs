@@ -1,19 +1,17 @@
 //! TCP connections that carry packet trains, with one write, one packet, at once.
 
 pub use crate::connect::{OpenedConnections, PendingConnection, SynOption, open_connections};
+pub use crate::header_bytes::{TIMESTAMPS_OPTION, tcp_header_bytes as header_bytes};
 pub use crate::system_facts::{SegmentSizes, TcpPathInfo};
 
-use crate::header_bytes::ip_header_bytes;
 use kumade_units::Span;
 use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
 
 /// Whether [`segment_sizes`] says what a connection has negotiated: it assumes it.
 pub const ARE_SIZES_KNOWN: bool = false;
-const TCP_HEADER_BYTES: u32 = 20;
 /// Of packets of Ethernet.
 const ASSUMED_MTU: u32 = 1500;
-const TIMESTAMPS_BYTES: u32 = 12;
 /// As on Linux: passes wherever IPv6 does.
 const MAX_SAFE_SEGMENT_BYTES: usize = 1200;
 
@@ -39,13 +37,12 @@ pub fn write_short_segment(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<u
     stream.write(&bytes[..bytes.len().min(MAX_SAFE_SEGMENT_BYTES)])
 }
 
-/// What a connection over Ethernet negotiates where both ends have the timestamps option on (RFC 7323), as Linux and BSD have it; that of
-/// Windows is off. The far end may know better.
+/// What a connection over Ethernet negotiates by default: with time stamps (RFC 7323), but for Windows. The far end knows better.
 ///
 /// # Errors
 /// Where the connection is no more.
 pub fn segment_sizes(stream: &TcpStream) -> io::Result<SegmentSizes> {
-    let header = ip_header_bytes(stream.peer_addr()?) + TCP_HEADER_BYTES + TIMESTAMPS_BYTES;
+    let header = header_bytes(stream.peer_addr()?, !cfg!(windows));
     Ok(SegmentSizes { header_bytes: header, max_payload_bytes: ASSUMED_MTU - header })
 }
 
