@@ -1,6 +1,8 @@
 //! `kumade key`: makes the keys by which gateways know each other, those that clients and servers share, and the tokens of monitors.
 
-use crate::output::{StandardOutput, note};
+use crate::output::StandardOutput;
+#[cfg(target_os = "linux")]
+use crate::output::note;
 use anyhow::{Context, anyhow};
 #[cfg(target_os = "linux")]
 use clap::ValueEnum;
@@ -83,6 +85,7 @@ struct KeyOutput {
 /// Longer than any key file.
 const MAX_INPUT_BYTES: u64 = 4096;
 /// Longer than any file of clients with their keys.
+#[cfg(target_os = "linux")]
 const MAX_CLIENTS_BYTES: u64 = 1 << 20;
 
 /// Runs the command.
@@ -180,6 +183,7 @@ pub fn read_preshared_key(path: &Path) -> anyhow::Result<PresharedKey> {
 ///
 /// # Errors
 /// It cannot be read, or has no key.
+#[cfg(target_os = "linux")]
 pub fn read_private_key(path: &Path) -> anyhow::Result<PrivateKey> {
     read_key_file(path, PrivateKey::parse)
 }
@@ -188,6 +192,7 @@ pub fn read_private_key(path: &Path) -> anyhow::Result<PrivateKey> {
 ///
 /// # Errors
 /// It cannot be read.
+#[cfg(target_os = "linux")]
 pub fn read_clients_file(path: &Path) -> anyhow::Result<String> {
     let text = read_secret(path, "file of clients", MAX_CLIENTS_BYTES + 1)?;
     if text.len() as u64 > MAX_CLIENTS_BYTES {

@@ -286,11 +286,11 @@ const PAGES: &[ManualPage] = &[
 
 /// The command line with examples and exit statuses.
 pub fn with_examples(command: Command) -> Command {
-    let is_here = |page: &&ManualPage| {
-        let absent = ["serve", "link", "gateway", "tunnel", "monitor"];
-        cfg!(target_os = "linux") || !page.command.split(' ').next().is_some_and(|first| absent.contains(&first))
+    let is_absent = |page: &ManualPage| {
+        let commands = ["serve", "link", "gateway", "tunnel", "monitor", "key token"];
+        cfg!(not(target_os = "linux")) && commands.iter().any(|absent| page.command.starts_with(absent))
     };
-    PAGES.iter().filter(is_here).fold(command, |command, page| {
+    PAGES.iter().filter(|page| !is_absent(page)).fold(command, |command, page| {
         let words: Vec<&str> = page.command.split(' ').collect();
         amend_command(command, &words, &page.page_text())
     })

@@ -130,7 +130,8 @@ fn it_prints_from_windows_what_it_prints_from_linux() {
     let people = wine.run(None, &[&["measure", &serving.address, "--color", "always"], &short[..]].concat());
     assert!(text(&people).contains("\u{1b}["), "{people:?}");
     let reflector = serving.reflector.clone().unwrap();
-    let stamp: Value = serde_json::from_slice(&wine.run(None, &["measure", "--stamp", &reflector, "--json"]).stdout).unwrap();
+    let stamp: Value =
+        serde_json::from_slice(&wine.run(None, &["measure", "--stamp", &reflector, "--json"]).stdout).unwrap();
     assert!(stamp["delay"]["round_trip_seconds"].is_object(), "{stamp}");
     let closed = wine.run(None, &["measure", crate::server::CLOSED]);
     assert!(!closed.status.success() && text(&closed).contains("127.0.0.1:1"), "{closed:?}");
@@ -144,7 +145,8 @@ fn virtual_time_is_the_same_on_windows_to_the_last_digit() {
     let Some(wine) = Wine::find() else { return };
     let run = ["lab", "run", "fair-mix", "--virtual", "--runs", "1", "--row", "1", "--json"];
     let here = PrivateDirectory::new("kumade-virtual").unwrap();
-    let linux = Command::new(assert_cmd::cargo::cargo_bin("kumade")).args(run).current_dir(here.path()).output().unwrap();
+    let linux =
+        Command::new(assert_cmd::cargo::cargo_bin("kumade")).args(run).current_dir(here.path()).output().unwrap();
     assert!(linux.status.success(), "{linux:?}");
     assert_eq!(String::from_utf8_lossy(&wine.run(None, &run).stdout), String::from_utf8_lossy(&linux.stdout));
 }

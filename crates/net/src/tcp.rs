@@ -22,10 +22,11 @@ use crate::option::{self, MaxPacingRate, TcpInfo};
 use kumade_units::{Rate, Span};
 use nix::libc;
 use nix::sys::socket::setsockopt;
-use socket2::{SockRef, Socket};
+use socket2::{SockRef, Socket, TcpKeepalive};
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 /// The system's own limit (`net.core.somaxconn`, 4096 by default) may be lower.
 const BACKLOG: i32 = 4096;
@@ -88,6 +89,16 @@ pub fn segment_sizes(stream: &TcpStream) -> io::Result<SegmentSizes> {
     let info = option::read(stream, TcpInfo)?;
     let header = header_bytes(stream.peer_addr()?, info.options & TIMESTAMPS_OPTION != 0);
     Ok(SegmentSizes { header_bytes: header, max_payload_bytes: info.snd_mss })
+}
+
+/// Has the system ask an idle peer for a sign of life after this time, and again at this interval, so often before it takes the connection for broken
+/// (RFC 9293, 3.8.4).
+///
+/// # Errors
+/// Where the system refuses an option.
+pub fn set_keepalive(stream: &TcpStream, time: Duration, interval: Duration, retries: u32) -> io::Result<()> {
+    let keepalive = TcpKeepalive::new().with_time(time).with_interval(interval).with_retries(retries);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }
 
 /// Whether [`segment_sizes`] says what a connection has negotiated.
