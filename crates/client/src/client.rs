@@ -66,6 +66,7 @@ fn measure_within(
         tracing::debug!("by how much stamps scatter is not known: {error}");
         Span::ZERO
     });
+    tracing::debug!("stamps of this host scatter by {stamp_scatter}");
     let (far, view) = peer.clock_error_and_path()?;
     let session = Session {
         peer: connected,

@@ -176,6 +176,14 @@ impl EpollSet {
         Ok(())
     }
 
+    /// As [`wait`](Self::wait), for what is stamped when it arrives, so that nothing depends on when it is read.
+    ///
+    /// # Errors
+    /// Where the system refuses to wait.
+    pub fn wait_for_next(&self, events: &mut Vec<Event>, deadline: Time) -> io::Result<()> {
+        self.wait(events, deadline)
+    }
+
     /// As [`wait`](Self::wait), to the nanosecond of the deadline as far as the thread's timer slack allows: with one system call where
     /// the kernel has epoll_pwait2(2) (Linux 5.11), with two on older ones.
     ///

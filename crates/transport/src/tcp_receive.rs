@@ -73,7 +73,7 @@ impl TcpProbes {
         let mut events = Vec::new();
         let mut looked = clock::realtime();
         while open > 0 && clock::monotonic() < deadline && !self.control.is_closed() {
-            readiness.wait(&mut events, self.control.next_wakeup(deadline))?;
+            readiness.wait_for_next(&mut events, self.control.next_wakeup(deadline))?;
             // What is not among the events had nothing to read, unless there were too many.
             let absent = looked;
             looked = if (1..SocketSet::MAX_EVENTS).contains(&events.len()) { clock::realtime() } else { looked };

@@ -51,3 +51,19 @@ pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Datagram> {
     let is_truncated = received > len;
     Ok(Datagram { len, is_truncated, source, destination: None, ttl: None, ds_field: None, stamp: None })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert_eq!(receive(&socket, &mut [0; 10]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        socket.send_to(&[1; 20], socket.local_addr().unwrap()).unwrap();
+        let end = crate::clock::monotonic() + kumade_units::Span::from_secs(60);
+        assert!(wait_readable(&socket, end).unwrap());
+        let datagram = receive(&socket, &mut [0; 10]).unwrap();
+        assert!(datagram.is_truncated && datagram.len == 10 && datagram.source == socket.local_addr().unwrap());
+    }
+}

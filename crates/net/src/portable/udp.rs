@@ -163,3 +163,41 @@ impl fmt::Debug for DatagramReceiver {
         f.debug_struct("DatagramReceiver").field("longest", &self.max_datagram_bytes).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (UdpSocket, UdpSocket) {
+        let (one, other) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        one.connect(other.local_addr().unwrap()).unwrap();
+        other.connect(one.local_addr().unwrap()).unwrap();
+        [&one, &other].map(|socket| prepare_socket(socket, Duration::from_secs(1)).unwrap());
+        (one, other)
+    }
+
+    #[test]
+    fn the_first_bytes_of_one_datagram_at_a_time_are_given() {
+        let (sender, receiver) = pair();
+        let mut segments = true;
+        let sent = send_burst(&sender, &[[1; 9], [2; 9]].concat(), 9, &mut segments).unwrap();
+        assert_eq!((sent, segments), (SentBurst::Separate(1), false));
+        sender.send(&[3; 2]).unwrap();
+        let (mut datagrams, mut found) = (DatagramReceiver::new(4), Vec::new());
+        while found.len() < 2 {
+            let _ = datagrams.receive(&receiver, |bytes, _| found.push(bytes.to_vec()));
+        }
+        assert_eq!(found, [vec![1; 4], vec![3; 2]]);
+        assert_eq!(datagrams.receive(&receiver, |_, _| ()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_packets_own_hop_limit_is_that_of_no_other() {
+        let (sender, receiver) = pair();
+        let usual = hop_limit(&sender, sender.peer_addr().unwrap().ip()).unwrap();
+        send_marked(&sender, b"x", 0, Some(usual - 1)).unwrap();
+        assert_eq!(hop_limit(&sender, receiver.local_addr().unwrap().ip()), Some(usual));
+        assert_eq!(report_marks(&receiver, true).unwrap_err().kind(), io::ErrorKind::Unsupported);
+        report_marks(&receiver, false).unwrap();
+    }
+}
