@@ -225,7 +225,9 @@ mod tests {
         set.wait(&mut events, Time::ZERO).unwrap();
         assert!(events.is_empty());
         // No more than there is room for.
-        pairs.iter().for_each(|(_, far)| { &*far }.write_all(b"x").unwrap());
+        for (_, far) in &pairs {
+            { far }.write_all(b"x").unwrap();
+        }
         let is_full = |events: &mut Vec<Event>| {
             set.wait(events, soon()).unwrap();
             events.len() == SocketSet::MAX_EVENTS

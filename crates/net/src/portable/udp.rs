@@ -172,7 +172,9 @@ mod tests {
         let (one, other) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
         one.connect(other.local_addr().unwrap()).unwrap();
         other.connect(one.local_addr().unwrap()).unwrap();
-        [&one, &other].map(|socket| prepare_socket(socket, Duration::from_secs(1)).unwrap());
+        for socket in [&one, &other] {
+            prepare_socket(socket, Duration::from_secs(1)).unwrap();
+        }
         (one, other)
     }
 
