@@ -85,7 +85,7 @@ mod linux {
     }
 
     fn start_traffic(network: &HtbNetwork, rate: Rate, percent: u64, seed: u64) -> Option<Traffic> {
-        let cross = Rate::from_bps(rate.bits_per_second() * percent / 100);
+        let cross = Rate::from_bits_per_second(rate.bits_per_second() * percent / 100);
         let kind = CrossKind::Poisson { rate: cross, sizes: SizeMix::fixed(1500) };
         let pattern = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed };
         let [from, to] = ["c", "d"].map(|name| network.host(name).expect("a host"));
