@@ -1,12 +1,9 @@
 //! From where on this host sockets send: for hosts with several addresses, interfaces or routing tables.
 
 use crate::family::Family;
-#[cfg(target_os = "linux")]
 use crate::index::index_of;
 #[cfg(target_os = "linux")]
 use crate::interface;
-#[cfg(not(target_os = "linux"))]
-use crate::portable::absent::index::index_of;
 use crate::scoped_address::is_of_one_link;
 #[cfg(target_os = "linux")]
 use crate::setup::SetupError;
@@ -116,6 +113,23 @@ impl SocketBinding {
         self.apply(&socket, peer)?;
         socket.connect(&peer.into())?;
         Ok(socket.into())
+    }
+
+    /// A UDP socket, prepared by `prepare`, that talks to the first of these addresses to which this host knows a way: the error of the last of them, or
+    /// `AddrNotAvailable`, where there is none.
+    pub(crate) fn connect_first_udp(
+        &self,
+        peers: &[SocketAddr],
+        prepare: impl Fn(&UdpSocket) -> io::Result<()>,
+    ) -> io::Result<UdpSocket> {
+        let mut result = Err(io::ErrorKind::AddrNotAvailable.into());
+        for &peer in peers {
+            result = self.connect_udp(peer).and_then(|socket| prepare(&socket).map(|()| socket));
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
     }
 
     /// The address that a socket to `peer` would have now, by the system's routes; none where there is no route. Nothing is sent.

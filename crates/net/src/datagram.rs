@@ -69,20 +69,7 @@ pub fn set_ds_field(socket: &UdpSocket, field: DsField) -> io::Result<()> {
 /// # Errors
 /// The error of the last of them; `AddrNotAvailable` where none is given.
 pub fn connect(addresses: &[SocketAddr], binding: &SocketBinding) -> io::Result<UdpSocket> {
-    let mut result = Err(io::ErrorKind::AddrNotAvailable.into());
-    for &address in addresses {
-        result = connect_one(address, binding);
-        if result.is_ok() {
-            break;
-        }
-    }
-    result
-}
-
-fn connect_one(address: SocketAddr, binding: &SocketBinding) -> io::Result<UdpSocket> {
-    let socket = binding.connect_udp(address)?;
-    prepare_socket(&socket)?;
-    Ok(socket)
+    binding.connect_first_udp(addresses, prepare_socket)
 }
 
 /// Receives without waiting.

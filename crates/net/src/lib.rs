@@ -13,7 +13,7 @@ mod bpf;
 #[cfg(target_os = "linux")]
 pub mod capture;
 pub mod clock;
-#[cfg(target_os = "linux")]
+#[cfg_attr(not(target_os = "linux"), path = "portable/coalescing.rs")]
 pub mod coalescing;
 #[cfg(target_os = "linux")]
 pub mod congestion;
@@ -36,17 +36,16 @@ pub mod forwarding;
 #[cfg(target_os = "linux")]
 pub mod gro;
 mod header_bytes;
-#[cfg_attr(not(target_os = "linux"), path = "portable/host_claim.rs")]
 mod host_claim;
 #[cfg(target_os = "linux")]
 pub mod host_routing;
 #[cfg(target_os = "linux")]
 pub mod host_rules;
-#[cfg(target_os = "linux")]
+#[cfg_attr(not(target_os = "linux"), path = "portable/icmp_errors.rs")]
 mod icmp_errors;
-#[cfg(target_os = "linux")]
+#[cfg_attr(not(target_os = "linux"), path = "portable/icmp_listener.rs")]
 mod icmp_listener;
-#[cfg(target_os = "linux")]
+#[cfg_attr(not(target_os = "linux"), path = "portable/index.rs")]
 mod index;
 #[cfg(target_os = "linux")]
 pub mod interface;
@@ -68,13 +67,13 @@ pub mod nftables;
 pub mod offloads;
 #[cfg(target_os = "linux")]
 mod option;
-#[cfg(target_os = "linux")]
 pub mod pacing;
 #[cfg(target_os = "linux")]
 pub mod packet_socket;
 pub mod platform;
 #[cfg(target_os = "linux")]
 pub mod policy_routing;
+mod poll;
 pub mod portable;
 #[cfg(target_os = "linux")]
 pub mod privileges;
@@ -96,7 +95,7 @@ mod segment_coalescing;
 mod setup;
 #[cfg(target_os = "linux")]
 pub mod stamp;
-#[cfg(target_os = "linux")]
+#[cfg_attr(not(target_os = "linux"), path = "portable/sysctl.rs")]
 pub mod sysctl;
 mod system_facts;
 #[cfg(target_os = "linux")]
@@ -105,6 +104,7 @@ pub mod tcp;
 pub mod tun;
 #[cfg(target_os = "linux")]
 pub mod udp;
+mod udp_socket;
 #[cfg(target_os = "linux")]
 pub mod waker;
 
@@ -115,14 +115,8 @@ pub use binding::{SocketBinding, is_address_gone};
 pub use echo::{EchoReply, EchoSocket};
 pub use family::Family;
 pub use host_claim::{HostClaim, HostClaimError, HostClaimHolder};
-#[cfg(target_os = "linux")]
 pub use icmp_errors::{IcmpError, next_icmp_error, report_icmp_errors};
-#[cfg(target_os = "linux")]
 pub use icmp_listener::IcmpListener;
-#[cfg(not(target_os = "linux"))]
-pub use portable::absent::icmp::{IcmpError, IcmpListener, next_icmp_error, report_icmp_errors};
-#[cfg(not(target_os = "linux"))]
-pub use portable::absent::{coalescing, sysctl};
 #[cfg(target_os = "linux")]
 pub use resolved_host::ResolvedHost;
 pub use scoped_address::{ScopedAddress, ScopedAddressError};

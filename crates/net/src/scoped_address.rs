@@ -1,9 +1,6 @@
 //! IP addresses as people write them, those of a link included.
 
-#[cfg(target_os = "linux")]
 use crate::index::{index_of, name_of};
-#[cfg(not(target_os = "linux"))]
-use crate::portable::absent::index::{index_of, name_of};
 use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::str::FromStr;

@@ -10,11 +10,12 @@ mod send;
 pub use batch::{BatchSocket, SendRefusal};
 pub use burst::send_burst;
 pub use datagrams::DatagramReceiver;
-pub use marked::{hop_limit, report_marks, send_marked};
+pub use marked::{report_marks, send_marked};
 pub use receive::{BatchReceiver, ReceivedDatagrams};
 
 pub use crate::header_bytes::udp_header_bytes as header_bytes;
 pub use crate::system_facts::{DatagramArrival, SentBurst};
+pub use crate::udp_socket::{hop_limit, is_packet_specific, receive_buffer_bytes};
 
 use crate::header_bytes::ip_header_bytes;
 use crate::option::{Ipv4MtuDiscover, Ipv6Mtu, Ipv6MtuDiscover};
@@ -61,18 +62,4 @@ pub fn path_mtu(socket: &UdpSocket) -> io::Result<u32> {
         getsockopt(socket, IpMtu)?
     };
     Ok(mtu.max(0) as u32)
-}
-
-/// Whether a failed send concerns that packet only, and the next may pass: it was too large for the path as known by
-/// now, or the device's queue had no room for it.
-pub fn is_packet_specific(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMSGSIZE | libc::ENOBUFS))
-}
-
-/// Bytes of the receive buffer, which the error queue with its transmit stamps shares.
-///
-/// # Errors
-/// Where the system does not say.
-pub fn receive_buffer_bytes(socket: &impl std::os::fd::AsFd) -> io::Result<usize> {
-    SockRef::from(socket).recv_buffer_size()
 }

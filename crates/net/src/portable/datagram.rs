@@ -26,14 +26,7 @@ pub fn set_ds_field(socket: &UdpSocket, field: DsField) -> io::Result<()> {
 /// # Errors
 /// The error of the last of them; `AddrNotAvailable` where none is given.
 pub fn connect(addresses: &[SocketAddr], binding: &SocketBinding) -> io::Result<UdpSocket> {
-    let mut result = Err(io::ErrorKind::AddrNotAvailable.into());
-    for &address in addresses {
-        result = binding.connect_udp(address);
-        if result.is_ok() {
-            break;
-        }
-    }
-    result
+    binding.connect_first_udp(addresses, |_| Ok(()))
 }
 
 /// Receives without waiting.

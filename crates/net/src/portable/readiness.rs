@@ -1,10 +1,12 @@
-//! Waiting for sockets, up to an instant of [`clock::monotonic`], by poll(2), which Windows has as well.
+//! Waiting for sockets, up to an instant of [`clock::monotonic`].
+
+pub use crate::poll::{Event, wait_any_readable, wait_any_writable, wait_readable, wait_writable};
 
 use crate::clock;
+use crate::poll::wait_ready;
 use kumade_units::{Span, Time};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::io::Errno;
 use std::cell::RefCell;
 use std::io;
 use std::net::TcpStream;
@@ -18,82 +20,12 @@ const SPIN_TIME: Span = Span::from_micros(2_500);
 /// More packets than these are seldom overtaken or lost in a row; to look at a socket takes some microseconds.
 const NEXT_SOCKETS: usize = 8;
 
-/// Waits until `socket` can be read, or reports an error; false where `deadline` came first.
-///
-/// # Errors
-/// Where the system refuses to wait.
-pub fn wait_readable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
-    wait_any_readable([socket.as_fd()], deadline)
-}
-
-/// Waits until any of these can be read, or reports an error; false where `deadline` came first.
-///
-/// # Errors
-/// Where the system refuses to wait.
-pub fn wait_any_readable<'s>(sockets: impl IntoIterator<Item = BorrowedFd<'s>>, deadline: Time) -> io::Result<bool> {
-    wait_any(sockets, PollFlags::IN, deadline)
-}
-
-/// Waits until any of these takes more to send, as a connection does once it is open, or reports an error; false where `deadline` came first.
-///
-/// # Errors
-/// Where the system refuses to wait.
-pub fn wait_any_writable<'s>(sockets: impl IntoIterator<Item = BorrowedFd<'s>>, deadline: Time) -> io::Result<bool> {
-    wait_any(sockets, PollFlags::OUT, deadline)
-}
-
-/// Waits until `socket` takes more to send, or reports an error; false where `deadline` came first.
-///
-/// # Errors
-/// Where the system refuses to wait.
-pub fn wait_writable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
-    wait_any_writable([socket.as_fd()], deadline)
-}
-
 /// Whether the peer has closed the connection, or it has failed, as far as this host knows: what is unread hides it. Does not wait.
 ///
 /// # Errors
 /// Where the system refuses to look.
 pub fn is_closed(stream: &TcpStream) -> io::Result<bool> {
     Ok(wait_readable(stream, Time::ZERO)? && !matches!(stream.peek(&mut [0]), Ok(1..)))
-}
-
-fn wait_any<'s>(
-    sockets: impl IntoIterator<Item = BorrowedFd<'s>>,
-    awaited: PollFlags,
-    deadline: Time,
-) -> io::Result<bool> {
-    let mut sockets: Vec<_> = sockets.into_iter().map(|socket| PollFd::from_borrowed_fd(socket, awaited)).collect();
-    Ok(wait_ready(&mut sockets, deadline)? > 0)
-}
-
-fn wait_ready(sockets: &mut [PollFd<'_>], deadline: Time) -> io::Result<usize> {
-    if sockets.is_empty() {
-        // Windows refuses to wait for none.
-        crate::portable::pacing::sleep_until(deadline);
-        return Ok(0);
-    }
-    loop {
-        let left = (deadline - clock::monotonic()).max(Span::ZERO).as_nanos();
-        let timeout = Timespec { tv_sec: left / 1_000_000_000, tv_nsec: (left % 1_000_000_000) as _ };
-        match poll(sockets, Some(&timeout)) {
-            Err(Errno::INTR) => {}
-            ready => return Ok(ready?),
-        }
-    }
-}
-
-/// What happened on a socket of a [`SocketSet`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
-    /// The number it was added with.
-    pub number: u32,
-    /// Reading gives bytes, the end, or an error.
-    pub is_readable: bool,
-    /// Sending is possible, or fails at once.
-    pub is_writable: bool,
-    /// The connection failed.
-    pub has_error: bool,
 }
 
 /// Many sockets, waited for together; each keeps reporting until it is dealt with or removed, which it has to be before it is closed.

@@ -23,7 +23,7 @@ pub fn loopback_scatter() -> io::Result<Span> {
     receiver.connect(sender.local_addr()?)?;
     receiver.set_nonblocking(true)?;
     let mut datagrams = DatagramReceiver::new(1);
-    let pacer = super::pacing::Pacer::starting_in(PACKET_INTERVAL);
+    let pacer = crate::pacing::Pacer::starting_in(PACKET_INTERVAL);
     let mut delays = Vec::with_capacity(PACKETS);
     for number in 0..PACKETS {
         pacer.wait_until(PACKET_INTERVAL * number as i64);

@@ -2,6 +2,7 @@
 
 pub use crate::system_facts::{StampPlace, StampSource, StampedRead, TransmitStamp};
 
+use super::unsupported;
 use rustix::fd::AsFd;
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -9,16 +10,14 @@ use std::net::TcpStream;
 /// Packets have the time at which they are read: they are not to wait.
 pub const IS_TIME_OF_READING: bool = true;
 
-fn no_stamps<T>() -> io::Result<T> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "no stamps of the kernel"))
-}
+const STAMPS: &str = "when packets pass its devices";
 
 /// Has no packets stamped.
 ///
 /// # Errors
 /// Always.
 pub fn enable_receive(_socket: &impl AsFd) -> io::Result<()> {
-    no_stamps()
+    unsupported(STAMPS)
 }
 
 /// Has no packets stamped.
@@ -26,7 +25,7 @@ pub fn enable_receive(_socket: &impl AsFd) -> io::Result<()> {
 /// # Errors
 /// Always.
 pub fn enable_transmit(_socket: &impl AsFd, _is_tcp: bool) -> io::Result<u32> {
-    no_stamps()
+    unsupported(STAMPS)
 }
 
 /// Has no packets stamped.
@@ -34,7 +33,7 @@ pub fn enable_transmit(_socket: &impl AsFd, _is_tcp: bool) -> io::Result<u32> {
 /// # Errors
 /// Where they are to be.
 pub fn set_queue_stamps(_socket: &impl AsFd, _is_tcp: bool, are_wanted: bool) -> io::Result<()> {
-    if are_wanted { no_stamps() } else { Ok(()) }
+    if are_wanted { unsupported(STAMPS) } else { Ok(()) }
 }
 
 /// Receives, without a stamp; without waiting where the connection does not block.

@@ -4,6 +4,7 @@ pub use crate::connect::{OpenedConnections, PendingConnection, SynOption, open_c
 pub use crate::header_bytes::{TIMESTAMPS_OPTION, tcp_header_bytes as header_bytes};
 pub use crate::system_facts::{SegmentSizes, TcpPathInfo};
 
+use super::unsupported;
 use kumade_units::Span;
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Write};
@@ -17,9 +18,7 @@ const ASSUMED_MTU: u32 = 1500;
 /// As on Linux: passes wherever IPv6 does.
 const MAX_SAFE_SEGMENT_BYTES: usize = 1200;
 
-fn unsupported<T>() -> io::Result<T> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "this system does not tell of its connections"))
-}
+const CONNECTIONS: &str = "its TCP connections";
 
 /// Prepares an open connection: writes leave at once, reads and writes do not block.
 ///
@@ -62,7 +61,7 @@ pub fn set_keepalive(stream: &TcpStream, time: Duration, interval: Duration, _re
 /// # Errors
 /// Always.
 pub fn smoothed_round_trip(_stream: &TcpStream) -> io::Result<Span> {
-    unsupported()
+    unsupported(CONNECTIONS)
 }
 
 /// Not known.
@@ -70,7 +69,7 @@ pub fn smoothed_round_trip(_stream: &TcpStream) -> io::Result<Span> {
 /// # Errors
 /// Always.
 pub fn retransmission_timeout(_stream: &TcpStream) -> io::Result<Span> {
-    unsupported()
+    unsupported(CONNECTIONS)
 }
 
 /// Has nothing wait for acknowledgements so long; what is written waits as long as the system has it.
@@ -95,7 +94,7 @@ pub fn send(mut stream: &TcpStream, bytes: &[u8], _own_packet: bool) -> io::Resu
 /// # Errors
 /// Always.
 pub fn save_syns(_listener: &TcpListener) -> io::Result<()> {
-    unsupported()
+    unsupported(CONNECTIONS)
 }
 
 /// None.
@@ -111,5 +110,5 @@ pub fn saved_syn(_stream: &TcpStream, _max_bytes: usize) -> io::Result<Option<Ve
 /// # Errors
 /// Always.
 pub fn path_info(_stream: &TcpStream) -> io::Result<TcpPathInfo> {
-    unsupported()
+    unsupported(CONNECTIONS)
 }

@@ -2,17 +2,18 @@
 
 pub use crate::header_bytes::udp_header_bytes as header_bytes;
 pub use crate::system_facts::{DatagramArrival, SentBurst};
+pub use crate::udp_socket::{hop_limit, is_packet_specific, receive_buffer_bytes};
 
 use super::datagram::MAX_DATAGRAM_BYTES;
+use super::unsupported;
 use crate::clock;
 use crate::header_bytes::ip_header_bytes;
 use kumade_units::Span;
-use rustix::fd::AsFd;
 use socket2::SockRef;
 use std::fmt;
 use std::hint::spin_loop;
 use std::io;
-use std::net::{IpAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::time::Duration;
 
 /// Bytes asked for on either side of a socket; the system may grant less.
@@ -43,22 +44,6 @@ pub fn path_mtu(_socket: &UdpSocket) -> io::Result<u32> {
     Ok(ASSUMED_MTU)
 }
 
-/// Whether a failed send or receive concerns that packet only, and the next may pass: it was too large, there was no room for it, or, as
-/// Windows reports of an earlier one, the far end's port was closed.
-pub fn is_packet_specific(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    let kinds = [Errno::MSGSIZE, Errno::NOBUFS].map(|errno| Some(errno.raw_os_error()));
-    kinds.contains(&error.raw_os_error()) || cfg!(windows) && error.kind() == io::ErrorKind::ConnectionReset
-}
-
-/// Bytes of the receive buffer.
-///
-/// # Errors
-/// Where the system does not say.
-pub fn receive_buffer_bytes(socket: &impl AsFd) -> io::Result<usize> {
-    SockRef::from(&socket.as_fd()).recv_buffer_size()
-}
-
 /// Sends the first of these datagrams over a connected socket; see [`SentBurst::Separate`].
 ///
 /// # Errors
@@ -74,19 +59,7 @@ pub fn send_burst(socket: &UdpSocket, bytes: &[u8], datagram_bytes: u16, segment
 /// # Errors
 /// Where they are to be told.
 pub fn report_marks(_socket: &UdpSocket, are_reported: bool) -> io::Result<()> {
-    let refusal = "this system tells a program nothing of the marks of packets that arrive";
-    if are_reported { Err(io::Error::new(io::ErrorKind::Unsupported, refusal)) } else { Ok(()) }
-}
-
-/// TTL or hop limit of packets that a socket sends to an address; none where the system does not say.
-pub fn hop_limit(socket: &impl AsFd, destination: IpAddr) -> Option<u8> {
-    let socket = socket.as_fd();
-    let options = SockRef::from(&socket);
-    let hops = match destination.to_canonical() {
-        IpAddr::V4(_) => options.ttl_v4(),
-        IpAddr::V6(_) => options.unicast_hops_v6(),
-    };
-    hops.ok().and_then(|hops| u8::try_from(hops).ok()).filter(|hops| *hops > 0)
+    if are_reported { unsupported("the marks of packets that arrive") } else { Ok(()) }
 }
 
 /// Sends a datagram over a connected socket with this DSCP and ECN, and with this hop limit, or that which the system uses.
@@ -116,15 +89,17 @@ fn set_hops(socket: &UdpSocket, hops: u32) -> io::Result<u32> {
 
 /// Windows says that it has set the field, and leaves it as it was.
 pub(super) fn set_tos(socket: &UdpSocket, octet: u8) -> io::Result<()> {
-    let refused = |_| io::Error::new(io::ErrorKind::Unsupported, "this system lets no program mark packets");
-    if cfg!(windows) {
-        return if octet == 0 { Ok(()) } else { Err(refused(())) };
-    }
+    #[cfg(windows)]
+    return match (socket, octet) {
+        (_, 0) => Ok(()),
+        _ => Err(io::Error::new(io::ErrorKind::Unsupported, "this system lets no program mark packets")),
+    };
     #[cfg(not(windows))]
     if ip_header_bytes(socket.peer_addr()?) == 40 {
-        return SockRef::from(socket).set_tclass_v6(octet.into());
+        SockRef::from(socket).set_tclass_v6(octet.into())
+    } else {
+        SockRef::from(socket).set_tos_v4(octet.into())
     }
-    SockRef::from(socket).set_tos_v4(octet.into())
 }
 
 /// Receives the first bytes of datagrams, one at a time: what the clock says then is when it was read.
