@@ -3,7 +3,7 @@
 //! A sleeping thread is woken late even by the finest timer of a system, a spinning one not at all: so sleep until shortly before the instant and
 //! spin through the rest.
 
-#[cfg_attr(any(feature = "portable", not(target_os = "linux")), path = "portable/timer.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "portable/timer.rs")]
 mod timer;
 
 pub use timer::sleep_until;

@@ -6,13 +6,4 @@ pub use crate::pacing;
 pub use crate::portable::{datagram, readiness, stamp, tcp, udp};
 #[cfg(not(any(feature = "portable", not(target_os = "linux"))))]
 pub use crate::{datagram, readiness, stamp, tcp, udp};
-use kumade_units::Span;
 pub use rustix::fd::{AsFd, BorrowedFd};
-
-/// By how much the stamps scatter that packets have here, as an idle loopback shows; zero where the kernel stamps them.
-///
-/// # Errors
-/// Where the system refuses sockets, or packets are lost.
-pub fn stamp_scatter() -> std::io::Result<Span> {
-    if stamp::IS_TIME_OF_READING { crate::portable::loopback_scatter() } else { Ok(Span::ZERO) }
-}

@@ -7,13 +7,16 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::io;
 
+/// Some systems count the milliseconds of a wait with 31 bits.
+const MAX_WAIT: Span = Span::from_secs(86_400);
+
 /// Waits until `socket` can be read (or reports an error, such as a transmit stamp that waits in its error queue);
 /// false where `deadline` came first.
 ///
 /// # Errors
 /// Where the system refuses to wait.
 pub fn wait_readable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
-    wait_any_readable([socket.as_fd()], deadline)
+    wait_one(socket, PollFlags::IN, deadline)
 }
 
 /// Waits until any of these can be read (or reports an error); false where `deadline` came first.
@@ -37,11 +40,15 @@ pub fn wait_any_writable<'s>(sockets: impl IntoIterator<Item = BorrowedFd<'s>>, 
 /// # Errors
 /// Where the system refuses to wait.
 pub fn wait_writable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
-    wait_any_writable([socket.as_fd()], deadline)
+    wait_one(socket, PollFlags::OUT, deadline)
 }
 
-/// Waits until one of `awaited` happens to any of these, or an error; false where `deadline` came first.
-pub(crate) fn wait_any<'s>(
+/// Waits until one of `awaited` happens to this socket, or an error; false where `deadline` came first.
+pub(crate) fn wait_one(socket: &impl AsFd, awaited: PollFlags, deadline: Time) -> io::Result<bool> {
+    wait_ready(&mut [PollFd::from_borrowed_fd(socket.as_fd(), awaited)], deadline)
+}
+
+fn wait_any<'s>(
     sockets: impl IntoIterator<Item = BorrowedFd<'s>>,
     awaited: PollFlags,
     deadline: Time,
@@ -52,18 +59,21 @@ pub(crate) fn wait_any<'s>(
 
 /// Waits until any of these has what it is asked for; false where `deadline` came first.
 pub(crate) fn wait_ready(sockets: &mut [PollFd<'_>], deadline: Time) -> io::Result<bool> {
-    if sockets.is_empty() {
-        // Windows refuses to wait for none.
-        pacing::sleep_until(deadline);
-        return Ok(false);
-    }
     loop {
-        let left = (deadline - clock::monotonic()).max(Span::ZERO).as_nanos();
-        let timeout = Timespec { tv_sec: left / 1_000_000_000, tv_nsec: (left % 1_000_000_000) as _ };
-        match poll(sockets, Some(&timeout)) {
-            Ok(ready) => return Ok(ready > 0),
+        let left = (deadline - clock::monotonic()).max(Span::ZERO).min(MAX_WAIT);
+        let timeout =
+            Timespec { tv_sec: left.as_nanos() / 1_000_000_000, tv_nsec: (left.as_nanos() % 1_000_000_000) as _ };
+        let polled = if sockets.is_empty() {
+            // Windows refuses to wait for none.
+            pacing::sleep_until(clock::monotonic() + left);
+            Ok(0)
+        } else {
+            poll(sockets, Some(&timeout))
+        };
+        match polled {
             Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+            Ok(0) if clock::monotonic() < deadline => {}
+            ready => return Ok(ready? > 0),
         }
     }
 }

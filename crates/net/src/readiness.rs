@@ -3,7 +3,7 @@
 pub use crate::poll::{Event, wait_any_readable, wait_any_writable, wait_readable, wait_writable};
 
 use crate::clock;
-use crate::poll::wait_any;
+use crate::poll::wait_one;
 use kumade_units::{Span, Time};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -19,7 +19,7 @@ use std::ptr;
 /// Where the system refuses to look.
 pub fn is_closed(stream: &TcpStream) -> io::Result<bool> {
     // Errors and the end of both directions are told unasked.
-    wait_any([stream.as_fd()], PollFlags::RDHUP, Time::ZERO)
+    wait_one(stream, PollFlags::RDHUP, Time::ZERO)
 }
 
 /// Many sockets, waited for together; each keeps reporting until it is dealt with or removed.

@@ -51,6 +51,14 @@ pub fn prepare_socket(socket: &UdpSocket, patience: Duration) -> io::Result<()> 
     Ok(())
 }
 
+/// Sends a datagram over a connected socket, and waits for room as long as the socket was prepared to.
+///
+/// # Errors
+/// What the socket reports; `WouldBlock` where there was no room in time.
+pub fn send(socket: &UdpSocket, payload: &[u8]) -> io::Result<()> {
+    socket.send(payload).map(drop)
+}
+
 /// The largest IP packet, in bytes, that the path takes as far as this host knows.
 ///
 /// # Errors

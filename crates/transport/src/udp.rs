@@ -189,25 +189,26 @@ impl UdpProbes {
                 }
             };
             match receiver.receive(&self.socket, &mut add) {
-                Ok(()) => {
-                    // Bounded, even if unrelated packets arrive continuously.
-                    if clock::monotonic() > deadline {
-                        break;
-                    }
-                }
+                Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if self.control.is_closed() {
                         return Err(Error::Aborted(self.peer));
                     }
-                    if self.wait_for_packets(deadline, sleep)? {
-                        sleep = READ_INTERVAL;
-                    } else if clock::monotonic() >= deadline {
-                        break;
+                    if clock::monotonic() < deadline {
+                        if self.wait_for_packets(deadline, sleep)? {
+                            sleep = READ_INTERVAL;
+                        }
+                        // What has come by then is read.
+                        continue;
                     }
                 }
                 // An ICMP error for a packet that was sent earlier does not concern the receiver.
                 Err(error) if udp::is_packet_specific(&error) => {}
                 Err(error) => return Err(Error::io("receive probes by UDP from", self.peer)(error)),
+            }
+            // Bounded, even if unrelated packets or errors arrive continuously.
+            if clock::monotonic() >= deadline {
+                break;
             }
         }
         Ok(received_packets.finish())

@@ -1,8 +1,5 @@
 use super::{begin_connecting, prepare_unconnected};
-#[cfg(not(target_os = "linux"))]
-use crate::portable::readiness::SocketSet;
-#[cfg(target_os = "linux")]
-use crate::readiness::SocketSet;
+use crate::platform::readiness::SocketSet;
 use crate::{SocketBinding, clock};
 use kumade_units::{Span, Time};
 use socket2::{Domain, Protocol, Socket, Type};

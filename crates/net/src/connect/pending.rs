@@ -2,11 +2,8 @@ use super::begin_connecting;
 use crate::SocketBinding;
 #[cfg(target_os = "linux")]
 use crate::option::FastOpenConnect;
-#[cfg(not(target_os = "linux"))]
-use crate::portable::{readiness, stamp};
+use crate::platform::{readiness, stamp};
 use crate::report_icmp_errors;
-#[cfg(target_os = "linux")]
-use crate::{readiness, stamp};
 use kumade_units::Time;
 #[cfg(target_os = "linux")]
 use nix::sys::socket::setsockopt;

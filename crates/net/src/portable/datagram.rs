@@ -26,7 +26,7 @@ pub fn set_ds_field(socket: &UdpSocket, field: DsField) -> io::Result<()> {
 /// # Errors
 /// The error of the last of them; `AddrNotAvailable` where none is given.
 pub fn connect(addresses: &[SocketAddr], binding: &SocketBinding) -> io::Result<UdpSocket> {
-    binding.connect_first_udp(addresses, |_| Ok(()))
+    binding.connect_first_udp(addresses, |socket| socket.set_nonblocking(true))
 }
 
 /// Receives without waiting.

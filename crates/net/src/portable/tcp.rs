@@ -4,7 +4,7 @@ pub use crate::connect::{OpenedConnections, PendingConnection, SynOption, open_c
 pub use crate::header_bytes::{TIMESTAMPS_OPTION, tcp_header_bytes as header_bytes};
 pub use crate::system_facts::{SegmentSizes, TcpPathInfo};
 
-use super::unsupported;
+use super::{ASSUMED_MTU, unsupported};
 use kumade_units::Span;
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Write};
@@ -13,8 +13,6 @@ use std::time::Duration;
 
 /// Whether [`segment_sizes`] says what a connection has negotiated: it assumes it.
 pub const ARE_SIZES_KNOWN: bool = false;
-/// Of packets of Ethernet.
-const ASSUMED_MTU: u32 = 1500;
 /// As on Linux: passes wherever IPv6 does.
 const MAX_SAFE_SEGMENT_BYTES: usize = 1200;
 

@@ -3,7 +3,7 @@ use kumade_units::{Span, Time};
 use std::thread;
 
 /// The timers of Windows are a millisecond late and more (`Sleep` of its API), also those of high resolution, which the standard library
-/// uses; the timer slack of a thread on Linux is 50 µs.
+/// uses.
 pub(super) const SPIN_TIME: Span = Span::from_micros(if cfg!(windows) { 2_500 } else { 300 });
 
 /// No other system has the settings of Linux's.

@@ -5,9 +5,10 @@ pub use crate::system_facts::{DatagramArrival, SentBurst};
 pub use crate::udp_socket::{hop_limit, is_packet_specific, receive_buffer_bytes};
 
 use super::datagram::MAX_DATAGRAM_BYTES;
-use super::unsupported;
+use super::{ASSUMED_MTU, SPIN_TIME, unsupported};
 use crate::clock;
 use crate::header_bytes::ip_header_bytes;
+use crate::poll::wait_writable;
 use kumade_units::Span;
 use socket2::SockRef;
 use std::fmt;
@@ -18,10 +19,6 @@ use std::time::Duration;
 
 /// Bytes asked for on either side of a socket; the system may grant less.
 const BUFFER_BYTES: usize = 4 << 20;
-/// Of Ethernet: what the path's is, portable options do not tell.
-const ASSUMED_MTU: u32 = 1500;
-/// Packets of trains are seldom farther apart: 1500 bytes take 2.4 ms at 5 Mbit/s.
-const SPIN_TIME: Span = Span::from_micros(2_500);
 
 /// Prepares a connected socket: large buffers, and a blocked send that gives up after `patience`; reads do not wait.
 ///
@@ -50,8 +47,27 @@ pub fn path_mtu(_socket: &UdpSocket) -> io::Result<u32> {
 /// What the socket reports.
 pub fn send_burst(socket: &UdpSocket, bytes: &[u8], datagram_bytes: u16, segments: &mut bool) -> io::Result<SentBurst> {
     *segments = false;
-    socket.send(&bytes[..bytes.len().min(datagram_bytes.into())])?;
+    send(socket, &bytes[..bytes.len().min(datagram_bytes.into())])?;
     Ok(SentBurst::Separate(1))
+}
+
+/// Sends a datagram over a connected socket, and waits for room as long as the socket was prepared to.
+///
+/// # Errors
+/// What the socket reports; `WouldBlock` where there was no room in time.
+pub fn send(socket: &UdpSocket, payload: &[u8]) -> io::Result<()> {
+    let begin = clock::monotonic();
+    loop {
+        match socket.send(payload) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let patience = socket.write_timeout()?.map_or(Span::ZERO, Span::from);
+                if !wait_writable(socket, begin + patience)? {
+                    return Err(error);
+                }
+            }
+            sent => return sent.map(drop),
+        }
+    }
 }
 
 /// Has the system tell DSCP, ECN and hop limit of each datagram, which it does not.
@@ -67,23 +83,22 @@ pub fn report_marks(_socket: &UdpSocket, are_reported: bool) -> io::Result<()> {
 /// # Errors
 /// What the socket reports; where the system marks no packets.
 pub fn send_marked(socket: &UdpSocket, payload: &[u8], ds_field: u8, hop_limit: Option<u8>) -> io::Result<()> {
-    set_tos(socket, ds_field)?;
-    let usual = hop_limit.map(|hops| set_hops(socket, hops.into())).transpose()?;
-    let sent = socket.send(payload);
-    set_tos(socket, 0)?;
-    usual.map_or(Ok(0), |hops| set_hops(socket, hops))?;
-    sent.map(drop)
+    let usual = hop_limit.and_then(|_| crate::udp_socket::hop_limit(socket, socket.peer_addr().ok()?.ip()));
+    let set = |octet, hops: Option<u8>| {
+        let marked = set_tos(socket, octet);
+        hops.map_or(Ok(()), |hops| set_hops(socket, hops.into())).and(marked)
+    };
+    let sent = set(ds_field, hop_limit).and_then(|()| send(socket, payload));
+    // Whatever has failed: later packets are to have what they had before.
+    set(0, usual).and(sent)
 }
 
-/// Returns the hop limit before.
-fn set_hops(socket: &UdpSocket, hops: u32) -> io::Result<u32> {
+fn set_hops(socket: &UdpSocket, hops: u32) -> io::Result<()> {
     let options = SockRef::from(socket);
     if ip_header_bytes(socket.peer_addr()?) == 20 {
-        let before = options.ttl_v4()?;
-        options.set_ttl_v4(hops).map(|()| before)
+        options.set_ttl_v4(hops)
     } else {
-        let before = options.unicast_hops_v6()?;
-        options.set_unicast_hops_v6(hops).map(|()| before)
+        options.set_unicast_hops_v6(hops)
     }
 }
 
@@ -142,6 +157,7 @@ impl fmt::Debug for DatagramReceiver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::poll::wait_readable;
 
     fn pair() -> (UdpSocket, UdpSocket) {
         let (one, other) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -162,10 +178,28 @@ mod tests {
         sender.send(&[3; 2]).unwrap();
         let (mut datagrams, mut found) = (DatagramReceiver::new(4), Vec::new());
         while found.len() < 2 {
+            assert!(wait_readable(&receiver, clock::monotonic() + Span::from_secs(60)).unwrap());
             let _ = datagrams.receive(&receiver, |bytes, _| found.push(bytes.to_vec()));
         }
         assert_eq!(found, [vec![1; 4], vec![3; 2]]);
         assert_eq!(datagrams.receive(&receiver, |_, _| ()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_send_waits_for_room() {
+        let (near, far) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        near.set_write_timeout(Some(Duration::from_millis(1))).unwrap();
+        // Of the same calls: its peer makes room only as it reads, whereas the loopback of IP drops.
+        let socket = UdpSocket::from(std::os::fd::OwnedFd::from(near));
+        let refused = (0..100_000).find_map(|_| send(&socket, &[0; 1000]).err()).unwrap();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        socket.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(|| send(&socket, &[1; 1000]));
+            assert_eq!(far.recv(&mut [0; 1000]).unwrap(), 1000);
+            sending.join().unwrap().unwrap();
+        });
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl UdpProbes {
     pub(super) fn send_payload(&self, bytes: usize, ds_field: Option<u8>) -> io::Result<()> {
         let payload = &self.packet[..bytes];
         match ds_field {
-            None => self.socket.send(payload).map(drop),
+            None => udp::send(&self.socket, payload),
             Some(octet) => send_one(&self.socket, payload, octet, None),
         }
     }
