@@ -14,7 +14,7 @@ use kumade_net::privileges;
 use kumade_noise_session::{KeyError, PresharedKey, PrivateKey};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -160,7 +160,7 @@ fn write_secret(to: Option<&Path>, digits: &str) -> anyhow::Result<()> {
     };
     let name = || format!("cannot make the key file {}", path.display());
     let mut options = OpenOptions::new();
-    #[cfg(target_os = "linux")]
+    #[cfg(unix)]
     options.mode(0o600);
     let mut file = options.write(true).create_new(true).open(path).with_context(name)?;
     let written = writeln!(file, "{digits}").and_then(|()| file.sync_all());
@@ -215,14 +215,14 @@ fn read_secret(path: &Path, kind: &str, max_bytes: u64) -> anyhow::Result<String
     let mut text = String::new();
     let cannot_read = || format!("cannot read the {kind} {name}");
     let file = File::open(path).with_context(cannot_read)?;
-    #[cfg(target_os = "linux")]
+    #[cfg(unix)]
     check_mode(&file, kind, path)?;
     file.take(max_bytes).read_to_string(&mut text).with_context(cannot_read)?;
     Ok(text)
 }
 
 /// Other systems than Unix have access lists, which whoever makes the file inherits.
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 fn check_mode(file: &File, kind: &str, path: &Path) -> anyhow::Result<()> {
     let name = path.display();
     let found = file.metadata().with_context(|| format!("cannot read the {kind} {name}"))?;

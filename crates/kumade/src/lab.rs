@@ -204,6 +204,10 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     experiments.iter().filter_map(Experiment::warning).for_each(|warning| note!("warning: {warning}"));
     #[cfg(not(target_os = "linux"))]
+    if args.serve.is_some() {
+        anyhow::bail!("`--serve` takes Linux: this system runs experiments in virtual time, without a page");
+    }
+    #[cfg(not(target_os = "linux"))]
     // Ctrl-C ends the program at once; the same command goes on with the runs that are left.
     let stop = AtomicBool::new(false);
     #[cfg(target_os = "linux")]

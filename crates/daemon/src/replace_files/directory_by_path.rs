@@ -18,9 +18,9 @@ impl Directory {
         Ok(Directory(path.to_owned()))
     }
 
-    /// Nothing: file systems that are no Unix's keep their directories by themselves.
+    /// File systems that are no Unix's keep their directories by themselves.
     pub(super) fn sync(&self) -> io::Result<()> {
-        Ok(())
+        if cfg!(unix) { File::open(&self.0)?.sync_all() } else { Ok(()) }
     }
 
     /// Better known before the first file is replaced than after it.
