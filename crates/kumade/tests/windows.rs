@@ -13,7 +13,9 @@ use kumade_units::{Rate, Time};
 use serde_json::Value;
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -74,7 +76,7 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// A value or a refusal with its reason, over this transport, in both directions.
+/// A value or a refusal with its reason, over this transport, in both directions, by trains that were sent.
 fn check_report(report: &Value, transport: &str) {
     assert_eq!(report["schema"], "kumade.measure/1", "{report}");
     for way in ["up", "down"] {
@@ -82,6 +84,7 @@ fn check_report(report: &Value, transport: &str) {
         assert_eq!(direction["transport"], transport, "{report}");
         let available = &direction["available_bits_per_second"];
         assert!(available["value"].as_u64().is_some() != direction["reason"].is_string(), "{report}");
+        assert!(direction["packets_sent"].as_u64() > Some(20) && direction["trains"].as_u64() > Some(0), "{report}");
         // Whatever else runs, more than the link carries is wrong.
         assert!(available["low"].as_f64().is_none_or(|low| low < 21e6), "{report}");
     }
@@ -89,7 +92,7 @@ fn check_report(report: &Value, transport: &str) {
 
 /// UDP, and many connections where a firewall passes only TCP.
 #[test]
-#[ignore = "takes wine64 and minutes: see .ci/run"]
+#[ignore = "takes wine64 and minutes: KUMADE_TEST_WINDOWS=1 .ci/run"]
 fn it_measures_from_windows_with_and_without_udp() {
     in_namespaces("it_measures_from_windows_with_and_without_udp", || {
         let Some(wine) = Wine::find() else { return };
@@ -111,25 +114,49 @@ fn it_measures_from_windows_with_and_without_udp() {
         let rules = vec![FilterRule::Refuse { matching, refusal: RefusalKind::Drop }];
         network.set_middlebox(Some(MiddleboxConfig { rules, ..Default::default() })).unwrap();
         let host = &network.host("a").unwrap().namespace;
-        check_report(&wine.measure(host, &[&address, "--load", "2s"]), "rake");
+        let filled = wine.measure(host, &[&address, "--load", "2s"]);
+        check_report(&filled, "rake");
+        for way in ["up", "down"] {
+            let load = &filled[way]["load"];
+            assert!(load["goodput_bits_per_second"].as_u64().is_some() || load["reason"].is_string(), "{filled}");
+        }
         drop(traffic);
         server.kill().unwrap();
         server.wait().unwrap();
     });
 }
 
-/// Each output once, on loopback.
+/// Each output once, on loopback, where client and server have a key.
 #[test]
-#[ignore = "takes wine64 and minutes: see .ci/run"]
+#[ignore = "takes wine64 and minutes: KUMADE_TEST_WINDOWS=1 .ci/run"]
 fn it_prints_from_windows_what_it_prints_from_linux() {
     let Some(wine) = Wine::find() else { return };
-    let serving = Serving::with_reflector();
-    let short = ["--direction", "up", "--method", "linear-scan", "--no-capacity", "--budget-time", "1s"];
+    let here = PrivateDirectory::new("kumade-wine-key").unwrap();
+    let [key, other] = ["key", "other"].map(|name| here.path().join(name).to_str().unwrap().to_owned());
+    for path in [&key, &other] {
+        let made = wine.run(None, &["key", "preshared", "--output", path]);
+        assert!(made.status.success(), "{made:?}");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let serving = Serving::start(&["--key", &key, "--stamp", "0"]);
+    let short =
+        ["--direction", "up", "--method", "linear-scan", "--no-capacity", "--budget-time", "1s", "--key", &key[..]];
     let csv = wine.run(None, &[&["measure", &serving.address, "--csv"], &short[..]].concat());
     assert!(text(&csv).contains("available_bits_per_second"), "{csv:?}");
     let people = wine.run(None, &[&["measure", &serving.address, "--color", "always"], &short[..]].concat());
     assert!(text(&people).contains("\u{1b}["), "{people:?}");
     let reflector = serving.reflector.clone().unwrap();
+    let metrics = here.path().join("metrics.prom");
+    let written = ["--json-stream", "--prometheus", metrics.to_str().unwrap()];
+    let stream = wine.run(None, &[&["measure", &serving.address], &written[..], &short[..]].concat());
+    let lines: Vec<Value> = text(&stream).lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert!(lines.len() > 2, "{stream:?}");
+    assert!(fs::read_to_string(&metrics).unwrap().contains("kumade_"), "{stream:?}");
+    let check = ["--check", "available=,9000000gbit:"];
+    let checked = wine.run(None, &[&["measure", &serving.address], &check[..], &short[..]].concat());
+    assert!(matches!(checked.status.code(), Some(2 | 3)) && text(&checked).contains("'available_up'="), "{checked:?}");
+    let refused = wine.run(None, &["measure", &serving.address, "--key", &other]);
+    assert!(!refused.status.success() && text(&refused).contains(&serving.address), "{refused:?}");
     let stamp: Value =
         serde_json::from_slice(&wine.run(None, &["measure", "--stamp", &reflector, "--json"]).stdout).unwrap();
     assert!(stamp["delay"]["round_trip_seconds"].is_object(), "{stamp}");
@@ -140,7 +167,7 @@ fn it_prints_from_windows_what_it_prints_from_linux() {
 }
 
 #[test]
-#[ignore = "takes wine64 and minutes: see .ci/run"]
+#[ignore = "takes wine64 and minutes: KUMADE_TEST_WINDOWS=1 .ci/run"]
 fn virtual_time_is_the_same_on_windows_to_the_last_digit() {
     let Some(wine) = Wine::find() else { return };
     let run = ["lab", "run", "fair-mix", "--virtual", "--runs", "1", "--row", "1", "--json"];

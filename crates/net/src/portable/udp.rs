@@ -102,7 +102,7 @@ fn set_hops(socket: &UdpSocket, hops: u32) -> io::Result<()> {
     }
 }
 
-/// Windows says that it has set the field, and leaves it as it was.
+/// Windows says that it has set the field, and leaves it as it was (KB 248611).
 pub(super) fn set_tos(socket: &UdpSocket, octet: u8) -> io::Result<()> {
     #[cfg(windows)]
     return match (socket, octet) {
