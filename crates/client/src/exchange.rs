@@ -3,7 +3,8 @@
 use crate::error::Error;
 use crate::server_connection::ServerConnection;
 use kumade_measurement::{DeliveredTrain, SendRequest};
-use kumade_net::{clock, pacing};
+use kumade_net::clock;
+use kumade_net::platform::pacing;
 use kumade_probe_train::{PacketRecord, Train, TrainRecord};
 use kumade_transport::{Probes, ReceivedTrain, SEND_SLACK, STAMP_WAIT, SentTrain, StampSource};
 use kumade_units::{Direction, Rate, Span, Time};

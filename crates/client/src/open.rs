@@ -6,7 +6,8 @@ use crate::server_connection::ServerConnection;
 use crate::udp_nonce::{UdpNonce, request_nonce};
 use kumade_measurement::report::Warning;
 use kumade_measurement::{OpenRequest, TcpConnectionInfo, UdpFacts, detect_proxy};
-use kumade_net::{SocketBinding, udp};
+use kumade_net::SocketBinding;
+use kumade_net::platform::{tcp, udp};
 use kumade_probe_train::Transport;
 use kumade_transport::{OpenedConnections, Probes, TcpProbes, UdpProbes, open_connections};
 use kumade_units::Span;
@@ -96,11 +97,13 @@ pub(crate) fn open_tcp(
     let doing = "opening probe connections";
     let wait = peer.round_trip + PREAMBLE_TIMEOUT;
     let expected = streams.len() as u32;
-    let header = streams
-        .values()
-        .filter_map(|stream| kumade_net::tcp::segment_sizes(stream).ok())
-        .map(|sizes| sizes.header_bytes)
-        .max();
+    let header = match peer.has_timestamps.filter(|_| !tcp::ARE_SIZES_KNOWN) {
+        Some(has_timestamps) => Some(tcp::header_bytes(address, has_timestamps)),
+        None => {
+            let sizes = streams.values().filter_map(|stream| tcp::segment_sizes(stream).ok());
+            sizes.map(|sizes| sizes.header_bytes).max()
+        }
+    };
     let header = header.unwrap_or(0);
     let question = ClientMessage::AwaitConnections { transport: kind, first, expected, wait, header };
     let ServerMessage::Connections { numbers, server_endpoint: far } =

@@ -3,8 +3,9 @@
 use crate::error::Error;
 use crate::server_connection::ServerConnection;
 use kumade_measurement::{MarkRequest, Measurement, SynProbeFacts, SynProbeKind, TcpEndFacts, TcpFacts, UdpFacts};
-use kumade_net::tcp::SynOption;
-use kumade_net::{SocketBinding, clock, pacing, sysctl, tcp};
+use kumade_net::platform::tcp::SynOption;
+use kumade_net::platform::{pacing, tcp};
+use kumade_net::{SocketBinding, clock, sysctl};
 use kumade_probe_train::{MarkedRecord, MarkedTrain};
 use kumade_transport::{Probes, SEND_SLACK, deadline_after};
 use kumade_units::{Direction, Span};

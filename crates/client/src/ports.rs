@@ -4,7 +4,8 @@ use crate::error::Error;
 use crate::port_probe::{MAX_TAKEN_AT_ONCE, PortSession, answered_index};
 use crate::server_connection::ServerConnection;
 use kumade_measurement::{PortRound, PortRoundRecord, PortTarget, PortTry, PortTryAnswer, UnopenedPort};
-use kumade_net::{IcmpError, SocketBinding, clock, next_icmp_error, pacing, report_icmp_errors, tcp};
+use kumade_net::platform::{pacing, tcp};
+use kumade_net::{IcmpError, SocketBinding, clock, next_icmp_error, report_icmp_errors};
 use kumade_probe_train::PortProtocol;
 use kumade_units::{Span, Time};
 use kumade_wire::{

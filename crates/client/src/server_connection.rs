@@ -6,7 +6,8 @@ use crate::error::Error;
 use crate::family::Family;
 use crate::queue_watch::{QueueAction, QueueWatch};
 use kumade_measurement::{Coalescing, Event};
-use kumade_net::{SocketBinding, clock, coalescing, tcp};
+use kumade_net::platform::tcp;
+use kumade_net::{SocketBinding, clock, coalescing};
 use kumade_probe_train::{ClockError, Train};
 use kumade_transport::{ControlConnection, ControlError, ControlWatch, deadline_after};
 use kumade_units::{Rate, Span, Time};
@@ -41,6 +42,8 @@ pub(crate) struct ServerConnection {
     pub(crate) limits: Limits,
     /// Minimum of a few round-trip times.
     pub(crate) round_trip: Span,
+    /// Whether segments of the control connection have time stamps (RFC 7323), once the far end has said so.
+    pub(crate) has_timestamps: Option<bool>,
     /// The highest rate at which a train has arrived at the server.
     pub(crate) max_upstream_rate: Option<Rate>,
     control: ControlConnection<ServerMessage, ClientMessage>,
@@ -74,6 +77,7 @@ impl ServerConnection {
             credential,
             limits,
             round_trip: Span::MAX,
+            has_timestamps: None,
             max_upstream_rate: None,
             control,
             limit,
@@ -163,6 +167,8 @@ impl ServerConnection {
             return Err(self.protocol_violation(doing));
         };
         let view = if is_asked { Some(self.receive_path_view(CLOCK_TIMEOUT, doing)?) } else { None };
+        let far = view.as_ref().and_then(|view| view.tcp.as_ref());
+        self.has_timestamps = far.map(|view| view.endpoint.options & tcp::TIMESTAMPS_OPTION != 0);
         Ok((maximum_error.map(ClockError::within_error), view))
     }
 

@@ -2,7 +2,8 @@
 
 use crate::port_probe::MAX_TAKEN_AT_ONCE;
 use crate::server_connection::ServerConnection;
-use kumade_net::{SocketBinding, clock, datagram, readiness};
+use kumade_net::platform::{datagram, readiness};
+use kumade_net::{SocketBinding, clock};
 use kumade_units::{Span, Time};
 use kumade_wire::{CredentialBearer, UdpAnswer, UdpRequest};
 use std::io;

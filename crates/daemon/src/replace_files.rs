@@ -1,10 +1,8 @@
-use nix::fcntl::{AtFlags, OFlag, openat, renameat};
-use nix::sys::stat::{Mode, SFlag, fstatat};
-use nix::unistd::{UnlinkatFlags, unlinkat};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+#[cfg_attr(not(target_os = "linux"), path = "replace_files/directory_by_path.rs")]
+mod directory;
+
+use directory::Directory;
+use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -41,7 +39,7 @@ pub fn replace_files(directory: &Path, files: &[(&str, &[u8])]) -> Result<Vec<Pa
         file.rename(name).map_err(at(path.clone(), paths.len()))?;
         paths.push(path);
     }
-    opened.0.sync_all().map_err(at(directory.to_owned(), paths.len()))?;
+    opened.sync().map_err(at(directory.to_owned(), paths.len()))?;
     Ok(paths)
 }
 
@@ -52,60 +50,4 @@ pub fn replace_files(directory: &Path, files: &[(&str, &[u8])]) -> Result<Vec<Pa
 pub fn check_writable(directory: &Path) -> Result<(), ReplaceError> {
     let checked = Directory::open(directory).and_then(|opened| opened.write_temporary_file(b"kumade").map(drop));
     checked.map_err(|cause| ReplaceError { path: directory.to_owned(), cause, replaced: 0 })
-}
-
-/// An open directory: what is done in it is done there, whatever becomes of its path meanwhile.
-struct Directory(File);
-
-/// A new file under a name that nobody knows in advance; removed when dropped.
-struct TemporaryFile<'d> {
-    directory: &'d Directory,
-    name: String,
-    is_renamed: bool,
-}
-
-impl Directory {
-    fn open(path: &Path) -> io::Result<Self> {
-        fs::create_dir_all(path)?;
-        OpenOptions::new().read(true).custom_flags(nix::libc::O_DIRECTORY).open(path).map(Directory)
-    }
-
-    /// Better known before the first file is replaced than after it.
-    fn check_replaceable(&self, name: &str) -> io::Result<()> {
-        match fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
-            Ok(found) if SFlag::from_bits_truncate(found.st_mode & SFlag::S_IFMT.bits()) == SFlag::S_IFDIR => {
-                Err(io::ErrorKind::IsADirectory.into())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn write_temporary_file(&self, contents: &[u8]) -> io::Result<TemporaryFile<'_>> {
-        let name = format!(".kumade-{:016x}", getrandom::u64().map_err(io::Error::other)?);
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let mut file = File::from(openat(self.0.as_fd(), name.as_str(), flags, Mode::from_bits_truncate(0o666))?);
-        let new = TemporaryFile { directory: self, name, is_renamed: false };
-        file.write_all(contents)?;
-        // Some file systems find out only now that the disk is full.
-        file.sync_all()?;
-        Ok(new)
-    }
-}
-
-impl TemporaryFile<'_> {
-    fn rename(mut self, name: &str) -> io::Result<()> {
-        renameat(&self.directory.0, self.name.as_str(), &self.directory.0, name)?;
-        self.is_renamed = true;
-        Ok(())
-    }
-}
-
-impl Drop for TemporaryFile<'_> {
-    fn drop(&mut self) {
-        if !self.is_renamed
-            && let Err(error) = unlinkat(&self.directory.0, self.name.as_str(), UnlinkatFlags::NoRemoveDir)
-        {
-            tracing::warn!("cannot remove the temporary file {}: {error}", self.name);
-        }
-    }
 }

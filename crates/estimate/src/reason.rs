@@ -64,6 +64,9 @@ pub enum Reason {
     /// Little is left, which may be what connections give up to the trains.
     #[error("the path is nearly full, and too few trains say what it leaves")]
     NearlyFull,
+    /// Stamps of this host scatter by so much, and the longest train arrived within the second time.
+    #[error("time stamps of this host scatter by {0}, too much for trains of {1}")]
+    CoarseStamps(Span, Span),
     /// A token bucket was used up.
     #[error("a token bucket passes bursts far above its committed rate, which was not known before the measurement")]
     UnknownTokenBucket,

@@ -1,13 +1,20 @@
 //! `kumade key`: makes the keys by which gateways know each other, those that clients and servers share, and the tokens of monitors.
 
-use crate::output::{StandardOutput, note};
+use crate::output::StandardOutput;
+#[cfg(target_os = "linux")]
+use crate::output::note;
 use anyhow::{Context, anyhow};
-use clap::{Args, Subcommand, ValueEnum};
+#[cfg(target_os = "linux")]
+use clap::ValueEnum;
+use clap::{Args, Subcommand};
+#[cfg(target_os = "linux")]
 use kumade_monitor::access::{AccessClass, TokenHash};
+#[cfg(target_os = "linux")]
 use kumade_net::privileges;
 use kumade_noise_session::{KeyError, PresharedKey, PrivateKey};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+#[cfg(unix)]
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -37,6 +44,7 @@ enum KeyCommand {
     },
     /// Read a private key from standard input and print its public key
     Public,
+    #[cfg(target_os = "linux")]
     /// Make a token for the page of a monitor, and print what its configuration file is to have
     ///
     /// The file knows the token by its hash alone. Standard output has what is appended to the file; the token itself is
@@ -59,6 +67,7 @@ enum KeyCommand {
     },
 }
 
+#[cfg(target_os = "linux")]
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum TokenClass {
     Read,
@@ -76,6 +85,7 @@ struct KeyOutput {
 /// Longer than any key file.
 const MAX_INPUT_BYTES: u64 = 4096;
 /// Longer than any file of clients with their keys.
+#[cfg(target_os = "linux")]
 const MAX_CLIENTS_BYTES: u64 = 1 << 20;
 
 /// Runs the command.
@@ -83,6 +93,7 @@ const MAX_CLIENTS_BYTES: u64 = 1 << 20;
 /// # Errors
 /// If the file is there already or cannot be written, or the input is no private key.
 pub fn run(args: &KeyArgs) -> anyhow::Result<ExitCode> {
+    #[cfg(target_os = "linux")]
     privileges::hide_memory()?;
     match &args.command {
         KeyCommand::New { file } => {
@@ -98,6 +109,7 @@ pub fn run(args: &KeyArgs) -> anyhow::Result<ExitCode> {
             let key = PresharedKey::from_bytes(random_bytes()?);
             write_secret(output.output.as_deref(), &key.to_hex())?;
         }
+        #[cfg(target_os = "linux")]
         KeyCommand::Token { name, class, output } => make_token(name, *class, output.as_deref())?,
         KeyCommand::Public => {
             let mut text = String::new();
@@ -110,6 +122,7 @@ pub fn run(args: &KeyArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+#[cfg(target_os = "linux")]
 fn make_token(name: &str, class: TokenClass, output: Option<&Path>) -> anyhow::Result<()> {
     let token = PresharedKey::from_bytes(random_bytes()?).to_hex();
     match output {
@@ -127,6 +140,7 @@ fn make_token(name: &str, class: TokenClass, output: Option<&Path>) -> anyhow::R
 }
 
 /// Of letters that mean nothing in TOML, nor to a terminal.
+#[cfg(target_os = "linux")]
 fn parse_token_name(text: &str) -> Result<String, String> {
     let is_name =
         !text.trim().is_empty() && text.chars().all(|letter| letter.is_alphanumeric() || " .-_@".contains(letter));
@@ -145,7 +159,10 @@ fn write_secret(to: Option<&Path>, digits: &str) -> anyhow::Result<()> {
         return Ok(());
     };
     let name = || format!("cannot make the key file {}", path.display());
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).with_context(name)?;
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    options.mode(0o600);
+    let mut file = options.write(true).create_new(true).open(path).with_context(name)?;
     let written = writeln!(file, "{digits}").and_then(|()| file.sync_all());
     if written.is_err() {
         // Half a key is of no use, and its name would be taken.
@@ -166,6 +183,7 @@ pub fn read_preshared_key(path: &Path) -> anyhow::Result<PresharedKey> {
 ///
 /// # Errors
 /// It cannot be read, or has no key.
+#[cfg(target_os = "linux")]
 pub fn read_private_key(path: &Path) -> anyhow::Result<PrivateKey> {
     read_key_file(path, PrivateKey::parse)
 }
@@ -174,6 +192,7 @@ pub fn read_private_key(path: &Path) -> anyhow::Result<PrivateKey> {
 ///
 /// # Errors
 /// It cannot be read.
+#[cfg(target_os = "linux")]
 pub fn read_clients_file(path: &Path) -> anyhow::Result<String> {
     let text = read_secret(path, "file of clients", MAX_CLIENTS_BYTES + 1)?;
     if text.len() as u64 > MAX_CLIENTS_BYTES {
@@ -190,12 +209,23 @@ fn read_key_file<K>(path: &Path, parse: fn(&str) -> Result<K, KeyError>) -> anyh
 /// Reads a file with secrets, which not everybody may read, and only its user may write. From then on, the memory of this
 /// process is hidden, too.
 fn read_secret(path: &Path, kind: &str, max_bytes: u64) -> anyhow::Result<String> {
+    #[cfg(target_os = "linux")]
     privileges::hide_memory()?;
     let name = path.display();
     let mut text = String::new();
     let cannot_read = || format!("cannot read the {kind} {name}");
     let file = File::open(path).with_context(cannot_read)?;
-    let found = file.metadata().with_context(cannot_read)?;
+    #[cfg(unix)]
+    check_mode(&file, kind, path)?;
+    file.take(max_bytes).read_to_string(&mut text).with_context(cannot_read)?;
+    Ok(text)
+}
+
+/// Other systems than Unix have access lists, which whoever makes the file inherits.
+#[cfg(unix)]
+fn check_mode(file: &File, kind: &str, path: &Path) -> anyhow::Result<()> {
+    let name = path.display();
+    let found = file.metadata().with_context(|| format!("cannot read the {kind} {name}"))?;
     // A pipe or a device has other means. A group may be trusted on purpose, and the group's bits may stand for an access
     // list of one user (acl(5)), as that of a service manager's credentials does.
     let mode = if found.is_file() { found.permissions().mode() } else { 0 };
@@ -205,6 +235,5 @@ fn read_secret(path: &Path, kind: &str, max_bytes: u64) -> anyhow::Result<String
     if mode & 0o040 != 0 {
         tracing::warn!("a group can read the {kind} {name}: unless that is meant to be, run chmod 600 on it");
     }
-    file.take(max_bytes).read_to_string(&mut text).with_context(cannot_read)?;
-    Ok(text)
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! `kumade lab`: lists, runs and compares experiments.
 
+#[cfg(target_os = "linux")]
 mod mesh;
 mod progress;
 
@@ -24,6 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Exit status of an invalid request.
 const USAGE_STATUS: u8 = 2;
 /// Exit status of a failure.
+#[cfg(target_os = "linux")]
 const FAILURE_STATUS: i32 = 1;
 
 /// Run experiments on accuracy, fairness, several paths and NAT sessions, most of them published ones, on an emulated network
@@ -201,16 +203,28 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(USAGE_STATUS));
     }
     experiments.iter().filter_map(Experiment::warning).for_each(|warning| note!("warning: {warning}"));
-    let page = args.serve.map(|address| mesh::open_page(address, &experiments)).transpose()?;
-    if experiments.iter().any(|experiment| !experiment.head().is_virtual) {
-        kumade_net::namespace::enter_user_namespace_if_needed()?;
+    #[cfg(not(target_os = "linux"))]
+    if args.serve.is_some() {
+        anyhow::bail!("`--serve` takes Linux: this system runs experiments in virtual time, without a page");
     }
-    // The first signal stops the experiment after the current run, with a report; the second ends the program at once.
-    let stop = kumade_daemon::signals::termination_flag_or_exit(FAILURE_STATUS).context("cannot listen for Ctrl-C")?;
-    if let Some((mesh, page)) = page {
-        // It is ended as it is meant to be.
-        return mesh::serve_mesh(mesh, page, &stop).map(|()| ExitCode::SUCCESS);
-    }
+    #[cfg(not(target_os = "linux"))]
+    // Ctrl-C ends the program at once; the same command goes on with the runs that are left.
+    let stop = AtomicBool::new(false);
+    #[cfg(target_os = "linux")]
+    let stop = {
+        let page = args.serve.map(|address| mesh::open_page(address, &experiments)).transpose()?;
+        if experiments.iter().any(|experiment| !experiment.head().is_virtual) {
+            kumade_net::namespace::enter_user_namespace_if_needed()?;
+        }
+        // The first signal stops the experiment after the current run, with a report; the second ends the program at once.
+        let stop =
+            kumade_daemon::signals::termination_flag_or_exit(FAILURE_STATUS).context("cannot listen for Ctrl-C")?;
+        if let Some((mesh, page)) = page {
+            // It is ended as it is meant to be.
+            return mesh::serve_mesh(mesh, page, &stop).map(|()| ExitCode::SUCCESS);
+        }
+        stop
+    };
     let mut records = Vec::new();
     for experiment in &experiments {
         let directory = args.report_directory(experiment);

@@ -3,27 +3,40 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+#[cfg(not(target_os = "linux"))]
+mod absent;
 mod choice;
+#[cfg(target_os = "linux")]
 mod confinement;
+#[cfg(target_os = "linux")]
 mod descriptors;
+#[cfg(target_os = "linux")]
 mod event_hook;
+#[cfg(target_os = "linux")]
 mod gateway;
 mod key;
 mod lab;
+#[cfg(target_os = "linux")]
 mod link;
+#[cfg(target_os = "linux")]
 mod live;
 mod log;
 mod manual;
 mod measure;
+#[cfg(target_os = "linux")]
 mod monitor;
+#[cfg(target_os = "linux")]
 mod notices;
 mod output;
 mod port_ranges;
+#[cfg(target_os = "linux")]
 mod running;
+#[cfg(target_os = "linux")]
 mod serve;
 mod terminal;
 mod text;
 mod tips;
+#[cfg(target_os = "linux")]
 mod tunnel;
 mod usage;
 
@@ -50,17 +63,27 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[cfg(target_os = "linux")]
     Serve(serve::ServeArgs),
     Measure(Box<measure::MeasureArgs>),
     Lab(lab::LabArgs),
+    #[cfg(target_os = "linux")]
     Link(link::LinkArgs),
+    #[cfg(target_os = "linux")]
     Gateway(Box<gateway::GatewayArgs>),
+    #[cfg(target_os = "linux")]
     Tunnel(tunnel::TunnelArgs),
+    #[cfg(target_os = "linux")]
     Monitor(monitor::MonitorArgs),
+    #[cfg(not(target_os = "linux"))]
+    #[command(flatten)]
+    Absent(absent::AbsentCommand),
     Key(key::KeyArgs),
     /// Run a command for each event on standard input
+    #[cfg(target_os = "linux")]
     #[command(name = event_hook::HELPER_COMMAND, hide = true)]
     RunOnEvents(event_hook::HelperArgs),
+    #[cfg(target_os = "linux")]
     #[command(name = monitor::HELPER_COMMAND, hide = true)]
     RunOnAlerts(monitor::AlertCommandArgs),
     /// Print a shell completion script
@@ -96,9 +119,7 @@ pub fn main() -> ExitCode {
             None => error.exit(),
         }
     });
-    let is_service =
-        matches!(cli.command, Command::Serve(_) | Command::Gateway(_) | Command::Tunnel(_) | Command::Monitor(_));
-    log::init_logging(if is_service { LevelFilter::INFO } else { LevelFilter::WARN });
+    log::init_logging(if cli.command.is_service() { LevelFilter::INFO } else { LevelFilter::WARN });
     run(cli.command).unwrap_or_else(|error| {
         // A reader that closes the pipe, as `head` does, is not an error.
         if is_closed_output(&error) {
@@ -109,21 +130,42 @@ pub fn main() -> ExitCode {
     })
 }
 
+impl Command {
+    #[cfg(target_os = "linux")]
+    fn is_service(&self) -> bool {
+        matches!(self, Command::Serve(_) | Command::Gateway(_) | Command::Tunnel(_) | Command::Monitor(_))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn is_service(&self) -> bool {
+        false
+    }
+}
+
 fn is_closed_output(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn run(request: Command) -> anyhow::Result<ExitCode> {
     match request {
+        #[cfg(target_os = "linux")]
         Command::Serve(args) => serve::run(args),
         Command::Measure(args) => measure::run(&args),
         Command::Lab(args) => lab::run(args),
+        #[cfg(target_os = "linux")]
         Command::Link(args) => link::run(args),
+        #[cfg(target_os = "linux")]
         Command::Gateway(args) => gateway::run(&args),
+        #[cfg(target_os = "linux")]
         Command::Tunnel(args) => tunnel::run(args),
+        #[cfg(target_os = "linux")]
         Command::Monitor(args) => monitor::run(&args),
+        #[cfg(not(target_os = "linux"))]
+        Command::Absent(command) => Ok(absent::refuse(&command)),
         Command::Key(args) => key::run(&args),
+        #[cfg(target_os = "linux")]
         Command::RunOnEvents(args) => Ok(event_hook::run_helper(&args)),
+        #[cfg(target_os = "linux")]
         Command::RunOnAlerts(args) => Ok(monitor::run_helper(&args)),
         Command::Completions { shell } => {
             let mut script = Vec::new();

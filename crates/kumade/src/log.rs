@@ -3,6 +3,7 @@
 use crate::output::{UnfailingStderr, note};
 use std::env;
 use std::fmt::{self, Write};
+#[cfg(target_os = "linux")]
 use std::os::fd::AsFd;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -29,11 +30,17 @@ pub(crate) fn init_logging(default: LevelFilter) {
 
 /// Whether standard error leads to the journal: it is the stream with this device and inode number (systemd.exec(5)), such as
 /// `9:1234`. A program's output may have been redirected since systemd set the variable.
+#[cfg(target_os = "linux")]
 fn is_journal(stream: Option<&str>) -> bool {
     let named = stream.and_then(|stream| stream.split_once(':'));
     let named = named.and_then(|(device, inode)| Some((device.parse::<u64>().ok()?, inode.parse::<u64>().ok()?)));
     let own = nix::sys::stat::fstat(std::io::stderr().as_fd()).ok();
     named.zip(own).is_some_and(|(named, own)| named == (own.st_dev, own.st_ino))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_journal(_stream: Option<&str>) -> bool {
+    false
 }
 
 /// How a line looks.

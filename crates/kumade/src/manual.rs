@@ -286,7 +286,11 @@ const PAGES: &[ManualPage] = &[
 
 /// The command line with examples and exit statuses.
 pub fn with_examples(command: Command) -> Command {
-    PAGES.iter().fold(command, |command, page| {
+    let is_absent = |page: &ManualPage| {
+        let commands = ["serve", "link", "gateway", "tunnel", "monitor", "key token"];
+        cfg!(not(target_os = "linux")) && commands.iter().any(|absent| page.command.starts_with(absent))
+    };
+    PAGES.iter().filter(|page| !is_absent(page)).fold(command, |command, page| {
         let words: Vec<&str> = page.command.split(' ').collect();
         amend_command(command, &words, &page.page_text())
     })

@@ -1,5 +1,6 @@
 //! What standard output is: its width, and whether it takes colour.
 
+#[cfg(target_os = "linux")]
 use crate::text;
 use clap::ValueEnum;
 use console::{Style, Term};
@@ -41,7 +42,11 @@ impl Styles {
         let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
         let colored = match when {
-            ColorWhen::Auto => io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb,
+            ColorWhen::Auto => {
+                // Consoles of Windows have to be switched to colours, which asking does.
+                let is_switched = || cfg!(not(windows)) || Term::stdout().features().colors_supported();
+                io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb && is_switched()
+            }
             ColorWhen::Always => true,
             ColorWhen::Never => false,
         };
@@ -57,6 +62,7 @@ impl Styles {
 }
 
 /// A text of many lines as it fits standard output, if that is a terminal.
+#[cfg(target_os = "linux")]
 pub fn fit_to_terminal(text: &str) -> String {
     text::fit_lines(text, line_width())
 }

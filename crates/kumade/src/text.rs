@@ -24,6 +24,7 @@ pub fn wrap_text(text: &str, width: usize) -> Vec<String> {
 }
 
 /// The text, in which each line of more columns goes on in the next one, two further to the right.
+#[cfg(target_os = "linux")]
 pub fn fit_lines(text: &str, width: usize) -> String {
     let fit = |line: &str| {
         if display_width(line) <= width {

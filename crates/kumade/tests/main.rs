@@ -56,3 +56,4 @@ mod tunnel_moves;
 mod tunnel_names;
 mod tunnel_relay;
 mod tunnel_status;
+mod windows;

@@ -24,6 +24,9 @@
 //! A new experiment is a file in `scenarios/` and a line in `scenario/catalogue.rs`; a new kind a file that implements [`Study`] and a
 //! line in `scenario/kinds.rs`.
 
+// Elsewhere, experiments in real time are described and not run.
+#![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
+
 pub mod accuracy;
 pub mod atlas;
 mod buffer_size;
@@ -31,16 +34,22 @@ pub mod contention;
 mod delay_quantiles;
 mod error;
 pub mod fairness;
+#[cfg(target_os = "linux")]
 pub mod fast_links;
+#[cfg(target_os = "linux")]
 mod gateway_side;
+#[cfg(target_os = "linux")]
 mod host_settings;
+#[cfg(target_os = "linux")]
 pub mod monitor_mesh;
 pub mod multipath;
+#[cfg(target_os = "linux")]
 pub mod nat_session;
 mod nearest_name;
 mod paper;
 pub mod path_treatment;
 mod report;
+#[cfg(target_os = "linux")]
 mod running_server;
 pub mod scenario;
 mod statistics;

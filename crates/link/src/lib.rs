@@ -45,7 +45,7 @@ pub use jitter::{Jitter, JitterDistribution, JitterTable, JitterTableError};
 pub use ledger::{
     Counters, DropCause, Lateness, Ledger, LedgerEntry, PacketOrigin, PacketOutcome, Recording, TrafficCount,
 };
-pub use link::{Delivery, Link, invert_bit};
+pub use link::{Delivery, Link, MAX_UNDISTURBED_LATENESS, invert_bit};
 pub use loss::Loss;
 pub use medium::{Medium, RateSchedule, TokenBucket, Trace, TraceError, Wireless};
 pub use queue::Label;

@@ -13,8 +13,11 @@ use crate::queue::{
 use crate::server::LinkServer;
 use crate::valid::Valid;
 use flight::{LaunchedPacket, PacketsInFlight};
-use kumade_units::Time;
+use kumade_units::{Span, Time};
 use std::mem;
+
+/// A run in which an emulated link was late by more than this shows the machine's behaviour, not the link's.
+pub const MAX_UNDISTURBED_LATENESS: Span = Span::from_micros(300);
 
 /// One direction of a link, carrying packets of type `P`. See the crate's page for how to drive it.
 #[derive(Debug)]

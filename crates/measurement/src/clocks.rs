@@ -12,6 +12,8 @@ pub struct Clocks {
     pub near: Option<ClockError>,
     /// Error of the peer's clock; none if unknown.
     pub far: Option<ClockError>,
+    /// By how much the stamps of packets on an idle loopback of this host differ from each other: zero where the kernel stamps them.
+    pub stamp_scatter: Span,
     /// Circumstances that limit the validity of one-way delays, for the report.
     pub warnings: Vec<Warning>,
 }

@@ -6,5 +6,6 @@ pub(crate) mod flow_queueing_test;
 pub(crate) mod host_limit;
 pub(crate) mod jitter;
 pub(crate) mod policing;
+pub(crate) mod stamp_scatter;
 pub(crate) mod utilization;
 pub(crate) mod varying_link;

@@ -16,6 +16,7 @@ use crate::delay::{self, DelaySamples};
 use crate::ecmp::{EcmpLinks, EcmpProbe, EcmpProbeResult, EcmpTrainLayout};
 use crate::event::Event;
 use crate::interpretation::policing;
+use crate::interpretation::stamp_scatter::{StampError, widen_by_scatter};
 use crate::interpretation::utilization;
 use crate::load::{self, LoadRecord, LoadRequest};
 use crate::path::PathFacts;
@@ -271,8 +272,7 @@ impl Measurement {
         let Phase::Available(AvailablePhase { series, method, current_estimate: so_far, .. }) = &mut self.phase else {
             return;
         };
-        series.add_train(&carried);
-        series.extend_window();
+        series.add_method_train(&carried);
         method.record(&carried.record);
         *so_far = method.current_estimate();
         self.events.push_back(Event::Train {
@@ -520,6 +520,18 @@ impl Measurement {
                 }
             }
         };
+        // No method knows of it, nor do published ones leave room for it: it is of the host, not of what they say.
+        let stamps = StampError {
+            scatter: self.session.clocks.stamp_scatter,
+            train: phase.series.median_arrival_time().unwrap_or(Span::ZERO),
+            narrow_link: phase
+                .capacity
+                .as_ref()
+                .and_then(|found| utilization::narrow_link_rate(&found.capacity))
+                .map(|link| link.value)
+                .or(phase.series.fastest_arrival()),
+        };
+        let judged = InterpretedOutcome { outcome: widen_by_scatter(&stamps, judged.outcome), ..judged };
         let result = self.context().report_direction(phase, judged, sustained, now);
         match self.ecmp_links.as_mut().map(|balanced| balanced.add_link_report(result.clone())) {
             Some(true) => Phase::NextLink(direction),
@@ -551,7 +563,12 @@ impl Measurement {
             None => result,
         };
         // What published methods say is left as it is.
-        let result = if self.plan.method.handles_token_bucket() { without_contradictions(result) } else { result };
+        let result = if self.plan.method.handles_token_bucket() {
+            // What a few packets in a row seem to arrive at is a matter of the stamps where these scatter.
+            without_contradictions(result, self.session.clocks.stamp_scatter == Span::ZERO)
+        } else {
+            result
+        };
         self.events.push_back(Event::Done { direction, result: Box::new(result.clone()) });
         match direction {
             Direction::Up => self.up = Some(result),

@@ -111,6 +111,8 @@ pub struct TrainSeries {
     burst_rate: Option<Rate>,
     /// The fastest rate at which packets in a row, or a whole train, arrived.
     fastest_arrival: Option<Rate>,
+    /// Of each train of the method: within which time it arrived.
+    arrival_times: Vec<Span>,
 }
 
 /// Of IPv6 (RFC 8200 §5).
@@ -139,6 +141,7 @@ impl TrainSeries {
             aggregation: AggregationDetector::default(),
             burst_rate: None,
             fastest_arrival: None,
+            arrival_times: Vec::new(),
         }
     }
 
@@ -229,6 +232,20 @@ impl TrainSeries {
         self.disordered_trains
     }
 
+    /// Adds a train on which the value rests.
+    pub(crate) fn add_method_train(&mut self, carried: &DeliveredTrain) {
+        self.add_train(carried);
+        self.extend_window();
+        self.arrival_times.extend(arrival_time(&carried.record));
+    }
+
+    /// The time within which trains arrived on which the value rests: the median; none where none did.
+    pub(crate) fn median_arrival_time(&self) -> Option<Span> {
+        let mut times = self.arrival_times.clone();
+        times.sort_unstable();
+        times.get(times.len() / 2).copied()
+    }
+
     /// How fast the sender sent bursts one behind the other, if it sent packets in bursts.
     pub(crate) fn burst_rate(&self) -> Option<Rate> {
         self.burst_rate
@@ -248,6 +265,17 @@ impl TrainSeries {
     pub fn cost(&self, now: Time) -> Cost {
         Cost { packets: self.packets, bytes: self.bytes, duration: now - self.began }
     }
+}
+
+/// Packets at either end of a train that may be late by far: one that is sent again, or a host that was busy.
+const LATE_DIVISOR: usize = 20;
+
+/// The time in which a train arrived, by all of its packets but those at its ends.
+fn arrival_time(record: &TrainRecord) -> Option<Span> {
+    let mut arrivals: Vec<Time> = record.packets.iter().filter_map(|packet| packet.received).collect();
+    arrivals.sort_unstable();
+    let (first, last) = (arrivals.len() / LATE_DIVISOR, arrivals.len().checked_sub(1 + arrivals.len() / LATE_DIVISOR)?);
+    (last > first).then(|| (arrivals[last] - arrivals[first]) * (arrivals.len() as i64 - 1) / (last - first) as i64)
 }
 
 /// So few packets in a row tell how fast they arrived: of more, cross traffic slows most rows down.
@@ -361,6 +389,25 @@ mod tests {
         assert_eq!(series.window(), Some(Span::from_millis(40)));
         series.extend_window();
         assert_eq!(series.window(), Some(Span::from_millis(290)));
+    }
+
+    #[test]
+    fn neither_stragglers_nor_trains_of_another_purpose_lengthen_those_of_the_method() {
+        let arriving = |millis: &mut dyn Iterator<Item = i64>| {
+            let at = |millis| Some(Time::ZERO + Span::from_millis(millis));
+            let packet = |millis| PacketRecord { size: 1500, sent: at(millis), submitted: None, received: at(millis) };
+            DeliveredTrain::over_connections(TrainRecord { packets: millis.map(packet).collect() }, vec![])
+        };
+        let mut series = TrainSeries::new(Direction::Up, Time::ZERO);
+        assert_eq!(series.median_arrival_time(), None);
+        series.add_method_train(&arriving(&mut (0..60).chain([300])));
+        assert_eq!(series.median_arrival_time(), Some(Span::from_millis(60)));
+        series.add_train(&arriving(&mut (0..5000)));
+        series.add_sparse_train(&arriving(&mut (0..5000)));
+        series.add_method_train(&arriving(&mut (0..61)));
+        series.add_method_train(&arriving(&mut (0..4000)));
+        series.add_method_train(&arriving(&mut [7].into_iter()));
+        assert_eq!(series.median_arrival_time(), Some(Span::from_millis(60)));
     }
 
     /// Packets of 1250 bytes take 1 ms at 10 Mbit/s.

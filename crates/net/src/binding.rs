@@ -1,17 +1,23 @@
 //! From where on this host sockets send: for hosts with several addresses, interfaces or routing tables.
 
+use crate::family::Family;
 use crate::index::index_of;
-use crate::interface::{self, Family};
+#[cfg(target_os = "linux")]
+use crate::interface;
 use crate::scoped_address::is_of_one_link;
+#[cfg(target_os = "linux")]
 use crate::setup::SetupError;
+#[cfg(target_os = "linux")]
 use nix::ifaddrs::getifaddrs;
+#[cfg(target_os = "linux")]
 use nix::libc;
+#[cfg(target_os = "linux")]
 use nix::sys::socket::SockaddrStorage;
+use rustix::fd::AsFd;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
-use std::os::fd::AsFd;
 
 /// What sockets are bound to before they connect. By default nothing: the system's routes decide.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,9 +37,10 @@ impl SocketBinding {
     /// Where this host has no such address or interface, the address is of the other IP version, or the process may
     /// not.
     pub fn apply(&self, socket: &impl AsFd, peer: SocketAddr) -> io::Result<()> {
-        let options = SockRef::from(socket);
+        let socket = socket.as_fd();
+        let options = SockRef::from(&socket);
         if self.source.is_some() || options.r#type()? == Type::DGRAM {
-            return self.apply_with_port(socket, peer, 0);
+            return self.apply_with_port(&socket, peer, 0);
         }
         self.set_mark_and_interface(&options)
     }
@@ -43,7 +50,8 @@ impl SocketBinding {
     /// # Errors
     /// As [`apply`](Self::apply), or where the port is taken.
     pub(crate) fn apply_with_port(&self, socket: &impl AsFd, peer: SocketAddr, port: u16) -> io::Result<()> {
-        let options = SockRef::from(socket);
+        let socket = socket.as_fd();
+        let options = SockRef::from(&socket);
         self.set_mark_and_interface(&options)?;
         let source = self.source.unwrap_or_else(|| unspecified_address(Family::from_address(peer.ip())));
         options.bind(&self.scoped(source, port, Some(peer)).into())
@@ -64,12 +72,17 @@ impl SocketBinding {
     }
 
     fn set_mark_and_interface(&self, socket: &SockRef<'_>) -> io::Result<()> {
-        if let Some(mark) = self.mark {
-            socket.set_mark(mark)?;
-        }
+        #[cfg(target_os = "linux")]
+        self.mark.map_or(Ok(()), |mark| socket.set_mark(mark))?;
         match &self.interface {
+            #[cfg(target_os = "linux")]
             Some(interface) => bind_to_interface(socket, interface),
-            None => Ok(()),
+            None if cfg!(target_os = "linux") || self.mark.is_none() => Ok(()),
+            _ => {
+                let refusal =
+                    format!("this system binds the socket of type {:?} to no interface and no mark", socket.r#type()?);
+                Err(io::Error::new(io::ErrorKind::Unsupported, refusal))
+            }
         }
     }
 
@@ -102,6 +115,23 @@ impl SocketBinding {
         Ok(socket.into())
     }
 
+    /// A UDP socket, prepared by `prepare`, that talks to the first of these addresses to which this host knows a way: the error of the last of them, or
+    /// `AddrNotAvailable`, where there is none.
+    pub(crate) fn connect_first_udp(
+        &self,
+        peers: &[SocketAddr],
+        prepare: impl Fn(&UdpSocket) -> io::Result<()>,
+    ) -> io::Result<UdpSocket> {
+        let mut result = Err(io::ErrorKind::AddrNotAvailable.into());
+        for &peer in peers {
+            result = self.connect_udp(peer).and_then(|socket| prepare(&socket).map(|()| socket));
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
+    }
+
     /// The address that a socket to `peer` would have now, by the system's routes; none where there is no route. Nothing is sent.
     pub fn source_towards(&self, peer: SocketAddr) -> Option<IpAddr> {
         let socket = self.connect_udp(peer).ok()?;
@@ -121,6 +151,7 @@ impl fmt::Display for SocketBinding {
     }
 }
 
+#[cfg(target_os = "linux")]
 /// By any of the interface's names.
 pub(crate) fn bind_to_interface(socket: &SockRef<'_>, interface: &str) -> io::Result<()> {
     if interface.len() < libc::IFNAMSIZ {
@@ -137,6 +168,7 @@ pub fn is_address_gone(own: IpAddr) -> bool {
     UdpSocket::bind((own, 0)).is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
 }
 
+#[cfg(target_os = "linux")]
 /// Whether packets to this address arrive at this host itself: those of its interfaces, of loopback, and of `local` routes.
 /// Where the system does not tell, as without descriptors, it counts as one of these.
 pub fn is_own_address(address: IpAddr) -> bool {
@@ -151,6 +183,7 @@ pub fn is_own_address(address: IpAddr) -> bool {
     UdpSocket::bind((nobodys, 0)).is_err() || is_interface_address(address)
 }
 
+#[cfg(target_os = "linux")]
 fn is_interface_address(address: IpAddr) -> bool {
     let own = |storage: &SockaddrStorage| {
         let v4 = storage.as_sockaddr_in().map(|found| IpAddr::from(found.ip()));

@@ -1,23 +1,14 @@
 //! How long an interface holds received packets back before it interrupts the host, by ethtool's ioctl: packets that arrive meanwhile
 //! are stamped together.
 
+pub use crate::system_facts::InterruptCoalescing;
+
 use crate::offloads::{ETHTOOL_WORDS, ethtool};
 use crate::setup::SetupError;
 use kumade_units::Span;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, socket};
 use std::net::IpAddr;
-
-/// The coalescing of an interface's receive interrupts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InterruptCoalescing {
-    /// The longest that a packet waits for others.
-    pub max_delay: Span,
-    /// The interrupt comes at the latest with so many packets; none where their number does not matter.
-    pub max_packets: Option<u32>,
-    /// Whether the driver changes both with the traffic.
-    pub is_adaptive: bool,
-}
 
 /// struct ethtool_coalesce of linux/ethtool.h, as a row of numbers.
 type EthtoolCoalesce = [u32; ETHTOOL_WORDS];

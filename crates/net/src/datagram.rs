@@ -1,36 +1,18 @@
 //! UDP datagrams with what the kernel knows about them: stamp, TTL, DSCP and ECN, and the address they were sent to.
 
+pub use crate::system_facts::Datagram;
+
 use crate::control_messages::ArrivalMetadata;
 use crate::messages::{self, MessageBatch, OutgoingDatagram};
 use crate::{SocketBinding, stamp};
 use kumade_packet::DsField;
-use kumade_units::Time;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{
     IpRecvTos, Ipv4PacketInfo, Ipv4RecvTtl, Ipv4Tos, Ipv4Ttl, Ipv6RecvHopLimit, Ipv6RecvPacketInfo, Ipv6RecvTClass,
     Ipv6TClass, Ipv6Ttl,
 };
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
-
-/// A datagram that came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Datagram {
-    /// Bytes written to the buffer.
-    pub len: usize,
-    /// Whether it was longer than the buffer, and cut off.
-    pub is_truncated: bool,
-    /// Who sent it.
-    pub source: SocketAddr,
-    /// To which address of this host, where the kernel says so.
-    pub destination: Option<IpAddr>,
-    /// Its TTL or hop limit as it arrived, where the kernel says so.
-    pub ttl: Option<u8>,
-    /// DSCP and ECN as it arrived, where the kernel says so.
-    pub ds_field: Option<DsField>,
-    /// When it came, where the kernel has said so credibly.
-    pub stamp: Option<Time>,
-}
+use std::net::{SocketAddr, UdpSocket};
 
 impl Datagram {
     /// What has come with one of these; none where it has no sender.
@@ -87,20 +69,7 @@ pub fn set_ds_field(socket: &UdpSocket, field: DsField) -> io::Result<()> {
 /// # Errors
 /// The error of the last of them; `AddrNotAvailable` where none is given.
 pub fn connect(addresses: &[SocketAddr], binding: &SocketBinding) -> io::Result<UdpSocket> {
-    let mut result = Err(io::ErrorKind::AddrNotAvailable.into());
-    for &address in addresses {
-        result = connect_one(address, binding);
-        if result.is_ok() {
-            break;
-        }
-    }
-    result
-}
-
-fn connect_one(address: SocketAddr, binding: &SocketBinding) -> io::Result<UdpSocket> {
-    let socket = binding.connect_udp(address)?;
-    prepare_socket(&socket)?;
-    Ok(socket)
+    binding.connect_first_udp(addresses, prepare_socket)
 }
 
 /// Receives without waiting.
@@ -128,6 +97,7 @@ mod tests {
     use crate::{clock, readiness};
     use kumade_packet::Ecn;
     use kumade_units::Span;
+    use std::net::IpAddr;
 
     fn goes_and_comes_back(bind: &str, from: &str, target: &str) {
         let server = UdpSocket::bind(bind).unwrap();

@@ -2,8 +2,9 @@
 //! socket whose SYN they answer (`IP_RECVERR` of ip(7); for TCP since Linux 5.9, which says nobody's address of an established connection). None of it
 //! takes privilege.
 
+pub use crate::system_facts::IcmpError;
+
 use crate::stamp::{self, ControlBuffer};
-use kumade_units::Time;
 use nix::libc;
 use nix::sys::socket::sockopt::{Ipv4RecvErr, Ipv6RecvErr};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
@@ -11,24 +12,6 @@ use socket2::{Domain, SockRef};
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd};
-
-/// An ICMP or ICMPv6 error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IcmpError {
-    /// Who sent it; none where the kernel does not say.
-    pub from: Option<IpAddr>,
-    /// Whether it is ICMPv6.
-    pub is_v6: bool,
-    /// Its type.
-    pub icmp_type: u8,
-    /// Its code.
-    pub icmp_code: u8,
-    /// When it came, where the kernel has said so credibly.
-    pub stamp: Option<Time>,
-    /// Bytes of a datagram's payload, or from a segment's TCP header on, that it quotes, as far as there was room; the kernel tells nothing of the
-    /// headers before.
-    pub payload_bytes: usize,
-}
 
 /// Lets the kernel keep ICMP errors from now on, or no longer, which forgets those that it keeps.
 ///

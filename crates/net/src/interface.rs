@@ -1,5 +1,7 @@
 //! Interfaces and routes of the namespace that the calling thread is in, by rtnetlink(7).
 
+pub use crate::family::Family;
+
 use crate::index::{index_of, name_of};
 use crate::netlink::{HEADER_BYTES, NetlinkSocket};
 use crate::offloads::OffloadControl;
@@ -8,9 +10,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netlink_bindings::utils::{find_attr, push_header};
 use netlink_bindings::{rt_addr, rt_route};
 use nix::sys::socket::SockProtocol;
-use std::fmt;
 use std::io;
-use std::net::IpAddr;
 
 /// What is there already stays as it is.
 const CREATE_FLAGS: u16 = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
@@ -128,53 +128,6 @@ fn address_header(name: &str, address: IpNet) -> Result<rt_addr::Ifaddrmsg, Setu
         ifa_index: index_of(name)?,
         ..Default::default()
     })
-}
-
-/// Which internet protocol a route is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
-}
-
-impl Family {
-    /// That of an address.
-    pub fn from_address(address: IpAddr) -> Self {
-        if address.is_ipv4() { Family::V4 } else { Family::V6 }
-    }
-
-    /// That of a network.
-    pub fn from_network(network: IpNet) -> Self {
-        Family::from_address(network.addr())
-    }
-
-    /// 4 or 6.
-    pub fn version(self) -> u8 {
-        match self {
-            Family::V4 => 4,
-            Family::V6 => 6,
-        }
-    }
-
-    /// Whether a socket could not be opened because this system has no such protocol.
-    pub fn is_unsupported(error: &io::Error) -> bool {
-        error.raw_os_error() == Some(libc::EAFNOSUPPORT)
-    }
-
-    pub(crate) fn address_family(self) -> u8 {
-        match self {
-            Family::V4 => libc::AF_INET as u8,
-            Family::V6 => libc::AF_INET6 as u8,
-        }
-    }
-}
-
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Family::V4 { "IPv4" } else { "IPv6" })
-    }
 }
 
 /// Sends everything of this family that no other route takes out through the interface, as on-link.

@@ -1,20 +1,20 @@
-//! Meeting planned instants to a fraction of a microsecond without real-time priority.
+//! Meeting planned instants without real-time priority.
 //!
-//! A sleeping thread is woken 30 µs late even at the finest timer slack, a spinning one not at all: so sleep until
-//! shortly before the instant and spin through the rest.
+//! A sleeping thread is woken late even by the finest timer of a system, a spinning one not at all: so sleep until shortly before the instant and
+//! spin through the rest.
+
+#[cfg_attr(not(target_os = "linux"), path = "portable/timer.rs")]
+mod timer;
+
+pub use timer::sleep_until;
 
 use crate::clock;
-use crate::low_latency::LowLatencyGuard;
 use kumade_units::{Span, Time};
-use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use std::hint::spin_loop;
+use timer::{LowLatencyGuard, SPIN_TIME};
 
-/// Spinning begins this long before the instant: more than nearly all wake-ups are late.
-const SPIN_TIME: Span = Span::from_micros(70);
-
-/// Waits for the instants of a plan, given as offsets from its start. While it lives, its thread has the settings of a
-/// [`LowLatencyGuard`]; it must stay on that thread.
+/// Waits for the instants of a plan, given as offsets from its start. While it lives, its thread is woken as promptly as the system can
+/// be asked to; it must stay on that thread.
 #[derive(Debug)]
 pub struct Pacer {
     start: Time,
@@ -49,17 +49,9 @@ impl Pacer {
     }
 }
 
-/// Sleeps until `instant` by [`clock::monotonic`]; a signal may end it early.
-pub fn sleep_until(instant: Time) {
-    let nanos = instant.as_nanos().max(0);
-    let at = TimeSpec::new(nanos / 1_000_000_000, nanos % 1_000_000_000);
-    let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &at);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::sys::prctl::get_timerslack;
 
     #[test]
     fn never_returns_early_and_passed_instants_do_not_wait() {
@@ -72,14 +64,5 @@ mod tests {
         let before = clock::monotonic();
         pacer.wait_until(Span::from_secs(-3600));
         assert!(clock::monotonic() - before < Span::from_secs(60));
-    }
-
-    #[test]
-    fn timer_slack_is_given_back() {
-        let before = get_timerslack().unwrap();
-        let pacer = Pacer::starting_in(Span::ZERO);
-        assert_eq!(get_timerslack().unwrap(), 1);
-        drop(pacer);
-        assert_eq!(get_timerslack().unwrap(), before);
     }
 }

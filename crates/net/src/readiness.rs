@@ -1,57 +1,17 @@
 //! Waiting for sockets, up to an instant of [`clock::monotonic`].
 
+pub use crate::poll::{Event, wait_any_readable, wait_any_writable, wait_readable, wait_writable};
+
 use crate::clock;
+use crate::poll::wait_one;
 use kumade_units::{Span, Time};
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::time::TimeSpec;
+use rustix::event::PollFlags;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
-
-/// Waits until `socket` can be read (or reports an error, such as a transmit stamp that waits in its error queue);
-/// false where `deadline` came first.
-///
-/// # Errors
-/// Where the system refuses to wait.
-pub fn wait_readable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
-    wait_ready(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], deadline)
-}
-
-/// Waits until any of these can be read (or reports an error); false where `deadline` came first.
-///
-/// # Errors
-/// Where the system refuses to wait.
-pub fn wait_any_readable<'s>(sockets: impl IntoIterator<Item = BorrowedFd<'s>>, deadline: Time) -> io::Result<bool> {
-    wait_any(sockets, PollFlags::POLLIN, deadline)
-}
-
-/// Waits until any of these takes more to send, as a connection does once it is open, or reports an error; false where `deadline` came first.
-///
-/// # Errors
-/// Where the system refuses to wait.
-pub fn wait_any_writable<'s>(sockets: impl IntoIterator<Item = BorrowedFd<'s>>, deadline: Time) -> io::Result<bool> {
-    wait_any(sockets, PollFlags::POLLOUT, deadline)
-}
-
-fn wait_any<'s>(
-    sockets: impl IntoIterator<Item = BorrowedFd<'s>>,
-    awaited: PollFlags,
-    deadline: Time,
-) -> io::Result<bool> {
-    let mut sockets: Vec<_> = sockets.into_iter().map(|socket| PollFd::new(socket, awaited)).collect();
-    wait_ready(&mut sockets, deadline)
-}
-
-/// Waits until `socket` takes more to send, or reports an error; false where `deadline` came first.
-///
-/// # Errors
-/// Where the system refuses to wait.
-pub fn wait_writable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
-    wait_ready(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)], deadline)
-}
 
 /// Whether the peer has closed the connection, or it has failed, as far as this host knows. Does not wait.
 ///
@@ -59,38 +19,15 @@ pub fn wait_writable(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
 /// Where the system refuses to look.
 pub fn is_closed(stream: &TcpStream) -> io::Result<bool> {
     // Errors and the end of both directions are told unasked.
-    let hangup = PollFlags::from_bits_retain(nix::libc::POLLRDHUP);
-    wait_ready(&mut [PollFd::new(stream.as_fd(), hangup)], Time::ZERO)
-}
-
-fn wait_ready(sockets: &mut [PollFd<'_>], deadline: Time) -> io::Result<bool> {
-    loop {
-        let left = (deadline - clock::monotonic()).as_nanos().max(0);
-        let timeout = TimeSpec::new(left / 1_000_000_000, left % 1_000_000_000);
-        match ppoll(sockets, Some(timeout), None) {
-            Ok(ready) => return Ok(ready > 0),
-            Err(Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// What happened on a socket of a [`EpollSet`] set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
-    /// The number it was added with.
-    pub number: u32,
-    /// Reading gives bytes, the end, or an error.
-    pub is_readable: bool,
-    /// Sending is possible, or fails at once.
-    pub is_writable: bool,
-    /// The error queue holds something, or the connection failed.
-    pub has_error: bool,
+    wait_one(stream, PollFlags::RDHUP, Time::ZERO)
 }
 
 /// Many sockets, waited for together; each keeps reporting until it is dealt with or removed.
 #[derive(Debug)]
 pub struct EpollSet(Epoll);
+
+/// As [`platform`](crate::platform) calls it.
+pub type SocketSet = EpollSet;
 
 impl EpollSet {
     /// A wait reports no more events than this.
@@ -171,6 +108,14 @@ impl EpollSet {
         };
         events.extend(happened[..count].iter().map(Event::from));
         Ok(())
+    }
+
+    /// As [`wait`](Self::wait), for what is stamped when it arrives, so that nothing depends on when it is read.
+    ///
+    /// # Errors
+    /// Where the system refuses to wait.
+    pub fn wait_for_next(&self, events: &mut Vec<Event>, deadline: Time) -> io::Result<()> {
+        self.wait(events, deadline)
     }
 
     /// As [`wait`](Self::wait), to the nanosecond of the deadline as far as the thread's timer slack allows: with one system call where

@@ -14,6 +14,8 @@
 //! *Receive* stamps of TCP belong to the newest packet among those that the kernel has merged in the receive queue; see
 //! [`receive`].
 
+pub use crate::system_facts::{StampPlace, StampSource, StampedRead, TransmitStamp};
+
 use crate::clock;
 use kumade_units::{Span, Time};
 use nix::libc;
@@ -23,18 +25,8 @@ use nix::sys::time::TimeSpec;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Where stamps come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StampSource {
-    /// The kernel, at the network device.
-    Kernel,
-    /// The kernel, before the queue discipline of the sending interface, which held packets back; the program's own clock
-    /// readings just before sending where the kernel did not say.
-    Queue,
-    /// The program's own clock readings just before sending and just after receiving: microseconds off, more under
-    /// load.
-    User,
-}
+/// Packets have the time at which they arrived, whenever they are read.
+pub const IS_TIME_OF_READING: bool = false;
 
 /// A stamp is of this host's recent past; enabling takes effect late, and the first packets after it may carry the
 /// sender's or another clock's time.
@@ -92,15 +84,6 @@ pub fn set_queue_stamps(socket: &impl AsFd, is_tcp: bool, are_wanted: bool) -> i
     }
 }
 
-/// The result of [`receive`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StampedRead {
-    /// Bytes written to the buffer; a longer datagram is cut off. Zero on TCP means the peer has closed.
-    pub len: usize,
-    /// When it came, where the kernel has said so credibly.
-    pub stamp: Option<Time>,
-}
-
 /// Receives without waiting, with the kernel's stamp.
 ///
 /// On TCP, the kernel may have merged several packets in its queue; the stamp is the newest's, whichever part is read.
@@ -111,26 +94,6 @@ pub struct StampedRead {
 pub fn receive(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<StampedRead> {
     let message = receive_message(socket, buffer, MsgFlags::MSG_DONTWAIT)?;
     Ok(StampedRead { len: message.len, stamp: message.stamp })
-}
-
-/// When a packet left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TransmitStamp {
-    /// Which: see the module's description.
-    pub key: u32,
-    /// When it was there.
-    pub time: Time,
-    /// Where.
-    pub place: StampPlace,
-}
-
-/// Where a packet was when it was stamped on its way out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StampPlace {
-    /// Before the queue discipline of the interface.
-    Queue,
-    /// At the network device.
-    Device,
 }
 
 /// Takes the oldest transmit stamp that waits; none where none does. Anything else in the error queue is dropped.

@@ -1,40 +1,36 @@
 //! TCP connections: those that carry packet trains, with one write, one packet, at once; and those that carry a tunnel,
 //! whose unsent bytes are bounded and whose state is looked at.
 
-mod open;
 mod original_destination;
 mod path_info;
-mod pending;
 mod rto;
 mod sender_state;
 
-pub use open::{OpenedConnections, open_connections};
 pub use original_destination::original_destination;
-pub use path_info::{TcpPathInfo, path_info, save_syns, saved_syn};
-pub use pending::{PendingConnection, SynOption};
+pub use path_info::{path_info, save_syns, saved_syn};
 pub use rto::{AdaptiveMaxRto, RtoLimits};
 pub use sender_state::{
     BufferedBytes, SendState, buffered_bytes, limit_unsent, release_buffer_sizes, send_state, set_dscp,
 };
 
+pub use crate::connect::{OpenedConnections, PendingConnection, SynOption, open_connections};
+pub use crate::header_bytes::{TIMESTAMPS_OPTION, tcp_header_bytes as header_bytes};
+pub use crate::system_facts::{SegmentSizes, TcpPathInfo};
+
+use crate::connect::prepare_unconnected;
 use crate::option::{self, MaxPacingRate, TcpInfo};
-use crate::udp::ip_header_bytes;
-use crate::{congestion, stamp};
 use kumade_units::{Rate, Span};
 use nix::libc;
 use nix::sys::socket::setsockopt;
-use socket2::{SockRef, Socket};
+use socket2::{SockRef, Socket, TcpKeepalive};
 use std::io;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
 
-/// Congestion controls that do not pace, in the order of trying. A machine's default may be BBR, which does.
-const UNPACED_CONGESTION_CONTROLS: [&str; 2] = ["cubic", "reno"];
 /// The system's own limit (`net.core.somaxconn`, 4096 by default) may be lower.
 const BACKLOG: i32 = 4096;
-const TIMESTAMPS_OPTION: u8 = 1;
 const TIMESTAMPS_BYTES: u32 = 12;
-const TCP_HEADER_BYTES: u32 = 20;
 
 /// Prepares a listening socket whose connections will carry trains; they inherit it. Only here does the congestion
 /// control come in time: a connection that was once BBR's keeps pacing. The backlog is made long enough for many
@@ -56,21 +52,6 @@ pub fn prepare_listener(listener: &TcpListener) -> io::Result<()> {
 pub fn prepare_connection(stream: &TcpStream) -> io::Result<()> {
     prepare_unconnected(stream)?;
     stream.set_nonblocking(true)
-}
-
-/// What must be set before connecting or listening. Where the kernel gives no stamps, transports fall back by themselves.
-fn prepare_unconnected(socket: &impl AsFd) -> io::Result<()> {
-    let options = SockRef::from(socket);
-    options.set_tcp_nodelay(true)?;
-    let _ = stamp::enable_receive(socket);
-    let mut refusal = None;
-    for name in UNPACED_CONGESTION_CONTROLS {
-        match congestion::set(socket, name) {
-            Ok(()) => return Ok(()),
-            Err(error) => refusal = Some(io::Error::new(error.io_error().kind(), error)),
-        }
-    }
-    refusal.map_or(Ok(()), Err)
 }
 
 /// Payload bytes of a TCP segment that passes wherever IPv6 does (1280-byte packets, RFC 8200 §5), with the timestamps option: what
@@ -100,24 +81,35 @@ pub fn write_short_segment(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize
     SockRef::from(stream).send_with_flags(first, libc::MSG_NOSIGNAL | libc::MSG_EOR)
 }
 
-/// A connection's sizes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SegmentSizes {
-    /// Bytes of the IP and TCP headers on each data packet.
-    pub header_bytes: u32,
-    /// The most payload bytes that leave as one packet.
-    pub max_payload_bytes: u32,
-}
-
 /// What the connection has negotiated.
 ///
 /// # Errors
 /// Where the connection is no more.
 pub fn segment_sizes(stream: &TcpStream) -> io::Result<SegmentSizes> {
     let info = option::read(stream, TcpInfo)?;
-    let options = if info.options & TIMESTAMPS_OPTION != 0 { TIMESTAMPS_BYTES } else { 0 };
-    let header = ip_header_bytes(stream.peer_addr()?) + TCP_HEADER_BYTES + options;
+    let header = header_bytes(stream.peer_addr()?, info.options & TIMESTAMPS_OPTION != 0);
     Ok(SegmentSizes { header_bytes: header, max_payload_bytes: info.snd_mss })
+}
+
+/// Has the system ask an idle peer for a sign of life after this time, and again at this interval, so often before it takes the connection for broken
+/// (RFC 9293, 3.8.4).
+///
+/// # Errors
+/// Where the system refuses an option.
+pub fn set_keepalive(stream: &TcpStream, time: Duration, interval: Duration, retries: u32) -> io::Result<()> {
+    let keepalive = TcpKeepalive::new().with_time(time).with_interval(interval).with_retries(retries);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)
+}
+
+/// Whether [`segment_sizes`] says what a connection has negotiated.
+pub const ARE_SIZES_KNOWN: bool = true;
+
+/// Has the kernel close the connection where what was sent is not acknowledged for so long (RFC 5482).
+///
+/// # Errors
+/// Where the connection is no more.
+pub fn set_user_timeout(stream: &TcpStream, timeout: Span) -> io::Result<()> {
+    SockRef::from(stream).set_tcp_user_timeout(Some(timeout.to_duration()))
 }
 
 /// The round trip that the kernel has measured last, smoothed.

@@ -8,36 +8,28 @@ mod receive;
 mod send;
 
 pub use batch::{BatchSocket, SendRefusal};
-pub use burst::{SentBurst, send_burst};
-pub use datagrams::{DatagramArrival, DatagramReceiver};
-pub use marked::{hop_limit, report_marks, send_marked};
+pub use burst::send_burst;
+pub use datagrams::DatagramReceiver;
+pub use marked::{report_marks, send_marked};
 pub use receive::{BatchReceiver, ReceivedDatagrams};
 
+pub use crate::header_bytes::udp_header_bytes as header_bytes;
+pub use crate::system_facts::{DatagramArrival, SentBurst};
+pub use crate::udp_socket::{hop_limit, is_packet_specific, receive_buffer_bytes};
+
+use crate::header_bytes::ip_header_bytes;
 use crate::option::{Ipv4MtuDiscover, Ipv6Mtu, Ipv6MtuDiscover};
 use nix::libc;
 use nix::sys::socket::sockopt::IpMtu;
 use nix::sys::socket::{getsockopt, setsockopt};
 use socket2::SockRef;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::time::Duration;
 
 /// Bytes asked for on either side of a socket; the system may grant less. A train that comes while the receiver sleeps
 /// must fit, and so must the transmit stamps of one sent back to back.
 const BUFFER_BYTES: usize = 4 << 20;
-
-/// Bytes of the IP and UDP headers towards `peer`.
-pub fn header_bytes(peer: SocketAddr) -> u32 {
-    ip_header_bytes(peer) + 8
-}
-
-/// Bytes of the IP header towards `peer`; packets to an IPv4-mapped address travel by IPv4.
-pub(crate) fn ip_header_bytes(peer: SocketAddr) -> u32 {
-    match peer.ip().to_canonical() {
-        IpAddr::V4(_) => 20,
-        IpAddr::V6(_) => 40,
-    }
-}
 
 /// Prepares a connected socket: large buffers, no packet ever cut up on its way (too large ones fail, and the path's MTU
 /// is learnt), and a blocked send that gives up after `patience`.
@@ -59,6 +51,14 @@ pub fn prepare_socket(socket: &UdpSocket, patience: Duration) -> io::Result<()> 
     Ok(())
 }
 
+/// Sends a datagram over a connected socket, and waits for room as long as the socket was prepared to.
+///
+/// # Errors
+/// What the socket reports; `WouldBlock` where there was no room in time.
+pub fn send(socket: &UdpSocket, payload: &[u8]) -> io::Result<()> {
+    socket.send(payload).map(drop)
+}
+
 /// The largest IP packet, in bytes, that the path takes as far as this host knows.
 ///
 /// # Errors
@@ -70,18 +70,4 @@ pub fn path_mtu(socket: &UdpSocket) -> io::Result<u32> {
         getsockopt(socket, IpMtu)?
     };
     Ok(mtu.max(0) as u32)
-}
-
-/// Whether a failed send concerns that packet only, and the next may pass: it was too large for the path as known by
-/// now, or the device's queue had no room for it.
-pub fn is_packet_specific(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMSGSIZE | libc::ENOBUFS))
-}
-
-/// Bytes of the receive buffer, which the error queue with its transmit stamps shares.
-///
-/// # Errors
-/// Where the system does not say.
-pub fn receive_buffer_bytes(socket: &impl std::os::fd::AsFd) -> io::Result<usize> {
-    SockRef::from(socket).recv_buffer_size()
 }

@@ -1,3 +1,5 @@
+pub use kumade_link::MAX_UNDISTURBED_LATENESS;
+
 use crate::count::ByteCount;
 use hdrhistogram::Histogram;
 use kumade_link::queue::QueueConfig;
@@ -16,8 +18,6 @@ pub const RECORD_LENGTH: Span = Span::from_secs(90);
 pub(crate) const IDLE_TICK: Span = Span::from_millis(20);
 /// With less time than this to the next event, work that can wait is put off.
 pub(crate) const MIN_IDLE_TIME: Span = Span::from_micros(100);
-/// A run in which the emulated link was late by more than this shows the machine's behaviour, not the link's.
-pub const MAX_UNDISTURBED_LATENESS: Span = Span::from_micros(300);
 
 /// One direction: packets to be ordered, the links, and a record of both.
 #[derive(Debug)]

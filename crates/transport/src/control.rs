@@ -1,9 +1,9 @@
 //! A control connection: the sans-I/O session of `wire` over a blocking TCP stream.
 
-use kumade_net::{clock, readiness, tcp};
+use kumade_net::clock;
+use kumade_net::platform::{readiness, tcp};
 use kumade_units::{Span, Time};
 use kumade_wire::{Credential, Message, Session, SessionError, Token, Version};
-use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Read};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -83,10 +83,7 @@ impl<In: Message, Out: Message> ControlConnection<In, Out> {
     pub fn resume(stream: TcpStream, session: Session<In, Out>) -> Result<Self, ControlError> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        let options = SockRef::from(&stream);
-        let keepalive =
-            TcpKeepalive::new().with_time(Duration::from_secs(2)).with_interval(Duration::from_secs(1)).with_retries(3);
-        options.set_tcp_keepalive(&keepalive)?;
+        tcp::set_keepalive(&stream, Duration::from_secs(2), Duration::from_secs(1), 3)?;
         let (last_received, is_path_loaded, user_timeout) = (clock::monotonic(), false, Span::ZERO);
         let mut control = ControlConnection { stream, session, last_received, is_path_loaded, user_timeout };
         control.update_user_timeout()?;
@@ -105,7 +102,7 @@ impl<In: Message, Out: Message> ControlConnection<In, Out> {
         let least = if self.is_path_loaded { LOADED_USER_TIMEOUT } else { USER_TIMEOUT };
         let timeout = least.max(self.timeout_allowance());
         if timeout != self.user_timeout {
-            SockRef::from(&self.stream).set_tcp_user_timeout(Some(timeout.to_duration()))?;
+            tcp::set_user_timeout(&self.stream, timeout)?;
             self.stream.set_write_timeout(Some(WRITE_TIMEOUT.max(timeout).to_duration()))?;
             self.user_timeout = timeout;
         }

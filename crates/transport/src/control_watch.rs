@@ -1,6 +1,7 @@
 use crate::packets::is_usable_gap;
-use kumade_net::pacing::{Pacer, sleep_until};
-use kumade_net::{clock, readiness};
+use kumade_net::clock;
+use kumade_net::platform::pacing::{Pacer, sleep_until};
+use kumade_net::platform::readiness;
 use kumade_units::{Span, Time};
 use std::io;
 use std::net::TcpStream;

@@ -2,6 +2,7 @@
 
 use crate::control_watch::ControlWatch;
 use crate::error::Error;
+use kumade_net::platform::BorrowedFd;
 use kumade_net::{IcmpError, IcmpListener, clock, next_icmp_error};
 use kumade_packet::IcmpQuote;
 use kumade_probe_train::{HopAnswer, HopTrace, HopTraceRecord};
@@ -10,7 +11,6 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::BorrowedFd;
 
 /// Messages that are read before the time is looked at again: anybody may send some.
 const MAX_READS: usize = 64;

@@ -1,8 +1,9 @@
 //! TCP transfers that fill a path for some seconds: each connection always has something to send.
 
 use crate::payload::incompressible;
-use kumade_net::readiness::{EpollSet, Event};
-use kumade_net::{clock, tcp};
+use kumade_net::clock;
+use kumade_net::platform::readiness::{Event, SocketSet};
+use kumade_net::platform::tcp;
 use kumade_units::{Span, Time};
 use socket2::SockRef;
 use std::io::{self, ErrorKind, Read};
@@ -43,7 +44,7 @@ impl TcpLoad {
     pub fn begin(streams: Vec<TcpStream>, role: LoadRole, duration: Span, max_bytes: u64) -> io::Result<Self> {
         let began = clock::monotonic();
         let until = began + duration;
-        let readiness = EpollSet::new()?;
+        let readiness = SocketSet::new()?;
         for (stream, number) in streams.iter().zip(0..) {
             stream.set_nonblocking(true)?;
             match role {
@@ -99,7 +100,7 @@ struct Transfers {
     /// None once the connection is closed.
     streams: Vec<Option<TcpStream>>,
     role: LoadRole,
-    readiness: EpollSet,
+    readiness: SocketSet,
     buffer: Vec<u8>,
     start_time: Time,
     end_time: Time,
@@ -142,8 +143,11 @@ impl Transfers {
         match done {
             Ok(count) if count > 0 => self.count_bytes(count as u64, now),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            // Closing it also removes it from the set.
-            Ok(_) | Err(_) => self.streams[number] = None,
+            Ok(_) | Err(_) => {
+                let closed = self.streams[number].take();
+                // Where it is not in the set, nothing of it is reported either.
+                let _ = closed.map(|stream| self.readiness.remove(&stream));
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-use kumade_net::stamp::StampSource;
+use kumade_net::platform::stamp::StampSource;
 use kumade_units::Time;
 use kumade_wire::{Arrival, Departure};
 

@@ -2,9 +2,10 @@
 
 use crate::limits::STAMP_WAIT;
 use crate::one_sided_records::{ReceivedTrain, SentTrain};
-use kumade_net::pacing::sleep_until;
-use kumade_net::stamp::StampSource;
-use kumade_net::{clock, pacing::Pacer};
+use kumade_net::clock;
+use kumade_net::platform::pacing::Pacer;
+use kumade_net::platform::pacing::sleep_until;
+use kumade_net::platform::stamp::StampSource;
 use kumade_probe_train::TrainRecord;
 use kumade_units::{Span, Time};
 use kumade_wire::{Arrival, Departure};

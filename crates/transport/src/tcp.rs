@@ -4,10 +4,11 @@ use crate::limits::{SEND_SLACK, STAMP_WAIT, START_DELAY};
 use crate::one_sided_records::{ReceivedTrain, SentTrain};
 use crate::packets::{SentPackets, await_stamps, is_usable_gap};
 use crate::payload::incompressible;
-use kumade_net::pacing::Pacer;
-use kumade_net::stamp::StampPlace;
-use kumade_net::tcp::SegmentSizes;
-use kumade_net::{clock, readiness, stamp, tcp};
+use kumade_net::clock;
+use kumade_net::platform::pacing::Pacer;
+use kumade_net::platform::stamp::StampPlace;
+use kumade_net::platform::tcp::SegmentSizes;
+use kumade_net::platform::{readiness, stamp, tcp};
 use kumade_probe_train::Train;
 use kumade_probe_train::Transport;
 use kumade_units::{Span, Time};
@@ -52,8 +53,8 @@ pub(crate) struct ProbeConnection {
     pub(crate) stream: Option<TcpStream>,
     /// Size in bytes of the IP and TCP headers of each packet.
     header_bytes: u32,
-    /// The number of the next byte, as the kernel counts them in transmit time stamps.
-    next_byte: u32,
+    /// The number of the next byte, as the kernel counts them in transmit time stamps; none where it makes none.
+    next_byte: Option<u32>,
     /// Bytes of earlier trains still to be sent.
     unsent_bytes: u64,
     /// Bytes of earlier trains still to be received and discarded.
@@ -265,7 +266,10 @@ impl TcpProbes {
         slot.unsent_bytes += (payload - sent) as u64;
         if sent == payload {
             let place = sent_packets.record_packet(index, slot.header_bytes + payload as u32, user);
-            slot.awaiting_stamps.push_back((slot.next_byte.wrapping_sub(1), place));
+            match slot.next_byte {
+                Some(next) => slot.awaiting_stamps.push_back((next.wrapping_sub(1), place)),
+                None => sent_packets.stop_awaiting(place),
+            }
         }
     }
 
@@ -292,8 +296,7 @@ impl TcpProbes {
 impl ProbeConnection {
     fn new(stream: TcpStream) -> Self {
         let sizes = tcp::prepare_connection(&stream).and_then(|()| tcp::segment_sizes(&stream));
-        // Without kernel time stamps the count is not used.
-        let next_byte = stamp::enable_transmit(&stream, true).unwrap_or(0);
+        let next_byte = stamp::enable_transmit(&stream, true).ok();
         let _ = stamp::set_queue_stamps(&stream, true, true);
         let (stream, header) = sizes.map_or((None, 0), |sizes| (Some(stream), sizes.header_bytes));
         ProbeConnection {
@@ -336,7 +339,7 @@ impl ProbeConnection {
                 Err(_) => self.stream = None,
             }
         }
-        self.next_byte = self.next_byte.wrapping_add(sent as u32);
+        self.next_byte = self.next_byte.map(|next| next.wrapping_add(sent as u32));
         sent
     }
 

@@ -6,14 +6,15 @@
 use crate::control_watch::ControlWatch;
 use crate::error::Error;
 use crate::hop_trace::{QuotedPacket, TracedFlow, trace_hops};
-use kumade_net::tcp::PendingConnection;
-use kumade_net::{SocketBinding, readiness};
+use kumade_net::SocketBinding;
+use kumade_net::platform::readiness;
+use kumade_net::platform::tcp::PendingConnection;
+use kumade_net::platform::{AsFd, BorrowedFd};
 use kumade_packet::protocol;
 use kumade_probe_train::{HopTrace, HopTraceRecord};
 use kumade_units::Time;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
 
 /// Flows to a port of a host, which are kept from one trace to the next.
 #[derive(Debug, Default)]

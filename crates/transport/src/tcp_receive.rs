@@ -5,8 +5,9 @@ use crate::limits::READ_INTERVAL;
 use crate::one_sided_records::ReceivedTrain;
 use crate::packets::{ReceivedPackets, SentPackets};
 use crate::tcp::{ProbeConnection, TcpProbes};
-use kumade_net::readiness::EpollSet;
-use kumade_net::{clock, stamp};
+use kumade_net::clock;
+use kumade_net::platform::readiness::SocketSet;
+use kumade_net::platform::stamp;
 use kumade_probe_train::Train;
 use kumade_units::Time;
 use std::io::{self, ErrorKind};
@@ -58,7 +59,7 @@ impl TcpProbes {
         deadline: Time,
         train: &Train,
     ) -> io::Result<()> {
-        let readiness = EpollSet::new()?;
+        let readiness = SocketSet::new()?;
         let mut open = 0;
         for ((number, slot), expected) in (0u32..).zip(&self.probe_connections).zip(expected.iter()) {
             if let (Some(stream), false) = (&slot.stream, expected.packets.is_empty()) {
@@ -67,15 +68,15 @@ impl TcpProbes {
             }
         }
         // With one packet per connection, the whole train can wait in the kernel's buffers.
-        let one_each = train.packet_count() as usize <= self.probe_connections.len();
+        let one_each = !stamp::IS_TIME_OF_READING && train.packet_count() as usize <= self.probe_connections.len();
         let mut sleep = train.duration();
         let mut events = Vec::new();
         let mut looked = clock::realtime();
         while open > 0 && clock::monotonic() < deadline && !self.control.is_closed() {
-            readiness.wait(&mut events, self.control.next_wakeup(deadline))?;
+            readiness.wait_for_next(&mut events, self.control.next_wakeup(deadline))?;
             // What is not among the events had nothing to read, unless there were too many.
             let absent = looked;
-            looked = if (1..EpollSet::MAX_EVENTS).contains(&events.len()) { clock::realtime() } else { looked };
+            looked = if (1..SocketSet::MAX_EVENTS).contains(&events.len()) { clock::realtime() } else { looked };
             for event in &events {
                 let number = event.number as usize;
                 let (slot, expected) = (&mut self.probe_connections[number], &mut expected[number]);
@@ -83,12 +84,16 @@ impl TcpProbes {
                     // Unread time stamps of earlier sends would end every wait at once.
                     while slot.collect_stamp(&mut SentPackets::new(0)) {}
                 }
-                if read_packets(slot, expected, received_packets, absent, deadline) == ReadState::Finished {
+                let state = read_packets(slot, expected, received_packets, absent, deadline);
+                if state != ReadState::AwaitingData {
                     // A peer that sends more than planned must not cause a busy loop.
                     if let Some(stream) = &slot.stream {
                         readiness.remove(stream)?;
                     }
                     open -= 1;
+                }
+                if state == ReadState::Closed {
+                    slot.close();
                 }
             }
             if one_each && open > 0 && !events.is_empty() {
@@ -111,8 +116,10 @@ impl ExpectedPackets {
 enum ReadState {
     /// More data is expected.
     AwaitingData,
-    /// Everything has arrived, or the connection is closed.
+    /// Everything has arrived.
     Finished,
+    /// The connection is closed.
+    Closed,
 }
 
 /// Reads available data, one packet at a time, so that each has its own time stamp unless the kernel merged them. None of it was there at
@@ -135,10 +142,9 @@ fn read_packets(
             Ok(received) if received.len > 0 => received,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return ReadState::AwaitingData,
             Ok(_) | Err(_) => {
-                slot.close();
                 expected.packets.clear();
                 expected.received_bytes = 0;
-                return ReadState::Finished;
+                return ReadState::Closed;
             }
         };
         if slot.unread_bytes > 0 {

@@ -8,10 +8,11 @@ use crate::limits::{READ_INTERVAL, SEND_SLACK, START_DELAY};
 use crate::one_sided_records::{ReceivedTrain, SentTrain};
 use crate::packets::{ReceivedPackets, SentPackets, await_stamps, is_usable_gap};
 use crate::payload::incompressible;
-use kumade_net::pacing::Pacer;
-use kumade_net::stamp::StampPlace;
-use kumade_net::udp::{DatagramArrival, DatagramReceiver, SentBurst, send_burst};
-use kumade_net::{clock, readiness, stamp, udp};
+use kumade_net::clock;
+use kumade_net::platform::pacing::Pacer;
+use kumade_net::platform::stamp::StampPlace;
+use kumade_net::platform::udp::{DatagramArrival, DatagramReceiver, SentBurst, send_burst};
+use kumade_net::platform::{readiness, stamp, udp};
 use kumade_probe_train::{Burst, Train};
 use kumade_units::{Span, Time};
 use kumade_wire::{Credential, CredentialBearer, SessionEndpoint, Token};
@@ -188,25 +189,26 @@ impl UdpProbes {
                 }
             };
             match receiver.receive(&self.socket, &mut add) {
-                Ok(()) => {
-                    // Bounded, even if unrelated packets arrive continuously.
-                    if clock::monotonic() > deadline {
-                        break;
-                    }
-                }
+                Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if self.control.is_closed() {
                         return Err(Error::Aborted(self.peer));
                     }
-                    if self.wait_for_packets(deadline, sleep)? {
-                        sleep = READ_INTERVAL;
-                    } else if clock::monotonic() >= deadline {
-                        break;
+                    if clock::monotonic() < deadline {
+                        if self.wait_for_packets(deadline, sleep)? {
+                            sleep = READ_INTERVAL;
+                        }
+                        // What has come by then is read.
+                        continue;
                     }
                 }
                 // An ICMP error for a packet that was sent earlier does not concern the receiver.
                 Err(error) if udp::is_packet_specific(&error) => {}
                 Err(error) => return Err(Error::io("receive probes by UDP from", self.peer)(error)),
+            }
+            // Bounded, even if unrelated packets or errors arrive continuously.
+            if clock::monotonic() >= deadline {
+                break;
             }
         }
         Ok(received_packets.finish())

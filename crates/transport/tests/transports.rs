@@ -1,5 +1,6 @@
 //! Trains over real sockets on loopback: what left, what came, and whose stamps they bear.
 
+use kumade_net::platform::stamp;
 use kumade_probe_train::Transport;
 use kumade_probe_train::{Segment, Train};
 use kumade_transport::{
@@ -16,6 +17,9 @@ const V6: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::LOCALHOST)
 const TOKEN: Token = Token([7; 16]);
 const RECEIVE_TIMEOUT: Span = Span::from_secs(60);
 const SHORT_GRACE: Span = Span::from_millis(300);
+/// Portable sockets have no stamps of the kernel, and know no path's MTU.
+const STAMPS: StampSource = if stamp::IS_TIME_OF_READING { StampSource::User } else { StampSource::Kernel };
+const LARGEST_PACKET: u32 = if stamp::IS_TIME_OF_READING { 1500 } else { Train::MAX_PACKET_BYTES };
 
 fn train(count: u32, interval_us: i64, first_size: u32, size_step: i32) -> Train {
     Train { segments: vec![Segment { count, interval: Span::from_micros(interval_us), first_size, size_step }] }
@@ -129,7 +133,10 @@ fn packets_that_are_too_close_together_leave_in_bursts() {
             let sent: Vec<Time> = sending.departures.iter().map(|departure| departure.sent.unwrap()).collect();
             for burst in &bursts {
                 let stamps = &sent[burst.packets.start as usize..burst.packets.end as usize];
-                assert!(stamps.iter().all(|at| *at == stamps[0]), "{burst:?}: {stamps:?}");
+                assert!(
+                    stamps.iter().all(|at| *at == stamps[0]) || STAMPS == StampSource::User,
+                    "{burst:?}: {stamps:?}"
+                );
             }
             assert!(sent.is_sorted() && sent.first() < sent.last());
         }
@@ -149,15 +156,16 @@ fn is_increasing(stamps: impl Iterator<Item = Time>) -> bool {
     stamps.is_sorted()
 }
 
-/// Everything left and came, with the kernel's stamps, each after the one before it, on one clock since on one host.
+/// Everything left and came, with the kernel's stamps, each after the one before it, on one clock since on one host; without these, connections may
+/// be read in another order.
 fn assert_whole(train: &Train, min_packet: u32, sending: &SentTrain, receiving: &ReceivedTrain) {
-    assert_eq!((sending.stamp_source, receiving.stamp_source), (StampSource::Kernel, StampSource::Kernel));
+    assert_eq!((sending.stamp_source, receiving.stamp_source), (STAMPS, STAMPS));
     let sent: Vec<_> = sending.departures.iter().map(|d| (d.index, d.size)).collect();
     let planned: Vec<_> = train.packets().zip(0..).map(|(p, index)| (index, p.size.max(min_packet))).collect();
     assert_eq!(sent, planned);
     assert_eq!(indices(receiving), planned_indices(train));
     assert!(is_increasing(sending.departures.iter().map(|d| d.sent.unwrap())));
-    assert!(is_increasing(receiving.arrivals.iter().map(|a| a.received.unwrap())));
+    assert!(STAMPS == StampSource::User || is_increasing(receiving.arrivals.iter().map(|a| a.received.unwrap())));
     for (departure, arrival) in sending.departures.iter().zip(&receiving.arrivals) {
         assert!(departure.sent.unwrap() <= arrival.received.unwrap(), "{departure:?} {arrival:?}");
     }
@@ -169,7 +177,7 @@ fn udp_carries_the_papers_train_both_ways() {
         let (mut a, mut b) = udp(address);
         assert_eq!(
             (a.kind(), a.connections(), a.max_packet(), a.min_packet()),
-            (Transport::Udp, 0, Train::MAX_PACKET_BYTES, min)
+            (Transport::Udp, 0, LARGEST_PACKET, min)
         );
         let (sending, receiving) = transfer_train(&mut a, &mut b, 1, &paper_train(), RECEIVE_TIMEOUT);
         assert_whole(&paper_train(), min, &sending, &receiving);
@@ -181,6 +189,9 @@ fn udp_carries_the_papers_train_both_ways() {
 /// The path's MTU is the kernel's business: here, that of the route.
 #[test]
 fn jumbo_frames_are_sent_where_the_path_takes_them() {
+    if STAMPS == StampSource::User {
+        return println!("passed over: portable sockets know no path's MTU");
+    }
     kumade_netns_testbed::in_namespaces("jumbo_frames_are_sent_where_the_path_takes_them", || {
         for (mtu, largest) in [(9000, 9000), (9600, 9000), (1500, 1500)] {
             let hosts = kumade_netns_testbed::VethHosts::new(mtu).unwrap();
@@ -212,7 +223,7 @@ fn ipv4_mapped_addresses_count_as_ipv4() {
     server.connect(mapped).unwrap();
     client.connect((Ipv4Addr::LOCALHOST, server.local_addr().unwrap().port())).unwrap();
     let (mut a, mut b) = (self::client(client), self::server(server));
-    assert_eq!((a.min_packet(), b.min_packet(), b.max_packet()), (52, 52, Train::MAX_PACKET_BYTES));
+    assert_eq!((a.min_packet(), b.min_packet(), b.max_packet()), (52, 52, LARGEST_PACKET));
     let (sending, receiving) = transfer_train(&mut b, &mut a, 0, &paper_train(), RECEIVE_TIMEOUT);
     assert_whole(&paper_train(), 52, &sending, &receiving);
 
@@ -228,7 +239,7 @@ fn a_large_train_keeps_its_kernel_stamps() {
     let (mut a, mut b) = udp(V4);
     let big = train(3000, 10, 200, 0);
     let (sending, _) = transfer_train(&mut a, &mut b, 1, &big, Span::from_secs(1));
-    assert_eq!(sending.stamp_source, StampSource::Kernel);
+    assert_eq!(sending.stamp_source, STAMPS);
     assert!(sending.departures.iter().all(|d| d.sent.is_some()));
     let back_to_back = train(3000, 0, 200, 0);
     let (sending, _) = transfer_train(&mut a, &mut b, 2, &back_to_back, Span::from_secs(1));
@@ -324,7 +335,7 @@ fn fewer_connections_carry_several_packets_each() {
     let (mut a, mut b) = rake(V4, 25);
     for number in 0..3 {
         let (sending, receiving) = transfer_train(&mut a, &mut b, number, &paper_train(), RECEIVE_TIMEOUT);
-        assert_eq!((sending.stamp_source, receiving.stamp_source), (StampSource::Kernel, StampSource::Kernel));
+        assert_eq!((sending.stamp_source, receiving.stamp_source), (STAMPS, STAMPS));
         assert_eq!(sending.departures.len(), 120);
         assert!(sending.departures.iter().all(|d| d.sent.is_some()));
         assert_eq!(indices(&receiving), planned_indices(&paper_train()));
@@ -343,7 +354,7 @@ fn single_carries_everything_on_one_connection() {
         let (sending, receiving) = transfer_train(&mut a, &mut b, number, &paper_train(), RECEIVE_TIMEOUT);
         assert_eq!(sending.departures.len(), 120);
         assert_eq!(indices(&receiving), planned_indices(&paper_train()));
-        assert_eq!((sending.stamp_source, receiving.stamp_source), (StampSource::Kernel, StampSource::Kernel));
+        assert_eq!((sending.stamp_source, receiving.stamp_source), (STAMPS, STAMPS));
     }
 }
 

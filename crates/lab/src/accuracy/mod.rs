@@ -13,6 +13,7 @@ pub(crate) mod path;
 mod path_checks;
 mod plan;
 pub(crate) mod published;
+#[cfg(target_os = "linux")]
 mod realtime;
 mod report;
 mod row;

@@ -1,4 +1,5 @@
 use super::experiment::AccuracyExperiment;
+#[cfg(target_os = "linux")]
 use super::realtime::RealTime;
 use super::report::Report;
 use super::row::Row;
@@ -12,6 +13,7 @@ repeatable_rows!(Row);
 impl Study for AccuracyExperiment {
     type Point<'a> = (&'a AccuracyScenario, AccuracyPoint);
     type Row = Row;
+    #[cfg(target_os = "linux")]
     type Testbed = RealTime;
     type Report = Report;
 
@@ -39,10 +41,12 @@ impl Study for AccuracyExperiment {
         virtual_time::measure(scenario, point)
     }
 
+    #[cfg(target_os = "linux")]
     fn testbed(&self) -> Result<RealTime, RunError> {
         RealTime::from_scenario(self.scenarios.first().unwrap_or(&self.base_scenario))
     }
 
+    #[cfg(target_os = "linux")]
     fn run_really(
         &self,
         testbed: &mut RealTime,

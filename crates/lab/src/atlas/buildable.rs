@@ -2,6 +2,7 @@
 
 use crate::accuracy::BottleneckKind;
 use kumade_link::{Medium, TokenBucket};
+#[cfg(target_os = "linux")]
 use kumade_netns_testbed::HtbNetwork;
 use kumade_sim::PathHop;
 use kumade_sim::atlas::DrawnPath;
@@ -45,6 +46,12 @@ pub(super) fn unsupported_reason(path: &DrawnPath, bottleneck: BottleneckKind) -
     obstacle.or_else(|| (bottleneck == BottleneckKind::Htb).then(|| kernel_unsupported_reason(path)).flatten())
 }
 
+#[cfg(not(target_os = "linux"))]
+fn kernel_unsupported_reason(_: &DrawnPath) -> Option<String> {
+    Some("the kernel's shapers are Linux's".to_owned())
+}
+
+#[cfg(target_os = "linux")]
 fn kernel_unsupported_reason(path: &DrawnPath) -> Option<String> {
     let [PathHop { link, queue, .. }] = &path.hops[..] else { return Some("the kernel's shapers are one link".into()) };
     if path.cross_rate > MAX_REAL_CROSS_RATE {
@@ -59,6 +66,12 @@ fn kernel_unsupported_reason(path: &DrawnPath) -> Option<String> {
 }
 
 /// The path as it is when it is built so: the kernel's links have no delay, and its policers larger bursts.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn as_built(path: DrawnPath, _: BottleneckKind) -> DrawnPath {
+    path
+}
+
+#[cfg(target_os = "linux")]
 pub(super) fn as_built(mut path: DrawnPath, bottleneck: BottleneckKind) -> DrawnPath {
     if let (BottleneckKind::Htb, [hop]) = (bottleneck, &mut path.hops[..]) {
         hop.link.delay = Span::ZERO;

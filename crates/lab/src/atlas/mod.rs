@@ -6,6 +6,7 @@
 
 mod buildable;
 mod file;
+#[cfg(target_os = "linux")]
 mod realtime;
 mod report;
 mod row;

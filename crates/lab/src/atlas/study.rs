@@ -1,3 +1,4 @@
+#[cfg(target_os = "linux")]
 use super::realtime;
 use super::report::PathAtlasReport;
 use super::row::AtlasRow;
@@ -22,6 +23,7 @@ impl RunRow for (AtlasRow, PathResult) {
 impl Study for PathAtlas {
     type Point<'a> = AtlasPoint;
     type Row = (AtlasRow, PathResult);
+    #[cfg(target_os = "linux")]
     type Testbed = CheckedKind;
     type Report = PathAtlasReport;
 
@@ -51,10 +53,12 @@ impl Study for PathAtlas {
         Ok((AtlasRow::new(point, &path, &measured, &verdict), verdict))
     }
 
+    #[cfg(target_os = "linux")]
     fn testbed(&self) -> Result<CheckedKind, RunError> {
         Ok(CheckedKind::default())
     }
 
+    #[cfg(target_os = "linux")]
     fn missing_requirement(&self, checked: &mut CheckedKind, point: &AtlasPoint) -> Option<Exclusion> {
         if checked.0.as_ref().is_none_or(|(kind, _)| *kind != point.kind) {
             let missing = realtime::missing_requirement(&self.path(point), self.bottleneck);
@@ -64,6 +68,7 @@ impl Study for PathAtlas {
         Some(Exclusion { kind: point.kind.name().to_owned(), reason })
     }
 
+    #[cfg(target_os = "linux")]
     fn run_really(&self, _: &mut CheckedKind, point: &AtlasPoint) -> Result<RunOutcome<Self::Row>, RunError> {
         realtime::measure(self, &self.path(point), point, point.transport.full_measurement_transport()?)
     }

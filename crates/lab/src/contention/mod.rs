@@ -7,6 +7,7 @@
 
 mod attack;
 mod file;
+#[cfg(target_os = "linux")]
 mod realtime;
 mod report;
 mod row;

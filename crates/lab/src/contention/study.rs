@@ -1,8 +1,11 @@
+#[cfg(target_os = "linux")]
+use super::realtime;
 use super::report::ContentionReport;
 use super::row::ContentionRow;
 use super::scenario::{ContentionCase, ContentionExperiment, ContentionPoint};
-use super::{realtime, search, virtual_time};
+use super::{search, virtual_time};
 use crate::error::RunError;
+#[cfg(target_os = "linux")]
 use crate::fairness::KernelControllers;
 use crate::study::parallel::run_in_parallel;
 use crate::study::{Observer, Outcome, Progress, RunOutcome, Study, repeatable_rows};
@@ -16,6 +19,7 @@ const MAX_RUNS_PER_CASE: u32 = 1 << 16;
 impl Study for ContentionExperiment {
     type Point<'a> = ContentionPoint<'a>;
     type Row = ContentionRow;
+    #[cfg(target_os = "linux")]
     type Testbed = KernelControllers;
     type Report = ContentionReport;
 
@@ -76,10 +80,12 @@ impl Study for ContentionExperiment {
         virtual_time::run(self, point)
     }
 
+    #[cfg(target_os = "linux")]
     fn testbed(&self) -> Result<KernelControllers, RunError> {
         KernelControllers::load_controls(self.cases.iter().flat_map(|case| &case.bulk))
     }
 
+    #[cfg(target_os = "linux")]
     fn run_really(
         &self,
         kernel: &mut KernelControllers,

@@ -2,6 +2,7 @@
 
 use super::access_path;
 use super::row::DropCounts;
+use super::scenario::START_WINDOW;
 use super::scenario::{AccessHop, ConnectionGroup, connections};
 use crate::delay_quantiles::DelayQuantiles;
 use crate::error::RunError;
@@ -34,8 +35,6 @@ pub(crate) struct BottleneckLink<'a> {
     pub(crate) seed: u64,
 }
 
-/// Connections are opened within so long, before they warm up.
-pub(crate) const START_WINDOW: Span = Span::from_secs(1);
 /// Who receives from all.
 pub(crate) const RECEIVER_HOST: &str = "receiver";
 /// The rate of a link that is to be a delay only.

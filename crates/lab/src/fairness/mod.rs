@@ -8,9 +8,11 @@
 mod access_path;
 mod discipline;
 mod file;
+#[cfg(target_os = "linux")]
 mod kernel_network;
 mod mixes;
 mod published;
+#[cfg(target_os = "linux")]
 mod realtime;
 mod report;
 mod row;
@@ -19,6 +21,7 @@ mod study;
 mod summary;
 mod virtual_time;
 
+#[cfg(target_os = "linux")]
 pub(crate) use kernel_network::{
     BottleneckLink, CounterSnapshot, KernelControllers, RECEIVER_HOST, build_network, sender_host_name,
 };

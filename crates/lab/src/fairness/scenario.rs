@@ -8,6 +8,9 @@ use kumade_sim::tcp::congestion::CongestionControl;
 use kumade_units::{Rate, Span};
 use serde::{Deserialize, Deserializer};
 
+/// Connections are opened within so long, before they warm up.
+pub(crate) const START_WINDOW: Span = Span::from_secs(1);
+
 /// An experiment on fairness: groups of TCP connections at one bottleneck, and which queue discipline gives them equal
 /// shares. Every case (an added delay, or a mix of a table) is run with every discipline, `runs` times each. It comes from
 /// a scenario file, read and validated by [`load`](crate::load).

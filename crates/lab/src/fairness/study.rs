@@ -1,8 +1,11 @@
+#[cfg(target_os = "linux")]
 use super::kernel_network::KernelControllers;
+#[cfg(target_os = "linux")]
+use super::realtime;
 use super::report::FairnessReport;
 use super::row::FairnessRow;
 use super::scenario::{FairnessExperiment, FairnessPoint};
-use super::{realtime, virtual_time};
+use super::virtual_time;
 use crate::error::RunError;
 use crate::study::{Outcome, RunOutcome, Study, repeatable_rows};
 use kumade_units::Span;
@@ -15,6 +18,7 @@ const SETUP_TIME: Span = Span::from_millis(1500);
 impl Study for FairnessExperiment {
     type Point<'a> = FairnessPoint<'a>;
     type Row = FairnessRow;
+    #[cfg(target_os = "linux")]
     type Testbed = KernelControllers;
     type Report = FairnessReport;
 
@@ -48,10 +52,12 @@ impl Study for FairnessExperiment {
         virtual_time::run(self, point)
     }
 
+    #[cfg(target_os = "linux")]
     fn testbed(&self) -> Result<KernelControllers, RunError> {
         KernelControllers::load_controls(self.cases.iter().flat_map(|case| &case.groups))
     }
 
+    #[cfg(target_os = "linux")]
     fn run_really(
         &self,
         kernel: &mut KernelControllers,

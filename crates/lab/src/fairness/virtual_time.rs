@@ -1,7 +1,6 @@
 use super::access_path;
-use super::kernel_network::START_WINDOW;
 use super::row::{DropCounts, FairnessObservation, FairnessRow};
-use super::scenario::{ConnectionGroup, FairnessCase, FairnessExperiment, FairnessPoint};
+use super::scenario::{ConnectionGroup, FairnessCase, FairnessExperiment, FairnessPoint, START_WINDOW};
 use crate::delay_quantiles::DelayQuantiles;
 use crate::error::RunError;
 use kumade_link::{CrossConfig, LinkConfig};

@@ -1,4 +1,5 @@
 use super::peer_program::{FORWARDED_PORT, PeerProgram};
+#[cfg(target_os = "linux")]
 use kumade_tunnel::TransportMode;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -88,6 +89,7 @@ impl Plane {
     }
 
     /// What carries the packets of a tunnel, and with which congestion control.
+    #[cfg(target_os = "linux")]
     pub fn outer_transport(self) -> Option<(TransportMode, &'static str)> {
         let connections = TransportMode::DEFAULT_CONNECTIONS;
         let (rake, relay) = (TransportMode::Rake(connections), TransportMode::Relay(connections));
@@ -122,6 +124,7 @@ impl Plane {
     }
 
     /// The congestion control of the connections below, if there are any.
+    #[cfg(target_os = "linux")]
     pub(super) fn lower_congestion_control(self) -> Option<&'static str> {
         self.outer_transport()
             .map(|(_, control)| control)

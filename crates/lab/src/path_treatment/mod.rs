@@ -3,6 +3,7 @@
 mod file;
 mod judgement;
 mod queue_case;
+#[cfg(target_os = "linux")]
 mod realtime;
 mod report;
 mod row;

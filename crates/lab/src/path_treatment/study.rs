@@ -1,3 +1,4 @@
+#[cfg(target_os = "linux")]
 use super::realtime;
 use super::report::PathTreatmentReport;
 use super::row::TreatmentRow;
@@ -11,6 +12,7 @@ repeatable_rows!(TreatmentRow);
 impl Study for PathTreatmentExperiment {
     type Point<'a> = TreatmentPoint<'a>;
     type Row = TreatmentRow;
+    #[cfg(target_os = "linux")]
     type Testbed = ();
     type Report = PathTreatmentReport;
 
@@ -31,14 +33,17 @@ impl Study for PathTreatmentExperiment {
         Err(RunError { doing: "run this virtually", cause: anyhow!("what is done to real packets is real time") })
     }
 
+    #[cfg(target_os = "linux")]
     fn testbed(&self) -> Result<(), RunError> {
         Ok(())
     }
 
+    #[cfg(target_os = "linux")]
     fn missing_requirement(&self, _: &mut (), point: &TreatmentPoint<'_>) -> Option<Exclusion> {
         realtime::missing_requirement(self.bottleneck, point.case)
     }
 
+    #[cfg(target_os = "linux")]
     fn run_really(&self, _: &mut (), point: &TreatmentPoint<'_>) -> Result<RunOutcome<TreatmentRow>, RunError> {
         realtime::measure(self, point)
     }

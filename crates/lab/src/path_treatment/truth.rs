@@ -257,7 +257,7 @@ impl ShownMiddlebox {
 
     /// Those of a client's packets, or of a server's.
     fn ports(&self, direction: Direction, client: u16) -> [u8; 4] {
-        let [client, server] = [client, kumade_serve::DEFAULT_PORT].map(u16::to_be_bytes);
+        let [client, server] = [client, kumade_client::DEFAULT_PORT].map(u16::to_be_bytes);
         let [from, to] = if direction == Direction::Up { [client, server] } else { [server, client] };
         [from[0], from[1], to[0], to[1]]
     }

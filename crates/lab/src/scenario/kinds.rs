@@ -8,9 +8,13 @@ use crate::atlas::PathAtlas;
 use crate::contention::ContentionExperiment;
 use crate::error::{RecordError, ScenarioError};
 use crate::fairness::FairnessExperiment;
+#[cfg(target_os = "linux")]
 use crate::fast_links::FastLinksExperiment;
+#[cfg(target_os = "linux")]
 use crate::monitor_mesh::MonitorMeshExperiment;
+#[cfg(target_os = "linux")]
 use crate::multipath::MultipathExperiment;
+#[cfg(target_os = "linux")]
 use crate::nat_session::NatSessionExperiment;
 use crate::nearest_name::{advice_for, nearest_of};
 use crate::path_treatment::PathTreatmentExperiment;
@@ -23,13 +27,17 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 /// A new kind is a line here. A file that does not name its kind is of the first that has this key.
-const KINDS: [Kind; 9] = [
+const KINDS: &[Kind] = &[
     Kind::for_scenario::<ContentionExperiment>("contention"),
     Kind::for_scenario::<FairnessExperiment>("disciplines"),
+    #[cfg(target_os = "linux")]
     Kind::for_scenario::<MultipathExperiment>("planes"),
+    #[cfg(target_os = "linux")]
     Kind::for_scenario::<NatSessionExperiment>("idle"),
     Kind::for_scenario::<PathAtlas>("kinds"),
+    #[cfg(target_os = "linux")]
     Kind::for_scenario::<FastLinksExperiment>("mtus"),
+    #[cfg(target_os = "linux")]
     Kind::for_scenario::<MonitorMeshExperiment>("sites"),
     Kind::for_scenario::<PathTreatmentExperiment>("link"),
     Kind::for_scenario::<AccuracyExperiment>("name"),
@@ -72,7 +80,7 @@ impl Experiment {
         table: &dyn Fn(&str) -> Result<String, ScenarioError>,
         overrides: &Overrides,
     ) -> Result<Self, ScenarioError> {
-        read_scenario(&KINDS, text, origin, &|name| table(name).map_err(|error| error.to_string()), overrides)
+        read_scenario(KINDS, text, origin, &|name| table(name).map_err(|error| error.to_string()), overrides)
     }
 }
 
@@ -82,7 +90,7 @@ impl Experiment {
 /// They are of different experiments or settings or of another version of this program, a directory has none, or the system refuses
 /// something.
 pub fn read_runs(directories: &[PathBuf]) -> Result<(Experiment, RunRecord), RecordError> {
-    read_runs_of(&KINDS, directories)
+    read_runs_of(KINDS, directories)
 }
 
 /// The same of an experiment of one of these kinds.
@@ -148,6 +156,8 @@ pub(super) fn read_scenario(
 fn unknown_kind(kinds: &[Kind], kind: String, place: String) -> ScenarioError {
     let names: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
     let advice = advice_for(&kind, &names, "kinds");
+    // Others take gateways and links of Linux.
+    let advice = if cfg!(target_os = "linux") { advice } else { format!("{advice}; on Linux there are more") };
     ScenarioError::UnknownKind { place, kind, advice }
 }
 

@@ -54,6 +54,7 @@ pub trait Study: Scenario {
     /// What a run comes to.
     type Row: RunRow;
     /// What runs in real time share: what was loaded, or built and may serve again.
+    #[cfg(target_os = "linux")]
     type Testbed;
     /// What the rows come to.
     type Report: ReportDocument + 'static;
@@ -80,12 +81,14 @@ pub trait Study: Scenario {
     ///
     /// # Errors
     /// The system refuses something.
+    #[cfg(target_os = "linux")]
     fn testbed(&self) -> Result<Self::Testbed, RunError>;
 
     /// One run in real time.
     ///
     /// # Errors
     /// The system refuses something, so that no further run makes sense. That something cannot be measured is a result.
+    #[cfg(target_os = "linux")]
     fn run_really(
         &self,
         testbed: &mut Self::Testbed,
@@ -123,6 +126,7 @@ pub trait Study: Scenario {
     }
 
     /// What this machine lacks for that run in real time; the same for runs that lack the same.
+    #[cfg(target_os = "linux")]
     fn missing_requirement(&self, _testbed: &mut Self::Testbed, _point: &Self::Point<'_>) -> Option<Exclusion> {
         None
     }

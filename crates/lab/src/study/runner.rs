@@ -62,6 +62,19 @@ fn run_virtually<S: Study>(
     run_in_parallel(missing, &mut done, stop, &|(_, point)| study.run_virtually(point))
 }
 
+#[cfg(not(target_os = "linux"))]
+fn run_really<S: Study>(
+    _: &S,
+    _: &[NumberedPoint<'_, S>],
+    _: &mut RunRecord,
+    _: &mut Observer<'_>,
+    _: &(dyn Fn() -> bool + Sync),
+) -> Result<(), RunError> {
+    let cause = anyhow::anyhow!("networks of real hosts are built on Linux only; add --virtual");
+    Err(RunError { doing: "run in real time", cause })
+}
+
+#[cfg(target_os = "linux")]
 fn run_really<S: Study>(
     study: &S,
     missing: &[NumberedPoint<'_, S>],

@@ -9,9 +9,9 @@ use kumade_units::Rate;
 
 /// The report without what contradicts the rest of it: no more is available than one flow's fair share, nor than the fastest rate at which
 /// anything arrived; where flows have queues of their own, trains of one flow show neither capacity nor token bucket; and where packets
-/// arrive in batches, or delays vary without load, bursts that come fast show none either.
-pub(crate) fn without_contradictions(report: DirectionReport) -> DirectionReport {
-    let fastest = report.fastest_arrival_bits_per_second;
+/// arrive in batches, or delays vary without load, bursts that come fast show none either. The fastest rate counts where single stamps are exact.
+pub(crate) fn without_contradictions(report: DirectionReport, are_stamps_exact: bool) -> DirectionReport {
+    let fastest = report.fastest_arrival_bits_per_second.filter(|_| are_stamps_exact);
     let report = limit_to_fastest_arrival(report, fastest);
     let report = limit_to_fair_share(report);
     let report = if has_irregular_arrivals(&report) { without_token_bucket(report) } else { report };
@@ -153,7 +153,7 @@ mod tests {
         for report in [report(Some(rates(40, 50, 60))), report(None)] {
             let fastest_arrival_bits_per_second = Some(Rate::from_mbit(90));
             let report = DirectionReport { fastest_arrival_bits_per_second, ..report };
-            assert_eq!(without_contradictions(report.clone()), report);
+            assert_eq!(without_contradictions(report.clone(), true), report);
         }
     }
 
@@ -162,7 +162,8 @@ mod tests {
         let share = |available| {
             let fair_share_bits_per_second = Some(rates(45, 50, 55));
             let window_seconds = Some(0.4);
-            without_contradictions(DirectionReport { fair_share_bits_per_second, window_seconds, ..report(available) })
+            let direction = DirectionReport { fair_share_bits_per_second, window_seconds, ..report(available) };
+            without_contradictions(direction, true)
         };
         assert_eq!(share(Some(rates(40, 52, 70))).available_bits_per_second, Some(rates(40, 50, 70)));
         let withdrawn = share(Some(rates(60, 65, 70)));
@@ -179,9 +180,14 @@ mod tests {
     #[test]
     fn nothing_is_said_to_exceed_what_arrived() {
         let fastest = Some(Rate::from_mbit(250));
-        let limited =
-            |report| without_contradictions(DirectionReport { fastest_arrival_bits_per_second: fastest, ..report });
+        let limited = |report| {
+            without_contradictions(DirectionReport { fastest_arrival_bits_per_second: fastest, ..report }, true)
+        };
         assert_eq!(limited(report(Some(rates(200, 240, 300)))).available_bits_per_second, Some(rates(200, 240, 250)));
+        // Single stamps that scatter bound nothing.
+        let inexact =
+            DirectionReport { fastest_arrival_bits_per_second: fastest, ..report(Some(rates(200, 240, 300))) };
+        assert_eq!(without_contradictions(inexact.clone(), false), inexact);
         let at_most_bits_per_second = Some(Rate::from_mbit(459));
         assert_eq!(
             limited(DirectionReport { at_most_bits_per_second, ..report(None) }).at_most_bits_per_second,
@@ -211,7 +217,7 @@ mod tests {
             Rate::from_mbit(4),
             Rate::from_mbit(6),
         ));
-        let told = |report| without_contradictions(DirectionReport { capacity: Some(capacity()), ..report });
+        let told = |report| without_contradictions(DirectionReport { capacity: Some(capacity()), ..report }, true);
         let irregular = [
             DirectionReport { warnings: vec![bucket(), mean], ..report(Some(rates(4, 5, 6))) },
             DirectionReport { warnings: vec![bucket()], reason: Some(Reason::TrainsTooShort(pattern)), ..report(None) },
@@ -231,7 +237,7 @@ mod tests {
 
     #[test]
     fn where_flows_have_queues_of_their_own_there_is_neither_capacity_nor_token_bucket() {
-        let found = |report| without_contradictions(DirectionReport { capacity: Some(capacity()), ..report });
+        let found = |report| without_contradictions(DirectionReport { capacity: Some(capacity()), ..report }, true);
         let warned = Warning::Estimate(kumade_estimate::Warning::IdleBesideFlowQueueing);
         let told = [
             DirectionReport { reason: Some(Reason::FairShareOfFlow), ..report(None) },

@@ -1,29 +1,13 @@
 //! What the kernel tells of a TCP connection about its path: how its SYN arrived, and what was negotiated. None of it takes privilege.
 
 use crate::option::{self, SaveSyn, TcpInfo};
+use crate::system_facts::TcpPathInfo;
 use crate::udp::hop_limit;
 use nix::libc;
 use nix::sys::socket::setsockopt;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
-
-/// What the kernel tells of a connection (`TCP_INFO`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TcpPathInfo {
-    /// `TCPI_OPT_*`: time stamps 1, SACK 2, window scale 4, ECN 8, ECN-capable packets seen 16.
-    pub options: u8,
-    /// The maximum segment size that this end announced, in bytes.
-    pub announced_mss: u32,
-    /// Payload bytes of the largest segment that this end sends.
-    pub send_mss: u32,
-    /// The largest IP packet, in bytes, that the path takes as far as this host knows.
-    pub path_mtu: u32,
-    /// TTL or hop limit with which it sends.
-    pub hop_limit: Option<u8>,
-    /// Segments that arrived marked with CE, as the other end reported.
-    pub delivered_ce: u32,
-}
 
 /// Has the kernel keep the SYN of each connection that a listener accepts from now on (`TCP_SAVE_SYN`).
 ///

@@ -1,16 +1,8 @@
+use crate::system_facts::SentBurst;
 use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg, sendmsg};
 use std::io::{self, IoSlice};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
-
-/// How a burst was sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SentBurst {
-    /// As one packet of the kernel, which is stamped once and has one key.
-    Segmented,
-    /// As this many datagrams with one system call: from the first on, each with its key and its stamp.
-    Separate(usize),
-}
 
 /// Sends `bytes` over a connected socket at once, as datagrams of `datagram_bytes` each, of which the last may be shorter:
 /// segmented by the kernel or the device (`UDP_SEGMENT`) as long as `segments` says so, else by sendmmsg(2). Where the kernel

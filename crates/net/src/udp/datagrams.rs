@@ -1,24 +1,13 @@
 use crate::control_messages::ArrivalMetadata;
 use crate::messages::MessageBatch;
+use crate::system_facts::DatagramArrival;
 use kumade_packet::DsField;
-use kumade_units::Time;
 use std::fmt;
 use std::io;
 use std::net::UdpSocket;
 
 /// Datagrams that one system call receives.
 const MAX_DATAGRAMS: usize = 64;
-
-/// What the kernel says of a datagram as it arrived. Each is none where it does not say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct DatagramArrival {
-    /// When, where that is credible: once [`enable_receive`](crate::stamp::enable_receive) has asked for it.
-    pub stamp: Option<Time>,
-    /// The octet of DSCP and ECN: once [`report_marks`](super::report_marks) has asked for it.
-    pub ds_field: Option<u8>,
-    /// TTL or hop limit: likewise.
-    pub hop_limit: Option<u8>,
-}
 
 /// Receives the first bytes of datagrams with what the kernel says of each, many with one system call: a call for each takes longer than a
 /// full packet does at 10 Gbit/s.

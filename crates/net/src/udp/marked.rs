@@ -2,12 +2,12 @@
 
 use crate::control_messages::ControlMessages;
 use nix::libc;
-use nix::sys::socket::sockopt::{IpRecvTos, Ipv4RecvTtl, Ipv4Ttl, Ipv6RecvHopLimit, Ipv6RecvTClass, Ipv6Ttl};
-use nix::sys::socket::{getsockopt, setsockopt};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::{IpRecvTos, Ipv4RecvTtl, Ipv6RecvHopLimit, Ipv6RecvTClass};
 use std::io;
 use std::mem;
-use std::net::{IpAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd};
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
 
 /// Lets the kernel tell DSCP, ECN and hop limit of each datagram that is received from now on, also of those that have arrived before; or no
 /// longer.
@@ -22,15 +22,6 @@ pub fn report_marks(socket: &UdpSocket, are_reported: bool) -> io::Result<()> {
     // IPv6 sockets carry IPv4 packets, too.
     setsockopt(socket, IpRecvTos, &are_reported)?;
     Ok(setsockopt(socket, Ipv4RecvTtl, &are_reported)?)
-}
-
-/// TTL or hop limit of packets that a socket sends to an address, unless it is told another; none where the system does not say.
-pub fn hop_limit(socket: &impl AsFd, destination: IpAddr) -> Option<u8> {
-    let hops = match destination.to_canonical() {
-        IpAddr::V4(_) => getsockopt(socket, Ipv4Ttl),
-        IpAddr::V6(_) => getsockopt(socket, Ipv6Ttl),
-    };
-    hops.ok().and_then(|hops| u8::try_from(hops).ok()).filter(|hops| *hops > 0)
 }
 
 /// Sends a datagram over a connected socket with this DSCP and ECN, and with this hop limit, or that which the system uses.
@@ -55,9 +46,10 @@ pub fn send_marked(socket: &UdpSocket, payload: &[u8], ds_field: u8, hop_limit: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::udp::DatagramReceiver;
+    use crate::udp::{DatagramReceiver, hop_limit};
     use crate::{clock, readiness};
     use kumade_units::Span;
+    use std::net::IpAddr;
 
     fn passes(bind: &str, from: &str, to: &str) {
         let receiver = UdpSocket::bind(bind).unwrap();

@@ -4,7 +4,7 @@ use super::UdpProbes;
 use super::marked::send_one;
 use crate::error::Error;
 use crate::packets::MAX_UNQUEUED_DELAY;
-use kumade_net::udp;
+use kumade_net::platform::udp;
 use kumade_probe_train::{DsFieldArrival, DsFieldTrain};
 use kumade_units::{Span, Time};
 use kumade_wire::Departure;
@@ -62,7 +62,7 @@ impl UdpProbes {
     pub(super) fn send_payload(&self, bytes: usize, ds_field: Option<u8>) -> io::Result<()> {
         let payload = &self.packet[..bytes];
         match ds_field {
-            None => self.socket.send(payload).map(drop),
+            None => udp::send(&self.socket, payload),
             Some(octet) => send_one(&self.socket, payload, octet, None),
         }
     }

@@ -4,15 +4,16 @@ use super::marked::send_one;
 use super::{PROBE_HEADER_BYTES, UdpProbes};
 use crate::error::Error;
 use crate::hop_trace::{QuotedPacket, TracedFlow, trace_hops};
-use kumade_net::udp::DatagramReceiver;
-use kumade_net::{readiness, report_icmp_errors};
+use kumade_net::platform::readiness;
+use kumade_net::platform::udp::DatagramReceiver;
+use kumade_net::platform::{AsFd, BorrowedFd};
+use kumade_net::report_icmp_errors;
 use kumade_packet::protocol;
 use kumade_probe_train::{HopTrace, HopTraceRecord};
 use kumade_units::Time;
 use kumade_wire::{Credential, CredentialBearer, SessionEndpoint, Token};
 use std::io;
 use std::net::UdpSocket;
-use std::os::fd::{AsFd, BorrowedFd};
 
 impl UdpProbes {
     /// Sends the packets of a trace as train `number` of the session, which the peer needs not know of, and hears what routers answer. Flow 0 is that

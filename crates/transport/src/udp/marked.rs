@@ -3,9 +3,10 @@
 use super::{PROBE_HEADER_BYTES, UdpProbes};
 use crate::error::Error;
 use crate::limits::{SEND_SLACK, START_DELAY};
-use kumade_net::pacing::Pacer;
-use kumade_net::udp::{DatagramArrival, DatagramReceiver};
-use kumade_net::{clock, stamp, udp};
+use kumade_net::clock;
+use kumade_net::platform::pacing::Pacer;
+use kumade_net::platform::udp::{DatagramArrival, DatagramReceiver};
+use kumade_net::platform::{stamp, udp};
 use kumade_probe_train::{MarkedArrival, MarkedTrain};
 use kumade_units::Span;
 use std::io::{self, ErrorKind};

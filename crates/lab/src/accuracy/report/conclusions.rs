@@ -4,7 +4,7 @@ use super::case;
 use super::document::Report;
 use super::format::{RateUnit, format_percent, format_small_percent, format_with_limit};
 use crate::accuracy::full_measurement::{AccuracyLimits, CapacitySummary, DelaySummary, ShaperSummary};
-use kumade_netns_testbed::MAX_UNDISTURBED_LATENESS;
+use kumade_link::MAX_UNDISTURBED_LATENESS;
 use kumade_units::Span;
 use std::collections::BTreeMap;
 

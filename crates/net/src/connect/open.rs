@@ -1,8 +1,7 @@
-use super::prepare_unconnected;
-use crate::readiness::EpollSet;
+use super::{begin_connecting, prepare_unconnected};
+use crate::platform::readiness::SocketSet;
 use crate::{SocketBinding, clock};
 use kumade_units::{Span, Time};
-use nix::libc;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -60,7 +59,7 @@ pub fn open_connections(
 struct ConnectionOpener<'b> {
     address: SocketAddr,
     binding: &'b SocketBinding,
-    readiness: EpollSet,
+    readiness: SocketSet,
     /// By number, of those that have begun.
     attempts: Vec<Option<Attempt>>,
     count: u16,
@@ -81,7 +80,7 @@ struct Attempt {
 
 impl<'b> ConnectionOpener<'b> {
     fn new(address: SocketAddr, binding: &'b SocketBinding, count: u16, spacing: Span, lull: Span) -> io::Result<Self> {
-        let (readiness, now) = (EpollSet::new()?, clock::monotonic());
+        let (readiness, now) = (SocketSet::new()?, clock::monotonic());
         let mut opening = ConnectionOpener {
             address,
             binding,
@@ -121,6 +120,10 @@ impl<'b> ConnectionOpener<'b> {
 
     /// Starts this connection, in place of the attempt that there may be.
     fn begin_connection(&mut self, number: u16) {
+        if let Some(given_up) = self.attempts[usize::from(number)].take() {
+            // It is closed in any case.
+            let _ = self.readiness.remove(&given_up.stream);
+        }
         let started = start_connecting(self.address, self.binding).and_then(|stream| {
             self.readiness.add_writer(&stream, number.into())?;
             Ok(Attempt { stream, started_at: clock::monotonic() })
@@ -176,10 +179,7 @@ fn start_connecting(address: SocketAddr, binding: &SocketBinding) -> io::Result<
     binding.apply(&socket, address)?;
     prepare_unconnected(&socket)?;
     socket.set_nonblocking(true)?;
-    match socket.connect(&address.into()) {
-        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
-        _ => Ok(socket.into()),
-    }
+    begin_connecting(&socket, &address.into()).map(|()| socket.into())
 }
 
 fn send_hello(mut stream: TcpStream, hello: &[u8]) -> io::Result<TcpStream> {

@@ -1,8 +1,11 @@
+use super::begin_connecting;
 use crate::SocketBinding;
+#[cfg(target_os = "linux")]
 use crate::option::FastOpenConnect;
-use crate::{readiness, report_icmp_errors, stamp};
+use crate::platform::{readiness, stamp};
+use crate::report_icmp_errors;
 use kumade_units::Time;
-use nix::libc;
+#[cfg(target_os = "linux")]
 use nix::sys::socket::setsockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -10,6 +13,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// The congestion control that requests ECN whatever `net.ipv4.tcp_ecn` says (RFC 8257).
+#[cfg(target_os = "linux")]
 const ECN_CONTROLLER: &[u8] = b"dctcp";
 
 /// What a SYN carries beyond the usual.
@@ -57,6 +61,7 @@ impl PendingConnection {
     ///
     /// # Errors
     /// As [`begin`](Self::begin), and where the kernel has it not, or is set not to use it.
+    #[cfg(target_os = "linux")]
     pub fn begin_with_option(address: SocketAddr, binding: &SocketBinding, option: SynOption) -> io::Result<Self> {
         match option {
             SynOption::Mptcp => Self::begin_protocol(address, binding, Protocol::MPTCP, |_| Ok(())),
@@ -67,6 +72,16 @@ impl PendingConnection {
                 Self::begin_prepared(address, binding, |socket| socket.set_tcp_congestion(ECN_CONTROLLER))
             }
         }
+    }
+
+    /// Begins to connect by TCP whose SYN carries this option, which nobody says here.
+    ///
+    /// # Errors
+    /// Always.
+    #[cfg(not(target_os = "linux"))]
+    pub fn begin_with_option(_: SocketAddr, _: &SocketBinding, option: SynOption) -> io::Result<Self> {
+        let text = format!("this system lets no program choose whether a SYN carries {option:?}");
+        Err(io::Error::new(io::ErrorKind::Unsupported, text))
     }
 
     fn begin_protocol(
@@ -116,6 +131,7 @@ impl PendingConnection {
             }
             false => {
                 socket.set_unicast_hops_v6(hop_limit.into())?;
+                #[cfg(not(windows))]
                 socket.set_tclass_v6(ds_field.into())?;
             }
         }
@@ -128,8 +144,7 @@ impl PendingConnection {
 
     fn connect(socket: Socket, address: SocketAddr) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        let refusal = socket.connect(&address.into()).err();
-        let refusal = refusal.filter(|error| error.raw_os_error() != Some(libc::EINPROGRESS));
+        let refusal = begin_connecting(&socket, &address.into()).err();
         Ok(PendingConnection { stream: Some(socket.into()), immediate_error: refusal })
     }
 

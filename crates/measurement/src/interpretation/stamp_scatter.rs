@@ -1,0 +1,110 @@
+//! What stamps that scatter leave of a value: a rate is a train's bytes by the time between two stamps.
+
+use kumade_estimate::{Bound, Outcome, Reason};
+use kumade_probe_train::Estimate;
+use kumade_units::{Rate, Span};
+
+/// A value is refused where stamps alone make it uncertain by more than this part of it: by choice, a wider interval than from three quarters to
+/// five quarters of a value does not pass for a value.
+const MAX_RELATIVE_ERROR: f64 = 0.25;
+
+/// How far stamps of a host that reads a clock for each packet may be off, and what that means for trains.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StampError {
+    /// By how much they differ from each other.
+    pub scatter: Span,
+    /// Within which time trains arrive.
+    pub train: Span,
+    /// The rate of the narrow link, or the fastest that was seen, where none is known.
+    pub narrow_link: Option<Rate>,
+}
+
+impl StampError {
+    /// By which part the rate of a train may be off.
+    fn relative_error(&self) -> f64 {
+        // At either end of a train.
+        2.0 * self.scatter.as_secs_f64() / self.train.as_secs_f64().max(1e-9)
+    }
+}
+
+/// The outcome with the interval and the bound that the stamps allow; none where they do not suffice.
+pub(crate) fn widen_by_scatter(stamps: &StampError, outcome: Outcome) -> Outcome {
+    if stamps.scatter == Span::ZERO {
+        return outcome;
+    }
+    let error = stamps.relative_error();
+    let bound = outcome.bound.filter(|_| error <= MAX_RELATIVE_ERROR).map(|bound| match bound {
+        Bound::AtLeast(rate, kind) => Bound::AtLeast(Rate::from_f64(rate.as_f64() * (1.0 - error)), kind),
+        Bound::AtMost(rate, kind) => Bound::AtMost(Rate::from_f64(rate.as_f64() * (1.0 + error)), kind),
+    });
+    let Some(found) = outcome.available else { return Outcome { bound, ..outcome } };
+    // What is available is the difference of two rates, of which that of the link is the larger one.
+    let largest = [Some(found.value), outcome.capacity, stamps.narrow_link].into_iter().flatten().max();
+    let margin = largest.unwrap_or(found.value).as_f64() * error;
+    if margin > MAX_RELATIVE_ERROR * found.value.as_f64() {
+        let reason = Some(Reason::CoarseStamps(stamps.scatter, stamps.train));
+        return Outcome { available: None, bound: None, reason, spread: None, ..outcome };
+    }
+    let [low, value, high] = [found.low, found.value, found.high].map(Rate::as_f64);
+    let low = Rate::from_f64((value - (value - low).hypot(margin)).max(0.0));
+    let high = Rate::from_f64(value + (high - value).hypot(margin));
+    Outcome { available: Some(Estimate { low, high, ..found }), bound, ..outcome }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_estimate::BoundKind;
+
+    const TRAIN: Span = Span::from_millis(100);
+
+    fn outcome(value: Rate) -> Outcome {
+        let [low, high] = [0.98, 1.02].map(|part| Rate::from_f64(value.as_f64() * part));
+        let available = Some(Estimate { value, low, high, confidence: 0.95 });
+        Outcome { available, reason: None, trains_used: 9, ..Outcome::without_value(Reason::NearlyFull) }
+    }
+
+    fn scattering_by(scatter: Span) -> StampError {
+        StampError { scatter, train: TRAIN, narrow_link: Some(Rate::from_mbit(100)) }
+    }
+
+    #[test]
+    fn intervals_widen_with_the_scatter_until_there_is_no_value() {
+        let found = outcome(Rate::from_mbit(50));
+        assert_eq!(widen_by_scatter(&scattering_by(Span::ZERO), found.clone()), found);
+        let mut widths = Vec::new();
+        for micros in [100, 500, 2_000, 6_000] {
+            let widened = widen_by_scatter(&scattering_by(Span::from_micros(micros)), found.clone()).available.unwrap();
+            assert_eq!(widened.value, Rate::from_mbit(50));
+            widths.push(widened.high.as_f64() - widened.low.as_f64());
+        }
+        assert!(widths[0] > 2e6 && widths.is_sorted());
+        let refused = widen_by_scatter(&scattering_by(Span::from_millis(7)), found);
+        let reason = Some(Reason::CoarseStamps(Span::from_millis(7), TRAIN));
+        assert_eq!((refused.available, refused.reason, refused.trains_used), (None, reason, 9));
+    }
+
+    #[test]
+    fn little_that_is_left_of_a_fast_link_is_as_uncertain_as_the_link() {
+        let stamps = scattering_by(Span::from_micros(500));
+        assert_eq!(widen_by_scatter(&stamps, outcome(Rate::from_mbit(3))).available, None);
+        let widened = widen_by_scatter(&stamps, outcome(Rate::from_mbit(10))).available.unwrap();
+        assert!(
+            widened.low < Rate::from_bits_per_second(9_010_000)
+                && widened.high > Rate::from_bits_per_second(10_990_000),
+            "{widened:?}"
+        );
+    }
+
+    #[test]
+    fn bounds_give_way() {
+        let bounded = |bound| Outcome { bound: Some(bound), ..Outcome::without_value(Reason::NearlyFull) };
+        let (rate, kind) = (Rate::from_mbit(50), BoundKind::Sender);
+        let stamps = scattering_by(Span::from_millis(1));
+        let least = widen_by_scatter(&stamps, bounded(Bound::AtLeast(rate, kind))).bound;
+        assert_eq!(least, Some(Bound::AtLeast(Rate::from_mbit(49), kind)));
+        let most = widen_by_scatter(&stamps, bounded(Bound::AtMost(rate, kind))).bound;
+        assert_eq!(most, Some(Bound::AtMost(Rate::from_mbit(51), kind)));
+        assert_eq!(widen_by_scatter(&scattering_by(TRAIN), bounded(Bound::AtLeast(rate, kind))).bound, None);
+    }
+}

@@ -1,0 +1,21 @@
+//! Sockets of any system, and what can be told with them: a program's own clock readings in place of the kernel's stamps. They carry
+//! measurements where there is no Linux, and with the feature `portable` also there, so that they can be compared with Linux's own.
+
+pub mod datagram;
+pub mod readiness;
+pub mod stamp;
+pub mod tcp;
+pub mod udp;
+
+use kumade_units::Span;
+use std::io;
+
+/// So long the next packet is looked for without a pause: packets of trains are seldom farther apart, 1500 bytes take 2.4 ms at 5 Mbit/s.
+const SPIN_TIME: Span = Span::from_micros(2_500);
+/// Of Ethernet: what the path's is, portable options do not tell.
+const ASSUMED_MTU: u32 = 1500;
+
+/// What systems other than Linux do not say, or to no program without privileges.
+pub(crate) fn unsupported<T>(what: &str) -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, format!("this system tells a program nothing of {what}")))
+}
