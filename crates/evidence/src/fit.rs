@@ -118,6 +118,8 @@ mod tests {
         let (body, deviation) = (body(1e7, true), -1.1);
         let of_mean = |trains: usize| mean_probability(&vec![BodyDeviation { body: &body, deviation }; trains]);
         assert!(of_mean(2) > 0.1 && of_mean(9) < 0.002);
-        assert!(scatter_probability(&[deviation * deviation; 9], 3) > 0.2);
+        // χ² of 10.89 with six degrees of freedom.
+        let of_scatter = scatter_probability(&[deviation * deviation; 9], 3);
+        assert!((of_scatter - 0.092).abs() < 0.005, "{of_scatter}");
     }
 }
