@@ -284,8 +284,8 @@ fn datagrams_per_message(flows: u16, round_trip_millis: i64) -> (f64, f64) {
     }
     assert_eq!(ends.lost, 0);
     let steady = &lengths[60_000..];
-    let (mut messages, mut batches) = (0, steady.chunks(32));
-    while let Some(mut rest) = batches.next() {
+    let mut messages = 0;
+    for mut rest in steady.chunks(32) {
         while let [first, others @ ..] = rest {
             let equal = others.iter().take_while(|length| *length == first).count();
             let has_shorter = others.get(equal).is_some_and(|length| length < first);
