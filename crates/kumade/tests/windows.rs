@@ -139,8 +139,7 @@ fn it_prints_from_windows_what_it_prints_from_linux() {
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
     }
     let serving = Serving::start(&["--key", &key, "--stamp", "0"]);
-    let short =
-        ["--direction", "up", "--method", "linear-scan", "--no-capacity", "--budget-time", "1s", "--key", &key[..]];
+    let short = ["--direction", "up", "--method", "linear-scan", "--no-capacity", "--key", &key[..]];
     let csv = wine.run(None, &[&["measure", &serving.address, "--csv"], &short[..]].concat());
     assert!(text(&csv).contains("available_bits_per_second"), "{csv:?}");
     let people = wine.run(None, &[&["measure", &serving.address, "--color", "always"], &short[..]].concat());

@@ -531,7 +531,8 @@ impl Measurement {
                 .map(|link| link.value)
                 .or(phase.series.fastest_arrival()),
         };
-        let judged = InterpretedOutcome { outcome: widen_by_scatter(&stamps, judged.outcome), ..judged };
+        let (outcome, fair_share) = widen_by_scatter(&stamps, judged.outcome, judged.fair_share);
+        let judged = InterpretedOutcome { outcome, fair_share, ..judged };
         let result = self.context().report_direction(phase, judged, sustained, now);
         match self.ecmp_links.as_mut().map(|balanced| balanced.add_link_report(result.clone())) {
             Some(true) => Phase::NextLink(direction),

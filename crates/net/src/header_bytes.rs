@@ -24,3 +24,7 @@ pub fn tcp_header_bytes(peer: SocketAddr, has_timestamps: bool) -> u32 {
 
 /// `TCPI_OPT_TIMESTAMPS` of Linux, by which the ends of a measurement tell each other of connections.
 pub const TIMESTAMPS_OPTION: u8 = 1;
+
+/// Payload bytes of a TCP segment that passes wherever IPv6 does (1280-byte packets, RFC 8200 §5), with the timestamps option: what
+/// a path passes of longer ones may become less at any time, and nobody may say so (RFC 2923, 2.1).
+pub(crate) const MAX_SAFE_SEGMENT_BYTES: usize = 1200;

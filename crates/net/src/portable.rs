@@ -12,6 +12,8 @@ use std::io;
 
 /// So long the next packet is looked for without a pause: packets of trains are seldom farther apart, 1500 bytes take 2.4 ms at 5 Mbit/s.
 const SPIN_TIME: Span = Span::from_micros(2_500);
+/// No datagram is longer. Windows gives nothing of one that is longer than the memory for it.
+const MAX_DATAGRAM_BYTES: usize = 1 << 16;
 /// Of Ethernet: what the path's is, portable options do not tell.
 const ASSUMED_MTU: u32 = 1500;
 

@@ -18,6 +18,7 @@ pub use crate::header_bytes::{TIMESTAMPS_OPTION, tcp_header_bytes as header_byte
 pub use crate::system_facts::{SegmentSizes, TcpPathInfo};
 
 use crate::connect::prepare_unconnected;
+use crate::header_bytes::MAX_SAFE_SEGMENT_BYTES;
 use crate::option::{self, MaxPacingRate, TcpInfo};
 use kumade_units::{Rate, Span};
 use nix::libc;
@@ -53,10 +54,6 @@ pub fn prepare_connection(stream: &TcpStream) -> io::Result<()> {
     prepare_unconnected(stream)?;
     stream.set_nonblocking(true)
 }
-
-/// Payload bytes of a TCP segment that passes wherever IPv6 does (1280-byte packets, RFC 8200 §5), with the timestamps option: what
-/// a path passes of longer ones may become less at any time, and nobody may say so (RFC 2923, 2.1).
-const MAX_SAFE_SEGMENT_BYTES: usize = 1200;
 
 /// The same as what [`limit_segments`] sets: an MSS does not count the options.
 pub const SHORT_SEGMENT_BYTES: u32 = 1220;

@@ -27,28 +27,42 @@ impl StampError {
     }
 }
 
-/// The outcome with the interval and the bound that the stamps allow; none where they do not suffice.
-pub(crate) fn widen_by_scatter(stamps: &StampError, outcome: Outcome) -> Outcome {
+/// The outcome with the interval and the bound that the stamps allow, and the fair share of one flow; none of them where they do not suffice.
+pub(crate) fn widen_by_scatter(
+    stamps: &StampError,
+    outcome: Outcome,
+    fair_share: Option<Estimate<Rate>>,
+) -> (Outcome, Option<Estimate<Rate>>) {
     if stamps.scatter == Span::ZERO {
-        return outcome;
+        return (outcome, fair_share);
     }
     let error = stamps.relative_error();
-    let bound = outcome.bound.filter(|_| error <= MAX_RELATIVE_ERROR).map(|bound| match bound {
+    let is_too_coarse = error > MAX_RELATIVE_ERROR;
+    // What is available is the difference of two rates, of which that of the link is the larger one.
+    let margin = |found: Estimate<Rate>| {
+        let largest = [Some(found.value), outcome.capacity, stamps.narrow_link].into_iter().flatten().max();
+        largest.unwrap_or(found.value).as_f64() * error
+    };
+    let is_vague = |found: Estimate<Rate>| margin(found) > MAX_RELATIVE_ERROR * found.value.as_f64();
+    let is_withdrawn = is_too_coarse && (outcome.bound.is_some() || fair_share.is_some());
+    if outcome.available.is_some_and(is_vague) || is_withdrawn {
+        let reason = Some(Reason::CoarseStamps(stamps.scatter, stamps.train));
+        return (Outcome { available: None, bound: None, reason, spread: None, ..outcome }, None);
+    }
+    let available = outcome.available.map(|found| widen(found, margin(found)));
+    let bound = outcome.bound.map(|bound| match bound {
         Bound::AtLeast(rate, kind) => Bound::AtLeast(Rate::from_f64(rate.as_f64() * (1.0 - error)), kind),
         Bound::AtMost(rate, kind) => Bound::AtMost(Rate::from_f64(rate.as_f64() * (1.0 + error)), kind),
     });
-    let Some(found) = outcome.available else { return Outcome { bound, ..outcome } };
-    // What is available is the difference of two rates, of which that of the link is the larger one.
-    let largest = [Some(found.value), outcome.capacity, stamps.narrow_link].into_iter().flatten().max();
-    let margin = largest.unwrap_or(found.value).as_f64() * error;
-    if margin > MAX_RELATIVE_ERROR * found.value.as_f64() {
-        let reason = Some(Reason::CoarseStamps(stamps.scatter, stamps.train));
-        return Outcome { available: None, bound: None, reason, spread: None, ..outcome };
-    }
+    let fair_share = fair_share.map(|share| widen(share, share.value.as_f64() * error));
+    (Outcome { available, bound, ..outcome }, fair_share)
+}
+
+fn widen(found: Estimate<Rate>, margin: f64) -> Estimate<Rate> {
     let [low, value, high] = [found.low, found.value, found.high].map(Rate::as_f64);
     let low = Rate::from_f64((value - (value - low).hypot(margin)).max(0.0));
     let high = Rate::from_f64(value + (high - value).hypot(margin));
-    Outcome { available: Some(Estimate { low, high, ..found }), bound, ..outcome }
+    Estimate { low, high, ..found }
 }
 
 #[cfg(test)]
@@ -64,6 +78,10 @@ mod tests {
         Outcome { available, reason: None, trains_used: 9, ..Outcome::without_value(Reason::NearlyFull) }
     }
 
+    fn widened_outcome(stamps: &StampError, outcome: Outcome) -> Outcome {
+        widen_by_scatter(stamps, outcome, None).0
+    }
+
     fn scattering_by(scatter: Span) -> StampError {
         StampError { scatter, train: TRAIN, narrow_link: Some(Rate::from_mbit(100)) }
     }
@@ -71,15 +89,15 @@ mod tests {
     #[test]
     fn intervals_widen_with_the_scatter_until_there_is_no_value() {
         let found = outcome(Rate::from_mbit(50));
-        assert_eq!(widen_by_scatter(&scattering_by(Span::ZERO), found.clone()), found);
+        assert_eq!(widened_outcome(&scattering_by(Span::ZERO), found.clone()), found);
         let mut widths = Vec::new();
         for micros in [100, 500, 2_000, 6_000] {
-            let widened = widen_by_scatter(&scattering_by(Span::from_micros(micros)), found.clone()).available.unwrap();
+            let widened = widened_outcome(&scattering_by(Span::from_micros(micros)), found.clone()).available.unwrap();
             assert_eq!(widened.value, Rate::from_mbit(50));
             widths.push(widened.high.as_f64() - widened.low.as_f64());
         }
         assert!(widths[0] > 2e6 && widths.is_sorted());
-        let refused = widen_by_scatter(&scattering_by(Span::from_millis(7)), found);
+        let refused = widened_outcome(&scattering_by(Span::from_millis(7)), found);
         let reason = Some(Reason::CoarseStamps(Span::from_millis(7), TRAIN));
         assert_eq!((refused.available, refused.reason, refused.trains_used), (None, reason, 9));
     }
@@ -87,8 +105,8 @@ mod tests {
     #[test]
     fn little_that_is_left_of_a_fast_link_is_as_uncertain_as_the_link() {
         let stamps = scattering_by(Span::from_micros(500));
-        assert_eq!(widen_by_scatter(&stamps, outcome(Rate::from_mbit(3))).available, None);
-        let widened = widen_by_scatter(&stamps, outcome(Rate::from_mbit(10))).available.unwrap();
+        assert_eq!(widened_outcome(&stamps, outcome(Rate::from_mbit(3))).available, None);
+        let widened = widened_outcome(&stamps, outcome(Rate::from_mbit(10))).available.unwrap();
         assert!(
             widened.low < Rate::from_bits_per_second(9_010_000)
                 && widened.high > Rate::from_bits_per_second(10_990_000),
@@ -101,10 +119,23 @@ mod tests {
         let bounded = |bound| Outcome { bound: Some(bound), ..Outcome::without_value(Reason::NearlyFull) };
         let (rate, kind) = (Rate::from_mbit(50), BoundKind::Sender);
         let stamps = scattering_by(Span::from_millis(1));
-        let least = widen_by_scatter(&stamps, bounded(Bound::AtLeast(rate, kind))).bound;
+        let least = widened_outcome(&stamps, bounded(Bound::AtLeast(rate, kind))).bound;
         assert_eq!(least, Some(Bound::AtLeast(Rate::from_mbit(49), kind)));
-        let most = widen_by_scatter(&stamps, bounded(Bound::AtMost(rate, kind))).bound;
+        let most = widened_outcome(&stamps, bounded(Bound::AtMost(rate, kind))).bound;
         assert_eq!(most, Some(Bound::AtMost(Rate::from_mbit(51), kind)));
-        assert_eq!(widen_by_scatter(&scattering_by(TRAIN), bounded(Bound::AtLeast(rate, kind))).bound, None);
+        assert_eq!(widened_outcome(&scattering_by(TRAIN), bounded(Bound::AtLeast(rate, kind))).bound, None);
+    }
+
+    #[test]
+    fn a_fair_share_is_none_of_coarse_stamps() {
+        let share = outcome(Rate::from_mbit(20)).available;
+        let refused = || Outcome::without_value(Reason::FairShareOfFlow);
+        let (told, widened) = widen_by_scatter(&scattering_by(Span::from_millis(1)), refused(), share);
+        assert_eq!(told.reason, Some(Reason::FairShareOfFlow));
+        assert!(widened.unwrap().high > share.unwrap().high && widened.unwrap().low < share.unwrap().low);
+        let (told, withdrawn) = widen_by_scatter(&scattering_by(TRAIN), refused(), share);
+        assert_eq!((told.reason, withdrawn), (Some(Reason::CoarseStamps(TRAIN, TRAIN)), None));
+        let lost = Outcome::without_value(Reason::NearlyFull);
+        assert_eq!(widened_outcome(&scattering_by(TRAIN), lost.clone()), lost);
     }
 }

@@ -2,6 +2,7 @@
 
 pub use crate::system_facts::Datagram;
 
+use super::MAX_DATAGRAM_BYTES;
 use super::readiness::wait_readable;
 use super::udp::set_tos;
 use crate::SocketBinding;
@@ -9,9 +10,6 @@ use kumade_packet::DsField;
 use kumade_units::Time;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-
-/// No datagram is longer. Windows gives nothing of one that is longer than the memory for it.
-pub(super) const MAX_DATAGRAM_BYTES: usize = 1 << 16;
 
 /// Gives all datagrams of a socket this DSCP and ECN.
 ///

@@ -5,6 +5,7 @@ pub use crate::header_bytes::{TIMESTAMPS_OPTION, tcp_header_bytes as header_byte
 pub use crate::system_facts::{SegmentSizes, TcpPathInfo};
 
 use super::{ASSUMED_MTU, unsupported};
+use crate::header_bytes::MAX_SAFE_SEGMENT_BYTES;
 use kumade_units::Span;
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Write};
@@ -13,8 +14,6 @@ use std::time::Duration;
 
 /// Whether [`segment_sizes`] says what a connection has negotiated: it assumes it.
 pub const ARE_SIZES_KNOWN: bool = false;
-/// As on Linux: passes wherever IPv6 does.
-const MAX_SAFE_SEGMENT_BYTES: usize = 1200;
 
 const CONNECTIONS: &str = "its TCP connections";
 

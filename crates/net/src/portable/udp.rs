@@ -4,8 +4,7 @@ pub use crate::header_bytes::udp_header_bytes as header_bytes;
 pub use crate::system_facts::{DatagramArrival, SentBurst};
 pub use crate::udp_socket::{hop_limit, is_packet_specific, receive_buffer_bytes};
 
-use super::datagram::MAX_DATAGRAM_BYTES;
-use super::{ASSUMED_MTU, SPIN_TIME, unsupported};
+use super::{ASSUMED_MTU, MAX_DATAGRAM_BYTES, SPIN_TIME, unsupported};
 use crate::clock;
 use crate::header_bytes::ip_header_bytes;
 use crate::poll::wait_writable;
