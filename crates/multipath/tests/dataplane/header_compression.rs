@@ -91,8 +91,8 @@ fn a_path_that_passes_compressed_packets_only_is_found_out_soon() {
     while mtu(&world) == before && world.now - start < Span::from_secs(10) {
         world.run(0, 8, world.now + Span::from_millis(20));
     }
-    // Packets that are lost, a confirmation that fails, and the search for what passes.
+    // Packets that are lost, and a confirmation that fails; what passes is searched for from the shortest length on.
     let took = world.now - start;
     assert!(took < Span::from_secs(1), "{took:?}");
-    assert_eq!(mtu(&world), before - (1500 - 1240));
+    assert!(mtu(&world) <= before - (1500 - 1240), "{}", mtu(&world));
 }
