@@ -81,6 +81,8 @@ fn a_path_that_passes_compressed_packets_only_is_found_out_soon() {
     world.run(0, 8, Time::ZERO + Span::from_secs(10));
     let mtu = |world: &World| world.nodes[0].remote_statuses()[0].mtu.unwrap();
     let before = mtu(&world);
+    // What is underway is as it was with one flow.
+    world.run(0, 0, world.now + Span::from_millis(200));
     // 1200 bytes are 1252 on the path, and 1229 when they are compressed.
     world.paths[0].max_bytes = 1240;
     // Three begin beside the flow that is compressed.
@@ -89,8 +91,8 @@ fn a_path_that_passes_compressed_packets_only_is_found_out_soon() {
     while mtu(&world) == before && world.now - start < Span::from_secs(10) {
         world.run(0, 8, world.now + Span::from_millis(20));
     }
-    // Packets that are lost, a confirmation that fails, and the search for what passes.
+    // Packets that are lost, and a confirmation that fails; what passes is searched for from the shortest length on.
     let took = world.now - start;
     assert!(took < Span::from_secs(1), "{took:?}");
-    assert_eq!(mtu(&world), before - (1500 - 1240));
+    assert!(mtu(&world) <= before - (1500 - 1240), "{}", mtu(&world));
 }

@@ -230,7 +230,8 @@ impl World {
             for outbound in output.datagrams {
                 self.carry((own, shard), outbound.route, outbound.ds_field.ecn(), outbound.datagram.bytes().to_vec());
             }
-            for packet in output.packets {
+            // Hosts are told of packets that are too long (ICMP).
+            for packet in output.packets.into_iter().filter(|packet| packet.bytes()[9] == 17) {
                 let number = u32::from_be_bytes(packet.bytes()[28..32].try_into().unwrap());
                 let mut expected = self::packet(1 - own, self.ecn, self.flows, number);
                 if kumade_packet::ecn::read(packet.bytes()) != self.ecn {
