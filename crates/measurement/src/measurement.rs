@@ -269,9 +269,8 @@ impl Measurement {
 
     fn record_method_train(&mut self, direction: Direction, train: Train, carried: DeliveredTrain) {
         self.delays.add_loaded_train(direction, &carried.record);
-        let Phase::Available(AvailablePhase { series, method, current_estimate: so_far, .. }) = &mut self.phase else {
-            return;
-        };
+        let Phase::Available(phase) = &mut self.phase else { return };
+        let AvailablePhase { series, method, current_estimate: so_far, .. } = &mut **phase;
         series.add_method_train(&carried);
         method.record(&carried.record);
         *so_far = method.current_estimate();
@@ -337,7 +336,7 @@ impl Measurement {
                 None => (self.begin_direction(direction, now), None),
             },
             Phase::Capacity(phase) => self.next_capacity(phase, now),
-            Phase::Available(phase) => self.next_available(phase, now),
+            Phase::Available(phase) => self.next_available(*phase, now),
             Phase::UtilizationBeforePolicing(phase) => self.next_fullness(phase, now),
             Phase::Policing(phase) => self.next_policing(phase, now),
             Phase::FlowQueueing(phase) => self.next_flow_queueing(phase, now),
@@ -462,12 +461,13 @@ impl Measurement {
         let bursts = self.transport.kind() == Transport::Udp;
         let method = self.plan.method.build(&Conditions { shaping, max_packet, bursts, budget, seed });
         let series = TrainSeries::new(direction, now);
-        Phase::Available(AvailablePhase { series, method, current_estimate: None, capacity, service_order: None })
+        let phase = AvailablePhase { series, method, current_estimate: None, capacity, service_order: None };
+        Phase::Available(Box::new(phase))
     }
 
     fn next_available(&mut self, mut phase: AvailablePhase, now: Time) -> (Phase, Option<Step>) {
         if (phase.series.trains() == 0 || self.are_connections_held_back) && self.renew_connections(now) {
-            return (Phase::Available(phase), None);
+            return (Phase::Available(Box::new(phase)), None);
         }
         match phase.method.next(self.methods_time(now)) {
             kumade_estimate::Step::Send { train, .. } if self.exceeds_connections(&train) => {
@@ -476,7 +476,7 @@ impl Measurement {
             kumade_estimate::Step::Send { wait, train } => {
                 let so_far = phase.current_estimate.or_else(|| phase.shaped_rate());
                 let step = self.send_next(&phase.series, Purpose::AvailableBandwidth, wait, train, so_far, now);
-                (Phase::Available(phase), Some(step))
+                (Phase::Available(Box::new(phase)), Some(step))
             }
             kumade_estimate::Step::Done(outcome) => match self.policing_probe(&phase, &outcome, now) {
                 Some(probe) => {

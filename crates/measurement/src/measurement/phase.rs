@@ -24,7 +24,7 @@ pub(super) enum Phase {
     /// That is known, and the next of them is to be measured.
     NextLink(Direction),
     Capacity(Box<CapacityPhase>),
-    Available(AvailablePhase),
+    Available(Box<AvailablePhase>),
     /// Whether the path is full, before a longer train is sent.
     UtilizationBeforePolicing(Box<FullnessPhase>),
     Policing(Box<PolicingPhase>),
