@@ -14,6 +14,7 @@ const PROGRAM_LOAD: libc::c_long = 5;
 pub(crate) const MAP_LOOKUP_BATCH: libc::c_long = 24;
 pub(crate) const GET_INFORMATION: libc::c_long = 15;
 pub(crate) const LINK_CREATE: libc::c_long = 28;
+pub(crate) const LINK_DETACH: libc::c_long = 34;
 
 /// BPF_MAP_TYPE_HASH, …_ARRAY, …_LRU_HASH, …_LPM_TRIE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,6 +182,21 @@ impl ProgramLink {
         unsafe { call_kernel(GET_INFORMATION, &mut attributes) }?;
         let [.., a, b, c, d, _, _, _, _] = information;
         Ok(Some(u32::from_ne_bytes([a, b, c, d])).filter(|interface| *interface != 0))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn duplicate(&self) -> OwnedFd {
+        self.descriptor.try_clone().unwrap()
+    }
+}
+
+impl Drop for ProgramLink {
+    /// Closing it would do, were there no child process that is being started and has it open for a moment: meanwhile, the same program
+    /// can't be attached once more.
+    fn drop(&mut self) {
+        let mut attributes = words([self.descriptor.as_raw_fd() as u32]);
+        // SAFETY: the attributes of this command point to nothing.
+        let _ = unsafe { call_kernel(LINK_DETACH, &mut attributes) };
     }
 }
 

@@ -154,9 +154,16 @@ fn bpf_rules() -> Result<Vec<SeccompRule>, seccompiler::Error> {
 
 /// Local sockets are not among them: services of the system do what a user's number entitles to, whatever its capabilities.
 const SOCKET_FAMILIES: [libc::c_int; 4] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_PACKET];
-/// What the fast path of a gateway takes once it is loaded: entries of its maps, and its programs run at further interfaces.
-const BPF_COMMANDS: [libc::c_long; 6] =
-    [bpf::MAP_LOOKUP, bpf::MAP_UPDATE, bpf::MAP_DELETE, bpf::MAP_LOOKUP_BATCH, bpf::GET_INFORMATION, bpf::LINK_CREATE];
+/// What the fast path of a gateway takes once it is loaded: entries of its maps, and its programs run at further interfaces, or no more.
+const BPF_COMMANDS: [libc::c_long; 7] = [
+    bpf::MAP_LOOKUP,
+    bpf::MAP_UPDATE,
+    bpf::MAP_DELETE,
+    bpf::MAP_LOOKUP_BATCH,
+    bpf::GET_INFORMATION,
+    bpf::LINK_CREATE,
+    bpf::LINK_DETACH,
+];
 /// Without SOCK_CLOEXEC and SOCK_NONBLOCK: socket(2).
 const SOCKET_TYPE_MASK: u64 = 0xf;
 /// TIOCSTI and TIOCLINUX, which put input into a terminal: ioctl_tty(2). (The C libraries give them different types.)

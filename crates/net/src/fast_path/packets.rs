@@ -364,6 +364,21 @@ const KEPT: [&str; 13] = [
 ];
 
 #[test]
+fn programs_are_detached_though_a_child_that_is_being_started_has_them_open() {
+    let loaded = FastPath::load(10);
+    let Ok(mut fast) = loaded else { return println!("passed over: {}", loaded.err().unwrap()) };
+    let work = move || {
+        forward_to(&["10.1.0.0/24"]);
+        fast.change(rules_for_all_addresses()).unwrap();
+        let open: Vec<_> = fast.links.values().map(|link| link.duplicate()).collect();
+        assert!(!open.is_empty());
+        fast.links.clear();
+        fast.change(rules_for_all_addresses()).unwrap();
+    };
+    Namespace::new().unwrap().run(work).unwrap();
+}
+
+#[test]
 fn what_the_kernel_would_not_forward_is_left_to_it_whatever_is_translated() {
     let loaded = FastPath::load(10);
     let Ok(mut fast) = loaded else { return println!("passed over: {}", loaded.err().unwrap()) };
