@@ -19,6 +19,7 @@ pub use crate::udp_socket::{hop_limit, is_packet_specific, receive_buffer_bytes}
 
 use crate::header_bytes::ip_header_bytes;
 use crate::option::{Ipv4MtuDiscover, Ipv6Mtu, Ipv6MtuDiscover};
+use crate::udp_socket::BUFFER_BYTES;
 use nix::libc;
 use nix::sys::socket::sockopt::IpMtu;
 use nix::sys::socket::{getsockopt, setsockopt};
@@ -26,10 +27,6 @@ use socket2::SockRef;
 use std::io;
 use std::net::UdpSocket;
 use std::time::Duration;
-
-/// Bytes asked for on either side of a socket; the system may grant less. A train that comes while the receiver sleeps
-/// must fit, and so must the transmit stamps of one sent back to back.
-const BUFFER_BYTES: usize = 4 << 20;
 
 /// Prepares a connected socket: large buffers, no packet ever cut up on its way (too large ones fail, and the path's MTU
 /// is learnt), and a blocked send that gives up after `patience`.

@@ -6,6 +6,10 @@ use socket2::SockRef;
 use std::io;
 use std::net::IpAddr;
 
+/// Bytes asked for on either side of a socket; the system may grant less. A train that comes while the receiver sleeps
+/// must fit, and so must the transmit stamps of one sent back to back.
+pub(crate) const BUFFER_BYTES: usize = 4 << 20;
+
 /// Whether a failed send or receive concerns that packet only, and the next may pass: it was too large for the path as known by now, the
 /// device's queue had no room for it, or, as Windows reports of an earlier one, the far end's port was closed.
 pub fn is_packet_specific(error: &io::Error) -> bool {

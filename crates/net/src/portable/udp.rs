@@ -8,6 +8,7 @@ use super::{ASSUMED_MTU, MAX_DATAGRAM_BYTES, SPIN_TIME, unsupported};
 use crate::clock;
 use crate::header_bytes::ip_header_bytes;
 use crate::poll::wait_writable;
+use crate::udp_socket::BUFFER_BYTES;
 use kumade_units::Span;
 use socket2::SockRef;
 use std::fmt;
@@ -15,9 +16,6 @@ use std::hint::spin_loop;
 use std::io;
 use std::net::UdpSocket;
 use std::time::Duration;
-
-/// Bytes asked for on either side of a socket; the system may grant less.
-const BUFFER_BYTES: usize = 4 << 20;
 
 /// Prepares a connected socket: large buffers, and a blocked send that gives up after `patience`; reads do not wait.
 ///
