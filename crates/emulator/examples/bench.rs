@@ -1,21 +1,24 @@
 //! What an emulated link between two veth pairs reaches on this machine, beside its targets: `cargo run --release -p
-//! emulator --example bench`, on a machine that does nothing else; it takes two minutes. `-- rate`, `-- delay`,
-//! `-- packets` or `-- tcp` measures only that, and `-- rate 100` or `-- tcp 1000` only that rate.
+//! emulator --example bench`, on a machine that does nothing else; it takes three minutes. `-- rate`, `-- delay`,
+//! `-- packets`, `-- tcp` or `-- links` measures only that, and `-- rate 100` or `-- tcp 1000` only that rate.
 //!
 //! Rates and gaps are those of the receiving kernel's stamps; a delay is counted from just before the sending system
 //! call to the receiving kernel's stamp, so that it holds what both veth pairs take, too.
 
 use kumade_emulator::statistics::DropCause;
-use kumade_emulator::{DirectionConfig, Engine, PortSpec};
+use kumade_emulator::{DirectionConfig, Engine, EngineConfig, PortSpec};
 use kumade_link::LinkConfig;
 use kumade_link::queue::{Discipline, QueueConfig, QueueLimit};
 use kumade_net::clock;
+use kumade_net::namespace::Namespace;
 use kumade_net::packet_socket::{OutgoingFrame, Receiver, Sender};
 use kumade_netns_testbed::VethHosts;
 use kumade_units::{Rate, Span, Time};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
+use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
@@ -37,6 +40,9 @@ fn main() {
     }
     if is_wanted("packets") {
         packets();
+    }
+    if is_wanted("links") {
+        links();
     }
     if is_wanted("tcp") {
         let only = env::args().nth(2).map(|mbit| mbit.parse().expect("a rate in Mbit/s"));
@@ -174,6 +180,95 @@ fn packets() {
     );
 }
 
+/// A hundred links of 10 Mbit/s in one thread: full, and idle.
+fn links() {
+    const COUNT: usize = 100;
+    const LENGTH: Span = Span::from_secs(10);
+    let rate = Rate::from_mbit(10);
+    let (hosts, engines) = many_links(COUNT, &LinkConfig { rate: Some(rate), ..LinkConfig::default() });
+    let open = |number: usize| hosts.left.run(|| Sender::open(&format!("left{number}")).expect("a sender"));
+    let mut senders: Vec<_> = (0..COUNT).map(|number| open(number).expect("a namespace")).collect();
+    thread::sleep(Duration::from_secs(2));
+    let (switches, begun) = (engine_switches(), Instant::now());
+    thread::sleep(Duration::from_secs(10));
+    let wake_ups = (engine_switches() - switches) as f64 / begun.elapsed().as_secs_f64();
+    let packet = packet(1500);
+    // A little less than the links carry.
+    let interval = rate.time_for(1500).as_nanos() * 100 / 98 / COUNT as i64;
+    let (begun, cpu, mut sent) = (clock::monotonic(), engine_cpu(), 0_usize);
+    while clock::monotonic() - begun < LENGTH {
+        let due = ((clock::monotonic() - begun).as_nanos() / interval) as usize;
+        while sent < due {
+            let frame = [OutgoingFrame::new(&packet[..14], &packet[14..])];
+            senders[sent % COUNT].send(&frame, |_, error| panic!("{error}"));
+            sent += 1;
+        }
+        thread::sleep(Duration::from_micros(100));
+    }
+    let used = (engine_cpu() - cpu).as_secs_f64() / (clock::monotonic() - begun).as_secs_f64() * 100.0;
+    thread::sleep(Duration::from_millis(500));
+    let delivered: u64 = engines.iter().map(|engine| engine.statistics()[0].counts.delivered.packets).sum();
+    let lost = (sent as u64).saturating_sub(delivered);
+    let memory = resident_megabytes();
+    println!(
+        "{COUNT} links of 10 Mbit/s: {:.0} Mbit/s in all, {used:.0} % of a core (target 100: {}), {lost} of {sent} lost (target 0: {}), \
+         {memory} MB resident (target 300: {}); idle {wake_ups:.1} wake-ups a second (target 5: {}); {}",
+        delivered as f64 * 12_000.0 / LENGTH.as_secs_f64() / 1e6,
+        met(used <= 100.0),
+        met(lost == 0),
+        met(memory <= 300),
+        met(wake_ups <= 5.0),
+        late(&engines[0])
+    );
+}
+
+/// Two hosts, and so many links between them in one thread, each with two interfaces of its own.
+fn many_links(count: usize, link: &LinkConfig) -> (VethHosts, Vec<Engine>) {
+    let hosts = VethHosts::new(1500).expect("hosts");
+    for (host, side) in [(&hosts.left, "left"), (&hosts.right, "right")] {
+        let path = hosts.middle.path();
+        let mut batch = String::new();
+        for number in 0..count {
+            batch += &format!("link add {side}{number} type veth peer name {side}{number} netns {path}\n");
+            batch += &format!("link set {side}{number} up\n");
+        }
+        ip_batch(host, &batch);
+        ip_batch(&hosts.middle, &(0..count).map(|number| format!("link set {side}{number} up\n")).collect::<String>());
+    }
+    let queue = QueueConfig { limit: QueueLimit::Packets(1000), discipline: Discipline::default() };
+    let direction = |link| DirectionConfig::new(link, queue.clone(), Vec::new()).expect("possible settings");
+    let config = |number: usize| EngineConfig {
+        ports: ["left", "right"].map(|side| PortSpec::Interface(format!("{side}{number}"))),
+        directions: [direction(link.clone()), direction(LinkConfig::default())],
+        end_notice: Default::default(),
+    };
+    let start = || Engine::start_all((0..count).map(config).collect());
+    let engines = hosts.middle.run(start).expect("a namespace").expect("links");
+    (hosts, engines)
+}
+
+fn ip_batch(host: &Namespace, lines: &str) {
+    let mut ip = host.command("ip").args(["-batch", "-"]).stdin(Stdio::piped()).spawn().expect("iproute2");
+    ip.stdin.take().expect("its input").write_all(lines.as_bytes()).expect("its input");
+    assert!(ip.wait().expect("iproute2").success(), "{lines}");
+}
+
+/// How often the engine's thread has waited for something.
+fn engine_switches() -> u64 {
+    let status = engine_tasks().map(|task| fs::read_to_string(task.join("status")).unwrap_or_default());
+    let voluntary = status.filter_map(|text| {
+        text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?.trim().parse::<u64>().ok()
+    });
+    voluntary.sum()
+}
+
+/// What this process, the sender included, has in memory.
+fn resident_megabytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("the process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a count") / 1000
+}
+
 /// One TCP connection through the link, and through the kernel's HTB, at the same rate, in turn.
 fn tcp(mbit: u64) {
     let link = LinkConfig { rate: Some(Rate::from_mbit(mbit)), ..LinkConfig::default() };
@@ -283,11 +378,15 @@ fn met(is_met: bool) -> &'static str {
 
 /// The time that the engine's thread has had on a processor.
 fn engine_cpu() -> Span {
-    let read = |name: &str, task: &fs::DirEntry| fs::read_to_string(task.path().join(name)).unwrap_or_default();
-    let tasks = fs::read_dir("/proc/self/task").expect("the threads").map(|task| task.expect("a thread"));
-    let engine = tasks.filter(|task| read("comm", task).trim() == "emulator").map(|task| read("schedstat", &task));
-    let nanos = engine.filter_map(|text| text.split(' ').next()?.parse::<i64>().ok());
+    let read = |task: PathBuf| fs::read_to_string(task.join("schedstat")).unwrap_or_default();
+    let nanos = engine_tasks().filter_map(|task| read(task).split(' ').next()?.parse::<i64>().ok());
     Span::from_nanos(nanos.sum())
+}
+
+/// Where the system tells of the engine's thread.
+fn engine_tasks() -> impl Iterator<Item = PathBuf> {
+    let tasks = fs::read_dir("/proc/self/task").expect("the threads").map(|task| task.expect("a thread").path());
+    tasks.filter(|task| fs::read_to_string(task.join("comm")).unwrap_or_default().trim() == "emulator")
 }
 
 /// How late the emulator itself saw its packets written, and what it dropped for want of time.

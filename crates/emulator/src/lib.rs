@@ -5,7 +5,7 @@
 //! from the stamps, not from when the thread ran: nothing is early, and the [`statistics`] say how late packets were.
 //!
 //! A [`session::LinkSession`] is an engine with a name and [`settings`], which [`control`] changes, a [`schedule`] too, and
-//! [`report`] and [`prometheus`] show.
+//! [`report`] and [`prometheus`] show. Several share a packet thread; a [`links_file`] lists them.
 #![forbid(unsafe_code)]
 
 mod config;
@@ -13,6 +13,7 @@ pub mod control;
 mod engine;
 mod error;
 mod frame;
+pub mod links_file;
 mod offload_guard;
 mod port;
 pub mod prometheus;
@@ -23,6 +24,6 @@ pub mod settings;
 pub mod statistics;
 
 pub use config::DirectionConfig;
-pub use engine::Engine;
+pub use engine::{Engine, EngineConfig};
 pub use error::EmulatorError;
 pub use port::{Port, PortSpec};

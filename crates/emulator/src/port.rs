@@ -6,6 +6,7 @@ use crate::frame::{ClassifiedFrame, Frame};
 use crate::port::ethernet::EthernetPort;
 use crate::port::tun::TunPort;
 use crate::statistics::DropCause;
+use kumade_net::packet_socket::Receiver;
 use kumade_packet_loop::BufferPool;
 use kumade_units::Time;
 use std::io;
@@ -49,8 +50,13 @@ impl Port {
     /// # Errors
     /// No such interface, none that can be used, or not allowed.
     pub fn open(spec: &PortSpec) -> Result<Self, EmulatorError> {
+        Self::with_room_for(spec, Receiver::DEFAULT_FRAMES)
+    }
+
+    /// As [`open`](Self::open); of an interface so many packets can wait to be taken.
+    pub(crate) fn with_room_for(spec: &PortSpec, packets: usize) -> Result<Self, EmulatorError> {
         Ok(Port(match spec {
-            PortSpec::Interface(name) => PortKind::Ethernet(EthernetPort::open(name)?),
+            PortSpec::Interface(name) => PortKind::Ethernet(EthernetPort::open(name, packets)?),
             PortSpec::Tun { name } => PortKind::Tun(TunPort::open(name)?),
         }))
     }
@@ -76,6 +82,14 @@ impl Port {
         match &self.0 {
             PortKind::Ethernet(port) => port.is_ready(),
             PortKind::Tun(port) => port.is_ready(),
+        }
+    }
+
+    /// Whether a packet may wait. Reads one word of memory; of a device only a system call tells.
+    pub(crate) fn may_have_packet(&self) -> bool {
+        match &self.0 {
+            PortKind::Ethernet(port) => port.is_ready(),
+            PortKind::Tun(_) => true,
         }
     }
 

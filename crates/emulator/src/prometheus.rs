@@ -8,10 +8,10 @@ use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The metrics of a document that covers the time since the start.
-pub fn encode_metrics(document: &Document) -> String {
+/// The metrics of links, whose documents cover the time since the start.
+pub fn encode_metrics(links: Vec<Document>) -> String {
     let mut registry = Registry::with_prefix("kumade_link");
-    registry.register_collector(Box::new(LinkMetrics(document.clone())));
+    registry.register_collector(Box::new(LinkMetrics(links)));
     let mut out = String::new();
     // A string takes everything, so that nothing can fail.
     let _ = text::encode(&mut out, &registry);
@@ -19,7 +19,7 @@ pub fn encode_metrics(document: &Document) -> String {
 }
 
 #[derive(Debug)]
-struct LinkMetrics(Document);
+struct LinkMetrics(Vec<Document>);
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 
@@ -34,12 +34,14 @@ impl Collector for LinkMetrics {
 }
 
 impl LinkMetrics {
-    fn directions(&self) -> [(&'static str, &DirectionReport); 2] {
-        [("up", &self.0.up), ("down", &self.0.down)]
-    }
-
-    fn labels<'a>(&'a self, name: &'static str, direction: &'a DirectionReport) -> Labels<'a> {
-        vec![("link", &self.0.name), ("direction", name), ("from", &direction.from), ("to", &direction.to)]
+    /// Each direction of each link, with its labels.
+    fn directions(&self) -> impl Iterator<Item = (Labels<'_>, &DirectionReport)> {
+        let directions = self.0.iter().flat_map(|link| [(link, "up", &link.up), (link, "down", &link.down)]);
+        directions.map(|(link, name, direction)| {
+            let labels: Labels<'_> =
+                vec![("link", &link.name), ("direction", name), ("from", &direction.from), ("to", &direction.to)];
+            (labels, direction)
+        })
     }
 
     fn encode_traffic(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
@@ -51,15 +53,15 @@ impl LinkMetrics {
             ("corrupted", "that were delivered with a bit inverted", |direction| &direction.corrupted),
         ];
         for (kind, what, of) in kinds {
-            let counts = || self.directions().map(|(name, direction)| (self.labels(name, direction), *of(direction)));
-            encode_counters(encoder, kind, what, &counts())?;
+            let counts: Vec<_> = self.directions().map(|(labels, direction)| (labels, *of(direction))).collect();
+            encode_counters(encoder, kind, what, &counts)?;
         }
         Ok(())
     }
 
     fn encode_drops(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let mut counts = Vec::new();
-        for (name, direction) in self.directions() {
+        for (labels, direction) in self.directions() {
             let drops = &direction.dropped;
             for (cause, traffic) in [
                 ("queue_full", drops.queue_full),
@@ -72,7 +74,7 @@ impl LinkMetrics {
                 ("overload", drops.overload),
                 ("output", drops.output),
             ] {
-                let labels = [self.labels(name, direction), vec![("cause", cause)]].concat();
+                let labels = [labels.clone(), vec![("cause", cause)]].concat();
                 counts.push((labels, traffic));
             }
         }
@@ -87,12 +89,13 @@ impl LinkMetrics {
             ("flow_marked", "of one of the largest flows that the queue marked (ECN)", |flow| &flow.marked),
             ("flow_dropped", "of one of the largest flows that were dropped", |flow| &flow.dropped),
         ];
-        let groups = self.directions().map(|(name, direction)| (name, direction, group_flows(&direction.flows)));
+        let groups = self.directions().map(|(labels, direction)| (labels, group_flows(&direction.flows)));
+        let groups: Vec<_> = groups.collect();
         for (kind, what, of) in kinds {
             let mut counts = Vec::new();
-            for (name, direction, groups) in &groups {
+            for (labels, groups) in &groups {
                 for (flow, members) in groups {
-                    let labels = [self.labels(name, direction), vec![("flow", flow.as_str())]].concat();
+                    let labels = [labels.clone(), vec![("flow", flow.as_str())]].concat();
                     counts.push((labels, sum_traffic(members.iter().map(|traffic| of(traffic)))));
                 }
             }
@@ -112,16 +115,19 @@ impl LinkMetrics {
         ];
         for (name, help, of) in gauges {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (direction_name, direction) in self.directions() {
+            for (labels, direction) in self.directions() {
                 if let Some(value) = of(direction) {
-                    metric.encode_family(&self.labels(direction_name, direction))?.encode_gauge(&value)?;
+                    metric.encode_family(&labels)?.encode_gauge(&value)?;
                 }
             }
         }
         let help = "Whether 99 of 100 packets came out at most 0.3 ms late since the start";
         let mut metric = encoder.encode_descriptor("on_time", help, None, MetricType::Gauge)?;
-        let labels = vec![("link", self.0.name.as_str())];
-        metric.encode_family(&labels)?.encode_gauge(&f64::from(u8::from(self.0.verdict.on_time)))
+        for link in &self.0 {
+            let labels = vec![("link", link.name.as_str())];
+            metric.encode_family(&labels)?.encode_gauge(&f64::from(u8::from(link.verdict.on_time)))?;
+        }
+        Ok(())
     }
 
     fn encode_histograms(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
@@ -139,7 +145,7 @@ impl LinkMetrics {
         ];
         for (name, help, of) in kinds {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-            for (direction_name, direction) in self.directions() {
+            for (labels, direction) in self.directions() {
                 let (buckets, percentiles) = of(direction);
                 let count = buckets.iter().map(|bucket| bucket.packets).sum();
                 let sum = percentiles.map_or(0.0, |times| times.mean_seconds * count as f64);
@@ -147,7 +153,6 @@ impl LinkMetrics {
                     .iter()
                     .map(|bucket| (bucket.up_to_seconds.unwrap_or(f64::INFINITY), bucket.packets))
                     .collect();
-                let labels = self.labels(direction_name, direction);
                 metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
             }
         }

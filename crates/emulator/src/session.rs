@@ -4,7 +4,7 @@ use crate::control::{Reply, Request};
 use crate::report::{Document, ReportContext, ReportSpan};
 use crate::settings::{SettingError, Settings, SettingsChange};
 use crate::statistics::{DirectionStatistics, MeanFairness};
-use crate::{EmulatorError, Engine, PortSpec};
+use crate::{EmulatorError, Engine, EngineConfig, PortSpec};
 use kumade_daemon::EndNotice;
 use kumade_units::Span;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,11 +22,24 @@ pub struct LinkSession {
     last_interval: Mutex<IntervalState>,
 }
 
+/// What a link is to be.
+#[derive(Debug, Clone)]
+pub struct SessionConfig {
+    /// What it is called.
+    pub name: String,
+    /// Between what.
+    pub ports: [PortSpec; 2],
+    /// What becomes of packets.
+    pub settings: Settings,
+}
+
 /// Where the last interval ended.
 #[derive(Debug)]
 struct IntervalState {
     end_time: Instant,
     statistics: [DirectionStatistics; 2],
+    /// What the engine's [`changes`](Engine::changes) were then.
+    changes: u64,
     /// Over all intervals so far.
     fairness: [MeanFairness; 2],
     /// What happened in it, where there was one.
@@ -45,32 +58,40 @@ pub enum SessionError {
 }
 
 impl LinkSession {
-    /// Joins two interfaces. `end_notice` tells that the link has ended.
+    /// Joins two interfaces for each of these links, which share a packet thread. `notice` makes for each what tells that it has ended.
     ///
     /// # Errors
-    /// An interface cannot be used.
-    pub fn start(
-        name: &str,
-        ports: [PortSpec; 2],
-        settings: Settings,
-        end_notice: EndNotice,
-    ) -> Result<Self, EmulatorError> {
-        let names = ports.each_ref().map(|port| port.name().to_owned());
-        let engine = Engine::start(ports, settings.configs().clone(), end_notice)?;
-        let started = Instant::now();
-        Ok(LinkSession {
-            name: name.to_owned(),
-            ports: names,
-            started,
-            engine,
-            settings: Mutex::new(settings),
-            last_interval: Mutex::new(IntervalState {
-                end_time: started,
-                statistics: Default::default(),
-                fairness: Default::default(),
-                document: None,
-            }),
-        })
+    /// An interface cannot be used; then no link runs.
+    pub fn start_all(links: Vec<SessionConfig>, notice: impl Fn() -> EndNotice) -> Result<Vec<Self>, EmulatorError> {
+        let engine = |link: &SessionConfig| EngineConfig {
+            ports: link.ports.clone(),
+            directions: link.settings.configs().clone(),
+            end_notice: notice(),
+        };
+        let engines = Engine::start_all(links.iter().map(engine).collect())?;
+        let session = |(SessionConfig { name, ports, settings }, engine)| {
+            let started = Instant::now();
+            LinkSession {
+                name,
+                ports: ports.map(|port| port.name().to_owned()),
+                started,
+                engine,
+                settings: Mutex::new(settings),
+                last_interval: Mutex::new(IntervalState {
+                    end_time: started,
+                    statistics: Default::default(),
+                    changes: 0,
+                    fairness: Default::default(),
+                    document: None,
+                }),
+            }
+        };
+        Ok(links.into_iter().zip(engines).map(session).collect())
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Changes settings while packets pass; gives all of them as they are now.
@@ -97,16 +118,21 @@ impl LinkSession {
 
     /// What has happened since the last call, or the start.
     pub fn take_interval(&self) -> Document {
-        let statistics = self.engine.statistics();
+        // The packet thread is left asleep where nothing has happened.
+        let changes = self.engine.changes();
+        let changed = (lock(&self.last_interval).changes != changes).then(|| self.engine.statistics());
         let now = Instant::now();
         let mut last = lock(&self.last_interval);
         let duration = now.duration_since(last.end_time).into();
-        let [up, down] = &statistics;
+        let [up, down] = changed.as_ref().unwrap_or(&last.statistics);
         let since = [up.delta_since(&last.statistics[0]), down.delta_since(&last.statistics[1])];
         for (mean, direction) in last.fairness.iter_mut().zip(&since) {
             mean.add_interval(&direction.flows, duration);
         }
-        (last.end_time, last.statistics) = (now, statistics);
+        (last.end_time, last.changes) = (now, changes);
+        if let Some(changed) = changed {
+            last.statistics = changed;
+        }
         drop(last);
         let document = self.build_document(ReportSpan::Interval, duration, &since);
         lock(&self.last_interval).document = Some(Box::new(document.clone()));
@@ -128,8 +154,10 @@ impl LinkSession {
                 .map_err(|error| error.to_string()),
             Request::Show => shown_reply(&self.total()),
             Request::Recent => shown_reply(&self.recent()),
-            // The program that holds the link ends it.
-            Request::Stop => Ok(Reply::Done { settings: lock(&self.settings).to_texts() }),
+            Request::Stop => {
+                self.engine.request_end();
+                Ok(Reply::Done { settings: lock(&self.settings).to_texts() })
+            }
         };
         reply.unwrap_or_else(|reason| Reply::Refused { reason })
     }

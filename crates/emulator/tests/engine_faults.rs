@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::{config, emulate};
-use kumade_emulator::{EmulatorError, Engine, PortSpec};
+use kumade_emulator::{EmulatorError, Engine, EngineConfig, PortSpec};
 use kumade_net::namespace::NamespaceId;
 use kumade_net::offloads::{OffloadControl, Offloads};
 use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, run_ip};
@@ -33,6 +33,53 @@ fn an_interface_that_vanishes_ends_the_link_and_the_other_is_as_it_was() {
         assert!(error.to_string().contains("its interface two has vanished"), "{error}");
         assert_eq!(offloads(&hosts), before);
     });
+}
+
+#[test]
+fn links_of_a_thread_end_each_by_itself() {
+    in_namespaces("links_of_a_thread_end_each_by_itself", || {
+        let hosts = VethHosts::new(1500).unwrap();
+        let pairs = [["one", "two"], ["three", "five"], ["six", "eight"]];
+        for [first, second] in [["three", "four"], ["five", "seven"], ["six", "nine"], ["eight", "ten"]] {
+            run_ip(&hosts.middle, &["link", "add", first, "type", "veth", "peer", "name", second]).unwrap();
+        }
+        let link = |names: [&str; 2]| EngineConfig {
+            ports: names.map(|name| PortSpec::Interface(name.into())),
+            directions: [config(), config()],
+            end_notice: Default::default(),
+        };
+        let start = || Engine::start_all(pairs.map(link).into());
+        let mut engines = hosts.middle.run(start).unwrap().unwrap();
+        assert_eq!(packet_threads(), 1);
+        assert_eq!(offloads(&hosts), offloads(&hosts).without_receive_offloads());
+        run_ip(&hosts.middle, &["link", "del", "seven"]).unwrap();
+        let error = engines[1].wait().unwrap_err();
+        assert!(matches!(&error, EmulatorError::InterfaceVanished(name) if name == "five"), "{error}");
+        engines[2].stop().unwrap();
+        assert!(matches!(engines[2].set_direction(0, config()), Err(EmulatorError::LinkEnded)));
+        assert_eq!(engines.iter().map(Engine::is_running).collect::<Vec<_>>(), [true, false, false]);
+        engines.truncate(1);
+
+        let idle = engines[0].changes();
+        let [receiver, sender] = [(&hosts.right, "10.79.0.2:0"), (&hosts.left, "10.79.0.1:0")]
+            .map(|(host, address)| host.run(|| UdpSocket::bind(address).unwrap()).unwrap());
+        receiver.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        assert!(eventually(|| {
+            sender.send_to(b"still here", receiver.local_addr().unwrap()).unwrap();
+            receiver.recv(&mut [0; 100]).is_ok_and(|length| length == 10)
+        }));
+        assert!(eventually(|| engines[0].changes() > idle));
+        assert!(engines[0].statistics()[0].counts.delivered.packets > 0);
+        drop(engines);
+        assert_eq!(packet_threads(), 0);
+    });
+}
+
+/// Those of links in this process, which runs nothing else.
+fn packet_threads() -> usize {
+    let names =
+        fs::read_dir("/proc/self/task").unwrap().map(|task| fs::read_to_string(task.unwrap().path().join("comm")));
+    names.filter(|name| name.as_ref().is_ok_and(|name| name.trim() == "emulator")).count()
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn total() -> Document {
 
 #[test]
 fn metrics_are_openmetrics_text() {
-    let body = encode_metrics(&total());
+    let body = encode_metrics(vec![total()]);
     let up = r#"{link="one",direction="up",from="a",to="b""#;
     for line in [
         "# TYPE kumade_link_offered_packets counter".to_owned(),

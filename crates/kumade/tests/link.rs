@@ -207,6 +207,37 @@ fn a_link_is_listed_and_stopped() {
 }
 
 #[test]
+fn links_of_a_file_share_a_process_and_end_each_by_itself() {
+    in_namespaces("links_of_a_file_share_a_process_and_end_each_by_itself", || {
+        let network = Network::new("several");
+        let file = network.runtime.join("links.toml");
+        let first = "[[link]]\nname = 'main'\ninterfaces = ['one', 'two']\nsettings = 'delay 20ms up delay 40ms'\n";
+        let second = "[[link]]\ntun = ['tun-a', 'tun-b']\nschedule = 'steps'\n";
+        fs::write(&file, [first, second].concat()).unwrap();
+        fs::write(network.runtime.join("steps"), "0s rate 5mbit\n").unwrap();
+        let start = ["start", "--config", file.to_str().unwrap(), "--name", "lab", "--json", "--prometheus", "0"];
+        let refused = network.call(&[&start[..], &["--rate", "1mbit"]].concat());
+        assert!(refused.status.code() == Some(2) && stderr(&refused).contains("stand in its section"), "{refused:?}");
+
+        let running = Running::new(&mut network.command(&start));
+        let list = || String::from_utf8(network.call(&["list"]).stdout).unwrap();
+        let both = "lab-2  tun-a tun-b  rate 5mbit\nmain  one two  up: delay 40ms; down: delay 20ms\n";
+        assert!(eventually(|| list() == both), "{}", list());
+        network.round_trip();
+        assert!(network.round_trip() >= Duration::from_millis(60));
+        assert_eq!(network.call(&["set", "--name", "lab-2", "--loss", "1%"]).status.code(), Some(0));
+        assert_eq!(network.call(&["stop", "--name", "main"]).status.code(), Some(0));
+        assert_eq!(list(), "lab-2  tun-a tun-b  rate 5mbit loss 1%\n");
+        assert_eq!(network.call(&["stop", "--name", "lab-2"]).status.code(), Some(0));
+
+        let (status, printed, said) = running.end();
+        assert!(status == Some(0) && said.contains("the link main has ended; the others go on"), "{said}");
+        let names: Vec<_> = printed.lines().map(|line| check(line)["name"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(names, ["main", "lab-2"]);
+    });
+}
+
+#[test]
 fn a_link_runs_with_what_it_needs_alone() {
     in_namespaces("a_link_runs_with_what_it_needs_alone", || {
         let network = Network::new("confined");

@@ -3,7 +3,7 @@
 //! A reader that polls a device learns of a packet when it is scheduled, up to 140 µs late. Here the kernel stamps the
 //! packet as the sender's thread hands it to the device, and reading it later costs neither a system call nor accuracy.
 
-use crate::ring::Ring;
+use crate::ring::{DEFAULT_FRAME_COUNT, Ring};
 use crate::setup::SetupError;
 use kumade_units::Time;
 use nix::libc;
@@ -22,7 +22,7 @@ impl Capture {
     /// # Errors
     /// No such interface, not allowed, or no memory for the ring.
     pub fn outgoing(name: &str) -> Result<Self, SetupError> {
-        Ring::open(name, |socket| filter_packet_type(socket, libc::PACKET_OUTGOING)).map(Capture)
+        Ring::open(name, DEFAULT_FRAME_COUNT, |socket| filter_packet_type(socket, libc::PACKET_OUTGOING)).map(Capture)
     }
 
     /// The same for packets that arrive at the interface for this host.
@@ -30,7 +30,7 @@ impl Capture {
     /// # Errors
     /// As for [`outgoing`](Self::outgoing).
     pub fn incoming(name: &str) -> Result<Self, SetupError> {
-        Ring::open(name, |socket| filter_packet_type(socket, libc::PACKET_HOST)).map(Capture)
+        Ring::open(name, DEFAULT_FRAME_COUNT, |socket| filter_packet_type(socket, libc::PACKET_HOST)).map(Capture)
     }
 
     /// Whether a packet waits. Reads one word of memory.

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) struct Ring {
     socket: OwnedFd,
     frames: NonNull<u8>,
+    frame_count: usize,
     next_frame: usize,
     dropped_packets: u64,
 }
@@ -45,22 +46,28 @@ pub(crate) struct Slot<'a> {
 }
 
 pub(crate) const FRAME_BYTES: usize = 2048;
-const FRAME_COUNT: usize = 4096;
+/// Packets of a fast interface for some milliseconds, in which its reader may not run.
+pub(crate) const DEFAULT_FRAME_COUNT: usize = 4096;
 const BLOCK_BYTES: usize = 1 << 16;
-const RING_BYTES: usize = FRAME_BYTES * FRAME_COUNT;
+const BLOCK_FRAMES: usize = BLOCK_BYTES / FRAME_BYTES;
 
 impl Ring {
-    /// Opens a socket on the interface `name` of the calling thread's namespace. `prepare` sets what must be set before
-    /// there is a ring and any packet.
-    pub(crate) fn open(name: &str, prepare: impl FnOnce(&OwnedFd) -> io::Result<()>) -> Result<Self, SetupError> {
+    /// Opens a socket on the interface `name` of the calling thread's namespace, with room for this many packets, rounded up to
+    /// whole blocks. `prepare` sets what must be set before there is a ring and any packet.
+    pub(crate) fn open(
+        name: &str,
+        frame_count: usize,
+        prepare: impl FnOnce(&OwnedFd) -> io::Result<()>,
+    ) -> Result<Self, SetupError> {
+        let frame_count = frame_count.max(1).next_multiple_of(BLOCK_FRAMES);
         let index = index_of(name)?;
         let fail = |error: io::Error| SetupError::new(format!("watch the packets of {name}"), error);
         // Protocol 0: nothing arrives before the ring and the filter are in place and the socket is bound.
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).map_err(|error| fail(error.into()))?;
         prepare(&socket).map_err(fail)?;
-        let frames = map_ring(&socket).map_err(fail)?;
-        let ring = Ring { socket, frames, next_frame: 0, dropped_packets: 0 };
+        let frames = map_ring(&socket, frame_count).map_err(fail)?;
+        let ring = Ring { socket, frames, frame_count, next_frame: 0, dropped_packets: 0 };
         bind(&ring.socket, index, libc::ETH_P_ALL as u16).map_err(fail)?;
         Ok(ring)
     }
@@ -96,7 +103,7 @@ impl Ring {
             vlan_tag: vlan,
         });
         self.status(self.next_frame).store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        self.next_frame = (self.next_frame + 1) % FRAME_COUNT;
+        self.next_frame = (self.next_frame + 1) % self.frame_count;
         Some(result)
     }
 
@@ -110,7 +117,7 @@ impl Ring {
     }
 
     fn frame(&self, index: usize) -> NonNull<u8> {
-        // SAFETY: callers pass an index below FRAMES, so the offset stays in the mapping.
+        // SAFETY: callers pass an index below `frame_count`, so the offset stays in the mapping.
         unsafe { self.frames.add(index * FRAME_BYTES) }
     }
 
@@ -129,25 +136,24 @@ impl AsFd for Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `map` with this length, and no reference into it outlives `self`.
-        unsafe { libc::munmap(self.frames.as_ptr().cast(), RING_BYTES) };
+        // SAFETY: the mapping was made by `map_ring` with this length, and no reference into it outlives `self`.
+        unsafe { libc::munmap(self.frames.as_ptr().cast(), self.frame_count * FRAME_BYTES) };
     }
 }
 
-fn map_ring(socket: &OwnedFd) -> io::Result<NonNull<u8>> {
+fn map_ring(socket: &OwnedFd, frame_count: usize) -> io::Result<NonNull<u8>> {
     setsockopt(socket, PacketVersion, &(libc::tpacket_versions::TPACKET_V2 as libc::c_int))?;
-    let blocks = (RING_BYTES / BLOCK_BYTES) as u32;
     let ring = libc::tpacket_req {
         tp_block_size: BLOCK_BYTES as u32,
-        tp_block_nr: blocks,
+        tp_block_nr: (frame_count / BLOCK_FRAMES) as u32,
         tp_frame_size: FRAME_BYTES as u32,
-        tp_frame_nr: FRAME_COUNT as u32,
+        tp_frame_nr: frame_count as u32,
     };
     setsockopt(socket, PacketReceiveRing, &ring)?;
     // SAFETY: a fresh shared mapping of the ring that the socket now has; its result is checked.
     let mapped = unsafe {
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        libc::mmap(std::ptr::null_mut(), RING_BYTES, access, libc::MAP_SHARED, socket.as_raw_fd(), 0)
+        libc::mmap(std::ptr::null_mut(), frame_count * FRAME_BYTES, access, libc::MAP_SHARED, socket.as_raw_fd(), 0)
     };
     if mapped == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());

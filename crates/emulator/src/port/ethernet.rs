@@ -25,13 +25,14 @@ pub(super) struct EthernetPort {
 }
 
 impl EthernetPort {
-    pub(super) fn open(name: &str) -> Result<Self, EmulatorError> {
+    /// With room for this many packets that wait.
+    pub(super) fn open(name: &str, room: usize) -> Result<Self, EmulatorError> {
         let name = &*interface::kernel_name(name)?;
         if interface::master(name)?.is_some() {
             return Err(EmulatorError::HasMaster(name.into()));
         }
         warn_of_forwarding(name);
-        let (receiver, sender) = (Receiver::open(name)?, Sender::open(name)?);
+        let (receiver, sender) = (Receiver::with_room_for(name, room)?, Sender::open(name)?);
         Ok(EthernetPort { name: name.into(), receiver, sender, _offloads: OffloadGuard::new(name)? })
     }
 

@@ -30,8 +30,11 @@ pub enum LinkOutput {
 pub enum LinkView {
     /// The whole terminal.
     Live(Box<LiveView>),
-    /// A line for each interval.
-    Lines,
+    /// A line for each interval of each link.
+    Lines {
+        /// Whether there are several links, so that each line begins with the name of one.
+        has_names: bool,
+    },
     /// Nothing before the end: the terminal is used by another process, such as the shell.
     Quiet,
     /// One JSON document at the end.
@@ -51,11 +54,11 @@ pub struct LiveView {
 }
 
 impl LinkView {
-    /// An output without content yet; `has_screen` says whether [`Screen::is_available`].
+    /// An output of so many links, without content yet; `has_screen` says whether [`Screen::is_available`] for the only one.
     ///
     /// # Errors
     /// If the terminal can't be used.
-    pub fn new(output: LinkOutput, has_screen: bool) -> anyhow::Result<Self> {
+    pub fn new(output: LinkOutput, links: usize, has_screen: bool) -> anyhow::Result<Self> {
         Ok(match output {
             LinkOutput::Text if has_screen => LinkView::Live(Box::new(LiveView {
                 screen: Screen::open()?,
@@ -64,7 +67,7 @@ impl LinkView {
                 is_stale: true,
             })),
             LinkOutput::Text if io::stdout().is_terminal() => LinkView::Quiet,
-            LinkOutput::Text => LinkView::Lines,
+            LinkOutput::Text => LinkView::Lines { has_names: links > 1 },
             LinkOutput::Document => LinkView::Document,
             LinkOutput::Stream => LinkView::Stream,
         })
@@ -77,9 +80,10 @@ impl LinkView {
     pub fn show_interval(&mut self, recent: Document, total: impl FnOnce() -> Document) -> io::Result<()> {
         match self {
             LinkView::Live(live) => live.push(LinkSnapshot { recent, total: total() }),
-            LinkView::Lines => {
+            LinkView::Lines { has_names } => {
                 let mut out = StandardOutput;
-                writeln!(out, "{}", recent.summary_line())?;
+                let name = if *has_names { format!("{}  ", recent.name) } else { String::new() };
+                writeln!(out, "{name}{}", recent.summary_line())?;
                 out.flush()?;
             }
             LinkView::Quiet | LinkView::Document => {}
@@ -120,21 +124,27 @@ impl LinkView {
         }
     }
 
-    /// Shows the totals of a link that has ended.
+    /// Shows the totals of the links, which have ended.
     ///
     /// # Errors
     /// If standard output can't be written.
-    pub fn finish(self, total: &Document) -> io::Result<()> {
+    pub fn finish(self, totals: &[Document]) -> io::Result<()> {
         match self {
+            LinkView::Document | LinkView::Stream => return totals.iter().try_for_each(print_line),
             LinkView::Live(live) => {
                 let LiveView { screen, warning, .. } = *live;
                 drop(screen);
                 warning.iter().for_each(|text| tracing::warn!("{text}"));
-                writeln!(StandardOutput, "{total}")
             }
-            LinkView::Lines | LinkView::Quiet => writeln!(StandardOutput, "{total}"),
-            LinkView::Document | LinkView::Stream => print_line(total),
+            LinkView::Lines { .. } | LinkView::Quiet => {}
         }
+        for total in totals {
+            if totals.len() > 1 {
+                writeln!(StandardOutput, "{}:", total.name)?;
+            }
+            writeln!(StandardOutput, "{total}")?;
+        }
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 use super::{InterfaceFault, bound_address, join_promiscuous, take_fault};
 use crate::index::index_of;
 use crate::option::{PacketCopyThreshold, PacketIgnoreOutgoing, PacketVnetHeader};
-use crate::ring::{FRAME_BYTES, Ring, Slot};
+use crate::ring::{DEFAULT_FRAME_COUNT, FRAME_BYTES, Ring, Slot};
 use crate::setup::SetupError;
 use kumade_packet::offload::Offload;
 use kumade_units::Time;
@@ -40,14 +40,25 @@ const MAX_WAITING_LONG_FRAMES_BYTES: usize = 8 << 20;
 const MAX_FRAME_BYTES: usize = (1 << 16) + 256;
 
 impl Receiver {
+    /// For how many frames of usual length there is room, where nothing else is asked for.
+    pub const DEFAULT_FRAMES: usize = DEFAULT_FRAME_COUNT;
+
     /// Opens the Ethernet interface `name` of the calling thread's namespace; it is promiscuous from now on, until
     /// this is dropped.
     ///
     /// # Errors
     /// No such interface, none of Ethernet, or not allowed.
     pub fn open(name: &str) -> Result<Self, SetupError> {
+        Self::with_room_for(name, Self::DEFAULT_FRAMES)
+    }
+
+    /// As [`open`](Self::open), with room for this many frames of usual length, which take 2 kB each.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_room_for(name: &str, frames: usize) -> Result<Self, SetupError> {
         let index = index_of(name)?;
-        let ring = Ring::open(name, |socket| prepare_socket(socket, index)).map_err(|error| {
+        let ring = Ring::open(name, frames, |socket| prepare_socket(socket, index)).map_err(|error| {
             match error.io_error().kind() {
                 io::ErrorKind::PermissionDenied => {
                     error.with_hint("it takes CAP_NET_RAW in this namespace: run it as root")
