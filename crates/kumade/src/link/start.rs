@@ -32,18 +32,8 @@ use std::time::Instant;
 /// the reverse. Settings apply to both directions; --up and --down override them for one direction, with the names of the
 /// other options, such as --up 'rate 10mbit loss 1%'.
 ///
-/// With --config, several links share one process and one thread. The file (TOML) has a section for each, in which only one
-/// of `interfaces` and `tun` is needed:
-///
-///   [[link]]
-///   name = "house-1"
-///   interfaces = ["eth1", "eth2"]
-///   settings = "rate 100mbit delay 20ms up loss 1%"
-///   schedule = "house-1.schedule"
-///
 /// Example: kumade link start eth1 eth2 --rate 100mbit --delay 20ms --queue fair-share
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
 pub struct StartArgs {
     /// First interface
     #[arg(required_unless_present = "config")]
@@ -51,7 +41,8 @@ pub struct StartArgs {
     /// Second interface
     #[arg(required_unless_present = "config")]
     second: Option<String>,
-    /// Run all links of this file instead
+    /// Run all links of this file in one process instead: TOML with a section [[link]] for each, with `interfaces` (or `tun`) such
+    /// as ["eth1", "eth2"] and, where wanted, `name`, `settings` such as "rate 10mbit up loss 1%", `schedule`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["first", "tun", "schedule"])]
     config: Option<PathBuf>,
     /// Create two TUN devices with these names instead of using existing interfaces. Then assign addresses and routes, or
