@@ -190,6 +190,15 @@ void BPF_PROG(prague_set_state, struct sock *sk, __u8 state)
 	p->is_recovering = state == TCP_CA_Recovery;
 }
 
+// Bursts are to last for 250 us at most (draft-briscoe-iccrg-prague-congestion-control, on pacing), or be one segment. The kernel sends
+// what it paces for a millisecond at once, and at least two segments (net.ipv4.tcp_min_tso_segs) unless a controller wants less: at low
+// rates the second would wait for the first in each queue on the path.
+SEC("struct_ops")
+__u32 BPF_PROG(prague_min_tso_segs, struct sock *sk)
+{
+	return 1;
+}
+
 SEC("struct_ops")
 void BPF_PROG(prague_cwnd_event, struct sock *sk, __u32 event)
 {
@@ -220,6 +229,7 @@ struct tcp_congestion_ops kumade_prague = {
 	.cong_control = (void *)prague_cong_control,
 	.set_state = (void *)prague_set_state,
 	.cwnd_event = (void *)prague_cwnd_event,
+	.min_tso_segs = (void *)prague_min_tso_segs,
 	.ssthresh = (void *)prague_ssthresh,
 	.undo_cwnd = (void *)prague_undo_cwnd,
 	.flags = TCP_CONG_NON_RESTRICTED | TCP_CONG_NEEDS_ECN,
