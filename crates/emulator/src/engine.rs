@@ -9,7 +9,7 @@ use crate::port::{Port, PortSpec};
 use crate::statistics::DirectionStatistics;
 use kumade_daemon::EndNotice;
 use kumade_packet_loop::PacketThread;
-use link_state::{EndRecord, LinkState, ThreadPanicked};
+use link_state::{EndRecord, EndedWithThread, LinkState};
 use shard::{EmulatorShard, LinkParts, ring_packets};
 use std::mem::discriminant;
 use std::sync::Arc;
@@ -130,7 +130,7 @@ impl Engine {
     pub fn wait(&self) -> Result<(), EmulatorError> {
         match self.state.wait() {
             Ok(outcome) => outcome,
-            Err(ThreadPanicked) => self.thread.wait(),
+            Err(EndedWithThread) => self.thread.wait(),
         }
     }
 

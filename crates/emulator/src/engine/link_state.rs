@@ -2,9 +2,9 @@ use crate::error::EmulatorError;
 use crate::statistics::DirectionStatistics;
 use kumade_daemon::EndNotice;
 use std::fmt;
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 /// What a packet thread tells others of one of its links without being asked.
 #[derive(Debug, Default)]
@@ -18,21 +18,30 @@ pub(super) struct LinkState {
 
 #[derive(Debug)]
 struct EndOutcome {
-    /// Taken by the first who asks.
-    error: Option<EmulatorError>,
+    reason: EndReason,
     statistics: Option<Box<[DirectionStatistics; 2]>>,
-    has_panicked: bool,
 }
 
-/// The packet thread has panicked.
+/// Why a link ends.
+#[derive(Debug, Default)]
+pub(super) enum EndReason {
+    /// Its thread does, which has failed.
+    #[default]
+    WithThread,
+    /// Somebody wants it to.
+    Requested,
+    /// It cannot go on. The first who asks is told why.
+    Failed(EmulatorError),
+}
+
+/// The link has ended with its thread, which tells why.
 #[derive(Debug)]
-pub(super) struct ThreadPanicked;
+pub(super) struct EndedWithThread;
 
 /// Kept by a link as the last of what it owns: records its end once all the rest is dropped, for whatever reason.
 pub(super) struct EndRecord {
     state: Arc<LinkState>,
-    /// Why the link ends, where nobody ends it.
-    pub(super) error: Option<EmulatorError>,
+    pub(super) reason: EndReason,
     /// What it has done.
     pub(super) statistics: Option<Box<[DirectionStatistics; 2]>>,
     _notice: EndNotice,
@@ -59,11 +68,16 @@ impl LinkState {
     }
 
     /// Waits for the end. Of several calls the first has the outcome, others get `Ok`.
-    pub(super) fn wait(&self) -> Result<Result<(), EmulatorError>, ThreadPanicked> {
+    pub(super) fn wait(&self) -> Result<Result<(), EmulatorError>, EndedWithThread> {
         let waited = self.recorded.wait_while(self.lock(), |outcome| outcome.is_none());
         let mut outcome = waited.unwrap_or_else(PoisonError::into_inner);
-        let outcome = outcome.as_mut().filter(|outcome| !outcome.has_panicked).ok_or(ThreadPanicked)?;
-        Ok(outcome.error.take().map_or(Ok(()), Err))
+        match outcome.as_mut().map(|outcome| &mut outcome.reason) {
+            None | Some(EndReason::WithThread) => Err(EndedWithThread),
+            Some(reason) => match mem::replace(reason, EndReason::Requested) {
+                EndReason::Failed(error) => Ok(Err(error)),
+                _ => Ok(Ok(())),
+            },
+        }
     }
 
     /// The value behind the lock is consistent at any time, even if a thread has panicked.
@@ -79,21 +93,20 @@ impl EndRecord {
     }
 
     pub(super) fn new(state: Arc<LinkState>, notice: EndNotice) -> Self {
-        EndRecord { state, error: None, statistics: None, _notice: notice }
+        EndRecord { state, reason: EndReason::default(), statistics: None, _notice: notice }
     }
 }
 
 impl Drop for EndRecord {
     fn drop(&mut self) {
-        let (error, statistics) = (self.error.take(), self.statistics.take());
-        let outcome = EndOutcome { error, statistics, has_panicked: thread::panicking() };
-        *self.state.lock() = Some(outcome);
+        let (reason, statistics) = (mem::take(&mut self.reason), self.statistics.take());
+        *self.state.lock() = Some(EndOutcome { reason, statistics });
         self.state.recorded.notify_all();
     }
 }
 
 impl fmt::Debug for EndRecord {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("EndRecord").field("error", &self.error).finish_non_exhaustive()
+        formatter.debug_struct("EndRecord").field("reason", &self.reason).finish_non_exhaustive()
     }
 }

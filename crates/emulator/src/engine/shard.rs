@@ -1,5 +1,5 @@
 use super::duplex_link::{DuplexLink, SharedParts};
-use super::link_state::EndRecord;
+use super::link_state::{EndReason, EndRecord};
 use crate::config::DirectionConfig;
 use crate::error::EmulatorError;
 use crate::port::Port;
@@ -70,9 +70,11 @@ impl EmulatorShard {
 
     /// Ends a link, if it has not ended.
     pub(super) fn end_link(&mut self, number: usize) {
-        let count = self.links.len();
-        self.links.retain(|(own, _)| *own != number);
-        self.has_fewer_links |= self.links.len() < count;
+        if let Some(place) = self.links.iter().position(|(own, _)| *own == number) {
+            let (_, mut link) = self.links.remove(place);
+            link.end.reason = EndReason::Requested;
+            self.has_fewer_links = true;
+        }
     }
 
     fn find_link(&mut self, number: usize) -> Option<&mut DuplexLink> {
@@ -83,9 +85,10 @@ impl EmulatorShard {
     fn for_each_link(&mut self, mut work: impl FnMut(&mut DuplexLink, &mut SharedParts) -> Result<(), EmulatorError>) {
         let EmulatorShard { links, shared, has_fewer_links, .. } = self;
         links.retain_mut(|(_, link)| {
-            link.end.error = work(link, shared).err();
-            *has_fewer_links |= link.end.error.is_some();
-            link.end.error.is_none()
+            let Err(error) = work(link, shared) else { return true };
+            link.end.reason = EndReason::Failed(error);
+            *has_fewer_links = true;
+            false
         });
     }
 
