@@ -21,8 +21,8 @@ use std::os::windows::io::{AsRawSocket as _, RawSocket as RawFd};
 /// So many sockets are looked at one by one, each half as often as that before it, and all of them as often as the last of these: to look at one takes a
 /// microsecond, or 20 where each call passes another process, as with Wine 8, and to look at 120 ten times as long.
 const NEXT_SOCKETS: u32 = 7;
-/// A socket that others have overtaken is looked at after so many of those that follow: it may have lost its packet.
-const PREFERRED_SOCKETS: usize = 4;
+/// Sockets that others have overtaken are looked at after so many times as many of those that follow: they may have lost their packets.
+const LATER_RATIO: usize = 4;
 
 /// Whether the peer has closed the connection, or it has failed, as far as this host knows: what is unread hides it. Does not wait.
 ///
@@ -199,7 +199,7 @@ fn put_last(awaited: &mut [Awaited], events: &[Event]) {
     // Keeps their order among those that are reported, and among the others.
     awaited.sort_by_key(is_reported);
     let others = awaited.partition_point(|entry| !is_reported(entry));
-    awaited[..others.min(overtaken + PREFERRED_SOCKETS)].rotate_left(overtaken);
+    awaited[..others.min(overtaken * (1 + LATER_RATIO))].rotate_left(overtaken);
 }
 
 fn id(socket: &impl AsFd) -> RawFd {
@@ -272,6 +272,7 @@ mod tests {
         }
         // Two on each; of the first ones, and of some in between, all are lost, and some overtake each other.
         let arriving: Vec<u32> = (0..2).flat_map(|_| (9..20).chain([26, 25, 27, 29, 28])).collect();
+        let (mut following, mut seen_at_once) = (0, 0);
         for (place, number) in arriving.iter().enumerate() {
             let (near, far) = &pairs[*number as usize];
             { far }.write_all(b"x").unwrap();
@@ -282,9 +283,12 @@ mod tests {
             });
             assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [*number]);
             let is_next = place > 0 && arriving[place - 1] + 1 == *number;
-            assert!(looks.unwrap() <= if is_next { 2 } else { 1 << NEXT_SOCKETS }, "{number}: {looks:?}");
+            following += usize::from(is_next);
+            seen_at_once += usize::from(is_next && looks.unwrap() <= 2);
+            assert!(looks.unwrap() <= 1 << NEXT_SOCKETS, "{number}: {looks:?}");
             assert_eq!(std::io::Read::read(&mut &*near, &mut [0; 9]).unwrap(), 1);
         }
+        assert!(seen_at_once * 10 >= following * 9, "{seen_at_once} of {following}");
     }
 
     #[test]
