@@ -24,7 +24,7 @@ use kumade_measurement::{
 use kumade_measurement::{Session, Step};
 use kumade_net::clock;
 use kumade_probe_train::Transport;
-use kumade_transport::{MAX_STAMP_SCATTER, Probes, measure_stamp_scatter};
+use kumade_transport::Probes;
 use kumade_units::Span;
 use kumade_wire::Version;
 use std::net::SocketAddr;
@@ -62,11 +62,7 @@ fn measure_within(
     let known = clocks::read_host_clocks(&config.ntp, limit)?;
     peer.wait_for_turn(config.max_server_wait, on_event)?;
     let known = known.refreshed(&config.ntp, limit)?;
-    let stamp_scatter = measure_stamp_scatter().unwrap_or_else(|error| {
-        tracing::warn!("by how much the time stamps of this host scatter is not known ({error}): the most is assumed");
-        MAX_STAMP_SCATTER
-    });
-    tracing::debug!("stamps of this host scatter by {stamp_scatter}");
+    let stamp_scatter = clocks::stamp_scatter();
     let (far, view) = peer.clock_error_and_path()?;
     let session = Session {
         peer: connected,

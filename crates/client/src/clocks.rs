@@ -11,7 +11,7 @@ use kumade_net::clock;
 use kumade_net::platform::datagram;
 use kumade_net::platform::readiness;
 use kumade_probe_train::ClockError;
-use kumade_transport::deadline_after;
+use kumade_transport::{MAX_STAMP_SCATTER, deadline_after, measure_stamp_scatter};
 use kumade_units::{Span, Time};
 use kumade_wire::ntp;
 use std::io;
@@ -45,6 +45,16 @@ pub(crate) struct HostClocks {
     /// Without the peer's clock.
     pub(crate) clocks: Clocks,
     is_any_unreachable: bool,
+}
+
+/// By how much the stamps of this host scatter; the most where that can't be measured.
+pub(crate) fn stamp_scatter() -> Span {
+    let scatter = measure_stamp_scatter().unwrap_or_else(|error| {
+        tracing::warn!("by how much the time stamps of this host scatter is not known ({error}): the most is assumed");
+        MAX_STAMP_SCATTER
+    });
+    tracing::debug!("stamps of this host scatter by {scatter}");
+    scatter
 }
 
 /// Asks this host's kernel, and the NTP servers that are given.

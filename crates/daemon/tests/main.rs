@@ -4,4 +4,3 @@ mod control;
 mod exporter;
 mod journal;
 mod namespace_claim;
-mod replace_files;

@@ -45,7 +45,7 @@ pub struct ScheduleError {
 /// # Errors
 /// It cannot be read, is no text, or is too long to be a schedule.
 pub fn read_file(path: &Path) -> io::Result<String> {
-    kumade_daemon::read_text(path)
+    kumade_files::read_text(path)
 }
 
 impl Schedule {

@@ -1,6 +1,7 @@
 //! Measures with several builds of `kumade` in turn over the same links by the kernel's HTB, and compares what they say with what was left
-//! there: `clients RUNS NAME=COMMAND...`, such as `clients 40 native=target/release/kumade 'wine=wine64 kumade.exe'`. The first one answers
-//! as well (`kumade serve`).
+//! there: `clients RUNS NAME=COMMAND...`, such as `clients 40 native=target/release/kumade 'wine=crates/kumade/tests/wine/run kumade.exe'`. The first
+//! one answers as well (`kumade serve`). Beside other work, it all goes first in a session of a weight of its own:
+//! `setsid -w sh -c 'echo -20 > /proc/self/autogroup; clients …'`.
 
 #[cfg(target_os = "linux")]
 fn main() {

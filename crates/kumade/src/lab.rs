@@ -170,7 +170,7 @@ pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
 
 fn compare_reports(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let read = |path: &PathBuf| {
-        let text = kumade_daemon::read_text(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = kumade_files::read_text(path).with_context(|| format!("cannot read {}", path.display()))?;
         FairnessReport::from_json(&text).with_context(|| format!("cannot compare {}", path.display()))
     };
     let text = fairness::compare(&read(&args.one)?, &read(&args.other)?);

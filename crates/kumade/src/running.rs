@@ -3,9 +3,8 @@
 use crate::output::{StandardOutput, note};
 use crate::terminal::fit_to_terminal;
 use anyhow::{Context, anyhow};
-use kumade_daemon::{
-    ControlError, Exporter, ExporterError, NameLockError, Protocol, Registry, RuntimeDir, check_name, read_text,
-};
+use kumade_daemon::{ControlError, Exporter, ExporterError, NameLockError, Protocol, Registry, RuntimeDir, check_name};
+use kumade_files::read_text;
 use kumade_overlay_io::status::StatusDocument;
 use kumade_overlay_io::status::control::{Reply, Request, StatusProtocol};
 use serde::Serialize;

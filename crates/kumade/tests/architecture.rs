@@ -37,6 +37,7 @@ const EDGES: &[(&str, &[&str])] = &[
     // The label that a link wants of each packet: flow and ECN.
     ("packet-loop", &["link", "net", "packet", "units"]),
     ("daemon", &["net", "units"]),
+    ("files", &[]),
     ("archive", &["sketch", "units"]),
     // TCP connections of a tunnel that carry no packets.
     ("relay", &["net", "packet-loop", "noise-session", "daemon", "units"]),
@@ -58,6 +59,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "client",
             "daemon",
             "estimate",
+            "files",
             "net",
             "noise-session",
             "planner",
@@ -67,7 +69,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "wire",
         ],
     ),
-    ("emulator", &["link", "middlebox", "net", "packet", "packet-loop", "daemon", "units"]),
+    ("emulator", &["files", "link", "middlebox", "net", "packet", "packet-loop", "daemon", "units"]),
     ("tunnel", &["overlay-io", "multipath", "net", "relay", "packet-loop", "noise-session", "daemon", "units"]),
     // It measures its paths, and answers the measurements of other gateways.
     (
@@ -92,6 +94,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "overlay-io",
             "estimate",
+            "files",
             "gateway",
             "link",
             "measurement",
@@ -117,6 +120,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "overlay-io",
             "emulator",
             "estimate",
+            "files",
             "gateway",
             "lab",
             "link",

@@ -20,9 +20,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 const WINE: &str = "/usr/lib/wine/wine64";
-const WINE_SERVER: &str = "/usr/lib/wine/wineserver64";
+const RUN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wine/run");
 
-/// Wine with a directory of its own, whose processes end with it.
+/// Wine with a directory of its own.
 struct Wine {
     program: OsString,
     directory: PrivateDirectory,
@@ -38,37 +38,16 @@ impl Wine {
         Some(Wine { program: program?, directory: PrivateDirectory::new("kumade-wine").unwrap() })
     }
 
-    fn prepare(&self, command: &mut Command) {
-        command.env("WINEPREFIX", self.directory.path()).env("WINEDEBUG", "-all");
-        command.env("WINEDLLOVERRIDES", "mscoree,mshtml=").stdin(Stdio::null());
-    }
-
     /// The program in this namespace, or in that of the caller.
     fn run(&self, host: Option<&Namespace>, arguments: &[&str]) -> Output {
-        let mut command = host.map_or_else(|| Command::new(WINE), |host| host.command(WINE));
-        self.prepare(&mut command);
-        let output = command.arg(&self.program).args(arguments).current_dir(self.directory.path()).output().unwrap();
-        // The next one is to have sockets in its own namespace: Wine's server opens them.
-        self.end_server();
-        output
-    }
-
-    fn end_server(&self) {
-        let mut command = Command::new(WINE_SERVER);
-        self.prepare(&mut command);
-        // There may be none left.
-        let _ = command.args(["-k", "-w"]).stderr(Stdio::null()).status();
+        let mut command = host.map_or_else(|| Command::new(RUN), |host| host.command(RUN));
+        command.env("WINEPREFIX", self.directory.path()).stdin(Stdio::null());
+        command.arg(&self.program).args(arguments).current_dir(self.directory.path()).output().unwrap()
     }
 
     fn measure(&self, host: &Namespace, arguments: &[&str]) -> Value {
         let output = self.run(Some(host), &[&["measure", "--json"], arguments].concat());
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
-    }
-}
-
-impl Drop for Wine {
-    fn drop(&mut self) {
-        self.end_server();
     }
 }
 

@@ -168,7 +168,7 @@ impl RunError {
 pub enum ReportError {
     /// The system refused.
     #[error("{0}; choose another directory with --out")]
-    Write(kumade_daemon::ReplaceError),
+    Write(kumade_files::ReplaceError),
     /// A part of the report could not be generated.
     #[error("cannot generate {part}: {reason}")]
     Generate {

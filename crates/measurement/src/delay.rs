@@ -99,25 +99,27 @@ impl DelaySamples {
         idle.map(|sample| (sample.sent, sample.received - sample.sent)).collect()
     }
 
-    /// The [`delay_variation`] of their delays. None if there were too few.
-    pub(crate) fn idle_variation(&self, direction: Direction) -> Option<Span> {
+    /// The [`delay_variation`] of their delays, but for what the stamps of this host add. None if there were too few.
+    pub(crate) fn idle_variation(&self, direction: Direction, stamp_scatter: Span) -> Option<Span> {
         let mut delays: Vec<Span> = self.idle_delays(direction).into_iter().map(|(_, delay)| delay).collect();
         delays.sort_unstable();
-        delay_variation(&delays).filter(|_| delays.len() >= IDLE_TRAIN_PACKETS as usize / 2)
+        let variation = delay_variation(&delays).filter(|_| delays.len() >= IDLE_TRAIN_PACKETS as usize / 2);
+        variation.map(|variation| (variation - stamp_scatter).max(Span::ZERO))
     }
 
-    /// By how much it changes from one of them to the next: more than half of the times.
-    pub(crate) fn median_idle_delay_change(&self, direction: Direction) -> Option<Span> {
+    /// By how much it changes from one of them to the next, but for those stamps: more than half of the times.
+    pub(crate) fn median_idle_delay_change(&self, direction: Direction, stamp_scatter: Span) -> Option<Span> {
         let idle = self.idle_delays(direction);
         let change = |pair: &[(Time, Span)]| (pair[1].1 - pair[0].1).max(pair[0].1 - pair[1].1);
         let mut changes: Vec<Span> = idle.windows(2).map(change).collect();
         changes.sort_unstable();
-        changes.get(changes.len() / 2).copied()
+        changes.get(changes.len() / 2).map(|change| (*change - stamp_scatter).max(Span::ZERO))
     }
 
     /// The delay part of the report.
     pub(crate) fn report(&self, transport: Transport, clocks: &Clocks) -> DelayReport {
         let mut report = DelayReport::new("trains");
+        let scatter = clocks.stamp_scatter;
         if transport == Transport::Udp {
             self.report_packets(&mut report);
         }
@@ -134,7 +136,7 @@ impl DelaySamples {
         if transport != Transport::Udp {
             report.warnings.push(Warning::DelaysOverTcp);
         }
-        report
+        report.widened_by_scatter(scatter)
     }
 
     /// For UDP only: over TCP, retransmission hides loss.

@@ -16,7 +16,7 @@ use crate::delay::{self, DelaySamples};
 use crate::ecmp::{EcmpLinks, EcmpProbe, EcmpProbeResult, EcmpTrainLayout};
 use crate::event::Event;
 use crate::interpretation::policing;
-use crate::interpretation::stamp_scatter::{StampError, widen_by_scatter};
+use crate::interpretation::stamp_scatter::{StampError, widen_by_scatter, widen_capacity};
 use crate::interpretation::utilization;
 use crate::load::{self, LoadRecord, LoadRequest};
 use crate::path::PathFacts;
@@ -440,6 +440,7 @@ impl Measurement {
                 let direction = phase.series.direction();
                 let cost = phase.series.cost(now);
                 let report = CapacityReport::new(found.clone(), phase.series.is_held_back(), &cost);
+                let report = widen_capacity(self.session.clocks.stamp_scatter, &found, report);
                 self.events.push_back(Event::Capacity { direction, result: Box::new(report.clone()) });
                 let found =
                     CapacityResult { capacity: found, report, cost, fastest_arrival: phase.series.fastest_arrival() };

@@ -7,11 +7,8 @@ pub mod stamp;
 pub mod tcp;
 pub mod udp;
 
-use kumade_units::Span;
 use std::io;
 
-/// So long the next packet is looked for without a pause: packets of trains are seldom farther apart, 1500 bytes take 2.4 ms at 5 Mbit/s.
-const SPIN_TIME: Span = Span::from_micros(2_500);
 /// No datagram is longer. Windows gives nothing of one that is longer than the memory for it.
 const MAX_DATAGRAM_BYTES: usize = 1 << 16;
 /// Of Ethernet: what the path's is, portable options do not tell.

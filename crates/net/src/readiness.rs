@@ -22,6 +22,14 @@ pub fn is_closed(stream: &TcpStream) -> io::Result<bool> {
     wait_one(stream, PollFlags::RDHUP, Time::ZERO)
 }
 
+/// As [`wait_readable`], for a packet that is stamped when it arrives.
+///
+/// # Errors
+/// Where the system refuses to wait.
+pub fn wait_for_packet(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
+    wait_readable(socket, deadline)
+}
+
 /// Many sockets, waited for together; each keeps reporting until it is dealt with or removed.
 #[derive(Debug)]
 pub struct EpollSet(Epoll);
@@ -110,11 +118,29 @@ impl EpollSet {
         Ok(())
     }
 
-    /// As [`wait`](Self::wait), for what is stamped when it arrives, so that nothing depends on when it is read.
+    /// As [`wait`](Self::wait), as [`platform`](crate::platform) calls it: the kernel knows the sockets, others ask for that with a number.
     ///
     /// # Errors
     /// Where the system refuses to wait.
-    pub fn wait_for_next(&self, events: &mut Vec<Event>, deadline: Time) -> io::Result<()> {
+    pub fn wait_open<'s>(
+        &self,
+        _socket: impl Fn(u32) -> Option<BorrowedFd<'s>>,
+        events: &mut Vec<Event>,
+        deadline: Time,
+    ) -> io::Result<()> {
+        self.wait(events, deadline)
+    }
+
+    /// As [`wait_open`](Self::wait_open), for what is stamped when it arrives, so that nothing depends on when it is read.
+    ///
+    /// # Errors
+    /// Where the system refuses to wait.
+    pub fn wait_for_packet<'s>(
+        &self,
+        _socket: impl Fn(u32) -> Option<BorrowedFd<'s>>,
+        events: &mut Vec<Event>,
+        deadline: Time,
+    ) -> io::Result<()> {
         self.wait(events, deadline)
     }
 

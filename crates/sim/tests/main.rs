@@ -22,6 +22,7 @@ mod network_recovery;
 mod path_marks;
 mod path_queues;
 mod proxied_paths;
+mod scattered_stamps;
 mod service_order;
 mod several_paths;
 mod shaped;

@@ -2,6 +2,7 @@
 
 use crate::payload::incompressible;
 use kumade_net::clock;
+use kumade_net::platform::AsFd;
 use kumade_net::platform::readiness::{Event, SocketSet};
 use kumade_net::platform::tcp;
 use kumade_units::{Span, Time};
@@ -117,7 +118,8 @@ impl Transfers {
         {
             let now = clock::monotonic();
             let next = self.end_time.min(now + TcpLoad::COUNT_INTERVAL);
-            if now >= self.end_time || self.readiness.wait(&mut events, next).is_err() {
+            let socket = |number: u32| Some(self.streams.get(number as usize)?.as_ref()?.as_fd());
+            if now >= self.end_time || self.readiness.wait_open(socket, &mut events, next).is_err() {
                 break;
             }
             let now = clock::monotonic();

@@ -2,28 +2,23 @@
 
 use kumade_net::clock;
 use kumade_net::platform::pacing::Pacer;
-use kumade_net::platform::readiness::wait_readable;
+use kumade_net::platform::readiness::wait_for_packet;
 use kumade_net::platform::stamp;
-use kumade_net::platform::udp::{DatagramReceiver, is_packet_specific};
-use kumade_units::{Span, Time};
+use kumade_units::Span;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::thread;
 
-/// As many as it takes for the tails below to be more than one packet: some 150 ms on an idle host.
-const PACKETS: u32 = 100;
+/// As many as it takes for the tails below to be several packets, and for other programs to come in between: 150 ms.
+const PACKETS: u32 = 300;
 const PACKET_INTERVAL: Span = Span::from_micros(500);
-/// Of so many packets, one comes after a pause for which the receiver does not spin, as the first one of a train does.
-const PACKETS_PER_PAUSE: u32 = 10;
-const PAUSE: Span = Span::from_millis(8);
 /// A packet that takes longer is lost, and counts as if it had taken so long.
 pub const MAX_STAMP_SCATTER: Span = Span::from_millis(50);
 /// Of delays at either end that do not count, in thousandths: intervals of values are to hold with 95 % confidence.
 const TAIL_PER_MILLE: usize = 25;
 
-/// By how much the stamps scatter that packets have here: zero where the kernel stamps them. Elsewhere packets are sent over the loopback of this host
-/// from one thread to another, which receives them as it receives trains: by how much their delays differ, from the program's reading of the clock
-/// before it sends to that after it has received; [`MAX_STAMP_SCATTER`] at most.
+/// By how much the stamps scatter that packets have here: zero where the kernel stamps them. Elsewhere this thread sends packets to itself over the
+/// loopback, paced and looked for as those of trains: by how much it differs how long after the planned instant it has read one, [`MAX_STAMP_SCATTER`]
+/// at most. Whatever keeps the thread from running makes that longer, as it would make later what comes from elsewhere meanwhile.
 ///
 /// # Errors
 /// Where the system refuses sockets of the loopback.
@@ -43,43 +38,22 @@ fn measure_delays() -> io::Result<Vec<Span>> {
     sender.connect(receiver.local_addr()?)?;
     receiver.connect(sender.local_addr()?)?;
     receiver.set_nonblocking(true)?;
-    let pause = |number: u32| if number.is_multiple_of(PACKETS_PER_PAUSE) { PAUSE } else { Span::ZERO };
-    let end = clock::monotonic()
-        + (0..PACKETS).map(|number| PACKET_INTERVAL + pause(number)).fold(MAX_STAMP_SCATTER, |a, b| a + b);
-    thread::scope(|scope| {
-        let receiving = scope.spawn(|| receive_until(&receiver, end));
-        let pacer = Pacer::starting_in(Span::ZERO);
-        let (mut offset, mut sent) = (Span::ZERO, Vec::new());
-        for number in 0..PACKETS {
-            offset = offset + PACKET_INTERVAL + pause(number);
-            pacer.wait_until(offset);
-            sent.push(clock::monotonic());
-            sender.send(&number.to_be_bytes())?;
-        }
-        let received = receiving.join().map_err(|_| io::Error::other("the receiver has failed"))??;
-        let delay =
-            |(sent, received): (Time, Option<Time>)| received.map_or(MAX_STAMP_SCATTER, |received| received - sent);
-        Ok(sent.into_iter().zip(received).map(delay).collect())
-    })
-}
-
-/// When each packet was read.
-fn receive_until(socket: &UdpSocket, deadline: Time) -> io::Result<Vec<Option<Time>>> {
-    let (mut datagrams, mut received) = (DatagramReceiver::new(4), vec![None; PACKETS as usize]);
-    while received.contains(&None) && clock::monotonic() < deadline {
-        let record = |packet: &[u8], _| {
-            let number = packet.try_into().map_or(u32::MAX, u32::from_be_bytes);
-            if let Some(time) = received.get_mut(number as usize) {
-                *time = Some(clock::monotonic());
+    let pacer = Pacer::starting_in(PACKET_INTERVAL);
+    let delay = |number: u32| {
+        let offset = PACKET_INTERVAL * i64::from(number);
+        pacer.wait_until(offset);
+        let (planned, sent) = (pacer.instant_at(offset), number.to_be_bytes());
+        sender.send(&sent)?;
+        let mut received = [0; 4];
+        while received != sent {
+            if !wait_for_packet(&receiver, planned + MAX_STAMP_SCATTER)? {
+                return Ok(MAX_STAMP_SCATTER);
             }
-        };
-        match datagrams.receive(socket, record) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_readable(socket, deadline).map(drop)?,
-            Err(error) if is_packet_specific(&error) => {}
-            done => done?,
+            receiver.recv(&mut received)?;
         }
-    }
-    Ok(received)
+        Ok((clock::monotonic() - planned).min(MAX_STAMP_SCATTER))
+    };
+    (1..=PACKETS).map(delay).collect()
 }
 
 #[cfg(test)]
@@ -92,9 +66,9 @@ mod tests {
         assert_eq!(measure_delays().unwrap().len(), PACKETS as usize);
         let mut delays = vec![Span::from_micros(20); PACKETS as usize];
         assert_eq!(scatter(&delays), Span::ZERO);
-        delays[7..9].fill(MAX_STAMP_SCATTER);
+        delays[7..14].fill(MAX_STAMP_SCATTER);
         assert_eq!(scatter(&delays), Span::ZERO);
-        delays[9] = MAX_STAMP_SCATTER;
+        delays[14] = MAX_STAMP_SCATTER;
         assert_eq!(scatter(&delays), MAX_STAMP_SCATTER - Span::from_micros(20));
     }
 }

@@ -6,6 +6,7 @@ use crate::one_sided_records::ReceivedTrain;
 use crate::packets::{ReceivedPackets, SentPackets};
 use crate::tcp::{ProbeConnection, TcpProbes};
 use kumade_net::clock;
+use kumade_net::platform::AsFd;
 use kumade_net::platform::readiness::SocketSet;
 use kumade_net::platform::stamp;
 use kumade_probe_train::Train;
@@ -73,7 +74,8 @@ impl TcpProbes {
         let mut events = Vec::new();
         let mut looked = clock::realtime();
         while open > 0 && clock::monotonic() < deadline && !self.control.is_closed() {
-            readiness.wait_for_next(&mut events, self.control.next_wakeup(deadline))?;
+            let socket = |number: u32| Some(self.probe_connections.get(number as usize)?.stream.as_ref()?.as_fd());
+            readiness.wait_for_packet(socket, &mut events, self.control.next_wakeup(deadline))?;
             // What is not among the events had nothing to read, unless there were too many.
             let absent = looked;
             looked = if (1..SocketSet::MAX_EVENTS).contains(&events.len()) { clock::realtime() } else { looked };

@@ -21,6 +21,9 @@ use std::net::UdpSocket;
 /// Errors without any reply after which the exchange fails.
 const MAX_INITIAL_ERRORS: u32 = 5;
 
+/// A reply that comes so soon after the newest test packet has its time of reading at once: round trips are seldom longer.
+const PROMPT_REPLY: Span = Span::from_millis(250);
+
 /// Time stamps and the first reply of a test packet; the reflector's time stamps are by its clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ProbeRecord {
@@ -71,6 +74,8 @@ pub(super) struct StampExchange {
     is_ecn_capable: bool,
     /// Test packets sent so far.
     sent_count: u32,
+    /// When a reply to the newest one is no longer prompt; in the past once there is one.
+    prompt_until: Time,
     probes: Vec<ProbeRecord>,
     /// In order of arrival.
     replies: Vec<ReturnedReply>,
@@ -95,6 +100,7 @@ impl StampExchange {
             pacing: ProbePacing::new(config.interval),
             is_ecn_capable: config.ds_field.is_some_and(|field| matches!(field.ecn(), Ecn::Ect0 | Ecn::Ect1)),
             sent_count: 0,
+            prompt_until: Time::ZERO,
             probes,
             replies: Vec::new(),
             are_timestamp_ids_valid: keys_valid,
@@ -199,6 +205,7 @@ impl StampExchange {
             Ok(_) => {
                 self.sent_count = self.sent_count.wrapping_add(1);
                 self.probes[number as usize].sent.user = Some(now);
+                self.prompt_until = deadline_after(PROMPT_REPLY);
             }
             Err(error) => {
                 self.are_timestamp_ids_valid = false;
@@ -210,7 +217,12 @@ impl StampExchange {
 
     /// Takes replies that are there, or come until then.
     pub(super) fn wait_for_replies(&mut self, deadline: Time) -> io::Result<()> {
-        if readiness::wait_readable(&self.socket, deadline)? {
+        let is_there = if clock::monotonic() < self.prompt_until {
+            readiness::wait_for_packet(&self.socket, deadline.min(self.prompt_until))?
+        } else {
+            readiness::wait_readable(&self.socket, deadline)?
+        };
+        if is_there {
             self.collect_stamps()?;
             self.collect_replies()?;
         }
@@ -281,6 +293,9 @@ impl StampExchange {
                 tlvs: Some(tlvs),
             };
             self.missing_replies -= 1;
+            if reply.probe_sequence + 1 == self.sent_count {
+                self.prompt_until = Time::ZERO;
+            }
             let up = tlvs.ok().and_then(|tlvs| tlvs.class_of_service).map(|class| class.arrived);
             let is_marked = [up, datagram.ds_field].into_iter().flatten().any(|field| field.ecn() == Ecn::Ce);
             if self.is_ecn_capable && is_marked {

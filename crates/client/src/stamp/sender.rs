@@ -44,7 +44,8 @@ pub fn measure_stamp(config: &StampConfig) -> Result<Report, Error> {
     if exchange.replies().is_empty() {
         return Err(failed(address)(io::Error::new(io::ErrorKind::TimedOut, "no answer")));
     }
-    let known = Clocks { far: reflector_clock_error(&exchange), ..known };
+    let stamp_scatter = clocks::stamp_scatter();
+    let known = Clocks { far: reflector_clock_error(&exchange), stamp_scatter, ..known };
     Ok(Report {
         schema: SCHEMA.to_owned(),
         peer: address.to_string(),
@@ -125,6 +126,7 @@ fn delay_report(config: &StampConfig, exchange: &StampExchange, clocks: &Clocks)
     let (samples, times) = exchange.samples();
     report.round_trip = round_trips(&times).map(DelayFigures::from);
     report_one_way(&mut report, &samples, clocks, |_| true);
+    report = report.widened_by_scatter(clocks.stamp_scatter);
     if !exchange.has_kernel_stamps() {
         report.warnings.push(Warning::NoKernelStampsHere);
     }

@@ -47,7 +47,7 @@ fn read_table(text: &str) -> Result<JitterTable, String> {
     let path = if is_file_name(text) { PathBuf::from(text) } else { find_table(text)? };
     let shown = path.display();
     let content =
-        kumade_daemon::read_text(&path).map_err(|error| format!("cannot read the distribution {shown}: {error}"))?;
+        kumade_files::read_text(&path).map_err(|error| format!("cannot read the distribution {shown}: {error}"))?;
     JitterTable::parse(&content).map_err(|error| format!("{shown} is no distribution: {error}"))
 }
 

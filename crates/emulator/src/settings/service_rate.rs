@@ -50,7 +50,7 @@ impl ServiceRate {
 }
 
 fn read_trace(path: &str) -> Result<Trace, String> {
-    let text = kumade_daemon::read_text(path).map_err(|error| format!("cannot read the trace {path}: {error}"))?;
+    let text = kumade_files::read_text(path).map_err(|error| format!("cannot read the trace {path}: {error}"))?;
     Trace::parse(&text).map_err(|error| format!("{path} is no trace: {error}"))
 }
 

@@ -45,6 +45,11 @@ impl LongTrain {
         self.delay
     }
 
+    /// That arrived behind the first packet.
+    pub(super) fn bits(&self) -> f64 {
+        self.bits
+    }
+
     /// In bit/s.
     pub(super) fn rate(&self) -> f64 {
         self.bits / self.seconds

@@ -222,6 +222,8 @@ impl CapacityProbe {
             may_be_round_robin: pace.is_none_or(|rate| self.observations.may_be_round_robin(rate)),
             slowest_long_train_rate: long(f64::min),
             fastest_long_train_rate: long(f64::max),
+            longest_burst_bits: self.observations.bursts.iter().map(|burst| burst.bits).fold(0.0, f64::max),
+            longest_train_bits: self.observations.long_trains.iter().map(LongTrain::bits).fold(0.0, f64::max),
             bursts_used,
             trains_rejected: self.rejected.clone(),
         }

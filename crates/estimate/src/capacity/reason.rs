@@ -1,6 +1,6 @@
 //! Why there is no capacity, as data with its sentence beside it.
 
-use kumade_units::Rate;
+use kumade_units::{Rate, Span};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -59,6 +59,9 @@ pub enum CapacityReason {
     /// Flows have queues of their own: what seemed to be the link's rate may be one flow's share of it.
     #[error("flows have queues of their own: what a train shows of the link may be one flow's share of it")]
     FlowQueueing,
+    /// Stamps of this host scatter by so much, and bursts arrive within the second time.
+    #[error("time stamps of this host scatter by {0}, too much for bursts of {1}")]
+    CoarseStamps(Span, Span),
     /// Another one, in words: what a document says that was read.
     #[error("{0}")]
     Other(String),

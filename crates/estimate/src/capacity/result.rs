@@ -41,6 +41,10 @@ pub struct Capacity {
     pub slowest_long_train_rate: Option<Rate>,
     /// That of the fastest.
     pub fastest_long_train_rate: Option<Rate>,
+    /// Bits behind the first packet of the longest burst, by which rates are known that bursts show; zero where none arrived.
+    pub longest_burst_bits: f64,
+    /// The same of the longest long train, by which committed rates are known.
+    pub longest_train_bits: f64,
     /// Bursts and long trains that were used.
     pub bursts_used: u32,
     /// Trains that were left out, by cause.
@@ -166,6 +170,8 @@ mod tests {
             may_be_round_robin: true,
             slowest_long_train_rate: None,
             fastest_long_train_rate: None,
+            longest_burst_bits: 84e3,
+            longest_train_bits: 0.0,
             bursts_used: 20,
             trains_rejected: BTreeMap::new(),
         };

@@ -10,7 +10,7 @@ use crate::output::{StandardOutput, note};
 use crate::terminal;
 use anyhow::{Context, anyhow};
 use jiff::Timestamp;
-use kumade_daemon::replace_files;
+use kumade_files::replace_files;
 use kumade_measurement::report::StreamLine;
 use kumade_measurement::{Event, Report};
 use kumade_units::Span;
@@ -54,7 +54,7 @@ pub type RunMeasurement<'m> = dyn Fn(&mut dyn FnMut(&Event)) -> Result<Report, k
 pub fn run(shown: &OutputSettings, measuring: &RunMeasurement<'_>) -> anyhow::Result<ExitCode> {
     // Better known before a measurement than after it.
     if let Some(file) = &shown.prometheus {
-        kumade_daemon::check_writable(split_path(file)?.0)
+        kumade_files::check_writable(split_path(file)?.0)
             .with_context(|| format!("cannot write metrics to {}", file.display()))?;
     }
     let Some(interval) = shown.watch else { return measure_once(shown, measuring, true) };

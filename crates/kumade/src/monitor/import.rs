@@ -4,7 +4,7 @@ use crate::output::{StandardOutput, note};
 use crate::usage::usage_error;
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use kumade_daemon::read_text;
+use kumade_files::read_text;
 use kumade_monitor::psconfig::{ImportedMesh, LeftOut, Template};
 use std::io::Write;
 use std::path::PathBuf;

@@ -140,7 +140,7 @@ impl<P: ReportParts> ReportDocument for P {
             files.push((name, text.map_err(ReportError::generate_error(name))?.into_bytes()));
         }
         let files: Vec<_> = files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
-        kumade_daemon::replace_files(directory, &files).map_err(ReportError::Write)
+        kumade_files::replace_files(directory, &files).map_err(ReportError::Write)
     }
 
     fn check_statements(&self, statements: &[Statement]) -> Result<(), String> {
@@ -274,7 +274,7 @@ pub(crate) use report_document;
 /// # Errors
 /// Where they cannot.
 pub fn prepare_directory(directory: &Path) -> Result<(), ReportError> {
-    kumade_daemon::check_writable(directory).map_err(ReportError::Write)
+    kumade_files::check_writable(directory).map_err(ReportError::Write)
 }
 
 /// The present time as reports state it: UTC, RFC 3339, whole seconds.

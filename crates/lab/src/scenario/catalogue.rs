@@ -121,8 +121,7 @@ fn load_built_in((name, text): &(&str, &str), overrides: &Overrides) -> Result<E
 }
 
 fn read_scenario_file(path: &Path) -> Result<String, ScenarioError> {
-    kumade_daemon::read_text(path)
-        .map_err(|cause| ScenarioError::Unreadable { path: path.display().to_string(), cause })
+    kumade_files::read_text(path).map_err(|cause| ScenarioError::Unreadable { path: path.display().to_string(), cause })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What stamps that scatter leave of a value: a rate is a train's bytes by the time between two stamps.
 
-use kumade_estimate::{Bound, Outcome, Reason};
+use crate::report::{CapacityReport, ShaperReport};
+use kumade_estimate::{Bound, Capacity, CapacityReason, Outcome, Reason};
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span};
 
@@ -22,9 +23,13 @@ pub(crate) struct StampError {
 impl StampError {
     /// By which part the rate of a train may be off.
     fn relative_error(&self) -> f64 {
-        // At either end of a train.
-        2.0 * self.scatter.as_secs_f64() / self.train.as_secs_f64().max(1e-9)
+        relative_error(self.scatter, self.train)
     }
+}
+
+/// By which part the rate may be off of what arrived within this time: at either end.
+fn relative_error(scatter: Span, arrival_time: Span) -> f64 {
+    2.0 * scatter.as_secs_f64() / arrival_time.as_secs_f64().max(1e-9)
 }
 
 /// The outcome with the interval and the bound that the stamps allow, and the fair share of one flow; none of them where they do not suffice.
@@ -56,6 +61,44 @@ pub(crate) fn widen_by_scatter(
     });
     let fair_share = fair_share.map(|share| widen(share, share.value.as_f64() * error));
     (Outcome { available, bound, ..outcome }, fair_share)
+}
+
+/// The capacity and its token bucket with the intervals that the stamps allow; none of them where they do not suffice. What bursts average out
+/// to is not counted on.
+pub(crate) fn widen_capacity(scatter: Span, found: &Capacity, report: CapacityReport) -> CapacityReport {
+    if scatter == Span::ZERO {
+        return report;
+    }
+    let error = |rate: Rate, bits: f64| relative_error(scatter, Span::from_secs_f64(bits / rate.as_f64().max(1.0)));
+    let widened = |rate: Estimate<Rate>, bits: f64| {
+        let part = error(rate.value, bits);
+        (part <= MAX_RELATIVE_ERROR).then(|| widen(rate, rate.value.as_f64() * part))
+    };
+    // A bucket of a few packets shows in bursts already.
+    let has_large_bucket = found.shaper.is_some() && !found.has_small_bucket;
+    let bits = if has_large_bucket { found.longest_train_bits } else { found.longest_burst_bits };
+    let bottleneck = report.bottleneck_bits_per_second.and_then(|rate| widened(rate, bits));
+    let bound = report.at_least_bits_per_second.map(|rate| (rate, error(rate, found.longest_burst_bits)));
+    let bound = bound.filter(|(_, part)| *part <= MAX_RELATIVE_ERROR);
+    let shaper = report.shaper.and_then(|shaper| {
+        let peak_rate = shaper.peak_rate.and_then(|rate| widened(rate, found.longest_burst_bits));
+        let passing = shaper.peak_rate.unwrap_or(shaper.committed_rate).value;
+        let Estimate { low, high, .. } = shaper.burst_bytes;
+        let margin = passing.bytes_in(scatter * 2);
+        let burst_bytes = Estimate { low: low.saturating_sub(margin), high: high + margin, ..shaper.burst_bytes };
+        Some(ShaperReport { peak_rate, committed_rate: widened(shaper.committed_rate, bits)?, burst_bytes, ..shaper })
+    });
+    let withdrawn = report.bottleneck_bits_per_second.filter(|_| bottleneck.is_none()).map(|rate| {
+        let arrival_time = Span::from_secs_f64(bits / rate.value.as_f64().max(1.0));
+        CapacityReason::CoarseStamps(scatter, arrival_time)
+    });
+    CapacityReport {
+        bottleneck_bits_per_second: bottleneck,
+        at_least_bits_per_second: bound.map(|(rate, part)| Rate::from_f64(rate.as_f64() * (1.0 - part))),
+        reason: withdrawn.or(report.reason),
+        shaper,
+        ..report
+    }
 }
 
 fn widen(found: Estimate<Rate>, margin: f64) -> Estimate<Rate> {

@@ -377,6 +377,8 @@ mod tests {
             may_be_round_robin: true,
             slowest_long_train_rate: None,
             fastest_long_train_rate: None,
+            longest_burst_bits: 84e3,
+            longest_train_bits: 0.0,
             bursts_used: 20,
             trains_rejected: BTreeMap::new(),
         }

@@ -108,6 +108,20 @@ impl DelayReport {
         }
     }
 
+    /// With the intervals that stamps of this host allow which differ by so much from each other; with a note, since variations have none.
+    pub fn widened_by_scatter(mut self, scatter: Span) -> Self {
+        if scatter == Span::ZERO || !self.has_value() {
+            return self;
+        }
+        let round_trips = [&mut self.round_trip, &mut self.up_loaded_round_trip, &mut self.down_loaded_round_trip];
+        let one_way = [&mut self.up, &mut self.down, &mut self.up_loaded, &mut self.down_loaded];
+        for figures in round_trips.into_iter().chain(one_way).flatten() {
+            figures.widen(scatter.as_secs_f64());
+        }
+        self.warnings.push(Warning::CoarseStamps(scatter));
+        self
+    }
+
     /// Whether any delay was measured.
     pub fn has_value(&self) -> bool {
         [&self.round_trip, &self.up, &self.down].into_iter().any(Option::is_some)
@@ -118,6 +132,20 @@ impl DelayFigures {
     /// Of the packets of one direction that `choose` selects by their index; none if there are none.
     pub fn from_model(model: &ClockModel, direction: Direction, choose: impl Fn(usize) -> bool) -> Option<Self> {
         model.delays(direction, choose).map(DelayFigures::from)
+    }
+
+    fn widen(&mut self, seconds: f64) {
+        let delays = [
+            &mut self.minimum_seconds,
+            &mut self.median_seconds,
+            &mut self.percentile_95_seconds,
+            &mut self.percentile_99_seconds,
+        ];
+        for delay in delays {
+            // Where the clocks leave it open, it may be less than nothing anyway.
+            delay.low = (delay.low - seconds).max(delay.low.min(0.0));
+            delay.high += seconds;
+        }
     }
 }
 

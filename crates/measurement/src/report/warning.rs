@@ -23,6 +23,11 @@ pub enum Warning {
     /// The same of this host alone.
     #[error("no kernel time stamps: user-space time stamps are less accurate")]
     NoKernelStampsHere,
+    /// Stamps of this host differ by so much from each other.
+    #[error(
+        "time stamps of this host scatter by {0}: delays are known to within as much, and as much of their variation may not be the path's"
+    )]
+    CoarseStamps(Span),
     /// The sender's own interface held packets back.
     #[error(
         "packets waited in the queue of the sender's own interface, which is part of the measured path: see `tc qdisc`"

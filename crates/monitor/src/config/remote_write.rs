@@ -2,7 +2,8 @@
 
 use super::values::{VALID_MAX_AGES, parse_spanned, span_within};
 use crate::remote_write::RemoteWriteConfig;
-use kumade_daemon::{ConfigFault, read_text};
+use kumade_daemon::ConfigFault;
+use kumade_files::read_text;
 use kumade_units::Span;
 use serde::Deserialize;
 use std::collections::BTreeMap;

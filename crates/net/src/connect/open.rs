@@ -2,6 +2,7 @@ use super::{begin_connecting, prepare_unconnected};
 use crate::platform::readiness::SocketSet;
 use crate::{SocketBinding, clock};
 use kumade_units::{Span, Time};
+use rustix::fd::{AsFd, BorrowedFd};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -45,7 +46,8 @@ pub fn open_connections(
     let mut opening = ConnectionOpener::new(address, binding, count, spacing, STALL_TIMEOUT.max(round_trip * 2))?;
     let mut events = Vec::new();
     while opening.is_pending() && clock::monotonic() < deadline {
-        opening.readiness.wait(&mut events, deadline.min(opening.next_begin.unwrap_or(opening.next_retry)))?;
+        let until = deadline.min(opening.next_begin.unwrap_or(opening.next_retry));
+        opening.readiness.wait_open(|number| opening.pending_socket(number), &mut events, until)?;
         for event in &events {
             opening.handle_ready(event.number as u16, &hello);
         }
@@ -101,6 +103,10 @@ impl<'b> ConnectionOpener<'b> {
     /// Whether one is on its way, or still to begin.
     fn is_pending(&self) -> bool {
         self.next_begin.is_some() || self.attempts.iter().any(Option::is_some)
+    }
+
+    fn pending_socket(&self, number: u32) -> Option<BorrowedFd<'_>> {
+        Some(self.attempts.get(number as usize)?.as_ref()?.stream.as_fd())
     }
 
     /// Begins those that are due.

@@ -4,21 +4,25 @@ pub use crate::poll::{Event, wait_any_readable, wait_any_writable, wait_readable
 
 use crate::clock;
 use crate::poll::wait_ready;
-use crate::portable::SPIN_TIME;
+use crate::udp_socket::is_packet_specific;
 use kumade_units::Time;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd};
+use socket2::SockRef;
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::TcpStream;
 #[cfg(not(windows))]
 use std::os::fd::{AsRawFd, RawFd};
 #[cfg(windows)]
 use std::os::windows::io::{AsRawSocket as _, RawSocket as RawFd};
 
-/// More packets than these are seldom overtaken or lost in a row; to look at a socket takes some microseconds.
-const NEXT_SOCKETS: usize = 8;
-const LOOKS_PER_ROUND: usize = 8;
+/// So many sockets are looked at one by one, each half as often as that before it, and all of them as often as the last of these: to look at one takes a
+/// microsecond, or 20 where each call passes another process, as with Wine 8, and to look at 120 ten times as long.
+const NEXT_SOCKETS: u32 = 7;
+/// Sockets that others have overtaken are looked at after so many times as many of those that follow: they may have lost their packets.
+const LATER_RATIO: usize = 4;
 
 /// Whether the peer has closed the connection, or it has failed, as far as this host knows: what is unread hides it. Does not wait.
 ///
@@ -30,17 +34,52 @@ pub fn is_closed(stream: &TcpStream) -> io::Result<bool> {
     }
     Ok(match stream.peek(&mut [0]) {
         Ok(bytes) => bytes == 0,
-        Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+        Err(error) => !is_temporary(&error),
     })
 }
 
-/// Many sockets, waited for together; each keeps reporting until it is dealt with or removed, which it has to be before it is closed.
+/// As [`wait_readable`], where a packet is to be read as it comes, of a socket that does not block: looks without a pause, since who waits is woken
+/// late.
+///
+/// # Errors
+/// What the socket reports.
+pub fn wait_for_packet(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
+    while !has_input(socket.as_fd())? {
+        if clock::monotonic() >= deadline {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a socket that does not block can be read. (Windows calls a datagram too long of which less is looked at.)
+fn has_input(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    match SockRef::from(&socket).peek(&mut [MaybeUninit::uninit()]) {
+        Err(error) if is_temporary(&error) => Ok(false),
+        Err(error) if is_packet_specific(&error) => Ok(true),
+        looked => looked.map(|_| true),
+    }
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Awaited {
+    /// To tell sockets apart, and nothing else: it may be closed.
+    id: RawFd,
+    number: u32,
+    flags: PollFlags,
+}
+
+/// Many sockets, waited for together; each keeps reporting until it is dealt with or removed.
 #[derive(Debug, Default)]
 pub struct SocketSet {
-    /// In the order in which they are looked at: trains go from one socket to the next, so what follows the one reported last comes first. Nor
-    /// does one wait for others that are always ready.
-    sockets: RefCell<Vec<(RawFd, u32, PollFlags)>>,
-    looks: Cell<usize>,
+    /// In the order in which they are looked at: trains go from one socket to the next, so what has been reported comes last. Nor does one wait
+    /// for others that are always ready.
+    awaited: RefCell<Vec<Awaited>>,
+    looks: Cell<u32>,
 }
 
 impl SocketSet {
@@ -55,7 +94,7 @@ impl SocketSet {
         Ok(SocketSet::default())
     }
 
-    /// Reports `socket` under `number` when it can be read.
+    /// Reports `socket`, which does not block, under `number` when it can be read.
     ///
     /// # Errors
     /// None.
@@ -71,8 +110,8 @@ impl SocketSet {
         self.add(socket, number, PollFlags::OUT)
     }
 
-    fn add(&self, socket: &impl AsFd, number: u32, awaited: PollFlags) -> io::Result<()> {
-        self.sockets.borrow_mut().push((raw(socket), number, awaited));
+    fn add(&self, socket: &impl AsFd, number: u32, flags: PollFlags) -> io::Result<()> {
+        self.awaited.borrow_mut().push(Awaited { id: id(socket), number, flags });
         Ok(())
     }
 
@@ -81,69 +120,89 @@ impl SocketSet {
     /// # Errors
     /// None.
     pub fn remove(&self, socket: &impl AsFd) -> io::Result<()> {
-        self.sockets.borrow_mut().retain(|(added, ..)| *added != raw(socket));
+        self.awaited.borrow_mut().retain(|awaited| awaited.id != id(socket));
         Ok(())
     }
 
-    /// Waits until something happens or `deadline` has come, and fills `events`.
+    /// Waits until something happens or `deadline` has come, and fills `events`. `socket` gives the one with this number, unless it is closed.
     ///
     /// # Errors
     /// Where the system refuses to wait.
-    pub fn wait(&self, events: &mut Vec<Event>, deadline: Time) -> io::Result<()> {
-        self.wait_for_first(usize::MAX, events, deadline)
+    pub fn wait_open<'s>(
+        &self,
+        socket: impl Fn(u32) -> Option<BorrowedFd<'s>>,
+        events: &mut Vec<Event>,
+        deadline: Time,
+    ) -> io::Result<()> {
+        events.clear();
+        let mut awaited = self.awaited.borrow_mut();
+        let open: Vec<_> = awaited.iter().filter_map(|entry| Some((*entry, socket(entry.number)?))).collect();
+        let mut polled: Vec<_> =
+            open.iter().map(|(entry, socket)| PollFd::from_borrowed_fd(*socket, entry.flags)).collect();
+        wait_ready(&mut polled, deadline)?;
+        let failed = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+        let ready = polled.iter().zip(&open).filter(|(polled, _)| !polled.revents().is_empty());
+        events.extend(ready.take(Self::MAX_EVENTS).map(|(polled, (entry, _))| Event {
+            number: entry.number,
+            is_readable: polled.revents().intersects(PollFlags::IN | failed),
+            is_writable: polled.revents().intersects(PollFlags::OUT | failed),
+            has_error: polled.revents().intersects(failed),
+        }));
+        put_last(&mut awaited, events);
+        Ok(())
     }
 
-    /// As [`wait`](Self::wait), where packets of a train are read as they come: the sockets are looked at without a pause for some milliseconds,
-    /// since who waits is woken late.
+    /// As [`wait_open`](Self::wait_open), where packets of a train are read as they come from readers alone: looks at them without a pause, since who waits is
+    /// woken late.
     ///
     /// # Errors
-    /// Where the system refuses to wait.
-    pub fn wait_for_next(&self, events: &mut Vec<Event>, deadline: Time) -> io::Result<()> {
-        let end = deadline.min(clock::monotonic() + SPIN_TIME);
-        while clock::monotonic() < end {
-            self.look_for_next(events)?;
-            if !events.is_empty() {
+    /// Where the system refuses to look.
+    pub fn wait_for_packet<'s>(
+        &self,
+        socket: impl Fn(u32) -> Option<BorrowedFd<'s>>,
+        events: &mut Vec<Event>,
+        deadline: Time,
+    ) -> io::Result<()> {
+        loop {
+            self.look(&socket, events)?;
+            if !events.is_empty() || clock::monotonic() >= deadline {
                 return Ok(());
             }
         }
-        self.wait(events, deadline)
     }
 
-    /// Looks at the sockets that follow the one reported last, and every few times at all of them: packets are lost, overtaken, and sent again.
-    fn look_for_next(&self, events: &mut Vec<Event>) -> io::Result<()> {
-        let looks = self.looks.replace(self.looks.get().wrapping_add(1));
-        let count = if looks.is_multiple_of(LOOKS_PER_ROUND) { usize::MAX } else { NEXT_SOCKETS };
-        self.wait_for_first(count, events, Time::ZERO)
-    }
-
-    fn wait_for_first(&self, count: usize, events: &mut Vec<Event>, deadline: Time) -> io::Result<()> {
-        events.clear();
-        let mut sockets = self.sockets.borrow_mut();
-        let looked_at = &sockets[..sockets.len().min(count)];
-        // SAFETY: whoever has added a socket removes it before it is closed.
-        let borrow = |socket| unsafe { BorrowedFd::borrow_raw(socket) };
-        let mut polled: Vec<_> =
-            looked_at.iter().map(|(socket, _, awaited)| PollFd::from_borrowed_fd(borrow(*socket), *awaited)).collect();
-        wait_ready(&mut polled, deadline)?;
-        let failed = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
-        let mut reported = 0;
-        for ((place, polled), (_, number, _)) in (1..).zip(&polled).zip(looked_at.iter()) {
-            if !polled.revents().is_empty() && events.len() < Self::MAX_EVENTS {
-                reported = place;
-                events.push(Event {
-                    number: *number,
-                    is_readable: polled.revents().intersects(PollFlags::IN | failed),
-                    is_writable: polled.revents().intersects(PollFlags::OUT | failed),
-                    has_error: polled.revents().intersects(failed),
-                });
-            }
+    /// Looks at one socket, or at all.
+    fn look<'s>(&self, socket: &impl Fn(u32) -> Option<BorrowedFd<'s>>, events: &mut Vec<Event>) -> io::Result<()> {
+        let looks = self.looks.get().wrapping_add(1);
+        self.looks.set(looks);
+        let place = looks.trailing_zeros();
+        if place >= NEXT_SOCKETS {
+            return self.wait_open(socket, events, Time::ZERO);
         }
-        sockets.rotate_left(reported);
+        events.clear();
+        let mut awaited = self.awaited.borrow_mut();
+        let Some(number) = awaited.get(place as usize).map(|entry| entry.number) else { return Ok(()) };
+        let found = socket(number).map_or(Ok(false), has_input);
+        if !matches!(found, Ok(false)) {
+            events.push(Event { number, is_readable: true, is_writable: false, has_error: found.is_err() });
+            put_last(&mut awaited, events);
+        }
         Ok(())
     }
 }
 
-fn raw(socket: &impl AsFd) -> RawFd {
+/// Puts those that are reported last, and those that they have overtaken behind the next ones.
+fn put_last(awaited: &mut [Awaited], events: &[Event]) {
+    let is_reported = |entry: &Awaited| events.iter().any(|event| event.number == entry.number);
+    let end = awaited.iter().rposition(is_reported).map_or(0, |place| place + 1);
+    let overtaken = awaited[..end].iter().filter(|entry| !is_reported(entry)).count();
+    // Keeps their order among those that are reported, and among the others.
+    awaited.sort_by_key(is_reported);
+    let others = awaited.partition_point(|entry| !is_reported(entry));
+    awaited[..others.min(overtaken * (1 + LATER_RATIO))].rotate_left(overtaken);
+}
+
+fn id(socket: &impl AsFd) -> RawFd {
     #[cfg(windows)]
     return socket.as_fd().as_raw_socket();
     #[cfg(not(windows))]
@@ -174,13 +233,14 @@ mod tests {
         for (number, (near, _)) in (0..).zip(&pairs) {
             set.add_reader(near, number).unwrap();
         }
-        set.wait(&mut events, Time::ZERO).unwrap();
+        let socket = |number| Some(pairs[number as usize].0.as_fd());
+        set.wait_open(socket, &mut events, Time::ZERO).unwrap();
         assert!(events.is_empty());
         (&pairs[7].1).write_all(b"x").unwrap();
-        set.wait(&mut events, soon()).unwrap();
+        set.wait_open(socket, &mut events, soon()).unwrap();
         assert_eq!(events, [Event { number: 7, is_readable: true, is_writable: false, has_error: false }]);
         set.remove(&pairs[7].0).unwrap();
-        set.wait(&mut events, Time::ZERO).unwrap();
+        set.wait_open(socket, &mut events, Time::ZERO).unwrap();
         assert!(events.is_empty());
         // No more than there is room for.
         for (_, far) in &pairs {
@@ -191,13 +251,13 @@ mod tests {
         assert!(readable.iter().all(|near| wait_readable(*near, soon()).unwrap()));
         let mut seen = BTreeSet::new();
         for _ in 0..2 {
-            set.wait(&mut events, soon()).unwrap();
+            set.wait_open(socket, &mut events, soon()).unwrap();
             assert_eq!(events.len(), SocketSet::MAX_EVENTS);
             seen.extend(events.iter().map(|event| event.number));
         }
         assert_eq!(seen.len(), readable.len());
         let empty = SocketSet::new().unwrap();
-        empty.wait(&mut events, clock::monotonic()).unwrap();
+        empty.wait_open(socket, &mut events, clock::monotonic()).unwrap();
         assert!(events.is_empty());
     }
 
@@ -205,23 +265,50 @@ mod tests {
     fn packets_are_seen_at_once_whatever_has_come_on_other_sockets_and_whatever_was_lost() {
         let (set, mut events) = (SocketSet::new().unwrap(), Vec::new());
         let pairs: Vec<_> = (0..30).map(|_| pair()).collect();
+        let socket = |number| Some(pairs[number as usize].0.as_fd());
         for (number, (near, _)) in (0..).zip(&pairs) {
+            near.set_nonblocking(true).unwrap();
             set.add_reader(near, number).unwrap();
         }
-        // Two on each; of the first ones, and of some in between, all are lost.
-        let arriving = (0..2).flat_map(|_| (9..20).chain(25..30));
-        for number in arriving {
-            let (near, far) = &pairs[number as usize];
+        // Two on each; of the first ones, and of some in between, all are lost, and some overtake each other.
+        let arriving: Vec<u32> = (0..2).flat_map(|_| (9..20).chain([26, 25, 27, 29, 28])).collect();
+        let (mut following, mut seen_at_once) = (0, 0);
+        for (place, number) in arriving.iter().enumerate() {
+            let (near, far) = &pairs[*number as usize];
             { far }.write_all(b"x").unwrap();
             assert!(wait_readable(near, soon()).unwrap());
             let looks = (1..).find(|_| {
-                set.look_for_next(&mut events).unwrap();
+                set.look(&socket, &mut events).unwrap();
                 !events.is_empty()
             });
-            assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [number]);
-            assert!(looks.unwrap() <= LOOKS_PER_ROUND, "{number}: {looks:?}");
+            assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [*number]);
+            let is_next = place > 0 && arriving[place - 1] + 1 == *number;
+            following += usize::from(is_next);
+            seen_at_once += usize::from(is_next && looks.unwrap() <= 2);
+            assert!(looks.unwrap() <= 1 << NEXT_SOCKETS, "{number}: {looks:?}");
             assert_eq!(std::io::Read::read(&mut &*near, &mut [0; 9]).unwrap(), 1);
         }
+        assert!(seen_at_once * 10 >= following * 9, "{seen_at_once} of {following}");
+    }
+
+    #[test]
+    fn a_socket_that_is_looked_at_without_a_pause_is_ready_by_the_deadline_or_not() {
+        let (set, mut events) = (SocketSet::new().unwrap(), Vec::new());
+        let (near, far) = pair();
+        near.set_nonblocking(true).unwrap();
+        set.add_reader(&near, 3).unwrap();
+        let wait = |events: &mut Vec<Event>, end| set.wait_for_packet(|_| Some(near.as_fd()), events, end).unwrap();
+        wait(&mut events, Time::ZERO);
+        assert!(events.is_empty() && !wait_for_packet(&near, Time::ZERO).unwrap());
+        { &far }.write_all(b"x").unwrap();
+        wait(&mut events, soon());
+        assert!(events[0].number == 3 && events[0].is_readable && wait_for_packet(&near, soon()).unwrap());
+        drop((far, std::io::Read::read(&mut &near, &mut [0; 9])));
+        wait(&mut events, soon());
+        assert!(events[0].is_readable && wait_for_packet(&near, soon()).unwrap());
+        // What is closed is not looked at.
+        set.wait_for_packet(|_| None, &mut events, Time::ZERO).unwrap();
+        assert!(events.is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@ pub use crate::header_bytes::udp_header_bytes as header_bytes;
 pub use crate::system_facts::{DatagramArrival, SentBurst};
 pub use crate::udp_socket::{hop_limit, is_packet_specific, receive_buffer_bytes};
 
-use super::{ASSUMED_MTU, MAX_DATAGRAM_BYTES, SPIN_TIME, unsupported};
+use super::{ASSUMED_MTU, MAX_DATAGRAM_BYTES, unsupported};
 use crate::clock;
 use crate::header_bytes::ip_header_bytes;
 use crate::poll::wait_writable;
@@ -12,7 +12,6 @@ use crate::udp_socket::BUFFER_BYTES;
 use kumade_units::Span;
 use socket2::SockRef;
 use std::fmt;
-use std::hint::spin_loop;
 use std::io;
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -126,20 +125,12 @@ impl DatagramReceiver {
         DatagramReceiver { memory: vec![0; MAX_DATAGRAM_BYTES].into(), max_datagram_bytes: longest.max(1) }
     }
 
-    /// Takes the datagram that waits, or comes within some milliseconds, and gives `read` its first bytes: who waits otherwise is woken late.
+    /// Takes the datagram that waits, and gives `read` its first bytes.
     ///
     /// # Errors
     /// `WouldBlock` where nothing waits, else what the socket reports.
     pub fn receive(&mut self, socket: &UdpSocket, mut read: impl FnMut(&[u8], DatagramArrival)) -> io::Result<()> {
-        let begin = clock::monotonic();
-        let received = loop {
-            match socket.recv(&mut self.memory) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && clock::monotonic() < begin + SPIN_TIME => {
-                    spin_loop();
-                }
-                received => break received?,
-            }
-        };
+        let received = socket.recv(&mut self.memory)?;
         read(&self.memory[..received.min(self.max_datagram_bytes)], DatagramArrival::default());
         Ok(())
     }

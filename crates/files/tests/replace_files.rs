@@ -1,6 +1,6 @@
 //! Files are replaced whole or not at all, whatever is in their place and however full the disk is.
 
-use kumade_daemon::{check_writable, replace_files};
+use kumade_files::{check_writable, replace_files};
 use kumade_netns_testbed::in_namespaces;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};

@@ -1,0 +1,94 @@
+//! What a full measurement says where the stamps of the host that measures scatter, and it knows by how much: whether intervals hold the truth.
+
+use kumade_link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
+use kumade_measurement::report::{DirectionReport, Report};
+use kumade_measurement::{Clocks, Directions, Measurement, MeasurementPlan, Session};
+use kumade_probe_train::Estimate;
+use kumade_sim::{PathHop, Stamping, VirtualPath, VirtualPaths};
+use kumade_units::{Rate, Span, Time};
+
+const DELAY: Span = Span::from_millis(5);
+const SEEDS: u64 = 12;
+/// Of a uniform distribution, 95 % are within as much of its width.
+const KNOWN_PART: f64 = 0.95;
+
+/// A report on the way down, and what was available there.
+fn measure(rate: Rate, load: f64, scatter: Span, seed: u64) -> (Report, Rate) {
+    let link = LinkConfig { rate: Some(rate), delay: DELAY, queue_bytes: 200_000, ..LinkConfig::default() };
+    let kind = CrossKind::Poisson { rate: Rate::from_f64(rate.as_f64() * load), sizes: SizeMix::fixed(1500) };
+    let cross = (load > 0.0).then_some(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed });
+    let hop = PathHop { link, queue: None, cross: cross.into_iter().collect() };
+    let path = |receive_jitter| {
+        let stamping = Stamping { receive_jitter, ..Stamping::default() };
+        VirtualPath::new(std::slice::from_ref(&hop), stamping, seed).expect("a path that can be")
+    };
+    let mut paths =
+        VirtualPaths { up: path(Stamping::default().receive_jitter), down: path(scatter), passes_udp: true };
+    let stamp_scatter = Span::from_secs_f64(scatter.as_secs_f64() * KNOWN_PART);
+    let session = Session {
+        peer: "192.0.2.1:7272".into(),
+        started: "2026-11-30T00:00:00.000Z".into(),
+        round_trip: DELAY * 2,
+        max_connections: 256,
+        clocks: Clocks { stamp_scatter, ..Clocks::default() },
+        coalescing: None,
+    };
+    let plan = MeasurementPlan { directions: Directions::Down, seed, ..MeasurementPlan::default() };
+    let measured = paths.measure(Measurement::new(plan, session), &mut |_| ()).unwrap();
+    (measured.report, measured.truth[1].unwrap_or(rate))
+}
+
+fn holds(found: Estimate<Rate>, truth: Rate) -> bool {
+    (found.low..=found.high).contains(&truth)
+}
+
+fn width<T>(found: Estimate<T>, number: impl Fn(T) -> f64) -> f64 {
+    number(found.high) - number(found.low)
+}
+
+/// Intervals that were as narrow as with exact stamps did not hold the capacity where these scattered.
+#[test]
+fn intervals_of_values_and_capacities_hold_where_stamps_scatter() {
+    let (mut values, mut held, mut capacities, mut held_capacities) = (0, 0, 0, 0);
+    for (mbit, micros, load) in [20, 100].into_iter().flat_map(|mbit| {
+        [50, 200, 1_000].into_iter().flat_map(move |micros| [0.0, 0.4, 0.8].map(move |load| (mbit, micros, load)))
+    }) {
+        let rate = Rate::from_mbit(mbit);
+        for seed in 0..SEEDS {
+            let (report, truth) = measure(rate, load, Span::from_micros(micros), seed);
+            let DirectionReport { available_bits_per_second: available, capacity, .. } = report.down.unwrap();
+            values += usize::from(available.is_some());
+            let is_held = available.is_none_or(|found| holds(found, truth));
+            held += usize::from(available.is_some() && is_held);
+            let capacity = capacity.and_then(|capacity| capacity.bottleneck_bits_per_second);
+            capacities += usize::from(capacity.is_some());
+            let is_capacity_held = capacity.is_none_or(|found| holds(found, rate));
+            held_capacities += usize::from(capacity.is_some() && is_capacity_held);
+            if !(is_held && is_capacity_held) {
+                println!("{rate}, {micros} µs, load {load}, seed {seed}: {available:?} of {truth}, {capacity:?}");
+            }
+        }
+    }
+    println!("{held} of {values} values, {held_capacities} of {capacities} capacities held");
+    assert!(values > 100 && held * 100 >= values * 93, "{held} of {values}");
+    assert!(capacities > 50 && held_capacities * 100 >= capacities * 93, "{held_capacities} of {capacities}");
+}
+
+#[test]
+fn intervals_widen_with_the_scatter_and_what_is_too_coarse_is_refused() {
+    let rate = Rate::from_mbit(20);
+    let [exact, coarse, useless] = [3, 100, 20_000].map(|micros| measure(rate, 0.0, Span::from_micros(micros), 3).0);
+    let capacity = |report: &Report| report.down.as_ref().unwrap().capacity.clone().unwrap();
+    let bottleneck = |report: &Report| capacity(report).bottleneck_bits_per_second;
+    let (narrow, wide) = (bottleneck(&exact).unwrap(), bottleneck(&coarse).unwrap());
+    // Both at the ends of 4 ms.
+    assert!(width(wide, Rate::as_f64) > width(narrow, Rate::as_f64) + 0.05 * rate.as_f64(), "{narrow:?} {wide:?}");
+    let refused = capacity(&useless);
+    assert_eq!(refused.bottleneck_bits_per_second, None);
+    assert!(refused.reason.is_some(), "{refused:?}");
+    let delay = |report: &Report| report.delay.clone().unwrap();
+    let minimum = |report: &Report| delay(report).round_trip.unwrap().minimum_seconds;
+    assert!(width(minimum(&coarse), |it| it) > width(minimum(&exact), |it| it) + 180e-6);
+    let says = |report: &Report| delay(report).warnings.iter().any(|warning| warning.to_string().contains("scatter"));
+    assert!(says(&coarse) && says(&exact));
+}
