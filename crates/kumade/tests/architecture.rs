@@ -219,6 +219,37 @@ fn each_published_crate_has_a_readme_whose_example_is_compiled() {
     }
 }
 
+/// A crate says that it has no examples, so that no time goes into looking for them; then it must not have any that nobody runs.
+#[test]
+fn all_examples_in_documentation_are_run() {
+    for name in workspace_dependencies().into_keys() {
+        let directory = root().join("crates").join(&name);
+        let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap();
+        let has_examples = rust_files(&directory.join("src")).iter().any(|file| {
+            let text = fs::read_to_string(file).unwrap();
+            text.contains("include_str!(\"../README.md\")") || has_example(&text)
+        });
+        assert!(!has_examples || !manifest.contains("doctest = false"), "{name} has examples that are not run");
+    }
+}
+
+/// Whether a block of code begins in the documentation that isn't text.
+fn has_example(text: &str) -> bool {
+    let documentation = text.lines().map(str::trim_start).filter_map(|line| {
+        let content = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?;
+        content.trim_start().strip_prefix("```")
+    });
+    // Each second one ends a block.
+    documentation.step_by(2).any(|language| language != "text")
+}
+
+#[test]
+fn examples_are_told_from_text() {
+    assert!(has_example("/// ```\n/// let one = 1;\n/// ```\n"));
+    assert!(has_example("//! ```text\n//! one\n//! ```\n    /// ```no_run\n    /// ```\n"));
+    assert!(!has_example("//! ```text\n//! one\n//! ```\nlet fence = \"```\";\n"));
+}
+
 /// Programs are linked one by one and run one after the other. What is no module of its crate's one would never run.
 #[test]
 fn the_tests_of_a_crate_are_one_program_that_has_all_of_them() {

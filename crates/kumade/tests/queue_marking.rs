@@ -45,9 +45,12 @@ fn assert_lasting(report: &Value, direction: &str, expected: &str) {
     assert!([expected, "not-sure", "not-known"].contains(&said), "{direction}: {report}");
 }
 
-#[test]
-fn a_queue_that_marks_is_told_from_one_that_does_not() {
-    in_namespaces("queue_marking::a_queue_that_marks_is_told_from_one_that_does_not", || {
+/// What a queue is to be found to be: its settings, its kind, its threshold in milliseconds, whether it marks what waits for long.
+type Queue = (&'static str, &'static str, Option<f64>, &'static str);
+
+/// Measures a link with these queues up and down.
+fn assert_told(test: &str, [up, down]: [Queue; 2]) {
+    in_namespaces(test, || {
         let rate = Rate::from_mbit(MBIT);
         let queue = |text: &str| QueueConfig {
             limit: QueueLimit::Bytes(MBIT * 12_500),
@@ -59,23 +62,31 @@ fn a_queue_that_marks_is_told_from_one_that_does_not() {
             queue_bytes: MBIT * 12_500,
             ..LinkConfig::default()
         };
-        for (up, down) in [
-            (("dualpi2", "l4s", Some(1.0), "marked"), ("tail-drop", "none-seen", None, "not-marked")),
-            (("fq-codel", "none-seen", None, "marked"), ("ce-threshold:threshold=2ms", "shallow", Some(2.0), "marked")),
-        ] {
-            let spec = NetworkSpec {
-                up_queue: Some(queue(up.0)),
-                down_queue: Some(queue(down.0)),
-                ..NetworkSpec::host_pair(link.clone())
-            };
-            let network = Network::build(spec).unwrap();
-            let (near, far) = (network.host("a").unwrap(), network.host("b").unwrap());
-            let _server = serve(&far.namespace);
-            let report = measure(&near.namespace, &far.v4.to_string());
-            assert_kind(&report, "up", up.1, up.2);
-            assert_kind(&report, "down", down.1, down.2);
-            assert_lasting(&report, "up", up.3);
-            assert_lasting(&report, "down", down.3);
+        let spec = NetworkSpec {
+            up_queue: Some(queue(up.0)),
+            down_queue: Some(queue(down.0)),
+            ..NetworkSpec::host_pair(link)
+        };
+        let network = Network::build(spec).unwrap();
+        let (near, far) = (network.host("a").unwrap(), network.host("b").unwrap());
+        let _server = serve(&far.namespace);
+        let report = measure(&near.namespace, &far.v4.to_string());
+        for (direction, (_, kind, threshold, lasting)) in [("up", up), ("down", down)] {
+            assert_kind(&report, direction, kind, threshold);
+            assert_lasting(&report, direction, lasting);
         }
     });
+}
+
+#[test]
+fn a_queue_that_marks_l4s_is_told_from_one_that_does_not_mark() {
+    let queues = [("dualpi2", "l4s", Some(1.0), "marked"), ("tail-drop", "none-seen", None, "not-marked")];
+    assert_told("queue_marking::a_queue_that_marks_l4s_is_told_from_one_that_does_not_mark", queues);
+}
+
+#[test]
+fn a_queue_that_marks_what_waits_for_long_is_told_from_one_with_a_low_threshold() {
+    let shallow = ("ce-threshold:threshold=2ms", "shallow", Some(2.0), "marked");
+    let test = "queue_marking::a_queue_that_marks_what_waits_for_long_is_told_from_one_with_a_low_threshold";
+    assert_told(test, [("fq-codel", "none-seen", None, "marked"), shallow]);
 }

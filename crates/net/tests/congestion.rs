@@ -67,7 +67,7 @@ fn nothing_is_left_by_a_killed_process() {
     drop(loaded);
 
     let mut copy = Command::new(env::current_exe().unwrap());
-    copy.args(["congestion::nothing_is_left_by_a_killed_process", "--exact", "--nocapture"]).env(COPY, "1");
+    copy.args(["nothing_is_left_by_a_killed_process", "--exact", "--nocapture"]).env(COPY, "1");
     let mut copy = copy.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(copy.stdout.take().unwrap()).lines().map_while(Result::ok);
     assert!(said.any(|line| line.contains(LOADED)));

@@ -1,6 +1,5 @@
 //! All tests of the built crate in one program, which runs them beside each other.
 
-mod congestion;
 mod kernel_stamps;
 mod namespaces;
 mod nftables;

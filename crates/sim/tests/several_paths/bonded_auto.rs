@@ -2,9 +2,10 @@
 //! path alone: pairs of paths drawn at random, one CUBIC connection.
 //!
 //! The table is a committed snapshot. Figures are Mbit/s of the paths' rates: goodput and the framing that it takes. A
-//! fixed ratio is kept by the same plane, which is told the paths' rates, and is searched for: the best of six. The one
-//! that finds out by itself knows nothing at the start. What counts begins 40 s later, when a window that an early loss
-//! has cut has grown again. The pairs are others than those by which the rule was made.
+//! fixed ratio is kept by the same plane, which is told the paths' rates: the best of that of the rates and of either path alone.
+//! (1:3, 1:1 and 3:1 were never better on these paths.) The one that finds out by itself knows nothing at the start. What
+//! counts begins 40 s later, when a window that an early loss has cut has grown again. The pairs are others than those by
+//! which the rule was made.
 
 use kumade_multipath::{PathPolicy, ShareUnit};
 use kumade_sim::network::TcpConfig;
@@ -61,16 +62,16 @@ fn fair(paths: &[PathModel; 2]) -> [u32; 2] {
 #[test]
 fn what_is_found_is_as_good_as_the_best_fixed_ratio() {
     let mut random = Pcg64Mcg::seed_from_u64(77);
-    let mut out = String::from("Mbit/s, framing included; ratio: the best of six\n\n");
+    let mut out = String::from("Mbit/s, framing included; ratio: that of the rates, or one path alone\n\n");
     writeln!(out, "{:36} {:>6} {:>13} {:>6} {:>8}", "Mbit/s/ms/% lost", "found", "best ratio", "alone", "of best")
         .unwrap();
     let mut shares = Vec::new();
     for pair in 0..PAIRS {
         let paths = [0, 1].map(|_| draw(&mut random));
         let found = run(paths.map(|path| PathModel { configured_rate: None, ..path }), &Plane::default(), pair);
-        let several = [[1, 3], [1, 1], [3, 1], fair(&paths)];
-        let tried = [[1, 0], [0, 1]].into_iter().chain(several);
-        let tried: Vec<(f64, [u32; 2])> = tried.map(|shares| (run(paths, &ratio(shares), pair), shares)).collect();
+        let ratios = [[1, 0], [0, 1], fair(&paths)];
+        let tried: Vec<(f64, [u32; 2])> =
+            ratios.into_iter().map(|shares| (run(paths, &ratio(shares), pair), shares)).collect();
         let alone = tried[0].0.max(tried[1].0);
         let (best, [one, other]) = tried.into_iter().max_by(|one, other| one.0.total_cmp(&other.0)).unwrap();
         let share = found / best;
