@@ -221,12 +221,14 @@ impl BondedShard {
             let class = delivery_order(unordered, read, &classification);
             let destination = classification.selector.map(|selector| selector.destination);
             let mut label = flows.queueing_attributes(&classification);
+            let is_partial = node.takes_partial_checksums(destination) && packets.leave_checksums_partial();
             let large = node.max_offloaded_packet_bytes(destination);
             let longest = large.map_or(0, |bytes| HEADROOM_BYTES + bytes).max(packets.max_packet_bytes())
                 + kumade_noise_session::TAG_BYTES;
             let mut buffer = pool.with_capacity(longest.min(packets.frame().len() + kumade_noise_session::TAG_BYTES));
             while let Some(segment_bytes) = packets.write_next_large(large.unwrap_or(0), &mut buffer) {
                 let packet = PacketBuffer::new(buffer, HEADROOM_BYTES).with_segments(segment_bytes);
+                let packet = packet.with_partial_checksum(is_partial);
                 label.size = packet.len().max(1) as u32;
                 node.send(packet, destination, label, class, now);
                 buffer = pool.with_capacity(longest.min(packets.frame().len() + kumade_noise_session::TAG_BYTES));
@@ -291,7 +293,7 @@ impl BondedShard {
                 [packet] if let Some(segment_bytes) = packet.segment_bytes() => {
                     *refused += u64::from(tun.write_large(packet.bytes_mut(), segment_bytes).is_err());
                 }
-                packets => tun.write_batch(packets, |_, _| *refused += 1),
+                packets => tun.write_batch(packets, PacketBuffer::has_partial_checksum, |_, _| *refused += 1),
             }
         }
         output.packets.clear();
