@@ -250,7 +250,8 @@ impl<P: Clone> Bond<P> {
         self.enqueue_large(packet, label.size, label, class, now);
     }
 
-    /// The same of a packet that stands for several, of which the longest has so many bytes.
+    /// The same of a packet that stands for several, [`MAX_DIVIDED_PACKETS`](crate::MAX_DIVIDED_PACKETS) at most, of which the longest has so
+    /// many bytes.
     pub fn enqueue_large(&mut self, packet: P, longest_bytes: u32, label: Label, class: TrafficClass, now: Time) {
         self.place_packet(
             WaitingPacket {
@@ -274,7 +275,7 @@ impl<P: Clone> Bond<P> {
     /// The same where a packet is made shorter just before it leaves, as the datagram with this counter of this path: `shorten` does so
     /// with its content, and returns by how many bytes.
     pub fn next_shortened(&mut self, now: Time, shorten: &mut Shorten<'_, P>) -> Option<Transmission<P>> {
-        self.next_divided(now, shorten, &mut |packet, parts| parts.push_back((packet, 0)))
+        self.next(now, shorten, None)
     }
 
     /// The same where there are packets that [stand for several](Self::enqueue_large): where datagrams carry one, it is divided, and what it
@@ -284,6 +285,15 @@ impl<P: Clone> Bond<P> {
         now: Time,
         shorten: &mut Shorten<'_, P>,
         divide: &mut Divide<'_, P>,
+    ) -> Option<Transmission<P>> {
+        self.next(now, shorten, Some(divide))
+    }
+
+    fn next(
+        &mut self,
+        now: Time,
+        shorten: &mut Shorten<'_, P>,
+        divide: Option<&mut Divide<'_, P>>,
     ) -> Option<Transmission<P>> {
         if let Some(next) = self.next_part(now, shorten) {
             return Some(next);

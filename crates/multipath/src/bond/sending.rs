@@ -45,7 +45,7 @@ impl<P: Clone> Bond<P> {
         &mut self,
         now: Time,
         shorten: &mut Shorten<'_, P>,
-        divide: &mut Divide<'_, P>,
+        divide: Option<&mut Divide<'_, P>>,
     ) -> Option<Transmission<P>> {
         let up = self.paths_up();
         let is_ready = |path: &PathId| self.path(*path).ready_at().is_some_and(|time| time <= now);
@@ -53,11 +53,14 @@ impl<P: Clone> Bond<P> {
         self.sort_by_preference(&mut ready, now);
         for path in ready {
             match self.pull_fitting(path, up, now) {
-                Some((packet, label)) if self.is_to_be_divided(path, &packet, label) => {
+                Some((packet, label)) => {
+                    let divide = divide.filter(|_| self.is_to_be_divided(path, &packet, label));
+                    let Some(divide) = divide else {
+                        return Some(self.transmit((path, up), packet, label, now, shorten));
+                    };
                     self.divide_packet((path, up), packet, label, divide);
                     return self.next_part(now, shorten);
                 }
-                Some((packet, label)) => return Some(self.transmit((path, up), packet, label, now, shorten)),
                 None if self.awaits_other_shard() => self.paths[path.index()].record_out_of_turn(now),
                 None => self.paths[path.index()].record_idle(now),
             }

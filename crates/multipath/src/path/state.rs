@@ -1,4 +1,5 @@
 use crate::congestion_control::shared_rate::SharedRateView;
+use crate::large_packets::MAX_DIVIDED_PACKETS;
 use crate::outer_transport::in_flight_control::{InFlightControl, StreamDelivery};
 use crate::outer_transport::kind::OuterTransport;
 use crate::path::long_packets::LongPacketLosses;
@@ -101,9 +102,8 @@ pub(crate) struct PathSender {
 /// [`CounterReference::MAX_COUNTERS_AHEAD`](kumade_noise_session::CounterReference::MAX_COUNTERS_AHEAD)). With two paths and 1500 bytes each,
 /// 25 MB a path.
 pub const MAX_UNREPORTED_DATAGRAMS: u64 = 1 << 15;
-/// … as long as it may send, a path sends all that a [large packet](crate::Bond::enqueue_large) is divided into: 64 kB in segments that are
-/// no shorter than their headers.
-const MAX_DATAGRAMS_AT_ONCE: u64 = (1 << 16) / 40;
+/// … of which one that may send sends all that a [large packet](crate::Bond::enqueue_large) is divided into.
+const MAX_DATAGRAMS_AT_ONCE: u64 = MAX_DIVIDED_PACKETS as u64;
 /// A carrier with less room than a small packet takes has none.
 const MIN_ROOM_BYTES: u64 = 128;
 const PROBE_PAYLOAD_BYTES: u32 = 32;
