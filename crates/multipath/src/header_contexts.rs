@@ -14,11 +14,18 @@
 //! | --- | --- |
 //! | 0100, 0110 | the packet, as it is: this is the version of its header |
 //! | 0101, 0111 | the same of a packet whose headers are to be kept; 0001 is to be subtracted from the version |
+//! | 0000, 0010, 0001, 0011 | the same as the four above of a packet whose transport checksum is partial; 0100 is to be added |
 //! | 10 | 14 bits: the number of the kept headers; the compressed ones and the payload |
 //! | 11 | the same of a packet whose headers are to be kept |
 //!
 //! How many packets later than the kept ones a packet is, the lowest bits of their numbers in the bucket say
 //! ([`DataHeader::number`](crate::message::DataHeader::number)).
+//!
+//! # Partial checksums
+//!
+//! Segments of what a host has sent as one packet leave without their own transport checksums, where both ends have agreed on that, too:
+//! the keys of the session protect them, and the host at the far end gets them merged again, with a checksum that is left to its
+//! network card. What is on the way in a sealed datagram need not be summed up twice.
 //!
 //! # Limits
 //!
@@ -63,6 +70,8 @@ const COMPRESSED: u8 = 0x80;
 const COMPRESSED_KEEP: u8 = 0x40;
 /// The same of one that is not compressed, beside the version of IP.
 const PLAIN_KEEP: u8 = 0x10;
+/// Both versions have it; it is left out where the checksum is partial.
+const PLAIN_WHOLE: u8 = 0x40;
 
 /// How many packets lie between two of a bucket, by the lowest bits of their numbers.
 fn packets_later(number: u32, reference: u32) -> i32 {

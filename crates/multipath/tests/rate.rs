@@ -88,3 +88,14 @@ fn a_rate_believed_too_high_is_corrected_though_delays_vary() {
         assert!(believed < Rate::from_f64(8.25e6), "seed {seed}: {believed}");
     }
 }
+
+/// Of what it could have carried in its first two seconds, a path of which nothing was known carries nine tenths.
+#[test]
+fn an_unknown_path_is_found_at_once() {
+    for (mbit, millis) in [(50.0, 2.0), (200.0, 2.0), (1000.0, 0.5)] {
+        let mut world = bulk(PathSpec { told: None, ..path(mbit, millis) });
+        world.run_until(at(3.0));
+        let share = share(&world, 0.0, 2.0, mbit);
+        assert!(share > 90.0, "{mbit} Mbit/s, {millis} ms: {share} %");
+    }
+}

@@ -90,7 +90,7 @@ impl Gateway {
         let (queue, mut refused) = (&mut self.queue, None);
         let count = self.receiver.receive(|received| {
             let packets: Vec<_> = received.datagrams().collect();
-            queue.write_batch(&packets, |_, error| refused = Some(error));
+            queue.write_batch(&packets, |_| false, |_, error| refused = Some(error));
         })?;
         refused.map_or(Ok(count > 0), Err)
     }

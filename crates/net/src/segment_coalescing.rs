@@ -27,9 +27,20 @@ pub(crate) struct Group {
     /// Of the first packet; `None` where its flow is not known.
     merge_profile: Option<MergeProfile>,
     is_open: bool,
-    /// The checksums of the first packet have been found valid.
+    /// The checksums of the first packet have been found valid, or that of its transport is partial.
     is_verified: bool,
+    /// So is the checksum of the first packet.
+    has_partial_checksum: bool,
     headers: [u8; Offload::HEADER_BYTES + MergeProfile::MAX_HEADER_BYTES],
+}
+
+/// What decides beside its bytes whether a packet is merged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Joining {
+    /// With packets before it; where it may not, none that follows may either.
+    pub(crate) may_join: bool,
+    /// [`PARTIAL_CHECKSUM`](kumade_packet::offload::PARTIAL_CHECKSUM) stands for its transport checksum.
+    pub(crate) has_partial_checksum: bool,
 }
 
 /// As many as UDP segmentation has always allowed (`UDP_MAX_SEGMENTS`).
@@ -45,27 +56,30 @@ impl Coalescer {
     }
 
     /// Divides these packets, in place of those before. Groups stand in the order of their first packets, and the packets
-    /// of a flow, taken group by group, in their own. Where one `may_join` no packet before it, none that follows does either.
-    pub(crate) fn group_packets<P: AsRef<[u8]>>(&mut self, packets: &[P], may_join: impl Fn(usize) -> bool) {
+    /// of a flow, taken group by group, in their own.
+    pub(crate) fn group_packets<P: AsRef<[u8]>>(&mut self, packets: &[P], joining: impl Fn(usize) -> Joining) {
         self.groups.clear();
         self.next.clear();
         // Groups before this one get no more packets.
         let mut barrier = 0;
         for index in 0..packets.len() {
             self.next.push(index);
-            if !may_join(index) {
+            let Joining { may_join, has_partial_checksum } = joining(index);
+            if !may_join {
                 barrier = self.groups.len();
             }
             let shape = MergeProfile::from_packet(packets[index].as_ref());
             let from = barrier.max(self.groups.len().saturating_sub(MAX_SEARCHED_GROUPS));
-            let is_merged = shape.as_ref().is_some_and(|shape| self.append_to_flow_group(packets, index, shape, from));
+            let is_merged = shape
+                .as_ref()
+                .is_some_and(|shape| self.append_to_flow_group(packets, (index, shape), has_partial_checksum, from));
             if !is_merged {
                 // Which flow's packet it may be is not known: a fragment, for one.
                 barrier = if shape.is_none() { self.groups.len() + 1 } else { barrier };
-                self.groups.push(Group::new(index, packets[index].as_ref().len(), shape));
+                self.groups.push(Group::new((index, packets[index].as_ref().len()), has_partial_checksum, shape));
             }
         }
-        for group in self.groups.iter_mut().filter(|group| group.count > 1) {
+        for group in self.groups.iter_mut().filter(|group| group.has_own_headers()) {
             group.write_headers(self.link_header_bytes, packets[group.first].as_ref(), packets[group.last].as_ref());
         }
     }
@@ -83,8 +97,8 @@ impl Coalescer {
     fn append_to_flow_group<P: AsRef<[u8]>>(
         &mut self,
         packets: &[P],
-        index: usize,
-        shape: &MergeProfile,
+        (index, shape): (usize, &MergeProfile),
+        has_partial_checksum: bool,
         from: usize,
     ) -> bool {
         let is_of_flow =
@@ -96,7 +110,7 @@ impl Coalescer {
         // The checksum will be computed anew, and must not make corrupt bytes valid.
         let is_valid = |index: usize| checksum::is_valid(packets[index].as_ref()).unwrap_or(false);
         group.is_verified = group.is_verified || is_valid(group.first);
-        if !group.is_verified || !is_valid(index) {
+        if !group.is_verified || !(has_partial_checksum || is_valid(index)) {
             return false;
         }
         self.next[group.last] = index;
@@ -109,18 +123,39 @@ impl Group {
     /// struct virtio_net_hdr of a packet of which nothing was left to do.
     pub(crate) const NO_OFFLOAD: &[u8] = &[0; Offload::HEADER_BYTES];
 
-    fn new(first: usize, len: usize, shape: Option<MergeProfile>) -> Self {
+    fn new((first, len): (usize, usize), has_partial_checksum: bool, shape: Option<MergeProfile>) -> Self {
         let is_open = shape.as_ref().is_some_and(|shape| shape.can_merge && !shape.ends_group);
         let headers = [0; Offload::HEADER_BYTES + MergeProfile::MAX_HEADER_BYTES];
-        Group { first, last: first, count: 1, len, merge_profile: shape, is_open, is_verified: false, headers }
+        Group {
+            first,
+            last: first,
+            count: 1,
+            len,
+            merge_profile: shape,
+            is_open,
+            is_verified: has_partial_checksum,
+            has_partial_checksum,
+            headers,
+        }
     }
 
     pub(crate) fn first(&self) -> usize {
         self.first
     }
 
+    /// It is a packet as it came.
     pub(crate) fn is_single(&self) -> bool {
-        self.count == 1
+        !self.has_own_headers() && !self.has_partial_checksum
+    }
+
+    /// Its checksum is partial, and the kernel cannot be told where it is.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.has_partial_checksum && !self.has_own_headers()
+    }
+
+    /// Several packets have other headers than each, and one has another checksum than it came with if that is partial.
+    fn has_own_headers(&self) -> bool {
+        self.count > 1 || (self.has_partial_checksum && self.merge_profile.is_some())
     }
 
     /// What is to be written before the packets: struct virtio_net_hdr, and the headers where they are merged.
@@ -130,7 +165,7 @@ impl Group {
 
     /// How many bytes of each packet are not to be written, since [`headers`](Self::headers) stand for them.
     pub(crate) fn skipped_bytes(&self) -> usize {
-        self.merge_profile.as_ref().filter(|_| self.count > 1).map_or(0, |shape| shape.payload_offset)
+        self.merge_profile.as_ref().filter(|_| self.has_own_headers()).map_or(0, |shape| shape.payload_offset)
     }
 
     fn is_continued_by(&self, packet: &MergeProfile) -> bool {
@@ -159,7 +194,7 @@ impl Group {
             protocol: shape.protocol,
             transport_offset: shape.transport_offset,
             payload_offset: shape.payload_offset,
-            segment_bytes: shape.payload_bytes as u16,
+            segment_bytes: if self.count > 1 { shape.payload_bytes as u16 } else { 0 },
         };
         large.set_partial_checksum(packet, self.len);
         offload.copy_from_slice(&large.virtio_header(packet, link_header_bytes));

@@ -129,7 +129,7 @@ fn write(to: &mut TunQueue, batch: &[Vec<u8>]) {
         assert!(packet.len() <= MTU, "{}", packet.len());
         assert!(checksum::is_valid(packet).unwrap());
     }
-    to.write_batch(batch, |index, error| panic!("packet {index} of {}: {error}", batch.len()));
+    to.write_batch(batch, |_| false, |index, error| panic!("packet {index} of {}: {error}", batch.len()));
 }
 
 fn pass_large(mut packets: TunPackets<'_>, to: &mut TunQueue) -> usize {
@@ -258,7 +258,7 @@ fn what_cannot_be_made_or_written_is_refused_with_the_reason() {
             assert!(unknown.contains("find the interface nowhere"), "{unknown}");
 
             let mut refused = Vec::new();
-            queues[0].write_batch(&[[0x15; 12], [0x45; 12]], |index, _| refused.push(index));
+            queues[0].write_batch(&[[0x15; 12], [0x45; 12]], |_| false, |index, _| refused.push(index));
             assert_eq!(refused, [0], "the kernel looks at the version only");
             // None of them comes back; the host may have multicasts of its own to send.
             let mut packet = Vec::new();
@@ -279,7 +279,7 @@ fn a_host_answers_through_the_queue_that_its_packets_come_by() {
             let socket = UdpSocket::bind("10.98.0.1:700").unwrap();
             for round in 0..20 {
                 let index = round % QUEUES;
-                queues[index].write_batch(&[datagram(round as u8)], |_, error| panic!("{error}"));
+                queues[index].write_batch(&[datagram(round as u8)], |_| false, |_, error| panic!("{error}"));
                 let (_, from) = socket.recv_from(&mut [0; 9]).unwrap();
                 socket.send_to(b"answer", from).unwrap();
                 let mut answer = Vec::new();

@@ -172,7 +172,7 @@ impl BufferedPacket {
     fn write_to(&mut self, device: &mut TunQueue) {
         let refused = |error: io::Error| tracing::debug!("a host refused a packet: {error}");
         match self.segment_bytes {
-            None => device.write_batch(slice::from_ref(&self.bytes), |_, error| refused(error)),
+            None => device.write_batch(slice::from_ref(&self.bytes), |_| false, |_, error| refused(error)),
             Some(segment_bytes) => device.write_large(&mut self.bytes, segment_bytes).unwrap_or_else(refused),
         }
     }

@@ -8,10 +8,10 @@
 //!
 //! | field | octets | |
 //! | --- | --- | --- |
-//! | first octet | 1 | octets of the time stamp value (bits 0 and 1) and of its echo (2, 3): 0, 1, 2, 4; numbers (4) and exceptions (5) follow; PSH is not as in the reference (6) |
+//! | first octet | 1 | octets of the time stamp value (bits 0 and 1) and of its echo (2, 3): 0, 1, 2, 4; numbers (4) and exceptions (5) follow; PSH is not as in the reference (6); the checksum is partial (7) |
 //! | numbers | 0, 1 | octets of the sequence (bits 0 and 1) and acknowledgment number (2, 3): 0, 2, 3, 4; of the identification (4, 5): 0, 1, 2; the window is another one (6) |
 //! | exceptions | 0, 1 | other ones are: DS field with ECN (0), TTL or hop limit (1), flags of TCP (2), urgent pointer (3), flow label (4), options of TCP (5), flags of IPv4 (6) |
-//! | checksum | 0, 2 | of TCP; of UDP, unless the reference has none |
+//! | checksum | 0, 2 | of TCP; of UDP, unless the reference has none; not where it is partial |
 //! | distances | 0 to 20 | sequence number, acknowledgment number, identification, time stamp value, its echo, each in so many octets |
 //! | values | 0 to 52 | of what else is another one: window (2), then the exceptions in the order of their bits: 1, 1, 1, 2, 3, the length of the options (1) and they, 1 |
 //!
@@ -21,6 +21,9 @@
 //! without a counter send in atomic datagrams (RFC 6864 §4.1).
 //!
 //! A time stamp may take more octets than it needs ([`ReferenceHeaders::compress`]).
+//!
+//! A *partial* checksum is one that the sending host has left to its network card: whoever hands the packet on computes it, or leaves it to
+//! theirs. In its place stands [`PARTIAL_CHECKSUM`].
 
 mod fields;
 mod layout;
@@ -28,6 +31,7 @@ mod layout;
 mod tests;
 
 use crate::checksum;
+use crate::offload::PARTIAL_CHECKSUM;
 use fields::{FieldReader, FieldWriter, place_of_size};
 use layout::{Layout, TIMESTAMP_VALUE_BYTES, timestamp_offset};
 use std::ops::Range;
@@ -40,10 +44,11 @@ pub const MAX_HEADER_BYTES: usize = 40 + 60;
 const NUMBERS_FOLLOW: u8 = 1 << 4;
 const EXCEPTIONS_FOLLOW: u8 = 1 << 5;
 const PUSH_DIFFERS: u8 = 1 << 6;
+const CHECKSUM_IS_PARTIAL: u8 = 1 << 7;
 const WINDOW_DIFFERS: u8 = 1 << 6;
 /// In the flags of TCP.
 const PUSH: u8 = 8;
-/// No bit of all three octets.
+/// No bit of the second and the third octet.
 const UNUSED: u8 = 1 << 7;
 
 /// Octets of a distance, by two bits.
@@ -70,6 +75,7 @@ mod exception {
 pub struct CompressiblePacket<'p> {
     packet: &'p [u8],
     layout: Layout,
+    is_checksum_partial: bool,
 }
 
 /// What the packets of a flow have in common: version, protocol, addresses and ports.
@@ -84,7 +90,12 @@ pub struct CompressibleFlow {
 impl<'p> CompressiblePacket<'p> {
     /// None of packets that are to be sent as they are.
     pub fn parse(packet: &'p [u8]) -> Option<Self> {
-        Layout::read(packet).map(|layout| CompressiblePacket { packet, layout })
+        Layout::read(packet).map(|layout| CompressiblePacket { packet, layout, is_checksum_partial: false })
+    }
+
+    /// Its checksum is partial, if this says so.
+    pub fn with_partial_checksum(self, is_partial: bool) -> Self {
+        CompressiblePacket { is_checksum_partial: is_partial, ..self }
     }
 
     /// Which flow it belongs to.
@@ -136,7 +147,7 @@ pub struct DecompressionError;
 impl ReferenceHeaders {
     /// Those of this packet.
     pub fn new(packet: &CompressiblePacket<'_>) -> Self {
-        let CompressiblePacket { packet: bytes, layout } = packet;
+        let CompressiblePacket { packet: bytes, layout, .. } = packet;
         let mut header = [0; MAX_HEADER_BYTES];
         header[..layout.header_bytes].copy_from_slice(&bytes[..layout.header_bytes]);
         let options = layout.is_tcp.then(|| layout.options());
@@ -156,13 +167,18 @@ impl ReferenceHeaders {
         packets_later: i32,
         min_timestamp_octets: usize,
     ) -> Option<CompressedHeaders> {
-        let CompressiblePacket { packet: bytes, layout } = *packet;
+        let CompressiblePacket { packet: bytes, layout, .. } = *packet;
+        let is_partial = packet.is_checksum_partial;
         let has_checksum = self.has_checksum() || bytes[layout.checksum()..][..2] == [0, 0];
-        if !has_checksum || !self.is_of_flow(packet) || !self.has_same_reserved_bits(packet) {
+        if !has_checksum
+            || (is_partial && !self.has_checksum())
+            || !self.is_of_flow(packet)
+            || !self.has_same_reserved_bits(packet)
+        {
             return None;
         }
         let mut fields = FieldWriter::new();
-        if self.has_checksum() {
+        if self.has_checksum() && !is_partial {
             fields.push(&bytes[layout.checksum()..][..2]);
         }
         let mut numbers = self.write_numbers(packet, packets_later, &mut fields);
@@ -180,6 +196,7 @@ impl ReferenceHeaders {
         if layout.is_tcp && self.changed_tcp_flags(packet) == PUSH {
             first |= PUSH_DIFFERS;
         }
+        first |= if is_partial { CHECKSUM_IS_PARTIAL } else { 0 };
         first |= if numbers != 0 { NUMBERS_FOLLOW } else { 0 } | if exceptions != 0 { EXCEPTIONS_FOLLOW } else { 0 };
         fields.put_before([first, numbers, exceptions]);
         let replaced_bytes = layout.header_bytes;
@@ -212,7 +229,7 @@ impl ReferenceHeaders {
     }
 
     fn write_numbers(&self, packet: &CompressiblePacket<'_>, packets_later: i32, fields: &mut FieldWriter) -> u8 {
-        let CompressiblePacket { packet: bytes, layout } = *packet;
+        let CompressiblePacket { packet: bytes, layout, .. } = *packet;
         let mut numbers = 0;
         if layout.is_tcp {
             let sequence = self.distance(packet, layout.sequence()).wrapping_sub(self.expected_payload(packets_later));
@@ -233,7 +250,7 @@ impl ReferenceHeaders {
         has_other_options: bool,
         fields: &mut FieldWriter,
     ) -> u8 {
-        let CompressiblePacket { packet: bytes, layout } = *packet;
+        let CompressiblePacket { packet: bytes, layout, .. } = *packet;
         let mut exceptions = 0;
         let mut write = |exception: u8, is_needed: bool, value: &[u8]| {
             if is_needed {
@@ -263,7 +280,7 @@ impl ReferenceHeaders {
     }
 
     /// Appends the packet, of so many packets later, of which these are the compressed headers and the payload; on an error, what was
-    /// there.
+    /// there. Returns whether its checksum is partial.
     ///
     /// # Errors
     /// They are no compressed headers, or those of no packet of this flow.
@@ -272,12 +289,12 @@ impl ReferenceHeaders {
         compressed: &[u8],
         packets_later: i32,
         packet: &mut Vec<u8>,
-    ) -> Result<(), DecompressionError> {
+    ) -> Result<bool, DecompressionError> {
         let mut reader = FieldReader(compressed);
         let (header, length) = self.read_header(&mut reader, packets_later).ok_or(DecompressionError)?;
         packet.extend_from_slice(&header[..length]);
         packet.extend_from_slice(reader.0);
-        Ok(())
+        Ok(compressed[0] & CHECKSUM_IS_PARTIAL != 0)
     }
 
     /// Leaves the payload.
@@ -290,7 +307,9 @@ impl ReferenceHeaders {
         if !self.can_have(first, numbers, exceptions) || (timestamps.is_none() && first & 0xf != 0) {
             return None;
         }
-        if self.has_checksum() {
+        if first & CHECKSUM_IS_PARTIAL != 0 {
+            copy_field(&mut header, layout.checksum(), &PARTIAL_CHECKSUM);
+        } else if self.has_checksum() {
             copy_field(&mut header, layout.checksum(), reader.take_slice(2)?);
         }
         self.read_numbers(numbers, reader, packets_later, &mut header)?;
@@ -317,7 +336,8 @@ impl ReferenceHeaders {
         let of_other_version = if is_v4 { exception::FLOW_LABEL } else { exception::IP_FLAGS };
         let has_fields_of_tcp =
             first & (PUSH_DIFFERS | 0xf) | numbers & (WINDOW_DIFFERS | 0xf) != 0 || exceptions & exception::OF_TCP != 0;
-        (first | numbers | exceptions) & UNUSED == 0
+        (numbers | exceptions) & UNUSED == 0
+            && (first & CHECKSUM_IS_PARTIAL == 0 || self.has_checksum())
             && exceptions & of_other_version == 0
             && (is_tcp || !has_fields_of_tcp)
             && (is_v4 || numbers & 0x30 == 0)

@@ -43,7 +43,7 @@ pub struct LargePacket {
     pub transport_offset: usize,
     /// Offset of the payload, in bytes.
     pub payload_offset: usize,
-    /// Payload of each segment but the last, in bytes.
+    /// Payload of each segment but the last, in bytes; 0 where the packet is not to be divided, and only its checksum is partial.
     pub segment_bytes: u16,
 }
 
@@ -120,7 +120,9 @@ impl LargePacket {
         const TCP_V6: u8 = 4;
         const UDP: u8 = 5;
         const ECN: u8 = 0x80;
+        const NO_SEGMENTS: u8 = 0;
         let kind = match (self.protocol, packet[0] >> 4) {
+            _ if self.segment_bytes == 0 => NO_SEGMENTS,
             (protocol::UDP, _) => UDP,
             (_, version) => {
                 let cwr = packet[self.transport_offset + 13] & CWR != 0;
@@ -150,8 +152,13 @@ impl LargePacket {
     }
 
     fn checksum_offset(&self) -> usize {
-        if self.protocol == protocol::TCP { 16 } else { 6 }
+        checksum_offset(self.protocol)
     }
+}
+
+/// In the header of TCP or UDP.
+fn checksum_offset(protocol: u8) -> usize {
+    if protocol == protocol::TCP { 16 } else { 6 }
 }
 
 impl PartialChecksum {
@@ -200,6 +207,7 @@ pub struct Segments<'a> {
     /// Payload already written.
     written_bytes: usize,
     segment_index: u16,
+    has_partial_checksums: bool,
 }
 
 impl<'a> Segments<'a> {
@@ -236,7 +244,13 @@ impl<'a> Segments<'a> {
             segment_bytes: segment_bytes.into(),
             written_bytes: 0,
             segment_index: 0,
+            has_partial_checksums: false,
         })
+    }
+
+    /// Has [`PARTIAL_CHECKSUM`] in each segment from now on: somebody behind this computes what is to be there.
+    pub fn leave_checksums_partial(&mut self) {
+        self.has_partial_checksums = true;
     }
 
     /// What is segmented, with the bytes before.
@@ -250,13 +264,17 @@ impl<'a> Segments<'a> {
     }
 
     /// Replaces `out` by the next segment with the bytes before its packet; false where there is none left. Checksums
-    /// are valid.
+    /// are valid, unless those of the transport are [to be partial](Self::leave_checksums_partial).
     pub fn write_next(&mut self, out: &mut Vec<u8>) -> bool {
         let is_written = self.write_payload(self.segment_bytes, out);
         if is_written {
             let packet = &mut out[self.network_offset..];
             let headers = Headers { total_len: packet.len(), ..self.headers };
-            checksum::set_with_headers(packet, &headers);
+            if self.has_partial_checksums {
+                self.leave_checksum_partial(packet);
+            } else {
+                checksum::set_with_headers(packet, &headers);
+            }
         }
         is_written
     }
@@ -272,8 +290,14 @@ impl<'a> Segments<'a> {
             return self.write_next(out).then_some(None);
         }
         self.write_payload(count * self.segment_bytes, out);
-        checksum::set_ipv4_header(&mut out[self.network_offset..]);
+        self.leave_checksum_partial(&mut out[self.network_offset..]);
         Some(NonZeroU16::new(self.segment_bytes as u16))
+    }
+
+    fn leave_checksum_partial(&self, packet: &mut [u8]) {
+        checksum::set_ipv4_header(packet);
+        let field = self.headers.transport_offset + checksum_offset(self.headers.protocol);
+        packet[field..field + 2].copy_from_slice(&PARTIAL_CHECKSUM);
     }
 
     /// Replaces `out` by the next so many bytes of payload, with headers of valid lengths.
@@ -327,6 +351,9 @@ impl<'a> Segments<'a> {
         }
     }
 }
+
+/// What stands in place of a transport checksum that is still to be computed: in UDP, 0 would say that there is none.
+pub const PARTIAL_CHECKSUM: [u8; 2] = [0xff; 2];
 
 // TCP flags that belong to the last segment only, or to the first (CWR, RFC 3168 §6.1.2).
 const FIN: u8 = 0x01;

@@ -1,6 +1,7 @@
 //! What gateways carry on this machine, beside their targets: `cargo run --release -p kumade-gateway --example bench`, as root, on a
-//! machine that does nothing else; it takes three minutes. `-- speed`, `-- forged` or `-- flows` (the bonded plane), `-- tunnels` (the same over TCP)
-//! or `-- direct` and `-- sessions` (the direct plane) measures only that, and `-- speed 10` repeats it so often. `-- peers target/release/kumade`
+//! machine that does nothing else; it takes a quarter of an hour. `-- speed`, `-- forged` or `-- flows` (the bonded plane), `-- tunnels`
+//! (the same over TCP) or `-- direct` and `-- sessions` (the direct plane) measures only that, `-- speed 10` repeats it so often, and
+//! `-- speed 10 "one path"` leaves out candidates with other names. `-- peers target/release/kumade`
 //! has a thousand peers connect to that program as a tunnel and as a gateway, and `-- hostile target/release/kumade` has peers of a
 //! tunnel do what they like; `-- hostile PATH "short packets" 3` measures only attacks with such names, in three rounds.
 //! `-- idle target/release/kumade` shows what tunnels, gateways, links and servers of that program take while no packets come, and
@@ -41,12 +42,13 @@ fn main() -> Outcome<()> {
         return hostile::measure(&program, env::args().nth(3).as_deref(), rounds);
     }
     let repeats = env::args().nth(2).map_or(Ok(5), |text| text.parse())?;
+    let named = env::args().nth(3).unwrap_or_default();
     let is_wanted = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
     if is_wanted("speed") {
-        speed::gateways(repeats);
+        speed::gateways(repeats, &named);
     }
     if is_wanted("tunnels") {
-        speed::tunnels(repeats);
+        speed::tunnels(repeats, &named);
     }
     if is_wanted("forged") {
         forged::measure(repeats)?;

@@ -68,12 +68,30 @@ pub fn scheduled_of(process: u32) -> Outcome<(Duration, u64)> {
     let (mut time, mut waits) = (Duration::ZERO, 0);
     for task in fs::read_dir(format!("/proc/{process}/task"))? {
         let task = task?.path().display().to_string();
-        // Time on a processor, time in its queue, and time slices (Documentation/scheduler/sched-stats.rst).
-        let text = fs::read_to_string(format!("{task}/schedstat"))?;
-        time += Duration::from_nanos(text.split_whitespace().next().ok_or("no time in schedstat")?.parse()?);
+        time += scheduled_time(&task)?;
         let status = fs::read_to_string(format!("{task}/status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
         waits += line.ok_or("no switches in status")?.trim().parse::<u64>()?;
     }
     Ok((time, waits))
+}
+
+/// CPU time of the threads of this process that have this name and live, to the nanosecond.
+pub fn scheduled_of_threads(name: &str) -> Outcome<Duration> {
+    let mut time = Duration::ZERO;
+    for task in fs::read_dir("/proc/self/task")? {
+        let task = task?.path().display().to_string();
+        // Others may end meanwhile.
+        if fs::read_to_string(format!("{task}/comm")).is_ok_and(|own| own.trim_end() == name) {
+            time += scheduled_time(&task)?;
+        }
+    }
+    Ok(time)
+}
+
+/// Of the thread with this directory in /proc.
+fn scheduled_time(task: &str) -> Outcome<Duration> {
+    // Time on a processor, time in its queue, and time slices (Documentation/scheduler/sched-stats.rst).
+    let text = fs::read_to_string(format!("{task}/schedstat"))?;
+    Ok(Duration::from_nanos(text.split_whitespace().next().ok_or("no time in schedstat")?.parse()?))
 }

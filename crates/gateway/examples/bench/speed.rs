@@ -1,22 +1,24 @@
-//! One TCP connection through each tunnel, encrypted, over lines without shaping. Rounds take turns, so that what else the
-//! machine does strikes all alike.
+//! TCP connections through each tunnel, encrypted, over lines without shaping: what they carry, and the CPU time that both ends of the
+//! tunnel take for it. Rounds take turns, so that what else the machine does strikes all alike.
 
 use crate::lines::{Lines, TUNNEL_MTU};
 use crate::outcome::{Outcome, mean, minimum};
+use crate::process::{scheduled_of, scheduled_of_threads};
 use crate::stream::Stream;
 use kumade_net::interface;
 use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::run_ip;
 use kumade_overlay_io::BondedPlane;
+use kumade_units::Rate;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Until TCP and the gateways have found their rate.
-const WARM_UP: Duration = Duration::from_secs(2);
-const MEASUREMENT_TIME: Duration = Duration::from_secs(4);
+/// What the first seconds of connections are compared with the rest of.
+const START_TIME: Duration = Duration::from_secs(2);
+const MEASUREMENT_TIME: Duration = Duration::from_secs(8);
 
 /// What carries the packets of 10.2.0.1 and 10.2.0.2; it ends when this is dropped.
 #[allow(dead_code, reason = "held until the measurement ends")]
@@ -56,56 +58,139 @@ const TUNNELS: [Candidate; 4] = [
     ("kumade, 16 connections", |lines| Ok(Tunnel::Bonded(lines.tunnel(16)?)), None),
 ];
 
-/// The bonded plane over UDP.
-pub fn gateways(repeats: usize) {
-    compare(&GATEWAYS, repeats);
+/// What is sent at once.
+struct Load {
+    name: &'static str,
+    connections: usize,
+    /// Of each connection.
+    limit: Option<Rate>,
+    /// CPU time for each byte is to be so much of the reference's at most.
+    max_cpu_ratio: f64,
+}
+
+const LOADS: [Load; 3] = [
+    Load { name: "one TCP connection", connections: 1, limit: None, max_cpu_ratio: 0.35 },
+    Load { name: "ten TCP connections", connections: 10, limit: None, max_cpu_ratio: 0.35 },
+    Load {
+        name: "one TCP connection of 200 Mbit/s",
+        connections: 1,
+        limit: Some(Rate::from_mbit(200)),
+        max_cpu_ratio: 0.6,
+    },
+];
+
+/// What a load comes to through a tunnel.
+struct Sample {
+    gigabits_per_second: f64,
+    /// The rate of the first seconds as a part of that of the others.
+    start_ratio: f64,
+    /// Of both ends; none where they are the kernel's.
+    cpu_seconds_per_gigabyte: Option<f64>,
+}
+
+/// The bonded plane over UDP; only candidates whose names have this in them, and the reference.
+pub fn gateways(repeats: usize, named: &str) {
+    LOADS.iter().for_each(|load| compare(&GATEWAYS, load, repeats, named));
 }
 
 /// The same over TCP connections.
-pub fn tunnels(repeats: usize) {
-    compare(&TUNNELS, repeats);
+pub fn tunnels(repeats: usize, named: &str) {
+    LOADS.iter().for_each(|load| compare(&TUNNELS, load, repeats, named));
 }
 
 /// The first one is the reference.
-fn compare(candidates: &[Candidate], repeats: usize) {
-    println!("one TCP connection (cubic), lines of 1500 bytes without shaping, {repeats} rounds, Gbit/s of payload:");
-    let mut rates = vec![Vec::new(); candidates.len()];
+fn compare(candidates: &[Candidate], load: &Load, repeats: usize, named: &str) {
+    println!("{} (cubic) for {MEASUREMENT_TIME:?}, lines of 1500 bytes without shaping, {repeats} rounds:", load.name);
+    let wanted = candidates.iter().enumerate().filter(|(place, (name, ..))| *place == 0 || name.contains(named));
+    let candidates: Vec<_> = wanted.map(|(_, candidate)| candidate).collect();
+    let mut samples: Vec<Vec<Sample>> = candidates.iter().map(|_| Vec::new()).collect();
     let mut absent = vec![None; candidates.len()];
     for _ in 0..repeats {
         for (place, (_, open, _)) in candidates.iter().enumerate() {
-            match measure_once(*open) {
-                Ok(rate) => rates[place].push(rate),
+            match measure_once(*open, load) {
+                Ok(sample) => samples[place].push(sample),
                 Err(error) => absent[place] = Some(error.to_string()),
             }
         }
     }
     for (place, (name, _, target)) in candidates.iter().enumerate() {
-        let own = &rates[place];
-        let beside = || describe_ratio(own, &rates[0], candidates[0].0, *target);
+        let beside = || describe_ratios(&samples[place], &samples[0], load, *target);
         match &absent[place] {
             Some(reason) => println!("  {name:<30} not measured: {reason}"),
-            None => println!("  {name:<30} mean {:6.2}, least {:6.2}{}", mean(own), minimum(own), beside()),
+            None => {
+                println!("  {name:<30} {}{}", describe(&samples[place]), if place > 0 { beside() } else { "".into() })
+            }
         }
     }
 }
 
-/// What it carries as a multiple of what the reference does in the same round.
-fn describe_ratio(own: &[f64], reference: &[f64], name: &str, target: Option<f64>) -> String {
-    let ratios: Vec<f64> = own.iter().zip(reference).map(|(own, other)| own / other).collect();
-    if ratios.len() < own.len() {
-        return String::new();
-    }
-    let verdict = |target| if mean(&ratios) >= target { "met" } else { "missed" };
-    let verdict = target.map(|target| format!(" (target {target}: {})", verdict(target))).unwrap_or_default();
-    format!("; {:.2} times {name}, least {:.2}{verdict}", mean(&ratios), minimum(&ratios))
+fn describe(samples: &[Sample]) -> String {
+    let values = |value: fn(&Sample) -> f64| samples.iter().map(value).collect::<Vec<_>>();
+    let rates = values(|sample| sample.gigabits_per_second);
+    let starts = values(|sample| sample.start_ratio);
+    let cpu: Option<Vec<_>> = samples.iter().map(|sample| sample.cpu_seconds_per_gigabyte).collect();
+    let cpu = cpu.map_or_else(|| "–".into(), |cpu| format!("{:.2}", mean(&cpu)));
+    format!(
+        "mean {:5.2} Gbit/s, least {:5.2}; first {START_TIME:?}: {:.2} of the rest; CPU {cpu} s/GB",
+        mean(&rates),
+        minimum(&rates),
+        mean(&starts),
+    )
 }
 
-fn measure_once(open: OpenTunnel) -> Outcome<f64> {
+/// What it carries and takes as a multiple of what the reference does in the same round.
+fn describe_ratios(own: &[Sample], reference: &[Sample], load: &Load, target: Option<f64>) -> String {
+    if own.len() != reference.len() || own.is_empty() {
+        return String::new();
+    }
+    let pairs = || own.iter().zip(reference);
+    let rates: Vec<_> = pairs().map(|(own, other)| own.gigabits_per_second / other.gigabits_per_second).collect();
+    let cpu = pairs().filter_map(|(own, other)| Some(own.cpu_seconds_per_gigabyte? / other.cpu_seconds_per_gigabyte?));
+    let cpu: Vec<_> = cpu.collect();
+    let verdict = |is_met| if is_met { "met" } else { "missed" };
+    let mut text = format!("; {:.2} times the rate", mean(&rates));
+    if let Some(target) = target.filter(|_| load.limit.is_none()) {
+        text += &format!(" (target {target}: {})", verdict(mean(&rates) >= target));
+    }
+    if let (Some(_), false) = (target, cpu.is_empty()) {
+        let (ratio, most) = (mean(&cpu), load.max_cpu_ratio);
+        text += &format!(", {ratio:.2} times the CPU (target {most}: {})", verdict(ratio <= most));
+    }
+    text
+}
+
+fn measure_once(open: OpenTunnel, load: &Load) -> Outcome<Sample> {
     let lines = Lines::new(2)?;
-    let _tunnel = open(&lines)?;
-    let stream = Stream::start(&lines.hosts[0], &lines.hosts[1], "10.2.0.2", None)?;
-    thread::sleep(WARM_UP);
-    Ok(stream.goodput(MEASUREMENT_TIME) / 1e9)
+    let tunnel = open(&lines)?;
+    let cpu_before = tunnel.cpu_time()?;
+    let start = || Stream::start(&lines.hosts[0], &lines.hosts[1], "10.2.0.2", load.limit);
+    let streams = (0..load.connections).map(|_| start()).collect::<Outcome<Vec<_>>>()?;
+    let received = || streams.iter().map(Stream::received_bytes).sum::<u64>() as f64;
+    let begin = Instant::now();
+    thread::sleep(START_TIME);
+    let (first_bytes, first_time) = (received(), begin.elapsed().as_secs_f64());
+    thread::sleep(MEASUREMENT_TIME.saturating_sub(begin.elapsed()));
+    let (bytes, time) = (received(), begin.elapsed().as_secs_f64());
+    let cpu = tunnel.cpu_time()?.zip(cpu_before).map(|(after, before)| (after - before).as_secs_f64());
+    Ok(Sample {
+        gigabits_per_second: bytes * 8e-9 / time,
+        start_ratio: first_bytes / first_time / ((bytes - first_bytes) / (time - first_time)),
+        cpu_seconds_per_gigabyte: cpu.map(|cpu| cpu / (bytes / 1e9)),
+    })
+}
+
+impl Tunnel {
+    /// What its ends have taken so far; none of the kernel's.
+    fn cpu_time(&self) -> Outcome<Option<Duration>> {
+        match self {
+            Tunnel::Bonded(_) => scheduled_of_threads("gateway").map(Some),
+            Tunnel::Processes(processes) => {
+                let times = processes.iter().map(|process| Ok(scheduled_of(process.0.id())?.0));
+                times.sum::<Outcome<Duration>>().map(Some)
+            }
+            Tunnel::Kernel => Ok(None),
+        }
+    }
 }
 
 fn open_plain(lines: &Lines) -> Outcome<Tunnel> {

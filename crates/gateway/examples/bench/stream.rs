@@ -40,11 +40,16 @@ impl Stream {
         Ok(Stream { ends, received, threads })
     }
 
+    /// Bytes of payload that have arrived.
+    pub fn received_bytes(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
     /// Bits of payload per second that arrive in so much time, from now on.
     pub fn goodput(&self, time: Duration) -> f64 {
-        let (before, start) = (self.received.load(Ordering::Relaxed), Instant::now());
+        let (before, start) = (self.received_bytes(), Instant::now());
         thread::sleep(time);
-        let bytes = self.received.load(Ordering::Relaxed) - before;
+        let bytes = self.received_bytes() - before;
         bytes as f64 * 8.0 / start.elapsed().as_secs_f64()
     }
 }

@@ -1,9 +1,12 @@
 use crate::message::DataHeader;
 use crate::path::id::PathId;
 use crate::predecessor::Predecessor;
+use crate::scheduler::path_scheduler::PathSet;
 use crate::scheduler::policy::TrafficClass;
 use crate::sequencer::Assignment;
+use kumade_link::Label;
 use kumade_units::Time;
+use std::collections::VecDeque;
 
 /// What is to be sent now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,12 +45,30 @@ impl<P> OutgoingPacket<P> {
 #[derive(Debug, Clone)]
 pub(crate) struct WaitingPacket<P> {
     pub content: P,
+    /// Bytes of the longest of the packets that it leaves as, where datagrams carry it.
+    pub longest_bytes: u32,
     pub is_ecn_marked: bool,
     pub delivery_order: TrafficClass,
     /// When it came.
     pub queued_at: Time,
     /// Its place, where copies of it are sent: all have the same.
     pub number: Option<Box<AssignedNumber>>,
+}
+
+/// What is left of a packet that leaves as several.
+#[derive(Debug)]
+pub(crate) struct DividedPacket<P> {
+    /// By this path, …
+    pub path: PathId,
+    /// … of those that were up.
+    pub up: PathSet,
+    /// With their lengths.
+    pub parts: VecDeque<(P, u32)>,
+    pub is_ecn_marked: bool,
+    pub delivery_order: TrafficClass,
+    pub queued_at: Time,
+    /// Of the whole.
+    pub label: Label,
 }
 
 /// A packet's place among those of its bucket.

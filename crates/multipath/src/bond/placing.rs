@@ -44,13 +44,14 @@ impl<P: Clone> Bond<P> {
     /// Puts a packet into the queue where it belongs. As long as packets of its flow wait in another one, it is held, so
     /// that it does not overtake them.
     pub(super) fn place_packet(&mut self, packet: WaitingPacket<P>, label: Label, now: Time) {
-        if !self.fits_any_path(label.size) {
+        let longest = packet.longest_bytes.min(label.size);
+        if !self.fits_any_path(longest) {
             self.oversized.push(packet.content);
             return;
         }
         let silence = if self.policy == PathPolicy::Pinned { PINNED_FLOW_IDLE_TIMEOUT } else { FLOW_IDLE_TIMEOUT };
         let before = *self.flows.get_or_insert(label.flow, silence, now);
-        let after = self.bind_flow(&before, &label, packet.delivery_order, now);
+        let after = self.bind_flow(&before, (&label, longest), packet.delivery_order, now);
         let held = self.held_by_flow.get_mut(&label.flow);
         let moves = before.waiting_packets > 0 && after.bound_path != before.bound_path;
         if held.is_none() && !moves {
@@ -92,7 +93,13 @@ impl<P: Clone> Bond<P> {
     }
 
     /// What becomes of a flow with this packet: its path, or none for the queue of all.
-    fn bind_flow(&self, flow: &FlowState, label: &Label, class: TrafficClass, now: Time) -> FlowState {
+    fn bind_flow(
+        &self,
+        flow: &FlowState,
+        (label, longest): (&Label, u32),
+        class: TrafficClass,
+        now: Time,
+    ) -> FlowState {
         let up = self.paths_up();
         let bytes = (flow.bytes - self.path_selector.forgotten_bytes(flow.bound_path, now - flow.last_seen)).max(0.0);
         let long = (flow.is_long && bytes > 0.0) || self.path_selector.is_long_flow(bytes);
@@ -100,9 +107,8 @@ impl<P: Clone> Bond<P> {
         let is_asked = self.policy == PathPolicy::LeastSent;
         let recent = if is_asked { flow.recent_bytes_with(label.size, now) } else { 0.0 };
         // What was merged for connections must not keep its flow on one.
-        let largest =
-            if self.transport_selector.is_some() { label.size } else { flow.largest_packet_bytes.max(label.size) };
-        let largest = if self.fits_any_path(largest) { largest } else { label.size };
+        let largest = if self.transport_selector.is_some() { longest } else { flow.largest_packet_bytes.max(longest) };
+        let largest = if self.fits_any_path(largest) { largest } else { longest };
         let bound = flow.bound_path.filter(|path| up.contains(*path) && self.path(*path).fits_packet(largest));
         let (path, long) = match (&self.policy, class) {
             (PathPolicy::Redundant, _) => (None, true),

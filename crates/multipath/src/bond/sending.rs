@@ -1,14 +1,16 @@
 //! Which packet a path with room takes, and the number that it gets.
 
-use super::{Bond, Shorten};
-use crate::bond::outgoing::{AssignedNumber, OutgoingPacket, Transmission, WaitingPacket};
+use super::{Bond, Divide, Shorten};
+use crate::bond::outgoing::{AssignedNumber, DividedPacket, OutgoingPacket, Transmission, WaitingPacket};
 use crate::message::{BUCKET_COUNT, DataHeader};
+use crate::outer_transport::kind::OuterTransport;
 use crate::path::id::PathId;
 use crate::scheduler::path_scheduler::PathSet;
 use crate::scheduler::policy::{PathPolicy, TrafficClass};
 use kumade_link::Label;
 use kumade_packet::{PayloadKind, StreamSegment};
 use kumade_units::{Span, Time};
+use std::collections::VecDeque;
 
 /// A packet waits for so long times the difference of the losses: 4 ms for two in ten thousand.
 const LOSS_WAIT_SECONDS: f64 = 20.0;
@@ -39,19 +41,58 @@ impl<P: Clone> Bond<P> {
     }
 
     /// The packet that a path with room takes now.
-    pub(super) fn next_packet(&mut self, now: Time, shorten: &mut Shorten<'_, P>) -> Option<Transmission<P>> {
+    pub(super) fn next_packet(
+        &mut self,
+        now: Time,
+        shorten: &mut Shorten<'_, P>,
+        divide: Option<&mut Divide<'_, P>>,
+    ) -> Option<Transmission<P>> {
         let up = self.paths_up();
         let is_ready = |path: &PathId| self.path(*path).ready_at().is_some_and(|time| time <= now);
         let mut ready: Vec<PathId> = self.path_ids().filter(is_ready).collect();
         self.sort_by_preference(&mut ready, now);
         for path in ready {
             match self.pull_fitting(path, up, now) {
-                Some((packet, label)) => return Some(self.transmit((path, up), packet, label, now, shorten)),
+                Some((packet, label)) => {
+                    let divide = divide.filter(|_| self.is_to_be_divided(path, &packet, label));
+                    let Some(divide) = divide else {
+                        return Some(self.transmit((path, up), packet, label, now, shorten));
+                    };
+                    self.divide_packet((path, up), packet, label, divide);
+                    return self.next_part(now, shorten);
+                }
                 None if self.awaits_other_shard() => self.paths[path.index()].record_out_of_turn(now),
                 None => self.paths[path.index()].record_idle(now),
             }
         }
         None
+    }
+
+    fn is_to_be_divided(&self, path: PathId, packet: &WaitingPacket<P>, label: Label) -> bool {
+        packet.longest_bytes < label.size && self.path(path).transport() == OuterTransport::Udp
+    }
+
+    fn divide_packet(
+        &mut self,
+        (path, up): (PathId, PathSet),
+        packet: WaitingPacket<P>,
+        label: Label,
+        divide: &mut Divide<'_, P>,
+    ) {
+        let WaitingPacket { content, is_ecn_marked, delivery_order, queued_at, .. } = packet;
+        let mut parts = self.divided.take().map_or_else(VecDeque::new, |divided| divided.parts);
+        divide(content, &mut parts);
+        self.divided = Some(DividedPacket { path, up, parts, is_ecn_marked, delivery_order, queued_at, label });
+    }
+
+    /// The next of the packets that one is divided into.
+    pub(super) fn next_part(&mut self, now: Time, shorten: &mut Shorten<'_, P>) -> Option<Transmission<P>> {
+        let divided = self.divided.as_mut()?;
+        let (content, bytes) = divided.parts.pop_front()?;
+        let DividedPacket { path, up, is_ecn_marked, delivery_order, queued_at, label, .. } = *divided;
+        let number = None;
+        let packet = WaitingPacket { content, longest_bytes: bytes, is_ecn_marked, delivery_order, queued_at, number };
+        Some(self.transmit((path, up), packet, Label { size: bytes, ..label }, now, shorten))
     }
 
     /// Whether a path that takes nothing has to leave what there is to others.
@@ -93,7 +134,7 @@ impl<P: Clone> Bond<P> {
     fn pull_fitting(&mut self, path: PathId, up: PathSet, now: Time) -> Option<(WaitingPacket<P>, Label)> {
         loop {
             let (packet, label) = self.dequeue(path, up, now)?;
-            if self.path(path).fits_packet(label.size) {
+            if self.path(path).fits_packet(packet.longest_bytes.min(label.size)) {
                 return Some((packet, label));
             }
             if packet.number.is_none() {
@@ -155,7 +196,11 @@ impl<P: Clone> Bond<P> {
     /// Why a packet is not to be sent by this path, if there is a reason: the carriers that are not held up have all that it
     /// carries, or it is a datagram that has waited too long, and its flow goes on.
     fn drop_reason(&self, path: PathId, packet: &WaitingPacket<P>, label: Label, now: Time) -> Option<DropReason> {
-        let (state, read) = (self.path(path), self.read_payload.filter(|_| packet.number.is_none())?);
+        let state = self.path(path);
+        if !state.suppresses_retransmissions() && !state.drops_stale_data() {
+            return None;
+        }
+        let read = self.read_payload.filter(|_| packet.number.is_none())?;
         match read(&packet.content) {
             PayloadKind::Stream(data) => {
                 let up = self.paths_up();
@@ -180,7 +225,7 @@ impl<P: Clone> Bond<P> {
 
     /// Has a packet stand for those of its flow that are next.
     fn merge_followers(&mut self, path: PathId, packet: &mut WaitingPacket<P>, label: &mut Label, now: Time) {
-        let (Some(merge), Some(max_bytes)) = (self.merge, self.max_large_packet_bytes()) else { return };
+        let (Some(merge), Some(max_bytes)) = (self.merge, self.large_packets.max_bytes()) else { return };
         let flows = self.flows.long_flows();
         loop {
             let joins = |next: &WaitingPacket<P>, flow| {

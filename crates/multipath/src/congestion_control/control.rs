@@ -12,8 +12,8 @@ use kumade_units::{Rate, Span, Time};
 /// cross traffic leaves of it); the pace follows that, with a correction that keeps the wait near a small target
 /// ([`PathCongestionControl::target_queue_delay`]). While nothing waits and the path has always had something to send, the pace rises in steps
 /// that double, each of which must have come back before the next, and only where a queue would show by now if the path
-/// carried no more than is believed. While nothing is known of the path, it rises 2.5-fold each time, which keeps ahead of a
-/// sender in slow start. A queue that is longer than intended is drained at once: nothing is sent until it is empty, which
+/// carried no more than is believed. While nothing is known of the path, it rises 2.5-fold each time, and after shorter steps, which
+/// keeps ahead of a sender in slow start. A queue that is longer than intended is drained at once: nothing is sent until it is empty, which
 /// costs the path nothing. Once in two seconds it is drained on purpose, so that the delay of the empty path is known anew;
 /// if that turns out to be less than ever, the queue had not been empty, and is drained for twice as long at once. Where
 /// draining does not shorten it, the path has become longer or others fill it, and that delay is the new base.
@@ -141,6 +141,9 @@ const MIN_BITS_PER_SECOND: f64 = 16e3;
 /// Of so many packets one is lost, where estimates of what has arrived are not relied on.
 const MIN_PACKETS_PER_LOSS: u64 = 50;
 const MIN_ROUND_DURATION: Span = Span::from_millis(40);
+/// While nothing is known of a path, what a round finds is one of a series in which each is 2.5 times the last: two reports show whether a
+/// queue has begun, and the pace leaves 1 Mbit/s in a tenth of a second where round trips are short.
+const MIN_SEARCH_ROUND_DURATION: Span = Span::from_millis(10);
 const MAX_ROUND_DURATION: Span = Span::from_millis(500);
 const MIN_ROUND_PACKETS: u64 = 16;
 const MIN_BUSY_PERIOD: Span = Span::from_millis(10);
@@ -507,7 +510,8 @@ impl PathCongestionControl {
         } else {
             MIN_ROUND_PACKETS / 2
         };
-        let long = sample.arrival - round.start.arrival >= MIN_ROUND_DURATION;
+        let least = if self.is_capacity_known { MIN_ROUND_DURATION } else { MIN_SEARCH_ROUND_DURATION };
+        let long = sample.arrival - round.start.arrival >= least;
         if long && sample.counter - round.start.counter >= packets && self.evaluate_round(&round, sample) {
             self.round = None;
         }

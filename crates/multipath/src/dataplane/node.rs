@@ -27,6 +27,8 @@ use std::ops::DerefMut;
 
 /// The bit of a session's capabilities in which headers of packets are compressed.
 const HEADER_COMPRESSION: u8 = 1;
+/// The bit in which packets may have partial transport checksums, where headers are compressed.
+const PARTIAL_CHECKSUMS: u8 = 2;
 /// Keys are forgotten so long after their last use, at most.
 const SESSION_EXPIRY_INTERVAL: Span = Span::from_secs(60);
 
@@ -145,7 +147,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         now: Time,
     ) -> Result<Self, NodeError> {
         let shards = shards.clamp(1, MAX_SHARDS);
-        let capabilities = if config.compresses_headers { HEADER_COMPRESSION } else { 0 };
+        let capabilities = if config.compresses_headers { HEADER_COMPRESSION | PARTIAL_CHECKSUMS } else { 0 };
         let policy = HandshakePolicy { capabilities, ..config.policy };
         let mut endpoint = Endpoint::new(config.identity, policy, random);
         let mut remotes = Vec::new();
@@ -320,11 +322,12 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     pub fn receive_message(&mut self, ShardMessage(content): ShardMessage, now: Time) {
         match content {
             ShardMessageContent::Handshake(peer, occasion) => self.handshakes.notify(peer, occasion, now),
-            ShardMessageContent::Packet { bytes, destination, label, class } => {
+            ShardMessageContent::Packet { bytes, form, destination, label, class } => {
                 let mut buffer = (self.new_buffer)(HEADROOM_BYTES + bytes.len() + kumade_noise_session::TAG_BYTES);
                 buffer.resize(HEADROOM_BYTES, 0);
                 buffer.extend_from_slice(&bytes);
-                self.send(PacketBuffer::new(buffer, HEADROOM_BYTES), Some(destination), label, class, now);
+                let packet = PacketBuffer::new(buffer, HEADROOM_BYTES).with_form(form);
+                self.send(packet, Some(destination), label, class, now);
             }
             ShardMessageContent::Reconfigured { seed, changed } => self.replace_remotes(seed.remotes, changed, now),
             ShardMessageContent::Established { peer, session, instance, paths } => {
@@ -332,7 +335,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                 self.agenda.touch(place);
                 let remote = &mut self.remotes[place];
                 remote.record_header_bytes(session.short_header_bytes(), now);
-                remote.set_header_compression(session.capabilities() & HEADER_COMPRESSION != 0, now);
+                apply_capabilities(remote, session.capabilities(), now);
                 if remote.record_session(instance) {
                     // What still comes under the keys of its last life has that life's counters.
                     self.sessions.remove(peer);
@@ -358,8 +361,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                 let remote = &mut self.remotes[place];
                 if self.shard > 0 && !remote.is_reachable() {
                     // The peer may have fewer shards, or a firewall pass only the datagrams of the first.
-                    let bytes = packet.bytes().to_vec();
-                    let content = ShardMessageContent::Packet { bytes, destination, label, class };
+                    let (bytes, form) = (packet.bytes().to_vec(), packet.form());
+                    let content = ShardMessageContent::Packet { bytes, form, destination, label, class };
                     return self.messages.push((0, ShardMessage(content)));
                 }
                 self.agenda.touch(place);
@@ -371,10 +374,17 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     }
 
     /// The length of the longest packet that may stand for segments, in bytes, where the peer that has this destination is
-    /// sent such: its carriers are streams, and the packet occupies none of them for long.
+    /// sent such, or datagrams that they are divided into: it occupies no carrier and no path for long.
     pub fn max_offloaded_packet_bytes(&self, destination: Option<IpAddr>) -> Option<usize> {
         let remote = destination.and_then(|destination| self.networks.find_peer(destination))?;
         self.remotes[remote].max_large_packet()
+    }
+
+    /// Whether packets for the peer that has this destination may have partial checksums
+    /// ([`PacketBuffer::with_partial_checksum`]).
+    pub fn takes_partial_checksums(&self, destination: Option<IpAddr>) -> bool {
+        let remote = destination.and_then(|destination| self.networks.find_peer(destination));
+        remote.is_some_and(|remote| self.remotes[remote].takes_partial_checksums())
     }
 
     /// A datagram has arrived. It is opened where it stands; only a packet that is authentic is copied to a buffer.
@@ -602,7 +612,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             let remote = &mut self.remotes[place];
             remote.record_heard(now);
             remote.record_header_bytes(session.short_header_bytes(), now);
-            remote.set_header_compression(session.capabilities() & HEADER_COMPRESSION != 0, now);
+            apply_capabilities(remote, session.capabilities(), now);
             if remote.record_session(instance) {
                 // What still comes under the keys of its last life has that life's counters.
                 self.sessions.remove(peer);
@@ -735,6 +745,12 @@ fn touched<'r, B>(remotes: &'r mut [Remote<B>], agenda: &mut Agenda, place: usiz
     let remote = remotes.get_mut(place)?;
     agenda.touch(place);
     Some(remote)
+}
+
+/// What both ends of a session have agreed on.
+fn apply_capabilities<B: DerefMut<Target = Vec<u8>> + Clone>(remote: &mut Remote<B>, capabilities: u8, now: Time) {
+    let has = |capability: u8| capabilities & capability != 0;
+    remote.set_header_compression(has(HEADER_COMPRESSION), has(PARTIAL_CHECKSUMS), now);
 }
 
 /// Has the ends of TCP connections send what all paths pass.

@@ -100,7 +100,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             resequencer: Resequencer::new(config.resequencer),
             receivers: vec![PathReceiver::new(); routes.len()],
             missing: MissingDatagrams::new(),
-            compressor: HeaderCompressor::new(false),
+            compressor: HeaderCompressor::new(false, false),
             decompressor: HeaderDecompressor::new(false, 0),
             path_failures: vec![0; routes.len()],
             has_path_failed: vec![false; routes.len()],
@@ -230,18 +230,24 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.instance.replace(instance).is_some_and(|before| before != instance)
     }
 
-    /// In the sessions with this life of the peer, headers are compressed, or none is.
-    pub(crate) fn set_header_compression(&mut self, is_on: bool, now: Time) {
-        if is_on != self.compressor.is_on() {
-            self.begin_header_contexts(is_on, now);
+    /// In the sessions with this life of the peer, headers are compressed, or none is, and transport checksums may be partial, or not.
+    pub(crate) fn set_header_compression(&mut self, is_on: bool, takes_partial_checksums: bool, now: Time) {
+        let takes_partial_checksums = is_on && takes_partial_checksums;
+        if (is_on, takes_partial_checksums) != (self.compressor.is_on(), self.compressor.takes_partial_checksums()) {
+            self.begin_header_contexts(is_on, takes_partial_checksums, now);
         }
     }
 
-    fn begin_header_contexts(&mut self, is_on: bool, now: Time) {
+    /// Whether packets to the peer may have partial checksums.
+    pub(crate) fn takes_partial_checksums(&self) -> bool {
+        self.compressor.takes_partial_checksums()
+    }
+
+    fn begin_header_contexts(&mut self, is_on: bool, takes_partial_checksums: bool, now: Time) {
         // The lowest bits of a time in nanoseconds are another number in each life of this end of the same instance.
         let first_number = now.as_nanos() as u16;
         (self.compressor, self.decompressor) =
-            (HeaderCompressor::new(is_on), HeaderDecompressor::new(is_on, first_number));
+            (HeaderCompressor::new(is_on, takes_partial_checksums), HeaderDecompressor::new(is_on, first_number));
     }
 
     /// The paths as they are known, for bonds that begin anew.
@@ -268,7 +274,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.resequencer = Resequencer::new(self.config.resequencer);
         self.receivers.fill(PathReceiver::new());
         self.missing = MissingDatagrams::new();
-        self.begin_header_contexts(self.compressor.is_on(), now);
+        self.begin_header_contexts(self.compressor.is_on(), self.compressor.takes_partial_checksums(), now);
         // As when it was made first, so that nothing is out of range.
         if let Ok(bond) = new_bond(&self.config, &paths, self.shard, now) {
             (self.bond, self.shared_paths) = (bond, paths);
@@ -356,12 +362,13 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     /// A packet for a network of the peer.
     pub(crate) fn send(&mut self, packet: PacketBuffer<B>, label: Label, class: TrafficClass, now: Time) {
         // It may still pass by a path that is not the best: hosts are to send what passes by all.
-        let is_long = packet.segment_bytes().is_none() && self.mtu().is_some_and(|mtu| packet.len() as u32 > mtu);
+        let longest = packet.longest_bytes();
+        let is_long = self.mtu().is_some_and(|mtu| longest > mtu);
         if is_long && now >= self.next_mtu_advice {
             self.next_mtu_advice = now + MTU_ADVICE_INTERVAL;
             self.keep_oversized(packet.clone());
         }
-        self.bond.enqueue(packet, label, class, now);
+        self.bond.enqueue_large(packet, longest, label, class, now);
     }
 
     /// See [`Bond::max_large_packet_bytes`].

@@ -1,4 +1,5 @@
 use crate::dataplane::config::RemoteConfig;
+use crate::dataplane::packet_buffer::PacketForm;
 use crate::{PathId, PathSet, SharedPaths, TrafficClass};
 use kumade_link::Label;
 use kumade_noise_session::{PeerId, Route, Session};
@@ -32,7 +33,7 @@ pub(crate) enum ShardMessageContent {
     /// To the first one, of a peer.
     Handshake(PeerId, HandshakeTrigger),
     /// To the first one: a packet of a host that no path of the other carries to its peer.
-    Packet { bytes: Vec<u8>, destination: IpAddr, label: Label, class: TrafficClass },
+    Packet { bytes: Vec<u8>, form: PacketForm, destination: IpAddr, label: Label, class: TrafficClass },
 }
 
 /// What whoever shakes hands has to know.

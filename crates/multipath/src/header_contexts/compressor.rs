@@ -1,4 +1,6 @@
-use super::{COMPRESSED, COMPRESSED_KEEP, FORGET_INTERVAL, KEPT_NUMBER_MASK, MAX_KEPT, PLAIN_KEEP, packets_later};
+use super::{
+    COMPRESSED, COMPRESSED_KEEP, FORGET_INTERVAL, KEPT_NUMBER_MASK, MAX_KEPT, PLAIN_KEEP, PLAIN_WHOLE, packets_later,
+};
 use crate::message::KEPT_NUMBER_BITS;
 use crate::path::id::PathId;
 use kumade_noise_session::REJECT_AFTER;
@@ -53,6 +55,7 @@ const TIMESTAMP_OCTETS_VALIDITY: Span = Span::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct HeaderCompressor {
     is_on: bool,
+    takes_partial_checksums: bool,
     /// Made when the first packet comes; each with the most recently used flow first.
     sets: Vec<Vec<FlowContext>>,
     unanswered: BTreeMap<DatagramId, Request>,
@@ -120,6 +123,8 @@ impl AsRef<[u8]> for SentHeaders {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeavingPacket<'p> {
     pub(crate) packet: &'p [u8],
+    /// Whether its transport checksum is; only where the peer [takes such](HeaderCompressor::takes_partial_checksums).
+    pub(crate) has_partial_checksum: bool,
     pub(crate) bucket: u16,
     /// In the bucket.
     pub(crate) number: u32,
@@ -129,10 +134,11 @@ pub(crate) struct LeavingPacket<'p> {
 }
 
 impl HeaderCompressor {
-    /// Of a peer that decompresses headers, or of one that does not.
-    pub(crate) fn new(is_on: bool) -> Self {
+    /// Of a peer that decompresses headers, or of one that does not; the first may take partial checksums.
+    pub(crate) fn new(is_on: bool, takes_partial_checksums: bool) -> Self {
         HeaderCompressor {
             is_on,
+            takes_partial_checksums: is_on && takes_partial_checksums,
             sets: Vec::new(),
             unanswered: BTreeMap::new(),
             answer_timeout: FIRST_ANSWER_TIMEOUT,
@@ -147,6 +153,11 @@ impl HeaderCompressor {
 
     pub(crate) fn is_on(&self) -> bool {
         self.is_on
+    }
+
+    /// Whether packets may leave whose transport checksum is partial.
+    pub(crate) fn takes_partial_checksums(&self) -> bool {
+        self.takes_partial_checksums
     }
 
     /// Bytes by which packets were shorter.
@@ -194,8 +205,15 @@ impl HeaderCompressor {
         if !self.is_on {
             return None;
         }
-        let LeavingPacket { packet, bucket, number, .. } = leaving;
-        let compressible = CompressiblePacket::parse(packet)?;
+        let LeavingPacket { packet, has_partial_checksum, .. } = leaving;
+        let sent = self.compress_flow(leaving, now);
+        let first = packet.first().filter(|_| sent.is_none() && has_partial_checksum);
+        first.map(|first| SentHeaders::plain(*first, true, false)).or(sent)
+    }
+
+    fn compress_flow(&mut self, leaving: LeavingPacket<'_>, now: Time) -> Option<SentHeaders> {
+        let LeavingPacket { packet, has_partial_checksum, bucket, number, .. } = leaving;
+        let compressible = CompressiblePacket::parse(packet)?.with_partial_checksum(has_partial_checksum);
         self.drop_unused(now);
         if self.sets.is_empty() {
             self.sets.resize_with(SETS, Vec::new);
@@ -233,7 +251,7 @@ impl HeaderCompressor {
                 }
                 SentHeaders::compressed(kept, &headers, is_requested)
             }
-            None if is_requested => SentHeaders::plain_to_be_kept(packet[0]),
+            None if is_requested => SentHeaders::plain(packet[0], has_partial_checksum, true),
             None => return None,
         };
         self.last_used = now;
@@ -326,7 +344,9 @@ impl SentHeaders {
         SentHeaders::new([&prefix, headers.as_ref()], headers.replaced_bytes)
     }
 
-    fn plain_to_be_kept(first: u8) -> Self {
-        SentHeaders::new([&[first | PLAIN_KEEP], &[]], 1)
+    /// By the packet's first octet.
+    fn plain(first: u8, has_partial_checksum: bool, is_to_be_kept: bool) -> Self {
+        let whole = if has_partial_checksum { first & !PLAIN_WHOLE } else { first };
+        SentHeaders::new([&[whole | if is_to_be_kept { PLAIN_KEEP } else { 0 }], &[]], 1)
     }
 }

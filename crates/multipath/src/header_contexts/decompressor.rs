@@ -1,5 +1,7 @@
 use super::compressor::MAX_UNUSED_TIME;
-use super::{COMPRESSED, COMPRESSED_KEEP, FORGET_INTERVAL, KEPT_NUMBER_MASK, MAX_KEPT, PLAIN_KEEP, packets_later};
+use super::{
+    COMPRESSED, COMPRESSED_KEEP, FORGET_INTERVAL, KEPT_NUMBER_MASK, MAX_KEPT, PLAIN_KEEP, PLAIN_WHOLE, packets_later,
+};
 use crate::message::KeptEntry;
 use crate::path::id::PathId;
 use kumade_packet::header_compression::{CompressiblePacket, MAX_HEADER_BYTES, ReferenceHeaders};
@@ -75,33 +77,34 @@ impl HeaderDecompressor {
         if self.is_on { MAX_HEADER_BYTES } else { 0 }
     }
 
-    /// Appends the packet as it was before its headers were compressed; false, and nothing of it, where that cannot be.
-    pub(crate) fn decompress(&mut self, arrived: ArrivedPacket<'_>, packet: &mut Vec<u8>, now: Time) -> bool {
+    /// Appends the packet as it was before its headers were compressed, and returns whether its transport checksum is partial; `None`,
+    /// and nothing of it, where that cannot be.
+    pub(crate) fn decompress(&mut self, arrived: ArrivedPacket<'_>, packet: &mut Vec<u8>, now: Time) -> Option<bool> {
         let start = packet.len();
         let Some(first) = arrived.bytes.first().filter(|_| self.is_on) else {
             packet.extend_from_slice(arrived.bytes);
-            return true;
+            return Some(false);
         };
-        let is_to_be_kept = if first & COMPRESSED == 0 {
+        let (is_to_be_kept, has_partial_checksum) = if first & COMPRESSED == 0 {
             packet.extend_from_slice(arrived.bytes);
-            packet[start] &= !PLAIN_KEEP;
-            first & PLAIN_KEEP != 0
+            packet[start] = first & !PLAIN_KEEP | PLAIN_WHOLE;
+            (first & PLAIN_KEEP != 0, first & PLAIN_WHOLE == 0)
         } else {
             self.last_used = now;
-            if self.read_compressed(&arrived, packet).is_none() {
+            let Some(has_partial_checksum) = self.read_compressed(&arrived, packet) else {
                 self.undecompressed_packets += 1;
-                return false;
-            }
-            first & COMPRESSED_KEEP != 0
+                return None;
+            };
+            (first & COMPRESSED_KEEP != 0, has_partial_checksum)
         };
         if is_to_be_kept {
             self.last_used = now;
             self.keep(&arrived, &packet[start..]);
         }
-        true
+        Some(has_partial_checksum)
     }
 
-    fn read_compressed(&mut self, arrived: &ArrivedPacket<'_>, packet: &mut Vec<u8>) -> Option<()> {
+    fn read_compressed(&mut self, arrived: &ArrivedPacket<'_>, packet: &mut Vec<u8>) -> Option<bool> {
         let (prefix, rest) = arrived.bytes.split_first_chunk()?;
         let number = u16::from_be_bytes(*prefix) & KEPT_NUMBER_MASK;
         // 0 for the last one.

@@ -28,6 +28,39 @@ fn unequal_paths_carry_their_sum_in_order() {
 }
 
 #[test]
+fn what_hosts_send_as_one_packet_arrives_as_the_packets_for_which_it_stands() {
+    for choice in [PathPolicy::Weighted, PathPolicy::EarliestArrival, PathPolicy::Pinned] {
+        let mut world = World::new(10, choice.clone(), vec![model(150, 1), model(100, 12)]);
+        world.packets_at_once = 30;
+        world.run(0, 80, Time::ZERO + Span::from_secs(4));
+        let (before, large) = (world.offered[0], world.large_packets);
+        world.run(0, 80, world.now + Span::from_secs(2));
+        let (offered, large) = (world.offered[0] - before, world.large_packets - large);
+        assert!(large * 4 < offered, "{choice:?}: {offered} packets as {large}");
+        world.run(0, 0, world.now + Span::from_secs(1));
+        let first = world.received[1].len() - (world.offered[0] - before) as usize;
+        let numbers = &world.received[1][first..];
+        assert!(numbers.iter().copied().eq(before..world.offered[0]), "{choice:?}: {numbers:?}");
+    }
+}
+
+/// Others share packets one by one.
+#[test]
+fn packets_stand_for_several_only_where_these_may_take_one_path() {
+    let ratio = PathPolicy::Ratio { shares: vec![1, 2], unit: Default::default() };
+    for choice in [ratio, PathPolicy::Redundant] {
+        let mut world = World::new(11, choice.clone(), vec![model(150, 1), model(150, 1)]);
+        world.packets_at_once = 30;
+        world.run(0, 80, Time::ZERO + Span::from_secs(2));
+        assert_eq!(world.large_packets, 0, "{choice:?}");
+    }
+    let mut slow = World::new(12, PathPolicy::Weighted, vec![model(10, 1)]);
+    slow.packets_at_once = 30;
+    slow.run(0, 8, Time::ZERO + Span::from_secs(2));
+    assert_eq!(slow.large_packets, 0, "a packet of 1500 bytes takes more than a millisecond");
+}
+
+#[test]
 fn a_path_that_dies_stops_nothing_for_long_and_is_used_again() {
     let mut world = World::new(2, PathPolicy::Weighted, vec![model(8, 10), model(8, 20)]);
     world.run(0, 12, Time::ZERO + Span::from_secs(3));
@@ -228,17 +261,19 @@ proptest! {
     #[test]
     fn packets_arrive_once_and_unaltered_whatever_paths_do(
         seed: u64,
-        paths in prop::collection::vec((1u64..50, 0i64..80, 0u32..200), 1..5),
+        paths in prop::collection::vec((1u64..150, 0i64..80, 0u32..200), 1..5),
         cuts in prop::collection::vec((0usize..5, any::<bool>()), 0..6),
         choice in prop::sample::select(vec![
             PathPolicy::Weighted, PathPolicy::EarliestArrival, PathPolicy::Redundant, PathPolicy::Pinned,
         ]),
+        at_once in prop::sample::select(vec![1, 20]),
     ) {
         let paths: Vec<_> = paths
             .into_iter()
             .map(|(mbit, delay, loss)| PathModel { loss: if loss < 20 { 0 } else { loss }, ..model(mbit, delay) })
             .collect();
         let mut world = World::new(seed, choice, paths);
+        world.packets_at_once = at_once;
         world.run(0, 10, Time::ZERO + Span::from_secs(1));
         for (path, is_cut) in cuts {
             let path = path % world.paths.len();

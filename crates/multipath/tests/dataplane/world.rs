@@ -9,6 +9,7 @@ use kumade_multipath::{
     BondConfig, OuterTransport, PathConfig, PathId, PathPolicy, PathSet, ResequencerConfig, TrafficClass,
 };
 use kumade_noise_session::{HandshakePolicy, PresharedKey, PrivateKey, PublicKey, Route};
+use kumade_packet::offload::{MergePart, merge};
 use kumade_packet::{Classification, Ecn};
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -77,6 +78,10 @@ pub struct World {
     random: Pcg64Mcg,
     /// The ECN field of packets of hosts.
     pub ecn: Ecn,
+    /// So many packets of one flow are sent as one, where the node takes such; there is one flow then.
+    pub packets_at_once: u32,
+    /// Packets that stood for several.
+    pub large_packets: u32,
     /// Which nodes compress headers, from their next start on.
     pub compresses_headers: [bool; 2],
     /// Packets belong to so many flows, in turns.
@@ -111,6 +116,8 @@ impl World {
             sent: 0,
             random,
             ecn: Ecn::NotEct,
+            packets_at_once: 1,
+            large_packets: 0,
             compresses_headers: [true; 2],
             flows: 1,
             forgets_peer: false,
@@ -186,8 +193,7 @@ impl World {
         let mut next = self.now;
         while self.now < end {
             while next <= self.now {
-                self.offer(from);
-                next += gap;
+                next += gap * self.offer(from).into();
             }
             self.step(next.min(end));
         }
@@ -202,18 +208,38 @@ impl World {
         totals.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
     }
 
-    fn offer(&mut self, from: usize) {
-        let mut buffer = vec![0; HEADROOM_BYTES];
-        buffer.extend_from_slice(&packet(from, self.ecn, self.flows, self.offered[from]));
-        let packet = PacketBuffer::new(Box::new(buffer), HEADROOM_BYTES);
-        let classification = Classification::from_packet(packet.bytes());
+    /// Returns how many packets.
+    fn offer(&mut self, from: usize) -> u32 {
+        let first = packet(from, self.ecn, self.flows, self.offered[from]);
+        let classification = Classification::from_packet(&first);
         // As a hash of addresses and ports would be.
         let flow = u64::from(self.offered[from] % self.flows + 7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let label = Label { size: PACKET_BYTES as u32, flow, host: flow, ecn: classification.ecn, ..Label::default() };
         let destination = classification.selector.map(|selector| selector.destination);
         let (shard, now) = ((self.offered[from] % self.flows) as usize % (self.others[from].len() + 1), self.now);
+        let node = self.shard(from, shard).unwrap();
+        let max_bytes = node.max_offloaded_packet_bytes(destination).unwrap_or(0);
+        let is_partial = node.takes_partial_checksums(destination);
+        let (packet, count) = self.large_packet(from, first, max_bytes);
+        let packet = packet.with_partial_checksum(count > 1 && is_partial);
+        let label = Label { size: packet.len() as u32, flow, host: flow, ecn: classification.ecn, ..Label::default() };
         self.shard(from, shard).unwrap().send(packet, destination, label, TrafficClass::Ordered, now);
-        self.offered[from] += 1;
+        self.offered[from] += count;
+        count
+    }
+
+    /// The next packets as one, no longer than this, and how many.
+    fn large_packet(&mut self, from: usize, first: Vec<u8>, max_bytes: usize) -> (PacketBuffer<Buffer>, u32) {
+        let mut buffer = vec![0; HEADROOM_BYTES];
+        buffer.extend_from_slice(&first);
+        let (mut segment_bytes, mut count) = (None, 1);
+        while count < self.packets_at_once && buffer.len() - HEADROOM_BYTES + PACKET_BYTES - 28 <= max_bytes {
+            let next = packet(from, self.ecn, self.flows, self.offered[from] + count);
+            let next = MergePart { packet: &next, segment_bytes: None, has_partial_checksum: false };
+            segment_bytes = Some(merge(&mut buffer, HEADROOM_BYTES, (segment_bytes, false), next).expect("the next"));
+            count += 1;
+        }
+        self.large_packets += u32::from(count > 1);
+        (PacketBuffer::new(Box::new(buffer), HEADROOM_BYTES).with_segments(segment_bytes), count)
     }
 
     /// Drains both nodes, and goes on to the next event, at the latest to `latest`.
@@ -231,7 +257,10 @@ impl World {
                 self.carry((own, shard), outbound.route, outbound.ds_field.ecn(), outbound.datagram.bytes().to_vec());
             }
             // Hosts are told of packets that are too long (ICMP).
-            for packet in output.packets.into_iter().filter(|packet| packet.bytes()[9] == 17) {
+            for mut packet in output.packets.into_iter().filter(|packet| packet.bytes()[9] == 17) {
+                if packet.has_partial_checksum() {
+                    kumade_packet::checksum::set(packet.bytes_mut()).unwrap();
+                }
                 let number = u32::from_be_bytes(packet.bytes()[28..32].try_into().unwrap());
                 let mut expected = self::packet(1 - own, self.ecn, self.flows, number);
                 if kumade_packet::ecn::read(packet.bytes()) != self.ecn {

@@ -1,7 +1,7 @@
 use crate::index::index_of;
 use crate::option::{PacketQdiscBypass, PacketVnetHeader};
 use crate::ring;
-use crate::segment_coalescing::{Coalescer, Group};
+use crate::segment_coalescing::{Coalescer, Group, Joining};
 use crate::setup::SetupError;
 use kumade_packet::Ethernet;
 use kumade_packet::offload::Offload;
@@ -74,7 +74,8 @@ impl Sender {
 
     fn send_batch(&mut self, frames: &[OutgoingFrame<'_>], mut refused: impl FnMut(usize, io::Error)) {
         let Sender { socket, coalescer } = self;
-        coalescer.group_packets(frames, |index| frames[index].may_join);
+        coalescer
+            .group_packets(frames, |index| Joining { may_join: frames[index].may_join, has_partial_checksum: false });
         // For each group its own headers, the link header, those of its packet, and what of its frames is not headers.
         let mut parts = Vec::with_capacity(4 * frames.len());
         let mut ends = Vec::with_capacity(frames.len());

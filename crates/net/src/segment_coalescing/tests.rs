@@ -1,5 +1,7 @@
 use super::*;
-use kumade_packet::offload::Segments;
+use kumade_packet::offload::{PARTIAL_CHECKSUM, Segments};
+
+const JOINS: Joining = Joining { may_join: true, has_partial_checksum: false };
 
 /// What the kernel would hand to a receiver of single packets: each group, segmented again by what its header says.
 fn delivered(coalescer: &Coalescer, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
@@ -12,6 +14,9 @@ fn delivered(coalescer: &Coalescer, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
             frame.extend(&packets[index][group.skipped_bytes()..]);
         }
         let Some(segment_bytes) = offload.segment_bytes else {
+            if let Some(partial) = offload.checksum {
+                partial.complete(&mut frame).unwrap();
+            }
             all.push(frame);
             continue;
         };
@@ -30,7 +35,7 @@ fn delivered(coalescer: &Coalescer, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
 
 fn planned(packets: &[Vec<u8>]) -> (Coalescer, Vec<usize>) {
     let mut coalescer = Coalescer::new(true, 0);
-    coalescer.group_packets(packets, |_| true);
+    coalescer.group_packets(packets, |_| JOINS);
     let sizes = coalescer.groups().map(|group| group.count).collect();
     (coalescer, sizes)
 }
@@ -177,7 +182,7 @@ fn datagrams_without_checksum_and_those_of_kernels_without_segmentation_stay_apa
         .collect();
     assert_eq!(sizes(&without), [1; 3]);
     let mut older = Coalescer::new(false, 0);
-    older.group_packets(&[0, 1].map(|number| FLOWS[2].data(number)), |_| true);
+    older.group_packets(&[0, 1].map(|number| FLOWS[2].data(number)), |_| JOINS);
     assert_eq!(older.groups().count(), 2);
 }
 
@@ -185,7 +190,7 @@ fn datagrams_without_checksum_and_those_of_kernels_without_segmentation_stay_apa
 fn packets_join_none_from_before_one_that_may_not() {
     let packets = [0, 1, 2, 3, 4].map(|number| TCP_V4.data(number));
     let mut coalescer = Coalescer::new(true, 0);
-    coalescer.group_packets(&packets, |index| index != 2);
+    coalescer.group_packets(&packets, |index| Joining { may_join: index != 2, ..JOINS });
     let groups: Vec<_> = coalescer.groups().map(|group| (group.first(), group.count)).collect();
     assert_eq!(groups, [(0, 2), (2, 3)]);
 }
@@ -196,7 +201,7 @@ fn a_link_header_moves_the_offsets() {
     let packets = [0, 1].map(|number| TCP_V4.data(number));
     let header = |link_header_bytes| {
         let mut coalescer = Coalescer::new(true, link_header_bytes);
-        coalescer.group_packets(&packets, |_| true);
+        coalescer.group_packets(&packets, |_| JOINS);
         let header = *coalescer.groups().next().unwrap().headers().first_chunk::<{ Offload::HEADER_BYTES }>().unwrap();
         (Offload::read(header), u16::from_ne_bytes([header[2], header[3]]))
     };
@@ -254,4 +259,34 @@ mod property {
             prop_assert_eq!(delivered(&coalescer, &packets), packets);
         }
     }
+}
+
+/// What leaves a gateway without its checksum, which the host's stack or network card computes.
+#[test]
+fn packets_with_partial_checksums_come_out_with_valid_ones_however_many_are_merged() {
+    for flow in FLOWS {
+        for count in 1..4_usize {
+            let whole: Vec<_> = (0..count).map(|number| flow.data(number)).collect();
+            let mut packets = whole.clone();
+            for packet in &mut packets {
+                let field = if flow.protocol == protocol::TCP { 16 } else { 6 };
+                let transport = if flow.is_v4 { 20 } else { 40 };
+                packet[transport + field..][..2].copy_from_slice(&PARTIAL_CHECKSUM);
+            }
+            let mut coalescer = Coalescer::new(true, 0);
+            coalescer.group_packets(&packets, |_| Joining { has_partial_checksum: true, ..JOINS });
+            assert_eq!(coalescer.groups().map(|group| group.count).collect::<Vec<_>>(), [count]);
+            assert_eq!(delivered(&coalescer, &packets), whole);
+            // Without being told, they are taken for corrupt.
+            assert_eq!(sizes(&packets), vec![1; count]);
+        }
+    }
+}
+
+#[test]
+fn a_partial_checksum_of_an_unknown_flow_is_left_to_the_caller() {
+    let mut coalescer = Coalescer::new(true, 0);
+    coalescer.group_packets(&[[0x46; 60]], |_| Joining { has_partial_checksum: true, ..JOINS });
+    let group = coalescer.groups().next().unwrap();
+    assert!(group.is_unfinished() && !group.is_single());
 }

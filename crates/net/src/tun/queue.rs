@@ -1,10 +1,12 @@
 use super::handover_times::HandoverTimes;
 use super::open::{NAME_TAKEN, open, set_nonblocking};
 use crate::interface;
-use crate::segment_coalescing::{Coalescer, Group};
+use crate::segment_coalescing::{Coalescer, Group, Joining};
 use crate::setup::SetupError;
+use kumade_packet::checksum;
 use kumade_packet::offload::{LargePacket, Offload, Segments};
 use kumade_units::Time;
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU16;
@@ -104,24 +106,41 @@ impl TunQueue {
     }
 
     /// Hands the host IP packets in their order. Packets of one TCP connection, or of one UDP flow, that follow each other
-    /// within the batch and whose checksums are valid are merged as far as the host's stack could have received them so
+    /// within the batch and whose checksums are valid, or partial where `has_partial_checksum` says so
+    /// ([`PARTIAL_CHECKSUM`](kumade_packet::offload::PARTIAL_CHECKSUM)), are merged as far as the host's stack could have received them so
     /// from a network card. The packets of a flow are never reordered. The receiving stack runs within this call.
     ///
     /// A packet that the kernel refuses (it is no IP packet, or the device is down) is reported to `refused` by its
     /// index, and the others are written.
-    pub fn write_batch<P: AsRef<[u8]>>(&mut self, packets: &[P], mut refused: impl FnMut(usize, io::Error)) {
-        self.coalescer.group_packets(packets, |_| true);
+    pub fn write_batch<P: AsRef<[u8]>>(
+        &mut self,
+        packets: &[P],
+        has_partial_checksum: impl Fn(&P) -> bool,
+        mut refused: impl FnMut(usize, io::Error),
+    ) {
+        let joins =
+            |index: usize| Joining { may_join: true, has_partial_checksum: has_partial_checksum(&packets[index]) };
+        self.coalescer.group_packets(packets, joins);
         let mut parts = Vec::new();
         for group in self.coalescer.groups() {
             parts.clear();
             let members = self.coalescer.members(group);
             parts.push(IoSlice::new(group.headers()));
             parts.extend(members.clone().map(|index| IoSlice::new(&packets[index].as_ref()[group.skipped_bytes()..])));
-            match self.device.send_vectored(&parts) {
-                Ok(_) => {}
+            // Of a flow that is not known, its checksum is computed here.
+            let sent = if group.is_unfinished() {
+                Err(io::ErrorKind::InvalidData.into())
+            } else {
+                self.device.send_vectored(&parts).map(drop)
+            };
+            match sent {
+                Ok(()) => {}
                 Err(error) if group.is_single() => refused(group.first(), error),
                 // Some kernel may dislike the whole; the parts are what would have come without this.
-                Err(_) => members.for_each(|index| self.write_single(index, packets[index].as_ref(), &mut refused)),
+                Err(_) => members.for_each(|index| {
+                    let packet = &packets[index];
+                    self.write_single((index, packet.as_ref()), has_partial_checksum(packet), &mut refused);
+                }),
             }
         }
     }
@@ -148,8 +167,18 @@ impl TunQueue {
         Ok(())
     }
 
-    fn write_single(&self, index: usize, packet: &[u8], refused: &mut impl FnMut(usize, io::Error)) {
-        let parts = [IoSlice::new(Group::NO_OFFLOAD), IoSlice::new(packet)];
+    fn write_single(
+        &self,
+        (index, packet): (usize, &[u8]),
+        has_partial_checksum: bool,
+        refused: &mut impl FnMut(usize, io::Error),
+    ) {
+        let mut packet = Cow::Borrowed(packet);
+        if has_partial_checksum {
+            // What is no packet has none.
+            let _ = checksum::set(packet.to_mut());
+        }
+        let parts = [IoSlice::new(Group::NO_OFFLOAD), IoSlice::new(&packet)];
         if let Err(error) = self.device.send_vectored(&parts) {
             refused(index, error);
         }
@@ -219,6 +248,16 @@ impl TunPackets<'_> {
             PacketForm::Segmented(segments) => segments.max_segment_bytes(),
             PacketForm::Single(frame) => frame.map_or(0, <[u8]>::len),
         }
+    }
+
+    /// Has the segments have partial checksums ([`PARTIAL_CHECKSUM`](kumade_packet::offload::PARTIAL_CHECKSUM)); false where nothing is to be
+    /// segmented, so that the checksum is there.
+    pub fn leave_checksums_partial(&mut self) -> bool {
+        match &mut self.form {
+            PacketForm::Segmented(segments) => segments.leave_checksums_partial(),
+            PacketForm::Single(_) => return false,
+        }
+        true
     }
 
     /// Replaces `out` by the headroom and the next packet, which stands for as many segments as fit in `max_bytes` without the

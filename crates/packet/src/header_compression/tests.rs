@@ -376,3 +376,40 @@ proptest! {
         }
     }
 }
+
+/// What stands for the headers is shorter by the checksum, and says that it is missing.
+#[test]
+fn a_partial_checksum_is_left_out() {
+    for (is_v4, is_tcp) in [(true, true), (true, false), (false, true), (false, false)] {
+        let first = Segment::first(is_v4, is_tcp, is_tcp);
+        let own = reference(&first.packet());
+        let mut packet = first.later(3).packet();
+        let whole = own.compress(&CompressiblePacket::parse(&packet).unwrap(), 3, 0).unwrap();
+        let place = if is_v4 { 20 } else { 40 } + if is_tcp { 16 } else { 6 };
+        packet[place..place + 2].copy_from_slice(&PARTIAL_CHECKSUM);
+        let parsed = CompressiblePacket::parse(&packet).unwrap().with_partial_checksum(true);
+        let partial = own.compress(&parsed, 3, 0).unwrap();
+        assert_eq!(partial.as_ref().len() + 2, whole.as_ref().len());
+        for (headers, is_partial) in [(&whole, false), (&partial, true)] {
+            let sent = [headers.as_ref(), &packet[headers.replaced_bytes..]].concat();
+            let mut received = Vec::new();
+            assert_eq!(own.decompress(&sent, 3, &mut received), Ok(is_partial));
+            assert_eq!(received == packet, is_partial);
+        }
+    }
+}
+
+/// Of a flow without checksums, none can be missing.
+#[test]
+fn a_checksum_is_partial_only_where_there_is_one() {
+    let first = Segment::first(true, false, false);
+    let mut without = first.packet();
+    without[26..28].fill(0);
+    let own = reference(&without);
+    let partial = CompressiblePacket::parse(&without).unwrap().with_partial_checksum(true);
+    assert!(own.compress(&partial, 1, 0).is_none());
+    let mut sent = own.compress(&CompressiblePacket::parse(&without).unwrap(), 0, 0).unwrap().as_ref().to_vec();
+    assert_eq!(own.decompress(&sent, 0, &mut Vec::new()), Ok(false));
+    sent[0] |= CHECKSUM_IS_PARTIAL;
+    assert_eq!(own.decompress(&sent, 0, &mut Vec::new()), Err(DecompressionError));
+}

@@ -9,17 +9,20 @@ pub struct MergePart<'a> {
     pub packet: &'a [u8],
     /// In bytes.
     pub segment_bytes: Option<NonZeroU16>,
+    /// Whether its transport checksum is still to be computed ([`PARTIAL_CHECKSUM`](super::PARTIAL_CHECKSUM)).
+    pub has_partial_checksum: bool,
 }
 
 /// Has a packet, the content of `buffer` from `start` on, stand for `next`, too, if that follows it directly in its TCP
-/// connection or UDP flow, and [segmentation](super::Segments) of the result gives both again. Returns the payload of each
+/// connection or UDP flow, and [segmentation](super::Segments) of the result gives both again; `segment_bytes` and whether its checksum is partial are as of the other
+/// [part](MergePart). Returns the payload of each
 /// segment then; its transport checksum means nothing any more. Packets with an invalid checksum are not merged, since
 /// it would become valid, nor those with less payload than headers, since that would be no
 /// [large packet](super::LargePacket).
 pub fn merge(
     buffer: &mut Vec<u8>,
     start: usize,
-    segment_bytes: Option<NonZeroU16>,
+    (segment_bytes, has_partial_checksum): (Option<NonZeroU16>, bool),
     next: MergePart<'_>,
 ) -> Option<NonZeroU16> {
     let packet = buffer.get(start..)?;
@@ -29,7 +32,10 @@ pub fn merge(
     let is_short = usize::from(segment.get()) < shape.payload_offset;
     let is_next =
         !is_short && is_continuation(&shape, &other, segment, next.segment_bytes) && len <= usize::from(u16::MAX);
-    if !is_next || !has_trusted_checksum(MergePart { packet, segment_bytes }) || !has_trusted_checksum(next) {
+    if !is_next
+        || !has_trusted_checksum(MergePart { packet, segment_bytes, has_partial_checksum })
+        || !has_trusted_checksum(next)
+    {
         return None;
     }
     buffer.extend_from_slice(&next.packet[other.payload_offset..]);
@@ -49,7 +55,7 @@ fn is_continuation(
     !first.ends_group && is_whole && fits && first.is_followed_by(first.payload_bytes, bytes, next)
 }
 
-/// What stands for segments was checked when it was made.
+/// What stands for segments was checked when it was made, and what is partial is as its host has sent it.
 fn has_trusted_checksum(part: MergePart<'_>) -> bool {
-    part.segment_bytes.is_some() || checksum::is_valid(part.packet).unwrap_or(false)
+    part.segment_bytes.is_some() || part.has_partial_checksum || checksum::is_valid(part.packet).unwrap_or(false)
 }

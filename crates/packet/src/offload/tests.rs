@@ -84,6 +84,25 @@ proptest! {
         prop_assert_eq!(found, divided(&packet, segment_bytes));
     }
 
+    #[test]
+    fn segments_with_partial_checksums_are_the_same_once_these_are_computed(
+        sample in any_large(), segment_bytes in 100u16..3000
+    ) {
+        let packet = sample.packet();
+        let mut segments = Segments::from_frame(&packet, 0, segment_bytes, None).unwrap();
+        segments.leave_checksums_partial();
+        let (mut found, mut segment) = (Vec::new(), Vec::new());
+        while segments.write_next(&mut segment) {
+            let shape = LargePacket::from_packet(&segment, NonZeroU16::MAX).unwrap();
+            let field = shape.transport_offset + checksum_offset(shape.protocol);
+            prop_assert_eq!(&segment[field..field + 2], &PARTIAL_CHECKSUM[..]);
+            prop_assert!(checksum::is_header_valid(&segment));
+            checksum::set(&mut segment).unwrap();
+            found.push(segment.clone());
+        }
+        prop_assert_eq!(found, divided(&packet, segment_bytes));
+    }
+
     /// Whatever is merged, its segments are the packets that came.
     #[test]
     fn merged_packets_can_be_divided_again(
@@ -114,7 +133,7 @@ proptest! {
         let mut merged: Vec<(Vec<u8>, Option<NonZeroU16>)> = Vec::new();
         for (packet, of) in parts {
             if let Some((last, last_of)) = merged.last_mut()
-                && let Some(joined) = merge(last, 0, *last_of, MergePart { packet: &packet, segment_bytes: of })
+                && let Some(joined) = merge(last, 0, (*last_of, false), MergePart { packet: &packet, segment_bytes: of, has_partial_checksum: false })
             {
                 *last_of = Some(joined);
                 continue;
@@ -237,7 +256,12 @@ fn what_is_shorter_than_its_headers_stays_a_packet_of_its_own() {
         let headers = Sample::new(ends, SampleKind::Udp, b"").packet().len();
         for (payload_bytes, is_large) in [(1, false), (headers - 1, false), (headers, true)] {
             let packet = Sample::new(ends, SampleKind::Udp, &vec![7; payload_bytes]).packet();
-            let joined = merge(&mut packet.clone(), 0, None, MergePart { packet: &packet, segment_bytes: None });
+            let joined = merge(
+                &mut packet.clone(),
+                0,
+                (None, false),
+                MergePart { packet: &packet, segment_bytes: None, has_partial_checksum: false },
+            );
             assert_eq!(joined.is_some(), is_large, "{ends:?}, {payload_bytes}");
             let whole = Sample::new(ends, SampleKind::Udp, &vec![7; 10 * payload_bytes]).packet();
             let mut segments = Segments::from_frame(&whole, 0, payload_bytes as u16, None).unwrap();
@@ -328,7 +352,12 @@ fn what_may_be_fragmented_is_merged_only_as_the_identifications_follow() {
         [(true, [7, 8], true), (true, [u16::MAX, 0], true), (true, [7, 9], false), (false, [7, 9], true)]
     {
         let [mut first, second] = [0, 1].map(|n| packet(may_be_fragmented, identifications[n], 100 * n as u32));
-        let merged = merge(&mut first, 0, None, MergePart { packet: &second, segment_bytes: None });
+        let merged = merge(
+            &mut first,
+            0,
+            (None, false),
+            MergePart { packet: &second, segment_bytes: None, has_partial_checksum: false },
+        );
         assert_eq!(merged.is_some(), is_merged, "{may_be_fragmented}: {identifications:?}");
     }
 }
@@ -454,7 +483,7 @@ fn what_is_merged_ends_as_its_last_packet_does_and_what_comes_after_an_end_is_no
             packet
         };
         let join = |buffer: &mut Vec<u8>, of, next: &[u8]| {
-            merge(buffer, 0, of, MergePart { packet: next, segment_bytes: None })
+            merge(buffer, 0, (of, false), MergePart { packet: next, segment_bytes: None, has_partial_checksum: false })
         };
         let mut buffer = packet(0, 0);
         let of = join(&mut buffer, None, &packet(1, FIN | PSH));

@@ -129,13 +129,11 @@ where
     B: DerefMut<Target = Vec<u8>>,
 {
     let mut buffer = buffers(arrived.bytes.len() + decompressor.max_growth_bytes());
-    if !decompressor.decompress(arrived, &mut buffer, now) {
-        return None;
-    }
+    let has_partial_checksum = decompressor.decompress(arrived, &mut buffer, now)?;
     let inner = kumade_packet::ecn::read(&buffer);
     let field = inner.decapsulated(outer)?;
     if field != inner {
         kumade_packet::ecn::set(&mut buffer, field);
     }
-    Some(PacketBuffer::new(buffer, 0))
+    Some(PacketBuffer::new(buffer, 0).with_partial_checksum(has_partial_checksum))
 }

@@ -78,14 +78,15 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     fn next_transmission(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
         loop {
             let (compressor, mut ds_field) = (&mut self.compressor, DsField::default());
-            let transmission = self.bond.next_shortened(now, &mut |packet, path, counter| {
+            let divide = &mut |packet: PacketBuffer<B>, parts: &mut _| packet.divide(buffers, parts);
+            let shorten = &mut |packet: &mut OutgoingPacket<PacketBuffer<B>>, path, counter| {
                 if packet.is_ecn_marked {
                     kumade_packet::ecn::mark(packet.content.bytes_mut());
                 }
                 ds_field = DsField::read(packet.content.bytes());
                 compress_headers(compressor, packet, (path, counter), now)
-            });
-            let Transmission { path, counter, packet, .. } = transmission?;
+            };
+            let Transmission { path, counter, packet, .. } = self.bond.next_divided(now, shorten, divide)?;
             // A path without an address is not enabled.
             let Some(mut to) = self.routes[path.index()] else { continue };
             let (ds_field, form, datagram) = match packet {
@@ -125,7 +126,11 @@ where
     B: DerefMut<Target = Vec<u8>>,
 {
     let DataHeader { bucket, number, .. } = packet.header;
-    let leaving = LeavingPacket { packet: packet.content.bytes(), bucket, number, path, counter };
+    if !compressor.takes_partial_checksums() {
+        packet.content.complete_checksum();
+    }
+    let has_partial_checksum = packet.content.has_partial_checksum();
+    let leaving = LeavingPacket { packet: packet.content.bytes(), has_partial_checksum, bucket, number, path, counter };
     let headers = compressor.compress(leaving, now);
     headers.and_then(|headers| packet.content.replace_start(headers.replaced_bytes, headers.as_ref())).unwrap_or(0)
 }
