@@ -1,8 +1,9 @@
 #!/bin/sh
 # Linux 6.18, iperf3 3.12 (Debian 12): a TCP connection that is paced (SO_MAX_PACING_RATE, `iperf3 --fq-rate`) to 500 kbit/s over a round
-# trip of less than a millisecond sends bursts of some nine segments, 12 kB, each 0.2 s. Pacing is said to be for a millisecond's worth at
-# once, here 62 bytes, so that single segments each 22 ms would be expected: but the kernel adds 64 kB to each burst, halved for each 512 us
-# of the least round trip (net.ipv4.tcp_tso_rtt_log 9, since Linux 5.18). With 0 for that, single segments leave.
+# trip of less than a millisecond sends several segments at once, most often nine of an initial window of ten, each 0.2 s. Pacing is said to
+# be for a millisecond's worth at once, here 62 bytes, so that single segments each 22 ms would be expected: but the kernel adds up to 64 kB
+# to each burst, halved for each 512 us of the least round trip (net.ipv4.tcp_tso_rtt_log 9, since Linux 5.18), as far as the window
+# goes. With 0 for that, single segments leave.
 #
 # Needs unprivileged user namespaces, apt-get and dpkg-deb (Debian, Ubuntu). The packages are unpacked in a temporary folder; nothing is
 # installed, and nothing of the machine is touched.
@@ -10,13 +11,14 @@
 set -eu
 version=3.12-1+deb12u2
 iproute2_version=6.1.0-3
+sctp_version=1.0.19+dfsg-2
 if [ -z "${INSIDE:-}" ]; then
   folder=$(mktemp -d)
   trap 'rm -r "$folder"' EXIT
   cp "$0" "$folder/script"
   cd "$folder"
   chmod 755 .
-  apt-get download "iperf3=$version" "libiperf0=$version" "iproute2=$iproute2_version" libsctp1 > log 2>&1 || { cat log; exit 1; }
+  apt-get download "iperf3=$version" "libiperf0=$version" "iproute2=$iproute2_version" "libsctp1=$sctp_version" > log 2>&1 || { cat log; exit 1; }
   for package in ./*.deb; do dpkg-deb --extract "$package" package; done
   INSIDE=yes PATH="$folder/package/usr/bin:$folder/package/bin:$folder/package/sbin:$PATH" \
     LD_LIBRARY_PATH="$(dirname "$(find "$folder/package" -name 'libiperf.so.0')")" \

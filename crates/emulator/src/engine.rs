@@ -24,7 +24,7 @@ pub struct Engine {
     state: Arc<LinkState>,
 }
 
-/// What a link is to be.
+/// What [`Engine::start_all`] is told of a link.
 #[derive(Debug)]
 pub struct EngineConfig {
     /// Between what.
@@ -62,7 +62,7 @@ impl Engine {
     }
 
     /// Starts links between ports of the calling thread's network namespace that share one packet thread, in this order. Each ends by
-    /// itself. The more there are, the fewer packets can wait at each port before they are taken.
+    /// itself. The more there are, the fewer packets can wait at each port before they are taken: at 9 or more links fewer than 1024, at 33 or more 256.
     ///
     /// # Errors
     /// As [`start`](Self::start), for any of them; then none runs.
@@ -130,7 +130,8 @@ impl Engine {
     pub fn wait(&self) -> Result<(), EmulatorError> {
         match self.state.wait() {
             Ok(outcome) => outcome,
-            Err(EndedWithThread) => self.thread.wait(),
+            // It tells the first why; it was not stopped for the others, either.
+            Err(EndedWithThread) => self.thread.wait().and(Err(EmulatorError::LinkEnded)),
         }
     }
 

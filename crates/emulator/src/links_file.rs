@@ -13,6 +13,7 @@ use crate::session::SessionConfig;
 use crate::settings::{Settings, SettingsChange};
 use kumade_daemon::{ConfigError, ConfigFault, check_names, find_repeated, parse_config, parse_spanned};
 use serde::Deserialize;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
@@ -59,31 +60,36 @@ fn read_sections(sections: &[LinkSection], program: &str, directory: &Path) -> R
         let problem = "there is no link: write a section [[link]] with `interfaces = [\"eth1\", \"eth2\"]` for each";
         return Err(ConfigFault::new(0..0, problem));
     }
-    let names = || sections.iter().filter_map(|section| section.name.as_ref());
-    check_names(names())?;
-    let ports = || sections.iter().flat_map(|section| [&section.interfaces, &section.tun]).flatten().flatten();
-    for (what, repeated) in [("name", find_repeated(names())), ("interface", find_repeated(ports()))] {
+    let name = |(section, number): (&LinkSection, u32)| {
+        section.name.clone().unwrap_or_else(|| Spanned::new(section.span(), format!("{program}-{number}")))
+    };
+    let names: Vec<_> = sections.iter().zip(1..).map(name).collect();
+    check_names(&names)?;
+    let ports = sections.iter().flat_map(|section| [&section.interfaces, &section.tun]).flatten().flatten();
+    for (what, repeated) in [("name", find_repeated(&names)), ("interface", find_repeated(ports))] {
         if let Some(repeated) = repeated {
             let problem = format!("the {what} {} stands here a second time", repeated.get_ref());
             return Err(ConfigFault::new(repeated.span(), problem));
         }
     }
-    let numbered = sections.iter().zip(1..);
-    numbered.map(|(section, number)| section.read(&format!("{program}-{number}"), directory)).collect()
+    sections.iter().zip(&names).map(|(section, name)| section.read(name.get_ref(), directory)).collect()
 }
 
 impl LinkSection {
-    fn read(&self, default_name: &str, directory: &Path) -> Result<FileLink, ConfigFault> {
-        let name = self.name.as_ref().map_or(default_name, |name| name.get_ref());
+    /// Where it stands, as far as what it says tells.
+    fn span(&self) -> Range<usize> {
+        let first = self.interfaces.as_ref().or(self.tun.as_ref()).map(|[first, _]| first);
+        first.or(self.settings.as_ref()).map_or(0..0, Spanned::span)
+    }
+
+    fn read(&self, name: &str, directory: &Path) -> Result<FileLink, ConfigFault> {
         let read = |text: &str| {
             let mut change = SettingsChange::parse(text)?;
             change.make_paths_absolute(directory);
             Settings::new(&change)
         };
-        let settings = match &self.settings {
-            Some(text) => parse_spanned(text, read)?,
-            None => parse_spanned(&Spanned::new(0..0, String::new()), read)?,
-        };
+        let none = Spanned::new(self.span(), String::new());
+        let settings = parse_spanned(self.settings.as_ref().unwrap_or(&none), read)?;
         let config = SessionConfig { name: name.to_owned(), ports: self.ports(name)?, settings };
         Ok(FileLink { config, schedule: self.schedule.as_ref().map(|file| directory.join(file)) })
     }
@@ -139,6 +145,7 @@ mod tests {
             ),
             ("[[link]]\nname = 'x'\ntun = ['a', 'b']\n[[link]]\nname = 'x'\ntun = ['c', 'd']", ":5: the name x stands"),
             ("[[link]]\nname = '../x'\ntun = ['a', 'b']", ":2: "),
+            ("[[link]]\nname = 'lab-2'\ntun = ['a', 'b']\n[[link]]\ntun = ['c', 'd']", ":5: the name lab-2 stands"),
             ("[[link]]\ninterfaces = ['a', 'b']\ntun = ['c', 'd']", ":2: the link has either"),
         ] {
             let refusal = parse(text).unwrap_err();

@@ -77,19 +77,12 @@ impl Port {
         }
     }
 
-    /// Whether a packet waits, or is about to. Reads one word of memory.
+    /// Whether a packet is known to wait, or to be about to. Reads one word of memory. Of a device whose packets are not
+    /// [stamped](Self::is_stamped), only reading tells.
     pub(crate) fn is_ready(&self) -> bool {
         match &self.0 {
             PortKind::Ethernet(port) => port.is_ready(),
             PortKind::Tun(port) => port.is_ready(),
-        }
-    }
-
-    /// Whether a packet may wait. Reads one word of memory; of a device only a system call tells.
-    pub(crate) fn may_have_packet(&self) -> bool {
-        match &self.0 {
-            PortKind::Ethernet(port) => port.is_ready(),
-            PortKind::Tun(_) => true,
         }
     }
 

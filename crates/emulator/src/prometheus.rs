@@ -8,10 +8,10 @@ use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The metrics of links, whose documents cover the time since the start.
-pub fn encode_metrics(links: Vec<Document>) -> String {
+/// The metrics of links: the document of each that covers the time since its start, and whether it runs.
+pub fn encode_metrics(links: &[(Document, bool)]) -> String {
     let mut registry = Registry::with_prefix("kumade_link");
-    registry.register_collector(Box::new(LinkMetrics(links)));
+    registry.register_collector(Box::new(LinkMetrics(links.to_vec())));
     let mut out = String::new();
     // A string takes everything, so that nothing can fail.
     let _ = text::encode(&mut out, &registry);
@@ -19,7 +19,7 @@ pub fn encode_metrics(links: Vec<Document>) -> String {
 }
 
 #[derive(Debug)]
-struct LinkMetrics(Vec<Document>);
+struct LinkMetrics(Vec<(Document, bool)>);
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 
@@ -36,7 +36,7 @@ impl Collector for LinkMetrics {
 impl LinkMetrics {
     /// Each direction of each link, with its labels.
     fn directions(&self) -> impl Iterator<Item = (Labels<'_>, &DirectionReport)> {
-        let directions = self.0.iter().flat_map(|link| [(link, "up", &link.up), (link, "down", &link.down)]);
+        let directions = self.0.iter().flat_map(|(link, _)| [(link, "up", &link.up), (link, "down", &link.down)]);
         directions.map(|(link, name, direction)| {
             let labels: Labels<'_> =
                 vec![("link", &link.name), ("direction", name), ("from", &direction.from), ("to", &direction.to)];
@@ -123,9 +123,14 @@ impl LinkMetrics {
         }
         let help = "Whether 99 of 100 packets came out at most 0.3 ms late since the start";
         let mut metric = encoder.encode_descriptor("on_time", help, None, MetricType::Gauge)?;
-        for link in &self.0 {
+        for (link, _) in &self.0 {
             let labels = vec![("link", link.name.as_str())];
             metric.encode_family(&labels)?.encode_gauge(&f64::from(u8::from(link.verdict.on_time)))?;
+        }
+        let mut metric = encoder.encode_descriptor("running", "Whether packets pass", None, MetricType::Gauge)?;
+        for (link, is_running) in &self.0 {
+            let labels = vec![("link", link.name.as_str())];
+            metric.encode_family(&labels)?.encode_gauge(&f64::from(u8::from(*is_running)))?;
         }
         Ok(())
     }

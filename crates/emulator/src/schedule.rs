@@ -49,17 +49,17 @@ pub fn read_file(path: &Path) -> io::Result<String> {
 }
 
 impl Schedule {
-    /// Reads a schedule, and tries each change on what was set `before` and by the lines above.
+    /// Reads a schedule, and tries each change on what was set `before` and by the lines above. Names of files are relative to `directory`.
     ///
     /// # Errors
     /// A line makes no sense, or asks for what cannot be.
-    pub fn parse(text: &str, before: &Settings) -> Result<Self, ScheduleError> {
+    pub fn parse(text: &str, directory: &Path, before: &Settings) -> Result<Self, ScheduleError> {
         let mut schedule = Schedule::default();
         let mut settings = before.clone();
         let lines = || text.lines().enumerate().map(|(index, line)| (index + 1, strip_comment(line)));
         for (line, words) in lines().filter(|(_, words)| !words.is_empty()) {
             schedule
-                .push_line(words)
+                .push_line(words, directory)
                 .and_then(|()| schedule.validate_last_step(&mut settings).map_err(|error| error.to_string()))
                 .map_err(|reason| ScheduleError { line, reason })?;
         }
@@ -88,7 +88,7 @@ impl Schedule {
         Some(change)
     }
 
-    fn push_line(&mut self, words: &str) -> Result<(), String> {
+    fn push_line(&mut self, words: &str, directory: &Path) -> Result<(), String> {
         if self.period.is_some() {
             return Err("`repeat` must be the last line".to_owned());
         }
@@ -104,7 +104,8 @@ impl Schedule {
         if self.steps.len() == MAX_STEPS {
             return Err(format!("there are more than {MAX_STEPS} changes; use a shorter file, or `repeat`"));
         }
-        let change = SettingsChange::parse(change).map_err(|error| error.to_string())?;
+        let mut change = SettingsChange::parse(change).map_err(|error| error.to_string())?;
+        change.make_paths_absolute(directory);
         if change.is_empty() {
             return Err("no setting follows the time; write it like `10s rate 5mbit`".to_owned());
         }
@@ -157,7 +158,7 @@ mod tests {
     const SECOND: Span = Span::from_secs(1);
 
     fn schedule(text: &str) -> Result<Schedule, ScheduleError> {
-        Schedule::parse(text, &Settings::new(&SettingsChange::default()).unwrap())
+        Schedule::parse(text, Path::new("/"), &Settings::new(&SettingsChange::default()).unwrap())
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub struct LinkSession {
     last_interval: Mutex<IntervalState>,
 }
 
-/// What a link is to be.
+/// What [`LinkSession::start_all`] is told of a link.
 #[derive(Debug, Clone)]
 pub struct SessionConfig {
     /// What it is called.
@@ -113,14 +113,20 @@ impl LinkSession {
     /// What has happened since the start.
     pub fn total(&self) -> Document {
         let duration = self.started.elapsed();
-        self.build_document(ReportSpan::Total, duration.into(), &self.engine.statistics())
+        let statistics = self.changed_statistics().unwrap_or_else(|| lock(&self.last_interval).statistics.clone());
+        self.build_document(ReportSpan::Total, duration.into(), &statistics)
+    }
+
+    /// None where nothing has happened since the last interval: the packet thread is left asleep.
+    fn changed_statistics(&self) -> Option<[DirectionStatistics; 2]> {
+        let known = lock(&self.last_interval).changes;
+        (known != self.engine.changes()).then(|| self.engine.statistics())
     }
 
     /// What has happened since the last call, or the start.
     pub fn take_interval(&self) -> Document {
-        // The packet thread is left asleep where nothing has happened.
         let changes = self.engine.changes();
-        let changed = (lock(&self.last_interval).changes != changes).then(|| self.engine.statistics());
+        let changed = self.changed_statistics();
         let now = Instant::now();
         let mut last = lock(&self.last_interval);
         let duration = now.duration_since(last.end_time).into();
@@ -160,6 +166,11 @@ impl LinkSession {
             }
         };
         reply.unwrap_or_else(|reason| Reply::Refused { reason })
+    }
+
+    /// Ends the link without waiting for that.
+    pub fn request_end(&self) {
+        self.engine.request_end();
     }
 
     /// Whether packets still pass.

@@ -18,6 +18,11 @@ fn schedules() {
 }
 
 #[test]
+fn links_files() {
+    replay("links_files", checks::links_files);
+}
+
+#[test]
 fn traces() {
     replay("traces", checks::traces);
 }
@@ -29,6 +34,7 @@ proptest! {
     fn no_bytes_do_harm(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
         checks::link_control(&bytes);
         checks::schedules(&bytes);
+        checks::links_files(&bytes);
         checks::traces(&bytes);
     }
 }

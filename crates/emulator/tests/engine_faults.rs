@@ -3,11 +3,15 @@
 use crate::common;
 
 use common::{config, emulate};
+use kumade_emulator::statistics::DropCause;
 use kumade_emulator::{EmulatorError, Engine, EngineConfig, PortSpec};
+use kumade_link::{LinkConfig, Loss};
 use kumade_net::namespace::NamespaceId;
 use kumade_net::offloads::{OffloadControl, Offloads};
 use kumade_netns_testbed::{VethHosts, eventually, in_namespaces, run_ip};
+use kumade_units::Rate;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -70,6 +74,20 @@ fn links_of_a_thread_end_each_by_itself() {
         }));
         assert!(eventually(|| engines[0].changes() > idle));
         assert!(engines[0].statistics()[0].counts.delivered.packets > 0);
+        // What comes in and is lost later, without anything that is sent, is a change as well.
+        let all_lost =
+            LinkConfig { rate: Some(Rate::from_mbit(1)), loss: Loss::Independent(1.0), ..LinkConfig::default() };
+        engines[0].set_direction(0, common::with_link(all_lost)).unwrap();
+        (0..20).for_each(|_| drop(sender.send_to(&[0; 1000], receiver.local_addr().unwrap()).unwrap()));
+        let mut lost_by_changes = BTreeMap::new();
+        assert!(eventually(|| {
+            let changes = engines[0].changes();
+            let lost = engines[0].statistics()[0].counts.dropped_for(DropCause::EmulatedLoss).packets;
+            if engines[0].changes() == changes {
+                assert_eq!(*lost_by_changes.entry(changes).or_insert(lost), lost, "nothing was said to have changed");
+            }
+            lost >= 20
+        }));
         drop(engines);
         assert_eq!(packet_threads(), 0);
     });

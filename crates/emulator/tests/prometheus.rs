@@ -4,8 +4,9 @@ use kumade_emulator::prometheus::encode_metrics;
 use kumade_emulator::report::{Document, ReportContext, ReportSpan};
 use kumade_emulator::statistics::{Delays, DirectionStatistics, DropCause, Recorder};
 use kumade_units::Span;
+use std::collections::BTreeSet;
 
-fn total() -> Document {
+fn total(name: &str) -> Document {
     let mut recorder = Recorder::new();
     let [queueing, sojourn] = [3, 7].map(Span::from_millis);
     for _ in 0..20 {
@@ -13,7 +14,7 @@ fn total() -> Document {
         recorder.record_delivered(1, 1000, Delays { queueing, sojourn, lateness: Span::from_micros(4) });
     }
     recorder.record_dropped(1, 1000, DropCause::EmulatedLoss);
-    let (name, ports, duration) = ("one", ["a", "b"], Span::from_secs(2));
+    let (ports, duration) = (["a", "b"], Span::from_secs(2));
     let occasion = ReportContext {
         name,
         ports,
@@ -27,7 +28,7 @@ fn total() -> Document {
 
 #[test]
 fn metrics_are_openmetrics_text() {
-    let body = encode_metrics(vec![total()]);
+    let body = encode_metrics(&[(total("one"), true), (total("two"), false)]);
     let up = r#"{link="one",direction="up",from="a",to="b""#;
     for line in [
         "# TYPE kumade_link_offered_packets counter".to_owned(),
@@ -40,8 +41,14 @@ fn metrics_are_openmetrics_text() {
         format!("kumade_link_queueing_delay_seconds_bucket{{le=\"0.005\",{}}} 20", &up[1..]),
         format!("kumade_link_sojourn_seconds_count{up}}} 20"),
         "kumade_link_on_time{link=\"one\"} 1.0".to_owned(),
+        "kumade_link_running{link=\"one\"} 1.0".to_owned(),
+        "kumade_link_running{link=\"two\"} 0.0".to_owned(),
+        format!("kumade_link_offered_packets_total{}}} 20", up.replace("one", "two")),
         "# EOF".to_owned(),
     ] {
         assert!(body.lines().any(|found| found == line), "`{line}` in\n{body}");
     }
+    // Each metric is described once, whatever the number of links.
+    let described: Vec<_> = body.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    assert_eq!(described.iter().collect::<BTreeSet<_>>().len(), described.len());
 }

@@ -238,6 +238,30 @@ fn links_of_a_file_share_a_process_and_end_each_by_itself() {
 }
 
 #[test]
+fn a_link_of_a_file_whose_interface_vanishes_leaves_the_others_running_and_is_told_at_the_end() {
+    const TEST: &str = "a_link_of_a_file_whose_interface_vanishes_leaves_the_others_running_and_is_told_at_the_end";
+    in_namespaces(TEST, || {
+        let network = Network::new("vanishing");
+        let file = network.runtime.join("links.toml");
+        let links = "[[link]]\ninterfaces = ['one', 'two']\n[[link]]\nname = 'other'\ntun = ['a', 'b']\n";
+        fs::write(&file, links).unwrap();
+        let start = ["start", "--config", file.to_str().unwrap(), "--json-stream", "--every", "100ms"];
+        let running = Running::new(&mut network.command(&start));
+        ip(&network.right, &["link", "del", "host"]);
+        let list = || String::from_utf8(network.call(&["list"]).stdout).unwrap();
+        assert!(eventually(|| list() == "other  a b  no impairments\n"), "{}", list());
+        let (status, printed, said) = running.interrupted();
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains("link-1: the link has ended: its interface two has vanished"), "{said}");
+        let documents: Vec<_> = printed.lines().map(check).collect();
+        let named = |name: &str| documents.iter().filter(|document| document["name"] == name).count();
+        let totals: Vec<_> = documents[documents.len() - 2..].iter().map(|document| &document["covers"]).collect();
+        assert_eq!(totals, ["total", "total"]);
+        assert!(named("other") >= 2 && named("link-1") >= 1, "{printed}");
+    });
+}
+
+#[test]
 fn a_link_runs_with_what_it_needs_alone() {
     in_namespaces("a_link_runs_with_what_it_needs_alone", || {
         let network = Network::new("confined");

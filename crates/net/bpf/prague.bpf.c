@@ -191,8 +191,9 @@ void BPF_PROG(prague_set_state, struct sock *sk, __u8 state)
 }
 
 // Bursts are to last for 250 us at most (draft-briscoe-iccrg-prague-congestion-control, on pacing), or be one segment. The kernel sends
-// what it paces for a millisecond at once, and at least two segments (net.ipv4.tcp_min_tso_segs) unless a controller wants less: at low
-// rates the second would wait for the first in each queue on the path.
+// what it paces for a millisecond at once, and at least two segments (net.ipv4.tcp_min_tso_segs) unless a controller wants less: below
+// 12 Mbit/s the second would wait for the first in each queue on the path. What it sends at once at higher rates, and over round trips below
+// 4 ms (net.ipv4.tcp_tso_rtt_log), no controller in BPF can lessen.
 SEC("struct_ops")
 __u32 BPF_PROG(prague_min_tso_segs, struct sock *sk)
 {

@@ -8,8 +8,10 @@ use std::os::fd::BorrowedFd;
 pub enum WakeReason {
     /// The instant has come that the last turn returned, or a packet is [ready](Shard::has_work). Also the first turn.
     Due,
-    /// A file descriptor is readable or reports an error, or another thread has made a request.
+    /// A file descriptor is readable or reports an error.
     Readable,
+    /// Another thread has made a request, and no descriptor of the shard is known to be readable.
+    Requested,
 }
 
 /// Which sources of a shard are ready, by their places among [`Shard::sources`].
@@ -23,6 +25,11 @@ impl ReadySources {
     /// Whether the one at this place is, or may be.
     pub fn contains(&self, place: usize) -> bool {
         self.places.as_ref().is_none_or(|places| places.iter().any(|ready| *ready as usize == place))
+    }
+
+    /// Whether it is known that none but the one at this place is.
+    pub(crate) fn is_only(&self, place: usize) -> bool {
+        self.places.as_ref().is_some_and(|places| places.iter().all(|ready| *ready as usize == place))
     }
 }
 

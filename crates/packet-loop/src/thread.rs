@@ -161,7 +161,7 @@ fn run<S: Shard>(
     let mut wake = WakeReason::Due;
     let mut ready = ReadySources::default();
     loop {
-        if (wake == WakeReason::Readable || S::FOLLOWS_READINESS) && ready.contains(watch.waker_place()) {
+        if (wake != WakeReason::Due || S::FOLLOWS_READINESS) && ready.contains(watch.waker_place()) {
             wake_receiver.clear();
         }
         if !answer_requests(&mut shard, inbox) {
@@ -181,6 +181,9 @@ fn run<S: Shard>(
             watch.look();
         }
         watch.copy_ready(&mut ready);
+        if wake == WakeReason::Readable && ready.is_only(watch.waker_place()) {
+            wake = WakeReason::Requested;
+        }
     }
 }
 

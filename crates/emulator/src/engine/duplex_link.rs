@@ -1,5 +1,5 @@
 use super::directed_link::DirectedLink;
-use super::link_state::EndRecord;
+use super::link_state::{EndReason, EndRecord};
 use crate::config::DirectionConfig;
 use crate::error::EmulatorError;
 use crate::frame::{ClassifiedFrame, Frame};
@@ -29,8 +29,13 @@ pub(super) struct DuplexLink {
     pub(super) no_delivery_before: [Time; 2],
     /// Packets that each port has missed so far.
     missed_packets: [u64; 2],
-    /// Dropped last.
-    pub(super) end: EndRecord,
+    end: EndRecord,
+}
+
+/// What is left of a link that has ended. Dropped, it gives the interfaces back, which takes the kernel a while, and then tells of the end.
+pub(super) struct EndedLink {
+    _ports: [Port; 2],
+    _end: EndRecord,
 }
 
 /// What all links of a thread use in turn.
@@ -91,28 +96,29 @@ impl DuplexLink {
         }
     }
 
-    /// Whether a packet may wait, or something is due.
+    /// Whether a packet is known to wait, or something is due.
     pub(super) fn has_work(&self, now: Time) -> bool {
-        self.next_event <= now || self.ports.iter().any(Port::may_have_packet)
+        self.next_event <= now || self.ports.iter().any(Port::is_ready)
+    }
+
+    pub(super) fn end(mut self, reason: EndReason) -> EndedLink {
+        self.end.reason = reason;
+        self.end.statistics = Some(Box::new(self.recorders.each_ref().map(Recorder::snapshot)));
+        EndedLink { _ports: self.ports, _end: self.end }
     }
 
     /// Takes what has arrived, a bounded number of packets, and sends what is due. Returns how many packets were taken.
     pub(super) fn process(&mut self, shared: &mut SharedParts) -> Result<usize, EmulatorError> {
         let taken = [self.receive_packets(0, shared)?, self.receive_packets(1, shared)?];
-        let mut sent = 0;
         for direction in [0, 1] {
             // More than was taken, so that nothing piles up.
             for _ in 0..=taken[direction].div_ceil(MAX_BATCH_FRAMES) {
-                let batch = self.send_due_packets(direction, shared);
-                sent += batch;
-                if batch < MAX_BATCH_FRAMES {
+                if self.send_due_packets(direction, shared) < MAX_BATCH_FRAMES {
                     break;
                 }
             }
         }
-        if taken != [0; 2] || sent > 0 {
-            self.end.state().record_change();
-        }
+        self.end.state().record_change();
         self.next_event = self.links.iter().filter_map(DirectedLink::next_event).fold(Time::MAX, Time::min);
         Ok(taken.iter().sum())
     }
@@ -191,13 +197,10 @@ impl DuplexLink {
     fn count_missed_packets(&mut self) {
         for ((port, missed), recorder) in self.ports.iter_mut().zip(&mut self.missed_packets).zip(&mut self.recorders) {
             let before = mem::replace(missed, port.missed_packets());
-            recorder.record_missed(*missed - before);
+            if *missed > before {
+                recorder.record_missed(*missed - before);
+                self.end.state().record_change();
+            }
         }
-    }
-}
-
-impl Drop for DuplexLink {
-    fn drop(&mut self) {
-        self.end.statistics = Some(Box::new(self.recorders.each_ref().map(Recorder::snapshot)));
     }
 }

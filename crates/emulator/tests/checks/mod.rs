@@ -5,10 +5,13 @@ mod edited;
 
 use edited::{choice, edited};
 use kumade_emulator::control::Request;
+use kumade_emulator::links_file::parse_links;
 use kumade_emulator::schedule::Schedule;
 use kumade_emulator::settings::{SETTING_KEYS, Settings, SettingsChange};
 use kumade_link::Trace;
 use kumade_units::{Span, Time};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 /// Values of settings, right for some and wrong for others.
 const VALUES: &str = "0 1 -1 3 3-9 9-3 0bit 1bit 9kbit 5mbit 1gbit 100gbit unlimited 0b 1b 1500b 32kb 256mb \
@@ -76,9 +79,11 @@ pub fn schedules(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let text = if first % 2 == 0 { edited(SCHEDULE, rest) } else { String::from_utf8_lossy(rest).into_owned() };
     // The files that it may name are not of this test.
-    let Ok(mut schedule) =
-        Schedule::parse(&text.replace("trace", "rate"), &Settings::new(&SettingsChange::default()).expect("nothing"))
-    else {
+    let Ok(mut schedule) = Schedule::parse(
+        &text.replace("trace", "rate"),
+        Path::new("/"),
+        &Settings::new(&SettingsChange::default()).expect("nothing"),
+    ) else {
         return;
     };
     let mut last = Span::ZERO;
@@ -116,4 +121,18 @@ pub fn traces(data: &[u8]) {
             assert!(delivery.due <= next);
         }
     }
+}
+
+const LINKS: &str = "[[link]]\nname = \"house-1\"\ninterfaces = [\"eth1\", \"eth2\"]\nsettings = \"rate 10mbit up loss 1%\"\n\
+    schedule = \"steps\"\n[[link]]\ntun = [\"a\", \"b\"]\n[[link]]\ninterfaces = ['eth3', 'eth4']\nsettings = 'delay 5ms'\n";
+
+/// A file of links with edits, or, where the first byte is odd, the text that follows.
+pub fn links_files(data: &[u8]) {
+    let Some((first, rest)) = data.split_first() else { return };
+    let text = if first % 2 == 0 { edited(LINKS, rest) } else { String::from_utf8_lossy(rest).into_owned() };
+    // The files that it may name are not of this test.
+    let Ok(links) = parse_links(&text.replace("trace", "rate"), "links.toml", "link", Path::new("/")) else { return };
+    let names: BTreeSet<_> = links.iter().map(|link| &link.config.name).collect();
+    assert!(!links.is_empty() && names.len() == links.len());
+    assert!(links.iter().all(|link| link.config.ports[0].name() != link.config.ports[1].name()));
 }

@@ -62,7 +62,7 @@ pub struct StartArgs {
     /// Print one JSON document (kumade.link/1) for each link at the end
     #[arg(long, conflicts_with = "json_stream")]
     json: bool,
-    /// Print one line of JSON (kumade.link/1) for each interval, and one with totals at the end
+    /// Print one line of JSON (kumade.link/1) for each interval of each link, and one with the totals of each at the end
     #[arg(long)]
     json_stream: bool,
     /// Serve Prometheus metrics on this port; without an address, on the loopback interface only
@@ -129,13 +129,17 @@ pub fn run(args: &StartArgs) -> anyhow::Result<ExitCode> {
         running.push(RunningLink { session: Arc::clone(session), schedule, control });
     }
     let counting = sessions.clone();
-    let metrics = move || prometheus::encode_metrics(counting.iter().map(|session| session.total()).collect());
+    let metrics = move || {
+        let links = counting.iter().map(|session| (session.total(), session.is_running()));
+        prometheus::encode_metrics(&links.collect::<Vec<_>>())
+    };
     let exporter = args.prometheus.map(|address| serve_metrics(address, metrics)).transpose()?;
     confinement.into_iter().for_each(Confinement::finish);
     tell_started(&configs);
     let mut view = LinkView::new(args.output(), sessions.len(), has_screen)?;
     let watched = follow_links(&mut running, args.every, &signals, &mut view);
-    // Each is ended, whatever becomes of another.
+    // All at once, and each, whatever becomes of another.
+    sessions.iter().for_each(|session| session.request_end());
     let ended = running.into_iter().map(end_link).fold(Ok(()), |first, ended| first.and(ended));
     drop(exporter);
     view.finish(&sessions.iter().map(|session| session.total()).collect::<Vec<_>>())?;
@@ -151,7 +155,8 @@ fn tell_started(links: &[SessionConfig]) {
             note!("{first} and {second} are bridged; `kumade link set{name}` changes the link, Ctrl-C stops it");
         }
         links => note!(
-            "{} links run, of which each two interfaces are bridged; `kumade link list` lists them, Ctrl-C stops them",
+            "the interfaces of {} links are bridged; `kumade link list` lists them, `kumade link show --live --name NAME` shows one, \
+             Ctrl-C stops them",
             links.len()
         ),
     }
@@ -233,7 +238,8 @@ fn plan_links(args: &StartArgs) -> anyhow::Result<Result<Vec<PlannedLink>, Strin
             Err(error) => return Ok(Err(error.to_string())),
         };
         let config = SessionConfig { name: args.name.clone(), ports, settings };
-        return Ok(plan_link(config, args.schedule.as_deref())?.map(|link| vec![link]));
+        let here = std::env::current_dir().unwrap_or_default();
+        return Ok(plan_link(config, args.schedule.as_deref(), &here)?.map(|link| vec![link]));
     };
     if !change.is_empty() {
         return Ok(Err(
@@ -243,17 +249,24 @@ fn plan_links(args: &StartArgs) -> anyhow::Result<Result<Vec<PlannedLink>, Strin
     let (origin, text) = read_config_text(file)?;
     let directory = std::path::absolute(file)?.parent().map(Path::to_owned).unwrap_or_default();
     match parse_links(&text, &origin, &args.name, &directory) {
-        Ok(links) => links.into_iter().map(|link| plan_link(link.config, link.schedule.as_deref())).collect(),
+        Ok(links) => {
+            links.into_iter().map(|link| plan_link(link.config, link.schedule.as_deref(), &directory)).collect()
+        }
         Err(error) => Ok(Err(error.to_string())),
     }
 }
 
-/// A link with its schedule. The inner error is for the schedule's content.
-fn plan_link(config: SessionConfig, schedule: Option<&Path>) -> anyhow::Result<Result<PlannedLink, String>> {
+/// A link with its schedule, in which names of files are relative to `directory`. The inner error is for the schedule's content.
+fn plan_link(
+    config: SessionConfig,
+    schedule: Option<&Path>,
+    directory: &Path,
+) -> anyhow::Result<Result<PlannedLink, String>> {
     let Some(path) = schedule else { return Ok(Ok(PlannedLink { config, schedule: Schedule::default() })) };
     let name = path.display();
     let text = schedule::read_file(path).with_context(|| format!("cannot read the schedule {name}"))?;
-    let parsed = Schedule::parse(&text, &config.settings).map_err(|error| format!("the schedule {name}, {error}"));
+    let parsed = Schedule::parse(&text, directory, &config.settings);
+    let parsed = parsed.map_err(|error| format!("the schedule {name}, {error}"));
     Ok(parsed.map(|schedule| PlannedLink { config, schedule }))
 }
 
