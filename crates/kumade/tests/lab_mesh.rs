@@ -9,7 +9,26 @@ use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A lab that ends with its test, also where that fails.
+struct Lab(Child);
+
+impl Lab {
+    fn start(directory: &Path) -> Self {
+        let mut lab = Command::new(cargo_bin("kumade"));
+        lab.args(["lab", "run", "monitor-mesh", "--serve=127.0.0.1:0"]).current_dir(directory);
+        Lab(lab.env("TMPDIR", directory).stderr(Stdio::piped()).spawn().unwrap())
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 fn status(page: SocketAddr) -> Option<Value> {
     let mut stream = TcpStream::connect(page).ok()?;
@@ -34,10 +53,8 @@ fn processes_with(directory: &str) -> usize {
 #[test]
 fn the_page_of_a_lab_mesh_is_served_on_this_host_and_nothing_stays() {
     let directory = PrivateDirectory::new("kumade-lab-mesh").unwrap();
-    let mut lab = Command::new(cargo_bin("kumade"));
-    lab.args(["lab", "run", "monitor-mesh", "--serve=127.0.0.1:0"]).current_dir(directory.path());
-    let mut lab = lab.env("TMPDIR", directory.path()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(lab.stderr.take().unwrap()).lines();
+    let mut lab = Lab::start(directory.path());
+    let mut lines = BufReader::new(lab.0.stderr.take().unwrap()).lines();
     let address = lines.find_map(|line| line.unwrap().split_once("http://").map(|(_, rest)| rest.to_owned()));
     let page: SocketAddr = address.unwrap().split('/').next().unwrap().parse().unwrap();
     assert!(page.ip().is_loopback());
@@ -55,8 +72,8 @@ fn the_page_of_a_lab_mesh_is_served_on_this_host_and_nothing_stays() {
     let name = directory.path().to_str().unwrap();
     assert!(processes_with(name) >= 5, "a coordinator and four agents");
 
-    kill(Pid::from_raw(lab.id() as i32), Signal::SIGINT).unwrap();
-    assert!(lab.wait().unwrap().success());
+    kill(Pid::from_raw(lab.0.id() as i32), Signal::SIGINT).unwrap();
+    assert!(lab.0.wait().unwrap().success());
     assert!(eventually(|| processes_with(name) == 0));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "neither files nor a report");
     assert!(TcpStream::connect(page).is_err());
@@ -65,16 +82,14 @@ fn the_page_of_a_lab_mesh_is_served_on_this_host_and_nothing_stays() {
 #[test]
 fn of_a_lab_mesh_that_is_killed_nothing_stays() {
     let directory = PrivateDirectory::new("kumade-lab-killed").unwrap();
-    let mut lab = Command::new(cargo_bin("kumade"));
-    lab.args(["lab", "run", "monitor-mesh", "--serve=127.0.0.1:0"]).current_dir(directory.path());
-    let mut lab = lab.env("TMPDIR", directory.path()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(lab.stderr.take().unwrap()).lines();
+    let mut lab = Lab::start(directory.path());
+    let mut lines = BufReader::new(lab.0.stderr.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("http://")));
     let name = directory.path().to_str().unwrap();
     assert!(processes_with(name) >= 5 && fs::read_dir(directory.path()).unwrap().count() > 0);
     // As a second Ctrl-C does.
-    lab.kill().unwrap();
-    lab.wait().unwrap();
+    lab.0.kill().unwrap();
+    lab.0.wait().unwrap();
     assert!(eventually(|| processes_with(name) == 0 && fs::read_dir(directory.path()).unwrap().count() == 0));
 }
 

@@ -52,7 +52,8 @@ fn added(document: &Value, direction: &str) -> [f64; 2] {
 /// Filling the path, after the shortest measurement there is.
 const LOAD: [&str; 5] = ["--load", "4s", "--method", "linear-scan", "--no-capacity"];
 
-/// Reports in which a path was filled up, and down: mostly one for both. On a busy machine the ends cannot fill it each time, and say so.
+/// Reports in which a path was filled up, and down, which is done one after the other. On a busy machine the ends cannot fill it each
+/// time, and say so.
 fn filled(settings: &[&str]) -> [(&'static str, Value); 2] {
     let mut found = [None, None];
     for _ in 0..8 {

@@ -19,10 +19,13 @@ pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
     let last = values.len().checked_sub(1)?;
     let place = q.clamp(0.0, 1.0) * last as f64;
     let mut values = values.to_vec();
-    // What is asked for on large samples, again and again, takes no sorting.
+    // In linear time: to sort took a quarter of the time of virtual measurements over many connections.
     let (_, below, greater) = values.select_nth_unstable_by(place.floor() as usize, f64::total_cmp);
     let below = *below;
-    let above = greater.iter().copied().filter(|_| place.fract() > 0.0).min_by(f64::total_cmp).unwrap_or(below);
+    if place.fract() == 0.0 {
+        return Some(below);
+    }
+    let above = greater.iter().copied().min_by(f64::total_cmp).unwrap_or(below);
     Some(below + (above - below) * place.fract())
 }
 

@@ -2,8 +2,8 @@
 //! path alone: pairs of paths drawn at random, one CUBIC connection.
 //!
 //! The table is a committed snapshot. Figures are Mbit/s of the paths' rates: goodput and the framing that it takes. A
-//! fixed ratio is kept by the same plane, which is told the paths' rates: the best of that of the rates and of either path alone.
-//! (1:3, 1:1 and 3:1 were never better on these paths.) The one that finds out by itself knows nothing at the start. What
+//! fixed ratio is kept by the same plane, which is told the paths' rates: the best of that of the rates, of either path alone, and of 1:3, 1:1
+//! and 3:1 where they are near that of the rates (farther ones lose a part of a path). The one that finds out by itself knows nothing at the start. What
 //! counts begins 40 s later, when a window that an early loss has cut has grown again. The pairs are others than those by
 //! which the rule was made.
 
@@ -62,16 +62,19 @@ fn fair(paths: &[PathModel; 2]) -> [u32; 2] {
 #[test]
 fn what_is_found_is_as_good_as_the_best_fixed_ratio() {
     let mut random = Pcg64Mcg::seed_from_u64(77);
-    let mut out = String::from("Mbit/s, framing included; ratio: that of the rates, or one path alone\n\n");
+    let mut out =
+        String::from("Mbit/s, framing included; ratio: that of the rates, a simple one near it, or one path alone\n\n");
     writeln!(out, "{:36} {:>6} {:>13} {:>6} {:>8}", "Mbit/s/ms/% lost", "found", "best ratio", "alone", "of best")
         .unwrap();
     let mut shares = Vec::new();
     for pair in 0..PAIRS {
         let paths = [0, 1].map(|_| draw(&mut random));
         let found = run(paths.map(|path| PathModel { configured_rate: None, ..path }), &Plane::default(), pair);
-        let ratios = [[1, 0], [0, 1], fair(&paths)];
-        let tried: Vec<(f64, [u32; 2])> =
-            ratios.into_iter().map(|shares| (run(paths, &ratio(shares), pair), shares)).collect();
+        let share = |[one, other]: [u32; 2]| f64::from(one) / f64::from(one + other);
+        let simple =
+            [[1, 3], [1, 1], [3, 1]].into_iter().filter(|ratio| (share(*ratio) - share(fair(&paths))).abs() < 0.1);
+        let ratios = [[1, 0], [0, 1], fair(&paths)].into_iter().chain(simple);
+        let tried: Vec<(f64, [u32; 2])> = ratios.map(|shares| (run(paths, &ratio(shares), pair), shares)).collect();
         let alone = tried[0].0.max(tried[1].0);
         let (best, [one, other]) = tried.into_iter().max_by(|one, other| one.0.total_cmp(&other.0)).unwrap();
         let share = found / best;

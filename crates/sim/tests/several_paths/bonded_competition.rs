@@ -213,8 +213,8 @@ fn beside_one_cubic_a_path_gets_its_share_on_shorter_and_faster_paths_too() {
 /// What is lost whatever the queue is no sign of others: CUBIC is throttled by it and leaves the rest.
 #[test]
 fn random_loss_is_not_taken_for_others_and_what_they_leave_is_used() {
-    // Single runs differ by a tenth on the slower path, by a hundredth on the faster one.
-    for (mbit, millis, seeds) in [(20, 40, 4), (100, 20, 1)] {
+    // Single runs differ by a tenth on the slower path, by a hundredth on the faster one (what this prints).
+    for (mbit, millis, seeds) in [(20, 40, 4), (100, 20, 2)] {
         for (loss, wanted) in [(0.01, 0.94), (0.03, 0.75), (0.05, 0.75)] {
             let (rate, round_trip) = (Rate::from_mbit(mbit), Span::from_millis(millis));
             let bottleneck = Bottleneck { rate, round_trip, buffer: 1.0, loss };
