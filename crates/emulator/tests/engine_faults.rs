@@ -78,7 +78,9 @@ fn links_of_a_thread_end_each_by_itself() {
         let all_lost =
             LinkConfig { rate: Some(Rate::from_mbit(1)), loss: Loss::Independent(1.0), ..LinkConfig::default() };
         engines[0].set_direction(0, common::with_link(all_lost)).unwrap();
-        (0..20).for_each(|_| drop(sender.send_to(&[0; 1000], receiver.local_addr().unwrap()).unwrap()));
+        for _ in 0..20 {
+            sender.send_to(&[0; 1000], receiver.local_addr().unwrap()).unwrap();
+        }
         let mut lost_by_changes = BTreeMap::new();
         assert!(eventually(|| {
             let changes = engines[0].changes();

@@ -140,7 +140,10 @@ pub fn run(args: &StartArgs) -> anyhow::Result<ExitCode> {
     let watched = follow_links(&mut running, args.every, &signals, &mut view);
     // All at once, and each, whatever becomes of another.
     sessions.iter().for_each(|session| session.request_end());
-    let ended = running.into_iter().map(end_link).fold(Ok(()), |first, ended| first.and(ended));
+    let mut ended = Ok(());
+    for link in running {
+        ended = ended.and(end_link(link));
+    }
     drop(exporter);
     view.finish(&sessions.iter().map(|session| session.total()).collect::<Vec<_>>())?;
     watched.and(ended)?;
