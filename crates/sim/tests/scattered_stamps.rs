@@ -1,9 +1,9 @@
 //! What a full measurement says where the stamps of the host that measures scatter, and it knows by how much: whether intervals hold the truth.
 
+use kumade_estimate::{CapacityReason, Reason};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
 use kumade_measurement::report::{DirectionReport, Report};
 use kumade_measurement::{Clocks, Directions, Measurement, MeasurementPlan, Session};
-use kumade_estimate::{CapacityReason, Reason};
 use kumade_probe_train::Estimate;
 use kumade_sim::{PathHop, Stamping, VirtualPath, VirtualPaths};
 use kumade_units::{Rate, Span, Time};
@@ -20,7 +20,8 @@ fn measure(rate: Rate, load: f64, scatter: Span, seed: u64) -> (Report, Rate) {
 
 fn measure_with_jitter(rate: Rate, load: f64, jitter: Span, scatter: Span, seed: u64) -> (Report, Rate) {
     let jitter = jitter.into();
-    let link = LinkConfig { rate: Some(rate), delay: DELAY, queue_bytes: 200_000, jitter, seed, ..LinkConfig::default() };
+    let link =
+        LinkConfig { rate: Some(rate), delay: DELAY, queue_bytes: 200_000, jitter, seed, ..LinkConfig::default() };
     let kind = CrossKind::Poisson { rate: Rate::from_f64(rate.as_f64() * load), sizes: SizeMix::fixed(1500) };
     let cross = (load > 0.0).then_some(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed });
     let hop = PathHop { link, queue: None, cross: cross.into_iter().collect() };
@@ -85,7 +86,8 @@ fn intervals_of_values_and_capacities_hold_where_stamps_scatter() {
 #[test]
 fn intervals_widen_with_the_scatter_and_what_is_too_coarse_is_refused() {
     let rate = Rate::from_mbit(20);
-    let [exact, coarse, withdrawn, useless] = [3, 100, 700, 20_000].map(|micros| measure(rate, 0.0, Span::from_micros(micros), 3).0);
+    let [exact, coarse, withdrawn, useless] =
+        [3, 100, 700, 20_000].map(|micros| measure(rate, 0.0, Span::from_micros(micros), 3).0);
     let capacity = |report: &Report| report.down.as_ref().unwrap().capacity.clone().unwrap();
     let bottleneck = |report: &Report| capacity(report).bottleneck_bits_per_second;
     let (narrow, wide) = (bottleneck(&exact).unwrap(), bottleneck(&coarse).unwrap());

@@ -3,9 +3,11 @@
 pub use crate::system_facts::Datagram;
 
 use super::MAX_DATAGRAM_BYTES;
+use super::readiness::wait_readable;
 use super::udp::set_tos;
 use crate::SocketBinding;
 use kumade_packet::DsField;
+use kumade_units::Time;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
@@ -25,11 +27,14 @@ pub fn connect(addresses: &[SocketAddr], binding: &SocketBinding) -> io::Result<
     binding.connect_first_udp(addresses, |socket| socket.set_nonblocking(true))
 }
 
-/// Receives without waiting, from a socket that does not block, as those of [`connect`].
+/// Receives without waiting.
 ///
 /// # Errors
 /// `WouldBlock` where nothing is there, else what the socket reports.
 pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Datagram> {
+    if !wait_readable(socket, Time::ZERO)? {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
     let mut memory = [0; MAX_DATAGRAM_BYTES];
     let (received, source) = socket.recv_from(&mut memory)?;
     let len = received.min(buffer.len());
@@ -41,12 +46,10 @@ pub fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Datagram> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::poll::wait_readable;
 
     #[test]
     fn what_does_not_fit_is_told() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_nonblocking(true).unwrap();
         assert_eq!(receive(&socket, &mut [0; 10]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         socket.send_to(&[1; 20], socket.local_addr().unwrap()).unwrap();
         let end = crate::clock::monotonic() + kumade_units::Span::from_secs(60);
