@@ -1,6 +1,6 @@
 //! A file of several links, which one program runs.
 //!
-//! ```toml
+//! ```text
 //! [[link]]
 //! name = "house-1"                # unless given: that of the program, and the link's number in the file
 //! interfaces = ["eth1", "eth2"]   # or tun = ["tun1", "tun2"], which are created

@@ -135,8 +135,8 @@ fn it_prints_from_windows_what_it_prints_from_linux() {
     assert!(matches!(checked.status.code(), Some(2 | 3)) && text(&checked).contains("'available_up'="), "{checked:?}");
     let refused = wine.run(None, &["measure", &serving.address, "--key", &other]);
     assert!(!refused.status.success() && text(&refused).contains(&serving.address), "{refused:?}");
-    let stamp: Value =
-        serde_json::from_slice(&wine.run(None, &["measure", "--stamp", &reflector, "--json"]).stdout).unwrap();
+    let stamp = wine.run(None, &["measure", "--stamp", &reflector, "--json", "--key", &key]);
+    let stamp: Value = serde_json::from_slice(&stamp.stdout).unwrap();
     assert!(stamp["delay"]["round_trip_seconds"].is_object(), "{stamp}");
     let closed = wine.run(None, &["measure", crate::server::CLOSED]);
     assert!(!closed.status.success() && text(&closed).contains("127.0.0.1:1"), "{closed:?}");

@@ -99,21 +99,21 @@ impl DelaySamples {
         idle.map(|sample| (sample.sent, sample.received - sample.sent)).collect()
     }
 
-    /// The [`delay_variation`] of their delays, but for what the stamps of this host add. None if there were too few.
-    pub(crate) fn idle_variation(&self, direction: Direction, stamp_scatter: Span) -> Option<Span> {
+    /// The [`delay_variation`] of their delays, with what the stamps of this host add: that differs from moment to moment, and less what was measured
+    /// before, delays that vary would seem not to. None if there were too few.
+    pub(crate) fn idle_variation(&self, direction: Direction) -> Option<Span> {
         let mut delays: Vec<Span> = self.idle_delays(direction).into_iter().map(|(_, delay)| delay).collect();
         delays.sort_unstable();
-        let variation = delay_variation(&delays).filter(|_| delays.len() >= IDLE_TRAIN_PACKETS as usize / 2);
-        variation.map(|variation| (variation - stamp_scatter).max(Span::ZERO))
+        delay_variation(&delays).filter(|_| delays.len() >= IDLE_TRAIN_PACKETS as usize / 2)
     }
 
-    /// By how much it changes from one of them to the next, but for those stamps: more than half of the times.
-    pub(crate) fn median_idle_delay_change(&self, direction: Direction, stamp_scatter: Span) -> Option<Span> {
+    /// By how much it changes from one of them to the next: more than half of the times.
+    pub(crate) fn median_idle_delay_change(&self, direction: Direction) -> Option<Span> {
         let idle = self.idle_delays(direction);
         let change = |pair: &[(Time, Span)]| (pair[1].1 - pair[0].1).max(pair[0].1 - pair[1].1);
         let mut changes: Vec<Span> = idle.windows(2).map(change).collect();
         changes.sort_unstable();
-        changes.get(changes.len() / 2).map(|change| (*change - stamp_scatter).max(Span::ZERO))
+        changes.get(changes.len() / 2).copied()
     }
 
     /// The delay part of the report.

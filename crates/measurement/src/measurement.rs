@@ -439,8 +439,8 @@ impl Measurement {
             kumade_estimate::Step::Done(found) => {
                 let direction = phase.series.direction();
                 let cost = phase.series.cost(now);
+                let found = widen_capacity(self.session.clocks.stamp_scatter, found);
                 let report = CapacityReport::new(found.clone(), phase.series.is_held_back(), &cost);
-                let report = widen_capacity(self.session.clocks.stamp_scatter, &found, report);
                 self.events.push_back(Event::Capacity { direction, result: Box::new(report.clone()) });
                 let found =
                     CapacityResult { capacity: found, report, cost, fastest_arrival: phase.series.fastest_arrival() };

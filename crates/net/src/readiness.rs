@@ -102,6 +102,14 @@ impl EpollSet {
         Ok(self.0.delete(socket)?)
     }
 
+    /// As [`remove`](Self::remove), as [`platform`](crate::platform) calls it: the kernel knows the sockets, others their numbers.
+    ///
+    /// # Errors
+    /// Where it is not in the set.
+    pub fn remove_numbered(&self, socket: &impl AsFd, _number: u32) -> io::Result<()> {
+        self.remove(socket)
+    }
+
     /// Waits until something happens or `deadline` has come (then up to a millisecond more), and fills `events`.
     ///
     /// # Errors

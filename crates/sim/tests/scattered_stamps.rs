@@ -1,5 +1,6 @@
 //! What a full measurement says where the stamps of the host that measures scatter, and it knows by how much: whether intervals hold the truth.
 
+use kumade_estimate::{CapacityReason, Reason};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
 use kumade_measurement::report::{DirectionReport, Report};
 use kumade_measurement::{Clocks, Directions, Measurement, MeasurementPlan, Session};
@@ -14,7 +15,13 @@ const KNOWN_PART: f64 = 0.95;
 
 /// A report on the way down, and what was available there.
 fn measure(rate: Rate, load: f64, scatter: Span, seed: u64) -> (Report, Rate) {
-    let link = LinkConfig { rate: Some(rate), delay: DELAY, queue_bytes: 200_000, ..LinkConfig::default() };
+    measure_with_jitter(rate, load, Span::ZERO, scatter, seed)
+}
+
+fn measure_with_jitter(rate: Rate, load: f64, jitter: Span, scatter: Span, seed: u64) -> (Report, Rate) {
+    let jitter = jitter.into();
+    let link =
+        LinkConfig { rate: Some(rate), delay: DELAY, queue_bytes: 200_000, jitter, seed, ..LinkConfig::default() };
     let kind = CrossKind::Poisson { rate: Rate::from_f64(rate.as_f64() * load), sizes: SizeMix::fixed(1500) };
     let cross = (load > 0.0).then_some(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed });
     let hop = PathHop { link, queue: None, cross: cross.into_iter().collect() };
@@ -70,14 +77,17 @@ fn intervals_of_values_and_capacities_hold_where_stamps_scatter() {
         }
     }
     println!("{held} of {values} values, {held_capacities} of {capacities} capacities held");
-    assert!(values > 100 && held * 100 >= values * 93, "{held} of {values}");
-    assert!(capacities > 50 && held_capacities * 100 >= capacities * 93, "{held_capacities} of {capacities}");
+    // As seen with these seeds: all of 142, and all of 68. Of fewer it would be vain that they hold; of as many, where intervals hold in 95 of 100 cases,
+    // one set of 150 has more than 8 that do not, or of 200 more than 14 (binomial distribution).
+    assert!(values >= 120 && values - held <= 14, "{held} of {values}");
+    assert!(capacities >= 60 && capacities - held_capacities <= 8, "{held_capacities} of {capacities}");
 }
 
 #[test]
 fn intervals_widen_with_the_scatter_and_what_is_too_coarse_is_refused() {
     let rate = Rate::from_mbit(20);
-    let [exact, coarse, useless] = [3, 100, 20_000].map(|micros| measure(rate, 0.0, Span::from_micros(micros), 3).0);
+    let [exact, coarse, withdrawn, useless] =
+        [3, 100, 700, 20_000].map(|micros| measure(rate, 0.0, Span::from_micros(micros), 3).0);
     let capacity = |report: &Report| report.down.as_ref().unwrap().capacity.clone().unwrap();
     let bottleneck = |report: &Report| capacity(report).bottleneck_bits_per_second;
     let (narrow, wide) = (bottleneck(&exact).unwrap(), bottleneck(&coarse).unwrap());
@@ -85,10 +95,28 @@ fn intervals_widen_with_the_scatter_and_what_is_too_coarse_is_refused() {
     assert!(width(wide, Rate::as_f64) > width(narrow, Rate::as_f64) + 0.05 * rate.as_f64(), "{narrow:?} {wide:?}");
     let refused = capacity(&useless);
     assert_eq!(refused.bottleneck_bits_per_second, None);
-    assert!(refused.reason.is_some(), "{refused:?}");
+    // Bursts tell so little then that others refuse it first.
+    let withdrawn = capacity(&withdrawn);
+    assert!(matches!(withdrawn.reason, Some(CapacityReason::CoarseStamps(..))), "{withdrawn:?}");
     let delay = |report: &Report| report.delay.clone().unwrap();
     let minimum = |report: &Report| delay(report).round_trip.unwrap().minimum_seconds;
     assert!(width(minimum(&coarse), |it| it) > width(minimum(&exact), |it| it) + 180e-6);
     let says = |report: &Report| delay(report).warnings.iter().any(|warning| warning.to_string().contains("scatter"));
     assert!(says(&coarse) && says(&exact));
+}
+
+/// Less what the stamps scatter by, such delays did not vary.
+#[test]
+fn delays_that_vary_are_told_where_stamps_scatter_as_well() {
+    let jitter = Span::from_millis(1);
+    for seed in 0..SEEDS {
+        for scatter in [Span::ZERO, jitter] {
+            let found = measure_with_jitter(Rate::from_mbit(100), 0.0, jitter, scatter, seed).0.down.unwrap();
+            let (available, reason) = (found.available_bits_per_second, found.reason);
+            assert!(
+                available.is_none() && matches!(reason, Some(Reason::IdleDelaysVary(_))),
+                "{scatter}, seed {seed}: {available:?} {reason:?}"
+            );
+        }
+    }
 }

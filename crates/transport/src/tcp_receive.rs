@@ -76,9 +76,10 @@ impl TcpProbes {
         while open > 0 && clock::monotonic() < deadline && !self.control.is_closed() {
             let socket = |number: u32| Some(self.probe_connections.get(number as usize)?.stream.as_ref()?.as_fd());
             readiness.wait_for_packet(socket, &mut events, self.control.next_wakeup(deadline))?;
-            // What is not among the events had nothing to read, unless there were too many.
+            // What is not among the events had nothing to read, unless there were too many, or packets are looked for one by one.
             let absent = looked;
-            looked = if (1..SocketSet::MAX_EVENTS).contains(&events.len()) { clock::realtime() } else { looked };
+            let are_all_told = !stamp::IS_TIME_OF_READING && (1..SocketSet::MAX_EVENTS).contains(&events.len());
+            looked = if are_all_told { clock::realtime() } else { looked };
             for event in &events {
                 let number = event.number as usize;
                 let (slot, expected) = (&mut self.probe_connections[number], &mut expected[number]);
@@ -90,7 +91,7 @@ impl TcpProbes {
                 if state != ReadState::AwaitingData {
                     // A peer that sends more than planned must not cause a busy loop.
                     if let Some(stream) = &slot.stream {
-                        readiness.remove(stream)?;
+                        readiness.remove_numbered(stream, event.number)?;
                     }
                     open -= 1;
                 }

@@ -21,9 +21,6 @@ use std::net::UdpSocket;
 /// Errors without any reply after which the exchange fails.
 const MAX_INITIAL_ERRORS: u32 = 5;
 
-/// A reply that comes so soon after the newest test packet has its time of reading at once: round trips are seldom longer.
-const PROMPT_REPLY: Span = Span::from_millis(250);
-
 /// Time stamps and the first reply of a test packet; the reflector's time stamps are by its clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ProbeRecord {
@@ -74,8 +71,6 @@ pub(super) struct StampExchange {
     is_ecn_capable: bool,
     /// Test packets sent so far.
     sent_count: u32,
-    /// When a reply to the newest one is no longer prompt; in the past once there is one.
-    prompt_until: Time,
     probes: Vec<ProbeRecord>,
     /// In order of arrival.
     replies: Vec<ReturnedReply>,
@@ -100,7 +95,6 @@ impl StampExchange {
             pacing: ProbePacing::new(config.interval),
             is_ecn_capable: config.ds_field.is_some_and(|field| matches!(field.ecn(), Ecn::Ect0 | Ecn::Ect1)),
             sent_count: 0,
-            prompt_until: Time::ZERO,
             probes,
             replies: Vec::new(),
             are_timestamp_ids_valid: keys_valid,
@@ -205,7 +199,6 @@ impl StampExchange {
             Ok(_) => {
                 self.sent_count = self.sent_count.wrapping_add(1);
                 self.probes[number as usize].sent.user = Some(now);
-                self.prompt_until = deadline_after(PROMPT_REPLY);
             }
             Err(error) => {
                 self.are_timestamp_ids_valid = false;
@@ -217,16 +210,18 @@ impl StampExchange {
 
     /// Takes replies that are there, or come until then.
     pub(super) fn wait_for_replies(&mut self, deadline: Time) -> io::Result<()> {
-        let is_there = if clock::monotonic() < self.prompt_until {
-            readiness::wait_for_packet(&self.socket, deadline.min(self.prompt_until))?
+        // Whatever was lost, the next one has its time of reading at once.
+        if self.is_reply_awaited() {
+            readiness::wait_for_packet(&self.socket, deadline)?;
         } else {
-            readiness::wait_readable(&self.socket, deadline)?
-        };
-        if is_there {
-            self.collect_stamps()?;
-            self.collect_replies()?;
+            readiness::wait_readable(&self.socket, deadline)?;
         }
-        Ok(())
+        self.collect_stamps()?;
+        self.collect_replies()
+    }
+
+    fn is_reply_awaited(&self) -> bool {
+        self.sent_count as usize + self.missing_replies as usize > self.probes.len()
     }
 
     fn collect_stamps(&mut self) -> io::Result<()> {
@@ -293,9 +288,6 @@ impl StampExchange {
                 tlvs: Some(tlvs),
             };
             self.missing_replies -= 1;
-            if reply.probe_sequence + 1 == self.sent_count {
-                self.prompt_until = Time::ZERO;
-            }
             let up = tlvs.ok().and_then(|tlvs| tlvs.class_of_service).map(|class| class.arrived);
             let is_marked = [up, datagram.ds_field].into_iter().flatten().any(|field| field.ecn() == Ecn::Ce);
             if self.is_ecn_capable && is_marked {
@@ -309,5 +301,83 @@ impl StampExchange {
         self.error_count += 1;
         let has_failed = self.replies.is_empty() && self.error_count >= MAX_INITIAL_ERRORS;
         if has_failed { Err(error) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cancel::CancelToken;
+    use kumade_wire::stamp::Reflection;
+
+    fn reflect(reflector: &UdpSocket) {
+        let mut packet = [0; 2048];
+        let (length, sender) = reflector.recv_from(&mut packet).unwrap();
+        let now = clock::realtime();
+        let answer = |probe: &Probe| Reflection {
+            sequence: probe.sequence,
+            reflected: now,
+            received: now,
+            error_estimate: probe.error_estimate,
+            probe_ttl: 64,
+        };
+        Reply::reflect(&mut packet[..length], answer).unwrap();
+        reflector.send_to(&packet[..length], sender).unwrap();
+    }
+
+    fn exchange(reflector: &UdpSocket, config: &StampConfig) -> StampExchange {
+        let socket = datagram::connect(&[reflector.local_addr().unwrap()], &config.binding).unwrap();
+        StampExchange::new(socket, config, ErrorEstimate::new(false, Span::from_secs(1)))
+    }
+
+    /// Each ICMP error ended the exchange where readers looked for packets first.
+    #[test]
+    fn a_reflector_that_ends_leaves_what_it_has_answered() {
+        let reflector = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let config = StampConfig {
+            count: 20,
+            interval: Span::from_millis(2),
+            late_after: Span::from_millis(20),
+            ..StampConfig::new("127.0.0.1", reflector.local_addr().unwrap().port())
+        };
+        let mut exchange = exchange(&reflector, &config);
+        let answering = std::thread::spawn(move || (0..3).for_each(|_| reflect(&reflector)));
+        exchange.run(&config, &StopCondition::new(&CancelToken::default(), None)).unwrap();
+        answering.join().unwrap();
+        assert_eq!(exchange.replies().len(), 3);
+        assert!(exchange.error_count > 0);
+    }
+
+    #[test]
+    fn a_port_that_is_closed_refuses() {
+        let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let config = StampConfig { interval: Span::from_millis(2), ..StampConfig::new("127.0.0.1", 1) };
+        let mut exchange = exchange(&closed, &config);
+        drop(closed);
+        let error = exchange.run(&config, &StopCondition::new(&CancelToken::default(), None)).unwrap_err();
+        assert_eq!((error.kind(), exchange.error_count), (io::ErrorKind::ConnectionRefused, MAX_INITIAL_ERRORS));
+    }
+
+    /// After one, the newest reply counted as that before it, and was read late.
+    #[test]
+    fn a_reply_is_awaited_as_long_as_one_is_missing_whatever_could_not_be_sent() {
+        let reflector = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let config = StampConfig { count: 3, ..StampConfig::new("127.0.0.1", 1) };
+        let mut exchange = exchange(&reflector, &config);
+        exchange.send(0, &mut vec![0; 70_000]).unwrap();
+        assert!((exchange.error_count, exchange.is_reply_awaited()) == (1, false));
+        for number in 1..3 {
+            exchange.send(number, &mut exchange.new_payload(&config)).unwrap();
+            assert!(exchange.is_reply_awaited());
+        }
+        let end = deadline_after(Span::from_secs(60));
+        for missing in [true, false] {
+            reflect(&reflector);
+            while exchange.is_reply_awaited() != missing && clock::monotonic() < end {
+                exchange.wait_for_replies(end).unwrap();
+            }
+            assert_eq!(exchange.is_reply_awaited(), missing);
+        }
+        assert_eq!(exchange.replies().len(), 2);
     }
 }

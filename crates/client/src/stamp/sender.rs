@@ -38,13 +38,14 @@ pub fn measure_stamp(config: &StampConfig) -> Result<Report, Error> {
     let usable = answering.as_ref().map_or(&addresses[..], slice::from_ref);
     let socket = connect(usable, config).map_err(failed(usable[0]))?;
     let address = socket.peer_addr().map_err(failed(usable[0]))?;
+    // The host is as busy then as during the exchange.
+    let stamp_scatter = clocks::stamp_scatter();
     let mut exchange = StampExchange::new(socket, config, mine);
     exchange.run(config, &limit).map_err(failed(address))?;
     limit.check()?;
     if exchange.replies().is_empty() {
         return Err(failed(address)(io::Error::new(io::ErrorKind::TimedOut, "no answer")));
     }
-    let stamp_scatter = clocks::stamp_scatter();
     let known = Clocks { far: reflector_clock_error(&exchange), stamp_scatter, ..known };
     Ok(Report {
         schema: SCHEMA.to_owned(),
@@ -127,7 +128,8 @@ fn delay_report(config: &StampConfig, exchange: &StampExchange, clocks: &Clocks)
     report.round_trip = round_trips(&times).map(DelayFigures::from);
     report_one_way(&mut report, &samples, clocks, |_| true);
     report = report.widened_by_scatter(clocks.stamp_scatter);
-    if !exchange.has_kernel_stamps() {
+    // Else the note has the number.
+    if !exchange.has_kernel_stamps() && clocks.stamp_scatter == Span::ZERO {
         report.warnings.push(Warning::NoKernelStampsHere);
     }
     let counts = count_deliveries(config.count, config.late_after, exchange.replies());

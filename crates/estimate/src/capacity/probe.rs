@@ -222,8 +222,9 @@ impl CapacityProbe {
             may_be_round_robin: pace.is_none_or(|rate| self.observations.may_be_round_robin(rate)),
             slowest_long_train_rate: long(f64::min),
             fastest_long_train_rate: long(f64::max),
-            longest_burst_bits: self.observations.bursts.iter().map(|burst| burst.bits).fold(0.0, f64::max),
-            longest_train_bits: self.observations.long_trains.iter().map(LongTrain::bits).fold(0.0, f64::max),
+            median_burst_bits: median_or_zero(self.observations.bursts.iter().map(|burst| burst.bits)),
+            median_train_bits: median_or_zero(self.observations.long_trains.iter().map(LongTrain::bits)),
+            burst_rate_error: 0.0,
             bursts_used,
             trains_rejected: self.rejected.clone(),
         }
@@ -269,4 +270,8 @@ impl CapacityProbe {
     fn random(&mut self) -> f64 {
         crate::stats::random(&mut self.random)
     }
+}
+
+fn median_or_zero(numbers: impl Iterator<Item = f64>) -> f64 {
+    crate::stats::median(&numbers.collect::<Vec<_>>()).unwrap_or(0.0)
 }

@@ -41,10 +41,12 @@ pub struct Capacity {
     pub slowest_long_train_rate: Option<Rate>,
     /// That of the fastest.
     pub fastest_long_train_rate: Option<Rate>,
-    /// Bits behind the first packet of the longest burst, by which rates are known that bursts show; zero where none arrived.
-    pub longest_burst_bits: f64,
-    /// The same of the longest long train, by which committed rates are known.
-    pub longest_train_bits: f64,
+    /// Median of the bits by which bursts show rates: those behind the packet from which their dispersion counts. Zero where none arrived.
+    pub median_burst_bits: f64,
+    /// Median of those of long trains, by which committed rates are known: without the first packet.
+    pub median_train_bits: f64,
+    /// By which part the rates of bursts may be off since stamps scatter; zero where these are exact.
+    pub burst_rate_error: f64,
     /// Bursts and long trains that were used.
     pub bursts_used: u32,
     /// Trains that were left out, by cause.
@@ -170,8 +172,9 @@ mod tests {
             may_be_round_robin: true,
             slowest_long_train_rate: None,
             fastest_long_train_rate: None,
-            longest_burst_bits: 84e3,
-            longest_train_bits: 0.0,
+            median_burst_bits: 84e3,
+            median_train_bits: 0.0,
+            burst_rate_error: 0.0,
             bursts_used: 20,
             trains_rejected: BTreeMap::new(),
         };

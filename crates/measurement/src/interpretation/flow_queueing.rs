@@ -239,8 +239,9 @@ mod tests {
             may_be_round_robin: true,
             slowest_long_train_rate: Some(Rate::from_mbit(long)),
             fastest_long_train_rate: Some(Rate::from_mbit(long)),
-            longest_burst_bits: 84e3,
-            longest_train_bits: 0.0,
+            median_burst_bits: 84e3,
+            median_train_bits: 0.0,
+            burst_rate_error: 0.0,
             bursts_used: 20,
             trains_rejected: BTreeMap::new(),
         }

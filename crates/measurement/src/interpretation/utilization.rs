@@ -7,6 +7,7 @@
 //! lose packets at any rate, while there is room for a small one. A policer has no part in what they see, so that a longer train must pass then.
 
 use crate::interpretation::flow_queueing;
+use crate::interpretation::stamp_scatter;
 use kumade_estimate::{
     Bound, BoundKind, Capacity, Outcome, PolicingResult, Reason, Utilization, UtilizationConfig, Warning,
 };
@@ -70,9 +71,16 @@ const MAX_LONG_TRAIN_RATIO: f64 = 1.1;
 
 /// The rate of the narrow link, as far as it is known: not where a long train was faster than bursts.
 pub(crate) fn narrow_link_rate(capacity: &Capacity) -> Option<Estimate<Rate>> {
-    let rate = capacity.bottleneck_rate.or(capacity.fastest_burst_rate.map(estimate_from_bursts))?;
+    let rate = capacity.bottleneck_rate.or_else(|| rate_of_fastest_burst(capacity))?;
     let is_faster = |long: Rate| long.as_f64() > MAX_LONG_TRAIN_RATIO * rate.high.as_f64();
     (!capacity.fastest_long_train_rate.is_some_and(is_faster)).then_some(rate)
+}
+
+/// The rate that the fastest bursts show, unless stamps scatter too much for it.
+fn rate_of_fastest_burst(capacity: &Capacity) -> Option<Estimate<Rate>> {
+    let error = capacity.burst_rate_error;
+    let fastest = capacity.fastest_burst_rate.filter(|_| error <= stamp_scatter::MAX_RELATIVE_ERROR)?;
+    Some(stamp_scatter::widen(estimate_from_bursts(fastest), fastest.as_f64() * error))
 }
 
 /// The rate of a link that bursts show to be `value`.
@@ -377,8 +385,9 @@ mod tests {
             may_be_round_robin: true,
             slowest_long_train_rate: None,
             fastest_long_train_rate: None,
-            longest_burst_bits: 84e3,
-            longest_train_bits: 0.0,
+            median_burst_bits: 84e3,
+            median_train_bits: 0.0,
+            burst_rate_error: 0.0,
             bursts_used: 20,
             trains_rejected: BTreeMap::new(),
         }
@@ -519,6 +528,11 @@ mod tests {
             ..capacity()
         };
         assert_eq!(narrow_link_rate(&capacity(100)), None);
+        // Where stamps scatter, less is known of it: both margins are there.
+        let coarse = |error| narrow_link_rate(&Capacity { burst_rate_error: error, ..capacity(51) });
+        let vague = coarse(0.2).unwrap();
+        assert!(vague.low < Rate::from_mbit(40) && vague.high > Rate::from_mbit(60), "{vague:?}");
+        assert_eq!(coarse(0.3), None);
         let narrow = narrow_link_rate(&capacity(51)).unwrap();
         assert_eq!(
             (narrow.low, narrow.value, narrow.high),

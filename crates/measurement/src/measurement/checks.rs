@@ -65,10 +65,9 @@ impl Measurement {
     /// seem to be served as they are sent where delays vary so, though they may be served in turn: a train meets others' queues then.
     fn variation_without_queues(&self, phase: &AvailablePhase, connections: Option<u32>) -> Span {
         let (cycle, direction) = (phase.series.aggregation(), phase.series.direction());
-        // What stamps add, they add to trains as well.
-        let change = self.delays.median_idle_delay_change(direction, Span::ZERO);
+        let change = self.delays.median_idle_delay_change(direction);
         let is_of_packets = jitter::is_explained_by_packets(change, cycle.arrival_rate());
-        let variation = self.delays.idle_variation(direction, Span::ZERO);
+        let variation = self.delays.idle_variation(direction);
         variation.filter(|_| cycle.is_catching_up() && connections.is_none() && is_of_packets).unwrap_or_default()
     }
 

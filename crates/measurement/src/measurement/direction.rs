@@ -49,7 +49,7 @@ impl MeasurementContext<'_> {
                 flow_queueing::interpret_one_flow(
                     capacity,
                     in_bursts,
-                    self.delays.median_idle_delay_change(direction, self.session.clocks.stamp_scatter),
+                    self.delays.median_idle_delay_change(direction),
                     outcome,
                 )
             }
@@ -69,7 +69,7 @@ impl MeasurementContext<'_> {
         let service_cycle = phase.series.aggregation();
         let narrow = [fastest, outcome.capacity, service_cycle.arrival_rate()].into_iter().flatten().max();
         let is_catching_up = service_cycle.is_catching_up();
-        let variation = self.delays.idle_variation(direction, self.session.clocks.stamp_scatter);
+        let variation = self.delays.idle_variation(direction);
         let notable = jitter::notable_variation(variation, is_catching_up, narrow);
         // Of several links, idle packets have as many delays.
         let is_overtaking = flow_queueing::is_due_to_overtaking(&outcome);
@@ -129,7 +129,7 @@ impl MeasurementContext<'_> {
         // A queue that others fill at times does not hide the one that trains build.
         let is_of_queue = || jitter::is_explained_by_queue(&self.delays.idle_delays(direction));
         let is_doubtful = is_indefinite || (is_untried || !is_told) && !is_of_queue();
-        let change = self.delays.median_idle_delay_change(direction, self.session.clocks.stamp_scatter);
+        let change = self.delays.median_idle_delay_change(direction);
         is_doubtful && jitter::is_explained_by_packets(change, narrow)
     }
 

@@ -17,7 +17,7 @@ pub struct CapacityReport {
     pub bottleneck_bits_per_second: Option<Estimate<Rate>>,
     /// A lower bound of it; null if there is a value, or no bound.
     pub at_least_bits_per_second: Option<Rate>,
-    /// Why there is no value; null if there is one.
+    /// Why there is no value, or no peak rate of a token bucket; null if there is.
     #[schemars(with = "Option<String>")]
     pub reason: Option<CapacityReason>,
     /// A token bucket on the path that delays what exceeds its rate; null if none was detected.
@@ -66,11 +66,14 @@ pub struct PolicerReport {
 impl CapacityReport {
     /// From an estimate and what it cost; `at_sender`: whether the sender's own interface held packets back.
     pub fn new(found: Capacity, at_sender: bool, cost: &Cost) -> Self {
+        let is_coarse = matches!(found.reason, Some(CapacityReason::CoarseStamps(..)));
+        let shaper = found.shaper.filter(|_| found.bottleneck_rate.is_some());
+        let shaper = shaper.map(|shaper| Shaper { peak_rate: shaper.peak_rate.filter(|_| !is_coarse), ..shaper });
         CapacityReport {
             bottleneck_bits_per_second: found.bottleneck_rate,
-            at_least_bits_per_second: found.lower_bound,
+            at_least_bits_per_second: found.lower_bound.filter(|_| !is_coarse),
             reason: found.reason,
-            shaper: found.shaper.map(|shaper| ShaperReport::new(shaper, at_sender)),
+            shaper: shaper.map(|shaper| ShaperReport::new(shaper, at_sender)),
             policer: None,
             bursts: found.bursts_used,
             packets_sent: cost.packets,
@@ -82,7 +85,7 @@ impl CapacityReport {
     /// Takes in what trains of bursts have shown, which are longer and faster than packets sent one by one can be: where they fill the
     /// path it is not faster than the sender, and where they do not they bound its capacity by what a whole train carried.
     pub(crate) fn warn_if_below_bursts(&mut self, outcome: &Outcome) {
-        if self.bottleneck_bits_per_second.is_some() {
+        if self.bottleneck_bits_per_second.is_some() || self.has_coarse_stamps() {
             return;
         }
         let carried = outcome.bound.and_then(|bound| bound.lower_bound());
@@ -94,15 +97,19 @@ impl CapacityReport {
         }
     }
 
+    fn has_coarse_stamps(&self) -> bool {
+        matches!(self.reason, Some(CapacityReason::CoarseStamps(..)))
+    }
+
     /// Takes in what longer trains have shown: what seemed to be the capacity passes for a burst only.
     pub(crate) fn set_limiter(&mut self, limiter: &PolicerOrShaper, at_sender: bool) {
         let PolicerOrShaper { excess_action: policing, delivered_rate: delivered, committed_rate, burst_bytes, .. } =
             *limiter;
         let of_link = mem::replace(&mut self.bottleneck_bits_per_second, committed_rate);
-        if committed_rate.is_none() {
-            self.reason = Some(CapacityReason::FasterForBursts(delivered));
-        } else {
+        if committed_rate.is_some() {
             self.reason = None;
+        } else if of_link.is_some() || !self.has_coarse_stamps() {
+            self.reason = Some(CapacityReason::FasterForBursts(delivered));
         }
         match (policing, committed_rate, burst_bytes) {
             (Some(ExcessAction::Drops), ..) => {
@@ -143,6 +150,9 @@ impl fmt::Display for CapacityReport {
             match shaper.peak_rate {
                 Some(peak) => write!(f, "; token bucket: peak rate {}", peak.value)?,
                 None => f.write_str("; token bucket: peak rate unknown")?,
+            }
+            if let (None, Some(_), Some(reason)) = (shaper.peak_rate, self.bottleneck_bits_per_second, &self.reason) {
+                write!(f, " ({reason})")?;
             }
             write!(f, ", committed rate {}, {}", shaper.committed_rate.value, Burst(shaper.burst_bytes))?;
             f.write_str(if shaper.at_sender { ", on the sender's own interface" } else { "" })?;
@@ -190,8 +200,9 @@ mod tests {
             may_be_round_robin: true,
             fastest_long_train_rate: None,
             slowest_long_train_rate: None,
-            longest_burst_bits: 84e3,
-            longest_train_bits: 0.0,
+            median_burst_bits: 84e3,
+            median_train_bits: 0.0,
+            burst_rate_error: 0.0,
             bursts_used: 20,
             trains_rejected: BTreeMap::new(),
         };

@@ -23,9 +23,9 @@ pub enum Warning {
     /// The same of this host alone.
     #[error("no kernel time stamps: user-space time stamps are less accurate")]
     NoKernelStampsHere,
-    /// Stamps of this host differ by so much from each other.
+    /// Stamps of this host are not the kernel's, and 95 % of them differ by so much from each other at most.
     #[error(
-        "time stamps of this host scatter by {0}: delays are known to within as much, and as much of their variation may not be the path's"
+        "no kernel time stamps: those of this host scatter by {0} (95 % of them): delays are known to within as much, and as much of their variation may not be the path's"
     )]
     CoarseStamps(Span),
     /// The sender's own interface held packets back.
