@@ -32,6 +32,6 @@ pub use ::kumade_packet::{Dscp, Ecn};
 pub use discipline::{DisciplineConfig, QueueDiscipline};
 pub use disciplines::*;
 pub use heavy_flows::{DropPreference, FlowHistory, HeavyFlows};
-pub use packet::{DroppedPacket, Label, QueueLimit, QueuedPacket};
+pub use packet::{Divide, DroppedPacket, Label, QueueLimit, QueuedPacket};
 pub use parameter::{GivenParameters, Parameter, ParameterInfo};
 pub use settings::{DisciplineSettings, ParameterError};

@@ -1,9 +1,9 @@
 //! The sending end of several paths.
 
 use crate::bond::config::BondConfig;
-use crate::bond::outgoing::{DividedPacket, OutgoingPacket, Transmission, WaitingPacket};
-use crate::bond::queue::BondQueues;
-use crate::large_packets::LargePacketLimit;
+use crate::bond::outgoing::{Divide, HeldPackets, OutgoingPacket, Transmission, WaitingPacket};
+use crate::bond::queue::{BondQueues, Burst};
+use crate::large_packets::{LargePacketLimit, MAX_DIVIDED_BYTES};
 use crate::loss_repair::store::RepeatStore;
 use crate::outer_transport::connection_count::{ConnectionCountControl, ConnectionsSample};
 use crate::outer_transport::in_flight_control::StreamDelivery;
@@ -23,12 +23,14 @@ use kumade_packet::PayloadKind;
 use kumade_units::{ConfigError, Rate, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
+mod burst;
 pub(crate) mod config;
 pub(crate) mod outgoing;
 mod placing;
 pub(crate) mod queue;
 mod repeating;
 mod sending;
+mod waiting_queue;
 
 /// The sending end of several paths: what waits, which path takes it when, and its number.
 ///
@@ -41,9 +43,9 @@ mod sending;
 /// carries, and pulls a packet when it has room. What is bound to one path has a queue of its own there; where both that
 /// and the queue for all paths hold packets, they take turns by the numbers of their active flows.
 ///
-/// What a host has sent as one packet, for its network card to divide, waits as one ([`Bond::enqueue_large`]), and a path that takes it sends
-/// all of it at once: it is as much as the path carries within [`LARGE_PACKET_TIME`] at most. Each of the packets that it leaves as has a
-/// number of its own.
+/// What a host has sent as one packet, for its network card to divide, waits as one ([`Bond::enqueue_large`]). Its first segment leaves as
+/// any packet does, and what follows stays in its place; but as much of it as the path carries in a short time leaves at once
+/// ([`Bond::next_divided`]).
 ///
 /// Packets are numbered when they leave ([`Sequencer`]), from the [`Bond`]'s start on: the far end's
 /// [`Resequencer`](crate::Resequencer) is made anew with it. Copies of a packet ([`PathPolicy::Redundant`]) have the same
@@ -83,17 +85,18 @@ pub struct Bond<P> {
     lateness: Span,
     events: VecDeque<PathEvent>,
     /// Packets of flows that change their place, by flow.
-    held_by_flow: BTreeMap<u64, VecDeque<(WaitingPacket<P>, Label)>>,
+    held_by_flow: BTreeMap<u64, HeldPackets<P>>,
     /// Of all flows.
     held_packets: usize,
+    held_bytes: u64,
     overflow_drops: u64,
     /// Every path passes packets of this length.
     common_max_bytes: u32,
     /// Packets that no path passes.
     oversized: Vec<P>,
     merge: Option<MergePackets<P>>,
-    /// What leaves next.
-    divided: Option<DividedPacket<P>>,
+    /// What may leave without a choice of its own.
+    burst: Option<Burst>,
     large_packets: LargePacketLimit,
     read_payload: Option<ReadPayloadFn<P>>,
     /// Datagrams dropped, since they had waited too long.
@@ -113,9 +116,6 @@ pub type MergePackets<P> = fn(&mut P, &P, usize) -> Option<u32>;
 /// Makes a packet shorter that leaves by a path, with a counter: [`Bond::next_shortened`].
 pub type Shorten<'s, P> = dyn FnMut(&mut OutgoingPacket<P>, PathId, u64) -> u32 + 's;
 
-/// Appends the packets as which one leaves that stands for several, each with its length: [`Bond::next_divided`].
-pub type Divide<'d, P> = dyn FnMut(P, &mut VecDeque<(P, u32)>) + 'd;
-
 /// Reads what a packet carries.
 pub type ReadPayloadFn<P> = fn(&P) -> PayloadKind;
 
@@ -132,12 +132,6 @@ pub enum PathEvent {
 /// retransmission timers at most for so long.
 const COMMON_FAILURE_WINDOW: Span = Span::from_secs(2);
 const DECISION_INTERVAL: Span = Span::from_millis(250);
-/// What leaves at once takes a path so long at most: half of the delay at which its queue is aimed, and more saves little.
-const LARGE_PACKET_TIME: Span = Span::from_micros(500);
-/// At least two packets of this length; less is no large packet.
-const FULL_PACKET_BYTES: u64 = 1500;
-/// What IP allows, less the headers that a datagram has before it.
-const MAX_DIVIDED_BYTES: u64 = (1 << 16) - 512;
 /// By so much more seldom idle TCP connections are probed beside the first one. With sixteen, a third of all probes is left, and each
 /// connection still passes a firewall several times a minute.
 const IDLE_CONNECTION_INTERVAL_FACTOR: u32 = 8;
@@ -195,11 +189,12 @@ impl<P: Clone> Bond<P> {
             events: VecDeque::new(),
             held_by_flow: BTreeMap::new(),
             held_packets: 0,
+            held_bytes: 0,
             overflow_drops: 0,
             common_max_bytes: u32::MAX,
             oversized: Vec::new(),
             merge: None,
-            divided: None,
+            burst: None,
             large_packets: LargePacketLimit::default(),
             read_payload: None,
             stale_drops: 0,
@@ -247,15 +242,22 @@ impl<P: Clone> Bond<P> {
 
     /// A packet arrives. The queue discipline may drop it, or another one.
     pub fn enqueue(&mut self, packet: P, label: Label, class: TrafficClass, now: Time) {
-        self.enqueue_large(packet, label.size, label, class, now);
+        self.enqueue_large(packet, (1, label.size), label, class, now);
     }
 
-    /// The same of a packet that stands for several, [`MAX_DIVIDED_PACKETS`](crate::MAX_DIVIDED_PACKETS) at most, of which the longest has so
-    /// many bytes.
-    pub fn enqueue_large(&mut self, packet: P, longest_bytes: u32, label: Label, class: TrafficClass, now: Time) {
+    /// The same of a packet that stands for so many, of which the longest has so many bytes.
+    pub fn enqueue_large(
+        &mut self,
+        packet: P,
+        (segments, longest_bytes): (u16, u32),
+        label: Label,
+        class: TrafficClass,
+        now: Time,
+    ) {
         self.place_packet(
             WaitingPacket {
                 content: packet,
+                segments: segments.max(1),
                 longest_bytes,
                 is_ecn_marked: false,
                 delivery_order: class,
@@ -273,13 +275,14 @@ impl<P: Clone> Bond<P> {
     }
 
     /// The same where a packet is made shorter just before it leaves, as the datagram with this counter of this path: `shorten` does so
-    /// with its content, and returns by how many bytes.
+    /// with its content, and returns by how many bytes. One that [stands for several](Self::enqueue_large) leaves whole.
     pub fn next_shortened(&mut self, now: Time, shorten: &mut Shorten<'_, P>) -> Option<Transmission<P>> {
         self.next(now, shorten, None)
     }
 
-    /// The same where there are packets that [stand for several](Self::enqueue_large): where datagrams carry one, it is divided, and what it
-    /// is divided into leaves first.
+    /// The same where there are packets that [stand for several](Self::enqueue_large): where datagrams carry one, its first segment leaves,
+    /// and the rest waits. To the queue discipline, the choice of a path, and statistics, that is as if each segment waited by itself. But of
+    /// what came as one, so much leaves at once as the path is sent in half of the delay at which its queue is aimed.
     pub fn next_divided(
         &mut self,
         now: Time,
@@ -293,9 +296,11 @@ impl<P: Clone> Bond<P> {
         &mut self,
         now: Time,
         shorten: &mut Shorten<'_, P>,
-        divide: Option<&mut Divide<'_, P>>,
+        mut divide: Option<&mut Divide<'_, P>>,
     ) -> Option<Transmission<P>> {
-        if let Some(next) = self.next_part(now, shorten) {
+        if let Some(divide) = divide.as_deref_mut()
+            && let Some(next) = self.next_of_burst(now, shorten, divide)
+        {
             return Some(next);
         }
         if let Some(due) = self.next_call.take() {
@@ -431,21 +436,7 @@ impl<P: Clone> Bond<P> {
     /// The length of the longest packet that may stand for segments, in bytes; `None` where every packet waits alone. Connections carry
     /// such a packet as one: all of it arrives with its last octet. Where datagrams do, it is divided when it leaves.
     pub fn max_large_packet_bytes(&self) -> Option<usize> {
-        self.large_packets.max_bytes().or_else(|| self.max_divided_packet_bytes())
-    }
-
-    /// As much as each path carries in a short time.
-    fn max_divided_packet_bytes(&self) -> Option<usize> {
-        use PathPolicy::{EarliestArrival, Pinned, Weighted};
-        let in_use = self.paths_in_use();
-        let is_divided = |path: PathId| self.path(path).transport() == OuterTransport::Udp;
-        // Others share packet by packet, or send copies.
-        if !matches!(self.policy, EarliestArrival | Weighted | Pinned) || !in_use.iter().all(is_divided) {
-            return None;
-        }
-        let rates = in_use.iter().map(|path| self.path(path).shard_pacing_rate());
-        let bytes = rates.min()?.bytes_in(LARGE_PACKET_TIME).min(MAX_DIVIDED_BYTES);
-        (bytes >= 2 * FULL_PACKET_BYTES).then_some(bytes as usize)
+        self.large_packets.max_bytes().or_else(|| self.has_bursts().then_some(MAX_DIVIDED_BYTES))
     }
 
     /// Packets that follow each other in the queue for all paths may leave as one, where carriers control the flow.
@@ -647,7 +638,6 @@ impl<P: Clone> Bond<P> {
         self.events.push_back(PathEvent::Down(path));
         self.sequencer.path_down(path);
         self.in_flight_data.clear_path(path);
-        self.divided.take_if(|divided| divided.path == path);
         self.update_scheduler(now);
         self.reassign_path_queue(path, now);
     }

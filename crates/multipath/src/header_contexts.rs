@@ -51,6 +51,50 @@ mod tests;
 use crate::message::{KEPT_NUMBER_BITS, NUMBER_BITS};
 use kumade_units::Span;
 
+/// How headers of hosts' packets are sent in a session: the less of what both ends can, [`HeaderCompression::agreed`] by their handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HeaderCompression {
+    /// As they are.
+    Off,
+    /// Compressed, with all checksums.
+    WithChecksums,
+    /// Compressed, and packets may have partial transport checksums ([`PARTIAL_CHECKSUM`](kumade_packet::offload::PARTIAL_CHECKSUM)).
+    #[default]
+    PartialChecksums,
+}
+
+impl HeaderCompression {
+    /// The bits of a session's capabilities: headers are compressed; checksums may be partial where they are.
+    const COMPRESSION: u8 = 1;
+    const PARTIAL: u8 = 2;
+
+    /// What an end that can do this says in its handshake.
+    pub(crate) fn capabilities(self) -> u8 {
+        match self {
+            HeaderCompression::Off => 0,
+            HeaderCompression::WithChecksums => Self::COMPRESSION,
+            HeaderCompression::PartialChecksums => Self::COMPRESSION | Self::PARTIAL,
+        }
+    }
+
+    /// By the capabilities that both ends have.
+    pub(crate) fn agreed(capabilities: u8) -> Self {
+        match (capabilities & Self::COMPRESSION != 0, capabilities & Self::PARTIAL != 0) {
+            (false, _) => HeaderCompression::Off,
+            (true, false) => HeaderCompression::WithChecksums,
+            (true, true) => HeaderCompression::PartialChecksums,
+        }
+    }
+
+    pub(crate) fn is_on(self) -> bool {
+        self != HeaderCompression::Off
+    }
+
+    pub(crate) fn takes_partial_checksums(self) -> bool {
+        self == HeaderCompression::PartialChecksums
+    }
+}
+
 /// Headers that are kept of a peer's packets: some 150 kB.
 pub(crate) const MAX_KEPT: usize = 1024;
 /// That something is lacking is said no more often.

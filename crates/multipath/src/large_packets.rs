@@ -4,9 +4,8 @@ use kumade_units::{Rate, Span};
 /// The length of the longest packet that stands for segments, in bytes: six full ones; more save little.
 pub const MAX_LARGE_PACKET_BYTES: usize = 9000;
 
-/// A large packet that datagrams carry is divided into so many at most: as many as one message that the kernel divides into them, twice, since
-/// segments may be as short as their headers.
-pub const MAX_DIVIDED_PACKETS: usize = 2 * 64;
+/// The same where datagrams carry the segments, each by itself: what IP allows, less what stands before and behind a packet in its buffer.
+pub(crate) const MAX_DIVIDED_BYTES: usize = (1 << 16) - 512;
 
 /// How long packets may be that stand for segments.
 ///

@@ -29,10 +29,10 @@ mod sequencer;
 mod tcp_over_tcp_tuning;
 
 pub use bond::config::BondConfig;
-pub use bond::outgoing::{OutgoingPacket, Transmission};
-pub use bond::{Bond, Divide, MergePackets, PathEvent, ReadPayloadFn, Shorten};
-pub use header_contexts::{SAVED_ACKNOWLEDGMENT_BYTES, SAVED_DATAGRAM_BYTES, SAVED_SEGMENT_BYTES};
-pub use large_packets::{MAX_DIVIDED_PACKETS, MAX_LARGE_PACKET_BYTES};
+pub use bond::outgoing::{Divide, FirstSegment, OutgoingPacket, Transmission};
+pub use bond::{Bond, MergePackets, PathEvent, ReadPayloadFn, Shorten};
+pub use header_contexts::{HeaderCompression, SAVED_ACKNOWLEDGMENT_BYTES, SAVED_DATAGRAM_BYTES, SAVED_SEGMENT_BYTES};
+pub use large_packets::MAX_LARGE_PACKET_BYTES;
 pub use loss_repair::missing::{MissingDatagrams, MissingReport};
 pub use outer_transport::in_flight_control::StreamDelivery;
 pub use outer_transport::kind::OuterTransport;

@@ -2,6 +2,7 @@
 
 mod allocations;
 mod available;
+mod bursts;
 mod carrier_choice;
 mod carriers;
 mod checks;

@@ -53,11 +53,14 @@ fn cross_traffic_gets_what_it_sends_and_what_it_leaves_is_used() {
 #[test]
 fn a_buffer_of_four_packets_suffices() {
     for (mbit, millis) in [(2.0, 10.0), (8.0, 0.5), (8.0, 50.0), (50.0, 10.0), (100.0, 35.0)] {
-        let mut world = bulk(PathSpec { buffer: 6_000, ..path(mbit, millis) });
-        world.run_until(at(30.0));
-        let (share, status) = (share(&world, 10.0, 30.0, mbit), world.status(0));
-        let lost = status.lost_packets as f64 / status.sent_packets as f64;
-        assert!(share > 95.0 && lost < 0.02, "{mbit} Mbit/s: {share} %, lost {lost}");
+        for packets_at_once in [1, 30] {
+            let mut world = bulk(PathSpec { buffer: 6_000, ..path(mbit, millis) });
+            world.packets_at_once = packets_at_once;
+            world.run_until(at(30.0));
+            let (share, status) = (share(&world, 10.0, 30.0, mbit), world.status(0));
+            let lost = status.lost_packets as f64 / status.sent_packets as f64;
+            assert!(share > 95.0 && lost < 0.02, "{mbit} Mbit/s, {packets_at_once} at once: {share} %, lost {lost}");
+        }
     }
 }
 
@@ -97,5 +100,26 @@ fn an_unknown_path_is_found_at_once() {
         world.run_until(at(3.0));
         let share = share(&world, 0.0, 2.0, mbit);
         assert!(share > 90.0, "{mbit} Mbit/s, {millis} ms: {share} %");
+    }
+}
+
+/// The same where the delay varies by as much as the queue at which the path is aimed, or some packets are lost, or the buffer holds little.
+#[test]
+fn an_unknown_path_is_found_within_seconds_where_delays_vary_packets_are_lost_or_buffers_are_small() {
+    let unknown = |mbit, millis| PathSpec { told: None, ..path(mbit, millis) };
+    let quarter = |spec: PathSpec| (spec.mbit * 1e6 / 8.0 * spec.delay.as_secs_f64() * 2.0 / 4.0) as u64 + 15_000;
+    for (mbit, millis) in [(50.0, 2.0), (50.0, 10.0), (100.0, 25.0)] {
+        let spec = unknown(mbit, millis);
+        let kinds = [
+            PathSpec { jitter: Span::from_millis(2), ..spec },
+            PathSpec { loss: 0.001, ..spec },
+            PathSpec { buffer: quarter(spec), ..spec },
+        ];
+        for spec in kinds {
+            let mut world = bulk(spec);
+            world.run_until(at(10.0));
+            let (first, later) = (share(&world, 0.0, 2.0, mbit), share(&world, 5.0, 10.0, mbit));
+            assert!(first > 40.0 && later > 99.0, "{spec:?}: {first} %, {later} %");
+        }
     }
 }

@@ -7,6 +7,7 @@ use kumade_net::tun::{TunPackets, TunQueue};
 use kumade_net::udp::{BatchReceiver, BatchSocket, SendRefusal, send_burst};
 use kumade_net::{SocketBinding, clock, readiness};
 use kumade_netns_testbed::{eventually, in_namespaces};
+use kumade_packet::offload::PARTIAL_CHECKSUM;
 use kumade_packet::{Ecn, checksum};
 use kumade_units::Span;
 use std::io::{self, Read, Write};
@@ -30,6 +31,7 @@ struct Pair {
 struct Seen {
     reads: usize,
     packets: usize,
+    partial: usize,
 }
 
 impl Pair {
@@ -93,7 +95,20 @@ fn reaches_itself(host: IpAddr) -> io::Result<bool> {
     readiness::wait_readable(&socket, clock::monotonic() + Span::from_millis(10))
 }
 
-/// Each queue of one device feeds the same of the other; every second read in packets that stand for segments.
+/// What is written, and whether its transport checksum is partial.
+struct Carried {
+    packet: Vec<u8>,
+    is_partial: bool,
+}
+
+impl AsRef<[u8]> for Carried {
+    fn as_ref(&self) -> &[u8] {
+        &self.packet
+    }
+}
+
+/// Each queue of one device feeds the same of the other; every second read in packets that stand for segments, and of the others every second one in
+/// packets with partial checksums.
 fn pass(from: &mut [TunQueue], to: &mut [TunQueue], seen: &mut Seen) -> usize {
     let mut carried = 0;
     for (from, to) in from.iter_mut().zip(to) {
@@ -107,9 +122,11 @@ fn pass(from: &mut [TunQueue], to: &mut [TunQueue], seen: &mut Seen) -> usize {
                     seen.reads += 1;
                 }
                 Ok(mut packets) => {
+                    let is_partial = seen.reads.is_multiple_of(4) && packets.leave_checksums_partial();
                     let mut packet = Vec::new();
                     while packets.write_next(&mut packet) {
-                        batch.push(packet.split_off(HEADROOM));
+                        batch.push(Carried { packet: packet.split_off(HEADROOM), is_partial });
+                        seen.partial += usize::from(is_partial);
                     }
                     seen.reads += 1;
                 }
@@ -124,12 +141,16 @@ fn pass(from: &mut [TunQueue], to: &mut [TunQueue], seen: &mut Seen) -> usize {
     carried
 }
 
-fn write(to: &mut TunQueue, batch: &[Vec<u8>]) {
-    for packet in batch {
+fn write(to: &mut TunQueue, batch: &[Carried]) {
+    for Carried { packet, is_partial } in batch {
         assert!(packet.len() <= MTU, "{}", packet.len());
-        assert!(checksum::is_valid(packet).unwrap());
+        assert_ne!(checksum::is_valid(packet).unwrap(), *is_partial);
     }
-    to.write_batch(batch, |_| false, |index, error| panic!("packet {index} of {}: {error}", batch.len()));
+    to.write_batch(
+        batch,
+        |packet| packet.is_partial,
+        |index, error| panic!("packet {index} of {}: {error}", batch.len()),
+    );
 }
 
 fn pass_large(mut packets: TunPackets<'_>, to: &mut TunQueue) -> usize {
@@ -138,7 +159,7 @@ fn pass_large(mut packets: TunPackets<'_>, to: &mut TunQueue) -> usize {
         let packet = &mut packet[HEADROOM..];
         match segment_bytes {
             Some(segment_bytes) => to.write_large(packet, segment_bytes).unwrap(),
-            None => write(to, &[packet.to_vec()]),
+            None => write(to, &[Carried { packet: packet.to_vec(), is_partial: false }]),
         }
         carried += packet.len().div_ceil(MTU);
     }
@@ -166,6 +187,7 @@ fn what_tcp_sends_in_large_packets_comes_out_as_it_was() {
                 drop(sender.join().unwrap().unwrap());
             });
             assert!(there.packets > there.reads, "the host segments nothing itself: {there:?}");
+            assert!(there.partial > 100, "{there:?}");
             assert!(back.packets > 0);
         }
     });
@@ -202,6 +224,100 @@ fn received(receiver: &mut BatchReceiver, count: usize) -> Vec<Vec<u8>> {
         receiver.receive(read).unwrap();
     }
     all
+}
+
+/// A packet of TCP or UDP to a far network, the next but so many of its flow, with options of IP or without.
+fn far_packet(is_v4: bool, is_tcp: bool, has_options: bool, number: u16) -> Vec<u8> {
+    let options = if has_options { 4 } else { 0 };
+    let header = if is_v4 { 20 } else { 40 };
+    let (protocol, transport) = if is_tcp { (6, 20) } else { (17, 8) };
+    let (start, data) = (header + options, 600);
+    let length = start + transport + data;
+    let mut packet = vec![0; length];
+    if is_v4 {
+        (packet[0], packet[6], packet[8], packet[9]) = (0x45 + options as u8 / 4, 0x40, 64, protocol);
+        packet[2..4].copy_from_slice(&(length as u16).to_be_bytes());
+        packet[4..6].copy_from_slice(&number.to_be_bytes());
+        packet[12..20].copy_from_slice(&[10, 98, 0, 9, 10, 99, 0, 9]);
+        // No operation.
+        packet[20..start].fill(1);
+    } else {
+        (packet[0], packet[6], packet[7]) = (0x60, protocol, 64);
+        packet[4..6].copy_from_slice(&((length - 40) as u16).to_be_bytes());
+        packet[8..24].copy_from_slice(&"fd98::9".parse::<std::net::Ipv6Addr>().unwrap().octets());
+        packet[24..40].copy_from_slice(&"fd99::9".parse::<std::net::Ipv6Addr>().unwrap().octets());
+    }
+    packet[start..start + 4].copy_from_slice(&[7, u8::from(has_options), 0, 9]);
+    if is_tcp {
+        packet[start + 4..start + 8].copy_from_slice(&(u32::from(number) * data as u32).to_be_bytes());
+        packet[start + 12..start + 16].copy_from_slice(&[0x50, 0x10, 1, 0]);
+    } else {
+        packet[start + 4..start + 6].copy_from_slice(&((transport + data) as u16).to_be_bytes());
+    }
+    packet[start + transport..].copy_from_slice(&pattern(data));
+    checksum::set(&mut packet).unwrap();
+    packet
+}
+
+/// A host that forwards them has no network card that would compute a checksum: the kernel does, wherever they leave.
+#[test]
+fn partial_checksums_are_completed_where_packets_are_forwarded() {
+    in_namespaces("partial_checksums_are_completed_where_packets_are_forwarded", || {
+        let work = || {
+            let mut queue = device(1).remove(0);
+            let plain = tun_rs::DeviceBuilder::new().name("tun8").mtu(MTU as u16).build_sync().unwrap();
+            plain.set_nonblocking(true).unwrap();
+            for network in ["10.99.0.1/24", "fd99::1/64"] {
+                interface::add_address("tun8", network.parse().unwrap()).unwrap();
+            }
+            for name in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+                std::fs::write(format!("/proc/sys/net/{name}"), "1").unwrap();
+            }
+            for (is_v4, is_tcp, has_options) in [
+                (true, true, false),
+                (true, false, false),
+                (true, false, true),
+                (false, true, false),
+                (false, false, false),
+            ] {
+                for count in [1, 3] {
+                    let packets: Vec<_> =
+                        (0..count).map(|number| far_packet(is_v4, is_tcp, has_options, number)).collect();
+                    let expected = packets.iter().map(|packet| {
+                        let mut forwarded = packet.clone();
+                        forwarded[if is_v4 { 8 } else { 7 }] -= 1;
+                        checksum::set(&mut forwarded).unwrap();
+                        forwarded
+                    });
+                    let partial: Vec<_> = packets
+                        .iter()
+                        .map(|packet| {
+                            let (mut packet, data) = (packet.clone(), 600);
+                            let field = packet.len() - data - if is_tcp { 4 } else { 2 };
+                            packet[field..field + 2].copy_from_slice(&PARTIAL_CHECKSUM);
+                            Carried { packet, is_partial: true }
+                        })
+                        .collect();
+                    write(&mut queue, &partial);
+                    let (mut buffer, mut forwarded) = (vec![0; 2000], Vec::new());
+                    let has_come = eventually(|| {
+                        while let Ok(length) = plain.recv(&mut buffer) {
+                            // The host has multicasts of its own to send.
+                            let is_own =
+                                if is_v4 { buffer[16..20] == [10, 99, 0, 9] } else { buffer[24..26] == [0xfd, 0x99] };
+                            if is_own {
+                                forwarded.push(buffer[..length].to_vec());
+                            }
+                        }
+                        forwarded.len() >= usize::from(count)
+                    });
+                    assert!(has_come, "{is_v4} {is_tcp} {has_options}: {} of {count}", forwarded.len());
+                    assert!(forwarded.into_iter().eq(expected), "{is_v4} {is_tcp} {has_options} {count}");
+                }
+            }
+        };
+        Namespace::new().unwrap().run(work).unwrap();
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@ use crate::config::{BondedConfig, BondedRemote};
 use crate::datagrams::{self, outer_header_bytes};
 use crate::error::BondedError;
 use kumade_multipath::dataplane::{Node, NodeConfig, RemoteConfig};
-use kumade_multipath::{BondConfig, OuterTransport, PathConfig, ResequencerConfig};
+use kumade_multipath::{BondConfig, HeaderCompression, OuterTransport, PathConfig, ResequencerConfig};
 use kumade_net::clock;
 use kumade_noise_session::{HandshakePolicy, Route};
 use kumade_packet_loop::{Buffer, BufferPool};
@@ -14,7 +14,7 @@ pub(crate) fn new_node(config: &BondedConfig, pool: BufferPool) -> Result<Node<B
     let node = NodeConfig {
         identity: config.identity.clone(),
         policy: HandshakePolicy::default(),
-        compresses_headers: true,
+        header_compression: HeaderCompression::default(),
         remotes: remote_configs(config),
     };
     let mut seed = [0; 32];

@@ -10,7 +10,7 @@ use crate::shard_link::ShardLink;
 use crate::system_watch::SystemWatch;
 use kumade_daemon::{ActivityWatch, EndNotice};
 use kumade_multipath::dataplane::{HEADROOM_BYTES, Node, NodeNotice, Output, PacketBuffer, ShardSeed};
-use kumade_multipath::{MAX_DIVIDED_PACKETS, PathSet, TrafficClass, UnorderedFlows};
+use kumade_multipath::{PathSet, TrafficClass, UnorderedFlows};
 use kumade_net::tun::TunQueue;
 use kumade_net::{ResolvedHost, clock, interface};
 use kumade_packet::{Classification, FlowDetail};
@@ -222,18 +222,14 @@ impl BondedShard {
             let destination = classification.selector.map(|selector| selector.destination);
             let mut label = flows.queueing_attributes(&classification);
             let is_partial = node.takes_partial_checksums(destination) && packets.leave_checksums_partial();
-            // Each segment has as much payload as headers at least.
-            let most = MAX_DIVIDED_PACKETS / 2 * packets.max_packet_bytes().saturating_sub(HEADROOM_BYTES);
-            let large = node.max_offloaded_packet_bytes(destination).map(|bytes| bytes.min(most));
-            let longest = large.map_or(0, |bytes| HEADROOM_BYTES + bytes).max(packets.max_packet_bytes())
-                + kumade_noise_session::TAG_BYTES;
-            let mut buffer = pool.with_capacity(longest.min(packets.frame().len() + kumade_noise_session::TAG_BYTES));
-            while let Some(segment_bytes) = packets.write_next_large(large.unwrap_or(0), &mut buffer) {
+            let max_bytes = node.max_offloaded_packet_bytes(destination).unwrap_or(0);
+            loop {
+                let mut buffer = pool.with_capacity(packets.next_bytes(max_bytes) + kumade_noise_session::TAG_BYTES);
+                let Some(segment_bytes) = packets.write_next_large(max_bytes, &mut buffer) else { break };
                 let packet = PacketBuffer::new(buffer, HEADROOM_BYTES).with_segments(segment_bytes);
                 let packet = packet.with_partial_checksum(is_partial);
                 label.size = packet.len().max(1) as u32;
                 node.send(packet, destination, label, class, now);
-                buffer = pool.with_capacity(longest.min(packets.frame().len() + kumade_noise_session::TAG_BYTES));
             }
         }
         Ok(())

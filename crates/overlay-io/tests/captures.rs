@@ -4,7 +4,9 @@
 use kumade_link::Label;
 use kumade_link::queue::{FqCoDelConfig, QueueConfig, QueueLimit};
 use kumade_multipath::dataplane::{HEADROOM_BYTES, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
-use kumade_multipath::{BondConfig, OuterTransport, PathConfig, PathPolicy, ResequencerConfig, TrafficClass};
+use kumade_multipath::{
+    BondConfig, HeaderCompression, OuterTransport, PathConfig, PathPolicy, ResequencerConfig, TrafficClass,
+};
 use kumade_net::clock;
 use kumade_net::namespace::Namespace;
 use kumade_net::tun::Tun;
@@ -114,7 +116,8 @@ fn node(own: usize, keys: &[PrivateKey; 2]) -> Node<Buffer> {
         resequencer: ResequencerConfig::default(),
     };
     let (identity, policy) = (keys[own].clone(), HandshakePolicy::default());
-    let config = NodeConfig { identity, policy, compresses_headers: true, remotes: vec![remote] };
+    let config =
+        NodeConfig { identity, policy, header_compression: HeaderCompression::default(), remotes: vec![remote] };
     let random = Box::new(rand::rngs::StdRng::seed_from_u64(own as u64));
     Node::new(config, random, Box::new(|bytes| Box::new(Vec::with_capacity(bytes))), clock::monotonic()).unwrap()
 }

@@ -6,7 +6,14 @@ use std::rc::Rc;
 /// Packet buffers of one thread, to be used again: a thread that has warmed up allocates nothing per packet. Short packets
 /// have short buffers, so that the memory held for many packets is close to their sizes.
 #[derive(Debug, Clone, Default)]
-pub struct BufferPool(Rc<RefCell<[Vec<Vec<u8>>; Self::CLASS_BYTES.len()]>>);
+pub struct BufferPool(Rc<RefCell<SpareBuffers>>);
+
+#[derive(Debug, Default)]
+struct SpareBuffers {
+    by_class: [Vec<Vec<u8>>; BufferPool::CLASS_BYTES.len()],
+    /// What all of them hold.
+    bytes: usize,
+}
 
 /// The bytes of a packet, in a vector that goes back to its pool when this is dropped, wherever that is.
 #[derive(Debug)]
@@ -16,16 +23,16 @@ pub struct Buffer {
 }
 
 impl BufferPool {
-    /// What buffers hold, in bytes. A longer one is made for its packet alone.
-    const CLASS_BYTES: [usize; 5] = [192, 1600, 9216, 24_576, 65_536];
-    /// Bytes of the spare buffers of a class kept at most.
-    const MAX_SPARE_BYTES: usize = 6 << 20;
+    /// What buffers hold, in bytes: but for short packets, twice as much as they need at most. A longer one is made for its packet alone.
+    const CLASS_BYTES: [usize; 7] = [192, 1600, 4608, 9216, 18_432, 36_864, 65_536];
+    /// What the spare buffers of a thread hold at most: as much as was in use at once, up to the limit of a queue of packets.
+    const MAX_SPARE_BYTES: usize = 16 << 20;
 
     /// An empty buffer with room for so many bytes.
     pub fn with_capacity(&self, bytes: usize) -> Buffer {
         let bytes = match Self::CLASS_BYTES.iter().position(|size| bytes <= *size) {
             Some(class) => {
-                let spare = self.0.borrow_mut()[class].pop();
+                let spare = self.0.borrow_mut().take(class);
                 spare.unwrap_or_else(|| Vec::with_capacity(Self::CLASS_BYTES[class]))
             }
             None => Vec::with_capacity(bytes),
@@ -43,12 +50,21 @@ impl BufferPool {
     fn return_buffer(&self, mut bytes: Vec<u8>) {
         let capacity = bytes.capacity();
         let Some(class) = Self::CLASS_BYTES.iter().rposition(|size| *size <= capacity) else { return };
-        let spare = &mut self.0.borrow_mut()[class];
+        let spares = &mut *self.0.borrow_mut();
         // One that has grown much beyond its class would waste memory.
-        if (spare.len() + 1) * capacity <= Self::MAX_SPARE_BYTES && capacity < 2 * Self::CLASS_BYTES[class] {
+        if spares.bytes + capacity <= Self::MAX_SPARE_BYTES && capacity < 2 * Self::CLASS_BYTES[class] {
             bytes.clear();
-            spare.push(bytes);
+            spares.bytes += capacity;
+            spares.by_class[class].push(bytes);
         }
+    }
+}
+
+impl SpareBuffers {
+    fn take(&mut self, class: usize) -> Option<Vec<u8>> {
+        let buffer = self.by_class[class].pop()?;
+        self.bytes -= buffer.capacity();
+        Some(buffer)
     }
 }
 
@@ -92,7 +108,7 @@ mod tests {
     fn buffers_come_back() {
         let pool = BufferPool::default();
         for (bytes, capacity) in
-            [(64, 192), (192, 192), (193, 1600), (1500, 1600), (9000, 9216), (12_000, 24_576), (65_100, 65_536)]
+            [(64, 192), (192, 192), (193, 1600), (1500, 1600), (9000, 9216), (12_000, 18_432), (65_100, 65_536)]
         {
             let mut buffer = pool.with_capacity(bytes);
             buffer.resize(bytes, 7);
@@ -103,7 +119,20 @@ mod tests {
         }
         // One that is longer than what a host sends at once goes back to the system.
         drop(pool.with_capacity(140_000));
-        assert_eq!(pool.0.borrow().each_ref().map(Vec::len), [1, 1, 1, 1, 1]);
+        assert_eq!(pool.0.borrow().by_class.each_ref().map(Vec::len), [1, 1, 0, 1, 1, 0, 1]);
+    }
+
+    #[test]
+    fn a_thread_keeps_no_more_than_it_may_whatever_their_lengths() {
+        let pool = BufferPool::default();
+        for bytes in [64, 1500, 9000, 65_000, 300] {
+            let used: Vec<_> = (0..(20 << 20) / bytes).map(|_| pool.with_capacity(bytes)).collect();
+            drop(used);
+            let spares = pool.0.borrow();
+            let held: usize = spares.by_class.iter().flatten().map(Vec::capacity).sum();
+            assert_eq!(held, spares.bytes);
+            assert!(held <= BufferPool::MAX_SPARE_BYTES, "{held}");
+        }
     }
 
     #[test]

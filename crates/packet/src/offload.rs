@@ -1,9 +1,11 @@
 //! Doing in software what a sender left to its network card: transmit checksums (RFC 1071) and segmentation, as
 //! `struct virtio_net_hdr` of `linux/virtio_net.h` describes it.
 
+mod cut;
 mod merge;
 mod merge_profile;
 
+pub use cut::{PacketRest, cut_first};
 pub use merge::{MergePart, merge};
 pub use merge_profile::MergeProfile;
 
@@ -258,6 +260,17 @@ impl<'a> Segments<'a> {
         self.frame
     }
 
+    /// Bytes of payload that are not written yet.
+    fn left_bytes(&self) -> usize {
+        self.frame.len() - self.data_offset - self.written_bytes
+    }
+
+    /// Length of what is written next, with the bytes before its packet, where a packet may have `max_bytes`; at most that.
+    pub fn next_bytes(&self, max_bytes: usize) -> usize {
+        let payload = max_bytes.saturating_sub(self.data_offset - self.network_offset).max(self.segment_bytes);
+        self.data_offset + payload.min(self.left_bytes())
+    }
+
     /// Length of the longest segment with the bytes before its packet, in bytes.
     pub fn max_segment_bytes(&self) -> usize {
         self.frame.len().min(self.data_offset + self.segment_bytes)
@@ -285,8 +298,7 @@ impl<'a> Segments<'a> {
     pub fn write_next_large(&mut self, max_bytes: usize, out: &mut Vec<u8>) -> Option<Option<NonZeroU16>> {
         let headers = self.data_offset - self.network_offset;
         let count = max_bytes.saturating_sub(headers) / self.segment_bytes;
-        let left = self.frame.len() - self.data_offset - self.written_bytes;
-        if count <= 1 || left <= self.segment_bytes || self.segment_bytes < headers {
+        if count <= 1 || self.left_bytes() <= self.segment_bytes || self.segment_bytes < headers {
             return self.write_next(out).then_some(None);
         }
         self.write_payload(count * self.segment_bytes, out);

@@ -5,7 +5,7 @@ use crate::lines::{self, Lines, PORT};
 use crate::outcome::Outcome;
 use crate::process::{cpu_time_of, peak_bytes_of, resident_bytes_of};
 use kumade_multipath::dataplane::{Node, NodeConfig, NoticeContent, OuterHeaders, Output, RemoteChange, RemoteConfig};
-use kumade_multipath::{BondConfig, OuterTransport, PathConfig, PathPolicy, ResequencerConfig};
+use kumade_multipath::{BondConfig, HeaderCompression, OuterTransport, PathConfig, PathPolicy, ResequencerConfig};
 use kumade_net::namespace::Namespace;
 use kumade_net::readiness::EpollSet;
 use kumade_net::{clock, udp};
@@ -375,7 +375,7 @@ fn new_node(number: usize, paths: usize, now: Time) -> Outcome<Node<Buffer>> {
     let config = NodeConfig {
         identity: peer_key(number),
         policy: HandshakePolicy::default(),
-        compresses_headers: true,
+        header_compression: HeaderCompression::default(),
         remotes: vec![remote],
     };
     let random = Box::new(StdRng::seed_from_u64(clock::realtime().as_nanos() as u64 ^ number as u64));

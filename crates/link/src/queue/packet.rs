@@ -43,6 +43,9 @@ pub struct QueuedPacket<P> {
     pub arrival: Time,
 }
 
+/// Takes the first part of a packet that stands for several and leaves the rest, with its size; `None` of any other.
+pub type Divide<'d, P> = dyn FnMut(&mut QueuedPacket<P>) -> Option<QueuedPacket<P>> + 'd;
+
 /// A packet that a queue has dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedPacket<P> {

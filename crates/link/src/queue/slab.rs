@@ -1,4 +1,4 @@
-use super::packet::QueuedPacket;
+use super::packet::{Divide, QueuedPacket};
 
 /// Packets of many queues in one memory: it grows to the most that ever waited, and is used again from then on.
 #[derive(Debug)]
@@ -62,6 +62,23 @@ impl<P> PacketSlab<P> {
         chain.packets += 1;
         self.bytes += size;
         chain.bytes += size;
+    }
+
+    /// The first packet of a queue.
+    pub(super) fn first(&self, chain: &SlabList) -> Option<&QueuedPacket<P>> {
+        self.nodes[chain.ends?.0 as usize].packet.as_ref()
+    }
+
+    /// As [`Self::pop`]; of a packet that `divide` takes a part of, only that, and the rest stays the first one.
+    pub(super) fn pop_divided(&mut self, chain: &mut SlabList, divide: &mut Divide<'_, P>) -> Option<QueuedPacket<P>> {
+        let packet = self.nodes[chain.ends?.0 as usize].packet.as_mut()?;
+        let before = packet.size;
+        let Some(part) = divide(packet) else { return self.pop(chain) };
+        let taken = u64::from(before.saturating_sub(packet.size));
+        packet.size = packet.size.min(before);
+        self.bytes -= taken;
+        chain.bytes -= taken;
+        Some(part)
     }
 
     pub(super) fn pop(&mut self, chain: &mut SlabList) -> Option<QueuedPacket<P>> {

@@ -1,7 +1,6 @@
 use crate::message::DataHeader;
 use crate::path::id::PathId;
 use crate::predecessor::Predecessor;
-use crate::scheduler::path_scheduler::PathSet;
 use crate::scheduler::policy::TrafficClass;
 use crate::sequencer::Assignment;
 use kumade_link::Label;
@@ -45,7 +44,9 @@ impl<P> OutgoingPacket<P> {
 #[derive(Debug, Clone)]
 pub(crate) struct WaitingPacket<P> {
     pub content: P,
-    /// Bytes of the longest of the packets that it leaves as, where datagrams carry it.
+    /// For how many packets it stands: as so many it leaves, where datagrams carry it.
+    pub segments: u16,
+    /// Bytes of the longest of them.
     pub longest_bytes: u32,
     pub is_ecn_marked: bool,
     pub delivery_order: TrafficClass,
@@ -55,20 +56,31 @@ pub(crate) struct WaitingPacket<P> {
     pub number: Option<Box<AssignedNumber>>,
 }
 
-/// What is left of a packet that leaves as several.
+/// Takes the first segment of a packet that stands for several; `None` of any other: [`Bond::next_divided`](crate::Bond::next_divided).
+pub type Divide<'d, P> = dyn FnMut(&mut P) -> Option<FirstSegment<P>> + 'd;
+
+/// Of a packet that stands for several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FirstSegment<P> {
+    /// The segment.
+    pub packet: P,
+    /// Its length.
+    pub bytes: u32,
+    /// The length of what is left of the packet.
+    pub left_bytes: u32,
+}
+
+/// Packets of a flow that wait until none of it waits in the queue that it has left.
 #[derive(Debug)]
-pub(crate) struct DividedPacket<P> {
-    /// By this path, …
-    pub path: PathId,
-    /// … of those that were up.
-    pub up: PathSet,
-    /// With their lengths.
-    pub parts: VecDeque<(P, u32)>,
-    pub is_ecn_marked: bool,
-    pub delivery_order: TrafficClass,
-    pub queued_at: Time,
-    /// Of the whole.
-    pub label: Label,
+pub(crate) struct HeldPackets<P> {
+    pub packets: VecDeque<(WaitingPacket<P>, Label)>,
+    pub bytes: u64,
+}
+
+impl<P> Default for HeldPackets<P> {
+    fn default() -> Self {
+        HeldPackets { packets: VecDeque::new(), bytes: 0 }
+    }
 }
 
 /// A packet's place among those of its bucket.

@@ -15,9 +15,10 @@ const FLOW_IDLE_TIMEOUT: Span = Span::from_secs(1);
 const PINNED_FLOW_IDLE_TIMEOUT: Span = Span::from_secs(180);
 /// A bound flow changes to a path that is better by this.
 const MIN_DELAY_ADVANTAGE: Span = Span::from_millis(2);
-/// Of a flow, and of all; more are dropped.
-const MAX_HELD_PACKETS_PER_FLOW: usize = 1000;
-const MAX_HELD_PACKETS: usize = 8000;
+/// Of a flow, and of all; more are dropped. A thousand full packets, and eight times as many: less
+/// than the queue that they leave holds ([`BondConfig::managed_queue`](crate::BondConfig::managed_queue)).
+const MAX_HELD_BYTES_PER_FLOW: u64 = 1000 * 1500;
+const MAX_HELD_BYTES: u64 = 8 * MAX_HELD_BYTES_PER_FLOW;
 /// With so many paths that have room of their own, …
 const MIN_PATHS_TO_RESERVE: usize = 4;
 /// … so many are kept for small packets …
@@ -31,7 +32,7 @@ impl<P: Clone> Bond<P> {
     /// Finds another place for what waits for a path.
     pub(super) fn reassign_path_queue(&mut self, path: PathId, now: Time) {
         let taken = self.queues.drain_path_queue(path, now);
-        taken.iter().for_each(|(_, label)| self.flows.packet_left(label.flow));
+        taken.iter().for_each(|(packet, label)| self.flows.packets_left(label.flow, packet.segments));
         for (packet, label) in taken {
             self.place_packet(packet, label, now);
         }
@@ -56,24 +57,28 @@ impl<P: Clone> Bond<P> {
         let moves = before.waiting_packets > 0 && after.bound_path != before.bound_path;
         if held.is_none() && !moves {
             *self.flows.get_or_insert(label.flow, silence, now) =
-                FlowState { waiting_packets: before.waiting_packets + 1, ..after };
+                FlowState { waiting_packets: before.waiting_packets + u32::from(packet.segments), ..after };
             self.flows.count_flow(label.flow, now);
             self.queues.enqueue(packet, label, after.bound_path, now);
             self.record_drops(now);
             return;
         }
-        let held = held.map_or(0, |held| held.len());
-        if held < MAX_HELD_PACKETS_PER_FLOW && self.held_packets < MAX_HELD_PACKETS {
-            self.held_by_flow.entry(label.flow).or_default().push_back((packet, label));
-            self.held_packets += 1;
+        let bytes = u64::from(label.size);
+        let held_bytes = held.map_or(0, |held| held.bytes);
+        if held_bytes + bytes <= MAX_HELD_BYTES_PER_FLOW && self.held_bytes + bytes <= MAX_HELD_BYTES {
+            self.held_packets += usize::from(packet.segments);
+            self.held_bytes += bytes;
+            let held = self.held_by_flow.entry(label.flow).or_default();
+            held.bytes += bytes;
+            held.packets.push_back((packet, label));
         } else {
-            self.overflow_drops += 1;
+            self.overflow_drops += u64::from(packet.segments);
         }
     }
 
     pub(super) fn record_drops(&mut self, now: Time) {
-        while let Some(flow) = self.queues.take_dropped_flow() {
-            self.flows.packet_left(flow);
+        while let Some((flow, packets)) = self.queues.take_dropped_flow() {
+            self.flows.packets_left(flow, packets);
             self.release_flow(flow, now);
         }
     }
@@ -86,8 +91,9 @@ impl<P: Clone> Bond<P> {
             return;
         }
         let held = self.held_by_flow.remove(&flow).unwrap_or_default();
-        self.held_packets -= held.len();
-        for (packet, label) in held {
+        self.held_packets -= held.packets.iter().map(|(packet, _)| usize::from(packet.segments)).sum::<usize>();
+        self.held_bytes -= held.bytes;
+        for (packet, label) in held.packets {
             self.place_packet(packet, label, now);
         }
     }

@@ -1,7 +1,8 @@
 //! Which packet a path with room takes, and the number that it gets.
 
-use super::{Bond, Divide, Shorten};
-use crate::bond::outgoing::{AssignedNumber, DividedPacket, OutgoingPacket, Transmission, WaitingPacket};
+use super::{Bond, Shorten};
+use crate::bond::outgoing::{AssignedNumber, Divide, OutgoingPacket, Transmission, WaitingPacket};
+use crate::bond::queue::Dequeued;
 use crate::message::{BUCKET_COUNT, DataHeader};
 use crate::outer_transport::kind::OuterTransport;
 use crate::path::id::PathId;
@@ -10,7 +11,6 @@ use crate::scheduler::policy::{PathPolicy, TrafficClass};
 use kumade_link::Label;
 use kumade_packet::{PayloadKind, StreamSegment};
 use kumade_units::{Span, Time};
-use std::collections::VecDeque;
 
 /// A packet waits for so long times the difference of the losses: 4 ms for two in ten thousand.
 const LOSS_WAIT_SECONDS: f64 = 20.0;
@@ -45,54 +45,23 @@ impl<P: Clone> Bond<P> {
         &mut self,
         now: Time,
         shorten: &mut Shorten<'_, P>,
-        divide: Option<&mut Divide<'_, P>>,
+        mut divide: Option<&mut Divide<'_, P>>,
     ) -> Option<Transmission<P>> {
         let up = self.paths_up();
         let is_ready = |path: &PathId| self.path(*path).ready_at().is_some_and(|time| time <= now);
         let mut ready: Vec<PathId> = self.path_ids().filter(is_ready).collect();
         self.sort_by_preference(&mut ready, now);
         for path in ready {
-            match self.pull_fitting(path, up, now) {
-                Some((packet, label)) => {
-                    let divide = divide.filter(|_| self.is_to_be_divided(path, &packet, label));
-                    let Some(divide) = divide else {
-                        return Some(self.transmit((path, up), packet, label, now, shorten));
-                    };
-                    self.divide_packet((path, up), packet, label, divide);
-                    return self.next_part(now, shorten);
+            match self.pull_fitting(path, up, divide.as_deref_mut(), now) {
+                Some(Dequeued { packet, label, follower }) => {
+                    self.begin_burst(path, follower, label.size, now);
+                    return Some(self.transmit((path, up), packet, label, now, shorten));
                 }
                 None if self.awaits_other_shard() => self.paths[path.index()].record_out_of_turn(now),
                 None => self.paths[path.index()].record_idle(now),
             }
         }
         None
-    }
-
-    fn is_to_be_divided(&self, path: PathId, packet: &WaitingPacket<P>, label: Label) -> bool {
-        packet.longest_bytes < label.size && self.path(path).transport() == OuterTransport::Udp
-    }
-
-    fn divide_packet(
-        &mut self,
-        (path, up): (PathId, PathSet),
-        packet: WaitingPacket<P>,
-        label: Label,
-        divide: &mut Divide<'_, P>,
-    ) {
-        let WaitingPacket { content, is_ecn_marked, delivery_order, queued_at, .. } = packet;
-        let mut parts = self.divided.take().map_or_else(VecDeque::new, |divided| divided.parts);
-        divide(content, &mut parts);
-        self.divided = Some(DividedPacket { path, up, parts, is_ecn_marked, delivery_order, queued_at, label });
-    }
-
-    /// The next of the packets that one is divided into.
-    pub(super) fn next_part(&mut self, now: Time, shorten: &mut Shorten<'_, P>) -> Option<Transmission<P>> {
-        let divided = self.divided.as_mut()?;
-        let (content, bytes) = divided.parts.pop_front()?;
-        let DividedPacket { path, up, is_ecn_marked, delivery_order, queued_at, label, .. } = *divided;
-        let number = None;
-        let packet = WaitingPacket { content, longest_bytes: bytes, is_ecn_marked, delivery_order, queued_at, number };
-        Some(self.transmit((path, up), packet, Label { size: bytes, ..label }, now, shorten))
     }
 
     /// Whether a path that takes nothing has to leave what there is to others.
@@ -131,14 +100,21 @@ impl<P: Clone> Bond<P> {
 
     /// What a path takes next. Packets that it does not pass, because it did when they were placed, are placed anew; copies
     /// are not missed.
-    fn pull_fitting(&mut self, path: PathId, up: PathSet, now: Time) -> Option<(WaitingPacket<P>, Label)> {
+    fn pull_fitting(
+        &mut self,
+        path: PathId,
+        up: PathSet,
+        divide: Option<&mut Divide<'_, P>>,
+        now: Time,
+    ) -> Option<Dequeued<P>> {
+        let mut divide = divide.filter(|_| self.path(path).transport() == OuterTransport::Udp);
         loop {
-            let (packet, label) = self.dequeue(path, up, now)?;
-            if self.path(path).fits_packet(packet.longest_bytes.min(label.size)) {
-                return Some((packet, label));
+            let taken = self.dequeue(path, up, divide.as_deref_mut(), now)?;
+            if self.path(path).fits_packet(taken.packet.longest_bytes.min(taken.label.size)) {
+                return Some(taken);
             }
-            if packet.number.is_none() {
-                self.place_packet(packet, label, now);
+            if taken.packet.number.is_none() {
+                self.place_packet(taken.packet, taken.label, now);
             }
         }
     }
@@ -165,25 +141,32 @@ impl<P: Clone> Bond<P> {
         !set.iter().any(|other| other != path && self.path(other).is_open() && suffices(other))
     }
 
-    fn dequeue(&mut self, path: PathId, up: PathSet, now: Time) -> Option<(WaitingPacket<P>, Label)> {
+    fn dequeue(
+        &mut self,
+        path: PathId,
+        up: PathSet,
+        mut divide: Option<&mut Divide<'_, P>>,
+        now: Time,
+    ) -> Option<Dequeued<P>> {
         let shared = self.takes_from_shared_queue(path, up);
         let weights = (self.flows.bound_flows(path), self.flows.long_flows());
-        let mut taken = self.queues.dequeue(path, shared, weights, now);
-        while let Some((packet, label)) = &taken
+        let mut taken = self.queues.dequeue(path, shared, weights, divide.as_deref_mut(), now);
+        while let Some(Dequeued { packet, label, .. }) = &taken
             && let Some(waste) = self.drop_reason(path, packet, *label, now)
         {
             match waste {
-                DropReason::Retransmitted => self.suppressed_retransmissions += 1,
-                DropReason::Stale => self.stale_drops += 1,
+                DropReason::Retransmitted => self.suppressed_retransmissions += u64::from(packet.segments),
+                DropReason::Stale => self.stale_drops += u64::from(packet.segments),
             }
-            self.flow_packet_sent(label.flow, now);
-            taken = self.queues.dequeue(path, shared, weights, now);
+            let (flow, segments) = (label.flow, packet.segments);
+            self.flow_packets_sent(flow, segments, now);
+            taken = self.queues.dequeue(path, shared, weights, divide.as_deref_mut(), now);
         }
-        if let Some((packet, label)) = &mut taken {
+        if let Some(Dequeued { packet, label, .. }) = &mut taken {
             // What is repeated is not among the packets of the flow that wait. Copies for connections are counted down once more than they should be:
             // without that, 16 connections carry 73 Mbit/s where they carry 94 (several_paths::tunnels).
             if packet.number.is_none() || !self.repeat_store.is_on() {
-                self.flow_packet_sent(label.flow, now);
+                self.flow_packets_sent(label.flow, packet.segments, now);
             }
             if shared {
                 self.merge_followers(path, packet, label, now);
@@ -217,9 +200,9 @@ impl<P: Clone> Bond<P> {
         }
     }
 
-    /// A packet of the flow waits no more.
-    pub(super) fn flow_packet_sent(&mut self, flow: u64, now: Time) {
-        self.flows.packet_left(flow);
+    /// So many packets of the flow wait no more.
+    pub(super) fn flow_packets_sent(&mut self, flow: u64, packets: u16, now: Time) {
+        self.flows.packets_left(flow, packets);
         self.release_flow(flow, now);
     }
 
@@ -236,11 +219,11 @@ impl<P: Clone> Bond<P> {
             };
             let Some((next, _)) = self.queues.take_shared_if(path, flows, now, joins) else { return };
             packet.is_ecn_marked |= next.is_ecn_marked;
-            self.flow_packet_sent(label.flow, now);
+            self.flow_packets_sent(label.flow, next.segments, now);
         }
     }
 
-    fn transmit(
+    pub(super) fn transmit(
         &mut self,
         (path, up): (PathId, PathSet),
         packet: WaitingPacket<P>,

@@ -177,7 +177,7 @@ const MAX_COMPETITION: Span = Span::from_secs(30);
 const RESUME_PERIOD: Span = Span::from_secs(5);
 /// Before a competition, a path carried what it did in the last one or two of these.
 const RECENT_PERIOD: Span = Span::from_secs(10);
-const TARGET_QUEUE_DELAY: Span = Span::from_micros(1000);
+pub(crate) const TARGET_QUEUE_DELAY: Span = Span::from_micros(1000);
 
 impl PathCongestionControl {
     /// Begins with a rate that was measured, or searches from a low one. It never goes above `max`.
@@ -278,7 +278,7 @@ impl PathCongestionControl {
     }
 
     /// How long packets are to wait: enough that the path is never idle, less than anyone notices.
-    fn target_queue_delay(&self) -> Span {
+    pub fn target_queue_delay(&self) -> Span {
         self.shallow_buffer.map_or(TARGET_QUEUE_DELAY, |shallow| TARGET_QUEUE_DELAY.min(shallow / 2))
     }
 

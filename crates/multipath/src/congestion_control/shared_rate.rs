@@ -13,6 +13,7 @@ pub(crate) struct SharedRateView {
     pacing_rate: AtomicU64,
     drained_at: AtomicI64,
     queue_delay: AtomicI64,
+    target_queue_delay: AtomicI64,
     /// [`UNKNOWN_DELAY_NANOS`] as long as it is not known.
     base_delay: AtomicI64,
     /// As the bits of a float.
@@ -32,6 +33,7 @@ impl SharedRateView {
             pacing_rate: AtomicU64::default(),
             drained_at: AtomicI64::default(),
             queue_delay: AtomicI64::default(),
+            target_queue_delay: AtomicI64::default(),
             base_delay: AtomicI64::default(),
             loss_ratio: AtomicU64::default(),
             is_capacity_known: AtomicBool::default(),
@@ -47,6 +49,7 @@ impl SharedRateView {
         self.pacing_rate.store(rate.pacing_rate().bits_per_second(), Relaxed);
         self.drained_at.store(rate.drained_at().as_nanos(), Relaxed);
         self.queue_delay.store(rate.queue_delay().as_nanos(), Relaxed);
+        self.target_queue_delay.store(rate.target_queue_delay().as_nanos(), Relaxed);
         self.base_delay.store(rate.base_delay().map_or(UNKNOWN_DELAY_NANOS, Span::as_nanos), Relaxed);
         self.loss_ratio.store(rate.loss_ratio().to_bits(), Relaxed);
         self.is_capacity_known.store(rate.is_capacity_found(), Relaxed);
@@ -85,6 +88,11 @@ impl SharedRateView {
     /// How long packets wait in the path's own queue.
     pub fn queue_delay(&self) -> Span {
         Span::from_nanos(self.queue_delay.load(Relaxed))
+    }
+
+    /// How long they are to wait there.
+    pub fn target_queue_delay(&self) -> Span {
+        Span::from_nanos(self.target_queue_delay.load(Relaxed))
     }
 
     /// One-way delay of a full packet on the empty path, with the offset of the two ends' clocks.

@@ -1,4 +1,4 @@
-use crate::{BondConfig, ResequencerConfig};
+use crate::{BondConfig, HeaderCompression, ResequencerConfig};
 use ipnet::IpNet;
 use kumade_noise_session::{HandshakePolicy, PeerError, PresharedKey, PrivateKey, PublicKey, Route};
 use kumade_units::ConfigError;
@@ -11,8 +11,8 @@ pub struct NodeConfig {
     pub identity: PrivateKey,
     /// How handshakes are admitted; its capabilities are the node's.
     pub policy: HandshakePolicy,
-    /// Whether the headers of packets are compressed to and from peers that do that, too.
-    pub compresses_headers: bool,
+    /// What it does with the headers of packets to and from peers that do that, too; all of it by default.
+    pub header_compression: HeaderCompression,
     /// Its peers.
     pub remotes: Vec<RemoteConfig>,
 }

@@ -12,7 +12,7 @@ use crate::dataplane::shard_message::{
     HandshakeTrigger, MAX_SHARDS, ShardMessage, ShardMessageContent, ShardSeed, session_path, session_paths, shard_path,
 };
 use crate::dataplane::statistics::{NodeStatistics, RemoteStatus};
-use crate::{PathId, PathSet, SharedPaths, StreamDelivery, TrafficClass};
+use crate::{HeaderCompression, PathId, PathSet, SharedPaths, StreamDelivery, TrafficClass};
 use kumade_link::Label;
 use kumade_noise_session::{
     DatagramKind, Endpoint, EndpointEvent, HandshakePolicy, PeerError, PeerId, RefusedDatagram, Route, SealError,
@@ -25,10 +25,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::DerefMut;
 
-/// The bit of a session's capabilities in which headers of packets are compressed.
-const HEADER_COMPRESSION: u8 = 1;
-/// The bit in which packets may have partial transport checksums, where headers are compressed.
-const PARTIAL_CHECKSUMS: u8 = 2;
 /// Keys are forgotten so long after their last use, at most.
 const SESSION_EXPIRY_INTERVAL: Span = Span::from_secs(60);
 
@@ -147,8 +143,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
         now: Time,
     ) -> Result<Self, NodeError> {
         let shards = shards.clamp(1, MAX_SHARDS);
-        let capabilities = if config.compresses_headers { HEADER_COMPRESSION | PARTIAL_CHECKSUMS } else { 0 };
-        let policy = HandshakePolicy { capabilities, ..config.policy };
+        let policy = HandshakePolicy { capabilities: config.header_compression.capabilities(), ..config.policy };
         let mut endpoint = Endpoint::new(config.identity, policy, random);
         let mut remotes = Vec::new();
         for remote in config.remotes {
@@ -335,7 +330,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
                 self.agenda.touch(place);
                 let remote = &mut self.remotes[place];
                 remote.record_header_bytes(session.short_header_bytes(), now);
-                apply_capabilities(remote, session.capabilities(), now);
+                remote.set_header_compression(HeaderCompression::agreed(session.capabilities()), now);
                 if remote.record_session(instance) {
                     // What still comes under the keys of its last life has that life's counters.
                     self.sessions.remove(peer);
@@ -377,7 +372,9 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
     /// sent such, or datagrams that they are divided into: it occupies no carrier and no path for long.
     pub fn max_offloaded_packet_bytes(&self, destination: Option<IpAddr>) -> Option<usize> {
         let remote = destination.and_then(|destination| self.networks.find_peer(destination))?;
-        self.remotes[remote].max_large_packet()
+        // Otherwise another shard sends what comes for it, and is told packet by packet.
+        let remote = Some(&self.remotes[remote]).filter(|remote| remote.is_reachable())?;
+        remote.max_large_packet()
     }
 
     /// Whether packets for the peer that has this destination may have partial checksums
@@ -612,7 +609,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Node<B> {
             let remote = &mut self.remotes[place];
             remote.record_heard(now);
             remote.record_header_bytes(session.short_header_bytes(), now);
-            apply_capabilities(remote, session.capabilities(), now);
+            remote.set_header_compression(HeaderCompression::agreed(session.capabilities()), now);
             if remote.record_session(instance) {
                 // What still comes under the keys of its last life has that life's counters.
                 self.sessions.remove(peer);
@@ -745,12 +742,6 @@ fn touched<'r, B>(remotes: &'r mut [Remote<B>], agenda: &mut Agenda, place: usiz
     let remote = remotes.get_mut(place)?;
     agenda.touch(place);
     Some(remote)
-}
-
-/// What both ends of a session have agreed on.
-fn apply_capabilities<B: DerefMut<Target = Vec<u8>> + Clone>(remote: &mut Remote<B>, capabilities: u8, now: Time) {
-    let has = |capability: u8| capabilities & capability != 0;
-    remote.set_header_compression(has(HEADER_COMPRESSION), has(PARTIAL_CHECKSUMS), now);
 }
 
 /// Has the ends of TCP connections send what all paths pass.

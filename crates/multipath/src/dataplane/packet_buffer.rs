@@ -1,6 +1,7 @@
+use crate::bond::outgoing::FirstSegment;
+use crate::large_packets::MAX_DIVIDED_BYTES;
 use crate::message::DataHeader;
-use kumade_packet::offload::{LargePacket, MergePart, Segments, merge};
-use std::collections::VecDeque;
+use kumade_packet::offload::{LargePacket, MergePart, Segments, cut_first, merge};
 use std::num::NonZeroU16;
 use std::ops::{DerefMut, Range};
 
@@ -8,6 +9,9 @@ use std::ops::{DerefMut, Range};
 pub const HEADROOM_BYTES: usize = kumade_noise_session::SHORT_HEADER_BYTES + DataHeader::HEADROOM_BYTES;
 /// Bytes by which a datagram is longer than its IP packet, where it is one of two paths.
 pub const OVERHEAD_BYTES: u32 = kumade_noise_session::SHORTEST_OVERHEAD_BYTES as u32 + DataHeader::size_for_paths(2);
+
+// Buffers of 64 kB hold what waits as one.
+const _: () = assert!(HEADROOM_BYTES + MAX_DIVIDED_BYTES + kumade_noise_session::TAG_BYTES <= 1 << 16);
 
 /// An IP packet or a datagram, somewhere in a buffer; or a packet that stands for segments
 /// ([`LargePacket`](kumade_packet::offload::LargePacket)).
@@ -75,32 +79,52 @@ impl<B: DerefMut<Target = Vec<u8>>> PacketBuffer<B> {
         longest.map_or(self.len(), |longest| longest.min(self.len())) as u32
     }
 
-    /// Appends the segments for which it stands, in buffers of their own, with their lengths.
-    pub(crate) fn divide(self, buffers: &dyn Fn(usize) -> B, segments: &mut VecDeque<(Self, u32)>) {
-        let (start, frame) = (self.range.start, &self.buffer[..self.range.end]);
-        let cut = self.form.segment_bytes.and_then(|bytes| Segments::from_frame(frame, start, bytes.get(), None).ok());
-        let Some(mut cut) = cut else {
-            let bytes = self.len() as u32;
-            return segments.push_back((self, bytes));
-        };
-        if self.form.has_partial_checksum {
-            cut.leave_checksums_partial();
+    /// How many segments it stands for; 1 where it is a packet of its own.
+    pub(crate) fn segment_count(&self) -> u16 {
+        let large = self.form.segment_bytes.and_then(|bytes| LargePacket::from_packet(self.bytes(), bytes).ok());
+        let count = |large: LargePacket| (self.len() - large.payload_offset).div_ceil(large.segment_bytes.into());
+        large.map_or(1, |large| count(large).max(1) as u16)
+    }
+
+    /// Takes the first of the segments for which it stands; `None` where it is a packet of its own.
+    pub(crate) fn take_first(&mut self, buffers: &dyn Fn(usize) -> B) -> Option<FirstSegment<Self>> {
+        let PacketForm { segment_bytes: Some(segment_bytes), has_partial_checksum } = self.form else { return None };
+        let Range { start, end } = self.range;
+        // The bytes before the packet that a datagram needs, and no more: once segments have been taken, there are many.
+        let before = start.saturating_sub(HEADROOM_BYTES);
+        let headroom = start - before;
+        let mut segment = buffers(headroom + self.longest_bytes() as usize + kumade_noise_session::TAG_BYTES);
+        let form = (segment_bytes, has_partial_checksum);
+        let rest = cut_first(&mut self.buffer[before..end], headroom, form, &mut segment)?;
+        (self.range.start, self.form.segment_bytes) = (before + rest.start, rest.segment_bytes);
+        if rest.segment_bytes.is_none() {
+            // What is copied for repair is to be no longer than itself.
+            let mut own = buffers(HEADROOM_BYTES + self.len() + kumade_noise_session::TAG_BYTES);
+            own.resize(HEADROOM_BYTES, 0);
+            own.extend_from_slice(self.bytes());
+            self.range = HEADROOM_BYTES..own.len();
+            self.buffer = own;
         }
-        loop {
-            let mut buffer = buffers(cut.max_segment_bytes() + kumade_noise_session::TAG_BYTES);
-            if !cut.write_next(&mut buffer) {
-                return;
-            }
-            let segment = PacketBuffer::new(buffer, start).with_partial_checksum(self.form.has_partial_checksum);
-            let bytes = segment.len() as u32;
-            segments.push_back((segment, bytes));
+        let packet = PacketBuffer::new(segment, headroom).with_partial_checksum(has_partial_checksum);
+        Some(FirstSegment { bytes: packet.len() as u32, left_bytes: self.len() as u32, packet })
+    }
+
+    /// The bytes of the first of the segments for which it stands, or its own.
+    pub(crate) fn copy_first(&self) -> Vec<u8> {
+        let segments =
+            self.form.segment_bytes.and_then(|bytes| Segments::from_frame(self.bytes(), 0, bytes.get(), None).ok());
+        let mut first = Vec::new();
+        if !segments.is_some_and(|mut segments| segments.write_next(&mut first)) {
+            first.extend_from_slice(self.bytes());
         }
+        first
     }
 
     /// Computes its transport checksum, if that is partial.
     pub(crate) fn complete_checksum(&mut self) {
+        // What stands for segments has none: whoever divides it computes theirs.
         if std::mem::take(&mut self.form.has_partial_checksum) && self.form.segment_bytes.is_none() {
-            // What is no packet has none.
+            // Neither has what is no packet.
             let _ = kumade_packet::checksum::set(self.bytes_mut());
         }
     }
@@ -174,5 +198,62 @@ impl<B: DerefMut<Target = Vec<u8>>> PacketBuffer<B> {
 impl<B: DerefMut<Target = Vec<u8>>> AsRef<[u8]> for PacketBuffer<B> {
     fn as_ref(&self) -> &[u8] {
         self.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_packet::checksum;
+    use kumade_packet::offload::PARTIAL_CHECKSUM;
+
+    type Buffer = Box<Vec<u8>>;
+
+    /// A packet of UDP to be divided into segments of 300 bytes, with so many bytes of payload.
+    fn large_packet(payload_bytes: usize) -> Vec<u8> {
+        let length = (28 + payload_bytes) as u16;
+        let mut packet: Vec<u8> = (0..length).map(|index| index as u8).collect();
+        packet[..28].fill(0);
+        (packet[0], packet[8], packet[9]) = (0x45, 64, 17);
+        packet[2..4].copy_from_slice(&length.to_be_bytes());
+        packet[24..26].copy_from_slice(&(length - 20).to_be_bytes());
+        checksum::set(&mut packet).unwrap();
+        packet
+    }
+
+    fn buffer(bytes: usize) -> Buffer {
+        Box::new(Vec::with_capacity(bytes))
+    }
+
+    fn packet_buffer(packet: &[u8]) -> PacketBuffer<Buffer> {
+        PacketBuffer::new(Box::new([&[0; HEADROOM_BYTES], packet].concat()), HEADROOM_BYTES)
+    }
+
+    #[test]
+    fn segments_are_taken_with_room_for_headers_and_no_more_memory_than_their_own() {
+        for is_partial in [false, true] {
+            let whole = large_packet(1000);
+            let mut left = packet_buffer(&whole).with_segments(NonZeroU16::new(300)).with_partial_checksum(is_partial);
+            assert_eq!((left.segment_count(), left.longest_bytes()), (4, 328));
+            let first = left.copy_first();
+            let mut taken = Vec::new();
+            while let Some(FirstSegment { packet, bytes, left_bytes }) = left.take_first(&buffer) {
+                assert_eq!((packet.len() as u32, left.len() as u32), (bytes, left_bytes));
+                taken.push(packet);
+                assert_eq!(usize::from(left.segment_count()), 4 - taken.len());
+            }
+            taken.push(left);
+            let payload: Vec<_> = taken.iter().flat_map(|segment| segment.bytes()[28..].to_vec()).collect();
+            assert_eq!(payload, whole[28..]);
+            assert_eq!((first.len(), &first[28..]), (328, &taken[0].bytes()[28..]));
+            for mut segment in taken {
+                assert_eq!((segment.range.start, segment.segment_count()), (HEADROOM_BYTES, 1));
+                assert!(segment.buffer.capacity() <= HEADROOM_BYTES + 328 + kumade_noise_session::TAG_BYTES);
+                assert_eq!(segment.has_partial_checksum(), is_partial);
+                assert_eq!(segment.bytes()[26..28] == PARTIAL_CHECKSUM, is_partial);
+                segment.complete_checksum();
+                assert_eq!((segment.has_partial_checksum(), checksum::is_valid(segment.bytes())), (false, Ok(true)));
+            }
+        }
     }
 }

@@ -11,8 +11,8 @@ use crate::dataplane::statistics::{RemotePath, RemoteStatus};
 use crate::header_contexts::compressor::HeaderCompressor;
 use crate::header_contexts::decompressor::HeaderDecompressor;
 use crate::{
-    Bond, MissingDatagrams, OuterTransport, PathEvent, PathId, PathPolicy, PathReceiver, PathSet, PathState,
-    Resequencer, SharedPaths, StreamDelivery, TrafficClass,
+    Bond, HeaderCompression, MissingDatagrams, OuterTransport, PathEvent, PathId, PathPolicy, PathReceiver, PathSet,
+    PathState, Resequencer, SharedPaths, StreamDelivery, TrafficClass,
 };
 use kumade_link::Label;
 use kumade_noise_session::{PeerId, Route};
@@ -69,7 +69,7 @@ pub(crate) struct Remote<B> {
     /// Whether each path was taken down for other settings, which is no failure.
     is_restarting: Vec<bool>,
     /// Packets too long for all paths, or for some, of which hosts are to be told.
-    oversized: Vec<PacketBuffer<B>>,
+    oversized: Vec<Vec<u8>>,
     next_mtu_advice: Time,
     /// When one was last.
     restarted_at: Option<Time>,
@@ -100,8 +100,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
             resequencer: Resequencer::new(config.resequencer),
             receivers: vec![PathReceiver::new(); routes.len()],
             missing: MissingDatagrams::new(),
-            compressor: HeaderCompressor::new(false, false),
-            decompressor: HeaderDecompressor::new(false, 0),
+            compressor: HeaderCompressor::new(HeaderCompression::Off),
+            decompressor: HeaderDecompressor::new(HeaderCompression::Off, 0),
             path_failures: vec![0; routes.len()],
             has_path_failed: vec![false; routes.len()],
             is_restarting: vec![false; routes.len()],
@@ -230,24 +230,23 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.instance.replace(instance).is_some_and(|before| before != instance)
     }
 
-    /// In the sessions with this life of the peer, headers are compressed, or none is, and transport checksums may be partial, or not.
-    pub(crate) fn set_header_compression(&mut self, is_on: bool, takes_partial_checksums: bool, now: Time) {
-        let takes_partial_checksums = is_on && takes_partial_checksums;
-        if (is_on, takes_partial_checksums) != (self.compressor.is_on(), self.compressor.takes_partial_checksums()) {
-            self.begin_header_contexts(is_on, takes_partial_checksums, now);
+    /// In the sessions with this life of the peer, headers are sent so.
+    pub(crate) fn set_header_compression(&mut self, agreed: HeaderCompression, now: Time) {
+        if agreed != self.compressor.agreed() {
+            self.begin_header_contexts(agreed, now);
         }
     }
 
     /// Whether packets to the peer may have partial checksums.
     pub(crate) fn takes_partial_checksums(&self) -> bool {
-        self.compressor.takes_partial_checksums()
+        self.compressor.agreed().takes_partial_checksums()
     }
 
-    fn begin_header_contexts(&mut self, is_on: bool, takes_partial_checksums: bool, now: Time) {
+    fn begin_header_contexts(&mut self, agreed: HeaderCompression, now: Time) {
         // The lowest bits of a time in nanoseconds are another number in each life of this end of the same instance.
         let first_number = now.as_nanos() as u16;
         (self.compressor, self.decompressor) =
-            (HeaderCompressor::new(is_on, takes_partial_checksums), HeaderDecompressor::new(is_on, first_number));
+            (HeaderCompressor::new(agreed), HeaderDecompressor::new(agreed, first_number));
     }
 
     /// The paths as they are known, for bonds that begin anew.
@@ -274,7 +273,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         self.resequencer = Resequencer::new(self.config.resequencer);
         self.receivers.fill(PathReceiver::new());
         self.missing = MissingDatagrams::new();
-        self.begin_header_contexts(self.compressor.is_on(), self.compressor.takes_partial_checksums(), now);
+        self.begin_header_contexts(self.compressor.agreed(), now);
         // As when it was made first, so that nothing is out of range.
         if let Ok(bond) = new_bond(&self.config, &paths, self.shard, now) {
             (self.bond, self.shared_paths) = (bond, paths);
@@ -366,9 +365,10 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         let is_long = self.mtu().is_some_and(|mtu| longest > mtu);
         if is_long && now >= self.next_mtu_advice {
             self.next_mtu_advice = now + MTU_ADVICE_INTERVAL;
-            self.keep_oversized(packet.clone());
+            self.keep_oversized(&packet);
         }
-        self.bond.enqueue_large(packet, longest, label, class, now);
+        let segments = packet.segment_count();
+        self.bond.enqueue_large(packet, (segments, longest), label, class, now);
     }
 
     /// See [`Bond::max_large_packet_bytes`].

@@ -1,5 +1,6 @@
 use super::{
-    COMPRESSED, COMPRESSED_KEEP, FORGET_INTERVAL, KEPT_NUMBER_MASK, MAX_KEPT, PLAIN_KEEP, PLAIN_WHOLE, packets_later,
+    COMPRESSED, COMPRESSED_KEEP, FORGET_INTERVAL, HeaderCompression, KEPT_NUMBER_MASK, MAX_KEPT, PLAIN_KEEP,
+    PLAIN_WHOLE, packets_later,
 };
 use crate::message::KEPT_NUMBER_BITS;
 use crate::path::id::PathId;
@@ -54,8 +55,7 @@ const TIMESTAMP_OCTETS_VALIDITY: Span = Span::from_secs(1);
 /// The sending end.
 #[derive(Debug)]
 pub(crate) struct HeaderCompressor {
-    is_on: bool,
-    takes_partial_checksums: bool,
+    agreed: HeaderCompression,
     /// Made when the first packet comes; each with the most recently used flow first.
     sets: Vec<Vec<FlowContext>>,
     unanswered: BTreeMap<DatagramId, Request>,
@@ -123,7 +123,7 @@ impl AsRef<[u8]> for SentHeaders {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeavingPacket<'p> {
     pub(crate) packet: &'p [u8],
-    /// Whether its transport checksum is; only where the peer [takes such](HeaderCompressor::takes_partial_checksums).
+    /// Whether its transport checksum is; only where [that is agreed on](HeaderCompressor::agreed).
     pub(crate) has_partial_checksum: bool,
     pub(crate) bucket: u16,
     /// In the bucket.
@@ -134,11 +134,10 @@ pub(crate) struct LeavingPacket<'p> {
 }
 
 impl HeaderCompressor {
-    /// Of a peer that decompresses headers, or of one that does not; the first may take partial checksums.
-    pub(crate) fn new(is_on: bool, takes_partial_checksums: bool) -> Self {
+    /// As agreed with the peer.
+    pub(crate) fn new(agreed: HeaderCompression) -> Self {
         HeaderCompressor {
-            is_on,
-            takes_partial_checksums: is_on && takes_partial_checksums,
+            agreed,
             sets: Vec::new(),
             unanswered: BTreeMap::new(),
             answer_timeout: FIRST_ANSWER_TIMEOUT,
@@ -151,13 +150,9 @@ impl HeaderCompressor {
         }
     }
 
-    pub(crate) fn is_on(&self) -> bool {
-        self.is_on
-    }
-
-    /// Whether packets may leave whose transport checksum is partial.
-    pub(crate) fn takes_partial_checksums(&self) -> bool {
-        self.takes_partial_checksums
+    /// What has been agreed with the peer.
+    pub(crate) fn agreed(&self) -> HeaderCompression {
+        self.agreed
     }
 
     /// Bytes by which packets were shorter.
@@ -202,7 +197,7 @@ impl HeaderCompressor {
 
     /// What the packet is sent with instead of its first bytes; none where it is sent as it is.
     pub(crate) fn compress(&mut self, leaving: LeavingPacket<'_>, now: Time) -> Option<SentHeaders> {
-        if !self.is_on {
+        if !self.agreed.is_on() {
             return None;
         }
         let LeavingPacket { packet, has_partial_checksum, .. } = leaving;

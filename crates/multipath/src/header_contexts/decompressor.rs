@@ -1,6 +1,7 @@
 use super::compressor::MAX_UNUSED_TIME;
 use super::{
-    COMPRESSED, COMPRESSED_KEEP, FORGET_INTERVAL, KEPT_NUMBER_MASK, MAX_KEPT, PLAIN_KEEP, PLAIN_WHOLE, packets_later,
+    COMPRESSED, COMPRESSED_KEEP, FORGET_INTERVAL, HeaderCompression, KEPT_NUMBER_MASK, MAX_KEPT, PLAIN_KEEP,
+    PLAIN_WHOLE, packets_later,
 };
 use crate::message::KeptEntry;
 use crate::path::id::PathId;
@@ -14,7 +15,7 @@ const MAX_KEPT_TIME: Span = Span::from_nanos(3 * MAX_UNUSED_TIME.as_nanos());
 /// The receiving end.
 #[derive(Debug)]
 pub(crate) struct HeaderDecompressor {
-    is_on: bool,
+    agreed: HeaderCompression,
     /// The last ones, with the numbers of their packets in their buckets.
     kept: VecDeque<(ReferenceHeaders, u32)>,
     /// Of the next ones, of as many bits as are sent.
@@ -47,11 +48,11 @@ pub(crate) enum HeaderAnswer {
 }
 
 impl HeaderDecompressor {
-    /// Of a peer that compresses headers, or of one that does not. Kept headers are numbered from this one on: another one than in
+    /// As agreed with the peer. Kept headers are numbered from this one on: another one than in
     /// an earlier life that the peer may believe to go on.
-    pub(crate) fn new(is_on: bool, first_number: u16) -> Self {
+    pub(crate) fn new(agreed: HeaderCompression, first_number: u16) -> Self {
         HeaderDecompressor {
-            is_on,
+            agreed,
             kept: VecDeque::new(),
             next_number: first_number & KEPT_NUMBER_MASK,
             last_used: Time::ZERO,
@@ -62,7 +63,7 @@ impl HeaderDecompressor {
         }
     }
 
-    /// Packets that came with headers that cannot be decompressed here.
+    /// Packets that came with headers that cannot be decompressed here, or in a form that was not agreed on.
     pub(crate) fn undecompressed_packets(&self) -> u64 {
         self.undecompressed_packets
     }
@@ -74,14 +75,14 @@ impl HeaderDecompressor {
 
     /// By so much a packet may be longer than what stands for it.
     pub(crate) fn max_growth_bytes(&self) -> usize {
-        if self.is_on { MAX_HEADER_BYTES } else { 0 }
+        if self.agreed.is_on() { MAX_HEADER_BYTES } else { 0 }
     }
 
     /// Appends the packet as it was before its headers were compressed, and returns whether its transport checksum is partial; `None`,
     /// and nothing of it, where that cannot be.
     pub(crate) fn decompress(&mut self, arrived: ArrivedPacket<'_>, packet: &mut Vec<u8>, now: Time) -> Option<bool> {
         let start = packet.len();
-        let Some(first) = arrived.bytes.first().filter(|_| self.is_on) else {
+        let Some(first) = arrived.bytes.first().filter(|_| self.agreed.is_on()) else {
             packet.extend_from_slice(arrived.bytes);
             return Some(false);
         };
@@ -97,6 +98,11 @@ impl HeaderDecompressor {
             };
             (first & COMPRESSED_KEEP != 0, has_partial_checksum)
         };
+        if has_partial_checksum && !self.agreed.takes_partial_checksums() {
+            self.undecompressed_packets += 1;
+            packet.truncate(start);
+            return None;
+        }
         if is_to_be_kept {
             self.last_used = now;
             self.keep(&arrived, &packet[start..]);

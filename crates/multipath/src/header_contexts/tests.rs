@@ -1,3 +1,4 @@
+use super::HeaderCompression::{Off, PartialChecksums, WithChecksums};
 use super::compressor::{HeaderCompressor, LeavingPacket, MAX_LATER_REQUESTS, MAX_UNUSED_TIME, REQUESTS_PER_SECOND};
 use super::decompressor::{ArrivedPacket, HeaderAnswer, HeaderDecompressor};
 use super::{COMPRESSED, KEPT_NUMBER_MASK, MAX_KEPT, packets_later};
@@ -51,7 +52,7 @@ impl Ends {
     fn new() -> Self {
         // Numbers wrap.
         let (compressor, decompressor) =
-            (HeaderCompressor::new(true, true), HeaderDecompressor::new(true, KEPT_NUMBER_MASK - 9));
+            (HeaderCompressor::new(PartialChecksums), HeaderDecompressor::new(PartialChecksums, KEPT_NUMBER_MASK - 9));
         Ends { compressor, decompressor, counters: [0; 2], now: Time::ZERO }
     }
 
@@ -156,6 +157,29 @@ fn a_partial_checksum_takes_no_octets() {
     assert!((5.0..5.2).contains(&mean(0)) && mean(1) == 52.0 && (7.0..7.2).contains(&mean(2)), "{octets:?}");
 }
 
+/// Whole or compressed, what says that its checksum is partial is refused where that is not agreed on, and nothing of it is left.
+#[test]
+fn a_partial_checksum_that_was_not_agreed_on_is_refused() {
+    let mut ends = Ends::new();
+    ends.decompressor = HeaderDecompressor::new(WithChecksums, 0);
+    let mut refused = 0;
+    for number in 0..200 {
+        let whole = ends.send(segment(1, number, ends.now), 1, number, 0);
+        assert!(ends.receive(&whole));
+        let partial = ends.send_partial(segment(1, number, ends.now), 1, number, 0);
+        let Datagram { sent, number, path, counter, .. } = &partial;
+        let arrived = ArrivedPacket { bytes: sent, number: *number, path: *path, counter: *counter };
+        let mut packet = vec![7];
+        assert_eq!(ends.decompressor.decompress(arrived, &mut packet, ends.now), None);
+        assert_eq!(packet, [7]);
+        refused += 1;
+        assert_eq!(ends.decompressor.undecompressed_packets(), refused);
+        ends.answer();
+        ends.now += Span::from_millis(20);
+    }
+    assert!(ends.compressor.saved_bytes() > 0, "some were compressed");
+}
+
 #[test]
 fn a_bulk_flow_takes_seven_octets_a_packet() {
     let mut ends = Ends::new();
@@ -194,8 +218,8 @@ fn nothing_is_compressed_before_the_far_end_has_said_that_it_can_be_read() {
 
 #[test]
 fn ends_that_have_not_agreed_send_all_as_it_is() {
-    let mut compressor = HeaderCompressor::new(false, true);
-    let mut decompressor = HeaderDecompressor::new(false, 0);
+    let mut compressor = HeaderCompressor::new(Off);
+    let mut decompressor = HeaderDecompressor::new(Off, 0);
     for number in 0..100 {
         let packet = segment(1, number, Time::ZERO);
         let (path, counter) = (PathId::new(0).unwrap(), number.into());
@@ -227,7 +251,7 @@ fn a_far_end_that_does_not_know_a_reference_has_all_begin_anew() {
         lost
     };
     assert_eq!(send(&mut ends, 0..100), 0);
-    ends.decompressor = HeaderDecompressor::new(true, 100);
+    ends.decompressor = HeaderDecompressor::new(PartialChecksums, 100);
     assert_eq!(send(&mut ends, 100..101), 1);
     assert_eq!(send(&mut ends, 101..1000), 0);
     let datagram = ends.send(segment(1, 1000, ends.now), 1, 1000, 0);
@@ -381,7 +405,7 @@ fn a_packet_whose_reference_has_been_evicted_is_lost_alone() {
 fn all_begins_anew_once() {
     let mut ends = DelayedEnds::new(300);
     (0..5000).for_each(|number| _ = ends.send(1, number, Span::from_millis(1)));
-    ends.ends.decompressor = HeaderDecompressor::new(true, 9000);
+    ends.ends.decompressor = HeaderDecompressor::new(PartialChecksums, 9000);
     let lengths: Vec<_> = (5000..7000).map(|number| ends.send(1, number, Span::from_millis(1))).collect();
     // A round trip for the far end to say so, once more if that is of a reference that has just been replaced, and a round trip until it has
     // kept others.

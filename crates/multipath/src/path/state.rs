@@ -1,5 +1,5 @@
+use crate::congestion_control::control::TARGET_QUEUE_DELAY;
 use crate::congestion_control::shared_rate::SharedRateView;
-use crate::large_packets::MAX_DIVIDED_PACKETS;
 use crate::outer_transport::in_flight_control::{InFlightControl, StreamDelivery};
 use crate::outer_transport::kind::OuterTransport;
 use crate::path::long_packets::LongPacketLosses;
@@ -102,8 +102,8 @@ pub(crate) struct PathSender {
 /// [`CounterReference::MAX_COUNTERS_AHEAD`](kumade_noise_session::CounterReference::MAX_COUNTERS_AHEAD)). With two paths and 1500 bytes each,
 /// 25 MB a path.
 pub const MAX_UNREPORTED_DATAGRAMS: u64 = 1 << 15;
-/// … of which one that may send sends all that a [large packet](crate::Bond::enqueue_large) is divided into.
-const MAX_DATAGRAMS_AT_ONCE: u64 = MAX_DIVIDED_PACKETS as u64;
+/// Four full packets: from about 100 Mbit/s on. Below that, buffers of four packets are to suffice (`a_buffer_of_four_packets_suffices`).
+const MIN_BURST_BYTES: u64 = 6000;
 /// A carrier with less room than a small packet takes has none.
 const MIN_ROOM_BYTES: u64 = 128;
 const PROBE_PAYLOAD_BYTES: u32 = 32;
@@ -127,7 +127,7 @@ impl PathSender {
             delivered: (0, 0),
             long_packet_losses: LongPacketLosses::default(),
             next_unreported: 0,
-            max_unreported: MAX_UNREPORTED_DATAGRAMS - MAX_DATAGRAMS_AT_ONCE,
+            max_unreported: MAX_UNREPORTED_DATAGRAMS,
             in_flight_control: config.new_in_flight_control(now),
         }
     }
@@ -197,7 +197,7 @@ impl PathSender {
 
     /// So many paths are in use together, at least one.
     pub fn set_path_count(&mut self, paths: usize) {
-        self.max_unreported = MAX_UNREPORTED_DATAGRAMS / paths.max(1) as u64 - MAX_DATAGRAMS_AT_ONCE;
+        self.max_unreported = MAX_UNREPORTED_DATAGRAMS / paths.max(1) as u64;
     }
 
     /// When it can take a packet; none while it is not up, or too much is unanswered.
@@ -258,6 +258,14 @@ impl PathSender {
     /// What it is sent of them, at most.
     pub fn shard_pacing_rate(&self) -> Rate {
         Rate::from_f64(self.rate().pacing_rate().as_f64() * self.shard.shard_fraction())
+    }
+
+    /// What may leave at once: as much as it is sent in half of the delay at which its queue is aimed. None where a buffer was found too small for
+    /// that, since bursts would have it overflow before the queue is seen; nor where it would be a few packets, which cost little one by one.
+    pub fn burst_bytes(&self) -> u64 {
+        let target = self.rate().target_queue_delay();
+        let bytes = self.shard_pacing_rate().bytes_in(target / 2);
+        if target < TARGET_QUEUE_DELAY || bytes < MIN_BURST_BYTES { 0 } else { bytes }
     }
 
     /// The same of what it may carry; see [`SharedRateView::potential_rate`](crate::congestion_control::shared_rate::SharedRateView::potential_rate).

@@ -109,10 +109,10 @@ impl FlowTable {
         })
     }
 
-    /// A packet of the flow waits no more.
-    pub fn packet_left(&mut self, flow: u64) {
+    /// So many packets of the flow wait no more.
+    pub fn packets_left(&mut self, flow: u64, packets: u16) {
         if let Some(slot) = self.rows.get_mut(row_of(flow)).iter_mut().find(|slot| slot.flow == flow) {
-            slot.state.waiting_packets = slot.state.waiting_packets.saturating_sub(1);
+            slot.state.waiting_packets = slot.state.waiting_packets.saturating_sub(packets.into());
         }
     }
 

@@ -4,7 +4,9 @@ use kumade_link::Label;
 use kumade_multipath::dataplane::{
     HEADROOM_BYTES, Node, NodeConfig, NodeNotice, OuterHeaders, Output, PacketBuffer, RemoteConfig,
 };
-use kumade_multipath::{BondConfig, OuterTransport, PathConfig, PathPolicy, ResequencerConfig, TrafficClass};
+use kumade_multipath::{
+    BondConfig, HeaderCompression, OuterTransport, PathConfig, PathPolicy, ResequencerConfig, TrafficClass,
+};
 use kumade_noise_session::{HandshakePolicy, PresharedKey, PrivateKey, Route};
 use kumade_packet::{Classification, Ecn};
 use kumade_units::{Rate, Span, Time};
@@ -316,7 +318,7 @@ fn node(
     let config = NodeConfig {
         identity: keys[own].clone(),
         policy: HandshakePolicy::default(),
-        compresses_headers: true,
+        header_compression: HeaderCompression::default(),
         remotes,
     };
     let seeded = Box::new(StdRng::seed_from_u64(random.random()));

@@ -1,7 +1,7 @@
 //! Headers of packets between nodes that have agreed to compress them, and between others.
 
 use super::world::{PathModel, World, model};
-use kumade_multipath::PathPolicy;
+use kumade_multipath::{HeaderCompression, PathPolicy};
 use kumade_units::{Span, Time};
 
 /// Bytes by which packets that have arrived of those that node 0 sends were shorter; what comes out altered fails.
@@ -46,16 +46,42 @@ fn it_saves_as_much_where_packets_are_lost_repeated_marked_and_copied() {
 fn a_node_compresses_nothing_for_one_that_does_not() {
     for plain in 0..2 {
         let mut world = World::new(3, PathPolicy::Weighted, vec![model(10, 5), model(10, 10)]);
-        world.compresses_headers[plain] = false;
+        world.header_compression[plain] = HeaderCompression::Off;
         world.restart(plain);
         world.run(0, 12, Time::ZERO + Span::from_secs(3));
         assert_eq!(saved_bytes_per_packet(&mut world, Span::from_secs(2)), 0.0, "node {plain} does not");
         assert!(world.goodput(1, 0, Span::from_secs(5)) > 10.0);
         // A new version is started.
-        world.compresses_headers[plain] = true;
+        world.header_compression[plain] = HeaderCompression::default();
         world.restart(plain);
         world.run(0, 12, world.now + Span::from_secs(20));
         assert!(saved_bytes_per_packet(&mut world, Span::from_secs(1)) > 22.0, "both do");
+    }
+}
+
+/// Some version of the program compresses headers, and knows nothing of partial checksums. It is replaced, and comes back, while packets
+/// are on their way.
+#[test]
+fn checksums_are_partial_only_where_both_ends_take_them() {
+    use HeaderCompression::{PartialChecksums, WithChecksums};
+    for (own, kinds) in [(0, [PartialChecksums, WithChecksums]), (1, [WithChecksums, PartialChecksums])] {
+        for shards in [1, 2] {
+            let paths = vec![model(60, 5), model(60, 10)];
+            let mut world = World::with_shards(6, PathPolicy::Weighted, paths, [shards; 2]);
+            // With shards, packets of several flows that stand for themselves.
+            (world.packets_at_once, world.flows, world.sends_partial) =
+                if shards > 1 { (1, shards as u32, true) } else { (20, 1, false) };
+            for kind in kinds.into_iter().chain(kinds) {
+                world.header_compression[own] = kind;
+                world.restart(own);
+                world.run(0, 40, world.now + Span::from_secs(12));
+                let before = (world.partial[1], world.received[1].len());
+                world.run(0, 40, world.now + Span::from_secs(1));
+                let arrived = (world.partial[1] - before.0, world.received[1].len() - before.1);
+                assert!(arrived.1 > 3000, "{kind:?}: {arrived:?}");
+                assert_eq!(arrived.0 > 0, kind == PartialChecksums, "{kind:?}: {arrived:?}");
+            }
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use kumade_link::Label;
 use kumade_multipath::dataplane::{HEADROOM_BYTES, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig};
 use kumade_multipath::message::{DataHeader, Message, Missing, MtuQuery, Probe};
 use kumade_multipath::{
-    BondConfig, OuterTransport, PathConfig, PathId, PathPolicy, PathReport, Predecessor, ResequencerConfig,
-    TrafficClass,
+    BondConfig, HeaderCompression, OuterTransport, PathConfig, PathId, PathPolicy, PathReport, Predecessor,
+    ResequencerConfig, TrafficClass,
 };
 use kumade_noise_session::{
     DatagramKind, Endpoint, EndpointEvent, HEADER_BYTES, HandshakePolicy, HeaderForm, PeerId, PresharedKey, PrivateKey,
@@ -84,7 +84,7 @@ impl Hostile {
         let config = NodeConfig {
             identity: keys[0].clone(),
             policy: HandshakePolicy::default(),
-            compresses_headers: true,
+            header_compression: HeaderCompression::default(),
             remotes: vec![remote],
         };
         let node = Node::new(config, Box::new(StdRng::seed_from_u64(seed)), Box::new(buffer), START).unwrap();

@@ -2,7 +2,7 @@
 
 use allocation_counter::measure;
 use kumade_multipath::dataplane::{Node, NodeConfig, RemoteConfig};
-use kumade_multipath::{BondConfig, PathConfig, PathId, PathPolicy, ResequencerConfig};
+use kumade_multipath::{BondConfig, HeaderCompression, PathConfig, PathId, PathPolicy, ResequencerConfig};
 use kumade_noise_session::{HandshakePolicy, PresharedKey, PrivateKey};
 use kumade_units::Time;
 use rand::SeedableRng;
@@ -37,7 +37,7 @@ fn a_peer_that_sends_nothing_takes_little_memory_whatever_paths_it_may_use() {
     let config = NodeConfig {
         identity: PrivateKey::generate(&mut random),
         policy: HandshakePolicy::default(),
-        compresses_headers: true,
+        header_compression: HeaderCompression::default(),
         remotes: (0..PEERS).map(|number| remote(number, &mut random)).collect(),
     };
     let mut node = None;

@@ -6,10 +6,11 @@ use kumade_multipath::dataplane::{
     HEADROOM_BYTES, Node, NodeConfig, OuterHeaders, Output, PacketBuffer, RemoteConfig, ShardMessage,
 };
 use kumade_multipath::{
-    BondConfig, OuterTransport, PathConfig, PathId, PathPolicy, PathSet, ResequencerConfig, TrafficClass,
+    BondConfig, HeaderCompression, OuterTransport, PathConfig, PathId, PathPolicy, PathSet, ResequencerConfig,
+    TrafficClass,
 };
 use kumade_noise_session::{HandshakePolicy, PresharedKey, PrivateKey, PublicKey, Route};
-use kumade_packet::offload::{MergePart, merge};
+use kumade_packet::offload::{MergePart, PARTIAL_CHECKSUM, merge};
 use kumade_packet::{Classification, Ecn};
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -82,8 +83,12 @@ pub struct World {
     pub packets_at_once: u32,
     /// Packets that stood for several.
     pub large_packets: u32,
-    /// Which nodes compress headers, from their next start on.
-    pub compresses_headers: [bool; 2],
+    /// What nodes do with headers, from their next start on.
+    pub header_compression: [HeaderCompression; 2],
+    /// By receiving node: packets whose transport checksum was partial.
+    pub partial: [usize; 2],
+    /// Packets that stand for themselves have partial checksums, too, where the node takes such.
+    pub sends_partial: bool,
     /// Packets belong to so many flows, in turns.
     pub flows: u32,
     /// An end forgets its peer and gets to know it again, without having been restarted: what was compressed for it before is lost.
@@ -99,7 +104,9 @@ impl World {
     pub fn new(seed: u64, choice: PathPolicy, paths: Vec<PathModel>) -> Self {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let keys = [0, 1].map(|_| PrivateKey::from_bytes(random.random()));
-        let nodes = [0, 1].map(|own| node(own, &keys, &choice, &paths, (1, true), random.random(), Time::ZERO));
+        let nodes = [0, 1].map(|own| {
+            node(own, &keys, &choice, &paths, (1, HeaderCompression::default()), random.random(), Time::ZERO)
+        });
         let free = [0, 1].map(|_| vec![Time::ZERO; paths.len()]);
         let (under_way, received) = (BTreeMap::new(), [Vec::new(), Vec::new()]);
         World {
@@ -118,8 +125,10 @@ impl World {
             ecn: Ecn::NotEct,
             packets_at_once: 1,
             large_packets: 0,
-            compresses_headers: [true; 2],
+            header_compression: [HeaderCompression::default(); 2],
+            partial: [0, 0],
             flows: 1,
+            sends_partial: false,
             forgets_peer: false,
             offered: [0, 0],
             marked: [0, 0],
@@ -157,7 +166,7 @@ impl World {
     /// It loses all that it knows, and has so many shards then.
     pub fn restart_with(&mut self, own: usize, shards: usize) {
         let seed = self.random.random();
-        let kind = (shards, self.compresses_headers[own]);
+        let kind = (shards, self.header_compression[own]);
         self.nodes[own] = node(own, &self.keys, &self.choice, &self.paths, kind, seed, self.now);
         let other = |shard| Node::from_seed(self.nodes[own].shard_seed(shard), Box::new(buffer), self.now).unwrap();
         self.others[own] = (1..shards).map(other).collect();
@@ -220,7 +229,11 @@ impl World {
         let max_bytes = node.max_offloaded_packet_bytes(destination).unwrap_or(0);
         let is_partial = node.takes_partial_checksums(destination);
         let (packet, count) = self.large_packet(from, first, max_bytes);
-        let packet = packet.with_partial_checksum(count > 1 && is_partial);
+        let is_partial = is_partial && (count > 1 || self.sends_partial);
+        let mut packet = packet.with_partial_checksum(is_partial);
+        if is_partial {
+            packet.bytes_mut()[26..28].copy_from_slice(&PARTIAL_CHECKSUM);
+        }
         let label = Label { size: packet.len() as u32, flow, host: flow, ecn: classification.ecn, ..Label::default() };
         self.shard(from, shard).unwrap().send(packet, destination, label, TrafficClass::Ordered, now);
         self.offered[from] += count;
@@ -259,6 +272,7 @@ impl World {
             // Hosts are told of packets that are too long (ICMP).
             for mut packet in output.packets.into_iter().filter(|packet| packet.bytes()[9] == 17) {
                 if packet.has_partial_checksum() {
+                    self.partial[own] += 1;
                     kumade_packet::checksum::set(packet.bytes_mut()).unwrap();
                 }
                 let number = u32::from_be_bytes(packet.bytes()[28..32].try_into().unwrap());
@@ -350,13 +364,13 @@ fn node(
     keys: &[PrivateKey; 2],
     choice: &PathPolicy,
     paths: &[PathModel],
-    (shards, compresses_headers): (usize, bool),
+    (shards, header_compression): (usize, HeaderCompression),
     seed: u64,
     now: Time,
 ) -> Node<Buffer> {
     let remotes = vec![remote_config(own, keys, choice, paths, seed)];
     let config =
-        NodeConfig { identity: keys[own].clone(), policy: HandshakePolicy::default(), compresses_headers, remotes };
+        NodeConfig { identity: keys[own].clone(), policy: HandshakePolicy::default(), header_compression, remotes };
     let random = Box::new(rand::rngs::StdRng::seed_from_u64(seed));
     Node::first_shard(shards, config, random, Box::new(buffer), now).unwrap()
 }

@@ -5,7 +5,8 @@
 use kumade_link::queue::{CoDelConfig, Ecn, FqCoDelConfig, QueueConfig, QueueLimit};
 use kumade_link::{CrossConfig, CrossKind, CrossTraffic, Label, Link, LinkConfig, Loss};
 use kumade_multipath::{
-    Bond, BondConfig, PathConfig, PathEvent, PathId, PathPolicy, PathReceiver, PathReport, PathState, TrafficClass,
+    Bond, BondConfig, FirstSegment, PathConfig, PathEvent, PathId, PathPolicy, PathReceiver, PathReport, PathState,
+    TrafficClass,
 };
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -67,6 +68,8 @@ struct Packet {
     flow: usize,
     number: u64,
     size: u32,
+    /// It stands for so many of this size.
+    count: u16,
     offered: Time,
 }
 
@@ -106,6 +109,10 @@ pub struct World {
     pub events: Vec<(Time, PathEvent)>,
     pub probes: u64,
     bulk_turn: usize,
+    /// Bulk sources offer so many packets as one.
+    pub packets_at_once: u16,
+    /// Times at which packets left by a path, and how many did at each.
+    pub departures: Vec<(PathId, Time, u32)>,
     sender: Option<Scheduling>,
     deliveries: Option<Scheduling>,
 }
@@ -171,6 +178,8 @@ impl World {
             events: Vec::new(),
             probes: 0,
             bulk_turn: 0,
+            packets_at_once: 1,
+            departures: Vec::new(),
             sender: None,
             deliveries: None,
         }
@@ -258,7 +267,7 @@ impl World {
     fn sources(&mut self) {
         for (index, running) in self.flows.iter_mut().enumerate() {
             while let Some(size) = running.poll(self.now) {
-                let packet = Packet { flow: index, number: running.number, size, offered: self.now };
+                let packet = Packet { flow: index, number: running.number, size, count: 1, offered: self.now };
                 running.number += 1;
                 self.bond.enqueue(packet, label(index, size), running.flow.class, self.now);
             }
@@ -268,9 +277,11 @@ impl World {
             self.bulk_turn += 1;
             let index = bulk[self.bulk_turn % bulk.len()];
             let running = &mut self.flows[index];
-            let packet = Packet { flow: index, number: running.number, size: 1432, offered: self.now };
-            running.number += 1;
-            self.bond.enqueue(packet, label(index, 1432), running.flow.class, self.now);
+            let count = self.packets_at_once;
+            let packet = Packet { flow: index, number: running.number, size: 1432, count, offered: self.now };
+            running.number += u64::from(count);
+            let label = label(index, 1432 * u32::from(count));
+            self.bond.enqueue_large(packet, (count, 1432), label, running.flow.class, self.now);
         }
     }
 
@@ -279,7 +290,13 @@ impl World {
             return;
         }
         loop {
-            while let Some(sent) = self.bond.next_transmission(self.now) {
+            while let Some(sent) = self.bond.next_divided(self.now, &mut |_, _, _| 0, &mut take_first) {
+                if sent.packet.is_some() {
+                    match self.departures.last_mut().filter(|(path, time, _)| (*path, *time) == (sent.path, self.now)) {
+                        Some((.., packets)) => *packets += 1,
+                        None => self.departures.push((sent.path, self.now, 1)),
+                    }
+                }
                 let size = sent.packet.as_ref().map_or(32, |packet| packet.content.size);
                 self.probes += u64::from(sent.packet.is_none());
                 let bytes = size + OVERHEAD;
@@ -422,6 +439,13 @@ impl Running {
             Source::Burst { .. } => Some(1432),
         }
     }
+}
+
+fn take_first(packet: &mut Packet) -> Option<FirstSegment<Packet>> {
+    let left = packet.count.checked_sub(1).filter(|left| *left > 0)?;
+    let first = Packet { count: 1, ..packet.clone() };
+    (packet.number, packet.count) = (packet.number + 1, left);
+    Some(FirstSegment { packet: first, bytes: packet.size, left_bytes: packet.size * u32::from(left) })
 }
 
 fn label(flow: usize, size: u32) -> Label {

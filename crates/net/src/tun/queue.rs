@@ -250,6 +250,14 @@ impl TunPackets<'_> {
         }
     }
 
+    /// Bytes of what [`write_next_large`](Self::write_next_large) gives next, with the headroom, or a few more.
+    pub fn next_bytes(&self, max_bytes: usize) -> usize {
+        match &self.form {
+            PacketForm::Segmented(segments) => segments.next_bytes(max_bytes),
+            PacketForm::Single(frame) => frame.map_or(0, <[u8]>::len),
+        }
+    }
+
     /// Has the segments have partial checksums ([`PARTIAL_CHECKSUM`](kumade_packet::offload::PARTIAL_CHECKSUM)); false where nothing is to be
     /// segmented, so that the checksum is there.
     pub fn leave_checksums_partial(&mut self) -> bool {

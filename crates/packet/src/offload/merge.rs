@@ -57,5 +57,10 @@ fn is_continuation(
 
 /// What stands for segments was checked when it was made, and what is partial is as its host has sent it.
 fn has_trusted_checksum(part: MergePart<'_>) -> bool {
-    part.segment_bytes.is_some() || part.has_partial_checksum || checksum::is_valid(part.packet).unwrap_or(false)
+    part.segment_bytes.is_some()
+        || if part.has_partial_checksum {
+            checksum::is_header_valid(part.packet)
+        } else {
+            checksum::is_valid(part.packet).unwrap_or(false)
+        }
 }

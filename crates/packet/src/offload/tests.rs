@@ -103,13 +103,48 @@ proptest! {
         prop_assert_eq!(found, divided(&packet, segment_bytes));
     }
 
+    /// What is cut off one by one is the same.
+    #[test]
+    fn segments_that_are_cut_off_are_those_of_the_whole(
+        sample in any_large(), segment_bytes in 1u16..3000, start in 0usize..50, are_partial in any::<bool>()
+    ) {
+        let packet = sample.packet();
+        let mut frame = [&vec![7; start][..], &packet].concat();
+        let (mut at, mut left) = (start, NonZeroU16::new(segment_bytes));
+        let (mut found, mut out) = (Vec::new(), Vec::new());
+        let completed = |segment: &[u8]| {
+            let mut segment = segment.to_vec();
+            if are_partial {
+                checksum::set(&mut segment).unwrap();
+            }
+            segment
+        };
+        while let Some(own) = left {
+            let Some(rest) = cut_first(&mut frame, at, (own, are_partial), &mut out) else { break };
+            prop_assert!(checksum::is_header_valid(&frame[rest.start..]));
+            found.push(completed(&out[at..]));
+            (at, left) = (rest.start, rest.segment_bytes);
+        }
+        if found.is_empty() {
+            let before = [&vec![7; start][..], &packet].concat();
+            prop_assert!(frame == before && divided(&packet, segment_bytes).len() == 1);
+            return Ok(());
+        }
+        found.push(completed(&frame[at..]));
+        prop_assert_eq!(found, divided(&packet, segment_bytes));
+    }
+
     /// Whatever is merged, its segments are the packets that came.
     #[test]
     fn merged_packets_can_be_divided_again(
-        sample in any_large(), segment_bytes in 100u16..3000, max_bytes in 0usize..5000, odd in any::<Option<(u8, u8)>>()
+        sample in any_large(), segment_bytes in 100u16..3000, max_bytes in 0usize..5000, odd in any::<Option<(u8, u8)>>(),
+        are_partial in any::<bool>()
     ) {
         let packet = sample.packet();
         let mut segments = Segments::from_frame(&packet, 0, segment_bytes, None).unwrap();
+        if are_partial {
+            segments.leave_checksums_partial();
+        }
         let (mut parts, mut part) = (Vec::new(), Vec::new());
         while let Some(of) = segments.write_next_large(max_bytes, &mut part) {
             parts.push((part.clone(), of));
@@ -125,15 +160,20 @@ proptest! {
                 parts.remove(at);
             }
         }
-        let single = |(part, of): &(Vec<u8>, Option<NonZeroU16>)| match of {
-            Some(of) => divided(part, of.get()),
-            None => vec![part.clone()],
+        let single = |(part, of): &(Vec<u8>, Option<NonZeroU16>)| {
+            let mut part = part.clone();
+            if are_partial && of.is_none() && checksum::is_header_valid(&part) {
+                // Not of what has become a fragment, or no packet.
+                let _ = checksum::set(&mut part);
+            }
+            of.map_or_else(|| vec![part.clone()], |of| divided(&part, of.get()))
         };
         let expected: Vec<_> = parts.iter().flat_map(single).collect();
         let mut merged: Vec<(Vec<u8>, Option<NonZeroU16>)> = Vec::new();
         for (packet, of) in parts {
+            let part = MergePart { packet: &packet, segment_bytes: of, has_partial_checksum: are_partial };
             if let Some((last, last_of)) = merged.last_mut()
-                && let Some(joined) = merge(last, 0, (*last_of, false), MergePart { packet: &packet, segment_bytes: of, has_partial_checksum: false })
+                && let Some(joined) = merge(last, 0, (*last_of, are_partial), part)
             {
                 *last_of = Some(joined);
                 continue;

@@ -1,7 +1,8 @@
 use super::codel::{self, CoDelConfig, CoDelState, PacketSource};
+use crate::Label;
 use crate::ledger::DropCause;
 use crate::queue::discipline::{DisciplineConfig, QueueDiscipline};
-use crate::queue::packet::{DroppedPacket, QueueLimit, QueuedPacket};
+use crate::queue::packet::{Divide, DroppedPacket, QueueLimit, QueuedPacket};
 use crate::queue::parameter::{NUMBER_FORMAT, Parameter, SIZE_FORMAT, SMALL_SIZE_FORMAT, SWITCH_FORMAT};
 use crate::queue::slab::{PacketSlab, SlabList};
 use crate::random::mix_bits;
@@ -73,9 +74,10 @@ struct FlowQueue {
 }
 
 /// A lane's packets, as its CoDel takes them.
-struct FlowQueueSource<'a, P> {
+struct FlowQueueSource<'a, 'd, P> {
     slab: &'a mut PacketSlab<P>,
     chain: &'a mut SlabList,
+    divide: &'a mut Divide<'d, P>,
 }
 
 /// Linux drops at most so many packets of an overflowing queue at a time; to find the longest is what costs.
@@ -187,6 +189,54 @@ impl<P> FqCoDel<P> {
         }
     }
 
+    /// As [`QueueDiscipline::dequeue`], where packets may stand for several: what is served, dropped or marked is the first part of one, and
+    /// the rest of it stays where it is.
+    pub fn dequeue_divided(
+        &mut self,
+        now: Time,
+        divide: &mut Divide<'_, P>,
+        drops: &mut Vec<DroppedPacket<P>>,
+    ) -> Option<QueuedPacket<P>> {
+        loop {
+            let (place, is_new) = self.host_round_robin.next()?;
+            if self.hosts[place].credit.is_spent() {
+                self.hosts[place].credit.grant(self.config.quantum);
+                self.host_round_robin.end_turn(is_new, true);
+                continue;
+            }
+            if let Some(packet) = self.dequeue_from(place, now, divide, drops) {
+                self.hosts[place].credit.spend(packet.size);
+                return Some(packet);
+            }
+            self.hosts[place].credit.is_listed = self.host_round_robin.end_empty_turn(is_new);
+        }
+    }
+
+    /// The packet behind one with this label, which was dequeued just before, if it came with that; CoDel has decided with the first one.
+    /// The flow has sent `burst_bytes` in its turn then: as much as has all flows send `max_bytes` in a round of turns, or a quantum each. What is
+    /// beyond its quantum, it does not send in later turns; one that has just begun to send gets a quantum only (RFC 8290 §4.2).
+    pub fn dequeue_following(
+        &mut self,
+        (label, arrival): (&Label, Time),
+        (burst_bytes, max_bytes): (u64, u64),
+        divide: &mut Divide<'_, P>,
+    ) -> Option<QueuedPacket<P>> {
+        let (index, place) = (self.flow_queue_of(label.flow), self.host_slot(label.host));
+        let (lane, host) = (self.flow_queues.get_mut(index), &mut self.hosts[place as usize]);
+        let may_go_on = |list: &DeficitRoundRobin, member, credit: Credit| {
+            !credit.is_spent() || (list.new.front() != Some(&member) && burst_bytes * list.members() <= max_bytes)
+        };
+        let is_hosts_turn = !self.config.isolates_hosts || may_go_on(&self.host_round_robin, place, host.credit);
+        if !is_hosts_turn || !may_go_on(&host.round_robin, index as u32, lane.credit) {
+            return None;
+        }
+        self.slab.first(&lane.chain).filter(|next| next.flow == label.flow && next.arrival == arrival)?;
+        let packet = self.slab.pop_divided(&mut lane.chain, divide)?;
+        lane.credit.spend(packet.size);
+        host.credit.spend(packet.size);
+        Some(packet)
+    }
+
     /// Drops up to half of the longest queue, but a bounded number of packets, from its front.
     fn drop_from_longest(&mut self, drops: &mut Vec<DroppedPacket<P>>) {
         let Some(longest) = self.flow_queues.iter_mut().max_by_key(|lane| lane.chain.bytes()) else { return };
@@ -201,7 +251,13 @@ impl<P> FqCoDel<P> {
     }
 
     /// The next packet of the host's lanes, in their turns.
-    fn dequeue_from(&mut self, host: usize, now: Time, drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
+    fn dequeue_from(
+        &mut self,
+        host: usize,
+        now: Time,
+        divide: &mut Divide<'_, P>,
+        drops: &mut Vec<DroppedPacket<P>>,
+    ) -> Option<QueuedPacket<P>> {
         let turns = &mut self.hosts[host].round_robin;
         loop {
             let (index, is_new) = turns.next()?;
@@ -211,7 +267,7 @@ impl<P> FqCoDel<P> {
                 turns.end_turn(is_new, true);
                 continue;
             }
-            let mut source = FlowQueueSource { slab: &mut self.slab, chain: &mut lane.chain };
+            let mut source = FlowQueueSource { slab: &mut self.slab, chain: &mut lane.chain, divide };
             if let Some(packet) = lane.controller.dequeue(&self.config.codel, now, &mut source, |_| true, drops) {
                 lane.credit.spend(packet.size);
                 return Some(packet);
@@ -222,6 +278,10 @@ impl<P> FqCoDel<P> {
 }
 
 impl DeficitRoundRobin {
+    fn members(&self) -> u64 {
+        (self.new.len() + self.old.len()) as u64
+    }
+
     /// Whose turn it is, and whether it is a new one.
     fn next(&self) -> Option<(usize, bool)> {
         let new = self.new.front().map(|member| (*member as usize, true));
@@ -291,19 +351,7 @@ impl<P> QueueDiscipline<P> for FqCoDel<P> {
     }
 
     fn dequeue(&mut self, now: Time, drops: &mut Vec<DroppedPacket<P>>) -> Option<QueuedPacket<P>> {
-        loop {
-            let (place, is_new) = self.host_round_robin.next()?;
-            if self.hosts[place].credit.is_spent() {
-                self.hosts[place].credit.grant(self.config.quantum);
-                self.host_round_robin.end_turn(is_new, true);
-                continue;
-            }
-            if let Some(packet) = self.dequeue_from(place, now, drops) {
-                self.hosts[place].credit.spend(packet.size);
-                return Some(packet);
-            }
-            self.hosts[place].credit.is_listed = self.host_round_robin.end_empty_turn(is_new);
-        }
+        self.dequeue_divided(now, &mut |_| None, drops)
     }
 
     fn packets(&self) -> usize {
@@ -315,9 +363,9 @@ impl<P> QueueDiscipline<P> for FqCoDel<P> {
     }
 }
 
-impl<P> PacketSource<P> for FlowQueueSource<'_, P> {
+impl<P> PacketSource<P> for FlowQueueSource<'_, '_, P> {
     fn pop(&mut self) -> Option<QueuedPacket<P>> {
-        self.slab.pop(self.chain)
+        self.slab.pop_divided(self.chain, self.divide)
     }
 
     fn bytes(&self) -> u64 {
@@ -328,6 +376,7 @@ impl<P> PacketSource<P> for FlowQueueSource<'_, P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kumade_packet::Ecn;
 
     fn queue(limit: QueueLimit) -> FqCoDel<u32> {
         FqCoDelConfig { quantum: 1500, ..FqCoDelConfig::default() }.new_queue(limit, 1)
@@ -389,6 +438,68 @@ mod tests {
             let (by_flow, by_host) = (part_of_one_flow(false, flows), part_of_one_flow(true, flows));
             assert!((by_flow * (flows + 1) as f64 - 1.0).abs() < 0.05, "{flows}: {by_flow}");
             assert!((by_host - 0.5).abs() < 0.01, "{flows}: {by_host}");
+        }
+    }
+
+    /// Takes one of so many hundred bytes off a packet, whose content is how many there are.
+    fn take_one(packet: &mut QueuedPacket<u32>) -> Option<QueuedPacket<u32>> {
+        let rest = packet.content.checked_sub(1).filter(|rest| *rest > 0)?;
+        (packet.content, packet.size) = (rest, 100 * rest);
+        Some(QueuedPacket { content: 1, size: 100, ..packet.clone() })
+    }
+
+    #[test]
+    fn of_a_packet_that_stands_for_several_a_new_flow_sends_a_quantum_and_others_take_turns_by_bytes() {
+        let config = FqCoDelConfig { quantum: 300, ..FqCoDelConfig::default() };
+        let mut queue: FqCoDel<u32> = config.new_queue(QueueLimit::Packets(100), 1);
+        let offer = |queue: &mut FqCoDel<u32>, flow, parts| {
+            queue.enqueue(QueuedPacket::new(parts, 100 * parts, flow, Time::ZERO), &mut Vec::new()).unwrap();
+        };
+        let serve = |queue: &mut FqCoDel<u32>, most: u64| {
+            let first = queue.dequeue_divided(Time::ZERO, &mut take_one, &mut Vec::new())?;
+            let came = (&first.label(), first.arrival);
+            let following =
+                |before: u64| queue.dequeue_following(came, (100 * (before + 1), 100 * most), &mut take_one);
+            Some((first.flow, 1 + (1..).map_while(following).count()))
+        };
+        offer(&mut queue, 1, 20);
+        assert_eq!(serve(&mut queue, 8), Some((1, 3)), "it has just begun");
+        assert_eq!(serve(&mut queue, 8), Some((1, 8)), "it is alone");
+        offer(&mut queue, 2, 20);
+        assert_eq!(serve(&mut queue, 8), Some((2, 3)), "who begins comes first");
+        assert_eq!(
+            [1, 2, 3].map(|_| serve(&mut queue, 8).unwrap()),
+            [(2, 4), (2, 4), (1, 4)],
+            "by what they have sent"
+        );
+        assert_eq!(serve(&mut queue, 2), Some((2, 1)), "what it has sent before is taken from it");
+        offer(&mut queue, 3, 2);
+        assert_eq!(serve(&mut queue, 8), Some((3, 2)));
+        assert_eq!((queue.bytes(), queue.packets()), (1300, 2));
+        assert_eq!(std::iter::from_fn(|| serve(&mut queue, 8)).map(|(_, parts)| parts).sum::<usize>(), 13);
+        assert_eq!((queue.bytes(), queue.packets()), (0, 0));
+    }
+
+    #[test]
+    fn codel_drops_or_marks_one_part_of_a_packet_that_stands_for_several() {
+        for ecn in [Ecn::NotEct, Ecn::Ect0] {
+            let mut queue: FqCoDel<u32> = FqCoDelConfig::default().new_queue(QueueLimit::Packets(100), 1);
+            let packet = QueuedPacket { ecn, ..QueuedPacket::new(600, 60_000, 1, Time::ZERO) };
+            queue.enqueue(packet, &mut Vec::new()).unwrap();
+            let mut drops = Vec::new();
+            let mut serve = |millis: i64| {
+                let now = Time::ZERO + Span::from_millis(millis);
+                queue.dequeue_divided(now, &mut take_one, &mut drops).unwrap()
+            };
+            let served = [10, 111].map(&mut serve);
+            assert_eq!(served.each_ref().map(|part| part.size), [100, 100]);
+            let is_marked = ecn == Ecn::Ect0;
+            assert_eq!(served.map(|part| part.marked), [false, is_marked]);
+            assert_eq!(
+                drops.iter().map(|drop| drop.packet.size).collect::<Vec<_>>(),
+                vec![100; usize::from(!is_marked)]
+            );
+            assert_eq!(queue.bytes(), 60_000 - if is_marked { 200 } else { 300 });
         }
     }
 

@@ -101,8 +101,8 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     pub(crate) fn take_oversized(&mut self) -> (u64, Vec<Vec<u8>>) {
         let mut count = 0;
         while let Some(packet) = self.bond.take_oversized() {
-            count += 1;
-            self.keep_oversized(packet);
+            count += u64::from(packet.segment_count());
+            self.keep_oversized(&packet);
         }
         if self.oversized.is_empty() {
             return (count, Vec::new());
@@ -116,11 +116,13 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
         }
         let (mtu, packets) = (self.mtu().unwrap_or(u32::MAX), self.oversized.drain(..));
         let too_long = packets.filter(|packet| packet.len() as u32 > mtu);
-        (count, too_long.filter_map(|packet| kumade_packet::packet_too_big(packet.bytes(), mtu)).collect())
+        (count, too_long.filter_map(|packet| kumade_packet::packet_too_big(&packet, mtu)).collect())
     }
 
-    pub(super) fn keep_oversized(&mut self, packet: PacketBuffer<B>) {
-        let flow = |packet: &PacketBuffer<B>| Classification::from_packet(packet.bytes()).selector;
+    /// Of a packet that stands for several, the first one, since none is longer.
+    pub(super) fn keep_oversized(&mut self, packet: &PacketBuffer<B>) {
+        let packet = packet.copy_first();
+        let flow = |packet: &Vec<u8>| Classification::from_packet(packet).selector;
         let of_packet = flow(&packet);
         self.oversized.retain(|kept| flow(kept) != of_packet);
         if self.oversized.len() < MAX_KEPT_OVERSIZED_PACKETS {

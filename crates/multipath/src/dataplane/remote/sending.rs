@@ -78,7 +78,7 @@ impl<B: DerefMut<Target = Vec<u8>> + Clone> Remote<B> {
     fn next_transmission(&mut self, now: Time, buffers: &dyn Fn(usize) -> B) -> Option<UnsealedDatagram<B>> {
         loop {
             let (compressor, mut ds_field) = (&mut self.compressor, DsField::default());
-            let divide = &mut |packet: PacketBuffer<B>, parts: &mut _| packet.divide(buffers, parts);
+            let divide = &mut |packet: &mut PacketBuffer<B>| packet.take_first(buffers);
             let shorten = &mut |packet: &mut OutgoingPacket<PacketBuffer<B>>, path, counter| {
                 if packet.is_ecn_marked {
                     kumade_packet::ecn::mark(packet.content.bytes_mut());
@@ -126,7 +126,7 @@ where
     B: DerefMut<Target = Vec<u8>>,
 {
     let DataHeader { bucket, number, .. } = packet.header;
-    if !compressor.takes_partial_checksums() {
+    if !compressor.agreed().takes_partial_checksums() {
         packet.content.complete_checksum();
     }
     let has_partial_checksum = packet.content.has_partial_checksum();
