@@ -245,19 +245,19 @@ fn a_link_of_a_file_whose_interface_vanishes_leaves_the_others_running_and_is_to
         let file = network.runtime.join("links.toml");
         let links = "[[link]]\ninterfaces = ['one', 'two']\n[[link]]\nname = 'other'\ntun = ['a', 'b']\n";
         fs::write(&file, links).unwrap();
-        let start = ["start", "--config", file.to_str().unwrap(), "--json-stream", "--every", "100ms"];
+        // Nobody reads the lines before the end: there are few.
+        let start = ["start", "--config", file.to_str().unwrap(), "--every", "1s"];
         let running = Running::new(&mut network.command(&start));
         ip(&network.right, &["link", "del", "host"]);
         let list = || String::from_utf8(network.call(&["list"]).stdout).unwrap();
         assert!(eventually(|| list() == "other  a b  no impairments\n"), "{}", list());
+        let begun = Instant::now();
+        assert!(eventually(|| begun.elapsed() > Duration::from_millis(1100)));
         let (status, printed, said) = running.interrupted();
         assert_eq!(status, Some(1), "{said}");
         assert!(said.contains("link-1: the link has ended: its interface two has vanished"), "{said}");
-        let documents: Vec<_> = printed.lines().map(check).collect();
-        let named = |name: &str| documents.iter().filter(|document| document["name"] == name).count();
-        let totals: Vec<_> = documents[documents.len() - 2..].iter().map(|document| &document["covers"]).collect();
-        assert_eq!(totals, ["total", "total"]);
-        assert!(named("other") >= 2 && named("link-1") >= 1, "{printed}");
+        assert!(printed.lines().any(|line| line.starts_with("other  up: delivered ")), "{printed}");
+        assert!(printed.contains("link-1:\none > two: ") && printed.contains("other:\na > b: "), "{printed}");
     });
 }
 
