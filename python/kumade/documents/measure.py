@@ -117,7 +117,7 @@ class CapacityReport(TypedDict):
     policer: Optional[PolicerReport]
     """A policer on the path: a token bucket that drops what exceeds its rate; null if none was detected."""
     reason: Optional[str]
-    """Why there is no value; null if there is one."""
+    """Why there is no value, or no peak rate of a token bucket; null if there is."""
     shaper: Optional[ShaperReport]
     """A token bucket on the path that delays what exceeds its rate; null if none was detected."""
 
