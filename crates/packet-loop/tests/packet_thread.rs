@@ -9,7 +9,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Keeps what arrives. Its buffers belong to one thread, as those of every shard may.
@@ -19,6 +19,8 @@ struct Collector {
     packets: Vec<kumade_packet_loop::Buffer>,
     turns: u64,
     wakes: u64,
+    /// How many packets the turns that have ended found. Who reads it wakes nobody.
+    count: Arc<AtomicUsize>,
     fails_at: Option<Time>,
     is_dropped: Arc<AtomicBool>,
 }
@@ -26,8 +28,9 @@ struct Collector {
 impl Collector {
     fn new(socket: UdpSocket) -> Self {
         socket.set_nonblocking(true).unwrap();
-        let (pool, packets, is_dropped) = (BufferPool::default(), Vec::new(), Arc::default());
-        Collector { socket, pool, packets, turns: 0, wakes: 0, fails_at: None, is_dropped }
+        let (pool, packets) = (BufferPool::default(), Vec::new());
+        let (count, is_dropped) = (Arc::default(), Arc::default());
+        Collector { socket, pool, packets, turns: 0, wakes: 0, count, fails_at: None, is_dropped }
     }
 }
 
@@ -45,6 +48,7 @@ impl Shard for Collector {
         while let Ok(length) = self.socket.recv(&mut bytes) {
             self.packets.push(self.pool.copy_from(&bytes[..length]));
         }
+        self.count.store(self.packets.len(), Ordering::SeqCst);
         match self.fails_at {
             Some(at) if clock::monotonic() >= at => Err(SetupError::new("go on", io::Error::other("it was enough"))),
             at => Ok(at.unwrap_or(clock::monotonic() + Span::from_secs(3600))),
@@ -77,13 +81,22 @@ fn eventually(mut condition: impl FnMut() -> bool) -> bool {
 fn packets_and_requests_wake_a_thread_that_would_sleep_for_an_hour() {
     let (input, output) = (socket(), socket());
     let address = input.local_addr().unwrap();
-    let thread = PacketThread::start("collector", move || Ok(Collector::new(input))).unwrap();
-    for _ in 0..10 {
+    let count = Arc::<AtomicUsize>::default();
+    let counted = count.clone();
+    let build = move || {
+        let mut shard = Collector::new(input);
+        shard.count = counted;
+        Ok(shard)
+    };
+    let thread = PacketThread::start("collector", build).unwrap();
+    // Each is sent when the turn that found the last one has ended, and nothing but packets wakes the thread: all but the first, which the turn at
+    // the start may find, need a wake-up.
+    for sent in 1..=10 {
         output.send_to(b"packet", address).unwrap();
+        assert!(eventually(|| count.load(Ordering::SeqCst) == sent));
     }
-    assert!(eventually(|| thread.run_on_thread(|shard| shard.packets.len()).unwrap() == 10));
     let (turns, wakes) = thread.run_on_thread(|shard| (shard.turns, shard.wakes)).unwrap();
-    assert!((1..=turns).contains(&wakes), "{wakes} of {turns}");
+    assert!((9..=turns).contains(&wakes), "{wakes} of {turns}");
     assert!(thread.is_running());
     thread.stop().unwrap();
     assert!(!thread.is_running());
