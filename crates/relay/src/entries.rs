@@ -206,6 +206,11 @@ impl RelayEntries {
     }
 
     /// Those that may have something to do.
+    pub(crate) fn busy(&self) -> &StreamTurns<Option<PublicKey>> {
+        &self.busy
+    }
+
+    /// The same, to be gone on with.
     pub(crate) fn busy_mut(&mut self) -> &mut StreamTurns<Option<PublicKey>> {
         &mut self.busy
     }

@@ -244,6 +244,16 @@ impl OpeningStream {
         }
     }
 
+    /// When the address that is being connected is given up for another one, if there is one.
+    pub(crate) fn next_attempt_at(&self) -> Option<Time> {
+        match &self.state {
+            OpeningState::Connecting { since, remaining_addresses, .. } if !remaining_addresses.is_empty() => {
+                Some(*since + CONNECT_TIMEOUT)
+            }
+            _ => None,
+        }
+    }
+
     /// What is being connected.
     pub(crate) fn connecting_target(&self) -> Option<&Target> {
         match &self.state {

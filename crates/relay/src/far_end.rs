@@ -11,7 +11,7 @@ use crate::slot::{ConnectionSlot, closing};
 use crate::stream_end::StreamEndReason;
 use crate::target::Target;
 use kumade_noise_session::PublicKey;
-use kumade_units::{Span, Time};
+use kumade_units::Span;
 use std::io;
 use std::net::TcpStream;
 
@@ -31,8 +31,6 @@ const CALM_HELD_BYTES_PER_PEER: usize = 8 << 20;
 const CHECK_INTERVAL_PER_STREAM: Span = Span::from_micros(50);
 /// The least interval in which they are looked at.
 const MIN_CHECK_INTERVAL: Span = Span::from_millis(50);
-/// The same while there are none.
-const IDLE_CHECK_INTERVAL: Span = Span::from_millis(250);
 /// So many who have not shown to be a peer are waited for; for a further one, the oldest of the network with most of them is
 /// left.
 const MAX_UNAUTHENTICATED_CONNECTIONS: usize = 256;
@@ -188,8 +186,9 @@ pub(crate) fn advance_lingering(entries: &mut RelayEntries, number: u32) {
     }
 }
 
-/// Bounds what is held for each peer. Returns when to look next.
-pub(crate) fn bound_held_bytes(entries: &mut RelayEntries, now: Time) -> Time {
+/// Bounds what is held for each peer. Returns after how long to look again at the soonest: only what has come or was sent since is held besides,
+/// and of either there is an event.
+pub(crate) fn bound_held_bytes(entries: &mut RelayEntries) -> Span {
     let mut streams = 0;
     for peer in entries.peers() {
         let mut held: Vec<_> =
@@ -210,8 +209,7 @@ pub(crate) fn bound_held_bytes(entries: &mut RelayEntries, now: Time) -> Time {
             entries.record_refusal(Some(RelayReport::TooMuchHeld { peer, streams: reset }));
         }
     }
-    let interval = (CHECK_INTERVAL_PER_STREAM * streams).max(MIN_CHECK_INTERVAL);
-    now + if streams == 0 { IDLE_CHECK_INTERVAL } else { interval }
+    (CHECK_INTERVAL_PER_STREAM * streams).max(MIN_CHECK_INTERVAL)
 }
 
 fn start_relaying(

@@ -38,6 +38,7 @@
 
 mod allowed;
 mod batch;
+mod check_schedule;
 mod config;
 mod entries;
 mod exchange;

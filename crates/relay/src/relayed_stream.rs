@@ -86,13 +86,18 @@ impl RelayedStream {
     /// Begins to exchange keys, at the near end, if those in use are old and both ends can. Returns whether there is something
     /// to send.
     pub(crate) fn begin_rekey_if_due(&mut self, now: Time, random: &mut StdRng) -> Result<bool, StreamEndReason> {
-        let is_due = self.has_used_keys && now - self.keys_since >= REKEY_AFTER;
-        if !is_due || !self.protocol.is_open() || !self.sealed.channel.can_rekey() {
+        if self.rekey_due_at().is_none_or(|due| now < due) {
             return Ok(false);
         }
         let offer = self.sealed.channel.begin_rekey(random)?;
         self.sealed.queue_message(&Message::RekeyOffer(offer))?;
         Ok(true)
+    }
+
+    /// When the near end is to begin that; never, while no bytes have passed with these keys, or the ends cannot.
+    pub(crate) fn rekey_due_at(&self) -> Option<Time> {
+        let is_possible = self.has_used_keys && self.protocol.is_open() && self.sealed.channel.can_rekey();
+        is_possible.then(|| self.keys_since + REKEY_AFTER)
     }
 
     fn relay_to_peer(&mut self, batch: &mut RecordBatch) -> Result<bool, StreamEndReason> {

@@ -1,4 +1,5 @@
 use crate::batch::RecordBatch;
+use crate::check_schedule::CheckSchedule;
 use crate::config::{RelayConfig, RelayRole};
 use crate::entries::{FIRST_CONNECTION_NUMBER, RelayEntries, RelayEntry};
 use crate::far::FarEnd;
@@ -13,6 +14,7 @@ use crate::{far_end, near_end};
 use kumade_daemon::{ActivityWatch, EndNotice, TimeBudget};
 use kumade_net::nftables::InstalledTable;
 use kumade_net::readiness::{EpollSet, Event};
+use kumade_net::route_watch::RouteWatch;
 use kumade_net::tcp::RtoLimits;
 use kumade_net::{SetupError, clock, is_address_gone};
 use kumade_noise_session::HandshakePolicy;
@@ -38,10 +40,14 @@ pub(crate) struct RelayShard {
     batch: RecordBatch,
     /// For accepting those who have not shown to be peers, at the far end.
     stranger_time: TimeBudget,
+    /// Interfaces, addresses and routes, on which streams depend.
+    system: RouteWatch,
+    /// Whether these have changed since streams were last compared with them.
+    has_system_changed: bool,
     /// When to look next at what takes too long.
-    next_check: Time,
+    checks: CheckSchedule,
     /// When to look next at what is held for peers.
-    next_memory_check: Time,
+    memory_checks: CheckSchedule,
     /// Who is told of reports and of streams that move.
     activity: ActivityWatch,
     _end_notice: EndNotice,
@@ -65,11 +71,12 @@ impl RelayEnd {
     }
 }
 
-/// The resolver's number in the set; listeners have the next ones.
+/// The numbers of the resolver and of what tells of changes of the system in the set; listeners have the next ones.
 const RESOLVER_NUMBER: u32 = 0;
-const FIRST_LISTENER_NUMBER: u32 = 1;
+const SYSTEM_NUMBER: u32 = 1;
+const FIRST_LISTENER_NUMBER: u32 = 2;
+/// Between two looks at what takes too long, while something happens. Without that, nothing is looked at before its deadline.
 const CHECK_INTERVAL: Span = Span::from_millis(250);
-const IDLE_INTERVAL: Span = Span::from_secs(60);
 /// Between two looks at what has happened on sockets, so that whoever had nothing to do until then waits for no more than this and one turn of a
 /// stream.
 const MAX_ADVANCE_TIME: Span = Span::from_millis(1);
@@ -88,6 +95,8 @@ impl RelayShard {
         let set = EpollSet::new().map_err(failed)?;
         let (end, listeners, redirection) = open_end(config)?;
         listeners.watch(&set, FIRST_LISTENER_NUMBER).map_err(failed)?;
+        let system = RouteWatch::open()?;
+        set.add_reader(&system, SYSTEM_NUMBER).map_err(failed)?;
         if let RelayEnd::Far(far) = &end {
             set.add_reader(&far.resolver, RESOLVER_NUMBER).map_err(failed)?;
         }
@@ -100,8 +109,10 @@ impl RelayShard {
             events: Vec::new(),
             batch,
             stranger_time: TimeBudget::new(STRANGER_TIME_DIVISOR, STRANGER_TIME_BURST),
-            next_check: Time::ZERO,
-            next_memory_check: Time::ZERO,
+            system,
+            has_system_changed: false,
+            checks: CheckSchedule::default(),
+            memory_checks: CheckSchedule::default(),
             _end_notice: activity.end_notice(),
             activity,
             are_reports_told: false,
@@ -203,6 +214,7 @@ impl RelayShard {
                     far_end::name_resolved(far, &mut self.connections, answer);
                 }
             }
+            (SYSTEM_NUMBER, _) => self.has_system_changed |= self.system.take_change(),
             (FIRST_CONNECTION_NUMBER.., _) => self.connections.handle_event(event),
             (listener, _) => self.accept(listener.saturating_sub(FIRST_LISTENER_NUMBER) as usize),
         }
@@ -330,8 +342,8 @@ impl RelayShard {
         due.into_iter().for_each(|number| self.connections.schedule(number));
     }
 
-    /// Gives up what takes too long.
-    fn expire_connections(&mut self, now: Time) {
+    /// Gives up what takes too long. Returns when there is something to look at again, if nothing happens until then.
+    fn expire_connections(&mut self, now: Time) -> Option<Time> {
         self.listeners.resume(&self.connections.epoll_set, FIRST_LISTENER_NUMBER);
         let late: Vec<_> =
             self.connections.iter().filter(|(_, entry)| entry.deadline.is_some_and(|at| at <= now)).collect();
@@ -345,19 +357,31 @@ impl RelayShard {
                 self.connections.record_refusal(Some(near.unreachable_report(&StreamEndReason::Timeout)));
             }
         }
-        self.drop_streams_of_lost_addresses();
+        if mem::take(&mut self.has_system_changed) {
+            self.drop_streams_of_lost_addresses();
+        }
         self.connections.relayed_mut().for_each(|(_, carried)| carried.sealed.update_retransmission_timeout());
         self.exchange_keys(now);
-        // An address that does not answer is left for the next one, a complete stream once all has arrived, and a
-        // handshake that others came before has its turn.
-        let waits = |entry: &RelayEntry| match &entry.stage {
-            ConnectionSlot::Dialing(_) | ConnectionSlot::Opening(_) | ConnectionSlot::Lingering(_) => true,
-            ConnectionSlot::Unauthenticated(stranger) => stranger.is_deferred(),
-            _ => false,
-        };
-        let waiting = self.connections.iter().filter(|(_, entry)| waits(entry));
+        let waiting =
+            self.connections.iter().filter(|(_, entry)| entry.stage.next_look(now).is_some_and(|at| at <= now));
         let waiting: Vec<_> = waiting.map(|(number, _)| number).collect();
         waiting.into_iter().for_each(|number| self.advance(number));
+        self.next_look(now)
+    }
+
+    /// When something takes too long, new keys are due, or something is to be tried again.
+    fn next_look(&self, now: Time) -> Option<Time> {
+        let is_near = matches!(self.end, RelayEnd::Near(_));
+        let entries = self.connections.iter().map(|(_, entry)| entry);
+        let of_entry = |entry: &RelayEntry| {
+            let rekey = match &entry.stage {
+                ConnectionSlot::Relayed(carried) if is_near => carried.rekey_due_at(),
+                _ => None,
+            };
+            [entry.deadline, entry.stage.next_look(now), rekey].into_iter().flatten().min()
+        };
+        let is_paused = self.listeners.is_any_paused() || !self.connections.busy().is_empty();
+        entries.filter_map(of_entry).chain(is_paused.then_some(now)).min()
     }
 }
 
@@ -370,26 +394,33 @@ impl Shard for RelayShard {
         vec![self.connections.epoll_set.as_fd()]
     }
 
-    fn process(&mut self, _: WakeReason) -> Result<Time, SetupError> {
+    fn process(&mut self, wake: WakeReason) -> Result<Time, SetupError> {
         let mut events = mem::take(&mut self.events);
         let waited = self.connections.epoll_set.wait(&mut events, Time::ZERO);
         waited.map_err(|error| SetupError::new("wait for TCP connections", error))?;
+        if wake != WakeReason::Due || !events.is_empty() || !self.connections.busy().is_empty() {
+            self.checks.record_activity();
+            self.memory_checks.record_activity();
+        }
         events.iter().for_each(|event| self.handle_event(event));
         self.events = events;
         let now = self.advance_busy();
-        if now >= self.next_memory_check {
-            self.next_memory_check = far_end::bound_held_bytes(&mut self.connections, now);
+        if self.memory_checks.is_due(now) {
+            let interval = far_end::bound_held_bytes(&mut self.connections);
+            self.memory_checks.finish_check(interval, None, now);
         }
-        if now >= self.next_check {
-            self.expire_connections(now);
-            self.next_check = now + CHECK_INTERVAL;
+        if self.checks.is_due(now) {
+            let due = self.expire_connections(now);
+            self.checks.finish_check(CHECK_INTERVAL, due, now);
         }
-        // Without any, nothing can take too long.
-        let is_idle = self.connections.len() == 0 && !self.listeners.is_any_paused();
-        let next_look = if is_idle { now + IDLE_INTERVAL } else { self.next_check.min(self.next_memory_check) };
         self.tell_activity(now);
-        let next_look = self.connections.reports.deadline().map_or(next_look, |deadline| deadline.min(next_look));
-        Ok(if self.connections.busy_mut().is_empty() { next_look } else { now })
+        if !self.connections.busy().is_empty() {
+            return Ok(now);
+        }
+        // A near end holds nothing for peers.
+        let memory = self.memory_checks.deadline().filter(|_| matches!(self.end, RelayEnd::Far(_)));
+        let due = [self.checks.deadline(), memory, self.connections.reports.deadline()];
+        Ok(due.into_iter().flatten().min().unwrap_or(Time::MAX))
     }
 }
 

@@ -3,7 +3,7 @@ use crate::near::DialingStream;
 use crate::plain;
 use crate::relayed_stream::RelayedStream;
 use kumade_daemon::Network;
-use kumade_units::Span;
+use kumade_units::{Span, Time};
 use std::io::{self, Read};
 use std::mem;
 use std::net::{Shutdown, TcpStream};
@@ -66,6 +66,17 @@ impl ConnectionSlot {
             ConnectionSlot::Lingering(_) => 60,
         };
         Some(Span::from_secs(seconds))
+    }
+
+    /// When it is to be looked at although nothing has come, if it is still what it is: an address that does not answer is left for the next
+    /// one, a complete stream once all has arrived, which no event tells, and a handshake that others came before has its turn.
+    pub(crate) fn next_look(&self, now: Time) -> Option<Time> {
+        match self {
+            ConnectionSlot::Dialing(_) | ConnectionSlot::Lingering(_) => Some(now),
+            ConnectionSlot::Unauthenticated(stranger) => stranger.is_deferred().then_some(now),
+            ConnectionSlot::Opening(opening) => opening.next_attempt_at(),
+            ConnectionSlot::Silent(..) | ConnectionSlot::Relayed(_) | ConnectionSlot::Draining(_) => None,
+        }
     }
 
     /// Where who has not shown to be a peer comes from; none for all others.

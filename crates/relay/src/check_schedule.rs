@@ -1,0 +1,74 @@
+use kumade_units::{Span, Time};
+
+/// When to look at what no event tells: a while after something has happened, and else not before something is due.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CheckSchedule {
+    /// The earliest look after something has happened.
+    earliest: Time,
+    next: Option<Time>,
+}
+
+impl CheckSchedule {
+    /// Something has happened: it is looked at as soon as the interval since the last look allows.
+    pub(crate) fn record_activity(&mut self) {
+        self.next = Some(self.next.map_or(self.earliest, |next| next.min(self.earliest)));
+    }
+
+    /// When to look, if ever.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.next
+    }
+
+    pub(crate) fn is_due(&self, now: Time) -> bool {
+        self.next.is_some_and(|next| next <= now)
+    }
+
+    /// It was looked at. The next look comes no sooner than an `interval` later, and at `due` if nothing happens until then; a `due` that
+    /// has passed is for after the interval.
+    pub(crate) fn finish_check(&mut self, interval: Span, due: Option<Time>, now: Time) {
+        self.earliest = now + interval;
+        self.next = due.map(|due| due.max(self.earliest));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Span = Span::from_millis(250);
+
+    /// How often it is looked within so many seconds, if something happens at these milliseconds and each look finds this to be due so much later.
+    fn look_count(seconds: i64, events: impl Iterator<Item = i64>, due_after: Option<Span>) -> usize {
+        let at = |millis| Time::ZERO + Span::from_millis(millis);
+        let mut schedule = CheckSchedule::default();
+        let mut events = events.map(at).peekable();
+        let mut looks = 0;
+        loop {
+            let event = events.peek().copied();
+            let Some(now) = event.into_iter().chain(schedule.deadline()).min().filter(|now| *now < at(seconds * 1000))
+            else {
+                return looks;
+            };
+            if event == Some(now) {
+                events.next();
+                schedule.record_activity();
+            }
+            if schedule.is_due(now) {
+                looks += 1;
+                schedule.finish_check(INTERVAL, due_after.map(|after| now + after), now);
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_idle_is_left_asleep_and_who_is_busy_is_looked_at_four_times_a_second() {
+        assert_eq!(look_count(3600, [].into_iter(), None), 0);
+        // At once, since the last look is long ago, and never again.
+        assert_eq!(look_count(3600, [10_000].into_iter(), None), 1);
+        assert_eq!(look_count(3600, [10_000, 10_001].into_iter(), None), 2);
+        assert_eq!(look_count(10, 0..10_000, None), 40);
+        assert_eq!(look_count(3600, [0].into_iter(), Some(Span::from_secs(120))), 30);
+        // What is overdue does not keep the thread awake.
+        assert_eq!(look_count(10, [0].into_iter(), Some(Span::ZERO)), 40);
+    }
+}
