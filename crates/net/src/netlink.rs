@@ -1,6 +1,7 @@
 //! Requests to the kernel by netlink(7): sent as they are encoded, and answered in the same call.
 
 use crate::option::NetlinkStrictCheck;
+use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, sendto, setsockopt, socket,
     sockopt,
@@ -18,6 +19,9 @@ pub(crate) struct NetlinkSocket {
 pub(crate) const HEADER_BYTES: usize = 16;
 /// No answer is longer: the kernel fills at most this much of a buffer with a dump.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
+
+/// More than the buffers hold that notifications have.
+const MAX_NOTIFICATIONS: usize = 64;
 
 /// So often a list is asked for that changes meanwhile.
 const MAX_LIST_TRIES: usize = 5;
@@ -60,10 +64,19 @@ impl NetlinkSocket {
         Ok(bind(self.socket.as_raw_fd(), &NetlinkAddr::new(0, groups))?)
     }
 
-    /// Takes the next message without looking at it; an error where there is none.
-    pub(crate) fn skip(&self) -> io::Result<()> {
-        // What does not fit is discarded.
-        Ok(recv(self.socket.as_raw_fd(), &mut [0; HEADER_BYTES], MsgFlags::MSG_DONTWAIT).map(drop)?)
+    /// Takes the notifications that have come, without looking at what they say. Whether any have, or the kernel had no room for some.
+    pub(crate) fn take_notifications(&self) -> bool {
+        let mut has_come = false;
+        // What comes meanwhile is told next time.
+        for _ in 0..MAX_NOTIFICATIONS {
+            // What does not fit is discarded.
+            match recv(self.socket.as_raw_fd(), &mut [0; HEADER_BYTES], MsgFlags::MSG_DONTWAIT) {
+                // Some were lost; others follow.
+                Ok(_) | Err(Errno::ENOBUFS) => has_come = true,
+                Err(_) => break,
+            }
+        }
+        has_come
     }
 
     /// From now on, lists have only what a request describes (Linux 4.20), where they had everything.

@@ -8,8 +8,10 @@ mod encode;
 mod expressions;
 mod flow;
 mod installed;
+mod log_watch;
 mod table;
 
 pub use flow::{FlowList, FlowListKind};
 pub use installed::{CounterValue, FlowChange, InstalledTable};
+pub use log_watch::LogWatch;
 pub use table::{Chain, Hook, Rule, Statement, Table};

@@ -24,9 +24,6 @@ const GROUPS: libc::c_int = libc::RTMGRP_LINK
 /// were lost is told, too.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// More than the buffer holds.
-const MAX_READS: usize = 64;
-
 impl RouteWatch {
     /// Watches from now on.
     ///
@@ -45,17 +42,7 @@ impl RouteWatch {
 
     /// Whether anything has changed since this was last asked. Takes a system call where not.
     pub fn take_change(&self) -> bool {
-        let mut has_changed = false;
-        // What comes meanwhile is told next time.
-        for _ in 0..MAX_READS {
-            match self.netlink.skip() {
-                Ok(()) => has_changed = true,
-                // Some were lost; others follow.
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => has_changed = true,
-                Err(_) => break,
-            }
-        }
-        has_changed
+        self.netlink.take_notifications()
     }
 }
 

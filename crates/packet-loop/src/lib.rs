@@ -62,6 +62,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod check_schedule;
 mod clock;
 pub mod flow;
 mod pool;
@@ -69,6 +70,7 @@ mod shard;
 mod source_watch;
 mod thread;
 
+pub use check_schedule::CheckSchedule;
 pub use clock::StampClock;
 pub use flow::FlowHasher;
 pub use pool::{Buffer, BufferPool};

@@ -38,7 +38,6 @@
 
 mod allowed;
 mod batch;
-mod check_schedule;
 mod config;
 mod entries;
 mod exchange;

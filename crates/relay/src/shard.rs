@@ -1,5 +1,4 @@
 use crate::batch::RecordBatch;
-use crate::check_schedule::CheckSchedule;
 use crate::config::{RelayConfig, RelayRole};
 use crate::entries::{FIRST_CONNECTION_NUMBER, RelayEntries, RelayEntry};
 use crate::far::FarEnd;
@@ -19,7 +18,7 @@ use kumade_net::tcp::RtoLimits;
 use kumade_net::{SetupError, clock, is_address_gone};
 use kumade_noise_session::HandshakePolicy;
 use kumade_noise_session::channel::{StreamAcceptor, StreamInitiator};
-use kumade_packet_loop::{Shard, WakeReason};
+use kumade_packet_loop::{CheckSchedule, Shard, WakeReason};
 use kumade_units::{Span, Time};
 use rand::SeedableRng;
 use rand::rngs::StdRng;

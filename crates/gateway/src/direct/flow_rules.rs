@@ -13,6 +13,9 @@ const PORT_PROTOCOLS: [u8; 2] = [6, 17];
 /// A flow that is not divided and sends on is noted anew after this time.
 const UNDIVIDED_FLOWS_KIND: FlowListKind = FlowListKind::Dynamic { timeout_millis: 2000, max_entries: 10_000 };
 
+/// Where packet rules tell of flows that have begun to pass undivided. A namespace has one gateway with such rules.
+pub(super) const NEW_FLOWS_LOG_GROUP: u16 = 7272;
+
 /// All lists that a configuration needs.
 pub(super) fn flow_lists(config: &GatewayConfig) -> Vec<FlowList> {
     let mut lists: Vec<FlowList> = restored_flow_lists(config).chain(error_flow_lists(config)).collect();
@@ -29,11 +32,13 @@ pub(super) fn flow_lists(config: &GatewayConfig) -> Vec<FlowList> {
 /// What picks the flows of a remote site that are divided, by IP version: they go to the chain that is given.
 pub(super) fn division_choice_chain(remote: &RemoteSite, family: Family, division: String) -> Chain {
     let is_divided = Statement::FlowInList(family, divided_list_name(remote, family));
+    let is_noted = Statement::FlowInList(family, undivided_list_name(remote, family));
     let note = |protocol| {
-        Rule(vec![Statement::Protocol(protocol), Statement::AddFlow(family, undivided_list_name(remote, family))])
+        let note = Statement::AddFlow(family, undivided_list_name(remote, family));
+        Rule(vec![Statement::Protocol(protocol), note, Statement::Log(NEW_FLOWS_LOG_GROUP)])
     };
-    let rules =
-        [Rule(vec![is_divided, Statement::Goto(division)])].into_iter().chain(PORT_PROTOCOLS.map(note)).collect();
+    let known = [Rule(vec![is_divided, Statement::Goto(division)]), Rule(vec![is_noted, Statement::Return])];
+    let rules = known.into_iter().chain(PORT_PROTOCOLS.map(note)).collect();
     Chain { name: division_choice_chain_name(remote, family), hook: None, rules }
 }
 

@@ -132,6 +132,7 @@ impl SessionNode {
                 self.perform_actions(number, None, now);
             }
         }
+        self.table.expire(now);
         self.endpoint.advance(now, wall);
         while let Some(event) = self.endpoint.next_event() {
             match event {
@@ -166,8 +167,14 @@ impl SessionNode {
         peers.chain(self.endpoint.next_deadline()).min()
     }
 
-    /// Asks for sessions of flows that have begun to pass undivided.
-    pub(super) fn request_sessions(&mut self, now: Time) -> Result<(), SetupError> {
+    /// Whether there are sessions, of whatever phase.
+    pub(super) fn has_sessions(&self) -> bool {
+        self.remotes.iter().any(|remote| remote.nat.session_counts() != (0, 0))
+    }
+
+    /// Asks for sessions of flows that have begun to pass undivided. Whether there are such flows.
+    pub(super) fn request_sessions(&mut self, now: Time) -> Result<bool, SetupError> {
+        let mut has_any = false;
         for number in 0..self.remotes.len() {
             let RemoteGateway { site_index: place, nat, .. } = &mut self.remotes[number];
             // One path leaves nothing to be divided.
@@ -175,18 +182,18 @@ impl SessionNode {
                 continue;
             }
             for flow in self.flow_lists.undivided_flows(*place)? {
+                has_any = true;
                 // Only where the flow is new are they put together.
                 let rules = std::iter::once(()).flat_map(|()| candidate_rules(&self.config, *place, flow));
                 nat.flow_seen(flow, rules, now);
             }
             self.perform_actions(number, None, now);
         }
-        Ok(())
+        Ok(has_any)
     }
 
     /// Reads which sessions' flows have passed. Returns when a session will have been idle for long enough.
     pub(super) fn read_counters(&mut self, now: Time) -> Result<Option<Time>, SetupError> {
-        self.table.expire(now);
         let restored = self.flow_lists.restored_flows()?;
         for number in 0..self.remotes.len() {
             let RemoteGateway { site_index: place, nat, .. } = &mut self.remotes[number];

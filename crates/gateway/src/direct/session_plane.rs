@@ -17,7 +17,8 @@ pub struct SessionPlane {
 }
 
 impl SessionPlane {
-    /// Flows that have begun are looked for this often, and less often where that takes more than a tenth of the time.
+    /// While flows pass undivided, they are looked for this often, and less often where that takes more than a tenth of the time; else as soon
+    /// as one begins.
     pub const FLOW_POLL_INTERVAL: Span = FLOW_POLL_INTERVAL;
 
     /// When the kernel's counters are read next, where sessions end after being idle for so long: a sixteenth of that later, and

@@ -1,12 +1,15 @@
+use super::flow_rules::NEW_FLOWS_LOG_GROUP;
 use super::plan::path_mark;
 use super::session_node::{OutboundDatagram, SessionNode};
 use crate::config::{GatewayConfig, SessionsConfig};
 use kumade_net::interface::Family;
+use kumade_net::nftables::LogWatch;
+use kumade_net::route_watch::RouteWatch;
 use kumade_net::udp::{BatchReceiver, BatchSocket};
 use kumade_net::{SetupError, SocketBinding, clock};
 use kumade_noise_session::{PeerError, Route};
 use kumade_packet::Ecn;
-use kumade_packet_loop::{Shard, WakeReason};
+use kumade_packet_loop::{CheckSchedule, Shard, WakeReason};
 use kumade_units::{Span, Time};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -34,14 +37,15 @@ pub enum SessionsError {
     Random(getrandom::Error),
 }
 
-/// Flows are looked for this often, and less often where that takes more than a tenth of the time.
+/// While flows pass undivided, they are looked for this often, and less often where that takes more than a tenth of the time; else when packet
+/// rules tell that one has begun.
 pub(super) const FLOW_POLL_INTERVAL: Span = Span::from_millis(100);
 const MIN_POLL_INTERVAL_RATIO: i64 = 10;
-/// Counters are read so many times within the idle time, and when a session may be idle, but not more often than flows are
-/// looked for.
+/// While there are sessions, counters are read so many times within the idle time, and when a session may be idle, but not more often than
+/// flows are looked for.
 const READS_PER_IDLE_TIME: i64 = 16;
 const MAX_READ_INTERVAL: Span = Span::from_secs(5);
-/// Between two looks at whether interfaces were made again.
+/// Between two looks at whether interfaces were made again, while interfaces or routes change.
 const INTERFACE_CHECK_INTERVAL: Span = Span::from_secs(1);
 /// Times that each socket is read in a turn.
 const MAX_READS_PER_SOCKET: usize = 8;
@@ -53,9 +57,12 @@ pub(super) struct SessionShard {
     receivers: Vec<BatchReceiver>,
     node: SessionNode,
     idle: Span,
-    next_flow_poll: Time,
+    /// What packet rules tell of flows that have begun, and the kernel of interfaces.
+    new_flows: LogWatch,
+    system: RouteWatch,
+    flow_polls: CheckSchedule,
+    interface_checks: CheckSchedule,
     next_counter_read: Time,
-    next_interface_check: Time,
     /// What was said last of why a socket cannot follow its interface, by path.
     reported: Vec<Option<String>>,
 }
@@ -74,15 +81,22 @@ impl SessionShard {
             let family = addresses.next().map_or(Family::V4, |address| Family::from_address(address.ip()));
             sockets.push(BatchSocket::bind(&binding, family, sessions.port)?);
         }
+        let (new_flows, system) = (LogWatch::open(NEW_FLOWS_LOG_GROUP)?, RouteWatch::open()?);
+        let [mut flow_polls, mut interface_checks] = [CheckSchedule::default(); 2];
+        // Flows and interfaces that there are already.
+        flow_polls.record_activity();
+        interface_checks.record_activity();
         Ok(SessionShard {
             paths: config.paths.iter().map(|path| path.name.clone()).collect(),
             receivers: sockets.iter().map(BatchReceiver::new).collect(),
             sockets,
             node,
             idle: sessions.limits.idle_timeout,
-            next_flow_poll: Time::ZERO,
+            new_flows,
+            system,
+            flow_polls,
+            interface_checks,
             next_counter_read: Time::ZERO,
-            next_interface_check: Time::ZERO,
             reported: vec![None; config.paths.len()],
         })
     }
@@ -131,6 +145,22 @@ impl SessionShard {
         }
     }
 
+    /// Asks for sessions of new flows, where there may be some.
+    fn look_for_flows(&mut self, now: Time) -> Result<(), SessionsError> {
+        // One look is enough for all that begin until then.
+        if self.flow_polls.deadline().is_none() && self.new_flows.take_packets() {
+            self.flow_polls.record_activity();
+        }
+        if self.flow_polls.is_due(now) {
+            self.new_flows.take_packets();
+            let has_any = self.node.request_sessions(now)?;
+            let after = clock::monotonic();
+            let interval = FLOW_POLL_INTERVAL.max((after - now) * MIN_POLL_INTERVAL_RATIO);
+            self.flow_polls.finish_check(interval, has_any.then_some(after), after);
+        }
+        Ok(())
+    }
+
     fn send_outbound(&mut self) {
         for OutboundDatagram { to, datagram } in self.node.take_outbound() {
             if let Some(socket) = self.sockets.get(usize::from(to.path)) {
@@ -145,29 +175,38 @@ impl Shard for SessionShard {
     type Error = SessionsError;
 
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
-        self.receivers.iter().map(AsFd::as_fd).collect()
+        [self.new_flows.as_fd(), self.system.as_fd()]
+            .into_iter()
+            .chain(self.receivers.iter().map(AsFd::as_fd))
+            .collect()
+    }
+
+    fn deferrable_sources(&self) -> u64 {
+        let bit = |place: usize, is_scheduled: bool| u64::from(is_scheduled) << place;
+        bit(0, self.flow_polls.deadline().is_some()) | bit(1, self.interface_checks.deadline().is_some())
     }
 
     fn process(&mut self, _: WakeReason) -> Result<Time, SessionsError> {
         let now = clock::monotonic();
         self.take_datagrams(now)?;
-        if now >= self.next_counter_read {
+        if self.node.has_sessions() && now >= self.next_counter_read {
             let next_idle = self.node.read_counters(now)?;
             self.next_counter_read = next_counter_read(self.idle, next_idle, now);
         }
-        if now >= self.next_flow_poll {
-            self.node.request_sessions(now)?;
-            let after = clock::monotonic();
-            self.next_flow_poll = after + FLOW_POLL_INTERVAL.max((after - now) * MIN_POLL_INTERVAL_RATIO);
+        self.look_for_flows(now)?;
+        if self.interface_checks.deadline().is_none() && self.system.take_change() {
+            self.interface_checks.record_activity();
         }
-        if now >= self.next_interface_check {
-            self.next_interface_check = now + INTERFACE_CHECK_INTERVAL;
+        if self.interface_checks.is_due(now) {
+            self.system.take_change();
             self.follow_interfaces();
+            self.interface_checks.finish_check(INTERFACE_CHECK_INTERVAL, None, now);
         }
         self.node.advance(now, clock::realtime());
         self.send_outbound();
-        let next = self.next_flow_poll.min(self.next_counter_read);
-        Ok(self.node.next_deadline().map_or(next, |deadline| deadline.min(next)))
+        let counters = self.node.has_sessions().then_some(self.next_counter_read);
+        let due = [self.flow_polls.deadline(), self.interface_checks.deadline(), counters, self.node.next_deadline()];
+        Ok(due.into_iter().flatten().min().unwrap_or(Time::MAX))
     }
 }
 

@@ -85,6 +85,7 @@ impl<P: Pusher> Expressions<P> {
                 .look_up_flow(list, Some(FIRST_WORD_REGISTER))
                 .store_error_addresses(*family),
             Statement::AddFlow(family, list) => self.load_flow_key(*family).add_flow_to_list(list),
+            Statement::Log(group) => self.log(*group),
             Statement::Redirect(port) => self.redirect(*port),
             Statement::Jump(chain) => self.verdict(VerdictCode::Jump, Some(chain)),
             Statement::Goto(chain) => self.verdict(VerdictCode::Goto, Some(chain)),
@@ -252,6 +253,12 @@ impl<P: Pusher> Expressions<P> {
     fn load_immediate(self, value: &[u8]) -> Self {
         let immediate = self.0.nested_elem().nested_data_immediate().push_dreg(REGISTER);
         Expressions(immediate.nested_data().push_value(value).end_nested().end_nested().end_nested())
+    }
+
+    /// At once, and with nothing of the packet.
+    fn log(self, group: u16) -> Self {
+        let log = self.0.nested_elem().nested_data_log().push_group(group).push_snaplen(0).push_qthreshold(1);
+        Expressions(log.end_nested().end_nested())
     }
 
     fn redirect(self, port: u16) -> Self {

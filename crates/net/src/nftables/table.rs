@@ -103,7 +103,7 @@ pub enum Statement {
     SetQuotedSource(IpNet),
     /// The same for that packet's destination.
     SetQuotedDestination(IpNet),
-    /// Its flow is in the list, a [`FlowListKind::Set`] of that IP version.
+    /// Its flow is in the list, a [`FlowListKind::Set`] or [`FlowListKind::Dynamic`] of that IP version.
     FlowInList(Family, String),
     /// Its flow is in the list, a [`FlowListKind::Translation`] of that IP version: gives it those addresses, and mends the
     /// checksums.
@@ -114,6 +114,8 @@ pub enum Statement {
     RestoreErrorFlow(Family, String),
     /// Enters its flow into the list, a [`FlowListKind::Dynamic`] of that IP version.
     AddFlow(Family, String),
+    /// Wakes who [watches](super::LogWatch) the group of this number; nothing of the packet is told.
+    Log(u16),
     /// Leads the connection to this port of this host: to the interface's address where it arrives, to the loopback address
     /// where it is sent. A condition on the protocol stands before it. The connection's socket knows where it was to go
     /// ([`original_destination`](crate::tcp::original_destination)).
@@ -215,6 +217,7 @@ impl Display for Statement {
             }
             Statement::RestoreErrorFlow(family, list) => show_error_flow(f, *family, list),
             Statement::AddFlow(family, list) => write!(f, "add @{list} {{ {} }}", show_flow(*family)),
+            Statement::Log(group) => write!(f, "log group {group} queue-threshold 1"),
             Statement::Redirect(port) => write!(f, "redirect to :{port}"),
             Statement::Jump(chain) => write!(f, "jump {chain}"),
             Statement::Goto(chain) => write!(f, "goto {chain}"),

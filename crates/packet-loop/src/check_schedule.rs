@@ -1,8 +1,9 @@
 use kumade_units::{Span, Time};
 
-/// When to look at what no event tells: a while after something has happened, and else not before something is due.
+/// When a shard is to look at what no event tells: soon after something has happened, however often that is, and else not before something is
+/// due, so that a shard whose descriptors are silent sleeps.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CheckSchedule {
+pub struct CheckSchedule {
     /// The earliest look after something has happened.
     earliest: Time,
     next: Option<Time>,
@@ -10,22 +11,23 @@ pub(crate) struct CheckSchedule {
 
 impl CheckSchedule {
     /// Something has happened: it is looked at as soon as the interval since the last look allows.
-    pub(crate) fn record_activity(&mut self) {
+    pub fn record_activity(&mut self) {
         self.next = Some(self.next.map_or(self.earliest, |next| next.min(self.earliest)));
     }
 
     /// When to look, if ever.
-    pub(crate) fn deadline(&self) -> Option<Time> {
+    pub fn deadline(&self) -> Option<Time> {
         self.next
     }
 
-    pub(crate) fn is_due(&self, now: Time) -> bool {
+    /// Whether that is now.
+    pub fn is_due(&self, now: Time) -> bool {
         self.next.is_some_and(|next| next <= now)
     }
 
     /// It was looked at. The next look comes no sooner than an `interval` later, and at `due` if nothing happens until then; a `due` that
     /// has passed is for after the interval.
-    pub(crate) fn finish_check(&mut self, interval: Span, due: Option<Time>, now: Time) {
+    pub fn finish_check(&mut self, interval: Span, due: Option<Time>, now: Time) {
         self.earliest = now + interval;
         self.next = due.map(|due| due.max(self.earliest));
     }

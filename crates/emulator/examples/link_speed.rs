@@ -1,5 +1,5 @@
 //! What an emulated link between two veth pairs reaches on this machine, beside its targets: `cargo run --release -p
-//! emulator --example bench`, on a machine that does nothing else; it takes three minutes. `-- rate`, `-- delay`,
+//! emulator --example link_speed`, on a machine that does nothing else; it takes three minutes. `-- rate`, `-- delay`,
 //! `-- packets`, `-- tcp` or `-- links` measures only that, and `-- rate 100` or `-- tcp 1000` only that rate.
 //!
 //! Rates and gaps are those of the receiving kernel's stamps; a delay is counted from just before the sending system

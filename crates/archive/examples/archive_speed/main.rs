@@ -1,6 +1,6 @@
 //! How fast the archive takes probes, how much room a year takes, how fast it answers.
 //!
-//! `cargo run --release -p kumade-archive --example bench [ingest|year|matrix] [--pairs N] [--days N]`
+//! `cargo run --release -p kumade-archive --example archive_speed [ingest|year|matrix] [--pairs N] [--days N]`
 //!
 //! `ingest --postgres ADDRESS` takes them into an empty database instead of a file; with `--server PID`, the number of the server's first
 //! process, it says how much of a core that takes. `--seconds N` ends it before the hour is over.
