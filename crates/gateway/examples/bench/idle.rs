@@ -4,8 +4,9 @@
 
 use crate::lines::{self, Lines, PORT};
 use crate::outcome::Outcome;
-use crate::process::{resident_bytes_of, scheduled_of};
+use crate::process::{peak_bytes_of, resident_bytes_of, scheduled_of};
 use crate::speed::{Process, start_openvpn, start_wireguard};
+use crate::stream::Stream;
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -21,6 +22,9 @@ const MEASUREMENT_TIME: Duration = Duration::from_secs(30);
 /// Echoes: one in each interval, which is longer than a processor stays awake.
 const ECHOES: usize = 40;
 const ECHO_INTERVAL: &str = "0.1";
+/// What memory is measured under, then.
+const FLOWS: usize = 10;
+const LOAD_TIME: Duration = Duration::from_secs(5);
 /// Until both ends have met.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -75,6 +79,10 @@ impl IdleBench {
         println!("{:<18} {:>16} {:>16} {:>14} {:>10}", "", "CPU, ms/s", "wake-ups/s", "resident, MB", "RTT, µs");
         for (candidate, (before, after)) in candidates.iter().zip(before.iter().zip(&after)) {
             println!("{:<18} {}", candidate.name, candidate.describe(before, after)?);
+        }
+        println!("the most memory so far, MB, after {FLOWS} TCP connections for {LOAD_TIME:?}, in turn:");
+        for candidate in candidates.iter().filter(|candidate| candidate.is_tunnel) {
+            println!("{:<18} {:>14}", candidate.name, candidate.loaded_memory()?);
         }
         Ok(())
     }
@@ -168,6 +176,18 @@ impl IdleBench {
 }
 
 impl Candidate {
+    /// Of each process, while connections send as much as they can.
+    fn loaded_memory(&self) -> Outcome<String> {
+        let [from, to] = &self.lines.hosts;
+        let start = |_| Stream::start(from, to, "10.2.0.2", None);
+        let streams = (0..FLOWS).map(start).collect::<Outcome<Vec<_>>>()?;
+        thread::sleep(LOAD_TIME);
+        let peaks = self.processes.iter().map(|process| peak_bytes_of(process.0.id()));
+        let peaks = peaks.map(|bytes| Ok(format!("{:.1}", bytes? as f64 / 1e6))).collect::<Outcome<Vec<_>>>()?;
+        drop(streams);
+        Ok(peaks.join(" "))
+    }
+
     /// CPU time and wake-ups of each process so far.
     fn scheduled(&self) -> Outcome<Vec<(Duration, u64)>> {
         self.processes.iter().map(|process| scheduled_of(process.0.id())).collect()

@@ -22,6 +22,7 @@ mod peers;
 mod process;
 mod sessions;
 mod speed;
+mod start;
 mod stream;
 
 use outcome::Outcome;
@@ -49,6 +50,9 @@ fn main() -> Outcome<()> {
     }
     if is_wanted("tunnels") {
         speed::tunnels(repeats, &named);
+    }
+    if wanted.as_deref() == Some("start") {
+        start::measure(repeats)?;
     }
     if is_wanted("forged") {
         forged::measure(repeats)?;

@@ -176,7 +176,7 @@ fn hint(error: &io::Error) -> &'static str {
         }
         Some(libc::EEXIST) => "there is one of that name: `nft delete table` removes it",
         Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOENT | libc::EPROTONOSUPPORT) => {
-            "it takes Linux 5.12 with nf_tables (inet, numgen, fib): load the modules nf_tables, nft_numgen and nft_fib_inet"
+            "it takes Linux 5.12 with nf_tables (inet, numgen, fib, log): load the modules nf_tables, nft_numgen, nft_fib_inet and, for sessions, nft_log and nfnetlink_log"
         }
         _ => "nf_tables must be in the kernel",
     }
