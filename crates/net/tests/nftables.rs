@@ -3,7 +3,9 @@
 use ipnet::IpNet;
 use kumade_net::interface::{self, Family};
 use kumade_net::namespace::Namespace;
-use kumade_net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
+use kumade_net::nftables::{
+    Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, LogWatch, Rule, Statement, Table,
+};
 use kumade_net::policy_routing::{self, MarkedRoute, NetworkRoute, PolicyRoute};
 use kumade_net::route_watch::RouteWatch;
 use kumade_net::tcp::original_destination;
@@ -369,5 +371,45 @@ fn who_watches_routes_learns_of_each_change_and_of_nothing_else() {
             ip(&format!("route add 10.9.{number}.0/24 dev one"));
         }
         assert!(watch.take_change() && eventually(|| !watch.take_change()));
+    });
+}
+
+#[test]
+fn who_watches_a_log_learns_of_each_flow_that_begins_once() {
+    in_namespaces("who_watches_a_log_learns_of_each_flow_that_begins_once", || {
+        const GROUP: u16 = 9;
+        let outcome = Namespace::new().unwrap().run(|| {
+            let watch = LogWatch::open(GROUP).unwrap();
+            let taken = LogWatch::open(GROUP).unwrap_err().to_string();
+            assert!(taken.contains("log group 9") && taken.contains("modprobe nfnetlink_log"), "{taken}");
+            let (family, list) = (Family::V4, "seen".to_owned());
+            let rules = vec![
+                vec![Statement::FlowInList(family, list.clone()), Statement::Return],
+                vec![Statement::Protocol(17), Statement::AddFlow(family, list.clone()), Statement::Log(GROUP)],
+            ];
+            let kind = FlowListKind::Dynamic { timeout_millis: 3_600_000, max_entries: 100 };
+            let table = Table {
+                name: "kumade-test".into(),
+                counters: vec![],
+                flow_lists: vec![FlowList { name: list, family, kind }],
+                chains: vec![chain("arriving", Some(Hook::Prerouting(-300)), rules)],
+            };
+            let _installed = InstalledTable::install(&table).unwrap();
+            assert!(!watch.take_packets());
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let own = socket.local_addr().unwrap();
+            for far in ["127.0.0.1:0", "127.0.0.2:0"] {
+                let sender = UdpSocket::bind(far).unwrap();
+                sender.send_to(b"first", own).unwrap();
+                assert!(eventually(|| watch.take_packets()));
+                sender.send_to(b"second", own).unwrap();
+                // Both have passed the rules.
+                (0..2).for_each(|_| drop(socket.recv(&mut [0; 8]).unwrap()));
+                assert!(!watch.take_packets());
+            }
+            drop(watch);
+            LogWatch::open(GROUP).unwrap();
+        });
+        outcome.unwrap();
     });
 }
