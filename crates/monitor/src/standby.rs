@@ -37,7 +37,8 @@ const LOOK_INTERVAL: Span = Span::from_secs(1);
 const MAX_QUESTIONS: usize = 2;
 
 impl Standby {
-    /// Begins to wait; `ended` is told when that is over, for [`take_leadership`](Self::take_leadership). None where the archive is in a file of this host, which nobody else writes.
+    /// Begins to wait; `ended` is told when that is over, for [`take_leadership`](Self::take_leadership). None where the archive is in a file
+    /// of this host, which nobody else writes.
     ///
     /// # Errors
     /// The database cannot be reached, or an address not be had.

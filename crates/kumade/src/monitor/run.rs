@@ -52,7 +52,7 @@ pub(super) fn run_agent(config: AgentConfig, name: &str, keeps_privileges: bool)
         }
         stop.store(true, Ordering::Relaxed);
         waited.context("cannot wait for signals")?;
-        running.join().map_err(|_| anyhow!("the agent has ended by a fault of the program"))?.map_err(Into::into)
+        anyhow::Ok(running.join().map_err(|_| anyhow!("the agent has ended by a fault of the program"))??)
     })?;
     Ok(ExitCode::SUCCESS)
 }
