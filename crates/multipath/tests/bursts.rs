@@ -90,38 +90,32 @@ fn what_waits_is_counted_by_segments() {
     assert_eq!(world.bond().queued_packets() as u64, waiting);
 }
 
-/// A flow that is bound to one path when its next packets are to leave by another has these wait until the first ones have left.
+/// A flow that is bound to one path when its next packets are to leave by another has these wait until the first ones have left; where that path
+/// fails, they follow those by another one.
 #[test]
-fn large_packets_that_are_held_are_counted_by_segments_and_all_leave() {
+fn large_packets_that_are_held_are_counted_by_segments_and_leave_in_order() {
     for packets_at_once in [1, 5, 44] {
         let mut world = World::new(PathPolicy::EarliestArrival, &[path(5.0, 5.0), path(5.0, 5.0)], 1);
         world.packets_at_once = packets_at_once;
-        world.bulk();
-        world.run_until(at(0.001));
+        world.add(Source::Bulk, TrafficClass::Ordered, at(0.5), Time::MAX);
+        world.run_until(at(0.5001));
         let count = |world: &mut World| {
             let sent = world.departures.iter().map(|(.., packets)| *packets as usize).sum::<usize>();
-            let dropped = world.bond().dropped_packets() as usize;
-            (sent, dropped, world.bond().queued_packets())
+            (sent, world.bond().dropped_packets(), world.bond().queued_packets())
         };
         let (sent, dropped, waiting) = count(&mut world);
         let bound = world.departures[0].0;
-        assert!(world.departures.iter().all(|(path, ..)| *path == bound), "the other path is free: the rest is held");
-        assert!(
-            waiting >= 35 && dropped == 0,
-            "{packets_at_once} at once: {sent} sent, {dropped} dropped, {waiting} wait"
-        );
+        // The other path is free, and takes nothing.
+        assert!(world.departures.iter().all(|(path, ..)| *path == bound), "{packets_at_once} at once");
+        assert!(waiting >= 35 && dropped == 0, "{packets_at_once} at once: {dropped} dropped, {waiting} wait");
         assert_eq!((sent + waiting) % usize::from(packets_at_once), 0, "{sent} + {waiting}");
-        // What waits for the path that is gone finds another place, and what was held for it follows.
         let now = world.now;
         world.bond().set_enabled(bound, false, now);
         assert_eq!(count(&mut world), (sent, dropped, waiting));
-        world.run_until(at(1.0));
-        world.bond().set_enabled(bound, true, at(1.0));
-        world.run_until(at(3.0));
-        let mut numbers: Vec<_> = world.arrived.iter().map(|packet| packet.number).collect();
-        numbers.sort_unstable();
-        let (_, dropped, _) = count(&mut world);
-        assert_eq!(dropped, 0);
-        assert!(numbers.len() > 1000 && numbers.iter().zip(0..).all(|(number, place)| *number == place), "each, once");
+        world.run_until(at(2.0));
+        let numbers: Vec<_> = world.arrived.iter().map(|packet| packet.number).collect();
+        // CoDel drops some later.
+        assert!(numbers.len() > 500 && numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+        assert!(numbers.iter().zip(0..40).all(|(number, place)| *number == place), "{numbers:?}");
     }
 }

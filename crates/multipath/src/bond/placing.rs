@@ -9,6 +9,7 @@ use crate::scheduler::policy::{PathPolicy, TrafficClass};
 use crate::scheduler::rendezvous_hash::rendezvous_path;
 use kumade_link::Label;
 use kumade_units::{Span, Time};
+use std::mem;
 
 /// Silent for so long, a flow begins anew.
 const FLOW_IDLE_TIMEOUT: Span = Span::from_secs(1);
@@ -33,11 +34,15 @@ impl<P: Clone> Bond<P> {
     pub(super) fn reassign_path_queue(&mut self, path: PathId, now: Time) {
         let taken = self.queues.drain_path_queue(path, now);
         taken.iter().for_each(|(packet, label)| self.flows.packets_left(label.flow, packet.segments));
+        // What is held has come later, and follows.
+        let held = mem::take(&mut self.held_by_flow);
         for (packet, label) in taken {
             self.place_packet(packet, label, now);
         }
-        // What was held for them follows.
-        for flow in self.held_by_flow.keys().copied().collect::<Vec<_>>() {
+        for (flow, mut later) in held {
+            let held = self.held_by_flow.entry(flow).or_default();
+            held.bytes += later.bytes;
+            held.packets.append(&mut later.packets);
             self.release_flow(flow, now);
         }
     }
