@@ -422,7 +422,9 @@ mod tests {
         // 1500 bytes in a millisecond each, and several at once nowhere.
         assert_eq!(series.fastest_train(), Some(Rate::from_mbit(12)));
         series.add_method_train(&arriving(&mut (0..60).map(|number| number / 10 * 10 + number % 10 / 5)));
-        assert!(series.fastest_train().unwrap() < Rate::from_mbit(14) && series.fastest_arrival() > series.fastest_train());
+        assert!(
+            series.fastest_train().unwrap() < Rate::from_mbit(14) && series.fastest_arrival() > series.fastest_train()
+        );
         series.add_train(&arriving(&mut (0..5000)));
         series.add_sparse_train(&arriving(&mut (0..5000)));
         series.add_method_train(&arriving(&mut (0..61)));
