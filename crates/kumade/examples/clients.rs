@@ -1,6 +1,6 @@
 //! Measures with several builds of `kumade` in turn over the same links by the kernel's HTB, and compares what they say with what was left
-//! there while trains for the available bandwidth were sent: `clients RUNS SEED up|down NAME=COMMAND...`, such as
-//! `clients 40 7 up native=target/release/kumade 'wine=crates/kumade/tests/wine/run kumade.exe'` with `WINEPREFIX` set. The first one answers as
+//! there while trains for the available bandwidth were sent: `clients RUNS SEED up|down poisson|jittered NAME=COMMAND...`, such as
+//! `clients 40 7 up poisson native=target/release/kumade 'wine=crates/kumade/tests/wine/run kumade.exe'` with `WINEPREFIX` set. The first one answers as
 //! well (`kumade serve`). Beside other work, it all goes first in a session of a weight of its own:
 //! `setsid -w sh -c 'echo -20 > /proc/self/autogroup; clients …'`. Each run is told as it ends; the table comes last.
 
@@ -28,9 +28,11 @@ mod linux {
     use std::time::{Duration, Instant};
 
     const RATES: [Rate; 2] = [Rate::from_mbit(20), Rate::from_mbit(100)];
-    /// Percent of the rate that cross traffic takes, in turn: packets of 1500 bytes, as a Poisson process.
+    /// Percent of the rate that cross traffic takes, in turn, in packets of 1500 bytes.
     const CROSS_PERCENT: [u64; 5] = [0, 20, 40, 60, 80];
     const TRANSPORTS: [&str; 2] = ["udp", "rake"];
+    /// Of jittered cross traffic, intervals differ from the mean by up to this part.
+    const JITTER: f64 = 0.5;
     /// As the atlas of the lab counts it: a statement is wrong if its interval is away from the truth by more than this part of the link.
     const WRONG_FRACTION: f64 = 0.05;
     /// Until the host has been asked for its clock and the link is full of cross traffic.
@@ -66,6 +68,11 @@ mod linux {
         let mut number = |what| arguments.next().and_then(|number| number.parse().ok()).expect(what);
         let (runs, seed): (u64, u64) = (number("the number of runs"), number("the seed of cross traffic"));
         let direction: Direction = arguments.next().expect("a direction").parse().expect("up or down");
+        let is_poisson = match arguments.next().as_deref() {
+            Some("poisson") => true,
+            Some("jittered") => false,
+            _ => panic!("poisson or jittered"),
+        };
         let read = |client: String| {
             let (name, command) = client.split_once('=').expect("NAME=COMMAND");
             Client { name: name.to_owned(), command: command.split(' ').map(str::to_owned).collect() }
@@ -79,7 +86,7 @@ mod linux {
             let server = start_server(&network, &clients[0].command[0]);
             for number in 0..runs {
                 let cross = CROSS_PERCENT[(number % CROSS_PERCENT.len() as u64) as usize];
-                let traffic = start_traffic(&network, direction, rate, cross, seed + number);
+                let traffic = start_traffic(&network, direction, cross_config(rate, cross, is_poisson, seed + number));
                 thread::sleep(WARM_UP);
                 for (transport, client) in TRANSPORTS.iter().flat_map(|it| clients.iter().map(move |who| (it, who))) {
                     let run = measure(&network, direction, &client.command, transport);
@@ -94,7 +101,9 @@ mod linux {
             network.host("b").expect("a host").namespace.kill_processes();
             drop(server);
         }
-        print(&format!("{runs} runs of each, {direction}, seeds from {seed}"), &clients[0].name, &results);
+        let cross = if is_poisson { "Poisson" } else { "jittered" };
+        let what = format!("{runs} runs of each, {direction}, {cross} cross traffic, seeds from {seed}");
+        print(&what, &clients[0].name, &results);
     }
 
     fn start_server(network: &HtbNetwork, program: &str) -> Child {
@@ -107,19 +116,20 @@ mod linux {
         child
     }
 
-    fn start_traffic(
-        network: &HtbNetwork,
-        direction: Direction,
-        rate: Rate,
-        percent: u64,
-        seed: u64,
-    ) -> Option<Traffic> {
-        let cross = Rate::from_bits_per_second(rate.bits_per_second() * percent / 100);
-        let kind = CrossKind::Poisson { rate: cross, sizes: SizeMix::fixed(1500) };
-        let pattern = CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed };
+    /// None where it takes nothing.
+    fn cross_config(link: Rate, percent: u64, is_poisson: bool, seed: u64) -> Option<CrossConfig> {
+        let rate = Rate::from_bits_per_second(link.bits_per_second() * percent / 100);
+        let kind = match is_poisson {
+            true => CrossKind::Poisson { rate, sizes: SizeMix::fixed(1500) },
+            false => CrossKind::Jittered { rate, size: 1500, jitter: JITTER },
+        };
+        (percent > 0).then_some(CrossConfig { kind, start: Time::ZERO, phase: 0.0, seed })
+    }
+
+    fn start_traffic(network: &HtbNetwork, direction: Direction, config: Option<CrossConfig>) -> Option<Traffic> {
         let names = if direction == Direction::Up { ["c", "d"] } else { ["d", "c"] };
         let [from, to] = names.map(|name| network.host(name).expect("a host"));
-        (percent > 0).then(|| Traffic::udp(from, to, &pattern).expect("cross traffic"))
+        config.map(|config| Traffic::udp(from, to, &config).expect("cross traffic"))
     }
 
     /// The truth is of the time from when the capacity is known, or from the beginning, to when the direction is done: what came earlier is not what
@@ -220,9 +230,7 @@ mod linux {
     }
 
     fn print(what: &str, first: &str, results: &BTreeMap<(Rate, &str, &str), Results>) {
-        println!(
-            "{what}; HTB, Poisson cross traffic of {CROSS_PERCENT:?} % in turn; errors are percent of what was left.\n"
-        );
+        println!("{what}: {CROSS_PERCENT:?} % of the link in turn; errors are percent of what was left.\n");
         println!(
             "| HTB | transport | client | values | wrong | covered | median | mean | worst | bias | median by first |"
         );
