@@ -148,12 +148,21 @@ impl SocketSet {
         if flags != PollFlags::IN {
             return false;
         }
-        match socket(number).map(has_input) {
-            None => drop(awaited.remove(place)),
-            Some(Ok(false)) => {}
-            Some(found) => {
-                events.push(Event { number, is_readable: true, is_writable: false, has_error: found.is_err() });
-            }
+        let found = |entry: &Awaited| Some((entry.number, has_input(socket(entry.number)?)));
+        let Some((_, is_found)) = found(&awaited[place]) else {
+            awaited.remove(place);
+            return true;
+        };
+        if !matches!(is_found, Ok(false)) {
+            // What has come on those before it meanwhile came earlier: read later, it would seem to be overtaken.
+            let earlier = awaited[..place].iter().filter(|entry| entry.flags == PollFlags::IN).filter_map(found);
+            let ready = earlier.filter(|(_, found)| !matches!(found, Ok(false))).chain([(number, is_found)]);
+            events.extend(ready.map(|(number, found)| Event {
+                number,
+                is_readable: true,
+                is_writable: false,
+                has_error: found.is_err(),
+            }));
         }
         true
     }
@@ -272,6 +281,26 @@ mod tests {
             assert_eq!(std::io::Read::read(&mut &*near, &mut [0; 9]).unwrap(), 1);
         }
         assert!(seen_at_once * 10 >= following * 9, "{seen_at_once} of {following}");
+    }
+
+    /// Of several that were there, every second one was read before that which had come before it.
+    #[test]
+    fn what_waits_is_reported_in_the_order_in_which_it_was_sent() {
+        let (set, mut events, mut order) = (SocketSet::new().unwrap(), Vec::new(), Vec::new());
+        let pairs: Vec<_> = (0..30).map(|_| pair()).collect();
+        for (number, (near, far)) in (0..).zip(&pairs) {
+            set.add_reader(near, number).unwrap();
+            { far }.write_all(b"x").unwrap();
+        }
+        assert!(pairs.iter().all(|(near, _)| wait_readable(near, soon()).unwrap()));
+        for _ in 0..1 << NEXT_SOCKETS {
+            set.wait_open(|number| Some(pairs[number as usize].0.as_fd()), &mut events, Time::ZERO).unwrap();
+            for event in &events {
+                assert_eq!(std::io::Read::read(&mut &pairs[event.number as usize].0, &mut [0; 9]).unwrap(), 1);
+                order.push(event.number);
+            }
+        }
+        assert_eq!(order, (0..30).collect::<Vec<_>>());
     }
 
     #[test]
