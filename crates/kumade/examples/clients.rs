@@ -1,7 +1,7 @@
 //! Measures with several builds of `kumade` in turn over the same links by the kernel's HTB, and compares what they say with what was left
 //! there while trains for the available bandwidth were sent: `clients RUNS SEED up|down poisson|jittered NAME=COMMAND...`, such as
-//! `clients 40 7 up poisson native=target/release/kumade 'wine=crates/kumade/tests/wine/run kumade.exe'` with `WINEPREFIX` set. The first one answers as
-//! well (`kumade serve`). Beside other work, it all goes first in a session of a weight of its own:
+//! `clients 40 7 up poisson native=target/release/kumade 'wine=crates/kumade/tests/wine/run kumade.exe'` with `WINEPREFIX` set. The first
+//! one answers as well (`kumade serve`). Beside other work, it all goes first in a session of a weight of its own:
 //! `setsid -w sh -c 'echo -20 > /proc/self/autogroup; clients …'`. Each run is told as it ends; the table comes last.
 
 #[cfg(target_os = "linux")]
@@ -35,7 +35,7 @@ mod linux {
     const JITTER: f64 = 0.5;
     /// As the atlas of the lab counts it: a statement is wrong if its interval is away from the truth by more than this part of the link.
     const WRONG_FRACTION: f64 = 0.05;
-    /// Until the host has been asked for its clock and the link is full of cross traffic.
+    /// Until cross traffic has reached the link.
     const WARM_UP: Duration = Duration::from_millis(100);
     /// A client that takes longer hangs, and is ended: a measurement takes a few seconds.
     const MAX_RUN_SECONDS: u64 = 120;

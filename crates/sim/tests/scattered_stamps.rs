@@ -121,8 +121,8 @@ fn delays_that_vary_are_told_where_stamps_scatter_as_well() {
     }
 }
 
-/// The stamps of a few packets that the path's own jitter has arrive together were taken for the rate of the link, of which those of the host left nothing:
-/// they were blamed for all of these.
+/// What a few packets arrived at that the path's own jitter had arrive together was taken for the rate of the link, of which stamps of the host left
+/// nothing: they were blamed for it.
 #[test]
 fn jitter_of_the_path_is_not_blamed_on_stamps_of_the_host() {
     let (rate, scatter) = (Rate::from_mbit(100), Span::from_micros(30));
