@@ -229,7 +229,7 @@ impl Error {
             Error::NoAddressOfFamily { .. } => Some(Hint::AllowOtherFamily),
             Error::Bind { .. } => Some(Hint::CheckBinding),
             Error::Connect { cause, .. } => connect_hint(cause),
-            Error::NoReflector { cause, .. } => Some(reflector_hint(cause)),
+            Error::NoReflector { cause, .. } => reflector_hint(cause),
             Error::Handshake { cause, .. } => handshake_hint(cause),
             Error::NoAnswer { .. } => Some(Hint::CheckService),
             Error::ConnectionLost { .. } => Some(Hint::CheckServerAndPath),
@@ -281,12 +281,14 @@ fn connect_hint(cause: &io::Error) -> Option<Hint> {
     }
 }
 
-fn reflector_hint(cause: &io::Error) -> Hint {
+fn reflector_hint(cause: &io::Error) -> Option<Hint> {
     match cause.kind() {
-        io::ErrorKind::InvalidInput | io::ErrorKind::PermissionDenied => Hint::RouteDiscards,
-        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => Hint::CheckRouteAndFirewall,
-        io::ErrorKind::ConnectionRefused => Hint::StartReflector,
-        _ => Hint::CheckReflectorAndFirewall,
+        io::ErrorKind::InvalidInput | io::ErrorKind::PermissionDenied => Some(Hint::RouteDiscards),
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => Some(Hint::CheckRouteAndFirewall),
+        io::ErrorKind::ConnectionRefused => Some(Hint::StartReflector),
+        // Of this system: the reflector was not asked.
+        io::ErrorKind::Unsupported => None,
+        _ => Some(Hint::CheckReflectorAndFirewall),
     }
 }
 

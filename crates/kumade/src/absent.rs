@@ -34,5 +34,10 @@ pub fn refuse(command: &AbsentCommand) -> ExitCode {
         AbsentCommand::Tunnel(_) => "tunnel",
         AbsentCommand::Monitor(_) => "monitor",
     };
+    refuse_named(name)
+}
+
+/// Says so of a command by this name.
+pub fn refuse_named(name: &str) -> ExitCode {
     usage_error(&format!("`kumade {name}` takes Linux: this system has measure, lab run --virtual, and key"))
 }

@@ -60,6 +60,9 @@ enum KeyCommand {
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    #[cfg(not(target_os = "linux"))]
+    /// On Linux only: make a token for the page of a monitor
+    Token(crate::absent::AbsentArgs),
     /// Make a key that both sides have: a second one for gateways, or the one of `kumade serve --key`
     Preshared {
         #[command(flatten)]
@@ -111,6 +114,8 @@ pub fn run(args: &KeyArgs) -> anyhow::Result<ExitCode> {
         }
         #[cfg(target_os = "linux")]
         KeyCommand::Token { name, class, output } => make_token(name, *class, output.as_deref())?,
+        #[cfg(not(target_os = "linux"))]
+        KeyCommand::Token(_) => return Ok(crate::absent::refuse_named("key token")),
         KeyCommand::Public => {
             let mut text = String::new();
             let input = io::stdin().lock().take(MAX_INPUT_BYTES);

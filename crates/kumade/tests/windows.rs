@@ -22,6 +22,9 @@ use std::process::{Command, Output, Stdio};
 const WINE: &str = "/usr/lib/wine/wine64";
 const RUN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wine/run");
 
+/// What takes longer hangs: a measurement takes seconds, and the first one makes Wine's directory before.
+const MAX_RUN_SECONDS: &str = "300";
+
 /// Wine with a directory of its own.
 struct Wine {
     program: OsString,
@@ -40,9 +43,10 @@ impl Wine {
 
     /// The program in this namespace, or in that of the caller.
     fn run(&self, host: Option<&Namespace>, arguments: &[&str]) -> Output {
-        let mut command = host.map_or_else(|| Command::new(RUN), |host| host.command(RUN));
-        command.env("WINEPREFIX", self.directory.path()).stdin(Stdio::null());
-        command.arg(&self.program).args(arguments).current_dir(self.directory.path()).output().unwrap()
+        let mut command = host.map_or_else(|| Command::new("timeout"), |host| host.command("timeout"));
+        command.args(["--kill-after=5", MAX_RUN_SECONDS, RUN]).env("WINEPREFIX", self.directory.path());
+        command.arg(&self.program).args(arguments).current_dir(self.directory.path());
+        command.stdin(Stdio::null()).output().unwrap()
     }
 
     fn measure(&self, host: &Namespace, arguments: &[&str]) -> Value {
@@ -142,6 +146,10 @@ fn it_prints_from_windows_what_it_prints_from_linux() {
     assert!(!closed.status.success() && text(&closed).contains("127.0.0.1:1"), "{closed:?}");
     let absent = wine.run(None, &["serve", "--listen", "127.0.0.1:0"]);
     assert!(absent.status.code() == Some(2) && text(&absent).contains("`kumade serve` takes Linux"), "{absent:?}");
+    let token = wine.run(None, &["key", "token", "someone"]);
+    assert!(token.status.code() == Some(2) && text(&token).contains("`kumade key token` takes Linux"), "{token:?}");
+    let marked = wine.run(None, &["measure", "--stamp", &reflector, "--dscp", "ef"]);
+    assert!(!marked.status.success() && text(&marked).contains("no program mark packets"), "{marked:?}");
 }
 
 #[test]

@@ -530,7 +530,7 @@ impl Measurement {
                 .as_ref()
                 .and_then(|found| utilization::narrow_link_rate(&found.capacity))
                 .map(|link| link.value)
-                .or(phase.series.fastest_arrival()),
+                .or(phase.series.fastest_train()),
         };
         let (outcome, fair_share) = widen_by_scatter(&stamps, judged.outcome, judged.fair_share);
         let judged = InterpretedOutcome { outcome, fair_share, ..judged };

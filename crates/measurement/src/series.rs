@@ -113,6 +113,8 @@ pub struct TrainSeries {
     fastest_arrival: Option<Rate>,
     /// Of each train of the method: within which time it arrived.
     arrival_times: Vec<Span>,
+    /// The fastest rate at which a train of the method arrived.
+    fastest_train: Option<Rate>,
 }
 
 /// Of IPv6 (RFC 8200 §5).
@@ -142,6 +144,7 @@ impl TrainSeries {
             burst_rate: None,
             fastest_arrival: None,
             arrival_times: Vec::new(),
+            fastest_train: None,
         }
     }
 
@@ -236,7 +239,10 @@ impl TrainSeries {
     pub(crate) fn add_method_train(&mut self, carried: &DeliveredTrain) {
         self.add_train(carried);
         self.extend_window();
-        self.arrival_times.extend(arrival_time(&carried.record));
+        if let Some(time) = arrival_time(&carried.record) {
+            self.arrival_times.push(time);
+            self.fastest_train = self.fastest_train.max(Some(arrival_rate(&carried.record, time)));
+        }
     }
 
     /// The time within which trains arrived on which the value rests: the median; none where none did.
@@ -244,6 +250,11 @@ impl TrainSeries {
         let mut times = self.arrival_times.clone();
         times.sort_unstable();
         times.get(times.len() / 2).copied()
+    }
+
+    /// The fastest rate at which one of them arrived: of a whole train, as its time is, neither jitter nor stamps that scatter make much.
+    pub(crate) fn fastest_train(&self) -> Option<Rate> {
+        self.fastest_train
     }
 
     /// How fast the sender sent bursts one behind the other, if it sent packets in bursts.
@@ -276,6 +287,12 @@ fn arrival_time(record: &TrainRecord) -> Option<Span> {
     arrivals.sort_unstable();
     let (first, last) = (arrivals.len() / LATE_DIVISOR, arrivals.len().checked_sub(1 + arrivals.len() / LATE_DIVISOR)?);
     (last > first).then(|| (arrivals[last] - arrivals[first]) * (arrivals.len() as i64 - 1) / (last - first) as i64)
+}
+
+/// The rate of what arrived within this time behind the first packet.
+fn arrival_rate(record: &TrainRecord, arrival_time: Span) -> Rate {
+    let arrived = record.packets.iter().filter(|packet| packet.received.is_some());
+    Rate::from_bytes_over(arrived.skip(1).map(|packet| u64::from(packet.size)).sum(), arrival_time)
 }
 
 /// So few packets in a row tell how fast they arrived: of more, cross traffic slows most rows down.
@@ -402,6 +419,12 @@ mod tests {
         assert_eq!(series.median_arrival_time(), None);
         series.add_method_train(&arriving(&mut (0..60).chain([300])));
         assert_eq!(series.median_arrival_time(), Some(Span::from_millis(60)));
+        // 1500 bytes in a millisecond each, and several at once nowhere.
+        assert_eq!(series.fastest_train(), Some(Rate::from_mbit(12)));
+        series.add_method_train(&arriving(&mut (0..60).map(|number| number / 10 * 10 + number % 10 / 5)));
+        assert!(
+            series.fastest_train().unwrap() < Rate::from_mbit(14) && series.fastest_arrival() > series.fastest_train()
+        );
         series.add_train(&arriving(&mut (0..5000)));
         series.add_sparse_train(&arriving(&mut (0..5000)));
         series.add_method_train(&arriving(&mut (0..61)));

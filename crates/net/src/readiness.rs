@@ -22,14 +22,6 @@ pub fn is_closed(stream: &TcpStream) -> io::Result<bool> {
     wait_one(stream, PollFlags::RDHUP, Time::ZERO)
 }
 
-/// As [`wait_readable`], for a packet that is stamped when it arrives.
-///
-/// # Errors
-/// Where the system refuses to wait.
-pub fn wait_for_packet(socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
-    wait_readable(socket, deadline)
-}
-
 /// Many sockets, waited for together; each keeps reporting until it is dealt with or removed.
 #[derive(Debug)]
 pub struct EpollSet(Epoll);
@@ -102,14 +94,6 @@ impl EpollSet {
         Ok(self.0.delete(socket)?)
     }
 
-    /// As [`remove`](Self::remove), as [`platform`](crate::platform) calls it: the kernel knows the sockets, others their numbers.
-    ///
-    /// # Errors
-    /// Where it is not in the set.
-    pub fn remove_numbered(&self, socket: &impl AsFd, _number: u32) -> io::Result<()> {
-        self.remove(socket)
-    }
-
     /// Waits until something happens or `deadline` has come (then up to a millisecond more), and fills `events`.
     ///
     /// # Errors
@@ -131,19 +115,6 @@ impl EpollSet {
     /// # Errors
     /// Where the system refuses to wait.
     pub fn wait_open<'s>(
-        &self,
-        _socket: impl Fn(u32) -> Option<BorrowedFd<'s>>,
-        events: &mut Vec<Event>,
-        deadline: Time,
-    ) -> io::Result<()> {
-        self.wait(events, deadline)
-    }
-
-    /// As [`wait_open`](Self::wait_open), for what is stamped when it arrives, so that nothing depends on when it is read.
-    ///
-    /// # Errors
-    /// Where the system refuses to wait.
-    pub fn wait_for_packet<'s>(
         &self,
         _socket: impl Fn(u32) -> Option<BorrowedFd<'s>>,
         events: &mut Vec<Event>,

@@ -120,3 +120,20 @@ fn delays_that_vary_are_told_where_stamps_scatter_as_well() {
         }
     }
 }
+
+/// What a few packets arrived at that the path's own jitter had arrive together was taken for the rate of the link, of which stamps of the host left
+/// nothing: they were blamed for it.
+#[test]
+fn jitter_of_the_path_is_not_blamed_on_stamps_of_the_host() {
+    let (rate, scatter) = (Rate::from_mbit(100), Span::from_micros(30));
+    let (mut values, mut held) = (0, 0);
+    for (micros, seed) in [500, 1000].into_iter().flat_map(|micros| (0..SEEDS / 2).map(move |seed| (micros, seed))) {
+        let (report, truth) = measure_with_jitter(rate, 0.4, Span::from_micros(micros), scatter, seed);
+        let DirectionReport { available_bits_per_second: available, reason, .. } = report.down.unwrap();
+        println!("{micros} µs, seed {seed}: {available:?} of {truth}, {reason:?}");
+        assert!(!matches!(reason, Some(Reason::CoarseStamps(..))), "{micros} µs, seed {seed}: {reason:?}");
+        values += usize::from(available.is_some());
+        held += usize::from(available.is_some_and(|found| holds(found, truth)));
+    }
+    assert!(values >= 6 && held + 1 >= values, "{held} of {values}");
+}

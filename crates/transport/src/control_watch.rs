@@ -1,7 +1,7 @@
 use crate::packets::is_usable_gap;
 use kumade_net::clock;
 use kumade_net::platform::pacing::{Pacer, sleep_until};
-use kumade_net::platform::readiness;
+use kumade_net::platform::{readiness, stamp};
 use kumade_units::{Span, Time};
 use std::io;
 use std::net::TcpStream;
@@ -53,6 +53,11 @@ impl ControlWatch {
     /// When a wait until `deadline` has to be interrupted for the next check.
     pub(crate) fn next_wakeup(&self, deadline: Time) -> Time {
         if self.control.is_some() { deadline.min(clock::monotonic() + CHECK_INTERVAL) } else { deadline }
+    }
+
+    /// Until when to wait for packets: not at all where they have the time of reading.
+    pub(crate) fn next_look(&self, deadline: Time) -> Time {
+        if stamp::IS_TIME_OF_READING { Time::ZERO } else { self.next_wakeup(deadline) }
     }
 
     /// Sleeps until `instant`, or until shortly after it is closed.

@@ -148,7 +148,7 @@ impl Transfers {
             Ok(_) | Err(_) => {
                 let closed = self.streams[number].take();
                 // Where it is not in the set, nothing of it is reported either.
-                let _ = closed.map(|stream| self.readiness.remove_numbered(&stream, number as u32));
+                let _ = closed.map(|stream| self.readiness.remove(&stream));
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use kumade_net::clock;
 use kumade_net::platform::pacing::Pacer;
-use kumade_net::platform::readiness::wait_for_packet;
 use kumade_net::platform::stamp;
 use kumade_net::platform::udp::{self, DatagramReceiver};
 use kumade_units::Span;
@@ -54,7 +53,7 @@ fn delays_between(sender: &UdpSocket, receiver: &UdpSocket) -> io::Result<Vec<Sp
         // What is not sent does not arrive.
         sender.send(&sent).map(drop).or_else(pass_over)?;
         let end = planned + MAX_STAMP_SCATTER;
-        while wait_for_packet(receiver, end)? {
+        while clock::monotonic() < end {
             let mut is_found = false;
             datagrams.receive(receiver, |received, _| is_found = received == sent).or_else(pass_over)?;
             if is_found {

@@ -74,8 +74,11 @@ impl TcpProbes {
         let mut events = Vec::new();
         let mut looked = clock::realtime();
         while open > 0 && clock::monotonic() < deadline && !self.control.is_closed() {
-            let socket = |number: u32| Some(self.probe_connections.get(number as usize)?.stream.as_ref()?.as_fd());
-            readiness.wait_for_packet(socket, &mut events, self.control.next_wakeup(deadline))?;
+            let socket = |number: u32| {
+                let awaited = expected.get(number as usize).filter(|expected| !expected.packets.is_empty());
+                Some(self.probe_connections.get(awaited.map(|_| number as usize)?)?.stream.as_ref()?.as_fd())
+            };
+            readiness.wait_open(socket, &mut events, self.control.next_look(deadline))?;
             // What is not among the events had nothing to read, unless there were too many, or packets are looked for one by one.
             let absent = looked;
             let are_all_told = !stamp::IS_TIME_OF_READING && (1..SocketSet::MAX_EVENTS).contains(&events.len());
@@ -91,7 +94,7 @@ impl TcpProbes {
                 if state != ReadState::AwaitingData {
                     // A peer that sends more than planned must not cause a busy loop.
                     if let Some(stream) = &slot.stream {
-                        readiness.remove_numbered(stream, event.number)?;
+                        readiness.remove(stream)?;
                     }
                     open -= 1;
                 }

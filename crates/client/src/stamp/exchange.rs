@@ -211,9 +211,7 @@ impl StampExchange {
     /// Takes replies that are there, or come until then.
     pub(super) fn wait_for_replies(&mut self, deadline: Time) -> io::Result<()> {
         // Whatever was lost, the next one has its time of reading at once.
-        if self.is_reply_awaited() {
-            readiness::wait_for_packet(&self.socket, deadline)?;
-        } else {
+        if !(stamp::IS_TIME_OF_READING && self.is_reply_awaited()) {
             readiness::wait_readable(&self.socket, deadline)?;
         }
         self.collect_stamps()?;

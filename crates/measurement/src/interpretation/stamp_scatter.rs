@@ -15,7 +15,8 @@ pub(crate) struct StampError {
     pub scatter: Span,
     /// Within which time trains arrive.
     pub train: Span,
-    /// The rate of the narrow link, or the fastest that was seen, where none is known.
+    /// The rate of the narrow link, or where none is known the fastest of whole trains: a few packets in a row arrive as fast as the path's own jitter
+    /// has it, which is no matter of the stamps.
     pub narrow_link: Option<Rate>,
 }
 

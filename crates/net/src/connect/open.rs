@@ -128,7 +128,7 @@ impl<'b> ConnectionOpener<'b> {
     fn begin_connection(&mut self, number: u16) {
         if let Some(given_up) = self.attempts[usize::from(number)].take() {
             // It is closed in any case.
-            let _ = self.readiness.remove_numbered(&given_up.stream, number.into());
+            let _ = self.readiness.remove(&given_up.stream);
         }
         let started = start_connecting(self.address, self.binding).and_then(|stream| {
             self.readiness.add_writer(&stream, number.into())?;
@@ -141,7 +141,7 @@ impl<'b> ConnectionOpener<'b> {
     fn handle_ready(&mut self, number: u16, hello: &impl Fn(u16) -> Vec<u8>) {
         let attempt = self.attempts.get_mut(usize::from(number)).and_then(Option::take);
         let Some(Attempt { stream, .. }) = attempt else { return };
-        match self.readiness.remove_numbered(&stream, number.into()).and_then(|()| send_hello(stream, &hello(number))) {
+        match self.readiness.remove(&stream).and_then(|()| send_hello(stream, &hello(number))) {
             Ok(stream) => self.opened.streams.push((number, stream)),
             Err(error) => self.opened.record_refusal(error),
         }

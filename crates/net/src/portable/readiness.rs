@@ -35,15 +35,6 @@ pub fn is_closed(stream: &TcpStream) -> io::Result<bool> {
     })
 }
 
-/// As [`wait_readable`], where a packet is to be read as it comes, of a socket that does not block: does not wait until `deadline` has come, since
-/// who waits is woken late. Nor does it look, which would take an error away from who reads: that tells whether there is one.
-///
-/// # Errors
-/// None.
-pub fn wait_for_packet(_socket: &impl AsFd, deadline: Time) -> io::Result<bool> {
-    Ok(clock::monotonic() < deadline)
-}
-
 /// Whether a connection that does not block can be read, has ended or has failed.
 fn has_input(socket: BorrowedFd<'_>) -> io::Result<bool> {
     match SockRef::from(&socket).peek(&mut [MaybeUninit::uninit()]) {
@@ -101,20 +92,24 @@ impl SocketSet {
     }
 
     fn add(&self, number: u32, flags: PollFlags) -> io::Result<()> {
-        self.awaited.borrow_mut().push(Awaited { number, flags });
+        let mut awaited = self.awaited.borrow_mut();
+        // Of one that was removed, no wait may have taken note yet.
+        awaited.retain(|entry| entry.number != number);
+        awaited.push(Awaited { number, flags });
         Ok(())
     }
 
-    /// Forgets `socket`, which was added under `number`.
+    /// Forgets `socket`. Nothing is to be done for it: whoever waits does not give it for its number any more, or another one.
     ///
     /// # Errors
     /// None.
-    pub fn remove_numbered(&self, _socket: &impl AsFd, number: u32) -> io::Result<()> {
-        self.awaited.borrow_mut().retain(|awaited| awaited.number != number);
+    pub fn remove(&self, _socket: &impl AsFd) -> io::Result<()> {
         Ok(())
     }
 
-    /// Waits until something happens or `deadline` has come, and fills `events`. `socket` gives the one with this number, unless it is closed.
+    /// Waits until something happens or `deadline` has come, and fills `events`. `socket` gives the one with this number, unless that is no longer in
+    /// the set. Once `deadline` has come, looks at one reader only, another one each time: who waits for a packet is woken late, so
+    /// who reads packets as they come asks again and again.
     ///
     /// # Errors
     /// Where the system refuses to wait.
@@ -126,62 +121,73 @@ impl SocketSet {
     ) -> io::Result<()> {
         events.clear();
         let mut awaited = self.awaited.borrow_mut();
-        let open: Vec<_> = awaited.iter().filter_map(|entry| Some((*entry, socket(entry.number)?))).collect();
-        let mut polled: Vec<_> =
-            open.iter().map(|(entry, socket)| PollFd::from_borrowed_fd(*socket, entry.flags)).collect();
-        wait_ready(&mut polled, deadline)?;
-        let failed = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
-        let ready = polled.iter().zip(&open).filter(|(polled, _)| !polled.revents().is_empty());
-        events.extend(ready.take(Self::MAX_EVENTS).map(|(polled, (entry, _))| Event {
-            number: entry.number,
-            is_readable: polled.revents().intersects(PollFlags::IN | failed),
-            is_writable: polled.revents().intersects(PollFlags::OUT | failed),
-            has_error: polled.revents().intersects(failed),
-        }));
-        put_last(&mut awaited, events);
-        Ok(())
-    }
-
-    /// As [`wait_open`](Self::wait_open), where packets of a train are read as they come from readers alone: looks at them without a pause, since who waits is
-    /// woken late. Where none is open there is nothing to look at.
-    ///
-    /// # Errors
-    /// Where the system refuses to look.
-    pub fn wait_for_packet<'s>(
-        &self,
-        socket: impl Fn(u32) -> Option<BorrowedFd<'s>>,
-        events: &mut Vec<Event>,
-        deadline: Time,
-    ) -> io::Result<()> {
-        if !self.awaited.borrow().iter().any(|entry| socket(entry.number).is_some()) {
-            return self.wait_open(socket, events, deadline);
+        if clock::monotonic() < deadline || !self.look(&mut awaited, &socket, events) {
+            wait_for_all(&mut awaited, socket, events, deadline)?;
         }
-        loop {
-            self.look(&socket, events)?;
-            if !events.is_empty() || clock::monotonic() >= deadline {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Looks at one socket, or at all.
-    fn look<'s>(&self, socket: &impl Fn(u32) -> Option<BorrowedFd<'s>>, events: &mut Vec<Event>) -> io::Result<()> {
-        let looks = self.looks.get().wrapping_add(1);
-        self.looks.set(looks);
-        let place = looks.trailing_zeros();
-        if place >= NEXT_SOCKETS {
-            return self.wait_open(socket, events, Time::ZERO);
-        }
-        events.clear();
-        let mut awaited = self.awaited.borrow_mut();
-        let Some(number) = awaited.get(place as usize).map(|entry| entry.number) else { return Ok(()) };
-        let found = socket(number).map_or(Ok(false), has_input);
-        if !matches!(found, Ok(false)) {
-            events.push(Event { number, is_readable: true, is_writable: false, has_error: found.is_err() });
+        if !events.is_empty() {
             put_last(&mut awaited, events);
         }
         Ok(())
     }
+
+    /// Looks at the reader whose turn it is, if it is that of any; false where it is the turn of all, or of a writer.
+    fn look<'s>(
+        &self,
+        awaited: &mut Vec<Awaited>,
+        socket: impl Fn(u32) -> Option<BorrowedFd<'s>>,
+        events: &mut Vec<Event>,
+    ) -> bool {
+        let looks = self.looks.get().wrapping_add(1);
+        self.looks.set(looks);
+        let place = looks.trailing_zeros();
+        if place >= NEXT_SOCKETS {
+            return false;
+        }
+        let place = place as usize;
+        let Some(Awaited { number, flags }) = awaited.get(place).copied() else { return true };
+        if flags != PollFlags::IN {
+            return false;
+        }
+        let found = |entry: &Awaited| Some((entry.number, has_input(socket(entry.number)?)));
+        let Some((_, is_found)) = found(&awaited[place]) else {
+            awaited.remove(place);
+            return true;
+        };
+        if !matches!(is_found, Ok(false)) {
+            // What has come on those before it meanwhile came earlier: read later, it would seem to be overtaken.
+            let earlier = awaited[..place].iter().filter(|entry| entry.flags == PollFlags::IN).filter_map(found);
+            let ready = earlier.filter(|(_, found)| !matches!(found, Ok(false))).chain([(number, is_found)]);
+            events.extend(ready.map(|(number, found)| Event {
+                number,
+                is_readable: true,
+                is_writable: false,
+                has_error: found.is_err(),
+            }));
+        }
+        true
+    }
+}
+
+fn wait_for_all<'s>(
+    awaited: &mut Vec<Awaited>,
+    socket: impl Fn(u32) -> Option<BorrowedFd<'s>>,
+    events: &mut Vec<Event>,
+    deadline: Time,
+) -> io::Result<()> {
+    awaited.retain(|entry| socket(entry.number).is_some());
+    let open = awaited.iter().filter_map(|entry| Some((entry.number, entry.flags, socket(entry.number)?)));
+    let (numbers, mut polled): (Vec<_>, Vec<_>) =
+        open.map(|(number, flags, socket)| (number, PollFd::from_borrowed_fd(socket, flags))).unzip();
+    wait_ready(&mut polled, deadline)?;
+    let failed = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+    let ready = polled.iter().zip(numbers).filter(|(polled, _)| !polled.revents().is_empty());
+    events.extend(ready.take(SocketSet::MAX_EVENTS).map(|(polled, number)| Event {
+        number,
+        is_readable: polled.revents().intersects(PollFlags::IN | failed),
+        is_writable: polled.revents().intersects(PollFlags::OUT | failed),
+        has_error: polled.revents().intersects(failed),
+    }));
+    Ok(())
 }
 
 /// Puts those that are reported last, and those that they have overtaken behind the next ones.
@@ -201,7 +207,7 @@ mod tests {
     use kumade_units::Span;
     use std::collections::BTreeSet;
     use std::io::Write;
-    use std::net::{TcpListener, UdpSocket};
+    use std::net::TcpListener;
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -225,8 +231,9 @@ mod tests {
         (&pairs[7].1).write_all(b"x").unwrap();
         set.wait_open(socket, &mut events, soon()).unwrap();
         assert_eq!(events, [Event { number: 7, is_readable: true, is_writable: false, has_error: false }]);
-        set.remove_numbered(&pairs[7].0, 7).unwrap();
-        set.wait_open(socket, &mut events, Time::ZERO).unwrap();
+        set.remove(&pairs[7].0).unwrap();
+        let socket = |number| (number != 7).then(|| pairs[number as usize].0.as_fd());
+        set.wait_open(socket, &mut events, clock::monotonic() + Span::from_millis(1)).unwrap();
         assert!(events.is_empty());
         // No more than there is room for.
         for (_, far) in &pairs {
@@ -263,7 +270,7 @@ mod tests {
             { far }.write_all(b"x").unwrap();
             assert!(wait_readable(near, soon()).unwrap());
             let looks = (1..).find(|_| {
-                set.look(&socket, &mut events).unwrap();
+                set.wait_open(socket, &mut events, Time::ZERO).unwrap();
                 !events.is_empty()
             });
             assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [*number]);
@@ -276,51 +283,52 @@ mod tests {
         assert!(seen_at_once * 10 >= following * 9, "{seen_at_once} of {following}");
     }
 
+    /// Of several that were there, every second one was read before that which had come before it.
     #[test]
-    fn a_socket_that_is_looked_at_without_a_pause_is_ready_by_the_deadline_or_not() {
+    fn what_waits_is_reported_in_the_order_in_which_it_was_sent() {
+        let (set, mut events, mut order) = (SocketSet::new().unwrap(), Vec::new(), Vec::new());
+        let pairs: Vec<_> = (0..30).map(|_| pair()).collect();
+        for (number, (near, far)) in (0..).zip(&pairs) {
+            set.add_reader(near, number).unwrap();
+            { far }.write_all(b"x").unwrap();
+        }
+        assert!(pairs.iter().all(|(near, _)| wait_readable(near, soon()).unwrap()));
+        for _ in 0..1 << NEXT_SOCKETS {
+            set.wait_open(|number| Some(pairs[number as usize].0.as_fd()), &mut events, Time::ZERO).unwrap();
+            for event in &events {
+                assert_eq!(std::io::Read::read(&mut &pairs[event.number as usize].0, &mut [0; 9]).unwrap(), 1);
+                order.push(event.number);
+            }
+        }
+        assert_eq!(order, (0..30).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn who_does_not_wait_finds_what_has_come_and_what_is_over_by_asking_again() {
         let (set, mut events) = (SocketSet::new().unwrap(), Vec::new());
-        let (near, far) = pair();
+        let [(near, far), (writable, _other)] = [pair(), pair()];
         set.add_reader(&near, 3).unwrap();
-        let wait = |events: &mut Vec<Event>, end| set.wait_for_packet(|_| Some(near.as_fd()), events, end).unwrap();
-        wait(&mut events, Time::ZERO);
-        assert!(events.is_empty());
-        { &far }.write_all(b"x").unwrap();
-        wait(&mut events, soon());
-        assert!(events[0].number == 3 && events[0].is_readable);
-        drop((far, std::io::Read::read(&mut &near, &mut [0; 9])));
-        wait(&mut events, soon());
-        assert!(events[0].is_readable);
-        // What is closed is not looked at.
-        set.wait_for_packet(|_| None, &mut events, Time::ZERO).unwrap();
-        assert!(events.is_empty());
-    }
-
-    /// Two looks without a pause, one of which took the error away.
-    #[test]
-    fn an_error_is_left_to_who_reads() {
-        let (socket, closed) =
-            (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
-        socket.set_nonblocking(true).unwrap();
-        socket.connect(closed).unwrap();
-        socket.send(b"x").unwrap();
-        assert!(wait_readable(&socket, soon()).unwrap());
-        assert!(wait_for_packet(&socket, soon()).unwrap() && wait_for_packet(&socket, soon()).unwrap());
-        assert_eq!(socket.recv(&mut [0; 9]).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
-        assert!(!wait_for_packet(&socket, Time::ZERO).unwrap());
-    }
-
-    /// Looks at nothing took a CPU until the deadline.
-    #[test]
-    fn where_nothing_is_open_nothing_is_looked_at() {
-        let (set, mut events) = (SocketSet::new().unwrap(), Vec::new());
-        let wait = |events: &mut Vec<Event>| {
-            set.wait_for_packet(|_| None, events, clock::monotonic() + Span::from_millis(1)).unwrap();
+        let socket = |number| if number == 3 { Some(near.as_fd()) } else { Some(writable.as_fd()) };
+        let mut ask = |is_awaited: &dyn Fn(&Event) -> bool| {
+            let found = |events: &Vec<Event>| events.iter().any(is_awaited);
+            (0..1 << NEXT_SOCKETS).any(|_| {
+                set.wait_open(socket, &mut events, Time::ZERO).unwrap();
+                found(&events)
+            })
         };
-        wait(&mut events);
-        let (near, _far) = pair();
-        set.add_reader(&near, 3).unwrap();
-        wait(&mut events);
-        assert_eq!((set.looks.get(), events.len()), (0, 0));
+        assert!(!ask(&|_| true));
+        { &far }.write_all(b"x").unwrap();
+        assert!(wait_readable(&near, soon()).unwrap() && ask(&|event| event.number == 3 && event.is_readable));
+        drop((far, std::io::Read::read(&mut &near, &mut [0; 9])));
+        assert!(wait_readable(&near, soon()).unwrap() && ask(&|event| event.is_readable));
+        set.add_writer(&writable, 4).unwrap();
+        assert!(ask(&|event| event.number == 4 && event.is_writable && !event.is_readable));
+        // What is not in the set any more is forgotten.
+        let mut events = Vec::new();
+        (0..1 << NEXT_SOCKETS).for_each(|_| set.wait_open(|_| None, &mut events, Time::ZERO).unwrap());
+        assert!(events.is_empty() && set.awaited.borrow().is_empty());
+        set.wait_open(|_| None, &mut events, clock::monotonic() + Span::from_millis(1)).unwrap();
+        assert!(events.is_empty());
     }
 
     #[test]

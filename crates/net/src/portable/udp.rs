@@ -103,7 +103,9 @@ pub(super) fn set_tos(socket: &UdpSocket, octet: u8) -> io::Result<()> {
     #[cfg(windows)]
     return match (socket, octet) {
         (_, 0) => Ok(()),
-        _ => Err(io::Error::new(io::ErrorKind::Unsupported, "this system lets no program mark packets")),
+        _ => {
+            Err(io::Error::new(io::ErrorKind::Unsupported, "this system lets no program mark packets with DSCP or ECN"))
+        }
     };
     #[cfg(not(windows))]
     if ip_header_bytes(socket.peer_addr()?) == 40 {
