@@ -12,7 +12,7 @@ use crate::page::{History, PageGuards, PageServer, Tls};
 use crate::recorder::{Message, Recorder};
 use crate::remote_write::{RemoteWriteClient, RemoteWriteSender};
 use crate::status::MonitorStatus;
-use kumade_daemon::Exporter;
+use kumade_daemon::{ActivityWatch, Exporter};
 use kumade_units::Span;
 use std::collections::BTreeMap;
 use std::io;
@@ -39,6 +39,7 @@ pub struct Monitor {
     deposed: Arc<AtomicBool>,
     messages: SyncSender<Message>,
     recorder: Option<JoinHandle<()>>,
+    ended: ActivityWatch,
     status: watch::Receiver<Arc<MonitorStatus>>,
 }
 
@@ -50,11 +51,16 @@ const MAX_QUESTIONS: usize = 2;
 const COMMIT_TIME: Span = Span::from_secs(10);
 
 impl Monitor {
-    /// Starts all of it; where the archive is shared, by the right to write it.
+    /// Starts all of it; where the archive is shared, by the right to write it. Where a thread ends by itself, `ended` is told, and
+    /// [`check`](Self::check) says why.
     ///
     /// # Errors
     /// The archive cannot be opened, or an address not be had.
-    pub fn start(config: MonitorConfig, leadership: Option<Leadership>) -> Result<Self, MonitorError> {
+    pub fn start(
+        config: MonitorConfig,
+        leadership: Option<Leadership>,
+        ended: ActivityWatch,
+    ) -> Result<Self, MonitorError> {
         config.make_archive_directory()?;
         let (messages, inbox) = mpsc::sync_channel(MAX_WAITING_REPORTS);
         let (status, followed) = watch::channel(Arc::new(MonitorStatus::empty(&config.name)));
@@ -77,12 +83,16 @@ impl Monitor {
         let note = move |text| drop(told.try_send(Message::Note { kind: "certificate", text }));
         let page = PageServer::start(config.page, followed.clone(), history, guards, measure, note)?;
         let exporter = start_exporter(&config, &access, followed.clone())?;
-        let work = move || recorder.run(&inbox);
+        let end_notice = ended.end_notice();
+        let work = move || {
+            let _end_notice = end_notice;
+            recorder.run(&inbox);
+        };
         let recorder = thread::Builder::new().name("recorder".into()).spawn(work).map_err(MonitorError::System)?;
         let seed = getrandom::u64().map_err(|error| MonitorError::System(io::Error::other(error)))?;
         let prober = start_prober(targets, seed, messages.clone()).map_err(MonitorError::System)?;
         let (prober, recorder) = (Some(prober), Some(recorder));
-        let own_agent = start_own_agent(&config, agents.as_ref())?;
+        let own_agent = start_own_agent(&config, agents.as_ref(), &ended)?;
         let status = followed;
         Ok(Monitor {
             config,
@@ -97,6 +107,7 @@ impl Monitor {
             deposed,
             messages,
             recorder,
+            ended,
             status,
         })
     }
@@ -191,12 +202,7 @@ impl Monitor {
         if self.deposed.load(Ordering::Relaxed) {
             return Err(MonitorError::Deposed);
         }
-        let has_ended = self.prober.is_none() || self.recorder.as_ref().is_none_or(JoinHandle::is_finished);
-        if has_ended || self.own_agent.as_ref().is_some_and(OwnAgent::has_ended) {
-            Err(MonitorError::Ended)
-        } else {
-            Ok(())
-        }
+        if self.prober.is_none() || self.ended.has_ended() { Err(MonitorError::Ended) } else { Ok(()) }
     }
 
     /// Ends it; what it knows is in the archive then.
@@ -280,9 +286,13 @@ fn start_listener(mesh: &MeshConfig, messages: SyncSender<Message>) -> Result<Ag
 }
 
 /// Where the coordinator's own host is a site of the mesh.
-fn start_own_agent(config: &MonitorConfig, agents: Option<&AgentListener>) -> Result<Option<OwnAgent>, MonitorError> {
+fn start_own_agent(
+    config: &MonitorConfig,
+    agents: Option<&AgentListener>,
+    ended: &ActivityWatch,
+) -> Result<Option<OwnAgent>, MonitorError> {
     let (Some(mesh), Some(agents)) = (&config.mesh, agents) else { return Ok(None) };
-    own_agent_config(mesh, &config.archive, agents.address()).map(OwnAgent::start).transpose()
+    own_agent_config(mesh, &config.archive, agents.address()).map(|own| OwnAgent::start(own, ended)).transpose()
 }
 
 /// Its reports go to the recorder; where that is far behind, probing waits.

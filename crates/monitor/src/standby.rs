@@ -9,7 +9,7 @@ use crate::page::{History, PageGuards, PageServer, PairNumbers, Tls};
 use crate::recorder::OWN_HOST_ID;
 use crate::status::MonitorStatus;
 use kumade_archive::{AnyStore, ArchiveError, Family, Reader};
-use kumade_daemon::Exporter;
+use kumade_daemon::{ActivityWatch, Exporter};
 use kumade_net::{clock, interface};
 use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
@@ -37,11 +37,12 @@ const LOOK_INTERVAL: Span = Span::from_secs(1);
 const MAX_QUESTIONS: usize = 2;
 
 impl Standby {
-    /// Begins to wait. None where the archive is in a file of this host, which nobody else writes.
+    /// Begins to wait; `ended` is told when that is over, for [`take_leadership`](Self::take_leadership). None where the archive is in a file
+    /// of this host, which nobody else writes.
     ///
     /// # Errors
     /// The database cannot be reached, or an address not be had.
-    pub fn start(config: &MonitorConfig) -> Result<Option<Self>, MonitorError> {
+    pub fn start(config: &MonitorConfig, ended: &ActivityWatch) -> Result<Option<Self>, MonitorError> {
         let Some(candidate) = Candidate::new(config, clock::monotonic())? else { return Ok(None) };
         let (sender, status) = watch::channel(Arc::new(MonitorStatus::empty(&config.name)));
         let numbers = PairNumbers::default();
@@ -60,7 +61,12 @@ impl Standby {
         let (leads, leadership) = mpsc::channel();
         let paths = known_paths(config);
         let look = Look { candidate, reader: reader()?, paths, known: None, numbers, status: sender };
-        let work = move || look.run(&stopped, &leads);
+        let end_notice = ended.end_notice();
+        let work = move || {
+            // The notice comes once it has said all.
+            let (_end_notice, leads) = (end_notice, leads);
+            look.run(&stopped, &leads);
+        };
         let thread = thread::Builder::new().name("standby".into()).spawn(work).map_err(MonitorError::System)?;
         let is_encrypted = config.tls.is_some();
         Ok(Some(Standby {

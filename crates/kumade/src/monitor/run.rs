@@ -8,20 +8,18 @@ use crate::notices::log_reload;
 use crate::output::note;
 use crate::running::registry;
 use anyhow::{Context, anyhow};
+use kumade_daemon::ActivityWatch;
 use kumade_daemon::signals::DaemonSignals;
 use kumade_monitor::config::{AgentConfig, MonitorConfig};
 use kumade_monitor::{
     Leadership, MeshAgentRun, Monitor, MonitorError, MonitorProtocol, MonitorStatus, Reply, Request, Standby,
 };
+use kumade_units::Time;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
-
-/// Maximum time until a signal is noticed.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Measures for a coordinator until a signal comes.
 ///
@@ -41,13 +39,21 @@ pub(super) fn run_agent(config: AgentConfig, name: &str, keeps_privileges: bool)
     confinement.into_iter().for_each(Confinement::finish);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let running = scope.spawn(|| agent.run(&stop));
-        while !signals.is_end_requested() && !running.is_finished() {
-            thread::sleep(POLL_INTERVAL);
+        let ended = ActivityWatch::new(signals.waker());
+        let end_notice = ended.end_notice();
+        let stop = &stop;
+        let running = scope.spawn(move || {
+            let _end_notice = end_notice;
+            agent.run(stop)
+        });
+        let mut waited = Ok(());
+        while !signals.is_end_requested() && !ended.has_ended() && waited.is_ok() {
+            waited = signals.wait(Time::MAX);
         }
         stop.store(true, Ordering::Relaxed);
-        running.join().map_err(|_| anyhow!("the agent has ended by a fault of the program"))
-    })??;
+        waited.context("cannot wait for signals")?;
+        anyhow::Ok(running.join().map_err(|_| anyhow!("the agent has ended by a fault of the program"))??)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -82,7 +88,8 @@ pub(super) fn run(
     })?;
     // Until a signal comes, or another host leads: then this one stands by again.
     loop {
-        let leadership = match Standby::start(&config)? {
+        let ended = ActivityWatch::new(signals.waker());
+        let leadership = match Standby::start(&config, &ended)? {
             Some(standby) => match stand_by(standby, &signals, &current)? {
                 StandbyEnd::Leads(leadership) => Some(*leadership),
                 StandbyEnd::Reload => {
@@ -93,7 +100,7 @@ pub(super) fn run(
             },
             None => None,
         };
-        let mut monitor = Monitor::start(config, leadership)?;
+        let mut monitor = Monitor::start(config, leadership, ActivityWatch::new(signals.waker()))?;
         let status = monitor.status();
         set_status(&current, move || MonitorStatus::clone(&status.borrow()));
         say_what_runs(&monitor);
@@ -132,7 +139,7 @@ fn stand_by(standby: Standby, signals: &DaemonSignals, current: &CurrentStatus) 
         if signals.take_reload_request() {
             return Ok(StandbyEnd::Reload);
         }
-        thread::sleep(POLL_INTERVAL);
+        signals.wait(Time::MAX).context("cannot wait for signals")?;
     }
     Ok(StandbyEnd::Signal)
 }
@@ -151,7 +158,7 @@ fn say_what_runs(monitor: &Monitor) {
 
 fn wait_for_end(monitor: &mut Monitor, file: &Path, signals: &DaemonSignals) -> Result<(), MonitorError> {
     while !signals.is_end_requested() {
-        thread::sleep(POLL_INTERVAL);
+        signals.wait(Time::MAX).map_err(MonitorError::System)?;
         monitor.check()?;
         if signals.take_reload_request() {
             reload(monitor, file);

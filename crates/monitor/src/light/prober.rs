@@ -5,6 +5,7 @@ use super::socket::{ProbeKind, ProbeSocket};
 use super::target_address::TargetAddress;
 use kumade_net::interface::Family;
 use kumade_net::readiness::EpollSet;
+use kumade_net::waker::{Waker, new_waker};
 use kumade_net::{clock, readiness};
 use kumade_planner::ProbeTimes;
 use kumade_units::{Span, Time};
@@ -74,14 +75,15 @@ pub enum ProbeReport {
 #[derive(Debug)]
 pub struct Prober {
     stop: Arc<AtomicBool>,
+    waker: Waker,
     thread: Option<JoinHandle<ProberRun>>,
 }
 
 /// A prober that sends and reports nothing. Replies that come meanwhile wait, with the kernel's stamps.
 pub struct PausedProber(ProberRun);
 
-/// Maximum time until a request to stop is noticed.
-const MAX_WAIT: Span = Span::from_millis(200);
+/// The number of what wakes the thread among those of sockets, which have their targets' places.
+const WAKER_NUMBER: u32 = u32::MAX;
 /// A probe may be sent so long after it is due, together with others, and replies that the kernel has stamped may wait as long: to wake
 /// up takes ten times what a probe does …
 const MAX_BATCHING: Span = Span::from_millis(100);
@@ -115,14 +117,17 @@ impl Prober {
 
     /// Stops it for a moment. None where it has ended by a fault, which has been reported.
     pub fn pause(mut self) -> Option<PausedProber> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.request_end();
         Some(PausedProber(self.thread.take()?.join().ok()?))
     }
 
     fn spawn(mut run: ProberRun) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
+        let (waker, wake_receiver) = new_waker()?;
+        run.sockets.add_reader(&wake_receiver, WAKER_NUMBER)?;
         let work = move || {
+            let _wake_receiver = wake_receiver;
             while !stopped.load(Ordering::Relaxed) {
                 if let Err(error) = run.advance() {
                     tracing::error!("light probes: {error}");
@@ -133,7 +138,12 @@ impl Prober {
             run
         };
         let thread = thread::Builder::new().name("probes".into()).spawn(work)?;
-        Ok(Prober { stop, thread: Some(thread) })
+        Ok(Prober { stop, waker, thread: Some(thread) })
+    }
+
+    fn request_end(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.waker.wake();
     }
 }
 
@@ -157,7 +167,7 @@ impl fmt::Debug for PausedProber {
 
 impl Drop for Prober {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.request_end();
         // A panic there has been reported.
         self.thread.take().map(JoinHandle::join);
     }
@@ -270,7 +280,7 @@ impl ProberRun {
             }
             self.timers.insert((target.next_timer(), place));
         }
-        let deadline = self.next_round().min(now + MAX_WAIT);
+        let deadline = self.next_round();
         self.tell(now, deadline);
         if has_sent && are_stamped {
             thread::sleep((deadline.min(now + self.batching) - clock::monotonic()).max(Span::ZERO).to_duration());

@@ -5,6 +5,7 @@ use super::frame_stream::{ConnectionEnd, FrameStream};
 use kumade_daemon::{FairAdmission, Network};
 use kumade_net::clock;
 use kumade_net::readiness::{EpollSet, Event};
+use kumade_net::waker::{WakeReceiver, Waker, new_waker};
 use kumade_noise_session::channel::{StreamAcceptor, StreamAnswer};
 use kumade_noise_session::stream::RecordReader;
 use kumade_noise_session::{HandshakePolicy, PresharedKey, PrivateKey, PublicKey, RefusedDatagram};
@@ -70,11 +71,36 @@ pub(crate) enum MeshCommand {
 pub(crate) struct AgentListener {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    commands: Sender<MeshCommand>,
+    commands: MeshCommands,
     address: SocketAddr,
 }
 
+/// Takes commands for the thread of an [`AgentListener`].
+#[derive(Debug, Clone)]
+pub(crate) struct MeshCommands {
+    sender: Sender<MeshCommand>,
+    waker: Arc<Waker>,
+}
+
+impl MeshCommands {
+    /// And what the commands come out of, which is readable when there are some.
+    pub(crate) fn new() -> io::Result<(Self, Receiver<MeshCommand>, WakeReceiver)> {
+        let (sender, inbox) = mpsc::channel();
+        let (waker, wake_receiver) = new_waker()?;
+        Ok((MeshCommands { sender, waker: Arc::new(waker) }, inbox, wake_receiver))
+    }
+
+    /// Has it done; not, where the thread has ended.
+    pub(crate) fn send(&self, command: MeshCommand) {
+        if self.sender.send(command).is_ok() {
+            self.waker.wake();
+        }
+    }
+}
+
 const LISTENER_EVENT: u32 = 0;
+const COMMAND_EVENT: u32 = 1;
+const FIRST_CONNECTION_NUMBER: u32 = 2;
 /// Connections without a handshake so far.
 const MAX_PENDING: usize = 256;
 /// A handshake that takes longer is given up.
@@ -85,8 +111,6 @@ const SILENCE_TIMEOUT: Span = Span::from_secs(30);
 const MAX_HELD_BYTES: usize = 64 << 20;
 /// Until the recorder is looked at again.
 const BACKLOG_WAIT: Duration = Duration::from_millis(5);
-/// Maximum time until a command is done.
-const MAX_WAIT: Span = Span::from_millis(50);
 
 impl AgentListener {
     /// Listens for these agents; `report` is called on its thread, and waits where the recorder is far behind.
@@ -110,7 +134,8 @@ impl AgentListener {
         let mut random = StdRng::seed_from_u64(getrandom::u64().map_err(io::Error::other)?);
         let peers: Vec<_> = agents.iter().map(|key| (*key, PresharedKey::default())).collect();
         let acceptor = StreamAcceptor::new(identity, &HandshakePolicy::default(), peers, &mut random);
-        let (commands, inbox) = mpsc::channel();
+        let (commands, inbox, wake_receiver) = MeshCommands::new()?;
+        epoll.add_reader(&wake_receiver, COMMAND_EVENT)?;
         let mut run = ListenerRun {
             listener,
             epoll,
@@ -119,9 +144,10 @@ impl AgentListener {
             agents,
             connections: BTreeMap::new(),
             pending: FairAdmission::default(),
-            next_number: LISTENER_EVENT + 1,
+            next_number: FIRST_CONNECTION_NUMBER,
             report: Box::new(report),
             commands: inbox,
+            wake_receiver,
             held_bytes: Arc::new(AtomicUsize::new(0)),
         };
         let stop = Arc::new(AtomicBool::new(false));
@@ -144,7 +170,7 @@ impl AgentListener {
     }
 
     /// Takes commands.
-    pub(crate) fn commands(&self) -> Sender<MeshCommand> {
+    pub(crate) fn commands(&self) -> MeshCommands {
         self.commands.clone()
     }
 }
@@ -152,6 +178,7 @@ impl AgentListener {
 impl Drop for AgentListener {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.commands.waker.wake();
         // A panic there has been reported.
         self.thread.take().map(JoinHandle::join);
     }
@@ -170,6 +197,7 @@ struct ListenerRun {
     next_number: u32,
     report: Box<dyn FnMut(MeshReport) + Send>,
     commands: Receiver<MeshCommand>,
+    wake_receiver: WakeReceiver,
     held_bytes: Arc<AtomicUsize>,
 }
 
@@ -178,6 +206,14 @@ struct AgentConnection {
     /// Of the last thing that was heard.
     heard: Time,
     stage: Stage,
+}
+
+impl AgentConnection {
+    /// When it is given up, if nothing is heard until then.
+    fn silent_at(&self) -> Time {
+        let is_known = matches!(self.stage, Stage::Open { has_said_hello: true, .. });
+        self.heard + if is_known { SILENCE_TIMEOUT } else { HANDSHAKE_TIMEOUT }
+    }
 }
 
 enum Stage {
@@ -194,12 +230,17 @@ impl ListenerRun {
             return Ok(());
         }
         let mut events: Vec<Event> = Vec::new();
-        self.epoll.wait(&mut events, clock::monotonic() + MAX_WAIT)?;
+        let silence = self.connections.values().map(AgentConnection::silent_at).min();
+        self.epoll.wait(&mut events, silence.unwrap_or(Time::MAX))?;
         for event in events {
-            if event.number == LISTENER_EVENT {
-                self.accept();
-            } else if let Err(end) = self.advance_connection(event.number) {
-                self.end(event.number, &end);
+            match event.number {
+                LISTENER_EVENT => self.accept(),
+                COMMAND_EVENT => self.wake_receiver.clear(),
+                number => {
+                    if let Err(end) = self.advance_connection(number) {
+                        self.end(number, &end);
+                    }
+                }
             }
         }
         while let Ok(command) = self.commands.try_recv() {
@@ -215,7 +256,7 @@ impl ListenerRun {
     fn accept(&mut self) {
         while let Ok((stream, address)) = self.listener.accept() {
             let number = self.next_number;
-            self.next_number = self.next_number.checked_add(1).unwrap_or(LISTENER_EVENT + 1);
+            self.next_number = self.next_number.checked_add(1).unwrap_or(FIRST_CONNECTION_NUMBER);
             let is_watched = stream.set_nonblocking(true).and_then(|()| self.epoll.add_reader(&stream, number));
             if is_watched.is_err() || self.connections.contains_key(&number) {
                 continue;
@@ -347,15 +388,7 @@ impl ListenerRun {
 
     fn end_silent(&mut self) {
         let now = clock::monotonic();
-        let is_silent = |connection: &AgentConnection| {
-            let limit = if matches!(connection.stage, Stage::Open { has_said_hello: true, .. }) {
-                SILENCE_TIMEOUT
-            } else {
-                HANDSHAKE_TIMEOUT
-            };
-            now - connection.heard > limit
-        };
-        let silent = self.connections.iter().filter(|(_, connection)| is_silent(connection));
+        let silent = self.connections.iter().filter(|(_, connection)| now >= connection.silent_at());
         for number in silent.map(|(number, _)| *number).collect::<Vec<_>>() {
             self.end(number, &ConnectionEnd::Silent);
         }

@@ -3,6 +3,7 @@
 use super::agent::MeshAgentRun;
 use crate::config::{AgentConfig, MeshConfig};
 use crate::monitor_error::MonitorError;
+use kumade_daemon::ActivityWatch;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -35,26 +36,23 @@ pub(crate) fn own_agent_config(mesh: &MeshConfig, archive: &Path, listen: Socket
 }
 
 impl OwnAgent {
-    /// Its directory is there.
+    /// Its directory is there. Where it ends by itself, `ended` is told.
     ///
     /// # Errors
     /// The directory cannot be used, or the system has no thread.
-    pub(crate) fn start(config: AgentConfig) -> Result<Self, MonitorError> {
+    pub(crate) fn start(config: AgentConfig, ended: &ActivityWatch) -> Result<Self, MonitorError> {
         let agent = MeshAgentRun::open(config)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
+        let end_notice = ended.end_notice();
         let work = move || {
+            let _end_notice = end_notice;
             if let Err(error) = agent.run(&stopped) {
                 tracing::error!("the agent of this host: {error}");
             }
         };
         let thread = thread::Builder::new().name("agent".into()).spawn(work).map_err(MonitorError::System)?;
         Ok(OwnAgent { stop, thread: Some(thread) })
-    }
-
-    /// Whether it works no more, by a fault.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 }
 

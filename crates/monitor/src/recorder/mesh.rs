@@ -8,7 +8,7 @@ use crate::mesh::frame::{
     AgentFrame, AssignedPeer, Assignment, Condition, CoordinatorFrame, Delivery, PeerResults, RunGrant, RunResult,
     VERSION, WireLoss, WireResult,
 };
-use crate::mesh::listener::{MeshCommand, MeshReport};
+use crate::mesh::listener::{MeshCommand, MeshCommands, MeshReport};
 use crate::mesh::peer_path::PeerPath;
 use crate::mesh::plan::{agent_id, pair_links};
 use crate::pair_recorder::PairRecorder;
@@ -19,7 +19,6 @@ use kumade_net::interface::Family;
 use kumade_planner::{AgentId, AgentMessage, Grant, ResourceId, Role, Token, Waiting};
 use kumade_sketch::LostIn;
 use kumade_units::{Span, Time};
-use std::sync::mpsc::Sender;
 
 /// Nothing that an agent delivers is older.
 const MAX_AGE: Span = Span::from_secs(366 * 86_400);
@@ -32,7 +31,7 @@ const MAX_FAULTS: usize = 8;
 
 impl Recorder {
     /// By which agents are told.
-    pub(crate) fn set_mesh_commands(&mut self, commands: Sender<MeshCommand>) {
+    pub(crate) fn set_mesh_commands(&mut self, commands: MeshCommands) {
         self.mesh.iter_mut().for_each(|mesh| mesh.commands = Some(commands.clone()));
         self.tell_agents();
     }

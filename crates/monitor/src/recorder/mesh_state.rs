@@ -4,7 +4,7 @@ use super::link_budgets::LinkBudgets;
 use crate::config::{MeshAgent, MeshConfig};
 use crate::mesh::budget::{AgentBudget, AskedRates};
 use crate::mesh::frame::{Condition, CoordinatorFrame};
-use crate::mesh::listener::MeshCommand;
+use crate::mesh::listener::{MeshCommand, MeshCommands};
 use crate::mesh::peer_path::PeerPath;
 use crate::mesh::plan::agent_id;
 use crate::pair_recorder::BusyTime;
@@ -14,7 +14,6 @@ use kumade_planner::{AgentId, ResourceId, Token};
 use kumade_units::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::mpsc::Sender;
 
 /// What the recorder knows of agents.
 pub(super) struct MeshState {
@@ -24,7 +23,7 @@ pub(super) struct MeshState {
     pub(super) places: BTreeMap<(HostId, PeerPath), usize>,
     /// Of which the keys of reflectors and runs are made.
     secret: [u8; 32],
-    pub(super) commands: Option<Sender<MeshCommand>>,
+    pub(super) commands: Option<MeshCommands>,
     /// Runs that go on.
     pub(super) granted: BTreeMap<Token, GrantedRun>,
     /// When runs used what.
@@ -109,7 +108,7 @@ impl MeshState {
     pub(super) fn command(&self, command: MeshCommand) {
         if let Some(commands) = &self.commands {
             // The monitor ends where nobody takes it.
-            let _ = commands.send(command);
+            commands.send(command);
         }
     }
 

@@ -43,7 +43,7 @@ pub fn run_process(file: &Path) -> Result<(), Box<dyn Error + Send + Sync>> {
 }
 
 fn coordinate(config: MonitorConfig, signals: &DaemonSignals) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let leadership = match Standby::start(&config)? {
+    let leadership = match Standby::start(&config, &Default::default())? {
         None => None,
         Some(standby) => loop {
             if signals.is_end_requested() {
@@ -55,7 +55,7 @@ fn coordinate(config: MonitorConfig, signals: &DaemonSignals) -> Result<(), Box<
             sleep(POLL_INTERVAL);
         },
     };
-    let monitor = Monitor::start(config, leadership)?;
+    let monitor = Monitor::start(config, leadership, Default::default())?;
     while !signals.is_end_requested() {
         monitor.check()?;
         sleep(POLL_INTERVAL);

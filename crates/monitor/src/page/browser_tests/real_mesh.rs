@@ -42,7 +42,8 @@ impl RealMesh {
         let network = StarNetwork::build(SITES.iter().zip(1..).map(host).collect()).unwrap();
         let directory = PrivateDirectory::new("kumade-real-mesh").unwrap();
         let config = coordinator_config(&network, directory.path());
-        let monitor = network.host(SITES[0].0).unwrap().namespace.run(|| Monitor::start(config, None));
+        let monitor =
+            network.host(SITES[0].0).unwrap().namespace.run(|| Monitor::start(config, None, Default::default()));
         let mut mesh =
             RealMesh { agents: vec![None, None, None], monitor: monitor.unwrap().unwrap(), network, directory };
         (1..SITES.len()).for_each(|site| mesh.start_agent(site));

@@ -50,7 +50,7 @@ impl Bench {
     fn open(config: MonitorConfig, directory: PrivateDirectory) -> Self {
         let (status, _) = watch::channel(Arc::new(MonitorStatus::empty("here")));
         let mut recorder = Recorder::open(config, None, status, mpsc::sync_channel(1).0).unwrap();
-        let (commands, inbox) = mpsc::channel();
+        let (commands, inbox, _) = MeshCommands::new().unwrap();
         recorder.set_mesh_commands(commands);
         let mut bench = Bench { recorder, commands: inbox, _directory: directory };
         for agent in 0..3 {
