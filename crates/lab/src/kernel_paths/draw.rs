@@ -54,9 +54,12 @@ struct Draw {
 impl KernelPath {
     /// Always the same of a kind and a seed.
     pub(super) fn new(kind: KernelPathKind, seed: u64) -> Self {
-        use KernelPathKind::{HtbInTurn, FqCodel, OnOff, Bursts, Policer, RateStep, Sfq, Tbf, TbfBucket, TbfUnsent, TightLink, HtbBucket};
+        use KernelPathKind::{
+            Bursts, FqCodel, HtbBucket, HtbInTurn, OnOff, Policer, RateStep, Sfq, Tbf, TbfBucket, TbfUnsent, TightLink,
+        };
         let mut draw = Draw { rng: Pcg64Mcg::seed_from_u64(seed), seed };
-        let rate = draw.rate(if kind == Policer { POLICED_RATE_RANGE_BITS_PER_SECOND } else { RATE_RANGE_BITS_PER_SECOND });
+        let rate =
+            draw.rate(if kind == Policer { POLICED_RATE_RANGE_BITS_PER_SECOND } else { RATE_RANGE_BITS_PER_SECOND });
         let mut first = KernelHop { rate, commands: draw.commands(kind, rate), cross: Vec::new() };
         let mut path = KernelPath {
             hops: Vec::new(),
@@ -69,7 +72,8 @@ impl KernelPath {
         };
         match kind {
             TightLink => {
-                let tight = Rate::from_f64(rate.as_f64() * draw.between(TIGHT_RATE_RATIO_RANGE.0, TIGHT_RATE_RATIO_RANGE.1));
+                let tight =
+                    Rate::from_f64(rate.as_f64() * draw.between(TIGHT_RATE_RATIO_RANGE.0, TIGHT_RATE_RATIO_RANGE.1));
                 let left = rate.as_f64() * draw.between(0.3, 0.7);
                 let cross = draw.traffic(Rate::from_f64(tight.as_f64() - left), tight);
                 let commands = draw.commands(kind, tight);
@@ -135,11 +139,17 @@ impl Draw {
         match self.between(0.0, 4.0) as u32 {
             0 => self.cross(jittered),
             1 => self.cross(CrossKind::Poisson { rate, sizes: SizeMix::fixed(PACKET_BYTES) }),
-            2 => self.cross(CrossKind::Poisson { rate, sizes: SizeMix::weighted([(100, 1), (576, 1), (PACKET_BYTES, 2)]) }),
+            2 => self
+                .cross(CrossKind::Poisson { rate, sizes: SizeMix::weighted([(100, 1), (576, 1), (PACKET_BYTES, 2)]) }),
             _ => {
                 let part = rate.as_f64() / link.as_f64();
                 let on = link.time_for(u64::from(PACKET_BYTES) * 10);
-                self.on_off(link, part.max(0.01), on, Span::from_secs_f64(on.as_secs_f64() * (1.0 / part.max(0.01) - 1.0)))
+                self.on_off(
+                    link,
+                    part.max(0.01),
+                    on,
+                    Span::from_secs_f64(on.as_secs_f64() * (1.0 / part.max(0.01) - 1.0)),
+                )
             }
         }
     }
@@ -164,7 +174,10 @@ impl Draw {
         let fifo = format!("bfifo limit {queue}");
         let (small, bits) = (bucket_below_packet(rate), rate.bits_per_second());
         let tbf = |burst: u64, line: &str| {
-            vec![format!("tc qdisc add dev DEVICE root handle 1: stab overhead -14 tbf rate {bits}bit burst {burst} {line} limit {}", queue + burst)]
+            vec![format!(
+                "tc qdisc add dev DEVICE root handle 1: stab overhead -14 tbf rate {bits}bit burst {burst} {line} limit {}",
+                queue + burst
+            )]
         };
         let line = format!("peakrate {}bit mtu 1514", LINE_RATE.bits_per_second());
         match kind {
@@ -181,7 +194,11 @@ impl Draw {
             Kind::TbfBucket => tbf(self.between(30e3, 300e3) as u64, &line),
             Kind::TbfUnsent => tbf(self.between(3e6, 6e6) as u64, &line),
             Kind::Policer => {
-                let over = format!("limit rate over {} bytes/second burst {} bytes", bits / 8, self.between(10e3, 100e3) as u64);
+                let over = format!(
+                    "limit rate over {} bytes/second burst {} bytes",
+                    bits / 8,
+                    self.between(10e3, 100e3) as u64
+                );
                 [htb(LINE_RATE, bucket_below_packet(LINE_RATE), &fifo), drops(&over)].concat()
             }
             Kind::Loss => {
@@ -221,7 +238,8 @@ fn htb_in_turn(rate: Rate, burst: u64, leaf: &str) -> Vec<String> {
     let mut commands = vec![htb_root(), htb_class("add", "1:ffff", "1:", rate, burst)];
     commands.push(format!("{filter} handle 2: u32 divisor {LEAVES}"));
     // The last bits of the source port, behind an IPv4 header without options.
-    commands.push(format!("{filter} u32 ht 800:: match u32 0 0 hashkey mask 0x{:08x} at 20 link 2:", (LEAVES - 1) << 16));
+    commands
+        .push(format!("{filter} u32 ht 800:: match u32 0 0 hashkey mask 0x{:08x} at 20 link 2:", (LEAVES - 1) << 16));
     for leaf_number in 0..LEAVES {
         let (class, least) = (format!("1:{:x}", leaf_number + 1), all / u64::from(LEAVES * 2));
         commands.push(format!(

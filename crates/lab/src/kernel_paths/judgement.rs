@@ -72,7 +72,8 @@ pub(super) fn judge_report(report: &DirectionReport, truth: &KernelPathTruth) ->
     };
     let share = report.fair_share_bits_per_second.zip(truth.fair_share);
     let capacity = report.capacity.as_ref().and_then(|capacity| capacity.bottleneck_bits_per_second);
-    let is_wrong_one = |pair: Option<(Estimate<Rate>, Rate)>| pair.is_some_and(|(found, truth)| is_wrong(&found, truth));
+    let is_wrong_one =
+        |pair: Option<(Estimate<Rate>, Rate)>| pair.is_some_and(|(found, truth)| is_wrong(&found, truth));
     let fault = match verdict {
         PathVerdict::Wrong => Some("available"),
         _ if is_wrong_one(share) => Some("fair share"),

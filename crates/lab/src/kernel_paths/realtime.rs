@@ -32,7 +32,8 @@ pub(super) fn build_network(path: &KernelPath) -> Result<HtbNetwork, NetworkErro
 /// What passes through the first shaper leaves behind it, and what passes through the second one enters before it.
 fn start_traffic(network: &HtbNetwork, path: &KernelPath) -> Result<Vec<Traffic>, NetworkError> {
     let ends = [(network.host("c")?, network.host("d")?), (network.host("d")?, network.host("b")?)];
-    let patterns = path.hops.iter().zip(ends).flat_map(|(hop, ends)| hop.cross.iter().map(move |pattern| (pattern, ends)));
+    let patterns =
+        path.hops.iter().zip(ends).flat_map(|(hop, ends)| hop.cross.iter().map(move |pattern| (pattern, ends)));
     patterns.map(|(pattern, (from, to))| Traffic::udp(from, to, pattern)).collect()
 }
 
@@ -53,7 +54,8 @@ pub(super) fn measure(point: &KernelPathPoint) -> Result<RunOutcome<KernelPathRo
         seed: point.seed,
         ..MeasurementPlan::default()
     };
-    let config = MeasureConfig { plan, ..MeasureConfig::new(server.address().ip().to_string(), server.address().port()) };
+    let config =
+        MeasureConfig { plan, ..MeasureConfig::new(server.address().ip().to_string(), server.address().port()) };
     let mut observed = ObservedTrains::new(false, Direction::Up);
     let load_average = fs::read_to_string("/proc/loadavg").ok().and_then(|text| text.split(' ').next()?.parse().ok());
     let began = clock::realtime();
@@ -96,7 +98,9 @@ fn while_rate_changes<T>(
     let (ended, is_ended) = channel::<()>();
     thread::scope(|scope| {
         let change = scope.spawn(move || match is_ended.recv_timeout(delay.to_duration()) {
-            Err(RecvTimeoutError::Timeout) => network.run_at(RouterSide::Left, &command).map(|()| Some(clock::realtime())),
+            Err(RecvTimeoutError::Timeout) => {
+                network.run_at(RouterSide::Left, &command).map(|()| Some(clock::realtime()))
+            }
             _ => Ok(None),
         });
         let measured = measure();

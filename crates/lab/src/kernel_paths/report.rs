@@ -179,10 +179,22 @@ mod tests {
         let row = |point| {
             let (rates, cross) = (vec![Rate::from_mbit(9)], vec![Rate::from_mbit(4)]);
             let report = Err("no answer".to_owned());
-            KernelPathRow::new(&point, KernelPathMeasurement { report, truth, whole_truth: truth.available, rates, cross, seconds: 3.0, load_average: 0.5 })
+            KernelPathRow::new(
+                &point,
+                KernelPathMeasurement {
+                    report,
+                    truth,
+                    whole_truth: truth.available,
+                    rates,
+                    cross,
+                    seconds: 3.0,
+                    load_average: 0.5,
+                },
+            )
         };
         let rows: Vec<_> = experiment.points().into_iter().map(row).collect();
-        let outcome = Outcome { rows, excluded: vec![Exclusion { kind: "sfq".into(), reason: "it is unknown".into() }] };
+        let outcome =
+            Outcome { rows, excluded: vec![Exclusion { kind: "sfq".into(), reason: "it is unknown".into() }] };
         let report = KernelPathsReport::new(&experiment, "2026-11-29T12:00:00Z".into(), outcome);
         let validator = schema::published_schema::<KernelPathsReport>("kumade.lab.kernel-paths.1");
         let json = report.to_json().unwrap();

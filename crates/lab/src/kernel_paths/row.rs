@@ -93,12 +93,14 @@ impl KernelPathRow {
             capacity_bits_per_second: capacity.and_then(|capacity| capacity.bottleneck_bits_per_second),
             at_least_bits_per_second: found.and_then(|report| report.at_least_bits_per_second),
             at_most_bits_per_second: found.and_then(|report| report.at_most_bits_per_second),
-            reason: report.map_or_else(|error| Some(error.clone()), |report| report.reason.as_ref().map(ToString::to_string)),
+            reason: report
+                .map_or_else(|error| Some(error.clone()), |report| report.reason.as_ref().map(ToString::to_string)),
             verdict,
             whole_verdict,
             fault,
             sustained_bytes: found.and_then(|report| report.sustained_bytes),
-            bytes_sent: found.map_or(0, |report| report.bytes_sent) + capacity.map_or(0, |capacity| capacity.bytes_sent),
+            bytes_sent: found.map_or(0, |report| report.bytes_sent)
+                + capacity.map_or(0, |capacity| capacity.bytes_sent),
             duration_seconds: seconds,
             load_average,
             repeats: 0,

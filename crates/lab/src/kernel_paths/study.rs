@@ -22,7 +22,8 @@ impl Study for KernelPaths {
 
     /// By kind, path and transport.
     fn points(&self) -> Vec<KernelPathPoint> {
-        let of_path = |kind, seed| self.transports.iter().map(move |&transport| KernelPathPoint { kind, seed, transport });
+        let of_path =
+            |kind, seed| self.transports.iter().map(move |&transport| KernelPathPoint { kind, seed, transport });
         let of_kind = |kind| (0..u64::from(self.runs)).flat_map(move |run| of_path(kind, self.seed.wrapping_add(run)));
         self.kinds.iter().copied().flat_map(of_kind).collect()
     }
@@ -55,7 +56,11 @@ impl Study for KernelPaths {
         Some(Exclusion { kind: point.kind.name(), reason })
     }
 
-    fn run_really(&self, _: &mut CheckedKernelKind, point: &KernelPathPoint) -> Result<RunOutcome<KernelPathRow>, RunError> {
+    fn run_really(
+        &self,
+        _: &mut CheckedKernelKind,
+        point: &KernelPathPoint,
+    ) -> Result<RunOutcome<KernelPathRow>, RunError> {
         realtime::measure(point)
     }
 
