@@ -9,10 +9,14 @@ use rand_pcg::Pcg64Mcg;
 
 /// What programs of a machine that does other work, too, send and receive in time, in bit/s.
 const RATE_RANGE_BITS_PER_SECOND: (f64, f64) = (6e6, 100e6);
-/// Of a tight link that is not the narrow one, by its rate's part of that: its cross traffic is up to 20 000 packets per second.
+/// Of a narrow link that is not the tight one, …
+const NARROW_RATE_RANGE_BITS_PER_SECOND: (f64, f64) = (6e6, 30e6);
+/// … which is so many times as fast: programs send its cross traffic, too.
 const TIGHT_RATE_RATIO_RANGE: (f64, f64) = (2.0, 4.0);
 /// The line behind a large bucket.
 const LINE_RATE: Rate = Rate::from_mbit(200);
+/// TBF loses what passes the line while it is served late: on a busy machine, a quarter of a millisecond.
+const PEAK_BUCKET_BYTES: u64 = 9000;
 /// A second of it, which nftables adds to its bucket, is less than a measurement sends.
 const POLICED_RATE_RANGE_BITS_PER_SECOND: (f64, f64) = (2e6, 6e6);
 const PACKET_BYTES: u32 = 1500;
@@ -57,9 +61,13 @@ impl KernelPath {
         use KernelPathKind::{
             Bursts, FqCodel, HtbBucket, HtbInTurn, OnOff, Policer, RateStep, Sfq, Tbf, TbfBucket, TbfUnsent, TightLink,
         };
-        let mut draw = Draw { rng: Pcg64Mcg::seed_from_u64(seed), seed };
-        let rate =
-            draw.rate(if kind == Policer { POLICED_RATE_RANGE_BITS_PER_SECOND } else { RATE_RANGE_BITS_PER_SECOND });
+        // Paths of two kinds have nothing in common.
+        let mut draw = Draw { rng: Pcg64Mcg::seed_from_u64(seed ^ ((kind as u64 + 1) << 48)), seed };
+        let rate = draw.rate(match kind {
+            Policer => POLICED_RATE_RANGE_BITS_PER_SECOND,
+            TightLink => NARROW_RATE_RANGE_BITS_PER_SECOND,
+            _ => RATE_RANGE_BITS_PER_SECOND,
+        });
         let mut first = KernelHop { rate, commands: draw.commands(kind, rate), cross: Vec::new() };
         let mut path = KernelPath {
             hops: Vec::new(),
@@ -179,7 +187,7 @@ impl Draw {
                 queue + burst
             )]
         };
-        let line = format!("peakrate {}bit mtu 1514", LINE_RATE.bits_per_second());
+        let line = format!("peakrate {}bit mtu {PEAK_BUCKET_BYTES}", LINE_RATE.bits_per_second());
         match kind {
             Kind::HtbBucket => htb(rate, (1514.0 * self.between(2.0, 6.0)) as u64, &fifo),
             Kind::HtbInTurn => htb_in_turn(rate, small, &fifo),
@@ -190,7 +198,7 @@ impl Draw {
                 let (delay, loss) = (self.between(5.0, 40.0), self.between(0.0, 1.0));
                 htb(rate, small, &format!("netem delay {delay:.1}ms loss {loss:.2}% limit 2000"))
             }
-            Kind::Tbf => tbf((1514.0 * self.between(2.0, 8.0)) as u64, ""),
+            Kind::Tbf => tbf((1514.0 * self.between(4.0, 12.0)) as u64, ""),
             Kind::TbfBucket => tbf(self.between(30e3, 300e3) as u64, &line),
             Kind::TbfUnsent => tbf(self.between(3e6, 6e6) as u64, &line),
             Kind::Policer => {
