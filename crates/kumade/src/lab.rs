@@ -74,7 +74,7 @@ struct RunArgs {
     /// Built-in experiments (see `kumade lab list`) or scenario files (*.toml)
     #[arg(required = true, value_name = "NAME", value_parser = choice::experiment_parser())]
     names: Vec<String>,
-    /// Print one JSON document (kumade.lab/1, or kumade.lab.fairness/1, kumade.lab.contention/1, kumade.lab.multipath/1, kumade.lab.nat-session/1, kumade.lab.path-atlas/1, kumade.lab.fast-links/1, kumade.lab.path-treatment/1, kumade.lab.monitor-mesh/1) per
+    /// Print one JSON document (kumade.lab/1, or kumade.lab.fairness/1, kumade.lab.contention/1, kumade.lab.multipath/1, kumade.lab.nat-session/1, kumade.lab.path-atlas/1, kumade.lab.fast-links/1, kumade.lab.path-treatment/1, kumade.lab.kernel-paths/1, kumade.lab.monitor-mesh/1) per
     /// experiment instead of tables
     #[arg(long)]
     json: bool,
@@ -149,6 +149,9 @@ struct RunArgs {
     /// Paths of many kinds: the kinds to measure, such as fifo,policer
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = choice::path_kind_parser())]
     kind: Vec<PathKind>,
+    /// Kernel's shapers: draws the first path of each kind; with --row, the number of a kind, and --runs 1 it is measured again
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Monitored mesh: serve the monitor's page at this address of this host until Ctrl-C, and write no report [default:
     /// 127.0.0.1:7280]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:7280")]
@@ -322,6 +325,7 @@ impl RunArgs {
             warm_up: self.warm_up,
             idle: self.idle,
             kinds: self.kind.clone(),
+            seed: self.seed,
             as_published: self.as_published,
         }
     }

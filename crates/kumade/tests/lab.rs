@@ -57,6 +57,7 @@ fn list_names_each_experiment_its_figure_and_its_question() {
         ("path-atlas", "wrong with confidence"),
         ("fast-links", "where is the machine itself the limit"),
         ("path-treatment", "do paths do to packets"),
+        ("kernel-paths", "kernel's own shapers"),
         ("monitor-mesh", "between four sites"),
     ] {
         let line = text.lines().find(|line| line.split(' ').next() == Some(name)).expect(name);

@@ -15,6 +15,7 @@
 //! | [`multipath`] | what one flow gets of several paths: gateways, traffic, runs, summary, report |
 //! | [`atlas`] | measurements of paths of many kinds, drawn at random: runs in real and in virtual time, summary, report |
 //! | [`fast_links`] | measurements of links of gigabits per second by the kernel's HTB: runs, summary, report |
+//! | [`kernel_paths`] | measurements of the kernel's shapers, on paths that nothing is tuned with: draw, runs, judgement, report |
 //! | [`monitor_mesh`] | a mesh of `kumade monitor` on emulated links: hosts, programs, page, report |
 //! | [`nat_session`] | when the sessions of two gateways begin and end: real ones and in virtual time, summary, report |
 //! | [`path_treatment`] | what middleboxes do to packets, beside what reports say of it: cases, truth, judgement, report |
@@ -40,6 +41,8 @@ pub mod fast_links;
 mod gateway_side;
 #[cfg(target_os = "linux")]
 mod host_settings;
+#[cfg(target_os = "linux")]
+pub mod kernel_paths;
 #[cfg(target_os = "linux")]
 pub mod monitor_mesh;
 pub mod multipath;

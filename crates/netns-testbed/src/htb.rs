@@ -36,6 +36,25 @@ pub struct HtbNetwork {
     middlebox: Option<MiddleboxConfig>,
 }
 
+/// Either router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RouterSide {
+    /// Before `a` and `c`.
+    Left,
+    /// Before `b` and `d`.
+    Right,
+}
+
+impl RouterSide {
+    /// In the order of the way up.
+    pub const BOTH: [RouterSide; 2] = [RouterSide::Left, RouterSide::Right];
+
+    /// Its interface on the way from `a` to `b`.
+    pub fn up_interface(self) -> &'static str {
+        if self == RouterSide::Left { ROUTER_INTERFACE } else { "b" }
+    }
+}
+
 /// The interface of either router to the other one.
 const ROUTER_INTERFACE: &str = "middle";
 const MIDDLEBOX_INTERFACES: RouterInterfaces<'static> = RouterInterfaces { inside: "a", outside: ROUTER_INTERFACE };
@@ -48,7 +67,20 @@ impl HtbNetwork {
     /// Where `ip`, `tc` or the kernel's HTB are missing, or the system refuses a namespace or device.
     pub fn build(rate: Rate, queue_bytes: u64) -> Result<Self, NetworkError> {
         let link = LinkConfig { rate: Some(rate), queue_bytes, ..LinkConfig::default() };
-        Self::build_routers(link, None, true)
+        let shaping = tc_commands(ROUTER_INTERFACE, &link, None).map_err(NetworkError::Spec)?;
+        let network = Self::build_routers(link)?;
+        for router in RouterSide::BOTH {
+            shaping.iter().try_for_each(|command| network.run_at(router, command))?;
+        }
+        Ok(network)
+    }
+
+    /// Builds it without a shaper: those on the way up are what [`run_at`](Self::run_at) is told.
+    ///
+    /// # Errors
+    /// Where `ip` is missing, or the system refuses a namespace or device.
+    pub fn build_unshaped() -> Result<Self, NetworkError> {
+        Self::build_routers(LinkConfig::default())
     }
 
     /// Builds it with what the kernel has of this link and its queue on the way up: rate, tail drop or RED, token bucket,
@@ -58,11 +90,13 @@ impl HtbNetwork {
     /// As [`build`](Self::build); [`NetworkError::NoShaper`] where this machine lacks a program or a part of the kernel that the link
     /// takes, and [`NetworkError::Spec`] where no kernel has such a link.
     pub fn build_up(up: LinkConfig, queue: Option<&QueueConfig>) -> Result<Self, NetworkError> {
-        Self::build_routers(up, queue, false)
+        let shaping = tc_commands(ROUTER_INTERFACE, &up, queue).map_err(NetworkError::Spec)?;
+        let network = Self::build_routers(up)?;
+        shaping.iter().try_for_each(|command| network.run_at(RouterSide::Left, command))?;
+        Ok(network)
     }
 
-    fn build_routers(link: LinkConfig, queue: Option<&QueueConfig>, both_ways: bool) -> Result<Self, NetworkError> {
-        let shaping = tc_commands(ROUTER_INTERFACE, &link, queue).map_err(NetworkError::Spec)?;
+    fn build_routers(link: LinkConfig) -> Result<Self, NetworkError> {
         let (left, right) = (Namespace::new()?, Namespace::new()?);
         for router in [&left, &right] {
             router.run(enable_forwarding)??;
@@ -74,14 +108,18 @@ impl HtbNetwork {
         for (number, name, router) in [(1, "a", &left), (2, "b", &right), (3, "c", &left), (4, "d", &right)] {
             hosts.push(attach_host(number, name, router, LINE_SETTINGS)?);
         }
-        for router in [&left, &right].into_iter().take(if both_ways { 2 } else { 1 }) {
-            for command in &shaping {
-                run_command(router, &command.split_whitespace().collect::<Vec<_>>()).map_err(NetworkError::NoShaper)?;
-            }
-        }
         let cross = [DepartureMeter::start(&hosts[2])?, DepartureMeter::start(&hosts[3])?];
         let routers = [left, right];
         Ok(HtbNetwork { hosts, routers, link, cross_meters: cross, middlebox: None })
+    }
+
+    /// Runs a command of `tc` or `nft` at a router, whose interface on the way up is [`RouterSide::up_interface`]. Words are parted by spaces.
+    ///
+    /// # Errors
+    /// [`NetworkError::NoShaper`] where this machine lacks the program, or that part of the kernel.
+    pub fn run_at(&self, side: RouterSide, command: &str) -> Result<(), NetworkError> {
+        let words: Vec<_> = command.split_whitespace().collect();
+        run_command(&self.routers[side as usize], &words).map_err(NetworkError::NoShaper)
     }
 
     /// Why no kernel has this link with this queue, if none has.
@@ -183,15 +221,22 @@ impl HtbNetwork {
         outcome
     }
 
+    /// The mean rate that `c`, at the left router, or `d` sent from `from` to `to` ([`kumade_net::clock::realtime`]).
+    ///
+    /// # Errors
+    /// Where that is not on record.
+    pub fn cross_rate(&self, side: RouterSide, from: Time, to: Time) -> Result<Rate, NetworkError> {
+        Ok(Rate::from_bytes_over(self.cross_meters[side as usize].bytes_between(from, to)?, to - from))
+    }
+
     /// The bandwidth that was available from `from` to `to` ([`kumade_net::clock::realtime`]): the sustained rate less the traffic that
     /// `c`, or `d`, sent.
     ///
     /// # Errors
     /// Where that is not on record.
     pub fn available_bandwidth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
-        let [up, down] = &self.cross_meters;
-        let sender = if direction == Direction::Up { up } else { down };
-        let cross = Rate::from_bytes_over(sender.bytes_between(from, to)?, to - from);
+        let side = if direction == Direction::Up { RouterSide::Left } else { RouterSide::Right };
+        let cross = self.cross_rate(side, from, to)?;
         Ok(Rate::from_f64(self.link.sustained_rate().unwrap_or_default().as_f64() - cross.as_f64()))
     }
 }

@@ -49,7 +49,7 @@ pub use fabric::ExperimentNetwork;
 pub use fast_fabric::FastFabric;
 pub use fast_htb::{BurstCrossTraffic, FastHtb};
 pub use fast_network::FastNetwork;
-pub use htb::HtbNetwork;
+pub use htb::{HtbNetwork, RouterSide};
 pub use iproute2::{add_veth, run_ip, wait_for_cables};
 pub use kernel_stamps::keep_receive_stamps_on;
 pub use namespaces::{TEST_DEADLINE, eventually, in_namespaces};

@@ -46,6 +46,7 @@ const BUILT_IN: &[(&str, &str)] = built_in![
     "nat-session",
     "path-atlas",
     "path-treatment",
+    "kernel-paths",
     "fast-links",
     "monitor-mesh",
 ];

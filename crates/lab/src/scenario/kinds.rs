@@ -11,6 +11,8 @@ use crate::fairness::FairnessExperiment;
 #[cfg(target_os = "linux")]
 use crate::fast_links::FastLinksExperiment;
 #[cfg(target_os = "linux")]
+use crate::kernel_paths::KernelPaths;
+#[cfg(target_os = "linux")]
 use crate::monitor_mesh::MonitorMeshExperiment;
 #[cfg(target_os = "linux")]
 use crate::multipath::MultipathExperiment;
@@ -34,6 +36,8 @@ const KINDS: &[Kind] = &[
     Kind::for_scenario::<MultipathExperiment>("planes"),
     #[cfg(target_os = "linux")]
     Kind::for_scenario::<NatSessionExperiment>("idle"),
+    #[cfg(target_os = "linux")]
+    Kind::for_scenario::<KernelPaths>("seed"),
     Kind::for_scenario::<PathAtlas>("kinds"),
     #[cfg(target_os = "linux")]
     Kind::for_scenario::<FastLinksExperiment>("mtus"),

@@ -44,6 +44,9 @@ pub struct Overrides {
     pub idle: Option<Span>,
     /// Kinds of paths of the atlas.
     pub kinds: Vec<PathKind>,
+    /// What draws the first of the paths.
+    #[serde(default)]
+    pub seed: Option<u64>,
     /// Whether it is run as it was published: over all points of its paper, whose statements are judged.
     pub as_published: bool,
 }
@@ -68,6 +71,7 @@ impl Overrides {
             ("--runs", self.runs.is_some()),
             ("--duration", self.duration.is_some()),
             ("--warm-up", self.warm_up.is_some()),
+            ("--seed", self.seed.is_some()),
         ];
         given.into_iter().find(|(option, is_given)| *is_given && !supported.contains(option)).map(|(option, _)| option)
     }
