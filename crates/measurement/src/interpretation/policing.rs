@@ -255,6 +255,9 @@ fn apply_limiter(limiter: &PolicerOrShaper, outcome: Outcome) -> Outcome {
     // As much arrived of other trains in the end.
     let delivered = outcome.hidden_bucket.map_or(*delivered, |rate| rate.max(*delivered));
     let most = Rate::from_f64(delivered.as_f64() * DELIVERED_MARGIN_RATIO + doubt.as_f64()).min(*sent);
+    // Where later trains do not tell what lasts, others may just have begun to send: before that, short trains found as much.
+    let is_confirmed = limiter.available.is_some() || *policing == Some(ExcessAction::Drops);
+    let most = outcome.available.filter(|_| !is_confirmed).map_or(most, |found| found.high.max(most));
     let is_host_possible = *policing != Some(ExcessAction::Drops) && *sent > HOST_LIMITED_RATE;
     let reason = match is_host_possible {
         true => Reason::HeldUpSomewhere(*policing, delivered),
@@ -382,6 +385,20 @@ mod tests {
         }
     }
 
+    /// What a single longer train shows that was sent and delivered at these rates, in Mbit/s.
+    fn unconfirmed(excess_action: Option<ExcessAction>, [sent, delivered]: [u64; 2]) -> PolicerOrShaper {
+        PolicerOrShaper {
+            excess_action,
+            delivered_rate: Rate::from_mbit(delivered),
+            sent_rate: Rate::from_mbit(sent),
+            available_uncertainty: Rate::ZERO,
+            excess_bytes: 0,
+            available: None,
+            committed_rate: None,
+            burst_bytes: None,
+        }
+    }
+
     fn lasts(max_growth: f64) -> PolicingResult {
         PolicingResult::Sustainable { bytes: 1_000_000, rate: Rate::from_mbit(74), max_growth, waiting_part: None }
     }
@@ -477,35 +494,26 @@ mod tests {
     /// left idle.
     #[test]
     fn what_passed_before_tells_a_policer_from_a_short_queue() {
-        let limiter = |policing, excess_bytes| PolicerOrShaper {
-            excess_action: policing,
-            delivered_rate: Rate::from_mbit(3),
-            sent_rate: Rate::from_mbit(4),
-            available_uncertainty: Rate::ZERO,
-            excess_bytes,
-            available: None,
-            committed_rate: None,
-            burst_bytes: None,
-        };
+        let limiter = |policing, excess_bytes| PolicerOrShaper { excess_bytes, ..unconfirmed(policing, [4, 3]) };
         assert!(has_bucket(&limiter(Some(ExcessAction::Drops), 200_000)));
         assert!(!has_bucket(&limiter(Some(ExcessAction::Drops), 15_000)) && !has_bucket(&limiter(None, 200_000)));
+    }
+
+    /// Beside traffic that came and went, "at most 37 Mbit/s" were said where 48.5 were available on average: it had begun in the longer train.
+    #[test]
+    fn what_only_one_train_shows_may_be_others_that_have_begun() {
+        let bound = |limiter| interpret_policing(&PolicingResult::Limited(limiter), outcome()).bound;
+        let at_most = |mbit| Some(Bound::AtMost(Rate::from_mbit(mbit), BoundKind::TokenBucket));
+        assert_eq!(bound(unconfirmed(Some(ExcessAction::Delays), [76, 20])), at_most(82));
+        assert_eq!(bound(unconfirmed(None, [76, 20])), at_most(82));
+        assert_eq!(bound(unconfirmed(Some(ExcessAction::Drops), [76, 20])), at_most(23));
     }
 
     /// Over connections, hosts held up what a link of 2 Gbit/s carried: "at most 863 Mbit/s" was said where 1400 were available.
     #[test]
     fn what_a_host_may_hold_up_is_no_bound() {
         let limited = |mbit: u64, policing| {
-            let [sent, delivered] = [3 * mbit, 2 * mbit].map(Rate::from_mbit);
-            let unknown = PolicerOrShaper {
-                excess_action: policing,
-                delivered_rate: delivered,
-                sent_rate: sent,
-                available_uncertainty: Rate::ZERO,
-                excess_bytes: 0,
-                available: None,
-                committed_rate: None,
-                burst_bytes: None,
-            };
+            let unknown = unconfirmed(policing, [3 * mbit, 2 * mbit]);
             interpret_policing(&PolicingResult::Limited(unknown), Outcome { available: None, ..outcome() })
         };
         let found = limited(400, Some(ExcessAction::Delays));

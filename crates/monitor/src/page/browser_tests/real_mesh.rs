@@ -54,7 +54,7 @@ impl RealMesh {
         let config = agent_config(&self.network, self.directory.path(), site);
         config.make_archive_directory().unwrap();
         let namespace = &self.network.host(SITES[site].0).unwrap().namespace;
-        self.agents[site] = Some(namespace.run(|| OwnAgent::start(config)).unwrap().unwrap());
+        self.agents[site] = Some(namespace.run(|| OwnAgent::start(config, &Default::default())).unwrap().unwrap());
     }
 
     /// The pair between these two; who of them probes.
