@@ -102,7 +102,7 @@ pub enum Reason {
     LongTrainsHeldUp(Rate, Rate),
     /// A queue grew in a longer train at this rate.
     #[error(
-        "{0} passed in short trains, but a longer one kept a queue growing or full: the tight link may not be the narrow link"
+        "{0} passed in short trains, but a longer one kept a queue growing or full: the tight link may not be the narrow link, or others have just begun to send"
     )]
     LongTrainQueued(Rate),
     /// What passes in short trains does not last: at most this rate does.

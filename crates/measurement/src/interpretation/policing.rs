@@ -255,10 +255,12 @@ fn apply_limiter(limiter: &PolicerOrShaper, outcome: Outcome) -> Outcome {
     // As much arrived of other trains in the end.
     let delivered = outcome.hidden_bucket.map_or(*delivered, |rate| rate.max(*delivered));
     let most = Rate::from_f64(delivered.as_f64() * DELIVERED_MARGIN_RATIO + doubt.as_f64()).min(*sent);
-    // Where later trains do not tell what lasts, others may just have begun to send: before that, short trains found as much.
-    let is_confirmed = limiter.available.is_some() || *policing == Some(ExcessAction::Drops);
-    let most = outcome.available.filter(|_| !is_confirmed).map_or(most, |found| found.high.max(most));
     let is_host_possible = *policing != Some(ExcessAction::Drops) && *sent > HOST_LIMITED_RATE;
+    // Where no later train tells what lasts, others may just have begun to send: before that, short trains found more.
+    let is_confirmed = limiter.available.is_some() || *policing == Some(ExcessAction::Drops);
+    if !is_confirmed && !is_host_possible && outcome.available.is_some() {
+        return refuse_rate(*sent, outcome);
+    }
     let reason = match is_host_possible {
         true => Reason::HeldUpSomewhere(*policing, delivered),
         false => Reason::DoesNotLast(*policing, most),
@@ -502,11 +504,18 @@ mod tests {
     /// Beside traffic that came and went, "at most 37 Mbit/s" were said where 48.5 were available on average: it had begun in the longer train.
     #[test]
     fn what_only_one_train_shows_may_be_others_that_have_begun() {
-        let bound = |limiter| interpret_policing(&PolicingResult::Limited(limiter), outcome()).bound;
-        let at_most = |mbit| Some(Bound::AtMost(Rate::from_mbit(mbit), BoundKind::TokenBucket));
-        assert_eq!(bound(unconfirmed(Some(ExcessAction::Delays), [76, 20])), at_most(82));
-        assert_eq!(bound(unconfirmed(None, [76, 20])), at_most(82));
-        assert_eq!(bound(unconfirmed(Some(ExcessAction::Drops), [76, 20])), at_most(23));
+        let judged = |action| {
+            let found = interpret_policing(&PolicingResult::Limited(unconfirmed(action, [76, 20])), outcome());
+            assert_eq!(found.available, None);
+            (found.bound, found.reason)
+        };
+        let [most, lasting, sent] = [82, 23, 76].map(Rate::from_mbit);
+        let by_growth = (Some(Bound::AtMost(most, BoundKind::QueueGrowth)), Some(Reason::LongTrainQueued(sent)));
+        assert_eq!((judged(Some(ExcessAction::Delays)), judged(None)), (by_growth.clone(), by_growth));
+        let drops = Some(ExcessAction::Drops);
+        let by_policer =
+            (Some(Bound::AtMost(lasting, BoundKind::TokenBucket)), Some(Reason::DoesNotLast(drops, lasting)));
+        assert_eq!(judged(drops), by_policer);
     }
 
     /// Over connections, hosts held up what a link of 2 Gbit/s carried: "at most 863 Mbit/s" was said where 1400 were available.
