@@ -11,7 +11,9 @@ use kumade_gateway::status::{GatewayStatus, new_recorder};
 use kumade_multipath::nat_session::{NatRole, RefusalReason, SessionPhase};
 use kumade_net::interface::Family;
 use kumade_net::namespace::Namespace;
-use kumade_net::nftables::{Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, Rule, Statement, Table};
+use kumade_net::nftables::{
+    Chain, FlowChange, FlowList, FlowListKind, Hook, InstalledTable, LogWatch, Rule, Statement, Table,
+};
 use kumade_netns_testbed::{TEST_DEADLINE, eventually, in_namespaces};
 use kumade_noise_session::{PresharedKey, PrivateKey, PublicKey};
 use kumade_packet::{Addresses, FlowKey};
@@ -223,6 +225,19 @@ fn a_transfer_is_divided_by_itself_hosts_see_their_addresses_and_it_ends_when_id
             let statistics = running.remote().statistics;
             assert!(statistics.idle >= 2 && statistics.lapsed == 0 && statistics.failed == 0, "{statistics:?}");
         }
+        ends.iter().zip(running).for_each(|(end, running)| end.stop(running));
+    });
+}
+
+/// Where the kernel cannot tell of new flows, these are looked for.
+#[test]
+fn a_transfer_is_divided_where_another_program_has_the_log() {
+    in_namespaces("a_transfer_is_divided_where_another_program_has_the_log", || {
+        let sites = Sites::new();
+        let _taken = sites.left.run(|| LogWatch::open(7272).unwrap()).unwrap();
+        let ends = Site::pair(&sites, "sessions-log");
+        let running = both(&ends);
+        with_transfer(&sites, V4, || assert!(eventually(|| running[0].divided() == 1), "{:?}", running[0].remote()));
         ends.iter().zip(running).for_each(|(end, running)| end.stop(running));
     });
 }

@@ -33,8 +33,10 @@ mod linux {
     const TRANSPORTS: [&str; 2] = ["udp", "rake"];
     /// Of jittered cross traffic, intervals differ from the mean by up to this part.
     const JITTER: f64 = 0.5;
-    /// As the atlas of the lab counts it: a statement is wrong if its interval is away from the truth by more than this part of the link.
-    const WRONG_FRACTION: f64 = 0.05;
+    /// As the atlas of the lab counts it, an interval is wrong if it misses the truth by more than this part of it, …
+    const MAX_MISS_RATIO: f64 = 0.05;
+    /// … which counts as this part of the link at least.
+    const MIN_TRUTH_RATIO: f64 = 0.01;
     /// Until cross traffic has reached the link.
     const WARM_UP: Duration = Duration::from_millis(100);
     /// A client that takes longer hangs, and is ended: a measurement takes a few seconds.
@@ -209,7 +211,8 @@ mod linux {
             self.runs += 1;
             match run.said {
                 Ok([value, low, high]) => {
-                    let (truth, margin) = (run.truth.as_f64(), WRONG_FRACTION * rate.as_f64());
+                    let truth = run.truth.as_f64();
+                    let margin = MAX_MISS_RATIO * truth.max(MIN_TRUTH_RATIO * rate.as_f64());
                     self.errors.push((value - truth) / truth);
                     self.covered += usize::from((low..=high).contains(&truth));
                     self.wrong += usize::from(truth < low - margin || truth > high + margin);

@@ -15,7 +15,7 @@
 //! | [`multipath`] | what one flow gets of several paths: gateways, traffic, runs, summary, report |
 //! | [`atlas`] | measurements of paths of many kinds, drawn at random: runs in real and in virtual time, summary, report |
 //! | [`fast_links`] | measurements of links of gigabits per second by the kernel's HTB: runs, summary, report |
-//! | [`kernel_paths`] | measurements of the kernel's shapers, on paths that nothing is tuned with: draw, runs, judgement, report |
+//! | [`kernel_paths`] | measurements of the kernel's shapers, on paths drawn at random: draw, runs, judgement, report |
 //! | [`monitor_mesh`] | a mesh of `kumade monitor` on emulated links: hosts, programs, page, report |
 //! | [`nat_session`] | when the sessions of two gateways begin and end: real ones and in virtual time, summary, report |
 //! | [`path_treatment`] | what middleboxes do to packets, beside what reports say of it: cases, truth, judgement, report |
@@ -57,6 +57,8 @@ mod running_server;
 pub mod scenario;
 mod statistics;
 mod study;
+#[cfg(target_os = "linux")]
+mod upward_measurement;
 mod values;
 
 pub use buffer_size::BufferSize;

@@ -5,7 +5,6 @@ mod corpus;
 mod delay;
 mod experiments;
 mod firewalls;
-mod kernel_paths;
 mod leftovers;
 mod multipath;
 mod nat_session;

@@ -12,7 +12,7 @@ use crate::page::{History, PageGuards, PageServer, Tls};
 use crate::recorder::{Message, Recorder};
 use crate::remote_write::{RemoteWriteClient, RemoteWriteSender};
 use crate::status::MonitorStatus;
-use kumade_daemon::{ActivityWatch, Exporter};
+use kumade_daemon::{ActivityWatch, EndNotice, Exporter};
 use kumade_units::Span;
 use std::collections::BTreeMap;
 use std::io;
@@ -67,7 +67,8 @@ impl Monitor {
         let targets = own_targets(&config).map(probed_target).collect();
         let mut recorder = Recorder::open(config.clone(), leadership, status, messages.clone())?;
         let deposed = recorder.deposed_flag();
-        let agents = config.mesh.as_ref().map(|mesh| start_listener(mesh, messages.clone())).transpose()?;
+        let agents =
+            config.mesh.as_ref().map(|mesh| start_listener(mesh, messages.clone(), ended.end_notice())).transpose()?;
         agents.iter().for_each(|agents| recorder.set_mesh_commands(agents.commands()));
         let history = History::new(recorder.readers(MAX_QUESTIONS)?, recorder.pair_numbers());
         let remote_write = start_sender(&config, &mut recorder, &messages)?;
@@ -90,7 +91,7 @@ impl Monitor {
         };
         let recorder = thread::Builder::new().name("recorder".into()).spawn(work).map_err(MonitorError::System)?;
         let seed = getrandom::u64().map_err(|error| MonitorError::System(io::Error::other(error)))?;
-        let prober = start_prober(targets, seed, messages.clone()).map_err(MonitorError::System)?;
+        let prober = start_prober(targets, seed, messages.clone(), ended.end_notice()).map_err(MonitorError::System)?;
         let (prober, recorder) = (Some(prober), Some(recorder));
         let own_agent = start_own_agent(&config, agents.as_ref(), &ended)?;
         let status = followed;
@@ -274,10 +275,15 @@ fn probed_target(target: &MonitoredTarget) -> ProbedTarget {
 }
 
 /// What agents say goes to the recorder; where that is far behind, they wait.
-fn start_listener(mesh: &MeshConfig, messages: SyncSender<Message>) -> Result<AgentListener, MonitorError> {
+fn start_listener(
+    mesh: &MeshConfig,
+    messages: SyncSender<Message>,
+    end_notice: EndNotice,
+) -> Result<AgentListener, MonitorError> {
     let MeshConfig { listen, identity, agents, .. } = mesh.clone();
     let keys = agents.iter().map(|agent| agent.public_key).collect();
     let report = move |report| {
+        let _dropped_with_the_thread = &end_notice;
         // The monitor has ended where nobody takes it.
         let _ = messages.send(Message::Mesh(report));
     };
@@ -296,8 +302,15 @@ fn start_own_agent(
 }
 
 /// Its reports go to the recorder; where that is far behind, probing waits.
-fn start_prober(targets: Vec<ProbedTarget>, seed: u64, messages: SyncSender<Message>) -> io::Result<Prober> {
+fn start_prober(
+    targets: Vec<ProbedTarget>,
+    seed: u64,
+    messages: SyncSender<Message>,
+    end_notice: EndNotice,
+) -> io::Result<Prober> {
     Prober::start(targets, seed, move |report| {
+        // A prober that is paused keeps it.
+        let _dropped_with_the_thread = &end_notice;
         // The monitor has ended where nobody takes it.
         let _ = messages.send(Message::Probe(report));
     })

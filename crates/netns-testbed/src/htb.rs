@@ -9,7 +9,7 @@
 //! Every line is a veth pair without offloads. A shaper counts what the size table makes of each packet: 14 bytes less than
 //! the Ethernet frame, hence IP bytes. What `c` and `d` send counts as cross traffic. There is no added delay.
 
-use crate::kernel_link::{burst_bytes, nftables_burst_bytes, tc_commands};
+use crate::kernel_link::{htb_burst_bytes, nftables_burst_bytes, tc_commands};
 use crate::kernel_middlebox::{KernelMiddlebox, RouterInterfaces};
 use crate::network::{Host, NetworkError, VerifiedLink, verify_between};
 use crate::routed_hosts::{
@@ -75,7 +75,8 @@ impl HtbNetwork {
         Ok(network)
     }
 
-    /// Builds it without a shaper: those on the way up are what [`run_at`](Self::run_at) is told.
+    /// Builds it without a shaper: those on the way up are what [`run_at`](Self::run_at) is told. What is available behind them is for the
+    /// caller to say, from their rates and [`cross_rate`](Self::cross_rate).
     ///
     /// # Errors
     /// Where `ip` is missing, or the system refuses a namespace or device.
@@ -207,15 +208,15 @@ impl HtbNetwork {
     /// Checks with real packets that the rate is as set; nothing else may be under way.
     ///
     /// # Errors
-    /// [`NetworkError::NotAsSet`] with what was found.
+    /// [`NetworkError::NotAsSet`] with what was found; [`NetworkError::Spec`] where the network was built without a shaper.
     pub fn verify(&mut self, direction: Direction) -> Result<VerifiedLink, NetworkError> {
+        let rate = self.link.rate.ok_or_else(no_rate)?;
         let middlebox = self.middlebox.clone();
         self.set_middlebox(None)?;
         let (a, b) = (self.host("a")?, self.host("b")?);
         let (sender, receiver) = if direction == Direction::Up { (a, b) } else { (b, a) };
         // A bucket hands a packet on when it may begin, not when it would have ended, and a burst at once.
-        let rate = self.link.rate.unwrap_or_default();
-        let slack = rate.time_for(burst_bytes(rate) + 1500);
+        let slack = rate.time_for(htb_burst_bytes(rate) + 1500);
         let outcome = verify_between(sender, receiver, &[&self.link], direction, slack);
         self.set_middlebox(middlebox)?;
         outcome
@@ -233,12 +234,19 @@ impl HtbNetwork {
     /// `c`, or `d`, sent.
     ///
     /// # Errors
-    /// Where that is not on record.
+    /// Where that is not on record, or the network was built without a shaper.
     pub fn available_bandwidth(&self, direction: Direction, from: Time, to: Time) -> Result<Rate, NetworkError> {
         let side = if direction == Direction::Up { RouterSide::Left } else { RouterSide::Right };
         let cross = self.cross_rate(side, from, to)?;
-        Ok(Rate::from_f64(self.link.sustained_rate().unwrap_or_default().as_f64() - cross.as_f64()))
+        let sustained = self.link.sustained_rate().ok_or_else(no_rate)?;
+        Ok(Rate::from_f64(sustained.as_f64() - cross.as_f64()))
     }
+}
+
+fn no_rate() -> NetworkError {
+    NetworkError::Spec(
+        "look at a link without a rate: the network was built unshaped; add up the rates of its shapers".into(),
+    )
 }
 
 /// The direction of a route, whether it is of IPv6, and its MTU.

@@ -26,18 +26,25 @@ pub(crate) fn tc_commands(device: &str, link: &LinkConfig, queue: Option<&QueueC
     if !is_plain {
         return Err("the kernel's shapers neither lose nor reorder, duplicate, corrupt or delay packets at random, and this one counts IP bytes".into());
     }
-    let root = format!("tc qdisc add dev {device} root handle 1: stab overhead -{ETHERNET_HEADER_BYTES}");
+    let root = shaper_root(device);
     let mut commands = match &link.medium {
-        None => htb_commands(device, &root, rate, &leaf_discipline(link, queue, rate)?),
-        Some(Medium::TokenBucket(bucket)) if queue.is_none() => vec![token_bucket_command(&root, link, rate, *bucket)],
+        None => htb_commands(device, &root, rate, htb_burst_bytes(rate), &leaf_discipline(link, queue, rate)?),
+        Some(Medium::TokenBucket(bucket)) if queue.is_none() => {
+            vec![tbf_command(&root, *bucket, Some((rate, FRAME_BYTES)), link.queue_bytes)]
+        }
         Some(_) => return Err("of all media, the kernel has the token bucket with tail drop".into()),
     };
     commands.extend(link.policer.map(|policer| policer_commands(device, policer)).into_iter().flatten());
     Ok(commands)
 }
 
-/// What passes HTB at once after a pause.
-pub(crate) fn burst_bytes(rate: Rate) -> u64 {
+/// The beginning of the command that gives `device` a shaper, which counts IP bytes.
+pub fn shaper_root(device: &str) -> String {
+    format!("tc qdisc add dev {device} root handle 1: stab overhead -{ETHERNET_HEADER_BYTES}")
+}
+
+/// The bucket of HTB, in bytes, that comes closest to a link: what passes at once after a pause.
+pub fn htb_burst_bytes(rate: Rate) -> u64 {
     rate.bytes_in(BUCKET_TIME).max(MIN_BURST_BYTES)
 }
 
@@ -50,14 +57,15 @@ pub(crate) fn nftables_burst_bytes(policer: TokenBucket) -> u64 {
 /// then counts the header of each segment, but a size table would not: so the rate allows for Ethernet headers.
 pub(crate) fn offload_htb_commands(device: &str, rate: Rate, queue_bytes: u64, mtu: u16) -> Vec<String> {
     let root = format!("tc qdisc add dev {device} root handle 1:");
-    htb_commands(device, &root, frame_rate(rate, mtu), &format!("bfifo limit {queue_bytes}"))
+    let rate = frame_rate(rate, mtu);
+    htb_commands(device, &root, rate, htb_burst_bytes(rate), &format!("bfifo limit {queue_bytes}"))
 }
 
 /// The command that changes that rate, as above, and how much passes at once after the time `late`: a kernel that serves the
 /// shaper later than that loses what should have passed meanwhile.
 pub(crate) fn change_htb_command(device: &str, rate: Rate, mtu: u16, late: Span) -> String {
     let rate = frame_rate(rate, mtu);
-    htb_class_command("change", device, rate, rate.bytes_in(late))
+    htb_class_command("change", device, ["1:", "1:1"], [rate; 2], rate.bytes_in(late))
 }
 
 /// The rate in Ethernet frames.
@@ -65,19 +73,27 @@ fn frame_rate(rate: Rate, mtu: u16) -> Rate {
     Rate::from_f64(rate.as_f64() * (f64::from(mtu) + ETHERNET_HEADER_BYTES as f64) / f64::from(mtu))
 }
 
-fn htb_commands(device: &str, root: &str, rate: Rate, leaf: &str) -> Vec<String> {
+/// The commands that give `device` HTB of this rate and bucket, before this queue (in the words of `tc`), where `root` begins the first one.
+pub fn htb_commands(device: &str, root: &str, rate: Rate, burst_bytes: u64, leaf: &str) -> Vec<String> {
     vec![
         format!("{root} htb default 1"),
-        htb_class_command("add", device, rate, burst_bytes(rate)),
+        htb_class_command("add", device, ["1:", "1:1"], [rate; 2], burst_bytes),
         format!("tc qdisc add dev {device} parent 1:1 {leaf}"),
     ]
 }
 
-fn htb_class_command(verb: &str, device: &str, rate: Rate, burst: u64) -> String {
-    let rate = rate.bits_per_second();
+/// The command that adds or changes (`verb`) a class of HTB below its parent: what it has in any case and may have; how much passes at once.
+pub fn htb_class_command(
+    verb: &str,
+    device: &str,
+    [parent, class]: [&str; 2],
+    rates: [Rate; 2],
+    burst_bytes: u64,
+) -> String {
+    let [rate, most] = rates.map(Rate::bits_per_second);
     format!(
-        "tc class {verb} dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} \
-         quantum {FRAME_BYTES}"
+        "tc class {verb} dev {device} parent {parent} classid {class} htb rate {rate}bit ceil {most}bit burst {burst_bytes} \
+         cburst {burst_bytes} quantum {FRAME_BYTES}"
     )
 }
 
@@ -103,22 +119,25 @@ fn red_arguments(config: &RedConfig, limit: u64, rate: Rate) -> String {
     )
 }
 
-fn token_bucket_command(root: &str, link: &LinkConfig, line: Rate, bucket: TokenBucket) -> String {
-    let (rate, line) = (bucket.rate.bits_per_second(), line.bits_per_second());
-    let (burst, limit) = (bucket.burst_bytes, link.queue_bytes);
-    format!("{root} tbf rate {rate}bit burst {burst} peakrate {line}bit mtu {FRAME_BYTES} limit {limit}")
+/// The command that `root` begins, of TBF with this bucket and a queue of so many bytes; where it has a line, of that rate and a bucket in bytes.
+pub fn tbf_command(root: &str, bucket: TokenBucket, line: Option<(Rate, u64)>, queue_bytes: u64) -> String {
+    let (rate, burst) = (bucket.rate.bits_per_second(), bucket.burst_bytes);
+    let line = line.map(|(rate, bytes)| format!("peakrate {}bit mtu {bytes} ", rate.bits_per_second()));
+    format!("{root} tbf rate {rate}bit burst {burst} {}limit {queue_bytes}", line.unwrap_or_default())
 }
 
-/// Before the queue, where packets are without their Ethernet headers.
-fn policer_commands(device: &str, policer: TokenBucket) -> Vec<String> {
+/// The commands that police what is sent by `device`.
+pub fn policer_commands(device: &str, policer: TokenBucket) -> Vec<String> {
     let rate = policer.rate.bits_per_second() / 8;
-    let burst = policer.burst_bytes;
+    drop_commands(device, &format!("limit rate over {rate} bytes/second burst {} bytes", policer.burst_bytes))
+}
+
+/// The commands that drop what matches this condition of `nft` before the queue of `device`, where packets are without their Ethernet headers.
+pub fn drop_commands(device: &str, condition: &str) -> Vec<String> {
     vec![
         "nft add table inet kumade".into(),
         "nft add chain inet kumade police { type filter hook forward priority 0 ; }".into(),
-        format!(
-            "nft add rule inet kumade police oifname {device} limit rate over {rate} bytes/second burst {burst} bytes drop"
-        ),
+        format!("nft add rule inet kumade police oifname {device} {condition} drop"),
     ]
 }
 

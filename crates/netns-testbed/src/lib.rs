@@ -51,6 +51,9 @@ pub use fast_htb::{BurstCrossTraffic, FastHtb};
 pub use fast_network::FastNetwork;
 pub use htb::{HtbNetwork, RouterSide};
 pub use iproute2::{add_veth, run_ip, wait_for_cables};
+pub use kernel_link::{
+    drop_commands, htb_burst_bytes, htb_class_command, htb_commands, policer_commands, shaper_root, tbf_command,
+};
 pub use kernel_stamps::keep_receive_stamps_on;
 pub use namespaces::{TEST_DEADLINE, eventually, in_namespaces};
 pub use network::{AccessSpec, Host, HostSpec, Network, NetworkError, NetworkSpec, VerifiedLink};

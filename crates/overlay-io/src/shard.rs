@@ -354,7 +354,7 @@ impl Shard for BondedShard {
     }
 
     fn deferrable_sources(&self) -> u64 {
-        u64::from(self.system.paused_until().is_some()) << SYSTEM_PLACE
+        u64::from(self.system.deadline().is_some()) << SYSTEM_PLACE
     }
 
     fn process(&mut self, _: WakeReason) -> Result<Time, BondedError> {
@@ -381,7 +381,7 @@ impl Shard for BondedShard {
         }
         let latest = now + if self.node.is_settled() { MAX_SLEEP } else { MAX_SEARCH_SLEEP };
         let routes = self.routes.as_ref().and_then(DeviceRoutes::deadline);
-        let due = self.node.deadline(now).into_iter().chain(carriers).chain(routes).chain(self.system.paused_until());
+        let due = self.node.deadline(now).into_iter().chain(carriers).chain(routes).chain(self.system.deadline());
         Ok(due.fold(latest, Time::min).max(now + BATCH_INTERVAL))
     }
 }

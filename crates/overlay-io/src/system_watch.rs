@@ -1,5 +1,6 @@
 use kumade_net::SetupError;
 use kumade_net::route_watch::RouteWatch;
+use kumade_packet_loop::CheckSchedule;
 use kumade_units::{Span, Time};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -8,8 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 #[derive(Debug)]
 pub(crate) struct SystemWatch {
     watch: RouteWatch,
-    /// Until then it is not looked at again.
-    paused_until: Option<Time>,
+    looks: CheckSchedule,
 }
 
 /// Between two looks at what has changed.
@@ -21,22 +21,23 @@ impl SystemWatch {
     /// # Errors
     /// The system refuses a socket.
     pub(crate) fn open() -> Result<Self, SetupError> {
-        Ok(SystemWatch { watch: RouteWatch::open()?, paused_until: None })
+        Ok(SystemWatch { watch: RouteWatch::open()?, looks: CheckSchedule::default() })
     }
 
     /// Whether something has changed since this was last asked; it `is_ready` if it is readable. To be asked in each turn.
     pub(crate) fn take_change(&mut self, is_ready: bool, now: Time) -> bool {
-        if self.paused_until.is_some_and(|until| now < until) {
-            return false;
+        // Where it was left out of the wait, nobody knows whether it is.
+        let may_have = is_ready || self.looks.is_due(now);
+        let has_changed = self.looks.poll(|| may_have && self.watch.take_change(), now);
+        if has_changed {
+            self.looks.finish_check(LOOK_INTERVAL, None, now);
         }
-        let has_changed = is_ready && self.watch.take_change();
-        self.paused_until = has_changed.then(|| now + LOOK_INTERVAL);
         has_changed
     }
 
-    /// When to look again; it is not to be waited for until then.
-    pub(crate) fn paused_until(&self) -> Option<Time> {
-        self.paused_until
+    /// When to ask again about what has changed since; it is not to be waited for until then.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.looks.deadline()
     }
 }
 

@@ -15,6 +15,16 @@ impl CheckSchedule {
         self.next = Some(self.next.map_or(self.earliest, |next| next.min(self.earliest)));
     }
 
+    /// Takes note of what a descriptor tells, and says whether it is now to be looked at, which [ends](Self::finish_check) then. `take` empties
+    /// the descriptor, and says whether anything was there: before the look, so that what changes meanwhile is told again. To be called in each turn;
+    /// while there is a [deadline](Self::deadline), the descriptor need not be waited for.
+    pub fn poll(&mut self, take: impl FnOnce() -> bool, now: Time) -> bool {
+        if take() {
+            self.record_activity();
+        }
+        self.is_due(now)
+    }
+
     /// When to look, if ever.
     pub fn deadline(&self) -> Option<Time> {
         self.next
@@ -60,6 +70,25 @@ mod tests {
                 schedule.finish_check(INTERVAL, due_after.map(|after| now + after), now);
             }
         }
+    }
+
+    #[test]
+    fn what_a_descriptor_tells_is_taken_before_each_look_and_looked_at_once_in_an_interval() {
+        let mut schedule = CheckSchedule::default();
+        let at = |millis| Time::ZERO + Span::from_millis(millis);
+        assert!(!schedule.poll(|| false, at(0)) && schedule.deadline().is_none());
+        // Three that come one after another, and what else is found before the look.
+        assert!(schedule.poll(|| true, at(10)));
+        schedule.finish_check(INTERVAL, None, at(10));
+        assert!(!schedule.poll(|| true, at(11)) && !schedule.poll(|| true, at(12)));
+        assert_eq!(schedule.deadline(), Some(at(260)));
+        assert!(schedule.poll(|| true, at(260)));
+        // A look that has failed is repeated.
+        schedule.finish_check(INTERVAL, Some(at(260)), at(260));
+        assert_eq!(schedule.deadline(), Some(at(510)));
+        assert!(!schedule.poll(|| false, at(509)) && schedule.poll(|| false, at(510)));
+        schedule.finish_check(INTERVAL, None, at(510));
+        assert!(!schedule.poll(|| false, at(9000)) && schedule.deadline().is_none());
     }
 
     #[test]

@@ -211,6 +211,17 @@ impl UnauthenticatedConnection {
     }
 }
 
+impl OpeningState {
+    fn next_attempt_at(&self) -> Option<Time> {
+        match self {
+            OpeningState::Connecting { since, remaining_addresses, .. } if !remaining_addresses.is_empty() => {
+                Some(*since + CONNECT_TIMEOUT)
+            }
+            _ => None,
+        }
+    }
+}
+
 impl OpeningStream {
     /// Goes on, as the stream with this number. Returns the target, once it is connected.
     pub(crate) fn advance(
@@ -218,6 +229,7 @@ impl OpeningStream {
         number: u32,
         far: &mut FarEnd,
     ) -> Result<Option<(TcpStream, Target)>, OpenFailure> {
+        let is_late = self.next_attempt_at().is_some_and(|due| due <= clock::monotonic());
         match &mut self.state {
             OpeningState::AwaitingOpen => match self.next_target()? {
                 Some(target) => self.connect_to_target(number, target, far).map(|()| None),
@@ -226,14 +238,14 @@ impl OpeningStream {
             // A peer that waits ends nothing by itself.
             _ if readiness::is_closed(&self.sealed.stream)? => Err(OpenFailure::Ended),
             OpeningState::Resolving { .. } => Ok(None),
-            OpeningState::Connecting { target, pending: attempt, since, remaining_addresses: rest, .. } => {
+            OpeningState::Connecting { target, pending: attempt, remaining_addresses: rest, .. } => {
                 match attempt.wait(Time::ZERO) {
                     Ok(Some(stream)) => {
                         let target = target.clone();
                         self.sealed.queue_message(&Message::Opened)?;
                         Ok(Some((stream, target)))
                     }
-                    Ok(None) if rest.is_empty() || clock::monotonic() - *since < CONNECT_TIMEOUT => Ok(None),
+                    Ok(None) if !is_late => Ok(None),
                     outcome => {
                         let (target, rest) = (target.clone(), mem::take(rest));
                         let refusal = outcome.err().map_or(ConnectRefusal::Unreachable, |error| refusal_for(&error));
@@ -246,12 +258,7 @@ impl OpeningStream {
 
     /// When the address that is being connected is given up for another one, if there is one.
     pub(crate) fn next_attempt_at(&self) -> Option<Time> {
-        match &self.state {
-            OpeningState::Connecting { since, remaining_addresses, .. } if !remaining_addresses.is_empty() => {
-                Some(*since + CONNECT_TIMEOUT)
-            }
-            _ => None,
-        }
+        self.state.next_attempt_at()
     }
 
     /// What is being connected.
@@ -352,5 +359,27 @@ fn refusal_for(error: &io::Error) -> ConnectRefusal {
     match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => ConnectRefusal::Refused,
         _ => ConnectRefusal::Unreachable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn an_address_that_does_not_answer_is_given_up_where_there_is_another_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let since = Time::ZERO + Span::from_secs(7);
+        let due = |remaining: &[SocketAddr]| {
+            let pending = PendingConnection::begin(address, &SocketBinding::default()).unwrap();
+            let (target, remaining_addresses) = ("10.2.0.7:22".parse().unwrap(), remaining.iter().copied().collect());
+            let state = OpeningState::Connecting { target, pending, since, remaining_addresses, is_unwatched: true };
+            state.next_attempt_at()
+        };
+        assert_eq!(due(&[]), None);
+        assert_eq!(due(&[address]), Some(since + CONNECT_TIMEOUT));
+        assert_eq!(OpeningState::AwaitingOpen.next_attempt_at(), None);
     }
 }

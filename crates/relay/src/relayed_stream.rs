@@ -278,11 +278,14 @@ mod tests {
         let begun = pair.near.keys_since;
         let rekey = |pair: &mut Pair, now| pair.near.begin_rekey_if_due(now, &mut pair.random).unwrap();
         assert!(!rekey(&mut pair, begun + REKEY_AFTER), "nothing has passed");
+        assert_eq!(pair.near.rekey_due_at(), None);
         pair.assert_carries(b"one");
+        assert_eq!(pair.near.rekey_due_at(), Some(begun + REKEY_AFTER));
         assert!(!rekey(&mut pair, begun + REKEY_AFTER - Span::from_millis(1)));
         for round in 1..=3 {
             let now = pair.near.keys_since + REKEY_AFTER;
             assert!(rekey(&mut pair, now) && !rekey(&mut pair, now));
+            assert_eq!(pair.near.rekey_due_at(), None);
             // The time that the far end has seen since.
             pair.far.keys_since = pair.far.keys_since - MIN_REKEY_INTERVAL;
             pair.assert_carries(b"two");

@@ -39,10 +39,10 @@ pub(crate) struct RelayShard {
     batch: RecordBatch,
     /// For accepting those who have not shown to be peers, at the far end.
     stranger_time: TimeBudget,
-    /// Interfaces, addresses and routes, on which streams depend.
-    system: RouteWatch,
-    /// Whether these have changed since streams were last compared with them.
-    has_system_changed: bool,
+    /// Interfaces, addresses and routes, on which the near end's streams depend.
+    system: Option<RouteWatch>,
+    /// When to compare streams with these next.
+    system_checks: CheckSchedule,
     /// When to look next at what takes too long.
     checks: CheckSchedule,
     /// When to look next at what is held for peers.
@@ -70,11 +70,12 @@ impl RelayEnd {
     }
 }
 
-/// The numbers of the resolver and of what tells of changes of the system in the set; listeners have the next ones.
+/// The number of the resolver in the set; listeners have the next ones.
 const RESOLVER_NUMBER: u32 = 0;
-const SYSTEM_NUMBER: u32 = 1;
-const FIRST_LISTENER_NUMBER: u32 = 2;
-/// Between two looks at what takes too long, while something happens. Without that, nothing is looked at before its deadline.
+const FIRST_LISTENER_NUMBER: u32 = 1;
+/// The place of what tells of changes of the system among the [sources](Shard::sources).
+const SYSTEM_PLACE: usize = 1;
+/// Between two looks at what takes too long, or at the system, while something happens. Without that, nothing is looked at before its deadline.
 const CHECK_INTERVAL: Span = Span::from_millis(250);
 /// Between two looks at what has happened on sockets, so that whoever had nothing to do until then waits for no more than this and one turn of a
 /// stream.
@@ -94,8 +95,7 @@ impl RelayShard {
         let set = EpollSet::new().map_err(failed)?;
         let (end, listeners, redirection) = open_end(config)?;
         listeners.watch(&set, FIRST_LISTENER_NUMBER).map_err(failed)?;
-        let system = RouteWatch::open()?;
-        set.add_reader(&system, SYSTEM_NUMBER).map_err(failed)?;
+        let system = matches!(end, RelayEnd::Near(_)).then(RouteWatch::open).transpose()?;
         if let RelayEnd::Far(far) = &end {
             set.add_reader(&far.resolver, RESOLVER_NUMBER).map_err(failed)?;
         }
@@ -109,7 +109,7 @@ impl RelayShard {
             batch,
             stranger_time: TimeBudget::new(STRANGER_TIME_DIVISOR, STRANGER_TIME_BURST),
             system,
-            has_system_changed: false,
+            system_checks: CheckSchedule::default(),
             checks: CheckSchedule::default(),
             memory_checks: CheckSchedule::default(),
             _end_notice: activity.end_notice(),
@@ -213,7 +213,6 @@ impl RelayShard {
                     far_end::name_resolved(far, &mut self.connections, answer);
                 }
             }
-            (SYSTEM_NUMBER, _) => self.has_system_changed |= self.system.take_change(),
             (FIRST_CONNECTION_NUMBER.., _) => self.connections.handle_event(event),
             (listener, _) => self.accept(listener.saturating_sub(FIRST_LISTENER_NUMBER) as usize),
         }
@@ -309,9 +308,10 @@ impl RelayShard {
     }
 
     /// A near end that has moved to another address has streams from which nothing comes any more: their programs are told. As long
-    /// as there is no way to the far end at all, it may come back to the one that it had, as an interface does that is made again.
-    fn drop_streams_of_lost_addresses(&mut self) {
-        let RelayEnd::Near(near) = &self.end else { return };
+    /// as there is no way to the far end at all, it may come back to the one that it had, as an interface does that is made again. Returns
+    /// whether streams were kept for that: that the far end has another address then, no change of this host's tells.
+    fn drop_streams_of_lost_addresses(&mut self) -> bool {
+        let RelayEnd::Near(near) = &self.end else { return false };
         let own = |entry: &RelayEntry| Some(entry.stage.socket()?.local_addr().ok()?.ip());
         let mut by_address = BTreeMap::<_, Vec<_>>::new();
         for (number, entry) in self.connections.iter() {
@@ -320,13 +320,16 @@ impl RelayShard {
         let far = near.host.address();
         let has_moved =
             |own: IpAddr| near.binding.source_towards(far).is_some_and(|source| source != own.to_canonical());
-        let gone =
-            by_address.into_iter().filter(|(own, _)| !own.is_unspecified() && is_address_gone(*own) && has_moved(*own));
-        for number in gone.flat_map(|(_, numbers)| numbers) {
+        by_address.retain(|own, _| !own.is_unspecified() && is_address_gone(*own));
+        let count = by_address.len();
+        by_address.retain(|own, _| has_moved(*own));
+        let are_any_kept = by_address.len() < count;
+        for number in by_address.into_values().flatten() {
             let left = self.connections.remove(number);
             // The kernel would try to end it for minutes.
             left.iter().filter_map(|entry| entry.stage.socket()).for_each(plain::reset_when_dropped);
         }
+        are_any_kept
     }
 
     /// The near end has new keys for streams that have used theirs for long.
@@ -356,20 +359,16 @@ impl RelayShard {
                 self.connections.record_refusal(Some(near.unreachable_report(&StreamEndReason::Timeout)));
             }
         }
-        if mem::take(&mut self.has_system_changed) {
-            self.drop_streams_of_lost_addresses();
-        }
         self.connections.relayed_mut().for_each(|(_, carried)| carried.sealed.update_retransmission_timeout());
         self.exchange_keys(now);
-        let waiting =
-            self.connections.iter().filter(|(_, entry)| entry.stage.next_look(now).is_some_and(|at| at <= now));
+        let waiting = self.connections.iter().filter(|(_, entry)| entry.stage.recheck_at().is_some_and(|at| at <= now));
         let waiting: Vec<_> = waiting.map(|(number, _)| number).collect();
         waiting.into_iter().for_each(|number| self.advance(number));
-        self.next_look(now)
+        self.next_check()
     }
 
     /// When something takes too long, new keys are due, or something is to be tried again.
-    fn next_look(&self, now: Time) -> Option<Time> {
+    fn next_check(&self) -> Option<Time> {
         let is_near = matches!(self.end, RelayEnd::Near(_));
         let entries = self.connections.iter().map(|(_, entry)| entry);
         let of_entry = |entry: &RelayEntry| {
@@ -377,10 +376,10 @@ impl RelayShard {
                 ConnectionSlot::Relayed(carried) if is_near => carried.rekey_due_at(),
                 _ => None,
             };
-            [entry.deadline, entry.stage.next_look(now), rekey].into_iter().flatten().min()
+            [entry.deadline, entry.stage.recheck_at(), rekey].into_iter().flatten().min()
         };
-        let is_paused = self.listeners.is_any_paused() || !self.connections.busy().is_empty();
-        entries.filter_map(of_entry).chain(is_paused.then_some(now)).min()
+        let has_more = self.listeners.is_any_paused() || !self.connections.busy().is_empty();
+        entries.filter_map(of_entry).chain(has_more.then_some(ConnectionSlot::EACH_CHECK)).min()
     }
 }
 
@@ -390,20 +389,30 @@ impl Shard for RelayShard {
     const MAX_SPIN: Span = Span::ZERO;
 
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.connections.epoll_set.as_fd()]
+        let system = self.system.as_ref().map(AsFd::as_fd);
+        [self.connections.epoll_set.as_fd()].into_iter().chain(system).collect()
+    }
+
+    fn deferrable_sources(&self) -> u64 {
+        u64::from(self.system_checks.deadline().is_some()) << SYSTEM_PLACE
     }
 
     fn process(&mut self, wake: WakeReason) -> Result<Time, SetupError> {
         let mut events = mem::take(&mut self.events);
         let waited = self.connections.epoll_set.wait(&mut events, Time::ZERO);
         waited.map_err(|error| SetupError::new("wait for TCP connections", error))?;
-        if wake != WakeReason::Due || !events.is_empty() || !self.connections.busy().is_empty() {
+        // Changes of the system alone are none.
+        if wake == WakeReason::Requested || !events.is_empty() || !self.connections.busy().is_empty() {
             self.checks.record_activity();
             self.memory_checks.record_activity();
         }
         events.iter().for_each(|event| self.handle_event(event));
         self.events = events;
         let now = self.advance_busy();
+        if self.system_checks.poll(|| self.system.as_ref().is_some_and(RouteWatch::take_change), now) {
+            let are_any_kept = self.drop_streams_of_lost_addresses();
+            self.system_checks.finish_check(CHECK_INTERVAL, are_any_kept.then_some(now), now);
+        }
         if self.memory_checks.is_due(now) {
             let interval = far_end::bound_held_bytes(&mut self.connections);
             self.memory_checks.finish_check(interval, None, now);
@@ -418,7 +427,7 @@ impl Shard for RelayShard {
         }
         // A near end holds nothing for peers.
         let memory = self.memory_checks.deadline().filter(|_| matches!(self.end, RelayEnd::Far(_)));
-        let due = [self.checks.deadline(), memory, self.connections.reports.deadline()];
+        let due = [self.checks.deadline(), self.system_checks.deadline(), memory, self.connections.reports.deadline()];
         Ok(due.into_iter().flatten().min().unwrap_or(Time::MAX))
     }
 }

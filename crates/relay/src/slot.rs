@@ -68,12 +68,15 @@ impl ConnectionSlot {
         Some(Span::from_secs(seconds))
     }
 
-    /// When it is to be looked at although nothing has come, if it is still what it is: an address that does not answer is left for the next
+    /// Whenever the interval between checks is over.
+    pub(crate) const EACH_CHECK: Time = Time::ZERO;
+
+    /// From when on a check looks at it although nothing has come, if it is still what it is: an address that does not answer is left for the next
     /// one, a complete stream once all has arrived, which no event tells, and a handshake that others came before has its turn.
-    pub(crate) fn next_look(&self, now: Time) -> Option<Time> {
+    pub(crate) fn recheck_at(&self) -> Option<Time> {
         match self {
-            ConnectionSlot::Dialing(_) | ConnectionSlot::Lingering(_) => Some(now),
-            ConnectionSlot::Unauthenticated(stranger) => stranger.is_deferred().then_some(now),
+            ConnectionSlot::Dialing(_) | ConnectionSlot::Lingering(_) => Some(Self::EACH_CHECK),
+            ConnectionSlot::Unauthenticated(stranger) => stranger.is_deferred().then_some(Self::EACH_CHECK),
             ConnectionSlot::Opening(opening) => opening.next_attempt_at(),
             ConnectionSlot::Silent(..) | ConnectionSlot::Relayed(_) | ConnectionSlot::Draining(_) => None,
         }

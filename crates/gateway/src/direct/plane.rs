@@ -11,7 +11,7 @@ use kumade_daemon::{
     ChangedSetting, InstalledRoutes, Journal, NameLockError, NamespaceLock, RouteChangeError, RuntimeDir,
 };
 use kumade_net::forwarding::MissingForwarding;
-use kumade_net::nftables::{CounterValue, InstalledTable, Table};
+use kumade_net::nftables::{CounterValue, InstalledTable, Statement, Table};
 use kumade_net::policy_routing::{MarkedRoute, PolicyRoute};
 use kumade_net::{SetupError, clock, interface};
 use kumade_units::Time;
@@ -28,6 +28,8 @@ pub struct DirectPlane {
     plan: DirectPlan,
     /// The table as it is now.
     rules: Table,
+    /// Whether rules tell of new flows: where the kernel cannot, these are looked for.
+    logs_new_flows: bool,
     /// Of each remote site's paths, as last set.
     weights: Vec<Vec<u32>>,
     /// Whether each path's interface was up when last looked at.
@@ -119,7 +121,7 @@ impl DirectPlane {
         limit_batch_sizes(&mut batches, &plan, &journal)?;
         let mut reverse_paths = ReversePathGuards::default();
         reverse_paths.set_interfaces(plan.filtered_interfaces(), &journal);
-        let table = Arc::new(InstalledTable::install(&plan.table)?);
+        let (table, rules) = install_rules(&plan.table)?;
         let mut plane = DirectPlane {
             fast_path,
             weights: config.remotes.iter().map(|remote| configured_weights(config, remote)).collect(),
@@ -127,9 +129,10 @@ impl DirectPlane {
             state_since: vec![clock::monotonic(); config.paths.len()],
             failures: vec![0; config.paths.len()],
             config: Arc::new(config.clone()),
-            rules: plan.table.clone(),
+            logs_new_flows: rules == plan.table,
+            rules,
             plan,
-            table,
+            table: Arc::new(table),
             gro_limits: batches,
             reverse_paths,
             journal,
@@ -143,6 +146,10 @@ impl DirectPlane {
     /// The single flows in its rules.
     pub fn flow_lists(&self) -> FlowLists {
         FlowLists::new(self.config.clone(), self.table.clone(), self.fast_path.flows())
+    }
+
+    pub(super) fn logs_new_flows(&self) -> bool {
+        self.logs_new_flows
     }
 
     pub(super) fn config(&self) -> &Arc<GatewayConfig> {
@@ -232,6 +239,9 @@ impl DirectPlane {
 
     /// These rules, with the division among the paths that are up.
     fn divide_rules(&self, mut rules: Table) -> Result<Table, DirectError> {
+        if !self.logs_new_flows {
+            rules = rules_without_logs(rules);
+        }
         for (remote, weights) in self.config.remotes.iter().zip(&self.weights) {
             let ratio = self.ratio_of_usable_paths(remote, weights)?;
             if !ratio.is_zero() {
@@ -343,6 +353,25 @@ impl DirectPlane {
     }
 }
 
+/// Without what tells of new flows, if the kernel cannot; returns also what was installed.
+fn install_rules(rules: &Table) -> Result<(InstalledTable, Table), SetupError> {
+    InstalledTable::install(rules).map(|table| (table, rules.clone())).or_else(|error| {
+        let silent = rules_without_logs(rules.clone());
+        if silent == *rules {
+            return Err(error);
+        }
+        let table = InstalledTable::install(&silent)?;
+        tracing::warn!("{error}; it is installed without logs, and flows are looked for ten times a second");
+        Ok((table, silent))
+    })
+}
+
+fn rules_without_logs(mut rules: Table) -> Table {
+    let all = rules.chains.iter_mut().flat_map(|chain| &mut chain.rules);
+    all.for_each(|rule| rule.0.retain(|statement| !matches!(statement, Statement::Log(_))));
+    rules
+}
+
 fn configured_weights(config: &GatewayConfig, remote: &RemoteSite) -> Vec<u32> {
     remote.paths.iter().map(|&path| config.paths[path].weight).collect()
 }
@@ -367,4 +396,22 @@ fn limit_batch_sizes(guards: &mut Vec<GroLimitGuard>, plan: &DirectPlan, journal
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_net::nftables::{Chain, Rule};
+
+    #[test]
+    fn rules_without_logs_are_the_same_otherwise() {
+        let rules = |statements: [Vec<Statement>; 2]| {
+            let chain = Chain { name: "choose".into(), hook: None, rules: statements.map(Rule).into() };
+            Table { name: "kumade".into(), counters: vec![], flow_lists: vec![], chains: vec![chain] }
+        };
+        let (note, end) = (vec![Statement::Protocol(17), Statement::Log(1)], vec![Statement::Return]);
+        let silent = rules([vec![Statement::Protocol(17)], end.clone()]);
+        assert_eq!(rules_without_logs(rules([note, end])), silent);
+        assert_eq!(rules_without_logs(silent.clone()), silent);
+    }
 }

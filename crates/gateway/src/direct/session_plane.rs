@@ -18,7 +18,7 @@ pub struct SessionPlane {
 
 impl SessionPlane {
     /// While flows pass undivided, they are looked for this often, and less often where that takes more than a tenth of the time; else as soon
-    /// as one begins.
+    /// as one begins, but not within this after the last look. Where the kernel does not tell of new flows, this often at all times.
     pub const FLOW_POLL_INTERVAL: Span = FLOW_POLL_INTERVAL;
 
     /// When the kernel's counters are read next, where sessions end after being idle for so long: a sixteenth of that later, and
@@ -39,12 +39,13 @@ impl SessionPlane {
         psks: Vec<PresharedKey>,
     ) -> Result<Self, SessionsError> {
         let (config, lists, sessions) = (plane.config().clone(), plane.flow_lists(), sessions.clone());
+        let logs_new_flows = plane.logs_new_flows();
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(SessionsError::Random)?;
         let build = move || {
             let of = (Arc::clone(&config), sessions.clone());
             let node = SessionNode::new(of, lists, (identity, &psks), seed, clock::monotonic())?;
-            SessionShard::new(&config, &sessions, node)
+            SessionShard::new(&config, &sessions, node, logs_new_flows)
         };
         Ok(SessionPlane { thread: PacketThread::start("sessions", build)? })
     }

@@ -38,7 +38,7 @@ pub enum SessionsError {
 }
 
 /// While flows pass undivided, they are looked for this often, and less often where that takes more than a tenth of the time; else when packet
-/// rules tell that one has begun.
+/// rules tell that one has begun, or at all times where the kernel does not tell.
 pub(super) const FLOW_POLL_INTERVAL: Span = Span::from_millis(100);
 const MIN_POLL_INTERVAL_RATIO: i64 = 10;
 /// While there are sessions, counters are read so many times within the idle time, and when a session may be idle, but not more often than
@@ -57,8 +57,8 @@ pub(super) struct SessionShard {
     receivers: Vec<BatchReceiver>,
     node: SessionNode,
     idle: Span,
-    /// What packet rules tell of flows that have begun, and the kernel of interfaces.
-    new_flows: LogWatch,
+    /// What packet rules tell of flows that have begun, where they do, and the kernel of interfaces.
+    new_flows: Option<LogWatch>,
     system: RouteWatch,
     flow_polls: CheckSchedule,
     interface_checks: CheckSchedule,
@@ -68,10 +68,12 @@ pub(super) struct SessionShard {
 }
 
 impl SessionShard {
+    /// `logs_new_flows` says whether packet rules tell of them.
     pub(super) fn new(
         config: &GatewayConfig,
         sessions: &SessionsConfig,
         node: SessionNode,
+        logs_new_flows: bool,
     ) -> Result<Self, SessionsError> {
         let mut sockets = Vec::new();
         for (place, path) in config.paths.iter().enumerate() {
@@ -81,7 +83,12 @@ impl SessionShard {
             let family = addresses.next().map_or(Family::V4, |address| Family::from_address(address.ip()));
             sockets.push(BatchSocket::bind(&binding, family, sessions.port)?);
         }
-        let (new_flows, system) = (LogWatch::open(NEW_FLOWS_LOG_GROUP)?, RouteWatch::open()?);
+        let watch = logs_new_flows.then(|| LogWatch::open(NEW_FLOWS_LOG_GROUP)).transpose();
+        let new_flows = watch.unwrap_or_else(|error| {
+            tracing::warn!("{error}; until the gateway is started anew, flows are looked for ten times a second");
+            None
+        });
+        let system = RouteWatch::open()?;
         let [mut flow_polls, mut interface_checks] = [CheckSchedule::default(); 2];
         // Flows and interfaces that there are already.
         flow_polls.record_activity();
@@ -125,8 +132,9 @@ impl SessionShard {
         Ok(())
     }
 
-    /// An interface that was deleted and made again is another one.
-    fn follow_interfaces(&mut self) {
+    /// An interface that was deleted and made again is another one. Returns whether a socket cannot follow its own.
+    fn follow_interfaces(&mut self) -> bool {
+        let mut has_failed = false;
         for ((path, socket), reported) in self.paths.iter().zip(&self.sockets).zip(&mut self.reported) {
             match socket.follow_interface() {
                 Ok(None) => {}
@@ -135,6 +143,7 @@ impl SessionShard {
                     tracing::warn!("path {path}: its interface is a new one (number {index}); sessions use it now");
                 }
                 Err(error) => {
+                    has_failed = true;
                     let text = error.to_string();
                     if reported.as_deref() != Some(&text) {
                         tracing::warn!("path {path}: {text}");
@@ -143,20 +152,17 @@ impl SessionShard {
                 }
             }
         }
+        has_failed
     }
 
     /// Asks for sessions of new flows, where there may be some.
     fn look_for_flows(&mut self, now: Time) -> Result<(), SessionsError> {
-        // One look is enough for all that begin until then.
-        if self.flow_polls.deadline().is_none() && self.new_flows.take_packets() {
-            self.flow_polls.record_activity();
-        }
-        if self.flow_polls.is_due(now) {
-            self.new_flows.take_packets();
+        let SessionShard { new_flows, flow_polls, .. } = self;
+        if flow_polls.poll(|| new_flows.as_ref().is_some_and(LogWatch::take_packets), now) {
             let has_any = self.node.request_sessions(now)?;
             let after = clock::monotonic();
             let interval = FLOW_POLL_INTERVAL.max((after - now) * MIN_POLL_INTERVAL_RATIO);
-            self.flow_polls.finish_check(interval, has_any.then_some(after), after);
+            self.flow_polls.finish_check(interval, (has_any || self.new_flows.is_none()).then_some(after), after);
         }
         Ok(())
     }
@@ -175,15 +181,14 @@ impl Shard for SessionShard {
     type Error = SessionsError;
 
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
-        [self.new_flows.as_fd(), self.system.as_fd()]
-            .into_iter()
-            .chain(self.receivers.iter().map(AsFd::as_fd))
-            .collect()
+        let new_flows = self.new_flows.iter().map(AsFd::as_fd);
+        [self.system.as_fd()].into_iter().chain(new_flows).chain(self.receivers.iter().map(AsFd::as_fd)).collect()
     }
 
     fn deferrable_sources(&self) -> u64 {
         let bit = |place: usize, is_scheduled: bool| u64::from(is_scheduled) << place;
-        bit(0, self.flow_polls.deadline().is_some()) | bit(1, self.interface_checks.deadline().is_some())
+        let new_flows = self.new_flows.as_ref().and_then(|_| self.flow_polls.deadline());
+        bit(0, self.interface_checks.deadline().is_some()) | bit(1, new_flows.is_some())
     }
 
     fn process(&mut self, _: WakeReason) -> Result<Time, SessionsError> {
@@ -194,13 +199,9 @@ impl Shard for SessionShard {
             self.next_counter_read = next_counter_read(self.idle, next_idle, now);
         }
         self.look_for_flows(now)?;
-        if self.interface_checks.deadline().is_none() && self.system.take_change() {
-            self.interface_checks.record_activity();
-        }
-        if self.interface_checks.is_due(now) {
-            self.system.take_change();
-            self.follow_interfaces();
-            self.interface_checks.finish_check(INTERFACE_CHECK_INTERVAL, None, now);
+        if self.interface_checks.poll(|| self.system.take_change(), now) {
+            let has_failed = self.follow_interfaces();
+            self.interface_checks.finish_check(INTERFACE_CHECK_INTERVAL, has_failed.then_some(now), now);
         }
         self.node.advance(now, clock::realtime());
         self.send_outbound();

@@ -158,11 +158,12 @@ fn say_what_runs(monitor: &Monitor) {
 
 fn wait_for_end(monitor: &mut Monitor, file: &Path, signals: &DaemonSignals) -> Result<(), MonitorError> {
     while !signals.is_end_requested() {
-        signals.wait(Time::MAX).map_err(MonitorError::System)?;
         monitor.check()?;
         if signals.take_reload_request() {
             reload(monitor, file);
         }
+        // Last: what came while this one stood by has woken it already.
+        signals.wait(Time::MAX).map_err(MonitorError::System)?;
     }
     Ok(())
 }

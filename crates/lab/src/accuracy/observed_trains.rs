@@ -1,8 +1,8 @@
 use crate::accuracy::row::TimelinePacket;
 use kumade_measurement::Event;
+use kumade_measurement::report::DirectionReport;
 use kumade_probe_train::{Train, TrainRecord};
-use kumade_units::Direction;
-use kumade_units::Time;
+use kumade_units::{Direction, Span, Time};
 
 /// What a measurement reports of itself while it runs. Sender and receiver read the same machine's clock here, so that
 /// their stamps, and the link's, can be compared.
@@ -30,9 +30,13 @@ impl ObservedTrains {
         }
     }
 
-    /// From the first packet sent to the last one received; none without time stamps.
-    pub(crate) fn observation_window(&self) -> Option<(Time, Time)> {
-        self.observed_interval.filter(|(from, to)| to > from)
+    /// What the value of this report is an average over: from the first packet of the method's trains on, for its `window_seconds`. Where it has
+    /// none, to the last packet received of these trains. None without time stamps.
+    pub(crate) fn truth_window(&self, report: Option<&DirectionReport>) -> Option<(Time, Time)> {
+        let (from, last) = self.observed_interval?;
+        let window = report.and_then(|report| report.window_seconds);
+        let to = window.map_or(last, |seconds| from + Span::from_secs_f64(seconds));
+        (to > from).then_some((from, to))
     }
 
     /// The packets of the first train; empty where they were not asked for.
@@ -66,8 +70,9 @@ fn train_timeline(train: &Train, record: &TrainRecord) -> Vec<TimelinePacket> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kumade_probe_train::{PacketRecord, Segment};
-    use kumade_units::Span;
+    use kumade_estimate::{Outcome, Reason};
+    use kumade_measurement::Cost;
+    use kumade_probe_train::{PacketRecord, Segment, Transport};
 
     fn train() -> Train {
         Train { segments: vec![Segment { count: 3, interval: Span::from_millis(1), first_size: 100, size_step: 0 }] }
@@ -82,13 +87,18 @@ mod tests {
     }
 
     #[test]
-    fn the_window_reaches_from_the_first_departure_to_the_last_arrival_of_all_trains() {
+    fn the_window_begins_with_the_first_train_and_is_as_long_as_the_report_says_or_the_trains_took() {
         let mut observed = ObservedTrains::new(false, Direction::Up);
-        assert_eq!(observed.observation_window(), None);
+        assert_eq!(observed.truth_window(None), None);
         observed.record_train(&train(), &record([(Some(1000), Some(1010)), (Some(1001), None), (None, Some(1012))]));
         observed.record_train(&train(), &record([(Some(1100), Some(1110)), (Some(1101), Some(1111)), (None, None)]));
         let at = |ms| Time::ZERO + Span::from_millis(ms);
-        assert_eq!(observed.observation_window(), Some((at(1000), at(1111))));
+        let (outcome, cost) = (Outcome::without_value(Reason::Other("none".into())), Cost::default());
+        let report = DirectionReport::new(Transport::Udp, 0, "primed", outcome, None, &cost);
+        assert_eq!(observed.truth_window(None), Some((at(1000), at(1111))));
+        assert_eq!(observed.truth_window(Some(&report)), Some((at(1000), at(1111))));
+        let longer = DirectionReport { window_seconds: Some(1.5), ..report };
+        assert_eq!(observed.truth_window(Some(&longer)), Some((at(1000), at(2500))), "the look at the link counts");
         assert!(observed.timeline().is_empty());
     }
 

@@ -113,7 +113,11 @@ impl RealTime {
         let result = host.namespace.run(|| kumade_client::measure(&config, &mut |event| observed.record_event(event)));
         let result = result.map_err(RunError::during("enter the near host"))?;
         let ended = clock::realtime();
-        let (from, to) = observed.observation_window().unwrap_or((began, ended));
+        let direction_report = result.as_ref().ok().and_then(|report| match point.direction {
+            Direction::Up => report.up.as_ref(),
+            Direction::Down => report.down.as_ref(),
+        });
+        let (from, to) = observed.truth_window(direction_report).unwrap_or((began, ended));
         let mut row = Row::new(scenario, point);
         let truth = self
             .network

@@ -3,16 +3,14 @@
 use super::row::AtlasRow;
 use super::scenario::{AtlasPoint, PathAtlas};
 use crate::accuracy::BottleneckKind;
-use crate::accuracy::observed_trains::ObservedTrains;
 use crate::error::RunError;
 use crate::running_server::RunningServer;
 use crate::study::RunOutcome;
-use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
+use crate::upward_measurement::UpwardMeasurement;
 use kumade_estimate::{Outcome, Reason};
 use kumade_link::LinkConfig;
+use kumade_measurement::Cost;
 use kumade_measurement::report::DirectionReport;
-use kumade_measurement::{Cost, TransportChoice};
-use kumade_net::clock;
 use kumade_netns_testbed::{
     ExperimentNetwork, HtbNetwork, MAX_UNDISTURBED_LATENESS, Network, NetworkError, NetworkSpec, ProxiedNetwork,
     Traffic,
@@ -32,15 +30,6 @@ const FAR_HOST: &str = "b";
 const NEAR_CROSS_TRAFFIC_HOST: &str = "c";
 const FAR_CROSS_TRAFFIC_HOST: &str = "d";
 
-/// What this machine lacks for paths of this kind, if it lacks something. Builds one to find out; whatever else is refused is left
-/// to its measurement.
-pub(super) fn missing_requirement(path: &DrawnPath, bottleneck: BottleneckKind) -> Option<String> {
-    match build_network(path, bottleneck) {
-        Err(NetworkError::NoShaper(error)) => Some(error.to_string()),
-        Ok(_) | Err(_) => None,
-    }
-}
-
 /// Builds the path, measures it, and removes it.
 ///
 /// # Errors
@@ -55,31 +44,16 @@ pub(super) fn measure(
         build_network(path, experiment.bottleneck).map_err(RunError::during("build the network"))?;
     let serving = RunningServer::start(network.host(FAR_HOST).map_err(RunError::during("find the far host"))?)?;
     thread::sleep(CROSS_TRAFFIC_WARM_UP.to_duration());
-    let plan = MeasurementPlan {
-        directions: Directions::Up,
-        transport: TransportChoice::Fixed(transport),
-        seed: path.seed,
-        ..MeasurementPlan::default()
-    };
-    let server = serving.address();
-    let config = MeasureConfig { plan, ..MeasureConfig::new(server.ip().to_string(), server.port()) };
-    let mut observed = ObservedTrains::new(false, Direction::Up);
     let near = network.host(NEAR_HOST).map_err(RunError::during("find the near host"))?;
-    let began = clock::realtime();
-    let result = near.namespace.run(|| kumade_client::measure(&config, &mut |event| observed.record_event(event)));
-    let result = result.map_err(RunError::during("enter the near host"))?;
-    let ended = clock::realtime();
-    let (from, to) = observed.observation_window().unwrap_or((began, ended));
+    let measured = UpwardMeasurement::make(near, &serving, (transport, path.seed), &mut |_| {})?;
+    let ((from, to), (began, _)) = (measured.window, measured.whole);
     let available = network
         .true_available_bandwidth(Direction::Up, from, to)
         .map_err(RunError::during("read the link's ledger"))?;
     // Capacity and delay are measured before the trains that the truth is about. Of the thousands of packets of a whole measurement a few
     // are late on any host, which has to do with that; more of them are another path.
     let lateness = network.lateness(Direction::Up, began, to).map_err(RunError::during("read the link's ledger"))?.p99;
-    let report = match result {
-        Ok(report) => report.up.unwrap_or_else(|| empty_report(transport, "the report lacks the direction".into())),
-        Err(error) => empty_report(transport, error.to_string()),
-    };
+    let report = measured.report.unwrap_or_else(|reason| empty_report(transport, reason));
     let measured = AtlasMeasurement { report, truth: PathTruth::new(path, available), impact: None };
     let verdict = PathResult::evaluate(path, &measured);
     let row = (AtlasRow::new(point, path, &measured, &verdict), verdict);
@@ -87,7 +61,7 @@ pub(super) fn measure(
 }
 
 /// The network, and the traffic of real packets on it.
-fn build_network(
+pub(super) fn build_network(
     path: &DrawnPath,
     bottleneck: BottleneckKind,
 ) -> Result<(Box<dyn ExperimentNetwork>, Vec<Traffic>), NetworkError> {

@@ -4,13 +4,13 @@ use super::report::PathAtlasReport;
 use super::row::AtlasRow;
 use super::scenario::{AtlasPoint, PathAtlas};
 use crate::error::RunError;
+#[cfg(target_os = "linux")]
+use crate::study::CheckedKind;
 use crate::study::{Exclusion, Outcome, RunOutcome, RunRow, Study};
 use kumade_estimate::MethodSettings;
-use kumade_sim::atlas::{PathKind, PathResult};
-
-/// The kind of path that was built last, and what this machine lacks for it.
-#[derive(Debug, Default)]
-pub struct CheckedKind(Option<(PathKind, Option<String>)>);
+#[cfg(target_os = "linux")]
+use kumade_sim::atlas::PathKind;
+use kumade_sim::atlas::PathResult;
 
 impl RunRow for (AtlasRow, PathResult) {
     fn set_repetition(&mut self, repeats: u32, disturbed: bool) {
@@ -24,7 +24,7 @@ impl Study for PathAtlas {
     type Point<'a> = AtlasPoint;
     type Row = (AtlasRow, PathResult);
     #[cfg(target_os = "linux")]
-    type Testbed = CheckedKind;
+    type Testbed = CheckedKind<PathKind>;
     type Report = PathAtlasReport;
 
     fn points(&self) -> Vec<AtlasPoint> {
@@ -54,22 +54,19 @@ impl Study for PathAtlas {
     }
 
     #[cfg(target_os = "linux")]
-    fn testbed(&self) -> Result<CheckedKind, RunError> {
+    fn testbed(&self) -> Result<CheckedKind<PathKind>, RunError> {
         Ok(CheckedKind::default())
     }
 
     #[cfg(target_os = "linux")]
-    fn missing_requirement(&self, checked: &mut CheckedKind, point: &AtlasPoint) -> Option<Exclusion> {
-        if checked.0.as_ref().is_none_or(|(kind, _)| *kind != point.kind) {
-            let missing = realtime::missing_requirement(&self.path(point), self.bottleneck);
-            checked.0 = Some((point.kind, missing));
-        }
-        let reason = checked.0.as_ref()?.1.clone()?;
+    fn missing_requirement(&self, checked: &mut CheckedKind<PathKind>, point: &AtlasPoint) -> Option<Exclusion> {
+        let build = || realtime::build_network(&self.path(point), self.bottleneck);
+        let reason = checked.missing_requirement(point.kind, build)?;
         Some(Exclusion { kind: point.kind.name().to_owned(), reason })
     }
 
     #[cfg(target_os = "linux")]
-    fn run_really(&self, _: &mut CheckedKind, point: &AtlasPoint) -> Result<RunOutcome<Self::Row>, RunError> {
+    fn run_really(&self, _: &mut CheckedKind<PathKind>, point: &AtlasPoint) -> Result<RunOutcome<Self::Row>, RunError> {
         realtime::measure(self, &self.path(point), point, point.transport.full_measurement_transport()?)
     }
 

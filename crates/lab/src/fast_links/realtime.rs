@@ -6,9 +6,8 @@ use crate::accuracy::BottleneckKind;
 use crate::error::RunError;
 use crate::running_server::RunningServer;
 use crate::study::RunOutcome;
-use kumade_client::{Directions, MeasureConfig, MeasurementPlan};
-use kumade_measurement::{Event, TransportChoice};
-use kumade_net::clock;
+use crate::upward_measurement::UpwardMeasurement;
+use kumade_measurement::Event;
 use kumade_netns_testbed::{FastFabric, FastHtb, FastNetwork, NetworkError};
 use kumade_units::{Rate, Span};
 use std::collections::BTreeMap;
@@ -68,27 +67,16 @@ impl<F: FastFabric> FastLinkTestbed<F> {
     fn measure(&self, point: &FastLinkPoint) -> Result<RunOutcome<FastLinkRow>, RunError> {
         let cross = (point.cross > Rate::ZERO).then(|| self.network.start_cross_traffic(point.cross)).transpose();
         let cross = cross.map_err(RunError::during("send the cross traffic"))?;
-        let plan = MeasurementPlan {
-            directions: Directions::Up,
-            transport: TransportChoice::Fixed(point.transport.full_measurement_transport()?),
-            seed: point.run.into(),
-            ..MeasurementPlan::default()
-        };
-        let server = self.server.address();
-        let config = MeasureConfig { plan, ..MeasureConfig::new(server.ip().to_string(), server.port()) };
         let mut trains = TrainPackets::default();
         let near = self.network.host(NEAR_HOST).map_err(RunError::during("find the near host"))?;
-        let began = clock::realtime();
-        let result = near.namespace.run(|| kumade_client::measure(&config, &mut |event| trains.record_event(event)));
-        let result = result.map_err(RunError::during("enter the near host"))?;
-        let late =
-            self.network.lateness(began, clock::realtime()).map_err(RunError::during("read how late the link was"))?;
+        let how = (point.transport.full_measurement_transport()?, point.run.into());
+        let measured = UpwardMeasurement::make(near, &self.server, how, &mut |event| trains.record_event(event))?;
+        let (began, ended) = measured.whole;
+        let late = self.network.lateness(began, ended).map_err(RunError::during("read how late the link was"))?;
         let cross = cross.map_or(Ok(Rate::ZERO), |cross| self.network.stop_cross_traffic(cross));
         let cross = cross.map_err(RunError::during("count the cross traffic"))?;
         let truth = self.network.available_bandwidth(cross, trains.packet_bytes().unwrap_or(self.mtu.into()));
-        let report = result.map_err(|error| error.to_string());
-        let report = report.and_then(|report| report.up.ok_or_else(|| "the report lacks the direction".into()));
-        let row = FastLinkRow::new(point, self.machine_rate, truth, report);
+        let row = FastLinkRow::new(point, self.machine_rate, truth, measured.report);
         Ok(RunOutcome { row, lateness: late.p95, disturbed: late.p95 > MAX_LATENESS })
     }
 }

@@ -1,4 +1,4 @@
-//! Paths of the kernel's own shapers, drawn at random, that nothing is tuned with: whether measurements of them are right, sure or wrong.
+//! Paths of the kernel's own shapers, drawn at random: whether measurements of them are right, sure or wrong.
 //!
 //! ```text
 //! a, c ── router ══ first shaper up ══▶ router ══ second shaper up ══▶ b

@@ -2,7 +2,7 @@
 
 use super::judgement::PathVerdict;
 use super::row::KernelPathRow;
-use super::scenario::KernelPaths;
+use super::scenario::{KernelPathKind, KernelPaths};
 use crate::report::{Column, ReportParts, Table, format_part, report_document};
 use crate::statistics::{distinct, mean};
 use crate::study::{Exclusion, Outcome};
@@ -32,7 +32,7 @@ report_document! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KernelKindSummary {
-    /// The kind of the paths, or `all`.
+    /// The kind of the paths, or `all` but `tbf-unsent`, whose sustained rate no measurement can see.
     pub kind: String,
     /// What carried the trains.
     pub transport: String,
@@ -50,6 +50,8 @@ pub struct KernelKindSummary {
     pub bound: usize,
     /// Neither value nor bound.
     pub none: usize,
+    /// Measurements that ended in an error.
+    pub failed: usize,
     /// Mean absolute error of the values, as a part of what the path sustains; null without values.
     pub mean_error_ratio: Option<f64>,
     /// The worst one.
@@ -65,10 +67,17 @@ fn summarize_kinds(rows: &[KernelPathRow]) -> Vec<KernelKindSummary> {
     kinds.into_iter().chain(all).map(|(kind, transport)| KernelKindSummary::from_rows(kind, transport, rows)).collect()
 }
 
+/// A bucket that is never empty hides what is sustained, which is the truth: a value that holds for all that was sent is called wrong.
+fn is_counted(row: &KernelPathRow) -> bool {
+    row.kind != KernelPathKind::TbfUnsent.name()
+}
+
 impl KernelKindSummary {
     fn from_rows(kind: &str, transport: &str, rows: &[KernelPathRow]) -> Self {
-        let rows: Vec<_> =
-            rows.iter().filter(|row| (kind == "all" || row.kind == kind) && row.transport == transport).collect();
+        let rows: Vec<_> = rows
+            .iter()
+            .filter(|row| (row.kind == kind || kind == "all" && is_counted(row)) && row.transport == transport)
+            .collect();
         let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
         let compared = rows.iter().filter_map(|row| {
             let narrow = row.rates_bits_per_second.iter().min()?;
@@ -87,6 +96,7 @@ impl KernelKindSummary {
             near: count(PathVerdict::Near),
             bound: count(PathVerdict::Bound),
             none: count(PathVerdict::None),
+            failed: count(PathVerdict::Failed),
             mean_error_ratio: mean(&errors),
             worst_error_ratio: errors.iter().copied().reduce(f64::max),
             median_width_ratio: median(&widths),
@@ -94,7 +104,7 @@ impl KernelKindSummary {
     }
 }
 
-const KIND_COLUMNS: [Column<'_, KernelKindSummary>; 12] = [
+const KIND_COLUMNS: [Column<'_, KernelKindSummary>; 13] = [
     ("kind", &|kind| kind.kind.clone()),
     ("transport", &|kind| kind.transport.clone()),
     ("paths", &|kind| kind.runs.to_string()),
@@ -104,6 +114,7 @@ const KIND_COLUMNS: [Column<'_, KernelKindSummary>; 12] = [
     ("near", &|kind| kind.near.to_string()),
     ("bound", &|kind| kind.bound.to_string()),
     ("none", &|kind| kind.none.to_string()),
+    ("failed", &|kind| kind.failed.to_string()),
     ("error", &|kind| format_part(kind.mean_error_ratio, 1)),
     ("worst", &|kind| format_part(kind.worst_error_ratio, 1)),
     ("width", &|kind| format_part(kind.median_width_ratio, 1)),
@@ -114,7 +125,7 @@ const ROW_COLUMNS: [Column<'_, KernelPathRow>; 7] = [
     ("transport", &|row| row.transport.clone()),
     ("seed", &|row| row.seed.to_string()),
     ("verdict", &|row| row.verdict.word().to_owned()),
-    ("load", &|row| format!("{:.1}", row.load_average)),
+    ("load", &|row| row.load_average.map_or("–".into(), |load| format!("{load:.1}"))),
     ("true", &|row| row.truth_bits_per_second.to_string()),
     ("found", &|row| describe_found(row)),
 ];
@@ -153,8 +164,15 @@ impl ReportParts for KernelPathsReport {
     }
 
     fn conclusions(&self) -> Vec<String> {
-        let wrong = self.rows.iter().filter(|row| row.verdict == PathVerdict::Wrong).count();
-        vec![format!("{wrong} of {} measurements were wrong with confidence", self.rows.len())]
+        let rows: Vec<_> = self.rows.iter().filter(|row| is_counted(row)).collect();
+        let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
+        let [wrong, failed] = [PathVerdict::Wrong, PathVerdict::Failed].map(count);
+        vec![format!(
+            "{wrong} of {} measurements were wrong with confidence, and {failed} ended in an error; kinds or paths left out: {}; not counted, of tbf-unsent: {}",
+            rows.len(),
+            self.left_out.len(),
+            self.rows.len() - rows.len()
+        )]
     }
 
     fn notes(&self) -> Vec<String> {
@@ -175,9 +193,10 @@ mod tests {
     fn the_document_has_the_published_schema_and_reads_back() {
         let given = Overrides { seed: Some(7), runs: Some(2), ..Overrides::default() };
         let experiment = load("kernel-paths", &given).unwrap().into_scenario::<KernelPaths>().unwrap();
-        let truth = KernelPathTruth { available: Rate::from_mbit(5), fair_share: None, capacity: None };
+        let narrow = Rate::from_mbit(9);
+        let truth = KernelPathTruth { available: Rate::from_mbit(5), fair_share: None, capacity: None, narrow };
         let row = |point| {
-            let (rates, cross) = (vec![Rate::from_mbit(9)], vec![Rate::from_mbit(4)]);
+            let (rates, cross) = (vec![narrow], vec![Rate::from_mbit(4)]);
             let report = Err("no answer".to_owned());
             KernelPathRow::new(
                 &point,
@@ -188,7 +207,7 @@ mod tests {
                     rates,
                     cross,
                     seconds: 3.0,
-                    load_average: 0.5,
+                    load_average: Some(0.5),
                 },
             )
         };
@@ -202,6 +221,10 @@ mod tests {
         assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).collect::<Vec<_>>());
         assert_eq!(KernelPathsReport::from_json(&json).unwrap(), report);
         assert_eq!(report.to_csv().unwrap().lines().count(), 1 + report.rows.len());
-        assert!(report.to_text().contains("seeds 7 to 8") && report.to_html().unwrap().contains("kernel-paths"));
+        assert!(
+            report.to_text().contains("seeds 7 to 8")
+                && report.to_text().contains("0 of 60 measurements were wrong with confidence, and 60 ended")
+                && report.to_html().unwrap().contains("kernel-paths")
+        );
     }
 }

@@ -20,7 +20,8 @@ pub struct KernelPathRow {
     pub rates_bits_per_second: Vec<Rate>,
     /// What else was sent through each while it was measured.
     pub cross_bits_per_second: Vec<Rate>,
-    /// What was available while the trains passed that the value follows from (`window_seconds` of the report).
+    /// What was available in the time that the value is an average over (`window_seconds` of the report, from the first train of the method on);
+    /// without a value, while the method's trains passed.
     pub truth_bits_per_second: Rate,
     /// What was available during the whole measurement.
     pub whole_truth_bits_per_second: Rate,
@@ -50,8 +51,8 @@ pub struct KernelPathRow {
     pub bytes_sent: u64,
     /// Duration of the whole measurement.
     pub duration_seconds: f64,
-    /// The machine's mean number of running programs in the minute before.
-    pub load_average: f64,
+    /// The machine's mean number of running programs in the minute before; null if that is unknown.
+    pub load_average: Option<f64>,
     /// How often it was repeated: never.
     pub repeats: u32,
     /// Whether it was disturbed: that is not known.
@@ -67,14 +68,14 @@ pub(super) struct KernelPathMeasurement {
     pub(super) rates: Vec<Rate>,
     pub(super) cross: Vec<Rate>,
     pub(super) seconds: f64,
-    pub(super) load_average: f64,
+    pub(super) load_average: Option<f64>,
 }
 
 impl KernelPathRow {
     pub(super) fn new(point: &KernelPathPoint, measured: KernelPathMeasurement) -> Self {
         let KernelPathMeasurement { report, truth, whole_truth, rates, cross, seconds, load_average } = measured;
         let report = report.as_ref();
-        let judge = |truth| report.map_or((PathVerdict::None, None), |report| judge_report(report, &truth));
+        let judge = |truth| report.map_or((PathVerdict::Failed, None), |report| judge_report(report, &truth));
         let (verdict, fault) = judge(truth);
         let (whole_verdict, _) = judge(KernelPathTruth { available: whole_truth, ..truth });
         let found = report.ok();

@@ -19,7 +19,7 @@ pub struct KernelPaths {
     pub seed: u64,
 }
 
-/// What is special about a path.
+/// What is special about a path. A seed draws by the place of the kind: new kinds go to the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KernelPathKind {

@@ -4,20 +4,15 @@ use super::report::KernelPathsReport;
 use super::row::KernelPathRow;
 use super::scenario::{KernelPathKind, KernelPathPoint, KernelPaths};
 use crate::error::RunError;
-use crate::study::{Exclusion, Outcome, RunOutcome, Study, repeatable_rows};
+use crate::study::{CheckedKind, Exclusion, Outcome, RunOutcome, Study, repeatable_rows};
 use anyhow::anyhow;
-use kumade_netns_testbed::NetworkError;
 
 repeatable_rows!(KernelPathRow);
-
-/// The kind of path that was built last, and what this machine lacks for it.
-#[derive(Debug, Default)]
-pub struct CheckedKernelKind(Option<(KernelPathKind, Option<String>)>);
 
 impl Study for KernelPaths {
     type Point<'a> = KernelPathPoint;
     type Row = KernelPathRow;
-    type Testbed = CheckedKernelKind;
+    type Testbed = CheckedKind<KernelPathKind>;
     type Report = KernelPathsReport;
 
     /// By kind, path and transport.
@@ -40,25 +35,23 @@ impl Study for KernelPaths {
         Err(RunError { doing: "run this virtually", cause: anyhow!("the kernel's shapers are real time") })
     }
 
-    fn testbed(&self) -> Result<CheckedKernelKind, RunError> {
-        Ok(CheckedKernelKind::default())
+    fn testbed(&self) -> Result<CheckedKind<KernelPathKind>, RunError> {
+        Ok(CheckedKind::default())
     }
 
-    fn missing_requirement(&self, checked: &mut CheckedKernelKind, point: &KernelPathPoint) -> Option<Exclusion> {
-        if checked.0.as_ref().is_none_or(|(kind, _)| *kind != point.kind) {
-            let missing = match realtime::build_network(&KernelPath::new(point.kind, point.seed)) {
-                Err(NetworkError::NoShaper(error)) => Some(error.to_string()),
-                Ok(_) | Err(_) => None,
-            };
-            checked.0 = Some((point.kind, missing));
-        }
-        let reason = checked.0.as_ref()?.1.clone()?;
+    fn missing_requirement(
+        &self,
+        checked: &mut CheckedKind<KernelPathKind>,
+        point: &KernelPathPoint,
+    ) -> Option<Exclusion> {
+        let build = || realtime::build_network(&KernelPath::new(point.kind, point.seed));
+        let reason = checked.missing_requirement(point.kind, build)?;
         Some(Exclusion { kind: point.kind.name(), reason })
     }
 
     fn run_really(
         &self,
-        _: &mut CheckedKernelKind,
+        _: &mut CheckedKind<KernelPathKind>,
         point: &KernelPathPoint,
     ) -> Result<RunOutcome<KernelPathRow>, RunError> {
         realtime::measure(point)

@@ -2,6 +2,8 @@
 //! alike; [`run`] is the one way in which these are run, [`Experiment`] one of any kind, [`RunRecord`] what is kept of its finished runs.
 
 pub(crate) mod bounds;
+#[cfg(target_os = "linux")]
+mod checked_kind;
 pub(crate) mod checks;
 mod experiment;
 mod kind;
@@ -15,6 +17,8 @@ mod runner;
 mod shard;
 mod source;
 
+#[cfg(target_os = "linux")]
+pub use checked_kind::CheckedKind;
 pub use experiment::{AnyScenario, Experiment, ReportWithRuns};
 pub use kind::{FindFile, Head, RunRow, Scenario, Study};
 pub(crate) use kind::{describe_time, repeatable_rows};

@@ -76,7 +76,8 @@ pub enum ProbeReport {
 pub struct Prober {
     stop: Arc<AtomicBool>,
     waker: Waker,
-    thread: Option<JoinHandle<ProberRun>>,
+    /// Returns none where it has ended by itself.
+    thread: Option<JoinHandle<Option<ProberRun>>>,
 }
 
 /// A prober that sends and reports nothing. Replies that come meanwhile wait, with the kernel's stamps.
@@ -118,7 +119,7 @@ impl Prober {
     /// Stops it for a moment. None where it has ended by a fault, which has been reported.
     pub fn pause(mut self) -> Option<PausedProber> {
         self.request_end();
-        Some(PausedProber(self.thread.take()?.join().ok()?))
+        Some(PausedProber(self.thread.take()?.join().ok()??))
     }
 
     fn spawn(mut run: ProberRun) -> io::Result<Self> {
@@ -131,11 +132,12 @@ impl Prober {
             while !stopped.load(Ordering::Relaxed) {
                 if let Err(error) = run.advance() {
                     tracing::error!("light probes: {error}");
-                    break;
+                    run.tell_all();
+                    return None;
                 }
             }
             run.tell_all();
-            run
+            Some(run)
         };
         let thread = thread::Builder::new().name("probes".into()).spawn(work)?;
         Ok(Prober { stop, waker, thread: Some(thread) })

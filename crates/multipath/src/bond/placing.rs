@@ -16,7 +16,8 @@ const FLOW_IDLE_TIMEOUT: Span = Span::from_secs(1);
 const PINNED_FLOW_IDLE_TIMEOUT: Span = Span::from_secs(180);
 /// A bound flow changes to a path that is better by this.
 const MIN_DELAY_ADVANTAGE: Span = Span::from_millis(2);
-/// Of a flow, and of all; more are dropped. A thousand full packets, and eight times as many: less
+/// Of a flow, and of all; more are dropped. (A flow may have twice as much for a moment, as what waited for a path and what followed it are
+/// [put together](Bond::reassign_path_queue); the bound of all holds.) A thousand full packets, and eight times as many: less
 /// than the queue that they leave holds ([`BondConfig::managed_queue`](crate::BondConfig::managed_queue)).
 const MAX_HELD_BYTES_PER_FLOW: u64 = 1000 * 1500;
 const MAX_HELD_BYTES: u64 = 8 * MAX_HELD_BYTES_PER_FLOW;

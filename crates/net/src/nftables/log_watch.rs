@@ -20,7 +20,7 @@ impl LogWatch {
     /// Watches a group from now on. Each has one watcher at a time.
     ///
     /// # Errors
-    /// Another one watches it, or the kernel has no log for programs.
+    /// Without CAP_NET_ADMIN; another one watches it; or the kernel has no log for programs.
     pub fn open(group: u16) -> Result<Self, SetupError> {
         let open = || {
             let netlink = NetlinkSocket::open(SockProtocol::NetlinkNetFilter)?;
@@ -30,7 +30,7 @@ impl LogWatch {
         };
         let failed = |error: io::Error| {
             SetupError::new(format!("watch the log group {group} of nf_tables"), error).with_hint(
-                "it takes nfnetlink_log (`modprobe nfnetlink_log`), and no other program may watch this group",
+                "it takes root, or CAP_NET_ADMIN in this network namespace, and nfnetlink_log (`modprobe nfnetlink_log`); and no other program may watch this group",
             )
         };
         open().map(|netlink| LogWatch { netlink }).map_err(failed)

@@ -217,7 +217,7 @@ impl Display for Statement {
             }
             Statement::RestoreErrorFlow(family, list) => show_error_flow(f, *family, list),
             Statement::AddFlow(family, list) => write!(f, "add @{list} {{ {} }}", show_flow(*family)),
-            Statement::Log(group) => write!(f, "log group {group} queue-threshold 1"),
+            Statement::Log(group) => write!(f, "log group {group} snaplen 0 queue-threshold 1"),
             Statement::Redirect(port) => write!(f, "redirect to :{port}"),
             Statement::Jump(chain) => write!(f, "jump {chain}"),
             Statement::Goto(chain) => write!(f, "goto {chain}"),
