@@ -13,7 +13,6 @@ mod elastic;
 mod fair_attacks;
 mod fair_dropping;
 mod fast_links;
-mod kernel_rows;
 mod l4s;
 mod large_buckets;
 mod methods;

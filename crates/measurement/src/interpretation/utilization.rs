@@ -50,7 +50,7 @@ const MIN_CERTAIN_CORRELATION: f64 = 0.4;
 const MAX_ASYMMETRY_RATIO: f64 = 8.0;
 /// So much may be lost of a train that passes.
 const MAX_LOST_FRACTION: f64 = 0.02;
-/// What trains found and the look may differ by this part of the link.
+/// A precise value and the look may differ by this part of the link.
 const MAX_UTILIZATION_DIFFERENCE: f64 = 0.05;
 /// Little is available below this part of the link.
 const LITTLE_AVAILABLE_PART: f64 = 0.4;
@@ -222,16 +222,13 @@ fn compare_with_utilization(
     value: Estimate<Rate>,
 ) -> Estimate<Rate> {
     let (left, rate) = (found.available_of_link(link), link.value);
-    // What they find idle is idle: traffic that was on before is off now, unless a token bucket keeps the link idle.
-    if lasts && is_clearly_above(&left, &value, rate) {
-        return Estimate { high: left.high, ..value };
-    }
     let is_queue = found.correlation >= MIN_CORRELATION;
     if !is_queue && (found.busy_fraction.value > MAX_BUSY_SHARE || found.mean_wait < MIN_CREDIBLE_WAIT_PACKETS) {
         return value;
     }
     if is_precise_estimate(&value, rate) {
-        return if is_clearly_above(&value, &left, rate) { lower_low_end(&value, &left) } else { value };
+        let differs = value.low.as_f64() - left.high.as_f64() > MAX_UTILIZATION_DIFFERENCE * rate.as_f64();
+        return if differs { lower_low_end(&value, &left) } else { value };
     }
     // So much for so many may also be hosts that read late.
     let is_of_hosts = rate.time_for(1500) < MAX_HOST_LATENESS && found.queued_fraction > MAX_CERTAIN_QUEUED_SHARE;
@@ -288,11 +285,6 @@ fn agrees_with_one_link(found: &Utilization, rate: Rate, fair_share: Option<Esti
     let is_queue = found.correlation >= MIN_CERTAIN_CORRELATION;
     let waits_for_one = found.queued_fraction <= most_queued && found.mean_wait >= MIN_MEAN_WAIT_PACKETS && !is_queue;
     found.busy_fraction.high < MAX_BUSY_SHARE && waits_for_one && fair_share.is_none_or(is_share)
-}
-
-/// Whether the first lies above the second by more than chance, on a link of this rate.
-fn is_clearly_above(one: &Estimate<Rate>, other: &Estimate<Rate>, link: Rate) -> bool {
-    one.low.as_f64() - other.high.as_f64() > MAX_UTILIZATION_DIFFERENCE * link.as_f64()
 }
 
 fn intervals_overlap(one: &Estimate<Rate>, other: &Estimate<Rate>) -> bool {
@@ -444,14 +436,6 @@ mod tests {
         let value = rates(89, 90, 91);
         assert_eq!(judged(&busy(0.1, 0.13, 0.16), true, value), value);
         assert_eq!(judged(&busy(0.4, 0.45, 0.5), true, value), rates(50, 90, 91));
-    }
-
-    /// Beside traffic that paused after the trains, 16 [15.6 … 16.3] Mbit/s were said to be available of 35, on average over 1.7 s.
-    #[test]
-    fn what_the_look_finds_idle_is_within_the_interval() {
-        let (value, idle) = (rates(15, 16, 17), Utilization { mean_wait: 0.0, ..busy(0.0, 0.01, 0.02) });
-        assert_eq!(judged(&idle, true, value), rates(15, 16, 100));
-        assert_eq!(judged(&idle, false, value), value, "a token bucket may keep the link idle");
     }
 
     #[test]
