@@ -421,7 +421,8 @@ impl UdpProbes {
         if memory <= self.receive_buffer_bytes { train.duration() } else { READ_INTERVAL }
     }
 
-    /// Waits for the next packet, then for `sleep`; false if none arrived before the next check of the control.
+    /// Waits for the next packet, then for `sleep`; false if none arrived before the next check of the control. Where reading stamps, it does not
+    /// wait, and is always true.
     fn wait_for_packets(&mut self, deadline: Time, sleep: Span) -> Result<bool, Error> {
         // Late time stamps of an earlier train would end every wait at once.
         while let Ok(Some(_)) = stamp::next_transmit_stamp(&self.socket) {}
