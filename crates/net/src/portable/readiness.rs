@@ -122,9 +122,10 @@ impl SocketSet {
         events.clear();
         let mut awaited = self.awaited.borrow_mut();
         if clock::monotonic() < deadline || !self.look(&mut awaited, &socket, events) {
-            wait_for_all(&mut awaited, socket, events, deadline)?;
+            wait_for_all(&mut awaited, &socket, events, deadline)?;
         }
         if !events.is_empty() {
+            add_earlier(&awaited, &socket, events);
             put_last(&mut awaited, events);
         }
         Ok(())
@@ -148,29 +149,42 @@ impl SocketSet {
         if flags != PollFlags::IN {
             return false;
         }
-        let found = |entry: &Awaited| Some((entry.number, has_input(socket(entry.number)?)));
-        let Some((_, is_found)) = found(&awaited[place]) else {
-            awaited.remove(place);
-            return true;
-        };
-        if !matches!(is_found, Ok(false)) {
-            // What has come on those before it meanwhile came earlier: read later, it would seem to be overtaken.
-            let earlier = awaited[..place].iter().filter(|entry| entry.flags == PollFlags::IN).filter_map(found);
-            let ready = earlier.filter(|(_, found)| !matches!(found, Ok(false))).chain([(number, is_found)]);
-            events.extend(ready.map(|(number, found)| Event {
-                number,
-                is_readable: true,
-                is_writable: false,
-                has_error: found.is_err(),
-            }));
+        match socket(number).map(has_input) {
+            None => drop(awaited.remove(place)),
+            Some(Ok(false)) => (),
+            Some(found) => events.push(readable(number, &found)),
         }
         true
     }
 }
 
+fn readable(number: u32, found: &io::Result<bool>) -> Event {
+    Event { number, is_readable: true, is_writable: false, has_error: found.is_err() }
+}
+
+/// Puts first what has come meanwhile on readers that are looked at before those of `events`: it came earlier, and read later, it would seem to
+/// be overtaken.
+fn add_earlier<'s>(awaited: &[Awaited], socket: impl Fn(u32) -> Option<BorrowedFd<'s>>, events: &mut Vec<Event>) {
+    let mut place = 0;
+    for entry in awaited {
+        match events.get(place) {
+            None => return,
+            Some(event) if event.number == entry.number => place += 1,
+            Some(_) if entry.flags != PollFlags::IN || events.len() == SocketSet::MAX_EVENTS => (),
+            Some(_) => {
+                let found = socket(entry.number).map(has_input).filter(|found| !matches!(found, Ok(false)));
+                if let Some(found) = found {
+                    events.insert(place, readable(entry.number, &found));
+                    place += 1;
+                }
+            }
+        }
+    }
+}
+
 fn wait_for_all<'s>(
     awaited: &mut Vec<Awaited>,
-    socket: impl Fn(u32) -> Option<BorrowedFd<'s>>,
+    socket: &impl Fn(u32) -> Option<BorrowedFd<'s>>,
     events: &mut Vec<Event>,
     deadline: Time,
 ) -> io::Result<()> {
