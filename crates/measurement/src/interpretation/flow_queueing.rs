@@ -6,7 +6,7 @@
 
 use crate::interpretation::flow_queueing_test::ServiceOrder;
 use crate::interpretation::jitter::PACKET_BYTES;
-use kumade_estimate::{Bound, BoundKind, Capacity, Outcome, PolicingResult, Reason, Warning};
+use kumade_estimate::{Bound, BoundKind, Capacity, CapacityReason, Outcome, PolicingResult, Reason, Warning};
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span};
 
@@ -66,10 +66,10 @@ pub(crate) fn interpret_one_flow(
             (Outcome { warnings, ..outcome }, None)
         }
         Some(share) if may_be_round_robin(capacity, share.value) => {
-            let reason = if is_flow_queueing_certain(capacity, idle_change) {
-                Reason::FairShareOfFlow
-            } else {
-                Reason::MaybeFairShare
+            let reason = match capacity.reason {
+                _ if is_flow_queueing_certain(capacity, idle_change) => Reason::FairShareOfFlow,
+                Some(CapacityReason::CoarseStamps(scatter, arrival)) => Reason::CoarseStamps(scatter, arrival),
+                _ => Reason::MaybeFairShare,
             };
             (limit_to_fair_share(share, reason, outcome), Some(share))
         }
@@ -178,7 +178,10 @@ fn is_flow_queueing_certain(capacity: &Capacity, idle_change: Option<Span>) -> b
     let passing = fastest_burst.map_or(Span::ZERO, |fastest| fastest.time_for(PACKET_BYTES));
     let is_steady =
         idle_change.is_none_or(|change| change.as_secs_f64() < MAX_DELAY_CHANGE_PACKETS * passing.as_secs_f64());
-    let is_faster = |(fastest, long): (Rate, Rate)| fastest.as_f64() > MIN_BURST_TO_LONG_TRAIN_RATIO * long.as_f64();
+    // Stamps of the host alone may make a burst seem faster.
+    let certain_part = 1.0 - capacity.burst_rate_error;
+    let is_faster =
+        |(fastest, long): (Rate, Rate)| fastest.as_f64() * certain_part > MIN_BURST_TO_LONG_TRAIN_RATIO * long.as_f64();
     shaper.is_some() || is_steady && fastest_burst.zip(*long_train).is_some_and(is_faster)
 }
 
