@@ -414,8 +414,11 @@ impl Measurement {
             return self.begin_available(direction, None, now);
         }
         let RequestedBudget { bytes, time } = self.requested_budget();
-        let mut config =
-            CapacityConfig { seed: self.plan.seed, ..CapacityConfig::new(self.transport.max_ethernet_packet()) };
+        let mut config = CapacityConfig {
+            stamp_scatter: self.session.clocks.stamp_scatter,
+            seed: self.plan.seed,
+            ..CapacityConfig::new(self.transport.max_ethernet_packet())
+        };
         if let Some(balanced) = &self.ecmp_links {
             config.max_packets = balanced.measured_connections() * Transport::MAX_PACKETS_PER_CONNECTION;
         }

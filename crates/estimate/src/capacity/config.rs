@@ -13,6 +13,8 @@ pub struct CapacityConfig {
     pub budget_time: Span,
     /// Half the interval's width at which the value is known well enough, as a part of the value.
     pub precision: f64,
+    /// By how much the receiver's stamps scatter: bursts take longer where it is known to be much.
+    pub stamp_scatter: Span,
     /// For the waits between bursts and for the bootstrap.
     pub seed: u64,
 }
@@ -26,6 +28,7 @@ impl CapacityConfig {
             budget_bytes: 900_000,
             budget_time: Span::from_secs(1),
             precision: 0.01,
+            stamp_scatter: Span::ZERO,
             seed: 0x6361_7061,
         }
     }

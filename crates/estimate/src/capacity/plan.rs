@@ -24,6 +24,11 @@ const BURST_TRAIN_SECONDS: f64 = 0.1;
 const MIN_SPACING_SECONDS: f64 = 2e-3;
 /// Dispersions should be longer than this, since stamps are accurate to a few µs.
 const MIN_DISPERSION_SECONDS: f64 = 60e-6;
+const MAX_GAPS: f64 = 6.0;
+/// … and than so many times what is known of their scatter: a rate is then known to an eighth ([`Capacity`](super::Capacity) has both ends off by it).
+const MIN_DISPERSION_TO_SCATTER_RATIO: f64 = 16.0;
+/// Where it would take more packets in a row, which meet cross traffic, and of which a train has few, bursts do not grow for that.
+const MAX_GAPS_FOR_SCATTER: f64 = 16.0;
 /// On paths slower than these, packets take so long that few must suffice.
 const SLOW_BITS_PER_SECOND: f64 = 3e6;
 const VERY_SLOW_BITS_PER_SECOND: f64 = 300e3;
@@ -84,11 +89,15 @@ pub(super) fn burst_shapes(
     rate: f64,
     sending: f64,
     max_packets: f64,
+    scatter: Span,
     (max_packet, at_once): (u32, SmallBucket),
 ) -> Vec<BurstShape> {
     let size = max_packet.max(2);
     let more = at_once.additional_packets();
-    let gaps = (MIN_DISPERSION_SECONDS * rate / (f64::from(size) * 8.0)).ceil().clamp(1.0, 6.0) as u32;
+    let gaps = |seconds: f64| (seconds * rate / (f64::from(size) * 8.0)).ceil().max(1.0);
+    let for_scatter = gaps(MIN_DISPERSION_TO_SCATTER_RATIO * scatter.as_secs_f64());
+    let for_scatter = if for_scatter > MAX_GAPS_FOR_SCATTER { 1.0 } else { for_scatter };
+    let gaps = gaps(MIN_DISPERSION_SECONDS).min(MAX_GAPS).max(for_scatter) as u32;
     // Of packets that follow each other so closely, the first does not count.
     let least = if rate > FAST_BITS_PER_SECOND { (gaps + 1).max(WAKE_UP_PACKETS) } else { gaps + 1 };
     let counts = match rate {

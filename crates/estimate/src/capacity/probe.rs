@@ -110,6 +110,7 @@ impl CapacityProbe {
             rate,
             self.observations.sending_gap_seconds,
             max_packets,
+            self.config.stamp_scatter,
             (max_packet, self.observations.small_bucket),
         );
         let tried = self.observations.burst_trains;
