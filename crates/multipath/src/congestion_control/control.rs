@@ -145,6 +145,9 @@ const MIN_ROUND_DURATION: Span = Span::from_millis(40);
 /// queue has begun, and the pace leaves 1 Mbit/s in a tenth of a second where round trips are short.
 const MIN_SEARCH_ROUND_DURATION: Span = Span::from_millis(10);
 const MAX_ROUND_DURATION: Span = Span::from_millis(500);
+/// The queue of a path that carries 1.8 times what it did grows by this part of what it would if it carried no more.
+const CLEAR_GROWTH_DIVISOR: i64 = 4;
+const SLIGHT_GROWTH_DIVISOR: i64 = 10;
 const MIN_ROUND_PACKETS: u64 = 16;
 const MIN_BUSY_PERIOD: Span = Span::from_millis(10);
 const MIN_BUSY_PACKETS: u64 = 6;
@@ -303,15 +306,19 @@ impl PathCongestionControl {
             sample.sent.found_empty_path && self.competition.is_none(),
             sample.now,
         );
-        // It waits, it is transmitted itself, and so is what was sent after it.
-        self.bottleneck_clear_at =
-            sample.sent.time + queue + self.capacity().time_for(sample.in_flight_bytes + u64::from(sample.sent.size));
+        self.update_clear_time(sample, queue);
         if sample.sent.found_empty_path {
             self.last_empty_path = sample.now;
             self.check_base_delay(queue);
             self.check_drain(sample.now);
         }
         queue
+    }
+
+    /// It waits, it is transmitted itself, and so is what was sent after it.
+    fn update_clear_time(&mut self, sample: &DeliverySample, queue: Span) {
+        self.bottleneck_clear_at =
+            sample.sent.time + queue + self.capacity().time_for(sample.in_flight_bytes + u64::from(sample.sent.size));
     }
 
     /// Takes what a report says.
@@ -343,7 +350,9 @@ impl PathCongestionControl {
             return;
         }
         self.record_round(sample, queue);
-        if self.delay_tracker.queue_delay() > self.max_queue_delay() {
+        // The capacity may be another one by now.
+        self.update_clear_time(sample, queue);
+        if self.delay_tracker.queue_delay() > self.max_queue_delay() && self.tells_capacity(sample) {
             self.queue_overfull(sample);
         } else if sample.now - self.last_empty_path > DRAIN_INTERVAL && sample.now >= self.drained_at {
             self.last_empty_path = sample.now;
@@ -530,6 +539,12 @@ impl PathCongestionControl {
         self.record_recent_rate(received, end.now);
         if self.loss_floor.exceeds_background(losses, end.now < self.slowed_until, limited) {
             self.capacity_exceeded(received, round.max_queue, end.now);
+        } else if !self.is_capacity_known && !limited {
+            match self.is_growth_of_capacity(round, end) {
+                Some(true) => self.capacity_found(start, end),
+                Some(false) => self.raise_capacity(start, end),
+                None => return false,
+            }
         } else if self.is_busy(round.min_queue) {
             self.probe_step = 0;
             self.is_capacity_known = true;
@@ -539,8 +554,6 @@ impl PathCongestionControl {
             }
         } else if limited {
             self.probe_step = if self.is_capacity_known { 0 } else { self.probe_step };
-        } else if !self.is_capacity_known {
-            self.raise_capacity(start, end);
         } else {
             let expected = self.expected_growth(start, end);
             if !self.is_busy(expected) && end.arrival - start.arrival < end.round_trip + MIN_ROUND_DURATION {
@@ -551,6 +564,32 @@ impl PathCongestionControl {
         }
         self.loss_floor.record_losses(losses);
         true
+    }
+
+    /// Whether a queue that has grown tells what the path carries, while that is searched for and far more is sent than is known to
+    /// pass; none while that is not certain. What has become longer by much less than the queue would if no more passed are delays
+    /// that vary with the load: of hosts, and of links that batch.
+    fn is_growth_of_capacity(&self, round: &RateRound, end: &DeliverySample) -> Option<bool> {
+        let (growth, expected) = (round.queue_growth(), self.expected_growth(&round.start, end));
+        if !self.is_busy(round.last_queue) || growth < expected / SLIGHT_GROWTH_DIVISOR {
+            return Some(false);
+        }
+        let is_long = end.arrival - round.start.arrival >= MIN_ROUND_DURATION;
+        let is_clear = self.is_busy(expected) && (is_long || growth > expected / CLEAR_GROWTH_DIVISOR);
+        is_clear.then_some(true)
+    }
+
+    /// Whether a queue that is too long is one of the path's capacity.
+    fn tells_capacity(&self, sample: &DeliverySample) -> bool {
+        let grows = |round| self.is_growth_of_capacity(round, sample) == Some(true);
+        self.is_capacity_known || self.round.as_ref().is_some_and(grows)
+    }
+
+    /// More was sent than passes, for the first time.
+    fn capacity_found(&mut self, start: &DeliverySample, end: &DeliverySample) {
+        self.probe_step = 0;
+        self.is_capacity_known = true;
+        self.set_capacity(rate_between(start, end, end.sent.total_bytes - start.sent.total_bytes));
     }
 
     /// How much longer the queue would be if the path carried what is believed.
@@ -706,7 +745,7 @@ impl PathCongestionControl {
     fn update_pacing_rate(&mut self, round_trip: Span) {
         let queue = self.delay_tracker.queue_delay();
         let feedback = round_trip.as_secs_f64() + 0.02;
-        if self.probe_step > 0 && !self.is_busy(queue) {
+        if self.probe_step > 0 && !(self.is_capacity_known && self.is_busy(queue)) {
             let first = OVERSHOOT_SECONDS / (feedback + MIN_ROUND_DURATION.as_secs_f64());
             self.gain = (1.0 + first * f64::from(1 << (self.probe_step - 1))).min(MAX_GAIN_FACTOR);
             return;
