@@ -103,6 +103,26 @@ fn an_unknown_path_is_found_at_once() {
     }
 }
 
+/// Delays that vary end no search: packets keep their order, so that at a higher rate more of them have the delay of one that was late, as if a
+/// queue had begun. A path that carries no more is found out within a round trip and two reports: in that time, at 2.5 times the rate, the
+/// queue grows to 1.5 times as long.
+#[test]
+fn an_unknown_path_is_found_at_once_where_delays_vary() {
+    for (mbit, millis) in [(50.0, 2.0), (200.0, 2.0), (1000.0, 0.5), (100.0, 10.0)] {
+        for (jitter, min_share, seed) in [(1, 85.0, 21), (1, 85.0, 22), (3, 80.0, 21), (3, 80.0, 22)] {
+            let spec = PathSpec { told: None, jitter: Span::from_millis(jitter), ..path(mbit, millis) };
+            let mut world = World::new(PathPolicy::Weighted, &[spec], seed);
+            world.bulk();
+            world.run_until(at(2.0));
+            let (share, queue) = (share(&world, 0.0, 2.0, mbit), world.max_queue_delay(0));
+            println!("{mbit} Mbit/s, {millis} ms, jitter of {jitter} ms, seed {seed}: {share:.1} %, queue of {queue}");
+            assert!(share > min_share, "{mbit} Mbit/s, {millis} ms, jitter of {jitter} ms, seed {seed}: {share} %");
+            let max_queue = (Span::from_secs_f64(millis * 2e-3) + Span::from_millis(20)) * 2;
+            assert!(queue < max_queue, "{mbit} Mbit/s, {millis} ms, jitter of {jitter} ms, seed {seed}: {queue}");
+        }
+    }
+}
+
 /// The same where the delay varies by as much as the queue at which the path is aimed, or some packets are lost, or the buffer holds little.
 #[test]
 fn an_unknown_path_is_found_within_seconds_where_delays_vary_packets_are_lost_or_buffers_are_small() {

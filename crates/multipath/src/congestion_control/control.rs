@@ -3,7 +3,7 @@
 use crate::congestion_control::background_loss::{BackgroundLoss, PacketLosses};
 use crate::congestion_control::competition::{CompetitionSample, CompetitiveWindow, OverflowHistory};
 use crate::congestion_control::queue_delay::QueueDelay;
-use crate::path::sent_log::AcknowledgedPackets;
+use crate::congestion_control::rate_round::{DeliverySample, RateRound, rate_between, sent_rate};
 use kumade_units::{Rate, Span, Time};
 
 /// The rate of one path, found by the traffic that it carries.
@@ -13,7 +13,9 @@ use kumade_units::{Rate, Span, Time};
 /// ([`PathCongestionControl::target_queue_delay`]). While nothing waits and the path has always had something to send, the pace rises in steps
 /// that double, each of which must have come back before the next, and only where a queue would show by now if the path
 /// carried no more than is believed. While nothing is known of the path, it rises 2.5-fold each time, and after shorter steps, which
-/// keeps ahead of a sender in slow start. A queue that is longer than intended is drained at once: nothing is sent until it is empty, which
+/// keeps ahead of a sender in slow start; until the queue grows as it does where less passes than is sent. (What HyStart++, RFC 9406,
+/// tells from a round trip that is longer than those before, and leaves it where it is shorter again: here, a delay that is merely longer
+/// ends nothing.) A queue that is longer than intended is drained at once: nothing is sent until it is empty, which
 /// costs the path nothing. Once in two seconds it is drained on purpose, so that the delay of the empty path is known anew;
 /// if that turns out to be less than ever, the queue had not been empty, and is drained for twice as long at once. Where
 /// draining does not shorten it, the path has become longer or others fill it, and that delay is the new base.
@@ -83,52 +85,6 @@ pub(crate) struct PathCongestionControl {
     alike_waits: u32,
 }
 
-/// What a report says of a packet and all before it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct DeliverySample {
-    pub now: Time,
-    pub sent: AcknowledgedPackets,
-    /// Its number among all packets that left the path.
-    pub counter: u64,
-    pub arrival: Time,
-    pub round_trip: Span,
-    /// Bytes that have arrived in all, …
-    pub received_bytes: u64,
-    /// … as was concluded from a part of them: while many are lost, that may be too much.
-    pub is_received_estimated: bool,
-    /// Packets lost in all, but for those while the path was down.
-    pub lost_packets: i64,
-    /// Bytes sent after it.
-    pub in_flight_bytes: u64,
-}
-
-/// What has been seen since a sample.
-#[derive(Debug, Clone, Copy)]
-struct RateRound {
-    start: DeliverySample,
-    first_queue: Span,
-    last_queue: Span,
-    min_queue: Span,
-    max_queue: Span,
-}
-
-impl RateRound {
-    fn new(start: &DeliverySample, queue: Span) -> Self {
-        RateRound { start: *start, first_queue: queue, last_queue: queue, min_queue: queue, max_queue: queue }
-    }
-
-    fn record_queue(&mut self, queue: Span) {
-        self.last_queue = queue;
-        self.min_queue = self.min_queue.min(queue);
-        self.max_queue = self.max_queue.max(queue);
-    }
-
-    /// By how much the queue has become longer.
-    fn queue_growth(&self) -> Span {
-        self.last_queue - self.first_queue
-    }
-}
-
 /// The first raise may lead to a queue of this length before that is known; each further one to twice that, …
 const OVERSHOOT_SECONDS: f64 = 0.003;
 /// … up to this many times the rate.
@@ -145,6 +101,12 @@ const MIN_ROUND_DURATION: Span = Span::from_millis(40);
 /// queue has begun, and the pace leaves 1 Mbit/s in a tenth of a second where round trips are short.
 const MIN_SEARCH_ROUND_DURATION: Span = Span::from_millis(10);
 const MAX_ROUND_DURATION: Span = Span::from_millis(500);
+/// In a search, a queue that grows by this part of what it would if no more passed than before is one of the capacity: less than 1.8 times as
+/// much passes, of 2.5 times as much that is sent. In the shortest round of such a pace, that is 2 to 4 ms.
+const CLEAR_GROWTH_DIVISOR: i64 = 4;
+/// One that grows by less than this part is none: as good as all that is sent passes. What lies between shows when a round has lasted
+/// [`MIN_ROUND_DURATION`], in which delays of a host or of a link that batches (up to about 5 ms) make up less than this.
+const SLIGHT_GROWTH_DIVISOR: i64 = 10;
 const MIN_ROUND_PACKETS: u64 = 16;
 const MIN_BUSY_PERIOD: Span = Span::from_millis(10);
 const MIN_BUSY_PACKETS: u64 = 6;
@@ -303,15 +265,19 @@ impl PathCongestionControl {
             sample.sent.found_empty_path && self.competition.is_none(),
             sample.now,
         );
-        // It waits, it is transmitted itself, and so is what was sent after it.
-        self.bottleneck_clear_at =
-            sample.sent.time + queue + self.capacity().time_for(sample.in_flight_bytes + u64::from(sample.sent.size));
+        self.update_clear_time(sample, queue);
         if sample.sent.found_empty_path {
             self.last_empty_path = sample.now;
             self.check_base_delay(queue);
             self.check_drain(sample.now);
         }
         queue
+    }
+
+    /// It waits, it is transmitted itself, and so is what was sent after it.
+    fn update_clear_time(&mut self, sample: &DeliverySample, queue: Span) {
+        self.bottleneck_clear_at =
+            sample.sent.time + queue + self.capacity().time_for(sample.in_flight_bytes + u64::from(sample.sent.size));
     }
 
     /// Takes what a report says.
@@ -343,7 +309,9 @@ impl PathCongestionControl {
             return;
         }
         self.record_round(sample, queue);
-        if self.delay_tracker.queue_delay() > self.max_queue_delay() {
+        // The capacity may be another one by now.
+        self.update_clear_time(sample, queue);
+        if self.is_capacity_known && self.delay_tracker.queue_delay() > self.max_queue_delay() {
             self.queue_overfull(sample);
         } else if sample.now - self.last_empty_path > DRAIN_INTERVAL && sample.now >= self.drained_at {
             self.last_empty_path = sample.now;
@@ -530,6 +498,12 @@ impl PathCongestionControl {
         self.record_recent_rate(received, end.now);
         if self.loss_floor.exceeds_background(losses, end.now < self.slowed_until, limited) {
             self.capacity_exceeded(received, round.max_queue, end.now);
+        } else if !self.is_capacity_known && !limited {
+            match self.is_growth_of_capacity(round, end) {
+                Some(true) => self.capacity_found(start, end),
+                Some(false) => self.raise_capacity(start, end),
+                None => return false,
+            }
         } else if self.is_busy(round.min_queue) {
             self.probe_step = 0;
             self.is_capacity_known = true;
@@ -539,8 +513,6 @@ impl PathCongestionControl {
             }
         } else if limited {
             self.probe_step = if self.is_capacity_known { 0 } else { self.probe_step };
-        } else if !self.is_capacity_known {
-            self.raise_capacity(start, end);
         } else {
             let expected = self.expected_growth(start, end);
             if !self.is_busy(expected) && end.arrival - start.arrival < end.round_trip + MIN_ROUND_DURATION {
@@ -551,6 +523,26 @@ impl PathCongestionControl {
         }
         self.loss_floor.record_losses(losses);
         true
+    }
+
+    /// Whether a queue that has grown tells what the path carries, while that is searched for and far more is sent than is known to
+    /// pass; none while that is not certain. What has become longer by much less than the queue would if no more passed are delays
+    /// that vary with the load: of hosts, and of links that batch.
+    fn is_growth_of_capacity(&self, round: &RateRound, end: &DeliverySample) -> Option<bool> {
+        let (growth, expected) = (round.queue_growth(), self.expected_growth(&round.start, end));
+        if !self.is_busy(round.last_queue) || growth < expected / SLIGHT_GROWTH_DIVISOR {
+            return Some(false);
+        }
+        let is_long = end.arrival - round.start.arrival >= MIN_ROUND_DURATION;
+        let is_clear = self.is_busy(expected) && (is_long || growth > expected / CLEAR_GROWTH_DIVISOR);
+        is_clear.then_some(true)
+    }
+
+    /// More was sent than passes, for the first time.
+    fn capacity_found(&mut self, start: &DeliverySample, end: &DeliverySample) {
+        self.probe_step = 0;
+        self.is_capacity_known = true;
+        self.set_capacity(rate_between(start, end, end.sent.total_bytes - start.sent.total_bytes));
     }
 
     /// How much longer the queue would be if the path carried what is believed.
@@ -595,6 +587,7 @@ impl PathCongestionControl {
             self.hold_time = MIN_HOLD_DOWN;
         }
         self.set_capacity(passed.max(self.capacity));
+        self.is_capacity_known |= self.capacity >= self.max_bits_per_second();
         let next = self.probe_step + if self.probe_step < FAR_OFF_STEPS { 1 } else { 2 };
         self.probe_step = if kept_up || !self.is_capacity_known { next.min(MAX_SEARCH_STEPS) } else { 0 };
         self.restart_round(end.now);
@@ -644,7 +637,6 @@ impl PathCongestionControl {
     /// The queue is longer than intended.
     fn queue_overfull(&mut self, sample: &DeliverySample) {
         self.probe_step = 0;
-        self.is_capacity_known = true;
         self.lower_to_slower(sample);
         self.update_noise(sample);
         self.begin_drain(sample);
@@ -706,7 +698,7 @@ impl PathCongestionControl {
     fn update_pacing_rate(&mut self, round_trip: Span) {
         let queue = self.delay_tracker.queue_delay();
         let feedback = round_trip.as_secs_f64() + 0.02;
-        if self.probe_step > 0 && !self.is_busy(queue) {
+        if self.probe_step > 0 && !(self.is_capacity_known && self.is_busy(queue)) {
             let first = OVERSHOOT_SECONDS / (feedback + MIN_ROUND_DURATION.as_secs_f64());
             self.gain = (1.0 + first * f64::from(1 << (self.probe_step - 1))).min(MAX_GAIN_FACTOR);
             return;
@@ -714,15 +706,4 @@ impl PathCongestionControl {
         let missing = (self.target_queue_delay() + self.delay_noise - queue).as_secs_f64();
         self.gain = 1.0 + (0.4 * missing / feedback).clamp(-0.3, 0.02);
     }
-}
-
-/// At which the packets between two left.
-fn sent_rate(start: &DeliverySample, end: &DeliverySample) -> f64 {
-    (end.sent.total_bytes - start.sent.total_bytes) as f64 * 8.0
-        / (end.sent.time - start.sent.time).as_secs_f64().max(1e-6)
-}
-
-/// Of so many bytes between the arrivals of two packets.
-fn rate_between(start: &DeliverySample, end: &DeliverySample, bytes: u64) -> f64 {
-    bytes as f64 * 8.0 / (end.arrival - start.arrival).as_secs_f64().max(1e-6)
 }

@@ -87,6 +87,8 @@ struct Way {
     back: Link<PathReport>,
     receiver: PathReceiver,
     cut: bool,
+    /// The most that has waited in its queue.
+    max_queued_bytes: u64,
 }
 
 struct Running {
@@ -235,6 +237,12 @@ impl World {
         self.bond.status(id(path)).unwrap()
     }
 
+    /// The longest that a packet has waited in a path's queue.
+    pub fn max_queue_delay(&self, path: usize) -> Span {
+        let way = &self.ways[path];
+        way.config.rate.map_or(Span::ZERO, |rate| rate.time_for(way.max_queued_bytes))
+    }
+
     pub fn is_up(&self, path: u8) -> bool {
         self.status(path).state == PathState::Up
     }
@@ -309,6 +317,7 @@ impl World {
                 let way = &mut self.ways[sent.path.index()];
                 if !way.cut {
                     let _ = way.forward.offer(wire, bytes, self.now);
+                    way.max_queued_bytes = way.max_queued_bytes.max(way.forward.queued_bytes());
                 }
             }
             while let Some(event) = self.bond.poll_event() {
@@ -401,7 +410,7 @@ impl Way {
         };
         let forward = Link::new(config.clone().validate().unwrap());
         let back = Link::new(LinkConfig { seed: seed + 1, ..config.clone() }.validate().unwrap());
-        Way { forward, back, config, receiver: PathReceiver::new(), cut: false }
+        Way { forward, back, config, receiver: PathReceiver::new(), cut: false, max_queued_bytes: 0 }
     }
 }
 
