@@ -87,8 +87,8 @@ impl Primed {
                 if self.look_for_shaper(&joined.record.packets[..end]) && is_in_bursts {
                     self.begin_behind_shaper();
                 }
-                if self.state.shaping.shaper().is_none() {
-                    // What was before is of another link.
+                if self.state.shaping == Shaping::Unshaped {
+                    // What was before is of another link. (A token bucket that nobody has looked for changes primes, too.)
                     self.state.trains.drain(..path_model::trains_before_change(&self.state.trains));
                 }
                 self.state.path_model = PathModel::from_trains(
@@ -328,7 +328,8 @@ mod tests {
     fn what_passed_before_a_link_became_faster_or_slower_says_nothing_of_it() {
         for (before, after) in [(10e6, 30e6), (30e6, 10e6), (100e6, 150e6)] {
             let (mut path, mut trains) = (Bucket::new(before, before * 0.3, 0.0, 1e10), 0);
-            let mut method = Primed::new(PrimedConfig::default(), &Conditions::new(1500));
+            let conditions = Conditions { shaping: Shaping::Unshaped, ..Conditions::new(1500) };
+            let mut method = Primed::new(PrimedConfig::default(), &conditions);
             let (mut now, mut changed) = (Time::ZERO, Time::ZERO);
             let outcome = loop {
                 match method.next(now) {
