@@ -27,7 +27,7 @@ fn wrong_and_values(kind: PathKind, transport: Transport) -> (usize, usize) {
 fn a_value_is_an_average_over_the_time_of_the_trains_that_it_follows_from() {
     for transport in [Transport::Udp, Transport::Rake] {
         let (wrong, values) = wrong_and_values(PathKind::OnOff, transport);
-        assert!(wrong <= 3 && values >= 75, "{transport}: {wrong} wrong, {values} values");
+        assert!(wrong <= 4 && values >= 75, "{transport}: {wrong} wrong, {values} values");
     }
 }
 

@@ -153,7 +153,7 @@ pub(crate) fn usable_record(carried: &DeliveredTrain) -> Option<TrainRecord> {
 }
 
 /// What longer trains have found, but for a token bucket that fills as fast as short ones found the link to be: that is the link, for which others
-/// began to send during the first of the longer ones.
+/// began to send during the first of the longer ones. (Where short ones found no value, a bucket may have passed them as fast as they were sent.)
 pub(crate) fn without_bucket_of_link(found: PolicingResult, outcome: &Outcome) -> PolicingResult {
     match found {
         PolicingResult::Limited(PolicerOrShaper {
@@ -162,7 +162,10 @@ pub(crate) fn without_bucket_of_link(found: PolicingResult, outcome: &Outcome) -
             committed_rate: Some(rate),
             sent_rate,
             ..
-        }) if excess_action != Some(ExcessAction::Drops) && outcome.capacity.is_some_and(|link| rate.high >= link) => {
+        }) if excess_action != Some(ExcessAction::Drops)
+            && outcome.available.is_some()
+            && outcome.capacity.is_some_and(|link| rate.high >= link) =>
+        {
             PolicingResult::Overloads { rate: sent_rate, available: None }
         }
         found => found,
